@@ -95,8 +95,7 @@ static void test_a_test_ends_with_a_verdict(void **state)
         make_world(&world, &config);
         world.candidate_ms[0] = world.candidate_ms[1] = slow ? 103.0 : 100.5;
         begin(&world, LULL_TRIAL_TEST);
-        assert_int_equal(run(&world, &count),
-                         slow ? LULL_TRIAL_DEGRADED : LULL_TRIAL_NOT_DEGRADED);
+        assert_int_equal(run(&world, &count), slow ? LULL_TRIAL_DEGRADED : LULL_TRIAL_NOT_DEGRADED);
         assert_int_equal(count, length_of(4));
         lull_trial_estimate_test(&world.trial, &estimate);
         assert_int_equal(estimate.pairs, 4);
@@ -350,7 +349,8 @@ static void test_a_pair_waits_for_all_ranks_that_are_present(void **state)
     assert_int_equal(world.trial.next_pair, 2);
 }
 
-/* A rank that does not wait for the others has a verdict of its own, and the worst rank's counts. */
+/* A rank that does not wait for the others has a verdict of its own, and the worst rank's counts.
+ */
 static void test_ranks_that_part_are_judged_apart(void **state)
 {
     const struct lull_trial_config config = usual_config(RANKS);

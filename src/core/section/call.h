@@ -29,9 +29,10 @@ struct lull_call {
                             * and judged together with all gaps that do the same; 0: no gap */
     uint16_t operation;    /* any numbering; equal numbers are equal operations */
     bool begin;            /* true: entered; false: left */
-    bool is_cautious;      /* it may hide computation: its clock is searched in small steps from the top */
-    bool is_late;          /* it was told only when it was over (polling): it counts as communication,
-                            * but is no symbol of the iteration and no section */
+    bool is_cautious; /* it may hide computation: its clock is searched in small steps from the top
+                       */
+    bool is_late;     /* it was told only when it was over (polling): it counts as communication,
+                       * but is no symbol of the iteration and no section */
 };
 
 /* Payloads in the same power of two are of one class: 0, 1, 2-3, 4-7, ... -> 0, 1, 2, 3, ... */
@@ -40,8 +41,8 @@ uint32_t lull_call_size_class(uint64_t bytes);
 /* Equal for calls that do the same at the same place; never 0. */
 uint64_t lull_call_signature(const struct lull_call *call);
 
-/* The signature without the place, so that gaps which do the same are equal wherever they stand. For
- * a call that is no gap both are equal. */
+/* The signature without the place, so that gaps which do the same are equal wherever they stand.
+ * For a call that is no gap both are equal. */
 uint64_t lull_call_class(const struct lull_call *call);
 
 /* The signature of a sequence of calls, from that of the calls before (0 at the start) and that of

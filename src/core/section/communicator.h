@@ -77,7 +77,8 @@ void lull_communicator_take(struct lull_communicator *communicator, enum lull_tr
 enum lull_parallelism lull_communicator_parallelism(const struct lull_communicator *communicator,
                                                     uint64_t iterations);
 
-/* What a name says; of "DATA_PARALLEL_GROUP:7" only the part before the colon counts. NULL: unknown. */
+/* What a name says; of "DATA_PARALLEL_GROUP:7" only the part before the colon counts. NULL:
+ * unknown. */
 enum lull_parallelism lull_parallelism_of_name(const char *name);
 
 /* "data", "tensor", "pipeline", "expert", "unknown". */

@@ -34,13 +34,13 @@ enum lull_descent_strategy { LULL_DESCENT_STEP, LULL_DESCENT_BISECT, LULL_DESCEN
 
 struct lull_descent {
     enum lull_descent_strategy strategy;
-    uint32_t count;     /* points of the device, >= 1 */
-    uint32_t good;      /* lowest point known not to degrade; 0 at the start */
-    uint32_t bad;       /* highest point known to degrade; count if none is known */
-    uint32_t candidate; /* the point under test; equal to good when done */
-    uint32_t stride;    /* points to the next candidate; 0: halve */
+    uint32_t count;      /* points of the device, >= 1 */
+    uint32_t good;       /* lowest point known not to degrade; 0 at the start */
+    uint32_t bad;        /* highest point known to degrade; count if none is known */
+    uint32_t candidate;  /* the point under test; equal to good when done */
+    uint32_t stride;     /* points to the next candidate; 0: halve */
     uint32_t resolution; /* the least number of points between good and bad worth searching, >= 1 */
-    uint32_t steps;     /* verdicts taken since the start or the last back-off */
+    uint32_t steps;      /* verdicts taken since the start or the last back-off */
 };
 
 /* Starts at the highest point (S221) and chooses the first candidate (S222). */
@@ -68,9 +68,9 @@ bool lull_descent_done(const struct lull_descent *descent);
 void lull_descent_take(struct lull_descent *descent, enum lull_verdict verdict);
 
 /*
- * The result hurts after all (the job has changed, or the guard's later probes say so): starts again at
- * the highest point, and goes no lower than one point above the old result. From the highest point
- * or the one below it that ends at once, at the highest. To search lower again, init.
+ * The result hurts after all (the job has changed, or the guard's later probes say so): starts
+ * again at the highest point, and goes no lower than one point above the old result. From the
+ * highest point or the one below it that ends at once, at the highest. To search lower again, init.
  */
 void lull_descent_back_off(struct lull_descent *descent);
 

@@ -304,8 +304,7 @@ static bool go_on(struct lull_order *order, uint32_t number, uint64_t signature)
     return false;
 }
 
-enum lull_order_event lull_order_take(struct lull_order *order, uint32_t number,
-                                      uint64_t signature)
+enum lull_order_event lull_order_take(struct lull_order *order, uint32_t number, uint64_t signature)
 {
     const bool was_following = order->is_following;
     const bool goes_on = go_on(order, number, signature);

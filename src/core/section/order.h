@@ -56,7 +56,8 @@ void lull_order_destroy(struct lull_order *order);
 enum lull_order_event lull_order_take(struct lull_order *order, uint32_t number,
                                       uint64_t signature);
 
-/* Where the kernel of that number stands; false: it belongs nowhere, or no iteration is followed. */
+/* Where the kernel of that number stands; false: it belongs nowhere, or no iteration is followed.
+ */
 bool lull_order_locate(const struct lull_order *order, uint32_t number,
                        struct lull_standing *standing_out);
 

@@ -2,9 +2,10 @@
  * Switchable: how much of a GPU's gaps could have run at a low clock, with a driver that needs
  * down_ns until a lowering and up_ns until a raising has effect; and what that would have saved.
  *
- * alone: each gap is switched by itself. The lowering is asked for when the gap begins, the raising
- *   ahead of its end, so that it is low for length - down - up. Only gaps for which that pays count,
- *   by the rule that also holds in a run (lull_forecast_pays: longer than down + up and a quarter).
+ * alone: each gap is switched by itself. The lowering is asked for when the gap begins, the
+ *   raising ahead of its end, so that it is low for length - down - up. Only gaps for which that
+ *   pays count, by the rule that also holds in a run (lull_forecast_pays: longer than down + up and
+ *   a quarter).
  * merged: neighbouring gaps and the computation between them may be one section, switched as above
  *   but once; the computation inside then runs low and takes longer. Sections are chosen so that
  *   gap time - break-even time of each section - price * computation inside is greatest, with the

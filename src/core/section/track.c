@@ -19,8 +19,8 @@ static const double merge_gap_ms = 1.0;
 /* ...and is less than this share of the section's length. Both are chosen, not measured. */
 static const double merge_gap_ratio = 0.02;
 
-/* Several rounds are one iteration if that leaves less than this share of the variance of their gaps
- * unexplained... */
+/* Several rounds are one iteration if that leaves less than this share of the variance of their
+ * gaps unexplained... */
 static const double unexplained_ratio = 0.05;
 /* ...and the gaps of one round vary by more than this share of its length. Both are chosen, not
  * measured. */

@@ -2,11 +2,11 @@
  * Track: one rank's stream of calls, and what is known of its sections and their times.
  *
  * The outermost calls of one thread are the symbols of the iteration finder. Once the period is
- * known, the track learns from a few of them; two or three periods of the same calls may turn out to
- * be one iteration, told apart by the computation between them. Then it merges neighbouring calls
- * with next to no computation between them into sections, and forecasts when each begins and ends.
- * An iteration is counted at the beginning of the call with the longest computation before it, so
- * that no section reaches across the boundary of two iterations.
+ * known, the track learns from a few of them; two or three periods of the same calls may turn out
+ * to be one iteration, told apart by the computation between them. Then it merges neighbouring
+ * calls with next to no computation between them into sections, and forecasts when each begins and
+ * ends. An iteration is counted at the beginning of the call with the longest computation before
+ * it, so that no section reaches across the boundary of two iterations.
  *
  * Pure; create/destroy; one thread at a time. Times: int64_t ns of the caller's monotonic clock.
  *
@@ -29,10 +29,10 @@ enum {
 
 struct lull_section {
     uint64_t signature; /* joined over its calls */
-    uint64_t class;     /* the same without places (call.h): gaps of one class differ in nothing else */
-    uint32_t place;     /* of a gap, from 1; 0: a run of calls */
-    uint32_t first;     /* position of its first call, counted from the iteration's boundary */
-    uint32_t calls;     /* consecutive calls in it */
+    uint64_t class; /* the same without places (call.h): gaps of one class differ in nothing else */
+    uint32_t place; /* of a gap, from 1; 0: a run of calls */
+    uint32_t first; /* position of its first call, counted from the iteration's boundary */
+    uint32_t calls; /* consecutive calls in it */
     uint16_t operation; /* of its longest call */
     uint64_t bytes;     /* payload of all its calls */
     uint32_t ranks;

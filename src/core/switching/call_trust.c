@@ -4,12 +4,13 @@
 #include <assert.h>
 #include <math.h>
 
-/* Calls take 5 ms, and 10 ms now and then (published); the rest of the limit is for busy machines. */
+/* Calls take 5 ms, and 10 ms now and then (published); the rest of the limit is for busy machines.
+ */
 static const double queue_ms = 10.0;
 static const double least_limit_ms = 200.0;
 /* After a breach nothing is lowered for this many times the time that it has cost, between the two
- * limits. What that comes to is measured in test_slow_driver: calls of 500 ms, which had cost 7.6 %,
- * cost a hundredth of a per cent. */
+ * limits. What that comes to is measured in test_slow_driver: calls of 500 ms, which had cost 7.6
+ * %, cost a hundredth of a per cent. */
 static const double spread = 200.0;
 static const double least_wait_s = 20.0;
 static const double most_wait_s = 3600.0;

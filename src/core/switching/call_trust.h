@@ -3,11 +3,11 @@
  * sections are long leaves computation at a low clock for as long; and calls for the GPUs of a node
  * queue, so that each GPU pays for the calls of all.
  *
- * A call that has blocked for longer than a limit is a breach, and a request that waits for longer is
- * one about to be seen: from then on no GPU of the node is to be lowered. After a breach that lasts
- * for a while, until what the breach has cost is at most half a percent of the time; then calls that
- * can cost nothing (core/section/calibration.h) prove the driver anew. Another breach soon after that
- * doubles the while.
+ * A call that has blocked for longer than a limit is a breach, and a request that waits for longer
+ * is one about to be seen: from then on no GPU of the node is to be lowered. After a breach that
+ * lasts for a while, until what the breach has cost is at most half a percent of the time; then
+ * calls that can cost nothing (core/section/calibration.h) prove the driver anew. Another breach
+ * soon after that doubles the while.
  *
  * Pure; caller's storage; zero-initialised trusts. Times are ns of one monotonic clock.
  * SPDX-License-Identifier: Apache-2.0
@@ -26,9 +26,9 @@ struct lull_call_trust {
 };
 
 /*
- * The longest time that a call may block, ms. longest_section_ms >= 0; gpu_count >= 1: the GPUs whose
- * calls queue. The calls for all of them must fit into the section; but what a healthy driver may take
- * on a busy machine is always allowed.
+ * The longest time that a call may block, ms. longest_section_ms >= 0; gpu_count >= 1: the GPUs
+ * whose calls queue. The calls for all of them must fit into the section; but what a healthy driver
+ * may take on a busy machine is always allowed.
  */
 double lull_call_trust_limit_ms(double longest_section_ms, uint32_t gpu_count);
 

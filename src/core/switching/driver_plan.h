@@ -20,8 +20,8 @@
 enum { LULL_DRIVER_PLAN_GPUS = 64 };
 
 struct lull_driver_plan {
-    uint32_t count;  /* of GPUs, <= LULL_DRIVER_PLAN_GPUS */
-    int64_t call_ns; /* about what the driver takes for one call, >= 0 */
+    uint32_t count;                             /* of GPUs, <= LULL_DRIVER_PLAN_GPUS */
+    int64_t call_ns;                            /* about what the driver takes for one call, >= 0 */
     int64_t raise_by_ns[LULL_DRIVER_PLAN_GPUS]; /* latest begin of each GPU's raising if it had the
                                                  * driver to itself; INT64_MAX: it is not low */
 };

@@ -21,8 +21,8 @@ void lull_driver_queue_learn_call(struct lull_driver_queue *queue, double driver
 {
     lull_quantile_add(&queue->call_ms, driver_ms);
     if (queue->call_ms.count > 0)
-        queue->call_ns = lull_ns_from_ms(
-            lull_quantile_get(&queue->call_ms, queue->config.planned_quantile));
+        queue->call_ns =
+            lull_ns_from_ms(lull_quantile_get(&queue->call_ms, queue->config.planned_quantile));
 }
 
 int64_t lull_driver_queue_call_ns(const struct lull_driver_queue *queue)
@@ -65,9 +65,9 @@ struct lull_lowering *lull_driver_queue_choose(const struct lull_driver_queue *q
         struct lull_lowering *lowering = &lowerings[i];
 
         assert(lowering->gpu < plan->count);
-        lowering->gain_ns = lull_driver_plan_gain_ns(plan, lowering->gpu, now_ns,
-                                                     lowering->raise_by_ns) -
-                            lowering->cost_ns;
+        lowering->gain_ns =
+            lull_driver_plan_gain_ns(plan, lowering->gpu, now_ns, lowering->raise_by_ns) -
+            lowering->cost_ns;
         if (lowering->gain_ns <= best_ns)
             continue;
         best_ns = lowering->gain_ns;

@@ -8,10 +8,11 @@
  *
  * Call times are learnt from the calls themselves; until the first one has been seen, what is known
  * beforehand of raising the first GPU stands for them. A driver that blocks for too long suspends
- * the queue (call_trust.h): then its owner raises every GPU and lowers none until the queue resumes.
+ * the queue (call_trust.h): then its owner raises every GPU and lowers none until the queue
+ * resumes.
  *
- * Pure; caller's storage; one thread. Times are ns of one monotonic clock that the caller passes in.
- * SPDX-License-Identifier: Apache-2.0
+ * Pure; caller's storage; one thread. Times are ns of one monotonic clock that the caller passes
+ * in. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_SWITCHING_DRIVER_QUEUE_H
 #define LULL_CORE_SWITCHING_DRIVER_QUEUE_H
@@ -28,16 +29,17 @@ struct lull_driver_queue_config {
     uint32_t gpu_count;      /* that the driver serves, 1..LULL_DRIVER_PLAN_GPUS */
     double planned_quantile; /* of the call times seen: a call is planned to take as long, [0, 1] */
     double prior_quantile;   /* the same of `prior`, as long as no call has been seen */
-    const struct lull_switch_cost *prior; /* of the first GPU; borrowed as long as the queue lives */
-    int64_t least_gain_ns;  /* time low that a lowering must win for the node, >= 0 */
-    bool never_suspends;    /* nothing is ever lowered, so that nothing needs to be taken back */
+    const struct lull_switch_cost
+        *prior;            /* of the first GPU; borrowed as long as the queue lives */
+    int64_t least_gain_ns; /* time low that a lowering must win for the node, >= 0 */
+    bool never_suspends;   /* nothing is ever lowered, so that nothing needs to be taken back */
 };
 
 struct lull_driver_queue {
     struct lull_driver_queue_config config;
     struct lull_quantile call_ms; /* time inside the driver of the latest calls */
     int64_t call_ns;              /* the planned quantile of them */
-    int64_t free_ns;              /* when the driver will have served what it was asked for, about */
+    int64_t free_ns;   /* when the driver will have served what it was asked for, about */
     double waiting_ms; /* how long the oldest request has been without an answer; 0: none is */
     struct lull_call_trust trust;
     bool suspended;       /* the driver is not trusted: nothing may be lowered */

@@ -35,8 +35,8 @@ bool lull_forecast_pays(const struct lull_forecast *forecast)
     return forecast->length_ms > forecast->least_ms;
 }
 
-/* Sets until when the lowering of a section that begins at begin_ns is worth serving; returns when the
- * section must be raised. */
+/* Sets until when the lowering of a section that begins at begin_ns is worth serving; returns when
+ * the section must be raised. */
 static int64_t set_deadline(struct lull_feed_forward *feed, int64_t begin_ns,
                             const struct lull_forecast *forecast)
 {

@@ -24,20 +24,20 @@ struct lull_feed_forward {
     int64_t raise_at_ns;
     int64_t raise_by_ns; /* when the section under way or ahead is to be raised; INT64_MAX where the
                           * GPU is not low */
-    int64_t deadline_ns;    /* of the lowering asked for: served later than that it is worthless */
+    int64_t deadline_ns; /* of the lowering asked for: served later than that it is worthless */
     int64_t valid_until_ns; /* when it is undone if nobody has raised it */
 };
 
 /* Forecast of one section and the cost of switching, all in ms. */
 struct lull_forecast {
-    double length_ms;  /* a length that nearly every occurrence reaches */
-    double least_ms;   /* length from which switching pays */
-    double gap_low_ms; /* shortest usual time from the end of the section before to its begin... */
+    double length_ms;   /* a length that nearly every occurrence reaches */
+    double least_ms;    /* length from which switching pays */
+    double gap_low_ms;  /* shortest usual time from the end of the section before to its begin... */
     double gap_high_ms; /* ...and the longest usual one */
-    double ahead_ms; /* how long before the begin a lowering may be asked for */
-    double lead_ms;  /* how long before the end a raising must be asked for */
-    double down_ms;  /* until a lowering has effect, usually */
-    double serve_ms; /* a lowering served later than this before its raising is worthless */
+    double ahead_ms;    /* how long before the begin a lowering may be asked for */
+    double lead_ms;     /* how long before the end a raising must be asked for */
+    double down_ms;     /* until a lowering has effect, usually */
+    double serve_ms;    /* a lowering served later than this before its raising is worthless */
 };
 
 void lull_feed_forward_init(struct lull_feed_forward *feed);

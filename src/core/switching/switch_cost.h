@@ -2,9 +2,9 @@
  * What changing an operating point costs in time, learnt from the changes themselves: one side of
  * the break-even of a section (the design, "Control").
  *
- * For each GPU and direction: how long the driver call blocked and how long the clock took to settle.
- * Before the first measurement a prior of 5 + 20 ms holds (V100, published). Old changes are
- * forgotten: quantiles and tails have windows. Pure; caller's storage; zero-initialised knows
+ * For each GPU and direction: how long the driver call blocked and how long the clock took to
+ * settle. Before the first measurement a prior of 5 + 20 ms holds (V100, published). Old changes
+ * are forgotten: quantiles and tails have windows. Pure; caller's storage; zero-initialised knows
  * nothing.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -21,7 +21,8 @@ enum lull_direction { LULL_DIRECTION_DOWN, LULL_DIRECTION_UP, LULL_DIRECTION_COU
 struct lull_switch_cost {
     struct lull_quantile call_ms[LULL_DIRECTION_COUNT];
     struct lull_quantile total_ms[LULL_DIRECTION_COUNT]; /* call + settle */
-    struct lull_recent_tail slowest_up_ms; /* call + settle of the last one or two thousand raisings */
+    struct lull_recent_tail
+        slowest_up_ms; /* call + settle of the last one or two thousand raisings */
     struct lull_recent_tail quickest_down; /* of the last lowerings: -log of the same in ms */
 };
 
@@ -34,8 +35,8 @@ void lull_switch_cost_add(struct lull_switch_cost *cost, enum lull_direction dir
 
 /*
  * Adds the change that an outcome tells of; its call counts as call_ms. A change that was overtaken
- * took at least as long as told: that is ignored unless it is longer than usual, because it would make
- * clocks look quicker than they are.
+ * took at least as long as told: that is ignored unless it is longer than usual, because it would
+ * make clocks look quicker than they are.
  */
 void lull_switch_cost_add_outcome(struct lull_switch_cost *cost, enum lull_direction direction,
                                   double call_ms, const struct lull_switch_outcome *outcome);

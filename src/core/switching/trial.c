@@ -6,8 +6,9 @@
 #include <string.h>
 
 /* Share of the wanted changes of clocks that must be made for a pair to count, and after how many
- * pairs in a test that fall short of it one counts all the same. Measured on a recorded job in virtual
- * time (test_gap_node): with the rule gaps save 93 to 99 % of what is possible, before 73 to 100 %. */
+ * pairs in a test that fall short of it one counts all the same. Measured on a recorded job in
+ * virtual time (test_gap_node): with the rule gaps save 93 to 99 % of what is possible, before 73
+ * to 100 %. */
 static const double least_tried = 0.25;
 enum { MAX_UNTRIED = 14 };
 /* A rank that is ahead of the slowest by more pairs does not wait for it: a rank that waits in
@@ -358,8 +359,7 @@ static enum lull_trial_result take_pair(struct lull_trial *trial, uint32_t rank,
 
     trial->ranks[rank].pairs[pair->number % LULL_TRIAL_PAIRS_KEPT] = *pair;
     if (!is_watch && !is_set_aside(trial) && !is_untried(trial)) {
-        lull_joint_guard_add(&trial->guard, rank, pair->reference.mean_ms,
-                             pair->candidate.mean_ms);
+        lull_joint_guard_add(&trial->guard, rank, pair->reference.mean_ms, pair->candidate.mean_ms);
         lull_joint_guard_add(&trial->tail_guard, rank, pair->reference.p99_ms,
                              pair->candidate.p99_ms);
     }

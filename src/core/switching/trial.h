@@ -39,7 +39,8 @@ enum lull_trial_kind { LULL_TRIAL_TEST, LULL_TRIAL_CHECK, LULL_TRIAL_WATCH };
 /* When a watch takes what has been kept for slow. */
 enum lull_watch_rule {
     LULL_WATCH_PAIRS,    /* any slow pair is told, which is a reason to check */
-    LULL_WATCH_VERDICTS, /* the guard's verdicts on the watched pairs, one after the other, decide */
+    LULL_WATCH_VERDICTS, /* the guard's verdicts on the watched pairs, one after the other, decide
+                          */
     LULL_WATCH_BOUND,    /* the lower bound over all pairs of what has been kept decides */
 };
 
@@ -68,7 +69,7 @@ struct lull_trial_config {
 struct lull_trial_terms {
     double tolerance_ratio; /* slowdown that is allowed, > 0 */
     double worth_ratio;     /* slowdown from which it does not pay; 0: it always does */
-    double abort_ratio; /* a pair, or an iteration, slower than this is clearly slow, > 0 */
+    double abort_ratio;     /* a pair, or an iteration, slower than this is clearly slow, > 0 */
 };
 
 struct lull_trial_window {
@@ -114,10 +115,10 @@ struct lull_trial {
     struct lull_guard before_kept;
     uint32_t stretch;
     struct lull_quantile block;
-    int32_t worst_rank; /* as the last test found it; LULL_TRIAL_COUPLED */
-    uint32_t next_pair; /* that all ranks are to complete */
-    bool is_disturbed;  /* the present pair */
-    uint32_t set_aside; /* disturbed pairs in a row */
+    int32_t worst_rank;      /* as the last test found it; LULL_TRIAL_COUPLED */
+    uint32_t next_pair;      /* that all ranks are to complete */
+    bool is_disturbed;       /* the present pair */
+    uint32_t set_aside;      /* disturbed pairs in a row */
     uint32_t wanted_changes; /* of clocks in this pair; most of them must be made for it to count */
     uint32_t made_changes;
     uint32_t untried_pairs; /* of this test, set aside because too few were made */
@@ -167,7 +168,8 @@ enum lull_trial_result lull_trial_leave(struct lull_trial *trial, uint32_t rank,
 /* Something else than the candidate makes the present pair slow, such as heat. */
 void lull_trial_disturb(struct lull_trial *trial);
 
-/* The present pair says nothing of the candidate, unless it is watched: that must see everything. */
+/* The present pair says nothing of the candidate, unless it is watched: that must see everything.
+ */
 void lull_trial_discard_pair(struct lull_trial *trial);
 
 /* A clock was to be changed for the candidate in the present pair; it has been asked for. */

@@ -5,10 +5,10 @@
 
 enum { WINDOWS_PER_ROUND = 4 };
 
-/* After one leading window of the first side the schedule repeats a round of four windows: two of the
- * second side, two of the first. */
+/* After one leading window of the first side the schedule repeats a round of four windows: two of
+ * the second side, two of the first. */
 static struct lull_window_slot slot_in_window(uint32_t window, bool candidate, bool changed,
-                                                uint64_t offset, uint64_t length)
+                                              uint64_t offset, uint64_t length)
 {
     return (struct lull_window_slot){
         .window = window,
@@ -24,7 +24,7 @@ uint64_t lull_window_schedule_round(const struct lull_window_schedule *schedule)
 }
 
 struct lull_window_slot lull_window_slot(const struct lull_window_schedule *schedule,
-                                             uint64_t iteration)
+                                         uint64_t iteration)
 {
     const bool swapped = schedule->candidate_first;
     const uint64_t first =

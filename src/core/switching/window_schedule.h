@@ -29,7 +29,7 @@ struct lull_window_slot {
 
 /* Where iteration number iteration (from 0) of a test stands. O(1). */
 struct lull_window_slot lull_window_slot(const struct lull_window_schedule *schedule,
-                                             uint64_t iteration);
+                                         uint64_t iteration);
 
 /* The number of iterations after which the schedule repeats, from the second window on. O(1). */
 uint64_t lull_window_schedule_round(const struct lull_window_schedule *schedule);

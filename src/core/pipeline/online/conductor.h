@@ -2,27 +2,28 @@
  * Conductor: carries a pipeline plan out on the GPUs of one node, and keeps it only while the job
  * is not degraded.
  *
- * Feed-forward, per GPU: the raising for an operation is asked for ahead of its forecast begin, by a
- * lead that makes it late only little on average; the lowering is asked for when the operation before
- * ends, or ahead of that by no more than a driver call takes at least, so that nothing runs below what
- * the plan says. Between two operations the clock stays where it is, or goes down already. A lowering
- * that would have to be taken back before it has effect is left out. All GPUs share one driver, which
- * serves one call after the other (core/switching/driver_queue.h): raisings that fall together are
- * asked for earlier, each call taken to last as long as nine in ten of them do; and a lowering is asked
- * for only where the driver is free, no raising is late for it, and its GPU is low for longer than the
- * lowering takes and the others lose. Forecasts come from the intervals of the latest iterations at the
- * same plan, and from the plan itself before there are any. Where the order of operations is left, the
- * GPU is raised at once, until its operation 0 begins again.
+ * Feed-forward, per GPU: the raising for an operation is asked for ahead of its forecast begin, by
+ * a lead that makes it late only little on average; the lowering is asked for when the operation
+ * before ends, or ahead of that by no more than a driver call takes at least, so that nothing runs
+ * below what the plan says. Between two operations the clock stays where it is, or goes down
+ * already. A lowering that would have to be taken back before it has effect is left out. All GPUs
+ * share one driver, which serves one call after the other (core/switching/driver_queue.h): raisings
+ * that fall together are asked for earlier, each call taken to last as long as nine in ten of them
+ * do; and a lowering is asked for only where the driver is free, no raising is late for it, and its
+ * GPU is low for longer than the lowering takes and the others lose. Forecasts come from the
+ * intervals of the latest iterations at the same plan, and from the plan itself before there are
+ * any. Where the order of operations is left, the GPU is raised at once, until its operation 0
+ * begins again.
  *
  * Evidence: whole iterations at the highest clocks are interleaved with iterations at the plan
- * (core/switching/trial.h), on all GPUs alike, by the number of the iteration; the guard compares their
- * lengths. "Not degraded" allows what the plan itself costs, and the tolerance on top. A plan that is
- * not proven harmless gives way to the next one, and the last one to the highest clocks. A plan that is
- * kept is watched: reference windows go on, ever more rarely.
+ * (core/switching/trial.h), on all GPUs alike, by the number of the iteration; the guard compares
+ * their lengths. "Not degraded" allows what the plan itself costs, and the tolerance on top. A plan
+ * that is not proven harmless gives way to the next one, and the last one to the highest clocks. A
+ * plan that is kept is watched: reference windows go on, ever more rarely.
  *
- * Trust: while the driver blocks for too long (core/switching/call_trust.h) the plan is withdrawn and
- * all clocks are raised; later the trial begins anew. Where a GPU does not follow, the plan is withdrawn
- * for good.
+ * Trust: while the driver blocks for too long (core/switching/call_trust.h) the plan is withdrawn
+ * and all clocks are raised; later the trial begins anew. Where a GPU does not follow, the plan is
+ * withdrawn for good.
  *
  * Points are indices into a GPU's clock list: 0 the highest, which stands for no lock at all. Pure;
  * create/destroy; one thread at a time; time is passed in. SPDX-License-Identifier: Apache-2.0
@@ -46,7 +47,8 @@ struct lull_conductor_config {
     uint32_t min_pairs;         /* of windows, before any verdict, >= 2 */
     uint32_t max_pairs;         /* after which a plan that is not proven harmless is given up */
     bool observe_only;          /* counts iterations, never commands */
-    bool is_trusted; /* there is no trial: the plan holds until told otherwise, nothing is measured */
+    bool is_trusted; /* there is no trial: the plan holds until told otherwise, nothing is measured
+                      */
 };
 
 /* Tolerance 1 %, confidence 95 %, windows of 2 iterations, 4 to 40 pairs. */
@@ -75,8 +77,8 @@ enum lull_conductor_trouble {
     LULL_CONDUCTOR_DISOBEYS /* clocks did not follow, or calls were refused */
 };
 
-/* The quantile of call times that is planned with. Eight calls in a row hardly ever take longer than
- * eight times as long: in a thousandth of all cases if their logarithms deviate by 0.45. */
+/* The quantile of call times that is planned with. Eight calls in a row hardly ever take longer
+ * than eight times as long: in a thousandth of all cases if their logarithms deviate by 0.45. */
 #define LULL_CONDUCTOR_PLANNED_CALL 0.9
 
 struct lull_conductor_command {
@@ -86,7 +88,8 @@ struct lull_conductor_command {
     int64_t valid_until_ns; /* a lowering not renewed until then is undone */
 };
 
-/* An iteration that has ended, of the GPU that leads: the first one that is known to be in the job. */
+/* An iteration that has ended, of the GPU that leads: the first one that is known to be in the job.
+ */
 struct lull_conductor_iteration {
     uint64_t number;
     int64_t begin_ns;
@@ -104,26 +107,26 @@ struct lull_conductor *lull_conductor_create(const struct lull_conductor_config 
 void lull_conductor_destroy(struct lull_conductor *conductor);
 
 /*
- * Adds a plan, to be tried after those before it. ops[i] are the operations of GPU i; slowdown_ratio is
- * what it costs by its own account, >= 0. Plans may be added at any time, and take effect when their
- * turn comes. Error: -ENOMEM.
+ * Adds a plan, to be tried after those before it. ops[i] are the operations of GPU i;
+ * slowdown_ratio is what it costs by its own account, >= 0. Plans may be added at any time, and
+ * take effect when their turn comes. Error: -ENOMEM.
  */
 int lull_conductor_add_plan(struct lull_conductor *conductor,
                             const struct lull_conductor_op *const *ops, double slowdown_ratio);
 
-/* Goes on with this plan and a new trial, from the next iteration that is still open on; -1: the highest
- * clocks, for good. */
+/* Goes on with this plan and a new trial, from the next iteration that is still open on; -1: the
+ * highest clocks, for good. */
 void lull_conductor_use_plan(struct lull_conductor *conductor, int32_t plan);
 
 /* Goes on with this plan without a trial: it holds until another one is used (for profiling). */
 void lull_conductor_hold_plan(struct lull_conductor *conductor, int32_t plan);
 
 /*
- * Begins a detour: these clocks hold from the next iteration that is still open on, without a trial of
- * their own, while the trial of the plan rests. A detour may follow another. While a trial rests,
- * _phase(), _plan() and _slowdown() go on telling of it. Returns the number that iterations of the
- * detour tell as their plan, from LULL_CONDUCTOR_DETOUR on. Errors: -EAGAIN no plan holds or is tried,
- * or the detour before the last one is still under way (three iterations); -ENOMEM.
+ * Begins a detour: these clocks hold from the next iteration that is still open on, without a trial
+ * of their own, while the trial of the plan rests. A detour may follow another. While a trial
+ * rests, _phase(), _plan() and _slowdown() go on telling of it. Returns the number that iterations
+ * of the detour tell as their plan, from LULL_CONDUCTOR_DETOUR on. Errors: -EAGAIN no plan holds or
+ * is tried, or the detour before the last one is still under way (three iterations); -ENOMEM.
  */
 enum { LULL_CONDUCTOR_DETOUR = 256 };
 int lull_conductor_detour(struct lull_conductor *conductor,
@@ -150,8 +153,8 @@ void lull_conductor_take_lost(struct lull_conductor *conductor, uint32_t gpu);
 void lull_conductor_take_switch(struct lull_conductor *conductor, uint32_t gpu,
                                 const struct lull_switch_outcome *outcome);
 
-/* A driver call has returned after blocked_ms; the oldest unanswered request has waited for waiting_ms
- * (0: none is unanswered). */
+/* A driver call has returned after blocked_ms; the oldest unanswered request has waited for
+ * waiting_ms (0: none is unanswered). */
 void lull_conductor_take_blocked(struct lull_conductor *conductor, int64_t now_ns,
                                  double blocked_ms);
 void lull_conductor_take_waiting(struct lull_conductor *conductor, int64_t now_ns,

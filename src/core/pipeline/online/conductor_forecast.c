@@ -18,7 +18,8 @@ static const double usual_late_ms = 0.1;
 /* Each switch counts a quarter more than it takes, as in the break-even of a section
  * (feed_forward.c). */
 static const double margin = 1.25;
-/* Raisings are looked for this far ahead of the lead: further than a renewal (conductor_queue.c). */
+/* Raisings are looked for this far ahead of the lead: further than a renewal (conductor_queue.c).
+ */
 static const int64_t sight_ns = INT64_C(1500000000);
 
 /* ---- plans ------------------------------------------------------------------------------- */

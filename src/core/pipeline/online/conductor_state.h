@@ -61,7 +61,7 @@ struct conductor_slot {
     uint64_t number;
     uint64_t test;
     int32_t plan;
-    bool is_mixed; /* other clocks than these held for some of it */
+    bool is_mixed;                 /* other clocks than these held for some of it */
     struct lull_window_slot place; /* in the windows of the test, while one runs */
 };
 

@@ -8,7 +8,8 @@
 #include "base/clock.h"
 #include "core/pipeline/online/cycle.h"
 
-/* Devices that one device receives from, at most: two in every known schedule, and some to spare. */
+/* Devices that one device receives from, at most: two in every known schedule, and some to spare.
+ */
 enum { PEERS = 8 };
 
 /* Receives from one device since the latest send. */

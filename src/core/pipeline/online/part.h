@@ -24,9 +24,9 @@ void lull_part_follow(const struct lull_pipeline_problem *problem, const uint32_
                       uint32_t device, struct lull_follower_op *ops_out);
 
 /*
- * Fills in the operations that a conductor is to set clocks for. clocks_mhz: the clocks of the device's GPU, the highest first,
- * clock_count >= 1; an operation gets the lowest one that is not below what the plan says.
- * begin_ns: of every operation of the graph.
+ * Fills in the operations that a conductor is to set clocks for. clocks_mhz: the clocks of the
+ * device's GPU, the highest first, clock_count >= 1; an operation gets the lowest one that is not
+ * below what the plan says. begin_ns: of every operation of the graph.
  */
 void lull_part_conduct(const struct lull_pipeline_problem *problem, const uint32_t *option,
                        const int64_t *begin_ns, uint32_t device, const uint32_t *clocks_mhz,

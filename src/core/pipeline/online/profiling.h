@@ -5,9 +5,9 @@
  *
  *   sweep   measures every clock from the highest down, for some iterations each (EnvPipe,
  *           ATC'23: 6)
- *   search  finds the same valley from a third of those iterations at most: it measures a few clocks
- *           over the whole range a few times, those around the best one, and the best of these as
- *           often as the sweep does
+ *   search  finds the same valley from a third of those iterations at most: it measures a few
+ *           clocks over the whole range a few times, those around the best one, and the best of
+ *           these as often as the sweep does
  *
  * Of more than three values of a clock those further than a standard deviation from their mean are
  * dropped, as EnvPipe does. Energies may bend either way between clocks (measured ones do); the

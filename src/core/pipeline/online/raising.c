@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Iterations in a row with the critical path in the envelope after which nothing is raised any more:
- * the number of the publication. */
+/* Iterations in a row with the critical path in the envelope after which nothing is raised any
+ * more: the number of the publication. */
 enum { SETTLED_FROM = 10 };
 
 struct lull_raising {

@@ -1,10 +1,11 @@
 /*
- * Replan: another plan for a pipeline that runs, found in milliseconds: for devices that have become
- * slower, or for more time. The slow part of planning (the frontier) is done once, beforehand.
+ * Replan: another plan for a pipeline that runs, found in milliseconds: for devices that have
+ * become slower, or for more time. The slow part of planning (the frontier) is done once,
+ * beforehand.
  *
- * The operations of a slow device are taken to last longer by one factor at every clock, and to draw
- * the same power. Where the device is slow because its clock is capped, operations at lower clocks
- * are faster than that, never slower.
+ * The operations of a slow device are taken to last longer by one factor at every clock, and to
+ * draw the same power. Where the device is slow because its clock is capped, operations at lower
+ * clocks are faster than that, never slower.
  *
  * With slow devices a frontier is computed anew, which takes some milliseconds for hundreds of
  * operations; without them the one that exists is moved along.
@@ -36,8 +37,8 @@ struct lull_replan_outcome {
 };
 
 /*
- * factor: how much slower each device is, >= 1; more than 100 counts as 100. extra_ns >= 0. Returns 1
- * and the plan; or 0 where the old one is as good, and leaves option_out alone. Errors: -ENOMEM.
+ * factor: how much slower each device is, >= 1; more than 100 counts as 100. extra_ns >= 0. Returns
+ * 1 and the plan; or 0 where the old one is as good, and leaves option_out alone. Errors: -ENOMEM.
  */
 int lull_replan_make(struct lull_replan *replan, const double *factor, int64_t extra_ns,
                      const struct lull_pipeline_switching *switching, uint32_t *option_out,

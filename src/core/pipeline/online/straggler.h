@@ -10,13 +10,14 @@
  *
  * The copy never becomes slower than the straggler makes it. The longer iteration that is asked for
  * leaves a margin of waiting, because the end of the straggling shows as waiting that shrinks: one
- * iteration with less of it, or one device that has become faster, and the plan holds again at once.
- * Where the waiting does not shrink although the copy takes longer, it was not waiting at all (a
- * longer optimizer, say): it becomes the usual and is never acted on again. After a straggler that
- * was over within a few iterations the next one is believed later.
+ * iteration with less of it, or one device that has become faster, and the plan holds again at
+ * once. Where the waiting does not shrink although the copy takes longer, it was not waiting at all
+ * (a longer optimizer, say): it becomes the usual and is never acted on again. After a straggler
+ * that was over within a few iterations the next one is believed later.
  *
- * The usual value of a quantity is the median of its latest ones if that is less than the usual value
- * so far; otherwise it rises slowly, by a hundredth of the difference at each quiet iteration.
+ * The usual value of a quantity is the median of its latest ones if that is less than the usual
+ * value so far; otherwise it rises slowly, by a hundredth of the difference at each quiet
+ * iteration.
  *
  * Pure; create/destroy; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -27,9 +28,10 @@
 #include <stdint.h>
 
 struct lull_straggler_config {
-    double margin_ratio; /* waiting that is left, as a share of an iteration, (0, 0.1]; twice that much
-                          * is acted on */
-    uint32_t patience;   /* iterations in a row that say the same before anything is asked for, >= 1 */
+    double margin_ratio; /* waiting that is left, as a share of an iteration, (0, 0.1]; twice that
+                          * much is acted on */
+    uint32_t
+        patience; /* iterations in a row that say the same before anything is asked for, >= 1 */
 };
 
 /* Margin 1 %, patience 2. */

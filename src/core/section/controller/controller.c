@@ -12,8 +12,8 @@ static const int64_t steady_valid_ns = INT64_C(5000000000);
 static const double deep_loss = 1.0;
 static const double step_loss = 0.01;
 /* What a call takes is planned with this quantile of those seen, and before any has been seen with
- * the median of what is known beforehand. docs/latency.md has what a recorded job saves with them on
- * one to eight GPUs. */
+ * the median of what is known beforehand. docs/latency.md has what a recorded job saves with them
+ * on one to eight GPUs. */
 static const double planned_call = 0.75;
 static const double planned_prior = 0.5;
 /* Time low that a lowering must win for the node to be worth its calls. Chosen, not measured. */
@@ -182,7 +182,8 @@ static double tolerance_of(const struct lull_controller *controller)
 /* So do the clocks of gaps, but noise that hides so little shall not keep them high. */
 static double worth_of(const struct lull_controller *controller)
 {
-    const bool of_gaps = !controller->targets.steady && controller->targets.current != LULL_CONTROLLER_NO_TARGET &&
+    const bool of_gaps = !controller->targets.steady &&
+                         controller->targets.current != LULL_CONTROLLER_NO_TARGET &&
                          controller->targets.list[controller->targets.current].of_gaps;
 
     return of_gaps ? fmin(LULL_GAP_WORTH, controller->config.tolerance_ratio) : 0.0;
@@ -515,9 +516,9 @@ void lull_controller_take_blocked(struct lull_controller *controller, uint32_t g
 
 void lull_controller_take_waiting(struct lull_controller *controller, double waiting_ms)
 {
-    act_on_driver(controller, lull_driver_queue_take_waiting(
-                                  &controller->queue, controller->now_ns, waiting_ms,
-                                  longest_section_ms(controller, waiting_ms)));
+    act_on_driver(controller,
+                  lull_driver_queue_take_waiting(&controller->queue, controller->now_ns, waiting_ms,
+                                                 longest_section_ms(controller, waiting_ms)));
 }
 
 /* ---- calls ------------------------------------------------------------------------------- */
@@ -588,7 +589,8 @@ static void apply_steady(struct lull_controller *controller, struct lull_control
         return;
     gpu->feed.requested = point;
     gpu->steady_renew_ns = now_ns + steady_valid_ns / 4;
-    lull_controller_post(controller, gpu, point, now_ns + steady_valid_ns, now_ns + steady_valid_ns);
+    lull_controller_post(controller, gpu, point, now_ns + steady_valid_ns,
+                         now_ns + steady_valid_ns);
 }
 
 void lull_controller_take_call(struct lull_controller *controller, uint32_t index,
@@ -643,8 +645,8 @@ void lull_controller_take_exit(struct lull_controller *controller, uint32_t inde
     gpu->exited = true;
     if (controller->phase == LULL_PHASE_LEARNING)
         return;
-    act_on(controller, lull_trial_leave(&controller->trial, index,
-                                        lull_controller_present(controller)));
+    act_on(controller,
+           lull_trial_leave(&controller->trial, index, lull_controller_present(controller)));
 }
 
 void lull_controller_hold(struct lull_controller *controller, bool held)
@@ -721,9 +723,10 @@ static void advance(struct lull_controller *controller, struct lull_controlled_g
 {
     uint32_t point;
 
-    if (lull_calibration_poll(&gpu->calibration, now_ns, controller->queue.waiting_ms > 0.0, &point))
+    if (lull_calibration_poll(&gpu->calibration, now_ns, controller->queue.waiting_ms > 0.0,
+                              &point))
         lull_controller_post(controller, gpu, point, now_ns + lull_calibration_pulse_ns,
-             now_ns + 2 * lull_calibration_pulse_ns);
+                             now_ns + 2 * lull_calibration_pulse_ns);
     if (!gpu->has_gaps && lull_feed_forward_poll(&gpu->feed, now_ns))
         lull_controller_post_feed(controller, gpu);
 }

@@ -3,40 +3,42 @@
  * runs, and when to ask for it. The governor feeds it calls, results and time; it gives commands.
  *
  * Life of a job:
- *   LEARNING    Each track finds its iteration and sections; the switch cost is calibrated by a few
- *               one-step pulses that no job can feel.
+ *   LEARNING    Each track finds its iteration and sections; the switch cost is calibrated by a
+ *               few one-step pulses that no job can feel.
  *   DESCENDING  One target after the other is searched, those with the longest sections first: the
- *               descent proposes a point, and the trial (core/switching/trial.h) interleaves it with
- *               the reference and gives a verdict. All GPUs that have the section move together:
- *               ranks wait for each other, so a verdict on one is a verdict on all; where they do not
- *               wait, the worst one decides (joint_guard.h). Then GPUs that wait clearly longer than
- *               others go lower than these, one at a time. If no section is worth switching, one
- *               steady point for the whole iteration is sought instead. It has a tolerance of its
- *               own, narrower than the user's, because there a wrong clock slows all computation.
- *   SETTLED     The results are applied. A reference window now and then, ever more rarely, keeps the
- *               bound of the slowdown up to date; proven degradation starts the descent again one
- *               point higher.
- *   A driver that blocks for longer than sections are long takes the node back to LEARNING, with all
- *   GPUs raised (core/switching/driver_queue.h). After a while it is calibrated again; if it has
- *   recovered by then, the results are taken up again. A deviation of any track raises its GPU at
- *   once; when its iteration is found again with the same sections, its results are taken up again.
+ *               descent proposes a point, and the trial (core/switching/trial.h) interleaves it
+ *               with the reference and gives a verdict. All GPUs that have the section move
+ *               together: ranks wait for each other, so a verdict on one is a verdict on all; where
+ *               they do not wait, the worst one decides (joint_guard.h). Then GPUs that wait
+ *               clearly longer than others go lower than these, one at a time. If no section is
+ *               worth switching, one steady point for the whole iteration is sought instead. It has
+ *               a tolerance of its own, narrower than the user's, because there a wrong clock slows
+ *               all computation.
+ *   SETTLED     The results are applied. A reference window now and then, ever more rarely, keeps
+ *               the bound of the slowdown up to date; proven degradation starts the descent again
+ *               one point higher.
+ *
+ * A driver that blocks for longer than sections are long takes the node back to LEARNING, with all
+ * GPUs raised (core/switching/driver_queue.h). After a while it is calibrated again; if it has
+ * recovered by then, the results are taken up again. A deviation of any track raises its GPU at
+ * once; when its iteration is found again with the same sections, its results are taken up again.
  *
  * Feed-forward: a lowering is asked for before the forecast begin by less than the shortest latency
  * seen, so that no computation runs low; a raising is asked for before the forecast end by a lead
  * whose mean lateness stays within a share of the tolerance. Of the gaps in computation the longest
- * are switched: as many as give the longest time low while computation begins low in less than one of
- * the job's iterations in a hundred (gap_choice.h). That is also counted, for all GPUs of a controller
- * together, and paid for from one allowance (stats/allowance.h): the less of it is left, the longer
- * the leads, and with nothing left no gap is switched. So from the beginning on at most 0.75 % of all
- * GPUs' iterations are late, and two more.
+ * are switched: as many as give the longest time low while computation begins low in less than one
+ * of the job's iterations in a hundred (gap_choice.h). That is also counted, for all GPUs of a
+ * controller together, and paid for from one allowance (stats/allowance.h): the less of it is left,
+ * the longer the leads, and with nothing left no gap is switched. So from the beginning on at most
+ * 0.75 % of all GPUs' iterations are late, and two more.
  *
  * GPUs of one node share a driver that serves one call at a time. The calls for gaps are asked for
- * when the node's plan says so (core/switching/driver_plan.h): raisings that fall together one after
- * the other, the first of them earlier for that reason, and a lowering only where it holds up none of
- * them.
+ * when the node's plan says so (core/switching/driver_plan.h): raisings that fall together one
+ * after the other, the first of them earlier for that reason, and a lowering only where it holds up
+ * none of them.
  *
- * A job on several nodes has a controller on each. They search in the same way in the same iterations,
- * and apply what all have agreed on (agreement.h); then no GPU has a point of its own.
+ * A job on several nodes has a controller on each. They search in the same way in the same
+ * iterations, and apply what all have agreed on (agreement.h); then no GPU has a point of its own.
  *
  * Points are indices into the GPU's clock list: 0 the highest, which stands for the reference (no
  * lock at all). Pure; create/destroy; one thread. Time is passed in, never read.
@@ -130,7 +132,7 @@ struct lull_target {
     uint32_t without_effect; /* turns in a row that came to nothing */
     uint32_t agreed_point;   /* several nodes: the lowest that may be applied... */
     uint64_t agreed_from;    /* ...from this iteration on */
-    uint32_t refused_point;  /* the highest that another node has refused; count of points: none is */
+    uint32_t refused_point;  /* the highest that another node has refused; count: none is */
     struct lull_moments power_reference_w; /* sampled in the section at the reference... */
     struct lull_moments power_lowered_w;   /* ...and at the point under test or kept */
     uint32_t record_count;
@@ -142,8 +144,8 @@ struct lull_command {
     uint32_t point;         /* 0: reference */
     int64_t deadline_ns;    /* a lowering served later is worthless */
     int64_t valid_until_ns; /* a lowering not renewed until then is undone */
-    int64_t answers_ns;     /* begin of the section that it answers; 0: it answers none, but is a raising,
-                             * a pulse, for a gap, or ahead of a forecast begin */
+    int64_t answers_ns;     /* begin of the section that it answers; 0: it answers none, but is a
+                             * raising, a pulse, for a gap, or ahead of a forecast begin */
 };
 
 struct lull_controller;
@@ -159,9 +161,9 @@ void lull_controller_set_switch_cost(struct lull_controller *controller, uint32_
                                      const struct lull_switch_cost *cost);
 
 /*
- * GPUs of one model (any number of the caller's) behind one driver switch alike: until a GPU has been
- * switched often enough, what is learnt of the others holds for it. A GPU whose model is not told is a
- * model of its own. To be called before the first call.
+ * GPUs of one model (any number of the caller's) behind one driver switch alike: until a GPU has
+ * been switched often enough, what is learnt of the others holds for it. A GPU whose model is not
+ * told is a model of its own. To be called before the first call.
  */
 void lull_controller_set_model(struct lull_controller *controller, uint32_t gpu, uint32_t model);
 
@@ -186,10 +188,10 @@ void lull_controller_take_switch(struct lull_controller *controller, uint32_t gp
                                  const struct lull_switch_outcome *outcome);
 
 /*
- * A driver call for this GPU has returned after blocked_ms, whatever it was for. The oldest request to
- * any GPU has been without an answer for waiting_ms (0: none is), which is to be told as long as it is
- * so. A driver that blocks for longer than sections are long is left alone for a while (call_trust.h):
- * all GPUs are raised, and calibrated again before anything is lowered.
+ * A driver call for this GPU has returned after blocked_ms, whatever it was for. The oldest request
+ * to any GPU has been without an answer for waiting_ms (0: none is), which is to be told as long as
+ * it is so. A driver that blocks for longer than sections are long is left alone for a while
+ * (call_trust.h): all GPUs are raised, and calibrated again before anything is lowered.
  */
 void lull_controller_take_blocked(struct lull_controller *controller, uint32_t gpu,
                                   double blocked_ms);
@@ -202,8 +204,8 @@ void lull_controller_take_throttle(struct lull_controller *controller, uint32_t 
 void lull_controller_take_power(struct lull_controller *controller, uint32_t gpu, double power_w);
 
 /*
- * Of several nodes one is missing, or they do not agree (held): everything is raised at once and stays
- * at the reference. Once released, what was being tested begins again.
+ * Of several nodes one is missing, or they do not agree (held): everything is raised at once and
+ * stays at the reference. Once released, what was being tested begins again.
  */
 void lull_controller_hold(struct lull_controller *controller, bool held);
 

@@ -1,6 +1,6 @@
 /*
- * GPUs whose sections are gaps in computation: the lowering ahead of a gap across those that are not
- * switched, what is asked of the node's driver and when (driver_queue.h), and the account of
+ * GPUs whose sections are gaps in computation: the lowering ahead of a gap across those that are
+ * not switched, what is asked of the node's driver and when (driver_queue.h), and the account of
  * computation that began low.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -119,10 +119,11 @@ void lull_controller_gap_begins(struct lull_controller *controller, struct lull_
         lull_low_span_gap_begins(&gpu->low, now_ns);
         lull_feed_forward_plan(&gpu->feed, now_ns, point, &expected);
     } else if (!is_ahead(gpu)) {
-        look_ahead(controller, gpu, index,
-                   lull_quantile_soft_most(&sections[index].recent_length,
-                                           lull_controller_gap_need(controller, gpu).ahead_scale_ms),
-                   now_ns);
+        look_ahead(
+            controller, gpu, index,
+            lull_quantile_soft_most(&sections[index].recent_length,
+                                    lull_controller_gap_need(controller, gpu).ahead_scale_ms),
+            now_ns);
     }
 }
 
@@ -238,7 +239,8 @@ static struct lull_controlled_gpu *find_lowering(struct lull_controller *control
     return best == NULL ? NULL : &controller->gpus[best->gpu];
 }
 
-/* A lowering is asked for now: if a test is about its gap, that much of the test has taken place. */
+/* A lowering is asked for now: if a test is about its gap, that much of the test has taken place.
+ */
 static void note_lowering(struct lull_controller *controller, const struct lull_controlled_gpu *gpu)
 {
     const int32_t index = gpu->ahead_section >= 0 ? gpu->ahead_section : gpu->low_section;

@@ -1,7 +1,6 @@
 /*
- * Peers: what the controllers of the job's other nodes have to say, and tests that are placed in the
- * same iterations on all of them.
- * SPDX-License-Identifier: Apache-2.0
+ * Peers: what the controllers of the job's other nodes have to say, and tests that are placed in
+ * the same iterations on all of them. SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
 
@@ -95,8 +94,7 @@ void lull_controller_place_test(struct lull_controller *controller)
     assert(base <= next);
     for (uint32_t i = 0; i < controller->gpu_count; i++)
         lull_trial_place(&controller->trial, i,
-                         is_aligned ? base
-                                    : lull_track_iteration(controller->gpus[i].track) + 1);
+                         is_aligned ? base : lull_track_iteration(controller->gpus[i].track) + 1);
     if (is_aligned && next > base)
         lull_trial_join(&controller->trial, next - base);
 }

@@ -16,23 +16,23 @@ static const double lateness_share = 0.2;
 enum { GAP_CLOCKS = 8 };
 /*
  * The share of all GPUs' iterations in which a kernel may begin on a lowered clock. Less is earned
- * than the one in a hundred that is promised. With a full allowance a third more is aimed at, so that
- * a tail that looks longer than it is gets corrected: it settles where both are equal. With much more
- * it swings, and saves less on average. Measured on a recorded job in virtual time, six seeds: 0.67 %
- * of the iterations begin low, and 91 to 99 % of what is possible is saved (test_gap_node has the
- * bounds).
+ * than the one in a hundred that is promised. With a full allowance a third more is aimed at, so
+ * that a tail that looks longer than it is gets corrected: it settles where both are equal. With
+ * much more it swings, and saves less on average. Measured on a recorded job in virtual time, six
+ * seeds: 0.67 % of the iterations begin low, and 91 to 99 % of what is possible is saved
+ * (test_gap_node has the bounds).
  */
 static const double late_earned = 0.0075;
 static const double late_wanted = 0.01;
-/* What each GPU can save up, and what it starts with: about what is left where as much is earned as is
- * spent. */
+/* What each GPU can save up, and what it starts with: about what is left where as much is earned as
+ * is spent. */
 static const double late_saved = 3.0;
 static const double late_saved_at_first = 2.0;
-/* With an empty allowance nothing is switched; with one just above that the controller is as careful
- * as with this fullness, and no more. Chosen, not measured. */
+/* With an empty allowance nothing is switched; with one just above that the controller is as
+ * careful as with this fullness, and no more. Chosen, not measured. */
 static const double least_fullness = 0.05;
-/* Gaps switched per second, on average: very frequent calls delay NCCL (its issue 1551). This many are
- * what the budget of the device's writer lets through without a pause. */
+/* Gaps switched per second, on average: very frequent calls delay NCCL (its issue 1551). This many
+ * are what the budget of the device's writer lets through without a pause. */
 static const double gaps_per_s = 20.0;
 /* With fewer changes of its own a GPU goes by what all GPUs of its model have seen: a tail that is
  * known from some dozens of changes is off by a third. */
@@ -90,8 +90,8 @@ static double late_share(const struct lull_controlled_gpu *gpu, double fullness)
     return late_wanted * fmax(fullness, least_fullness) * gpu->fold;
 }
 
-/* A GPU that had seen a few slow changes of its own would otherwise never be switched again, and never
- * learn that they were an exception. */
+/* A GPU that had seen a few slow changes of its own would otherwise never be switched again, and
+ * never learn that they were an exception. */
 static const struct lull_switch_cost *cost_of(const struct lull_controlled_gpu *gpu)
 {
     return gpu->changes < own_changes ? &gpu->model_cost : &gpu->cost;

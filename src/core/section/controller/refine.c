@@ -14,9 +14,9 @@
 
 #include "core/section/controller/state.h"
 
-/* Sections longer than the shortest by this factor count as longer; others are alike. A section takes
- * at least this share of the iteration to be worth a turn. With both, uneven ranks save 14.1 % instead
- * of 6.8 % jointly, and even ranks have no turns (test_ranks). */
+/* Sections longer than the shortest by this factor count as longer; others are alike. A section
+ * takes at least this share of the iteration to be worth a turn. With both, uneven ranks save 14.1
+ * % instead of 6.8 % jointly, and even ranks have no turns (test_ranks). */
 static const double longer_ratio = 1.1;
 static const double least_share = 0.05;
 /* The search of a turn tells apart this many clocks, and needs at least one of them below the GPU's
@@ -45,8 +45,7 @@ uint32_t lull_target_point_for(const struct lull_target *target, uint32_t gpu, b
         return 0;
     if (target->has_own)
         return target->own_point[gpu];
-    return common_point(target, gpu,
-                        under_test ? target->descent.candidate : target->descent.good);
+    return common_point(target, gpu, under_test ? target->descent.candidate : target->descent.good);
 }
 
 uint32_t lull_controller_candidate(const struct lull_target *target)
@@ -85,8 +84,8 @@ static double section_ms(const struct lull_targets *targets, uint32_t index,
 }
 
 /* GPUs whose sections are clearly longer than the shortest; *others_out: the remaining ones. */
-static uint64_t early_gpus(const struct lull_targets *targets,
-                           const struct lull_target *target, uint64_t *others_out)
+static uint64_t early_gpus(const struct lull_targets *targets, const struct lull_target *target,
+                           uint64_t *others_out)
 {
     double shortest_ms = 0.0;
     uint64_t early = 0;

@@ -1,13 +1,14 @@
 /*
  * The controller's state, shared by its files and nobody else. Calls go down this list only:
  *   controller.c  what comes in and goes out, and what to do next: it alone reconsiders
- *   gaps.c        GPUs whose sections are gaps in computation: what is asked of the driver, and when
+ *   gaps.c        GPUs whose sections are gaps: what is asked of the driver for them, and when
  *   plan.c        which section has which target, point and forecast
  *   peers.c       what the controllers of the job's other nodes have to say
  *   targets.c     the list of targets (targets.h)
  *   refine.c      points of single GPUs, below or above the common one (targets.h)
  *   gpu.c         whether a GPU takes part, what is asked of it, what switching it costs
- * Below them: the driver's queue and the trial (core/switching).
+ *
+ * Below them are the driver's queue and the trial (core/switching).
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,7 +1,6 @@
 /*
- * Following: communication kernels come in, and the gaps that they announce go out as calls. Learning
- * is in gap_map_learn.c and gap_map_compute.c.
- * SPDX-License-Identifier: Apache-2.0
+ * Following: communication kernels come in, and the gaps that they announce go out as calls.
+ * Learning is in gap_map_learn.c and gap_map_compute.c. SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -134,8 +133,8 @@ static uint32_t edge_of(const struct lull_gap_map *map, const struct lull_standi
 {
     const int64_t turn = (standing->iteration - map->record.first) % map->fold;
 
-    return 2 * ((uint32_t)(turn < 0 ? turn + map->fold : turn) * map->period +
-                standing->position) + !begin;
+    return 2 * ((uint32_t)(turn < 0 ? turn + map->fold : turn) * map->period + standing->position) +
+           !begin;
 }
 
 /* When the edge that came last came in the recorded pass. */
@@ -153,8 +152,8 @@ static void take_up(struct lull_gap_map *map, int64_t recorded_ns)
 
     for (uint32_t i = 0; i < map->gap_count; i++) {
         struct lull_gap_plan *plan = &map->plans[i];
-        const int64_t to_ns = plan->announced_ns - now_ns +
-                              (plan->announced_ns <= now_ns ? map->pass_ns : 0);
+        const int64_t to_ns =
+            plan->announced_ns - now_ns + (plan->announced_ns <= now_ns ? map->pass_ns : 0);
 
         plan->begin_due_ns = LULL_GAP_MAP_NEVER;
         plan->end_due_ns = LULL_GAP_MAP_NEVER;

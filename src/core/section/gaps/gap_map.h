@@ -10,15 +10,15 @@
  * kernel it begins and ends. From then on it needs the communication kernels only, and emits each
  * gap as a call: a section without computation, exposed from end to end.
  *
- * A gap is emitted from the latest begin to the earliest end that it had in the recorded iterations,
- * so that what is called a gap was one every time. If every other iteration differs (accumulation, a
- * recorded job of two iterations), two iterations count as one.
+ * A gap is emitted from the latest begin to the earliest end that it had in the recorded
+ * iterations, so that what is called a gap was one every time. If every other iteration differs
+ * (accumulation, a recorded job of two iterations), two iterations count as one.
  *
- * Where computation cannot be recorded the map is blind: communication kernels are passed on as they
- * are, as calls that may hide computation. Once two of them run beside each other, their order tells no
- * iteration any more: then the map learns all the same, and takes for a gap what they cover together,
- * which may hide computation, too. Where there are only such kernels and no gap, the longest of them
- * stands for one, so that the iteration shows.
+ * Where computation cannot be recorded the map is blind: communication kernels are passed on as
+ * they are, as calls that may hide computation. Once two of them run beside each other, their order
+ * tells no iteration any more: then the map learns all the same, and takes for a gap what they
+ * cover together, which may hide computation, too. Where there are only such kernels and no gap,
+ * the longest of them stands for one, so that the iteration shows.
  *
  * Pure; create/destroy; one thread at a time. Times: int64_t ns of one monotonic clock.
  *
@@ -48,8 +48,8 @@ enum lull_gap_map_phase {
 
 /* A gap as it was learnt. */
 struct lull_mapped_gap {
-    double length_ms;   /* of what is emitted, mean over the window */
-    double exposed_ms;  /* the part of it beside a communication kernel; the rest is idle */
+    double length_ms;      /* of what is emitted, mean over the window */
+    double exposed_ms;     /* the part of it beside a communication kernel; the rest is idle */
     struct lull_call call; /* what is emitted at its begin, but for the time */
 };
 
@@ -69,7 +69,8 @@ void lull_gap_map_take_compute(struct lull_gap_map *map, int64_t begin_ns, int64
 /* Every run of computation that began before this time has been told. */
 void lull_gap_map_take_complete(struct lull_gap_map *map, int64_t until_ns);
 
-/* Computation cannot be recorded, or not any more: unless the map is known, it is blind from now on. */
+/* Computation cannot be recorded, or not any more: unless the map is known, it is blind from now
+ * on. */
 void lull_gap_map_compute_unavailable(struct lull_gap_map *map);
 
 /*
@@ -85,7 +86,8 @@ int64_t lull_gap_map_wake_ns(const struct lull_gap_map *map);
 enum lull_gap_map_phase lull_gap_map_phase(const struct lull_gap_map *map);
 
 /* Gaps in the order of the iteration; none unless known. Borrowed until the next take. */
-const struct lull_mapped_gap *lull_gap_map_gaps(const struct lull_gap_map *map, uint32_t *count_out);
+const struct lull_mapped_gap *lull_gap_map_gaps(const struct lull_gap_map *map,
+                                                uint32_t *count_out);
 
 /* Whether computation is to be told now. */
 bool lull_gap_map_wants_compute(const struct lull_gap_map *map);

@@ -8,10 +8,11 @@
 #include "core/section/exposure.h"
 #include "core/section/gaps/gap_map_state.h"
 
-/* Gaps shorter than this are noise between kernels; a gap worth switching is several times as long. */
+/* Gaps shorter than this are noise between kernels; a gap worth switching is several times as long.
+ */
 static const int64_t least_gap_ns = INT64_C(1000000);
-/* Where computation is guessed, communication with a break no longer than this, and no larger a share of
- * the whole, is not interrupted by it: the limits of track.c. */
+/* Where computation is guessed, communication with a break no longer than this, and no larger a
+ * share of the whole, is not interrupted by it: the limits of track.c. */
 static const int64_t brief_ns = INT64_C(1000000);
 static const double brief_ratio = 0.02;
 
@@ -41,8 +42,7 @@ static bool append_run(struct lull_gap_record *record, int64_t begin_ns, int64_t
 bool lull_gap_map_add_run(struct lull_gap_map *map, int64_t begin_ns, int64_t end_ns)
 {
     struct lull_gap_record *record = &map->record;
-    struct lull_run *last =
-        record->run_count == 0 ? NULL : &record->runs[record->run_count - 1];
+    struct lull_run *last = record->run_count == 0 ? NULL : &record->runs[record->run_count - 1];
 
     if (last == NULL || begin_ns >= last->end_ns + least_gap_ns)
         return append_run(record, begin_ns, end_ns);
@@ -73,8 +73,8 @@ static struct lull_interval *unite_kernels(const struct lull_gap_map *map, size_
     if (united == NULL)
         return NULL;
     for (size_t i = 0; i < kernels; i++)
-        united[i] = (struct lull_interval){map->record.edges_ns[2 * i],
-                                           map->record.edges_ns[2 * i + 1]};
+        united[i] =
+            (struct lull_interval){map->record.edges_ns[2 * i], map->record.edges_ns[2 * i + 1]};
     count = lull_intervals_unite(united, kernels);
     for (size_t i = 1; i < count; i++) {
         if (is_brief(&united[kept], &united[i]))

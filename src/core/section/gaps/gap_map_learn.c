@@ -1,6 +1,6 @@
 /*
- * Learning: a recorded window becomes gaps, and the edges of communication kernels that announce them.
- * SPDX-License-Identifier: Apache-2.0
+ * Learning: a recorded window becomes gaps, and the edges of communication kernels that announce
+ * them. SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
 #include <string.h>
@@ -122,8 +122,8 @@ static bool is_recorded(const struct window *window, const struct lull_run *gap)
 }
 
 /*
- * The distance from an edge to the begin, or the end, of a gap, over all passes. gap: as it is in the
- * reference pass; other passes have counterparts of it. Unknown if a pass has none.
+ * The distance from an edge to the begin, or the end, of a gap, over all passes. gap: as it is in
+ * the reference pass; other passes have counterparts of it. Unknown if a pass has none.
  */
 static struct distance measure(const struct window *window, uint32_t reference,
                                const struct lull_run *gap, int32_t edge, bool to_begin)
@@ -150,8 +150,8 @@ static struct distance measure(const struct window *window, uint32_t reference,
     return distance;
 }
 
-/* Finds the edges that come last at or before a time, the latest first, at most ANCHORS of them; returns
- * their number. */
+/* Finds the edges that come last at or before a time, the latest first, at most ANCHORS of them;
+ * returns their number. */
 static uint32_t edges_before(const struct window *window, uint32_t reference, int64_t time_ns,
                              int32_t edges_out[ANCHORS])
 {
@@ -211,8 +211,8 @@ static bool never_before(const struct window *window, int32_t edge, int32_t othe
     return true;
 }
 
-/* Of the edges at or before the gap's begin or end, the one with the steadiest distance to it. from:
- * an edge that it must not come before; NULL: it may be any. */
+/* Of the edges at or before the gap's begin or end, the one with the steadiest distance to it.
+ * from: an edge that it must not come before; NULL: it may be any. */
 static struct distance steadiest(const struct window *window, uint32_t reference,
                                  const struct lull_run *gap, bool to_begin, const int32_t *from)
 {
@@ -254,7 +254,8 @@ static struct distance begin_of(const struct window *window, uint32_t reference,
 
 /* ---- gaps -------------------------------------------------------------------------------- */
 
-/* How much of a gap is spent beside communication; *position_out: the kernel that most of it is beside. */
+/* How much of a gap is spent beside communication; *position_out: the kernel that most of it is
+ * beside. */
 static int64_t exposed_ns(const struct window *window, uint32_t reference,
                           const struct lull_run *gap, uint32_t *position_out)
 {
@@ -362,7 +363,8 @@ static void keep_gap(struct lull_gap_map *map, const struct lull_mapped_gap *gap
     map->plans[map->gap_count++] = *plan;
 }
 
-/* Numbers the gaps in the order in which they are announced, which need not be that of their begins. */
+/* Numbers the gaps in the order in which they are announced, which need not be that of their
+ * begins. */
 static void order_gaps(struct lull_gap_map *map)
 {
     for (uint32_t i = 0; i < map->gap_count; i++)
@@ -370,9 +372,9 @@ static void order_gaps(struct lull_gap_map *map)
 }
 
 /*
- * Whether a gap belongs to the reference pass, which reaches from its first edge to that of the next
- * pass. A gap that begins before that edge in some passes and after it in others belongs to the first
- * pass in which it begins after it, so that none counts twice or not at all.
+ * Whether a gap belongs to the reference pass, which reaches from its first edge to that of the
+ * next pass. A gap that begins before that edge in some passes and after it in others belongs to
+ * the first pass in which it begins after it, so that none counts twice or not at all.
  */
 static bool is_of_pass(const struct window *window, uint32_t reference, const struct lull_run *gap)
 {
@@ -467,8 +469,7 @@ static void plan_longest_kernel(struct lull_gap_map *map, const struct window *w
     int32_t longest = 0;
 
     for (int32_t edge = 0; edge < (int32_t)window->edges; edge += 2) {
-        const int64_t ns =
-            edge_ns(window, reference, edge + 1) - edge_ns(window, reference, edge);
+        const int64_t ns = edge_ns(window, reference, edge + 1) - edge_ns(window, reference, edge);
 
         if (ns > longest_ns) {
             longest_ns = ns;

@@ -23,11 +23,11 @@ struct lull_run {
 
 /* The recorded window. Edge 2 i is the begin, 2 i + 1 the end of the kernel at position i. */
 struct lull_gap_record {
-    int64_t first;     /* iteration of its first period */
-    uint32_t seen;     /* edges; all of its periods and the first after them make it full */
+    int64_t first; /* iteration of its first period */
+    uint32_t seen; /* edges; all of its periods and the first after them make it full */
     bool is_full;
-    int64_t full_ns;   /* the time of the latest of these */
-    int64_t *edges_ns; /* [LULL_GAP_MAP_PERIODS + 1][2 * period]; 0: it was not seen */
+    int64_t full_ns;       /* the time of the latest of these */
+    int64_t *edges_ns;     /* [LULL_GAP_MAP_PERIODS + 1][2 * period]; 0: it was not seen */
     struct lull_run *runs; /* of computation, in time order; breaks too short to count are closed */
     uint32_t run_count;
     uint32_t run_capacity;
@@ -46,12 +46,12 @@ struct lull_gap_plan {
 
 struct lull_gap_map {
     enum lull_gap_map_phase phase;
-    bool is_blind;     /* computation is not told: what communicates is taken for a gap */
-    bool has_given_up; /* the map is blind, and kernels are passed on as they come for good */
-    uint32_t depth;    /* number of kernels that were passed on and have not ended */
+    bool is_blind;           /* computation is not told: what communicates is taken for a gap */
+    bool has_given_up;       /* the map is blind, and kernels are passed on as they come for good */
+    uint32_t depth;          /* number of kernels that were passed on and have not ended */
     struct lull_call passed; /* the last of them that began */
     struct lull_order *order;
-    uint32_t period; /* kernels per iteration */
+    uint32_t period;           /* kernels per iteration */
     struct lull_standing last; /* of the edge that came last */
     bool last_is_begin;
     uint32_t attempts;
@@ -77,8 +77,8 @@ static inline int64_t *lull_gap_map_edge(const struct lull_gap_map *map, uint32_
 }
 
 /* The window is full and, unless the map is blind, all computation in it has been told: finds fold,
- * pass, gaps and plans in it. There may be no gap; but where kernels race, the longest of them stands
- * for one. */
+ * pass, gaps and plans in it. There may be no gap; but where kernels race, the longest of them
+ * stands for one. */
 void lull_gap_map_plan_gaps(struct lull_gap_map *map);
 
 /* Adds a run of computation to the window; false: no memory, or more runs than a window holds. */
@@ -87,8 +87,8 @@ bool lull_gap_map_add_run(struct lull_gap_map *map, int64_t begin_ns, int64_t en
 /* In a full window: takes for computation whatever lies between communication. */
 void lull_gap_map_guess_compute(struct lull_gap_map *map);
 
-/* A recorded time, counted from the first edge of the pass that the gaps were taken from, modulo the
- * length of a pass. */
+/* A recorded time, counted from the first edge of the pass that the gaps were taken from, modulo
+ * the length of a pass. */
 int64_t lull_gap_map_in_pass_ns(const struct lull_gap_map *map, int64_t recorded_ns);
 
 #endif
