@@ -270,7 +270,7 @@ static struct lull_iteration_state deviate(struct lull_iteration_finder *finder,
     const uint32_t period = finder->current.period;
     uint32_t found = 0;
 
-    /* Runs are not counted on after so many symbols. */
+    /* Runs are not counted beyond this many symbols. */
     const bool is_long = finder->followed == MAX_PERIOD;
 
     if (is_interruption(finder, period, is_long ? MAX_PERIOD : finder->runs[period]))

@@ -55,7 +55,7 @@ struct lull_track {
     uint32_t position; /* of the current or last outermost call */
     bool position_known;
     int64_t begin_ns;    /* of the current outermost call */
-    int64_t last_end_ns; /* of the last outermost call; 0 none */
+    int64_t last_end_ns; /* of the last outermost call; 0: none */
 
     uint64_t iteration;
     int64_t iteration_begin_ns; /* 0 before the first boundary */
@@ -63,9 +63,9 @@ struct lull_track {
 
     struct lull_section sections[LULL_TRACK_MAX_SECTIONS];
     uint32_t section_count;
-    int32_t open_section; /* that has begun and not ended, -1 none */
+    int32_t open_section; /* that has begun and not ended; -1: none */
     int64_t section_begin_ns;
-    int64_t section_end_ns; /* of the last ended section; 0 none */
+    int64_t section_end_ns; /* of the last ended section; 0: none */
     double section_exposed_ms;
 
     struct lull_track_totals totals;

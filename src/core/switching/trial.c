@@ -7,8 +7,8 @@
 
 /* Share of the wanted changes of clocks that must be made for a pair to count, and after how many
  * pairs in a test that fall short of it one counts all the same. Measured on a recorded job in
- * virtual time (test_gap_node): with the rule gaps save 93 to 99 % of what is possible, before 73
- * to 100 %. */
+ * virtual time (bench/bench_latency.py): with the rule gaps save 93 to 99 % of what is possible,
+ * before 73 to 100 %. */
 static const double least_tried = 0.25;
 enum { MAX_UNTRIED = 14 };
 /* A rank that is ahead of the slowest by more pairs does not wait for it: a rank that waits in

@@ -148,14 +148,14 @@ bool lull_conductor_next_iteration(struct lull_conductor *conductor,
     return true;
 }
 
-/* The leader counts; the others take its number, at most one ahead of it. */
+/* The leader counts iterations; the other GPUs take its number, or are one ahead of it at most. */
 static void number_iteration(struct lull_conductor *conductor, uint32_t index, int64_t time_ns)
 {
     struct conductor_gpu *gpu = &conductor->gpus[index];
 
     if (conductor->leader < 0 || (int32_t)index < conductor->leader) {
         conductor->leader = (int32_t)index;
-        conductor->iteration_ns = 0; /* counted from another GPU so far */
+        conductor->iteration_ns = 0; /* it was the begin on another GPU */
     }
     if (conductor->leader == (int32_t)index) {
         begin_iteration(conductor, time_ns);
@@ -254,7 +254,7 @@ void lull_conductor_take_lost(struct lull_conductor *conductor, uint32_t gpu)
 
 /* ---- the driver -------------------------------------------------------------------------- */
 
-/* A GPU does not do as it is told: the plan goes, for good. */
+/* A GPU does not do as it is told: no plan may lower anything any more. */
 static void withdraw_for_good(struct lull_conductor *conductor)
 {
     if (conductor->is_disobedient)
@@ -265,7 +265,7 @@ static void withdraw_for_good(struct lull_conductor *conductor)
     lull_conductor_use_plan(conductor, CONDUCTOR_HIGHEST);
 }
 
-/* Whether trust is lost or has come back: the trial begins anew once the plan holds again. */
+/* Trust has been lost or has come back; either way the trial begins anew. */
 static void act_on_driver(struct lull_conductor *conductor, enum lull_driver_change change)
 {
     if (change == LULL_DRIVER_UNCHANGED)

@@ -10,7 +10,7 @@
 
 _Static_assert((int)LULL_CONDUCTOR_DETOUR == (int)CONDUCTOR_PLANS, "detours stand behind plans");
 
-/* Whether an iteration that runs, or the one before it, has this plan. */
+/* Whether this plan holds in the iteration that runs, in the one before, or in a later one. */
 static bool is_in_use(const struct lull_conductor *conductor, int32_t plan)
 {
     for (uint32_t i = 0; i < CONDUCTOR_SLOTS; i++)
@@ -36,7 +36,7 @@ static void rest_trial(struct lull_conductor *conductor)
     lull_trial_forget_last_pair(&conductor->resting.evidence);
 }
 
-/* Nothing but a plan that holds or is tried, on a driver that does as it is told, may be left. */
+/* A detour needs a plan that holds or is tried, and a driver that is trusted and obeyed. */
 static bool may_detour(const struct lull_conductor *conductor, int32_t place)
 {
     if (conductor->leader < 0 || conductor->config.observe_only || conductor->queue.suspended ||
@@ -70,7 +70,7 @@ int lull_conductor_detour(struct lull_conductor *conductor,
     return place;
 }
 
-/* The iteration that runs, and the next one if it is decided already. */
+/* Gives the plan back to the iteration that runs, and to the next one if it is decided already. */
 static void rewrite_slots(struct lull_conductor *conductor)
 {
     for (uint32_t i = 0; i < CONDUCTOR_SLOTS; i++) {

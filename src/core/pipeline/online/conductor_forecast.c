@@ -18,8 +18,8 @@ static const double usual_late_ms = 0.1;
 /* Each switch counts a quarter more than it takes, as in the break-even of a section
  * (feed_forward.c). */
 static const double margin = 1.25;
-/* Raisings are looked for this far ahead of the lead: further than a renewal (conductor_queue.c).
- */
+/* Raisings are looked for this far ahead of the lead: as far as to the next renewal of a lowered
+ * clock (conductor_queue.c). */
 static const int64_t sight_ns = INT64_C(1500000000);
 
 /* ---- plans ------------------------------------------------------------------------------- */
@@ -86,7 +86,6 @@ static const struct lull_conductor_op *ops_of(const struct lull_conductor *condu
     return plan < 0 ? NULL : conductor->plans[plan]->ops[gpu - conductor->gpus];
 }
 
-/* An operation, counted from the first one of the GPU's iteration; may reach into the next one. */
 uint32_t conductor_point_of(const struct lull_conductor *conductor, const struct conductor_gpu *gpu,
                             uint32_t op)
 {
@@ -105,7 +104,7 @@ static int64_t planned_interval_ns(const struct conductor_plan *plan, uint32_t g
                              : plan->makespan_ns - ops[op].begin_ns + ops[0].begin_ns;
 }
 
-/* How soon after the begin of an operation the next one may begin. */
+/* The least time from the begin of an operation to the begin of the next one. */
 static int64_t least_interval_ns(const struct lull_conductor *conductor,
                                  const struct conductor_gpu *gpu, uint32_t op)
 {
@@ -132,7 +131,7 @@ static int64_t longest_ns(const struct lull_conductor *conductor, const struct c
 
     if (ops_of(conductor, gpu, gpu->iteration) == NULL ||
         gpu->learnt_plan != conductor->trial.plan || recent->count < CONDUCTOR_RECENT)
-        return INT64_MAX / 4; /* not known well enough to be early */
+        return INT64_MAX / 4; /* it is not known well enough to lower ahead of its end */
     for (uint32_t i = 0; i < recent->count; i++)
         if (recent->length_ns[i] > most_ns)
             most_ns = recent->length_ns[i];
@@ -141,7 +140,7 @@ static int64_t longest_ns(const struct lull_conductor *conductor, const struct c
 
 /* ---- what switching takes ---------------------------------------------------------------- */
 
-/* How late a raising may be on average. */
+/* How late a raising may be on average, ms. */
 static double allowed_late_ms(const struct lull_conductor *conductor,
                               const struct conductor_gpu *gpu)
 {
@@ -155,7 +154,6 @@ static double allowed_late_ms(const struct lull_conductor *conductor,
            late_share / (raises > 0 ? raises : 1);
 }
 
-/* Quantiles cost too much to be asked for at every poll. */
 void conductor_update_costs(const struct lull_conductor *conductor, struct conductor_gpu *gpu)
 {
     gpu->lead_ns =
@@ -167,7 +165,7 @@ void conductor_update_costs(const struct lull_conductor *conductor, struct condu
 
 /* ---- deciding ---------------------------------------------------------------------------- */
 
-/* What the operation that runs, or the pause behind it, wants. */
+/* The clock that the operation that runs, or the pause after it, wants. */
 static struct conductor_decision decide_present(const struct lull_conductor *conductor,
                                                 const struct conductor_gpu *gpu, int64_t now_ns)
 {
@@ -191,7 +189,8 @@ static struct conductor_decision decide_present(const struct lull_conductor *con
     return decision;
 }
 
-/* Raises for what must be asked for until until_ns; finds when the next raising is due. */
+/* Raises the decision for operations that must be asked for until until_ns; finds when the next
+ * raising is due. */
 static void look_ahead(const struct lull_conductor *conductor, const struct conductor_gpu *gpu,
                        int64_t now_ns, int64_t until_ns, struct conductor_decision *decision)
 {

@@ -22,7 +22,7 @@ static const int64_t least_patience_ns = 2 * ms_ns;
 
 /* ---- what is asked for ------------------------------------------------------------------- */
 
-/* A poll: what the GPUs want, and the driver's plan for it. */
+/* One round of asking: what the GPUs want, and the driver's plan for it. */
 struct round {
     struct lull_conductor *conductor;
     int64_t now_ns;
@@ -45,15 +45,16 @@ static void look_around(struct round *round)
         struct conductor_decision kept;
 
         round->wanted[i] = conductor_decide_clock(conductor, gpu, now_ns, now_ns, UINT32_MAX);
-        kept = round->wanted[i].point <= gpu->requested
-                   ? round->wanted[i]
-                   : conductor_decide_clock(conductor, gpu, now_ns, now_ns, gpu->requested);
+        kept = round->wanted[i];
+        if (kept.point > gpu->requested)
+            kept = conductor_decide_clock(conductor, gpu, now_ns, now_ns, gpu->requested);
         round->plan.raise_by_ns[i] = kept.raise_ns;
     }
     lull_driver_plan_begins(&round->plan, round->begins_ns);
 }
 
-/* deadline_ns: of a lowering's call; raise_ns: of the raising that undoes it. */
+/* Writes a command. deadline_ns: when a lowering must have been begun; raise_ns: when the raising
+ * that undoes it is due. */
 static void post(struct round *round, uint32_t index, uint32_t point, int64_t deadline_ns,
                  int64_t raise_ns)
 {
@@ -77,7 +78,7 @@ static void post(struct round *round, uint32_t index, uint32_t point, int64_t de
     gpu->requested_ns = round->now_ns;
 }
 
-/* What must be asked for by now, so that none of the raisings behind it is late. */
+/* Posts the raisings that must be asked for by now, so that none of those after them is late. */
 static void post_raisings(struct round *round)
 {
     struct lull_conductor *conductor = round->conductor;

@@ -15,7 +15,7 @@
 #include "core/switching/trial.h"
 
 enum { CONDUCTOR_RECENT = 4, CONDUCTOR_SLOTS = 8, CONDUCTOR_TOLD = 64, CONDUCTOR_PLANS = 256 };
-/* Detours take turns in two places behind the plans. */
+/* Detours take turns in two places after those of the plans. */
 enum { CONDUCTOR_DETOURS = 2 };
 
 #define CONDUCTOR_HIGHEST (-1)
@@ -32,11 +32,11 @@ struct conductor_gpu {
     uint32_t op_count;
     bool is_lost;
     bool is_running;
-    uint32_t op; /* that runs or has ended last */
+    uint32_t op; /* the operation that runs, or has ended last */
     int64_t begin_ns;
     int64_t end_ns;
     uint64_t iteration;
-    bool is_same_plan; /* this iteration and the one before ran at the plan: it teaches */
+    bool is_same_plan; /* this iteration and the one before ran at the plan: intervals are learnt */
     uint32_t requested;
     int64_t requested_ns;
     int64_t raised_ns; /* latest raising, while its outcome is open; 0: none is */
@@ -115,8 +115,8 @@ struct conductor_decision {
 };
 
 /*
- * The clock that the GPU is to have, raisings that must be asked for until until_ns (>= now_ns)
- * included; no lower than lowest_point until then.
+ * The clock that the GPU is to have: high enough for all operations whose raising must be asked for
+ * until until_ns (>= now_ns), and no lower than lowest_point.
  */
 struct conductor_decision conductor_decide_clock(const struct lull_conductor *conductor,
                                                  const struct conductor_gpu *gpu, int64_t now_ns,

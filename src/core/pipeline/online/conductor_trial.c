@@ -9,7 +9,8 @@
 
 /* Iterations at a plan before it is judged. Chosen, not measured. */
 enum { WARMING = 3 };
-/* Windows that a kept plan runs between two references, and at most. Chosen, not measured. */
+/* Windows that a kept plan runs between two references, at first and at most. Chosen, not measured.
+ */
 enum { FIRST_STRETCH = 16, LONGEST_STRETCH = 512 };
 /* Pairs over which the slowdown of a plan is estimated at most. Chosen, not measured. */
 enum { WATCHED_PAIRS = 1000 };
@@ -100,7 +101,7 @@ void conductor_trial_interrupt(struct lull_conductor *conductor)
 
 /* ---- deciding ---------------------------------------------------------------------------- */
 
-/* Another iteration at the plan before it is judged; after enough of them it is. */
+/* Lets a few iterations pass at the plan; then its test begins. */
 static void warm_up(struct lull_conductor *conductor, uint64_t number)
 {
     struct conductor_trial *trial = &conductor->trial;

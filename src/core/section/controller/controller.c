@@ -6,9 +6,10 @@
 #include "base/clock.h"
 #include "core/section/controller/state.h"
 
-/* Validity of a steady point; it is renewed four times as often. Chosen, not measured. */
+/* How long a steady point is valid; it is renewed after a quarter of that. Chosen, not measured. */
 static const int64_t steady_valid_ns = INT64_C(5000000000);
-/* What a clock costs in time: at most all of it, one step below the highest about this much. */
+/* How much slower computation runs: at low clocks nothing is assumed to run at all; one step below
+ * the highest clock it is about a hundredth slower. */
 static const double deep_loss = 1.0;
 static const double step_loss = 0.01;
 /* What a call takes is planned with this quantile of those seen, and before any has been seen with
@@ -26,7 +27,8 @@ enum { MAX_SET_ASIDE = 3 };
 /* Settled windows between two references, before they have been doubled and at most. Chosen, not
  * measured. */
 enum { FIRST_STRETCH = 32, LONGEST_STRETCH = 2048 };
-/* Settled iterations in a block that is compared with the reference; a slower block is checked. */
+/* Settled iterations in a block that is compared with the reference; a slower block is a reason to
+ * check. Chosen, not measured. */
 enum { SETTLED_BLOCK = 16 };
 /* Iterations between two checks, at first and at most. Chosen, not measured. */
 enum { FIRST_CHECK_SPACING = 64, LONGEST_CHECK_SPACING = 8192 };
@@ -34,12 +36,12 @@ enum { FIRST_CHECK_SPACING = 64, LONGEST_CHECK_SPACING = 8192 };
  * to wait for pairs. Chosen, not measured. */
 enum { ABORT_ITERATIONS = 3 };
 static const double abort_ratio = 0.3;
-/* Deviation of an iteration, as a share of the tolerance, that windows of one iteration would bear;
- * below the other share iterations count as steady. Chosen, not measured. */
+/* With a deviation of iterations of the first share of the tolerance windows of a single iteration
+ * would do; with less than the second share iterations count as steady. Chosen, not measured. */
 static const double decisive_noise_share = 0.35;
 static const double steady_noise_share = 0.1;
-/* Windows grow to this at most for short iterations, and for noisy ones; of iterations that all
- * take the same time, two are enough. */
+/* Iterations per window: at most if they are short, at most because of noise, and at least if they
+ * are steady. Chosen, not measured. */
 enum { WINDOW_MAX = 4000, NOISY_WINDOW_MAX = 12, STEADY_WINDOW = 2 };
 /* A track that is still searching is waited for this many iterations of another one. Chosen, not
  * measured. */
@@ -57,7 +59,7 @@ void lull_controller_config_default(struct lull_controller_config *config)
     };
 }
 
-/* The objects that answer when, whether and where to switch. */
+/* Sets up the objects that answer when, whether and where to switch. */
 static void init_switching(struct lull_controller *controller)
 {
     const struct lull_controller_config *config = &controller->config;
@@ -169,7 +171,8 @@ uint32_t lull_controller_window(const struct lull_controller *controller)
     return wanted > WINDOW_MAX ? WINDOW_MAX : (uint32_t)wanted;
 }
 
-/* What a steady point costs in time costs energy as well. */
+/* A longer iteration costs energy as well, so a steady point may cost less time than the user
+ * allows. */
 static double tolerance_of(const struct lull_controller *controller)
 {
     double most = controller->config.tolerance_ratio;
@@ -179,7 +182,8 @@ static double tolerance_of(const struct lull_controller *controller)
     return fmin(most, controller->config.tolerance_ratio);
 }
 
-/* So do the clocks of gaps, but noise that hides so little shall not keep them high. */
+/* The clocks of gaps cost energy in the same way. But this is only a matter of profit, judged by
+ * the estimate: noise that hides such a small slowdown must not keep them high. */
 static double worth_of(const struct lull_controller *controller)
 {
     const bool of_gaps = !controller->targets.steady &&
@@ -189,7 +193,7 @@ static double worth_of(const struct lull_controller *controller)
     return of_gaps ? fmin(LULL_GAP_WORTH, controller->config.tolerance_ratio) : 0.0;
 }
 
-/* Iterations per window, which all nodes of the job should choose alike. */
+/* Iterations per window: with other nodes a power of two, so that all of them choose the same. */
 static uint32_t window_iterations(const struct lull_controller *controller)
 {
     const uint32_t own = lull_controller_window(controller);
@@ -251,7 +255,7 @@ static bool all_ready(const struct lull_controller *controller)
     return any_known && (all_known || patience_over);
 }
 
-/* Which sections have which target now; without any, one steady point is sought. */
+/* Finds which sections have which target now; if none has, one steady point is sought. */
 static void map_targets(struct lull_controller *controller, bool afresh)
 {
     struct lull_targets *targets = &controller->targets;
@@ -327,7 +331,7 @@ static void record(struct lull_controller *controller, struct lull_target *targe
     };
 }
 
-/* S225, S226 and S227 are the descent's. */
+/* The verdict on the target under test has been given: the patent's steps S225 to S227. */
 static void conclude_test(struct lull_controller *controller, enum lull_verdict verdict)
 {
     struct lull_target *target;
@@ -454,7 +458,8 @@ static uint32_t active_count(const struct lull_controller *controller)
     return count > 0 ? count : 1;
 }
 
-/* Of all GPUs. Sections are looked at only where that may matter to this time, else 0. */
+/* The longest section of all GPUs. Sections are looked at only where a call or wait of `ms` may be
+ * too long; else the result is 0. */
 static double longest_section_ms(const struct lull_controller *controller, double ms)
 {
     double longest_ms = 0.0;
@@ -472,7 +477,8 @@ static double longest_section_ms(const struct lull_controller *controller, doubl
     return longest_ms;
 }
 
-/* Pulses on GPUs whose sections are known; on others as soon as they are. */
+/* Begins pulses on GPUs whose sections are known; on others they begin as soon as these are known.
+ */
 static void prove_anew(struct lull_controller *controller)
 {
     controller->went_deep = false;
@@ -485,8 +491,7 @@ static void prove_anew(struct lull_controller *controller)
     }
 }
 
-/* Suspended: everything is raised, and what is being tested begins again once the driver is
- * trusted. */
+/* While the driver is not trusted everything is raised, and no test runs. */
 static void act_on_driver(struct lull_controller *controller, enum lull_driver_change change)
 {
     switch (change) {

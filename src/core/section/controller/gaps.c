@@ -12,13 +12,13 @@
 #include "core/section/controller/state.h"
 #include "core/section/gaps/gap_choice.h"
 
-/* A lowering is planned this long ahead, at most. Chosen, not measured: some of the driver's
- * longest usual latencies. */
+/* A lowering is planned this long ahead, at most: several times the longest usual latency. Chosen,
+ * not measured. */
 static const double horizon_ms = 200.0;
 
 /* ---- ahead ------------------------------------------------------------------------------- */
 
-/* The point at which a gap is to run, with its forecast; 0: not switched. */
+/* The point at which a gap is to run, with its forecast; 0: it is not switched. */
 static uint32_t point_of(const struct lull_controller *controller,
                          const struct lull_controlled_gpu *gpu, uint32_t index, uint64_t iteration,
                          struct lull_forecast *forecast_out)
@@ -36,8 +36,8 @@ static uint32_t point_of(const struct lull_controller *controller,
 }
 
 /*
- * The next gap to be switched, wait_ms from the edge of the gap `index` that is now on, and its
- * point; 0: none within the horizon.
+ * Finds the next gap that is switched, and its point; 0: there is none within the horizon. wait_ms:
+ * the time from now until the gap `index` has ended.
  */
 static uint32_t find_next(const struct lull_controller *controller,
                           const struct lull_controlled_gpu *gpu, uint32_t index, double wait_ms,
@@ -67,7 +67,7 @@ static uint32_t find_next(const struct lull_controller *controller,
     return 0;
 }
 
-/* Raises, and plans the lowering of the next gap that is switched, wait_ms and more from now. */
+/* Raises, and plans the lowering for the next gap that is switched. */
 static void look_ahead(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
                        uint32_t index, double wait_ms, int64_t now_ns)
 {
@@ -75,7 +75,8 @@ static void look_ahead(struct lull_controller *controller, struct lull_controlle
     uint32_t next = 0;
     const uint32_t point = find_next(controller, gpu, index, wait_ms, &next, &expected);
 
-    /* Nearer than that: at once, if there is nothing to raise. */
+    /* A gap that is nearer than a lowering may be asked for ahead of it: the lowering is asked for
+     * at once, if there is nothing to raise. */
     if (gpu->feed.requested == 0 && expected.ahead_ms >= expected.gap_low_ms)
         expected.ahead_ms = expected.gap_low_ms * 0.99;
     if (lull_feed_forward_end(&gpu->feed, now_ns, point, &expected))
@@ -149,7 +150,8 @@ static int64_t low_from_ns(const struct lull_controlled_gpu *gpu,
            (outcome->overtaken ? lull_ns_from_ms(fmax(usual_ms - outcome->settle_ms, 0.0)) : 0);
 }
 
-/* Outside a gap that is switched something computes, low: an iteration counts once. */
+/* A GPU that was low outside the gaps that are switched computed while it was low. That is paid for
+ * once per iteration. */
 void lull_controller_note_clock(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
                                 const struct lull_switch_outcome *outcome)
 {

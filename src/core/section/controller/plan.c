@@ -20,7 +20,7 @@ enum { GAP_CLOCKS = 8 };
  * that a tail that looks longer than it is gets corrected: it settles where both are equal. With
  * much more it swings, and saves less on average. Measured on a recorded job in virtual time, six
  * seeds: 0.67 % of the iterations begin low, and 91 to 99 % of what is possible is saved
- * (test_gap_node has the bounds).
+ * (bench/bench_latency.py).
  */
 static const double late_earned = 0.0075;
 static const double late_wanted = 0.01;
@@ -158,8 +158,8 @@ static double choose_gaps(struct lull_controlled_gpu *gpu)
 /* ---- forecasts --------------------------------------------------------------------------- */
 
 /*
- * A run of calls: computation follows when the rank has been let go; being late on average costs
- * no more than a share of the tolerance.
+ * For a run of calls: computation goes on as soon as the rank has been let go, so that a late
+ * raising costs time; on average no more than a share of the tolerance.
  */
 static void expect_calls(const struct lull_controller *controller,
                          const struct lull_controlled_gpu *gpu, struct lull_forecast *out)
@@ -203,7 +203,8 @@ void lull_controller_forecast(const struct lull_controller *controller,
         return;
     }
     expect_calls(controller, gpu, out);
-    /* The GPUs of a node queue in the driver: each starts one call before the next. */
+    /* The GPUs of a node queue in the driver, so each raising waits for those of the GPUs before.
+     */
     out->lead_ms += index * lull_switch_cost_call_ms(&gpu->cost, LULL_DIRECTION_UP, 0.5);
 }
 

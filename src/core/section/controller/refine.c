@@ -5,8 +5,8 @@
  * the others stay where they are. If those that arrive last leave no common point at all, they are
  * kept at the reference and the others search again without them.
  *
- * Whose turn it is follows from the sections and the verdicts alone, the windows from iteration
- * numbers: no messages.
+ * Whose turn it is follows from the sections and the verdicts alone, and windows follow from
+ * iteration numbers, so no messages are needed.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -20,7 +20,7 @@
 static const double longer_ratio = 1.1;
 static const double least_share = 0.05;
 /* The search of a turn tells apart this many clocks, and needs at least one of them below the GPU's
- * point. As for gaps (plan.c). */
+ * point. Chosen, not measured, as for gaps (plan.c). */
 enum { TURN_CLOCKS = 8 };
 /* Turns in a row without effect after which the others are not tried. Chosen, not measured. */
 enum { MAX_WITHOUT_EFFECT = 2 };
@@ -64,7 +64,8 @@ void lull_target_drop_own(struct lull_target *target)
 
 /* ---- whose turn -------------------------------------------------------------------------- */
 
-/* Time that a target's sections take per iteration on a GPU; 0: it has none, or takes no part. */
+/* Time that a target's sections take per iteration on a GPU; 0: the GPU has none, or takes no part.
+ */
 static double section_ms(const struct lull_targets *targets, uint32_t index,
                          const struct lull_target *target)
 {
@@ -83,7 +84,7 @@ static double section_ms(const struct lull_targets *targets, uint32_t index,
     return sum_ms;
 }
 
-/* GPUs whose sections are clearly longer than the shortest; *others_out: the remaining ones. */
+/* The GPUs whose sections are clearly longer than the shortest; *others_out: those with others. */
 static uint64_t early_gpus(const struct lull_targets *targets, const struct lull_target *target,
                            uint64_t *others_out)
 {

@@ -85,7 +85,7 @@ int32_t lull_targets_next(const struct lull_targets *targets)
 
 /* ---- points ------------------------------------------------------------------------------ */
 
-/* A point of one clock list on another one of other length. */
+/* The point of a clock list of length `from` on one of length `to`. */
 static uint32_t scale_point(uint32_t point, uint32_t from, uint32_t to)
 {
     if (from == to || from < 2 || to < 2)

@@ -1,5 +1,6 @@
 /*
- * Which gaps of an iteration to switch, when kernels may begin low only so often.
+ * Which gaps of an iteration to switch, if kernels may begin low only in a given share of
+ * iterations.
  *
  * A gap of length l is low for l - lead + ahead on average, since lowering and raising take equally
  * long. What may be late is shared equally by the raisings: the tail of latencies is about
@@ -29,8 +30,8 @@ void lull_gap_need_find(const struct lull_switch_cost *cost, double late_share,
                         struct lull_gap_need *need_out);
 
 /*
- * How many of the longest gaps to switch, at most `most`; late_share: of all passes through them,
- * those in which one may be late, in (0, 1). lengths_ms descends. O(count).
+ * How many of the longest gaps to switch, at most `most`. late_share: the share of all passes
+ * through them in which one may be late, in (0, 1). lengths_ms descends. O(count).
  */
 uint32_t lull_gap_choose(const double *lengths_ms, uint32_t count, uint32_t most,
                          const struct lull_switch_cost *cost, double late_share);
