@@ -40,4 +40,14 @@ static inline int64_t lull_ns_from_ms(double ms)
     return (int64_t)(ms * 1e6);
 }
 
+static inline int64_t lull_earlier_ns(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+static inline int64_t lull_later_ns(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
 #endif

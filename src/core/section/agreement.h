@@ -4,11 +4,11 @@
  * Every node searches for itself and publishes a proposal: for each section the lowest clock that
  * it has found harmless, the highest that it has refused, and the iteration from which it will
  * hold. Proposals may be lost, repeated, or come in any order. The rules:
- *   - All nodes apply the highest clock that any of them keeps; who does not name the section keeps
- *     it at the reference. It holds from the latest iteration that any of them has named, so that
- *     nodes which count alike begin together.
- *   - Never a clock that a node has refused, or a lower one: a refusal is remembered, whatever the
- *     node says later.
+ *   - All nodes apply the highest clock that any of them keeps; a node that does not name the
+ *     section keeps it at the reference. It holds from the latest iteration that any of them has
+ *     named, so that nodes which count alike begin together.
+ *   - No node applies a clock that a node has refused, or a lower one: a refusal is remembered,
+ *     whatever the node says later.
  *   - While a node has not been heard yet, has been silent for too long, or sees another iteration,
  *     all apply the reference. A node that has taken its leave is no longer waited for; what it has
  *     kept last still counts.
@@ -65,7 +65,7 @@ enum lull_agreement_state {
 struct lull_agreement_clock {
     uint32_t mhz;
     uint64_t from_iteration;
-    uint32_t refused_mhz; /* highest that any node has refused; 0 none */
+    uint32_t refused_mhz; /* highest that any node has refused; 0: none has */
 };
 
 struct lull_agreement;
@@ -84,17 +84,17 @@ bool lull_agreement_take(struct lull_agreement *agreement, const struct lull_pro
 enum lull_agreement_state lull_agreement_state(const struct lull_agreement *agreement,
                                                int64_t now_ns);
 
-/* What to apply for a section. O(nodes). */
+/* The clock to apply for a section. O(nodes). */
 struct lull_agreement_clock lull_agreement_clock(const struct lull_agreement *agreement,
                                                  uint64_t signature, int64_t now_ns);
 
 /* The longest window that any node wants, so that all measure in the same iterations. */
 uint32_t lull_agreement_window(const struct lull_agreement *agreement);
 
-/* Nodes heard at all, the own one included. */
+/* How many nodes have been heard at all, the own one included. */
 uint32_t lull_agreement_heard(const struct lull_agreement *agreement);
 
-/* In plain words, for reports. */
+/* The state in plain words, for reports. */
 const char *lull_agreement_state_text(enum lull_agreement_state state);
 
 #endif

@@ -13,15 +13,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A place that no gap has: says that the iteration has been left. */
+/* A place that no gap has: it says that the iteration has been left. */
 #define LULL_CALL_BREAK UINT32_MAX
 
 struct lull_call {
     int64_t time_ns;       /* of this edge, one monotonic clock for all calls */
-    uint64_t bytes;        /* payload of this rank, 0 unknown */
+    uint64_t bytes;        /* payload of this rank; 0: unknown */
     uint32_t communicator; /* small number */
-    uint32_t ranks;        /* size of the communicator, 0 unknown */
-    int32_t peer;          /* root or peer, -1 none */
+    uint32_t ranks;        /* size of the communicator; 0: unknown */
+    int32_t peer;          /* root or peer; -1: none */
     uint32_t name;         /* of a section that the program names */
     uint32_t order;        /* of a kernel: its number in the order in which the host enqueued them,
                             * which is not that of their times where they run beside each other */
@@ -29,9 +29,10 @@ struct lull_call {
                             * and judged together with all gaps that do the same; 0: no gap */
     uint16_t operation;    /* any numbering; equal numbers are equal operations */
     bool begin;            /* true: entered; false: left */
-    bool is_cautious;      /* not known to be waiting: searched in small steps from the top */
-    bool is_late;          /* told only when it was over (polling): counts as communication, but is
-                            * no symbol of the iteration and no section */
+    bool is_cautious; /* it may hide computation: its clock is searched in small steps from the top
+                       */
+    bool is_late;     /* it was told only when it was over (polling): it counts as communication,
+                       * but is no symbol of the iteration and no section */
 };
 
 /* Payloads in the same power of two are of one class: 0, 1, 2-3, 4-7, ... -> 0, 1, 2, 3, ... */
@@ -40,10 +41,12 @@ uint32_t lull_call_size_class(uint64_t bytes);
 /* Equal for calls that do the same at the same place; never 0. */
 uint64_t lull_call_signature(const struct lull_call *call);
 
-/* The same wherever they stand. Equal to the signature of a call that is no gap. */
+/* The signature without the place, so that gaps which do the same are equal wherever they stand.
+ * For a call that is no gap both are equal. */
 uint64_t lull_call_class(const struct lull_call *call);
 
-/* The signature of a sequence of calls: of what stands before (0 at the start) and the next one. */
+/* The signature of a sequence of calls, from that of the calls before (0 at the start) and that of
+ * the next one. */
 uint64_t lull_signature_join(uint64_t before, uint64_t next);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/section/communicator.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -10,9 +11,11 @@ enum {
     LAYERS_PER_ITERATION = 4, /* fewer reductions of one size are buckets of gradients */
 };
 
-#define SAME_SIZE_RATIO 0.9 /* share of the most frequent size, for tensor parallelism */
-#define USUAL_RATIO 0.5     /* share of what a communicator is for */
-#define ALLTOALL_RATIO 0.1
+/* Shares of a communicator's operations. All are chosen, not measured; test_communicator has the
+ * recorded jobs that they tell apart. */
+#define SAME_SIZE_RATIO 0.9 /* of the most frequent size, from which it is tensor parallelism */
+#define USUAL_RATIO 0.5     /* of the kind that tells what the communicator is for */
+#define ALLTOALL_RATIO 0.1  /* of all-to-all, from which it is expert parallelism */
 
 /* ---- by name ---- */
 
@@ -55,7 +58,7 @@ static uint32_t meaning_of(const char *start, size_t length)
     return 0;
 }
 
-/* The bits of all words before a colon, or before "with": what follows is only added to it. */
+/* The bits of all words before a colon, or before "with": what follows there is secondary. */
 static uint32_t meanings_of(const char *name)
 {
     uint32_t meanings = 0;
@@ -125,6 +128,7 @@ static void take_size(struct lull_communicator *communicator, uint64_t bytes)
         communicator->other_sizes++;
         return;
     }
+    assert(i <= communicator->size_count);
     communicator->sizes[i] = bytes;
     communicator->size_counts[i]++;
     if (i == communicator->size_count)
@@ -167,12 +171,14 @@ void lull_communicator_take(struct lull_communicator *communicator, enum lull_tr
 static bool is_neighbor(const struct lull_communicator *communicator, int32_t peer)
 {
     const int64_t ranks = communicator->ranks;
+
+    assert(ranks > 0 && communicator->rank >= 0);
     const int64_t distance = ((int64_t)peer - communicator->rank + ranks) % ranks;
 
     return distance == 1 || distance == ranks - 1;
 }
 
-/* Without peers only two ranks are plain: every message goes to the one neighbour. */
+/* Where peers are unknown only two ranks tell: every message goes to the one neighbour. */
 static enum lull_parallelism of_messages(const struct lull_communicator *communicator)
 {
     if (communicator->ranks == 2)

@@ -1,8 +1,8 @@
 /*
  * What a communicator is for: data, tensor, pipeline or expert parallelism.
  *
- * By its name where the framework gives one (Megatron's and PyTorch's group descriptions); by what
- * it carries otherwise:
+ * The name tells where the framework gives one (Megatron's and PyTorch's group descriptions);
+ * otherwise what it carries does:
  *   all-to-all, or messages to more than two peers      expert
  *   messages to the neighbours only                     pipeline
  *   reductions of one size, several per iteration,
@@ -28,7 +28,7 @@ enum lull_parallelism {
     LULL_PARALLELISM_EXPERT,
 };
 
-/* What a communicator is told of. */
+/* The kinds of operations that a communicator carries. */
 enum lull_transfer {
     LULL_TRANSFER_ALLREDUCE = 0,
     LULL_TRANSFER_ALLGATHER,
@@ -41,16 +41,16 @@ enum lull_transfer {
 };
 
 enum {
-    LULL_COMMUNICATOR_MIN_TRANSFERS = 8, /* fewer say nothing */
-    LULL_COMMUNICATOR_SIZES = 8,         /* told apart */
+    LULL_COMMUNICATOR_MIN_TRANSFERS = 8, /* with fewer the answer is "unknown" */
+    LULL_COMMUNICATOR_SIZES = 8,         /* different sizes that are counted apart */
     LULL_COMMUNICATOR_PEERS = 3,
 };
 
 struct lull_communicator {
     enum lull_parallelism named;
-    uint32_t ranks; /* 0 unknown */
-    uint32_t nodes; /* 0 unknown */
-    int32_t rank;   /* own; -1 unknown */
+    uint32_t ranks; /* 0: unknown */
+    uint32_t nodes; /* 0: unknown */
+    int32_t rank;   /* the own one; -1: unknown */
     uint64_t transfers[LULL_TRANSFER_COUNT];
     uint64_t sizes[LULL_COMMUNICATOR_SIZES];       /* of reductions, in order of appearance */
     uint64_t size_counts[LULL_COMMUNICATOR_SIZES]; /* how often each */
@@ -64,18 +64,21 @@ struct lull_communicator {
 void lull_communicator_init(struct lull_communicator *communicator, const char *name,
                             uint32_t ranks, uint32_t nodes, int32_t rank);
 
-/* Takes one operation; bytes: payload of this rank; peer: -1 unknown or none. O(1). */
+/* Takes one operation. bytes: the payload of this rank; peer: -1 where there is none or it is
+ * unknown. O(1). */
 void lull_communicator_take(struct lull_communicator *communicator, enum lull_transfer transfer,
                             uint64_t bytes, int32_t peer);
 
 /*
- * The verdict so far. iterations: of the job while the operations were taken; 0 unknown, and then
- * reductions of one size within a node stay unknown: they may be one bucket or many layers.
+ * What the communicator is for, as far as known. iterations: of the job while the operations were
+ * taken. 0: their number is unknown, and then reductions of one size within a node stay unknown,
+ * because they may be one bucket or many layers.
  */
 enum lull_parallelism lull_communicator_parallelism(const struct lull_communicator *communicator,
                                                     uint64_t iterations);
 
-/* What a name says; of "DATA_PARALLEL_GROUP:7" the part before the colon. NULL is unknown. */
+/* What a name says; of "DATA_PARALLEL_GROUP:7" only the part before the colon counts. NULL:
+ * unknown. */
 enum lull_parallelism lull_parallelism_of_name(const char *name);
 
 /* "data", "tensor", "pipeline", "expert", "unknown". */

@@ -9,6 +9,7 @@
  */
 static void choose_candidate(struct lull_descent *descent)
 {
+    assert(descent->good < descent->bad && descent->bad <= descent->count);
     const uint32_t room = descent->bad - descent->good - 1;
 
     if (room < descent->resolution)

@@ -39,7 +39,7 @@ struct lull_descent {
     uint32_t bad;        /* highest point known to degrade; count if none is known */
     uint32_t candidate;  /* the point under test; equal to good when done */
     uint32_t stride;     /* points to the next candidate; 0: halve */
-    uint32_t resolution; /* points between good and bad that are worth searching, >= 1 */
+    uint32_t resolution; /* the least number of points between good and bad worth searching, >= 1 */
     uint32_t steps;      /* verdicts taken since the start or the last back-off */
 };
 
@@ -47,14 +47,14 @@ struct lull_descent {
 void lull_descent_init(struct lull_descent *descent, enum lull_descent_strategy strategy,
                        uint32_t count);
 
-/* The same from a point that is known to be good already, for what lies below it. */
+/* Starts at a point that is known to be good already, and searches below it. */
 void lull_descent_init_below(struct lull_descent *descent, enum lull_descent_strategy strategy,
                              uint32_t count, uint32_t good);
 
 /*
- * From now on the search ends when fewer than so many points lie between the lowest good and the
- * highest bad one, up to so many above where it would have ended. The lowest point is tried as
- * before.
+ * From now on the search ends when fewer than `resolution` points lie between the lowest good and
+ * the highest bad one; so it ends at most that many points above where it would have ended. The
+ * lowest point is tried as before.
  */
 void lull_descent_coarsen(struct lull_descent *descent, uint32_t resolution);
 
@@ -68,9 +68,9 @@ bool lull_descent_done(const struct lull_descent *descent);
 void lull_descent_take(struct lull_descent *descent, enum lull_verdict verdict);
 
 /*
- * The result hurts after all (the job changed, or the guard's later probes say so): starts again at
- * the highest point, and goes no lower than one point above the old result. From the highest point
- * or the one below it that ends at once, at the highest. To search lower again, init.
+ * The result hurts after all (the job has changed, or the guard's later probes say so): starts
+ * again at the highest point, and goes no lower than one point above the old result. From the
+ * highest point or the one below it that ends at once, at the highest. To search lower again, init.
  */
 void lull_descent_back_off(struct lull_descent *descent);
 

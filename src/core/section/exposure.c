@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/section/exposure.h"
 
+#include <assert.h>
 #include <stdlib.h>
+
+#include "base/clock.h"
 
 static int compare_begins(const void *left, const void *right)
 {
@@ -30,16 +33,6 @@ size_t lull_intervals_unite(struct lull_interval *intervals, size_t count)
     return kept;
 }
 
-static int64_t later(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* The first member that ends after a time; of.count if none does. */
 static size_t first_after(struct lull_union of, int64_t time_ns)
 {
@@ -63,8 +56,8 @@ int64_t lull_union_covered(struct lull_union of, struct lull_interval within)
 
     for (size_t i = first_after(of, within.begin_ns);
          i < of.count && of.intervals[i].begin_ns < within.end_ns; i++)
-        covered_ns += earlier(of.intervals[i].end_ns, within.end_ns) -
-                      later(of.intervals[i].begin_ns, within.begin_ns);
+        covered_ns += lull_earlier_ns(of.intervals[i].end_ns, within.end_ns) -
+                      lull_later_ns(of.intervals[i].begin_ns, within.begin_ns);
     return covered_ns;
 }
 
@@ -85,8 +78,8 @@ static int64_t common(struct lull_union a, struct lull_union b)
     for (size_t i = 0, j = 0; i < a.count && j < b.count;) {
         const struct lull_interval *const x = &a.intervals[i];
         const struct lull_interval *const y = &b.intervals[j];
-        const int64_t begin_ns = later(x->begin_ns, y->begin_ns);
-        const int64_t end_ns = earlier(x->end_ns, y->end_ns);
+        const int64_t begin_ns = lull_later_ns(x->begin_ns, y->begin_ns);
+        const int64_t end_ns = lull_earlier_ns(x->end_ns, y->end_ns);
 
         if (end_ns > begin_ns)
             common_ns += end_ns - begin_ns;
@@ -108,6 +101,7 @@ void lull_exposure_measure(struct lull_union compute, struct lull_union communic
         .overlap_ns = common(compute, communication),
     };
 
+    assert(exposure.overlap_ns <= exposure.communication_ns);
     exposure.exposed_ns = exposure.communication_ns - exposure.overlap_ns;
     exposure.idle_ns = exposure.span_ns - exposure.compute_ns - exposure.exposed_ns;
     *exposure_out = exposure;

@@ -25,14 +25,14 @@ struct lull_union {
     size_t count;
 };
 
-/* All of one rank, from the first begin to the last end of its kernels. */
+/* The times of one rank, from the first begin to the last end of its kernels. */
 struct lull_exposure {
     int64_t span_ns;
     int64_t compute_ns;       /* union of the compute kernels */
     int64_t communication_ns; /* union of the communication kernels */
-    int64_t overlap_ns;       /* in both */
+    int64_t overlap_ns;       /* both at once */
     int64_t exposed_ns;       /* communication - overlap */
-    int64_t idle_ns;          /* in neither */
+    int64_t idle_ns;          /* neither of them */
 };
 
 struct lull_gap {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/section/iteration.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +17,10 @@ struct pattern {
 struct lull_iteration_finder {
     uint64_t symbols;
     uint32_t position;      /* of the last symbol, while following */
-    uint32_t followed;      /* symbols, up to MAX_PERIOD */
+    uint32_t followed;      /* symbols since the period was found, up to MAX_PERIOD */
     uint32_t held;          /* symbols in history */
     struct pattern current; /* followed now */
-    struct pattern memory;  /* to resume */
+    struct pattern memory;  /* that may be resumed */
     uint64_t memory_sum;    /* over the remembered symbols, in any order */
     uint64_t recent_sum;    /* over the last memory.period symbols or the fewer that count */
     uint32_t recent;        /* how many those are */
@@ -115,6 +116,7 @@ static void append_history(struct lull_iteration_finder *finder, uint64_t symbol
                 MAX_PERIOD * sizeof(*finder->history));
         finder->held = MAX_PERIOD;
     }
+    assert(finder->held < 2 * MAX_PERIOD);
     finder->history[finder->held++] = symbol;
 }
 
@@ -173,6 +175,7 @@ static void follow(struct lull_iteration_finder *finder, uint32_t period)
     const uint32_t start = least_rotation(last, period);
     struct pattern *const pattern = &finder->current;
 
+    assert(period >= 1 && period <= MAX_PERIOD && period <= finder->held && start < period);
     pattern->period = period;
     memcpy(pattern->symbols, last + start, (period - start) * sizeof(*last));
     memcpy(pattern->symbols + (period - start), last, start * sizeof(*last));
@@ -201,6 +204,7 @@ static void remember(struct lull_iteration_finder *finder)
 {
     const uint32_t period = finder->current.period;
 
+    assert(period >= 1 && period <= MAX_PERIOD);
     finder->memory.period = period;
     memcpy(finder->memory.symbols, finder->current.symbols,
            period * sizeof(*finder->memory.symbols));
@@ -266,10 +270,12 @@ static struct lull_iteration_state deviate(struct lull_iteration_finder *finder,
     const uint32_t period = finder->current.period;
     uint32_t found = 0;
 
-    if (is_interruption(finder, period,
-                        finder->followed == MAX_PERIOD ? MAX_PERIOD : finder->runs[period]))
+    /* Runs are not counted beyond this many symbols. */
+    const bool is_long = finder->followed == MAX_PERIOD;
+
+    if (is_interruption(finder, period, is_long ? MAX_PERIOD : finder->runs[period]))
         remember(finder);
-    if (finder->followed == MAX_PERIOD)
+    if (is_long)
         memset(finder->runs, 0, sizeof(finder->runs));
     else
         found = update_runs(finder, symbol);

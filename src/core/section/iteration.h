@@ -2,7 +2,7 @@
  * Finds the iteration of a job from the repeating sequence of its communication calls, with no
  * help from the program.
  *
- * Each call is a symbol (core/section/section.h: its signature). For every candidate period p the
+ * Each call is a symbol: its signature (core/section/call.h). For every candidate period p the
  * finder keeps the run of p: how many symbols in a row equal the one p places before.
  *
  * Evidence. A run of LULL_ITERATION_REPEATS * p symbols is evidence for p: the smallest p with
@@ -49,7 +49,7 @@ enum {
 struct lull_iteration_finder; /* opaque: some 100 KiB */
 
 enum lull_iteration_event {
-    LULL_ITERATION_SEARCHING, /* no period yet */
+    LULL_ITERATION_SEARCHING, /* no period is known */
     LULL_ITERATION_FOUND,     /* a period, new or resumed; an earlier one no longer holds */
     LULL_ITERATION_FOLLOWING, /* as predicted */
     LULL_ITERATION_DEVIATED,  /* not as predicted: searching again */

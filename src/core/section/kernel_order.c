@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/section/kernel_order.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@ struct lull_kernel_order {
     bool is_following;
     bool was_left;    /* since then nothing has been followed */
     uint32_t left_at; /* number that did not fit */
-    uint32_t period;  /* 0: none yet */
+    uint32_t period;  /* 0: none has been found yet */
     uint32_t stride;
     uint32_t base; /* number of position 0 of base_iteration */
     int64_t base_iteration;
@@ -55,7 +56,7 @@ void lull_kernel_order_destroy(struct lull_kernel_order *order)
     free(order);
 }
 
-/* How far number a lies behind b. */
+/* How far number a comes after b; negative: before it. Numbers may wrap. */
 static int32_t distance(uint32_t a, uint32_t b)
 {
     return (int32_t)(a - b);
@@ -85,6 +86,8 @@ static bool find_offset(const struct lull_kernel_order *order, uint32_t offset,
 static int64_t divide(const struct lull_kernel_order *order, uint32_t number, uint32_t *offset_out)
 {
     const int64_t stride = order->stride;
+
+    assert(stride > 0 && order->period >= 1);
     const int64_t from_base = distance(number, order->base);
     const int64_t iterations =
         from_base >= 0 ? from_base / stride : -((stride - 1 - from_base) / stride);
@@ -145,14 +148,17 @@ static void hold(struct lull_kernel_order *order, uint32_t number, uint64_t sign
 {
     uint32_t place = order->held_count;
 
+    assert(order->held_count <= LULL_ORDER_HELD);
     for (; place > 0 && distance(order->held[place - 1].number, number) > 0; place--)
         order->held[place] = order->held[place - 1];
     order->held[place] = (struct kernel){number, signature};
     order->held_count++;
 }
 
+/* The kernel that came `back` symbols before the last one. */
 static const struct kernel *symbol(const struct lull_kernel_order *order, uint64_t back)
 {
+    assert(back < order->symbols && back < RECENT);
     return &order->recent[(order->symbols - 1 - back) % RECENT];
 }
 
@@ -177,13 +183,13 @@ static struct lull_iteration_state let_go(struct lull_kernel_order *order)
 
 /* ---- finding ----------------------------------------------------------------------------- */
 
-/* The last kernel that stood at a position, `back` of the newest being at `newest_position`. */
+/* How many symbols before the newest, which is at newest_position, a position was last. */
 static uint32_t back_of(uint32_t period, uint32_t newest_position, uint32_t position)
 {
     return (newest_position + period - position) % period;
 }
 
-/* Whether the last two iterations advance alike; then the stride. */
+/* Whether the numbers advance by one amount, the stride, from each kernel to its counterpart. */
 static bool is_regular(const struct lull_kernel_order *order, uint32_t period, uint32_t *stride_out)
 {
     if (order->symbols < 2 * (uint64_t)period)
@@ -235,7 +241,7 @@ static void learn(struct lull_kernel_order *order, const struct lull_iteration_s
 static void start_following(struct lull_kernel_order *order, uint32_t position)
 {
     order->base = symbol(order, 0)->number - order->offsets[position];
-    order->base_iteration++; /* which one it was before says nothing */
+    order->base_iteration++; /* the count before is of no use: it only must not repeat */
     order->is_following = true;
     order->was_left = false;
     move_base(order);

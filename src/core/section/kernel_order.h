@@ -28,13 +28,13 @@
 #include <stdint.h>
 
 enum {
-    LULL_ORDER_HELD = 32,        /* kernels that may overtake one */
+    LULL_ORDER_HELD = 32,        /* kernels that may overtake one of them */
     LULL_ORDER_MAX_PERIOD = 512, /* kernels per iteration; longer ones are TOO_LONG */
 };
 
 enum lull_kernel_order_event {
-    LULL_ORDER_SEARCHING, /* no iteration */
-    LULL_ORDER_FOUND,     /* an iteration, a new one */
+    LULL_ORDER_SEARCHING, /* no iteration is known */
+    LULL_ORDER_FOUND,     /* a new iteration */
     LULL_ORDER_RESUMED,   /* the one that was left last: positions are the same */
     LULL_ORDER_FOLLOWING, /* as predicted */
     LULL_ORDER_LEFT,      /* not as predicted: searching again */
@@ -56,11 +56,12 @@ void lull_kernel_order_destroy(struct lull_kernel_order *order);
 enum lull_kernel_order_event lull_kernel_order_take(struct lull_kernel_order *order,
                                                     uint32_t number, uint64_t signature);
 
-/* Where the kernel of that number stands; false: nowhere, or no iteration is followed. */
+/* Where the kernel of that number stands; false: it belongs nowhere, or no iteration is followed.
+ */
 bool lull_kernel_order_locate(const struct lull_kernel_order *order, uint32_t number,
                               struct lull_standing *standing_out);
 
-/* Kernels per iteration of the one that is followed, or was last; 0: none yet. */
+/* Kernels in the iteration that is followed, or was last; 0: none has been found yet. */
 uint32_t lull_kernel_order_period(const struct lull_kernel_order *order);
 
 /* The iteration of the highest number taken, while one is followed. */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/section/savings_estimate.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "core/section/gaps/feed_forward.h"
+#include "base/clock.h"
+#include "core/switching/feed_forward.h"
 
 static const double ms_per_ns = 1e-6;
 
@@ -22,12 +24,13 @@ static double break_even_ns(const struct lull_switch_latency *latency)
 static void add_low(struct lull_switchable *sum, const struct lull_gap *gap, int64_t from_ns,
                     int64_t until_ns)
 {
-    const int64_t begin_ns = from_ns > gap->begin_ns ? from_ns : gap->begin_ns;
-    const int64_t end_ns = until_ns < gap->end_ns ? until_ns : gap->end_ns;
+    const int64_t begin_ns = lull_later_ns(from_ns, gap->begin_ns);
+    const int64_t end_ns = lull_earlier_ns(until_ns, gap->end_ns);
 
     if (end_ns <= begin_ns)
         return;
 
+    assert(gap->end_ns > gap->begin_ns);
     const double low_ms = (double)(end_ns - begin_ns) * ms_per_ns;
     sum->gap_ms += low_ms;
     sum->communication_ms +=
@@ -69,7 +72,7 @@ void lull_switchable_alone(const struct lull_gap *gaps, size_t count,
 
     for (size_t i = 0; i < count; i++)
         add_section(&sum, gaps, i, i, latency);
-    sum.slowed_ms = 0.0; /* but for rounding */
+    sum.slowed_ms = 0.0; /* rounding left a trace of it */
     *switchable_out = sum;
 }
 
@@ -136,6 +139,8 @@ int lull_switchable_merged(const struct lull_gap *gaps, size_t count,
     lull_switchable_alone(gaps, count, latency, switchable_out);
     for (int i = 0; i < HALVINGS; i++) {
         const double price = sqrt(too_low * enough);
+
+        assert(too_low <= enough);
         const struct lull_switchable sum = merge(gaps, count, latency, price, from);
 
         if (sum.slowed_ms > allowed_slowed_ms) {

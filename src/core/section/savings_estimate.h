@@ -2,9 +2,10 @@
  * Switchable: how much of a GPU's gaps could have run at a low clock, with a driver that needs
  * down_ns until a lowering and up_ns until a raising has effect; and what that would have saved.
  *
- * alone: each gap by itself. The lowering is asked for when the gap begins, the raising ahead of
- *   its end, so that it is low for length - down - up. Only gaps for which that pays by the rule
- *   that also holds in a run (lull_forecast_pays: longer than down + up and a quarter).
+ * alone: each gap is switched by itself. The lowering is asked for when the gap begins, the
+ *   raising ahead of its end, so that it is low for length - down - up. Only gaps for which that
+ *   pays count, by the rule that also holds in a run (lull_forecast_pays: longer than down + up and
+ *   a quarter).
  * merged: neighbouring gaps and the computation between them may be one section, switched as above
  *   but once; the computation inside then runs low and takes longer. Sections are chosen so that
  *   gap time - break-even time of each section - price * computation inside is greatest, with the
@@ -14,7 +15,7 @@
  *   low for the whole gap and never beside computation. Gaps longer than down + up are switched;
  *   one driver serves one request at a time, so a lowering has effect down_ns after the raising
  *   before it at the earliest.
- * ideal: a driver that switches at once and for nothing.
+ * ideal: the driver switches at once and at no cost.
  *
  * Pure. SPDX-License-Identifier: Apache-2.0
  */
@@ -31,11 +32,11 @@ struct lull_switch_latency {
     int64_t up_ns;
 };
 
-/* A part of a rank's time at the low clock; adding up ranks is adding up members. */
+/* The part of a rank's time at the low clock. To sum it over ranks, add up the members. */
 struct lull_switchable {
     uint64_t sections;       /* lowered and raised again, once each */
     double gap_ms;           /* low, without compute kernels */
-    double communication_ms; /* of gap_ms: communication fills a gap evenly */
+    double communication_ms; /* the part of gap_ms that communicates, taken as even over each gap */
     double slowed_ms;        /* low, with compute kernels, in time at the full clock */
 };
 
@@ -52,7 +53,7 @@ struct lull_power_levels {
     double low_speed_ratio; /* of computation at the low clock, in (0, 1] */
 };
 
-/* Gaps: in order, as lull_exposure_gaps gives them. O(n). */
+/* gaps: in the order in which lull_exposure_gaps gives them. O(n). */
 void lull_switchable_ideal(const struct lull_gap *gaps, size_t count,
                            struct lull_switchable *switchable_out);
 void lull_switchable_alone(const struct lull_gap *gaps, size_t count,
@@ -62,7 +63,7 @@ void lull_switchable_feed_forward(const struct lull_gap *gaps, size_t count,
                                   const struct lull_switch_latency *latency,
                                   struct lull_switchable *switchable_out);
 
-/* O(50 n). -ENOMEM: no memory for n bytes. */
+/* O(48 n). Error: -ENOMEM. */
 int lull_switchable_merged(const struct lull_gap *gaps, size_t count,
                            const struct lull_switch_latency *latency, double allowed_slowed_ms,
                            struct lull_switchable *switchable_out);
@@ -71,7 +72,8 @@ int lull_switchable_merged(const struct lull_gap *gaps, size_t count,
 double lull_exposure_energy_j(const struct lull_exposure *exposure,
                               const struct lull_power_levels *levels);
 
-/* What of that is not used when this much runs low, J; the switches themselves cost nothing. */
+/* The part of that energy which is saved when this much runs low, J; the switches themselves are
+ * taken to cost nothing. */
 double lull_savings_estimate_j(const struct lull_switchable *switchable,
                                const struct lull_power_levels *levels);
 

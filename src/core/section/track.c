@@ -7,21 +7,25 @@
  */
 #include "core/section/track.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/section/iteration.h"
 
-/* Calls this close belong to one section: no clock could change in between (ms)... */
+/* Calls belong to one section if the computation between them is shorter than this, ms, in which no
+ * clock could change... */
 static const double merge_gap_ms = 1.0;
-/* ...nor is the computation in between worth naming (share of the section's length). */
+/* ...and is less than this share of the section's length. Both are chosen, not measured. */
 static const double merge_gap_ratio = 0.02;
 
-/* Several rounds are one iteration if that explains what their gaps vary but for this share... */
+/* Several rounds are one iteration if that leaves less than this share of the variance of their
+ * gaps unexplained... */
 static const double unexplained_ratio = 0.05;
-/* ...and that is worth it: what the gaps of one round vary, as a share of its length. */
+/* ...and the gaps of one round vary by more than this share of its length. Both are chosen, not
+ * measured. */
 static const double notable_ratio = 0.05;
-enum { MAX_ROUNDS = 3 }; /* all up to it divide LULL_TRACK_LEARN_ITERATIONS */
+enum { MAX_ROUNDS = 3 }; /* every number up to it divides LULL_TRACK_LEARN_ITERATIONS */
 
 struct position {
     uint64_t signature;
@@ -34,7 +38,7 @@ struct position {
     bool is_cautious;
     struct lull_moments gap_ms; /* computation before it */
     struct lull_moments length_ms;
-    double usual_gap_ms; /* once folded: what a busy host adds now and then aside */
+    double usual_gap_ms; /* once folded, without what a busy host adds now and then */
 };
 
 struct lull_track {
@@ -51,7 +55,7 @@ struct lull_track {
     uint32_t position; /* of the current or last outermost call */
     bool position_known;
     int64_t begin_ns;    /* of the current outermost call */
-    int64_t last_end_ns; /* of the last outermost call; 0 none */
+    int64_t last_end_ns; /* of the last outermost call; 0: none */
 
     uint64_t iteration;
     int64_t iteration_begin_ns; /* 0 before the first boundary */
@@ -59,9 +63,9 @@ struct lull_track {
 
     struct lull_section sections[LULL_TRACK_MAX_SECTIONS];
     uint32_t section_count;
-    int32_t open_section; /* that has begun and not ended, -1 none */
+    int32_t open_section; /* that has begun and not ended; -1: none */
     int64_t section_begin_ns;
-    int64_t section_end_ns; /* of the last ended section; 0 none */
+    int64_t section_end_ns; /* of the last ended section; 0: none */
     double section_exposed_ms;
 
     struct lull_track_totals totals;
@@ -117,7 +121,7 @@ static void start_learning(struct lull_track *track, uint32_t round_calls)
     forget(track);
     track->positions = calloc((size_t)rounds * round_calls, sizeof(*track->positions));
     if (track->positions == NULL)
-        return; /* stays searching: no section is ever known, so nothing is ever lowered */
+        return; /* the track goes on searching: no section is known, so nothing is lowered */
     track->round_calls = round_calls;
     track->rounds = rounds;
     track->round = 0;
@@ -140,6 +144,7 @@ static uint32_t from_boundary(const struct lull_track *track, uint32_t position)
 
 static struct position *position_at(const struct lull_track *track, uint32_t from_boundary_number)
 {
+    assert(track->positions != NULL && period_of(track) > 0);
     return &track->positions[(track->boundary + from_boundary_number) % period_of(track)];
 }
 
@@ -154,7 +159,7 @@ static struct lull_moments gap_in_rounds(const struct lull_track *track, uint32_
     return gap_ms;
 }
 
-/* Variance of the gaps of a round, summed over them, if so many rounds are an iteration (ms^2). */
+/* Variance of the gaps of a round, summed over them, if this many rounds are an iteration, ms^2. */
 static double gap_variance(const struct lull_track *track, uint32_t rounds)
 {
     const uint32_t period = rounds * track->round_calls;
@@ -213,6 +218,7 @@ static void fold_rounds(struct lull_track *track)
         lull_moments_merge(&position->gap_ms, &track->positions[i].gap_ms);
         lull_moments_merge(&position->length_ms, &track->positions[i].length_ms);
     }
+    assert(LULL_TRACK_LEARN_ITERATIONS % rounds == 0);
     track->rounds = rounds;
 }
 
@@ -258,7 +264,7 @@ static void section_extend_with(struct lull_section *section, const struct posit
     }
 }
 
-/* Lengths while forming: only to decide on merging and on which sections to keep. */
+/* A section while its calls are merged; the lengths only decide on merging and on what to keep. */
 struct forming {
     struct lull_section section;
     double length_ms;
@@ -294,6 +300,7 @@ static void keep(struct lull_track *track, const struct forming *forming,
         track->section_count--;
         place = track->section_count;
     }
+    assert(place < LULL_TRACK_MAX_SECTIONS);
     track->sections[place] = forming->section;
     lengths_ms[place] = forming->length_ms;
     track->section_count++;
@@ -333,7 +340,7 @@ static void form_sections(struct lull_track *track)
     track->iteration_ms = (struct lull_moments){0};
 }
 
-/* The section whose first or last call stands at this number, -1 none. */
+/* The section whose first or last call stands at this number; -1: there is none. */
 static int32_t section_at(const struct lull_track *track, uint32_t number, bool last)
 {
     for (uint32_t i = 0; i < track->section_count; i++) {
@@ -384,6 +391,7 @@ static void end_section(struct lull_track *track, uint32_t number, int64_t now_n
     track->section_exposed_ms += ms_between(track->begin_ns, now_ns);
     if (section_at(track, number, true) != track->open_section)
         return;
+    assert((uint32_t)track->open_section < track->section_count);
     section = &track->sections[track->open_section];
     length_ms = ms_between(track->section_begin_ns, now_ns);
     lull_moments_add(&section->length_ms, length_ms);
@@ -410,11 +418,12 @@ static void learn_begin(struct lull_track *track, const struct lull_call *call, 
 {
     struct position *position = &track->positions[track->position];
 
+    assert(track->position < period_of(track));
     describe(position, call, signature);
     lull_moments_add(&position->gap_ms, ms_between(track->last_end_ns, call->time_ns));
 }
 
-/* Where in the iteration the call stands that is the finder's position of a round. */
+/* Finds where in the iteration a call stands, from its position in the finder's round. */
 static void place_call(struct lull_track *track, uint32_t in_round, struct lull_track_note *note)
 {
     track->round += in_round == 0;

@@ -1,12 +1,12 @@
 /*
  * Track: one rank's stream of calls, and what is known of its sections and their times.
  *
- * The outermost calls of one thread are the symbols of the iteration finder. Once the period
- * stands, the track learns for some of them. Two or three periods of the same calls may turn out to
- * be one iteration, told apart by the computation between them. Then it merges neighbouring calls
- * with next to no computation between them into sections, and forecasts when each begins and ends.
- * An iteration is counted at the beginning of the call with the longest computation before it, so
- * that no section reaches across the boundary of two iterations.
+ * The outermost calls of one thread are the symbols of the iteration finder. Once the period is
+ * known, the track learns from a few of them; two or three periods of the same calls may turn out
+ * to be one iteration, told apart by the computation between them. Then it merges neighbouring
+ * calls with next to no computation between them into sections, and forecasts when each begins and
+ * ends. An iteration is counted at the beginning of the call with the longest computation before
+ * it, so that no section reaches across the boundary of two iterations.
  *
  * Pure; create/destroy; one thread at a time. Times: int64_t ns of the caller's monotonic clock.
  *
@@ -29,10 +29,10 @@ enum {
 
 struct lull_section {
     uint64_t signature; /* joined over its calls */
-    uint64_t class;     /* the same wherever it stands; differs for gaps only (call.h: place) */
-    uint32_t place;     /* of a gap, from 1; 0: a run of calls */
-    uint32_t first;     /* position of its first call, counted from the iteration's boundary */
-    uint32_t calls;     /* consecutive calls in it */
+    uint64_t class; /* the same without places (call.h): gaps of one class differ in nothing else */
+    uint32_t place; /* of a gap, from 1; 0: a run of calls */
+    uint32_t first; /* position of its first call, counted from the iteration's boundary */
+    uint32_t calls; /* consecutive calls in it */
     uint16_t operation; /* of its longest call */
     uint64_t bytes;     /* payload of all its calls */
     uint32_t ranks;
@@ -40,14 +40,14 @@ struct lull_section {
     bool is_cautious;                   /* one of its calls may be computation */
     struct lull_moments length_ms;      /* begin of its first to end of its last call */
     struct lull_moments exposed_ms;     /* within its calls: what computation waits for */
-    struct lull_quantile recent_length; /* the same, last ones only: the forecast's material */
+    struct lull_quantile recent_length; /* the last lengths, from which the next one is forecast */
     struct lull_quantile recent_gap;    /* from the end of the section before to its begin, ms */
 };
 
 enum lull_track_phase {
-    LULL_TRACK_SEARCHING, /* no iteration known */
-    LULL_TRACK_LEARNING,  /* iteration known, sections not yet */
-    LULL_TRACK_KNOWN,     /* sections known */
+    LULL_TRACK_SEARCHING, /* no iteration is known */
+    LULL_TRACK_LEARNING,  /* the iteration is known, its sections are not yet */
+    LULL_TRACK_KNOWN,     /* the sections are known */
 };
 
 /* What one call changed. */
@@ -56,8 +56,8 @@ struct lull_track_note {
     bool deviated;         /* the sequence broke: everything but the totals is unknown again */
     bool iteration_ended;  /* this call begins the next iteration */
     double iteration_ms;   /* length of the ended one; 0 for the first boundary */
-    int32_t begun_section; /* index of the section that begins here, -1 none */
-    int32_t ended_section; /* index of the section that ends here, -1 none */
+    int32_t begun_section; /* index of the section that begins here; -1: none does */
+    int32_t ended_section; /* index of the section that ends here; -1: none does */
 };
 
 /* Totals over the whole life, deviations included. */
@@ -88,7 +88,7 @@ uint64_t lull_track_iteration(const struct lull_track *track);
 /* When the current iteration began; 0 before the first boundary since the sections became known. */
 int64_t lull_track_boundary_ns(const struct lull_track *track);
 
-/* Calls per iteration, 0 while searching. */
+/* Calls per iteration; 0 while searching. */
 uint32_t lull_track_period(const struct lull_track *track);
 
 /* Sections in the order of the iteration; borrowed until the next call of lull_track_take. */

@@ -63,10 +63,11 @@ static double bound_distance(const struct lull_guard *guard, double pairs)
     return distance_at(guard, pairs, look_error(guard, pairs));
 }
 
-/* By how much "degraded" must be rarer than if this test spoke for itself alone. */
-static double together(const struct lull_guard *guard)
+/* The factor by which "degraded" must be rarer than if this test decided nothing but its own rank.
+ */
+static double union_tests(const struct lull_guard *guard)
 {
-    return guard->config.together > 1 ? (double)guard->config.together : 1.0;
+    return guard->config.union_tests > 1 ? (double)guard->config.union_tests : 1.0;
 }
 
 /*
@@ -115,9 +116,10 @@ enum lull_verdict lull_guard_verdict(const struct lull_guard *guard)
     if (guard->log_ratios.mean + bound_distance(guard, pairs) < limit &&
         pays(guard, pairs, is_last_look))
         return LULL_VERDICT_NOT_DEGRADED;
-    const double distance = distance_at(guard, pairs, look_error(guard, pairs) / together(guard));
+    const double distance =
+        distance_at(guard, pairs, look_error(guard, pairs) / union_tests(guard));
     if (guard->log_ratios.mean - distance > log1p(worth(&guard->config)) || is_last_look ||
-        chance_to_pass(guard) < LULL_GUARD_HOPELESS / together(guard))
+        chance_to_pass(guard) < LULL_GUARD_HOPELESS / union_tests(guard))
         return LULL_VERDICT_DEGRADED;
     return LULL_VERDICT_UNDECIDED;
 }

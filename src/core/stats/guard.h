@@ -37,6 +37,9 @@
 
 #define LULL_GUARD_HOPELESS 0.05
 
+/* The confidence of a verdict where the user does not choose another one. */
+#define LULL_GUARD_CONFIDENCE 0.95
+
 enum lull_verdict {
     LULL_VERDICT_UNDECIDED,    /* more pairs, please */
     LULL_VERDICT_NOT_DEGRADED, /* upper bound < tolerance */
@@ -51,8 +54,8 @@ struct lull_guard_config {
     double abort_ratio; /* a single pair slower than this ends the test at once, e.g. 0.2; > 0 */
     double worth_ratio; /* slowdown from which the candidate does not pay, <= tolerance_ratio; 0: it
                          * always does */
-    uint32_t together;  /* tests of which any may say "degraded" for all (joint_guard.h); that
-                         * verdict is made so many times rarer. 0 as 1 */
+    uint32_t union_tests; /* tests of which any one may say "degraded" for all (joint_guard.h): that
+                           * verdict is made rarer by this factor; 0 counts as 1 */
 };
 
 struct lull_guard {

@@ -16,7 +16,7 @@ void lull_joint_guard_init(struct lull_joint_guard *joint, const struct lull_gua
     lull_guard_init(&joint->mean, config);
     joint->has_parted = false;
     joint->rank_count = rank_count;
-    each.together = rank_count;
+    each.union_tests = rank_count;
     for (uint32_t i = 0; i < rank_count; i++) {
         joint->ranks[i] = (struct lull_rank_guard){.verdict = LULL_VERDICT_UNDECIDED};
         lull_guard_init(&joint->ranks[i].guard, &each);

@@ -13,7 +13,7 @@
  *     of claims each tested at level alpha, so the chance of passing wrongly is at most alpha
  *     however many ranks there are (intersection-union test, Berger 1982).
  *   - "degraded" when any rank's test has said so. That is a union: each test's chance of saying it
- *     wrongly is divided by the number of ranks (Bonferroni; guard.h: together).
+ *     wrongly is divided by the number of ranks (Bonferroni; guard.h: union_tests).
  * A rank's test ends at its first verdict.
  *
  * Pure; caller's storage; one thread at a time. SPDX-License-Identifier: Apache-2.0

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/switching/switch_calibration.h"
 
-/* Longer than a call and its settling usually take. */
+#include <assert.h>
+
+/* A pulse lasts longer than a call and its settling usually take: about 5 and 20 ms (published,
+ * V100). */
 const int64_t lull_switch_calibration_pulse_ns = INT64_C(100000000);
+/* The first pulses of two GPUs are this far apart: longer than a call usually takes. */
 static const int64_t stagger_ns = INT64_C(12000000);
-/* For the clock to follow a call that has returned. */
+/* The clock gets this long to follow a call that has returned. */
 static const int64_t settle_ns = INT64_C(50000000);
-/* For word of a request that the driver does not work at. */
+/* A request that the driver is not working on and has told nothing of for this long is lost. */
 static const int64_t patience_ns = INT64_C(1000000000);
 
 void lull_switch_calibration_init(struct lull_switch_calibration *calibration, uint32_t index)
@@ -48,6 +52,7 @@ bool lull_switch_calibration_poll(struct lull_switch_calibration *calibration, i
         return false;
     if (calibration->waits && (is_busy || now_ns < calibration->edge_ns + patience_ns))
         return false;
+    assert(calibration->started);
     calibration->edges_left--;
     if (calibration->edges_left == 0) {
         calibration->next_ns = INT64_MAX;

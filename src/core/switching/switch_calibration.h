@@ -29,18 +29,18 @@ struct lull_switch_calibration {
 
 void lull_switch_calibration_init(struct lull_switch_calibration *calibration, uint32_t index);
 
-/* What it would measure is known already: as if it had run to its end. */
+/* What it would measure is known already: it counts as having run to its end. */
 void lull_switch_calibration_skip(struct lull_switch_calibration *calibration);
 
 /* Starts the pulses unless they have been started, or skipped, before. */
 void lull_switch_calibration_start(struct lull_switch_calibration *calibration, int64_t now_ns);
 
-/* What was measured holds no longer: as if never started. Call stop first. */
+/* What was measured holds no longer: it counts as never started. Call stop first. */
 void lull_switch_calibration_forget(struct lull_switch_calibration *calibration);
 
 /*
  * True when an edge is due; *point_out is 1 (one step down) or 0. is_busy: the driver has yet to
- * answer a request. If it is not and has told nothing of an edge for a while, it never will.
+ * answer a request. If it is not busy and has not answered an edge for a while, it never will.
  */
 bool lull_switch_calibration_poll(struct lull_switch_calibration *calibration, int64_t now_ns,
                                   bool is_busy, uint32_t *point_out);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/switching/window_schedule.h"
 
+#include <assert.h>
+
 enum { WINDOWS_PER_ROUND = 4 };
 
-/* A round is four windows: twice the second side, twice the first, after one leading first. */
-static struct lull_window_schedule_slot
-slot_in_window(uint32_t window, bool candidate, bool changed, uint64_t offset, uint64_t length)
+/* After one leading window of the first side the schedule repeats a round of four windows: two of
+ * the second side, two of the first. */
+static struct lull_window_slot slot_in_window(uint32_t window, bool candidate, bool changed,
+                                              uint64_t offset, uint64_t length)
 {
-    return (struct lull_window_schedule_slot){
+    return (struct lull_window_slot){
         .window = window,
         .candidate = candidate,
         .measured = !(changed && offset == 0),
@@ -20,8 +23,8 @@ uint64_t lull_window_schedule_round(const struct lull_window_schedule *schedule)
     return 2 * ((uint64_t)schedule->reference_iterations + schedule->candidate_iterations + 1);
 }
 
-struct lull_window_schedule_slot
-lull_window_schedule_slot(const struct lull_window_schedule *schedule, uint64_t iteration)
+struct lull_window_slot lull_window_slot(const struct lull_window_schedule *schedule,
+                                         uint64_t iteration)
 {
     const bool swapped = schedule->candidate_first;
     const uint64_t first =
@@ -33,6 +36,7 @@ lull_window_schedule_slot(const struct lull_window_schedule *schedule, uint64_t 
     uint64_t offset;
     uint64_t round;
 
+    assert(first >= 1 && second >= 1);
     if (iteration < first + 1)
         return slot_in_window(0, swapped, true, iteration, first + 1);
     iteration -= first + 1;

@@ -17,10 +17,10 @@
 struct lull_window_schedule {
     uint32_t reference_iterations; /* measured per reference window, >= 1 */
     uint32_t candidate_iterations; /* measured per candidate window, >= 1 */
-    bool candidate_first;          /* begin with the candidate, roles swapped throughout */
+    bool candidate_first;          /* the candidate comes first, and all roles are swapped */
 };
 
-struct lull_window_schedule_slot {
+struct lull_window_slot {
     uint32_t window;  /* 0, 1, ... */
     bool candidate;   /* at the candidate, else at the reference */
     bool measured;    /* false: the iteration after a change */
@@ -28,10 +28,10 @@ struct lull_window_schedule_slot {
 };
 
 /* Where iteration number iteration (from 0) of a test stands. O(1). */
-struct lull_window_schedule_slot
-lull_window_schedule_slot(const struct lull_window_schedule *schedule, uint64_t iteration);
+struct lull_window_slot lull_window_slot(const struct lull_window_schedule *schedule,
+                                         uint64_t iteration);
 
-/* Iterations after which the schedule repeats; from the second window on it is the same. O(1). */
+/* The number of iterations after which the schedule repeats, from the second window on. O(1). */
 uint64_t lull_window_schedule_round(const struct lull_window_schedule *schedule);
 
 #endif

@@ -16,7 +16,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
-#include "core/dvfs/switch_cost.h"
+#include "core/switching/switch_cost.h"
 #include "core/stats/quantile.h"
 
 enum {

@@ -40,7 +40,7 @@ static void recall_calibrations(struct lull_control *control)
                                   lull_devices_driver_version(control->devices), &record) < 0)
             continue;
         lull_calibration_teach(&record, &known);
-        lull_controller_teach_cost(control->controller, i, &known);
+        lull_controller_set_switch_cost(control->controller, i, &known);
     }
 }
 

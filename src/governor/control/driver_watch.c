@@ -13,7 +13,7 @@ static const double slow_call_ms = 100.0;
 static const int64_t grace_ns = 300 * LULL_NS_PER_MS;
 static const uint32_t margin_mhz = 20;
 
-enum { IN_VAIN_MAX = 5, STRANGE_MIN = 3 };
+enum { WITHOUT_EFFECT_MAX = 5, STRANGE_MIN = 3 };
 
 void lull_driver_watch_take_result(struct lull_driver_watch *watch,
                                    const struct lull_switch_result *result)
@@ -55,7 +55,7 @@ void lull_driver_watch_take_clock(struct lull_driver_watch *watch, int64_t now_n
 
 bool lull_driver_watch_has_no_effect(const struct lull_driver_watch *watch)
 {
-    return watch->in_vain >= IN_VAIN_MAX;
+    return watch->in_vain >= WITHOUT_EFFECT_MAX;
 }
 
 __attribute__((format(printf, 3, 4))) static void append(char *text, size_t size,

@@ -209,7 +209,7 @@ static void take_complete(struct lull_control *control, uint32_t index,
     struct lull_gap_map *gaps = control->gpus[index].gaps;
 
     if (event->peer < -1)
-        lull_gap_map_take_blindness(gaps);
+        lull_gap_map_compute_unavailable(gaps);
     else
         lull_gap_map_take_complete(gaps, event->time_ns);
 }

@@ -96,7 +96,7 @@ static void describe_untargeted(const struct lull_control *control, uint32_t gpu
     const struct lull_controller *controller = lull_control_controller(control);
     const struct lull_switch_cost *cost = lull_controller_switch_cost(controller, gpu);
 
-    if (lull_controller_is_withheld(controller))
+    if (lull_controller_is_suspended(controller))
         snprintf(text->reason, sizeof(text->reason), "driver calls block for longer than that");
     else if (lull_controller_phase(controller) == LULL_PHASE_LEARNING)
         snprintf(text->reason, sizeof(text->reason), "the run ended while it was being learnt");
@@ -149,7 +149,7 @@ const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu
         return lull_control_decider(control)->gpu_text;
     if (lull_control_wants_limits(control))
         return "managed by its power limit";
-    if (lull_controller_is_withheld(controller))
+    if (lull_controller_is_suspended(controller))
         return "left alone: driver calls block for too long";
     if (phase == LULL_TRACK_SEARCHING)
         return "left alone: the sequence of calls does not repeat (any more)";

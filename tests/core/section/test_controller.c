@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/section/gaps/feed_forward.h"
+#include "core/switching/feed_forward.h"
 #include "job_sim.h"
 
 /* One job, unmanaged and managed. */
@@ -107,7 +107,7 @@ static uint64_t begun_low_at_first(struct comparison *c, const struct lull_switc
     lull_controller_destroy(c->controller);
     c->controller = create(&c->config, LULL_DESCENT_BISECT);
     for (uint32_t i = 0; i < c->config.gpus; i++)
-        lull_controller_teach_cost(c->controller, i, known);
+        lull_controller_set_switch_cost(c->controller, i, known);
     job_sim_run(&c->config, c->controller, &c->managed);
     return c->managed.computed_low;
 }

@@ -500,7 +500,7 @@ static void test_blindness_found_later(void **state)
 
     (void)state;
     lay_out(&plain, 10, 1);
-    lull_gap_map_take_blindness(map);
+    lull_gap_map_compute_unavailable(map);
     assert_int_equal(lull_gap_map_phase(map), LULL_GAP_MAP_BLIND);
     play(map, &seen);
     assert_int_equal(seen.windows, 0);

@@ -26,7 +26,9 @@ struct gpu {
     int64_t asked_ns;
     uint32_t target; /* that the clock settles to at effect_ns */
     int64_t effect_ns;
-    double call_ms;
+    double call_ms;   /* since it was asked for */
+    double driver_ms; /* of the call itself */
+    double settle_ms;
     int64_t low_since_ns;
 };
 
@@ -35,6 +37,9 @@ struct node {
     uint32_t gpu_count;
     double call_ms;
     double settle_ms;
+    double spread; /* of the logarithm of every length; 0: they never vary */
+    struct lull_random random;
+    uint64_t digest; /* of all commands */
     struct gpu gpus[MOST_GPUS];
     int64_t now_ns;
     int32_t busy_with;
@@ -47,6 +52,12 @@ struct node {
 static int64_t ns(double ms)
 {
     return (int64_t)(ms * 1e6);
+}
+
+static double vary(struct node *node, double ms)
+{
+    return node->spread == 0.0 ? ms
+                               : ms * exp(lull_random_normal(&node->random, 0.0, node->spread));
 }
 
 static void pass_edge(struct node *node, uint32_t index)
@@ -64,7 +75,7 @@ static void pass_edge(struct node *node, uint32_t index)
     }
     gpu->edge = (gpu->edge + 1) % (2 * GAPS);
     gpu->iteration += gpu->edge == 0;
-    gpu->edge_ns += ns(begins ? gap_ms[gap] : compute_ms[gpu->edge / 2]);
+    gpu->edge_ns += ns(vary(node, begins ? gap_ms[gap] : compute_ms[gpu->edge / 2]));
 }
 
 static void settle(struct node *node, uint32_t index)
@@ -81,8 +92,8 @@ static void settle(struct node *node, uint32_t index)
     lull_controller_take_switch(node->controller, index,
                                 &(struct lull_switch_outcome){.point = gpu->point,
                                                               .call_ms = gpu->call_ms,
-                                                              .driver_ms = node->call_ms,
-                                                              .settle_ms = node->settle_ms,
+                                                              .driver_ms = gpu->driver_ms,
+                                                              .settle_ms = gpu->settle_ms,
                                                               .effect_ns = node->now_ns});
 }
 
@@ -94,7 +105,8 @@ static void drive(struct node *node)
     if (node->busy_with >= 0 && node->call_ends_ns <= node->now_ns) {
         struct gpu *gpu = &node->gpus[node->busy_with];
 
-        gpu->effect_ns = node->now_ns + ns(node->settle_ms);
+        gpu->settle_ms = vary(node, node->settle_ms);
+        gpu->effect_ns = node->now_ns + ns(gpu->settle_ms);
         node->busy_with = -1;
     }
     for (uint32_t i = 0; node->busy_with < 0 && i < node->gpu_count; i++) {
@@ -108,10 +120,16 @@ static void drive(struct node *node)
     if (best < 0)
         return;
     node->busy_with = best;
-    node->call_ends_ns = node->now_ns + ns(node->call_ms);
+    node->gpus[best].driver_ms = vary(node, node->call_ms);
+    node->call_ends_ns = node->now_ns + ns(node->gpus[best].driver_ms);
     node->gpus[best].waits = false;
     node->gpus[best].target = node->gpus[best].command.point;
     node->gpus[best].call_ms = (double)(node->call_ends_ns - node->gpus[best].asked_ns) * 1e-6;
+}
+
+static void digest(struct node *node, int64_t value)
+{
+    node->digest = (node->digest ^ (uint64_t)value) * UINT64_C(1099511628211);
 }
 
 static void take_commands(struct node *node)
@@ -123,6 +141,10 @@ static void take_commands(struct node *node)
     for (uint32_t i = 0; i < count; i++) {
         struct gpu *gpu = &node->gpus[commands[i].gpu];
 
+        digest(node, node->now_ns);
+        digest(node, (int64_t)commands[i].gpu << 32 | commands[i].point);
+        digest(node, commands[i].deadline_ns);
+        digest(node, commands[i].valid_until_ns);
         gpu->waits = true;
         gpu->command = commands[i];
         gpu->asked_ns = node->now_ns;
@@ -145,13 +167,17 @@ static int64_t next_ns(const struct node *node)
 }
 
 /* GPUs in pairs, each pair a little behind the one before; two of a pair want the same at once. */
-static struct node run(uint32_t gpus, double call_ms, double settle_ms)
+static struct node run(uint32_t gpus, double call_ms, double settle_ms, double spread)
 {
     uint32_t points[MOST_GPUS];
     struct lull_controller_config config;
-    struct node node = {
-        .gpu_count = gpus, .call_ms = call_ms, .settle_ms = settle_ms, .busy_with = -1};
+    struct node node = {.gpu_count = gpus,
+                        .call_ms = call_ms,
+                        .settle_ms = settle_ms,
+                        .spread = spread,
+                        .busy_with = -1};
 
+    lull_random_init(&node.random, 1);
     lull_controller_config_default(&config);
     for (uint32_t i = 0; i < gpus; i++) {
         points[i] = POINTS;
@@ -169,7 +195,7 @@ static struct node run(uint32_t gpus, double call_ms, double settle_ms)
         take_commands(&node);
         drive(&node);
     }
-    assert_true(lull_controller_has_settled(node.controller));
+    assert_true(spread > 0.0 || lull_controller_has_settled(node.controller));
     assert_false(lull_controller_is_steady(node.controller));
     lull_controller_destroy(node.controller);
     return node;
@@ -181,11 +207,11 @@ static void test_calls_that_queue_are_foreseen(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(calls_ms) / sizeof(calls_ms[0]); i++) {
-        const struct node alone = run(1, calls_ms[i], 10.0);
+        const struct node alone = run(1, calls_ms[i], 10.0, 0.0);
 
         assert_int_equal(alone.computed_low, 0);
         for (uint32_t gpus = 2; gpus <= MOST_GPUS; gpus *= 2) {
-            const struct node node = run(gpus, calls_ms[i], 10.0);
+            const struct node node = run(gpus, calls_ms[i], 10.0, 0.0);
             const double share = node.low_ms / gpus / alone.low_ms;
             const double busy = 2.0 * GAPS * gpus * calls_ms[i] / period_ms;
 
@@ -199,10 +225,29 @@ static void test_calls_that_queue_are_foreseen(void **state)
     }
 }
 
+/*
+ * Every command of two runs, one in which nothing varies and one in which everything does. Whoever
+ * changes a decision on purpose writes the new digests here and says in the commit what has
+ * changed; nobody else may change them.
+ */
+static void test_commands_are_what_they_were(void **state)
+{
+    const struct node steady = run(4, 4.0, 10.0, 0.0);
+    const struct node noisy = run(4, 4.0, 10.0, 0.06);
+
+    (void)state;
+    printf("digests %016" PRIx64 " and %016" PRIx64 ", %u of %u begun low\n", steady.digest,
+           noisy.digest, noisy.computed_low, noisy.computed);
+    assert_true(noisy.computed_low > 0); /* or lateness would not be tested */
+    assert_true(steady.digest == UINT64_C(0x755de1175002f260));
+    assert_true(noisy.digest == UINT64_C(0xbf59fb994bd675e9));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls_that_queue_are_foreseen),
+        cmocka_unit_test(test_commands_are_what_they_were),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,7 @@ static struct outcome run(const struct job_sim_config *config, const char *name)
     job_sim_run(config, controller, &outcome.managed);
     outcome.lost_ms = outcome.managed.total_ms - unmanaged.total_ms;
     outcome.slowdown_ratio = outcome.lost_ms / unmanaged.total_ms;
-    outcome.is_withheld = lull_controller_is_withheld(controller);
+    outcome.is_withheld = lull_controller_is_suspended(controller);
     outcome.is_settled = lull_controller_phase(controller) == LULL_PHASE_SETTLED;
     lull_controller_destroy(controller);
     printf("%s: %.0f s, %+.2f %%, %llu of %llu calls slow, longest low %.0f ms\n", name,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "core/dvfs/switch_cost.h"
+#include "core/switching/switch_cost.h"
 #include "../property.h"
 
 static void test_the_prior_holds_before_the_first_change(void **state)

@@ -19,7 +19,7 @@ static void check(const struct lull_window_schedule *schedule, uint64_t seed)
         length = (candidate ? schedule->candidate_iterations : schedule->reference_iterations) +
                  (changed ? 1 : 0);
         for (uint64_t i = 0; i < length; i++, iteration++) {
-            struct lull_window_schedule_slot slot = lull_window_schedule_slot(schedule, iteration);
+            struct lull_window_slot slot = lull_window_slot(schedule, iteration);
 
             holds(slot.window == window, seed);
             holds(slot.candidate == candidate, seed);
@@ -51,8 +51,8 @@ static void test_every_pair_has_both_sides_and_drift_cancels(void **state)
 
     (void)state;
     /* Over two pairs the mean times of both sides differ by less than an iteration. */
-    for (uint64_t i = 0; lull_window_schedule_slot(&schedule, i).window < 4; i++) {
-        struct lull_window_schedule_slot slot = lull_window_schedule_slot(&schedule, i);
+    for (uint64_t i = 0; lull_window_slot(&schedule, i).window < 4; i++) {
+        struct lull_window_slot slot = lull_window_slot(&schedule, i);
 
         if (slot.measured)
             order += slot.candidate ? (double)i : -(double)i;

@@ -288,7 +288,7 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
 
     if (carry_on(policy, state, now_ns, decision))
         return true;
-    lull_ranked_hurry(policy, now_ns);
+    lull_ranked_mark_urgent(policy, now_ns);
     while (policy->dirty_count > 0) {
         const uint32_t pool = policy->dirty[policy->dirty_count - 1];
 

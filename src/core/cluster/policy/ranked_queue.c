@@ -126,7 +126,7 @@ static int note_urgency(struct lull_ranked *policy, uint32_t job)
                          number_of(policy, job));
 }
 
-void lull_ranked_hurry(struct lull_ranked *policy, int64_t now_ns)
+void lull_ranked_mark_urgent(struct lull_ranked *policy, int64_t now_ns)
 {
     struct lull_heap_entry first;
 

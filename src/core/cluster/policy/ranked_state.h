@@ -94,7 +94,7 @@ int lull_ranked_enqueue(struct lull_ranked *policy, uint32_t job, int64_t now_ns
 
 /* Makes those waiting jobs urgent that have to start now for their deadlines and can still meet
    them. */
-void lull_ranked_hurry(struct lull_ranked *policy, int64_t now_ns);
+void lull_ranked_mark_urgent(struct lull_ranked *policy, int64_t now_ns);
 
 /* ---- ranked_points.c ------------------------------------------------------------------------ */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/follow/device_plan.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -19,7 +20,7 @@ uint32_t lull_part_count(const struct lull_pipeline_problem *problem, uint32_t d
     return count;
 }
 
-/* The other device that an operation's first such edge comes from, or goes to. */
+/* The device at the other end of the first edge that leads to another device, or comes from one. */
 static uint32_t other_device(const struct lull_pipeline_problem *problem, uint32_t op,
                              bool is_outgoing)
 {
@@ -58,11 +59,13 @@ void lull_device_plan_track(const struct lull_pipeline_problem *problem, const u
     }
 }
 
-/* The clock, as an index from the highest one down, that is not below mhz; 0: it has no clock. */
+/* The lowest clock that is not below mhz, as an index from the highest one down; mhz 0: the
+ * operation has no clock, and the index is 0. */
 static uint32_t point_of(uint32_t mhz, const uint32_t *clocks_mhz, uint32_t clock_count)
 {
     uint32_t point = 0;
 
+    assert(clock_count >= 1);
     while (mhz != 0 && point + 1 < clock_count && clocks_mhz[point + 1] >= mhz)
         point++;
     return point;

@@ -1,8 +1,9 @@
 /*
- * Part: what one device does in a plan, as a tracker and a plan controller want it. Fixed
- * operations (collectives, the optimizer) are left out: nobody sees them, and they have no clock.
+ * Part: what one device does in a plan, in the form that a tracker and a plan controller need.
+ * Fixed operations (collectives, the optimizer) are left out: nobody sees them, and they have no
+ * clock.
  *
- * An operation that sends to, or receives from, several devices is known by the first of them.
+ * Of several devices that an operation sends to, or receives from, only the first one is named.
  *
  * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -15,17 +16,18 @@
 #include "core/pipeline/follow/op_tracker.h"
 #include "core/pipeline/model/plan.h"
 
-/* Operations of a device that are not fixed. */
+/* The number of operations of a device that are not fixed. */
 uint32_t lull_part_count(const struct lull_pipeline_problem *problem, uint32_t device);
 
-/* What a tracker is to follow: lull_part_count() operations, with their lengths in the plan. */
+/* Fills in the operations that a tracker is to follow, lull_part_count() of them, with their
+ * lengths in the plan. */
 void lull_device_plan_track(const struct lull_pipeline_problem *problem, const uint32_t *point,
                             uint32_t device, struct lull_op_tracker_op *ops_out);
 
 /*
- * What a plan controller is to conduct. clocks_mhz: the clocks of the device's GPU, the highest
- * first, clock_count >= 1; an operation gets the lowest one that is not below what the plan says.
- * begin_ns: of every operation of the graph.
+ * Fills in the operations that a plan controller is to set clocks for. clocks_mhz: the clocks of
+ * the device's GPU, the highest first, clock_count >= 1; an operation gets the lowest one that is
+ * not below what the plan says. begin_ns: of every operation of the graph.
  */
 void lull_device_plan_control(const struct lull_pipeline_problem *problem, const uint32_t *point,
                               const int64_t *begin_ns, uint32_t device, const uint32_t *clocks_mhz,

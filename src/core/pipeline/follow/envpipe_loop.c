@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/follow/envpipe_loop.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
-enum { SETTLED_FROM = 10 }; /* iterations in a row with the path in the envelope */
+/* Iterations in a row with the critical path in the envelope after which nothing is raised any
+ * more: the number of the publication. */
+enum { SETTLED_FROM = 10 };
 
 struct lull_envpipe_loop {
     struct lull_envpipe *envpipe;
     int64_t tie_ns;
-    uint32_t inside; /* iterations in a row */
+    uint32_t inside; /* iterations in a row with the critical path in the envelope */
     uint32_t count;
     bool is_exhausted;
 };
@@ -52,6 +55,7 @@ bool lull_envpipe_loop_take(struct lull_envpipe_loop *raising, const int64_t *en
         raising->count++;
         return true;
     case LULL_ENVPIPE_INSIDE:
+        assert(raising->inside < SETTLED_FROM);
         raising->inside++;
         return false;
     default:

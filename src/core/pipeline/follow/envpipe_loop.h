@@ -1,9 +1,9 @@
 /*
  * Raising: EnvPipe's loop in the running job (Choi et al., USENIX ATC'23): execute the plan, find
  * the critical path of what happened, raise clocks on it, until the path has stayed in the outer
- * envelope for ten iterations in a row. What differs from the publication: see
- * core/pipeline/frontier/envpipe_planner.h; the path is found from when operations really ended,
- * not from receive times.
+ * envelope for ten iterations in a row. core/pipeline/frontier/envpipe_planner.h says what differs
+ * from the publication; besides, the path is found from when operations really ended, not from
+ * receive times.
  *
  * Pure; create/destroy; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -17,8 +17,7 @@
 
 struct lull_envpipe_loop;
 
-/* The problem is borrowed until destroy. tie_ns: as lull_envpipe_step() wants it. NULL: no memory.
- */
+/* The problem is borrowed until destroy. tie_ns: see lull_envpipe_step(). NULL: no memory. */
 struct lull_envpipe_loop *lull_envpipe_loop_create(const struct lull_pipeline_problem *problem,
                                                    int64_t tie_ns);
 void lull_envpipe_loop_destroy(struct lull_envpipe_loop *raising);
@@ -33,7 +32,7 @@ bool lull_envpipe_loop_take(struct lull_envpipe_loop *raising, const int64_t *en
 /* Whether nothing will be raised any more. */
 bool lull_envpipe_loop_is_done(const struct lull_envpipe_loop *raising);
 
-/* Times that the plan was changed. */
+/* How many times the plan was changed. */
 uint32_t lull_envpipe_loop_count(const struct lull_envpipe_loop *raising);
 
 #endif

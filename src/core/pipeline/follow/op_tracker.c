@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/follow/op_tracker.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "core/pipeline/follow/sequence_locator.h"
 
+/* Devices that one device receives from, at most: two in every known schedule, and some to spare.
+ */
 enum { PEERS = 8 };
 
 /* Receives from one device since the latest send. */
@@ -18,7 +22,7 @@ struct lull_op_tracker {
     uint32_t count;
     bool has_sections;
     bool is_known;   /* where the device is */
-    bool is_told;    /* and edges are told: since an operation 0 began */
+    bool is_told;    /* an operation 0 has begun since then, from which on edges are told */
     bool is_running; /* operation `op`; else it has ended */
     uint32_t op;
     int64_t begin_ns;
@@ -31,7 +35,7 @@ struct lull_op_tracker {
     int64_t *input_ns; /* of each operation of this iteration; 0: not received yet */
     uint32_t peer_count;
     struct op_tracker_peer peers[PEERS];
-    struct lull_op_tracker_edge *edges; /* ring: found, not polled yet */
+    struct lull_op_tracker_edge *edges; /* ring of those found and not polled yet */
     uint32_t edge_first;
     uint32_t edge_count;
     uint32_t edge_room;
@@ -40,12 +44,13 @@ struct lull_op_tracker {
 
 /* ---- creating ---------------------------------------------------------------------------- */
 
-static int create_locators(struct lull_op_tracker *tracker)
+/* False: no memory. */
+static bool create_locators(struct lull_op_tracker *tracker)
 {
     uint32_t *symbols = calloc(tracker->count, sizeof(symbols[0]));
 
     if (symbols == NULL)
-        return -1;
+        return false;
     for (uint32_t i = 0; i < tracker->count; i++)
         symbols[i] = tracker->ops[i].is_backward;
     tracker->kinds = lull_sequence_locator_create(symbols, tracker->count);
@@ -58,7 +63,7 @@ static int create_locators(struct lull_op_tracker *tracker)
     if (tracker->send_count > 0)
         tracker->sends = lull_sequence_locator_create(symbols, tracker->send_count);
     free(symbols);
-    return tracker->kinds == NULL || (tracker->send_count > 0 && tracker->sends == NULL) ? -1 : 0;
+    return tracker->kinds != NULL && (tracker->send_count == 0 || tracker->sends != NULL);
 }
 
 struct lull_op_tracker *lull_op_tracker_create(const struct lull_op_tracker_op *ops, uint32_t count)
@@ -74,7 +79,7 @@ struct lull_op_tracker *lull_op_tracker_create(const struct lull_op_tracker_op *
     tracker->input_ns = calloc(count, sizeof(tracker->input_ns[0]));
     tracker->edges = calloc(tracker->edge_room, sizeof(tracker->edges[0]));
     if (tracker->send_ops == NULL || tracker->input_ns == NULL || tracker->edges == NULL ||
-        create_locators(tracker) < 0) {
+        !create_locators(tracker)) {
         lull_op_tracker_destroy(tracker);
         return NULL;
     }
@@ -100,7 +105,7 @@ static void push(struct lull_op_tracker *tracker, const struct lull_op_tracker_e
     const uint32_t at = (tracker->edge_first + tracker->edge_count) % tracker->edge_room;
 
     if (tracker->edge_count == tracker->edge_room)
-        return; /* nobody polls */
+        return; /* nobody has polled for more than an iteration, so the edge is of no use */
     tracker->edges[at] = *edge;
     tracker->edge_count++;
 }
@@ -116,6 +121,7 @@ static void lose(struct lull_op_tracker *tracker, int64_t time_ns)
 
 static void begin(struct lull_op_tracker *tracker, uint32_t op, int64_t time_ns)
 {
+    assert(op < tracker->count);
     tracker->op = op;
     tracker->is_running = true;
     tracker->begin_ns = time_ns;
@@ -126,6 +132,7 @@ static void begin(struct lull_op_tracker *tracker, uint32_t op, int64_t time_ns)
 
 static void end(struct lull_op_tracker *tracker, int64_t time_ns)
 {
+    assert(tracker->is_known);
     tracker->is_running = false;
     tracker->end_ns = time_ns;
     if (tracker->is_told)
@@ -159,7 +166,7 @@ void lull_op_tracker_take_section(struct lull_op_tracker *tracker, bool is_backw
     if (place == LULL_CYCLE_UNKNOWN)
         return;
     if (tracker->is_known && tracker->is_running)
-        end(tracker, time_ns); /* it was never said */
+        end(tracker, time_ns); /* the program never said that it ended */
     tracker->is_known = true;
     begin(tracker, place, time_ns);
 }
@@ -181,7 +188,7 @@ static void begin_next(struct lull_op_tracker *tracker)
         time_ns = tracker->input_ns[next];
     begin(tracker, next, time_ns);
     if (next + 1 == tracker->count)
-        forget_inputs(tracker); /* all have been used */
+        forget_inputs(tracker); /* all operations of the iteration have had theirs */
 }
 
 static bool may_begin_next(const struct lull_op_tracker *tracker)
@@ -191,17 +198,18 @@ static bool may_begin_next(const struct lull_op_tracker *tracker)
     return tracker->ops[next].receives_from == LULL_FOLLOWER_NOBODY || tracker->input_ns[next] != 0;
 }
 
+/* INT64_MAX: nothing runs, or its end will be seen. */
 static int64_t expected_end_ns(const struct lull_op_tracker *tracker)
 {
     const struct lull_op_tracker_op *op = &tracker->ops[tracker->op];
 
-    return tracker->is_known && tracker->is_running && !tracker->has_sections &&
-                   op->sends_to == LULL_FOLLOWER_NOBODY
-               ? tracker->begin_ns + op->length_ns
-               : INT64_MAX;
+    if (!tracker->is_known || !tracker->is_running || tracker->has_sections ||
+        op->sends_to != LULL_FOLLOWER_NOBODY)
+        return INT64_MAX;
+    return tracker->begin_ns + op->length_ns;
 }
 
-/* What follows from what was seen. */
+/* Tells the ends that were expected by now, and the begins that follow from what was received. */
 static void advance(struct lull_op_tracker *tracker, int64_t now_ns)
 {
     if (!tracker->is_known || tracker->has_sections)
@@ -218,14 +226,15 @@ static void advance(struct lull_op_tracker *tracker, int64_t now_ns)
     }
 }
 
-/* The operation has certainly begun, whatever was not seen before. */
+/* The operation has certainly begun: those before it, of which nothing was seen, are over. */
 static void catch_up(struct lull_op_tracker *tracker, uint32_t op, int64_t time_ns)
 {
+    assert(op < tracker->count);
     while (tracker->op != op || !tracker->is_running) {
         if (tracker->is_running) {
             const int64_t expected_ns = expected_end_ns(tracker);
 
-            end(tracker, expected_ns < time_ns ? expected_ns : time_ns);
+            end(tracker, lull_earlier_ns(expected_ns, time_ns));
         }
         begin_next(tracker);
     }
@@ -255,8 +264,9 @@ static bool give_input(struct lull_op_tracker *tracker, uint32_t device, int64_t
 }
 
 /*
- * The first operation that sends has just ended. What it and those before it have received is
- * clear; behind the last operation of an iteration that has sent, all receives are of the next.
+ * The first operation that sends has just ended, so it and those before it have received what they
+ * wait for. Where the last operation of an iteration sends, all that was received after that is for
+ * the next iteration.
  */
 static void find_place(struct lull_op_tracker *tracker, int64_t time_ns)
 {
@@ -277,11 +287,10 @@ static void find_place(struct lull_op_tracker *tracker, int64_t time_ns)
 
 static void take_send(struct lull_op_tracker *tracker, uint32_t device, int64_t time_ns)
 {
-    const uint32_t place =
-        tracker->sends == NULL
-            ? LULL_CYCLE_UNKNOWN
-            : lull_sequence_locator_take(tracker->sends, device, time_ns - tracker->latest_ns);
+    uint32_t place = LULL_CYCLE_UNKNOWN;
 
+    if (tracker->sends != NULL)
+        place = lull_sequence_locator_take(tracker->sends, device, time_ns - tracker->latest_ns);
     tracker->latest_ns = time_ns;
     if (place == LULL_CYCLE_UNKNOWN) {
         lose(tracker, time_ns);

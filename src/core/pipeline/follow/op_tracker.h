@@ -11,8 +11,8 @@
  * A program that says sections is believed; transfers are then ignored. Fixed operations are not
  * seen at all and not followed.
  *
- * Pure; create/destroy; one thread at a time. Times: ns of one clock. SPDX-License-Identifier:
- * Apache-2.0
+ * Pure; create/destroy; one thread at a time. Times: ns of one clock.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_FOLLOW_OP_TRACKER_H
 #define LULL_CORE_PIPELINE_FOLLOW_OP_TRACKER_H
@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* No other device. */
+/* Stands for a device where there is no other device. */
 #define LULL_FOLLOWER_NOBODY UINT32_MAX
 
 struct lull_op_tracker_op {
@@ -30,7 +30,8 @@ struct lull_op_tracker_op {
     int64_t length_ns; /* usual, > 0 */
 };
 
-/* What has become known. Edges of operations come in their order, begins and ends in turn. */
+/* A begin or end that has become known. Edges come in the order of operations, begins and ends in
+ * turn. */
 struct lull_op_tracker_edge {
     uint32_t op; /* place in the device's order, from 0 */
     bool is_end;

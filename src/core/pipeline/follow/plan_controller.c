@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/follow/plan_controller.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "core/pipeline/follow/plan_controller_state.h"
 
-static const int64_t ms_ns = 1000000;
-/* The clock is read back every so often: a raising that is later than that is late. */
-static const int64_t late_ns = 2 * ms_ns;
+/* The clock is read back this often: a raising is late only if it is later than that. */
+static const int64_t late_ns = INT64_C(2000000);
+/* How much slower computation runs at the low clocks of a plan, about: half the highest clock. */
+static const double low_loss_ratio = 0.5;
 
 void lull_plan_controller_config_default(struct lull_plan_controller_config *config)
 {
     *config = (struct lull_plan_controller_config){
         .tolerance_ratio = 0.01,
-        .confidence = 0.95,
+        .confidence = LULL_GUARD_CONFIDENCE,
         .window_iterations = 2,
         .min_pairs = 4,
         .max_pairs = 40,
@@ -30,8 +33,17 @@ lull_plan_controller_create(const struct lull_plan_controller_config *config, ui
 {
     struct lull_plan_controller *plan_controller = calloc(1, sizeof(*plan_controller));
 
+    assert(gpu_count >= 1 && gpu_count <= LULL_PLAN_CONTROLLER_MAX_GPUS);
     if (plan_controller == NULL)
         return NULL;
+    lull_driver_queue_init(&plan_controller->queue,
+                           &(struct lull_driver_queue_config){
+                               .gpu_count = gpu_count,
+                               .planned_quantile = LULL_PLAN_CONTROLLER_PLANNED_CALL,
+                               .prior_quantile = LULL_PLAN_CONTROLLER_PLANNED_CALL,
+                               .prior = &plan_controller->gpus[0].cost,
+                               .never_suspends = config->observe_only,
+                           });
     plan_controller->config = *config;
     plan_controller->gpu_count = gpu_count;
     plan_controller->leader = -1;
@@ -52,15 +64,6 @@ lull_plan_controller_create(const struct lull_plan_controller_config *config, ui
     return plan_controller;
 }
 
-void plan_controller_destroy_plan(struct lull_plan_controller_plan *plan)
-{
-    if (plan == NULL)
-        return;
-    for (uint32_t i = 0; i < LULL_PLAN_CONTROLLER_MAX_GPUS; i++)
-        free(plan->ops[i]);
-    free(plan);
-}
-
 void lull_plan_controller_destroy(struct lull_plan_controller *plan_controller)
 {
     if (plan_controller == NULL)
@@ -72,50 +75,15 @@ void lull_plan_controller_destroy(struct lull_plan_controller *plan_controller)
     free(plan_controller);
 }
 
-static int copy_ops(struct lull_plan_controller *plan_controller,
-                    struct lull_plan_controller_plan *plan, uint32_t gpu,
-                    const struct lull_plan_controller_op *ops)
-{
-    const uint32_t count = plan_controller->gpus[gpu].op_count;
-
-    plan->ops[gpu] = malloc(count * sizeof(ops[0]));
-    if (plan->ops[gpu] == NULL)
-        return -ENOMEM;
-    memcpy(plan->ops[gpu], ops, count * sizeof(ops[0]));
-    for (uint32_t i = 0; i < count; i++) {
-        plan->raises[gpu] += ops[(i + 1) % count].point < ops[i].point;
-        if (ops[i].end_ns > plan->makespan_ns)
-            plan->makespan_ns = ops[i].end_ns;
-    }
-    return 0;
-}
-
-struct lull_plan_controller_plan *
-plan_controller_create_plan(struct lull_plan_controller *plan_controller,
-                            const struct lull_plan_controller_op *const *ops, double slowdown_ratio)
-{
-    struct lull_plan_controller_plan *plan = calloc(1, sizeof(*plan));
-    int result = plan == NULL ? -ENOMEM : 0;
-
-    for (uint32_t i = 0; i < plan_controller->gpu_count && result == 0; i++)
-        result = copy_ops(plan_controller, plan, i, ops[i]);
-    if (result < 0) {
-        plan_controller_destroy_plan(plan);
-        return NULL;
-    }
-    plan->slowdown_ratio = slowdown_ratio;
-    return plan;
-}
-
 int lull_plan_controller_add_plan(struct lull_plan_controller *plan_controller,
                                   const struct lull_plan_controller_op *const *ops,
                                   double slowdown_ratio)
 {
-    struct lull_plan_controller_plan *plan =
-        plan_controller->plan_count == CONDUCTOR_PLANS
-            ? NULL
-            : plan_controller_create_plan(plan_controller, ops, slowdown_ratio);
+    struct lull_plan_controller_plan *plan;
 
+    if (plan_controller->plan_count == CONDUCTOR_PLANS)
+        return -ENOMEM;
+    plan = plan_controller_create_plan(plan_controller, ops, slowdown_ratio);
     if (plan == NULL)
         return -ENOMEM;
     plan_controller->plans[plan_controller->plan_count++] = plan;
@@ -127,7 +95,7 @@ int lull_plan_controller_add_plan(struct lull_plan_controller *plan_controller,
 void lull_plan_controller_use_plan(struct lull_plan_controller *plan_controller, int32_t plan)
 {
     plan_controller->is_detoured = false;
-    if (plan_controller->driver.is_disobedient)
+    if (plan_controller->is_disobedient)
         plan = CONDUCTOR_HIGHEST;
     plan_controller_trial_init(plan_controller, plan,
                                plan_controller->leader < 0 ? 2 : plan_controller->iteration + 2);
@@ -187,7 +155,7 @@ bool lull_plan_controller_next_iteration(struct lull_plan_controller *plan_contr
     return true;
 }
 
-/* The leader counts; the others take its number, at most one ahead of it. */
+/* The leader counts iterations; the other GPUs take its number, or are one ahead of it at most. */
 static void number_iteration(struct lull_plan_controller *plan_controller, uint32_t index,
                              int64_t time_ns)
 {
@@ -195,7 +163,7 @@ static void number_iteration(struct lull_plan_controller *plan_controller, uint3
 
     if (plan_controller->leader < 0 || (int32_t)index < plan_controller->leader) {
         plan_controller->leader = (int32_t)index;
-        plan_controller->iteration_ns = 0; /* counted from another GPU so far */
+        plan_controller->iteration_ns = 0; /* it was the begin on another GPU */
     }
     if (plan_controller->leader == (int32_t)index) {
         begin_iteration(plan_controller, time_ns);
@@ -292,48 +260,99 @@ void lull_plan_controller_take_lost(struct lull_plan_controller *plan_controller
         plan_controller->iteration_ns = 0;
 }
 
+/* ---- the driver -------------------------------------------------------------------------- */
+
+/* A GPU does not do as it is told: no plan may lower anything any more. */
+static void withdraw_for_good(struct lull_plan_controller *plan_controller)
+{
+    if (plan_controller->is_disobedient)
+        return;
+    plan_controller->is_disobedient = true;
+    plan_controller->has_news = true;
+    plan_controller_trial_interrupt(plan_controller);
+    lull_plan_controller_use_plan(plan_controller, CONDUCTOR_HIGHEST);
+}
+
+/* Trust has been lost or has come back; either way the trial begins anew. */
+static void act_on_driver(struct lull_plan_controller *plan_controller,
+                          enum lull_driver_change change)
+{
+    if (change == LULL_DRIVER_UNCHANGED)
+        return;
+    plan_controller->has_news = true;
+    lull_plan_controller_end_detour(plan_controller);
+    plan_controller_trial_interrupt(plan_controller);
+}
+
+void lull_plan_controller_take_blocked(struct lull_plan_controller *plan_controller, int64_t now_ns,
+                                       double blocked_ms)
+{
+    act_on_driver(plan_controller,
+                  lull_driver_queue_take_blocked(&plan_controller->queue, now_ns, blocked_ms, 0.0,
+                                                 plan_controller->gpu_count, low_loss_ratio));
+}
+
+void lull_plan_controller_take_waiting(struct lull_plan_controller *plan_controller, int64_t now_ns,
+                                       double waiting_ms)
+{
+    act_on_driver(plan_controller,
+                  lull_driver_queue_take_waiting(&plan_controller->queue, now_ns, waiting_ms, 0.0));
+}
+
 void lull_plan_controller_take_switch(struct lull_plan_controller *plan_controller, uint32_t gpu,
                                       const struct lull_switch_outcome *outcome)
 {
     struct lull_plan_controller_gpu *of = &plan_controller->gpus[gpu];
 
     if (outcome->failed)
-        plan_controller_withdraw_for_good(plan_controller);
+        withdraw_for_good(plan_controller);
     if (outcome->failed || outcome->was_point == outcome->point)
         return;
     if (outcome->point < outcome->was_point && of->raised_ns != 0) {
         plan_controller->late += of->needed_ns != 0 && outcome->effect_ns > of->needed_ns + late_ns;
         of->raised_ns = 0;
     }
-    plan_controller_learn_call(plan_controller, outcome->driver_ms);
-    /* What waited in the driver's queue is planned for by itself. */
+    lull_driver_queue_learn_call(&plan_controller->queue, outcome->driver_ms);
+    /* Waiting in the driver's queue is no part of the cost: the queue plans for it. */
     lull_switch_cost_add_outcome(
         &of->cost, outcome->point > outcome->was_point ? LULL_DIRECTION_DOWN : LULL_DIRECTION_UP,
         outcome->driver_ms, outcome);
     plan_controller_update_costs(plan_controller, of);
 }
 
-/* ---- looking ----------------------------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------------------------- */
 
-/* What goes on behind a detour. */
-static const struct lull_plan_controller_trial *
-planned_trial(const struct lull_plan_controller *plan_controller)
+uint32_t lull_plan_controller_poll(struct lull_plan_controller *plan_controller, int64_t now_ns,
+                                   struct lull_plan_controller_command *commands_out, uint32_t max)
 {
-    return plan_controller->is_detoured ? &plan_controller->suspended : &plan_controller->trial;
+    act_on_driver(plan_controller, lull_driver_queue_update_trust(&plan_controller->queue, now_ns));
+    if (!plan_controller->has_news && now_ns < plan_controller->wake_ns)
+        return 0;
+    plan_controller->has_news = false;
+    return plan_controller_ask_driver(plan_controller, now_ns, commands_out, max);
 }
+
+int64_t lull_plan_controller_wake_ns(const struct lull_plan_controller *plan_controller)
+{
+    return lull_earlier_ns(plan_controller->wake_ns,
+                           lull_driver_queue_wake_ns(&plan_controller->queue));
+}
+
+/* ---- looking ----------------------------------------------------------------------------- */
 
 enum lull_plan_controller_phase
 lull_plan_controller_phase(const struct lull_plan_controller *plan_controller)
 {
-    if (plan_controller->driver.is_withheld || plan_controller->driver.is_disobedient)
+    if (plan_controller->queue.suspended || plan_controller->is_disobedient)
         return LULL_PLAN_CONTROLLER_WITHDRAWN;
-    return plan_controller->leader < 0 ? LULL_PLAN_CONTROLLER_WAITING
-                                       : planned_trial(plan_controller)->phase;
+    if (plan_controller->leader < 0)
+        return LULL_PLAN_CONTROLLER_WAITING;
+    return plan_controller_trial_of_plan(plan_controller)->phase;
 }
 
 int32_t lull_plan_controller_plan(const struct lull_plan_controller *plan_controller)
 {
-    return planned_trial(plan_controller)->plan;
+    return plan_controller_trial_of_plan(plan_controller)->plan;
 }
 
 uint64_t lull_plan_controller_iteration_of(const struct lull_plan_controller *plan_controller,
@@ -353,10 +372,26 @@ uint32_t lull_plan_controller_planned(const struct lull_plan_controller *plan_co
 void lull_plan_controller_slowdown(const struct lull_plan_controller *plan_controller,
                                    struct lull_guard_estimate *estimate_out)
 {
-    lull_guard_estimate(&planned_trial(plan_controller)->watch, estimate_out);
+    lull_trial_estimate(&plan_controller_trial_of_plan(plan_controller)->evidence, estimate_out);
 }
 
 uint64_t lull_plan_controller_late(const struct lull_plan_controller *plan_controller)
 {
     return plan_controller->late;
+}
+
+double lull_plan_controller_call_ms(const struct lull_plan_controller *plan_controller)
+{
+    return lull_ms_from_ns(lull_driver_queue_call_ns(&plan_controller->queue));
+}
+
+enum lull_plan_controller_trouble
+lull_plan_controller_trouble(const struct lull_plan_controller *plan_controller,
+                             uint32_t *withdrawals_out)
+{
+    *withdrawals_out = plan_controller->queue.suspensions + plan_controller->is_disobedient;
+    if (plan_controller->is_disobedient)
+        return LULL_PLAN_CONTROLLER_DISOBEYS;
+    return plan_controller->queue.suspensions > 0 ? LULL_PLAN_CONTROLLER_BLOCKS
+                                                  : LULL_PLAN_CONTROLLER_NO_TROUBLE;
 }

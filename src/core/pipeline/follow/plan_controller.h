@@ -2,26 +2,28 @@
  * Conductor: carries a pipeline plan out on the GPUs of one node, and keeps it only while the job
  * is not degraded.
  *
- * Feed-forward, per GPU: raising for an operation is asked for ahead of its forecast begin by a
- * lead that makes it late only little on average; lowering when the operation before ends, or ahead
- * of that by no more than a driver call takes at least, so that nothing runs below what the plan
- * says. Between two operations the clock stays where it is, or goes down already. A lowering that
- * would have to be taken back before it has effect is left out. All GPUs share one driver, which
- * serves one call after the other: raisings that fall together are asked for the earlier
- * (core/section/gaps/driver_plan.h), each call taken to last as long as all but one in ten do; and
- * a lowering goes only where the driver is free, no raising is late for it, and its GPU is low for
- * longer than it takes and than the others lose. Forecasts are the intervals of the
- * latest iterations at the same plan, before there are any the plan's own. Where the order of
- * operations is left, the GPU is raised at once, until its operation 0 begins again.
+ * Feed-forward, per GPU: the raising for an operation is asked for ahead of its forecast begin, by
+ * a lead that makes it late only little on average; the lowering is asked for when the operation
+ * before ends, or ahead of that by no more than a driver call takes at least, so that nothing runs
+ * below what the plan says. Between two operations the clock stays where it is, or goes down
+ * already. A lowering that would have to be taken back before it has effect is left out. All GPUs
+ * share one driver, which serves one call after the other (core/switching/driver_queue.h): raisings
+ * that fall together are asked for earlier, each call taken to last as long as nine in ten of them
+ * do; and a lowering is asked for only where the driver is free, no raising is late for it, and its
+ * GPU is low for longer than the lowering takes and the others lose. Forecasts come from the
+ * intervals of the latest iterations at the same plan, and from the plan itself before there are
+ * any. Where the order of operations is left, the GPU is raised at once, until its operation 0
+ * begins again.
  *
  * Evidence: whole iterations at the highest clocks are interleaved with iterations at the plan
- * (core/switching/window_schedule.h), all GPUs alike, by the number of the iteration; the guard
- * compares their lengths. "Not degraded" allows what the plan itself costs, and the tolerance on
- * top. A plan that is not proven harmless gives way to the next one given, the last one to the
- * highest clocks. A plan that was kept is watched: reference windows go on, ever more rarely.
+ * (core/switching/trial.h), on all GPUs alike, by the number of the iteration; the guard compares
+ * their lengths. "Not degraded" allows what the plan itself costs, and the tolerance on top. A plan
+ * that is not proven harmless gives way to the next one, and the last one to the highest clocks. A
+ * plan that is kept is watched: reference windows go on, ever more rarely.
  *
- * Trust: while the driver blocks for too long (core/dvfs/call_trust.h) the plan is withdrawn, all
- * clocks are raised, and later the trial begins anew; for good where a GPU does not follow.
+ * Trust: while the driver blocks for too long (core/switching/call_trust.h) the plan is withdrawn
+ * and all clocks are raised; later the trial begins anew. Where a GPU does not follow, the plan is
+ * withdrawn for good.
  *
  * Points are indices into a GPU's clock list: 0 the highest, which stands for no lock at all. Pure;
  * create/destroy; one thread at a time; time is passed in. SPDX-License-Identifier: Apache-2.0
@@ -32,8 +34,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/dvfs/switch_cost.h"
-#include "core/dvfs/switch_outcome.h"
+#include "core/switching/switch_cost.h"
+#include "core/switching/switch_outcome.h"
 #include "core/stats/guard.h"
 
 enum { LULL_PLAN_CONTROLLER_MAX_GPUS = 64 };
@@ -43,15 +45,16 @@ struct lull_plan_controller_config {
     double confidence;          /* of "not degraded", (0.5, 1) */
     uint32_t window_iterations; /* measured in each window, >= 1 */
     uint32_t min_pairs;         /* of windows, before any verdict, >= 2 */
-    uint32_t max_pairs;         /* then a plan that is not proven harmless is given up */
+    uint32_t max_pairs;         /* after which a plan that is not proven harmless is given up */
     bool observe_only;          /* counts iterations, never commands */
-    bool is_trusted; /* no trial: the plan holds until told otherwise, and nothing is measured */
+    bool is_trusted; /* there is no trial: the plan holds until told otherwise, nothing is measured
+                      */
 };
 
 /* Tolerance 1 %, confidence 95 %, windows of 2 iterations, 4 to 40 pairs. */
 void lull_plan_controller_config_default(struct lull_plan_controller_config *config);
 
-/* An operation of a GPU's order in a plan. */
+/* An operation of a GPU, in the order of a plan. */
 struct lull_plan_controller_op {
     uint32_t point;
     int64_t begin_ns; /* in the plan's timeline; ascending */
@@ -67,15 +70,15 @@ enum lull_plan_controller_phase {
     LULL_PLAN_CONTROLLER_WITHDRAWN /* the driver is not to be trusted: highest clocks */
 };
 
-/* Why a plan was withdrawn, now or before. */
+/* Why a plan has been withdrawn, now or before. */
 enum lull_plan_controller_trouble {
     LULL_PLAN_CONTROLLER_NO_TROUBLE,
     LULL_PLAN_CONTROLLER_BLOCKS,  /* calls blocked for too long */
     LULL_PLAN_CONTROLLER_DISOBEYS /* clocks did not follow, or calls were refused */
 };
 
-/* The quantile of what calls take that is planned with: eight in a row hardly ever take longer than
- * eight times as long (a thousandth of all cases where logarithms deviate by 0.45). */
+/* The quantile of call times that is planned with. Eight calls in a row hardly ever take longer
+ * than eight times as long: in a thousandth of all cases if their logarithms deviate by 0.45. */
 #define LULL_PLAN_CONTROLLER_PLANNED_CALL 0.9
 
 struct lull_plan_controller_command {
@@ -85,7 +88,8 @@ struct lull_plan_controller_command {
     int64_t valid_until_ns; /* a lowering not renewed until then is undone */
 };
 
-/* An iteration that has ended: of the GPU that leads, the first in the job. */
+/* An iteration that has ended, of the GPU that leads: the first one that is known to be in the job.
+ */
 struct lull_plan_controller_iteration {
     uint64_t number;
     int64_t begin_ns;
@@ -104,40 +108,40 @@ lull_plan_controller_create(const struct lull_plan_controller_config *config, ui
 void lull_plan_controller_destroy(struct lull_plan_controller *plan_controller);
 
 /*
- * Adds a plan, the one to be tried after those before it: ops[i] are the operations of GPU i.
- * slowdown_ratio: what it costs by its own account, >= 0. -ENOMEM. Before the first operation, or
- * (replanning) at any time: it then takes effect where its turn comes.
+ * Adds a plan, to be tried after those before it. ops[i] are the operations of GPU i;
+ * slowdown_ratio is what it costs by its own account, >= 0. Plans may be added at any time, and
+ * take effect when their turn comes. Error: -ENOMEM.
  */
 int lull_plan_controller_add_plan(struct lull_plan_controller *plan_controller,
                                   const struct lull_plan_controller_op *const *ops,
                                   double slowdown_ratio);
 
-/* Goes on with this plan at once, from the next iteration on, with a new trial; -1: highest clocks,
- * for good. */
+/* Goes on with this plan and a new trial, from the next iteration that is still open on; -1: the
+ * highest clocks, for good. */
 void lull_plan_controller_use_plan(struct lull_plan_controller *plan_controller, int32_t plan);
 
-/* Likewise, but the plan is not tried: it holds until another one is used (profiling). */
+/* Goes on with this plan without a trial: it holds until another one is used (for profiling). */
 void lull_plan_controller_hold_plan(struct lull_plan_controller *plan_controller, int32_t plan);
 
 /*
- * Detour: these clocks hold from the next iteration that is still open on, untried and unjudged,
- * while the trial of the plan rests. A detour may follow another. Where a trial rests, _phase(),
- * _plan() and _slowdown() go on telling of it. Returns what iterations of the detour tell as their
- * plan, from LULL_CONDUCTOR_DETOUR on. Errors: -EAGAIN no plan holds or is tried, or the detour
- * before the last one is still under way (three iterations); -ENOMEM.
+ * Begins a detour: these clocks hold from the next iteration that is still open on, without a trial
+ * of their own, while the trial of the plan rests. A detour may follow another. While a trial
+ * rests, _phase(), _plan() and _slowdown() go on telling of it. Returns the number that iterations
+ * of the detour tell as their plan, from LULL_CONDUCTOR_DETOUR on. Errors: -EAGAIN no plan holds or
+ * is tried, or the detour before the last one is still under way (three iterations); -ENOMEM.
  */
 enum { LULL_PLAN_CONTROLLER_DETOUR = 256 };
 int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
                                 const struct lull_plan_controller_op *const *ops);
 
 /*
- * Back to the plan at once: in the middle of the iteration that runs, too. The trial goes on two
- * iterations later. Nothing without a detour.
+ * Returns to the plan at once, even in the middle of an iteration. The trial goes on two iterations
+ * later. Without a detour nothing happens.
  */
 void lull_plan_controller_end_detour(struct lull_plan_controller *plan_controller);
 bool lull_plan_controller_is_detoured(const struct lull_plan_controller *plan_controller);
 
-/* What switching costs on this GPU as far as it is known beforehand; may be filled in. */
+/* What switching costs on this GPU; the caller may fill in what is known beforehand. */
 struct lull_switch_cost *
 lull_plan_controller_switch_cost(struct lull_plan_controller *plan_controller, uint32_t gpu);
 
@@ -152,8 +156,8 @@ void lull_plan_controller_take_lost(struct lull_plan_controller *plan_controller
 void lull_plan_controller_take_switch(struct lull_plan_controller *plan_controller, uint32_t gpu,
                                       const struct lull_switch_outcome *outcome);
 
-/* A driver call has returned after blocked_ms; the oldest unanswered request has waited for so long
- * (0: none is unanswered). */
+/* A driver call has returned after blocked_ms; the oldest unanswered request has waited for
+ * waiting_ms (0: none is unanswered). */
 void lull_plan_controller_take_blocked(struct lull_plan_controller *plan_controller, int64_t now_ns,
                                        double blocked_ms);
 void lull_plan_controller_take_waiting(struct lull_plan_controller *plan_controller, int64_t now_ns,
@@ -166,14 +170,14 @@ uint32_t lull_plan_controller_poll(struct lull_plan_controller *plan_controller,
 /* When to poll again at the latest; INT64_MAX: only after the next edge. */
 int64_t lull_plan_controller_wake_ns(const struct lull_plan_controller *plan_controller);
 
-/* The next iteration that has ended and was not told yet; false: none. */
+/* The next iteration that has ended and was not told yet; false: there is none. */
 bool lull_plan_controller_next_iteration(struct lull_plan_controller *plan_controller,
                                          struct lull_plan_controller_iteration *iteration_out);
 
 enum lull_plan_controller_phase
 lull_plan_controller_phase(const struct lull_plan_controller *plan_controller);
 
-/* The plan that is tried or kept, -1: none. */
+/* The plan that is tried or kept; -1: there is none. */
 int32_t lull_plan_controller_plan(const struct lull_plan_controller *plan_controller);
 
 /* The number of the GPU's present iteration, as in lull plan controller_iteration. */
@@ -184,14 +188,14 @@ uint64_t lull_plan_controller_iteration_of(const struct lull_plan_controller *pl
 uint32_t lull_plan_controller_planned(const struct lull_plan_controller *plan_controller,
                                       uint32_t gpu);
 
-/* Slowdown of that plan against the interleaved references, as far as measured. */
+/* Slowdown of the plan that is tried or kept against its references, as far as measured. */
 void lull_plan_controller_slowdown(const struct lull_plan_controller *plan_controller,
                                    struct lull_guard_estimate *estimate_out);
 
-/* What a driver call takes, as it is planned with, ms. */
+/* How long a driver call is planned to take, ms. */
 double lull_plan_controller_call_ms(const struct lull_plan_controller *plan_controller);
 
-/* What made it withdraw a plan, and how often. */
+/* What made the plan controller withdraw a plan, and how often. */
 enum lull_plan_controller_trouble
 lull_plan_controller_trouble(const struct lull_plan_controller *plan_controller,
                              uint32_t *withdrawals_out);

@@ -1,7 +1,9 @@
 /*
- * Detours: clocks for a while that no trial asks for, as for a straggler elsewhere.
+ * Detours: clocks that hold for a while although no trial asks for them, as while a straggler
+ * elsewhere holds the job up.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "core/pipeline/follow/plan_controller_state.h"
@@ -9,7 +11,7 @@
 _Static_assert((int)LULL_PLAN_CONTROLLER_DETOUR == (int)CONDUCTOR_PLANS,
                "detours stand behind plans");
 
-/* Whether an iteration that runs, or the one before it, has this plan. */
+/* Whether this plan holds in the iteration that runs, in the one before, or in a later one. */
 static bool is_in_use(const struct lull_plan_controller *plan_controller, int32_t plan)
 {
     for (uint32_t i = 0; i < CONDUCTOR_SLOTS; i++)
@@ -19,7 +21,7 @@ static bool is_in_use(const struct lull_plan_controller *plan_controller, int32_
     return false;
 }
 
-/* The place held another plan before: what was learnt of it is void. */
+/* The place held another plan before, so the intervals that were learnt of it no longer hold. */
 static void forget_intervals(struct lull_plan_controller *plan_controller, int32_t plan)
 {
     for (uint32_t i = 0; i < plan_controller->gpu_count; i++)
@@ -28,11 +30,21 @@ static void forget_intervals(struct lull_plan_controller *plan_controller, int32
 }
 
 /* What asks for the detour was seen in the latest pair of windows as well, on one side of it. */
-static void suspend(struct lull_plan_controller *plan_controller)
+static void rest_trial(struct lull_plan_controller *plan_controller)
 {
-    plan_controller->suspended = plan_controller->trial;
-    plan_controller->suspended.guard = plan_controller->suspended.before[0];
-    plan_controller->suspended.watch = plan_controller->suspended.before[1];
+    assert(!plan_controller->is_detoured);
+    plan_controller->resting = plan_controller->trial;
+    lull_trial_forget_last_pair(&plan_controller->resting.evidence);
+}
+
+/* A detour needs a plan that holds or is tried, and a driver that is trusted and obeyed. */
+static bool may_detour(const struct lull_plan_controller *plan_controller, int32_t place)
+{
+    if (plan_controller->leader < 0 || plan_controller->config.observe_only ||
+        plan_controller->queue.suspended || plan_controller->is_disobedient)
+        return false;
+    return plan_controller_trial_of_plan(plan_controller)->plan >= 0 &&
+           !is_in_use(plan_controller, place);
 }
 
 int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
@@ -42,9 +54,7 @@ int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
     const uint64_t test = plan_controller->trial.test;
     struct lull_plan_controller_plan *plan;
 
-    if (plan_controller->leader < 0 || plan_controller->config.observe_only ||
-        plan_controller->driver.is_withheld || plan_controller->driver.is_disobedient ||
-        lull_plan_controller_plan(plan_controller) < 0 || is_in_use(plan_controller, place))
+    if (!may_detour(plan_controller, place))
         return -EAGAIN;
     plan = plan_controller_create_plan(plan_controller, ops, 0.0);
     if (plan == NULL)
@@ -54,9 +64,9 @@ int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
     plan_controller->detours++;
     forget_intervals(plan_controller, place);
     if (!plan_controller->is_detoured)
-        suspend(plan_controller);
+        rest_trial(plan_controller);
     plan_controller->is_detoured = true;
-    /* Phase and guard are of no use here: nothing is judged while it is held. */
+    /* The trial has no evidence: nothing is judged while its plan is held. */
     plan_controller->trial =
         (struct lull_plan_controller_trial){.plan = place, .test = test, .is_held = true};
     plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT,
@@ -64,7 +74,7 @@ int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
     return place;
 }
 
-/* The iteration that runs, and the next one if it is decided already. */
+/* Gives the plan back to the iteration that runs, and to the next one if it is decided already. */
 static void rewrite_slots(struct lull_plan_controller *plan_controller)
 {
     for (uint32_t i = 0; i < CONDUCTOR_SLOTS; i++) {
@@ -84,7 +94,7 @@ void lull_plan_controller_end_detour(struct lull_plan_controller *plan_controlle
     if (!plan_controller->is_detoured)
         return;
     plan_controller->is_detoured = false;
-    plan_controller->trial = plan_controller->suspended;
+    plan_controller->trial = plan_controller->resting;
     plan_controller->trial.test = test;
     plan_controller_begin_test(plan_controller, plan_controller->trial.phase,
                                plan_controller->iteration + 2);

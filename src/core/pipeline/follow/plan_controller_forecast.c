@@ -1,19 +1,84 @@
 /*
- * What a GPU's clock should be at a moment: what its operations want, forecast as far as a raising
- * must be asked for ahead. SPDX-License-Identifier: Apache-2.0
+ * Plans, and what a GPU's clock should be at a moment: what its operations want, forecast as far as
+ * a raising must be asked for ahead. SPDX-License-Identifier: Apache-2.0
  */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
 #include "core/pipeline/follow/plan_controller_state.h"
 
-/* All raisings of an iteration together may be late by so much of what the tolerance allows. */
+/* All raisings of an iteration together may be late by this share of what the tolerance allows.
+ * Chosen, not measured. */
 static const double late_share = 0.1;
-/* Without better knowledge of an iteration's length, a raising may be late so much. */
+/* A raising may be late by this much where the length of an iteration is not known. Chosen, not
+ * measured. */
 static const double usual_late_ms = 0.1;
-/* Each switch counts a quarter more than it takes. */
+/* Each switch counts a quarter more than it takes, as in the break-even of a section
+ * (feed_forward.c). */
 static const double margin = 1.25;
-/* Raisings are looked for so far ahead of the lead. */
+/* Raisings are looked for this far ahead of the lead: as far as to the next renewal of a lowered
+ * clock (plan_controller_queue.c). */
 static const int64_t sight_ns = INT64_C(1500000000);
 
-/* ---- what the plan says ------------------------------------------------------------------ */
+/* ---- plans ------------------------------------------------------------------------------- */
+
+void plan_controller_destroy_plan(struct lull_plan_controller_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    for (uint32_t i = 0; i < LULL_PLAN_CONTROLLER_MAX_GPUS; i++)
+        free(plan->ops[i]);
+    free(plan);
+}
+
+static bool copy_ops(const struct lull_plan_controller *plan_controller,
+                     struct lull_plan_controller_plan *plan, uint32_t gpu,
+                     const struct lull_plan_controller_op *ops)
+{
+    const uint32_t count = plan_controller->gpus[gpu].op_count;
+
+    plan->ops[gpu] = malloc(count * sizeof(ops[0]));
+    if (plan->ops[gpu] == NULL)
+        return false;
+    memcpy(plan->ops[gpu], ops, count * sizeof(ops[0]));
+    for (uint32_t i = 0; i < count; i++) {
+        plan->raises[gpu] += ops[(i + 1) % count].point < ops[i].point;
+        if (ops[i].end_ns > plan->makespan_ns)
+            plan->makespan_ns = ops[i].end_ns;
+    }
+    return true;
+}
+
+struct lull_plan_controller_plan *
+plan_controller_create_plan(const struct lull_plan_controller *plan_controller,
+                            const struct lull_plan_controller_op *const *ops, double slowdown_ratio)
+{
+    struct lull_plan_controller_plan *plan = calloc(1, sizeof(*plan));
+
+    if (plan == NULL)
+        return NULL;
+    plan->slowdown_ratio = slowdown_ratio;
+    for (uint32_t i = 0; i < plan_controller->gpu_count; i++)
+        if (!copy_ops(plan_controller, plan, i, ops[i])) {
+            plan_controller_destroy_plan(plan);
+            return NULL;
+        }
+    return plan;
+}
+
+/* ---- what a plan says -------------------------------------------------------------------- */
+
+const struct lull_plan_controller_slot *
+plan_controller_slot_of(const struct lull_plan_controller *plan_controller, uint64_t number)
+{
+    static const struct lull_plan_controller_slot highest = {.plan = CONDUCTOR_HIGHEST};
+    const struct lull_plan_controller_slot *slot =
+        &plan_controller->slots[number % CONDUCTOR_SLOTS];
+
+    return slot->number == number && number != 0 ? slot : &highest;
+}
 
 static const struct lull_plan_controller_op *
 ops_of(const struct lull_plan_controller *plan_controller,
@@ -24,7 +89,6 @@ ops_of(const struct lull_plan_controller *plan_controller,
     return plan < 0 ? NULL : plan_controller->plans[plan]->ops[gpu - plan_controller->gpus];
 }
 
-/* An operation, counted from the first one of the GPU's iteration; may reach into the next one. */
 uint32_t plan_controller_point_of(const struct lull_plan_controller *plan_controller,
                                   const struct lull_plan_controller_gpu *gpu, uint32_t op)
 {
@@ -43,7 +107,7 @@ static int64_t planned_interval_ns(const struct lull_plan_controller_plan *plan,
                              : plan->makespan_ns - ops[op].begin_ns + ops[0].begin_ns;
 }
 
-/* How soon after the begin of an operation the next one may begin. */
+/* The least time from the begin of an operation to the begin of the next one. */
 static int64_t least_interval_ns(const struct lull_plan_controller *plan_controller,
                                  const struct lull_plan_controller_gpu *gpu, uint32_t op)
 {
@@ -71,7 +135,7 @@ static int64_t longest_ns(const struct lull_plan_controller *plan_controller,
 
     if (ops_of(plan_controller, gpu, gpu->iteration) == NULL ||
         gpu->learnt_plan != plan_controller->trial.plan || recent->count < CONDUCTOR_RECENT)
-        return INT64_MAX / 4; /* not known well enough to be early */
+        return INT64_MAX / 4; /* it is not known well enough to lower ahead of its end */
     for (uint32_t i = 0; i < recent->count; i++)
         if (recent->length_ns[i] > most_ns)
             most_ns = recent->length_ns[i];
@@ -80,12 +144,7 @@ static int64_t longest_ns(const struct lull_plan_controller *plan_controller,
 
 /* ---- what switching takes ---------------------------------------------------------------- */
 
-static int64_t ns_from_ms(double ms)
-{
-    return (int64_t)(ms * 1e6);
-}
-
-/* How late a raising may be on average. */
+/* How late a raising may be on average, ms. */
 static double allowed_late_ms(const struct lull_plan_controller *plan_controller,
                               const struct lull_plan_controller_gpu *gpu)
 {
@@ -99,20 +158,19 @@ static double allowed_late_ms(const struct lull_plan_controller *plan_controller
            plan_controller->config.tolerance_ratio * late_share / (raises > 0 ? raises : 1);
 }
 
-/* Quantiles cost too much to be asked for at every poll. */
 void plan_controller_update_costs(const struct lull_plan_controller *plan_controller,
                                   struct lull_plan_controller_gpu *gpu)
 {
-    gpu->lead_ns =
-        ns_from_ms(lull_switch_cost_lead_ms(&gpu->cost, allowed_late_ms(plan_controller, gpu)));
+    gpu->lead_ns = lull_ns_from_ms(
+        lull_switch_cost_lead_ms(&gpu->cost, allowed_late_ms(plan_controller, gpu)));
     gpu->down_ns =
-        ns_from_ms(margin * lull_switch_cost_total_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.5));
-    gpu->ahead_ns = ns_from_ms(lull_switch_cost_call_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.0));
+        lull_ns_from_ms(margin * lull_switch_cost_total_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.5));
+    gpu->ahead_ns = lull_ns_from_ms(lull_switch_cost_call_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.0));
 }
 
 /* ---- deciding ---------------------------------------------------------------------------- */
 
-/* What the operation that runs, or the pause behind it, wants. */
+/* The clock that the operation that runs, or the pause after it, wants. */
 static struct lull_plan_controller_decision
 decide_present(const struct lull_plan_controller *plan_controller,
                const struct lull_plan_controller_gpu *gpu, int64_t now_ns)
@@ -137,7 +195,8 @@ decide_present(const struct lull_plan_controller *plan_controller,
     return decision;
 }
 
-/* Raises for what must be asked for until until_ns; finds when the next raising is due. */
+/* Raises the decision for operations that must be asked for until until_ns; finds when the next
+ * raising is due. */
 static void look_ahead(const struct lull_plan_controller *plan_controller,
                        const struct lull_plan_controller_gpu *gpu, int64_t now_ns, int64_t until_ns,
                        struct lull_plan_controller_decision *decision)
@@ -169,8 +228,8 @@ plan_controller_decide_clock(const struct lull_plan_controller *plan_controller,
 {
     struct lull_plan_controller_decision decision = {.raise_ns = INT64_MAX, .wake_ns = INT64_MAX};
 
-    if (gpu->is_lost || plan_controller->driver.is_withheld ||
-        plan_controller->driver.is_disobedient || plan_controller->config.observe_only)
+    if (gpu->is_lost || plan_controller->queue.suspended || plan_controller->is_disobedient ||
+        plan_controller->config.observe_only)
         return decision;
     decision = decide_present(plan_controller, gpu, now_ns);
     if (decision.point > lowest_point)

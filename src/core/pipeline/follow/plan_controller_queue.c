@@ -1,96 +1,28 @@
 /*
  * What GPUs want of the node's one driver, and when it is asked for: raisings one after the other,
- * each early enough for those behind it (driver_plan.h), a lowering where there is room for it, and
- * nothing of a driver that is not to be trusted (call_trust.h).
+ * each early enough for those after it (driver_plan.h), and a lowering where there is room for it
+ * (driver_queue.h).
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <assert.h>
+
+#include "base/clock.h"
 #include "core/pipeline/follow/plan_controller_state.h"
-#include "core/section/gaps/driver_plan.h"
 
 static const int64_t ms_ns = 1000000;
-/* A lowered clock is asked for again in time, and undone soon if nobody does. */
+/* A lowered clock is asked for again after renewal_ns; the device's writer undoes it after
+ * validity_ns if nobody does, and overdue_ns after the raising that was not asked for in time. All
+ * three are chosen, not measured: twice the renewal fits into the validity. */
 static const int64_t renewal_ns = 1500 * ms_ns;
 static const int64_t validity_ns = 4000 * ms_ns;
 static const int64_t overdue_ns = 250 * ms_ns;
-/* A lowering that the driver has not begun so soon is left out, unless there is more time. */
+/* A lowering that the driver has not begun after this is left out, unless there is more time.
+ * Chosen, not measured. */
 static const int64_t least_patience_ns = 2 * ms_ns;
-/* How much slower computation runs at a plan's low clocks, about. */
-static const double low_loss_ratio = 0.5;
-
-/* ---- the driver -------------------------------------------------------------------------- */
-
-void plan_controller_learn_call(struct lull_plan_controller *plan_controller, double driver_ms)
-{
-    struct lull_plan_controller_driver *driver = &plan_controller->driver;
-
-    lull_quantile_add(&driver->call_ms, driver_ms);
-    driver->call_ns =
-        (int64_t)(lull_quantile_get(&driver->call_ms, LULL_PLAN_CONTROLLER_PLANNED_CALL) * 1e6);
-}
-
-static int64_t call_ns(const struct lull_plan_controller *plan_controller)
-{
-    if (plan_controller->driver.call_ms.count > 0)
-        return plan_controller->driver.call_ns;
-    return (int64_t)(lull_switch_cost_call_ms(&plan_controller->gpus[0].cost, LULL_DIRECTION_UP,
-                                              LULL_PLAN_CONTROLLER_PLANNED_CALL) *
-                     1e6);
-}
-
-static void keep_busy(struct lull_plan_controller *plan_controller, int64_t now_ns)
-{
-    struct lull_plan_controller_driver *driver = &plan_controller->driver;
-
-    if (driver->free_ns < now_ns)
-        driver->free_ns = now_ns;
-    driver->free_ns += call_ns(plan_controller);
-}
-
-static void heed_trust(struct lull_plan_controller *plan_controller, int64_t now_ns)
-{
-    struct lull_plan_controller_driver *driver = &plan_controller->driver;
-    const bool is_trusted = lull_call_trust_poll(&driver->trust, now_ns);
-
-    if (is_trusted == !driver->is_withheld || plan_controller->config.observe_only)
-        return;
-    driver->is_withheld = !is_trusted;
-    driver->withdrawals += !is_trusted;
-    plan_controller->has_news = true;
-    lull_plan_controller_end_detour(plan_controller);
-    plan_controller_trial_interrupt(plan_controller);
-}
-
-void lull_plan_controller_take_blocked(struct lull_plan_controller *plan_controller, int64_t now_ns,
-                                       double blocked_ms)
-{
-    lull_call_trust_take_call(&plan_controller->driver.trust, now_ns, blocked_ms,
-                              lull_call_trust_limit_ms(0.0, plan_controller->gpu_count),
-                              low_loss_ratio);
-    heed_trust(plan_controller, now_ns);
-}
-
-void lull_plan_controller_take_waiting(struct lull_plan_controller *plan_controller, int64_t now_ns,
-                                       double waiting_ms)
-{
-    lull_call_trust_take_waiting(&plan_controller->driver.trust, waiting_ms,
-                                 lull_call_trust_waiting_limit_ms(0.0, plan_controller->gpu_count));
-    heed_trust(plan_controller, now_ns);
-}
-
-void plan_controller_withdraw_for_good(struct lull_plan_controller *plan_controller)
-{
-    if (plan_controller->driver.is_disobedient)
-        return;
-    plan_controller->driver.is_disobedient = true;
-    plan_controller->driver.withdrawals++;
-    plan_controller->has_news = true;
-    plan_controller_trial_interrupt(plan_controller);
-    lull_plan_controller_use_plan(plan_controller, CONDUCTOR_HIGHEST);
-}
 
 /* ---- what is asked for ------------------------------------------------------------------- */
 
-/* A poll: what the GPUs want, and the driver's plan for it. */
+/* One round of asking: what the GPUs want, and the driver's plan for it. */
 struct round {
     struct lull_plan_controller *plan_controller;
     int64_t now_ns;
@@ -107,8 +39,7 @@ static void look_around(struct round *round)
 {
     struct lull_plan_controller *plan_controller = round->plan_controller;
 
-    round->plan.count = plan_controller->gpu_count;
-    round->plan.call_ns = call_ns(plan_controller);
+    lull_driver_queue_init_plan(&plan_controller->queue, &round->plan);
     for (uint32_t i = 0; i < plan_controller->gpu_count; i++) {
         const struct lull_plan_controller_gpu *gpu = &plan_controller->gpus[i];
         const int64_t now_ns = round->now_ns;
@@ -116,22 +47,24 @@ static void look_around(struct round *round)
 
         round->wanted[i] =
             plan_controller_decide_clock(plan_controller, gpu, now_ns, now_ns, UINT32_MAX);
-        kept = round->wanted[i].point <= gpu->requested
-                   ? round->wanted[i]
-                   : plan_controller_decide_clock(plan_controller, gpu, now_ns, now_ns,
-                                                  gpu->requested);
+        kept = round->wanted[i];
+        if (kept.point > gpu->requested)
+            kept =
+                plan_controller_decide_clock(plan_controller, gpu, now_ns, now_ns, gpu->requested);
         round->plan.raise_by_ns[i] = kept.raise_ns;
     }
     lull_driver_plan_begins(&round->plan, round->begins_ns);
 }
 
-/* deadline_ns: of a lowering's call; raise_ns: of the raising that undoes it. */
+/* Writes a command. deadline_ns: when a lowering must have been begun; raise_ns: when the raising
+ * that undoes it is due. */
 static void post(struct round *round, uint32_t index, uint32_t point, int64_t deadline_ns,
                  int64_t raise_ns)
 {
     struct lull_plan_controller_gpu *gpu = &round->plan_controller->gpus[index];
     const bool is_bounded = raise_ns < round->now_ns + validity_ns - overdue_ns;
 
+    assert(round->count < round->max);
     round->commands[round->count++] = (struct lull_plan_controller_command){
         .gpu = index,
         .point = point,
@@ -143,12 +76,12 @@ static void post(struct round *round, uint32_t index, uint32_t point, int64_t de
         gpu->needed_ns = 0;
     }
     if (point != gpu->requested)
-        keep_busy(round->plan_controller, round->now_ns);
+        lull_driver_queue_keep_busy(&round->plan_controller->queue, round->now_ns);
     gpu->requested = point;
     gpu->requested_ns = round->now_ns;
 }
 
-/* What must be asked for by now, so that none of the raisings behind it is late. */
+/* Posts the raisings that must be asked for by now, so that none of those after them is late. */
 static void post_raisings(struct round *round)
 {
     struct lull_plan_controller *plan_controller = round->plan_controller;
@@ -168,42 +101,29 @@ static void post_raisings(struct round *round)
     lull_driver_plan_begins(&round->plan, round->begins_ns);
 }
 
-static int64_t sooner_ns(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t next_begin_ns(const struct round *round)
 {
-    int64_t next_ns = INT64_MAX;
-
-    for (uint32_t i = 0; i < round->plan.count; i++)
-        next_ns = sooner_ns(next_ns, round->begins_ns[i]);
-    return next_ns;
+    return lull_driver_plan_next_ns(round->begins_ns, round->plan.count, INT64_MIN);
 }
 
-/* The lowering that wins most: time low, less what it takes to have effect, less what others lose.
- * -1: none wins anything. */
-static int32_t find_lowering(const struct round *round)
+/* The lowering that wins most; false: none wins anything. */
+static bool find_lowering(const struct round *round, struct lull_lowering *lowering_out)
 {
     const struct lull_plan_controller *plan_controller = round->plan_controller;
-    int64_t best_ns = 0;
-    int32_t best = -1;
+    struct lull_lowering wanted[LULL_PLAN_CONTROLLER_MAX_GPUS];
+    const struct lull_lowering *best;
+    uint32_t count = 0;
 
-    for (uint32_t i = 0; i < plan_controller->gpu_count; i++) {
-        int64_t gain_ns;
-
-        if (round->wanted[i].point <= plan_controller->gpus[i].requested)
-            continue;
-        gain_ns =
-            lull_driver_plan_gain_ns(&round->plan, i, round->now_ns, round->wanted[i].raise_ns) -
-            plan_controller->gpus[i].down_ns;
-        if (gain_ns <= best_ns)
-            continue;
-        best_ns = gain_ns;
-        best = (int32_t)i;
-    }
-    return best;
+    for (uint32_t i = 0; i < plan_controller->gpu_count; i++)
+        if (round->wanted[i].point > plan_controller->gpus[i].requested)
+            wanted[count++] = (struct lull_lowering){.gpu = i,
+                                                     .raise_by_ns = round->wanted[i].raise_ns,
+                                                     .cost_ns = plan_controller->gpus[i].down_ns};
+    best = lull_driver_queue_choose(&plan_controller->queue, &round->plan, round->now_ns, wanted,
+                                    count);
+    if (best != NULL)
+        *lowering_out = *best;
+    return best != NULL;
 }
 
 /* When lowerings that have to wait may be looked at again. */
@@ -217,30 +137,35 @@ static int64_t lowering_wake_ns(const struct round *round)
         is_waiting |= round->wanted[i].point > plan_controller->gpus[i].requested;
     if (!is_waiting)
         return INT64_MAX;
-    if (plan_controller->driver.free_ns > round->now_ns)
-        return plan_controller->driver.free_ns;
+    if (plan_controller->queue.free_ns > round->now_ns)
+        return plan_controller->queue.free_ns;
     return next_ns == INT64_MAX ? INT64_MAX : next_ns + round->plan.call_ns;
+}
+
+/* Until when a lowering is worth beginning: the next raising must not wait for it. */
+static int64_t lowering_deadline_ns(const struct round *round)
+{
+    const int64_t next_ns = next_begin_ns(round);
+    const int64_t least_ns = round->now_ns + least_patience_ns;
+    int64_t deadline_ns = round->now_ns + renewal_ns;
+
+    if (next_ns != INT64_MAX)
+        deadline_ns = next_ns - round->plan.call_ns;
+    return lull_later_ns(deadline_ns, least_ns);
 }
 
 static void post_lowering(struct round *round)
 {
-    struct lull_plan_controller *plan_controller = round->plan_controller;
-    int32_t index = -1;
-    int64_t begun_by_ns;
+    struct lull_lowering lowering;
 
-    if (plan_controller->driver.free_ns <= round->now_ns && round->count < round->max)
-        index = find_lowering(round);
-    if (index < 0)
+    if (round->count == round->max ||
+        !lull_driver_queue_may_lower(&round->plan_controller->queue, round->now_ns) ||
+        !find_lowering(round, &lowering))
         return;
-    round->plan.raise_by_ns[index] = round->wanted[index].raise_ns;
+    round->plan.raise_by_ns[lowering.gpu] = lowering.raise_by_ns;
     lull_driver_plan_begins(&round->plan, round->begins_ns);
-    begun_by_ns = next_begin_ns(round);
-    begun_by_ns =
-        begun_by_ns == INT64_MAX ? round->now_ns + renewal_ns : begun_by_ns - round->plan.call_ns;
-    if (begun_by_ns < round->now_ns + least_patience_ns)
-        begun_by_ns = round->now_ns + least_patience_ns;
-    post(round, (uint32_t)index, round->wanted[index].point, begun_by_ns,
-         round->wanted[index].raise_ns);
+    post(round, lowering.gpu, round->wanted[lowering.gpu].point, lowering_deadline_ns(round),
+         lowering.raise_by_ns);
 }
 
 static void renew(struct round *round)
@@ -258,56 +183,28 @@ static void renew(struct round *round)
 static int64_t wake_ns(const struct round *round)
 {
     const struct lull_plan_controller *plan_controller = round->plan_controller;
-    int64_t due_ns = sooner_ns(lowering_wake_ns(round), next_begin_ns(round));
+    int64_t due_ns = lull_earlier_ns(lowering_wake_ns(round), next_begin_ns(round));
 
     for (uint32_t i = 0; i < plan_controller->gpu_count; i++) {
         const struct lull_plan_controller_gpu *gpu = &plan_controller->gpus[i];
 
-        due_ns = sooner_ns(due_ns, round->wanted[i].wake_ns);
+        due_ns = lull_earlier_ns(due_ns, round->wanted[i].wake_ns);
         if (gpu->requested != 0)
-            due_ns = sooner_ns(due_ns, gpu->requested_ns + renewal_ns);
+            due_ns = lull_earlier_ns(due_ns, gpu->requested_ns + renewal_ns);
     }
     return due_ns;
 }
 
-uint32_t lull_plan_controller_poll(struct lull_plan_controller *plan_controller, int64_t now_ns,
-                                   struct lull_plan_controller_command *commands_out, uint32_t max)
+uint32_t plan_controller_ask_driver(struct lull_plan_controller *plan_controller, int64_t now_ns,
+                                    struct lull_plan_controller_command *commands_out, uint32_t max)
 {
     struct round round = {
         .plan_controller = plan_controller, .now_ns = now_ns, .commands = commands_out, .max = max};
 
-    heed_trust(plan_controller, now_ns);
-    if (!plan_controller->has_news && now_ns < plan_controller->wake_ns)
-        return 0;
-    plan_controller->has_news = false;
     look_around(&round);
     post_raisings(&round);
     post_lowering(&round);
     renew(&round);
     plan_controller->wake_ns = wake_ns(&round);
     return round.count;
-}
-
-int64_t lull_plan_controller_wake_ns(const struct lull_plan_controller *plan_controller)
-{
-    return sooner_ns(plan_controller->wake_ns,
-                     lull_call_trust_wake_ns(&plan_controller->driver.trust));
-}
-
-/* ---- looking ----------------------------------------------------------------------------- */
-
-double lull_plan_controller_call_ms(const struct lull_plan_controller *plan_controller)
-{
-    return (double)call_ns(plan_controller) * 1e-6;
-}
-
-enum lull_plan_controller_trouble
-lull_plan_controller_trouble(const struct lull_plan_controller *plan_controller,
-                             uint32_t *withdrawals_out)
-{
-    *withdrawals_out = plan_controller->driver.withdrawals;
-    if (plan_controller->driver.is_disobedient)
-        return LULL_PLAN_CONTROLLER_DISOBEYS;
-    return plan_controller->driver.withdrawals > 0 ? LULL_PLAN_CONTROLLER_BLOCKS
-                                                   : LULL_PLAN_CONTROLLER_NO_TROUBLE;
 }

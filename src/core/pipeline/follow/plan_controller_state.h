@@ -1,19 +1,21 @@
 /*
- * Inside the plan controller; shared by plan_controller.c (events), plan_controller_queue.c
- * (commands: what the one driver is asked for, and when), plan_controller_forecast.c (which clock a
- * moment wants) and plan_controller_trial.c (which iterations run at which plan). Nobody else
- * includes this. SPDX-License-Identifier: Apache-2.0
+ * The plan controller's state, shared by its files and nobody else. Calls go down this list only:
+ *   plan_controller.c           what comes in and goes out: operations, results, time, commands
+ *   plan_controller_detour.c    clocks for a while that no trial asks for
+ *   plan_controller_queue.c     what the one driver is asked for, and when
+ *   plan_controller_trial.c     which iterations run at which plan, and what their lengths say
+ *   plan_controller_forecast.c  what a plan says, and which clock a moment wants
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_FOLLOW_PLAN_CONTROLLER_STATE_H
 #define LULL_CORE_PIPELINE_FOLLOW_PLAN_CONTROLLER_STATE_H
 
-#include "core/dvfs/call_trust.h"
 #include "core/pipeline/follow/plan_controller.h"
-#include "core/switching/window_schedule.h"
-#include "core/stats/quantile.h"
+#include "core/switching/driver_queue.h"
+#include "core/switching/trial.h"
 
 enum { CONDUCTOR_RECENT = 4, CONDUCTOR_SLOTS = 8, CONDUCTOR_TOLD = 64, CONDUCTOR_PLANS = 256 };
-/* Detours take turns in two places behind the plans. */
+/* Detours take turns in two places after those of the plans. */
 enum { CONDUCTOR_DETOURS = 2 };
 
 #define CONDUCTOR_HIGHEST (-1)
@@ -30,32 +32,21 @@ struct lull_plan_controller_gpu {
     uint32_t op_count;
     bool is_lost;
     bool is_running;
-    uint32_t op; /* that runs or has ended last */
+    uint32_t op; /* the operation that runs, or has ended last */
     int64_t begin_ns;
     int64_t end_ns;
     uint64_t iteration;
-    bool is_same_plan; /* this iteration and the one before ran at the plan: it teaches */
+    bool is_same_plan; /* this iteration and the one before ran at the plan: intervals are learnt */
     uint32_t requested;
     int64_t requested_ns;
-    int64_t raised_ns; /* latest raising, while its outcome is open; 0 none */
-    int64_t needed_ns; /* begin of the first operation behind it; 0 not yet */
+    int64_t raised_ns; /* latest raising, while its outcome is open; 0: none is */
+    int64_t needed_ns; /* begin of the first operation after it; 0: none has begun yet */
     int32_t learnt_plan;
     struct lull_plan_controller_recent *recent; /* per operation, at the plan learnt_plan */
     struct lull_switch_cost cost;
-    int64_t lead_ns;  /* a raising is asked for so long before its operation begins */
+    int64_t lead_ns;  /* a raising is asked for this long before its operation begins */
     int64_t down_ns;  /* a lowering that lasts for less has no effect */
-    int64_t ahead_ns; /* one asked for so long ahead cannot have effect before its time */
-};
-
-/* The node's driver, which serves one call after the other. */
-struct lull_plan_controller_driver {
-    struct lull_quantile call_ms; /* that a call takes, its waiting for others left out */
-    int64_t call_ns;              /* planned with */
-    int64_t free_ns;              /* when it will have served what it was asked for, about */
-    struct lull_call_trust trust;
-    bool is_withheld;    /* no trust: nothing is lowered */
-    bool is_disobedient; /* a GPU does not follow: nothing is lowered any more */
-    uint32_t withdrawals;
+    int64_t ahead_ns; /* a lowering asked for this long ahead cannot have effect before its time */
 };
 
 struct lull_plan_controller_plan {
@@ -70,28 +61,17 @@ struct lull_plan_controller_slot {
     uint64_t number;
     uint64_t test;
     int32_t plan;
-    bool is_candidate;
-    bool is_measured;
-    bool is_mixed; /* other clocks than these held for some of it */
-    bool ends_window;
-    bool ends_pair;
+    bool is_mixed;                 /* other clocks than these held for some of it */
+    struct lull_window_slot place; /* in the windows of the test, while one runs */
 };
 
 struct lull_plan_controller_trial {
     enum lull_plan_controller_phase phase;
     int32_t plan;
-    uint64_t test;  /* number of the present one: evidence of others does not count */
-    uint64_t since; /* iteration with which it begins */
+    uint64_t test; /* number of the present one: iterations of other tests are no evidence */
     uint32_t warming;
-    bool is_held;     /* the plan is not tried */
-    uint32_t stretch; /* of a kept plan between references, iterations */
-    struct lull_window_schedule schedule;
-    struct lull_guard guard;
-    struct lull_guard watch;     /* all pairs of the plan */
-    struct lull_guard before[2]; /* guard and watch without the latest pair */
-    double sum_ms[2];            /* reference, candidate: of the present pair */
-    uint32_t measured[2];
-    bool is_broken; /* the present pair holds an iteration that was not whole */
+    bool is_held; /* the plan is not tried */
+    struct lull_trial evidence;
 };
 
 struct lull_plan_controller {
@@ -100,25 +80,35 @@ struct lull_plan_controller {
     uint32_t plan_count;
     struct lull_plan_controller_plan *plans[CONDUCTOR_PLANS + CONDUCTOR_DETOURS];
     struct lull_plan_controller_trial trial;
-    struct lull_plan_controller_trial suspended; /* by a detour */
+    struct lull_plan_controller_trial
+        resting;                 /* the trial of the plan while a detour is under way */
+    struct lull_trial_rank rank; /* the leader's windows, for whichever of the two runs */
     bool is_detoured;
     uint32_t detours;                                        /* so far */
     struct lull_plan_controller_slot slots[CONDUCTOR_SLOTS]; /* by number */
-    int32_t leader;       /* GPU whose iterations count, -1 none yet */
+    int32_t leader;       /* GPU whose iterations count, -1: none yet */
     uint64_t iteration;   /* of the leader */
-    int64_t iteration_ns; /* when it began; 0 not known */
+    int64_t iteration_ns; /* when it began; 0: not known */
     bool is_whole;        /* so far */
     struct lull_plan_controller_iteration told[CONDUCTOR_TOLD];
     uint64_t told_written;
     uint64_t told_read;
     uint64_t late;
-    struct lull_plan_controller_driver driver;
-    bool has_news; /* since the last poll */
+    struct lull_driver_queue queue;
+    bool is_disobedient; /* a GPU does not follow: nothing is lowered any more */
+    bool has_news;       /* since the last poll */
     int64_t wake_ns;
     struct lull_plan_controller_gpu gpus[LULL_PLAN_CONTROLLER_MAX_GPUS];
 };
 
 /* ---- plan_controller_forecast.c ---- */
+
+/* A plan with its own copies of ops; NULL: no memory. */
+struct lull_plan_controller_plan *
+plan_controller_create_plan(const struct lull_plan_controller *plan_controller,
+                            const struct lull_plan_controller_op *const *ops,
+                            double slowdown_ratio);
+void plan_controller_destroy_plan(struct lull_plan_controller_plan *plan);
 
 struct lull_plan_controller_decision {
     uint32_t point;
@@ -127,8 +117,8 @@ struct lull_plan_controller_decision {
 };
 
 /*
- * The clock that the GPU is to have, raisings that must be asked for until until_ns (>= now_ns)
- * included; no lower than lowest_point until then.
+ * The clock that the GPU is to have: high enough for all operations whose raising must be asked for
+ * until until_ns (>= now_ns), and no lower than lowest_point.
  */
 struct lull_plan_controller_decision
 plan_controller_decide_clock(const struct lull_plan_controller *plan_controller,
@@ -140,26 +130,14 @@ plan_controller_decide_clock(const struct lull_plan_controller *plan_controller,
 uint32_t plan_controller_point_of(const struct lull_plan_controller *plan_controller,
                                   const struct lull_plan_controller_gpu *gpu, uint32_t op);
 
-/* Lead and the like, anew from what switching costs: quantiles are too dear for every poll. */
+/* What was decided for an iteration; the highest clocks where nothing was. */
+const struct lull_plan_controller_slot *
+plan_controller_slot_of(const struct lull_plan_controller *plan_controller, uint64_t number);
+
+/* Finds lead_ns, down_ns and ahead_ns anew from what switching costs: the quantiles they come from
+ * cost too much to be computed at every poll. */
 void plan_controller_update_costs(const struct lull_plan_controller *plan_controller,
                                   struct lull_plan_controller_gpu *gpu);
-
-/* ---- plan_controller.c ---- */
-
-/* A plan with its own copies of ops; NULL: no memory. */
-struct lull_plan_controller_plan *
-plan_controller_create_plan(struct lull_plan_controller *plan_controller,
-                            const struct lull_plan_controller_op *const *ops,
-                            double slowdown_ratio);
-void plan_controller_destroy_plan(struct lull_plan_controller_plan *plan);
-
-/* ---- plan_controller_queue.c ---- */
-
-/* A call for this GPU has taken driver_ms, its waiting left out. */
-void plan_controller_learn_call(struct lull_plan_controller *plan_controller, double driver_ms);
-
-/* A GPU does not do as it is told: the plan goes, for good. */
-void plan_controller_withdraw_for_good(struct lull_plan_controller *plan_controller);
 
 /* ---- plan_controller_trial.c ---- */
 
@@ -167,14 +145,16 @@ void plan_controller_withdraw_for_good(struct lull_plan_controller *plan_control
 void plan_controller_begin_test(struct lull_plan_controller *plan_controller,
                                 enum lull_plan_controller_phase phase, uint64_t since);
 
+/* A new trial of this plan, from iteration since on. */
 void plan_controller_trial_init(struct lull_plan_controller *plan_controller, int32_t plan,
                                 uint64_t since);
 
-/* Decides how an iteration runs: the one behind the latest that was decided. */
-void plan_controller_decide(struct lull_plan_controller *plan_controller, uint64_t number);
+/* The trial of the plan, whether a detour is under way or not. */
+const struct lull_plan_controller_trial *
+plan_controller_trial_of_plan(const struct lull_plan_controller *plan_controller);
 
-const struct lull_plan_controller_slot *
-plan_controller_slot_of(const struct lull_plan_controller *plan_controller, uint64_t number);
+/* Decides how an iteration runs: the one after the latest that was decided. */
+void plan_controller_decide(struct lull_plan_controller *plan_controller, uint64_t number);
 
 /* From the present iteration on the highest clocks hold; the trial begins anew once it resumes. */
 void plan_controller_trial_interrupt(struct lull_plan_controller *plan_controller);
@@ -182,5 +162,13 @@ void plan_controller_trial_interrupt(struct lull_plan_controller *plan_controlle
 /* An iteration of the leader has ended. */
 void plan_controller_take_iteration(struct lull_plan_controller *plan_controller,
                                     const struct lull_plan_controller_iteration *iteration);
+
+/* ---- plan_controller_queue.c ---- */
+
+/* Asks the driver for what is due at now_ns; returns how many commands were written, at most max.
+ * Sets when to do so again. */
+uint32_t plan_controller_ask_driver(struct lull_plan_controller *plan_controller, int64_t now_ns,
+                                    struct lull_plan_controller_command *commands_out,
+                                    uint32_t max);
 
 #endif

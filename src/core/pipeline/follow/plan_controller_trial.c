@@ -1,19 +1,26 @@
 /*
  * Which iterations run at the plan and which at the highest clocks, and what their lengths say.
- * Decided one iteration ahead, so that the raising for an iteration's first operation can be asked
- * for in the iteration before. SPDX-License-Identifier: Apache-2.0
+ * Each iteration is decided while the one before it runs, so that the raising for its first
+ * operation can be asked for in time. SPDX-License-Identifier: Apache-2.0
  */
-#include <string.h>
+#include <assert.h>
 
 #include "core/pipeline/follow/plan_controller_state.h"
 
-/* Iterations at a plan before it is judged. */
+/* Iterations at a plan before it is judged. Chosen, not measured. */
 enum { WARMING = 3 };
-/* A kept plan runs so many windows between two references, and twice as many after each. */
+/* Windows that a kept plan runs between two references, at first and at most. Chosen, not measured.
+ */
 enum { FIRST_STRETCH = 16, LONGEST_STRETCH = 512 };
+/* Pairs over which the slowdown of a plan is estimated at most. Chosen, not measured. */
 enum { WATCHED_PAIRS = 1000 };
-/* A single pair of windows this much slower than the plan may cost ends a trial. */
+/* A single pair of windows this much slower than the plan may cost ends a trial. Chosen, not
+ * measured. */
 static const double abort_ratio = 0.2;
+
+/* Only the leader's iterations are evidence. */
+enum { LEADER_RANK = 0 };
+static const uint64_t leader_present = 1;
 
 static double allowed_ratio(const struct lull_plan_controller *plan_controller, int32_t plan)
 {
@@ -22,29 +29,26 @@ static double allowed_ratio(const struct lull_plan_controller *plan_controller, 
     return (1.0 + own) * (1.0 + plan_controller->config.tolerance_ratio) - 1.0;
 }
 
-static void clear_pair(struct lull_plan_controller_trial *trial)
+/* While a plan is held nothing is evidence, so there are no windows. */
+static bool has_windows(const struct lull_plan_controller_trial *trial)
 {
-    memset(trial->sum_ms, 0, sizeof(trial->sum_ms));
-    memset(trial->measured, 0, sizeof(trial->measured));
-    trial->is_broken = false;
+    return !trial->is_held && (trial->phase == LULL_PLAN_CONTROLLER_TRYING ||
+                               trial->phase == LULL_PLAN_CONTROLLER_KEPT);
 }
 
 void plan_controller_begin_test(struct lull_plan_controller *plan_controller,
                                 enum lull_plan_controller_phase phase, uint64_t since)
 {
     struct lull_plan_controller_trial *trial = &plan_controller->trial;
-    const uint32_t window = plan_controller->config.window_iterations;
-    const bool is_kept = phase == LULL_PLAN_CONTROLLER_KEPT;
 
     trial->phase = phase;
     trial->test++;
-    trial->since = since;
-    trial->schedule = (struct lull_window_schedule){
-        .reference_iterations = window,
-        .candidate_iterations = is_kept ? trial->stretch : window,
-        .candidate_first = is_kept,
-    };
-    clear_pair(trial);
+    if (!has_windows(trial))
+        return;
+    lull_trial_begin(&trial->evidence,
+                     phase == LULL_PLAN_CONTROLLER_KEPT ? LULL_TRIAL_WATCH : LULL_TRIAL_TEST,
+                     plan_controller->config.window_iterations);
+    lull_trial_place(&trial->evidence, LEADER_RANK, since);
 }
 
 void plan_controller_trial_init(struct lull_plan_controller *plan_controller, int32_t plan,
@@ -52,26 +56,38 @@ void plan_controller_trial_init(struct lull_plan_controller *plan_controller, in
 {
     struct lull_plan_controller_trial *trial = &plan_controller->trial;
     const double tolerance = allowed_ratio(plan_controller, plan);
-    struct lull_guard_config config = {
-        .tolerance_ratio = tolerance,
+    const struct lull_trial_config config = {
+        .rank_count = 1,
         .confidence = plan_controller->config.confidence,
         .min_pairs = plan_controller->config.min_pairs,
         .max_pairs = plan_controller->config.max_pairs,
-        .abort_ratio = tolerance + abort_ratio,
+        .kept_pairs = WATCHED_PAIRS,
+        .most_set_aside = UINT32_MAX,
+        .first_stretch = FIRST_STRETCH,
+        .most_stretch = LONGEST_STRETCH,
+        .uses_plain_mean = true,
+        .spans_lost_iterations = true,
+        .estimates_tests = true,
+        .watch_rule = LULL_WATCH_BOUND,
     };
+    const struct lull_trial_terms terms = {.tolerance_ratio = tolerance,
+                                           .abort_ratio = tolerance + abort_ratio};
 
+    assert(plan < 0 || plan_controller->plans[plan] != NULL);
     trial->plan = plan;
     trial->is_held = plan_controller->config.is_trusted;
-    trial->stretch = FIRST_STRETCH * plan_controller->config.window_iterations;
     trial->warming = WARMING;
-    lull_guard_init(&trial->guard, &config);
-    config.max_pairs = WATCHED_PAIRS;
-    lull_guard_init(&trial->watch, &config);
-    trial->before[0] = trial->guard;
-    trial->before[1] = trial->watch;
+    lull_trial_init(&trial->evidence, &config, &plan_controller->rank);
+    lull_trial_set_terms(&trial->evidence, &terms, leader_present);
     plan_controller_begin_test(
         plan_controller, plan < 0 ? LULL_PLAN_CONTROLLER_GIVEN_UP : LULL_PLAN_CONTROLLER_WARMING,
         since);
+}
+
+const struct lull_plan_controller_trial *
+plan_controller_trial_of_plan(const struct lull_plan_controller *plan_controller)
+{
+    return plan_controller->is_detoured ? &plan_controller->resting : &plan_controller->trial;
 }
 
 void plan_controller_trial_interrupt(struct lull_plan_controller *plan_controller)
@@ -90,29 +106,17 @@ void plan_controller_trial_interrupt(struct lull_plan_controller *plan_controlle
 
 /* ---- deciding ---------------------------------------------------------------------------- */
 
-const struct lull_plan_controller_slot *
-plan_controller_slot_of(const struct lull_plan_controller *plan_controller, uint64_t number)
+/* Lets a few iterations pass at the plan; then its test begins. */
+static void warm_up(struct lull_plan_controller *plan_controller, uint64_t number)
 {
-    static const struct lull_plan_controller_slot highest = {.plan = CONDUCTOR_HIGHEST};
-    const struct lull_plan_controller_slot *slot =
-        &plan_controller->slots[number % CONDUCTOR_SLOTS];
+    struct lull_plan_controller_trial *trial = &plan_controller->trial;
 
-    return slot->number == number && number != 0 ? slot : &highest;
-}
-
-/* Where the iteration stands in the windows of the present test. */
-static void fill_slot(const struct lull_plan_controller *plan_controller,
-                      struct lull_plan_controller_slot *slot)
-{
-    const struct lull_plan_controller_trial *trial = &plan_controller->trial;
-    const struct lull_window_schedule_slot place =
-        lull_window_schedule_slot(&trial->schedule, slot->number - trial->since);
-
-    slot->is_candidate = place.candidate;
-    slot->plan = place.candidate ? trial->plan : CONDUCTOR_HIGHEST;
-    slot->is_measured = place.measured;
-    slot->ends_window = place.window_ends;
-    slot->ends_pair = place.window_ends && place.window % 2 == 1;
+    if (trial->warming > 0)
+        trial->warming--;
+    else if (!trial->is_held)
+        plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_TRYING, number);
+    else if (plan_controller->config.is_trusted)
+        trial->phase = LULL_PLAN_CONTROLLER_KEPT;
 }
 
 void plan_controller_decide(struct lull_plan_controller *plan_controller, uint64_t number)
@@ -122,20 +126,18 @@ void plan_controller_decide(struct lull_plan_controller *plan_controller, uint64
 
     *slot = (struct lull_plan_controller_slot){
         .number = number, .test = trial->test, .plan = trial->plan};
-    if (plan_controller->config.observe_only || plan_controller->driver.is_withheld)
+    if (plan_controller->config.observe_only || plan_controller->queue.suspended) {
         slot->plan = CONDUCTOR_HIGHEST;
-    else if (trial->phase == LULL_PLAN_CONTROLLER_WARMING && trial->warming > 0)
-        trial->warming--;
-    else if (trial->phase == LULL_PLAN_CONTROLLER_WARMING && !trial->is_held) {
-        plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_TRYING, number);
-        slot->test = trial->test;
-    } else if (trial->phase == LULL_PLAN_CONTROLLER_WARMING && plan_controller->config.is_trusted) {
-        trial->phase = LULL_PLAN_CONTROLLER_KEPT;
+        return;
     }
-    if (!plan_controller->config.observe_only && !plan_controller->driver.is_withheld &&
-        !trial->is_held &&
-        (trial->phase == LULL_PLAN_CONTROLLER_TRYING || trial->phase == LULL_PLAN_CONTROLLER_KEPT))
-        fill_slot(plan_controller, slot);
+    if (trial->phase == LULL_PLAN_CONTROLLER_WARMING)
+        warm_up(plan_controller, number);
+    slot->test = trial->test;
+    if (!has_windows(trial) ||
+        !lull_trial_slot(&trial->evidence, LEADER_RANK, number, &slot->place))
+        return;
+    if (!slot->place.candidate)
+        slot->plan = CONDUCTOR_HIGHEST;
 }
 
 /* ---- judging ----------------------------------------------------------------------------- */
@@ -149,56 +151,36 @@ static void give_way(struct lull_plan_controller *plan_controller, uint64_t sinc
         since);
 }
 
-static void judge_trial(struct lull_plan_controller *plan_controller, uint64_t since)
+/* A pair of a kept plan has ended, counted or not. */
+static void go_on_watching(struct lull_plan_controller *plan_controller, uint64_t since)
 {
-    switch (lull_guard_verdict(&plan_controller->trial.guard)) {
-    case LULL_VERDICT_NOT_DEGRADED:
-        plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT, since);
-        break;
-    case LULL_VERDICT_DEGRADED:
-        give_way(plan_controller, since);
-        break;
-    default:
-        break;
-    }
-}
-
-/* A kept plan goes only when it is proven to be slower than it may be. */
-static void judge_kept(struct lull_plan_controller *plan_controller, uint64_t since)
-{
-    struct lull_plan_controller_trial *trial = &plan_controller->trial;
-    struct lull_guard_estimate estimate;
-
-    lull_guard_estimate(&trial->watch, &estimate);
-    if (estimate.pairs >= plan_controller->config.min_pairs &&
-        estimate.lower_ratio > allowed_ratio(plan_controller, trial->plan)) {
-        give_way(plan_controller, since);
+    if (plan_controller->trial.phase != LULL_PLAN_CONTROLLER_KEPT)
         return;
-    }
-    if (trial->stretch < LONGEST_STRETCH * plan_controller->config.window_iterations)
-        trial->stretch *= 2;
+    lull_trial_lengthen(&plan_controller->trial.evidence);
     plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT, since);
 }
 
-static void end_pair(struct lull_plan_controller *plan_controller, uint64_t since)
+static void act_on(struct lull_plan_controller *plan_controller, enum lull_trial_result result,
+                   uint64_t since)
 {
-    struct lull_plan_controller_trial *trial = &plan_controller->trial;
-    const bool is_usable = !trial->is_broken && trial->measured[0] > 0 && trial->measured[1] > 0;
-
-    if (is_usable) {
-        const double reference_ms = trial->sum_ms[0] / trial->measured[0];
-        const double candidate_ms = trial->sum_ms[1] / trial->measured[1];
-
-        trial->before[0] = trial->guard;
-        trial->before[1] = trial->watch;
-        lull_guard_add(&trial->guard, reference_ms, candidate_ms);
-        lull_guard_add(&trial->watch, reference_ms, candidate_ms);
+    switch (result) {
+    case LULL_TRIAL_NOT_DEGRADED:
+        lull_trial_keep(&plan_controller->trial.evidence);
+        plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT, since);
+        break;
+    case LULL_TRIAL_DEGRADED:
+    case LULL_TRIAL_HURTS:
+        give_way(plan_controller, since);
+        break;
+    case LULL_TRIAL_SET_ASIDE:
+    case LULL_TRIAL_HOLDS:
+    case LULL_TRIAL_SLOW_PAIR:
+        go_on_watching(plan_controller, since);
+        break;
+    case LULL_TRIAL_GOES_ON:
+    case LULL_TRIAL_SLOW_BLOCK:
+        break;
     }
-    clear_pair(trial);
-    if (trial->phase == LULL_PLAN_CONTROLLER_KEPT)
-        judge_kept(plan_controller, since);
-    else if (is_usable)
-        judge_trial(plan_controller, since);
 }
 
 void plan_controller_take_iteration(struct lull_plan_controller *plan_controller,
@@ -207,19 +189,14 @@ void plan_controller_take_iteration(struct lull_plan_controller *plan_controller
     const struct lull_plan_controller_slot *slot =
         plan_controller_slot_of(plan_controller, iteration->number);
     struct lull_plan_controller_trial *trial = &plan_controller->trial;
+    const double length_ms = (double)(iteration->end_ns - iteration->begin_ns) * 1e-6;
 
-    if (slot->number != iteration->number || slot->test != trial->test ||
-        (trial->phase != LULL_PLAN_CONTROLLER_TRYING &&
-         trial->phase != LULL_PLAN_CONTROLLER_KEPT) ||
-        trial->is_held)
+    if (slot->number != iteration->number || slot->test != trial->test || !has_windows(trial))
         return;
-    trial->is_broken |= !iteration->is_whole;
-    if (slot->is_measured) {
-        trial->sum_ms[slot->is_candidate] +=
-            (double)(iteration->end_ns - iteration->begin_ns) * 1e-6;
-        trial->measured[slot->is_candidate]++;
-    }
-    /* The one that begins now was decided before. */
-    if (slot->ends_pair)
-        end_pair(plan_controller, iteration->number + 2);
+    if (!iteration->is_whole)
+        lull_trial_disturb(&trial->evidence);
+    /* The iteration that begins now was decided before. */
+    act_on(plan_controller,
+           lull_trial_add(&trial->evidence, LEADER_RANK, &slot->place, length_ms, leader_present),
+           iteration->number + 2);
 }

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/follow/profiling.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
-/* The coarse look is at so many clocks, about; no fewer than every second one is left out. */
+/* All of these were chosen so that test_profiling finds EnvPipe's valleys within a third of the
+ * sweep. */
+/* The coarse look is at about this many clocks, and at every second one at most. */
 enum { COARSE_CLOCKS = 8, LEAST_STEP = 2 };
+/* Iterations at each clock of the coarse look and around its best; clocks measured to the end. */
 enum { COARSE_ITERATIONS = 3, FINE_ITERATIONS = 3, FINALISTS = 5 };
-/* With so few clocks a third of the sweep allows less. */
+/* The same with at most this many clocks, where a third of the sweep allows less. */
 enum { FEW_CLOCKS = 12, FEW_ITERATIONS = 2, FEW_FINALISTS = 2 };
-enum { DROPPED_FROM = 3 }; /* more values than this: outliers are dropped */
+/* With more values than this outliers are dropped, as EnvPipe does. */
+enum { DROPPED_FROM = 3 };
 
 struct lull_profiling {
     enum lull_profiling_method method;
@@ -61,6 +66,7 @@ void lull_profiling_destroy(struct lull_profiling *profiling)
 static struct lull_profiling_sample *sample_of(const struct lull_profiling *profiling,
                                                uint32_t clock, uint32_t index, uint32_t stage)
 {
+    assert(clock < profiling->clock_count && stage < profiling->stage_count);
     return &profiling
                 ->samples[((size_t)clock * profiling->iterations + index) * profiling->stage_count +
                           stage];
@@ -82,7 +88,7 @@ uint32_t lull_profiling_iterations(const struct lull_profiling *profiling)
     return profiling->taken;
 }
 
-/* How far an iteration's energy may be from the mean to count. */
+/* How far the energy of an iteration may be from the mean before it is dropped. */
 static double find_band(const struct lull_profiling *profiling, uint32_t stage, uint32_t clock,
                         double *mean_out)
 {
@@ -179,7 +185,7 @@ static bool next_coarse(const struct lull_profiling *profiling, uint32_t *clock_
     return false;
 }
 
-/* Around the best of the coarse look, for each stage. */
+/* The next clock around the best one of the coarse look, stage by stage. */
 static bool next_fine(const struct lull_profiling *profiling, uint32_t *clock_out)
 {
     const uint32_t wanted = is_few(profiling) ? FEW_ITERATIONS : FINE_ITERATIONS;
@@ -198,7 +204,7 @@ static bool next_fine(const struct lull_profiling *profiling, uint32_t *clock_ou
     return false;
 }
 
-/* The best few of all, until each has been measured as often as a sweep would. */
+/* The next one of the best few, until each has been measured as often as a sweep would. */
 static bool next_final(const struct lull_profiling *profiling, uint32_t *clock_out)
 {
     const uint32_t finalists = is_few(profiling) ? FEW_FINALISTS : FINALISTS;

@@ -3,9 +3,11 @@
  * was found: the least energy of each stage (its *valley*), from whole iterations in which every
  * GPU stays at one clock.
  *
- *   sweep   every clock from the highest down, so many iterations each (EnvPipe, ATC'23: 6)
- *   search  the same valley from a third of those iterations at most: a few clocks over the whole
- * range a few times, those around the best twice, and the best of these as often as the sweep does
+ *   sweep   measures every clock from the highest down, for some iterations each (EnvPipe,
+ *           ATC'23: 6)
+ *   search  finds the same valley from a third of those iterations at most: it measures a few
+ *           clocks over the whole range a few times, those around the best one, and the best of
+ *           these as often as the sweep does
  *
  * Of more than three values of a clock those further than a standard deviation from their mean are
  * dropped, as EnvPipe does. Energies may bend either way between clocks (measured ones do); the
@@ -21,15 +23,15 @@
 
 enum lull_profiling_method { LULL_PROFILING_SWEEP, LULL_PROFILING_SEARCH };
 
-/* What a stage was measured at one clock, means of what was not dropped. */
+/* What a stage took at one clock: means over the iterations that were not dropped. */
 struct lull_profiling_mean {
-    uint32_t count; /* iterations, 0: never measured */
+    uint32_t count; /* of iterations; 0: it was never measured */
     double energy_j;
     double forward_ms;
     double backward_ms;
 };
 
-/* One stage in one iteration: energy of its GPUs, mean lengths of its operations. */
+/* What a stage took in one iteration: the energy of its GPUs, mean lengths of its operations. */
 struct lull_profiling_sample {
     double energy_j;
     double forward_ms;

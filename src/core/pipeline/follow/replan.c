@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/follow/replan.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,16 +10,18 @@
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/rounding/rounding.h"
 
+/* A device that is slower than this counts as slower by this much: beyond it nothing is left to
+ * plan. */
 static const double most_factor = 100.0;
-/* So many moves for each operation take some milliseconds. */
+/* This many moves for each operation take some milliseconds. */
 static const uint64_t moves_per_op = 32;
-/* A plan must save that much to be worth changing clocks. */
+/* A plan must save this share of the energy to be worth changing clocks. Chosen, not measured. */
 static const double least_saving = 0.002;
 
 struct lull_replan {
     const struct lull_pipeline_problem *problem;
     const uint32_t *point;
-    int64_t slack_ns; /* of the plan, over the highest clocks */
+    int64_t slack_ns; /* by which the plan is longer than the highest clocks */
     int64_t highest_ns;
     struct lull_frontier *frontier;
     struct lull_pipeline_rounding *rounding;
@@ -42,7 +45,7 @@ int lull_replan_create(const struct lull_pipeline_problem *problem, const uint32
     const size_t count = problem->graph->op_count;
     struct lull_replan *replan = calloc(1, sizeof(*replan));
     int64_t time_ns;
-    int result = 0;
+    int result = -ENOMEM;
 
     if (replan == NULL)
         return lull_error_set(err, -ENOMEM, "no memory to replan");
@@ -53,23 +56,28 @@ int lull_replan_create(const struct lull_pipeline_problem *problem, const uint32
     replan->relaxed_ns = calloc(count, sizeof(replan->relaxed_ns[0]));
     replan->frontier = lull_frontier_create(problem, err);
     if (replan->highest == NULL || replan->found == NULL || replan->relaxed_ns == NULL ||
-        replan->frontier == NULL)
-        result = err != NULL && err->code == -EINVAL ? -EINVAL : -ENOMEM;
-    if (result == 0)
-        result = lull_pipeline_rounding_create(problem, &replan->rounding);
-    if (result == 0) {
-        lull_pipeline_plan_highest(problem, replan->highest);
-        replan->highest_ns = lull_pipeline_plan_cost(problem, replan->highest, 0).time_ns;
-        time_ns = lull_pipeline_plan_cost(problem, point, 0).time_ns;
-        replan->slack_ns = time_ns > replan->highest_ns ? time_ns - replan->highest_ns : 0;
-        result = lull_frontier_seek(replan->frontier, replan->highest_ns + replan->slack_ns);
+        replan->frontier == NULL) {
+        if (err != NULL && err->code == -EINVAL)
+            result = -EINVAL;
+        goto fail;
     }
-    if (result < 0) {
-        lull_replan_destroy(replan);
-        return lull_error_set(err, result, "a plan for stragglers cannot be prepared");
-    }
+    result = lull_pipeline_rounding_create(problem, &replan->rounding);
+    if (result < 0)
+        goto fail;
+    lull_pipeline_plan_highest(problem, replan->highest);
+    replan->highest_ns = lull_pipeline_plan_cost(problem, replan->highest, 0).time_ns;
+    time_ns = lull_pipeline_plan_cost(problem, point, 0).time_ns;
+    if (time_ns > replan->highest_ns)
+        replan->slack_ns = time_ns - replan->highest_ns;
+    result = lull_frontier_seek(replan->frontier, replan->highest_ns + replan->slack_ns);
+    if (result < 0)
+        goto fail;
     *replan_out = replan;
     return 0;
+
+fail:
+    lull_replan_destroy(replan);
+    return lull_error_set(err, result, "a plan for stragglers cannot be prepared");
 }
 
 void lull_replan_destroy(struct lull_replan *replan)
@@ -114,7 +122,8 @@ static int copy_class(const struct lull_pipeline_class *from, double factor,
     return 0;
 }
 
-/* of: where on its device a class has become one of its own; -1 not yet. */
+/* Gives the operation a class of its device's own. of: index of each device's own class of each
+ * class; -1: it has none yet. */
 static int own_class(const struct lull_pipeline_problem *problem, const double *factor,
                      struct lull_pipeline_op *op, int32_t *of, struct scaled *scaled)
 {
@@ -128,6 +137,7 @@ static int own_class(const struct lull_pipeline_problem *problem, const double *
             return -ENOMEM;
         of[place] = (int32_t)scaled->profile.class_count++;
     }
+    assert((size_t)of[place] < scaled->profile.class_count);
     op->class_index = (uint32_t)of[place];
     return 0;
 }
@@ -169,9 +179,9 @@ static double energy_j(const struct lull_pipeline_problem *problem,
 {
     const struct lull_pipeline_cost cost = lull_pipeline_plan_cost(problem, point, deadline_ns);
 
-    return cost.time_ns < 0 || cost.time_ns > deadline_ns
-               ? NAN
-               : cost.energy_j + lull_pipeline_switching_energy_j(problem, switching, point);
+    if (cost.time_ns < 0 || cost.time_ns > deadline_ns)
+        return NAN;
+    return cost.energy_j + lull_pipeline_switching_energy_j(problem, switching, point);
 }
 
 static int find(struct lull_replan *replan, const struct lull_pipeline_problem *problem,
@@ -194,14 +204,14 @@ static int find(struct lull_replan *replan, const struct lull_pipeline_problem *
                                         moves_per_op * problem->graph->op_count, replan->found);
     if (moved < 0)
         return (int)moved;
-    /* What cannot respect switching within the time is carried out as it is. */
+    /* A plan that cannot respect switching within the time is carried out as it is. */
     result = lull_pipeline_switching_quick(problem, switching, deadline_ns, replan->found, &report,
                                            NULL);
     if (result == -ENOMEM)
         return result;
     outcome->energy_j = energy_j(problem, switching, replan->found, deadline_ns);
     outcome->kept_j = energy_j(problem, switching, replan->point, deadline_ns);
-    /* NAN: the old plan takes longer. */
+    /* The energy of the old plan is NAN if it takes longer; then the comparison is false. */
     return !(outcome->energy_j > (1.0 - least_saving) * outcome->kept_j);
 }
 
@@ -216,20 +226,20 @@ static int find_scaled(struct lull_replan *replan, const double *factor, int64_t
 
     if (result < 0)
         return result;
+    result = -ENOMEM;
     frontier = lull_frontier_create(&scaled.problem, NULL);
     if (frontier == NULL)
-        result = -ENOMEM;
-    if (result == 0)
-        result = lull_pipeline_rounding_create(&scaled.problem, &rounding);
-    if (result == 0) {
-        outcome->deadline_ns =
-            lull_pipeline_plan_cost(&scaled.problem, replan->highest, 0).time_ns +
-            replan->slack_ns + extra_ns;
-        result = find(replan, &scaled.problem, frontier, rounding, switching, outcome);
-    }
-    if (rounding != NULL)
-        lull_pipeline_rounding_destroy(rounding);
+        goto out_scaled;
+    result = lull_pipeline_rounding_create(&scaled.problem, &rounding);
+    if (result < 0)
+        goto out_frontier;
+    outcome->deadline_ns = lull_pipeline_plan_cost(&scaled.problem, replan->highest, 0).time_ns +
+                           replan->slack_ns + extra_ns;
+    result = find(replan, &scaled.problem, frontier, rounding, switching, outcome);
+    lull_pipeline_rounding_destroy(rounding);
+out_frontier:
     lull_frontier_destroy(frontier);
+out_scaled:
     scaled_fini(&scaled);
     return result;
 }
@@ -245,9 +255,11 @@ int lull_replan_make(struct lull_replan *replan, const double *factor, int64_t e
                                                                replan->slack_ns + extra_ns};
     for (uint32_t i = 0; i < replan->problem->graph->device_count; i++)
         is_scaled |= factor[i] > 1.0;
-    result = is_scaled ? find_scaled(replan, factor, extra_ns, switching, outcome_out)
-                       : find(replan, replan->problem, replan->frontier, replan->rounding,
-                              switching, outcome_out);
+    if (is_scaled)
+        result = find_scaled(replan, factor, extra_ns, switching, outcome_out);
+    else
+        result = find(replan, replan->problem, replan->frontier, replan->rounding, switching,
+                      outcome_out);
     if (result == 1)
         memcpy(point_out, replan->found, replan->problem->graph->op_count * sizeof(point_out[0]));
     /* It is as fast as the highest clocks by its deadline: rounding has no reason to fail. */

@@ -1,12 +1,14 @@
 /*
- * Replan: another plan of a pipeline that runs, in milliseconds: for devices that have become
- * slower, or for more time. What is slow in planning (the frontier) is done beforehand, once.
+ * Replan: another plan for a pipeline that runs, found in milliseconds: for devices that have
+ * become slower, or for more time. The slow part of planning (the frontier) is done once,
+ * beforehand.
  *
- * A slow device's operations take a factor longer at every clock, and draw the same power. Where
- * its clock was capped in truth, operations at lower clocks are faster than that: never slower.
+ * The operations of a slow device are taken to last longer by one factor at every clock, and to
+ * draw the same power. Where the device is slow because its clock is capped, operations at lower
+ * clocks are faster than that, never slower.
  *
- * With slow devices a frontier is computed anew, some milliseconds for hundreds of operations;
- * without, the one that exists is moved along.
+ * With slow devices a frontier is computed anew, which takes some milliseconds for hundreds of
+ * operations; without them the one that exists is moved along.
  *
  * Pure; create/destroy; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -20,22 +22,23 @@
 
 struct lull_replan;
 
-/* The problem, and operating point (the plan that is carried out, op_count), must outlive it.
- * Errors: -EINVAL a blocking power that is negative or no number; -ENOMEM. O(frontier). */
+/* Borrows the problem and operating point (the plan that is carried out, op_count entries) until
+ * destroy. Errors: -EINVAL a blocking power that is negative or no number; -ENOMEM. O(frontier). */
 int lull_replan_create(const struct lull_pipeline_problem *problem, const uint32_t *point,
                        struct lull_replan **replan_out, struct lull_error *err);
 void lull_replan_destroy(struct lull_replan *replan);
 
 struct lull_replan_outcome {
-    int64_t deadline_ns; /* what the new plan holds: as much over the highest clocks of these
-                          * devices as the plan is over those of the profile, and extra_ns */
-    double energy_j;     /* of an iteration of that time, by the new plan, switching included */
-    double kept_j;       /* by the old one; NAN: it takes longer than the deadline */
+    int64_t deadline_ns; /* that the new plan keeps: longer than these devices take at the highest
+                          * clocks by as much as the old plan is longer than the profile says of
+                          * them, plus extra_ns */
+    double energy_j;     /* of an iteration of that time by the new plan, switching included */
+    double kept_j;       /* the same by the old plan; NAN: it takes longer than the deadline */
 };
 
 /*
- * factor: of every device, >= 1 (at most 100 counts). extra_ns: >= 0. Returns 1 and the plan, 0
- * where the old one is as good (point_out is left alone). Errors: -ENOMEM.
+ * factor: how much slower each device is, >= 1; more than 100 counts as 100. extra_ns >= 0. Returns
+ * 1 and the plan; or 0 where the old one is as good, and leaves point_out alone. Errors: -ENOMEM.
  */
 int lull_replan_make(struct lull_replan *replan, const double *factor, int64_t extra_ns,
                      const struct lull_pipeline_switching *switching, uint32_t *point_out,

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/follow/sequence_locator.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Pauses that are nearly as long as the longest decide nothing. */
+/* Pauses that are nearly as long as the longest decide nothing: it must exceed them by this factor.
+ * Chosen, not measured. */
 static const double clearly = 1.05;
+/* Rounds in a row with the longest pause elsewhere after which the place is given up. Chosen, not
+ * measured. */
 enum { STRIKES = 2 };
 
 struct sequence_locator_event {
@@ -15,12 +19,13 @@ struct sequence_locator_event {
 
 struct lull_sequence_locator {
     uint32_t count;
-    uint32_t period; /* the sequence equals itself when turned by this; count: only then */
+    uint32_t period; /* the sequence equals itself when rotated by this many places; count if it
+                      * does so for no other number */
     uint32_t place;
-    uint32_t strikes;   /* rounds in which the longest pause was elsewhere */
-    int64_t longest_ns; /* pause of this round at a place that could be the first one, but is not */
+    uint32_t strikes;   /* rounds in a row in which the longest pause was elsewhere */
+    int64_t longest_ns; /* longest pause of this round at a place that could be the first one too */
     uint64_t taken;     /* events since the place became unknown */
-    struct sequence_locator_event *history; /* the last two rounds and the present event: ring */
+    struct sequence_locator_event *history; /* ring of the last two rounds and the present event */
     uint32_t symbols[];
 };
 
@@ -79,15 +84,16 @@ void lull_sequence_locator_forget(struct lull_sequence_locator *locator)
     locator->strikes = 0;
 }
 
-/* The event so many places before the present one. */
+/* The event that came `back` places before the present one. */
 static struct sequence_locator_event *event_before(struct lull_sequence_locator *locator,
                                                    uint32_t back)
 {
+    assert(back < locator->taken && back <= 2 * (uint64_t)locator->count);
     return &locator->history[(locator->taken - 1 - back) % (2 * (uint64_t)locator->count + 1)];
 }
 
 /* The present event is the first of a round, and the round before it was complete. */
-static bool is_behind_a_round(struct lull_sequence_locator *locator)
+static bool follows_a_round(struct lull_sequence_locator *locator)
 {
     if (locator->taken <= locator->count || event_before(locator, 0)->symbol != locator->symbols[0])
         return false;
@@ -119,7 +125,7 @@ static uint32_t search(struct lull_sequence_locator *locator, uint32_t symbol, i
 {
     locator->taken++;
     *event_before(locator, 0) = (struct sequence_locator_event){symbol, pause_ns};
-    if (!is_behind_a_round(locator) ||
+    if (!follows_a_round(locator) ||
         (locator->period < locator->count && !is_longest_pause(locator)))
         return LULL_CYCLE_UNKNOWN;
     locator->place = 0;
@@ -127,7 +133,7 @@ static uint32_t search(struct lull_sequence_locator *locator, uint32_t symbol, i
     return 0;
 }
 
-/* Only where the symbols do not tell: the first place must keep the longest pause. */
+/* Where the symbols do not tell the first place, it must keep the longest pause. */
 static bool is_still_first(struct lull_sequence_locator *locator, int64_t pause_ns)
 {
     locator->strikes = locator->longest_ns > pause_ns ? locator->strikes + 1 : 0;
@@ -142,6 +148,7 @@ uint32_t lull_sequence_locator_take(struct lull_sequence_locator *locator, uint3
 
     if (locator->place == LULL_CYCLE_UNKNOWN)
         return search(locator, symbol, pause_ns);
+    assert(locator->place < locator->count && locator->count % locator->period == 0);
     place = (locator->place + 1) % locator->count;
     if (locator->symbols[place] != symbol || (place == 0 && !is_still_first(locator, pause_ns))) {
         lull_sequence_locator_forget(locator);

@@ -24,16 +24,16 @@ struct lull_sequence_locator *lull_sequence_locator_create(const uint32_t *symbo
 void lull_sequence_locator_destroy(struct lull_sequence_locator *locator);
 
 /*
- * The next event, in the order of times. pause_ns: how long nothing had gone on before it. Returns
- * its place, from 0, or LULL_CYCLE_UNKNOWN. O(1) while the place is known, else O(count).
+ * Takes the next event, in the order of times. pause_ns: how long nothing had gone on before it.
+ * Returns its place, from 0, or LULL_CYCLE_UNKNOWN. O(1) while the place is known, else O(count).
  */
 uint32_t lull_sequence_locator_take(struct lull_sequence_locator *locator, uint32_t symbol,
                                     int64_t pause_ns);
 
-/* The place of the last event, LULL_CYCLE_UNKNOWN if that is not known. */
+/* The place of the last event; LULL_CYCLE_UNKNOWN if that is not known. */
 uint32_t lull_sequence_locator_place(const struct lull_sequence_locator *locator);
 
-/* Forgets the place: events were lost. */
+/* Forgets the place, because events were lost. */
 void lull_sequence_locator_forget(struct lull_sequence_locator *locator);
 
 #endif

@@ -1,23 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/follow/straggler_detector.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
-enum { LATEST = 5, MOST_PATIENCE = 64, SHORT_LIVED = 8, PROBATION = 2 };
+/* None of these was measured; test_straggler_job shows what they come to together. */
+/* The usual value of a quantity is the median of this many. */
+enum { LATEST = 5 };
+/* Iterations in a row before something is asked for; doubled up to this after a stretch that lasted
+ * for fewer iterations than SHORT_LIVED. */
+enum { MOST_PATIENCE = 64, SHORT_LIVED = 8 };
+/* Iterations after a stretch in which it may be refuted. */
+enum { PROBATION = 2 };
+/* What is usual falls at once and rises by this share of the difference per iteration. */
 static const double rise = 0.01;
-/* Less than this of the margin is no waiting any more. */
+/* Waiting that is less than this share of the margin counts as none. */
 static const double over_share = 0.25;
 
 struct usual {
     double latest[LATEST];
     uint64_t count;
-    double value; /* known from LATEST on */
+    double value; /* known as soon as count is LATEST */
 };
 
 struct straggler_device {
     struct usual slowness[2]; /* at the highest clocks, at the plan */
-    double least;             /* factor, of the iterations in a row */
+    double least;             /* factor of slowness over the iterations in a row */
     double factor;            /* asked for */
 };
 
@@ -152,8 +161,8 @@ static double largest_factor(const struct lull_straggler_detector *straggler,
     return largest;
 }
 
-/* Waiting beyond the usual. Of a faster reference, what the plan would wait; not known while a
- * device is slow. */
+/* Waiting beyond the usual. A reference iteration is faster than the plan, so the plan would have
+ * waited for less, by the difference; that is not known while a device is slow. */
 static double late_ns(const struct lull_straggler_detector *straggler,
                       const struct lull_straggler_detector_sample *sample)
 {
@@ -161,9 +170,9 @@ static double late_ns(const struct lull_straggler_detector *straggler,
 
     if (sample->kind != LULL_STRAGGLER_REFERENCE)
         return late;
-    return largest_factor(straggler, sample) > 1.0 + 2.0 * straggler->config.margin_ratio
-               ? fmin(late, 0.0)
-               : late + (double)sample->span_ns - straggler->span.value;
+    if (largest_factor(straggler, sample) > 1.0 + 2.0 * straggler->config.margin_ratio)
+        return fmin(late, 0.0);
+    return late + (double)sample->span_ns - straggler->span.value;
 }
 
 static void learn_all(struct lull_straggler_detector *straggler,
@@ -179,32 +188,40 @@ static void learn_all(struct lull_straggler_detector *straggler,
 
 /* ---- iterations in a row ----------------------------------------------------------------- */
 
+static void begin_streak(struct lull_straggler_detector *straggler)
+{
+    straggler->least_late_ns = INFINITY;
+    straggler->length_ns = 0.0;
+    straggler->late_ns = 0.0;
+    for (uint32_t i = 0; i < straggler->device_count; i++)
+        straggler->devices[i].least = INFINITY;
+}
+
 static void extend_streak(struct lull_straggler_detector *straggler,
                           const struct lull_straggler_detector_sample *sample)
 {
     const double late = late_ns(straggler, sample);
-    const bool is_first = straggler->streak == 0;
 
-    straggler->least_late_ns = is_first ? late : fmin(straggler->least_late_ns, late);
-    straggler->length_ns =
-        (is_first ? 0.0 : straggler->length_ns) + (double)(sample->span_ns + sample->gap_ns);
-    straggler->late_ns = (is_first ? 0.0 : straggler->late_ns) + late;
-    for (uint32_t i = 0; i < straggler->device_count; i++) {
-        const double factor = factor_of(straggler, sample, i);
-
-        straggler->devices[i].least = is_first ? factor : fmin(straggler->devices[i].least, factor);
-    }
+    if (straggler->streak == 0)
+        begin_streak(straggler);
+    straggler->least_late_ns = fmin(straggler->least_late_ns, late);
+    straggler->length_ns += (double)(sample->span_ns + sample->gap_ns);
+    straggler->late_ns += late;
+    for (uint32_t i = 0; i < straggler->device_count; i++)
+        straggler->devices[i].least =
+            fmin(straggler->devices[i].least, factor_of(straggler, sample, i));
     straggler->streak++;
 }
 
-/* What all iterations in a row say; the margin is left over. */
+/* Asks for what all iterations in a row say, less the margin: that much waiting stays. */
 static enum lull_straggler_detector_verdict ask(struct lull_straggler_detector *straggler)
 {
     const double margin = margin_ns(straggler);
     const double had_ns = straggler->extra_ns;
     double more_ns = straggler->least_late_ns - margin;
 
-    /* What is left over already is as it should be. */
+    /* The waiting that is left is within the margin already. */
+    assert(straggler->streak > 0);
     if (fabs(more_ns) < margin)
         more_ns = 0.0;
     straggler->extra_ns = fmax(had_ns + more_ns, 0.0);
@@ -236,24 +253,26 @@ take_usual(struct lull_straggler_detector *straggler,
     else
         straggler->streak = 0;
     learn_all(straggler, sample, !is_odd);
-    return is_odd && straggler->streak >= straggler->patience ? ask(straggler)
-                                                              : LULL_STRAGGLER_GO_ON;
+    if (is_odd && straggler->streak >= straggler->patience)
+        return ask(straggler);
+    return LULL_STRAGGLER_GO_ON;
 }
 
 /* ---- stretched --------------------------------------------------------------------------- */
 
 static enum lull_straggler_detector_verdict go_back(struct lull_straggler_detector *straggler)
 {
-    const uint32_t doubled = 2 * straggler->patience;
-
-    straggler->patience = straggler->stretched >= SHORT_LIVED ? straggler->config.patience
-                          : doubled < MOST_PATIENCE           ? doubled
-                                                              : MOST_PATIENCE;
+    if (straggler->stretched >= SHORT_LIVED)
+        straggler->patience = straggler->config.patience;
+    else if (2 * straggler->patience < MOST_PATIENCE)
+        straggler->patience *= 2;
+    else
+        straggler->patience = MOST_PATIENCE;
     lull_straggler_detector_reset(straggler);
     return LULL_STRAGGLER_RETURN;
 }
 
-/* Whoever was slow is faster. */
+/* Whoever was slow has become faster. */
 static bool is_over(const struct lull_straggler_detector *straggler,
                     const struct lull_straggler_detector_sample *sample)
 {
@@ -324,10 +343,12 @@ take_stretched(struct lull_straggler_detector *straggler,
         return LULL_STRAGGLER_GO_ON;
     }
     extend_streak(straggler, sample);
-    return straggler->streak >= straggler->patience ? ask(straggler) : LULL_STRAGGLER_GO_ON;
+    if (straggler->streak >= straggler->patience)
+        return ask(straggler);
+    return LULL_STRAGGLER_GO_ON;
 }
 
-/* ---- all together ------------------------------------------------------------------------ */
+/* ---- iterations ------------------------------------------------------------------------ */
 
 enum lull_straggler_detector_verdict
 lull_straggler_detector_take(struct lull_straggler_detector *straggler,
@@ -339,15 +360,18 @@ lull_straggler_detector_take(struct lull_straggler_detector *straggler,
                                    0.0);
         return LULL_STRAGGLER_GO_ON;
     }
-    if (sample->kind == LULL_STRAGGLER_STRETCHED)
-        return straggler->is_stretched ? take_stretched(straggler, sample) : LULL_STRAGGLER_GO_ON;
-    /* Iterations that were begun before the options had effect. */
-    return straggler->is_stretched ? LULL_STRAGGLER_GO_ON : take_usual(straggler, sample);
+    /* Iterations that had begun before the last answer had effect tell nothing. */
+    if (straggler->is_stretched != (sample->kind == LULL_STRAGGLER_STRETCHED))
+        return LULL_STRAGGLER_GO_ON;
+    if (straggler->is_stretched)
+        return take_stretched(straggler, sample);
+    return take_usual(straggler, sample);
 }
 
 int64_t lull_straggler_detector_request(const struct lull_straggler_detector *straggler,
                                         double *factor_out)
 {
+    assert(straggler->extra_ns >= 0.0);
     for (uint32_t i = 0; i < straggler->device_count; i++)
         factor_out[i] = straggler->devices[i].factor;
     return llround(straggler->extra_ns);

@@ -3,19 +3,21 @@
  * by how much, and that it is over.
  *
  * Two things tell. *Late*: at the end of its iteration the copy waits for longer than usual until
- * the next one begins; other copies are late. *Slow*: the operations of one device take longer than
- * usual at the clocks they have (heat, a power brake, another job). Then the copy may take longer
- * without anybody noticing: Perseus's T_opt = min(T*, T_straggler) (SOSP'24, section 4.3), asked
- * for anew with every change.
+ * the next one begins, because other copies are late. *Slow*: the operations of one device take
+ * longer than usual at the clocks they have (heat, a power brake, another job). In both cases the
+ * copy may take longer without anybody noticing: Perseus's T_opt = min(T*, T_straggler) (SOSP'24,
+ * section 4.3), found anew with every change.
  *
- * Never slower than the straggler makes it. What is asked for leaves a margin of waiting over, for
- * waiting that shrinks is how its end is seen: one iteration with less of it, or of a device that
- * has become faster, and all goes back at once. Waiting that does not shrink when the copy takes
- * longer was none (a longer optimizer): it becomes the usual, and is never acted on again.
- * What was over after a few iterations is believed later the next time.
+ * The copy never becomes slower than the straggler makes it. The longer iteration that is asked for
+ * leaves a margin of waiting, because the end of the straggling shows as waiting that shrinks: one
+ * iteration with less of it, or one device that has become faster, and the plan holds again at
+ * once. Where the waiting does not shrink although the copy takes longer, it was not waiting at all
+ * (a longer optimizer, say): it becomes the usual and is never acted on again. After a straggler
+ * that was over within a few iterations the next one is believed later.
  *
- * Usual is the median of the latest iterations where it is less than before; it rises slowly, by a
- * hundredth of the difference at each quiet iteration.
+ * The usual value of a quantity is the median of its latest ones if that is less than the usual
+ * value so far; otherwise it rises slowly, by a hundredth of the difference at each quiet
+ * iteration.
  *
  * Pure; create/destroy; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -26,9 +28,10 @@
 #include <stdint.h>
 
 struct lull_straggler_detector_config {
-    double margin_ratio; /* waiting that is left over, of an iteration; twice that is acted on, (0,
-                            0.1] */
-    uint32_t patience;   /* iterations in a row that say the same before anything is asked, >= 1 */
+    double margin_ratio; /* waiting that is left, as a share of an iteration, (0, 0.1]; twice that
+                          * much is acted on */
+    uint32_t
+        patience; /* iterations in a row that say the same before anything is asked for, >= 1 */
 };
 
 /* Margin 1 %, patience 2. */
@@ -38,7 +41,7 @@ enum lull_straggler_detector_kind {
     LULL_STRAGGLER_REFERENCE, /* at the highest clocks */
     LULL_STRAGGLER_PLANNED,   /* at the plan */
     LULL_STRAGGLER_STRETCHED, /* as was asked for */
-    LULL_STRAGGLER_MIXED      /* on the way back: only counted */
+    LULL_STRAGGLER_MIXED      /* partly at the plan, partly as was asked for */
 };
 
 /* A whole iteration of the copy. */
@@ -70,26 +73,26 @@ enum lull_straggler_detector_verdict
 lull_straggler_detector_take(struct lull_straggler_detector *straggler,
                              const struct lull_straggler_detector_sample *sample);
 
-/* What was asked for last. factor_out: of every device, how much slower it is, >= 1. Returns how
- * long, ns, beyond what the plan takes with such devices, >= 0. */
+/* What was asked for last: an iteration that is longer than the plan takes with such devices by the
+ * returned time, ns, >= 0. factor_out: how much slower each device is, >= 1. */
 int64_t lull_straggler_detector_request(const struct lull_straggler_detector *straggler,
                                         double *factor_out);
 
-/* Whether the options is being fulfilled. No: there is nothing to win; asked again later. */
+/* Whether that is being done. False: there is nothing to win, and it is asked for again later. */
 void lull_straggler_detector_answer(struct lull_straggler_detector *straggler, bool is_stretched);
 
-/* Back to the plan for other reasons; what is usual stays known. */
+/* The plan holds again for other reasons; what is usual stays known. */
 void lull_straggler_detector_reset(struct lull_straggler_detector *straggler);
 
 bool lull_straggler_detector_is_stretched(const struct lull_straggler_detector *straggler);
 
-/* Whether the latest iterations are such that something will be asked soon. */
+/* Whether the latest iterations are such that something will be asked for soon. */
 bool lull_straggler_detector_is_suspicious(const struct lull_straggler_detector *straggler);
 
-/* By how much iterations took longer than they would have without, all told, at most. */
+/* How much longer all iterations together took than they would have at the plan, at most. */
 int64_t lull_straggler_detector_lost_ns(const struct lull_straggler_detector *straggler);
 
-/* How often waiting did not shrink. */
+/* How often the waiting did not shrink although the copy took longer. */
 uint32_t lull_straggler_detector_refuted(const struct lull_straggler_detector *straggler);
 
 #endif

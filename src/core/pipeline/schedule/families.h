@@ -1,5 +1,5 @@
 /*
- * What the files of window_schedule.h share: each family writes a device's row action by action.
+ * What the files of schedule.h share: each family writes a device's row action by action.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_SCHEDULE_FAMILIES_H

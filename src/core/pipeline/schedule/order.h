@@ -1,7 +1,7 @@
 /*
  * Order: what each device runs, one action after the other. All schedules take this form, whether
- * they are generated (window_schedule.h) or read from a file (trace/torch_schedule.h), and become
- * task graphs from it.
+ * they are generated (schedule.h) or read from a file (trace/torch_schedule.h), and become task
+ * graphs from it.
  *
  * Data edges, for stage s and micro-batch m (pytorch's pipelining, Megatron and the zero-bubble
  * papers agree): F(s,m) -> F(s+1,m); B or I(s+1,m) -> B or I(s,m); F(s,m) -> B, I or R(s,m);

@@ -1,21 +1,99 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/section/controller/state.h"
-
+#include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 
-/* Validity of a steady point; it is renewed at every iteration. */
+#include "base/clock.h"
+#include "core/section/controller/state.h"
+
+/* How long a steady point is valid; it is renewed after a quarter of that. Chosen, not measured. */
 static const int64_t steady_valid_ns = INT64_C(5000000000);
+/* How much slower computation runs: at low clocks nothing is assumed to run at all; one step below
+ * the highest clock it is about a hundredth slower. */
+static const double deep_loss = 1.0;
+static const double step_loss = 0.01;
+/* What a call takes is planned with this quantile of those seen, and before any has been seen with
+ * the median of what is known beforehand. docs/latency.md has what a recorded job saves with them
+ * on one to eight GPUs. */
+static const double planned_call = 0.75;
+static const double planned_prior = 0.5;
+/* Time low that a lowering must win for the node to be worth its calls. Chosen, not measured. */
+static const int64_t least_gain_ns = INT64_C(1000000);
+
+/* Pairs of windows before a verdict, and until there is one in any case. Chosen, not measured. */
+enum { MIN_PAIRS = 4, MAX_PAIRS = 14 };
+/* Throttled pairs set aside in a row before one is taken all the same. Chosen, not measured. */
+enum { MAX_SET_ASIDE = 3 };
+/* Settled windows between two references, before they have been doubled and at most. Chosen, not
+ * measured. */
+enum { FIRST_STRETCH = 32, LONGEST_STRETCH = 2048 };
+/* Settled iterations in a block that is compared with the reference; a slower block is a reason to
+ * check. Chosen, not measured. */
+enum { SETTLED_BLOCK = 16 };
+/* Iterations between two checks, at first and at most. Chosen, not measured. */
+enum { FIRST_CHECK_SPACING = 64, LONGEST_CHECK_SPACING = 8192 };
+/* Iterations in a row at the candidate that take longer than the reference by this ratio: no need
+ * to wait for pairs. Chosen, not measured. */
+enum { ABORT_ITERATIONS = 3 };
+static const double abort_ratio = 0.3;
+/* With a deviation of iterations of the first share of the tolerance windows of a single iteration
+ * would do; with less than the second share iterations count as steady. Chosen, not measured. */
+static const double decisive_noise_share = 0.35;
+static const double steady_noise_share = 0.1;
+/* Iterations per window: at most if they are short, at most because of noise, and at least if they
+ * are steady. Chosen, not measured. */
+enum { WINDOW_MAX = 4000, NOISY_WINDOW_MAX = 12, STEADY_WINDOW = 2 };
+/* A track that is still searching is waited for this many iterations of another one. Chosen, not
+ * measured. */
+enum { PATIENCE_ITERATIONS = 60 };
 
 void lull_controller_config_default(struct lull_controller_config *config)
 {
     *config = (struct lull_controller_config){
         .tolerance_ratio = 0.01,
         .steady_tolerance_ratio = LULL_STEADY_TOLERANCE,
-        .confidence = 0.95,
+        .confidence = LULL_GUARD_CONFIDENCE,
         .strategy = LULL_DESCENT_BISECT,
         .window_ms = 300.0,
         .window_iterations = 5,
     };
+}
+
+/* Sets up the objects that answer when, whether and where to switch. */
+static void init_switching(struct lull_controller *controller)
+{
+    const struct lull_controller_config *config = &controller->config;
+    const struct lull_driver_queue_config queue = {
+        .gpu_count = controller->gpu_count,
+        .planned_quantile = planned_call,
+        .prior_quantile = planned_prior,
+        .prior = &controller->gpus[0].cost,
+        .least_gain_ns = least_gain_ns,
+    };
+    struct lull_trial_config trial = {
+        .rank_count = controller->gpu_count,
+        .confidence = config->confidence,
+        .min_pairs = MIN_PAIRS,
+        .max_pairs = MAX_PAIRS,
+        .kept_pairs = MAX_PAIRS,
+        .tail_tolerance_ratio = config->tail_tolerance_ratio,
+        .most_set_aside = MAX_SET_ASIDE,
+        .first_stretch = FIRST_STRETCH,
+        .most_stretch = LONGEST_STRETCH,
+        .block_iterations = SETTLED_BLOCK,
+        .abort_iterations = ABORT_ITERATIONS,
+        .watch_rule = LULL_WATCH_PAIRS,
+    };
+
+    /* Peers must go on measuring in the same iterations, and cannot check: see may_check(). */
+    if (config->together) {
+        trial.most_stretch = 0;
+        trial.watch_rule = LULL_WATCH_VERDICTS;
+    }
+    lull_driver_queue_init(&controller->queue, &queue);
+    lull_trial_init(&controller->trial, &trial, controller->ranks);
+    lull_targets_init(&controller->targets, config, controller->gpus, controller->gpu_count);
+    lull_controller_init_allowance(controller);
 }
 
 struct lull_controller *lull_controller_create(const struct lull_controller_config *config,
@@ -23,13 +101,11 @@ struct lull_controller *lull_controller_create(const struct lull_controller_conf
 {
     struct lull_controller *controller = calloc(1, sizeof(*controller));
 
+    assert(gpu_count >= 1 && gpu_count <= LULL_CONTROLLER_MAX_GPUS);
     if (controller == NULL)
         return NULL;
     controller->config = *config;
-    controller->current = LULL_CONTROLLER_NO_TARGET;
-    controller->worst_rank = LULL_CONTROLLER_COUPLED;
-    controller->settled_stretch = LULL_CONTROLLER_SETTLED_STRETCH;
-    controller->check_spacing = LULL_CONTROLLER_CHECK_SPACING;
+    controller->check_spacing = FIRST_CHECK_SPACING;
     for (uint32_t i = 0; i < gpu_count; i++) {
         struct lull_controlled_gpu *gpu = &controller->gpus[i];
 
@@ -40,13 +116,16 @@ struct lull_controller *lull_controller_create(const struct lull_controller_conf
         }
         gpu->points = point_counts[i];
         gpu->model = UINT32_MAX;
+        gpu->fold = 1;
         gpu->open_section = -1;
         gpu->expected_section = -1;
+        gpu->low_section = -1;
+        gpu->ahead_section = -1;
         lull_feed_forward_init(&gpu->feed);
         lull_switch_calibration_init(&gpu->calibration, i);
         controller->gpu_count++;
     }
-    lull_controller_init_gaps(controller);
+    init_switching(controller);
     return controller;
 }
 
@@ -59,33 +138,392 @@ void lull_controller_destroy(struct lull_controller *controller)
     free(controller);
 }
 
-/* ---- commands ---------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------------- */
 
-static void post(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
-                 uint32_t point, int64_t deadline_ns, int64_t valid_until_ns)
+/* This many of the job's iterations in iterations of the track, which may stand for several. */
+static uint32_t of_track(const struct lull_controller *controller, uint32_t iterations)
 {
-    if (point != 0 && (gpu->failed || controller->withheld))
-        return;
-    controller->went_deep |= point > 1;
-    gpu->command = (struct lull_command){
-        .gpu = (uint32_t)(gpu - controller->gpus),
-        .point = point,
-        .deadline_ns = deadline_ns,
-        .valid_until_ns = valid_until_ns,
+    const uint32_t fold = controller->gpus[0].fold;
+
+    return (iterations + fold - 1) / fold;
+}
+
+/*
+ * Iterations per window: at least what the user wants, and with noise as many more as let some
+ * eight pairs decide. The spread is taken below the median, where hiccups of the host do not reach.
+ */
+uint32_t lull_controller_window(const struct lull_controller *controller)
+{
+    const struct lull_quantile *recent = &controller->gpus[0].reference_iterations_ms;
+    double median_ms = lull_quantile_get(recent, 0.5);
+    double deviation = (median_ms - lull_quantile_get(recent, 0.1)) / (1.28 * median_ms);
+    double ratio = deviation / (decisive_noise_share * controller->config.tolerance_ratio);
+    double wanted = fmax(ceil(controller->config.window_ms / median_ms),
+                         fmin(ceil(ratio * ratio), NOISY_WINDOW_MAX));
+    uint32_t least = of_track(controller, controller->config.window_iterations);
+
+    if (controller->config.tail_tolerance_ratio > 0.0)
+        wanted = fmin(fmax(wanted, LULL_UPPER_TAIL_LEAST), LULL_UPPER_TAIL_MOST);
+    if (recent->count >= LULL_TRACK_LEARN_ITERATIONS && ratio < steady_noise_share)
+        least = of_track(controller, STEADY_WINDOW);
+    if (!isfinite(wanted) || wanted < least)
+        return least;
+    return wanted > WINDOW_MAX ? WINDOW_MAX : (uint32_t)wanted;
+}
+
+/* A longer iteration costs energy as well, so a steady point may cost less time than the user
+ * allows. */
+static double tolerance_of(const struct lull_controller *controller)
+{
+    double most = controller->config.tolerance_ratio;
+
+    if (controller->targets.steady)
+        most = controller->config.steady_tolerance_ratio;
+    return fmin(most, controller->config.tolerance_ratio);
+}
+
+/* The clocks of gaps cost energy in the same way. But this is only a matter of profit, judged by
+ * the estimate: noise that hides such a small slowdown must not keep them high. */
+static double worth_of(const struct lull_controller *controller)
+{
+    const bool of_gaps = !controller->targets.steady &&
+                         controller->targets.current != LULL_CONTROLLER_NO_TARGET &&
+                         controller->targets.list[controller->targets.current].of_gaps;
+
+    return of_gaps ? fmin(LULL_GAP_WORTH, controller->config.tolerance_ratio) : 0.0;
+}
+
+/* Iterations per window: with other nodes a power of two, so that all of them choose the same. */
+static uint32_t window_iterations(const struct lull_controller *controller)
+{
+    const uint32_t own = lull_controller_window(controller);
+    uint32_t iterations = 1;
+
+    if (!controller->config.together)
+        return own;
+    while (iterations < own || iterations < controller->aligned_window)
+        iterations *= 2;
+    return iterations < WINDOW_MAX ? iterations : WINDOW_MAX;
+}
+
+/* A fresh test: guards, windows, and the iteration from which the schedule counts. */
+static void begin_test(struct lull_controller *controller, enum lull_trial_kind kind)
+{
+    const struct lull_trial_terms terms = {
+        .tolerance_ratio = tolerance_of(controller),
+        .worth_ratio = worth_of(controller),
+        .abort_ratio = abort_ratio,
     };
-    gpu->command_waits = true;
-    gpu->raises_as_planned = false;
+
+    assert(controller->phase != LULL_PHASE_LEARNING);
+    lull_trial_set_terms(&controller->trial, &terms, lull_controller_present(controller));
+    lull_trial_begin(&controller->trial, kind, window_iterations(controller));
+    controller->test_begin = lull_track_iteration(controller->gpus[0].track);
+    lull_controller_place_test(controller);
 }
 
-void lull_controller_post_feed(struct lull_controller *controller, struct lull_controlled_gpu *gpu)
+/* ---- what to do next --------------------------------------------------------------------- */
+
+/* A GPU with a single clock has nothing to calibrate and nothing to descend. */
+static bool is_calibrated(const struct lull_controlled_gpu *gpu)
 {
-    post(controller, gpu, gpu->feed.requested, gpu->feed.deadline_ns, gpu->feed.valid_until_ns);
+    return gpu->points < 2 || lull_switch_calibration_done(&gpu->calibration);
 }
 
-void lull_controller_raise_now(struct lull_controller *controller, struct lull_controlled_gpu *gpu)
+static bool all_ready(const struct lull_controller *controller)
 {
-    if (lull_feed_forward_raise(&gpu->feed) || lull_switch_calibration_stop(&gpu->calibration))
-        lull_controller_post_feed(controller, gpu);
+    bool any_known = false;
+    bool all_known = true;
+    bool patience_over = false;
+
+    for (uint32_t i = 0; i < controller->gpu_count; i++) {
+        const struct lull_controlled_gpu *gpu = &controller->gpus[i];
+
+        if (!lull_controller_is_active(gpu))
+            continue;
+        if (!lull_controller_is_known(gpu)) {
+            all_known = false;
+            continue;
+        }
+        any_known = true;
+        if (!is_calibrated(gpu) ||
+            lull_track_iteration(gpu->track) < LULL_CONTROLLER_MIN_OCCURRENCES)
+            return false;
+        if (lull_track_iteration(gpu->track) > PATIENCE_ITERATIONS)
+            patience_over = true;
+    }
+    return any_known && (all_known || patience_over);
+}
+
+/* Finds which sections have which target now; if none has, one steady point is sought. */
+static void map_targets(struct lull_controller *controller, bool afresh)
+{
+    struct lull_targets *targets = &controller->targets;
+
+    if (targets->steady && afresh && !controller->config.only_steady &&
+        lull_controller_any_section_pays(controller)) {
+        targets->steady = false;
+        targets->count = 0;
+    }
+    if (!targets->steady && !controller->config.only_steady)
+        for (uint32_t i = 0; i < controller->gpu_count; i++)
+            if (lull_controller_takes_part(&controller->gpus[i]))
+                lull_controller_map_sections(controller, &controller->gpus[i]);
+    if (targets->count == 0) {
+        targets->steady = true;
+        lull_targets_add(targets, 0, LULL_DESCENT_GALLOP);
+    }
+}
+
+/* Decides what to do next after anything has changed: a section known, lost, settled, a rank gone.
+ */
+static void reconsider(struct lull_controller *controller)
+{
+    const bool afresh = controller->phase == LULL_PHASE_LEARNING;
+
+    if (controller->config.observe_only || controller->held || controller->queue.suspended ||
+        !all_ready(controller)) {
+        controller->phase = LULL_PHASE_LEARNING;
+        return;
+    }
+    map_targets(controller, afresh);
+    lull_controller_apply_refusals(controller);
+    controller->targets.current = lull_targets_next(&controller->targets);
+    if (controller->targets.current != LULL_CONTROLLER_NO_TARGET) {
+        controller->phase = LULL_PHASE_DESCENDING;
+        begin_test(controller, LULL_TRIAL_TEST);
+        return;
+    }
+    controller->phase = LULL_PHASE_SETTLED;
+    if (controller->settled_after == 0)
+        controller->settled_after = lull_track_iteration(controller->gpus[0].track);
+    begin_test(controller, LULL_TRIAL_WATCH);
+}
+
+void lull_controller_agree(struct lull_controller *controller, uint32_t index,
+                           uint32_t agreed_point, uint64_t from_iteration, uint32_t refused_point)
+{
+    if (lull_controller_set_agreed(controller, index, agreed_point, from_iteration, refused_point))
+        reconsider(controller);
+}
+
+/* ---- what the trial has found ------------------------------------------------------------ */
+
+static void record(struct lull_controller *controller, struct lull_target *target,
+                   enum lull_verdict verdict)
+{
+    struct lull_guard_estimate estimate;
+    struct lull_descent_record *entry;
+
+    lull_trial_estimate_test(&controller->trial, &estimate);
+    if (target->record_count == LULL_CONTROLLER_MAX_HISTORY)
+        return;
+    entry = &target->records[target->record_count++];
+    *entry = (struct lull_descent_record){
+        .point = lull_controller_candidate(target),
+        .gpu = target->turn,
+        .slowdown_ratio = estimate.slowdown_ratio,
+        .upper_ratio = estimate.upper_ratio,
+        .pairs = estimate.pairs,
+        .iterations =
+            (uint32_t)(lull_track_iteration(controller->gpus[0].track) - controller->test_begin),
+        .verdict = verdict,
+    };
+}
+
+/* The verdict on the target under test has been given: the patent's steps S225 to S227. */
+static void conclude_test(struct lull_controller *controller, enum lull_verdict verdict)
+{
+    struct lull_target *target;
+
+    assert(controller->targets.current != LULL_CONTROLLER_NO_TARGET);
+    target = &controller->targets.list[controller->targets.current];
+    record(controller, target, verdict);
+    if (verdict == LULL_VERDICT_NOT_DEGRADED)
+        lull_trial_keep(&controller->trial);
+    target->power_lowered_w = (struct lull_moments){0};
+    lull_targets_conclude(&controller->targets, target, verdict);
+    reconsider(controller);
+}
+
+/* What is settled hurts after all. */
+static void back_off(struct lull_controller *controller)
+{
+    lull_targets_back_off(&controller->targets);
+    lull_trial_drop_kept(&controller->trial);
+    controller->check_spacing = FIRST_CHECK_SPACING;
+    reconsider(controller);
+}
+
+static void conclude_check(struct lull_controller *controller, enum lull_verdict verdict)
+{
+    if (verdict == LULL_VERDICT_DEGRADED) {
+        back_off(controller);
+        return;
+    }
+    lull_trial_keep(&controller->trial);
+    controller->next_check =
+        lull_track_iteration(controller->gpus[0].track) + controller->check_spacing;
+    if (controller->check_spacing < LONGEST_CHECK_SPACING)
+        controller->check_spacing *= 2;
+    begin_test(controller, LULL_TRIAL_WATCH);
+}
+
+static void conclude(struct lull_controller *controller, enum lull_verdict verdict)
+{
+    if (controller->trial.kind == LULL_TRIAL_CHECK)
+        conclude_check(controller, verdict);
+    else
+        conclude_test(controller, verdict);
+}
+
+/*
+ * With other nodes there are no checks: a node that goes to the reference alone sees nothing if
+ * another one holds the job up. There the settled windows, which are the same on all, decide.
+ */
+static bool may_check(const struct lull_controller *controller)
+{
+    return !controller->config.together &&
+           lull_track_iteration(controller->gpus[0].track) >= controller->next_check;
+}
+
+/* The next stretch of what is settled, longer than the one before. */
+static void go_on_watching(struct lull_controller *controller)
+{
+    lull_trial_lengthen(&controller->trial);
+    begin_test(controller, LULL_TRIAL_WATCH);
+}
+
+static void act_on(struct lull_controller *controller, enum lull_trial_result result)
+{
+    switch (result) {
+    case LULL_TRIAL_NOT_DEGRADED:
+        conclude(controller, LULL_VERDICT_NOT_DEGRADED);
+        break;
+    case LULL_TRIAL_DEGRADED:
+        conclude(controller, LULL_VERDICT_DEGRADED);
+        break;
+    case LULL_TRIAL_HURTS:
+        back_off(controller);
+        break;
+    case LULL_TRIAL_HOLDS:
+        go_on_watching(controller);
+        break;
+    case LULL_TRIAL_SLOW_PAIR:
+        if (may_check(controller))
+            begin_test(controller, LULL_TRIAL_CHECK);
+        else
+            go_on_watching(controller);
+        break;
+    case LULL_TRIAL_SLOW_BLOCK:
+        if (may_check(controller))
+            begin_test(controller, LULL_TRIAL_CHECK);
+        break;
+    case LULL_TRIAL_GOES_ON:
+    case LULL_TRIAL_SET_ASIDE:
+        break;
+    }
+}
+
+/* An iteration of this GPU's rank has ended: it may complete a window, a pair, a verdict. */
+static void take_iteration(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
+                           double iteration_ms)
+{
+    const uint32_t index = (uint32_t)(gpu - controller->gpus);
+    const uint64_t ended = lull_track_iteration(gpu->track) - 1;
+    struct lull_window_slot slot;
+
+    if (iteration_ms <= 0.0)
+        return;
+    if (controller->phase == LULL_PHASE_LEARNING) {
+        lull_quantile_add(&gpu->reference_iterations_ms, iteration_ms);
+        return;
+    }
+    if (!lull_trial_slot(&controller->trial, index, ended, &slot))
+        return;
+    if (slot.measured && !slot.candidate)
+        lull_quantile_add(&gpu->reference_iterations_ms, iteration_ms);
+    act_on(controller, lull_trial_add(&controller->trial, index, &slot, iteration_ms,
+                                      lull_controller_present(controller)));
+}
+
+/* ---- trust ------------------------------------------------------------------------------- */
+
+static uint32_t active_count(const struct lull_controller *controller)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < controller->gpu_count; i++)
+        count += lull_controller_is_active(&controller->gpus[i]);
+    return count > 0 ? count : 1;
+}
+
+/* The longest section of all GPUs. Sections are looked at only where a call or wait of `ms` may be
+ * too long; else the result is 0. */
+static double longest_section_ms(const struct lull_controller *controller, double ms)
+{
+    double longest_ms = 0.0;
+
+    if (ms <= lull_call_trust_limit_ms(0.0, 1))
+        return 0.0;
+    for (uint32_t i = 0; i < controller->gpu_count; i++) {
+        uint32_t count;
+        const struct lull_section *sections =
+            lull_track_sections(controller->gpus[i].track, &count);
+
+        for (uint32_t j = 0; j < count; j++)
+            longest_ms = fmax(longest_ms, sections[j].length_ms.mean);
+    }
+    return longest_ms;
+}
+
+/* Begins pulses on GPUs whose sections are known; on others they begin as soon as these are known.
+ */
+static void prove_anew(struct lull_controller *controller)
+{
+    controller->went_deep = false;
+    for (uint32_t i = 0; i < controller->gpu_count; i++) {
+        struct lull_controlled_gpu *gpu = &controller->gpus[i];
+
+        lull_switch_calibration_forget(&gpu->calibration);
+        if (gpu->points > 1 && lull_controller_takes_part(gpu))
+            lull_switch_calibration_start(&gpu->calibration, controller->now_ns);
+    }
+}
+
+/* While the driver is not trusted everything is raised, and no test runs. */
+static void act_on_driver(struct lull_controller *controller, enum lull_driver_change change)
+{
+    switch (change) {
+    case LULL_DRIVER_SUSPENDED:
+        lull_controller_raise_all(controller);
+        reconsider(controller);
+        break;
+    case LULL_DRIVER_RESUMED:
+        prove_anew(controller);
+        break;
+    case LULL_DRIVER_UNCHANGED:
+        break;
+    }
+}
+
+void lull_controller_take_blocked(struct lull_controller *controller, uint32_t gpu,
+                                  double blocked_ms)
+{
+    const double longest_ms = longest_section_ms(controller, blocked_ms);
+
+    lull_switch_calibration_take_call(&controller->gpus[gpu].calibration, controller->now_ns);
+    act_on_driver(controller,
+                  lull_driver_queue_take_blocked(&controller->queue, controller->now_ns, blocked_ms,
+                                                 longest_ms, active_count(controller),
+                                                 controller->went_deep ? deep_loss : step_loss));
+}
+
+void lull_controller_take_waiting(struct lull_controller *controller, double waiting_ms)
+{
+    act_on_driver(controller,
+                  lull_driver_queue_take_waiting(&controller->queue, controller->now_ns, waiting_ms,
+                                                 longest_section_ms(controller, waiting_ms)));
 }
 
 /* ---- calls ------------------------------------------------------------------------------- */
@@ -156,36 +594,8 @@ static void apply_steady(struct lull_controller *controller, struct lull_control
         return;
     gpu->feed.requested = point;
     gpu->steady_renew_ns = now_ns + steady_valid_ns / 4;
-    post(controller, gpu, point, now_ns + steady_valid_ns, now_ns + steady_valid_ns);
-}
-
-void lull_controller_teach_cost(struct lull_controller *controller, uint32_t gpu,
-                                const struct lull_switch_cost *cost)
-{
-    controller->gpus[gpu].cost = *cost;
-    controller->gpus[gpu].model_cost = *cost;
-    if (cost->total_ms[LULL_DIRECTION_DOWN].count >= LULL_CALIBRATION_PULSES &&
-        cost->total_ms[LULL_DIRECTION_UP].count >= LULL_CALIBRATION_PULSES)
-        lull_switch_calibration_skip(&controller->gpus[gpu].calibration);
-}
-
-void lull_controller_set_model(struct lull_controller *controller, uint32_t gpu, uint32_t model)
-{
-    controller->gpus[gpu].model = model;
-}
-
-static void forget_sections(struct lull_controlled_gpu *gpu)
-{
-    gpu->open_section = -1;
-    gpu->expected_section = -1;
-    gpu->low_section = -1;
-    gpu->ahead_section = -1;
-    gpu->low = (struct lull_low_interval){0};
-    gpu->has_gaps = false;
-    /* An inner loop may have passed for the iteration: its times say nothing of the next one. */
-    gpu->reference_iterations_ms = (struct lull_quantile){0};
-    for (uint32_t i = 0; i < LULL_TRACK_MAX_SECTIONS; i++)
-        gpu->target_of[i] = LULL_CONTROLLER_NO_TARGET;
+    lull_controller_post(controller, gpu, point, now_ns + steady_valid_ns,
+                         now_ns + steady_valid_ns);
 }
 
 void lull_controller_take_call(struct lull_controller *controller, uint32_t index,
@@ -196,22 +606,22 @@ void lull_controller_take_call(struct lull_controller *controller, uint32_t inde
 
     controller->now_ns = call->time_ns;
     if (note.deviated || note.became_known)
-        forget_sections(gpu);
+        lull_controller_forget_sections(gpu);
     if (note.deviated) {
         lull_controller_raise_now(controller, gpu);
-        lull_controller_reconsider(controller);
+        reconsider(controller);
     }
     if (note.became_known && gpu->points > 1 && !controller->config.observe_only &&
-        !controller->withheld)
+        !controller->queue.suspended)
         lull_switch_calibration_start(&gpu->calibration, call->time_ns);
     if (note.iteration_ended) {
         lull_allowance_earn(&controller->late, gpu->fold);
         gpu->late_now = 0;
-        lull_controller_note_iteration(controller, gpu, note.iteration_ms);
+        take_iteration(controller, gpu, note.iteration_ms);
         if (controller->phase == LULL_PHASE_LEARNING)
-            lull_controller_reconsider(controller);
+            reconsider(controller);
     }
-    if (controller->steady) {
+    if (controller->targets.steady) {
         if (note.iteration_ended)
             apply_steady(controller, gpu, call->time_ns);
         return;
@@ -240,9 +650,8 @@ void lull_controller_take_exit(struct lull_controller *controller, uint32_t inde
     gpu->exited = true;
     if (controller->phase == LULL_PHASE_LEARNING)
         return;
-    lull_joint_guard_leave(&controller->guard, index);
-    lull_joint_guard_leave(&controller->tail_guard, index);
-    lull_controller_look_for_pair(controller);
+    act_on(controller,
+           lull_trial_leave(&controller->trial, index, lull_controller_present(controller)));
 }
 
 void lull_controller_hold(struct lull_controller *controller, bool held)
@@ -250,9 +659,9 @@ void lull_controller_hold(struct lull_controller *controller, bool held)
     if (held == controller->held)
         return;
     controller->held = held;
-    for (uint32_t i = 0; held && i < controller->gpu_count; i++)
-        lull_controller_raise_now(controller, &controller->gpus[i]);
-    lull_controller_reconsider(controller);
+    if (held)
+        lull_controller_raise_all(controller);
+    reconsider(controller);
 }
 
 bool lull_controller_take_start(struct lull_controller *controller, uint32_t index)
@@ -265,29 +674,8 @@ bool lull_controller_take_start(struct lull_controller *controller, uint32_t ind
     lull_track_destroy(gpu->track);
     gpu->track = track;
     gpu->exited = false;
-    forget_sections(gpu);
+    lull_controller_forget_sections(gpu);
     return true;
-}
-
-/*
- * What waited in the driver's queue against the plan says nothing of what can be planned; what
- * waited there at all, nothing of other GPUs.
- */
-static void learn_cost(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
-                       const struct lull_switch_outcome *outcome)
-{
-    const enum lull_direction direction =
-        outcome->point == 0 ? LULL_DIRECTION_UP : LULL_DIRECTION_DOWN;
-    const bool is_plain = gpu->has_gaps && !(outcome->point == 0 && gpu->raises_as_planned);
-
-    gpu->changes++;
-    lull_switch_cost_add_outcome(&gpu->cost, direction,
-                                 is_plain ? outcome->driver_ms : outcome->call_ms, outcome);
-    for (uint32_t i = 0; i < controller->gpu_count; i++)
-        if (&controller->gpus[i] == gpu ||
-            (gpu->model != UINT32_MAX && controller->gpus[i].model == gpu->model))
-            lull_switch_cost_add_outcome(&controller->gpus[i].model_cost, direction,
-                                         outcome->driver_ms, outcome);
 }
 
 void lull_controller_take_switch(struct lull_controller *controller, uint32_t index,
@@ -297,29 +685,29 @@ void lull_controller_take_switch(struct lull_controller *controller, uint32_t in
 
     if (outcome->failed) {
         gpu->failed = true;
-        lull_controller_reconsider(controller);
+        reconsider(controller);
         return;
     }
     lull_switch_calibration_take_call(&gpu->calibration, controller->now_ns);
     if (!lull_switch_calibration_runs(&gpu->calibration))
         lull_controller_note_clock(controller, gpu, outcome);
-    /* What a breach took says nothing of the driver once it has proven itself anew. */
-    if (controller->withheld)
+    /* Times of a suspended driver tell nothing of it once it has proven itself anew. */
+    if (controller->queue.suspended)
         return;
-    lull_controller_learn_driver(controller, outcome->driver_ms);
-    learn_cost(controller, gpu, outcome);
+    lull_driver_queue_learn_call(&controller->queue, outcome->driver_ms);
+    lull_controller_learn_cost(controller, gpu, outcome);
 }
 
 void lull_controller_take_throttle(struct lull_controller *controller, uint32_t index)
 {
     if (lull_controller_is_active(&controller->gpus[index]))
-        controller->tainted = true;
+        lull_trial_disturb(&controller->trial);
 }
 
 void lull_controller_take_power(struct lull_controller *controller, uint32_t index, double power_w)
 {
     struct lull_controlled_gpu *gpu = &controller->gpus[index];
-    int32_t target = controller->steady ? 0 : LULL_CONTROLLER_NO_TARGET;
+    int32_t target = controller->targets.steady ? 0 : LULL_CONTROLLER_NO_TARGET;
 
     if (controller->phase == LULL_PHASE_LEARNING)
         return;
@@ -328,9 +716,9 @@ void lull_controller_take_power(struct lull_controller *controller, uint32_t ind
     if (target == LULL_CONTROLLER_NO_TARGET)
         return;
     if (gpu->feed.requested == 0)
-        lull_moments_add(&controller->targets[target].power_reference_w, power_w);
+        lull_moments_add(&controller->targets.list[target].power_reference_w, power_w);
     else
-        lull_moments_add(&controller->targets[target].power_lowered_w, power_w);
+        lull_moments_add(&controller->targets.list[target].power_lowered_w, power_w);
 }
 
 /* ---- time -------------------------------------------------------------------------------- */
@@ -340,10 +728,10 @@ static void advance(struct lull_controller *controller, struct lull_controlled_g
 {
     uint32_t point;
 
-    if (lull_switch_calibration_poll(&gpu->calibration, now_ns, controller->waiting_ms > 0.0,
+    if (lull_switch_calibration_poll(&gpu->calibration, now_ns, controller->queue.waiting_ms > 0.0,
                                      &point))
-        post(controller, gpu, point, now_ns + lull_switch_calibration_pulse_ns,
-             now_ns + 2 * lull_switch_calibration_pulse_ns);
+        lull_controller_post(controller, gpu, point, now_ns + lull_switch_calibration_pulse_ns,
+                             now_ns + 2 * lull_switch_calibration_pulse_ns);
     if (!gpu->has_gaps && lull_feed_forward_poll(&gpu->feed, now_ns))
         lull_controller_post_feed(controller, gpu);
 }
@@ -354,7 +742,7 @@ uint32_t lull_controller_poll(struct lull_controller *controller, int64_t now_ns
     uint32_t count = 0;
 
     controller->now_ns = now_ns;
-    lull_controller_heed_trust(controller);
+    act_on_driver(controller, lull_driver_queue_update_trust(&controller->queue, now_ns));
     for (uint32_t i = 0; i < controller->gpu_count; i++)
         advance(controller, &controller->gpus[i], now_ns);
     lull_controller_poll_gaps(controller, now_ns);
@@ -372,8 +760,8 @@ uint32_t lull_controller_poll(struct lull_controller *controller, int64_t now_ns
 int64_t lull_controller_wake_ns(const struct lull_controller *controller)
 {
     const int64_t gaps_ns = lull_controller_gaps_wake_ns(controller);
-    const int64_t trust_ns = lull_call_trust_wake_ns(&controller->trust);
-    int64_t wake_ns = gaps_ns < trust_ns ? gaps_ns : trust_ns;
+    const int64_t trust_ns = lull_driver_queue_wake_ns(&controller->queue);
+    int64_t wake_ns = lull_earlier_ns(gaps_ns, trust_ns);
 
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
         const struct lull_controlled_gpu *gpu = &controller->gpus[i];
@@ -382,8 +770,8 @@ int64_t lull_controller_wake_ns(const struct lull_controller *controller)
 
         if (gpu->command_waits)
             return 0;
-        wake_ns = feed_ns < wake_ns ? feed_ns : wake_ns;
-        wake_ns = calibration_ns < wake_ns ? calibration_ns : wake_ns;
+        wake_ns = lull_earlier_ns(feed_ns, wake_ns);
+        wake_ns = lull_earlier_ns(calibration_ns, wake_ns);
     }
     return wake_ns;
 }
@@ -404,50 +792,50 @@ const struct lull_track *lull_controller_track(const struct lull_controller *con
 const struct lull_target *lull_controller_targets(const struct lull_controller *controller,
                                                   uint32_t *count_out)
 {
-    *count_out = controller->target_count;
-    return controller->targets;
+    *count_out = controller->targets.count;
+    return controller->targets.list;
 }
 
 const struct lull_target *lull_controller_target_of(const struct lull_controller *controller,
                                                     uint32_t gpu, uint32_t section)
 {
-    int32_t target =
-        controller->steady ? LULL_CONTROLLER_NO_TARGET : controller->gpus[gpu].target_of[section];
+    const int32_t target = controller->gpus[gpu].target_of[section];
 
-    return target == LULL_CONTROLLER_NO_TARGET ? NULL : &controller->targets[target];
+    if (controller->targets.steady || target == LULL_CONTROLLER_NO_TARGET)
+        return NULL;
+    return &controller->targets.list[target];
 }
 
 bool lull_controller_is_steady(const struct lull_controller *controller)
 {
-    return controller->steady;
+    return controller->targets.steady;
+}
+
+bool lull_controller_is_suspended(const struct lull_controller *controller)
+{
+    return controller->queue.suspended;
 }
 
 const struct lull_target *lull_controller_descending(const struct lull_controller *controller)
 {
-    return controller->current == LULL_CONTROLLER_NO_TARGET
-               ? NULL
-               : &controller->targets[controller->current];
+    if (controller->targets.current == LULL_CONTROLLER_NO_TARGET)
+        return NULL;
+    return &controller->targets.list[controller->targets.current];
 }
 
 void lull_controller_slowdown(const struct lull_controller *controller,
                               struct lull_guard_estimate *estimate_out)
 {
-    lull_guard_estimate(&controller->settled_guard, estimate_out);
+    lull_trial_estimate(&controller->trial, estimate_out);
 }
 
 bool lull_controller_has_settled(const struct lull_controller *controller)
 {
     return controller->settled_after > 0 &&
-           lull_controller_next_target(controller) == LULL_CONTROLLER_NO_TARGET;
+           lull_targets_next(&controller->targets) == LULL_CONTROLLER_NO_TARGET;
 }
 
 uint64_t lull_controller_settled_after(const struct lull_controller *controller)
 {
     return controller->settled_after;
-}
-
-const struct lull_switch_cost *lull_controller_switch_cost(const struct lull_controller *controller,
-                                                           uint32_t gpu)
-{
-    return &controller->gpus[gpu].cost;
 }

@@ -3,40 +3,42 @@
  * runs, and when to ask for it. The governor feeds it calls, results and time; it gives commands.
  *
  * Life of a job:
- *   LEARNING    each track finds its iteration and sections; the switch cost is calibrated by a few
- *               one-step pulses that no job can feel.
- *   DESCENDING  for each section worth switching, longest first: the descent proposes a point, the
- *               schedule interleaves it with the reference, the guard judges. All GPUs that have
- *               the section move together: ranks wait for each other, so a verdict on one is a
- *               verdict on all; where they do not, the worst decides (joint_guard.h). Then GPUs
- *               that wait clearly longer than others go lower than these, one at a time.
- *               Nothing worth switching: one steady point for the whole iteration
- *               is sought instead, against a tolerance of its own where the user's is wider: no
- *               section stands between a wrong clock and the computation there.
- *   SETTLED     the results are applied; a reference window now and then, ever more rarely, keeps
- *               the slowdown's bound honest; proven degradation starts the descent again one point
- *               higher.
- *   A driver that blocks for longer than sections are long takes the node back to LEARNING, with
- *   all GPUs raised. After a while it is calibrated again, and if it is well then, the results are
- *   taken up again.
- *   A deviation of any track raises its GPU at once; when its iteration is found again with the
- *   same sections, the results are taken up again.
+ *   LEARNING    Each track finds its iteration and sections; the switch cost is calibrated by a
+ *               few one-step pulses that no job can feel.
+ *   DESCENDING  One target after the other is searched, those with the longest sections first: the
+ *               descent proposes a point, and the trial (core/switching/trial.h) interleaves it
+ *               with the reference and gives a verdict. All GPUs that have the section move
+ *               together: ranks wait for each other, so a verdict on one is a verdict on all; where
+ *               they do not wait, the worst one decides (joint_guard.h). Then GPUs that wait
+ *               clearly longer than others go lower than these, one at a time. If no section is
+ *               worth switching, one steady point for the whole iteration is sought instead. It has
+ *               a tolerance of its own, narrower than the user's, because there a wrong clock slows
+ *               all computation.
+ *   SETTLED     The results are applied. A reference window now and then, ever more rarely, keeps
+ *               the bound of the slowdown up to date; proven degradation starts the descent again
+ *               one point higher.
  *
- * Feed-forward: a lowering is asked for before the forecast begin by less than the shortest
- * latency seen, so that no computation runs low; a raising before the forecast end by a lead whose
- * mean lateness stays within a share of the tolerance. Of gaps in computation the longest are
- * switched, as many as are low for the longest time if computation is to begin low in less than
- * one of the job's iterations in a hundred (gap_choice.h). That is also counted, for all GPUs of a
- * controller together: what is late is paid for from one allowance (stats/allowance.h); the less is
- * left, the longer the leads, and with nothing left no gap is switched. So from the beginning on
- * 0.75 of all GPUs' iterations in a hundred are late at most, and two more.
+ * A driver that blocks for longer than sections are long takes the node back to LEARNING, with all
+ * GPUs raised (core/switching/driver_queue.h). After a while it is calibrated again; if it has
+ * recovered by then, the results are taken up again. A deviation of any track raises its GPU at
+ * once; when its iteration is found again with the same sections, its results are taken up again.
  *
- * GPUs of one node share a driver that serves one call at a time. Each call for a gap is asked for
- * when the node's plan says so (gaps/driver_plan.h): raisings that fall together one after the
- * other, the first of them the earlier for it, and a lowering only where it holds up none of them.
+ * Feed-forward: a lowering is asked for before the forecast begin by less than the shortest latency
+ * seen, so that no computation runs low; a raising is asked for before the forecast end by a lead
+ * whose mean lateness stays within a share of the tolerance. Of the gaps in computation the longest
+ * are switched: as many as give the longest time low while computation begins low in less than one
+ * of the job's iterations in a hundred (gap_choice.h). That is also counted, for all GPUs of a
+ * controller together, and paid for from one allowance (stats/allowance.h): the less of it is left,
+ * the longer the leads, and with nothing left no gap is switched. So from the beginning on at most
+ * 0.75 % of all GPUs' iterations are late, and two more.
  *
- * A job on several nodes has a controller on each. They search alike, in the same iterations, and
- * apply what all have agreed on (agreement.h); GPUs have no points of their own then.
+ * GPUs of one node share a driver that serves one call at a time. The calls for gaps are asked for
+ * when the node's plan says so (core/switching/driver_plan.h): raisings that fall together one
+ * after the other, the first of them earlier for that reason, and a lowering only where it holds up
+ * none of them.
+ *
+ * A job on several nodes has a controller on each. They search in the same way in the same
+ * iterations, and apply what all have agreed on (agreement.h); then no GPU has a point of its own.
  *
  * Points are indices into the GPU's clock list: 0 the highest, which stands for the reference (no
  * lock at all). Pure; create/destroy; one thread. Time is passed in, never read.
@@ -52,14 +54,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/dvfs/switch_cost.h"
-#include "core/dvfs/switch_outcome.h"
+#include "core/switching/switch_cost.h"
+#include "core/switching/switch_outcome.h"
 #include "core/section/call.h"
 #include "core/section/descent.h"
 #include "core/section/track.h"
 #include "core/stats/guard.h"
 
-/* Slowdown that a steady point may cost by default, and from which clocks of gaps do not pay. */
+/* Slowdown that a steady point may cost by default; slowdown from which on clocks of gaps save less
+ * than it costs. */
 #define LULL_STEADY_TOLERANCE 0.0025
 #define LULL_GAP_WORTH 0.0015
 
@@ -71,18 +74,18 @@ enum {
 
 struct lull_controller_config {
     double tolerance_ratio;      /* slowdown that is allowed, (0, 1] */
-    double tail_tolerance_ratio; /* likewise of the 99 % quantile of iteration times (a token's
-                                  * latency); 0: only the mean counts */
+    double tail_tolerance_ratio; /* slowdown that is allowed of the 99 % quantile of iteration times
+                                  * (the latency of a token); 0: only the mean counts */
     double confidence;           /* of "not degraded", (0.5, 1) */
     enum lull_descent_strategy strategy; /* for sections; the steady point always gallops */
     double window_ms;                    /* least length of a measured window */
-    uint32_t window_iterations;          /* and its least number of iterations, >= 2 */
+    uint32_t window_iterations;          /* least number of iterations in it, >= 2 */
     double steady_tolerance_ratio;       /* slowdown that a steady point may cost at most */
     bool only_steady;                    /* one steady point, whatever sections there are */
     bool observe_only;                   /* learn sections, never command anything */
     bool together;   /* other nodes of the job decide with this one: see lull_controller_agree */
     bool only_joint; /* never a point of a GPU's own */
-    bool reactive;   /* for comparison: switch when a section begins and ends, never ahead */
+    bool reactive;   /* for comparison: switch when a section begins and ends, never before */
 };
 
 /* Tolerance 1 %, confidence 95 %, bisection, windows of 300 ms and 5 iterations. */
@@ -95,8 +98,8 @@ enum lull_controller_phase {
 };
 
 /* Why a section has the point it has. */
-enum lull_reason {
-    LULL_REASON_NONE,           /* still under way */
+enum lull_settle_reason {
+    LULL_REASON_NONE,           /* the search is under way */
     LULL_REASON_LOWEST,         /* the device's minimum does not degrade */
     LULL_REASON_DEGRADES_BELOW, /* one point lower degrades, or is not proven harmless */
     LULL_REASON_SAVES_NOTHING,  /* harmless, but the lowered section draws no less power */
@@ -104,7 +107,7 @@ enum lull_reason {
 
 struct lull_descent_record {
     uint32_t point; /* of the first GPU's clock list */
-    int32_t gpu;    /* whose turn it was to go lower than the others; -1: all together */
+    int32_t gpu;    /* whose turn it was to go lower than the others; -1: all searched together */
     double slowdown_ratio;
     double upper_ratio;
     uint32_t pairs;
@@ -114,22 +117,22 @@ struct lull_descent_record {
 
 /* One section over all GPUs that have it, or the steady point (signature 0). */
 struct lull_target {
-    uint64_t signature;          /* its sections' class */
+    uint64_t signature;          /* the class of its sections */
     bool of_gaps;                /* its sections are gaps in a GPU's computation */
-    struct lull_descent descent; /* of all together */
-    enum lull_reason reason;
+    struct lull_descent descent; /* the search of all GPUs together */
+    enum lull_settle_reason reason;
     bool settled;
     uint64_t held_up; /* bits: GPUs that stay at the reference, because they hold up the others */
     bool has_own;     /* GPUs have points of their own: */
     uint32_t own_point[LULL_CONTROLLER_MAX_GPUS];
     bool is_refined;         /* every turn is over */
-    int32_t turn;            /* GPU that searches below the others; -1 none */
+    int32_t turn;            /* GPU that searches below the others; -1: none does */
     struct lull_descent own; /* its search */
     uint64_t turns_left;     /* bits: GPUs that wait for theirs */
-    uint32_t fruitless;      /* turns in a row that came to nothing */
+    uint32_t without_effect; /* turns in a row that came to nothing */
     uint32_t agreed_point;   /* several nodes: the lowest that may be applied... */
     uint64_t agreed_from;    /* ...from this iteration on */
-    uint32_t refused_point;  /* the highest that another node has refused; count: none */
+    uint32_t refused_point;  /* the highest that another node has refused; count: none is */
     struct lull_moments power_reference_w; /* sampled in the section at the reference... */
     struct lull_moments power_lowered_w;   /* ...and at the point under test or kept */
     uint32_t record_count;
@@ -141,8 +144,8 @@ struct lull_command {
     uint32_t point;         /* 0: reference */
     int64_t deadline_ns;    /* a lowering served later is worthless */
     int64_t valid_until_ns; /* a lowering not renewed until then is undone */
-    int64_t answers_ns;     /* begin of the section that it answers; 0: forecast, a gap's, pulse or
-                               raising */
+    int64_t answers_ns;     /* begin of the section that it answers; 0: it answers none, but is a
+                             * raising, a pulse, for a gap, or ahead of a forecast begin */
 };
 
 struct lull_controller;
@@ -152,23 +155,23 @@ struct lull_controller *lull_controller_create(const struct lull_controller_conf
                                                uint32_t gpu_count, const uint32_t *point_counts);
 void lull_controller_destroy(struct lull_controller *controller);
 
-/* What switching costs on this GPU is known beforehand: with as much as a calibration measures, the
- * job is spared one. Before the first call. */
-void lull_controller_teach_cost(struct lull_controller *controller, uint32_t gpu,
-                                const struct lull_switch_cost *cost);
+/* Tells what switching costs on this GPU as far as known beforehand. If that is as much as a
+ * calibration measures, the job is spared one. To be called before the first call. */
+void lull_controller_set_switch_cost(struct lull_controller *controller, uint32_t gpu,
+                                     const struct lull_switch_cost *cost);
 
 /*
- * GPUs of one model (a number of the caller's) behind one driver switch alike: until a GPU has been
- * switched often enough, what is learnt of the others holds for it. Unless told, each is a model of
- * its own. Before the first call.
+ * GPUs of one model (any number of the caller's) behind one driver switch alike: until a GPU has
+ * been switched often enough, what is learnt of the others holds for it. A GPU whose model is not
+ * told is a model of its own. To be called before the first call.
  */
 void lull_controller_set_model(struct lull_controller *controller, uint32_t gpu, uint32_t model);
 
-/* A call of the rank on this GPU. Calls of one GPU come in the order of their times. */
+/* Takes a call of the rank on this GPU. Calls of one GPU come in the order of their times. */
 void lull_controller_take_call(struct lull_controller *controller, uint32_t gpu,
                                const struct lull_call *call);
 
-/* One iteration of this GPU's calls stands for so many of the job, >= 1 (gap_map.h: fold). */
+/* One iteration of this GPU's calls stands for `fold` iterations of the job, >= 1 (gap_map.h). */
 void lull_controller_take_fold(struct lull_controller *controller, uint32_t gpu, uint32_t fold);
 
 /* The rank on this GPU has left: its GPU goes back to the reference and no test waits for it. */
@@ -185,8 +188,8 @@ void lull_controller_take_switch(struct lull_controller *controller, uint32_t gp
                                  const struct lull_switch_outcome *outcome);
 
 /*
- * A driver call for this GPU has returned after blocking for so long, whatever it was for; and how
- * long the oldest request to any GPU has been without an answer (0: none is), to be told as long as
+ * A driver call for this GPU has returned after blocked_ms, whatever it was for. The oldest request
+ * to any GPU has been without an answer for waiting_ms (0: none is), which is to be told as long as
  * it is so. A driver that blocks for longer than sections are long is left alone for a while
  * (call_trust.h): all GPUs are raised, and calibrated again before anything is lowered.
  */
@@ -197,27 +200,27 @@ void lull_controller_take_waiting(struct lull_controller *controller, double wai
 /* The GPU is held down by heat or by its power supply at this time: windows are set aside. */
 void lull_controller_take_throttle(struct lull_controller *controller, uint32_t gpu);
 
-/* A power reading of this GPU, W: evidence that a lowered section saves at all. */
+/* A power reading of this GPU, W, which shows whether a lowered section saves at all. */
 void lull_controller_take_power(struct lull_controller *controller, uint32_t gpu, double power_w);
 
 /*
- * Several nodes. Held: they do not agree, or one is missing; everything is raised at once and stays
- * at the reference, and what is being tested begins again once released.
+ * Of several nodes one is missing, or they do not agree (held): everything is raised at once and
+ * stays at the reference. Once released, what was being tested begins again.
  */
 void lull_controller_hold(struct lull_controller *controller, bool held);
 
 /*
  * What the nodes have agreed on for a target (by its index): the lowest point that may be applied,
- * from which iteration on, and the highest point that a node has refused (the descent's count:
- * none), which no test goes down to. Only with config.together; until then nothing is applied.
+ * from which iteration on, and the highest point that a node has refused (the descent's count: none
+ * has), which no test goes down to. Only with config.together, where nothing is applied before.
  */
 void lull_controller_agree(struct lull_controller *controller, uint32_t target,
                            uint32_t agreed_point, uint64_t from_iteration, uint32_t refused_point);
 
-/* Windows are to be at least so long, so that all nodes measure in the same iterations. */
+/* Windows are to be at least this long, so that all nodes measure in the same iterations. */
 void lull_controller_align(struct lull_controller *controller, uint32_t window_iterations);
 
-/* The windows that this node wants. */
+/* The length of the windows that this node wants, iterations. */
 uint32_t lull_controller_window(const struct lull_controller *controller);
 
 /* Commands due at now_ns; returns how many were written to commands_out (at most max). */
@@ -227,7 +230,7 @@ uint32_t lull_controller_poll(struct lull_controller *controller, int64_t now_ns
 /* When to poll again at the latest; INT64_MAX: only after the next call. */
 int64_t lull_controller_wake_ns(const struct lull_controller *controller);
 
-/* Looking. Everything borrowed stays valid until the next take or poll. */
+/* What follows only looks; everything borrowed stays valid until the next take or poll. */
 enum lull_controller_phase lull_controller_phase(const struct lull_controller *controller);
 const struct lull_track *lull_controller_track(const struct lull_controller *controller,
                                                uint32_t gpu);
@@ -239,12 +242,12 @@ const struct lull_target *lull_controller_target_of(const struct lull_controller
                                                     uint32_t gpu, uint32_t section);
 
 /* True while nothing is lowered because driver calls block for too long. */
-bool lull_controller_is_withheld(const struct lull_controller *controller);
+bool lull_controller_is_suspended(const struct lull_controller *controller);
 
 /* True where no section is worth switching and one steady point was sought; it is target 0 then. */
 bool lull_controller_is_steady(const struct lull_controller *controller);
 
-/* The point that a target has come to on this GPU's clock list. */
+/* A point of a target, as an index into this GPU's clock list. */
 uint32_t lull_controller_point_on(const struct lull_controller *controller, uint32_t gpu,
                                   const struct lull_target *target, uint32_t point);
 
@@ -258,8 +261,8 @@ const struct lull_target *lull_controller_descending(const struct lull_controlle
 /* The point of a target that is under test: of all together, or of the GPU whose turn it is. */
 uint32_t lull_controller_candidate(const struct lull_target *target);
 
-/* Slowdown of the settled points against the reference windows of the same run; of the rank that
- * was slowed most where ranks do not wait for each other. */
+/* Slowdown of the settled points against the reference windows of the same run; where ranks do not
+ * wait for each other, that of the rank that was slowed most. */
 void lull_controller_slowdown(const struct lull_controller *controller,
                               struct lull_guard_estimate *estimate_out);
 

@@ -1,123 +1,24 @@
 /*
- * Gaps in a GPU's computation: which of them are switched, the lowering ahead of them across those
- * that are not, and the account of computation that began low.
+ * GPUs whose sections are gaps in computation: the lowering ahead of a gap across those that are
+ * not switched, what is asked of the node's driver and when (driver_queue.h), and the account of
+ * computation that began low.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "core/section/controller/state.h"
-
+#include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
+#include "core/section/controller/state.h"
 #include "core/section/gaps/gap_choice.h"
 
-/*
- * Of all GPUs' iterations, those in which a kernel may begin on a lowered clock: what is earned is
- * less than the one in a hundred that is promised. What is aimed at with a full allowance is a
- * third more, so that a tail that looks longer than it is gets corrected: it settles where both are
- * equal. With much more it swings, and saves less on average.
- */
-static const double late_earned = 0.0075;
-static const double late_wanted = 0.01;
-/* For each GPU; at first, about what is left where as much is earned as is spent. */
-static const double late_saved = 3.0;
-static const double late_saved_at_first = 2.0;
-/* With an empty allowance nothing is switched; just above it one is no more careful than this. */
-static const double least_fullness = 0.05;
-/* Gaps switched per second, on average: very frequent calls delay NCCL (its issue 1551). As many as
- * the writer's budget lets through without a gap between them. */
-static const double gaps_per_s = 20.0;
-/* With fewer changes of its own a GPU goes by what all of its model have seen: a tail that is known
- * from some dozens is off by a third. */
-static const uint32_t own_changes = 1024;
-/* A lowering is planned this long ahead, at most. */
+/* A lowering is planned this long ahead, at most: several times the longest usual latency. Chosen,
+ * not measured. */
 static const double horizon_ms = 200.0;
-
-void lull_controller_init_gaps(struct lull_controller *controller)
-{
-    for (uint32_t i = 0; i < controller->gpu_count; i++) {
-        controller->gpus[i].fold = 1;
-        controller->gpus[i].low_section = -1;
-        controller->gpus[i].ahead_section = -1;
-    }
-    lull_allowance_init(&controller->late, late_earned, late_saved * controller->gpu_count,
-                        late_saved_at_first * controller->gpu_count);
-}
-
-/* Of the track's iterations, those in which something may be late, at this fullness. */
-static double late_share(const struct lull_controlled_gpu *gpu, double fullness)
-{
-    return late_wanted * fmax(fullness, least_fullness) * gpu->fold;
-}
-
-/* A few slow changes of its own, and a GPU would never be switched and never know better. */
-static const struct lull_switch_cost *cost_of(const struct lull_controlled_gpu *gpu)
-{
-    return gpu->changes < own_changes ? &gpu->model_cost : &gpu->cost;
-}
-
-/* What switching each of the gaps that are switched needs now. */
-static struct lull_gap_need need_of(const struct lull_controller *controller,
-                                    const struct lull_controlled_gpu *gpu)
-{
-    const uint32_t sharing = gpu->switched_gaps > 0 ? gpu->switched_gaps : 1;
-    struct lull_gap_need need;
-
-    lull_gap_need_find(
-        cost_of(gpu), late_share(gpu, lull_allowance_fullness(&controller->late)) / sharing, &need);
-    return need;
-}
-
-void lull_controller_expect_gap(const struct lull_controller *controller,
-                                const struct lull_controlled_gpu *gpu,
-                                const struct lull_section *section, struct lull_forecast *out)
-{
-    const struct lull_gap_need need = need_of(controller, gpu);
-
-    /* Ends as early and begins as late as is as rare as a slow driver: both add up. */
-    out->length_ms = lull_quantile_soft_least(&section->recent_length, need.lead_scale_ms);
-    out->gap_high_ms = lull_quantile_soft_most(&section->recent_gap, need.ahead_scale_ms);
-    out->gap_low_ms = out->gap_high_ms;
-    out->ahead_ms = need.ahead_ms;
-    out->lead_ms = need.lead_ms;
-    out->least_ms = need.least_ms;
-    out->serve_ms = need.call_ms;
-}
-
-static int descending(const void *a, const void *b)
-{
-    const double left = *(const double *)a;
-    const double right = *(const double *)b;
-
-    return (left < right) - (left > right);
-}
-
-double lull_controller_choose_gaps(struct lull_controlled_gpu *gpu)
-{
-    const double iteration_ms = lull_track_iteration_ms(gpu->track)->mean;
-    const double share = late_share(gpu, late_earned / late_wanted);
-    struct lull_gap_need need;
-    double lengths_ms[LULL_TRACK_MAX_SECTIONS];
-    uint32_t lengths = 0;
-    uint32_t count;
-    const struct lull_section *sections = lull_track_sections(gpu->track, &count);
-
-    lull_gap_need_find(cost_of(gpu), share, &need);
-    for (uint32_t i = 0; i < count; i++)
-        if (sections[i].place != 0 &&
-            sections[i].recent_length.count >= LULL_CONTROLLER_MIN_OCCURRENCES)
-            lengths_ms[lengths++] =
-                lull_quantile_soft_least(&sections[i].recent_length, need.lead_scale_ms);
-    qsort(lengths_ms, lengths, sizeof(lengths_ms[0]), descending);
-    gpu->switched_gaps = lull_gap_choose(
-        lengths_ms, lengths, (uint32_t)(gaps_per_s * iteration_ms * 1e-3) + 1, cost_of(gpu), share);
-    return gpu->switched_gaps == 0 ? INFINITY : lengths_ms[gpu->switched_gaps - 1];
-}
 
 /* ---- ahead ------------------------------------------------------------------------------- */
 
-/* The point at which a gap is to run, with its forecast; 0: not switched. */
+/* The point at which a gap is to run, with its forecast; 0: it is not switched. */
 static uint32_t point_of(const struct lull_controller *controller,
                          const struct lull_controlled_gpu *gpu, uint32_t index, uint64_t iteration,
                          struct lull_forecast *forecast_out)
@@ -135,8 +36,8 @@ static uint32_t point_of(const struct lull_controller *controller,
 }
 
 /*
- * The next gap to be switched, wait_ms from the edge of the gap `index` that is now on, and its
- * point; 0: none within the horizon.
+ * Finds the next gap that is switched, and its point; 0: there is none within the horizon. wait_ms:
+ * the time from now until the gap `index` has ended.
  */
 static uint32_t find_next(const struct lull_controller *controller,
                           const struct lull_controlled_gpu *gpu, uint32_t index, double wait_ms,
@@ -144,7 +45,7 @@ static uint32_t find_next(const struct lull_controller *controller,
 {
     uint32_t count;
     const struct lull_section *sections = lull_track_sections(gpu->track, &count);
-    const double scale_ms = need_of(controller, gpu).ahead_scale_ms;
+    const double scale_ms = lull_controller_gap_need(controller, gpu).ahead_scale_ms;
     uint64_t iteration = lull_track_iteration(gpu->track);
     uint32_t next = index;
 
@@ -166,7 +67,7 @@ static uint32_t find_next(const struct lull_controller *controller,
     return 0;
 }
 
-/* Raises, and plans the lowering of the next gap that is switched, wait_ms and more from now. */
+/* Raises, and plans the lowering for the next gap that is switched. */
 static void look_ahead(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
                        uint32_t index, double wait_ms, int64_t now_ns)
 {
@@ -174,7 +75,8 @@ static void look_ahead(struct lull_controller *controller, struct lull_controlle
     uint32_t next = 0;
     const uint32_t point = find_next(controller, gpu, index, wait_ms, &next, &expected);
 
-    /* Nearer than that: at once, if there is nothing to raise. */
+    /* A gap that is nearer than a lowering may be asked for ahead of it: the lowering is asked for
+     * at once, if there is nothing to raise. */
     if (gpu->feed.requested == 0 && expected.ahead_ms >= expected.gap_low_ms)
         expected.ahead_ms = expected.gap_low_ms * 0.99;
     if (lull_feed_forward_end(&gpu->feed, now_ns, point, &expected))
@@ -191,17 +93,8 @@ static bool is_ahead(const struct lull_controlled_gpu *gpu)
 static bool is_under_test(const struct lull_controller *controller,
                           const struct lull_controlled_gpu *gpu, uint32_t index)
 {
-    return controller->current != LULL_CONTROLLER_NO_TARGET &&
-           gpu->target_of[index] == controller->current;
-}
-
-void lull_controller_note_lowering(struct lull_controller *controller,
-                                   const struct lull_controlled_gpu *gpu)
-{
-    const int32_t index = gpu->ahead_section >= 0 ? gpu->ahead_section : gpu->low_section;
-
-    if (index >= 0 && is_under_test(controller, gpu, (uint32_t)index))
-        controller->lowered_gaps++;
+    return controller->targets.current != LULL_CONTROLLER_NO_TARGET &&
+           gpu->target_of[index] == controller->targets.current;
 }
 
 void lull_controller_gap_begins(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
@@ -216,7 +109,8 @@ void lull_controller_gap_begins(struct lull_controller *controller, struct lull_
     if (is_under_test(controller, gpu, index) &&
         lull_controller_planned_point(controller, gpu, gpu->target_of[index],
                                       lull_track_iteration(gpu->track)) != 0)
-        controller->tested_gaps++;
+        lull_trial_want_change(&controller->trial);
+    assert(index < count);
     gpu->open_section = (int32_t)index;
     if (gpu->ahead_section == (int32_t)index)
         gpu->ahead_section = -1;
@@ -226,10 +120,11 @@ void lull_controller_gap_begins(struct lull_controller *controller, struct lull_
         lull_low_interval_gap_begins(&gpu->low, now_ns);
         lull_feed_forward_plan(&gpu->feed, now_ns, point, &expected);
     } else if (!is_ahead(gpu)) {
-        look_ahead(controller, gpu, index,
-                   lull_quantile_soft_most(&sections[index].recent_length,
-                                           need_of(controller, gpu).ahead_scale_ms),
-                   now_ns);
+        look_ahead(
+            controller, gpu, index,
+            lull_quantile_soft_most(&sections[index].recent_length,
+                                    lull_controller_gap_need(controller, gpu).ahead_scale_ms),
+            now_ns);
     }
 }
 
@@ -255,7 +150,8 @@ static int64_t low_from_ns(const struct lull_controlled_gpu *gpu,
            (outcome->overtaken ? lull_ns_from_ms(fmax(usual_ms - outcome->settle_ms, 0.0)) : 0);
 }
 
-/* Outside a gap that is switched something computes, low: an iteration counts once. */
+/* A GPU that was low outside the gaps that are switched computed while it was low. That is paid for
+ * once per iteration. */
 void lull_controller_note_clock(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
                                 const struct lull_switch_outcome *outcome)
 {
@@ -264,6 +160,140 @@ void lull_controller_note_clock(struct lull_controller *controller, struct lull_
     else if (lull_low_interval_raised(&gpu->low, outcome->effect_ns) && gpu->switched_gaps > 0 &&
              gpu->late_now++ < gpu->fold) {
         lull_allowance_spend(&controller->late);
-        lull_controller_excuse_pair(controller);
+        lull_trial_discard_pair(&controller->trial);
     }
+}
+
+/* ---- the driver -------------------------------------------------------------------------- */
+
+static bool has_gaps(const struct lull_controller *controller)
+{
+    for (uint32_t i = 0; i < controller->gpu_count; i++)
+        if (controller->gpus[i].has_gaps)
+            return true;
+    return false;
+}
+
+/* Only the first `count` places of the plan are set: this runs at every poll. */
+static void make_plan(const struct lull_controller *controller, struct lull_driver_plan *plan_out)
+{
+    lull_driver_queue_init_plan(&controller->queue, plan_out);
+    for (uint32_t i = 0; i < controller->gpu_count; i++) {
+        const struct lull_controlled_gpu *gpu = &controller->gpus[i];
+        const bool is_low = gpu->has_gaps && gpu->feed.requested != 0;
+
+        plan_out->raise_by_ns[i] = is_low ? gpu->feed.raise_by_ns : INT64_MAX;
+    }
+}
+
+static void raise_due(struct lull_controller *controller, struct lull_driver_plan *plan,
+                      int64_t now_ns)
+{
+    int64_t begins_ns[LULL_DRIVER_PLAN_GPUS];
+
+    lull_driver_plan_begins(plan, begins_ns);
+    for (uint32_t i = 0; i < controller->gpu_count; i++) {
+        struct lull_controlled_gpu *gpu = &controller->gpus[i];
+
+        if (!gpu->has_gaps || lull_earlier_ns(begins_ns[i], gpu->feed.raise_at_ns) > now_ns)
+            continue;
+        plan->raise_by_ns[i] = INT64_MAX;
+        if (!lull_feed_forward_raise(&gpu->feed))
+            continue;
+        lull_controller_post_feed(controller, gpu);
+        gpu->raises_as_planned = true;
+        lull_driver_queue_keep_busy(&controller->queue, now_ns);
+    }
+}
+
+/* The lowering wins nothing now: it is looked at again when the next raising is over. Without one
+ * there is nothing to wait for. */
+static void put_off(struct lull_controlled_gpu *gpu, const struct lull_driver_plan *plan,
+                    int64_t now_ns)
+{
+    int64_t begins_ns[LULL_DRIVER_PLAN_GPUS];
+    int64_t next_ns;
+
+    lull_driver_plan_begins(plan, begins_ns);
+    next_ns = lull_driver_plan_next_ns(begins_ns, plan->count, now_ns);
+    gpu->feed.lower_at_ns = next_ns == INT64_MAX ? INT64_MAX : next_ns + plan->call_ns;
+}
+
+/* Of the lowerings that are due, the one that wins most; NULL: none wins anything. */
+static struct lull_controlled_gpu *find_lowering(struct lull_controller *controller,
+                                                 const struct lull_driver_plan *plan,
+                                                 int64_t now_ns)
+{
+    struct lull_lowering due[LULL_DRIVER_PLAN_GPUS];
+    const struct lull_lowering *best;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < controller->gpu_count; i++) {
+        const struct lull_controlled_gpu *gpu = &controller->gpus[i];
+
+        if (gpu->has_gaps && gpu->feed.lower_at_ns <= now_ns)
+            due[count++] = (struct lull_lowering){.gpu = i, .raise_by_ns = gpu->feed.raise_by_ns};
+    }
+    best = lull_driver_queue_choose(&controller->queue, plan, now_ns, due, count);
+    for (uint32_t i = 0; i < count; i++)
+        if (due[i].gain_ns <= controller->queue.config.least_gain_ns)
+            put_off(&controller->gpus[due[i].gpu], plan, now_ns);
+    return best == NULL ? NULL : &controller->gpus[best->gpu];
+}
+
+/* A lowering is asked for now: if a test is about its gap, that much of the test has taken place.
+ */
+static void note_lowering(struct lull_controller *controller, const struct lull_controlled_gpu *gpu)
+{
+    const int32_t index = gpu->ahead_section >= 0 ? gpu->ahead_section : gpu->low_section;
+
+    if (index >= 0 && is_under_test(controller, gpu, (uint32_t)index))
+        lull_trial_make_change(&controller->trial);
+}
+
+void lull_controller_poll_gaps(struct lull_controller *controller, int64_t now_ns)
+{
+    struct lull_driver_plan plan;
+    struct lull_controlled_gpu *lowered;
+
+    if (!has_gaps(controller))
+        return;
+    make_plan(controller, &plan);
+    for (uint32_t i = 0; i < controller->gpu_count; i++)
+        if (controller->gpus[i].command_waits)
+            lull_driver_queue_keep_busy(&controller->queue, now_ns);
+    raise_due(controller, &plan, now_ns);
+    if (!lull_driver_queue_may_lower(&controller->queue, now_ns))
+        return;
+    lowered = find_lowering(controller, &plan, now_ns);
+    if (lowered == NULL)
+        return;
+    note_lowering(controller, lowered);
+    lull_feed_forward_lower(&lowered->feed);
+    lull_controller_post_feed(controller, lowered);
+    lull_driver_queue_keep_busy(&controller->queue, now_ns);
+}
+
+int64_t lull_controller_gaps_wake_ns(const struct lull_controller *controller)
+{
+    int64_t begins_ns[LULL_DRIVER_PLAN_GPUS];
+    int64_t wake_ns = INT64_MAX;
+    struct lull_driver_plan plan;
+
+    if (!has_gaps(controller))
+        return INT64_MAX;
+    make_plan(controller, &plan);
+    lull_driver_plan_begins(&plan, begins_ns);
+    for (uint32_t i = 0; i < controller->gpu_count; i++) {
+        const struct lull_controlled_gpu *gpu = &controller->gpus[i];
+
+        if (!gpu->has_gaps)
+            continue;
+        wake_ns = lull_earlier_ns(wake_ns, lull_earlier_ns(begins_ns[i], gpu->feed.raise_at_ns));
+        if (gpu->feed.lower_at_ns > controller->queue.free_ns)
+            wake_ns = lull_earlier_ns(wake_ns, gpu->feed.lower_at_ns);
+        else if (controller->queue.free_ns > 0)
+            wake_ns = lull_earlier_ns(wake_ns, controller->queue.free_ns);
+    }
+    return wake_ns;
 }

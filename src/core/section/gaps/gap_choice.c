@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/section/gaps/gap_choice.h"
 
+#include <assert.h>
 #include <math.h>
 
 /*
- * Of the share that may be late, what lowerings that come early may use up. Latencies have a long
- * tail above and a short one below: halving this costs a fraction of a millisecond, halving the
- * rest costs several.
+ * The part of the share that may be late which lowerings that come early may use up. Latencies have
+ * a long tail above and a short one below: halving this costs a fraction of a millisecond, halving
+ * the rest costs several.
  */
 static const double early_ratio = 0.125;
-/* Latencies that hardly vary are not known better than this. */
+/* Latencies that hardly vary are not known better than by this factor, and by this much, which is
+ * how often the clock is read. */
 static const double sure_ratio = 0.97;
 static const double reading_ms = 0.1;
-/* Time that a gap must spend low to be worth two driver calls. */
+/* Time that a gap must spend low to be worth two driver calls. Chosen, not measured. */
 static const double least_low_ms = 1.0;
 
 static double ahead_for(const struct lull_switch_cost *cost, double late_share)
@@ -28,6 +30,7 @@ static double lead_for(const struct lull_switch_cost *cost, double late_share)
 void lull_gap_need_find(const struct lull_switch_cost *cost, double late_share,
                         struct lull_gap_need *need_out)
 {
+    assert(late_share > 0.0);
     const double call_ms = lull_switch_cost_call_ms(cost, LULL_DIRECTION_UP, 0.9);
     const double ahead_ms = ahead_for(cost, late_share);
     const double lead_ms = lead_for(cost, late_share);

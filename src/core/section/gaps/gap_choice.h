@@ -1,5 +1,6 @@
 /*
- * Which gaps of an iteration to switch, when kernels may begin low only so often.
+ * Which gaps of an iteration to switch, if kernels may begin low only in a given share of
+ * iterations.
  *
  * A gap of length l is low for l - lead + ahead on average, since lowering and raising take equally
  * long. What may be late is shared equally by the raisings: the tail of latencies is about
@@ -13,24 +14,24 @@
 
 #include <stdint.h>
 
-#include "core/dvfs/switch_cost.h"
+#include "core/switching/switch_cost.h"
 
-/* What switching a gap needs where a share of the switches may be late; ms. */
+/* What switching a gap needs where a given share of the switches may be late; all in ms. */
 struct lull_gap_need {
-    double ahead_ms;       /* a lowering asked for so long before its begin is not early */
-    double lead_ms;        /* a raising asked for so long before its end is not late */
-    double ahead_scale_ms; /* so much less ahead: early in a share smaller by e */
-    double lead_scale_ms;  /* so much more lead: late in a share smaller by e */
-    double call_ms;  /* the driver's call of a raising, mostly: it waits for that of the lowering */
-    double least_ms; /* length from which there is something to win */
+    double ahead_ms;       /* a lowering asked for this long before the gap's begin is not early */
+    double lead_ms;        /* a raising asked for this long before its end is not late */
+    double ahead_scale_ms; /* asked for later by this much, e times fewer lowerings are early */
+    double lead_scale_ms;  /* asked for sooner by this much, e times fewer raisings are late */
+    double call_ms;        /* most raising calls take no longer; each waits for its lowering's */
+    double least_ms;       /* length from which there is something to win */
 };
 
 void lull_gap_need_find(const struct lull_switch_cost *cost, double late_share,
                         struct lull_gap_need *need_out);
 
 /*
- * How many of the longest gaps to switch, at most `most`; late_share: of all passes through them,
- * those in which one may be late, in (0, 1). lengths_ms descends. O(count).
+ * How many of the longest gaps to switch, at most `most`. late_share: the share of all passes
+ * through them in which one may be late, in (0, 1). lengths_ms descends. O(count).
  */
 uint32_t lull_gap_choose(const double *lengths_ms, uint32_t count, uint32_t most,
                          const struct lull_switch_cost *cost, double late_share);

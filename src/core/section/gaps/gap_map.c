@@ -1,11 +1,12 @@
 /*
- * Following is in this file, learning from a recorded window in gap_map_learn.c and
- * gap_map_compute.c.
- * SPDX-License-Identifier: Apache-2.0
+ * Following: communication kernels come in, and the gaps that they announce go out as calls.
+ * Learning is in gap_map_learn.c and gap_map_compute.c. SPDX-License-Identifier: Apache-2.0
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "core/section/gaps/gap_map_state.h"
 
 struct lull_gap_map *lull_gap_map_create(bool blind)
@@ -43,7 +44,7 @@ static void put(struct lull_gap_map *map, const struct lull_call *call)
         map->ready[(map->ready_first + map->ready_count++) % LULL_GAP_MAP_READY] = *call;
 }
 
-/* Edges of one gap, or of a break, never go back in time. */
+/* What is emitted never goes back in time. */
 static void put_edge(struct lull_gap_map *map, const struct lull_call *what, bool begin,
                      int64_t time_ns)
 {
@@ -60,6 +61,7 @@ static void close_gap(struct lull_gap_map *map, int64_t time_ns)
 {
     struct lull_gap_plan *plan = &map->plans[map->next];
 
+    assert(map->is_open && map->next < map->gap_count);
     put_edge(map, &map->gaps[map->next].call, false, time_ns);
     plan->begin_due_ns = LULL_GAP_MAP_NEVER;
     plan->end_due_ns = LULL_GAP_MAP_NEVER;
@@ -69,6 +71,7 @@ static void close_gap(struct lull_gap_map *map, int64_t time_ns)
 
 static void open_gap(struct lull_gap_map *map, int64_t time_ns)
 {
+    assert(!map->is_open && map->next < map->gap_count);
     put_edge(map, &map->gaps[map->next].call, true, time_ns);
     map->is_open = true;
 }
@@ -124,7 +127,7 @@ static void leave_iteration(struct lull_gap_map *map, int64_t time_ns)
     map->phase = LULL_GAP_MAP_SEARCHING;
 }
 
-/* An edge of a kernel that stands there, within its pass. */
+/* The number, within its pass, of the begin or end of the kernel that stands there. */
 static uint32_t edge_of(const struct lull_gap_map *map, const struct lull_standing *standing,
                         bool begin)
 {
@@ -132,15 +135,6 @@ static uint32_t edge_of(const struct lull_gap_map *map, const struct lull_standi
 
     return 2 * ((uint32_t)(turn < 0 ? turn + map->fold : turn) * map->period + standing->position) +
            !begin;
-}
-
-int64_t lull_gap_map_in_pass_ns(const struct lull_gap_map *map, int64_t recorded_ns)
-{
-    const uint32_t reference = (LULL_GAP_MAP_PERIODS / map->fold - 2) * map->fold;
-    const int64_t from_first_ns =
-        (recorded_ns - *lull_gap_map_edge(map, reference, 0)) % map->pass_ns;
-
-    return from_first_ns < 0 ? from_first_ns + map->pass_ns : from_first_ns;
 }
 
 /* When the edge that came last came in the recorded pass. */
@@ -190,7 +184,8 @@ void lull_gap_map_take_complete(struct lull_gap_map *map, int64_t until_ns)
         learn(map);
 }
 
-/* What is known of the iteration still holds; of two that count as one it is not known which. */
+/* What is known of the iteration still holds. But where two iterations count as one it is not known
+ * which of them this one is: then a new window is needed. */
 static void resume(struct lull_gap_map *map, const struct lull_call *kernel)
 {
     if (map->gap_count > 0 && map->fold == 1 &&
@@ -279,7 +274,7 @@ static void stop_passing(struct lull_gap_map *map, int64_t time_ns)
     map->phase = LULL_GAP_MAP_SEARCHING;
 }
 
-/* What had no gaps may have been an inner loop: whether it has just ended. */
+/* Whether an iteration without gaps has just ended, which was then an inner loop. */
 static bool was_inner_loop(struct lull_gap_map *map, const struct lull_call *edge)
 {
     return edge->begin && !map->is_blind &&
@@ -288,8 +283,8 @@ static bool was_inner_loop(struct lull_gap_map *map, const struct lull_call *edg
 }
 
 /*
- * Where two kernels run beside each other, which of them comes first may differ from iteration to
- * iteration: a track could make nothing of it.
+ * Where two kernels run beside each other, the one that comes first may differ from iteration to
+ * iteration, so that a track would find none.
  */
 static bool is_racing(const struct lull_gap_map *map, const struct lull_call *edge)
 {
@@ -337,7 +332,9 @@ void lull_gap_map_take_communication(struct lull_gap_map *map, const struct lull
         announce(map, edge_of(map, &standing, edge->begin), edge->time_ns);
 }
 
-void lull_gap_map_take_blindness(struct lull_gap_map *map)
+/* ---- computation ------------------------------------------------------------------------- */
+
+void lull_gap_map_compute_unavailable(struct lull_gap_map *map)
 {
     if (map->phase == LULL_GAP_MAP_KNOWN || map->is_blind)
         return;
@@ -350,9 +347,16 @@ bool lull_gap_map_wants_compute(const struct lull_gap_map *map)
     return map->phase == LULL_GAP_MAP_RECORDING && !map->is_blind;
 }
 
+/* A window that cannot hold all runs would show gaps where there are none. */
+void lull_gap_map_take_compute(struct lull_gap_map *map, int64_t begin_ns, int64_t end_ns)
+{
+    if (lull_gap_map_wants_compute(map) && !lull_gap_map_add_run(map, begin_ns, end_ns))
+        lull_gap_map_compute_unavailable(map);
+}
+
 /* ---- time -------------------------------------------------------------------------------- */
 
-/* When a gap behind the next one is due: nothing before it can be waited for any longer. */
+/* When a gap after the next one is due: from then on nothing before it can be waited for. */
 static int64_t overtaken_ns(const struct lull_gap_map *map)
 {
     int64_t earliest_ns = LULL_GAP_MAP_NEVER;
@@ -369,7 +373,7 @@ static int64_t due_ns(const struct lull_gap_map *map)
     const int64_t own_ns = map->is_open ? plan->end_due_ns : plan->begin_due_ns;
     const int64_t other_ns = overtaken_ns(map);
 
-    return own_ns < other_ns ? own_ns : other_ns;
+    return lull_earlier_ns(own_ns, other_ns);
 }
 
 bool lull_gap_map_poll(struct lull_gap_map *map, int64_t now_ns, struct lull_call *call_out)

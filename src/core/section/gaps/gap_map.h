@@ -1,5 +1,5 @@
 /*
- * Gap map: where a GPU computes nothing, learnt once and then told from its communication alone.
+ * Gap map: when a GPU computes nothing, learnt once and then known from its communication alone.
  *
  * When communication runs on the GPU (NCCL), its kernels say when they begin and end, but not
  * whether computation runs beside them; and where the host is late the GPU idles with no kernel at
@@ -10,15 +10,15 @@
  * communication kernel it begins and ends. From then on it needs the communication kernels only,
  * and emits each gap as a call: a section without computation, exposed from end to end.
  *
- * A gap is emitted from where it began in the latest to where it ended in the earliest recorded
- * iteration, so that what is called a gap was one every time. If every other iteration differs
+ * A gap is emitted from the latest begin to the earliest end that it had in the recorded
+ * iterations, so that what is called a gap was one every time. If every other iteration differs
  * (accumulation, a recorded job of two iterations), two iterations count as one.
  *
  * Where computation cannot be recorded the map is blind: communication kernels are passed on as
- * they are, as calls that may hide computation. Once two of them run beside each other, as they
- * come they tell no iteration: then the map learns all the same, and takes for a gap what they
- * cover together, which may hide computation, too. And where such kernels are all there is, and no
- * gap, the longest of them stands for one, so that the iteration shows.
+ * they are, as calls that may hide computation. Once two of them run beside each other, their order
+ * tells no iteration any more: then the map learns all the same, and takes for a gap what they
+ * cover together, which may hide computation, too. Where there are only such kernels and no gap,
+ * the longest of them stands for one, so that the iteration shows.
  *
  * Pure; create/destroy; one thread at a time. Times: int64_t ns of one monotonic clock.
  *
@@ -46,16 +46,16 @@ enum lull_gap_map_phase {
     LULL_GAP_MAP_BLIND,     /* passes communication kernels on */
 };
 
-/* One gap, as learnt. */
+/* A gap as it was learnt. */
 struct lull_mapped_gap {
-    double length_ms;      /* as emitted, mean over the window */
-    double exposed_ms;     /* of it beside a communication kernel; the rest is idle */
+    double length_ms;      /* of what is emitted, mean over the window */
+    double exposed_ms;     /* the part of it beside a communication kernel; the rest is idle */
     struct lull_call call; /* what is emitted at its begin, but for the time */
 };
 
 struct lull_gap_map;
 
-/* NULL: no memory. blind: computation will never be told. */
+/* blind: computation will never be told. NULL: no memory. */
 struct lull_gap_map *lull_gap_map_create(bool blind);
 void lull_gap_map_destroy(struct lull_gap_map *map);
 
@@ -66,11 +66,12 @@ void lull_gap_map_take_communication(struct lull_gap_map *map, const struct lull
 /* Compute kernels ran, without a break worth mentioning. In the order of their begins. */
 void lull_gap_map_take_compute(struct lull_gap_map *map, int64_t begin_ns, int64_t end_ns);
 
-/* Every run that began before this time has been told. */
+/* Every run of computation that began before this time has been told. */
 void lull_gap_map_take_complete(struct lull_gap_map *map, int64_t until_ns);
 
-/* Computation cannot be recorded (any more): blind from now on, unless the map is known. */
-void lull_gap_map_take_blindness(struct lull_gap_map *map);
+/* Computation cannot be recorded, or not any more: unless the map is known, it is blind from now
+ * on. */
+void lull_gap_map_compute_unavailable(struct lull_gap_map *map);
 
 /*
  * The next call due at now_ns, if there is one: the begins and ends of gaps alternate, in the order

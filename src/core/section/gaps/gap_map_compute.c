@@ -1,54 +1,59 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The computation of a window: recorded as it is told, or guessed where it cannot be.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "core/section/exposure.h"
 #include "core/section/gaps/gap_map_state.h"
 
-/* Gaps shorter than this are noise between kernels; none is worth switching by far. */
+/* Gaps shorter than this are noise between kernels; a gap worth switching is several times as long.
+ */
 static const int64_t least_gap_ns = INT64_C(1000000);
-/* Without computation to go by, communication that is interrupted for so short, and for so small a
- * share, is one. */
+/* Where computation is guessed, communication with a break no longer than this, and no larger a
+ * share of the whole, is not interrupted by it: the limits of track.c. */
 static const int64_t brief_ns = INT64_C(1000000);
 static const double brief_ratio = 0.02;
 
-enum { MAX_RUNS = 1 << 16 };
+enum { FIRST_RUNS = 256, MAX_RUNS = 1 << 16 };
 
 /* ---- as it is told ----------------------------------------------------------------------- */
 
 static bool append_run(struct lull_gap_record *record, int64_t begin_ns, int64_t end_ns)
 {
     if (record->run_count == record->run_capacity) {
-        const uint32_t capacity = record->run_capacity == 0 ? 256 : 2 * record->run_capacity;
-        struct lull_run *runs =
-            capacity > MAX_RUNS ? NULL : realloc(record->runs, capacity * sizeof(*record->runs));
+        const uint32_t capacity = record->run_capacity == 0 ? FIRST_RUNS : 2 * record->run_capacity;
+        struct lull_run *runs;
 
+        if (capacity > MAX_RUNS)
+            return false;
+        runs = realloc(record->runs, capacity * sizeof(*record->runs));
         if (runs == NULL)
             return false;
         record->runs = runs;
         record->run_capacity = capacity;
     }
+    assert(record->run_count < record->run_capacity);
     record->runs[record->run_count++] = (struct lull_run){begin_ns, end_ns};
     return true;
 }
 
-void lull_gap_map_take_compute(struct lull_gap_map *map, int64_t begin_ns, int64_t end_ns)
+bool lull_gap_map_add_run(struct lull_gap_map *map, int64_t begin_ns, int64_t end_ns)
 {
     struct lull_gap_record *record = &map->record;
     struct lull_run *last = record->run_count == 0 ? NULL : &record->runs[record->run_count - 1];
 
-    if (!lull_gap_map_wants_compute(map))
-        return;
-    if (last != NULL && begin_ns < last->end_ns + least_gap_ns) {
-        if (end_ns > last->end_ns)
-            last->end_ns = end_ns;
-    } else if (!append_run(record, begin_ns, end_ns)) {
-        lull_gap_map_take_blindness(map);
-    }
+    if (last == NULL || begin_ns >= last->end_ns + least_gap_ns)
+        return append_run(record, begin_ns, end_ns);
+    if (end_ns > last->end_ns)
+        last->end_ns = end_ns;
+    return true;
 }
 
 /* ---- without computation to go by -------------------------------------------------------- */
 
-/* What the track would not separate either: too short to be worth naming (track.c). */
+/* The break is one that the track would not separate either (track.c). */
 static bool is_brief(const struct lull_interval *before, const struct lull_interval *after)
 {
     const int64_t between_ns = after->begin_ns - before->end_ns;
@@ -57,7 +62,7 @@ static bool is_brief(const struct lull_interval *before, const struct lull_inter
            (double)between_ns <= brief_ratio * (double)(after->end_ns - before->begin_ns);
 }
 
-/* All that communicates, as a union in which brief breaks do not count; NULL: no memory. */
+/* The union of all communication, in which brief breaks are closed; NULL: no memory. */
 static struct lull_interval *unite_kernels(const struct lull_gap_map *map, size_t *count_out)
 {
     const size_t kernels = (size_t)map->period * LULL_GAP_MAP_PERIODS;

@@ -1,24 +1,32 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Learning: a recorded window becomes gaps, and the edges of communication kernels that announce
+ * them. SPDX-License-Identifier: Apache-2.0
+ */
+#include <assert.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "core/section/exposure.h"
 #include "core/section/gaps/gap_map_state.h"
 
+/* All of these are chosen, not measured. */
+/* A gap shorter than this is not kept: no driver could switch for it. */
 static const int64_t keep_ns = INT64_C(3000000);
-/* A gap may be said to begin with a kernel that begins so much later, at most. */
+/* A kernel that begins with a gap may announce it if it begins no later than this. */
 static const int64_t late_begin_ns = INT64_C(2000000);
 /* Ends that vary by more than this share of the gap forecast nothing. */
 static const double spread_max = 0.5;
 /* Two iterations count as one if that explains this share of what varies between iterations... */
 static const double explained_min = 0.7;
-/* ...and it varies by more than this per edge. */
+/* ...and the times of an edge vary by more than this. */
 static const int64_t variation_ns = INT64_C(500000);
 
+/* Edges before a gap that may announce it; iterations that may count as one. */
 enum { ANCHORS = 3, MAX_FOLD = 2 };
 /* Kernels beside one gap that are looked at. */
 enum { MOST_BESIDE = 128 };
 
-/* A window that is being learnt from, as so many passes of `fold` iterations. */
+/* A window that is being learnt from, cut into passes of `fold` iterations. */
 struct gap_map_learn_window {
     const struct lull_gap_map *map;
     uint32_t fold;
@@ -37,8 +45,8 @@ struct distance {
 /* ---- looking into the window ------------------------------------------------------------- */
 
 /*
- * Time of an edge, counted from the first of a pass: negative ones are of the pass before, those
- * behind the last of the next one. 0: not recorded.
+ * Time of an edge, which is counted from the first one of a pass: negative numbers are edges of the
+ * pass before, and numbers beyond its last edge are edges of the next pass. 0: it was not recorded.
  */
 static int64_t edge_ns(const struct gap_map_learn_window *window, uint32_t pass, int32_t edge)
 {
@@ -51,7 +59,18 @@ static int64_t edge_ns(const struct gap_map_learn_window *window, uint32_t pass,
                               (uint32_t)(absolute % per_period));
 }
 
-/* Runs before and after a gap; the gap is number i if it follows run i. */
+int64_t lull_gap_map_in_pass_ns(const struct lull_gap_map *map, int64_t recorded_ns)
+{
+    const uint32_t reference = (LULL_GAP_MAP_PERIODS / map->fold - 2) * map->fold;
+
+    assert(map->pass_ns > 0);
+    const int64_t from_first_ns =
+        (recorded_ns - *lull_gap_map_edge(map, reference, 0)) % map->pass_ns;
+
+    return from_first_ns < 0 ? from_first_ns + map->pass_ns : from_first_ns;
+}
+
+/* The gap of this number: it follows the run of the same number. */
 static struct lull_run gap_at(const struct gap_map_learn_window *window, uint32_t index)
 {
     const struct lull_run *runs = window->map->record.runs;
@@ -66,10 +85,10 @@ static uint32_t gap_total(const struct gap_map_learn_window *window)
 
 static int64_t overlap_ns(const struct lull_run *a, const struct lull_run *b)
 {
-    const int64_t begin_ns = a->begin_ns > b->begin_ns ? a->begin_ns : b->begin_ns;
-    const int64_t end_ns = a->end_ns < b->end_ns ? a->end_ns : b->end_ns;
+    const int64_t begin_ns = lull_later_ns(a->begin_ns, b->begin_ns);
+    const int64_t end_ns = lull_earlier_ns(a->end_ns, b->end_ns);
 
-    return end_ns > begin_ns ? end_ns - begin_ns : 0;
+    return lull_later_ns(end_ns - begin_ns, 0);
 }
 
 /* The gap that has most in common with the expected one; false: none has anything. */
@@ -92,7 +111,8 @@ static bool find_gap(const struct gap_map_learn_window *window, const struct lul
 
 /* ---- which edge announces what ----------------------------------------------------------- */
 
-/* Whether the record tells of that time, from its first run's end to its last one's begin. */
+/* Whether the record covers the gap: it reaches from the end of its first run to the begin of its
+ * last. */
 static bool is_recorded(const struct gap_map_learn_window *window, const struct lull_run *gap)
 {
     const struct lull_gap_record *record = &window->map->record;
@@ -102,8 +122,8 @@ static bool is_recorded(const struct gap_map_learn_window *window, const struct 
 }
 
 /*
- * Distance from an edge of each pass to that pass' counterpart of a gap of the reference pass: to
- * its begin or its end. Unknown if a pass has no counterpart.
+ * The distance from an edge to the begin, or the end, of a gap, over all passes. gap: as it is in
+ * the reference pass; other passes have counterparts of it. Unknown if a pass has none.
  */
 static struct distance measure(const struct gap_map_learn_window *window, uint32_t reference,
                                const struct lull_run *gap, int32_t edge, bool to_begin)
@@ -124,14 +144,14 @@ static struct distance measure(const struct gap_map_learn_window *window, uint32
         if (!distance.is_known)
             break;
         ns = (to_begin ? found.begin_ns : found.end_ns) - edge_ns(window, pass, edge);
-        distance.least_ns = ns < distance.least_ns ? ns : distance.least_ns;
-        distance.most_ns = ns > distance.most_ns ? ns : distance.most_ns;
+        distance.least_ns = lull_earlier_ns(ns, distance.least_ns);
+        distance.most_ns = lull_later_ns(ns, distance.most_ns);
     }
     return distance;
 }
 
-/* The edges that come last at or before a time, the latest first; as many as there are, at most
- * ANCHORS. */
+/* Finds the edges that come last at or before a time, the latest first, at most ANCHORS of them;
+ * returns their number. */
 static uint32_t edges_before(const struct gap_map_learn_window *window, uint32_t reference,
                              int64_t time_ns, int32_t edges_out[ANCHORS])
 {
@@ -156,7 +176,7 @@ static uint32_t edges_before(const struct gap_map_learn_window *window, uint32_t
     return count;
 }
 
-/* The edge that comes first after a time; false: none was recorded. */
+/* Finds the edge that comes first after a time; false: none was recorded. */
 static bool edge_after(const struct gap_map_learn_window *window, uint32_t reference,
                        int64_t time_ns, int32_t *edge_out)
 {
@@ -191,7 +211,8 @@ static bool never_before(const struct gap_map_learn_window *window, int32_t edge
     return true;
 }
 
-/* Of the edges at or before the gap's begin or end, not before `from`. NULL: any. */
+/* Of the edges at or before the gap's begin or end, the one with the steadiest distance to it.
+ * from: an edge that it must not come before; NULL: it may be any. */
 static struct distance steadiest(const struct gap_map_learn_window *window, uint32_t reference,
                                  const struct lull_run *gap, bool to_begin, const int32_t *from)
 {
@@ -227,13 +248,14 @@ static struct distance begin_of(const struct gap_map_learn_window *window, uint3
     is_near = with.is_known && -with.least_ns <= late_begin_ns;
     if (!is_near || (before.is_known && spread_ns(&before) <= -with.least_ns))
         return before;
-    with.most_ns = with.most_ns > 0 ? with.most_ns : 0;
+    with.most_ns = lull_later_ns(with.most_ns, 0);
     return with;
 }
 
 /* ---- gaps -------------------------------------------------------------------------------- */
 
-/* The kernel that most of a gap is spent beside; how much beside any. */
+/* How much of a gap is spent beside communication; *position_out: the kernel that most of it is
+ * beside. */
 static int64_t exposed_ns(const struct gap_map_learn_window *window, uint32_t reference,
                           const struct lull_run *gap, uint32_t *position_out)
 {
@@ -275,8 +297,7 @@ static uint32_t within_pass(const struct gap_map_learn_window *window, int32_t e
     return (uint32_t)(edge + (int32_t)window->edges) % window->edges;
 }
 
-/* Plans the reference pass' gap; false if it is not in every pass, or too short, or too unsteady.
- */
+/* Plans a gap of the reference pass; false: it is not in every pass, too short, or too unsteady. */
 static bool plan_gap(const struct gap_map_learn_window *window, uint32_t reference,
                      const struct lull_run *gap, struct lull_mapped_gap *gap_out,
                      struct lull_gap_plan *plan_out)
@@ -324,7 +345,7 @@ static uint32_t shortest_gap(const struct lull_gap_map *map)
     return shortest;
 }
 
-/* Appends; a full list loses its shortest gap, which may be this one. */
+/* Appends a gap. A full list loses its shortest gap, which may be this one. */
 static void keep_gap(struct lull_gap_map *map, const struct lull_mapped_gap *gap,
                      const struct lull_gap_plan *plan)
 {
@@ -338,11 +359,13 @@ static void keep_gap(struct lull_gap_map *map, const struct lull_mapped_gap *gap
         memmove(&map->plans[out], &map->plans[out + 1], behind * sizeof(map->plans[0]));
         map->gap_count--;
     }
+    assert(map->gap_count < LULL_GAP_MAP_MAX_GAPS);
     map->gaps[map->gap_count] = *gap;
     map->plans[map->gap_count++] = *plan;
 }
 
-/* In the order in which their begins are announced, which need not be that of their begins. */
+/* Numbers the gaps in the order in which they are announced, which need not be that of their
+ * begins. */
 static void order_gaps(struct lull_gap_map *map)
 {
     for (uint32_t i = 0; i < map->gap_count; i++)
@@ -350,9 +373,9 @@ static void order_gaps(struct lull_gap_map *map)
 }
 
 /*
- * Whether a gap is the reference pass', which reaches from its first edge to the next pass'. One
- * that begins now before that edge and now after it is the pass' in which it began after it first,
- * so that none counts twice or not at all.
+ * Whether a gap belongs to the reference pass, which reaches from its first edge to that of the
+ * next pass. A gap that begins before that edge in some passes and after it in others belongs to
+ * the first pass in which it begins after it, so that none counts twice or not at all.
  */
 static bool is_of_pass(const struct gap_map_learn_window *window, uint32_t reference,
                        const struct lull_run *gap)
@@ -371,7 +394,7 @@ static bool is_of_pass(const struct gap_map_learn_window *window, uint32_t refer
 
 static void plan_all(struct lull_gap_map *map, const struct gap_map_learn_window *window)
 {
-    const uint32_t reference = window->passes - 2; /* passes before and after it are recorded */
+    const uint32_t reference = window->passes - 2; /* the passes before and after it are recorded */
 
     map->pass_ns =
         edge_ns(window, reference, (int32_t)window->edges) - edge_ns(window, reference, 0);
@@ -390,7 +413,7 @@ static void plan_all(struct lull_gap_map *map, const struct gap_map_learn_window
 
 /* ---- one iteration or two ---------------------------------------------------------------- */
 
-/* How much the edges of the passes differ, counted from the beginning of each, summed over them. */
+/* How much the distance from one edge to the next varies between passes, summed over the edges. */
 static int64_t variation_of(const struct gap_map_learn_window *window)
 {
     int64_t sum_ns = 0;
@@ -402,8 +425,8 @@ static int64_t variation_of(const struct gap_map_learn_window *window)
         for (uint32_t pass = 0; pass < window->passes; pass++) {
             const int64_t ns = edge_ns(window, pass, edge) - edge_ns(window, pass, edge - 1);
 
-            least_ns = ns < least_ns ? ns : least_ns;
-            most_ns = ns > most_ns ? ns : most_ns;
+            least_ns = lull_earlier_ns(ns, least_ns);
+            most_ns = lull_later_ns(ns, most_ns);
         }
         sum_ns += most_ns - least_ns;
     }

@@ -1,8 +1,8 @@
 /*
- * The gap map's state, shared by its files and nobody else:
+ * The gap map's state, shared by its files and nobody else. Calls go down this list only:
  *   gap_map.c          following: communication kernels in, calls out
- *   gap_map_compute.c  the computation of a window, told or guessed
  *   gap_map_learn.c    a recorded window becomes gaps and the edges that announce them
+ *   gap_map_compute.c  the computation of a window, told or guessed
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -21,14 +21,14 @@ struct lull_run {
     int64_t end_ns;
 };
 
-/* The window. Edge 2 i is the begin, 2 i + 1 the end of the kernel at position i. */
+/* The recorded window. Edge 2 i is the begin, 2 i + 1 the end of the kernel at position i. */
 struct lull_gap_record {
     int64_t first; /* iteration of its first period */
     uint32_t seen; /* edges; all of its periods and the first after them make it full */
     bool is_full;
-    int64_t full_ns;       /* the latest of these */
-    int64_t *edges_ns;     /* [LULL_GAP_MAP_PERIODS + 1][2 * period]; 0: not seen */
-    struct lull_run *runs; /* of computation, in time order, with gaps worth mentioning between */
+    int64_t full_ns;       /* the time of the latest of these */
+    int64_t *edges_ns;     /* [LULL_GAP_MAP_PERIODS + 1][2 * period]; 0: it was not seen */
+    struct lull_run *runs; /* of computation, in time order; breaks too short to count are closed */
     uint32_t run_count;
     uint32_t run_capacity;
 };
@@ -39,16 +39,16 @@ struct lull_gap_plan {
     uint32_t end_edge;
     int64_t begin_offset_ns;
     int64_t end_offset_ns;
-    int64_t announced_ns; /* when that edge comes, from the pass' first on; less than a pass */
-    int64_t begin_due_ns; /* LULL_GAP_MAP_NEVER: not announced */
+    int64_t announced_ns; /* when the begin edge comes, counted from the first edge of the pass */
+    int64_t begin_due_ns; /* LULL_GAP_MAP_NEVER: it has not been announced */
     int64_t end_due_ns;
 };
 
 struct lull_gap_map {
     enum lull_gap_map_phase phase;
     bool is_blind;           /* computation is not told: what communicates is taken for a gap */
-    bool has_given_up;       /* blind, and kernels are passed on as they come, whatever comes */
-    uint32_t depth;          /* of kernels that were passed on and have not ended */
+    bool has_given_up;       /* the map is blind, and kernels are passed on as they come for good */
+    uint32_t depth;          /* number of kernels that were passed on and have not ended */
     struct lull_call passed; /* the last of them that began */
     struct lull_kernel_order *order;
     uint32_t period;           /* kernels per iteration */
@@ -76,15 +76,19 @@ static inline int64_t *lull_gap_map_edge(const struct lull_gap_map *map, uint32_
     return &map->record.edges_ns[(size_t)period * 2 * map->period + edge];
 }
 
-/* The window is full and, unless blind, all computation in it told: finds fold, pass, gaps and
- * plans in it. There may be none, unless kernels race: then the longest of them stands for a gap.
- */
+/* The window is full and, unless the map is blind, all computation in it has been told: finds fold,
+ * pass, gaps and plans in it. There may be no gap; but where kernels race, the longest of them
+ * stands for one. */
 void lull_gap_map_plan_gaps(struct lull_gap_map *map);
 
-/* Of a full window: takes for computation whatever lies between communication. */
+/* Adds a run of computation to the window; false: no memory, or more runs than a window holds. */
+bool lull_gap_map_add_run(struct lull_gap_map *map, int64_t begin_ns, int64_t end_ns);
+
+/* In a full window: takes for computation whatever lies between communication. */
 void lull_gap_map_guess_compute(struct lull_gap_map *map);
 
-/* A recorded time, from the first edge of the pass that the gaps were taken from; modulo a pass. */
+/* A recorded time, counted from the first edge of the pass that the gaps were taken from, modulo
+ * the length of a pass. */
 int64_t lull_gap_map_in_pass_ns(const struct lull_gap_map *map, int64_t recorded_ns);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/section/gaps/low_interval.h"
 
+#include <assert.h>
+
 void lull_low_interval_gap_begins(struct lull_low_interval *span, int64_t time_ns)
 {
     const uint32_t slot = span->gap_count++ % LULL_LOW_SPAN_GAPS;
@@ -31,6 +33,7 @@ bool lull_low_interval_raised(struct lull_low_interval *span, int64_t effect_ns)
     span->is_low = false;
     if (effect_ns <= span->from_ns)
         return false;
+    assert(!span->is_low && effect_ns > span->from_ns);
     for (uint32_t i = 0; i < span->gap_count && i < LULL_LOW_SPAN_GAPS; i++)
         if (span->gaps[i].begin_ns <= span->from_ns && effect_ns <= span->gaps[i].end_ns)
             return false;

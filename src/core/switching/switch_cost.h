@@ -2,17 +2,17 @@
  * What changing an operating point costs in time, learnt from the changes themselves: one side of
  * the break-even of a section (the design, "Control").
  *
- * Per GPU and direction: how long the driver call blocked and how long the clock took to settle.
- * Before the first measurement a prior of 5 + 20 ms holds (V100, published). The
- * windows of the quantiles and of the tails forget old changes. Pure; caller's storage;
- * zero-initialised knows nothing.
+ * For each GPU and direction: how long the driver call blocked and how long the clock took to
+ * settle. Before the first measurement a prior of 5 + 20 ms holds (V100, published). Old changes
+ * are forgotten: quantiles and tails have windows. Pure; caller's storage; zero-initialised knows
+ * nothing.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_CORE_DVFS_SWITCH_COST_H
-#define LULL_CORE_DVFS_SWITCH_COST_H
+#ifndef LULL_CORE_SWITCHING_SWITCH_COST_H
+#define LULL_CORE_SWITCHING_SWITCH_COST_H
 
-#include "core/dvfs/switch_outcome.h"
+#include "core/switching/switch_outcome.h"
 #include "core/stats/quantile.h"
 #include "core/stats/upper_tail.h"
 
@@ -21,8 +21,9 @@ enum lull_direction { LULL_DIRECTION_DOWN, LULL_DIRECTION_UP, LULL_DIRECTION_COU
 struct lull_switch_cost {
     struct lull_quantile call_ms[LULL_DIRECTION_COUNT];
     struct lull_quantile total_ms[LULL_DIRECTION_COUNT]; /* call + settle */
-    struct lull_recent_tail slowest_up_ms; /* the same of the last one or two thousand raisings */
-    struct lull_recent_tail quickest_down; /* likewise of lowerings: -log of it in ms */
+    struct lull_recent_tail
+        slowest_up_ms; /* call + settle of the last one or two thousand raisings */
+    struct lull_recent_tail quickest_down; /* of the last lowerings: -log of the same in ms */
 };
 
 /*
@@ -33,9 +34,9 @@ void lull_switch_cost_add(struct lull_switch_cost *cost, enum lull_direction dir
                           double call_ms, double settle_ms);
 
 /*
- * The same of an outcome, whose call counts as call_ms. One that was overtaken took at least so
- * long: that says nothing unless it is longer than usual, and would make clocks look quicker than
- * they are.
+ * Adds the change that an outcome tells of; its call counts as call_ms. A change that was overtaken
+ * took at least as long as told: that is ignored unless it is longer than usual, because it would
+ * make clocks look quicker than they are.
  */
 void lull_switch_cost_add_outcome(struct lull_switch_cost *cost, enum lull_direction direction,
                                   double call_ms, const struct lull_switch_outcome *outcome);

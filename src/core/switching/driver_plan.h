@@ -11,8 +11,8 @@
  *
  * Pure; caller's storage. Times are ns of one clock. SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_CORE_SECTION_GAPS_DRIVER_PLAN_H
-#define LULL_CORE_SECTION_GAPS_DRIVER_PLAN_H
+#ifndef LULL_CORE_SWITCHING_DRIVER_PLAN_H
+#define LULL_CORE_SWITCHING_DRIVER_PLAN_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,8 +20,8 @@
 enum { LULL_DRIVER_PLAN_GPUS = 64 };
 
 struct lull_driver_plan {
-    uint32_t count;  /* of GPUs, <= LULL_DRIVER_PLAN_GPUS */
-    int64_t call_ns; /* that the driver takes for one call, about; >= 0 */
+    uint32_t count;                             /* of GPUs, <= LULL_DRIVER_PLAN_GPUS */
+    int64_t call_ns;                            /* about what the driver takes for one call, >= 0 */
     int64_t raise_by_ns[LULL_DRIVER_PLAN_GPUS]; /* latest begin of each GPU's raising if it had the
                                                  * driver to itself; INT64_MAX: it is not low */
 };
@@ -30,10 +30,13 @@ struct lull_driver_plan {
 void lull_driver_plan_begins(const struct lull_driver_plan *plan,
                              int64_t begins_out[LULL_DRIVER_PLAN_GPUS]);
 
+/* The first of such begins that comes later than after_ns; INT64_MAX: none does. */
+int64_t lull_driver_plan_next_ns(const int64_t *begins_ns, uint32_t count, int64_t after_ns);
+
 /*
- * What lowering a GPU from now_ns on, to be raised by raise_by_ns, wins for the node: time low that
- * it gains less what others lose, ns. 0 or less: not worth it, or a raising would be late for it.
- * The GPU must not be low. O(count^2).
+ * What lowering a GPU from now_ns on, to be raised by raise_by_ns, wins for the node: the time low
+ * that it gains less what others lose, ns. 0 or less: it is not worth it, or would make a raising
+ * late. The GPU must not be low. O(count^2).
  */
 int64_t lull_driver_plan_gain_ns(const struct lull_driver_plan *plan, uint32_t gpu, int64_t now_ns,
                                  int64_t raise_by_ns);

@@ -4,39 +4,40 @@
  *
  * A lowering is asked for ahead of the forecast begin by no more than the driver call itself takes:
  * the old clock runs on until the call has returned and settled. A raising is asked for ahead of
- * the forecast end by a lead. What is forecast wrongly is corrected at once by the calls
- * themselves.
+ * the forecast end by a lead. A wrong forecast is corrected as soon as the calls themselves show
+ * it.
  *
  * Pure; caller's storage; all times are ns of one monotonic clock; INT64_MAX is never.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_CORE_SECTION_GAPS_FEED_FORWARD_H
-#define LULL_CORE_SECTION_GAPS_FEED_FORWARD_H
+#ifndef LULL_CORE_SWITCHING_FEED_FORWARD_H
+#define LULL_CORE_SWITCHING_FEED_FORWARD_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct lull_feed_forward {
-    uint32_t requested;   /* point last asked for; 0 the reference */
+    uint32_t requested;   /* point last asked for; 0: the reference */
     uint32_t ahead_point; /* to ask for at lower_at_ns */
     int64_t lower_at_ns;
     int64_t raise_at_ns;
-    int64_t raise_by_ns; /* when the section under way or ahead is to be raised; not low: never */
-    int64_t deadline_ns; /* of the lowering asked for: served later it is worthless */
-    int64_t valid_until_ns; /* and its validity, should nobody raise it */
+    int64_t raise_by_ns; /* when the section under way or ahead is to be raised; INT64_MAX where the
+                          * GPU is not low */
+    int64_t deadline_ns; /* of the lowering asked for: served later than that it is worthless */
+    int64_t valid_until_ns; /* when it is undone if nobody has raised it */
 };
 
 /* Forecast of one section and the cost of switching, all in ms. */
 struct lull_forecast {
-    double length_ms;  /* that nearly every occurrence reaches */
-    double least_ms;   /* length from which switching pays */
-    double gap_low_ms; /* shortest and longest usual time from the section before to its begin */
-    double gap_high_ms;
-    double ahead_ms; /* how long before the begin a lowering may be asked for */
-    double lead_ms;  /* how long before the end a raising must be asked for */
-    double down_ms;  /* until a lowering has effect, usually */
-    double serve_ms; /* served no sooner than this before its raising, a lowering is worthless */
+    double length_ms;   /* a length that nearly every occurrence reaches */
+    double least_ms;    /* length from which switching pays */
+    double gap_low_ms;  /* shortest usual time from the end of the section before to its begin... */
+    double gap_high_ms; /* ...and the longest usual one */
+    double ahead_ms;    /* how long before the begin a lowering may be asked for */
+    double lead_ms;     /* how long before the end a raising must be asked for */
+    double down_ms;     /* until a lowering has effect, usually */
+    double serve_ms;    /* a lowering served later than this before its raising is worthless */
 };
 
 void lull_feed_forward_init(struct lull_feed_forward *feed);
@@ -55,7 +56,8 @@ bool lull_feed_forward_begin(struct lull_feed_forward *feed, int64_t now_ns, uin
                              const struct lull_forecast *forecast);
 
 /*
- * As begin, but what is to be asked for is only planned, for now_ns on: lower_at_ns, ahead_point.
+ * As lull_feed_forward_begin(), but the lowering is only planned, from now_ns on: lower_at_ns and
+ * ahead_point say when and which.
  */
 void lull_feed_forward_plan(struct lull_feed_forward *feed, int64_t now_ns, uint32_t point,
                             const struct lull_forecast *forecast);
@@ -70,13 +72,13 @@ bool lull_feed_forward_end(struct lull_feed_forward *feed, int64_t now_ns, uint3
 /* Time passes. True: ask for feed->requested now. */
 bool lull_feed_forward_poll(struct lull_feed_forward *feed, int64_t now_ns);
 
-/* Whatever is under way: back to the reference. True: ask for it now. */
+/* Goes back to the reference, whatever is under way. True: ask for that now. */
 bool lull_feed_forward_raise(struct lull_feed_forward *feed);
 
 /* Asks for what was planned: the caller posts feed->requested. */
 void lull_feed_forward_lower(struct lull_feed_forward *feed);
 
-/* The next time at which poll may want something. */
+/* The next time at which lull_feed_forward_poll() may want something; INT64_MAX: never. */
 int64_t lull_feed_forward_wake_ns(const struct lull_feed_forward *feed);
 
 #endif

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/section/gaps/feed_forward.h"
+#include "core/switching/feed_forward.h"
 
-/* A lowered clock is undone by the writer this long after its raising was due. */
+#include <assert.h>
+
+#include "base/clock.h"
+
+/* A lowered clock is undone by the device's writer this long after its raising was due. Chosen, not
+ * measured. */
 static const double overdue_ms = 250.0;
-/* A lowering ahead of time waits this long beyond the usual begin before it gives up. */
+/* A lowering ahead of time waits this long beyond the usual begin before it gives up. Chosen, not
+ * measured. */
 static const double patience_ms = 2.0;
-/* Each switch counts a quarter more than it takes. */
+/* Each switch counts a quarter more than it takes. Chosen, not measured. */
 static const double break_even_margin = 1.25;
 
 static int64_t after_ms(int64_t from_ns, double ms)
 {
-    return from_ns + (int64_t)(ms * 1e6);
+    return from_ns + lull_ns_from_ms(ms);
 }
 
 void lull_feed_forward_init(struct lull_feed_forward *feed)
@@ -29,7 +35,8 @@ bool lull_forecast_pays(const struct lull_forecast *forecast)
     return forecast->length_ms > forecast->least_ms;
 }
 
-/* The lowering of a section that begins at begin_ns is worth something until it must be raised. */
+/* Sets until when the lowering of a section that begins at begin_ns is worth serving; returns when
+ * the section must be raised. */
 static int64_t set_deadline(struct lull_feed_forward *feed, int64_t begin_ns,
                             const struct lull_forecast *forecast)
 {
@@ -80,7 +87,7 @@ bool lull_feed_forward_end(struct lull_feed_forward *feed, int64_t now_ns, uint3
                            const struct lull_forecast *next)
 {
     bool raise = lull_feed_forward_raise(feed);
-    /* A raising that was asked for ahead of this end is over by now. */
+    /* What was raised ahead of this end has been raised by now, and takes no more time. */
     const double raising_ms = raise ? next->lead_ms : 0.0;
 
     /* Too near to be both raised for the computation and lowered ahead of the section... */
@@ -99,6 +106,7 @@ bool lull_feed_forward_end(struct lull_feed_forward *feed, int64_t now_ns, uint3
 
 void lull_feed_forward_lower(struct lull_feed_forward *feed)
 {
+    assert(feed->ahead_point != 0);
     feed->lower_at_ns = INT64_MAX;
     feed->requested = feed->ahead_point;
 }
@@ -115,5 +123,5 @@ bool lull_feed_forward_poll(struct lull_feed_forward *feed, int64_t now_ns)
 
 int64_t lull_feed_forward_wake_ns(const struct lull_feed_forward *feed)
 {
-    return feed->lower_at_ns < feed->raise_at_ns ? feed->lower_at_ns : feed->raise_at_ns;
+    return lull_earlier_ns(feed->lower_at_ns, feed->raise_at_ns);
 }

@@ -1,10 +1,12 @@
 /*
- * Together: what the governors of the job's other nodes have to say, and tests that are placed in
- * the same iterations on all of them.
- * SPDX-License-Identifier: Apache-2.0
+ * Peers: what the controllers of the job's other nodes have to say, and tests that are placed in
+ * the same iterations on all of them. SPDX-License-Identifier: Apache-2.0
  */
+#include <assert.h>
+
 #include "core/section/controller/state.h"
 
+/* The longest window that peers can ask for, iterations: a bound on what comes from outside. */
 enum { ALIGNED_WINDOW_MAX = 4096 };
 
 /* ---- agreed points ----------------------------------------------------------------------- */
@@ -25,29 +27,28 @@ static bool must_not_try(const struct lull_target *target)
     return !target->settled && lull_controller_candidate(target) >= target->refused_point;
 }
 
-void lull_controller_heed_refusals(struct lull_controller *controller)
+void lull_controller_apply_refusals(struct lull_controller *controller)
 {
-    for (uint32_t i = 0; controller->config.together && i < controller->target_count; i++) {
-        struct lull_target *target = &controller->targets[i];
+    if (!controller->config.together)
+        return;
+    for (uint32_t i = 0; i < controller->targets.count; i++) {
+        struct lull_target *target = &controller->targets.list[i];
 
-        while (must_not_try(target)) {
-            lull_controller_take_verdict(target, LULL_VERDICT_DEGRADED);
-            if (!lull_controller_goes_on(controller, target))
-                lull_controller_settle(target);
-        }
+        while (must_not_try(target))
+            lull_targets_conclude(&controller->targets, target, LULL_VERDICT_DEGRADED);
     }
 }
 
-void lull_controller_agree(struct lull_controller *controller, uint32_t index,
-                           uint32_t agreed_point, uint64_t from_iteration, uint32_t refused_point)
+bool lull_controller_set_agreed(struct lull_controller *controller, uint32_t index,
+                                uint32_t agreed_point, uint64_t from_iteration,
+                                uint32_t refused_point)
 {
-    struct lull_target *target = &controller->targets[index];
+    struct lull_target *target = &controller->targets.list[index];
 
     target->agreed_point = agreed_point;
     target->agreed_from = from_iteration;
     target->refused_point = refused_point;
-    if (must_not_try(target) && controller->current == (int32_t)index)
-        lull_controller_reconsider(controller);
+    return must_not_try(target) && controller->targets.current == (int32_t)index;
 }
 
 /* ---- the same iterations ----------------------------------------------------------------- */
@@ -68,10 +69,12 @@ static bool count_alike(const struct lull_controller *controller, uint64_t *next
         const struct lull_controlled_gpu *gpu = &controller->gpus[i];
         const uint64_t iteration = lull_track_iteration(gpu->track);
 
-        if (!lull_controller_is_active(gpu) || !lull_controller_is_known(gpu))
+        if (!lull_controller_takes_part(gpu))
             continue;
-        lowest = iteration < lowest ? iteration : lowest;
-        highest = iteration > highest ? iteration : highest;
+        if (iteration < lowest)
+            lowest = iteration;
+        if (iteration > highest)
+            highest = iteration;
     }
     *next_out = highest + 1;
     return lowest != UINT64_MAX && highest - lowest <= 1;
@@ -83,16 +86,15 @@ static bool count_alike(const struct lull_controller *controller, uint64_t *next
  */
 void lull_controller_place_test(struct lull_controller *controller)
 {
-    const uint64_t round = lull_window_schedule_round(&controller->schedule);
+    const uint64_t round = lull_window_schedule_round(&controller->trial.schedule);
     uint64_t next;
     const bool is_aligned = count_alike(controller, &next) && controller->config.together;
     const uint64_t base = next - next % round;
 
-    controller->next_pair = 0;
+    assert(base <= next);
     for (uint32_t i = 0; i < controller->gpu_count; i++)
-        controller->gpus[i].base =
-            is_aligned ? base : lull_track_iteration(controller->gpus[i].track) + 1;
+        lull_trial_place(&controller->trial, i,
+                         is_aligned ? base : lull_track_iteration(controller->gpus[i].track) + 1);
     if (is_aligned && next > base)
-        controller->next_pair =
-            lull_window_schedule_slot(&controller->schedule, next - base).window / 2 + 1;
+        lull_trial_join(&controller->trial, next - base);
 }

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/dvfs/switch_cost.h"
+#include "core/switching/switch_cost.h"
 
+#include <assert.h>
 #include <math.h>
 
+/* What a change takes before any has been seen: V100, published. */
 static const double prior_call_ms = 5.0;
 static const double prior_settle_ms = 20.0;
+/* A clock that never settled counts as having taken this long. Chosen, not measured: longer than
+ * any that does settle. */
 static const double never_settled_ms = 300.0;
 
 void lull_switch_cost_add(struct lull_switch_cost *cost, enum lull_direction direction,
@@ -12,6 +16,7 @@ void lull_switch_cost_add(struct lull_switch_cost *cost, enum lull_direction dir
 {
     const double total_ms = call_ms + (settle_ms < 0.0 ? never_settled_ms : settle_ms);
 
+    assert(direction < LULL_DIRECTION_COUNT);
     if (!isfinite(call_ms) || !isfinite(settle_ms) || call_ms < 0.0)
         return;
     lull_quantile_add(&cost->call_ms[direction], call_ms);

@@ -1,0 +1,141 @@
+/*
+ * One GPU of the controller: whether it takes part, what is asked of it, and what switching it
+ * costs.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <assert.h>
+
+#include "core/section/controller/state.h"
+
+/* ---- taking part ------------------------------------------------------------------------- */
+
+bool lull_controller_is_active(const struct lull_controlled_gpu *gpu)
+{
+    struct lull_track_totals totals;
+
+    lull_track_totals(gpu->track, &totals);
+    return !gpu->exited && !gpu->failed && totals.calls > 0;
+}
+
+bool lull_controller_is_known(const struct lull_controlled_gpu *gpu)
+{
+    return lull_track_phase(gpu->track) == LULL_TRACK_KNOWN;
+}
+
+bool lull_controller_takes_part(const struct lull_controlled_gpu *gpu)
+{
+    return lull_controller_is_active(gpu) && lull_controller_is_known(gpu);
+}
+
+uint64_t lull_controller_present(const struct lull_controller *controller)
+{
+    uint64_t present = 0;
+
+    for (uint32_t i = 0; i < controller->gpu_count; i++)
+        if (lull_controller_takes_part(&controller->gpus[i]))
+            present |= UINT64_C(1) << i;
+    return present;
+}
+
+void lull_controller_forget_sections(struct lull_controlled_gpu *gpu)
+{
+    gpu->open_section = -1;
+    gpu->expected_section = -1;
+    gpu->low_section = -1;
+    gpu->ahead_section = -1;
+    gpu->low = (struct lull_low_interval){0};
+    gpu->has_gaps = false;
+    /* An inner loop may have passed for the iteration: its times say nothing of the next one. */
+    gpu->reference_iterations_ms = (struct lull_quantile){0};
+    for (uint32_t i = 0; i < LULL_TRACK_MAX_SECTIONS; i++)
+        gpu->target_of[i] = LULL_CONTROLLER_NO_TARGET;
+}
+
+/* ---- commands ---------------------------------------------------------------------------- */
+
+void lull_controller_post(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
+                          uint32_t point, int64_t deadline_ns, int64_t valid_until_ns)
+{
+    assert(point < gpu->points || point == 0);
+    if (point != 0 && (gpu->failed || controller->queue.suspended))
+        return;
+    controller->went_deep |= point > 1;
+    gpu->command = (struct lull_command){
+        .gpu = (uint32_t)(gpu - controller->gpus),
+        .point = point,
+        .deadline_ns = deadline_ns,
+        .valid_until_ns = valid_until_ns,
+    };
+    gpu->command_waits = true;
+    gpu->raises_as_planned = false;
+}
+
+void lull_controller_post_feed(struct lull_controller *controller, struct lull_controlled_gpu *gpu)
+{
+    lull_controller_post(controller, gpu, gpu->feed.requested, gpu->feed.deadline_ns,
+                         gpu->feed.valid_until_ns);
+}
+
+void lull_controller_raise_now(struct lull_controller *controller, struct lull_controlled_gpu *gpu)
+{
+    if (lull_feed_forward_raise(&gpu->feed) || lull_switch_calibration_stop(&gpu->calibration))
+        lull_controller_post_feed(controller, gpu);
+    assert(gpu->feed.requested == 0);
+}
+
+void lull_controller_raise_all(struct lull_controller *controller)
+{
+    for (uint32_t i = 0; i < controller->gpu_count; i++)
+        lull_controller_raise_now(controller, &controller->gpus[i]);
+}
+
+/* ---- switch cost ------------------------------------------------------------------------- */
+
+void lull_controller_set_switch_cost(struct lull_controller *controller, uint32_t gpu,
+                                     const struct lull_switch_cost *cost)
+{
+    controller->gpus[gpu].cost = *cost;
+    controller->gpus[gpu].model_cost = *cost;
+    if (cost->total_ms[LULL_DIRECTION_DOWN].count >= LULL_CALIBRATION_PULSES &&
+        cost->total_ms[LULL_DIRECTION_UP].count >= LULL_CALIBRATION_PULSES)
+        lull_switch_calibration_skip(&controller->gpus[gpu].calibration);
+}
+
+void lull_controller_set_model(struct lull_controller *controller, uint32_t gpu, uint32_t model)
+{
+    controller->gpus[gpu].model = model;
+}
+
+/* A GPU learns of its own changes, and of those of its model. */
+static bool learns_from(const struct lull_controlled_gpu *gpu,
+                        const struct lull_controlled_gpu *changed)
+{
+    return gpu == changed || (changed->model != UINT32_MAX && gpu->model == changed->model);
+}
+
+/*
+ * Waiting in the driver's queue against the plan tells nothing of what can be planned, and waiting
+ * there at all tells nothing of other GPUs.
+ */
+void lull_controller_learn_cost(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
+                                const struct lull_switch_outcome *outcome)
+{
+    const enum lull_direction direction =
+        outcome->point == 0 ? LULL_DIRECTION_UP : LULL_DIRECTION_DOWN;
+    const bool is_plain = gpu->has_gaps && !(outcome->point == 0 && gpu->raises_as_planned);
+
+    gpu->changes++;
+    lull_switch_cost_add_outcome(&gpu->cost, direction,
+                                 is_plain ? outcome->driver_ms : outcome->call_ms, outcome);
+    for (uint32_t i = 0; i < controller->gpu_count; i++)
+        if (learns_from(&controller->gpus[i], gpu))
+            lull_switch_cost_add_outcome(&controller->gpus[i].model_cost, direction,
+                                         outcome->driver_ms, outcome);
+}
+
+const struct lull_switch_cost *lull_controller_switch_cost(const struct lull_controller *controller,
+                                                           uint32_t gpu)
+{
+    return &controller->gpus[gpu].cost;
+}

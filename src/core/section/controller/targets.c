@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/section/controller/targets.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include "core/section/controller/state.h"
+
+/* Power samples on both sides before they may speak against a point. Chosen, not measured. */
+enum { MIN_POWER_SAMPLES = 8 };
+
+void lull_targets_init(struct lull_targets *targets, const struct lull_controller_config *config,
+                       const struct lull_controlled_gpu *gpus, uint32_t gpu_count)
+{
+    *targets = (struct lull_targets){
+        .config = config,
+        .gpus = gpus,
+        .gpu_count = gpu_count,
+        .current = LULL_CONTROLLER_NO_TARGET,
+    };
+}
+
+/* ---- the list ---------------------------------------------------------------------------- */
+
+int32_t lull_targets_find(const struct lull_targets *targets, uint64_t signature)
+{
+    for (uint32_t i = 0; i < targets->count; i++)
+        if (targets->list[i].signature == signature)
+            return (int32_t)i;
+    return LULL_CONTROLLER_NO_TARGET;
+}
+
+int32_t lull_targets_add(struct lull_targets *targets, uint64_t signature,
+                         enum lull_descent_strategy strategy)
+{
+    struct lull_target *target;
+    uint32_t points = 1;
+
+    if (targets->count == LULL_CONTROLLER_MAX_TARGETS)
+        return LULL_CONTROLLER_NO_TARGET;
+    assert(!targets->steady || targets->count == 0);
+    for (uint32_t i = 0; i < targets->gpu_count; i++)
+        if (targets->gpus[i].points > points)
+            points = targets->gpus[i].points;
+    target = &targets->list[targets->count];
+    *target = (struct lull_target){
+        .signature = signature, .turn = LULL_CONTROLLER_NO_TURN, .refused_point = points};
+    lull_descent_init(&target->descent, strategy, points);
+    target->settled = lull_descent_done(&target->descent);
+    return (int32_t)targets->count++;
+}
+
+/* Total time that the sections of a target take per iteration, over all GPUs. */
+static double weight_ms(const struct lull_targets *targets, uint32_t target)
+{
+    double weight = 0.0;
+
+    for (uint32_t i = 0; i < targets->gpu_count; i++) {
+        const struct lull_controlled_gpu *gpu = &targets->gpus[i];
+        uint32_t count;
+        const struct lull_section *sections = lull_track_sections(gpu->track, &count);
+
+        for (uint32_t j = 0; j < count; j++)
+            if (gpu->target_of[j] == (int32_t)target)
+                weight += sections[j].length_ms.mean;
+    }
+    return weight;
+}
+
+int32_t lull_targets_next(const struct lull_targets *targets)
+{
+    int32_t best = LULL_CONTROLLER_NO_TARGET;
+    double best_weight = -1.0;
+
+    for (uint32_t i = 0; i < targets->count; i++) {
+        double weight = weight_ms(targets, i);
+
+        if (!targets->list[i].settled && weight > best_weight) {
+            best = (int32_t)i;
+            best_weight = weight;
+        }
+    }
+    return best;
+}
+
+/* ---- points ------------------------------------------------------------------------------ */
+
+/* The point of a clock list of length `from` on one of length `to`. */
+static uint32_t scale_point(uint32_t point, uint32_t from, uint32_t to)
+{
+    if (from == to || from < 2 || to < 2)
+        return point < to ? point : to - 1;
+    return (uint32_t)lround((double)point * (double)(to - 1) / (double)(from - 1));
+}
+
+uint32_t lull_targets_point_on(const struct lull_targets *targets, uint32_t gpu,
+                               const struct lull_target *target, uint32_t point)
+{
+    assert(gpu < targets->gpu_count && target->descent.count >= 1);
+    return scale_point(point, target->descent.count, targets->gpus[gpu].points);
+}
+
+/* ---- verdicts ---------------------------------------------------------------------------- */
+
+static bool saves_nothing(const struct lull_target *target)
+{
+    return target->power_reference_w.count >= MIN_POWER_SAMPLES &&
+           target->power_lowered_w.count >= MIN_POWER_SAMPLES &&
+           target->power_lowered_w.mean >= target->power_reference_w.mean;
+}
+
+/* The target's search is over. */
+static void settle(struct lull_target *target)
+{
+    if (target->descent.good > 0 && saves_nothing(target)) {
+        lull_target_drop_own(target);
+        lull_descent_init(&target->descent, target->descent.strategy, 1);
+        target->reason = LULL_REASON_SAVES_NOTHING;
+    } else if (target->descent.good == target->descent.count - 1) {
+        target->reason = LULL_REASON_LOWEST;
+    } else {
+        target->reason = LULL_REASON_DEGRADES_BELOW;
+    }
+    target->settled = true;
+    assert(target->descent.good < target->descent.count);
+}
+
+void lull_targets_conclude(const struct lull_targets *targets, struct lull_target *target,
+                           enum lull_verdict verdict)
+{
+    assert(!target->settled);
+    lull_target_take_verdict(target, verdict);
+    if (!lull_target_goes_on(targets, target))
+        settle(target);
+}
+
+void lull_targets_back_off(struct lull_targets *targets)
+{
+    for (uint32_t i = 0; i < targets->count; i++) {
+        struct lull_target *target = &targets->list[i];
+
+        if (target->descent.good == 0 && !target->has_own)
+            continue;
+        lull_target_drop_own(target);
+        lull_descent_back_off(&target->descent);
+        target->settled = lull_descent_done(&target->descent);
+    }
+}

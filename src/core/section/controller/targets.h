@@ -1,0 +1,72 @@
+/*
+ * Targets: what is searched a point for, each over all GPUs that have such sections, or one steady
+ * point for whole iterations; how far each search has come, and which one is next.
+ *
+ * All GPUs of a target search together first; then some may search below the common point on their
+ * own (refine.c). The list never acts: it takes verdicts and answers which point holds where.
+ *
+ * Inside the controller only; the struct of a target is public (controller.h). Borrows the
+ * controller's GPUs and configuration. Pure; one thread.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SECTION_CONTROLLER_TARGETS_H
+#define LULL_CORE_SECTION_CONTROLLER_TARGETS_H
+
+#include "core/section/controller/controller.h"
+
+struct lull_controlled_gpu;
+
+enum { LULL_CONTROLLER_NO_TARGET = -1, LULL_CONTROLLER_NO_TURN = -1 };
+
+struct lull_targets {
+    const struct lull_controller_config *config;
+    const struct lull_controlled_gpu *gpus;
+    uint32_t gpu_count;
+    struct lull_target list[LULL_CONTROLLER_MAX_TARGETS];
+    uint32_t count;
+    bool steady;     /* list[0] is a steady point, and there are no others */
+    int32_t current; /* target under test; LULL_CONTROLLER_NO_TARGET: none is */
+};
+
+/* ---- targets.c ---------------------------------------------------------------- */
+
+/* An empty list over gpu_count GPUs; both pointers are borrowed. */
+void lull_targets_init(struct lull_targets *targets, const struct lull_controller_config *config,
+                       const struct lull_controlled_gpu *gpus, uint32_t gpu_count);
+
+/* The target of sections of this class; LULL_CONTROLLER_NO_TARGET: there is none. */
+int32_t lull_targets_find(const struct lull_targets *targets, uint64_t signature);
+
+/* Adds a target for the lowest point; LULL_CONTROLLER_NO_TARGET when the list is full. */
+int32_t lull_targets_add(struct lull_targets *targets, uint64_t signature,
+                         enum lull_descent_strategy strategy);
+
+/* The unsettled target whose sections take longest; LULL_CONTROLLER_NO_TARGET: all are settled. */
+int32_t lull_targets_next(const struct lull_targets *targets);
+
+/* S224: the guard has spoken about the target's candidate. */
+void lull_targets_conclude(const struct lull_targets *targets, struct lull_target *target,
+                           enum lull_verdict verdict);
+
+/* What is settled hurts after all: descents start again, above what they had come to. */
+void lull_targets_back_off(struct lull_targets *targets);
+
+/* A point of a target on this GPU's clock list. */
+uint32_t lull_targets_point_on(const struct lull_targets *targets, uint32_t gpu,
+                               const struct lull_target *target, uint32_t point);
+
+/* ---- refine.c ----------------------------------------------------------------- */
+
+/* The point of a target that is under test, or settled, for one GPU; of the target's own scale. */
+uint32_t lull_target_point_for(const struct lull_target *target, uint32_t gpu, bool under_test);
+
+/* Passes the verdict to the search that runs. */
+void lull_target_take_verdict(struct lull_target *target, enum lull_verdict verdict);
+
+/* True while a search of the target runs, the joint one or another that now begins. */
+bool lull_target_goes_on(const struct lull_targets *targets, struct lull_target *target);
+
+/* Gives up points of single GPUs for good. */
+void lull_target_drop_own(struct lull_target *target);
+
+#endif

@@ -1,0 +1,113 @@
+/*
+ * The queue of one node's driver: how long its calls take, until when it is busy, whether it may be
+ * trusted, and which lowering it should serve next.
+ *
+ * A driver serves one call after the other for all GPUs of the node, so whoever switches clocks
+ * there needs the same four answers. The controller of sections and the controller of a pipeline's
+ * plan each own one such queue; where they differ, the difference is in the configuration.
+ *
+ * Call times are learnt from the calls themselves; until the first one has been seen, what is known
+ * beforehand of raising the first GPU stands for them. A driver that blocks for too long suspends
+ * the queue (call_trust.h): then its owner raises every GPU and lowers none until the queue
+ * resumes.
+ *
+ * Pure; caller's storage; one thread. Times are ns of one monotonic clock that the caller passes
+ * in. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SWITCHING_DRIVER_QUEUE_H
+#define LULL_CORE_SWITCHING_DRIVER_QUEUE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/stats/quantile.h"
+#include "core/switching/call_trust.h"
+#include "core/switching/driver_plan.h"
+#include "core/switching/switch_cost.h"
+
+struct lull_driver_queue_config {
+    uint32_t gpu_count;      /* that the driver serves, 1..LULL_DRIVER_PLAN_GPUS */
+    double planned_quantile; /* of the call times seen: a call is planned to take as long, [0, 1] */
+    double prior_quantile;   /* the same of `prior`, as long as no call has been seen */
+    const struct lull_switch_cost
+        *prior;            /* of the first GPU; borrowed as long as the queue lives */
+    int64_t least_gain_ns; /* time low that a lowering must win for the node, >= 0 */
+    bool never_suspends;   /* nothing is ever lowered, so that nothing needs to be taken back */
+};
+
+struct lull_driver_queue {
+    struct lull_driver_queue_config config;
+    struct lull_quantile call_ms; /* time inside the driver of the latest calls */
+    int64_t call_ns;              /* the planned quantile of them */
+    int64_t free_ns;   /* when the driver will have served what it was asked for, about */
+    double waiting_ms; /* how long the oldest request has been without an answer; 0: none is */
+    struct lull_call_trust trust;
+    bool suspended;       /* the driver is not trusted: nothing may be lowered */
+    uint32_t suspensions; /* how often that has begun */
+};
+
+/* Whether the driver has just lost or regained trust: then its owner must act. */
+enum lull_driver_change {
+    LULL_DRIVER_UNCHANGED,
+    LULL_DRIVER_SUSPENDED, /* raise every GPU, lower none */
+    LULL_DRIVER_RESUMED,
+};
+
+/* A lowering that the driver could be asked for now. */
+struct lull_lowering {
+    uint32_t gpu;
+    int64_t raise_by_ns; /* latest begin of the raising that follows from it */
+    int64_t cost_ns;     /* time low that it loses until it has effect, >= 0 */
+    int64_t gain_ns;     /* out: time low that it wins for the node */
+};
+
+void lull_driver_queue_init(struct lull_driver_queue *queue,
+                            const struct lull_driver_queue_config *config);
+
+/* A call has spent driver_ms inside the driver, its waiting for other calls left out. */
+void lull_driver_queue_learn_call(struct lull_driver_queue *queue, double driver_ms);
+
+/* How long a call is planned to take, ns. */
+int64_t lull_driver_queue_call_ns(const struct lull_driver_queue *queue);
+
+/* The driver has been asked for one more call. */
+void lull_driver_queue_keep_busy(struct lull_driver_queue *queue, int64_t now_ns);
+
+/* Whether a lowering would be served at once by a driver that is trusted. */
+bool lull_driver_queue_may_lower(const struct lull_driver_queue *queue, int64_t now_ns);
+
+/* A plan (driver_plan.h) for the queue's driver; the caller fills in when to raise each GPU. */
+void lull_driver_queue_init_plan(const struct lull_driver_queue *queue,
+                                 struct lull_driver_plan *plan_out);
+
+/*
+ * The lowering that wins most, or NULL where none wins more than least_gain_ns; all get their
+ * gain_ns. plan: of raisings, as the clocks are now. O(count * gpu_count^2).
+ */
+struct lull_lowering *lull_driver_queue_choose(const struct lull_driver_queue *queue,
+                                               const struct lull_driver_plan *plan, int64_t now_ns,
+                                               struct lull_lowering *lowerings, uint32_t count);
+
+/*
+ * A driver call has returned at now_ns after blocked_ms. longest_section_ms, gpu_count: sections
+ * and GPUs that it must not hold up (lull_call_trust_limit_ms); loss_ratio: how much slower
+ * computation runs at the clocks that were being set, in (0, 1].
+ */
+enum lull_driver_change lull_driver_queue_take_blocked(struct lull_driver_queue *queue,
+                                                       int64_t now_ns, double blocked_ms,
+                                                       double longest_section_ms,
+                                                       uint32_t gpu_count, double loss_ratio);
+
+/* The oldest request without an answer has waited for waiting_ms; 0: all have been answered. */
+enum lull_driver_change lull_driver_queue_take_waiting(struct lull_driver_queue *queue,
+                                                       int64_t now_ns, double waiting_ms,
+                                                       double longest_section_ms);
+
+/* Time has passed, which may end a suspension. */
+enum lull_driver_change lull_driver_queue_update_trust(struct lull_driver_queue *queue,
+                                                       int64_t now_ns);
+
+/* When to update the trust again at the latest; INT64_MAX: not before a call or an answer. */
+int64_t lull_driver_queue_wake_ns(const struct lull_driver_queue *queue);
+
+#endif
