@@ -14,7 +14,7 @@
 #include "cli/prediction.h"
 #include "base/watch.h"
 #include "emulator/spec.h"
-#include "trace/kineto.h"
+#include "trace/trace.h"
 
 struct arguments {
     char **files;

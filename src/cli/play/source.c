@@ -9,7 +9,7 @@
 
 #include "emulator/play/presets.h"
 #include "emulator/play/trace.h"
-#include "trace/kineto.h"
+#include "trace/trace.h"
 
 /* A recorded job's network; what the kernels really moved is told by their length. */
 static const double link_gbs = 25.0;
