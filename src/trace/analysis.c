@@ -20,7 +20,7 @@ struct communication {
 };
 
 /* Working storage; count says how many kernels communicate. */
-struct work {
+struct analysis_work {
     const struct lull_trace *trace;
     struct lull_interval *all;
     struct lull_interval *compute;
@@ -34,7 +34,7 @@ struct work {
     struct lull_interval span;
 };
 
-static void release(struct work *work)
+static void release(struct analysis_work *work)
 {
     free(work->all);
     free(work->compute);
@@ -57,7 +57,7 @@ static uint64_t signature_of(const struct lull_trace_kernel *kernel)
 }
 
 /* Sorts kernels into what computes and what communicates, and finds the span of all. */
-static void split(struct work *work)
+static void split(struct analysis_work *work)
 {
     size_t computing = 0;
 
@@ -85,11 +85,12 @@ static void split(struct work *work)
         (struct lull_union){work->busy, lull_intervals_unite(work->busy, work->count)};
 }
 
-static int prepare(const struct lull_trace *trace, struct work *work, struct lull_error *err)
+static int prepare(const struct lull_trace *trace, struct analysis_work *work,
+                   struct lull_error *err)
 {
     const size_t count = trace->kernel_count;
 
-    *work = (struct work){
+    *work = (struct analysis_work){
         .trace = trace,
         .all = malloc(count * sizeof(*work->all)),
         .compute = malloc(count * sizeof(*work->compute)),
@@ -132,7 +133,7 @@ static bool repeats(const struct communication *symbols, size_t a, size_t b, siz
  * Counts the whole periods around the one that ends before the given symbol, backwards too: the
  * finder has seen some of them before it was sure.
  */
-static void count_periods(const struct work *work, size_t end, size_t period,
+static void count_periods(const struct analysis_work *work, size_t end, size_t period,
                           struct lull_analysis *analysis)
 {
     const struct communication *const symbols = work->communications;
@@ -151,7 +152,7 @@ static void count_periods(const struct work *work, size_t end, size_t period,
 }
 
 /* Of several periods the one that fills most time counts. */
-static int find_periods(const struct work *work, struct lull_analysis *analysis)
+static int find_periods(const struct analysis_work *work, struct lull_analysis *analysis)
 {
     struct lull_iteration_finder *const finder = lull_iteration_finder_create();
 
@@ -217,7 +218,7 @@ static void describe(const struct lull_trace *trace, const struct lull_trace_ker
 }
 
 /* Communications from first up to end, all of one signature. */
-static void sum_section(const struct work *work, size_t first, size_t end,
+static void sum_section(const struct analysis_work *work, size_t first, size_t end,
                         struct lull_analysis_section *section)
 {
     double *const lengths_ms = work->lengths_ms;
@@ -243,7 +244,7 @@ static void sum_section(const struct work *work, size_t first, size_t end,
     section->p99_ms = lull_quantile_of_sorted(lengths_ms, count, 0.99);
 }
 
-static int find_sections(struct work *work, struct lull_analysis *analysis)
+static int find_sections(struct analysis_work *work, struct lull_analysis *analysis)
 {
     size_t first = 0;
 
@@ -267,7 +268,7 @@ static int find_sections(struct work *work, struct lull_analysis *analysis)
 
 /* ---- the whole ---- */
 
-static int find_gaps(const struct work *work, struct lull_analysis *analysis)
+static int find_gaps(const struct analysis_work *work, struct lull_analysis *analysis)
 {
     analysis->gaps = malloc((work->computes.count + 1) * sizeof(*analysis->gaps));
     if (analysis->gaps == NULL)
@@ -277,7 +278,7 @@ static int find_gaps(const struct work *work, struct lull_analysis *analysis)
     return 0;
 }
 
-static int64_t column_ns(const struct work *work, int column)
+static int64_t column_ns(const struct analysis_work *work, int column)
 {
     const int64_t length_ns = work->span.end_ns - work->span.begin_ns;
     const int64_t whole_ns = length_ns / LULL_ANALYSIS_COLUMNS * column;
@@ -286,7 +287,7 @@ static int64_t column_ns(const struct work *work, int column)
     return work->span.begin_ns + whole_ns + rest_ns;
 }
 
-static void draw_timeline(const struct work *work, struct lull_analysis *analysis)
+static void draw_timeline(const struct analysis_work *work, struct lull_analysis *analysis)
 {
     for (int i = 0; i < LULL_ANALYSIS_COLUMNS; i++) {
         const struct lull_interval column = {column_ns(work, i), column_ns(work, i + 1)};
@@ -302,7 +303,7 @@ static void draw_timeline(const struct work *work, struct lull_analysis *analysi
     }
 }
 
-static int analyze(struct work *work, struct lull_analysis *analysis)
+static int analyze(struct analysis_work *work, struct lull_analysis *analysis)
 {
     int result = 0;
 
@@ -325,7 +326,7 @@ int lull_analysis_init(const struct lull_trace *trace, struct lull_analysis *ana
                        struct lull_error *err)
 {
     struct lull_analysis analysis = {0};
-    struct work work;
+    struct analysis_work work;
     int result;
 
     if (trace->kernel_count == 0)
