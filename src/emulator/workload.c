@@ -6,7 +6,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "emulator/liveness.h"
 #include "emulator/node.h"
 
 struct lull_emulated_gpu {
@@ -15,7 +14,8 @@ struct lull_emulated_gpu {
     int context;
 };
 
-/* When the awaited will be so, at the present rates; now or earlier: it is. */
+/* Estimates when what is waited for will have happened, at the present rates; a time that is not
+ * later than now means that it has. */
 typedef int64_t (*estimate)(const struct lull_physics *physics, int context, double share);
 
 int lull_emulated_gpu_open(uint32_t index, struct lull_emulated_gpu **gpu_out,
@@ -36,19 +36,18 @@ int lull_emulated_gpu_open(uint32_t index, struct lull_emulated_gpu **gpu_out,
     if (result < 0)
         goto free_gpu;
     if (index >= lull_node_gpu_count(gpu->node)) {
-        result = lull_error_set(err, -ENODEV, "emulated GPU %u: the node has %u", index,
+        result = lull_error_set(err, -ENODEV, "emulated GPU %u: the node has %u GPUs", index,
                                 lull_node_gpu_count(gpu->node));
         goto close_node;
     }
     gpu->index = index;
-    gpu->context = lull_physics_open(lull_node_begin(gpu->node, index), getpid(),
-                                     lull_process_start_mark(getpid()));
-    lull_node_end(gpu->node, index, true);
+    gpu->context = lull_node_open_context(gpu->node, index);
     if (gpu->context < 0) {
-        result = lull_error_set(err, -EBUSY, "emulated GPU %u: too many processes on it", index);
+        result = lull_error_set(err, -EBUSY, "emulated GPU %u: it has no context left", index);
         goto close_node;
     }
-    prctl(PR_SET_TIMERSLACK, 1000UL); /* waits must end on time */
+    /* The default slack of 50 us would make every wait end that much late. */
+    prctl(PR_SET_TIMERSLACK, 1000UL);
     *gpu_out = gpu;
     return 0;
 

@@ -1,7 +1,6 @@
 /*
- * What people type: numbers, ratios, emulated nodes, faults. Whatever comes is either refused with a
- * message, or taken within the documented ranges.
- * SPDX-License-Identifier: Apache-2.0
+ * What people type: numbers, ratios, emulated nodes, faults. Whatever comes is either refused with
+ * a message, or taken within the documented ranges. SPDX-License-Identifier: Apache-2.0
  */
 #include "fuzz.h"
 
@@ -10,7 +9,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "emulator/fault.h"
 #include "emulator/spec.h"
 
 static void parse_numbers(const char *text)

@@ -110,8 +110,7 @@ AMDSMI_EXPORT(amdsmi_set_power_cap, void *handle, uint32_t sensor, uint64_t uw)
     if (code != AMDSMI_OK || sensor != 0)
         return code != AMDSMI_OK ? code : AMDSMI_INVAL;
     count = amdsmi_module(gpu, dies);
-    if (count == 0 || (double)uw * 1e-6 / count < gpu->model.limit_min_w ||
-        (double)uw * 1e-6 / count > gpu->model.limit_max_w)
+    if (count == 0 || !lull_driver_accepts_limit(gpu, (double)uw * 1e-6 / count))
         return AMDSMI_INVAL;
     for (uint32_t i = 0; code == AMDSMI_OK && i < count; i++)
         code = lull_driver_set_limit(dies[i], (double)uw * 1e-6 / count);

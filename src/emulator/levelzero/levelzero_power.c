@@ -116,7 +116,7 @@ ZES_EXPORT(zesPowerSetLimitsExt, const void *domain, const uint32_t *count,
             return ZE_INVALID_ARGUMENT;
         if (limits[i].level != LEVEL_SUSTAINED)
             continue;
-        if (limit_w < handle->gpu->model.limit_min_w || limit_w > handle->gpu->model.limit_max_w)
+        if (!lull_driver_accepts_limit(handle->gpu, limit_w))
             return ZE_INVALID_ARGUMENT;
         code = lull_driver_set_limit(handle->gpu, limit_w);
     }

@@ -42,7 +42,7 @@ NVML_EXPORT(nvmlDeviceSetPowerManagementLimit, nvmlDevice_t device, unsigned mw)
 
     if (code != NVML_SUCCESS)
         return code;
-    if (limit_w < gpu->model.limit_min_w || limit_w > gpu->model.limit_max_w)
+    if (!lull_driver_accepts_limit(gpu->driver, limit_w))
         return NVML_INVALID_ARGUMENT;
     return lull_driver_set_limit(gpu->driver, limit_w);
 }
