@@ -21,11 +21,12 @@ struct lull_play_feed {
     uint32_t rank;
     uint64_t total;
     int64_t start_ns;
-    uint64_t next; /* to be put on the queue */
-    uint64_t told_events; /* of the GPU's; where they are as many as it counts, there is no news */
+    uint64_t next; /* number of the next operation to enqueue */
+    uint64_t
+        told_events; /* number of the GPU's events that have been told; the GPU counts them too */
     uint32_t pending_count;
-    struct pending pending[LULL_PHYSICS_KERNELS]; /* by number */
-    int64_t ends_ns[];                            /* of each operation, when it ran last */
+    struct pending pending[LULL_PHYSICS_KERNELS]; /* in the order of their numbers */
+    int64_t ends_ns[];                            /* when each operation ended last */
 };
 
 int lull_play_feed_create(const struct lull_play *play, uint32_t rank, uint64_t periods,
@@ -87,9 +88,9 @@ static const struct lull_play_op *op_of(const struct lull_play_feed *feed, uint6
     return &feed->ops->ops[number % feed->ops->count];
 }
 
-/* ---- putting on the queue ---- */
+/* ---- enqueueing ---- */
 
-/* How much longer a rank computes in this period. */
+/* The factor by which jitter stretches a rank's computation in this period. */
 static double jitter_factor(const struct lull_play_feed *feed, uint64_t number)
 {
     const uint64_t period = number / feed->ops->count;
@@ -101,7 +102,7 @@ static double jitter_factor(const struct lull_play_feed *feed, uint64_t number)
     return fmax(1.0 + feed->play->jitter_ratio * fmin(fmax(normal, -3.0), 3.0), 0.1);
 }
 
-/* By a straggler. */
+/* The factor by which a straggler is slower in this period. */
 static double straggling_factor(const struct lull_play_feed *feed, uint64_t number)
 {
     const struct lull_play_straggler *straggler = &feed->play->straggler;
@@ -113,7 +114,8 @@ static double straggling_factor(const struct lull_play_feed *feed, uint64_t numb
                : 1.0;
 }
 
-/* The number of a dependency of the operation with that number. */
+/* The number of the operation on which operation `number` depends, given the dependency's index in
+ * the period. */
 static uint64_t dependency_of(const struct lull_play_feed *feed, uint64_t number, int32_t index)
 {
     const uint64_t count = feed->ops->count;
@@ -136,7 +138,7 @@ static void put_off(struct lull_physics_work *work, int64_t until_ns)
         work->earliest_ns = until_ns;
 }
 
-/* What has ended becomes a time: the queue may have forgotten it. */
+/* Adds a dependency. One that has ended becomes a time, because the queue may have forgotten it. */
 static void add_dependency(const struct lull_play_feed *feed, uint64_t number, int32_t index,
                            uint64_t *after_out, struct lull_physics_work *work)
 {
@@ -197,7 +199,8 @@ bool lull_play_feed_enqueue(struct lull_play_feed *feed, struct lull_physics *gp
 
 /* ---- telling ---- */
 
-/* When the next thing happened that has not been told of a pending operation. */
+/* When the begin or end of a pending operation happened that is to be told next; INT64_MAX: neither
+ * has happened. */
 static int64_t news_ns(const struct lull_physics_kernel *kernel, const struct pending *pending)
 {
     if (pending->has_begun)
@@ -242,7 +245,7 @@ bool lull_play_feed_next(struct lull_play_feed *feed, const struct lull_physics 
             .is_end = pending->has_begun,
             .begin_ns = kernel->begin_ns,
             .end_ns = kernel->end_ns,
-            /* Where it stands for many, some began all the time. */
+            /* If it stands for many kernels, some of them began while the clock was low. */
             .is_low = kernel->has_begun_low ||
                       (kernel->is_low && op_of(feed, pending->number)->kernels > 1),
         };
@@ -251,7 +254,7 @@ bool lull_play_feed_next(struct lull_play_feed *feed, const struct lull_physics 
         feed->told_events = gpu->work_events;
         return false;
     }
-    feed->told_events++; /* a begin or an end; those of other contexts are found to be no news */
+    feed->told_events++; /* events of other contexts are counted when a search finds nothing */
     mark(feed, index, event_out);
     return true;
 }

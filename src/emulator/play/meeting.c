@@ -5,11 +5,12 @@
 
 #include "emulator/physics/physics.h"
 
-/* More than a rank can have begun and not ended at one meeting. */
+/* More operations than a rank can have begun and not ended at one meeting, so that a place is free
+ * again before it is used the next time. */
 enum { PLACES = 2 * LULL_PHYSICS_KERNELS };
 
 struct place {
-    _Atomic uint32_t present; /* bit per rank */
+    _Atomic uint32_t present; /* one bit per rank that has come */
     struct {
         uint64_t number;
         int64_t begin_ns;
