@@ -140,7 +140,7 @@ NCCL_EXPORT(int, CommInitAll, ncclComm_t *comms, int count, const int *devices)
     return result != NCCL_SUCCESS ? result : ended;
 }
 
-/* Ranks exchange nothing here: a child is taken to have its parent's ranks, in their order. */
+/* Ranks exchange nothing here, so a child is taken to have its parent's ranks in their order. */
 NCCL_EXPORT(int, CommSplit, ncclComm_t comm, int color, int key, ncclComm_t *child,
             ncclConfig_t *config)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The library is one object per process by NVML's own interface, hence the only global. */
+/* NVML's interface has one state per process, hence this global. */
 static struct {
     struct lull_driver driver;
     struct nvml_gpu gpus[LULL_NODE_MAX_GPUS];

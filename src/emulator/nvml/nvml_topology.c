@@ -1,6 +1,6 @@
 /*
- * Links, topology, partitions, error counters, events: a healthy node of one socket per four GPUs.
- * SPDX-License-Identifier: Apache-2.0
+ * Links, topology, partitions, error counters and events of a healthy node with one socket for
+ * every four GPUs. SPDX-License-Identifier: Apache-2.0
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +34,11 @@ NVML_EXPORT(nvmlDeviceGetPcieThroughput, nvmlDevice_t device, int counter, unsig
     const struct nvml_gpu *gpu;
     const int code = nvml_enter_reading(device, kb_out, &gpu);
 
-    if (code != NVML_SUCCESS || counter < 0 || counter > 1)
-        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
-    lull_sleep_until_ns(lull_now_ns() + sampling_ns); /* the real call samples for as long */
+    if (code != NVML_SUCCESS)
+        return code;
+    if (counter < 0 || counter > 1)
+        return NVML_INVALID_ARGUMENT;
+    lull_sleep_until_ns(lull_now_ns() + sampling_ns); /* the real call samples for this long */
     *kb_out = 0;
     return NVML_SUCCESS;
 }
@@ -68,7 +70,7 @@ NVML_EXPORT(nvmlDeviceGetNvLinkVersion, nvmlDevice_t device, unsigned link, unsi
 {
     const int code = enter_link(device, link, version_out);
 
-    if (code == NVML_SUCCESS) /* 6 links: NVLink 2, 12: 3, 18: 4 */
+    if (code == NVML_SUCCESS) /* NVLink 2 has 6 links, NVLink 3 has 12, NVLink 4 has 18 */
         *version_out = device->model.nvlink_count / 6 + 1;
     return code;
 }
@@ -79,7 +81,7 @@ NVML_EXPORT(nvmlDeviceGetNvLinkCapability, nvmlDevice_t device, unsigned link, i
     const int code = enter_link(device, link, value_out);
 
     if (code == NVML_SUCCESS)
-        *value_out = capability != 4; /* all but SLI */
+        *value_out = capability != 4; /* every capability but SLI */
     return code;
 }
 
@@ -179,8 +181,10 @@ NVML_EXPORT(nvmlDeviceGetCpuAffinity, nvmlDevice_t device, unsigned length, unsi
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     const long bits = 8 * (long)sizeof(mask[0]);
 
-    if (code != NVML_SUCCESS || length == 0)
-        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    if (code != NVML_SUCCESS)
+        return code;
+    if (length == 0)
+        return NVML_INVALID_ARGUMENT;
     memset(mask, 0, length * sizeof(mask[0]));
     for (long i = 0; i < cpus && i < bits * (long)length; i++)
         mask[i / bits] |= 1UL << (i % bits);
@@ -199,8 +203,10 @@ NVML_EXPORT(nvmlDeviceGetMemoryAffinity, nvmlDevice_t device, unsigned length, u
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(device, mask, &gpu);
 
-    if (code != NVML_SUCCESS || length == 0 || scope > 1)
-        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    if (code != NVML_SUCCESS)
+        return code;
+    if (length == 0 || scope > 1)
+        return NVML_INVALID_ARGUMENT;
     memset(mask, 0, length * sizeof(mask[0]));
     mask[0] = 1;
     return NVML_SUCCESS;
@@ -220,8 +226,10 @@ NVML_EXPORT(nvmlDeviceGetMigMode, nvmlDevice_t device, unsigned *current_out, un
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(device, current_out, &gpu);
 
-    if (code != NVML_SUCCESS || pending_out == NULL)
-        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    if (code != NVML_SUCCESS)
+        return code;
+    if (pending_out == NULL)
+        return NVML_INVALID_ARGUMENT;
     if (!has_partitions(gpu))
         return NVML_NOT_SUPPORTED;
     *current_out = 0;
@@ -257,7 +265,7 @@ NVML_GET_FACT(nvmlDeviceIsMigDeviceHandle, unsigned, 0)
 
 static int has_ecc(const struct nvml_gpu *gpu)
 {
-    return !gpu->model.has_fan; /* the desk-side boards of the table come without */
+    return !gpu->model.has_fan; /* the boards with a fan in the table have no ECC */
 }
 
 NVML_EXPORT(nvmlDeviceGetEccMode, nvmlDevice_t device, int *current_out, int *pending_out)
@@ -265,8 +273,10 @@ NVML_EXPORT(nvmlDeviceGetEccMode, nvmlDevice_t device, int *current_out, int *pe
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(device, current_out, &gpu);
 
-    if (code != NVML_SUCCESS || pending_out == NULL)
-        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    if (code != NVML_SUCCESS)
+        return code;
+    if (pending_out == NULL)
+        return NVML_INVALID_ARGUMENT;
     if (!has_ecc(gpu))
         return NVML_NOT_SUPPORTED;
     *current_out = 1;
@@ -330,8 +340,10 @@ NVML_EXPORT(nvmlDeviceGetAPIRestriction, nvmlDevice_t device, int api, int *rest
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(device, restricted_out, &gpu);
 
-    if (code != NVML_SUCCESS || api < 0 || api > 1)
-        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    if (code != NVML_SUCCESS)
+        return code;
+    if (api < 0 || api > 1)
+        return NVML_INVALID_ARGUMENT;
     *restricted_out = 1;
     return NVML_SUCCESS;
 }
@@ -369,7 +381,7 @@ NVML_EXPORT(nvmlDeviceRegisterEvents, nvmlDevice_t device, unsigned long long ty
     return code;
 }
 
-/* No event ever happens on the emulated node as yet. */
+/* The emulated node has no events, so every wait times out. */
 NVML_EXPORT(nvmlEventSetWait_v2, struct nvml_event_set *set, struct nvml_event *event_out,
             unsigned timeout_ms)
 {
