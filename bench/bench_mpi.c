@@ -55,7 +55,7 @@ int main(int argc, char **argv)
             for (int i = 0; i < CALLS; i++)
                 call(kind);
             times_ns[kind][round] = (now_ns() - begin_ns) / CALLS;
-            usleep(500); /* lets the reader empty the ring */
+            usleep(500); /* gives the reader time to empty the ring */
         }
     for (int kind = 0; kind < KINDS; kind++) {
         qsort(times_ns[kind], ROUNDS, sizeof(double), by_value);

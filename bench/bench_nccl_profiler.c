@@ -26,7 +26,7 @@ static void *context;
 static void *tasks[CALLS];
 static void *kernels[CALLS];
 
-/* ---- one callback of each kind; i counts within a round ---- */
+/* ---- one callback of each kind; i counts the calls of a round ---- */
 
 static char call_descriptor[NCCL_DESCRIPTOR_BYTES];
 static char task_descriptor[NCCL_DESCRIPTOR_BYTES];
@@ -76,7 +76,7 @@ static void stop_kernel(int i)
 static const struct callback {
     const char *name;
     void (*call)(int i);
-    int is_measured_against; /* the unit */
+    int is_measured_against; /* this call is the unit of the others */
 } callbacks[] = {
     {"clock_gettime", read_clock, 1},
     {"CollApi start (enqueue)", start_call, 0},
@@ -119,7 +119,7 @@ static int measure(void)
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < CALLBACKS; i++)
             rounds[i][round] = time_ns(callbacks[i].call);
-        usleep(PAUSE_US); /* lets the reader empty the ring */
+        usleep(PAUSE_US); /* gives the reader time to empty the ring */
     }
     for (int i = 0; i < CALLBACKS; i++) {
         double median_ns;

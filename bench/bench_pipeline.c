@@ -19,7 +19,7 @@ struct result {
     size_t points;
     int64_t fastest_ns;
     double fastest_j;
-    double worst_gap_ratio; /* of the points to what their certificates prove */
+    double worst_gap_ratio; /* largest gap between a point and what its certificate proves */
 };
 
 static void die(const char *what)

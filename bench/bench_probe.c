@@ -78,7 +78,7 @@ static double measure(const char *what, void (*pair)(void), int pause_us)
         clocks_ns[i] = time_ns(clock_pair);
         pairs_ns[i] = time_ns(pair);
         ratios[i] = pairs_ns[i] / clocks_ns[i];
-        if (pause_us > 0) /* lets the reader empty the ring */
+        if (pause_us > 0) /* gives the reader time to empty the ring */
             usleep((useconds_t)pause_us);
     }
     ratio = median(ratios);
@@ -87,7 +87,7 @@ static double measure(const char *what, void (*pair)(void), int pause_us)
     return ratio;
 }
 
-/* The job's program: this one, run again with LULL_JOB set. */
+/* The program of the job, which is this one, run again with LULL_JOB set. */
 static int measure_in_job(const char *what, int pause_us)
 {
     char text[64];

@@ -1,6 +1,6 @@
 /*
- * Amounts as people read them: thousands are parted by commas, and the unit fits the size. The text
- * is returned by value, so that it can be printed where it is asked for.
+ * Formats amounts as people read them: commas part the thousands, and the unit fits the size. The
+ * text is returned by value, so that the caller can print it in place.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -13,13 +13,13 @@ struct lull_amount {
     char text[48];
 };
 
-/* "68,503" */
+/* Formats a count, such as "68,503". */
 struct lull_amount lull_amount_count(uint64_t count);
 
-/* "12.5 s", "3.2 min", "3.22 h", "74.9 d". time_s is finite. */
+/* Formats a finite time, such as "12.5 s", "3.2 min", "3.22 h" or "74.9 d". */
 struct lull_amount lull_amount_time(double time_s);
 
-/* "11,585.6 s (3.22 h)"; below two minutes only the seconds, "35.0 s". */
+/* Formats a time such as "11,585.6 s (3.22 h)"; below two minutes only the seconds, "35.0 s". */
 struct lull_amount lull_amount_seconds(double time_s);
 
 /* "90.75 kJ", "1.234 GJ"; "1.20 kW". */

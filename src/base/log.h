@@ -1,5 +1,5 @@
 /*
- * Messages for people, on standard error: `level: object: what (key=value)`.
+ * Writes messages for people to standard error: `level: object: what (key=value)`.
  *
  * The first function that decides that something is worth a line logs it, once. core/ and wire/
  * never log; code loaded into a job stays silent unless LULL_LOG is set. Threads: any.
@@ -11,10 +11,10 @@
 
 enum lull_log_level { LULL_LOG_ERROR, LULL_LOG_WARNING, LULL_LOG_INFO, LULL_LOG_DEBUG };
 
-/* Reads LULL_LOG (error, warning, info, debug); default is the given level. */
+/* Reads the level from LULL_LOG (error, warning, info, debug); otherwise it is `fallback`. */
 void lull_log_init(enum lull_log_level fallback);
 
-/* Writes one line if level is enabled. Text of foreign origin must be quoted by the caller. */
+/* Writes one line if the level is enabled. The caller must quote text of foreign origin. */
 void lull_log(enum lull_log_level level, const char *object, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -1,6 +1,7 @@
 /*
- * Energy windows of liblull: told to Lull, if there is one, and measured here as well. What a
- * window began with is worked out at the first reading after its begin, so readings may be rare.
+ * Energy windows of liblull, which are told to Lull, if it runs, and measured here as well. The
+ * energy at which a window began is worked out at the first reading after its begin, so readings
+ * may be rare.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -16,23 +17,24 @@
 #include "probe/client.h"
 #include "probe/window_gpus.h"
 
-/* A window's number: its place and how often that was taken, so that an old number is known as one.
- */
+/* A window's number consists of its place and how often the place was taken, so that an old number
+ * is recognised. */
 enum { MAX_WINDOWS = LULL_JOB_MAX_WINDOWS, MAX_TURNS = INT32_MAX / MAX_WINDOWS };
 
 struct window {
     bool is_open;
-    pid_t pid; /* a child does not inherit its parent's windows */
+    pid_t pid; /* the process that opened it: a child does not inherit windows */
     int turn;
-    uint32_t name; /* index in the process' slot */
+    uint32_t name; /* index of the name in the process' slot */
     int64_t begin_ns;
     struct lull_window_gpus gpus;
-    bool has_begun[LULL_WINDOW_MAX_GPUS]; /* begin is known */
+    bool has_begun[LULL_WINDOW_MAX_GPUS]; /* the energy at its begin is known */
     struct lull_energy_edge begin[LULL_WINDOW_MAX_GPUS];
 };
 
 static struct window windows[MAX_WINDOWS];
-static pthread_mutex_t windows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards windows, and readings */
+static pthread_mutex_t windows_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* guards the windows and the readings */
 
 static void before_fork(void)
 {
@@ -85,7 +87,7 @@ static void look_up_begin(struct window *window)
                                        window->begin_ns, &window->begin[i]);
 }
 
-/* Windows that wait for a reading behind their begin have it now. */
+/* Takes a reading. Windows that wait for one after their begin have it now. */
 static void take_reading(void)
 {
     if (!lull_window_gpus_read())
@@ -139,7 +141,8 @@ static void tell(enum lull_event_kind kind, const struct window *window, int64_t
 
 /* ---- the interface ----------------------------------------------------------------------- */
 
-/* The reading comes first: it may take long, and looks at the windows that are open. */
+/* Begins a window. The reading comes first, because it may take long and looks at the open windows.
+ */
 static void begin(struct window *window, const char *name)
 {
     take_reading();
