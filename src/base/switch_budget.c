@@ -46,5 +46,7 @@ int64_t lull_switch_budget_from_ns(const struct lull_switch_budget *budget)
     if (budget->saved_ns >= budget->refill_ns)
         return budget->raised_ns;
     saved_up_ns = budget->as_of_ns + budget->refill_ns - budget->saved_ns;
-    return saved_up_ns < gap_over_ns ? saved_up_ns : gap_over_ns;
+    if (saved_up_ns < gap_over_ns)
+        return saved_up_ns;
+    return gap_over_ns;
 }

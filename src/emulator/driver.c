@@ -94,7 +94,9 @@ bool lull_driver_is_open(struct lull_driver *driver)
 
 struct lull_driver_gpu *lull_driver_gpu_at(struct lull_driver *driver, uint32_t position)
 {
-    return position < driver->gpu_count ? &driver->gpus[position] : NULL;
+    if (position < driver->gpu_count)
+        return &driver->gpus[position];
+    return NULL;
 }
 
 /* ---- faults and rights ---- */

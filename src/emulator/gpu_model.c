@@ -40,7 +40,9 @@ const struct lull_gpu_profile *lull_gpu_model_profile(const struct lull_gpu_mode
 
     if (profile == NULL)
         profile = find_profile(model, "llm_fwd");
-    return profile != NULL ? profile : &model->profiles[0];
+    if (profile != NULL)
+        return profile;
+    return &model->profiles[0];
 }
 
 double lull_gpu_curve_at(const struct lull_gpu_curve *curve, double mhz)

@@ -239,8 +239,9 @@ int64_t lull_node_real_ns(const struct lull_node *node, int64_t virtual_ns)
     const struct shared_node *shared = node->shared;
     const double real_ns = (double)virtual_ns / shared->time_scale;
 
-    return real_ns < 9e18 - (double)shared->origin_ns ? shared->origin_ns + (int64_t)real_ns + 1
-                                                      : INT64_MAX;
+    if (real_ns < 9e18 - (double)shared->origin_ns)
+        return shared->origin_ns + (int64_t)real_ns + 1;
+    return INT64_MAX;
 }
 
 /* ---- contexts and the processes that own them ---- */
@@ -282,7 +283,9 @@ static uint64_t start_mark(pid_t pid)
         return 0;
     for (int i = 0; i < fields_to_start && at != NULL; i++)
         at = strchr(at + 1, ' ');
-    return at != NULL ? strtoull(at + 1, NULL, 10) : 0;
+    if (at != NULL)
+        return strtoull(at + 1, NULL, 10);
+    return 0;
 }
 
 /* A mark of 0 was taken without /proc; then every process counts as alive. */

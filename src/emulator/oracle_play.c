@@ -184,7 +184,9 @@ static int64_t serve_calls(void *context, int64_t now_ns)
 
 static int64_t later_ns(int64_t a, int64_t b)
 {
-    return a > b ? a : b;
+    if (a > b)
+        return a;
+    return b;
 }
 
 /* ---- one run ---- */
@@ -316,7 +318,9 @@ static uint32_t periods_of(const struct oracle *oracle, enum mode mode)
         return IDEAL_PERIODS;
     if (oracle->queue.is_shared && oracle->play.rank_count > 1)
         return DRIFT_PERIODS;
-    return varies ? REAL_PERIODS : IDEAL_PERIODS;
+    if (varies)
+        return REAL_PERIODS;
+    return IDEAL_PERIODS;
 }
 
 static void reset_run(struct oracle *oracle, enum mode mode)
@@ -433,7 +437,9 @@ static uint32_t count_tries(const struct oracle *oracle, enum mode mode)
 {
     if (mode != MODE_REAL || oracle->play.rank_count < 2)
         return 1;
-    return oracle->play.is_recorded ? 4 : 2;
+    if (oracle->play.is_recorded)
+        return 4;
+    return 2;
 }
 
 /*

@@ -70,7 +70,9 @@ void lull_emulated_gpu_close(struct lull_emulated_gpu *gpu)
 
 static int64_t earlier_ns(int64_t a, int64_t b)
 {
-    return a < b ? a : b;
+    if (a < b)
+        return a;
+    return b;
 }
 
 static void wait_for(struct lull_emulated_gpu *gpu, estimate estimate_ns, double share)

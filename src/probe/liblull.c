@@ -72,7 +72,9 @@ static uint32_t find(const char *name)
 
     for (i = 0; i < count && !is_named(i, name); i++)
         continue;
-    return i < count ? i : OTHER_SECTION;
+    if (i < count)
+        return i;
+    return OTHER_SECTION;
 }
 
 static uint32_t add(const char *name)
@@ -99,7 +101,9 @@ uint32_t lull_section_register(const char *name)
     if (name == NULL)
         return OTHER_SECTION;
     section = find(name);
-    return section != OTHER_SECTION ? section : add(name);
+    if (section != OTHER_SECTION)
+        return section;
+    return add(name);
 }
 
 /* The hint is only where to look first: the text decides, so a reused buffer does no harm. */

@@ -134,7 +134,9 @@ static bool may_time_kernels(const struct lull_nccl_identity *identity)
 
     if (identity->version < 3)
         return false;
-    return release == 0 ? identity->version < 7 : release != SLOW_KERNEL_TIMES;
+    if (release == 0)
+        return identity->version < 7;
+    return release != SLOW_KERNEL_TIMES;
 }
 
 /* Joins the job. Another thread may be joining just now; init has the time to wait for it, and
@@ -525,8 +527,9 @@ static void *start_own(struct communicator *communicator, const struct lull_nccl
 /* Our part of a handle that NCCL has from start: it is our handle, or a pair. */
 static void *own_part(void *handle)
 {
-    return lull_nccl_handle_kind(handle) == LULL_NCCL_KIND_PAIR ? lull_nccl_chain_own(handle)
-                                                                : handle;
+    if (lull_nccl_handle_kind(handle) == LULL_NCCL_KIND_PAIR)
+        return lull_nccl_chain_own(handle);
+    return handle;
 }
 
 int lull_nccl_start(void *context, void **handle, const void *descriptor,

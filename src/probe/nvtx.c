@@ -174,10 +174,10 @@ static enum lull_nvtx_kind kind_of(const struct nvtx_attributes *attributes)
     if (attributes->message_type != NVTX_MESSAGE_REGISTERED)
         return LULL_NVTX_NONE;
     place = place_of(attributes->message.registered);
-    return attributes->message.registered != NULL &&
-                   atomic_load(&place->handle) == attributes->message.registered
-               ? (enum lull_nvtx_kind)atomic_load(&place->kind)
-               : LULL_NVTX_NONE;
+    if (attributes->message.registered != NULL &&
+        atomic_load(&place->handle) == attributes->message.registered)
+        return (enum lull_nvtx_kind)atomic_load(&place->kind);
+    return LULL_NVTX_NONE;
 }
 
 /* ---- what programs call ------------------------------------------------------------------ */
@@ -189,32 +189,36 @@ static int push_a(const char *name)
 {
     const int depth = push(NULL, lull_nvtx_kind_of(name));
 
-    return CORE(NVTX_RANGE_PUSH_A) == NULL ? depth
-                                           : ((int (*)(const char *))CORE(NVTX_RANGE_PUSH_A))(name);
+    if (CORE(NVTX_RANGE_PUSH_A) == NULL)
+        return depth;
+    return ((int (*)(const char *))CORE(NVTX_RANGE_PUSH_A))(name);
 }
 
 static int push_w(const void *name)
 {
     const int depth = push(NULL, LULL_NVTX_NONE);
 
-    return CORE(NVTX_RANGE_PUSH_W) == NULL ? depth
-                                           : ((int (*)(const void *))CORE(NVTX_RANGE_PUSH_W))(name);
+    if (CORE(NVTX_RANGE_PUSH_W) == NULL)
+        return depth;
+    return ((int (*)(const void *))CORE(NVTX_RANGE_PUSH_W))(name);
 }
 
 static int push_ex(const struct nvtx_attributes *attributes)
 {
     const int depth = push(NULL, kind_of(attributes));
 
-    return CORE(NVTX_RANGE_PUSH_EX) == NULL
-               ? depth
-               : ((int (*)(const void *))CORE(NVTX_RANGE_PUSH_EX))(attributes);
+    if (CORE(NVTX_RANGE_PUSH_EX) == NULL)
+        return depth;
+    return ((int (*)(const void *))CORE(NVTX_RANGE_PUSH_EX))(attributes);
 }
 
 static int pop_range(void)
 {
     const int depth = pop(NULL);
 
-    return CORE(NVTX_RANGE_POP) == NULL ? depth : ((int (*)(void))CORE(NVTX_RANGE_POP))();
+    if (CORE(NVTX_RANGE_POP) == NULL)
+        return depth;
+    return ((int (*)(void))CORE(NVTX_RANGE_POP))();
 }
 
 static uint64_t start_a(const char *name)
@@ -249,19 +253,19 @@ static int domain_push_ex(const void *domain, const struct nvtx_attributes *attr
 {
     const int depth = push(domain, kind_of(attributes));
 
-    return CORE2(NVTX_DOMAIN_RANGE_PUSH_EX) == NULL
-               ? depth
-               : ((int (*)(const void *, const void *))CORE2(NVTX_DOMAIN_RANGE_PUSH_EX))(
-                     domain, attributes);
+    if (CORE2(NVTX_DOMAIN_RANGE_PUSH_EX) == NULL)
+        return depth;
+    return ((int (*)(const void *, const void *))CORE2(NVTX_DOMAIN_RANGE_PUSH_EX))(domain,
+                                                                                   attributes);
 }
 
 static int domain_pop(const void *domain)
 {
     const int depth = pop(domain);
 
-    return CORE2(NVTX_DOMAIN_RANGE_POP) == NULL
-               ? depth
-               : ((int (*)(const void *))CORE2(NVTX_DOMAIN_RANGE_POP))(domain);
+    if (CORE2(NVTX_DOMAIN_RANGE_POP) == NULL)
+        return depth;
+    return ((int (*)(const void *))CORE2(NVTX_DOMAIN_RANGE_POP))(domain);
 }
 
 static uint64_t domain_start_ex(const void *domain, const struct nvtx_attributes *attributes)
@@ -297,9 +301,9 @@ static const void *register_string(const void *domain, const char *text)
 /* A domain needs nothing but a handle of its own. */
 static const void *create_domain(const char *name)
 {
-    return CORE2(NVTX_DOMAIN_CREATE_A) == NULL
-               ? (const void *)(atomic_fetch_add(&handles, 1) << 3)
-               : ((const void *(*)(const char *))CORE2(NVTX_DOMAIN_CREATE_A))(name);
+    if (CORE2(NVTX_DOMAIN_CREATE_A) == NULL)
+        return (const void *)(atomic_fetch_add(&handles, 1) << 3);
+    return ((const void *(*)(const char *))CORE2(NVTX_DOMAIN_CREATE_A))(name);
 }
 
 /* ---- taking over ------------------------------------------------------------------------- */
@@ -355,10 +359,10 @@ static nvtx_function *find_place(const struct nvtx_callbacks *callbacks, const s
     nvtx_function **table = NULL;
     unsigned size = 0;
 
-    return callbacks->get_functions(hook->module, &table, &size) == 1 && table != NULL &&
-                   hook->number < size
-               ? table[hook->number]
-               : NULL;
+    if (callbacks->get_functions(hook->module, &table, &size) == 1 && table != NULL &&
+        hook->number < size)
+        return table[hook->number];
+    return NULL;
 }
 
 int InitializeInjectionNvtx2(nvtx_get_table get_table)

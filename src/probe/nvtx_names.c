@@ -82,5 +82,7 @@ enum lull_nvtx_kind lull_nvtx_kind_of(const char *name)
         kind = LULL_NVTX_BACKWARD;
     else
         return LULL_NVTX_NONE;
-    return is_end(text) ? kind : LULL_NVTX_NONE;
+    if (is_end(text))
+        return kind;
+    return LULL_NVTX_NONE;
 }

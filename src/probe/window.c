@@ -73,7 +73,9 @@ static struct window *find_open(int number)
 {
     struct window *window = number < 0 ? NULL : &windows[number % MAX_WINDOWS];
 
-    return window != NULL && is_own(window) && window->turn == number / MAX_WINDOWS ? window : NULL;
+    if (window != NULL && is_own(window) && window->turn == number / MAX_WINDOWS)
+        return window;
+    return NULL;
 }
 
 /* ---- measuring --------------------------------------------------------------------------- */
@@ -193,5 +195,7 @@ int lull_window_end(int number, struct lull_window *out)
     }
     pthread_mutex_unlock(&windows_lock);
     errno = saved_errno;
-    return window != NULL ? 0 : -ENOENT;
+    if (window != NULL)
+        return 0;
+    return -ENOENT;
 }

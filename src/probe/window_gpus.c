@@ -132,7 +132,9 @@ static uint32_t own_gpus(struct gpu **gpus)
         return count;
     if (visible != NULL)
         return visible_gpus(visible, gpus);
-    return total == 1 && nvml.by_index(0, &gpus[0]) == NVML_SUCCESS ? 1 : 0;
+    if (total == 1 && nvml.by_index(0, &gpus[0]) == NVML_SUCCESS)
+        return 1;
+    return 0;
 }
 
 /* ---- accounts ---------------------------------------------------------------------------- */

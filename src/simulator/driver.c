@@ -158,7 +158,9 @@ static bool goes_before(const struct unit *a, const struct unit *b)
 
     if (raises_a != raises_b)
         return raises_a;
-    return raises_a ? a->asked_ns < b->asked_ns : a->command.deadline_ns < b->command.deadline_ns;
+    if (raises_a)
+        return a->asked_ns < b->asked_ns;
+    return a->command.deadline_ns < b->command.deadline_ns;
 }
 
 static void begin_call(struct lull_virtual_driver *driver, int64_t now_ns)
@@ -191,7 +193,9 @@ static void begin_call(struct lull_virtual_driver *driver, int64_t now_ns)
  * lowering has to be undone. */
 static int64_t due_ns(const struct unit *unit)
 {
-    return unit->waits ? ready_ns(unit) : unit->valid_until_ns;
+    if (unit->waits)
+        return ready_ns(unit);
+    return unit->valid_until_ns;
 }
 
 /* The next time at which something happens. A busy driver begins no other call until its call

@@ -185,7 +185,9 @@ static int64_t on_timer(void *context, int64_t now_ns)
     driver_ns = lull_virtual_driver_advance(simulation->driver, now_ns);
     if (lull_controller_wake_ns(simulation->controller) < wake_ns)
         wake_ns = lull_controller_wake_ns(simulation->controller);
-    return driver_ns < wake_ns ? driver_ns : wake_ns;
+    if (driver_ns < wake_ns)
+        return driver_ns;
+    return wake_ns;
 }
 
 /* ---- beginning and end ------------------------------------------------------------------- */

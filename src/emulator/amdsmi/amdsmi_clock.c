@@ -85,7 +85,9 @@ AMDSMI_EXPORT(amdsmi_set_gpu_clk_limit, void *handle, int clock, int limit, uint
     read_limits(lull_node_begin(gpu->node, gpu->index), &min, &max);
     lull_node_end(gpu->node, gpu->index, false);
     *(limit == LIMIT_MIN ? &min : &max) = lull_gpu_model_nearest_step(&gpu->model, (double)mhz);
-    return min > max ? AMDSMI_INVAL : lull_driver_lock(gpu, min, max);
+    if (min > max)
+        return AMDSMI_INVAL;
+    return lull_driver_lock(gpu, min, max);
 }
 
 AMDSMI_EXPORT(amdsmi_set_gpu_perf_level, void *handle, int level)
@@ -97,5 +99,7 @@ AMDSMI_EXPORT(amdsmi_set_gpu_perf_level, void *handle, int level)
         return code;
     if (level == LEVEL_MANUAL)
         return AMDSMI_OK;
-    return level == LEVEL_AUTO ? lull_driver_unlock(gpu) : AMDSMI_UNSUPPORTED;
+    if (level == LEVEL_AUTO)
+        return lull_driver_unlock(gpu);
+    return AMDSMI_UNSUPPORTED;
 }

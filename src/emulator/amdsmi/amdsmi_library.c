@@ -15,7 +15,9 @@ uint32_t amdsmi_abi(void)
     const char *wanted = getenv("LULL_EMULATED_AMD_SMI");
     const long abi = wanted != NULL ? strtol(wanted, NULL, 10) : 0;
 
-    return abi >= 24 && abi <= 26 ? (uint32_t)abi : 26;
+    if (abi >= 24 && abi <= 26)
+        return (uint32_t)abi;
+    return 26;
 }
 
 AMDSMI_EXPORT(amdsmi_init, uint64_t flags)
@@ -24,7 +26,9 @@ AMDSMI_EXPORT(amdsmi_init, uint64_t flags)
 
     if ((flags & gpus) == 0)
         return AMDSMI_INVAL;
-    return lull_driver_open(&driver, LULL_GPU_AMD, NULL) ? AMDSMI_OK : AMDSMI_NOT_LOADED;
+    if (lull_driver_open(&driver, LULL_GPU_AMD, NULL))
+        return AMDSMI_OK;
+    return AMDSMI_NOT_LOADED;
 }
 
 AMDSMI_EXPORT(amdsmi_shut_down, void)
@@ -143,7 +147,9 @@ uint32_t amdsmi_module(const struct lull_driver_gpu *gpu, const struct lull_driv
     if (before % 2 == 1)
         return 0;
     dies[1] = lull_driver_gpu_at(&driver, gpu->position + 1);
-    return is_next_die(gpu, dies[1]) ? 2 : 1;
+    if (is_next_die(gpu, dies[1]))
+        return 2;
+    return 1;
 }
 
 /* ---- names ---- */

@@ -109,7 +109,9 @@ static int enter(const void *output)
 {
     if (!atomic_load(&driver.is_ready))
         return CUDA_NOT_INITIALIZED;
-    return output != NULL ? CUDA_SUCCESS : CUDA_INVALID_VALUE;
+    if (output != NULL)
+        return CUDA_SUCCESS;
+    return CUDA_INVALID_VALUE;
 }
 
 static int enter_device(int device, const void *output)
@@ -118,8 +120,9 @@ static int enter_device(int device, const void *output)
 
     if (code != CUDA_SUCCESS)
         return code;
-    return device >= 0 && (uint32_t)device < lull_node_gpu_count(driver.node) ? CUDA_SUCCESS
-                                                                              : CUDA_INVALID_DEVICE;
+    if (device >= 0 && (uint32_t)device < lull_node_gpu_count(driver.node))
+        return CUDA_SUCCESS;
+    return CUDA_INVALID_DEVICE;
 }
 
 static struct lull_gpu_model model_of(int device)
@@ -216,7 +219,9 @@ CUDA_EXPORT(cuMemHostAlloc, void **memory, size_t bytes, unsigned flags)
     (void)flags;
     if (code != CUDA_SUCCESS)
         return code;
-    return posix_memalign(memory, PAGE_BYTES, bytes) == 0 ? CUDA_SUCCESS : CUDA_OUT_OF_MEMORY;
+    if (posix_memalign(memory, PAGE_BYTES, bytes) == 0)
+        return CUDA_SUCCESS;
+    return CUDA_OUT_OF_MEMORY;
 }
 
 CUDA_EXPORT(cuMemFreeHost, void *memory)
@@ -248,7 +253,9 @@ CUDA_EXPORT(cuMemHostRegister_v2, void *memory, size_t bytes, unsigned flags)
     (void)flags;
     if (code != CUDA_SUCCESS)
         return code;
-    return bytes > 0 ? CUDA_SUCCESS : CUDA_INVALID_VALUE;
+    if (bytes > 0)
+        return CUDA_SUCCESS;
+    return CUDA_INVALID_VALUE;
 }
 
 CUDA_ALIAS(cuMemHostRegister, cuMemHostRegister_v2);
@@ -283,7 +290,9 @@ CUDA_EXPORT(cuStreamCreate, void **stream, unsigned flags)
     if (code != CUDA_SUCCESS)
         return code;
     *stream = calloc(1, sizeof(struct lull_stream));
-    return *stream != NULL ? CUDA_SUCCESS : CUDA_OUT_OF_MEMORY;
+    if (*stream != NULL)
+        return CUDA_SUCCESS;
+    return CUDA_OUT_OF_MEMORY;
 }
 
 CUDA_EXPORT(cuStreamSynchronize, void *stream)

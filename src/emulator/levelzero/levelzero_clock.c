@@ -70,7 +70,9 @@ ZES_EXPORT(zesFrequencyGetAvailableClocks, const void *domain, uint32_t *count, 
 
 static enum lull_node_setting setting_of(enum zes_part part)
 {
-    return part == ZES_STACK_CLOCK_0 ? LULL_NODE_STACK_RANGE_0 : LULL_NODE_STACK_RANGE_1;
+    if (part == ZES_STACK_CLOCK_0)
+        return LULL_NODE_STACK_RANGE_0;
+    return LULL_NODE_STACK_RANGE_1;
 }
 
 static void unpack(const struct lull_gpu_model *model, uint32_t packed, uint32_t *min_out,

@@ -29,7 +29,9 @@ ZES_EXPORT(zesInit, uint32_t flags)
         return ZE_INVALID_ARGUMENT;
     if (lull_driver_is_open(&driver))
         return ZE_SUCCESS;
-    return lull_driver_open(&driver, LULL_GPU_INTEL, describe) ? ZE_SUCCESS : ZE_UNINITIALIZED;
+    if (lull_driver_open(&driver, LULL_GPU_INTEL, describe))
+        return ZE_SUCCESS;
+    return ZE_UNINITIALIZED;
 }
 
 /* ---- entry ---- */

@@ -229,7 +229,9 @@ size_t nccl_datatype_bytes(int datatype)
 {
     static const uint8_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 
-    return datatype >= 0 && (size_t)datatype < sizeof(sizes) ? sizes[datatype] : 0;
+    if (datatype >= 0 && (size_t)datatype < sizeof(sizes))
+        return sizes[datatype];
+    return 0;
 }
 
 static const char *const datatype_names[] = {"ncclInt8",     "ncclUint8",      "ncclInt32",
@@ -250,8 +252,9 @@ static size_t told_count(const struct nccl_task *task)
 
 static int told_datatype(const struct nccl_task *task)
 {
-    return task->function == NCCL_ALL_GATHER || task->function == NCCL_BROADCAST ? 0
-                                                                                 : task->datatype;
+    if (task->function == NCCL_ALL_GATHER || task->function == NCCL_BROADCAST)
+        return 0;
+    return task->datatype;
 }
 
 /* The rank that an event carries; only events of these types carry one. */
@@ -259,13 +262,17 @@ static int rank_of(const struct nccl_event *event)
 {
     const uint64_t with_rank = NCCL_EVENT_COLL | NCCL_EVENT_P2P | NCCL_EVENT_PROXY_OP;
 
-    return event->type & with_rank ? event->comm->rank : 0;
+    if (event->type & with_rank)
+        return event->comm->rank;
+    return 0;
 }
 
 /* The communicator's hash as old plugins get it; NCCL 2.27 and later give them none. */
 static uint64_t told_hash(const struct nccl_event *event)
 {
-    return nccl_version() >= 22700 ? 0 : event->comm->hash;
+    if (nccl_version() >= 22700)
+        return 0;
+    return event->comm->hash;
 }
 
 static struct nccl_proxy_op proxy_op_of(const struct nccl_event *event)

@@ -133,7 +133,9 @@ static uint8_t channels_for(const struct nccl_task *task)
         return 1;
     if (task->bytes < 1 << 20)
         return 2;
-    return task->bytes < 16 << 20 ? 8 : NCCL_MAX_CHANNELS;
+    if (task->bytes < 16 << 20)
+        return 8;
+    return NCCL_MAX_CHANNELS;
 }
 
 static void start_group_api(const struct nccl_call *call)

@@ -63,7 +63,9 @@ NVML_EXPORT(nvmlDeviceGetMaxClockInfo, nvmlDevice_t device, int type, unsigned *
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(device, mhz_out, &gpu);
 
-    return code == NVML_SUCCESS ? highest_clock(gpu, type, mhz_out) : code;
+    if (code != NVML_SUCCESS)
+        return code;
+    return highest_clock(gpu, type, mhz_out);
 }
 
 NVML_EXPORT(nvmlDeviceGetMaxCustomerBoostClock, nvmlDevice_t device, int type, unsigned *mhz_out)
@@ -130,7 +132,9 @@ NVML_EXPORT(nvmlDeviceGetMinMaxClockOfPState, nvmlDevice_t device, int type, int
 
 static int performance_state(const struct lull_physics *physics)
 {
-    return physics->context_count == 0 && physics->model.memory_clock_count > 1 ? 8 : 0;
+    if (physics->context_count == 0 && physics->model.memory_clock_count > 1)
+        return 8;
+    return 0;
 }
 
 NVML_GET_READING(nvmlDeviceGetPerformanceState, int, performance_state(physics))
@@ -243,8 +247,9 @@ NVML_EXPORT(nvmlDeviceSetGpuLockedClocks, nvmlDevice_t device, unsigned min_mhz,
         lock.min_step = lull_gpu_model_nearest_step(&gpu->model, min_mhz);
         lock.max_step = lull_gpu_model_nearest_step(&gpu->model, max_mhz);
     }
-    return lock.is_locked ? lull_driver_lock(gpu->driver, lock.min_step, lock.max_step)
-                          : lull_driver_unlock(gpu->driver);
+    if (lock.is_locked)
+        return lull_driver_lock(gpu->driver, lock.min_step, lock.max_step);
+    return lull_driver_unlock(gpu->driver);
 }
 
 NVML_EXPORT(nvmlDeviceResetGpuLockedClocks, nvmlDevice_t device)
@@ -252,7 +257,9 @@ NVML_EXPORT(nvmlDeviceResetGpuLockedClocks, nvmlDevice_t device)
     const struct nvml_gpu *gpu;
     const int code = nvml_enter_root(device, &gpu);
 
-    return code == NVML_SUCCESS ? lull_driver_unlock(gpu->driver) : code;
+    if (code != NVML_SUCCESS)
+        return code;
+    return lull_driver_unlock(gpu->driver);
 }
 
 NVML_EXPORT(nvmlDeviceSetApplicationsClocks, nvmlDevice_t device, unsigned memory_clock,

@@ -195,8 +195,9 @@ static int give_ulonglong(struct nvml_field *field, uint64_t value)
 
 static int give_energy(const struct nvml_gpu *gpu, struct nvml_field *field)
 {
-    return lull_driver_has_energy(gpu->driver) ? give_ulonglong(field, read_energy(gpu))
-                                               : NVML_NOT_SUPPORTED;
+    if (lull_driver_has_energy(gpu->driver))
+        return give_ulonglong(field, read_energy(gpu));
+    return NVML_NOT_SUPPORTED;
 }
 
 /* Serves only the scope of the GPU, since no source says how memory and module power behave. */

@@ -54,7 +54,9 @@ static int enter_link(nvmlDevice_t device, unsigned link, const void *output)
         return code;
     if (gpu->model.nvlink_count == 0)
         return NVML_NOT_SUPPORTED;
-    return link < gpu->model.nvlink_count ? NVML_SUCCESS : NVML_INVALID_ARGUMENT;
+    if (link < gpu->model.nvlink_count)
+        return NVML_SUCCESS;
+    return NVML_INVALID_ARGUMENT;
 }
 
 NVML_EXPORT(nvmlDeviceGetNvLinkState, nvmlDevice_t device, unsigned link, int *state_out)
@@ -117,7 +119,9 @@ static int enter_pair(nvmlDevice_t one, nvmlDevice_t other, const void *output)
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(one, output, &gpu);
 
-    return code == NVML_SUCCESS ? nvml_enter(other, output, &gpu) : code;
+    if (code != NVML_SUCCESS)
+        return code;
+    return nvml_enter(other, output, &gpu);
 }
 
 NVML_EXPORT(nvmlDeviceGetP2PStatus, nvmlDevice_t one, nvmlDevice_t other, int index,
@@ -135,8 +139,9 @@ static int common_level(const struct nvml_gpu *one, const struct nvml_gpu *other
 {
     if (one == other)
         return TOPOLOGY_INTERNAL;
-    return one->index / GPUS_PER_SOCKET == other->index / GPUS_PER_SOCKET ? TOPOLOGY_NODE
-                                                                          : TOPOLOGY_SYSTEM;
+    if (one->index / GPUS_PER_SOCKET == other->index / GPUS_PER_SOCKET)
+        return TOPOLOGY_NODE;
+    return TOPOLOGY_SYSTEM;
 }
 
 NVML_EXPORT(nvmlDeviceGetTopologyCommonAncestor, nvmlDevice_t one, nvmlDevice_t other,
@@ -194,7 +199,9 @@ NVML_EXPORT(nvmlDeviceGetCpuAffinity, nvmlDevice_t device, unsigned length, unsi
 NVML_EXPORT(nvmlDeviceGetCpuAffinityWithinScope, nvmlDevice_t device, unsigned length,
             unsigned long *mask, unsigned scope)
 {
-    return scope <= 1 ? nvmlDeviceGetCpuAffinity(device, length, mask) : NVML_INVALID_ARGUMENT;
+    if (scope <= 1)
+        return nvmlDeviceGetCpuAffinity(device, length, mask);
+    return NVML_INVALID_ARGUMENT;
 }
 
 NVML_EXPORT(nvmlDeviceGetMemoryAffinity, nvmlDevice_t device, unsigned length, unsigned long *mask,
@@ -256,7 +263,9 @@ NVML_EXPORT(nvmlDeviceGetMigDeviceHandleByIndex, nvmlDevice_t device, unsigned i
     (void)index;
     if (code != NVML_SUCCESS)
         return code;
-    return has_partitions(gpu) ? NVML_NOT_FOUND : NVML_NOT_SUPPORTED;
+    if (has_partitions(gpu))
+        return NVML_NOT_FOUND;
+    return NVML_NOT_SUPPORTED;
 }
 
 NVML_GET_FACT(nvmlDeviceIsMigDeviceHandle, unsigned, 0)
@@ -300,8 +309,9 @@ static int count_errors(nvmlDevice_t device, unsigned long long *count_out)
 NVML_EXPORT(nvmlDeviceGetTotalEccErrors, nvmlDevice_t device, int type, int counter,
             unsigned long long *count_out)
 {
-    return type < 0 || type > 1 || counter < 0 || counter > 1 ? NVML_INVALID_ARGUMENT
-                                                              : count_errors(device, count_out);
+    if (type < 0 || type > 1 || counter < 0 || counter > 1)
+        return NVML_INVALID_ARGUMENT;
+    return count_errors(device, count_out);
 }
 
 NVML_EXPORT(nvmlDeviceGetMemoryErrorCounter, nvmlDevice_t device, int type, int counter,
@@ -328,7 +338,9 @@ NVML_EXPORT(nvmlDeviceGetFanSpeed, nvmlDevice_t device, unsigned *percent_out)
 
 NVML_EXPORT(nvmlDeviceGetFanSpeed_v2, nvmlDevice_t device, unsigned fan, unsigned *percent_out)
 {
-    return fan == 0 ? nvmlDeviceGetFanSpeed(device, percent_out) : NVML_INVALID_ARGUMENT;
+    if (fan == 0)
+        return nvmlDeviceGetFanSpeed(device, percent_out);
+    return NVML_INVALID_ARGUMENT;
 }
 
 NVML_GET_FACT(nvmlDeviceGetNumFans, unsigned, gpu->model.has_fan ? 1 : 0)
@@ -359,7 +371,9 @@ NVML_EXPORT(nvmlEventSetCreate, struct nvml_event_set **set_out)
     if (set_out == NULL)
         return NVML_INVALID_ARGUMENT;
     *set_out = calloc(1, sizeof(**set_out));
-    return *set_out != NULL ? NVML_SUCCESS : 20;
+    if (*set_out != NULL)
+        return NVML_SUCCESS;
+    return 20;
 }
 
 NVML_EXPORT(nvmlEventSetFree, struct nvml_event_set *set)

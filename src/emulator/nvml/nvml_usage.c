@@ -87,9 +87,9 @@ NVML_EXPORT(nvmlDeviceGetComputeRunningProcesses_v3, nvmlDevice_t device, unsign
     struct processes list;
     const int code = enter_processes(device, count, &gpu, &list);
 
-    return code == NVML_SUCCESS
-               ? nvml_copy_list(list.items, list.count, sizeof(list.items[0]), count, processes)
-               : code;
+    if (code != NVML_SUCCESS)
+        return code;
+    return nvml_copy_list(list.items, list.count, sizeof(list.items[0]), count, processes);
 }
 
 NVML_ALIAS(nvmlDeviceGetComputeRunningProcesses_v2, nvmlDeviceGetComputeRunningProcesses_v3);
@@ -117,8 +117,9 @@ NVML_EXPORT(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlDevice_t device, unsig
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(device, count, &gpu);
 
-    return code == NVML_SUCCESS ? nvml_copy_list(NULL, 0, sizeof(processes[0]), count, processes)
-                                : code;
+    if (code != NVML_SUCCESS)
+        return code;
+    return nvml_copy_list(NULL, 0, sizeof(processes[0]), count, processes);
 }
 
 NVML_ALIAS(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlDeviceGetGraphicsRunningProcesses_v3);

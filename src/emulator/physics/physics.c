@@ -39,7 +39,9 @@ static int64_t control_period_ns(const struct lull_physics *gpu)
 
 static int64_t min_ns(int64_t a, int64_t b)
 {
-    return a < b ? a : b;
+    if (a < b)
+        return a;
+    return b;
 }
 
 /* ---- clock ---- */

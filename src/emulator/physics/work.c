@@ -45,13 +45,17 @@ static bool go_on(const struct lull_physics *gpu, struct walk *walk)
 
 static struct lull_physics_kernel *next_kernel(struct lull_physics *gpu, struct walk *walk)
 {
-    return go_on(gpu, walk) ? &gpu->contexts[walk->context].kernels[walk->index++] : NULL;
+    if (go_on(gpu, walk))
+        return &gpu->contexts[walk->context].kernels[walk->index++];
+    return NULL;
 }
 
 static const struct lull_physics_kernel *next_const_kernel(const struct lull_physics *gpu,
                                                            struct walk *walk)
 {
-    return go_on(gpu, walk) ? &gpu->contexts[walk->context].kernels[walk->index++] : NULL;
+    if (go_on(gpu, walk))
+        return &gpu->contexts[walk->context].kernels[walk->index++];
+    return NULL;
 }
 
 static uint32_t running_count(const struct lull_physics *gpu)

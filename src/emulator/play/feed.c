@@ -72,7 +72,9 @@ uint64_t lull_play_feed_begun(const struct lull_play_feed *feed)
 
 uint64_t lull_play_feed_ended(const struct lull_play_feed *feed)
 {
-    return feed->pending_count > 0 ? feed->pending[0].number : feed->next;
+    if (feed->pending_count > 0)
+        return feed->pending[0].number;
+    return feed->next;
 }
 
 static bool is_pending(const struct lull_play_feed *feed, uint64_t number)
@@ -108,10 +110,10 @@ static double straggling_factor(const struct lull_play_feed *feed, uint64_t numb
     const struct lull_play_straggler *straggler = &feed->play->straggler;
     const uint64_t period = number / feed->ops->count;
 
-    return straggler->factor > 0 && feed->rank == straggler->rank && period >= straggler->from &&
-                   period < straggler->to
-               ? straggler->factor
-               : 1.0;
+    if (straggler->factor > 0 && feed->rank == straggler->rank && period >= straggler->from &&
+        period < straggler->to)
+        return straggler->factor;
+    return 1.0;
 }
 
 /* The number of the operation on which operation `number` depends, given the dependency's index in
@@ -205,8 +207,9 @@ static int64_t news_ns(const struct lull_physics_kernel *kernel, const struct pe
 {
     if (pending->has_begun)
         return kernel->state == LULL_WORK_ENDED ? kernel->end_ns : INT64_MAX;
-    return kernel->state == LULL_WORK_ENDED || kernel->state == LULL_WORK_RUNNING ? kernel->begin_ns
-                                                                                  : INT64_MAX;
+    if (kernel->state == LULL_WORK_ENDED || kernel->state == LULL_WORK_RUNNING)
+        return kernel->begin_ns;
+    return INT64_MAX;
 }
 
 static void mark(struct lull_play_feed *feed, uint32_t index, const struct lull_play_event *event)

@@ -131,7 +131,9 @@ static bool is_done(const struct lull_play_sim *sim)
 
 static int64_t min_ns(int64_t a, int64_t b)
 {
-    return a < b ? a : b;
+    if (a < b)
+        return a;
+    return b;
 }
 
 /* Advances to the next time at which something may change. False: no work will ever begin or end.
