@@ -37,6 +37,17 @@ static inline void lull_sleep_until_ns(int64_t until_ns)
         continue;
 }
 
+/* The earlier and the later of two times. */
+static inline int64_t lull_earlier_ns(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t lull_later_ns(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 static inline double lull_ms_from_ns(int64_t ns)
 {
     return (double)ns * 1e-6;

@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A library shows only GPUs of its vendor, so positions in its list and indices in the node differ.
+ * The identity of a GPU follows from the node's seed and its index, so that every process and every
+ * library names it alike without sharing anything more.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "emulator/driver.h"
 
 #include <stdlib.h>

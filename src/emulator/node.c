@@ -1,4 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mutexes are robust and shared between processes, because a test may kill any process at any time,
+ * and a killed owner must not block the node. They guard against simultaneous work only: what
+ * protects the state is that every change is made in the other slot. Sleepers wait on a futex
+ * instead of a condition variable, which a killed process could leave in an undefined state.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "emulator/node.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The units of the job are independent between two barriers (the end of the last kernel and of the
+ * last transfer), so each one is advanced alone to its own end and then to that of the last one.
+ * Latencies are drawn from one generator, so that the same question always gets the same answer.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "emulator/oracle.h"
 
 #include <errno.h>

@@ -1,4 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The gaps are found once, in a period at the highest clock. Runs then differ only in the clock of
+ * each gap. One run measures a clock for all gaps at once, which is possible because what a gap
+ * costs hardly depends on the clocks of the other gaps; the runs with the chosen clocks show what
+ * is left of it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "emulator/oracle_play.h"
 
 #include <errno.h>
@@ -182,13 +189,6 @@ static int64_t serve_calls(void *context, int64_t now_ns)
     return lull_oracle_queue_serve(&oracle->queue, now_ns);
 }
 
-static int64_t later_ns(int64_t a, int64_t b)
-{
-    if (a > b)
-        return a;
-    return b;
-}
-
 /* ---- one run ---- */
 
 static void begin_gap(struct oracle *oracle, uint32_t rank, uint32_t op, int64_t now_ns)
@@ -215,7 +215,7 @@ static void begin_gap(struct oracle *oracle, uint32_t rank, uint32_t op, int64_t
     if (oracle->mode == MODE_REAL && oracle->steps[index] != oracle->top_step)
         lull_oracle_queue_raise(
             &oracle->queue, rank,
-            later_ns(now_ns, now_ns + oracle->lengths_ns[index] - oracle->raise_lead_ns));
+            lull_later_ns(now_ns, now_ns + oracle->lengths_ns[index] - oracle->raise_lead_ns));
 }
 
 /*
@@ -246,9 +246,9 @@ static void plan_lowering(struct oracle *oracle, uint32_t rank, int32_t index, i
 
     if (next == NO_GAP || (oracle->ranks[rank].awaited == next && oracle->queue.calls[rank].is_low))
         return;
-    lull_oracle_queue_lower(&oracle->queue, rank,
-                            later_ns(now_ns, begin_ns - oracle->lower_lead_ns), oracle->steps[next],
-                            begin_ns + oracle->lengths_ns[next] - oracle->raise_lead_ns);
+    lull_oracle_queue_lower(
+        &oracle->queue, rank, lull_later_ns(now_ns, begin_ns - oracle->lower_lead_ns),
+        oracle->steps[next], begin_ns + oracle->lengths_ns[next] - oracle->raise_lead_ns);
     oracle->ranks[rank].awaited = next;
 }
 

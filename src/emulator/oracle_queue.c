@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The queue plans raisings anew at every event instead of keeping a list: there are few ranks, and
+ * a lowering is worth its call only in view of all raisings that it would move.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "emulator/oracle_queue.h"
 
 #include "base/clock.h"

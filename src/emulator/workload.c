@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting sleeps in the node until an estimate says that it is over. A change by anybody, such as a
+ * clock switch, wakes the sleeper, which then estimates anew.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "emulator/workload.h"
 
 #include <errno.h>
@@ -6,6 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "emulator/node.h"
 
 struct lull_emulated_gpu {
@@ -68,13 +74,6 @@ void lull_emulated_gpu_close(struct lull_emulated_gpu *gpu)
     free(gpu);
 }
 
-static int64_t earlier_ns(int64_t a, int64_t b)
-{
-    if (a < b)
-        return a;
-    return b;
-}
-
 static void wait_for(struct lull_emulated_gpu *gpu, estimate estimate_ns, double share)
 {
     for (;;) {
@@ -87,7 +86,7 @@ static void wait_for(struct lull_emulated_gpu *gpu, estimate estimate_ns, double
         lull_node_end(gpu->node, gpu->index, false);
         if (is_ready)
             return;
-        lull_node_sleep(gpu->node, gpu->index, generation, earlier_ns(ready_ns, change_ns));
+        lull_node_sleep(gpu->node, gpu->index, generation, lull_earlier_ns(ready_ns, change_ns));
     }
 }
 

@@ -1,4 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plugin's side of the emulated NCCL: it loads the plugin, keeps its mask and fills in the
+ * descriptors as the emulated version of NCCL fills them in for a plugin of the loaded version.
+ * Where NCCL's behaviour depends on both versions, the emulation follows it, because a plugin has
+ * to live with it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "emulator/nccl/nccl_library.h"
 
 #include <dlfcn.h>

@@ -37,13 +37,6 @@ static int64_t control_period_ns(const struct lull_physics *gpu)
     return lull_ns_from_ms(fmin(gpu->model.power_refresh_ms, THERMAL_TICK_MS));
 }
 
-static int64_t min_ns(int64_t a, int64_t b)
-{
-    if (a < b)
-        return a;
-    return b;
-}
-
 /* ---- clock ---- */
 
 uint32_t lull_physics_setting_step(const struct lull_gpu_model *model,
@@ -177,12 +170,12 @@ static int64_t find_next_ns(const struct lull_physics *gpu)
 {
     int64_t next = lull_physics_rate_change_ns(gpu);
 
-    next = min_ns(next, gpu->control_ns);
-    next = min_ns(next, gpu->energy_ns);
-    next = min_ns(next, gpu->clock_ns);
-    next = min_ns(next, gpu->utilization_ns);
-    next = min_ns(next, min_ns(gpu->usage.next_ns, gpu->usage.sample_ns));
-    return min_ns(next, min_ns(gpu->instant.next_ns, gpu->instant.sample_ns));
+    next = lull_earlier_ns(next, gpu->control_ns);
+    next = lull_earlier_ns(next, gpu->energy_ns);
+    next = lull_earlier_ns(next, gpu->clock_ns);
+    next = lull_earlier_ns(next, gpu->utilization_ns);
+    next = lull_earlier_ns(next, lull_earlier_ns(gpu->usage.next_ns, gpu->usage.sample_ns));
+    return lull_earlier_ns(next, lull_earlier_ns(gpu->instant.next_ns, gpu->instant.sample_ns));
 }
 
 void lull_physics_update(struct lull_physics *gpu)
@@ -197,19 +190,19 @@ void lull_physics_update(struct lull_physics *gpu)
 
 int64_t lull_physics_rate_change_ns(const struct lull_physics *gpu)
 {
-    int64_t next = min_ns(gpu->decay_ns, gpu->plateau_ns);
+    int64_t next = lull_earlier_ns(gpu->decay_ns, gpu->plateau_ns);
 
     if (gpu->pending_count > 0)
-        next = min_ns(next, gpu->pending[0].effective_ns);
+        next = lull_earlier_ns(next, gpu->pending[0].effective_ns);
     if (gpu->hw_until_ns > gpu->folded_ns)
-        next = min_ns(next, gpu->hw_until_ns);
-    next = min_ns(next, gpu->over_ns);
+        next = lull_earlier_ns(next, gpu->hw_until_ns);
+    next = lull_earlier_ns(next, gpu->over_ns);
     /* The loops of power and heat can change the clock at their ticks only if something is limited.
      */
     if (gpu->cap_mhz < gpu->model.sm_max_mhz || gpu->thermal_mhz < gpu->model.sm_max_mhz ||
         gpu->power_w > gpu->limit_w || gpu->temperature_c > gpu->model.slowdown_c)
-        next = min_ns(next, gpu->control_ns);
-    return min_ns(next, lull_physics_work_change_ns(gpu));
+        next = lull_earlier_ns(next, gpu->control_ns);
+    return lull_earlier_ns(next, lull_physics_work_change_ns(gpu));
 }
 
 /* ---- events ---- */

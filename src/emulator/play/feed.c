@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The GPU's queue holds few operations, so the feed remembers when each operation of the period
+ * last ended and turns dependencies on ended operations into times. That also lets a dependency
+ * reach back into the period before without keeping that period.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "emulator/play/feed.h"
 
 #include <errno.h>

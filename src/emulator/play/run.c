@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Before the ranks start, the play runs once in virtual time. That finds plays that would deadlock,
+ * and from it follows how far the host has to run ahead of each operation.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "emulator/play/run.h"
 
 #include <errno.h>

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "emulator/noise.h"
 #include "emulator/play/meeting.h"
 
@@ -129,13 +130,6 @@ static bool is_done(const struct lull_play_sim *sim)
     return true;
 }
 
-static int64_t min_ns(int64_t a, int64_t b)
-{
-    if (a < b)
-        return a;
-    return b;
-}
-
 /* Advances to the next time at which something may change. False: no work will ever begin or end.
  */
 static bool step(struct lull_play_sim *sim, int64_t *now_ns, int64_t timer_ns)
@@ -144,8 +138,8 @@ static bool step(struct lull_play_sim *sim, int64_t *now_ns, int64_t timer_ns)
     int64_t next_ns = timer_ns;
 
     for (uint32_t rank = 0; rank < sim->play->rank_count; rank++) {
-        work_ns = min_ns(work_ns, lull_physics_work_change_ns(&sim->units[rank].gpu));
-        next_ns = min_ns(next_ns, lull_physics_rate_change_ns(&sim->units[rank].gpu));
+        work_ns = lull_earlier_ns(work_ns, lull_physics_work_change_ns(&sim->units[rank].gpu));
+        next_ns = lull_earlier_ns(next_ns, lull_physics_rate_change_ns(&sim->units[rank].gpu));
     }
     if (work_ns == LULL_PHYSICS_NEVER)
         return false;
