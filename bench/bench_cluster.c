@@ -1,6 +1,6 @@
 /*
- * What the cluster engine costs: random jobs, like those of Philly in shape, on a cluster of so
- * many GPUs that they fill to 85 %. Prints one JSON object.
+ * Measures what the cluster engine costs for random jobs, like those of Philly in shape, on a
+ * cluster of so many GPUs that they fill to 85 %. Prints one JSON object.
  *
  * Usage: bench_cluster POLICY GPUS JOBS [power-down|cap|links|storage]
  * SPDX-License-Identifier: Apache-2.0

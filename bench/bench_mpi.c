@@ -1,7 +1,7 @@
 /*
- * Time of a cheap MPI call, to be run with and without the shim (bench_mpi.py): prints the median
- * over rounds of an MPI_Barrier on MPI_COMM_SELF, an MPI_Allreduce there, and two clock_gettime.
- * SPDX-License-Identifier: Apache-2.0
+ * Measures the time of a cheap MPI call; to be run with and without the shim (bench_mpi.py): prints
+ * the median over rounds of an MPI_Barrier on MPI_COMM_SELF, an MPI_Allreduce there, and two
+ * clock_gettime. SPDX-License-Identifier: Apache-2.0
  */
 #include <mpi.h>
 #include <stdio.h>

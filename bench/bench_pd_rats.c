@@ -1,7 +1,7 @@
 /*
- * PD-RATS. `ratio [FIRST_SEED [SEEDS]]`: welfare of policies beside the linear program, by family
- * and load, and the certificate; counts, not times. `speed GPUS`: what one decision of the proven
- * rule and one plan of the tuned policy cost. SPDX-License-Identifier: Apache-2.0
+ * Measures PD-RATS. `ratio [FIRST_SEED [SEEDS]]`: welfare of policies beside the linear program, by
+ * family and load, and the certificate; counts, not times. `speed GPUS`: what one decision of the
+ * proven rule and one plan of the tuned policy cost. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /*
- * How long the relaxation's frontier of a pipeline takes, whole process: reading the profile,
- * building the task graph, and all points with their durations, every tenth with its certificate.
- *   bench_pipeline PROFILE STAGES MICROBATCHES
- * Prints one line of JSON. SPDX-License-Identifier: Apache-2.0
+ * Measures how long the relaxation's frontier of a pipeline takes as a whole process: reading the
+ * profile, building the task graph, and all points with their durations, every tenth with its
+ * certificate. bench_pipeline PROFILE STAGES MICROBATCHES Prints one line of JSON.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <inttypes.h>
 #include <stdio.h>

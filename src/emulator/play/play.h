@@ -53,7 +53,7 @@ struct lull_play_op {
      * With none at all, delay_ms counts from the end of the one before on the stream.
      */
     int32_t depends[LULL_PLAY_DEPENDENCIES];
-    double delay_ms; /* >= 0 */
+    double delay_ms; /* how long it begins after the last dependency, >= 0 */
     double
         duration_ms;  /* at the highest clock, > 0; of communication: after all ranks have begun */
     double lead_ms;   /* about how far ahead the host enqueues it; 0: as far as the play says */
