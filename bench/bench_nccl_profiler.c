@@ -1,8 +1,11 @@
 /*
  * Measures the cost of each callback of the NCCL profiler plugin, in nanoseconds and in units of
  * one clock_gettime call measured in the same rounds: medians over rounds. There is a reader in
- * another process, as in a job. bench_nccl_profiler PLUGIN      exit status 1 if a callback costs
- * more than 150 ns SPDX-License-Identifier: Apache-2.0
+ * another process, as in a job.
+ *
+ * Usage: bench_nccl_profiler PLUGIN. The exit status is 1 if a callback costs more than 150 ns.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <signal.h>
 #include <stdio.h>

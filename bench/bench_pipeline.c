@@ -1,7 +1,10 @@
 /*
  * Measures how long the relaxation's frontier of a pipeline takes as a whole process: reading the
  * profile, building the task graph, and all points with their durations, every tenth with its
- * certificate. bench_pipeline PROFILE STAGES MICROBATCHES Prints one line of JSON.
+ * certificate. Prints one line of JSON.
+ *
+ * Usage: bench_pipeline PROFILE STAGES MICROBATCHES
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <inttypes.h>
