@@ -1,5 +1,5 @@
-"""Speed of lull analyze in megabytes of JSON text per second, plain and gzip, and against
-HolisticTraceAnalysis from PyPI on the same file in the same run.
+"""Measures the speed of lull analyze in megabytes of JSON text per second, plain and gzip, and compares
+it with HolisticTraceAnalysis from PyPI on the same file in the same run.
 
 Usage: bench_analyze.py LULL TRACE.json.gz DIRECTORY; DIRECTORY keeps the virtual environment.
 SPDX-License-Identifier: Apache-2.0
@@ -11,8 +11,8 @@ import sys
 import tempfile
 import time
 
-COPIES = 8  # of the trace's events, for speed
-COPIES_COMPARED = 2  # HolisticTraceAnalysis takes long
+COPIES = 8  # how many copies of the trace's events the speed is measured with
+COPIES_COMPARED = 2  # fewer, because HolisticTraceAnalysis takes long
 REPEATS = 5
 PACKAGE = "HolisticTraceAnalysis"
 HOLISTIC = """
@@ -28,7 +28,7 @@ print(time.monotonic() - begin)
 
 
 def enlarge(text, copies):
-    """The same trace with its events so many times."""
+    """Writes the trace with its events repeated this many times."""
     begin = text.index(b"[", text.index(b'"traceEvents"')) + 1
     end = text.rindex(b"]")
     return text[:begin] + b",".join([text[begin:end].rstrip()] * copies) + text[end:]
@@ -41,7 +41,7 @@ def write(path, text):
 
 
 def seconds(lull, path):
-    """The least of some runs, the whole process included."""
+    """Returns the shortest time of several runs, each a whole process."""
     times = []
     for _ in range(REPEATS):
         begin = time.monotonic()
@@ -51,7 +51,7 @@ def seconds(lull, path):
 
 
 def holistic(directory):
-    """A Python that has the package, in a virtual environment of its own; None with a reason."""
+    """Returns a Python that has the package, in a virtual environment of its own, or None with a reason."""
     environment = os.path.abspath(os.path.join(directory, "holistic"))
     python = os.path.join(environment, "bin", "python")
     try:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The batch-size search on the twelve recorded jobs of Zeus: savings, regret and spread of Zeus's policy and of Lull's
-over 100 seeds, on the same draws; then jobs that drift.
+"""Runs the batch-size search on the twelve recorded jobs of Zeus: savings, regret and spread of Zeus's policy and of
+Lull's over 100 seeds, on the same draws; then on jobs that drift.
 
 Usage: bench_batch.py LULL_REPRODUCE DIRECTORY_OF_ZEUS_DATA RESULT_DIRECTORY
 SPDX-License-Identifier: Apache-2.0"""
@@ -11,7 +11,7 @@ import sys
 
 SEEDS = 100
 JOBS = ["cifar100", "imagenet", "squad", "librispeech", "movielens-1m", "sentiment140"]
-# dataset, target, the target it drifts to and comes back from
+# Each row is a data set, its target, and the target to which it drifts and from which it comes back.
 DRIFTS = [("cifar100", 0.5, 0.6), ("cifar100", 0.6, 0.5), ("imagenet", 0.4, 0.5), ("imagenet", 0.5, 0.35),
           ("squad", 84, 82.5), ("librispeech", 50, 40), ("librispeech", 40, 55), ("movielens-1m", 0.4, 0.41),
           ("sentiment140", 0.84, 0.85)]

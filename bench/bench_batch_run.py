@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The example trainer as a recurring job on an emulated node: does lull batch run find the cheapest batch
+"""Runs the example trainer as a recurring job on an emulated node: does lull batch run find the cheapest batch
 size within 15 recurrences, undisturbed and while runs are killed and others go beside them?
 
 usage: bench_batch_run.py LULL TRAINER DIRECTORY
@@ -29,7 +29,7 @@ class Job:
                 "--gpu-ms", "20", "--sample-ms", "0.2", "--profile", "training"]
 
     def start(self, command):
-        """On an emulated node of its own."""
+        """Runs a command on an emulated node of its own."""
         return subprocess.Popen([self.lull, "emulate", "--seed", "0", "1xA100-SXM4-40GB", "--", *command],
                                 env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
@@ -42,7 +42,7 @@ class Job:
 
 
 def exhaustive(job):
-    """Cost of each size, run alone to the target."""
+    """Returns the cost of each size when it runs alone to the target."""
     costs = {}
     for size in SIZES:
         job.recur(f"only-{size}", [size], "--beta", "inf")
@@ -71,7 +71,7 @@ def main(arguments):
         report(f"undisturbed, seed {seed}", job, f"plain-{seed}", best)
     chance = random.Random(1)
     for _ in range(RECURRENCES):
-        # Beside the run that counts, one that is killed.
+        # Beside the run that counts goes one that is killed.
         command = job.command("killed", SIZES, "--default-size", "256", "--seed", "1")
         script = f'"$@" & pid=$!; sleep {chance.uniform(0.05, 2.0):.3f}; kill -9 $pid; wait'
         killed = job.start(["sh", "-c", script, "sh", *command])

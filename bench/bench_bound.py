@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""How large an offline problem lull-bound solves, and in which processor time, as Markdown tables beside what was
+"""Shows how large an offline problem lull-bound solves, and in which processor time, as Markdown tables beside what was
 published for problems of those sizes (CLP 1.17, CBC 2.10 on another two-core machine; other random jobs).
 
-Random jobs with deadlines on 2 types of 32 GPUs with 5 clocks each: gangs of 1 to 8, 2 to 12 slots at the highest clock,
-windows some times as long; leaving a job out costs ten times what running it does.
+Jobs are random and have deadlines; there are 2 types of 32 GPUs with 5 clocks each. Gangs have 1 to 8 GPUs and jobs
+take 2 to 12 slots at the highest clock, in windows a few times as long. Leaving a job out costs ten times what running
+it does.
 
 Usage: bench_bound.py LULL_BOUND DIRECTORY
 SPDX-License-Identifier: Apache-2.0
@@ -16,10 +17,10 @@ import subprocess
 import sys
 
 SLOT_S = 300
-CLOCKS = [(1.0, 1.0), (1.1, 0.86), (1.25, 0.75), (1.45, 0.68), (1.7, 0.66)]  # times as long, times the energy
-TYPES = [("fast", 32, 1.0, 300.0), ("slow", 32, 1.6, 160.0)]  # GPUs, times as long, W at the highest clock
+CLOCKS = [(1.0, 1.0), (1.1, 0.86), (1.25, 0.75), (1.45, 0.68), (1.7, 0.66)]  # factors of time and of energy for each clock
+TYPES = [("fast", 32, 1.0, 300.0), ("slow", 32, 1.6, 160.0)]  # name, GPUs, factor of time, W at the highest clock
 
-# jobs, slots, gangs, windows in lengths of a job: published
+# Each row is jobs, slots, gangs, windows in lengths of a job, and what was published.
 LINEAR = [
     (100, 144, (1, 2, 4, 8), (2.0, 5.0), "13.7 k columns, 0.6 s"),
     (200, 144, (1, 1, 2, 4, 8), (1.5, 3.1), "13 k, 0.4 s"),
@@ -57,7 +58,7 @@ def write_instance(path, jobs, slots, gangs, windows):
 
 
 def run(bound, path, *options):
-    """What it tells, and its processor time."""
+    """Returns what lull-bound tells, and its processor time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     done = subprocess.run([bound, path, "--json", *options], check=True, stdout=subprocess.PIPE)
     return json.loads(done.stdout), resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before

@@ -1,6 +1,6 @@
 /*
- * What the cluster engine costs: random jobs, like those of Philly in shape, on a cluster of so
- * many GPUs that they fill to 85 %. Prints one JSON object.
+ * Measures what the cluster engine costs for random jobs, like those of Philly in shape, on a
+ * cluster of so many GPUs that they fill to 85 %. Prints one JSON object.
  *
  * Usage: bench_cluster POLICY GPUS JOBS [power-down|cap|links|storage]
  * SPDX-License-Identifier: Apache-2.0
@@ -22,7 +22,7 @@ enum { NODE_GPUS = 8, RACK_NODES = 6, MOST_GANG = 64 };
 #define RUN_W 350.0
 #define IDLE_W 60.0
 #define EXPOSED_RATIO 0.2F
-#define READ_MB_S 100.0F /* of a GPU */
+#define READ_MB_S 100.0F /* what a GPU reads from storage */
 
 struct bench {
     struct lull_cluster_type type;
@@ -33,7 +33,7 @@ struct bench {
     struct lull_cluster_jobs jobs;
 };
 
-/* 93 of 100 jobs take one GPU, the others 2 to 64. */
+/* Draws the GPUs of a job: 93 of 100 jobs take one GPU, the others 2 to 64. */
 static uint32_t draw_gang(struct lull_random *random, uint32_t gpus)
 {
     uint32_t gang = 1;
@@ -64,7 +64,7 @@ static int make(struct bench *bench, uint32_t gpus, size_t jobs)
     lull_random_init(&random, 1);
     for (size_t i = 0; i < jobs; i++) {
         const uint32_t gang = draw_gang(&random, gpus);
-        /* Log-normal; e^(2.25^2 / 2) is its mean over its median. */
+        /* The time is log-normal; e^(2.25^2 / 2) is its mean divided by its median. */
         const double time_s =
             1.0 + MEAN_S * exp(lull_random_normal(&random, -2.25 * 2.25 / 2.0, 2.25));
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""How much less energy PD-RATS takes than the best policy that knows no energy, at that one's average completion time:
-jobs with the GPUs that their trace gives them and elastic ones, energy of running jobs and of everything.
+"""Shows how much less energy PD-RATS takes than the best policy that ignores energy, at the average completion time of
+that policy: for jobs with the GPUs that their trace gives them and elastic ones, energy of running jobs and of everything.
 
 Usage: bench_cluster_elastic.py LULL DIRECTORY_OF_CLUSTER_DATA RESULT_DIRECTORY
 Prints Markdown; RESULT_DIRECTORY gets cluster-elastic.csv.
@@ -38,7 +38,7 @@ def measure(lull, data, trace):
 
 
 def energy_at(rows, completion_s, what):
-    """The least energy of the curve's points and of mixtures of neighbours that are done by then; None: too slow."""
+    """Returns the least energy of the curve's points, and of mixtures of neighbours, that are done by then; None: none is."""
     points = sorted((row["completion_s"], row[what]) for row in rows)
     best = [joules for seconds, joules in points if seconds <= completion_s]
     for (fast_s, fast_j), (slow_s, slow_j) in zip(points, points[1:]):
@@ -57,7 +57,7 @@ def is_blind(row):
 
 
 def savings(rows, trace, blind_elastic, elastic):
-    """Against the energy-blind policy of least completion time."""
+    """Compares with the policy of least completion time among those that ignore energy."""
     for name, (what, blind_down, down) in ENERGIES.items():
         blind = min((row for row in rows if is_blind(row) and row["elastic"] == blind_elastic and
                      row["power_down"] == blind_down), key=lambda row: row["completion_s"])

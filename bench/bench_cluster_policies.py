@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Cluster policies side by side on published traces: energy over average completion time, one point for each setting
+"""Compares cluster policies on published traces: energy over average completion time, one point for each setting
 of a policy's knob. Jobs have modes by clock on A100s (--gpu, --clocks) and may be preempted; nodes stay on.
 
 Usage: bench_cluster_policies.py LULL DIRECTORY_OF_CLUSTER_DATA RESULT_DIRECTORY
@@ -27,7 +27,7 @@ SETTINGS = {
     "pd-rats": [0, 300, 1000, 3000, 10000, 1e9],
 }
 OTHERS = [0.1, 0.3, 1, 3, 10]
-# The policy for jobs that have a value, which those of the traces have not.
+# This policy is for jobs that have a value, which the jobs of the traces have not.
 LEFT_OUT = {"pd-rats-safe"}
 COLORS = ["#2c6fbb", "#c0392b", "#27864b", "#b8860b", "#7d3c98", "#00838f", "#d35400", "#5d6d7e", "#ad1457", "#33691e",
           "#3949ab", "#6d4c41"]
@@ -75,7 +75,7 @@ def table(rows):
 
 
 class Panel:
-    """Energy of running jobs over average completion time, which is on a logarithmic axis."""
+    """Draws the energy of running jobs over the average completion time, whose axis is logarithmic."""
 
     def __init__(self, rows, trace, x0):
         mine = [row for row in rows if row["trace"] == trace]

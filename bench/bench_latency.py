@@ -1,5 +1,5 @@
-"""Feed-forward against reactive switching on a recorded job, over switch latencies and GPUs, in
-virtual time: the table of docs/latency.md. A third of each latency is the driver's call, which GPUs
+"""Compares feed-forward with reactive switching on a recorded job, over switch latencies and numbers
+of GPUs, in virtual time. It prints the table of docs/latency.md. A third of each latency is the driver's call, which GPUs
 queue for; the rest is settling.
 SPDX-License-Identifier: Apache-2.0
 
@@ -12,7 +12,7 @@ import sys
 
 LATENCIES_MS = [2, 5, 10, 20, 25, 50, 100]
 GPUS = [1, 2, 4, 8]
-PERIODS = 340  # the descents settle within some 240; the last quarter is measured
+PERIODS = 340  # the descents settle within about 240 periods; the last quarter is measured
 
 
 def simulate(lull, traces, latency_ms, gpus):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Power-limit choice on the running job, in real time on emulated nodes: the example trainer with two ranks under
-`lull run --power-limit auto`, beside what lull-oracle finds in virtual time, settled at every limit (it knows the
+"""Judges the choice of power limits on the running job, in real time on emulated nodes: the example trainer with two
+ranks runs under `lull run --power-limit auto`, and the result stands beside what lull-oracle finds in virtual time, settled at every limit (it knows the
 physics of the emulated GPUs, and shares no code with the search). What the host adds to an iteration is measured on
-unmanaged runs beforehand. One job after the other, as a node has its own processors: MPI spins while one rank waits for
-the other. Takes about forty minutes.
+unmanaged runs beforehand. Jobs run one after the other, because a node has its own processors: MPI spins while one rank
+waits for the other. It takes about forty minutes.
 
 Usage: bench_limit.py BUILD DIRECTORY [MODEL...]
 SPDX-License-Identifier: Apache-2.0
@@ -20,7 +20,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tools"))
 import emulated_run
 
-# W that the oracle says a GPU draws while it trains: a GPU that is colder at first leaks less at the limit tried first.
+# What a GPU draws while it trains, in W, by the oracle: a GPU that starts colder leaks less at the first limit tried.
 MODELS = {"A100-SXM4-40GB": 371, "H100-SXM5": 590, "V100-PCIE-32GB": 192, "A40": 272}
 AIMS = ["cost", "energy", "edp", "slowdown=5%"]
 RANKS, PLAIN_RUNS, PLAIN_STEPS, STEPS, STEP_W, GPU_MS, SEED = 2, 3, 80, 580, 25, 200, 1
@@ -41,7 +41,7 @@ def emulate(build, model, command, environment=None, options=()):
 
 
 class Gpus:
-    """The node's GPUs through its driver, without Lull."""
+    """Reaches the node's GPUs through its driver, without Lull."""
 
     def __init__(self):
         self.nvml = ctypes.CDLL("libnvidia-ml.so.1")
@@ -60,7 +60,7 @@ class Gpus:
 
 
 def plain_inside(build):
-    """On the node, unmanaged: (J, s) per step, from the second half of the lines that the trainer prints."""
+    """Runs the job unmanaged; returns (J, s) per step from the second half of the lines that the trainer prints."""
     gpus = Gpus()
     job = subprocess.Popen(trainer(build, PLAIN_STEPS), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     seen = []
@@ -75,7 +75,7 @@ def plain_inside(build):
 
 
 def ask_oracle(build, model, wait_ms):
-    """(limit, J, s) per step, from the highest limit down."""
+    """Returns (limit, J, s) per step, from the highest limit down."""
     done = subprocess.run([emulated_run.program(build, "src/emulator/lull-oracle"), "--limit-step-w", str(STEP_W), "--model",
                            model, "--gpus", str(RANKS), "--seed", str(SEED), "--compute-ms", str(GPU_MS), "--profile",
                            "training", "--wait-ms", str(wait_ms)], check=True, stdout=subprocess.PIPE, text=True)
@@ -84,7 +84,7 @@ def ask_oracle(build, model, wait_ms):
 
 
 def find_truth(build, model):
-    """The oracle's rows, with the host's share of an iteration as it is on this machine; and how they compare."""
+    """Returns the oracle's rows, with this machine's share of the host in an iteration, and how they compare."""
     here = os.path.abspath(__file__)
     # What disturbs the machine makes iterations longer, never shorter.
     energy_j, time_s = min((json.loads(emulate(build, model, [sys.executable, here, "--plain", build]).splitlines()[-1])
@@ -97,7 +97,7 @@ def find_truth(build, model):
 
 
 def value(aim, row, rows):
-    """What an aim makes of a row; infinite where it is not allowed."""
+    """Returns the value of a row for an aim; infinite where the row is not allowed."""
     _, energy_j, time_s = row
     if aim == "cost":
         return 0.5 * energy_j + 0.5 * rows[0][0] * RANKS * time_s
@@ -109,7 +109,7 @@ def value(aim, row, rows):
 
 
 def profile(build, model, aim, directory):
-    """The job under lull run; its report and what it wrote."""
+    """Runs the job under lull run; returns its report and what it wrote."""
     report = os.path.join(directory, f"limit-{model}-{aim.rstrip('%')}")
     with tempfile.TemporaryDirectory(prefix="lull-") as state:
         output = emulate(build, model, [emulated_run.program(build, "src/cli/lull"), "run", "--no-daemon", "--quiet",
@@ -120,7 +120,7 @@ def profile(build, model, aim, directory):
 
 
 def is_near(aim, held, rows):
-    """Within one step of a best one, or as good (to 0.1 %) as the better of the limits beside it."""
+    """Tells whether a limit is within one step of a best one, or as good (to 0.1 %) as the better of its neighbours."""
     values = [value(aim, row, rows) for row in rows]
     # Every limit above what the job draws is the same; one that is too slow by a hair is still one step away.
     bests = [i for i, one in enumerate(values) if one <= 1.0001 * min(values)]
@@ -130,14 +130,14 @@ def is_near(aim, held, rows):
 
 
 def judge(model, aim, report, rows, same):
-    """Prints a row; whether all is as promised."""
+    """Prints a row and tells whether everything is as promised."""
     limit = report["power_limit"]
     if limit["state"] != "held":
         print(f"{model:>16} {aim:>12}: {limit['state']}: {report['notes']}", flush=True)
         return False
     best = min(rows, key=lambda row: value(aim, row, rows))
     held = min(range(len(rows)), key=lambda i: abs(rows[i][0] - limit["held_w"]))
-    # A value that is not allowed says nothing of how much dearer it is: energy does.
+    # Where a value is not allowed, energy says how much worse it is, since the value itself is infinite.
     over = (rows[held][1] / best[1] if aim.startswith("slowdown") else
             value(aim, rows[held], rows) / value(aim, best, rows)) - 1
     settings = limit["profile"]["settings"]
@@ -161,7 +161,7 @@ def main():
     if sys.argv[1] == "--plain":
         return plain_inside(sys.argv[2])
     build, directory, models = sys.argv[1], sys.argv[2], sys.argv[3:] or list(MODELS)
-    # Losses do not depend on the clock.
+    # The losses must be equal, since they do not depend on the clock.
     plain = emulated_run.losses(emulate(build, models[0], trainer(build, STEPS), options=["--time-scale", "50"]))
     good = 0
     for model in models:

@@ -1,7 +1,7 @@
 /*
- * Time of a cheap MPI call, to be run with and without the shim (bench_mpi.py): prints the median
- * over rounds of an MPI_Barrier on MPI_COMM_SELF, an MPI_Allreduce there, and two clock_gettime.
- * SPDX-License-Identifier: Apache-2.0
+ * Measures the time of a cheap MPI call; to be run with and without the shim (bench_mpi.py): prints
+ * the median over rounds of an MPI_Barrier on MPI_COMM_SELF, an MPI_Allreduce there, and two
+ * clock_gettime. SPDX-License-Identifier: Apache-2.0
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ int main(int argc, char **argv)
             for (int i = 0; i < CALLS; i++)
                 call(kind);
             times_ns[kind][round] = (now_ns() - begin_ns) / CALLS;
-            usleep(500); /* lets the reader empty the ring */
+            usleep(500); /* gives the reader time to empty the ring */
         }
     for (int kind = 0; kind < KINDS; kind++) {
         qsort(times_ns[kind], ROUNDS, sizeof(double), by_value);

@@ -1,5 +1,5 @@
-"""What the MPI shim adds to a call, in units of two clock_gettime calls: alternating runs without
-it, with it but no job, and with it in a job that a reader drains; medians.
+"""Measures what the MPI shim adds to a call, in units of two clock_gettime calls. Runs alternate between
+no shim, the shim without a job, and the shim in a job that a reader drains; medians are printed.
 
 usage: bench_mpi.py READER (FLAVOR SHIM PROGRAM)...
 """

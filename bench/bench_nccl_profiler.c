@@ -1,8 +1,10 @@
 /*
- * Cost of each callback of the NCCL profiler plugin, in nanoseconds and in units of one
- * clock_gettime call measured in the same rounds: medians over rounds. With a reader in another
- * process, as in a job.
- *   bench_nccl_profiler PLUGIN      exit status 1 if a callback costs more than 150 ns
+ * Measures the cost of each callback of the NCCL profiler plugin, in nanoseconds and in units of
+ * one clock_gettime call measured in the same rounds: medians over rounds. There is a reader in
+ * another process, as in a job.
+ *
+ * Usage: bench_nccl_profiler PLUGIN. The exit status is 1 if a callback costs more than 150 ns.
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <signal.h>
@@ -26,7 +28,7 @@ static void *context;
 static void *tasks[CALLS];
 static void *kernels[CALLS];
 
-/* ---- one callback of each kind; i counts within a round ---- */
+/* ---- one callback of each kind; i counts the calls of a round ---- */
 
 static char call_descriptor[NCCL_DESCRIPTOR_BYTES];
 static char task_descriptor[NCCL_DESCRIPTOR_BYTES];
@@ -76,7 +78,7 @@ static void stop_kernel(int i)
 static const struct callback {
     const char *name;
     void (*call)(int i);
-    int is_measured_against; /* the unit */
+    int is_measured_against; /* this call is the unit of the others */
 } callbacks[] = {
     {"clock_gettime", read_clock, 1},
     {"CollApi start (enqueue)", start_call, 0},
@@ -119,7 +121,7 @@ static int measure(void)
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < CALLBACKS; i++)
             rounds[i][round] = time_ns(callbacks[i].call);
-        usleep(PAUSE_US); /* lets the reader empty the ring */
+        usleep(PAUSE_US); /* gives the reader time to empty the ring */
     }
     for (int i = 0; i < CALLBACKS; i++) {
         double median_ns;

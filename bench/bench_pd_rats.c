@@ -1,7 +1,7 @@
 /*
- * PD-RATS. `ratio [FIRST_SEED [SEEDS]]`: welfare of policies beside the linear program, by family
- * and load, and the certificate; counts, not times. `speed GPUS`: what one decision of the proven
- * rule and one plan of the tuned policy cost. SPDX-License-Identifier: Apache-2.0
+ * Measures PD-RATS. `ratio [FIRST_SEED [SEEDS]]`: welfare of policies beside the linear program, by
+ * family and load, and the certificate; counts, not times. `speed GPUS`: what one decision of the
+ * proven rule and one plan of the tuned policy cost. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,16 +17,16 @@ static const double loads[] = {0.5, 0.9, 1.3, 2.0, 3.0};
 
 enum { LOADS = sizeof(loads) / sizeof(loads[0]), KINDS = 5 };
 
-/* Of optimum over what a policy gained, and of the certificate over the optimum. */
+/* Ratios of the optimum to what a policy gained, and of the certificate to the optimum. */
 struct tally {
     int count;
     size_t jobs;
     double sum[KINDS];
     double worst[KINDS];
     int unsound;
-    double proven_least; /* ratio of the safe policy */
+    double proven_least; /* the smallest ratio that is proven of the safe policy */
     double proven_most;
-    double proven_used; /* the most of it that was needed */
+    double proven_used; /* the largest share of the proven ratio that was needed */
 };
 
 static void add(struct tally *tally, const struct online_verdict *verdict, size_t jobs)
@@ -76,6 +76,15 @@ static void print(const char *name, double load_ratio, const struct tally *tally
     fflush(stdout);
 }
 
+/* How many seeds of a family are drawn at each load: one instance of the large family takes long.
+ */
+static uint64_t count_seeds(int family, uint64_t seeds)
+{
+    if (family == ONLINE_PLAIN)
+        return 5 * seeds;
+    return family == ONLINE_LARGE ? 1 : seeds;
+}
+
 static int ratio(uint64_t first, uint64_t seeds)
 {
     struct tally all = {0};
@@ -84,10 +93,10 @@ static int ratio(uint64_t first, uint64_t seeds)
         "family  load   n  jobs  greedy       pd-rats-safe pd-rats      scaled       certificate\n"
         "                        mean  worst  of optimum over policy; of bound over optimum\n");
     for (int family = 0; family < ONLINE_FAMILIES; family++) {
-        const bool is_free = family == ONLINE_PLAIN; /* 20 to 150 jobs, whatever the load */
+        const bool is_free = family == ONLINE_PLAIN; /* it has 20 to 150 jobs, whatever the load */
 
         for (int i = 0; i < (is_free ? 1 : LOADS); i++) {
-            const uint64_t count = is_free ? 5 * seeds : family == ONLINE_LARGE ? 1 : seeds;
+            const uint64_t count = count_seeds(family, seeds);
             struct tally tally = {0};
             const char *name = "";
 
@@ -114,7 +123,8 @@ static int ratio(uint64_t first, uint64_t seeds)
 
 enum { SPEED_JOBS = 1000, SPEED_POINTS = 4 };
 
-/* As many GPUs are asked for as there are: gangs in proportion, 5 minutes to 8 hours. */
+/* Draws jobs that ask for as many GPUs as there are, in gangs in proportion, for 5 minutes to 8
+ * hours. */
 static void draw_stream(uint32_t gpus, struct lull_cluster_job *jobs,
                         struct lull_cluster_point (*points)[SPEED_POINTS])
 {
@@ -146,7 +156,7 @@ static void draw_stream(uint32_t gpus, struct lull_cluster_job *jobs,
     }
 }
 
-/* Processor time for each job, from its arrival to its end. */
+/* Prints the processor time that a policy takes for each job, from its arrival to its end. */
 static int time_policy(const struct lull_cluster_policy_ops *policy, uint32_t gpus)
 {
     static struct lull_cluster_job all[SPEED_JOBS];
@@ -166,14 +176,16 @@ static int time_policy(const struct lull_cluster_policy_ops *policy, uint32_t gp
     draw_stream(gpus, all, points);
     begin = clock();
     result = lull_cluster_simulate(&cluster, &jobs, policy, &run, &err);
-    if (result == 0)
-        printf("%-12s %7u GPUs  %8.1f us a job\n", policy->name, gpus,
-               (double)(clock() - begin) / CLOCKS_PER_SEC / SPEED_JOBS * 1e6);
-    else
+    if (result < 0) {
         fprintf(stderr, "%s: %s\n", policy->name, err.text);
-    lull_cluster_run_destroy(result == 0 ? run : NULL);
+        free(nodes);
+        return 1;
+    }
+    printf("%-12s %7u GPUs  %8.1f us a job\n", policy->name, gpus,
+           (double)(clock() - begin) / CLOCKS_PER_SEC / SPEED_JOBS * 1e6);
+    lull_cluster_run_destroy(run);
     free(nodes);
-    return result < 0;
+    return 0;
 }
 
 static int speed(uint32_t gpus)

@@ -1,8 +1,11 @@
 /*
- * How long the relaxation's frontier of a pipeline takes, whole process: reading the profile,
- * building the task graph, and all points with their durations, every tenth with its certificate.
- *   bench_pipeline PROFILE STAGES MICROBATCHES
- * Prints one line of JSON. SPDX-License-Identifier: Apache-2.0
+ * Measures how long the relaxation's frontier of a pipeline takes as a whole process: reading the
+ * profile, building the task graph, and all points with their durations, every tenth with its
+ * certificate. Prints one line of JSON.
+ *
+ * Usage: bench_pipeline PROFILE STAGES MICROBATCHES
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +22,7 @@ struct result {
     size_t points;
     int64_t fastest_ns;
     double fastest_j;
-    double worst_gap_ratio; /* of the points to what their certificates prove */
+    double worst_gap_ratio; /* largest gap between a point and what its certificate proves */
 };
 
 static void die(const char *what)

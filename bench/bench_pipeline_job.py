@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Pipelines in real time on the emulated node (players, not simulation), of EnvPipe's sizes: energy saved and slowdown
-per planner, against iterations at the highest clocks in the same run, beside what was planned, as a Markdown table with
+"""Runs pipelines of EnvPipe's sizes in real time on the emulated node (players, not simulation): energy saved and
+slowdown per planner, against iterations at the highest clocks in the same run, beside what was planned, as a Markdown table with
 what the authors of EnvPipe and Perseus published for their jobs.
 
 A row is a run. Rows that the same LULL has left in DIRECTORY/pipeline_job.json are printed from there; --only
@@ -21,7 +21,7 @@ import tempfile
 
 @dataclasses.dataclass
 class Job:
-    """A pipeline on a node; times of a stage at the highest clock, ms. One node for all: their calls queue."""
+    """A pipeline on one node, so that all calls queue; the times of a stage are in ms at the highest clock."""
     model: str
     stages: int
     replicas: int
@@ -34,14 +34,14 @@ class Job:
         return self.stages * self.replicas
 
     def play_options(self):
-        # Stages as in GPT-3's profile on A100s: the last one is 7 % slower (it has the head of the model).
+        # Stages are those of GPT-3's profile on A100s: the last one has the model's head and is 7 % slower.
         return ["--stages", self.stages, "--microbatches", self.microbatches, "--replicas", self.replicas,
                 "--forward-ms", 40, "--backward-ms", 80, "--stage-weights", "1," * (self.stages - 1) + "1.07",
                 "--latency-ms", 0.5]
 
 
 # EnvPipe's two shapes: 4 GPUs of one node, 16 as PP8 x DP2 (there two nodes of 8, with a driver each; here one node, so
-# that twice as many calls queue). Iterations: to the guard's verdict where it is clear.
+# that twice as many calls queue). There are enough iterations for the guard's verdict where it is clear.
 JOBS = {
     "4xV100": Job("V100-SXM2-16GB", 4, 1, 8, 200, 30, ("25,35", 10, 8)),
     "4xA100": Job("A100-SXM4-40GB", 4, 1, 8, 300, 30, ("16,25", 9, 7)),
@@ -49,7 +49,7 @@ JOBS = {
     "16xA100": Job("A100-SXM4-40GB", 8, 2, 16, 300, 24, ("20,25", 9, 7)),
 }
 
-# How its plan is made.
+# How the plan of each planner is made.
 PLANNERS = {
     "uniform": lambda job: ["--planner", "envpipe:uniform"],
     "envpipe": lambda job: ["--planner", "envpipe"],
@@ -75,7 +75,7 @@ def run(command, **keywords):
 
 
 def make_plan(lull, directory, job, planner):
-    """Profile by a sweep in virtual time, then lull plan; what the plan says of itself."""
+    """Makes the profile by a sweep in virtual time, runs lull plan, and returns what the plan says of itself."""
     profile = os.path.join(directory, "profile.csv")
     blocking = json.loads(run([lull, "play", "--json", "--pipeline", "1f1b", *job.play_options(), "--measure", profile,
                                "--model", job.model, "--heat-w", job.heat_w, "--stride", "1"]))["blocking_w"]
@@ -89,7 +89,7 @@ def make_plan(lull, directory, job, planner):
 def play(lull, job, planner):
     with tempfile.TemporaryDirectory(prefix="lull-") as directory:
         plan, said = make_plan(lull, directory, job, planner)
-        # The uniform plan is slower than anybody tolerates: it is to be measured all the same.
+        # The uniform plan is slower than anybody tolerates; it is measured all the same.
         tolerance = ["--tolerance", "40%"] if planner == "uniform" else []
         run([lull, "emulate", "--seed", "0", "--warm", job.heat_w, f"{job.ranks()}x{job.model}", "--", lull, "run",
              "--no-daemon", "--quiet", "--report", directory, *tolerance, "--plan", plan, "--", lull, "play", "--pipeline",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the NCCL profiler plugin costs the presets while only API events are asked for: lull play in real
-time with and without it, in turn; medians. A third kind of run takes the time of each callback.
+"""Measures what the NCCL profiler plugin costs the presets while only API events are asked for. lull play
+runs in real time with and without it, in turn, and medians count. A third kind of run times each callback.
 
 usage: bench_plugin.py BUILD
 SPDX-License-Identifier: Apache-2.0
@@ -23,12 +23,12 @@ class Bench:
         def path(name):
             return os.path.abspath(os.path.join(build, name))
         self.lull = path("src/cli/lull")
-        self.reader = path("tests/probe/event_reader")  # a job that asks for nothing more
+        self.reader = path("tests/probe/event_reader")  # the reader is a job that asks for nothing more
         self.plugin = path("src/probe/libnccl-profiler-lull.so")
         self.timing = path("bench/timing-plugin.so")
 
     def play(self, preset, plugin, times=None):
-        """The ranks of one run, as lull play describes them."""
+        """Returns the ranks of one run, as lull play describes them."""
         environment = dict(os.environ, NCCL_PROFILER_PLUGIN=plugin or "none", LULL_TIMED_PLUGIN=self.plugin)
         if times is not None:
             environment["LULL_TIMES"] = times
@@ -43,7 +43,7 @@ class Bench:
         return ranks["ranks"]
 
     def callbacks(self, preset):
-        """Of all ranks and iterations: callbacks and ns, by the name of the thread that made them."""
+        """Returns callbacks and ns of all ranks and iterations, by the name of the thread that made them."""
         found = {}
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
             times = os.path.join(directory, "times")
@@ -56,7 +56,7 @@ class Bench:
         return found, sum(rank["iterations"] for rank in ranks), ranks[0]["iteration_ms"]
 
     def compare(self, preset):
-        """Medians of the iterations' times without and with the plugin, and of the ratios pair by pair."""
+        """Returns the medians of the times without and with the plugin, and of the ratios pair by pair."""
         pairs = []
         for repeat in range(REPEATS):
             order = [None, self.plugin] if repeat % 2 == 0 else [self.plugin, None]

@@ -1,9 +1,12 @@
 /*
- * Cost of a section's begin and end, in nanoseconds and in units of two clock_gettime calls:
- * medians over rounds that measure both, one right after the other. With nobody reading (the ring
- * is full most of the time), with a reader in another process, by name and by number, and without a
- * job.
- *   bench_probe        exit status 1 if a pair costs more than 3 units with a reader or without
+ * Measures the cost of a section's begin and end, in nanoseconds and in units of two clock_gettime
+ * calls: medians over rounds that measure both, one right after the other. It measures with nobody
+ * reading (the ring is full most of the time), with a reader in another process, by name and by
+ * number, and without a job.
+ *
+ * Usage: bench_probe. The exit status is 1 if a pair costs more than 3 units, with a reader or
+ * without.
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <signal.h>
@@ -78,7 +81,7 @@ static double measure(const char *what, void (*pair)(void), int pause_us)
         clocks_ns[i] = time_ns(clock_pair);
         pairs_ns[i] = time_ns(pair);
         ratios[i] = pairs_ns[i] / clocks_ns[i];
-        if (pause_us > 0) /* lets the reader empty the ring */
+        if (pause_us > 0) /* gives the reader time to empty the ring */
             usleep((useconds_t)pause_us);
     }
     ratio = median(ratios);
@@ -87,7 +90,7 @@ static double measure(const char *what, void (*pair)(void), int pause_us)
     return ratio;
 }
 
-/* The job's program: this one, run again with LULL_JOB set. */
+/* The program of the job, which is this one, run again with LULL_JOB set. */
 static int measure_in_job(const char *what, int pause_us)
 {
     char text[64];

@@ -65,7 +65,7 @@ static int compare_ns(const void *left, const void *right)
     return (difference > 0) - (difference < 0);
 }
 
-/* What lies between two readings of the clock, in the median. */
+/* Measures the median time between two readings of the clock. */
 static void calibrate(void)
 {
     int64_t ns[CALIBRATIONS];

@@ -37,9 +37,9 @@ struct options {
     int64_t steps;
     int64_t hidden;
     int64_t batch;
-    int64_t epoch_samples; /* 0: no epochs */
+    int64_t epoch_samples; /* 0: there are no epochs */
     double learning_rate;
-    double noise; /* of the samples, against their class's pattern */
+    double noise; /* noise of the samples, relative to the pattern of their class */
     double gpu_ms;
     double sample_ms;
     double link_gbs;
@@ -48,7 +48,8 @@ struct options {
     const char *profile;
 };
 
-/* One fully connected layer: rows x columns weights and rows biases inside the flat vectors. */
+/* A fully connected layer, whose rows x columns weights and rows biases lie inside the flat
+ * vectors. */
 struct layer {
     int rows;
     int columns;
@@ -61,7 +62,7 @@ struct model {
     float *weights;
     float *gradients;
     float *velocity;
-    float *activations[LAYERS + 1]; /* batch x width, the input first */
+    float *activations[LAYERS + 1]; /* batch x width each; the input comes first */
     float *deltas[LAYERS + 1];
     int batch;
     float noise;
@@ -70,7 +71,7 @@ struct model {
 
 /* ---- data and model ---------------------------------------------------------------------- */
 
-/* A hash as random source: the value of each index, the same on every machine. */
+/* The source of randomness is a hash of the index, which is the same on every machine. */
 static float noise(uint64_t index)
 {
     index += UINT64_C(0x9e3779b97f4a7c15);
@@ -133,7 +134,8 @@ static void model_fini(struct model *model)
     }
 }
 
-/* Each class is a fixed pattern with noise on top. Labels follow from the sample's number. */
+/* Loads a batch. Each class is a fixed pattern with noise on top; the number of a sample determines
+ * its label. */
 static void load_batch(struct model *model, int64_t step, int rank, int ranks, int *labels)
 {
     for (int i = 0; i < model->batch; i++) {
@@ -169,13 +171,13 @@ static void forward(struct model *model)
     }
 }
 
-/* Of one batch, or summed over ranks. */
+/* The score of one batch, or the sum over the ranks. */
 struct score {
     float loss;
-    float correct; /* samples whose class was recognised */
+    float correct; /* number of samples whose class was recognised */
 };
 
-/* Softmax and cross entropy; leaves the gradient of the outputs in the last deltas. */
+/* Computes softmax and cross entropy and leaves the gradient of the outputs in the last deltas. */
 static struct score score_and_delta(struct model *model, const int *labels)
 {
     struct score score = {0};
@@ -237,7 +239,7 @@ static void update(struct model *model, int ranks)
 
 /* ---- communication ----------------------------------------------------------------------- */
 
-/* MPI calls the operation without a context, hence the one static: the transfer under way. */
+/* The transfer under way. MPI calls the operation without a context, hence this static. */
 static struct {
     struct lull_emulated_gpu *gpu;
     double moved;
@@ -291,8 +293,7 @@ static struct score train_step(struct model *model, struct lull_emulated_gpu *gp
     struct score score;
     MPI_Request request = MPI_REQUEST_NULL;
 
-    /* The optimizer step of the gradients just averaged, forward and backward: one run of kernels.
-     */
+    /* Forward, backward and the optimizer's step of the last gradients are one run of kernels. */
     lull_emulated_gpu_launch(gpu, &kernel);
     if (step > 0)
         update(model, ranks);
@@ -302,7 +303,8 @@ static struct score train_step(struct model *model, struct lull_emulated_gpu *gp
     for (int i = LAYERS - 1; i >= 0; i--)
         backward_layer(model, i);
     if (options->overlap) {
-        /* Averaged while the GPU is still at work: the wait has nothing left to wait for. */
+        /* The loss is averaged while the GPU is still at work, so that the wait below ends at once.
+         */
         MPI_Iallreduce(MPI_IN_PLACE, model->gradients, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD,
                        &request);
         for (int done = 0; !done;)
@@ -321,10 +323,10 @@ static struct score train_step(struct model *model, struct lull_emulated_gpu *gp
     return score;
 }
 
-/* On samples that no step trains on. */
+/* The accuracy on samples on which no step trains. */
 static double held_out_accuracy(struct model *model)
 {
-    const int64_t first = INT64_C(1) << 32; /* as step */
+    const int64_t first = INT64_C(1) << 32; /* a step that no training reaches */
     int labels[256];
     float correct = 0.0f;
     int64_t count = 0;
@@ -337,7 +339,7 @@ static double held_out_accuracy(struct model *model)
     return (double)correct / (double)(count * model->batch);
 }
 
-/* After the last step of an epoch; whole steps, as many as fit. */
+/* Prints the accuracy after the last step of an epoch, which has as many whole steps as fit. */
 static void tell_epoch(struct model *model, const struct options *options, int64_t step, int ranks)
 {
     int64_t steps = options->epoch_samples / (options->batch * ranks);
@@ -500,8 +502,8 @@ int main(int argc, char **argv)
     int status;
 
     MPI_Init(&argc, &argv);
-    setvbuf(stdout, NULL, _IOLBF, 0); /* a loss is seen when it is known */
-    openblas_set_num_threads(1);      /* one core per rank, and the same sums on every machine */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a loss appears as soon as it is known */
+    openblas_set_num_threads(1); /* each rank has one core, and the sums are the same everywhere */
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     status = train(&options);
     MPI_Finalize();

@@ -28,7 +28,7 @@ class Setup:
     descent: str = "bisect"
     seed: int = 1  # of the units' spread and noise; 0: nominal units
     warm_w: float = 150.0  # GPUs start as warm as a job of this power leaves them
-    fault: str = ""  # of the driver, see src/emulator/fault.h
+    fault: str = ""  # of the driver, see src/emulator/spec.h
     beside: tuple = ()  # a command that runs on the node beside the job
 
     def model(self):

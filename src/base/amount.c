@@ -28,7 +28,7 @@ struct lull_amount lull_amount_count(uint64_t count)
     return amount;
 }
 
-/* Writes the value with this many significant digits, and the unit. */
+/* Formats the value with this many significant digits. */
 static struct lull_amount scaled(double value, int digits, const char *unit)
 {
     const int whole = fabs(value) >= 1.0 ? 1 + (int)log10(fabs(value)) : 1;

@@ -1,6 +1,6 @@
 /*
- * Writes amounts as people read them: thousands apart, in a unit that fits. The text is returned by
- * value, so that a call can stand among the arguments of printf.
+ * Formats amounts as people read them: commas part the thousands, and the unit fits the size. The
+ * text is returned by value, so that the caller can print it in place.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -13,13 +13,13 @@ struct lull_amount {
     char text[48];
 };
 
-/* Writes a count, such as "68,503". */
+/* Formats a count, such as "68,503". */
 struct lull_amount lull_amount_count(uint64_t count);
 
-/* Writes a finite time in the unit that fits: "12.5 s", "3.20 min", "3.22 h", "74.9 d". */
+/* Formats a finite time, such as "12.5 s", "3.2 min", "3.22 h" or "74.9 d". */
 struct lull_amount lull_amount_time(double time_s);
 
-/* Writes seconds, and from two minutes on the larger unit as well: "11,585.6 s (3.22 h)". */
+/* Formats a time such as "11,585.6 s (3.22 h)"; below two minutes only the seconds, "35.0 s". */
 struct lull_amount lull_amount_seconds(double time_s);
 
 /* Write energy and power in the unit that fits: "90.75 kJ", "1.20 kW". */

@@ -1,5 +1,5 @@
 /*
- * Errors: one code and one line for the user, set where the error is decided.
+ * An error is one code and one line for the user, set where the error is decided.
  *
  * Functions return 0 or a negative code: -errno and libuv's codes pass unchanged, Lull's own
  * start at LULL_E_BASE. The text says what, where and what to do next; the caller who has the
@@ -15,13 +15,13 @@
 enum {
     LULL_E_BASE = -5001,
     LULL_E_UNSUPPORTED = -5001, /* the device, driver or kernel cannot do this */
-    LULL_E_NO_DEVICE = -5002,   /* no such GPU, or no driver library */
+    LULL_E_NO_DEVICE = -5002,   /* there is no such GPU, or no driver library */
     LULL_E_FORMAT = -5003,      /* input that cannot be read as what it should be */
     LULL_E_NOT_OBEYED = -5004,  /* the driver said yes, the device did something else */
     LULL_E_STALE = -5005,       /* the lease or request is no longer valid */
 };
 
-/* What the shell sees (design: commands). */
+/* The exit statuses of all commands. */
 enum lull_exit {
     LULL_EXIT_OK = 0,
     LULL_EXIT_FAILED = 1,
@@ -39,8 +39,8 @@ struct lull_error {
 int lull_error_set(struct lull_error *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The exit status that fits a negative code: -EPERM and -EACCES 3, unsupported 4, usage 2, else 1.
- */
+/* The exit status for a negative code: 3 for -EPERM and -EACCES, 4 if unsupported, 2 for usage,
+ * else 1. */
 enum lull_exit lull_error_exit_status(int code);
 
 #endif

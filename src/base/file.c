@@ -52,9 +52,9 @@ static int write_new(const char *path, const void *data, size_t size, mode_t mod
     if (fd < 0)
         return -errno;
     result = write_all(fd, data, size);
-    if (result == 0 && fsync(fd) < 0)
+    if (result >= 0 && fsync(fd) < 0)
         result = -errno;
-    if (close(fd) < 0 && result == 0)
+    if (close(fd) < 0 && result >= 0)
         result = -errno;
     if (result < 0)
         unlink(path);
@@ -70,17 +70,22 @@ int lull_file_write_atomic(const char *path, const void *data, size_t size, mode
     if ((size_t)snprintf(temporary, sizeof(temporary), "%s.new-%ld", path, (long)getpid()) >=
         sizeof(temporary))
         return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", path);
-    unlink(temporary); /* left by a process of the same number that died here */
+    unlink(temporary); /* a process of the same number may have died and left it */
     result = write_new(temporary, data, size, mode);
-    if (result == 0 && rename(temporary, path) < 0) {
+    if (result < 0)
+        goto failed;
+    if (rename(temporary, path) < 0) {
         result = -errno;
         unlink(temporary);
+        goto failed;
     }
-    if (result == 0)
-        result = sync_directory_of(path);
+    result = sync_directory_of(path);
     if (result < 0)
-        return lull_error_set(err, result, "%s: cannot write: %s", path, strerror(-result));
+        goto failed;
     return 0;
+
+failed:
+    return lull_error_set(err, result, "%s: cannot write the file: %s", path, strerror(-result));
 }
 
 int lull_file_read(const char *path, size_t limit, char **data_out, size_t *size_out,

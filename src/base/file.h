@@ -1,5 +1,5 @@
 /*
- * Files: whole or not at all.
+ * Reads and writes files, whole or not at all.
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_BASE_FILE_H
@@ -25,7 +25,7 @@ int lull_file_write_atomic(const char *path, const void *data, size_t size, mode
 int lull_file_read(const char *path, size_t limit, char **data_out, size_t *size_out,
                    struct lull_error *err);
 
-/* Creates a directory and its parents; an existing one is fine. */
+/* Creates a directory and its parents. One that exists is no error. */
 int lull_file_make_directory(const char *path, mode_t mode, struct lull_error *err);
 
 /*
@@ -36,7 +36,7 @@ int lull_file_make_directory(const char *path, mode_t mode, struct lull_error *e
 int lull_file_find_own(const char *build_path, const char *installed_name, char *path_out,
                        size_t size, struct lull_error *err);
 
-/* Where root keeps what is learnt. */
+/* The directory in which root keeps what is learnt. */
 #define LULL_NODE_STATE_DIRECTORY "/var/lib/lull"
 
 /*

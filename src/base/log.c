@@ -10,7 +10,7 @@
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
 
-/* The one process-wide setting: a filter, written at start and read everywhere. */
+/* The filter of the whole process, which is written at the start and read everywhere. */
 static atomic_int enabled_level = LULL_LOG_WARNING;
 
 void lull_log_init(enum lull_log_level fallback)
@@ -40,7 +40,7 @@ void lull_log(enum lull_log_level level, const char *object, const char *format,
                  strncmp(object, "lull", 4) == 0 ? "" : "lull ", object, level_names[level], text);
     if (length > (int)sizeof(line) - 1)
         length = (int)sizeof(line) - 1;
-    /* One write, so that lines of several processes do not mix. */
+    /* The line is one write, so that lines of several processes do not mix. */
     if (write(STDERR_FILENO, line, (size_t)length) < 0)
         return;
 }

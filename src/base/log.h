@@ -11,7 +11,7 @@
 
 enum lull_log_level { LULL_LOG_ERROR, LULL_LOG_WARNING, LULL_LOG_INFO, LULL_LOG_DEBUG };
 
-/* Reads LULL_LOG (error, warning, info, debug); default is the given level. */
+/* Reads the level from LULL_LOG (error, warning, info, debug); otherwise it is `fallback`. */
 void lull_log_init(enum lull_log_level fallback);
 
 /*

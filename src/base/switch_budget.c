@@ -8,7 +8,7 @@ void lull_switch_budget_init(struct lull_switch_budget *budget, int64_t gap_ns, 
         budget->saved_ns = LULL_SWITCH_BUDGET_SAVED * refill_ns;
 }
 
-/* The bucket holds time: refill_ns of it buys a lowering. */
+/* Fills the bucket up to now. It holds time, of which refill_ns buys a lowering. */
 static void save_up(struct lull_switch_budget *budget, int64_t now_ns)
 {
     if (budget->refill_ns == INT64_MAX || now_ns <= budget->as_of_ns)
@@ -46,5 +46,7 @@ int64_t lull_switch_budget_from_ns(const struct lull_switch_budget *budget)
     if (budget->saved_ns >= budget->refill_ns)
         return budget->raised_ns;
     saved_up_ns = budget->as_of_ns + budget->refill_ns - budget->saved_ns;
-    return saved_up_ns < gap_over_ns ? saved_up_ns : gap_over_ns;
+    if (saved_up_ns < gap_over_ns)
+        return saved_up_ns;
+    return gap_over_ns;
 }

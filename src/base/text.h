@@ -1,5 +1,5 @@
 /*
- * Strict parsing of what people type. Every function refuses trailing characters, empty text,
+ * Parses strictly what people type. Every function refuses trailing characters, empty text,
  * overflow and not-a-number, and leaves its output untouched on failure. Threads: any.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -9,22 +9,23 @@
 
 #include <stdint.h>
 
-/* Decimal integer in [min, max]. -EINVAL: not such a number. */
+/* Parses a decimal integer in [min, max]. -EINVAL: it is not such a number. */
 int lull_text_parse_int(const char *text, int64_t min, int64_t max, int64_t *value_out);
 
-/* Finite decimal number. -EINVAL otherwise. */
+/* Parses a finite decimal number. -EINVAL: it is none. */
 int lull_text_parse_number(const char *text, double *value_out);
 
-/* The same from least to most; nothing is written otherwise. */
+/* Parses a finite decimal number from least to most. -EINVAL: it is none. */
 int lull_text_parse_between(const char *text, double least, double most, double *value_out);
 
-/* A number of at least `least`, or "inf" for INFINITY. -EINVAL otherwise; nothing is written. */
+/* Parses a number of at least `least`, or "inf" as INFINITY. -EINVAL: it is neither. */
 int lull_text_parse_at_least(const char *text, double least, double *value_out);
 
-/* A ratio: "1%" and "0.01" both give 0.01. -EINVAL: not a number, or not in [0, 1]. */
+/* Parses a ratio: "1%" and "0.01" both give 0.01. -EINVAL: it is no number, or not in [0, 1]. */
 int lull_text_parse_ratio(const char *text, double *ratio_out);
 
-/* 64-bit FNV-1a hash; stable across machines and versions, so it may be stored. */
+/* The 64-bit FNV-1a hash of a text. It is the same on all machines and in all versions, so it may
+ * be stored. */
 uint64_t lull_text_hash(const char *text);
 
 #endif

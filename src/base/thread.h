@@ -1,5 +1,5 @@
 /*
- * Threads of Lull's own: signals are for the threads of the program that they run in.
+ * Starts threads of Lull's own, which leave signals to the threads of the program that they run in.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_BASE_THREAD_H
@@ -7,15 +7,15 @@
 
 #include <pthread.h>
 
-/* pthread_create() of a thread that blocks every signal. Errors: -errno, nothing runs then. */
+/* Starts a thread that blocks every signal. Errors: -errno; then no thread runs. */
 int lull_thread_start(pthread_t *thread_out, void *(*run)(void *), void *argument);
 
 /*
- * The calling thread works for microseconds at a time and must not be late: asks that it run before
- * all ordinary threads (SCHED_RR, the lowest real-time priority). Not for one that every call of a
- * job wakes: it would push the caller aside, for milliseconds where ranks share processors. Threads
- * and processes that it starts are ordinary. Where that is not permitted (root, CAP_SYS_NICE,
- * RLIMIT_RTPRIO) nothing changes.
+ * Asks that the calling thread run before all ordinary threads (SCHED_RR, the lowest real-time
+ * priority), because it works for microseconds at a time and must not be late. A thread that every
+ * call of a job wakes must not ask: it would push the caller aside, for milliseconds where ranks
+ * share processors. Threads and processes that it starts are ordinary. Nothing changes where this
+ * is not permitted (it needs root, CAP_SYS_NICE or RLIMIT_RTPRIO).
  */
 void lull_thread_set_realtime(void);
 

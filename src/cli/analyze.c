@@ -9,7 +9,7 @@
 #include "cli/command.h"
 #include "cli/prediction.h"
 #include "base/watch.h"
-#include "trace/kineto.h"
+#include "trace/trace.h"
 
 struct analyze_arguments {
     bool is_json;

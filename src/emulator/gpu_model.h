@@ -1,10 +1,10 @@
 /*
- * What one GPU model can do: clocks, voltage, power, time, heat, latencies, counters.
+ * What one GPU model can do: its clocks, voltage, power, speed, heat, latencies and counters.
  *
  * The table is generated from data/gpu_models.json, where every group says whether it was measured,
  * fitted, published or guessed. A model holds no pointers, so it may live in shared memory.
  *
- * Power of a kernel at SM clock f: base_w + slope_w (f/fmax) v(f)^2; its time relative to fmax:
+ * A kernel at SM clock f draws base_w + slope_w (f/fmax) v(f)^2 and takes, relative to fmax,
  * memory_ratio / bandwidth(f) + (1 - memory_ratio) fmax/f. Threads: any; nothing here changes.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -22,7 +22,7 @@ enum {
     LULL_GPU_MEMORY_CLOCKS = 8,
 };
 
-/* Piecewise linear in MHz, constant beyond both ends. */
+/* A curve that is piecewise linear in MHz and constant beyond both ends. */
 struct lull_gpu_curve {
     uint32_t count;
     struct {
@@ -35,16 +35,16 @@ struct lull_gpu_profile {
     char name[24];
     double base_w;
     double slope_w;
-    double memory_ratio; /* share of the time at fmax that waits for memory, 0..1 */
+    double memory_ratio; /* share of the time at fmax in which it waits for memory, 0..1 */
 };
 
 enum lull_memory_lock {
     LULL_MEMORY_LOCK_UNSUPPORTED,
-    LULL_MEMORY_LOCK_DEFERRED, /* accepted, effective at driver reload */
+    LULL_MEMORY_LOCK_DEFERRED, /* accepted; takes effect when the driver is reloaded */
     LULL_MEMORY_LOCK_LIVE,
 };
 
-/* Whose driver library a GPU is behind. */
+/* The vendor whose driver library shows a GPU. */
 enum lull_gpu_vendor {
     LULL_GPU_NVIDIA,
     LULL_GPU_AMD,
@@ -56,9 +56,9 @@ struct lull_gpu_model {
     uint32_t alias_count;
     char aliases[LULL_GPU_ALIASES][20];
 
-    /* Identity; for NVIDIA in NVML's numbers. */
+    /* Its identity, in NVML's numbers for NVIDIA. */
     uint32_t vendor;          /* enum lull_gpu_vendor */
-    uint32_t dies_per_module; /* AMD: a GPU is one die of a module; Intel: a GPU has such stacks */
+    uint32_t dies_per_module; /* AMD: a GPU is one of this many dies; Intel: it has them */
     char product[40];
     uint32_t architecture;
     uint32_t brand;
@@ -77,17 +77,17 @@ struct lull_gpu_model {
     double sm_max_mhz;
     double sm_step_mhz; /* readings are rounded down to whole MHz */
     uint32_t memory_clock_count;
-    uint32_t memory_clocks_mhz[LULL_GPU_MEMORY_CLOCKS]; /* highest first */
+    uint32_t memory_clocks_mhz[LULL_GPU_MEMORY_CLOCKS]; /* the highest comes first */
     uint32_t memory_lock;                               /* enum lull_memory_lock */
 
     double limit_min_w;
     double limit_max_w;
     double limit_default_w;
-    double limit_settle_ratio;   /* settled power under a binding limit / limit */
-    double cap_efficiency_ratio; /* work rate while the limiter dithers / rate at that clock */
-    double idle_w;               /* no context, lowest clock */
+    double limit_settle_ratio;   /* settled power under a binding limit, per limit */
+    double cap_efficiency_ratio; /* work rate while the limiter dithers, per rate at that clock */
+    double idle_w;               /* without a context, at the lowest clock */
     struct lull_gpu_curve active_idle_w;
-    struct lull_gpu_curve voltage;   /* relative to the floor */
+    struct lull_gpu_curve voltage;   /* relative to its floor */
     struct lull_gpu_curve bandwidth; /* relative to bandwidth_gbs */
     double bandwidth_gbs;
     uint32_t profile_count;
@@ -96,7 +96,7 @@ struct lull_gpu_model {
     double link_w; /* extra power at full link bandwidth */
     double poll_w; /* per communicating SM at fmax */
     double link_gbs;
-    double channel_gbs; /* one channel at fmax */
+    double channel_gbs; /* rate of one channel at fmax */
     double ambient_c;
     double heat_c_per_w;
     double heat_tau_s;
@@ -105,7 +105,8 @@ struct lull_gpu_model {
     double hw_slowdown_c;
     double shutdown_c;
 
-    /* Clock switching: the call is log-normal, clipped; so is settling, plus a slow tail. */
+    /* Clock switching: the duration of a call is log-normal and clipped; so is the time to settle,
+     * which has a slow tail besides. */
     double api_ms;
     double api_sigma;
     double api_min_ms;
@@ -113,51 +114,54 @@ struct lull_gpu_model {
     double settle_ms;
     double settle_p99_ms;
     double settle_max_ms;
-    double slow_ratio; /* share of target clocks that are slow */
+    double slow_ratio; /* share of the target clocks that settle slowly */
     double slow_min_ms;
     double slow_max_ms;
 
     double energy_period_ms;
-    bool power_is_average; /* usage is a 1 s average, not a short sample */
+    bool power_is_average; /* the reading is a 1 s average, not a short sample */
     double power_window_ms;
     double power_refresh_ms;
     double clock_refresh_ms;
-    double gain_error_ratio; /* largest proportional error of a board's readings */
+    double gain_error_ratio; /* largest relative error of a board's readings */
 };
 
 extern const struct lull_gpu_model lull_gpu_models[];
 extern const uint32_t lull_gpu_model_count;
 
-/* The model of that name or alias, case ignored; name need not end behind length. NULL: none. */
+/* The model of that name or alias, whose case is ignored. The name has `length` characters and need
+ * not end with a NUL. NULL: there is none. */
 const struct lull_gpu_model *lull_gpu_model_find(const char *name, uint32_t length);
 
-/* The named kernel profile; for NULL or a name the model lacks, "llm_fwd" or the first. */
+/* The named kernel profile; for NULL or a name that the model lacks, "llm_fwd" or the first one. */
 const struct lull_gpu_profile *lull_gpu_model_profile(const struct lull_gpu_model *model,
                                                       const char *name);
 
+/* The value of the curve at a clock. */
 double lull_gpu_curve_at(const struct lull_gpu_curve *curve, double mhz);
 
-/* Number of clocks; clock of step 0 (lowest) .. count-1; nearest step of a wanted clock. */
+/* The number of clocks, the clock of a step (0 is the lowest), and the step nearest to a clock. */
 uint32_t lull_gpu_model_step_count(const struct lull_gpu_model *model);
 double lull_gpu_model_step_mhz(const struct lull_gpu_model *model, uint32_t step);
 uint32_t lull_gpu_model_nearest_step(const struct lull_gpu_model *model, double mhz);
 
-/* Work per second of a kernel relative to fmax, at most 1. */
+/* The speed of a kernel relative to fmax, at most 1. */
 double lull_gpu_model_speed(const struct lull_gpu_model *model, double memory_ratio, double mhz);
 
-/* Settled power of a kernel that runs all the time, W. */
+/* The settled power of a kernel that runs all the time, W. */
 double lull_gpu_model_kernel_w(const struct lull_gpu_model *model,
                                const struct lull_gpu_profile *profile, double mhz);
 
-/* Rate of a transfer over a link of link_gbs with that many channels, GB/s. */
+/* The rate of a transfer over a link of link_gbs with this many channels, GB/s. */
 double lull_gpu_model_transfer_gbs(const struct lull_gpu_model *model, double link_gbs,
                                    uint32_t channels, double mhz);
 
-/* Power on top of active idle (or of a kernel) while a transfer moves rate_gbs (0: it waits), W. */
+/* The power that a transfer adds to active idle or to a kernel while it moves rate_gbs (0: it
+ * waits), W. */
 double lull_gpu_model_transfer_w(const struct lull_gpu_model *model, double rate_gbs,
                                  uint32_t channels, double mhz);
 
-/* Every driver call takes call_ms and every clock settle_ms (both >= 0) from now on, no spread. */
+/* Makes every driver call take call_ms and every clock settle in settle_ms (both >= 0) exactly. */
 void lull_gpu_model_fix_latency(struct lull_gpu_model *model, double call_ms, double settle_ms);
 
 #endif

@@ -1,4 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mutexes are robust and shared between processes, because a test may kill any process at any time,
+ * and a killed owner must not block the node. They guard against simultaneous work only: what
+ * protects the state is that every change is made in the other slot. Sleepers wait on a futex
+ * instead of a condition variable, which a killed process could leave in an undefined state.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "emulator/node.h"
 
 #include <errno.h>
@@ -16,18 +23,19 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "emulator/liveness.h"
 #include "emulator/noise.h"
 
 #define NODE_MAGIC UINT64_C(0x65646f6e6c6c756c)
+/* How often a GPU is searched for contexts of dead processes; chosen, not measured. */
 #define REAP_PERIOD_NS (50 * LULL_NS_PER_MS)
-/* A killed process may have changed a GPU without waking the sleepers; they look by themselves. */
+/* A process that is killed between changing a GPU and waking the sleepers wakes nobody, so sleepers
+ * look by themselves after this time; chosen, not measured. */
 #define LONGEST_SLEEP_NS (50 * LULL_NS_PER_MS)
 
 struct shared_gpu {
     pthread_mutex_t mutex;
-    _Atomic uint32_t generation; /* futex */
-    _Atomic uint32_t active;     /* which of the two slots is the state */
+    _Atomic uint32_t generation; /* counts changes; sleepers wait for it by futex */
+    _Atomic uint32_t active;     /* the slot that is the state; the other one is a work copy */
     int64_t reaped_ns;
     struct lull_fault faults[LULL_FAULT_KINDS];
     _Atomic uint32_t settings[LULL_NODE_SETTINGS];
@@ -41,7 +49,7 @@ struct shared_node {
     double time_scale;
     int64_t origin_ns;
     uint32_t gpu_count;
-    pthread_mutex_t driver; /* one call at a time for all GPUs, as the real driver has it */
+    pthread_mutex_t driver; /* serialises the set calls of all GPUs, as the real driver does */
     struct shared_gpu gpus[];
 };
 
@@ -67,7 +75,7 @@ static void init_mutex(pthread_mutex_t *mutex)
 static void lock(pthread_mutex_t *mutex)
 {
     if (pthread_mutex_lock(mutex) == EOWNERDEAD)
-        pthread_mutex_consistent(mutex); /* the state behind it is whole: see lull_node_end */
+        pthread_mutex_consistent(mutex); /* the state is whole all the same: see lull_node_end() */
 }
 
 /* ---- creating and opening ---- */
@@ -102,7 +110,7 @@ static void init_shared(struct shared_node *shared, size_t size, const struct lu
             lull_physics_warm(&gpu->slots[0], spec->warm_w);
         gpu->slots[0].random = lull_noise_mix(spec->seed ^ lull_noise_mix(i));
     }
-    shared->magic = NODE_MAGIC;
+    shared->magic = NODE_MAGIC; /* comes last: a file without it is not a node yet */
 }
 
 int lull_node_create(const struct lull_node_spec *spec, struct lull_node **node_out,
@@ -238,12 +246,64 @@ int64_t lull_node_real_ns(const struct lull_node *node, int64_t virtual_ns)
     const struct shared_node *shared = node->shared;
     const double real_ns = (double)virtual_ns / shared->time_scale;
 
-    return real_ns < 9e18 - (double)shared->origin_ns ? shared->origin_ns + (int64_t)real_ns + 1
-                                                      : INT64_MAX;
+    if (real_ns < 9e18 - (double)shared->origin_ns)
+        return shared->origin_ns + (int64_t)real_ns + 1;
+    return INT64_MAX;
 }
 
-/* ---- one GPU ---- */
+/* ---- contexts and the processes that own them ---- */
 
+static bool read_stat(pid_t pid, char *text, size_t size)
+{
+    char path[48];
+    ssize_t length;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    length = read(fd, text, size - 1);
+    close(fd);
+    text[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}
+
+/*
+ * Returns the start time of a living process in kernel ticks; 0: there is none, or it is a zombie.
+ * Number and start time together name a process for good, whereas its number alone may be used
+ * again.
+ */
+static uint64_t start_mark(pid_t pid)
+{
+    enum {
+        fields_to_start = 20
+    }; /* the state is field 3, the start time field 22; one space
+        * precedes the state */
+    char text[1024];
+    char *at;
+
+    if (!read_stat(pid, text, sizeof(text)))
+        return 0;
+    at = strrchr(text, ')'); /* the program's name before it may contain anything */
+    if (at == NULL || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X')
+        return 0;
+    for (int i = 0; i < fields_to_start && at != NULL; i++)
+        at = strchr(at + 1, ' ');
+    if (at != NULL)
+        return strtoull(at + 1, NULL, 10);
+    return 0;
+}
+
+/* A mark of 0 was taken without /proc; then every process counts as alive. */
+static bool is_alive(pid_t pid, uint64_t mark)
+{
+    if (mark == 0)
+        return true;
+    return start_mark(pid) == mark;
+}
+
+/* Closes the contexts of dead processes. Reading /proc is slow, so it is done once in a while. */
 static void reap(struct shared_gpu *shared, struct lull_physics *gpu)
 {
     const int64_t now_ns = lull_now_ns();
@@ -253,9 +313,21 @@ static void reap(struct shared_gpu *shared, struct lull_physics *gpu)
     shared->reaped_ns = now_ns;
     for (int i = 0; i < LULL_PHYSICS_CONTEXTS; i++)
         if (gpu->contexts[i].is_live &&
-            !lull_process_is_alive((pid_t)gpu->contexts[i].owner, gpu->contexts[i].owner_mark))
+            !is_alive((pid_t)gpu->contexts[i].owner, gpu->contexts[i].owner_mark))
             lull_physics_close(gpu, i);
 }
+
+int lull_node_open_context(struct lull_node *node, uint32_t gpu)
+{
+    const pid_t pid = getpid();
+    const uint64_t mark = start_mark(pid);
+    const int context = lull_physics_open(lull_node_begin(node, gpu), pid, mark);
+
+    lull_node_end(node, gpu, true);
+    return context;
+}
+
+/* ---- one GPU ---- */
 
 struct lull_physics *lull_node_begin(struct lull_node *node, uint32_t gpu)
 {
@@ -276,7 +348,8 @@ void lull_node_end(struct lull_node *node, uint32_t gpu, bool is_change)
 {
     struct shared_gpu *shared = &node->shared->gpus[gpu];
 
-    /* This store alone makes the work copy the state: killed before or after, it is whole. */
+    /* This store alone turns the work copy into the state, so a process that is killed before or
+     * after it leaves a whole state. */
     atomic_fetch_xor(&shared->active, 1);
     pthread_mutex_unlock(&shared->mutex);
     if (is_change)
@@ -322,6 +395,8 @@ static double draw_api_ms(struct lull_node *node, uint32_t gpu)
 static int call_locked(struct lull_node *node, uint32_t gpu, double api_factor,
                        lull_node_apply apply, const void *data)
 {
+    /* The duration counts from here, so that drawing it and taking faults cost the caller nothing.
+     */
     const int64_t begin_ns = lull_node_now_ns(node);
     double settle_factor = 1;
     double hang_ms = 0;

@@ -1,10 +1,11 @@
 /*
  * The emulated node: GPUs in one file of shared memory that every process of the node maps.
  *
- * Virtual time is CLOCK_MONOTONIC since the node's creation times its scale. Nobody drives the
- * GPUs: whoever looks at one advances it to now. Every change is prepared in a second copy and
- * becomes the state in one store, so a process may be killed anywhere and leaves either the old
- * or the new state; contexts of dead processes are closed by whoever looks next.
+ * Virtual time is the time of CLOCK_MONOTONIC since the node's creation, multiplied by its scale.
+ * No process drives the GPUs: whoever looks at one advances it to now. A change is prepared in a
+ * second copy and becomes the state in one store, so a process may be killed at any point and
+ * leaves either the old or the new state. Contexts of dead processes are closed by whoever looks
+ * next.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -16,97 +17,105 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "emulator/fault.h"
 #include "emulator/physics/physics.h"
 #include "emulator/spec.h"
 
 #define LULL_NODE_VARIABLE "LULL_EMULATED_NODE"
 #define LULL_NODE_FAULT_VARIABLE "LULL_EMULATED_FAULT"
 
-struct lull_node; /* this process's view; opaque */
+struct lull_node; /* one process's view of the node; opaque */
 
-/* Per-GPU settings of the driver that no physics depends on. */
+/* Settings of the driver for each GPU on which no physics depends. */
 enum lull_node_setting {
     LULL_NODE_PERSISTENCE,
     LULL_NODE_COMPUTE_MODE,
-    LULL_NODE_STACK_RANGE_0, /* Intel: what each stack's clock is limited to */
+    LULL_NODE_STACK_RANGE_0, /* Intel: the range to which each stack's clock is limited */
     LULL_NODE_STACK_RANGE_1,
     LULL_NODE_SETTINGS,
 };
 
-/* What really happened, for tests and reports. */
+/* What really happened on a GPU since its creation, for tests and reports. */
 struct lull_node_truth {
-    int64_t now_ns; /* virtual */
+    int64_t now_ns; /* virtual time */
     double energy_j;
     double power_w;
     double temperature_c;
     double sm_mhz;
     bool is_locked;
-    double asked_mhz; /* where the latest request leads to */
+    double asked_mhz; /* the clock to which the latest request leads */
     uint32_t contexts;
     uint64_t kernels_started;
-    uint64_t kernels_started_low; /* while the clock was below the highest allowed */
-    int64_t kernel_low_ns;        /* time with a kernel running there */
+    uint64_t kernels_started_low; /* those that began below the highest clock allowed */
+    int64_t kernel_low_ns;        /* time with a kernel running below it */
 };
 
 /*
- * Creates the file (mode 0600, in memory) and opens it; the creator unlinks it by
+ * Creates the file (in memory, mode 0600) and opens it. The creator unlinks it with
  * lull_node_remove(). Errors: -errno with the path in the text.
  */
 int lull_node_create(const struct lull_node_spec *spec, struct lull_node **node_out,
                      struct lull_error *err);
 
-/* Opens an existing node. Errors: -errno; LULL_E_FORMAT not a node of this version. */
+/* Opens an existing node. Errors: -errno; LULL_E_FORMAT: it is not a node of this version. */
 int lull_node_open(const char *path, struct lull_node **node_out, struct lull_error *err);
 
-/* Unmaps; the file and the node stay. */
+/* Unmaps the node from this process; the file stays. NULL is allowed. */
 void lull_node_close(struct lull_node *node);
 
-/* Unlinks the file and closes. */
+/* Unlinks the file and closes the node. NULL is allowed. */
 void lull_node_remove(struct lull_node *node);
 
 const char *lull_node_path(const struct lull_node *node);
 uint32_t lull_node_gpu_count(const struct lull_node *node);
 uint64_t lull_node_seed(const struct lull_node *node);
 
-/* Virtual now, and the real monotonic time of a virtual one. */
+/* The virtual time now, and the CLOCK_MONOTONIC time that belongs to a virtual time. */
 int64_t lull_node_now_ns(const struct lull_node *node);
 int64_t lull_node_real_ns(const struct lull_node *node, int64_t virtual_ns);
 
 /*
- * Begins work on one GPU: locks it and gives a copy advanced to now. end makes the copy the state;
- * is_change tells sleepers to work out anew when they wake. Between the two: no blocking.
+ * Begins work on one GPU: locks it and returns a copy that is advanced to now. end turns the copy
+ * into the state; is_change wakes sleepers, who then work out anew how long to sleep. The caller
+ * must not block between the two.
  */
 struct lull_physics *lull_node_begin(struct lull_node *node, uint32_t gpu);
 void lull_node_end(struct lull_node *node, uint32_t gpu, bool is_change);
 
-/* Counts changes; read between begin and end, or before sleeping. */
+/* The number of changes so far; to be read between begin and end, or before sleeping. */
 uint32_t lull_node_generation(struct lull_node *node, uint32_t gpu);
 
-/* Wakes who sleeps on a GPU although nothing changed on it. */
+/* Wakes those who sleep on a GPU although nothing has changed on it. */
 void lull_node_wake(struct lull_node *node, uint32_t gpu);
 
-/* Sleeps until the virtual time, or until generation is no longer the GPU's; may wake early. */
+/* Sleeps until the virtual time, or until the GPU's generation is no longer this one; it may wake
+ * early. */
 void lull_node_sleep(struct lull_node *node, uint32_t gpu, uint32_t generation,
                      int64_t until_virtual_ns);
 
-/* Applies a driver call's effect to the GPU. */
+/* Applies the effect of a driver call to the GPU. */
 typedef void (*lull_node_apply)(struct lull_physics *gpu, double settle_factor, const void *data);
 
 /*
- * A set call: takes the node-wide driver lock, takes its time (api_factor times what locking
- * clocks takes), suffers the faults, applies. Gives 0, or the code of an injected fault.
+ * Makes a set call: takes the driver lock of the node, lasts api_factor times as long as a call
+ * that locks clocks, suffers the faults and applies the effect. Returns 0, or the code of an
+ * injected fault.
  */
 int lull_node_call(struct lull_node *node, uint32_t gpu, double api_factor, lull_node_apply apply,
                    const void *data);
 
-/* Faults; remaining 0 heals. take uses one up and gives its value. */
+/* Sets a fault; remaining 0 heals it. take tells whether it happens now, and uses it up once. */
 void lull_node_set_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
                          const struct lull_fault *fault);
 bool lull_node_take_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
                           double *value_out);
 
-/* Sets the faults of a text (fault.h). Errors: -EINVAL. */
+/*
+ * Opens a context of the calling process on a GPU, which ends with the process at the latest.
+ * Returns its number; -1: all are taken.
+ */
+int lull_node_open_context(struct lull_node *node, uint32_t gpu);
+
+/* Sets the faults of a text (spec.h). Errors: -EINVAL. */
 int lull_node_set_faults(struct lull_node *node, const char *text, struct lull_error *err);
 
 uint32_t lull_node_setting(struct lull_node *node, uint32_t gpu, enum lull_node_setting setting);

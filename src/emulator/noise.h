@@ -17,20 +17,20 @@ static inline uint64_t lull_noise_mix(uint64_t value)
     return value ^ (value >> 31);
 }
 
-/* Uniform in (0, 1) from 64 mixed bits. */
+/* Makes a uniform number in (0, 1) of 64 mixed bits. */
 static inline double lull_noise_unit(uint64_t bits)
 {
     return ((double)(bits >> 11) + 0.5) * 0x1p-53;
 }
 
-/* The next uniform number in (0, 1) of a generator. */
+/* Returns the next uniform number in (0, 1) of a generator. */
 static inline double lull_noise_next(uint64_t *state)
 {
     *state += UINT64_C(0x9e3779b97f4a7c15);
     return lull_noise_unit(lull_noise_mix(*state));
 }
 
-/* Standard normal from two uniform numbers (Box and Muller). */
+/* Makes a standard normal number of two uniform ones (Box and Muller). */
 static inline double lull_noise_normal(double u, double w)
 {
     return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * w);

@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The units of the job are independent between two barriers (the end of the last kernel and of the
+ * last transfer), so each one is advanced alone to its own end and then to that of the last one.
+ * Latencies are drawn from one generator, so that the same question always gets the same answer.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "emulator/oracle.h"
 
 #include <errno.h>
@@ -11,6 +17,8 @@
 #include "emulator/physics/physics.h"
 #include "emulator/spec.h"
 
+/* The numbers of iterations and draws are chosen, not measured: latencies are random only in
+ * MODE_REAL, which therefore takes a mean over more iterations. */
 enum {
     WARM_ITERATIONS = 10,
     IDEAL_ITERATIONS = 16,
@@ -34,21 +42,21 @@ struct oracle_unit {
 
 enum oracle_mode { MODE_REFERENCE, MODE_IDEAL, MODE_REAL, MODE_STEADY };
 
-/* One run of the job in one mode at one clock. */
+/* One run of the job: a mode, and the clock step that the mode tries. */
 struct oracle_run {
     const struct lull_oracle_job *job;
     enum oracle_mode mode;
     uint32_t step;
     uint32_t top_step;
     struct oracle_unit *units;
-    uint64_t random; /* of the driver's calls */
+    uint64_t random; /* generator of the durations of driver calls */
     int64_t driver_free_ns;
-    /* Forecast, for MODE_REAL: from the reference and the ideal run. */
+    /* What MODE_REAL forecasts, taken from the reference and the ideal run. */
     int64_t compute_ns;
     int64_t transfer_ns;
-    int64_t lead_ns;  /* of the lowering */
-    int64_t raise_ns; /* of the raising */
-    /* Measured. */
+    int64_t lead_ns;  /* how long before the section the lowering is asked for */
+    int64_t raise_ns; /* how long before its end the raising is asked for */
+    /* What the run measured; means of one iteration when it has ended. */
     int64_t measured_compute_ns;
     int64_t measured_transfer_ns;
 };
@@ -62,7 +70,7 @@ static void ask_step(struct oracle_unit *unit, uint32_t step, double settle_fact
     lull_physics_ask_clocks(&unit->physics, &lock, settle_factor);
 }
 
-/* Lets a unit's time pass with the requests that fall into it. */
+/* Advances a unit to until_ns and hands it the requests that fall due on the way. */
 static void advance(struct oracle_unit *unit, int64_t until_ns)
 {
     while (unit->ask_count > 0 && unit->asks[0].at_ns <= until_ns) {
@@ -74,7 +82,7 @@ static void advance(struct oracle_unit *unit, int64_t until_ns)
     lull_physics_advance(&unit->physics, until_ns);
 }
 
-/* One call per GPU, one after the other, as the driver has it. */
+/* Schedules one call per GPU, one after the other, because the driver serves one at a time. */
 static void schedule_asks(struct oracle_run *run, int64_t begin_ns, uint32_t step)
 {
     int64_t time_ns = begin_ns > run->driver_free_ns ? begin_ns : run->driver_free_ns;
@@ -111,7 +119,8 @@ static int64_t transfer_end_ns(const struct oracle_unit *unit)
     return lull_physics_transfer_share_ns(&unit->physics, unit->context, 1.0);
 }
 
-/* Advances one unit to the end that it estimates; gives that time. */
+/* Advances one unit to the end that end_ns estimates, and returns that time. An estimate holds only
+ * until a rate changes, so it is renewed after every change of clock. */
 static int64_t run_to_end(struct oracle_unit *unit, estimate end_ns)
 {
     for (;;) {
@@ -128,7 +137,7 @@ static int64_t run_to_end(struct oracle_unit *unit, estimate end_ns)
     }
 }
 
-/* All units to the end of the last of them. */
+/* Advances every unit to the time when the last of them has ended, and returns that time. */
 static int64_t run_together(struct oracle_run *run, estimate end_ns)
 {
     int64_t last_ns = 0;
@@ -198,7 +207,7 @@ static double total_energy_j(const struct oracle_run *run)
     return energy_j;
 }
 
-/* Sets the temperature that this mean power leads to. */
+/* Sets the temperature at which this mean power settles; reaching it would take minutes. */
 static void settle_heat(struct oracle_run *run, double mean_w)
 {
     const struct lull_gpu_model *model = run->job->model;
@@ -225,7 +234,7 @@ static void init_units(struct oracle_run *run)
     }
 }
 
-/* An iteration, at the temperature that the job asks for if it asks for one. */
+/* Runs one iteration, at the temperature of the heat that the job prescribes, if it does. */
 static int64_t run_at_heat(struct oracle_run *run, int64_t now_ns)
 {
     if (run->job->heat_w > 0.0)
@@ -347,7 +356,7 @@ static void sweep(struct oracle_run *run, struct lull_oracle_answer *answer)
         run->step = run->top_step - i;
         point->mhz = lull_gpu_model_step_mhz(run->job->model, run->step);
         point->ideal = point->real = point->steady = answer->reference;
-        if (i > 0) /* at the highest clock there is nothing to switch */
+        if (i > 0) /* point 0 is the highest clock, where nothing is switched */
             sweep_clock(run, &answer->reference, compute_ns, point);
     }
     choose(answer, run->job->tolerance_ratio);
@@ -360,9 +369,14 @@ int lull_oracle_ask(const struct lull_oracle_job *job, struct lull_oracle_answer
 
     if (job->gpus < 1 || job->gpus > LULL_NODE_MAX_GPUS || !(job->compute_ms > 0) ||
         !(job->bytes >= 0) || !(job->link_gbs > 0) || job->channels < 1)
-        return lull_error_set(err, -EINVAL, "oracle: a number is out of its range");
+        return lull_error_set(
+            err, -EINVAL,
+            "oracle: the job needs 1 to %d GPUs, compute and a link above 0, bytes from 0 and at "
+            "least one channel",
+            LULL_NODE_MAX_GPUS);
     if (lull_gpu_model_step_count(job->model) > LULL_ORACLE_CLOCKS)
-        return lull_error_set(err, -EINVAL, "oracle: %s has too many clocks", job->model->name);
+        return lull_error_set(err, -EINVAL, "oracle: %s has more than %d clocks", job->model->name,
+                              LULL_ORACLE_CLOCKS);
     run.top_step = lull_gpu_model_step_count(job->model) - 1;
     run.units = calloc(job->gpus, sizeof(run.units[0]));
     if (run.units == NULL)

@@ -1,11 +1,13 @@
 /*
- * What could be saved at best: a periodic job of compute and one collective on n GPUs, simulated in
- * virtual time by the same physics as the emulated node, at every clock of the collective.
+ * The oracle says what could be saved at best. It simulates a periodic job of compute and one
+ * collective on n GPUs in virtual time, with the physics of the emulated node, at every clock of
+ * the collective, in three ways:
  *
- * ideal: the clock changes at once and for nothing. real: with the device's latencies and perfect
- * foresight: the lowering is issued so early that it hardly ever touches compute (1 % quantile of
- * one call and settling), the raising so early that all GPUs are back in time in 95 of 100 cases,
- * calls one after the other. steady: one clock for the whole iteration, no switching.
+ * ideal: the clock changes at once and at no cost. real: the device's latencies hold, but they are
+ * foreseen perfectly: the lowering is issued early, yet late enough hardly ever to touch compute (1
+ * % quantile of one call and settling); the raising is issued so early that all GPUs are back in
+ * time in 95 of 100 cases; calls follow one after the other. steady: the whole iteration runs at
+ * one clock and nothing is switched.
  *
  * Deterministic. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -28,10 +30,10 @@ struct lull_oracle_job {
     double link_gbs;     /* > 0 */
     uint32_t channels;   /* >= 1 */
     double tolerance_ratio;
-    double heat_w; /* power whose steady temperature holds throughout; 0: each point's own */
+    double heat_w; /* the power whose steady temperature holds throughout; 0: each point's own */
 };
 
-/* Means of one iteration; energy of all GPUs together. */
+/* The means of one iteration; the energy is that of all GPUs together. */
 struct lull_oracle_outcome {
     double time_s;
     double energy_j;
@@ -47,27 +49,28 @@ struct lull_oracle_point {
 };
 
 struct lull_oracle_answer {
-    double compute_s; /* of the reference: everything at the highest clock */
+    double compute_s; /* in the reference run, which keeps the highest clock */
     double transfer_s;
     struct lull_oracle_outcome reference;
     uint32_t count;
-    struct lull_oracle_point points[LULL_ORACLE_CLOCKS]; /* highest clock first */
-    /* Of the points within the tolerance, those that save most; 0, the highest, saves nothing. */
+    struct lull_oracle_point points[LULL_ORACLE_CLOCKS]; /* the highest clock comes first */
+    /* Indices of the points that save most within the tolerance; point 0 saves nothing. */
     uint32_t best_ideal;
     uint32_t best_real;
     uint32_t best_steady;
 };
 
-/* Errors: -EINVAL a number out of range; -ENOMEM. Takes some seconds for eight GPUs. */
+/* Fills the answer, which takes some seconds for eight GPUs. Errors: -EINVAL a number is out of its
+ * range; -ENOMEM. */
 int lull_oracle_ask(const struct lull_oracle_job *job, struct lull_oracle_answer *answer_out,
                     struct lull_error *err);
 
-/* Quantile of so many driver calls one after the other and the settling of the last, at a nominal
- * unit. */
+/* The quantile (0..1) of the time that this many driver calls in a row and the settling of the last
+ * one take on a nominal unit, ns. */
 int64_t lull_oracle_latency_ns(const struct lull_gpu_model *model, uint32_t calls, uint32_t step,
                                double quantile);
 
-/* Fills in the ratios. */
+/* Fills in the ratios of an outcome, compared with the reference. */
 void lull_oracle_compare(struct lull_oracle_outcome *outcome,
                          const struct lull_oracle_outcome *reference);
 

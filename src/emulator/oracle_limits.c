@@ -10,10 +10,13 @@
 #include "emulator/physics/physics.h"
 #include "emulator/spec.h"
 
-enum { ROUNDS = 3 }; /* of heat: what a limit draws depends on it a little, and it on that */
+/* Power depends a little on the temperature and the temperature on the power, so both are found by
+ * iteration; three rounds settle them. Rounds and lengths are chosen, not measured. */
+enum { ROUNDS = 3 };
 
 static const int64_t round_ns = 10 * LULL_NS_PER_S;
-static const int64_t measure_ns = 20 * LULL_NS_PER_S; /* averages the limiter's dithering */
+static const int64_t measure_ns =
+    20 * LULL_NS_PER_S; /* long enough to average the limiter's dithering */
 
 struct oracle_limits_node {
     const struct lull_oracle_limit_job *job;
@@ -32,7 +35,7 @@ static void start(struct oracle_limits_node *node, double limit_w)
         lull_physics_init(gpu, node->job->model, seed == 0 ? 0 : lull_noise_mix(seed + i), 0);
         gpu->plateau_ns = LULL_PHYSICS_NEVER;
         lull_physics_set_limit(gpu, limit_w);
-        lull_physics_open(gpu, 1, 0); /* context 0 */
+        lull_physics_open(gpu, 1, 0); /* gives context 0, which run_kernel() uses */
     }
 }
 
@@ -63,7 +66,7 @@ static void iterate(struct oracle_limits_node *node)
         lull_physics_advance(&node->gpus[i], node->now_ns);
 }
 
-/* Returns how many iterations; *energies_j_out: what each GPU took. */
+/* Runs iterations for length_ns. Returns their number; energies_j_out[i] is what GPU i took. */
 static uint32_t run_for(struct oracle_limits_node *node, int64_t length_ns, double *energies_j_out)
 {
     const int64_t end_ns = node->now_ns + length_ns;
@@ -109,13 +112,17 @@ int lull_oracle_ask_limits(const struct lull_oracle_limit_job *job,
 
     if (job->gpus < 1 || job->gpus > LULL_NODE_MAX_GPUS || !(job->compute_ms > 0.0) ||
         !(job->wait_ms >= 0.0) || !isfinite(job->compute_ms + job->wait_ms))
-        return lull_error_set(err, -EINVAL, "oracle: a number is out of its range");
+        return lull_error_set(
+            err, -EINVAL,
+            "oracle: the job needs 1 to %d GPUs, compute above 0 ms and a wait from 0 ms",
+            LULL_NODE_MAX_GPUS);
     for (uint32_t i = 0; i < count; i++)
         if (!(limits[i].limit_w >= job->model->limit_min_w &&
               limits[i].limit_w <= job->model->limit_max_w))
-            return lull_error_set(err, -EINVAL, "oracle: %s has limits from %g to %g W, not %g W",
-                                  job->model->name, job->model->limit_min_w,
-                                  job->model->limit_max_w, limits[i].limit_w);
+            return lull_error_set(
+                err, -EINVAL, "oracle: the power limit of %s goes from %g to %g W; %g W is outside",
+                job->model->name, job->model->limit_min_w, job->model->limit_max_w,
+                limits[i].limit_w);
     node = calloc(1, sizeof(*node));
     if (node == NULL)
         return lull_error_set(err, -ENOMEM, "oracle: no memory");

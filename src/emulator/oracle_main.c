@@ -37,15 +37,14 @@ static const struct argp_option options[] = {
     {"channels", KEY_CHANNELS, "N", 0, "SMs that drive the link (4)", 0},
     {"tolerance", KEY_TOLERANCE, "RATIO", 0, "Largest slowdown, e.g. 1% (1%)", 0},
     {"heat-w", KEY_HEAT, "W", 0,
-     "Temperature that a job of so many watts leaves, throughout (each point's own equilibrium)",
-     0},
+     "Keep the temperature that this many watts settle at (each clock's own equilibrium)", 0},
     {"limit-step-w", KEY_LIMITS, "W", 0,
-     "Instead: settled time and energy of an iteration at each power limit, so many watts apart",
+     "Print settled time and energy of an iteration at power limits this many watts apart instead",
      0},
-    {"wait-ms", KEY_WAIT, "MS", 0, "With --limit-step-w: without a kernel in each iteration (0)",
-     0},
-    {"seed", KEY_SEED, "N", 0, "With --limit-step-w: of the units, as of lull emulate (0: nominal)",
-     0},
+    {"wait-ms", KEY_WAIT, "MS", 0,
+     "With --limit-step-w: the pause without a kernel in each iteration (0)", 0},
+    {"seed", KEY_SEED, "N", 0,
+     "With --limit-step-w: the seed of the units, as for lull emulate (0: nominal)", 0},
     {0},
 };
 
@@ -53,7 +52,7 @@ enum { MOST_LIMITS = 512 };
 
 struct oracle_main_request {
     struct lull_oracle_job job;
-    double step_w; /* 0: the collective's clocks */
+    double step_w; /* distance of power limits; 0: the clocks of the collective are swept */
     double wait_ms;
     int64_t seed;
 };
@@ -82,7 +81,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_MODEL:
         job->model = lull_gpu_model_find(arg, (uint32_t)strlen(arg));
         if (job->model == NULL)
-            argp_error(state, "%s: unknown GPU model", arg);
+            argp_error(state, "--model %s: unknown GPU model (data/gpu_models.json lists them)",
+                       arg);
         return 0;
     case KEY_GPUS:
         read_count(arg, &job->gpus, state);
@@ -104,7 +104,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_TOLERANCE:
         if (lull_text_parse_ratio(arg, &job->tolerance_ratio) < 0)
-            argp_error(state, "%s: expected a ratio such as 1%%", arg);
+            argp_error(state, "--tolerance %s: expected a ratio such as 1%%", arg);
         return 0;
     case KEY_HEAT:
         read_number(arg, &job->heat_w, state);
@@ -168,12 +168,13 @@ static int print_clocks(const struct lull_oracle_job *job, struct lull_error *er
     static struct lull_oracle_answer answer;
     const int result = lull_oracle_ask(job, &answer, err);
 
-    if (result == 0)
-        print_answer(job, &answer);
-    return result;
+    if (result < 0)
+        return result;
+    print_answer(job, &answer);
+    return 0;
 }
 
-/* From the highest limit down, the lowest one included. */
+/* Prints the limits from the highest down; the lowest one is always among them. */
 static int print_limits(const struct oracle_main_request *request, struct lull_error *err)
 {
     const struct lull_gpu_model *model = request->job.model;

@@ -1,4 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The gaps are found once, in a period at the highest clock. Runs then differ only in the clock of
+ * each gap. One run measures a clock for all gaps at once, which is possible because what a gap
+ * costs hardly depends on the clocks of the other gaps; the runs with the chosen clocks show what
+ * is left of it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "emulator/oracle_play.h"
 
 #include <errno.h>
@@ -10,35 +17,43 @@
 #include "emulator/oracle_queue.h"
 
 enum {
+    /* All of these numbers are chosen, not measured. */
     WARM_PERIODS = 4,
     IDEAL_PERIODS = 3,
     REAL_PERIODS = 24,
-    DRIFT_PERIODS = 64, /* ranks that wait for nobody meet in the driver now here, now there */
+    /* Ranks that wait for nobody drift apart, so their calls collide in the driver now here, now
+     * there; a mean over few periods would depend on which collisions it happens to see. */
+    DRIFT_PERIODS = 64,
     TIGHTENINGS = 6,
     NO_GAP = -1,
 };
 
-/* Of what may be late, the lowerings that come before their gap begins. */
+/*
+ * The share of the permitted lateness that lowerings use up by beginning before their gap; the
+ * raisings get the rest. Chosen so that both together keep the permitted share, not measured.
+ */
 static const double early_ratio = 0.125;
 
-/* A call is planned to last so many deviations longer than the median: three in four do not. */
+/* A call is planned to last this many standard deviations longer than the median, so that three
+ * calls in four end in time: 0.674 is the upper quartile of the normal distribution. */
 static const double usual_sigmas = 0.674;
 
-/* Times in a run and those foreseen differ by rounding. */
+/* The times of a run differ from those foreseen by rounding; this much covers it. */
 #define MARGIN_NS (20 * LULL_NS_PER_US)
 
+/* No driver is quick enough to use a shorter gap; leaving those out keeps the sweep short. */
 #define SHORTEST_GAP_NS (100 * LULL_NS_PER_US)
 
 struct oracle_play_gap {
     uint32_t rank;
-    uint32_t after; /* the operation whose end is its begin */
+    uint32_t after; /* the operation at whose end the gap begins */
     int64_t begin_ns;
     int64_t length_ns;
-    int64_t compute_ns; /* from its end to the begin of the rank's next gap */
-    int32_t next;       /* that gap */
+    int64_t compute_ns; /* from the end of this gap to the begin of the rank's next one */
+    int32_t next;       /* index of the rank's next gap */
 };
 
-/* What a gap and the compute behind it came to, summed over the measured periods. */
+/* What a gap and the compute after it took, summed over the measured periods. */
 struct tally {
     double energy_j;
     double time_s;
@@ -48,20 +63,20 @@ enum oracle_play_mode { MODE_STEADY, MODE_IDEAL, MODE_REAL };
 
 struct oracle {
     const struct lull_oracle_play_question *question;
-    struct lull_play play;       /* without jitter, which nobody can foresee */
-    struct lull_gpu_model model; /* with the latencies asked for */
+    struct lull_play play;       /* a copy without jitter, which nobody can foresee */
+    struct lull_gpu_model model; /* a copy with the latencies that the question asks for */
     uint32_t top_step;
     struct oracle_play_gap *gaps;
     uint32_t gap_count;
-    int32_t *gap_after[LULL_PLAY_RANKS]; /* by operation */
-    uint32_t *steps;                     /* of each gap, in the present run */
-    int64_t *lengths_ns;                 /* of each gap as foreseen */
+    int32_t *gap_after[LULL_PLAY_RANKS]; /* the gap that follows each operation, or NO_GAP */
+    uint32_t *steps;                     /* the clock step of each gap in the present run */
+    int64_t *lengths_ns;                 /* the foreseen length of each gap */
     int64_t lower_lead_ns;
     int64_t raise_lead_ns;
     int64_t period_ns;
-    int64_t starts_ns[LULL_PLAY_RANKS]; /* of each rank */
+    int64_t starts_ns[LULL_PLAY_RANKS]; /* when each rank begins */
 
-    /* The present run. */
+    /* What follows is reset for every run. */
     enum oracle_play_mode mode;
     uint32_t periods;
     struct lull_play_sim *sim;
@@ -69,13 +84,13 @@ struct oracle {
     struct tally *tallies;
     struct {
         uint32_t computing;
-        int32_t gap;     /* that the present segment began with */
-        int32_t awaited; /* gap whose lowering has been planned */
+        int32_t gap;     /* the gap with which the present segment began */
+        int32_t awaited; /* the gap whose lowering has been planned */
         int64_t since_ns;
         double since_j;
-        int64_t period_ns; /* begin of the present period */
+        int64_t period_ns; /* when the present period began */
         double period_j;
-        double begin_j; /* of the measurement */
+        double begin_j; /* energy, and below time, at both ends of the measurement */
         double end_j;
         int64_t begin_ns;
         int64_t end_ns;
@@ -107,7 +122,7 @@ static void add_gap(struct oracle *oracle, uint32_t rank, uint32_t after, int64_
         .rank = rank, .after = after, .begin_ns = begin_ns, .length_ns = end_ns - begin_ns};
 }
 
-/* The last gap reaches into the next period. */
+/* The play repeats, so the gap after the last operation ends with the next period's first one. */
 static void find_rank_gaps(struct oracle *oracle, uint32_t rank, struct compute *computes,
                            uint32_t count, int64_t period_ns)
 {
@@ -174,11 +189,6 @@ static int64_t serve_calls(void *context, int64_t now_ns)
     return lull_oracle_queue_serve(&oracle->queue, now_ns);
 }
 
-static int64_t later_ns(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- one run ---- */
 
 static void begin_gap(struct oracle *oracle, uint32_t rank, uint32_t op, int64_t now_ns)
@@ -205,10 +215,14 @@ static void begin_gap(struct oracle *oracle, uint32_t rank, uint32_t op, int64_t
     if (oracle->mode == MODE_REAL && oracle->steps[index] != oracle->top_step)
         lull_oracle_queue_raise(
             &oracle->queue, rank,
-            later_ns(now_ns, now_ns + oracle->lengths_ns[index] - oracle->raise_lead_ns));
+            lull_later_ns(now_ns, now_ns + oracle->lengths_ns[index] - oracle->raise_lead_ns));
 }
 
-/* The next lowered gap, across those that are not, and how long after the end of gap index. */
+/*
+ * Returns the next gap that is lowered, passing over those that stay at the highest clock, and how
+ * long after the end of gap `index` it begins. A lowering may have to be asked for before a short
+ * gap that is itself left alone.
+ */
 static int32_t find_lowered(const struct oracle *oracle, int32_t index, int64_t *until_ns_out)
 {
     int32_t gap = index;
@@ -232,9 +246,9 @@ static void plan_lowering(struct oracle *oracle, uint32_t rank, int32_t index, i
 
     if (next == NO_GAP || (oracle->ranks[rank].awaited == next && oracle->queue.calls[rank].is_low))
         return;
-    lull_oracle_queue_lower(&oracle->queue, rank,
-                            later_ns(now_ns, begin_ns - oracle->lower_lead_ns), oracle->steps[next],
-                            begin_ns + oracle->lengths_ns[next] - oracle->raise_lead_ns);
+    lull_oracle_queue_lower(
+        &oracle->queue, rank, lull_later_ns(now_ns, begin_ns - oracle->lower_lead_ns),
+        oracle->steps[next], begin_ns + oracle->lengths_ns[next] - oracle->raise_lead_ns);
     oracle->ranks[rank].awaited = next;
 }
 
@@ -262,7 +276,8 @@ static void begin_period(struct oracle *oracle, uint32_t rank, uint64_t period, 
 
     if (oracle->question->heat_w > 0)
         set_heat(gpu, oracle->question->heat_w);
-    else if (period > 0) /* as if each period had always been like the one before */
+    else if (period > 0) /* as if every earlier period had been like the last one:
+                          * waiting for the real temperature to settle would take minutes */
         set_heat(gpu, (energy_j - oracle->ranks[rank].period_j) /
                           ((double)(now_ns - oracle->ranks[rank].period_ns) * 1e-9));
     oracle->ranks[rank].period_ns = now_ns;
@@ -293,7 +308,7 @@ static void observe(void *context, uint32_t rank, const struct lull_play_event *
         end_gap(oracle, rank, event->begin_ns);
 }
 
-/* Latencies that vary have to be averaged over, and where calls meet that drifts apart. */
+/* One period says it all where nothing varies; random latencies and colliding calls need a mean. */
 static uint32_t periods_of(const struct oracle *oracle, enum oracle_play_mode mode)
 {
     const bool varies =
@@ -303,7 +318,9 @@ static uint32_t periods_of(const struct oracle *oracle, enum oracle_play_mode mo
         return IDEAL_PERIODS;
     if (oracle->queue.is_shared && oracle->play.rank_count > 1)
         return DRIFT_PERIODS;
-    return varies ? REAL_PERIODS : IDEAL_PERIODS;
+    if (varies)
+        return REAL_PERIODS;
+    return IDEAL_PERIODS;
 }
 
 static void reset_run(struct oracle *oracle, enum oracle_play_mode mode)
@@ -317,7 +334,8 @@ static void reset_run(struct oracle *oracle, enum oracle_play_mode mode)
     memset(oracle->tallies, 0, oracle->gap_count * sizeof(oracle->tallies[0]));
 }
 
-/* Steady runs lock all GPUs at step; the others take the gaps' steps. */
+/* Runs the play once. MODE_STEADY locks every GPU at step; the other modes use the steps of gaps.
+ */
 static int run(struct oracle *oracle, enum oracle_play_mode mode, uint32_t step,
                struct lull_oracle_outcome *outcome_out, struct lull_error *err)
 {
@@ -350,7 +368,7 @@ static int run(struct oracle *oracle, enum oracle_play_mode mode, uint32_t step,
 
 /* ---- the best clocks ---- */
 
-/* With latencies a gap must leave time for the raising. */
+/* A real driver needs time for the raising, so a gap that is shorter cannot be lowered. */
 static bool may_be_lowered(const struct oracle *oracle, enum oracle_play_mode mode, uint32_t gap)
 {
     return mode != MODE_REAL || oracle->gaps[gap].length_ns > oracle->raise_lead_ns;
@@ -362,7 +380,7 @@ static void set_all(struct oracle *oracle, enum oracle_play_mode mode, uint32_t 
         oracle->steps[i] = may_be_lowered(oracle, mode, i) ? step : oracle->top_step;
 }
 
-/* For each gap the step that costs least, among those within the tolerance. */
+/* Chooses for each gap the step that takes least energy among those within the tolerance. */
 static void choose(struct oracle *oracle, enum oracle_play_mode mode, const struct tally *table,
                    double tolerance)
 {
@@ -386,50 +404,66 @@ static void choose(struct oracle *oracle, enum oracle_play_mode mode, const stru
     }
 }
 
-/* Row r of the table: all gaps r strides below the highest clock. */
+/* Fills the table: row r holds what every gap takes r strides below the highest clock. */
 static int sweep(struct oracle *oracle, enum oracle_play_mode mode, struct tally *table,
                  struct lull_error *err)
 {
     const uint32_t stride = oracle->question->stride;
     struct lull_oracle_outcome ignored;
-    int result = 0;
 
-    for (uint32_t row = 0; row * stride <= oracle->top_step && result == 0; row++) {
+    for (uint32_t row = 0; row * stride <= oracle->top_step; row++) {
+        int result;
+
         set_all(oracle, mode, oracle->top_step - row * stride);
         result = run(oracle, mode, 0, &ignored, err);
+        if (result < 0)
+            return result;
         memcpy(&table[row * oracle->gap_count], oracle->tallies,
                oracle->gap_count * sizeof(table[0]));
     }
-    return result;
+    return 0;
 }
 
-/* When ranks begin that wait for nobody is open: all at once, or evenly over a period. */
+/* Ranks of a recorded play wait for nobody, so nothing says when they begin relative to each other:
+ * either all at once, or evenly over a period. */
 static void spread_ranks(struct oracle *oracle, bool is_even)
 {
     for (uint32_t rank = 0; rank < oracle->play.rank_count; rank++)
         oracle->starts_ns[rank] = is_even ? oracle->period_ns * rank / oracle->play.rank_count : 0;
 }
 
+/* How many variants try_steps() has to compare: the least gain only matters where GPUs share a
+ * driver, and when ranks begin is open only for recorded plays. */
+static uint32_t count_tries(const struct oracle *oracle, enum oracle_play_mode mode)
+{
+    if (mode != MODE_REAL || oracle->play.rank_count < 2)
+        return 1;
+    if (oracle->play.is_recorded)
+        return 4;
+    return 2;
+}
+
 /*
- * Runs with the clocks chosen. Where GPUs share a driver, what a lowering must win at least is
- * tried in units of a call: those that win little stand in the way of others; and so is when ranks
- * begin.
+ * Runs with the chosen clocks and keeps the best of several variants. Where GPUs share a driver, a
+ * lowering that gains little time delays the calls of others, so requiring a gain of one call's
+ * length is tried beside requiring none; so are the two ways in which ranks may begin.
  */
 static int try_steps(struct oracle *oracle, enum oracle_play_mode mode,
                      const struct lull_oracle_outcome *reference,
                      struct lull_oracle_outcome *best_out, struct lull_error *err)
 {
-    const bool is_queued = mode == MODE_REAL && oracle->play.rank_count > 1;
     const double wanted = oracle->question->tolerance_ratio;
-    const uint32_t tries = !is_queued ? 1 : oracle->play.is_recorded ? 4 : 2;
-    int result = 0;
+    const uint32_t tries = count_tries(oracle, mode);
 
-    for (uint32_t i = 0; i < tries && result == 0; i++) {
+    for (uint32_t i = 0; i < tries; i++) {
         struct lull_oracle_outcome outcome;
+        int result;
 
         oracle->queue.least_gain_ns = i % 2 * oracle->queue.call_ns;
         spread_ranks(oracle, i / 2 == 1);
         result = run(oracle, mode, 0, &outcome, err);
+        if (result < 0)
+            return result;
         lull_oracle_compare(&outcome, reference);
         if (i == 0 ||
             (outcome.slowdown_ratio <= wanted &&
@@ -438,12 +472,14 @@ static int try_steps(struct oracle *oracle, enum oracle_play_mode mode,
     }
     oracle->queue.least_gain_ns = 0;
     spread_ranks(oracle, false);
-    return result;
+    return 0;
 }
 
 /*
- * Runs with the best clocks; with a smaller tolerance per gap until the whole is within it. Clocks
- * are swept as if each GPU had a driver of its own, and then play with the one there is.
+ * Finds the best clocks of all gaps and runs with them. Gaps that are each within the tolerance may
+ * exceed it together, so the tolerance per gap is halved until the whole play is within it. Clocks
+ * are swept as if each GPU had a driver of its own, because the gaps are chosen one by one; the run
+ * that counts uses the one driver of the node.
  */
 static int find_best(struct oracle *oracle, enum oracle_play_mode mode,
                      const struct lull_oracle_outcome *reference,
@@ -456,20 +492,26 @@ static int find_best(struct oracle *oracle, enum oracle_play_mode mode,
     double tolerance = wanted;
     int result;
 
+    if (table == NULL)
+        return lull_error_set(err, -ENOMEM, "oracle: no memory for a table of %u clocks", rows);
     oracle->queue.is_shared = false;
-    result = table == NULL ? lull_error_set(err, -ENOMEM, "oracle: no memory")
-                           : sweep(oracle, mode, table, err);
+    result = sweep(oracle, mode, table, err);
     oracle->queue.is_shared = true;
-    for (int i = 0; i <= TIGHTENINGS && result == 0; i++, tolerance /= 2) {
-        choose(oracle, mode, table, i < TIGHTENINGS ? tolerance : -1); /* none at last */
+    if (result < 0)
+        goto free_table;
+    for (int i = 0; i <= TIGHTENINGS; i++, tolerance /= 2) {
+        /* A tolerance of -1 lowers no gap, which is always within what was asked for. */
+        choose(oracle, mode, table, i < TIGHTENINGS ? tolerance : -1);
         result = try_steps(oracle, mode, reference, best_out, err);
-        if (best_out->slowdown_ratio <= wanted)
+        if (result < 0 || best_out->slowdown_ratio <= wanted)
             break;
     }
-    free(table);
     *lowered_out = 0;
     for (uint32_t i = 0; i < oracle->gap_count; i++)
         *lowered_out += oracle->steps[i] != oracle->top_step;
+
+free_table:
+    free(table);
     return result;
 }
 
@@ -477,26 +519,28 @@ static int find_steady(struct oracle *oracle, struct lull_oracle_play_answer *an
                        struct lull_error *err)
 {
     const uint32_t stride = oracle->question->stride;
-    int result = 0;
 
     answer->steady = answer->reference;
     answer->steady_mhz = oracle->model.sm_max_mhz;
-    for (uint32_t below = stride; below <= oracle->top_step && result == 0; below += stride) {
+    for (uint32_t below = stride; below <= oracle->top_step; below += stride) {
         struct lull_oracle_outcome outcome;
+        const int result = run(oracle, MODE_STEADY, oracle->top_step - below, &outcome, err);
 
-        result = run(oracle, MODE_STEADY, oracle->top_step - below, &outcome, err);
+        if (result < 0)
+            return result;
         lull_oracle_compare(&outcome, &answer->reference);
         if (outcome.slowdown_ratio > oracle->question->tolerance_ratio)
-            break; /* lower is slower still */
+            break; /* every lower clock is slower still */
         if (outcome.saving_ratio > answer->steady.saving_ratio) {
             answer->steady = outcome;
             answer->steady_mhz = lull_gpu_model_step_mhz(&oracle->model, oracle->top_step - below);
         }
     }
-    return result;
+    return 0;
 }
 
-/* late: share of raisings that may be. */
+/* Sets how early calls are made, so that at most the share `late` of the raisings comes too late.
+ */
 static void set_leads(struct oracle *oracle, double late)
 {
     oracle->lower_lead_ns =
@@ -514,7 +558,10 @@ static int find_real(struct oracle *oracle, struct lull_oracle_play_answer *answ
                      err);
 }
 
-/* Again with the leads that so many raisings in an iteration may have. */
+/*
+ * Runs once more with leads that keep the permitted share of late iterations: an iteration has
+ * several raisings, each of which may make it late, and how many is known only after find_real().
+ */
 static int find_real_in_time(struct oracle *oracle, struct lull_oracle_play_answer *answer,
                              struct lull_error *err)
 {
@@ -544,16 +591,19 @@ static int answer_all(struct oracle *oracle, struct lull_oracle_play_answer *ans
         oracle->lengths_ns[i] = oracle->gaps[i].length_ns;
         answer->gap_ratio += (double)oracle->gaps[i].length_ns * 1e-9 / answer->period_s / ranks;
     }
-    if (result == 0)
-        result = find_best(oracle, MODE_IDEAL, &answer->reference, &answer->ideal,
-                           &answer->ideal_lowered, err);
-    if (result == 0)
-        result = find_real(oracle, answer, err);
-    if (result == 0)
-        result = find_real_in_time(oracle, answer, err);
-    if (result == 0)
-        result = find_steady(oracle, answer, err);
-    return result;
+    if (result < 0)
+        return result;
+    result = find_best(oracle, MODE_IDEAL, &answer->reference, &answer->ideal,
+                       &answer->ideal_lowered, err);
+    if (result < 0)
+        return result;
+    result = find_real(oracle, answer, err);
+    if (result < 0)
+        return result;
+    result = find_real_in_time(oracle, answer, err);
+    if (result < 0)
+        return result;
+    return find_steady(oracle, answer, err);
 }
 
 /* ---- setting up ---- */
@@ -597,13 +647,14 @@ static int prepare(struct oracle *oracle, struct lull_oracle_play_answer *answer
     const double late = oracle->question->late_ratio > 0 ? oracle->question->late_ratio : 0.05;
     struct lull_play_span *spans[LULL_PLAY_RANKS];
     int64_t period_ns;
-    int result = lull_play_sim_spans(play, &oracle->model, spans, &period_ns, err);
+    int result = allocate(oracle, err);
 
     if (result < 0)
         return result;
-    result = allocate(oracle, err);
-    if (result == 0)
-        result = find_gaps(oracle, spans, period_ns, err);
+    result = lull_play_sim_spans(play, &oracle->model, spans, &period_ns, err);
+    if (result < 0)
+        return result;
+    result = find_gaps(oracle, spans, period_ns, err);
     for (uint32_t rank = 0; rank < play->rank_count; rank++)
         free(spans[rank]);
     oracle->period_ns = period_ns;
@@ -641,10 +692,14 @@ int lull_oracle_ask_play(const struct lull_oracle_play_question *question,
             lull_ns_from_ms(oracle->model.api_ms * exp(usual_sigmas * oracle->model.api_sigma)),
     };
     result = prepare(oracle, &answer, err);
-    if (result == 0)
-        result = answer_all(oracle, &answer, err);
+    if (result < 0)
+        goto release;
+    result = answer_all(oracle, &answer, err);
+    if (result < 0)
+        goto release;
+    *answer_out = answer;
+
+release:
     release(oracle);
-    if (result == 0)
-        *answer_out = answer;
     return result;
 }

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The queue plans raisings anew at every event instead of keeping a list: there are few ranks, and
+ * a lowering is worth its call only in view of all raisings that it would move.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "emulator/oracle_queue.h"
 
 #include "base/clock.h"
@@ -49,8 +54,9 @@ static bool is_busy(const struct lull_oracle_queue *queue, uint32_t rank)
 }
 
 /*
- * When each raising has to begin, with that of one more rank: by its own latest time, and so early
- * that all with a later one follow call by call. Repeated minima, the latest first.
+ * Works out when each raising has to begin, with the raising of one more rank (`more`) among them:
+ * no later than its own latest time, and so early that every later raising can follow call by call.
+ * It goes from the latest raising to the earliest, since each one limits only those before it.
  */
 static void plan_raisings(const struct lull_oracle_queue *queue, uint32_t more, int64_t more_ns,
                           int64_t begins_out[LULL_PLAY_RANKS])
@@ -81,6 +87,8 @@ static void plan_raisings(const struct lull_oracle_queue *queue, uint32_t more, 
     }
 }
 
+/* How much longer the node as a whole stays low if this rank is lowered now: its own time on the
+ * low clock less what others lose by being raised earlier. 0: the call would delay a raising. */
 static int64_t gain_ns(const struct lull_oracle_queue *queue, uint32_t rank, int64_t now_ns)
 {
     int64_t without_ns[LULL_PLAY_RANKS];

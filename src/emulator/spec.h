@@ -1,6 +1,8 @@
 /*
- * What an emulated node consists of, and its textual form: `4xA100-SXM4-40GB`, `2xH100,2xA40`.
- * Threads: any. SPDX-License-Identifier: Apache-2.0
+ * The textual forms of what an emulated node consists of, `4xA100-SXM4-40GB` or `2xH100,2xA40`, and
+ * of what is made to go wrong on it: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]][,...], for example
+ * `set_code=10x1,0:hang_ms=3000@50`. Without GPU a fault holds for every GPU, without COUNT it
+ * never ends, without AFTER it begins at once. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_SPEC_H
 #define LULL_EMULATOR_SPEC_H
@@ -15,16 +17,50 @@ enum { LULL_NODE_MAX_GPUS = 64 };
 struct lull_node_spec {
     uint32_t gpu_count;
     const struct lull_gpu_model *models[LULL_NODE_MAX_GPUS];
-    uint64_t seed;     /* 0: nominal units without noise */
+    uint64_t seed;     /* 0: all units are nominal and without noise */
     double time_scale; /* virtual seconds per real second, > 0 */
-    double warm_w;     /* power whose steady temperature the GPUs start at; 0: idle */
+    double warm_w;     /* the GPUs start at the steady temperature of this power; 0: idle */
 };
 
 /*
- * Parses [COUNTx]MODEL[,...] into models and gpu_count; seed and time scale are left alone.
- * Errors: -EINVAL, the text says at which character; LULL_E_UNSUPPORTED unknown model, the text
+ * Parses [COUNTx]MODEL[,...] into models and gpu_count and leaves the other fields alone. Errors:
+ * -EINVAL, the text says at which character; LULL_E_UNSUPPORTED the model is unknown, the text
  * lists the known ones.
  */
 int lull_node_spec_parse(const char *text, struct lull_node_spec *spec, struct lull_error *err);
+
+enum lull_fault_kind {
+    LULL_FAULT_SET_CODE,  /* set_code: set calls return this code of the vendor and do nothing */
+    LULL_FAULT_HANG_MS,   /* hang_ms: set calls take this much longer */
+    LULL_FAULT_NO_EFFECT, /* no_effect: set calls succeed and do nothing */
+    LULL_FAULT_SETTLE_FACTOR, /* settle_factor: clocks take this many times as long to settle */
+    LULL_FAULT_NO_PERMISSION, /* no_permission: set calls are refused, even to root */
+    LULL_FAULT_NO_ENERGY,     /* no_energy: the energy counter is not supported */
+    LULL_FAULT_GET_CODE,      /* get_code: readings return this code */
+    LULL_FAULT_ANY_USER,      /* any_user: set calls are allowed without root */
+    LULL_FAULT_KINDS,
+};
+
+enum { LULL_FAULT_ALWAYS = -1 };
+
+struct lull_fault {
+    double value;
+    int32_t remaining; /* how often it still happens, or LULL_FAULT_ALWAYS */
+    int32_t spared;    /* how many calls it spares before it happens for the first time */
+};
+
+/* One entry of the textual form; gpu -1 means every GPU. */
+struct lull_fault_entry {
+    int32_t gpu;
+    enum lull_fault_kind kind;
+    struct lull_fault fault;
+};
+
+/*
+ * Parses the entry at *text and moves *text beyond it and its comma; after the last entry **text is
+ * 0. Errors: -EINVAL, with the entry in the text of err.
+ */
+int lull_fault_parse_next(const char **text, struct lull_fault_entry *entry_out,
+                          struct lull_error *err);
 
 #endif

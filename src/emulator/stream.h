@@ -1,10 +1,10 @@
 /*
- * How the emulated vendor libraries and a player share a stream: cudaStream_t of the emulated NCCL
- * points to struct lull_stream.
+ * How the emulated vendor libraries and a player share a stream: the cudaStream_t that a player
+ * hands to the emulated NCCL points to a struct lull_stream.
  *
  * The player owns the stream and runs its work in order on its GPU thread; the libraries only
- * enqueue. Work whose function is "WriteValue" (emulated cuStreamWriteValue32) takes no time:
- * began and ended follow each other when everything enqueued before it has ended.
+ * enqueue. Work whose function is "WriteValue" (the emulated cuStreamWriteValue32) takes no time:
+ * it begins and ends when everything enqueued before it has ended.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -15,27 +15,27 @@
 
 #define LULL_STREAM_MAGIC UINT64_C(0x4c554c4c53545231)
 
-struct lull_stream_work { /* one communication kernel */
+/* One communication kernel. */
+struct lull_stream_work {
     const char *function; /* NCCL's name, e.g. "AllReduce" */
     uint64_t bytes;
-    int32_t peer;                                 /* or root, -1 */
-    void (*began)(void *context, int64_t gpu_ns); /* on the GPU thread, in order; gpu_ns =
-                                                   * %globaltimer ns of the GPU */
+    int32_t peer; /* peer or root; -1: none */
+    /* Called on the GPU thread in the order of the stream; gpu_ns is the GPU's %globaltimer. */
+    void (*began)(void *context, int64_t gpu_ns);
     void (*ended)(void *context, int64_t gpu_ns);
     void *context;
 };
 
 struct lull_stream {
     uint64_t magic;
-    int (*enqueue)(struct lull_stream *stream,
-                   const struct lull_stream_work *work); /* application
-                                                          * thread; 0 or -errno; copies */
+    /* Called on an application thread; copies the work. Returns 0 or -errno. */
+    int (*enqueue)(struct lull_stream *stream, const struct lull_stream_work *work);
     void *owner;
 };
 
 /*
- * The player tells the emulated CUPTI of each kernel that has ended, if that library is loaded:
- * symbol `lull_emulated_kernel` of libcupti.so.12. Any thread; name is copied.
+ * The type of `lull_emulated_kernel` in the emulated libcupti.so.12. The player tells that library
+ * of each kernel that has ended, if it is loaded. Threads: any; the name is copied.
  */
 typedef void (*lull_emulated_kernel_function)(const char *name, uint32_t stream,
                                               int64_t begin_gpu_ns, int64_t end_gpu_ns);

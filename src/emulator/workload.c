@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting sleeps in the node until an estimate says that it is over. A change by anybody, such as a
+ * clock switch, wakes the sleeper, which then estimates anew.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "emulator/workload.h"
 
 #include <errno.h>
@@ -6,7 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "emulator/liveness.h"
+#include "base/clock.h"
 #include "emulator/node.h"
 
 struct lull_emulated_gpu {
@@ -15,7 +20,8 @@ struct lull_emulated_gpu {
     int context;
 };
 
-/* When the awaited will be so, at the present rates; now or earlier: it is. */
+/* Estimates when what is waited for will have happened, at the present rates; a time that is not
+ * later than now means that it has. */
 typedef int64_t (*estimate)(const struct lull_physics *physics, int context, double share);
 
 int lull_emulated_gpu_open(uint32_t index, struct lull_emulated_gpu **gpu_out,
@@ -36,19 +42,18 @@ int lull_emulated_gpu_open(uint32_t index, struct lull_emulated_gpu **gpu_out,
     if (result < 0)
         goto free_gpu;
     if (index >= lull_node_gpu_count(gpu->node)) {
-        result = lull_error_set(err, -ENODEV, "emulated GPU %u: the node has %u", index,
+        result = lull_error_set(err, -ENODEV, "emulated GPU %u: the node has %u GPUs", index,
                                 lull_node_gpu_count(gpu->node));
         goto close_node;
     }
     gpu->index = index;
-    gpu->context = lull_physics_open(lull_node_begin(gpu->node, index), getpid(),
-                                     lull_process_start_mark(getpid()));
-    lull_node_end(gpu->node, index, true);
+    gpu->context = lull_node_open_context(gpu->node, index);
     if (gpu->context < 0) {
-        result = lull_error_set(err, -EBUSY, "emulated GPU %u: too many processes on it", index);
+        result = lull_error_set(err, -EBUSY, "emulated GPU %u: it has no context left", index);
         goto close_node;
     }
-    prctl(PR_SET_TIMERSLACK, 1000UL); /* waits must end on time */
+    /* The default slack of 50 us would make every wait end that much late. */
+    prctl(PR_SET_TIMERSLACK, 1000UL);
     *gpu_out = gpu;
     return 0;
 
@@ -69,11 +74,6 @@ void lull_emulated_gpu_close(struct lull_emulated_gpu *gpu)
     free(gpu);
 }
 
-static int64_t earlier_ns(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void wait_for(struct lull_emulated_gpu *gpu, estimate estimate_ns, double share)
 {
     for (;;) {
@@ -86,7 +86,7 @@ static void wait_for(struct lull_emulated_gpu *gpu, estimate estimate_ns, double
         lull_node_end(gpu->node, gpu->index, false);
         if (is_ready)
             return;
-        lull_node_sleep(gpu->node, gpu->index, generation, earlier_ns(ready_ns, change_ns));
+        lull_node_sleep(gpu->node, gpu->index, generation, lull_earlier_ns(ready_ns, change_ns));
     }
 }
 

@@ -1,6 +1,6 @@
 /*
- * What a program that runs on the emulated node tells its GPU: which kernels run, when it
- * communicates. On a real node nothing tells the GPU; the program would simply use it.
+ * What a program on the emulated node tells its GPU: which kernels run and when it communicates. On
+ * a real node the program would simply use the GPU.
  *
  * Times follow the emulated GPU: a kernel stretches when the SM clock is lowered, a transfer when
  * the clock can no longer feed the link. Waiting sleeps; it burns no CPU.
@@ -22,7 +22,7 @@ struct lull_emulated_gpu; /* one rank's connection to its GPU: a live context */
 
 /* One compute kernel, or a run of them that behaves as one. */
 struct lull_kernel {
-    double duration_ms;  /* at the highest SM clock, > 0 */
+    double duration_ms;  /* its duration at the highest SM clock, > 0 */
     const char *profile; /* power and time profile of the model, e.g. "llm_bwd", "dgemm", "stream";
                           * NULL: "llm_fwd" or, where the model lacks it, its first profile */
 };
@@ -30,7 +30,7 @@ struct lull_kernel {
 /* One collective or transfer of this GPU. */
 struct lull_transfer {
     double bytes;      /* moved by this GPU over the link, >= 0 */
-    double link_gbs;   /* bandwidth of the slowest link on the way, GB/s, > 0 */
+    double link_gbs;   /* bandwidth of the slowest link of the path, GB/s, > 0 */
     uint32_t channels; /* SMs that drive it, e.g. 16 in a node, 4 over InfiniBand */
 };
 
@@ -44,7 +44,7 @@ int lull_emulated_gpu_open(uint32_t index, struct lull_emulated_gpu **gpu_out,
 /* Closes the context; the GPU decays to its idle clocks if it was the last. */
 void lull_emulated_gpu_close(struct lull_emulated_gpu *gpu);
 
-/* Enqueues a kernel behind those already enqueued and returns at once. */
+/* Enqueues a kernel after those already enqueued. It returns at once while the queue has room. */
 void lull_emulated_gpu_launch(struct lull_emulated_gpu *gpu, const struct lull_kernel *kernel);
 
 /* Sleeps until every enqueued kernel has ended. */

@@ -17,21 +17,21 @@
 
 enum lull_client_state { LULL_CLIENT_NEW, LULL_CLIENT_JOINING, LULL_CLIENT_ON, LULL_CLIENT_OFF };
 
-/* What a thread keeps; see lull_client_thread. */
+/* What each thread keeps; lull_client_thread() gives it. */
 struct lull_client_thread {
-    uint32_t generation;    /* of the client when the rest was written; 0 never */
-    uint32_t number;        /* for struct lull_event.thread */
-    uint64_t open_sections; /* liblull: bit per section that is open */
+    uint32_t generation;    /* the client's generation when the rest was written; 0: never */
+    uint32_t number;        /* its number in struct lull_event.thread */
+    uint64_t open_sections; /* one bit per open section; only liblull uses it */
 };
 
-/* One per library; written by client.c alone. The rest is valid while state is ON. */
+/* The client of one library. Only client.c writes it; the rest is valid while state is ON. */
 struct lull_probe_client {
     _Atomic uint32_t state;      /* enum lull_client_state */
-    _Atomic uint32_t generation; /* counts from 1, one more after every fork */
+    _Atomic uint32_t generation; /* counts from 1 and grows by one with every fork */
     _Atomic uint32_t slot;
     struct lull_event_segment *_Atomic job;
     void (*on_join)(struct lull_event_segment *job,
-                    uint32_t slot); /* set before the first join; or NULL */
+                    uint32_t slot); /* to be set before the first join, or NULL */
 };
 
 extern struct lull_probe_client lull_client;
@@ -39,15 +39,16 @@ extern _Thread_local struct lull_client_thread lull_client_this_thread
     __attribute__((tls_model("initial-exec")));
 
 /*
- * Joins if that has not been tried. 1: events may be pushed. 0: not configured, failed, or another
- * thread is just joining.
+ * Joins if that has not been tried yet. 1: events may be pushed. 0: there is no job, joining has
+ * failed, or another thread is joining just now.
  */
 int lull_client_join(void);
 
-/* The identity that the environment tells: ranks of Open MPI, MPICH, Slurm, torchrun. */
+/* Gives the identity of the process that the environment tells: its ranks under Open MPI, MPICH,
+ * Slurm or torchrun. */
 void lull_client_info(struct lull_process_info *info_out);
 
-/* Renews what this thread keeps (slow path of lull_client_thread). */
+/* Renews what this thread keeps; it is the slow path of lull_client_thread(). */
 void lull_client_renew_thread(void);
 
 static inline int lull_client_is_on(void)
@@ -55,14 +56,14 @@ static inline int lull_client_is_on(void)
     return atomic_load_explicit(&lull_client.state, memory_order_acquire) == LULL_CLIENT_ON;
 }
 
-/* Pushes an event. Only while the client is on. */
+/* Pushes an event; to be called only while the client is on. */
 static inline void lull_client_push(const struct lull_event *event)
 {
     lull_event_push(atomic_load_explicit(&lull_client.job, memory_order_relaxed),
                     atomic_load_explicit(&lull_client.slot, memory_order_relaxed), event);
 }
 
-/* This thread's record, fresh after a fork. Only while the client is on. */
+/* This thread's record, which is new after a fork; to be called only while the client is on. */
 static inline struct lull_client_thread *lull_client_thread(void)
 {
     if (lull_client_this_thread.generation !=

@@ -25,7 +25,7 @@ static void insert_run(struct lull_compute_runs *runs, uint32_t at, struct lull_
 void lull_compute_runs_add(struct lull_compute_runs *runs, int64_t begin_ns, int64_t end_ns)
 {
     struct lull_compute_run joined = {begin_ns, end_ns, 1};
-    uint32_t end = runs->count; /* runs from here on begin too late to join */
+    uint32_t end = runs->count; /* the runs from here on begin too late to be joined */
     uint32_t first;
 
     if (end_ns < begin_ns)

@@ -12,8 +12,9 @@
 #include <stdint.h>
 
 enum {
-    LULL_COMPUTE_RUNS = 4096,        /* kept at once */
-    LULL_COMPUTE_GAP_NS = 20 * 1000, /* kernels closer than this are one run */
+    LULL_COMPUTE_RUNS = 4096, /* the most that are kept at once */
+    LULL_COMPUTE_GAP_NS =
+        20 * 1000, /* kernels that are closer than this form one run; chosen, not measured */
 };
 
 struct lull_compute_run {
@@ -23,9 +24,10 @@ struct lull_compute_run {
 };
 
 struct lull_compute_runs {
-    struct lull_compute_run runs[LULL_COMPUTE_RUNS]; /* by time, at least the gap apart */
+    struct lull_compute_run
+        runs[LULL_COMPUTE_RUNS]; /* in the order of time, at least the gap apart */
     uint32_t count;
-    uint64_t dropped; /* kernels for which there was no room */
+    uint64_t dropped; /* number of kernels for which there was no room */
 };
 
 /*
@@ -34,10 +36,11 @@ struct lull_compute_runs {
  */
 void lull_compute_runs_add(struct lull_compute_runs *runs, int64_t begin_ns, int64_t end_ns);
 
-/* How many runs began before a time: runs[0] up to there. */
+/* The number of runs that began before a time; they are the first ones of runs[]. */
 uint32_t lull_compute_runs_before(const struct lull_compute_runs *runs, int64_t before_ns);
 
-/* Forgets the oldest count runs. What would have joined one of them becomes a run of its own. */
+/* Forgets the `count` oldest runs. A kernel that would have joined one of them becomes a run of its
+ * own. */
 void lull_compute_runs_forget(struct lull_compute_runs *runs, uint32_t count);
 
 #endif

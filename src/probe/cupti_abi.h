@@ -1,5 +1,5 @@
 /*
- * CUPTI as far as the window needs it: own declarations, so that the build needs nothing of CUDA.
+ * The part of CUPTI that the window needs, declared here, so that the build needs nothing of CUDA.
  *
  * Signatures, codes and offsets were checked against the public headers of CUDA 13.0: kernel
  * records of versions 3 to 10 have the same members at the same places and only append (so does
@@ -21,17 +21,17 @@ enum {
 };
 
 enum {
-    CUPTI_KIND_KERNEL = 3, /* what records may carry */
+    CUPTI_KIND_KERNEL = 3, /* the kinds of records that tell of kernels */
     CUPTI_KIND_CONCURRENT_KERNEL = 10,
     CUPTI_FLUSH_FORCED = 1,
-    CUPTI_OLDEST_VERSION = 10, /* cuptiGetVersion of CUDA 9.0, record version 4 */
+    CUPTI_OLDEST_VERSION = 10, /* what cuptiGetVersion says in CUDA 9.0, with record version 4 */
 };
 
-/* The members that are read; what lies between and behind them differs from version to version. */
+/* The members that are read. What lies between and after them differs from version to version. */
 struct cupti_kernel {
     uint32_t kind;
     uint32_t unused[3];
-    uint64_t start; /* ns of cuptiGetTimestamp; 0 with end 0: unknown */
+    uint64_t start; /* in ns of cuptiGetTimestamp; unknown if start and end are 0 */
     uint64_t end;
     uint64_t completed;
     uint32_t device;

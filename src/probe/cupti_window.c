@@ -1,16 +1,16 @@
 /*
- * CUPTI window: while the governor asks for it, tells when compute kernels ran, so that exposed
- * communication can be told from overlapped. Loaded by the CUDA driver (CUDA_INJECTION64_PATH).
+ * The CUPTI window tells the governor, while it asks, when compute kernels ran, so that exposed
+ * communication can be told from overlapped. The CUDA driver loads it (CUDA_INJECTION64_PATH).
  *
  * One thread of low priority looks every 20 ms whether LULL_ASK_COMPUTE is set, and only then
  * subscribes to CUPTI. CUPTI has one subscriber: if somebody else is it, or comes first, the window
  * says so once (COMPLETE with -errno) and stands aside for good. Nothing here runs on a thread of
  * the application, except handing CUPTI one of a few buffers that are reserved at the beginning.
  *
- * What is complete. CUPTI delivers records late, and those of different streams not in order. What
- * is told as complete therefore lags behind the newest record by twice the longest kernel seen, at
- * least SLACK_NS: a kernel that begins before that time has then been delivered, unless it is
- * longer than any before it.
+ * CUPTI delivers records late, and those of different streams out of order. The time up to which
+ * the window calls its runs complete therefore lags behind the newest record by twice the longest
+ * kernel seen, and by SLACK_NS at least: a kernel that begins before that time has then been
+ * delivered, unless it is longer than any before it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -34,6 +34,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+/* These times are chosen, not measured. */
 #define LOOK_EVERY_NS (20 * LULL_NS_PER_MS)
 #define FLUSH_EVERY_NS (60 * LULL_NS_PER_MS)
 #define SLACK_NS (20 * LULL_NS_PER_MS)
@@ -45,7 +46,7 @@ enum {
     LOWEST_PRIORITY = 19,
 };
 
-/* The functions of CUPTI, found by name. */
+/* The functions of CUPTI, which are found by their names. */
 static struct {
     int (*get_version)(uint32_t *version);
     int (*get_timestamp)(uint64_t *timestamp);
@@ -75,18 +76,19 @@ static const struct {
     {(void **)&cupti.get_dropped, "cuptiActivityGetNumDroppedRecords"},
 };
 
-/* One CUPTI per process, hence one window. */
+/* A process has one CUPTI, hence one window. */
 static struct {
     void *subscriber;
     uint8_t *buffers; /* BUFFERS times BUFFER_BYTES */
     _Atomic int in_use[BUFFERS];
 
-    pthread_mutex_t mutex; /* guards what follows: buffers come on CUPTI's thread or on ours */
-    int64_t offset_ns;     /* CLOCK_MONOTONIC minus CUPTI's time */
-    int64_t newest_ns;     /* end of the newest kernel */
-    int64_t longest_ns;    /* longest kernel */
-    int64_t told_ns;       /* time of the last COMPLETE */
-    uint64_t dropped;      /* kernels since then */
+    pthread_mutex_t
+        mutex;          /* guards what follows, since buffers come on CUPTI's thread or on ours */
+    int64_t offset_ns;  /* CLOCK_MONOTONIC minus CUPTI's time */
+    int64_t newest_ns;  /* when the newest kernel ended */
+    int64_t longest_ns; /* length of the longest kernel */
+    int64_t told_ns;    /* time of the last COMPLETE */
+    uint64_t dropped;   /* number of kernels that were lost since then */
     struct lull_compute_runs runs;
 } window = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -104,7 +106,8 @@ static void push(enum lull_event_kind kind, int64_t time_ns, uint64_t bytes, int
         lull_client_push(&event);
 }
 
-/* Tells all runs that began before a time, and that they are all. Mutex held. */
+/* Tells all runs that began before a time, and that no more of them will follow. The mutex is held.
+ */
 static void tell_until(int64_t before_ns)
 {
     uint32_t count;
@@ -134,7 +137,7 @@ static void give_buffer(uint8_t **buffer, size_t *size, size_t *max_records)
 {
     *buffer = NULL;
     *size = 0;
-    *max_records = 0; /* as many as fit */
+    *max_records = 0; /* 0: as many as fit */
     for (size_t i = 0; i < BUFFERS; i++) {
         int free_now = 0;
 
@@ -158,7 +161,7 @@ static int64_t complete_until_ns(void)
     return window.newest_ns - (lag_ns > SLACK_NS ? lag_ns : SLACK_NS);
 }
 
-/* Mutex held. */
+/* Takes the record of one kernel. The mutex is held. */
 static void take_kernel(const struct cupti_kernel *kernel)
 {
     const int64_t begin_ns = (int64_t)kernel->start + window.offset_ns;
@@ -172,7 +175,7 @@ static void take_kernel(const struct cupti_kernel *kernel)
         return;
     if (end_ns - begin_ns > window.longest_ns)
         window.longest_ns = end_ns - begin_ns;
-    if (window.runs.count == LULL_COMPUTE_RUNS) /* rather than drop it */
+    if (window.runs.count == LULL_COMPUTE_RUNS) /* tells early rather than dropping the kernel */
         tell_until(complete_until_ns());
     lull_compute_runs_add(&window.runs, begin_ns, end_ns);
 }
@@ -207,7 +210,7 @@ static void ignore_callback(void *user_data, int domain, uint32_t id, const void
     (void)user_data, (void)domain, (void)id, (void)data;
 }
 
-/* The library that the program uses, if it has one already. */
+/* Opens CUPTI; the library that the program uses comes first, if it has loaded one. */
 static void *open_library(void)
 {
     static const char *const names[] = {"libcupti.so.12", "libcupti.so.13", "libcupti.so"};
@@ -248,7 +251,8 @@ static int reserve_buffers(void)
     return 0;
 }
 
-/* From pairs of readings, the one whose host times lie closest together. */
+/* Aligns CUPTI's clock with ours by the reading between whose two host times the least time passed.
+ */
 static void align_clocks(void)
 {
     int64_t best_ns = INT64_MAX;
@@ -292,7 +296,7 @@ static int open_window(void)
 {
     int result = window.buffers == NULL ? find_functions() : 0;
 
-    if (result == 0 && window.buffers == NULL)
+    if (result >= 0 && window.buffers == NULL)
         result = reserve_buffers();
     if (result < 0)
         return result;
@@ -301,14 +305,14 @@ static int open_window(void)
         return result;
     align_clocks();
     result = error_of(cupti.register_callbacks(give_buffer, take_buffer));
-    if (result == 0)
+    if (result >= 0)
         result = error_of(cupti.enable(CUPTI_KIND_CONCURRENT_KERNEL));
     if (result < 0)
         cupti.unsubscribe(window.subscriber);
     return result;
 }
 
-/* Kernels that run when the window closes are lost; what began well before them is complete. */
+/* Kernels that run when the window closes are lost; those that began well before are complete. */
 static void close_window(void)
 {
     const int64_t end_ns = lull_now_ns();
@@ -370,7 +374,8 @@ static void start_thread(void)
 
 EXPORT int InitializeInjection(void);
 
-/* Called by the CUDA driver in cuInit, where no CUDA call is allowed. 1: success [from memory]. */
+/* The CUDA driver calls this in cuInit, where no CUDA call is allowed. 1 means success [from
+ * memory]. */
 EXPORT int InitializeInjection(void)
 {
     static _Atomic int has_started;

@@ -1,6 +1,6 @@
 /*
- * gloo shim: preloaded into PyTorch programs that communicate with gloo (on CPUs), it tells the
- * governor when they do, and when they wait for it.
+ * The gloo shim is preloaded into PyTorch programs that communicate with gloo (on CPUs). It tells
+ * the governor when they communicate and when they wait for it.
  *
  * PyTorch runs gloo's collectives on threads of its own while the program computes on: their
  * events carry those threads' numbers and expose nothing. What the program waits for is exposed:
@@ -28,7 +28,7 @@
 
 enum { MOST_YIELDS = 10000, MAIN_THREAD = 0 };
 
-/* ---- the functions behind ---- */
+/* ---- the wrapped functions ---- */
 
 /*
  * Python loads its libraries for themselves (RTLD_LOCAL), where RTLD_NEXT does not look: then the
@@ -59,7 +59,7 @@ static void *look_up(const char *symbol, const void *caller)
     return found;
 }
 
-/* Whoever calls has the library, so there is something behind. */
+/* Whoever calls has the library, so there is a function to call. */
 static inline void *find_behind(void *_Atomic *next, const char *symbol, const void *caller)
 {
     void *behind = atomic_load_explicit(next, memory_order_relaxed);
@@ -124,7 +124,7 @@ static int is_recording(void)
 
 /* ---- recording ---- */
 
-/* kind 0: not recorded. */
+/* Begins a section; an event of kind 0 means that it is not recorded. */
 static struct lull_event begin_section(enum lull_operation operation, int is_wait)
 {
     struct lull_event event = {
@@ -141,7 +141,8 @@ static struct lull_event begin_section(enum lull_operation operation, int is_wai
     return event;
 }
 
-/* Also runs when an exception passes through. A child that was forked inside is not in the job. */
+/* Ends a section, also when an exception passes through. A child that was forked within is not in
+ * the job. */
 static void end_section(struct lull_event *event)
 {
     if (event->kind == 0 || !lull_client_is_on())
@@ -153,7 +154,8 @@ static void end_section(struct lull_event *event)
 
 /* ---- what a work object waits for ---- */
 
-/* Words in the names of PyTorch's classes of work, the longer ones before what they contain. */
+/* Words in the names of PyTorch's classes of work; a word comes before the words that it contains.
+ */
 static const struct {
     const char *word;
     enum lull_operation operation;
@@ -170,8 +172,8 @@ static const struct {
 };
 
 /*
- * By the name of the object's class, as the C++ ABI (Itanium) lays it out: the type information
- * stands before the table of virtual functions, and the name second in it.
+ * Finds the operation by the name of the object's class, as the C++ ABI (Itanium) lays it out: the
+ * type information stands before the table of virtual functions, and the name second in it.
  */
 static enum lull_operation operation_of_work(const void *work)
 {

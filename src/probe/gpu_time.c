@@ -12,7 +12,7 @@ void lull_gpu_time_init(struct lull_gpu_time *time)
     atomic_store(&time->before_ns, INT64_MAX);
 }
 
-/* Begins a window with this observation. What is older than two windows says nothing any more. */
+/* Begins a window with this observation. Observations older than two windows no longer count. */
 static void begin_window(struct lull_gpu_time *time, int64_t began_ns, int64_t now_ns,
                          int64_t offset_ns)
 {
@@ -20,7 +20,7 @@ static void begin_window(struct lull_gpu_time *time, int64_t began_ns, int64_t n
     const int64_t lowest_ns = atomic_load_explicit(&time->lowest_ns, memory_order_relaxed);
 
     if (!atomic_compare_exchange_strong(&time->window_ns, &began_ns, now_ns))
-        return; /* another thread has just done so */
+        return; /* another thread has just begun it */
     atomic_store_explicit(&time->before_ns, is_next ? lowest_ns : INT64_MAX, memory_order_relaxed);
     atomic_store_explicit(&time->lowest_ns, offset_ns, memory_order_relaxed);
 }

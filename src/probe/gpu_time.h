@@ -1,5 +1,5 @@
 /*
- * From a GPU's nanosecond timer to CLOCK_MONOTONIC.
+ * Converts times of a GPU's nanosecond timer to CLOCK_MONOTONIC.
  *
  * Whoever sees a time of the GPU sees it late by an unknown delay, never early. So the offset
  * between the clocks is at most the smallest (host now - GPU time) that was observed. It is taken
@@ -14,11 +14,11 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Of one GPU; lull_gpu_time_init before use. */
+/* The offset of one GPU's clock; lull_gpu_time_init() comes first. */
 struct lull_gpu_time {
-    _Atomic int64_t window_ns; /* when the current window began; INT64_MIN never */
+    _Atomic int64_t window_ns; /* when the current window began; INT64_MIN: never */
     _Atomic int64_t lowest_ns; /* smallest offset of the current window */
-    _Atomic int64_t before_ns; /* that of the window before; INT64_MAX none */
+    _Atomic int64_t before_ns; /* smallest offset of the window before; INT64_MAX: none */
 };
 
 void lull_gpu_time_init(struct lull_gpu_time *time);

@@ -1,5 +1,5 @@
 /*
- * The public C API: sections and steps. Energy windows are in window.c.
+ * The public C API for sections and steps. Energy windows are in window.c.
  *
  * Names get numbers in a table of this library, which outlives a fork; the number of a name in the
  * process' slot may differ and is looked up when the process joins.
@@ -18,13 +18,14 @@ enum { OTHER_SECTION = LULL_JOB_MAX_NAMES - 1, HINTS = 64 };
 
 struct section {
     char name[LULL_JOB_NAME_BYTES];
-    _Atomic uint32_t slot_name; /* index in the process' slot */
+    _Atomic uint32_t slot_name; /* index of the name in the process' slot */
 };
 
 static struct section sections[LULL_JOB_MAX_NAMES];
-static _Atomic uint32_t section_count;                          /* names before it never change */
-static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER; /* guards adding to sections */
-static _Atomic uint8_t hints[HINTS]; /* the section that a pointer was found to mean last time */
+static _Atomic uint32_t section_count;                          /* names below it never change */
+static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER; /* guards additions to sections */
+static _Atomic uint8_t
+    hints[HINTS]; /* the section that a pointer meant last time, by a hash of it */
 
 static void intern(uint32_t section, struct lull_event_segment *job, uint32_t slot)
 {
@@ -71,7 +72,9 @@ static uint32_t find(const char *name)
 
     for (i = 0; i < count && !is_named(i, name); i++)
         continue;
-    return i < count ? i : OTHER_SECTION;
+    if (i < count)
+        return i;
+    return OTHER_SECTION;
 }
 
 static uint32_t add(const char *name)
@@ -98,7 +101,9 @@ uint32_t lull_section_register(const char *name)
     if (name == NULL)
         return OTHER_SECTION;
     section = find(name);
-    return section != OTHER_SECTION ? section : add(name);
+    if (section != OTHER_SECTION)
+        return section;
+    return add(name);
 }
 
 /* The hint is only where to look first: the text decides, so a reused buffer does no harm. */
@@ -115,7 +120,7 @@ static uint32_t section_of(const char *name)
     return section;
 }
 
-/* Not configured costs one load and one branch. */
+/* Without a job this costs one load and one branch. */
 static int is_on(void)
 {
     const uint32_t state = atomic_load_explicit(&lull_client.state, memory_order_acquire);

@@ -1,9 +1,10 @@
 /*
- * MPI shim: preloaded into an MPI program, it tells the governor when the program communicates.
+ * The MPI shim is preloaded into an MPI program and tells the governor when the program
+ * communicates.
  *
- * Built once per MPI from that MPI's header; not linked to it. Every wrapper passes its arguments
- * and result on unchanged and never blocks or allocates. The functions behind are looked up by
- * their PMPI_ names when the first of them is called, also in an MPI that was loaded with
+ * It is built once per MPI from that MPI's header and not linked to it. Every wrapper passes its
+ * arguments and result on unchanged and never blocks or allocates. The functions behind are looked
+ * up by their PMPI_ names when the first of them is called, also in an MPI that was loaded with
  * dlopen(RTLD_LOCAL), so preloading into programs without MPI is harmless. Preloading into a
  * program of the other MPI is not: their handles have different sizes.
  *
@@ -24,8 +25,9 @@
 #define UNPACK(...) __VA_ARGS__
 
 /*
- * Calls that return at once belong to one run if they are no further apart than this. What the
- * program does between them is unknown: the gap bounds what may wrongly count as communication.
+ * Calls that return at once belong to one run if they are no further apart than this; chosen, not
+ * measured. What the program does between them is unknown, so the gap bounds how much may wrongly
+ * count as communication.
  */
 #define LONGEST_GAP_NS (2 * LULL_NS_PER_US)
 #define SHORTEST_RUN_NS (5 * LULL_NS_PER_US)
@@ -35,7 +37,7 @@ enum { COMMUNICATORS = 128 /* a power of two */, TYPES = 256 /* a power of two *
 enum mpi_shim_mode { UNRESOLVED, OFF, ON };
 
 struct mpi_shim_communicator {
-    _Atomic uint64_t key; /* the handle; see NO_KEY */
+    _Atomic uint64_t key; /* the handle, or NO_KEY */
     uint32_t number;
     uint32_t ranks;
 };
@@ -47,7 +49,7 @@ enum { NO_KEY = 0, WRITING = 1, REMOVED = 2 };
  * by polling, or drown in small messages, communicate without a single blocking call.
  */
 struct mpi_shim_run {
-    int64_t begin_ns; /* 0: none */
+    int64_t begin_ns; /* 0: there is no run */
     int64_t end_ns;
 };
 
@@ -56,7 +58,7 @@ static struct mpi_shim_communicator communicators[COMMUNICATORS];
 static _Thread_local int is_inside __attribute__((tls_model("initial-exec")));
 static _Thread_local struct mpi_shim_run run __attribute__((tls_model("initial-exec")));
 
-/* ---- the functions behind ---- */
+/* ---- the wrapped functions ---- */
 
 #define DECLARE(name) static __typeof__(&MPI_##name) next_##name;
 
@@ -120,7 +122,7 @@ static const struct function functions[] = {EACH_FUNCTION(ROW)
 #undef POLL
 };
 
-/* What is not found in the program's own scope may be in a library that it loaded for itself. */
+/* A function that is not in the program's scope may be in a library that it loaded for itself. */
 static void *find_symbol(const char *name)
 {
 #ifdef OPEN_MPI
@@ -154,7 +156,7 @@ static void find_functions(void)
     atomic_store_explicit(&mode, OFF, memory_order_release);
 }
 
-/* 1: this call is to be recorded. */
+/* Whether this call is to be recorded. */
 static inline int is_recording(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -171,7 +173,8 @@ static inline int is_recording(void)
 
 #ifdef OPEN_MPI
 
-/* Handles are addresses of objects in the library: the predefined ones, found by name. */
+/* Open MPI's handles are addresses of objects in the library. The predefined ones are found by
+ * name. */
 static struct {
     const void *type;
     uint64_t bytes;
@@ -221,7 +224,8 @@ static void learn_types(void)
     }
 }
 
-/* 0 for derived types: their handles are reused, and asking MPI about one may raise an error. */
+/* The size of a type; 0 for derived types, because their handles are reused and asking MPI about
+ * one may raise an error. */
 static uint64_t type_bytes(MPI_Datatype type)
 {
     for (size_t index = type_index(type); types[index].type != NULL; index = (index + 1) % TYPES)
@@ -252,7 +256,8 @@ static void learn_types(void)
 {
 }
 
-/* A handle of a basic type (class bits 0x4c) carries its size. 0 for derived types, as above. */
+/* The size of a type. The handle of a basic type (class bits 0x4c) carries it; 0 for derived types,
+ * as above. */
 static uint64_t type_bytes(MPI_Datatype type)
 {
     const uint32_t handle = (uint32_t)type;
@@ -320,7 +325,8 @@ static struct mpi_shim_communicator *claim_communicator(uint64_t key)
     return NULL;
 }
 
-/* Two threads that use a new communicator at the same time may give it two numbers. */
+/* Gives a new communicator a number. Two threads that meet it at the same time may give it two,
+ * which the governor takes for two communicators. */
 static void add_communicator(MPI_Comm comm, struct lull_event *event)
 {
     struct mpi_shim_communicator *entry = claim_communicator(key_of(comm));
@@ -349,7 +355,7 @@ static void set_communicator(struct lull_event *event, MPI_Comm comm)
     event->ranks = entry->ranks;
 }
 
-/* Its handle may soon stand for another communicator. */
+/* Forgets a communicator that ends, because its handle may soon stand for another one. */
 static void forget_communicator(MPI_Comm comm)
 {
     struct mpi_shim_communicator *entry;
@@ -393,7 +399,8 @@ static void end_run(void)
     run.begin_ns = 0;
 }
 
-/* Adds a call that began at begin_ns and ends now; is_done ends a run worth recording. */
+/* Adds a call that began at begin_ns and ends now. With is_done the run ends; a long enough one is
+ * recorded. */
 static void add_to_run(int64_t begin_ns, int is_done)
 {
     if (run.begin_ns != 0 && begin_ns - run.end_ns > LONGEST_GAP_NS)
@@ -447,7 +454,7 @@ static void identify(void)
     lull_event_segment_identify(lull_client.job, lull_client.slot, &info);
 }
 
-/* A child is no rank of the job; MPI allows it no communication. */
+/* A forked child is no rank of the job, and MPI does not allow it to communicate. */
 static void stop_in_child(void)
 {
     if (atomic_load(&mode) == ON)
@@ -460,7 +467,8 @@ static void start(void)
     struct lull_event event;
     int length = 0;
 
-    if (atomic_load(&mode) != OFF) /* a Fortran binding that calls the C function */
+    if (atomic_load(&mode) !=
+        OFF) /* a Fortran binding calls the C function, which has started it */
         return;
     if (!all_found || next_Get_library_version(version, &length) != MPI_SUCCESS ||
         !is_this_mpi(version) || (!lull_client_is_on() && !lull_client_join()))
@@ -478,7 +486,7 @@ EXPORT int MPI_Init(int *argc, char ***argv)
 {
     int result;
 
-    is_recording(); /* finds the functions */
+    is_recording(); /* called for its side effect: it finds the functions */
     if (next_Init == NULL)
         return MPI_ERR_INTERN;
     result = next_Init(argc, argv);
@@ -538,7 +546,7 @@ EXPORT int MPI_Comm_disconnect(MPI_Comm *comm)
 #define SENT(buffer, count, type, count_in_place, type_in_place)                                   \
     ((buffer) == MPI_IN_PLACE ? bytes_of(count_in_place, type_in_place) : bytes_of(count, type))
 
-/* The table's third field picks one of these. */
+/* The third field of the table chooses one of these. */
 #define SET_COMMUNICATOR_comm(event) set_communicator(event, comm)
 #define SET_COMMUNICATOR_NO_COMMUNICATOR(event) (void)0
 
@@ -661,13 +669,14 @@ static struct lull_event begin_fortran_POLL(enum lull_operation operation)
     return (struct lull_event){.time_ns = lull_now_ns(), .operation = (uint16_t)operation};
 }
 
-/* Whether the poll found something is in a Fortran LOGICAL; a run ends without knowing too. */
+/* A Fortran LOGICAL would say whether the poll found something. It is not read: a run ends without
+ * it. */
 static void end_fortran_POLL(struct lull_event *event)
 {
     add_to_run(event->time_ns, 0);
 }
 
-/* A program calls the binding only if it has its library, so pmpi_NAME_ is there, too. */
+/* A program calls a binding only if it has the library, so pmpi_NAME_ exists as well. */
 #define FORTRAN(name, count, what, kind)                                                           \
     EXPORT void mpi_##name##_(P##count);                                                           \
     EXPORT void mpi_##name##_(P##count)                                                            \

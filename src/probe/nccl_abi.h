@@ -16,7 +16,7 @@
 
 enum { LULL_NCCL_VERSIONS = 7 };
 
-/* Kinds of events: bits of a mask, and values of a descriptor's type. */
+/* Kinds of events, which are the bits of a mask and the values of a descriptor's type. */
 enum {
     LULL_NCCL_GROUP = 1 << 0,
     LULL_NCCL_COLL = 1 << 1,
@@ -36,20 +36,20 @@ enum {
     LULL_NCCL_KERNEL_PHASE = 1 << 15, /* version 7 */
 };
 
-enum { LULL_NCCL_KERNEL_CH_STOP = 22 }; /* the one state that matters here */
+enum { LULL_NCCL_KERNEL_CH_STOP = 22 }; /* the only state that matters here */
 
-/* Level and subsystem for the logger: shown with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=PROFILE. */
+/* Level and subsystem for the logger; NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=PROFILE shows them. */
 enum { LULL_NCCL_LOG_INFO = 3, LULL_NCCL_LOG_PROFILE = 0x4000 };
 
 typedef void (*lull_nccl_logger)(int level, unsigned long flags, const char *file, int line,
                                  const char *format, ...);
 
-typedef int (*lull_nccl_init_v1)(void **context, int *mask); /* also 2 and 3 */
+typedef int (*lull_nccl_init_v1)(void **context, int *mask); /* of 2 and 3, too */
 typedef int (*lull_nccl_init_v4)(void **context, int *mask, const char *name, uint64_t hash,
                                  int nodes, int ranks, int rank, lull_nccl_logger logger);
 typedef int (*lull_nccl_init_v5)(void **context, uint64_t id, int *mask, const char *name,
                                  int nodes, int ranks, int rank,
-                                 lull_nccl_logger logger); /* also 6 and 7 */
+                                 lull_nccl_logger logger); /* of 6 and 7, too */
 
 struct lull_nccl_profiler {
     const char *name;
@@ -93,7 +93,7 @@ struct lull_nccl_coll_api {
     int root;
     void *stream;
     bool is_captured;
-    uint64_t tag; /* version 7; in 5 and 6 it lies within a larger member */
+    uint64_t tag; /* version 7; in 5 and 6 a larger member lies here */
 };
 
 struct lull_nccl_p2p_api {
@@ -281,7 +281,7 @@ struct lull_nccl_p2p_v5 {
     uint64_t tag; /* version 7 */
 };
 
-/* Versions 5 and 6: what Lull reads lies at the same place in both, and in 7. */
+/* Versions 5 and 6. What Lull reads lies at the same place in both, and in version 7. */
 struct lull_nccl_descriptor_v5 {
     uint64_t type;
     void *parent;
@@ -298,7 +298,7 @@ struct lull_nccl_descriptor_v5 {
     };
 };
 
-/* What version 7 adds; the rest is read as version 5. */
+/* What version 7 adds. The rest is read as version 5. */
 struct lull_nccl_descriptor_v7 {
     uint64_t type;
     void *parent;
@@ -318,12 +318,12 @@ struct lull_nccl_descriptor_v7 {
     };
 };
 
-/* Arguments of a state, from version 4. */
+/* The arguments of a state, from version 4 on. */
 union lull_nccl_arguments {
     size_t transferred_bytes;
     int appended;
     void *data;
-    uint64_t gpu_ns; /* LULL_NCCL_KERNEL_CH_STOP */
+    uint64_t gpu_ns; /* of LULL_NCCL_KERNEL_CH_STOP */
 };
 
 /* ---- the documented sizes and offsets ---- */

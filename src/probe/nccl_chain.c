@@ -11,13 +11,13 @@
 
 #include "wire/event.h"
 
-enum { TRIES = 64 /* places looked at for a new pair */, LONGEST_NAME = 512 };
+enum { TRIES = 64 /* places searched for a new pair; chosen */, LONGEST_NAME = 512 };
 
-/* In the lowest bits of a pair's state, below its ticket. */
+/* The lowest bits of a pair's state, below its ticket. */
 enum { GONE = 0, WRITING, RUNNING, STOPPED, KEPT /* stopped, but a graph's parent */ };
 enum { STATE_BITS = 3, STATE_MASK = (1 << STATE_BITS) - 1 };
 
-/* Changed in the order: state WRITING, the rest, state RUNNING. */
+/* It is changed in this order: the state to WRITING, the rest, the state to RUNNING. */
 struct pair {
     _Alignas(64) _Atomic uint64_t state; /* ticket << STATE_BITS | state */
     void *_Atomic own;
@@ -29,11 +29,11 @@ struct pair {
 static struct pair pairs[LULL_NCCL_PAIRS];
 static _Atomic uint64_t next_ticket = 1;
 static void *library;
-static int mask; /* the other plugin's, for all communicators, like NCCL's own */
+static int mask; /* the other plugin's mask for all communicators, as NCCL has one */
 
 /* ---- the library ---- */
 
-/* As NCCL finds a plugin: a path or library name, or the middle of one. */
+/* Finds the plugin as NCCL does: by a path, by a library's name, or by the middle of one. */
 static void load(void)
 {
     const char *name = secure_getenv(LULL_NCCL_CHAIN_ENV);
@@ -59,7 +59,7 @@ static const struct lull_nccl_profiler *find_table(const struct lull_nccl_identi
         return NULL;
     snprintf(symbol, sizeof(symbol), "ncclProfiler_v%u", identity->version);
     table = dlsym(library, symbol);
-    return table == identity->table ? NULL : table; /* not to ourselves */
+    return table == identity->table ? NULL : table; /* nothing is passed on to ourselves */
 }
 
 static int call_init(const struct lull_nccl_profiler *table,
@@ -93,8 +93,8 @@ int lull_nccl_chain_mask(void)
 /* ---- pairs ---- */
 
 /*
- * The place of the next ticket whose event is over, or NULL; its state is WRITING then. Tickets are
- * given out once, so no two threads write to one place.
+ * Claims a place whose event is over for the next ticket and makes its state WRITING. NULL: there
+ * is none. Tickets are given out once, so no two threads write to one place.
  */
 static struct pair *claim_pair(uint64_t *ticket_out)
 {
@@ -121,7 +121,7 @@ struct found {
     uint64_t state;
 };
 
-/* Copies a pair; false if the place is another's by now. */
+/* Copies a pair. False: its place belongs to another one by now. */
 static bool find_pair(const void *handle, struct found *found_out)
 {
     const uint64_t ticket = lull_nccl_handle_ticket(handle);
@@ -155,7 +155,8 @@ static void *their_part(void *handle)
 
 /* ---- passing on ---- */
 
-/* By the number of an event's bit: it is wanted if one of these was asked for (NCCL's rule). */
+/* For each event, by the number of its bit: the events for whose sake it is wanted, by NCCL's rule.
+ */
 static const int wanted_for[] = {
 #define NETWORK (LULL_NCCL_PROXY_OP | LULL_NCCL_PROXY_STEP | LULL_NCCL_NET_PLUGIN)
 #define KERNEL (LULL_NCCL_KERNEL_CH | LULL_NCCL_KERNEL_PHASE)
@@ -192,7 +193,7 @@ static bool is_wanted(uint64_t type)
     return false;
 }
 
-/* Room for a descriptor of any version. */
+/* It has room for a descriptor of any version. */
 union descriptor {
     struct lull_nccl_descriptor_v1 v1;
     struct lull_nccl_descriptor_v2 v2;
@@ -200,7 +201,7 @@ union descriptor {
     struct lull_nccl_descriptor_v7 v7;
 };
 
-/* The descriptor with their handles for parents in place of ours. */
+/* Copies the descriptor and puts the other plugin's handles in the place of ours. */
 static void translate(union descriptor *to, const void *from, uint32_t version, uint64_t type)
 {
     static const size_t sizes[LULL_NCCL_VERSIONS + 1] = {
@@ -210,7 +211,7 @@ static void translate(union descriptor *to, const void *from, uint32_t version, 
         [7] = sizeof(struct lull_nccl_descriptor_v7)};
 
     memcpy(to, from, sizes[version]);
-    to->v1.parent = their_part(to->v1.parent); /* at the same place in all versions */
+    to->v1.parent = their_part(to->v1.parent); /* it lies at the same place in all versions */
     if (version >= 5 && type == LULL_NCCL_COLL)
         to->v5.coll.group = their_part(to->v5.coll.group);
     if (version >= 5 && type == LULL_NCCL_P2P)

@@ -18,9 +18,9 @@
 
 enum { LULL_NCCL_PAIRS = 16384 /* a power of two */ };
 
-/* One communicator's side of it. */
+/* What one communicator keeps for the other plugin. */
 struct lull_nccl_chain {
-    const struct lull_nccl_profiler *table; /* NULL: nobody to pass on to */
+    const struct lull_nccl_profiler *table; /* NULL: there is no other plugin */
     void *context;
     uint32_t version;
 };
@@ -28,7 +28,7 @@ struct lull_nccl_chain {
 /* Tells the other plugin of a new communicator. */
 void lull_nccl_chain_init(struct lull_nccl_chain *chain, const struct lull_nccl_identity *identity);
 
-/* The events that it asks for at this moment; 0 without one. */
+/* The events that the other plugin asks for at this moment; 0: there is no plugin. */
 int lull_nccl_chain_mask(void);
 
 /*
@@ -38,14 +38,14 @@ int lull_nccl_chain_mask(void);
 void *lull_nccl_chain_start(const struct lull_nccl_chain *chain, void *own, const void *descriptor,
                             const struct lull_nccl_event *event);
 
-/* Our handle in a pair; NULL for a pair that is gone. */
+/* Our handle in a pair; NULL: the pair is gone. */
 void *lull_nccl_chain_own(void *pair);
 
-/* Each passes on what concerns a pair; a second stop is not passed on. */
+/* Pass on a stop and a state of a pair. A second stop is not passed on. */
 void lull_nccl_chain_stop(void *pair);
 void lull_nccl_chain_record(void *pair, int state, void *arguments);
 
-/* The communicator ends: its pairs are gone. */
+/* The communicator ends, and with it its pairs. */
 void lull_nccl_chain_finalize(const struct lull_nccl_chain *chain);
 
 #endif

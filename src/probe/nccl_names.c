@@ -28,7 +28,8 @@ static const struct nccl_names_word datatypes[] = {
     {"ncclFloat64", 8}, {"ncclBfloat16", 2}, {"ncclFloat8e4m3", 1}, {"ncclFloat8e5m2", 1},
 };
 
-/* Pointer << 8 | value: user addresses have at most 56 bits. 0: free. */
+/* An entry is pointer << 8 | value, since user addresses have at most 56 bits; 0: the place is
+ * free. */
 static _Atomic uint64_t remembered[2][REMEMBERED];
 
 static uint8_t look_up(_Atomic uint64_t *memory, const struct nccl_names_word *words, size_t count,

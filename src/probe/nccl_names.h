@@ -11,17 +11,17 @@
 
 #include "wire/event.h"
 
-/* "AllReduce" ...; NULL and unknown ones are LULL_OPERATION_NONE. */
+/* The operation of a name such as "AllReduce"; NULL and unknown names give LULL_OPERATION_NONE. */
 enum lull_operation lull_nccl_operation(const char *function);
 
-/* Bytes of one element of "ncclFloat32" ...; 0 for NULL and unknown ones. */
+/* The bytes of one element of a type such as "ncclFloat32"; 0 for NULL and unknown types. */
 uint32_t lull_nccl_element_bytes(const char *datatype);
 
-/* The same by the numbers of version 1. */
+/* The same for the numbers that version 1 has instead of names. */
 enum lull_operation lull_nccl_operation_v1(uint8_t function);
 uint32_t lull_nccl_element_bytes_v1(uint8_t datatype);
 
-/* True where the root means something. */
+/* Whether the operation has a root. */
 int lull_nccl_is_rooted(enum lull_operation operation);
 
 #endif

@@ -14,26 +14,26 @@
 enum { CALLS = LULL_NCCL_COLL_API | LULL_NCCL_P2P_API, TASKS = LULL_NCCL_COLL | LULL_NCCL_P2P };
 enum { WORD_CHANNELS = 16, WORDS = LULL_NCCL_CHANNELS / WORD_CHANNELS };
 enum { JOIN_TRIES = 10000, JOIN_PAUSE_US = 100 };
-enum { SLOW_KERNEL_TIMES = 231 /* NCCL 2.31: costs up to 13 % */ };
+enum { SLOW_KERNEL_TIMES = 231 /* in NCCL 2.31 kernel times cost up to 13 % [published] */ };
 
 enum { FREE, CLAIMED, LIVE, ENDED };
 
-/* Written by init before anybody has its address. */
+/* Written by init before anybody else has its address. */
 struct nccl_profiler_communicator {
     _Alignas(64) _Atomic uint32_t state;
     uint32_t version;
-    uint32_t client; /* generation of the client that has announced it; 0 nobody */
+    uint32_t client; /* generation of the client that has announced it; 0: none has */
     uint32_t number;
     uint32_t ranks;
     int32_t pid;
     bool may_time_kernels;
-    int *mask;              /* NCCL's, shared by all communicators */
-    _Atomic int asked_mask; /* last written there by this one */
+    int *mask;              /* NCCL's mask, which all communicators share */
+    _Atomic int asked_mask; /* what this communicator last wrote there */
     lull_nccl_logger logger;
     struct lull_nccl_chain chain;
     struct lull_gpu_time gpu_time;
-    _Atomic uint32_t unmatched;   /* kernels of an operation that is not or no longer known */
-    _Atomic uint32_t implausible; /* kernels that ended before they began */
+    _Atomic uint32_t unmatched;   /* number of kernels whose operation is not known, or no longer */
+    _Atomic uint32_t implausible; /* number of kernels that ended before they began */
 };
 
 /*
@@ -42,15 +42,16 @@ struct nccl_profiler_communicator {
  */
 struct operation {
     _Alignas(64) _Atomic uint64_t counts; /* see COUNTS_... */
-    _Atomic uint64_t channels[WORDS];     /* ticket << 32 | ended << 16 | began, a bit each */
+    _Atomic uint64_t
+        channels[WORDS]; /* ticket << 32 | ended << 16 | began, with a bit per channel */
     _Atomic uint64_t bytes;
-    _Atomic uint64_t whose;      /* ranks << 32 | communicator */
-    _Atomic uint64_t what;       /* peer << 32 | operation << 8 | channels that will tell */
-    _Atomic uint64_t owner;      /* address of the communicator's entry */
-    _Atomic uint32_t client;     /* the communicator's */
-    _Atomic int64_t offset_ns;   /* from the GPU's time to ours; NO_OFFSET before the first */
-    _Atomic int64_t begin_ns;    /* as told; 0 not yet */
-    _Atomic int64_t last_end_ns; /* latest end of a channel, our time */
+    _Atomic uint64_t whose;    /* ranks << 32 | communicator */
+    _Atomic uint64_t what;     /* peer << 32 | operation << 8 | number of channels that will tell */
+    _Atomic uint64_t owner;    /* address of the communicator's entry */
+    _Atomic uint32_t client;   /* generation of the communicator's client */
+    _Atomic int64_t offset_ns; /* from the GPU's time to ours; NO_OFFSET before the first */
+    _Atomic int64_t begin_ns;  /* the begin that was told; 0: not yet */
+    _Atomic int64_t last_end_ns; /* the latest end of a channel, in our time */
 };
 
 /* ticket << 17 | is_over << 16 | channels that ended << 8 | channels that began */
@@ -61,7 +62,7 @@ struct operation {
 
 #define NO_OFFSET INT64_MIN
 
-/* The last one is never alive: it is the context of whoever found no place. */
+/* The last one is never alive; it is the context of communicators that found no place. */
 static struct nccl_profiler_communicator communicators[LULL_NCCL_COMMUNICATORS + 1];
 static _Atomic uint32_t next_communicator;
 static struct operation operations[LULL_NCCL_OPERATIONS];
@@ -69,7 +70,8 @@ static _Atomic uint64_t next_ticket = 1; /* 0 is never given out */
 
 /* ---- communicators ---- */
 
-/* An entry is used again only after all others: late callbacks for it still find it ended. */
+/* An entry is used again only after all others, so that late callbacks for it still find it ended.
+ */
 static struct nccl_profiler_communicator *claim_communicator(void)
 {
     for (uint32_t i = 0; i < LULL_NCCL_COMMUNICATORS; i++) {
@@ -84,7 +86,8 @@ static struct nccl_profiler_communicator *claim_communicator(void)
     return NULL;
 }
 
-/* A context that init has given out, in this process, and that finalize has not taken back. */
+/* The communicator of a context that init of this process has given out and finalize has not taken
+ * back. NULL: it is none. */
 static struct nccl_profiler_communicator *find_communicator(void *context)
 {
     const uintptr_t distance = (uintptr_t)context - (uintptr_t)communicators;
@@ -103,7 +106,8 @@ static inline bool is_on(uint32_t client)
            atomic_load_explicit(&lull_client.generation, memory_order_relaxed) == client;
 }
 
-/* NCCL_VERSION_CODE / 100, as 231 for 2.31.x; 0 unknown. Its library may be loaded locally. */
+/* NCCL_VERSION_CODE / 100, such as 231 for 2.31.x; 0: unknown. NCCL may be loaded locally, so it is
+ * looked for by an address within it. */
 static int nccl_release(const void *caller)
 {
     int (*get_version)(int *version) = NULL;
@@ -130,10 +134,13 @@ static bool may_time_kernels(const struct lull_nccl_identity *identity)
 
     if (identity->version < 3)
         return false;
-    return release == 0 ? identity->version < 7 : release != SLOW_KERNEL_TIMES;
+    if (release == 0)
+        return identity->version < 7;
+    return release != SLOW_KERNEL_TIMES;
 }
 
-/* Another thread may be just joining: init has time, and events would be missed otherwise. */
+/* Joins the job. Another thread may be joining just now; init has the time to wait for it, and
+ * without waiting events would be missed. */
 static bool join_job(void)
 {
     for (int i = 0; i < JOIN_TRIES; i++) {
@@ -180,7 +187,8 @@ static int wanted_mask(const struct nccl_profiler_communicator *communicator)
     return mask;
 }
 
-/* Written only when what we want has changed: others may have changed it too (RAS, NCCL 2.31). */
+/* Writes the mask only when what we want has changed, because others may have changed it as well
+ * (RAS of NCCL 2.31). */
 static inline void renew_mask(struct nccl_profiler_communicator *communicator)
 {
     const int wanted = wanted_mask(communicator);
@@ -233,7 +241,7 @@ int lull_nccl_init(const struct lull_nccl_identity *identity, void **context, in
     return 0;
 }
 
-/* Silent unless the user has asked NCCL to be told. */
+/* Tells what was lost through NCCL's log, which shows it only to users who ask for it. */
 static void tell_losses(const struct nccl_profiler_communicator *communicator)
 {
     const uint32_t unmatched = atomic_load(&communicator->unmatched);
@@ -337,7 +345,7 @@ static void *begin_operation(struct nccl_profiler_communicator *communicator,
     return lull_nccl_handle(LULL_NCCL_KIND_OPERATION, ticket, 0);
 }
 
-/* Sets a channel's bit; false if it was set or the ticket is old. */
+/* Sets the bit of a channel. False: it was set already, or the ticket is old. */
 static bool mark(struct operation *operation, uint64_t ticket, uint32_t channel, uint64_t bit)
 {
     _Atomic uint64_t *word = &operation->channels[channel / WORD_CHANNELS];
@@ -355,7 +363,8 @@ static bool mark(struct operation *operation, uint64_t ticket, uint32_t channel,
 #define BEGAN_BIT UINT64_C(1)
 #define ENDED_BIT (UINT64_C(1) << WORD_CHANNELS)
 
-/* Only while the operation is the ticket's and not over. Returns the counts before, 0 if not. */
+/* Counts a channel that begins, if the operation is still the ticket's and not over. Returns the
+ * counts before; 0: it was not counted. */
 static uint64_t count_begin(struct operation *operation, uint64_t ticket)
 {
     uint64_t counts = atomic_load_explicit(&operation->counts, memory_order_acquire);
@@ -369,7 +378,8 @@ static uint64_t count_begin(struct operation *operation, uint64_t ticket)
     return counts;
 }
 
-/* True for the end that ends the operation: all that began have ended, and no more are expected. */
+/* Counts a channel that ends. True: it ends the operation, since all channels that began have ended
+ * and no more are expected. */
 static bool count_end(struct operation *operation, uint64_t ticket)
 {
     const uint8_t expected = (uint8_t)atomic_load_explicit(&operation->what, memory_order_acquire);
@@ -457,7 +467,7 @@ static int64_t plausible_end(const struct operation *operation, int64_t end_ns, 
     return now_ns;
 }
 
-/* gpu_ns: 0 unknown. The first end of a channel counts, a repeated one does nothing. */
+/* Ends a kernel on one channel; gpu_ns 0: unknown. A repeated end does nothing. */
 static void end_kernel(const void *handle, uint64_t gpu_ns)
 {
     const uint64_t ticket = lull_nccl_handle_ticket(handle);
@@ -521,11 +531,12 @@ static void *start_own(struct nccl_profiler_communicator *communicator,
     }
 }
 
-/* NCCL's parent is what start returned: ours, or a pair. */
+/* Our part of a handle that NCCL has from start: it is our handle, or a pair. */
 static void *own_part(void *handle)
 {
-    return lull_nccl_handle_kind(handle) == LULL_NCCL_KIND_PAIR ? lull_nccl_chain_own(handle)
-                                                                : handle;
+    if (lull_nccl_handle_kind(handle) == LULL_NCCL_KIND_PAIR)
+        return lull_nccl_chain_own(handle);
+    return handle;
 }
 
 int lull_nccl_start(void *context, void **handle, const void *descriptor,

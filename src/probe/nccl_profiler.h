@@ -26,18 +26,19 @@
 #include "probe/nccl_abi.h"
 
 enum {
-    LULL_NCCL_COMMUNICATORS = 1024, /* alive at once in a process; more are not observed */
-    LULL_NCCL_OPERATIONS = 8192,    /* enqueued and not yet ended; a power of two */
-    LULL_NCCL_CHANNELS = 64,        /* of a communicator */
+    LULL_NCCL_COMMUNICATORS =
+        1024, /* the most that are alive at once in a process; more are not observed */
+    LULL_NCCL_OPERATIONS = 8192, /* the most that are enqueued and not yet ended; a power of two */
+    LULL_NCCL_CHANNELS = 64,     /* the most of a communicator */
 };
 
 /* What a handle stands for. */
 enum lull_nccl_kind {
-    LULL_NCCL_KIND_CALL = 1, /* a call or group; no ticket */
-    LULL_NCCL_KIND_CAPTURED, /* a call that was captured into a graph; no ticket */
+    LULL_NCCL_KIND_CALL = 1, /* a call or group, which has no ticket */
+    LULL_NCCL_KIND_CAPTURED, /* a call that was captured into a graph and has no ticket */
     LULL_NCCL_KIND_OPERATION,
     LULL_NCCL_KIND_KERNEL, /* an operation's kernel on one channel */
-    LULL_NCCL_KIND_PAIR,   /* a handle of ours and one of the chained plugin: nccl_chain.c */
+    LULL_NCCL_KIND_PAIR,   /* a handle of ours and one of the chained plugin (nccl_chain.c) */
 };
 
 static inline void *lull_nccl_handle(enum lull_nccl_kind kind, uint64_t ticket, uint32_t channel)
@@ -45,7 +46,7 @@ static inline void *lull_nccl_handle(enum lull_nccl_kind kind, uint64_t ticket, 
     return (void *)(uintptr_t)(ticket << 10 | (uint64_t)channel << 4 | (uint64_t)kind << 1 | 1);
 }
 
-/* Any value may come in; 0 is no kind. */
+/* The kind of a handle, which may be any value; 0: it is none of ours. */
 static inline uint32_t lull_nccl_handle_kind(const void *handle)
 {
     const uint64_t bits = (uintptr_t)handle;
@@ -63,10 +64,10 @@ static inline uint64_t lull_nccl_handle_ticket(const void *handle)
     return (uint64_t)((uintptr_t)handle >> 10);
 }
 
-/* A communicator as init tells it. Unknown: NULL, 0, -1. */
+/* A communicator as init tells it. What is unknown is NULL, 0 or -1. */
 struct lull_nccl_identity {
     uint32_t version;
-    const struct lull_nccl_profiler *table; /* of ours */
+    const struct lull_nccl_profiler *table; /* the table of ours that NCCL uses */
     const char *name;
     uint64_t id;
     int nodes;
@@ -76,21 +77,21 @@ struct lull_nccl_identity {
     const void *caller; /* an address within libnccl */
 };
 
-/* A descriptor of any version; what does not apply is 0. */
+/* What a descriptor of any version says; what does not apply is 0. */
 struct lull_nccl_event {
     uint64_t type;
     void *parent;
     uint64_t bytes;
-    uint64_t gpu_ns;    /* KernelCh: begin; 0 unknown */
-    int32_t peer;       /* root or peer; -1 none */
-    int32_t pid;        /* ProxyOp: of the process that its context and parent belong to */
+    uint64_t gpu_ns;    /* of KernelCh: its begin; 0: unknown */
+    int32_t peer;       /* root or peer; -1: none */
+    int32_t pid;        /* of ProxyOp: the process to which its context and parent belong */
     uint16_t operation; /* enum lull_operation */
-    uint8_t channels;   /* Coll, P2p: how many will tell of their kernel; 0 unknown */
-    uint8_t channel;    /* KernelCh */
+    uint8_t channels;   /* of Coll and P2p: how many will tell of their kernel; 0: unknown */
+    uint8_t channel;    /* of KernelCh */
     bool is_captured;
 };
 
-/* Never fails; *context is never NULL afterwards. */
+/* Begins a communicator. It never fails, and *context is never NULL afterwards. */
 int lull_nccl_init(const struct lull_nccl_identity *identity, void **context, int *mask);
 
 /*
@@ -101,7 +102,7 @@ int lull_nccl_start(void *context, void **handle, const void *descriptor,
                     struct lull_nccl_event *event);
 int lull_nccl_stop(void *handle);
 
-/* gpu_ns: of LULL_NCCL_KERNEL_CH_STOP, 0 unknown. */
+/* Takes a state; gpu_ns is the time of LULL_NCCL_KERNEL_CH_STOP, 0: unknown. */
 int lull_nccl_record(void *handle, int state, void *arguments, uint64_t gpu_ns);
 int lull_nccl_finalize(void *context);
 

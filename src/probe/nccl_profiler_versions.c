@@ -1,6 +1,6 @@
 /*
- * The seven tables that NCCL looks for, newest first: each turns its version's descriptors into
- * struct lull_nccl_event. Everything else is nccl_profiler.c.
+ * The seven tables for which NCCL looks, the newest first. Each turns the descriptors of its
+ * version into struct lull_nccl_event; everything else is in nccl_profiler.c.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -112,7 +112,7 @@ static void read_v5(struct lull_nccl_event *event, const struct lull_nccl_descri
                        from->coll_api.root);
         event->is_captured = from->coll_api.is_captured;
         break;
-    case LULL_NCCL_P2P_API: /* does not tell the peer */
+    case LULL_NCCL_P2P_API: /* it does not tell the peer */
         set_what(event, lull_nccl_operation(from->p2p_api.function),
                  bytes_of(from->p2p_api.count, from->p2p_api.datatype), -1);
         event->is_captured = from->p2p_api.is_captured;
@@ -144,7 +144,7 @@ static void read_v5(struct lull_nccl_event *event, const struct lull_nccl_descri
 
 /* ---- the tables ---- */
 
-/* The time of LULL_NCCL_KERNEL_CH_STOP, from version 4. */
+/* Takes a state with the time of LULL_NCCL_KERNEL_CH_STOP, which there is from version 4 on. */
 static int record(void *handle, int state, void *arguments)
 {
     const union lull_nccl_arguments *told = arguments;
@@ -168,7 +168,7 @@ static int record_untimed(void *handle, int state, void *arguments)
         return lull_nccl_start(context, handle, descriptor, &event);                               \
     }
 
-/* caller: an address within libnccl, for versions that lend no logger. */
+/* Begins a communicator; caller is an address within libnccl, for versions that lend no logger. */
 static int init(uint32_t version, const struct lull_nccl_profiler *table, void **context, int *mask,
                 const char *name, uint64_t id, int nodes, int ranks, int rank,
                 lull_nccl_logger logger, const void *caller)

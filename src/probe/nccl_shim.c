@@ -1,7 +1,7 @@
 /*
- * Marker shim: preloaded, it brackets NCCL's collectives with stream memory writes, so that their
- * begin and end on the GPU are known without NCCL's help: for symmetric, copy-engine and custom
- * kernels too, and on any NCCL.
+ * The marker shim is preloaded and brackets NCCL's collectives with stream memory writes, so that
+ * their begin and end on the GPU are known without NCCL's help: of symmetric, copy-engine and
+ * custom kernels, too, and with any NCCL.
  *
  * Each ncclX passes its arguments and result on to pncclX unchanged. Beside it, on the application
  * thread, ENQUEUE is pushed; and while the governor asks for times (LULL_ASK_TIMES), the GPU front
@@ -33,15 +33,15 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-#define POLL_NS (20 * LULL_NS_PER_US)       /* while markers are outstanding */
-#define POLL_LONG_NS (200 * LULL_NS_PER_US) /* after QUIET_NS without news */
+#define POLL_NS (20 * LULL_NS_PER_US) /* while markers are outstanding; all of these are chosen */
+#define POLL_LONG_NS (200 * LULL_NS_PER_US) /* after QUIET_NS without a marker that has changed */
 #define QUIET_NS (20 * LULL_NS_PER_MS)
-#define IDLE_NS (2 * LULL_NS_PER_MS) /* while there are none */
+#define IDLE_NS (2 * LULL_NS_PER_MS) /* while no markers are outstanding */
 
 enum {
     COMMUNICATORS = 256, /* a power of two */
-    QUEUES = 16,         /* streams with markers */
-    MARKERS = 512,       /* outstanding per stream; a power of two */
+    QUEUES = 16,         /* the most streams with markers */
+    MARKERS = 512,       /* the most that are outstanding per stream; a power of two */
     GROUP_STREAMS = 16,
 };
 
@@ -60,7 +60,7 @@ typedef struct {
     char internal[128];
 } ncclUniqueId;
 
-struct nccl_shim_config { /* ncclConfig_t */
+struct nccl_shim_config { /* the layout of ncclConfig_t */
     size_t size;
     unsigned magic;
     unsigned version;
@@ -72,9 +72,10 @@ struct nccl_shim_config { /* ncclConfig_t */
 };
 _Static_assert(offsetof(struct nccl_shim_config, comm_name) == 48, "public layout");
 
-/* ---- the functions behind ---- */
+/* ---- the wrapped functions ---- */
 
-/* A program that calls ncclX has libnccl, but perhaps for itself only (Python loads it locally). */
+/* Finds a function of NCCL. A program that calls ncclX has libnccl, but perhaps only for itself:
+ * Python loads it locally. */
 static void *find_nccl(const char *name)
 {
     void *symbol = dlsym(RTLD_DEFAULT, name);
@@ -86,11 +87,11 @@ static void *find_nccl(const char *name)
     if (library == NULL)
         return NULL;
     symbol = dlsym(library, name);
-    dlclose(library); /* the program's own reference keeps it */
+    dlclose(library); /* the program's own reference keeps it loaded */
     return symbol;
 }
 
-/* pncclX, or ncclX of the next library where NCCL was built without the former. */
+/* Finds pncclX, or ncclX of the next library where NCCL was built without pncclX. */
 static void *find_behind(const char *strong_name)
 {
     void *symbol = find_nccl(strong_name);
@@ -113,7 +114,7 @@ static void *find_behind(const char *strong_name)
         return function;                                                                           \
     }
 
-/* The driver's. All or none are found. */
+/* The functions of the CUDA driver; all of them are found or none. */
 static struct {
     int (*write)(void *stream, uint64_t address, uint32_t value, unsigned flags);
     int (*is_capturing)(void *stream, int *status);
@@ -148,7 +149,7 @@ static int find_cuda(void)
 
 /* ---- markers ---- */
 
-/* What the GPU writes: the marker's number, in pinned host memory. */
+/* Two words of pinned host memory, into which the GPU writes the marker's number. */
 struct words {
     _Atomic uint32_t begin;
     _Atomic uint32_t end;
@@ -157,17 +158,18 @@ struct words {
 enum { FREE, READY, BROKEN };
 
 struct marker {
-    _Atomic uint32_t state;  /* READY once the begin word's write is enqueued */
+    _Atomic uint32_t state;  /* READY after the write of the begin word has been enqueued */
     _Atomic uint32_t is_cut; /* the end word will never be written */
-    uint32_t has_begun;      /* watcher only: its begin has been told */
+    uint32_t has_begun;      /* its begin has been told; only the watcher uses it */
     struct lull_event event;
 };
 
-/* The outstanding markers of one stream, oldest first. Numbers count up; their slot is modulo. */
+/* The outstanding markers of one stream, the oldest first. The slot of a marker is its number
+ * modulo MARKERS. */
 struct nccl_shim_queue {
-    _Atomic uintptr_t key; /* stream plus one; 0 free */
-    _Atomic uint32_t head; /* application threads reserve here */
-    _Atomic uint32_t tail; /* the watcher frees here */
+    _Atomic uintptr_t key; /* the stream plus one; 0: free */
+    _Atomic uint32_t head; /* where application threads reserve */
+    _Atomic uint32_t tail; /* where the watcher frees */
     struct marker markers[MARKERS];
 };
 
@@ -177,7 +179,7 @@ static struct nccl_shim_queue queues[QUEUES];
 static struct words *words; /* QUEUES times MARKERS */
 static uint64_t words_address;
 static _Atomic int markers_state;
-static _Atomic uint32_t next_order; /* of what is enqueued between markers, over all queues */
+static _Atomic uint32_t next_order; /* the order in which calls are enqueued, over all queues */
 
 static struct words *words_of(const struct nccl_shim_queue *queue, uint32_t number)
 {
@@ -203,7 +205,7 @@ static void push_edge(struct marker *marker, enum lull_event_kind kind)
         lull_client_push(&marker->event);
 }
 
-/* Tells what has happened to the oldest marker of a queue. 1: something has. */
+/* Tells what has happened to the oldest marker of a queue; 1: something has happened. */
 static int look_at(struct nccl_shim_queue *queue)
 {
     const uint32_t number = atomic_load_explicit(&queue->tail, memory_order_relaxed);
@@ -238,7 +240,7 @@ static int look_at_all(int *is_outstanding_out)
     *is_outstanding_out = 0;
     for (size_t i = 0; i < QUEUES; i++) {
         if (atomic_load_explicit(&queues[i].key, memory_order_acquire) == 0)
-            break; /* claimed in order */
+            break; /* queues are claimed in order, so the rest is free */
         while (look_at(&queues[i]))
             has_news = 1;
         if (atomic_load(&queues[i].head) != atomic_load(&queues[i].tail))
@@ -252,7 +254,7 @@ static void *watch(void *unused)
     int64_t news_ns = lull_now_ns();
 
     (void)unused;
-    prctl(PR_SET_TIMERSLACK, 1000UL); /* ns; the default would add 50 us to every nap */
+    prctl(PR_SET_TIMERSLACK, 1000UL); /* in ns; the default would add 50 us to every sleep */
     for (;;) {
         int is_outstanding;
         const int has_news = look_at_all(&is_outstanding);
@@ -304,13 +306,13 @@ static int reserve_words(void)
     return code == CUDA_SUCCESS ? 0 : -EIO;
 }
 
-/* A child has neither the watcher nor a usable CUDA. */
+/* A forked child has neither the watcher nor a usable CUDA. */
 static void stop_in_child(void)
 {
     atomic_store(&markers_state, FAILED);
 }
 
-/* 1: markers can be set. The first caller prepares them, once. */
+/* Whether markers can be set. The first caller prepares them, once. */
 static int are_markers_ready(void)
 {
     int state = atomic_load_explicit(&markers_state, memory_order_acquire);
@@ -327,7 +329,7 @@ static int are_markers_ready(void)
     return state == WORKING;
 }
 
-/* The stream's queue; NULL when all are taken. Queues are claimed in order and kept. */
+/* The queue of a stream; NULL: all are taken. Queues are claimed in order and kept. */
 static struct nccl_shim_queue *queue_of(void *stream)
 {
     const uintptr_t key = (uintptr_t)stream + 1;
@@ -355,7 +357,7 @@ static int reserve_marker(struct nccl_shim_queue *queue, uint32_t *number_out)
     return 0;
 }
 
-/* A collective that is being bracketed; queue NULL: it is not. */
+/* A collective that is being bracketed; it is not if the queue is NULL. */
 struct bracket {
     struct nccl_shim_queue *queue;
     void *stream;
@@ -405,7 +407,7 @@ static void end_bracket(const struct bracket *bracket)
 /* ---- communicators ---- */
 
 struct nccl_shim_communicator {
-    _Atomic uintptr_t key; /* the handle; see NO_KEY */
+    _Atomic uintptr_t key; /* the handle, or NO_KEY */
     uint32_t number;
     uint32_t ranks;
     uint32_t is_non_blocking;
@@ -415,7 +417,7 @@ enum { NO_KEY = 0, WRITING = 1, REMOVED = 2, CONFIG_MAGIC = 0xcafebeef, NAMED_SI
 
 static struct nccl_shim_communicator communicators[COMMUNICATORS];
 
-int ncclCommCount(const ncclComm_t comm, int *count); /* not wrapped, only called */
+int ncclCommCount(const ncclComm_t comm, int *count); /* it is only called here and not wrapped */
 int ncclCommUserRank(const ncclComm_t comm, int *rank);
 NEXT(CommCount)
 NEXT(CommUserRank)
@@ -468,7 +470,7 @@ static void announce(const struct nccl_shim_communicator *entry, int rank, const
     lull_client_push(&event);
 }
 
-/* Two threads that use a new communicator at the same time may give it two numbers. */
+/* Gives a new communicator a number. Two threads that meet it at the same time may give it two. */
 static struct nccl_shim_communicator *add_communicator(ncclComm_t comm,
                                                        const struct nccl_shim_config *config)
 {
@@ -491,7 +493,7 @@ static struct nccl_shim_communicator *add_communicator(ncclComm_t comm,
     return entry;
 }
 
-/* Its handle may soon stand for another communicator. */
+/* Forgets a communicator that ends, because its handle may soon stand for another one. */
 static void forget_communicator(ncclComm_t comm)
 {
     struct nccl_shim_communicator *entry;
@@ -502,7 +504,7 @@ static void forget_communicator(ncclComm_t comm)
 
 /* ---- recording ---- */
 
-/* A stream that the open group has enqueued on, and all it will run there. */
+/* A stream on which the open group has enqueued, and everything that the group will run there. */
 struct group_stream {
     void *stream;
     struct lull_event event;
@@ -539,7 +541,8 @@ static void add_to_group(void *stream, const struct lull_event *event)
         group.streams[group.count++] = (struct group_stream){stream, *event};
 }
 
-/* Before a call: tells that it is enqueued; brackets it, unless the group's end will. */
+/* Tells before a call that it is enqueued, and begins to bracket it unless the group's end will do
+ * so. */
 static struct bracket begin_call(enum lull_operation operation, uint64_t bytes, int peer,
                                  ncclComm_t comm, void *stream)
 {
@@ -654,7 +657,7 @@ EXPORT int ncclGroupEnd(void)
     return result;
 }
 
-/* Ends a group without launching anything. */
+/* NCCL ends the group here without launching anything, so nothing is bracketed. */
 EXPORT int ncclGroupSimulateEnd(void *information)
 {
     if (group.depth <= 1)
@@ -667,7 +670,8 @@ EXPORT int ncclGroupSimulateEnd(void *information)
 
 /* ---- life of communicators ---- */
 
-/* In a group the handle is not usable yet; it is then met at its first call, without its name. */
+/* Notes a new communicator. In a group its handle is not usable yet; it is then met at its first
+ * call, without its name. */
 static void note_new(int result, const ncclComm_t *comm, const void *config)
 {
     if (result == NCCL_SUCCESS && group.depth == 0 && comm != NULL &&

@@ -23,7 +23,7 @@ __attribute__((visibility("default"))) int InitializeInjectionNvtx2(nvtx_get_tab
 
 enum { CORE_FUNCTIONS = 16, DEPTH = 64, DOMAINS = 4, STRINGS = 256, STARTED = 64 };
 
-/* Ranges pushed by this thread in one domain. */
+/* The ranges that this thread has pushed in one domain. */
 struct stack {
     const void *domain;
     uint32_t depth;
@@ -31,18 +31,18 @@ struct stack {
 };
 
 struct thread {
-    uint32_t kind;  /* that is open, LULL_NVTX_NONE: none */
-    uint32_t count; /* domains */
+    uint32_t kind;  /* the kind of the open section, or LULL_NVTX_NONE */
+    uint32_t count; /* number of domains */
     struct stack stacks[DOMAINS];
 };
 
-/* A registered string that means something; texts of others are not kept. */
+/* A registered string that means a section; the texts of others are not kept. */
 struct string {
     _Atomic(const void *) handle;
     _Atomic uint32_t kind;
 };
 
-/* A started range that means something. */
+/* A started range that means a section. */
 struct started {
     _Atomic uint64_t number;
     _Atomic uint32_t is_section;
@@ -51,16 +51,17 @@ struct started {
 static _Thread_local struct thread this_thread;
 static struct string strings[STRINGS];
 static struct started started[STARTED];
-static _Atomic uint64_t numbers;                /* of started ranges, without a chain */
-static _Atomic uintptr_t handles = 1;           /* of strings that mean nothing, without a chain */
-static uint32_t sections[3];                    /* by kind */
-static nvtx_function behind[2][CORE_FUNCTIONS]; /* the chain's, by module */
+static _Atomic uint64_t numbers; /* numbers of started ranges where there is no chain */
+static _Atomic uintptr_t handles =
+    1;                       /* handles of strings that mean nothing, where there is no chain */
+static uint32_t sections[3]; /* the section of each kind */
+static nvtx_function behind[2][CORE_FUNCTIONS]; /* the functions of the chain, by module */
 static nvtx_initialize chain;
 static pthread_mutex_t initializing = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- sections ---------------------------------------------------------------------------- */
 
-/* 1: a section has begun. One within another one is part of it. */
+/* Begins a section; 1: it has begun. A section within another one is part of it. */
 static uint8_t begin(enum lull_nvtx_kind kind)
 {
     if (kind == LULL_NVTX_NONE || this_thread.kind != LULL_NVTX_NONE)
@@ -73,7 +74,7 @@ static uint8_t begin(enum lull_nvtx_kind kind)
 static void end(void)
 {
     if (this_thread.kind == LULL_NVTX_NONE)
-        return; /* begun by another thread */
+        return; /* another thread has begun it */
     lull_section_leave(sections[this_thread.kind]);
     this_thread.kind = LULL_NVTX_NONE;
 }
@@ -89,7 +90,7 @@ static struct stack *stack_of(const void *domain)
     return &this_thread.stacks[this_thread.count++];
 }
 
-/* The number of ranges around it, as NVTX counts them. */
+/* Begins a pushed range and returns the number of ranges around it, as NVTX counts them. */
 static int push(const void *domain, enum lull_nvtx_kind kind)
 {
     struct stack *stack = stack_of(domain);
@@ -123,7 +124,7 @@ static void start(uint64_t number, enum lull_nvtx_kind kind)
         if (atomic_compare_exchange_strong(&started[i].number, &none, number))
             return;
     }
-    end(); /* nobody would */
+    end(); /* nobody else would end it */
 }
 
 static void stop(uint64_t number)
@@ -145,7 +146,8 @@ static struct string *place_of(const void *handle)
     return &strings[((uintptr_t)handle >> 3 ^ (uintptr_t)handle >> 12) % STRINGS];
 }
 
-/* Only strings that mean something take a place; two of one place: the later one has it. */
+/* Keeps the kind of a string that means a section. Of two strings with the same place the later one
+ * has it. */
 static void keep_string(const void *handle, enum lull_nvtx_kind kind)
 {
     struct string *place = place_of(handle);
@@ -153,7 +155,7 @@ static void keep_string(const void *handle, enum lull_nvtx_kind kind)
     if (kind == LULL_NVTX_NONE) {
         const void *same = handle;
 
-        /* The number has another meaning now. */
+        /* The handle now belongs to a string that means nothing. */
         atomic_compare_exchange_strong(&place->handle, &same, NULL);
         return;
     }
@@ -172,10 +174,10 @@ static enum lull_nvtx_kind kind_of(const struct nvtx_attributes *attributes)
     if (attributes->message_type != NVTX_MESSAGE_REGISTERED)
         return LULL_NVTX_NONE;
     place = place_of(attributes->message.registered);
-    return attributes->message.registered != NULL &&
-                   atomic_load(&place->handle) == attributes->message.registered
-               ? (enum lull_nvtx_kind)atomic_load(&place->kind)
-               : LULL_NVTX_NONE;
+    if (attributes->message.registered != NULL &&
+        atomic_load(&place->handle) == attributes->message.registered)
+        return (enum lull_nvtx_kind)atomic_load(&place->kind);
+    return LULL_NVTX_NONE;
 }
 
 /* ---- what programs call ------------------------------------------------------------------ */
@@ -187,32 +189,36 @@ static int push_a(const char *name)
 {
     const int depth = push(NULL, lull_nvtx_kind_of(name));
 
-    return CORE(NVTX_RANGE_PUSH_A) == NULL ? depth
-                                           : ((int (*)(const char *))CORE(NVTX_RANGE_PUSH_A))(name);
+    if (CORE(NVTX_RANGE_PUSH_A) == NULL)
+        return depth;
+    return ((int (*)(const char *))CORE(NVTX_RANGE_PUSH_A))(name);
 }
 
 static int push_w(const void *name)
 {
     const int depth = push(NULL, LULL_NVTX_NONE);
 
-    return CORE(NVTX_RANGE_PUSH_W) == NULL ? depth
-                                           : ((int (*)(const void *))CORE(NVTX_RANGE_PUSH_W))(name);
+    if (CORE(NVTX_RANGE_PUSH_W) == NULL)
+        return depth;
+    return ((int (*)(const void *))CORE(NVTX_RANGE_PUSH_W))(name);
 }
 
 static int push_ex(const struct nvtx_attributes *attributes)
 {
     const int depth = push(NULL, kind_of(attributes));
 
-    return CORE(NVTX_RANGE_PUSH_EX) == NULL
-               ? depth
-               : ((int (*)(const void *))CORE(NVTX_RANGE_PUSH_EX))(attributes);
+    if (CORE(NVTX_RANGE_PUSH_EX) == NULL)
+        return depth;
+    return ((int (*)(const void *))CORE(NVTX_RANGE_PUSH_EX))(attributes);
 }
 
 static int pop_range(void)
 {
     const int depth = pop(NULL);
 
-    return CORE(NVTX_RANGE_POP) == NULL ? depth : ((int (*)(void))CORE(NVTX_RANGE_POP))();
+    if (CORE(NVTX_RANGE_POP) == NULL)
+        return depth;
+    return ((int (*)(void))CORE(NVTX_RANGE_POP))();
 }
 
 static uint64_t start_a(const char *name)
@@ -247,19 +253,19 @@ static int domain_push_ex(const void *domain, const struct nvtx_attributes *attr
 {
     const int depth = push(domain, kind_of(attributes));
 
-    return CORE2(NVTX_DOMAIN_RANGE_PUSH_EX) == NULL
-               ? depth
-               : ((int (*)(const void *, const void *))CORE2(NVTX_DOMAIN_RANGE_PUSH_EX))(
-                     domain, attributes);
+    if (CORE2(NVTX_DOMAIN_RANGE_PUSH_EX) == NULL)
+        return depth;
+    return ((int (*)(const void *, const void *))CORE2(NVTX_DOMAIN_RANGE_PUSH_EX))(domain,
+                                                                                   attributes);
 }
 
 static int domain_pop(const void *domain)
 {
     const int depth = pop(domain);
 
-    return CORE2(NVTX_DOMAIN_RANGE_POP) == NULL
-               ? depth
-               : ((int (*)(const void *))CORE2(NVTX_DOMAIN_RANGE_POP))(domain);
+    if (CORE2(NVTX_DOMAIN_RANGE_POP) == NULL)
+        return depth;
+    return ((int (*)(const void *))CORE2(NVTX_DOMAIN_RANGE_POP))(domain);
 }
 
 static uint64_t domain_start_ex(const void *domain, const struct nvtx_attributes *attributes)
@@ -292,12 +298,12 @@ static const void *register_string(const void *domain, const char *text)
     return handle;
 }
 
-/* Domains are told apart, no more. */
+/* A domain needs nothing but a handle of its own. */
 static const void *create_domain(const char *name)
 {
-    return CORE2(NVTX_DOMAIN_CREATE_A) == NULL
-               ? (const void *)(atomic_fetch_add(&handles, 1) << 3)
-               : ((const void *(*)(const char *))CORE2(NVTX_DOMAIN_CREATE_A))(name);
+    if (CORE2(NVTX_DOMAIN_CREATE_A) == NULL)
+        return (const void *)(atomic_fetch_add(&handles, 1) << 3);
+    return ((const void *(*)(const char *))CORE2(NVTX_DOMAIN_CREATE_A))(name);
 }
 
 /* ---- taking over ------------------------------------------------------------------------- */
@@ -344,19 +350,19 @@ static void prepare(void)
     if (library != NULL)
         *(void **)&chain = dlsym(library, NVTX_INJECTION_ENTRY);
     if (chain == InitializeInjectionNvtx2)
-        chain = NULL; /* not ourselves */
+        chain = NULL; /* the chain must not lead to ourselves */
 }
 
-/* The place of a program's function pointer, NULL: it has none. */
+/* Where the program keeps its pointer to a function; NULL: it has none. */
 static nvtx_function *find_place(const struct nvtx_callbacks *callbacks, const struct hook *hook)
 {
     nvtx_function **table = NULL;
     unsigned size = 0;
 
-    return callbacks->get_functions(hook->module, &table, &size) == 1 && table != NULL &&
-                   hook->number < size
-               ? table[hook->number]
-               : NULL;
+    if (callbacks->get_functions(hook->module, &table, &size) == 1 && table != NULL &&
+        hook->number < size)
+        return table[hook->number];
+    return NULL;
 }
 
 int InitializeInjectionNvtx2(nvtx_get_table get_table)

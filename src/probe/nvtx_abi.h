@@ -14,7 +14,7 @@
 #define NVTX_INJECTION_ENV "NVTX_INJECTION64_PATH"
 #define NVTX_INJECTION_ENTRY "InitializeInjectionNvtx2"
 
-enum { NVTX_TABLE_CALLBACKS = 1 }; /* export tables */
+enum { NVTX_TABLE_CALLBACKS = 1 }; /* the number of the export table with the callbacks */
 enum { NVTX_MODULE_CORE = 1, NVTX_MODULE_CORE2 = 5 };
 
 enum nvtx_core {
@@ -38,7 +38,7 @@ enum nvtx_core2 {
 
 enum { NVTX_MESSAGE_ASCII = 1, NVTX_MESSAGE_REGISTERED = 3 };
 
-/* nvtxEventAttributes_v2; older ones are shorter, by `size`. */
+/* The layout of nvtxEventAttributes_v2. Older ones are shorter, as `size` says. */
 struct nvtx_attributes {
     uint16_t version;
     uint16_t size;
@@ -65,7 +65,8 @@ typedef int (*nvtx_initialize)(nvtx_get_table get_table);
 
 struct nvtx_callbacks {
     size_t size;
-    /* 1 and the places of the program's function pointers, by number; any may be NULL. */
+    /* Gives the places of the program's function pointers by number, any of which may be NULL, and
+     * returns 1. */
     int (*get_functions)(int module, nvtx_function ***table_out, unsigned *size_out);
 };
 

@@ -7,7 +7,7 @@
 
 enum { MOST_BYTES = 128 };
 
-/* Behind the last dot: names of functions are qualified. */
+/* The part of a name after its last dot, since names of functions are qualified. */
 static const char *tail_of(const char *name, size_t length)
 {
     const char *tail = name;
@@ -23,7 +23,7 @@ static int is_separator(char c)
     return c == ' ' || c == '_' || c == '-' || c == ':' || c == '#';
 }
 
-/* Nothing, or a number, with a word in front of it or in brackets. */
+/* Whether a text is empty or a number, which may have a word before it or stand in brackets. */
 static int is_number(const char *text)
 {
     while (is_separator(*text))
@@ -45,7 +45,7 @@ static int skip(const char **text, const char *word)
     return 1;
 }
 
-/* What may stand behind "forward". */
+/* Whether a text may follow "forward" or "backward" in the name of a section. */
 static int is_end(const char *text)
 {
     static const char *const words[] = {"step",       "pass",        "compute",
@@ -82,5 +82,7 @@ enum lull_nvtx_kind lull_nvtx_kind_of(const char *name)
         kind = LULL_NVTX_BACKWARD;
     else
         return LULL_NVTX_NONE;
-    return is_end(text) ? kind : LULL_NVTX_NONE;
+    if (is_end(text))
+        return kind;
+    return LULL_NVTX_NONE;
 }

@@ -1,6 +1,7 @@
 /*
- * Energy windows of liblull: told to Lull, if there is one, and measured here as well. What a
- * window began with is worked out at the first reading after its begin, so readings may be rare.
+ * Energy windows of liblull, which are told to Lull, if it runs, and measured here as well. The
+ * energy at which a window began is worked out at the first reading after its begin, so readings
+ * may be rare.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -16,23 +17,24 @@
 #include "probe/client.h"
 #include "probe/window_gpus.h"
 
-/* A window's number: its place and how often that was taken, so that an old number is known as one.
- */
+/* A window's number consists of its place and how often the place was taken, so that an old number
+ * is recognised. */
 enum { MAX_WINDOWS = LULL_JOB_MAX_WINDOWS, MAX_TURNS = INT32_MAX / MAX_WINDOWS };
 
 struct probe_window {
     bool is_open;
-    pid_t pid; /* a child does not inherit its parent's windows */
+    pid_t pid; /* the process that opened it: a child does not inherit windows */
     int turn;
-    uint32_t name; /* index in the process' slot */
+    uint32_t name; /* index of the name in the process' slot */
     int64_t begin_ns;
     struct lull_window_gpus gpus;
-    bool has_begun[LULL_WINDOW_MAX_GPUS]; /* begin is known */
+    bool has_begun[LULL_WINDOW_MAX_GPUS]; /* the energy at its begin is known */
     struct lull_energy_edge begin[LULL_WINDOW_MAX_GPUS];
 };
 
 static struct probe_window windows[MAX_WINDOWS];
-static pthread_mutex_t windows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards windows, and readings */
+static pthread_mutex_t windows_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* guards the windows and the readings */
 
 static void before_fork(void)
 {
@@ -71,7 +73,9 @@ static struct probe_window *find_open(int number)
 {
     struct probe_window *window = number < 0 ? NULL : &windows[number % MAX_WINDOWS];
 
-    return window != NULL && is_own(window) && window->turn == number / MAX_WINDOWS ? window : NULL;
+    if (window != NULL && is_own(window) && window->turn == number / MAX_WINDOWS)
+        return window;
+    return NULL;
 }
 
 /* ---- measuring --------------------------------------------------------------------------- */
@@ -85,7 +89,7 @@ static void look_up_begin(struct probe_window *window)
                                        window->begin_ns, &window->begin[i]);
 }
 
-/* Windows that wait for a reading behind their begin have it now. */
+/* Takes a reading. Windows that wait for one after their begin have it now. */
 static void take_reading(void)
 {
     if (!lull_window_gpus_read())
@@ -139,7 +143,8 @@ static void tell(enum lull_event_kind kind, const struct probe_window *window, i
 
 /* ---- the interface ----------------------------------------------------------------------- */
 
-/* The reading comes first: it may take long, and looks at the windows that are open. */
+/* Begins a window. The reading comes first, because it may take long and looks at the open windows.
+ */
 static void begin(struct probe_window *window, const char *name)
 {
     take_reading();
@@ -190,5 +195,7 @@ int lull_window_end(int number, struct lull_window *out)
     }
     pthread_mutex_unlock(&windows_lock);
     errno = saved_errno;
-    return window != NULL ? 0 : -ENOENT;
+    if (window != NULL)
+        return 0;
+    return -ENOENT;
 }

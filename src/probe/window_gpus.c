@@ -10,11 +10,13 @@
 
 enum { MAX_PROCESSES = 64, NVML_SUCCESS = 0 };
 
-/* Between readings: the rate at which a counter that suffers from polling is 2 % short. */
+/* The time between readings. At this rate a counter that suffers from polling falls short by 2 %.
+ */
 static const int64_t reading_period_ns = LULL_NS_PER_S;
-/* The slowest refresh known. */
+/* The slowest refresh of a counter that is known: 100 ms, measured on an A100. */
 static const double counter_refresh_s = 0.1;
-/* Power may overshoot the highest limit, briefly; and where that is not known. */
+/* How far power may briefly overshoot the highest limit, and what is taken where no limit is known.
+ * Both are chosen generously, because they only widen the interval of uncertainty. */
 static const double overshoot_ratio = 1.2;
 static const double highest_known_w = 1500.0;
 
@@ -47,7 +49,7 @@ static struct {
 static struct metered_gpu metered[LULL_WINDOW_MAX_GPUS];
 static uint32_t metered_count;
 static struct lull_window_gpus own;
-static int64_t read_ns; /* the last reading; 0 never */
+static int64_t read_ns; /* when the last reading was; 0: never */
 
 static void open_nvml(void)
 {
@@ -95,7 +97,7 @@ static int gpu_of_word(const char *word, struct gpu **gpu_out)
     return -1;
 }
 
-/* All of the list or nothing: energy of some of the GPUs would look like that of all. */
+/* Finds all GPUs of a list, or none: the energy of some would look like that of all. */
 static uint32_t visible_gpus(const char *list, struct gpu **gpus)
 {
     char copy[1024] = "";
@@ -130,7 +132,9 @@ static uint32_t own_gpus(struct gpu **gpus)
         return count;
     if (visible != NULL)
         return visible_gpus(visible, gpus);
-    return total == 1 && nvml.by_index(0, &gpus[0]) == NVML_SUCCESS ? 1 : 0;
+    if (total == 1 && nvml.by_index(0, &gpus[0]) == NVML_SUCCESS)
+        return 1;
+    return 0;
 }
 
 /* ---- accounts ---------------------------------------------------------------------------- */
@@ -145,7 +149,8 @@ static double highest_power_w(struct gpu *gpu)
     return overshoot_ratio * 1e-3 * (double)max_mw;
 }
 
-/* The number of a GPU, new ones included; there are as many places as GPUs that are looked for. */
+/* The number of a GPU, which a new one gets here. There are as many places as GPUs that are looked
+ * for. */
 static uint32_t number_of(struct gpu *gpu)
 {
     uint32_t number = 0;

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "reproduce/config_map.h"
+#include "trace/array.h"
 
 enum { MOST_JOBS = 1 << 20 }; /* of a folder */
 
@@ -19,40 +20,28 @@ struct job_reading {
     const struct lull_job_kind *kind;
     char *jobs;
     size_t count;
-    size_t room;
 };
 
-static int make_room(struct job_reading *reading, const char *name, struct lull_error *err)
+static int append(const struct lull_columns *record, void *context, struct lull_error *err)
 {
-    const size_t room = reading->room > 0 ? 2 * reading->room : 256;
-    char *jobs;
+    struct job_reading *const reading = context;
+    const struct lull_job_kind *const kind = reading->kind;
+    int rc = lull_array_grow(&reading->jobs, reading->count, kind->size, record->name, err);
 
-    if (reading->count < reading->room)
-        return 0;
-    jobs = reallocarray(reading->jobs, room, reading->kind->size);
-    if (jobs == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory for %zu %s", name, room,
-                              reading->kind->many);
-    reading->jobs = jobs;
-    reading->room = room;
-    return 0;
-}
-
-static int append(struct job_reading *reading, const struct lull_columns *record,
-                  struct lull_error *err)
-{
-    const struct lull_job_kind *kind = reading->kind;
-    int rc = 0;
-
-    if (record->lines == NULL) /* the names of a table are checked once, in its header */
-        rc = kind->check(record, err);
-    if (rc == 0)
-        rc = make_room(reading, record->name, err);
     if (rc < 0)
         return rc;
     rc = kind->read(record, reading->jobs + reading->count * kind->size, err);
-    reading->count += rc == 0;
-    return rc;
+    if (rc < 0)
+        return rc;
+    reading->count++;
+    return 0;
+}
+
+static int check(const struct lull_columns *record, void *context, struct lull_error *err)
+{
+    const struct job_reading *const reading = context;
+
+    return reading->kind->check(record, err);
 }
 
 static bool is_folder(const char *path)
@@ -95,7 +84,9 @@ static int read_file(struct job_reading *reading, const char *path, struct lull_
     if (rc == 0)
         rc = lull_config_map_parse(path, text, reading->kind->known, &record, err);
     if (rc == 0)
-        rc = append(reading, &record, err);
+        rc = reading->kind->check(&record, err);
+    if (rc == 0)
+        rc = append(&record, reading, err);
     free(text);
     return rc;
 }
@@ -105,7 +96,6 @@ static int read_file(struct job_reading *reading, const char *path, struct lull_
 struct job_numbers {
     int64_t *all;
     size_t count;
-    size_t room;
 };
 
 /* The number in job_<number>.json; -1: the file is another, or the number is written otherwise. */
@@ -124,21 +114,6 @@ static int64_t number_of(const char *name)
         return -1;
     snprintf(again, sizeof(again), "job_%lld.json", (long long)number);
     return strcmp(again, name) == 0 ? number : -1;
-}
-
-static int add_number(struct job_numbers *numbers, int64_t number)
-{
-    if (numbers->count == numbers->room) {
-        const size_t room = numbers->room > 0 ? 2 * numbers->room : 256;
-        int64_t *const all = realloc(numbers->all, room * sizeof(*all));
-
-        if (all == NULL)
-            return -ENOMEM;
-        numbers->all = all;
-        numbers->room = room;
-    }
-    numbers->all[numbers->count++] = number;
-    return 0;
 }
 
 static int compare(const void *left, const void *right)
@@ -165,8 +140,10 @@ static int list_numbers(const char *path, struct job_numbers *numbers, struct lu
         if (numbers->count == MOST_JOBS)
             rc = lull_error_set(err, LULL_E_FORMAT,
                                 "%s: there are more than a million jobs in this folder", path);
-        else if (add_number(numbers, number) < 0)
-            rc = lull_error_set(err, -ENOMEM, "%s: there is no memory to list its jobs", path);
+        else
+            rc = lull_array_grow(&numbers->all, numbers->count, sizeof(number), path, err);
+        if (rc == 0)
+            numbers->all[numbers->count++] = number;
     }
     closedir(folder);
     if (rc == 0 && numbers->count == 0)
@@ -198,34 +175,6 @@ static int read_folder(struct job_reading *reading, const char *path, struct lul
 
 /* ---- all of a set ------------------------------------------------------------------------- */
 
-static int finish(struct job_reading *reading, int rc, void **jobs_out, size_t *count_out)
-{
-    if (rc < 0) {
-        free(reading->jobs);
-        return rc;
-    }
-    *jobs_out = reading->jobs;
-    *count_out = reading->count;
-    return 0;
-}
-
-int lull_job_set_read_lines(const struct lull_job_kind *kind, struct lull_lines *lines,
-                            void **jobs_out, size_t *count_out, struct lull_error *err)
-{
-    struct job_reading reading = {.kind = kind};
-    struct lull_columns columns;
-    int rc = lull_columns_open(&columns, kind->known, lines, err);
-
-    if (rc == 0)
-        rc = kind->check(&columns, err);
-    while (rc >= 0 && (rc = lull_columns_next(&columns, err)) > 0)
-        rc = append(&reading, &columns, err);
-    if (rc == 0 && reading.count == 0)
-        rc = lull_error_set(err, -ENODATA, "%s: there are no %s after the header",
-                            lull_lines_name(lines), kind->many);
-    return finish(&reading, rc, jobs_out, count_out);
-}
-
 int lull_job_set_read_text(const struct lull_job_kind *kind, const char *name, char *text,
                            void *job_out, struct lull_error *err)
 {
@@ -239,20 +188,34 @@ int lull_job_set_read_text(const struct lull_job_kind *kind, const char *name, c
     return kind->read(&record, job_out, err);
 }
 
+static int read_table(struct job_reading *reading, const char *path, struct lull_error *err)
+{
+    const struct lull_table table = {reading->kind->known, 0, check, append};
+    const int rc = lull_columns_read(path, &table, reading, err);
+
+    if (rc == 0 && reading->count == 0)
+        return lull_error_set(err, -ENODATA, "%s: there are no %s after the header", path,
+                              reading->kind->many);
+    return rc;
+}
+
 int lull_job_set_read(const struct lull_job_kind *kind, const char *path, void **jobs_out,
                       size_t *count_out, struct lull_error *err)
 {
     struct job_reading reading = {.kind = kind};
-    struct lull_lines *lines = NULL;
     int rc;
 
     if (is_folder(path))
-        return finish(&reading, read_folder(&reading, path, err), jobs_out, count_out);
-    if (has_ending_of_job(path))
-        return finish(&reading, read_file(&reading, path, err), jobs_out, count_out);
-    rc = lull_lines_open(path, &lines, err);
-    if (rc == 0)
-        rc = lull_job_set_read_lines(kind, lines, jobs_out, count_out, err);
-    lull_lines_close(lines);
-    return rc;
+        rc = read_folder(&reading, path, err);
+    else if (has_ending_of_job(path))
+        rc = read_file(&reading, path, err);
+    else
+        rc = read_table(&reading, path, err);
+    if (rc < 0) {
+        free(reading.jobs);
+        return rc;
+    }
+    *jobs_out = reading.jobs;
+    *count_out = reading.count;
+    return 0;
 }

@@ -27,14 +27,10 @@ struct lull_job_kind {
  * Reads all jobs of a set into an array that the caller frees, those of a folder by rising number;
  * nothing is written on errors. Errors: -ENODATA a table without jobs; LULL_E_FORMAT a folder with
  * no jobs or over a million, or a file that is too long; -errno; -ENOMEM; those of the kind,
- * lull_lines_open, lull_columns_* and lull_config_map_parse.
+ * lull_columns_read, lull_columns_need and lull_config_map_parse.
  */
 int lull_job_set_read(const struct lull_job_kind *kind, const char *path, void **jobs_out,
                       size_t *count_out, struct lull_error *err);
-
-/* Does the same from the lines of a table, which stay the caller's. */
-int lull_job_set_read_lines(const struct lull_job_kind *kind, struct lull_lines *lines,
-                            void **jobs_out, size_t *count_out, struct lull_error *err);
 
 /* Reads one job from the text of its file, which config_map.h writes into. */
 int lull_job_set_read_text(const struct lull_job_kind *kind, const char *name, char *text,

@@ -5,7 +5,7 @@
 
 #include "base/switch_budget.h"
 
-/* As the daemon's writer has them (device/writer.h). */
+/* The budget of lowerings of the daemon's writer (device/writer.h). */
 static const int64_t lowering_gap_ns = INT64_C(20000000);
 static const int64_t lowering_refill_ns = INT64_C(50000000);
 static const int64_t never_ns = INT64_MAX;
@@ -18,9 +18,10 @@ struct driver_unit {
     struct lull_command command;
     int64_t asked_ns;
     struct lull_switch_budget budget;
-    int64_t valid_until_ns; /* of the lowering in force; never_ns: none */
+    int64_t valid_until_ns; /* until when the lowering in force is valid; never_ns: none is */
     uint32_t point;
-    struct lull_switch_outcome settling[SETTLING]; /* in time order */
+    struct lull_switch_outcome
+        settling[SETTLING]; /* outcomes whose clock has not settled, in order of time */
     uint32_t settling_count;
 };
 
@@ -30,7 +31,7 @@ struct lull_virtual_driver {
     uint64_t random;
     lull_driven_function driven;
     void *context;
-    int32_t busy_with; /* GPU whose call is under way, -1 none */
+    int32_t busy_with; /* the GPU whose call is under way; -1: none is */
     struct lull_command call;
     int64_t call_asked_ns;
     int64_t call_begun_ns;
@@ -91,7 +92,7 @@ static void settle(struct lull_virtual_driver *driver, uint32_t gpu, int64_t now
     }
 }
 
-/* The call returns: the GPU will follow. */
+/* Ends the call that is under way; from now on the GPU's clock settles. */
 static void finish_call(struct lull_virtual_driver *driver)
 {
     struct driver_unit *unit = &driver->units[driver->busy_with];
@@ -121,7 +122,8 @@ static void finish_call(struct lull_virtual_driver *driver)
     driver->busy_with = -1;
 }
 
-/* Drops what needs no call or comes too late; undoes what nobody has renewed. */
+/* Drops a request that needs no call or comes too late, and replaces a lowering that nobody has
+ * renewed by a raising. */
 static void sift(struct driver_unit *unit, uint32_t gpu, int64_t now_ns)
 {
     if (unit->waits && unit->command.point == unit->point) {
@@ -137,7 +139,7 @@ static void sift(struct driver_unit *unit, uint32_t gpu, int64_t now_ns)
     }
 }
 
-/* When this GPU's request may be served; never_ns: it has none. */
+/* When the request of this GPU may be served; never_ns: it has none. */
 static int64_t ready_ns(const struct driver_unit *unit)
 {
     if (!unit->waits)
@@ -147,7 +149,8 @@ static int64_t ready_ns(const struct driver_unit *unit)
     return lull_switch_budget_from_ns(&unit->budget);
 }
 
-/* Raisings in the order of asking, then lowerings by deadline. */
+/* Whether a goes before b: raisings come first, in the order of asking, then lowerings by deadline.
+ */
 static bool goes_before(const struct driver_unit *a, const struct driver_unit *b)
 {
     const bool raises_a = a->command.point == 0;
@@ -155,7 +158,9 @@ static bool goes_before(const struct driver_unit *a, const struct driver_unit *b
 
     if (raises_a != raises_b)
         return raises_a;
-    return raises_a ? a->asked_ns < b->asked_ns : a->command.deadline_ns < b->command.deadline_ns;
+    if (raises_a)
+        return a->asked_ns < b->asked_ns;
+    return a->command.deadline_ns < b->command.deadline_ns;
 }
 
 static void begin_call(struct lull_virtual_driver *driver, int64_t now_ns)
@@ -184,13 +189,17 @@ static void begin_call(struct lull_virtual_driver *driver, int64_t now_ns)
     driver->calls++;
 }
 
-/* When an idle driver has to begin a call for this GPU: asked for, or to undo what is overdue. */
+/* When an idle driver has to begin a call for this GPU, because one is asked for or because a
+ * lowering has to be undone. */
 static int64_t due_ns(const struct driver_unit *unit)
 {
-    return unit->waits ? ready_ns(unit) : unit->valid_until_ns;
+    if (unit->waits)
+        return ready_ns(unit);
+    return unit->valid_until_ns;
 }
 
-/* Until its call returns, a busy driver begins no other, however long overdue. */
+/* The next time at which something happens. A busy driver begins no other call until its call
+ * returns, however long that is overdue. */
 static int64_t next_ns(const struct lull_virtual_driver *driver)
 {
     int64_t next = driver->busy_with >= 0 ? driver->call_ends_ns : never_ns;

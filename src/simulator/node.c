@@ -10,17 +10,17 @@
 
 struct node_rank {
     struct lull_gap_map *gaps;
-    uint32_t *orders;        /* by operation: communication before it in a period */
-    int64_t gaps_wake_ns;    /* when it has something to tell */
-    uint32_t computing;      /* operations of compute under way */
-    int64_t compute_from_ns; /* begin of the first of them */
-    bool is_measured;        /* the present period is */
-    int64_t from_ns;         /* begin of the measured periods */
-    int64_t until_ns;        /* and of the one behind them */
+    uint32_t *orders;     /* for each operation: how many communications precede it in a period */
+    int64_t gaps_wake_ns; /* when the gap map has something to tell */
+    uint32_t computing;   /* number of compute operations under way */
+    int64_t compute_from_ns; /* when the first of them began */
+    bool is_measured;        /* the present period is measured */
+    int64_t from_ns;         /* when the measured periods began */
+    int64_t until_ns;        /* when the period after them began */
     double from_j;
     double until_j;
     bool step_is_low;
-    uint64_t steps; /* iterations begun in the measured periods */
+    uint64_t steps; /* number of iterations that began in the measured periods */
     uint64_t low_steps;
 };
 
@@ -52,7 +52,7 @@ static void take_gaps(struct simulation *simulation, uint32_t index, int64_t now
     simulation->ranks[index].gaps_wake_ns = lull_gap_map_wake_ns(simulation->ranks[index].gaps);
 }
 
-/* A communicator's number in its process, as probes count them. */
+/* The number of a communicator in its process, which counts from 0 as the probes do. */
 static uint32_t number_of(const struct lull_play *play, uint32_t rank, uint32_t communicator)
 {
     uint32_t number = 0;
@@ -62,7 +62,7 @@ static uint32_t number_of(const struct lull_play *play, uint32_t rank, uint32_t 
     return number;
 }
 
-/* A kernel's number among those that the rank has enqueued. */
+/* The number of a communication kernel among those that the rank has enqueued. */
 static uint32_t order_of(const struct simulation *simulation, uint32_t index, uint64_t number)
 {
     const uint32_t count = simulation->options->play->ranks[index].count;
@@ -83,7 +83,7 @@ static void take_communication(struct simulation *simulation, uint32_t index,
         .ranks = popcount(simulation->options->play->communicators[op->communicator].members),
         .peer = op->function >= LULL_PLAY_SEND ? (int32_t)op->peer : -1,
         .order = order_of(simulation, index, event->number),
-        .operation = (uint16_t)(op->function + 1), /* 0 is idle */
+        .operation = (uint16_t)(op->function + 1), /* 0 would mean idle */
         .begin = !event->is_end,
     };
 
@@ -110,9 +110,8 @@ static void take_compute(struct simulation *simulation, struct node_rank *rank,
     }
 }
 
-/*
- * Each rank is measured over its own periods: of those that wait for nobody, one may be far ahead.
- */
+/* Begins a period of a rank. Each rank is measured over its own periods, since ranks that wait for
+ * nobody may be far apart. */
 static void begin_period(struct simulation *simulation, uint32_t index, uint64_t period,
                          int64_t now_ns)
 {
@@ -186,12 +185,15 @@ static int64_t on_timer(void *context, int64_t now_ns)
     driver_ns = lull_virtual_driver_advance(simulation->driver, now_ns);
     if (lull_controller_wake_ns(simulation->controller) < wake_ns)
         wake_ns = lull_controller_wake_ns(simulation->controller);
-    return driver_ns < wake_ns ? driver_ns : wake_ns;
+    if (driver_ns < wake_ns)
+        return driver_ns;
+    return wake_ns;
 }
 
 /* ---- beginning and end ------------------------------------------------------------------- */
 
-/* NULL: no memory. */
+/* Counts, for each operation, the communications before it in a period. NULL: there is no memory.
+ */
 static uint32_t *number_communication(const struct lull_play_rank *rank)
 {
     uint32_t *orders = calloc(rank->count + 1, sizeof(*orders));
@@ -295,17 +297,28 @@ int lull_simulate_node(const struct lull_simulation_options *options,
     if (simulation == NULL)
         return lull_error_set(err, -ENOMEM, "simulation: no memory");
     simulation->options = options;
-    result =
-        options->measured == 0 || options->measured > options->periods
-            ? lull_error_set(err, -EINVAL, "simulation: give 1 to all of the periods to measure")
-            : lull_play_sim_create(options->play, options->model, options->periods + 1,
-                                   &simulation->sim, err);
-    if (result == 0 && options->managed)
+    if (options->measured == 0 || options->measured > options->periods) {
+        result = lull_error_set(err, -EINVAL,
+                                "simulation: %llu of %llu periods cannot be measured; measure one "
+                                "at least and all at most",
+                                (unsigned long long)options->measured,
+                                (unsigned long long)options->periods);
+        goto destroy;
+    }
+    result = lull_play_sim_create(options->play, options->model, options->periods + 1,
+                                  &simulation->sim, err);
+    if (result < 0)
+        goto destroy;
+    if (options->managed)
         result = make_managed(simulation, err);
-    if (result == 0)
-        result = lull_play_sim_run(simulation->sim, &observer, err);
-    if (result == 0)
-        conclude(simulation, outcome_out);
+    if (result < 0)
+        goto destroy;
+    result = lull_play_sim_run(simulation->sim, &observer, err);
+    if (result < 0)
+        goto destroy;
+    conclude(simulation, outcome_out);
+
+destroy:
     destroy(simulation);
     return result;
 }

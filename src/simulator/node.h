@@ -2,8 +2,8 @@
  * A node in virtual time: a play on emulated GPUs, managed by the same decisions that `lull run`
  * makes. What takes a job minutes takes seconds here, without the noise of a machine.
  *
- * The controller, the gap maps and the physics are the real ones; the driver is driver.h. Not
- * simulated: the wire, lulld, the granularity of reading clocks back.
+ * The controller, the gap maps and the physics are the real ones; the driver is that of driver.h.
+ * The wire, lulld and the granularity of reading clocks back are not simulated.
  *
  * Deterministic. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -19,29 +19,30 @@
 #include "emulator/player/play.h"
 
 struct lull_simulation_options {
-    const struct lull_play *play; /* finished */
+    const struct lull_play *play; /* a finished play */
     const struct lull_gpu_model *model;
-    uint64_t periods;  /* of the play, > 0 */
-    uint64_t measured; /* of each rank the last so many of them count, 1..periods */
-    bool managed;      /* false: the highest clock throughout */
-    bool exposure;     /* compute kernels are recorded in a window */
+    uint64_t periods;  /* number of periods of the play, > 0 */
+    uint64_t measured; /* how many of each rank's last periods count, 1..periods */
+    bool managed;      /* false: the highest clock holds throughout */
+    bool exposure;     /* compute kernels are recorded, as in a CUPTI window */
     struct lull_controller_config control;
-    uint64_t seed; /* of the driver's latencies */
+    uint64_t seed; /* seed of the driver's latencies */
 };
 
 struct lull_simulation_outcome {
-    /* Means of one period over the measured ones. */
-    double period_ms;    /* mean over the ranks: those that wait for nobody differ */
-    double energy_j;     /* of all GPUs together */
-    double late_ratio;   /* iterations in which a compute kernel began on a lowered clock */
-    uint64_t calls;      /* of the driver, in all */
-    uint64_t settled_in; /* period in which the descent had settled; 0: not */
-    bool is_steady;      /* one point for the whole iteration */
-    double point_mhz;    /* of the target that takes longest; highest: none */
-    uint32_t switched;   /* sections switched in each pass, of the first GPU */
+    /* Means of one measured period. */
+    double period_ms;  /* mean over the ranks, which differ if they wait for nobody */
+    double energy_j;   /* sum over the GPUs */
+    double late_ratio; /* share of iterations in which a compute kernel began on a lowered clock */
+    uint64_t calls;    /* number of driver calls in the whole run */
+    uint64_t settled_in; /* period in which the descent had settled; 0: it has not */
+    bool is_steady;      /* the target is one point for the whole iteration */
+    double point_mhz;  /* the point of the target that lasts longest; the highest: there is none */
+    uint32_t switched; /* how many sections of the first GPU are switched in each pass */
 };
 
-/* Errors: -EINVAL; -EDEADLK the play's ranks wait for each other for ever; -ENOMEM. */
+/* Simulates the node. Errors: -EINVAL; -EDEADLK: the ranks of the play wait for each other for
+ * ever; -ENOMEM. */
 int lull_simulate_node(const struct lull_simulation_options *options,
                        struct lull_simulation_outcome *outcome_out, struct lull_error *err);
 

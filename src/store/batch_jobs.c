@@ -60,7 +60,7 @@ void lull_batch_jobs_close(struct lull_batch_jobs *jobs)
 
 /* ---- records ------------------------------------------------------------------------------- */
 
-/* The number of the job's next record. -ENOENT: no such job. */
+/* Finds the number of the job's next record. -ENOENT: there is no such job. */
 static int next_record(struct lull_batch_jobs *jobs, const char *name, int64_t *number_out,
                        struct lull_error *err)
 {
@@ -72,11 +72,11 @@ static int next_record(struct lull_batch_jobs *jobs, const char *name, int64_t *
         jobs->sql, "UPDATE batch_job SET records = records + 1 WHERE name = $1 RETURNING records",
         &values, number_out, err);
     if (result == 0)
-        return lull_error_set(err, -ENOENT, "%s: no such job; was it forgotten?", name);
+        return lull_error_set(err, -ENOENT, "%s: there is no such job; was it forgotten?", name);
     return result < 0 ? result : 0;
 }
 
-/* Within a transaction. progress NULL: what was known stays. */
+/* To be called within a transaction. Where progress is null, what was known stays. */
 static int end_run(struct lull_batch_jobs *jobs, const char *name, uint64_t run,
                    enum lull_batch_event event, const struct lull_batch_progress *progress,
                    struct lull_error *err)
@@ -177,7 +177,7 @@ static bool is_same_number(double a, double b)
     return a == b || fabs(a - b) <= 1e-9 * fabs(b);
 }
 
-/* Costs that were weighed otherwise cannot be compared. */
+/* Refuses a job that differs from what was recorded: its costs could not be compared. */
 static int check_job(const struct lull_batch_job *job, const struct lull_batch_job *old,
                      struct lull_error *err)
 {
@@ -248,7 +248,7 @@ static int record_choice(struct lull_batch_jobs *jobs, const char *name, uint64_
                         &values, NULL, NULL, err);
 }
 
-/* Within the transaction. */
+/* To be called within the transaction. */
 static int submit(struct lull_batch_jobs *jobs, const struct lull_batch_job *wanted,
                   uint64_t retry_of, struct lull_batch_ticket *ticket, struct lull_error *err)
 {

@@ -1,11 +1,11 @@
 /*
  * Recurring jobs and their runs (core/tuning/batch.h), shared by all who run them: on one machine
  * in a sqlite file, on many in PostgreSQL. The store keeps records, nothing else; the search's
- * state is made of them anew each time, so whoever asks next continues exactly where the last one
- * stopped.
+ * state is made of them anew each time, so that whoever asks next continues exactly where the last
+ * one stopped.
  *
  * A run whose process died is found by the next one that asks, and becomes a lost run with the
- * energy and time that it had told last: it counts neither as success nor as failure.
+ * energy and time that it had reported last: it counts neither as success nor as failure.
  *
  * Threads: a store belongs to one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -35,28 +35,27 @@ struct lull_batch_job {
     int64_t created_s; /* since 1970, UTC */
 };
 
-/* One run of it, as recorded. */
+/* One run of a job, as recorded. */
 struct lull_batch_entry {
     struct lull_batch_record submitted;
     bool is_exploring;
     int64_t submitted_s; /* since 1970, UTC */
     struct lull_batch_owner owner;
-    bool is_alive;                 /* not over, and its process lives */
-    bool is_over;                  /* the rest tells how it ended, else how far it had come */
-    struct lull_batch_record over; /* LOST: with what was known */
+    bool is_alive; /* it is not over, and its process lives */
+    bool is_over;  /* the fields below tell how it ended; else how far it had come */
+    struct lull_batch_record over; /* of a lost run: what was known of it last */
     uint32_t epochs;               /* values of the metric that were seen */
-    double metric;                 /* the last one; NAN: none */
+    double metric;                 /* the last one; NAN: there is none */
 };
 
 struct lull_batch_jobs; /* an open store */
 
-/*
- * Opens it (location: lull_sql_open). Errors: as there, and those of lull_batch_owner_self.
- */
+/* Opens the store at a location, which is as for lull_sql_open. Errors: those of lull_sql_open and
+ * of lull_batch_owner_self. */
 int lull_batch_jobs_open(const char *location, bool may_create, struct lull_batch_jobs **jobs_out,
                          struct lull_error *err);
 
-/* NULL is allowed. */
+/* Null is allowed. */
 void lull_batch_jobs_close(struct lull_batch_jobs *jobs);
 
 struct lull_batch_ticket {
@@ -80,10 +79,11 @@ struct lull_batch_progress {
     double energy_j; /* NAN: not known */
     double time_s;
     uint32_t epochs;
-    double metric; /* NAN: none */
+    double metric; /* NAN: there is none */
 };
 
-/* Tells that this process's run still lives. A run that is over stays as it is. */
+/* Records that this process's run still lives. A run that is over stays as it is. Errors: those of
+ * the store. */
 int lull_batch_jobs_beat(struct lull_batch_jobs *jobs, const char *name, uint64_t run,
                          const struct lull_batch_progress *progress, struct lull_error *err);
 
@@ -93,7 +93,8 @@ int lull_batch_jobs_end(struct lull_batch_jobs *jobs, const char *name, uint64_t
                         struct lull_error *err);
 
 /*
- * A job and its runs in the order of submission, and, unless batch_out is NULL, the search's state.
+ * Reads a job and its runs in the order of submission, and, unless batch_out is null, the search's
+ * state.
  * The caller frees *entries_out and destroys *batch_out. Errors: -ENOENT no such job; LULL_E_FORMAT
  * records that cannot be; those of the store.
  */
@@ -101,7 +102,8 @@ int lull_batch_jobs_load(struct lull_batch_jobs *jobs, const char *name,
                          struct lull_batch_job *job_out, struct lull_batch_entry **entries_out,
                          size_t *count_out, struct lull_batch **batch_out, struct lull_error *err);
 
-/* Calls each with every job's name, in order; not 0 ends it and is returned. */
+/* Calls each with every job's name, in order, until it returns nonzero, which is returned. Errors:
+ * those of the store. */
 int lull_batch_jobs_walk(struct lull_batch_jobs *jobs, int (*each)(void *context, const char *name),
                          void *context, struct lull_error *err);
 

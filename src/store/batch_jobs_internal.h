@@ -1,5 +1,5 @@
 /*
- * Inside of batch_jobs.c and batch_records.c. SPDX-License-Identifier: Apache-2.0
+ * Private to batch_jobs.c and batch_records.c. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_STORE_BATCH_JOBS_INTERNAL_H
 #define LULL_STORE_BATCH_JOBS_INTERNAL_H
@@ -12,16 +12,17 @@ struct lull_batch_jobs {
     struct lull_batch_owner self;
 };
 
-/* -ENOENT: no such job; *job_out is then untouched. */
+/* Reads a job. -ENOENT: there is no such job, and *job_out is untouched; those of the store. */
 int lull_batch_job_read(struct lull_batch_jobs *jobs, const char *name,
                         struct lull_batch_job *job_out, struct lull_error *err);
 
-/* Runs in the order of submission. The caller frees *entries_out. */
+/* Reads the runs of a job in the order of submission. The caller frees *entries_out. Errors:
+ * LULL_E_FORMAT, -ENOMEM, those of the store. */
 int lull_batch_entries_read(struct lull_batch_jobs *jobs, const char *name, int64_t now_s,
                             struct lull_batch_entry **entries_out, size_t *count_out,
                             struct lull_error *err);
 
-/* The search's state, from all records in their order. */
+/* Makes the search's state of all records in their order; the caller destroys it. */
 int lull_batch_state_read(struct lull_batch_jobs *jobs, const struct lull_batch_job *job,
                           struct lull_batch **batch_out, struct lull_error *err);
 

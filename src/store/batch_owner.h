@@ -17,12 +17,12 @@ struct lull_batch_owner {
     int64_t start; /* clock ticks after the boot */
 };
 
-/* This process. Errors: -errno, /proc cannot be read. */
+/* Names this process. -errno: /proc cannot be read. */
 int lull_batch_owner_self(struct lull_batch_owner *owner_out, struct lull_error *err);
 
 /*
- * Of an owner in the place of self, /proc tells; of another one, what it has said of itself: it is
- * dead silence_s after its last word, if that is 60 s or more.
+ * Whether an owner still lives. /proc tells it of an owner in the place of self. An owner elsewhere
+ * counts as dead when it has not been heard of for 60 s or more; silence_s is the time since then.
  */
 bool lull_batch_owner_is_alive(const struct lull_batch_owner *owner,
                                const struct lull_batch_owner *self, int64_t silence_s);

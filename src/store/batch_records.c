@@ -205,7 +205,7 @@ int lull_batch_jobs_load(struct lull_batch_jobs *jobs, const char *name,
     struct lull_batch_job job;
     int64_t now_s = 0;
     size_t count = 0;
-    /* One look at the database: no other process writes between the readings. */
+    /* All readings are in one transaction, so that no other process writes between them. */
     int result = lull_sql_begin(jobs->sql, err);
 
     if (result < 0)

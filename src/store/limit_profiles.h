@@ -1,6 +1,6 @@
 /*
  * Power-limit profiles: what an iteration of a program takes and draws at each limit (and clock) of
- * one model of GPU, with so many of them; and what was chosen by it last.
+ * one model of GPU, for a number of GPUs; and which limit was chosen by it last.
  *
  * One profile per program, GPU model and number of GPUs; a new one takes the place of the old.
  * Threads: as store.h. SPDX-License-Identifier: Apache-2.0
@@ -37,11 +37,13 @@ extern const struct lull_store_schema lull_limit_profiles_schema;
  */
 void lull_limit_program(char *const *command, char program_out[LULL_LIMIT_PROGRAM_BYTES]);
 
-/* Stores it, in place of an older one. Errors: as of store.h; the old one is then untouched. */
+/* Stores a profile, in place of an older one. Errors: those of store.h; the old one is then
+ * untouched. */
 int lull_limit_profile_save(struct lull_store *store, const struct lull_limit_profile *profile,
                             struct lull_error *err);
 
-/* Finds one. Errors: -ENOENT none; LULL_E_FORMAT what is stored cannot be; as of store.h. */
+/* Finds a profile. Errors: -ENOENT there is none; LULL_E_FORMAT what is stored cannot be; those of
+ * store.h. */
 int lull_limit_profile_load(struct lull_store *store, const char *program, const char *gpu_name,
                             uint32_t gpu_count, struct lull_limit_profile *profile_out,
                             struct lull_error *err);

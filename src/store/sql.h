@@ -1,8 +1,8 @@
 /*
  * One small table of functions over the databases that several processes or nodes share: sqlite
  * (sql_sqlite.c) and PostgreSQL (sql_postgres.c). Statements are SQL that both understand, with
- * parameters $1, $2 ...; values go in and come out as text, numbers so that none of their digits is
- * lost.
+ * parameters $1, $2 ...; values go in and come out as text, and numbers so that none of their
+ * digits is lost.
  *
  * Threads: a database belongs to one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -26,7 +26,7 @@ struct lull_sql_values {
 
 void lull_sql_add_text(struct lull_sql_values *values, const char *text);
 void lull_sql_add_integer(struct lull_sql_values *values, int64_t value);
-/* NULL for what is not finite. */
+/* Adds SQL's NULL for what is not finite. */
 void lull_sql_add_number(struct lull_sql_values *values, double value);
 
 /* A row of a result; borrowed within the call. */
@@ -35,22 +35,22 @@ struct lull_sql_row {
     const char *texts[LULL_SQL_COLUMNS]; /* NULL: SQL's NULL */
 };
 
-/* "" for NULL. */
+/* The text of a column; "" for SQL's NULL. The two below give null_value for it. */
 const char *lull_sql_text(const struct lull_sql_row *row, size_t column);
 int64_t lull_sql_integer(const struct lull_sql_row *row, size_t column, int64_t null_value);
 double lull_sql_number(const struct lull_sql_row *row, size_t column, double null_value);
 
-/* Called for each row. Not 0 ends the statement, which then returns it. */
+/* Called for each row. A nonzero value ends the statement, which then returns it. */
 typedef int (*lull_sql_each)(void *context, const struct lull_sql_row *row);
 
 struct lull_sql; /* an open database */
 
-/* What a kind of database can do; all errors carry a text that names the database. */
+/* What a kind of database can do. The texts of all errors name the database. */
 struct lull_sql_kind {
-    /* Runs one statement; each may be NULL. */
+    /* Runs one statement; each may be null. */
     int (*run)(struct lull_sql *sql, const char *statement, const struct lull_sql_values *values,
                lull_sql_each each, void *context, struct lull_error *err);
-    /* A transaction that is alone with the database until its end. */
+    /* Begins a transaction that is alone with the database until its end. */
     int (*begin)(struct lull_sql *sql, struct lull_error *err);
     int (*end)(struct lull_sql *sql, int result, struct lull_error *err);
     void (*close)(struct lull_sql *sql);
@@ -70,27 +70,29 @@ struct lull_sql_schema {
 };
 
 /*
- * Opens it, and brings its tables up to date. location: "postgresql://..." or "postgres://...", as
- * libpq reads it; else a directory, made if may_create; NULL: lull_file_state_directory. Errors:
- * those of lull_store_open; LULL_E_UNSUPPORTED libpq is not there; -ECONNREFUSED no such server.
+ * Opens a database, and brings its tables up to date. location: "postgresql://..." or
+ * "postgres://...", as libpq reads it; else a directory, made if may_create; null:
+ * lull_file_state_directory. Errors: those of lull_store_open; LULL_E_UNSUPPORTED libpq is not
+ * there; -ECONNREFUSED there is no such server.
  */
 int lull_sql_open(const char *location, const struct lull_sql_schema *schema, bool may_create,
                   struct lull_sql **sql_out, struct lull_error *err);
 
-/* NULL is allowed. */
+/* Null is allowed. */
 void lull_sql_close(struct lull_sql *sql);
 
-/* As of struct lull_sql_kind; values may be NULL. */
+/* These do what struct lull_sql_kind says; values may be null. */
 int lull_sql_run(struct lull_sql *sql, const char *statement, const struct lull_sql_values *values,
                  lull_sql_each each, void *context, struct lull_error *err);
 int lull_sql_begin(struct lull_sql *sql, struct lull_error *err);
-/* Commits if result is 0, else rolls back; returns result, or what kept it from committing. */
+/* Commits if result is 0, else rolls back. Returns result, or what kept it from committing. */
 int lull_sql_end(struct lull_sql *sql, int result, struct lull_error *err);
 
-/* Seconds since 1970 by the database's clock. */
+/* Reads the seconds since 1970 by the database's clock. */
 int lull_sql_now(struct lull_sql *sql, int64_t *now_s_out, struct lull_error *err);
 
-/* One integer of one row; *value_out is untouched where there is no row. 1: there was one. */
+/* Reads one integer of one row. Returns 1, or 0 where there is no row and *value_out is untouched.
+ */
 int lull_sql_get_integer(struct lull_sql *sql, const char *statement,
                          const struct lull_sql_values *values, int64_t *value_out,
                          struct lull_error *err);

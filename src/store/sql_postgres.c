@@ -17,7 +17,7 @@ struct pg_connection;
 struct pg_result;
 enum { CONNECTION_OK = 0, COMMAND_OK = 1, TUPLES_OK = 2 };
 
-/* One per function used, in the order of names. */
+/* One pointer for each function that is used, in the order of names. */
 struct library {
     void *handle;
     struct pg_connection *(*connect)(const char *const *keywords, const char *const *values,
@@ -87,7 +87,7 @@ static int load(struct library *library, struct lull_error *err)
     return 0;
 }
 
-/* Its first line; the address may hold a password and is not repeated. */
+/* Only the first line of a message is kept: the address may hold a password and is not repeated. */
 static int fail(const struct postgres *postgres, int code, struct lull_error *err)
 {
     const char *text = postgres->library.error_message(postgres->connection);
@@ -97,7 +97,7 @@ static int fail(const struct postgres *postgres, int code, struct lull_error *er
 
 /* ---- statements ---------------------------------------------------------------------------- */
 
-/* Consumes the result. */
+/* Reads a result and frees it. */
 static int finish(struct postgres *postgres, struct pg_result *result, lull_sql_each each,
                   void *context, struct lull_error *err)
 {
@@ -132,14 +132,15 @@ static int run(struct lull_sql *sql, const char *statement, const struct lull_sq
                   each, context, err);
 }
 
-/* Several statements, without parameters. */
+/* Runs several statements, without parameters. */
 static int execute(struct postgres *postgres, const char *statements, struct lull_error *err)
 {
     return finish(postgres, postgres->library.exec(postgres->connection, statements), NULL, NULL,
                   err);
 }
 
-/* The lock is the database's own, released with the transaction; readers are not held up. */
+/* The lock is the database's own. It is released with the transaction, and does not hold up
+ * readers. */
 static int begin(struct lull_sql *sql, struct lull_error *err)
 {
     struct postgres *postgres = postgres_of(sql);
@@ -184,7 +185,7 @@ static int read_version(struct lull_sql *sql, const char *name, int64_t *version
                                 version_out, err);
 }
 
-/* Within a transaction. */
+/* To be called within a transaction. */
 static int migrate(struct lull_sql *sql, const struct lull_sql_schema *schema,
                    struct lull_error *err)
 {

@@ -124,7 +124,7 @@ static int migrate(struct lull_store *store, const struct lull_store_schema *sch
 
     if (result < 0)
         return result;
-    /* Again, now that nobody else can be migrating. */
+    /* The version is read again, now that no other process can be migrating. */
     result = read_version(store, &version, err);
     for (int i = version; result == 0 && i < schema->version; i++)
         result = execute(store, schema->migrations[i], err);
@@ -150,7 +150,7 @@ static int prepare(struct lull_store *store, const struct lull_store_schema *sch
                               store->path, version, schema->version);
     result = execute(store, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL", err);
     if (result == 0 && version < schema->version) {
-        /* A file system that cannot do it leaves the mode as it is. */
+        /* A file system that cannot do WAL leaves the mode as it is. */
         sqlite3_exec(store->database, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
         result = migrate(store, schema, err);
     }

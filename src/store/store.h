@@ -24,33 +24,34 @@ struct lull_store_schema {
 struct lull_store;
 
 /*
- * Opens DIRECTORY/NAME.db (NULL: lull_file_state_directory); makes both if may_create, and brings
- * an older schema up to date, in one transaction. Errors: -ENOENT not there; -EACCES; LULL_E_FORMAT
- * not such a database, or one of a newer Lull; -EBUSY somebody holds it; -errno. The text names the
- * file.
+ * Opens DIRECTORY/NAME.db (a null directory is lull_file_state_directory); makes both if
+ * may_create, and brings an older schema up to date, in one transaction. Errors: -ENOENT it is not
+ * there; -EACCES; LULL_E_FORMAT it is no such database, or one of a newer Lull; -EBUSY another
+ * process holds it; -errno. The text names the file.
  */
 int lull_store_open(const char *directory, const struct lull_store_schema *schema, bool may_create,
                     struct lull_store **store_out, struct lull_error *err);
 
-/* NULL is allowed. */
+/* Null is allowed. */
 void lull_store_close(struct lull_store *store);
 
-/* The file, for people; borrowed until close. */
+/* The path of the file, for messages; borrowed until close. */
 const char *lull_store_path(const struct lull_store *store);
 
-/* Prepares one statement; finalize it before close. NULL on failure, with *err set. */
+/* Prepares one statement, which the caller finalizes before close. Null on failure, with *err set.
+ */
 sqlite3_stmt *lull_store_prepare(struct lull_store *store, const char *sql, struct lull_error *err);
 
 /*
- * One step. 1: there is a row; 0: done. Errors: -EBUSY, -ENOSPC, LULL_E_FORMAT damaged, -EIO; the
- * text names the file.
+ * Steps a statement. Returns 1 where there is a row, 0 where it is done. Errors: -EBUSY, -ENOSPC,
+ * LULL_E_FORMAT the file is damaged, -EIO; the text names the file.
  */
 int lull_store_step(struct lull_store *store, sqlite3_stmt *statement, struct lull_error *err);
 
-/* A transaction that takes the right to write at once. 0 or an error as of a step. */
+/* Begins a transaction that takes the right to write at once. Returns 0 or an error of a step. */
 int lull_store_begin(struct lull_store *store, struct lull_error *err);
 
-/* Ends it: commits if result is 0, rolls back else; returns result, or what kept it from
+/* Ends a transaction: commits if result is 0, else rolls back. Returns result, or what kept it from
  * committing. */
 int lull_store_end(struct lull_store *store, int result, struct lull_error *err);
 

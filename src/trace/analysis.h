@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "core/section/exposure.h"
-#include "trace/kineto.h"
+#include "trace/trace.h"
 
 enum { LULL_ANALYSIS_COLUMNS = 72, LULL_ANALYSIS_NAME_BYTES = 64 };
 

@@ -2,11 +2,11 @@
  * Chakra execution traces (MLCommons; schema et_def.proto, package ChakraProtoMsg): what one rank
  * does, as nodes that depend on each other. Two forms are read: a stream of protocol buffers, each
  * behind its length (name.<rank>.et), and JSON (workload_graph); plain or gzip, told by their first
- * bytes. Node by node, so that a trace needs no more memory than its graph.
+ * bytes. They are read node by node, so that a trace needs no more memory than its graph.
  *
- * What a node must wait for is told by its data dependencies. Its control dependencies are who
- * called it, in traces made of PyTorch's: no order, and not free of circles. Chakra's own feeder
- * does not look at them; here they are counted.
+ * A node's data dependencies tell what it must wait for. Its control dependencies tell, in traces
+ * made from PyTorch's, who called it: that is no order, and not free of circles. Chakra's own
+ * feeder does not look at them; here they are counted.
  *
  * Threads: a graph belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */
@@ -81,19 +81,15 @@ struct lull_chakra_graph {
 };
 
 /*
- * Reads a file ("-": standard input). Errors, with the byte of the text, or the node: LULL_E_FORMAT
- * neither form, damaged, a number out of its range, an id that is there twice, nodes that depend on
- * each other in a circle, no nodes, more than the limits above; -ENOMEM; those of lull_source_open.
- * The graph is left empty then.
+ * Reads a file ("-" is standard input). Errors, with the byte of the text, or the node:
+ * LULL_E_FORMAT neither form, damaged, a number out of its range, an id that is there twice, nodes
+ * that depend on each other in a circle, no nodes, more than the limits above; -ENOMEM; those of
+ * lull_source_open. The graph is left empty then.
  */
 int lull_chakra_read(const char *path, struct lull_chakra_graph *graph_out, struct lull_error *err);
-
-/* The same from memory. */
-int lull_chakra_read_memory(const char *name, const void *bytes, size_t size,
-                            struct lull_chakra_graph *graph_out, struct lull_error *err);
 void lull_chakra_fini(struct lull_chakra_graph *graph);
 
-/* "" for UINT32_MAX. */
+/* The text of a name; "" for UINT32_MAX. Lives as long as the graph. */
 const char *lull_chakra_name(const struct lull_chakra_graph *graph, uint32_t name);
 
 /* Whether a node is communication itself, not its launch. */

@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/array.h"
 #include "trace/string_set.h"
 
 static int out_of_memory(const struct lull_chakra_building *building)
 {
-    return lull_error_set(building->err, -ENOMEM, "%s: no memory for its graph", building->name);
+    return lull_error_set(building->err, -ENOMEM, "%s: there is no memory for its graph",
+                          building->name);
 }
 
 static int refuse(const struct lull_chakra_building *building, const char *what)
@@ -42,18 +44,9 @@ int lull_chakra_want(struct lull_chakra_building *building, uint64_t id, bool is
         return 0;
     }
     if (building->wanted_count == LULL_CHAKRA_MAX_DEPENDENCIES)
-        return refuse(building, "more than 268 million dependencies");
-    if (building->wanted_count == building->wanted_room) {
-        const size_t room = 2 * building->wanted_room + 1024;
-        uint64_t *const wanted = realloc(building->wanted, room * sizeof(*wanted));
-
-        if (wanted == NULL)
-            return out_of_memory(building);
-        building->wanted = wanted;
-        building->wanted_room = room;
-    }
-    building->wanted[building->wanted_count++] = id;
-    return 0;
+        return refuse(building, "there are more than 268 million dependencies");
+    return lull_array_append(&building->wanted, &building->wanted_count, &id, sizeof(id),
+                             building->name, building->err);
 }
 
 int lull_chakra_add_name(struct lull_chakra_building *building, const char *bytes, size_t length,
@@ -61,60 +54,51 @@ int lull_chakra_add_name(struct lull_chakra_building *building, const char *byte
 {
     char text[LULL_STRING_SET_BYTES + 1];
     const size_t kept = length < sizeof(text) - 1 ? length : sizeof(text) - 1;
-    int64_t number;
 
     memcpy(text, bytes, kept);
     text[kept] = '\0';
-    number = lull_string_set_add(building->graph->names, text);
-    if (number < 0)
-        return out_of_memory(building);
-    *name_out = (uint32_t)number;
-    return 0;
+    return lull_string_set_add(building->graph->names, text, name_out, building->name,
+                               building->err);
 }
 
 int lull_chakra_add(struct lull_chakra_building *building, struct lull_chakra_node *node)
 {
     struct lull_chakra_graph *const graph = building->graph;
-    const struct lull_chakra_node *last = graph->count > 0 ? &graph->nodes[graph->count - 1] : NULL;
 
     if (graph->count == LULL_CHAKRA_MAX_NODES)
-        return refuse(building, "more than 16 million nodes");
-    node->first_dependency = last != NULL ? last->first_dependency + last->dependency_count : 0;
-    node->dependency_count = (uint32_t)(building->wanted_count - node->first_dependency);
-    if (graph->count == building->node_room) {
-        const size_t room = 2 * building->node_room + 256;
-        struct lull_chakra_node *const nodes = realloc(graph->nodes, room * sizeof(*nodes));
+        return refuse(building, "there are more than 16 million nodes");
+    node->first_dependency = 0;
+    if (graph->count > 0) {
+        const struct lull_chakra_node *const last = &graph->nodes[graph->count - 1];
 
-        if (nodes == NULL)
-            return out_of_memory(building);
-        graph->nodes = nodes;
-        building->node_room = room;
+        node->first_dependency = last->first_dependency + last->dependency_count;
     }
-    graph->nodes[graph->count++] = *node;
-    return 0;
+    node->dependency_count = (uint32_t)(building->wanted_count - node->first_dependency);
+    return lull_array_append(&graph->nodes, &graph->count, node, sizeof(*node), building->name,
+                             building->err);
 }
 
-/* ---- whom ids mean ------------------------------------------------------------------------ */
+/* ---- which nodes the ids mean ------------------------------------------------------------ */
 
-struct chakra_build_place {
+struct id_place {
     uint64_t id;
     uint32_t at;
 };
 
 static int compare(const void *left, const void *right)
 {
-    const struct chakra_build_place *a = left;
-    const struct chakra_build_place *b = right;
+    const struct id_place *a = left;
+    const struct id_place *b = right;
 
     return (a->id > b->id) - (a->id < b->id);
 }
 
-static int sort_ids(const struct lull_chakra_building *building, struct chakra_build_place *places)
+static int sort_ids(const struct lull_chakra_building *building, struct id_place *places)
 {
     const struct lull_chakra_graph *graph = building->graph;
 
     for (size_t i = 0; i < graph->count; i++)
-        places[i] = (struct chakra_build_place){graph->nodes[i].id, (uint32_t)i};
+        places[i] = (struct id_place){graph->nodes[i].id, (uint32_t)i};
     qsort(places, graph->count, sizeof(*places), compare);
     for (size_t i = 1; i < graph->count; i++)
         if (places[i].id == places[i - 1].id)
@@ -124,7 +108,7 @@ static int sort_ids(const struct lull_chakra_building *building, struct chakra_b
     return 0;
 }
 
-static void resolve(struct lull_chakra_building *building, const struct chakra_build_place *places)
+static void resolve(struct lull_chakra_building *building, const struct id_place *places)
 {
     struct lull_chakra_graph *const graph = building->graph;
     size_t kept = 0;
@@ -135,8 +119,8 @@ static void resolve(struct lull_chakra_building *building, const struct chakra_b
 
         node->first_dependency = kept;
         for (size_t k = first; k < first + node->dependency_count; k++) {
-            const struct chakra_build_place wanted = {building->wanted[k], 0};
-            const struct chakra_build_place *found =
+            const struct id_place wanted = {building->wanted[k], 0};
+            const struct id_place *found =
                 bsearch(&wanted, places, graph->count, sizeof(*places), compare);
 
             if (found != NULL)
@@ -150,11 +134,11 @@ static void resolve(struct lull_chakra_building *building, const struct chakra_b
 
 /* ---- an order ----------------------------------------------------------------------------- */
 
-/* Who depends on whom: of node i the places begin[i] to begin[i + 1] of trackers. */
+/* Which nodes depend on which: those of node i are all[begin[i]] up to all[begin[i + 1]]. */
 struct trackers {
     size_t *begin;
     uint32_t *all;
-    uint32_t *waits; /* for so many dependencies */
+    uint32_t *waits; /* dependencies that a node still waits for */
 };
 
 static void list_trackers(const struct lull_chakra_graph *graph, struct trackers *trackers)
@@ -175,7 +159,7 @@ static void list_trackers(const struct lull_chakra_graph *graph, struct trackers
     }
 }
 
-/* How many nodes could be ordered: fewer than there are if some wait in a circle. */
+/* Orders the nodes and returns how many could be: fewer than there are if some wait in a circle. */
 static size_t walk(struct lull_chakra_graph *graph, struct trackers *trackers)
 {
     size_t count = 0;
@@ -234,17 +218,40 @@ static int find_order(struct lull_chakra_building *building)
 int lull_chakra_finish(struct lull_chakra_building *building)
 {
     struct lull_chakra_graph *const graph = building->graph;
-    struct chakra_build_place *places;
+    struct id_place *places;
     int rc;
 
     if (graph->count == 0)
-        return refuse(building, "a trace without nodes");
+        return refuse(building, "the trace has no nodes");
     places = calloc(graph->count, sizeof(*places));
     graph->dependencies = calloc(building->wanted_count + 1, sizeof(*graph->dependencies));
-    rc = places == NULL || graph->dependencies == NULL ? out_of_memory(building)
-                                                       : sort_ids(building, places);
-    if (rc == 0)
+    if (places == NULL || graph->dependencies == NULL)
+        rc = out_of_memory(building);
+    else
+        rc = sort_ids(building, places);
+    if (rc >= 0)
         resolve(building, places);
     free(places);
-    return rc == 0 ? find_order(building) : rc;
+    return rc < 0 ? rc : find_order(building);
+}
+
+/* ---- the graph ---------------------------------------------------------------------------- */
+
+void lull_chakra_fini(struct lull_chakra_graph *graph)
+{
+    free(graph->nodes);
+    free(graph->dependencies);
+    free(graph->order);
+    lull_string_set_destroy(graph->names);
+    *graph = (struct lull_chakra_graph){0};
+}
+
+const char *lull_chakra_name(const struct lull_chakra_graph *graph, uint32_t name)
+{
+    return name == UINT32_MAX ? "" : lull_string_set_get(graph->names, name);
+}
+
+bool lull_chakra_communicates(const struct lull_chakra_node *node)
+{
+    return !node->is_host && node->kind >= LULL_CHAKRA_SEND;
 }

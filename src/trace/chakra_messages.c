@@ -10,22 +10,126 @@
 #include <string.h>
 
 #include "trace/chakra_build.h"
-#include "trace/protobuf.h"
 
 #define MOST_MICROS UINT64_C(1000000000000000) /* 30 years */
 
-struct chakra_messages_reading {
-    struct lull_chakra_input *input;
+/* ---- the wire format ---------------------------------------------------------------------- */
+
+enum wire_type { /* groups, types 3 and 4, are refused */
+                 WIRE_VARINT = 0,
+                 WIRE_FIXED64 = 1,
+                 WIRE_BYTES = 2,
+                 WIRE_FIXED32 = 5,
+};
+
+struct wire_span {
+    const uint8_t *at;
+    const uint8_t *end;
+};
+
+struct wire_field {
+    uint32_t number; /* > 0 */
+    enum wire_type type;
+    uint64_t value;         /* of all but BYTES; fixed ones as their bits are */
+    struct wire_span bytes; /* of BYTES: text, a message, packed numbers */
+};
+
+static size_t length_of(const struct wire_span *span)
+{
+    return (size_t)(span->end - span->at);
+}
+
+static bool is_text(const struct wire_span *span, const char *text)
+{
+    const size_t length = length_of(span);
+
+    return strlen(text) == length && (length == 0 || memcmp(span->at, text, length) == 0);
+}
+
+/* Takes a number of at most ten bytes of seven bits each, the tenth of one bit. */
+static bool take_varint(struct wire_span *span, uint64_t *value_out)
+{
+    uint64_t value = 0;
+
+    for (unsigned shift = 0; shift < 64 && span->at < span->end; shift += 7) {
+        const uint64_t byte = *span->at++;
+
+        if (shift == 63 && byte > 1)
+            return false;
+        value |= (byte & 127) << shift;
+        if (byte < 128) {
+            *value_out = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool take_fixed(struct wire_span *span, size_t size, uint64_t *value_out)
+{
+    if (length_of(span) < size)
+        return false;
+    *value_out = 0;
+    for (size_t i = 0; i < size; i++)
+        *value_out |= (uint64_t)span->at[i] << (8 * i);
+    span->at += size;
+    return true;
+}
+
+static bool take_bytes(struct wire_span *span, struct wire_span *bytes_out)
+{
+    uint64_t length;
+
+    if (!take_varint(span, &length) || length > length_of(span))
+        return false;
+    *bytes_out = (struct wire_span){span->at, span->at + length};
+    span->at += length;
+    return true;
+}
+
+static bool take_field(struct wire_span *span, struct wire_field *field)
+{
+    uint64_t tag;
+
+    if (!take_varint(span, &tag) || tag >> 3 == 0 || tag >> 3 > UINT32_MAX)
+        return false;
+    field->number = (uint32_t)(tag >> 3);
+    field->type = (enum wire_type)(tag & 7);
+    switch (field->type) {
+    case WIRE_VARINT:
+        return take_varint(span, &field->value);
+    case WIRE_FIXED64:
+        return take_fixed(span, 8, &field->value);
+    case WIRE_FIXED32:
+        return take_fixed(span, 4, &field->value);
+    case WIRE_BYTES:
+        return take_bytes(span, &field->bytes);
+    default:
+        return false;
+    }
+}
+
+/* ---- the trace ---------------------------------------------------------------------------- */
+
+struct message_reading {
+    struct lull_source *source;
     struct lull_chakra_building *building;
     uint8_t *message;
     size_t room;
     int64_t at; /* byte where the message begins */
 };
 
-static int refuse(const struct chakra_messages_reading *reading, int64_t byte, const char *what)
+/* LULL_E_FORMAT, with the byte where the current message begins. */
+static int refuse(const struct message_reading *reading, const char *what)
 {
     return lull_error_set(reading->building->err, LULL_E_FORMAT, "%s: byte %" PRId64 ": %s",
-                          reading->building->name, byte, what);
+                          reading->building->name, reading->at, what);
+}
+
+static int no_memory(const struct lull_chakra_building *building)
+{
+    return lull_error_set(building->err, -ENOMEM, "%s: there is no memory for a node",
+                          building->name);
 }
 
 /* ---- attributes --------------------------------------------------------------------------- */
@@ -33,19 +137,19 @@ static int refuse(const struct chakra_messages_reading *reading, int64_t byte, c
 enum { ATTRIBUTE_NAME = 1, SINT32 = 15, SINT64 = 17, SFIXED32 = 23, STRING = 29 };
 
 struct attribute {
-    struct lull_protobuf_span name;
-    struct lull_protobuf_field value; /* number 0: none */
+    struct wire_span name;
+    struct wire_field value; /* number 0: there is none */
 };
 
-static bool take_attribute(struct lull_protobuf_span span, struct attribute *attribute)
+static bool take_attribute(struct wire_span span, struct attribute *attribute)
 {
     *attribute = (struct attribute){0};
     while (span.at < span.end) {
-        struct lull_protobuf_field field = {0};
+        struct wire_field field = {0};
 
-        if (!lull_protobuf_take_field(&span, &field))
+        if (!take_field(&span, &field))
             return false;
-        if (field.number == ATTRIBUTE_NAME && field.type == LULL_PROTOBUF_BYTES)
+        if (field.number == ATTRIBUTE_NAME && field.type == WIRE_BYTES)
             attribute->name = field.bytes;
         else if (field.number > 2)
             attribute->value = field;
@@ -53,10 +157,10 @@ static bool take_attribute(struct lull_protobuf_span span, struct attribute *att
     return true;
 }
 
-/* A whole number of any of the schema's types; false: another value. */
-static bool get_integer(const struct lull_protobuf_field *field, int64_t *value_out)
+/* Takes a whole number of any of the schema's types; false: it is another value. */
+static bool get_integer(const struct wire_field *field, int64_t *value_out)
 {
-    if (field->type == LULL_PROTOBUF_BYTES || field->number == 3 || field->number == 5)
+    if (field->type == WIRE_BYTES || field->number == 3 || field->number == 5)
         return false;
     if (field->number == SINT32 || field->number == SINT64)
         *value_out = (int64_t)(field->value >> 1) ^ -(int64_t)(field->value & 1);
@@ -67,8 +171,8 @@ static bool get_integer(const struct lull_protobuf_field *field, int64_t *value_
     return true;
 }
 
-/* What the number of an attribute goes to; NULL: none that matters. */
-static int64_t *find_place(struct lull_chakra_node *node, const struct lull_protobuf_span *name)
+/* Finds the place of an attribute that is a number; null: it does not matter. */
+static int64_t *find_place(struct lull_chakra_node *node, const struct wire_span *name)
 {
     const struct {
         const char *name;
@@ -78,34 +182,33 @@ static int64_t *find_place(struct lull_chakra_node *node, const struct lull_prot
                   {"comm_dst", &node->target},          {"comm_tag", &node->tag}};
 
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-        if (lull_protobuf_is_text(name, places[i].name))
+        if (is_text(name, places[i].name))
             return places[i].place;
     return NULL;
 }
 
-static int read_attribute(const struct chakra_messages_reading *reading,
-                          const struct lull_protobuf_span *bytes, struct lull_chakra_node *node)
+static int read_attribute(const struct message_reading *reading, const struct wire_span *bytes,
+                          struct lull_chakra_node *node)
 {
     struct attribute attribute;
     int64_t value = 0;
     int64_t *place;
 
     if (!take_attribute(*bytes, &attribute))
-        return refuse(reading, reading->at, "an attribute of a node that cannot be read");
-    if (lull_protobuf_is_text(&attribute.name, "pg_name") && attribute.value.number == STRING &&
-        attribute.value.type == LULL_PROTOBUF_BYTES)
+        return refuse(reading, "an attribute of a node cannot be read");
+    if (is_text(&attribute.name, "pg_name") && attribute.value.number == STRING &&
+        attribute.value.type == WIRE_BYTES)
         return lull_chakra_add_name(reading->building, (const char *)attribute.value.bytes.at,
-                                    lull_protobuf_length(&attribute.value.bytes), &node->group);
+                                    length_of(&attribute.value.bytes), &node->group);
     if (!get_integer(&attribute.value, &value))
         return 0;
-    if (lull_protobuf_is_text(&attribute.name, "is_cpu_op"))
+    if (is_text(&attribute.name, "is_cpu_op"))
         node->is_host = value != 0;
-    if (lull_protobuf_is_text(&attribute.name, "comm_type") && value >= 0 &&
-        value < LULL_CHAKRA_COLLECTIVES)
+    if (is_text(&attribute.name, "comm_type") && value >= 0 && value < LULL_CHAKRA_COLLECTIVES)
         node->collective = (enum lull_chakra_collective)value;
     place = find_place(node, &attribute.name);
     if (place != NULL && value < 0)
-        return refuse(reading, reading->at, "a size, rank or tag of a node is below 0");
+        return refuse(reading, "a size, rank or tag of a node is below 0");
     if (place != NULL)
         *place = value;
     return 0;
@@ -115,106 +218,107 @@ static int read_attribute(const struct chakra_messages_reading *reading,
 
 enum { ID = 1, NAME, KIND, CONTROL, DATA, BEGIN, DURATION, ATTRIBUTE = 10 };
 
-static int read_dependencies(const struct chakra_messages_reading *reading,
-                             const struct lull_protobuf_field *field)
+static int read_dependencies(const struct message_reading *reading, const struct wire_field *field)
 {
     const bool is_control = field->number == CONTROL;
-    struct lull_protobuf_span rest = field->bytes;
-    int rc = 0;
+    struct wire_span rest = field->bytes;
 
-    if (field->type == LULL_PROTOBUF_VARINT)
+    if (field->type == WIRE_VARINT)
         return lull_chakra_want(reading->building, field->value, is_control);
-    while (rc == 0 && rest.at < rest.end) {
+    while (rest.at < rest.end) {
         uint64_t id;
+        int rc;
 
-        if (!lull_protobuf_take_varint(&rest, &id))
-            return refuse(reading, reading->at, "dependencies of a node that cannot be read");
+        if (!take_varint(&rest, &id))
+            return refuse(reading, "the dependencies of a node cannot be read");
         rc = lull_chakra_want(reading->building, id, is_control);
+        if (rc < 0)
+            return rc;
     }
-    return rc;
+    return 0;
 }
 
-static int read_number(const struct chakra_messages_reading *reading,
-                       const struct lull_protobuf_field *field, struct lull_chakra_node *node)
+static int read_number(const struct message_reading *reading, const struct wire_field *field,
+                       struct lull_chakra_node *node)
 {
     if (field->number == ID)
         node->id = field->value;
     if (field->number == KIND) {
         if (field->value > LULL_CHAKRA_COLLECTIVE)
-            return refuse(reading, reading->at, "a node of an unknown type");
+            return refuse(reading, "a node has an unknown type");
         node->kind = (enum lull_chakra_kind)field->value;
     }
     if (field->number == DURATION) {
         if (field->value > MOST_MICROS)
-            return refuse(reading, reading->at, "a node of over 30 years");
+            return refuse(reading, "a node takes over 30 years");
         node->duration_ns = (int64_t)field->value * 1000;
     }
     return 0;
 }
 
-static int read_field(const struct chakra_messages_reading *reading,
-                      const struct lull_protobuf_field *field, struct lull_chakra_node *node)
+static int read_field(const struct message_reading *reading, const struct wire_field *field,
+                      struct lull_chakra_node *node)
 {
     if ((field->number == CONTROL || field->number == DATA) &&
-        (field->type == LULL_PROTOBUF_VARINT || field->type == LULL_PROTOBUF_BYTES))
+        (field->type == WIRE_VARINT || field->type == WIRE_BYTES))
         return read_dependencies(reading, field);
-    if (field->type == LULL_PROTOBUF_VARINT)
+    if (field->type == WIRE_VARINT)
         return read_number(reading, field, node);
-    if (field->type == LULL_PROTOBUF_BYTES && field->number == NAME)
+    if (field->type == WIRE_BYTES && field->number == NAME)
         return lull_chakra_add_name(reading->building, (const char *)field->bytes.at,
-                                    lull_protobuf_length(&field->bytes), &node->name);
-    if (field->type == LULL_PROTOBUF_BYTES && field->number == ATTRIBUTE)
+                                    length_of(&field->bytes), &node->name);
+    if (field->type == WIRE_BYTES && field->number == ATTRIBUTE)
         return read_attribute(reading, &field->bytes, node);
     return 0;
 }
 
-static int read_node(const struct chakra_messages_reading *reading,
-                     struct lull_protobuf_span message)
+static int read_node(const struct message_reading *reading, struct wire_span message)
 {
     struct lull_chakra_node node;
-    int rc = 0;
 
     lull_chakra_node_init(&node);
-    while (rc == 0 && message.at < message.end) {
-        struct lull_protobuf_field field = {0};
+    while (message.at < message.end) {
+        struct wire_field field = {0};
+        int rc;
 
-        if (!lull_protobuf_take_field(&message, &field))
-            return refuse(reading, reading->at, "a node that is no protocol buffer");
+        if (!take_field(&message, &field))
+            return refuse(reading, "a node is no protocol buffer");
         rc = read_field(reading, &field, &node);
+        if (rc < 0)
+            return rc;
     }
-    return rc == 0 ? lull_chakra_add(reading->building, &node) : rc;
+    return lull_chakra_add(reading->building, &node);
 }
 
-/* Nothing in it is wanted, but it must be one. */
-static int check_metadata(const struct chakra_messages_reading *reading,
-                          struct lull_protobuf_span message)
+/* Nothing in the metadata is wanted, but a trace must begin with them. */
+static int check_metadata(const struct message_reading *reading, struct wire_span message)
 {
-    struct lull_protobuf_field field = {0};
+    struct wire_field field = {0};
 
     while (message.at < message.end)
-        if (!lull_protobuf_take_field(&message, &field) || field.number > 2 ||
-            field.type != LULL_PROTOBUF_BYTES)
-            return refuse(reading, reading->at, "no metadata: this is no Chakra trace");
+        if (!take_field(&message, &field) || field.number > 2 || field.type != WIRE_BYTES)
+            return refuse(reading, "there are no metadata: this is no Chakra trace");
     return 0;
 }
 
 /* ---- the stream --------------------------------------------------------------------------- */
 
-/* 1; 0: the stream ends here. */
-static int read_length(struct chakra_messages_reading *reading, uint32_t *length_out)
+/* Reads the length of the next message. Returns 1, or 0 where the trace ends. */
+static int read_length(struct message_reading *reading, uint32_t *length_out)
 {
     uint64_t length = 0;
 
-    reading->at = reading->input->offset;
+    reading->at = lull_source_offset(reading->source);
     for (unsigned shift = 0; shift < 35; shift += 7) {
         char byte = 0;
-        const ssize_t got =
-            lull_chakra_input_read(reading->input, &byte, 1, reading->building->err);
+        const ssize_t got = lull_source_read(reading->source, &byte, 1, reading->building->err);
 
         if (got < 0)
             return (int)got;
+        if (got == 0 && shift == 0)
+            return 0;
         if (got == 0)
-            return shift == 0 ? 0 : refuse(reading, reading->at, "ends within a length");
+            return refuse(reading, "the trace ends within the length that begins here");
         length |= (uint64_t)((uint8_t)byte & 127) << shift;
         if (((uint8_t)byte & 128) != 0)
             continue;
@@ -223,11 +327,12 @@ static int read_length(struct chakra_messages_reading *reading, uint32_t *length
         *length_out = (uint32_t)length;
         return 1;
     }
-    return refuse(reading, reading->at, "a message of over 64 MiB: this is no Chakra trace");
+    return refuse(reading, "a message has over 64 MiB: this is no Chakra trace");
 }
 
-/* Room grows as bytes come: a length that promises more than there is costs nothing. */
-static int read_message(struct chakra_messages_reading *reading, uint32_t length)
+/* Reads a message. Room grows as bytes come, so that a length which promises more than there is
+ * costs nothing. */
+static int read_message(struct message_reading *reading, uint32_t length)
 {
     size_t have = 0;
 
@@ -240,41 +345,42 @@ static int read_message(struct chakra_messages_reading *reading, uint32_t length
             uint8_t *const message = realloc(reading->message, 2 * room);
 
             if (message == NULL)
-                return lull_error_set(reading->building->err, -ENOMEM,
-                                      "%s: no memory for a message", reading->building->name);
+                return no_memory(reading->building);
             reading->message = message;
             reading->room = 2 * room;
         }
-        got = lull_chakra_input_read(reading->input, (char *)reading->message + have, room - have,
-                                     reading->building->err);
+        got = lull_source_read(reading->source, (char *)reading->message + have, room - have,
+                               reading->building->err);
         if (got < 0)
             return (int)got;
         if (got == 0)
-            return refuse(reading, reading->at,
-                          "the trace ends within the message that begins here");
+            return refuse(reading, "the trace ends within the message that begins here");
         have += (size_t)got;
     }
     return 0;
 }
 
-int lull_chakra_read_messages(struct lull_chakra_input *input,
-                              struct lull_chakra_building *building)
+int lull_chakra_read_messages(struct lull_source *source, struct lull_chakra_building *building)
 {
-    struct chakra_messages_reading reading = {
-        .input = input, .building = building, .message = malloc(1), .room = 1};
+    struct message_reading reading = {
+        .source = source, .building = building, .message = malloc(1), .room = 1};
     bool is_first = true;
     uint32_t length = 0;
     int rc;
 
     if (reading.message == NULL)
-        return lull_error_set(building->err, -ENOMEM, "%s: no memory for a message", input->name);
+        return no_memory(building);
     while ((rc = read_length(&reading, &length)) > 0) {
-        rc = read_message(&reading, length);
-        if (rc == 0) {
-            const struct lull_protobuf_span message = {reading.message, reading.message + length};
+        struct wire_span message;
 
-            rc = is_first ? check_metadata(&reading, message) : read_node(&reading, message);
-        }
+        rc = read_message(&reading, length);
+        if (rc < 0)
+            break;
+        message = (struct wire_span){reading.message, reading.message + length};
+        if (is_first)
+            rc = check_metadata(&reading, message);
+        else
+            rc = read_node(&reading, message);
         if (rc < 0)
             break;
         is_first = false;

@@ -3,11 +3,12 @@
  * known by their names, whose endings are units; those not named here are passed over:
  *
  *   job_id | pod                                      any text
- *   submit_s | submit_min | creation_s                when it came
+ *   submit_s | submit_min | creation_s                when the job was submitted
  *   num_gpus | num_gpu | nworkers                     GPUs, all at once
- *   gpu_milli                                         wanted of each of them, in thousandths
- *   gpu_spec                                          GPU models that will do, parted by |; empty:
- *                                                     all
+ *   gpu_milli                                         the share wanted of each of them, in
+ *                                                     thousandths
+ *   gpu_spec                                          GPU models that will do, separated by |;
+ *                                                     empty: all
  *   duration_s | duration_min | duration_v100_s       run time without waiting; or both of
  *   scheduled_s, deletion_s                           (openb), whose difference it is
  *   deadline_s                                        on the clock of submission
@@ -15,18 +16,18 @@
  *                                                     which the first counts; empty: none
  *   values                                            what ending by each of them is worth, a list
  *                                                     like 10-8-5
- *   value_j                                           what ending by its deadline is worth, J;
- *                                                     empty: it has to run
+ *   value_j                                           what ending by the deadline is worth, J;
+ *                                                     empty: the job has to run
  *   vc                                                virtual cluster; a name even where it looks
  *                                                     like a number (6214e9)
- *   model | job_type                                  what it trains
- *   weight                                            what a second of its completion counts
- *                                                     beside others; empty: 1
- *   gpu_memory_mib                                    that it needs of each GPU
+ *   model | job_type                                  what the job trains
+ *   weight                                            how much a second of its completion counts
+ *                                                     beside other jobs'; empty: 1
+ *   gpu_memory_mib                                    what it needs of each GPU
  *   preemptible                                       1 or 0
- *   least_gpus, most_gpus                             that it can have instead, both or one
- *   workload                                          a file with one rank's iteration, from the
- *                                                     table's folder on; empty: not recorded
+ *   least_gpus, most_gpus                             what it can have instead, both or one
+ *   workload                                          a file with one rank's iteration, relative to
+ *                                                     the table's folder; empty: not recorded
  *
  * So the traces of Philly, Chronus, ElasticFlow, Gavel and openb are read as they are published in
  * tables. Jobs without GPUs, or without a known duration, are counted and left out.
@@ -40,12 +41,19 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "trace/cluster_times.h"
-#include "trace/lines.h"
+#include "trace/string_set.h"
+
+enum { LULL_CLUSTER_STEPS_MAX = 16 }; /* deadlines of one job */
 
 #define LULL_CLUSTER_JOBS_NO_DEADLINE INT64_MAX
 #define LULL_CLUSTER_JOBS_MOST_VALUE_J 1e15
 #define LULL_CLUSTER_JOBS_MOST_WEIGHT 1e6
+
+/* Ending by a deadline is worth this much. */
+struct lull_cluster_step {
+    int64_t deadline_ns; /* on the clock of submission */
+    double value;        /* >= 0; 1 where nothing is told */
+};
 
 struct lull_cluster_jobs_row {
     uint32_t id;         /* names by number: lull_cluster_jobs_name */
@@ -64,38 +72,34 @@ struct lull_cluster_jobs_row {
     uint32_t least_gpus; /* 0: not told; else 1 to gpus */
     uint32_t most_gpus;  /* 0: not told; else gpus or more */
     double value_j;      /* 0: not told; else to LULL_CLUSTER_JOBS_MOST_VALUE_J */
-    uint32_t first_step; /* of the table's; by rising deadlines and falling values */
+    uint32_t first_step; /* in the table's; by rising deadlines and falling values */
     uint32_t step_count; /* 0: no deadline */
     size_t line;         /* of the file, from 1 */
 };
 
 struct lull_cluster_jobs_table {
-    struct lull_cluster_jobs_row *rows; /* by submission; of equals in the order of the file */
+    struct lull_cluster_jobs_row *rows; /* by submission; equal ones in the order of the file */
     size_t count;
-    struct lull_cluster_step *steps;
+    struct lull_cluster_step *steps; /* of all rows */
     size_t step_count;
-    size_t fractional; /* of these rows: less than a whole GPU would do */
-    size_t without_gpus;
-    size_t without_duration;
+    size_t fractional;       /* rows for which less than a whole GPU would do */
+    size_t without_gpus;     /* left out */
+    size_t without_duration; /* left out */
     struct lull_string_set *names;
 };
 
 /*
- * Reads a file ("-": standard input). Errors, with file, line and column: LULL_E_FORMAT a column
+ * Reads a file ("-" is standard input). Errors, with file, line and column: LULL_E_FORMAT a column
  * missing, cells too few or too many, no such number, a negative time, a deadline before the
  * submission, deadlines or values out of order, a value or a weight that is not above 0, numbers of
- * GPUs not around num_gpus, a workload's name of
- * more than 255 bytes; -ENOMEM; those of lull_lines_open. The table is left empty then.
+ * GPUs not around num_gpus, a workload's name of more than 255 bytes; -ENOMEM; those of
+ * lull_columns_read. The table is left empty then.
  */
 int lull_cluster_jobs_read(const char *path, struct lull_cluster_jobs_table *table_out,
                            struct lull_error *err);
-
-/* The same from open lines, which stay the caller's. */
-int lull_cluster_jobs_read_lines(struct lull_lines *lines,
-                                 struct lull_cluster_jobs_table *table_out, struct lull_error *err);
 void lull_cluster_jobs_fini(struct lull_cluster_jobs_table *table);
 
-/* "" for UINT32_MAX. */
+/* The text of a name; "" for UINT32_MAX. Lives as long as the table. */
 const char *lull_cluster_jobs_name(const struct lull_cluster_jobs_table *table, uint32_t name);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "trace/decimal.h"
 
 static int refuse(const struct lull_columns *columns, size_t line, const char *label,
                   const char *what, struct lull_error *err)
@@ -23,7 +24,7 @@ static const struct lull_column *find(const struct lull_columns *columns, const 
     return NULL;
 }
 
-/* That the column's field was not there before. */
+/* Notes a column, unless its field was there before. */
 static int note_column(struct lull_columns *columns, const struct lull_column *column, size_t line,
                        struct lull_error *err)
 {
@@ -41,39 +42,15 @@ int lull_columns_note(struct lull_columns *columns, const char *name, const char
                       struct lull_error *err)
 {
     const struct lull_column *column = find(columns, name);
-    const int rc = column != NULL ? note_column(columns, column, line, err) : 0;
+    int rc;
 
-    if (column == NULL || rc < 0)
+    if (column == NULL)
+        return 0;
+    rc = note_column(columns, column, line, err);
+    if (rc < 0)
         return rc;
     columns->cells[column->field] = cell;
     columns->line_of[column->field] = line;
-    return 0;
-}
-
-int lull_columns_open(struct lull_columns *columns, const struct lull_column *known,
-                      struct lull_lines *lines, struct lull_error *err)
-{
-    char *rest = NULL;
-    int rc;
-
-    *columns =
-        (struct lull_columns){.known = known, .name = lull_lines_name(lines), .lines = lines};
-    rc = lull_lines_next(lines, &rest, err);
-    if (rc < 0)
-        return rc;
-    if (rc == 0)
-        return lull_error_set(err, LULL_E_FORMAT, "%s: is empty; its first line names columns",
-                              columns->name);
-    while (rest != NULL) {
-        const struct lull_column *column = find(columns, lull_lines_cell(&rest));
-
-        if (columns->width == LULL_COLUMNS_MAX)
-            return refuse(columns, 1, "header", "more than 64 columns", err);
-        rc = column != NULL ? note_column(columns, column, 1, err) : 0;
-        if (rc < 0)
-            return rc;
-        columns->field_of[columns->width++] = column != NULL ? column->field : LULL_COLUMNS_FIELDS;
-    }
     return 0;
 }
 
@@ -82,22 +59,15 @@ bool lull_columns_has(const struct lull_columns *columns, uint32_t field)
     return columns->at[field] != NULL;
 }
 
-/* "submit_s, submit_min or creation_s" */
+/* Lists the names of a field: "submit_s or submit_min or creation_s". */
 static void list_names(const struct lull_column *known, uint32_t field, char *text, size_t size)
 {
-    const struct lull_column *last = NULL;
     size_t used = 0;
 
-    for (const struct lull_column *column = known; column->name != NULL; column++)
-        if (column->field == field)
-            last = column;
     text[0] = '\0';
-    for (; last != NULL && known <= last && used < size; known++)
+    for (; known->name != NULL && used < size; known++)
         if (known->field == field)
-            used += (size_t)snprintf(text + used, size - used, "%s%s",
-                                     used == 0       ? ""
-                                     : known == last ? " or "
-                                                     : ", ",
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? " or " : "",
                                      known->name);
 }
 
@@ -109,17 +79,53 @@ int lull_columns_need(const struct lull_columns *columns, uint32_t field, struct
         return 0;
     list_names(columns->known, field, names, sizeof(names));
     if (columns->lines == NULL)
-        return lull_error_set(err, LULL_E_FORMAT, "%s: tells no %s", columns->name, names);
-    return lull_error_set(err, LULL_E_FORMAT, "%s: line 1, header: no column %s", columns->name,
-                          names);
+        return lull_error_set(err, LULL_E_FORMAT, "%s: there is no %s in it", columns->name, names);
+    return lull_error_set(err, LULL_E_FORMAT, "%s: line 1, header: there is no column %s",
+                          columns->name, names);
+}
+
+static int add_column(struct lull_columns *columns, const char *name, struct lull_error *err)
+{
+    const struct lull_column *column = find(columns, name);
+
+    if (columns->width == LULL_COLUMNS_MAX)
+        return refuse(columns, 1, "header", "there are more than 64 columns", err);
+    columns->field_of[columns->width++] = column != NULL ? column->field : LULL_COLUMNS_FIELDS;
+    return column != NULL ? note_column(columns, column, 1, err) : 0;
+}
+
+static int read_header(struct lull_columns *columns, const struct lull_table *table, void *context,
+                       struct lull_error *err)
+{
+    char *rest = NULL;
+    int rc = lull_lines_next(columns->lines, &rest, err);
+
+    if (rc < 0)
+        return rc;
+    if (rc == 0)
+        return lull_error_set(err, LULL_E_FORMAT,
+                              "%s: the file is empty; its first line must name the columns",
+                              columns->name);
+    while (rest != NULL) {
+        rc = add_column(columns, lull_lines_cell(&rest), err);
+        if (rc < 0)
+            return rc;
+    }
+    for (uint32_t field = 0; field < LULL_COLUMNS_FIELDS; field++) {
+        if ((table->needed >> field & 1) == 0)
+            continue;
+        rc = lull_columns_need(columns, field, err);
+        if (rc < 0)
+            return rc;
+    }
+    return table->check != NULL ? table->check(columns, context, err) : 0;
 }
 
 /* ---- cells -------------------------------------------------------------------------------- */
 
-static int part_line(struct lull_columns *columns, char *line, struct lull_error *err)
+static int split_line(struct lull_columns *columns, char *rest, struct lull_error *err)
 {
     const size_t number = lull_lines_number(columns->lines);
-    char *rest = line;
     uint32_t count = 0;
 
     for (; rest != NULL && count < columns->width; count++) {
@@ -132,21 +138,31 @@ static int part_line(struct lull_columns *columns, char *line, struct lull_error
         columns->line_of[field] = number;
     }
     if (rest != NULL)
-        return refuse(columns, number, "cells", "more than the header has", err);
+        return refuse(columns, number, "cells", "there are more than the header has", err);
     if (count < columns->width)
-        return refuse(columns, number, "cells", "fewer than the header has", err);
-    return 1;
+        return refuse(columns, number, "cells", "there are fewer than the header has", err);
+    return 0;
 }
 
-int lull_columns_next(struct lull_columns *columns, struct lull_error *err)
+int lull_columns_read(const char *path, const struct lull_table *table, void *context,
+                      struct lull_error *err)
 {
+    struct lull_columns columns = {.known = table->known, .name = path};
     char *line = NULL;
-    int rc;
+    int rc = lull_lines_open(path, &columns.lines, err);
 
-    do
-        rc = lull_lines_next(columns->lines, &line, err);
-    while (rc > 0 && line[0] == '\0');
-    return rc > 0 ? part_line(columns, line, err) : rc;
+    if (rc < 0)
+        return rc;
+    rc = read_header(&columns, table, context, err);
+    while (rc >= 0 && (rc = lull_lines_next(columns.lines, &line, err)) > 0) {
+        if (line[0] == '\0')
+            continue;
+        rc = split_line(&columns, line, err);
+        if (rc >= 0)
+            rc = table->read(&columns, context, err);
+    }
+    lull_lines_close(columns.lines);
+    return rc;
 }
 
 bool lull_columns_is_filled(const struct lull_columns *columns, uint32_t field)
@@ -157,7 +173,9 @@ bool lull_columns_is_filled(const struct lull_columns *columns, uint32_t field)
 int lull_columns_refuse(const struct lull_columns *columns, uint32_t field, const char *what,
                         struct lull_error *err)
 {
-    return refuse(columns, columns->line_of[field], columns->at[field]->name, what, err);
+    return lull_error_set(err, LULL_E_FORMAT, "%s: line %zu, %.60s: %s (found '%.40s')",
+                          columns->name, columns->line_of[field], columns->at[field]->name, what,
+                          columns->cells[field]);
 }
 
 int lull_columns_integer(const struct lull_columns *columns, uint32_t field, int64_t min,
@@ -179,4 +197,28 @@ int lull_columns_real(const struct lull_columns *columns, uint32_t field, double
         return lull_columns_refuse(columns, field, what, err);
     *value_out = value;
     return 0;
+}
+
+int lull_columns_time(const struct lull_columns *columns, uint32_t field, int64_t *time_ns_out,
+                      struct lull_error *err)
+{
+    const char *const cell = columns->cells[field];
+    const char *const wrong =
+        lull_decimal_parse_time(cell, strlen(cell), columns->at[field]->unit, time_ns_out);
+
+    return wrong == NULL ? 0 : lull_columns_refuse(columns, field, wrong, err);
+}
+
+int lull_columns_name(const struct lull_columns *columns, uint32_t field, char *name_out,
+                      size_t size, struct lull_error *err)
+{
+    const char *const name = columns->cells[field];
+    char what[60];
+
+    if (name[0] != '\0' && strlen(name) < size) {
+        memcpy(name_out, name, strlen(name) + 1);
+        return 0;
+    }
+    snprintf(what, sizeof(what), "not a name of 1 to %zu bytes", size - 1);
+    return lull_columns_refuse(columns, field, what, err);
 }

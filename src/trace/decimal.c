@@ -16,7 +16,7 @@ static bool is_digit_next(const struct scan *scan)
     return scan->at < scan->end && *scan->at >= '0' && *scan->at <= '9';
 }
 
-/* Digits that the mantissa has no room for are dropped. False: not one digit. */
+/* Scans digits; those that the mantissa has no room for are dropped. False: there is not one. */
 static bool scan_digits(struct scan *scan, bool is_fraction)
 {
     const char *const begin = scan->at;
@@ -34,21 +34,21 @@ static bool scan_digits(struct scan *scan, bool is_fraction)
 static bool scan_exponent(struct scan *scan)
 {
     enum { LARGE = 1000000 }; /* whatever follows, the result is out of range or 0 */
-    bool is_negative;
+    const bool is_negative = scan->at < scan->end && *scan->at == '-';
     int64_t exponent = 0;
 
-    is_negative = scan->at < scan->end && *scan->at == '-';
     if (scan->at < scan->end && (*scan->at == '-' || *scan->at == '+'))
         scan->at++;
     if (!is_digit_next(scan))
         return false;
     for (; is_digit_next(scan); scan->at++)
-        exponent = exponent < LARGE ? 10 * exponent + (*scan->at - '0') : exponent;
+        if (exponent < LARGE)
+            exponent = 10 * exponent + (*scan->at - '0');
     scan->exponent += is_negative ? -exponent : exponent;
     return true;
 }
 
-/* mantissa * 10^exponent; anything above LULL_DECIMAL_MAX where it is beyond. */
+/* Returns mantissa * 10^exponent, or anything above LULL_DECIMAL_MAX if the product is above it. */
 static uint64_t scale(uint64_t mantissa, int64_t exponent)
 {
     bool rounds_up = false;
@@ -88,4 +88,22 @@ int lull_decimal_parse(const char *bytes, size_t length, int shift, int64_t *val
         return -ERANGE;
     *value_out = is_negative ? -(int64_t)value : (int64_t)value;
     return 0;
+}
+
+const char *lull_decimal_parse_time(const char *bytes, size_t length, int64_t unit_s,
+                                    int64_t *time_ns_out)
+{
+    /* About 30 years: no sum of two such times overflows, nor do a minute's 60 seconds. */
+    const int64_t most_ns = INT64_C(1000000000000000000);
+    enum { NANO = 9 };
+    int64_t time_ns = 0;
+
+    if (lull_decimal_parse(bytes, length, NANO, &time_ns) < 0)
+        return "no such number";
+    if (time_ns < 0)
+        return "a time below 0";
+    if (time_ns > most_ns / unit_s)
+        return "a time of over 30 years";
+    *time_ns_out = time_ns * unit_s;
+    return NULL;
 }

@@ -11,10 +11,17 @@
 #define LULL_DECIMAL_MAX (INT64_MAX / 2)
 
 /*
- * The number times 10^shift, rounded to the nearest integer (halves away from zero), from text like
- * -12, 3.25 or 1.5e+3. -EINVAL: no such number; -ERANGE: beyond +-LULL_DECIMAL_MAX. The output is
- * written on success only.
+ * Parses text like -12, 3.25 or 1.5e+3 and returns the number times 10^shift, rounded to the
+ * nearest integer (halves away from zero). -EINVAL: it is no number; -ERANGE: the result is beyond
+ * +-LULL_DECIMAL_MAX. The output is written on success only.
  */
 int lull_decimal_parse(const char *bytes, size_t length, int shift, int64_t *value_out);
+
+/*
+ * A time in units of unit_s seconds, from 0 to about 30 years, rounded to nanoseconds. Returns
+ * null, or in the user's words what is wrong; the output is written on success only.
+ */
+const char *lull_decimal_parse_time(const char *bytes, size_t length, int64_t unit_s,
+                                    int64_t *time_ns_out);
 
 #endif

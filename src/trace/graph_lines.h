@@ -4,8 +4,9 @@
  *   {"op": 3, "device": 0, "stage": 0, "kind": "forward", "microbatch": 1}
  *   {"op": 9, "device": 0, "stage": 0, "kind": "fixed", "time_s": 0.02, "energy_j": 4}
  *   {"from": 3, "to": 7, "latency_s": 0.0002}
- * op: a number that is the file's own; kind: profile.h's words; overlap also has "partner", the
- * stage whose backward it is. Optional: microbatch, chunk, latency_s (0), energy_j (0).
+ * op: a number of the file's own; kind: a word of core/pipeline/model/profile.h; an overlap also
+ * has "partner", the stage of its backward. Optional: microbatch, chunk, latency_s (0), energy_j
+ * (0).
  *
  * One thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -19,18 +20,14 @@
 #include "core/pipeline/model/graph.h"
 
 /*
- * Reads a file, plain or gzip ("-": standard input), into a finished graph whose classes are
+ * Reads a file, plain or gzip ("-" is standard input), into a finished graph whose classes are
  * fit->fitted's; fit->stages is set here. graph_out: not initialised before; written on success,
- * then the caller's to fini. Errors, with row (and column of what is no JSON): LULL_E_FORMAT no
- * JSON, an unknown, missing or wrong member, an operation twice or one that an edge does not find,
- * a class that the profile lacks, a cycle, nothing at all; -errno of reading; -ENOMEM.
+ * then the caller's to fini. Errors, with the line (and the byte of what is no JSON): LULL_E_FORMAT
+ * no JSON, an unknown, missing or wrong member, an operation that is there twice, an edge from or
+ * to none, a class that the profile lacks, a cycle, nothing at all; -ENOMEM; those of
+ * lull_lines_open.
  */
 int lull_graph_lines_read(const char *path, struct lull_pipeline_fit *fit,
                           struct lull_pipeline_graph *graph_out, struct lull_error *err);
-
-/* The same from memory; name is for messages. */
-int lull_graph_lines_read_memory(const char *name, const char *text, size_t size,
-                                 struct lull_pipeline_fit *fit,
-                                 struct lull_pipeline_graph *graph_out, struct lull_error *err);
 
 #endif

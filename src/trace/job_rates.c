@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/job_rates.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "trace/array.h"
 #include "trace/columns.h"
 
-enum { FIRST_ROOM = 512, MOST_GPUS = 1 << 16 };
+enum { MOST_GPUS = 1 << 16 };
 
-enum job_rates_field { GPU, CONSOLIDATED, JOB_TYPE, GPUS, RATE, FIELDS };
-
-static const struct lull_column known[] = {
-    {"gpu", GPU, 0},       {"consolidated", CONSOLIDATED, 0}, {"job_type", JOB_TYPE, 0},
-    {"num_gpus", GPUS, 0}, {"iters_per_s", RATE, 0},          {NULL, 0, 0},
-};
+enum rate_field { GPU, CONSOLIDATED, JOB_TYPE, GPUS, RATE, FIELDS };
 
 static const double most_rate = 1e9;
 
@@ -42,7 +36,7 @@ static int compare_gpu(const struct lull_job_rates_row *row, const char *gpu, si
     return order != 0 ? order : row->gpu[length] != '\0';
 }
 
-/* The first row that is not below a type of GPU and a kind of job. */
+/* Finds the first row that does not sort before this type of GPU and kind of job. */
 static size_t lower_bound(const struct lull_job_rates_table *table, const char *gpu,
                           const char *job_type)
 {
@@ -66,120 +60,76 @@ static size_t lower_bound(const struct lull_job_rates_table *table, const char *
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-static int read_header(struct lull_columns *columns, struct lull_lines *lines,
-                       struct lull_error *err)
-{
-    int rc = lull_columns_open(columns, known, lines, err);
-
-    for (uint32_t field = 0; rc == 0 && field < FIELDS; field++)
-        rc = lull_columns_need(columns, field, err);
-    return rc;
-}
-
-static int read_name(const struct lull_columns *columns, enum job_rates_field field, char *name_out,
-                     struct lull_error *err)
-{
-    const char *const name = columns->cells[field];
-
-    if (name[0] == '\0' || strlen(name) >= LULL_JOB_RATES_NAME)
-        return lull_columns_refuse(columns, field, "not a name of 1 to 63 bytes", err);
-    snprintf(name_out, LULL_JOB_RATES_NAME, "%s", name);
-    return 0;
-}
-
 static int read_row(const struct lull_columns *columns, struct lull_job_rates_row *row,
                     struct lull_error *err)
 {
     int64_t is_consolidated = 0;
     int64_t gpus = 0;
-    int rc = read_name(columns, GPU, row->gpu, err);
+    int rc = lull_columns_name(columns, GPU, row->gpu, sizeof(row->gpu), err);
 
-    if (rc == 0)
-        rc = lull_columns_integer(columns, CONSOLIDATED, 0, 1, "not 0 or 1", &is_consolidated, err);
-    if (rc == 0)
-        rc = read_name(columns, JOB_TYPE, row->job_type, err);
-    if (rc == 0)
-        rc = lull_columns_integer(columns, GPUS, 1, MOST_GPUS, "not a number from 1 to 65536",
-                                  &gpus, err);
-    if (rc == 0)
-        rc = lull_columns_real(columns, RATE, 0.0, most_rate, "not from 0 to 1e9", &row->rate, err);
+    if (rc < 0)
+        return rc;
+    rc = lull_columns_integer(columns, CONSOLIDATED, 0, 1, "not 0 or 1", &is_consolidated, err);
+    if (rc < 0)
+        return rc;
+    rc = lull_columns_name(columns, JOB_TYPE, row->job_type, sizeof(row->job_type), err);
+    if (rc < 0)
+        return rc;
+    rc = lull_columns_integer(columns, GPUS, 1, MOST_GPUS, "not a number from 1 to 65536", &gpus,
+                              err);
+    if (rc < 0)
+        return rc;
     row->is_consolidated = is_consolidated != 0;
     row->gpus = (uint32_t)gpus;
-    return rc;
+    return lull_columns_real(columns, RATE, 0.0, most_rate, "not from 0 to 1e9", &row->rate, err);
 }
 
-static int make_room(struct lull_job_rates_table *table, size_t *room, struct lull_error *err)
+static int add_row(const struct lull_columns *columns, void *context, struct lull_error *err)
 {
-    struct lull_job_rates_row *rows;
+    struct lull_job_rates_table *const table = context;
+    int rc;
 
-    if (table->count < *room)
-        return 0;
-    *room = *room > 0 ? 2 * *room : FIRST_ROOM;
-    rows = realloc(table->rows, *room * sizeof(*rows));
-    if (rows == NULL)
-        return lull_error_set(err, -ENOMEM, "out of memory");
-    table->rows = rows;
+    if (table->count == LULL_JOB_RATES_MAX)
+        return lull_columns_refuse(columns, GPU, "there are more than 65536 rows", err);
+    rc = lull_array_grow(&table->rows, table->count, sizeof(*table->rows), columns->name, err);
+    if (rc < 0)
+        return rc;
+    rc = read_row(columns, &table->rows[table->count], err);
+    if (rc < 0)
+        return rc;
+    table->count++;
     return 0;
 }
 
-static int read_rows(struct lull_lines *lines, struct lull_job_rates_table *table,
-                     struct lull_error *err)
+static int sort_rows(const char *path, struct lull_job_rates_table *table, struct lull_error *err)
 {
-    struct lull_columns columns;
-    size_t room = 0;
-    int rc = read_header(&columns, lines, err);
-
-    while (rc >= 0 && (rc = lull_columns_next(&columns, err)) > 0) {
-        if (table->count == LULL_JOB_RATES_MAX)
-            return lull_columns_refuse(&columns, GPU, "more than 65536 rows", err);
-        rc = make_room(table, &room, err);
-        if (rc == 0)
-            rc = read_row(&columns, &table->rows[table->count], err);
-        table->count += rc == 0;
-    }
-    if (rc == 0 && table->count == 0)
-        return lull_error_set(err, LULL_E_FORMAT, "%s: has no rates", lull_lines_name(lines));
-    return rc;
-}
-
-static int sort_rows(const struct lull_lines *lines, struct lull_job_rates_table *table,
-                     struct lull_error *err)
-{
+    if (table->count == 0)
+        return lull_error_set(err, LULL_E_FORMAT, "%s: the table has no rates after its header",
+                              path);
     qsort(table->rows, table->count, sizeof(*table->rows), by_key);
     for (size_t i = 1; i < table->count; i++)
         if (by_key(&table->rows[i - 1], &table->rows[i]) == 0)
-            return lull_error_set(err, LULL_E_FORMAT, "%s: %s on %u %s is there twice",
-                                  lull_lines_name(lines), table->rows[i].job_type,
-                                  table->rows[i].gpus, table->rows[i].gpu);
+            return lull_error_set(err, LULL_E_FORMAT, "%s: %s on %u %s is there twice", path,
+                                  table->rows[i].job_type, table->rows[i].gpus, table->rows[i].gpu);
     return 0;
-}
-
-int lull_job_rates_read_lines(struct lull_lines *lines, struct lull_job_rates_table *table_out,
-                              struct lull_error *err)
-{
-    int rc;
-
-    *table_out = (struct lull_job_rates_table){0};
-    rc = read_rows(lines, table_out, err);
-    if (rc == 0)
-        rc = sort_rows(lines, table_out, err);
-    if (rc < 0)
-        lull_job_rates_fini(table_out);
-    return rc;
 }
 
 int lull_job_rates_read(const char *path, struct lull_job_rates_table *table_out,
                         struct lull_error *err)
 {
-    struct lull_lines *lines = NULL;
+    static const struct lull_column known[] = {
+        {"gpu", GPU},       {"consolidated", CONSOLIDATED}, {"job_type", JOB_TYPE},
+        {"num_gpus", GPUS}, {"iters_per_s", RATE},          {NULL},
+    };
+    static const struct lull_table rates = {known, (1u << FIELDS) - 1, NULL, add_row};
     int rc;
 
     *table_out = (struct lull_job_rates_table){0};
-    rc = lull_lines_open(path, &lines, err);
+    rc = lull_columns_read(path, &rates, table_out, err);
+    if (rc >= 0)
+        rc = sort_rows(path, table_out, err);
     if (rc < 0)
-        return rc;
-    rc = lull_job_rates_read_lines(lines, table_out, err);
-    lull_lines_close(lines);
+        lull_job_rates_fini(table_out);
     return rc;
 }
 
@@ -189,7 +139,8 @@ void lull_job_rates_fini(struct lull_job_rates_table *table)
     *table = (struct lull_job_rates_table){0};
 }
 
-/* ---- asking ------------------------------------------------------------------------------- */
+/* ---- looking up -------------------------------------------------------------------------------
+ */
 
 bool lull_job_rates_has_gpu(const struct lull_job_rates_table *table, const char *gpu)
 {

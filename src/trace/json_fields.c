@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/json_fields.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -23,112 +24,193 @@ int lull_json_expect(const struct lull_json_reader *reader, enum lull_json_token
     return token == (int)wanted ? 0 : lull_json_refuse(reader, what);
 }
 
-int lull_json_read_integer(const struct lull_json_reader *reader, int shift, int64_t max,
-                           int64_t *value_out)
-{
-    struct lull_json_text text;
-    int64_t value;
-    const int result = lull_json_expect(reader, LULL_JSON_SCALAR, "expected a number", &text);
+/* ---- values ---- */
 
-    if (result < 0)
-        return result;
-    if (lull_decimal_parse(text.bytes, text.length, shift, &value) < 0 || value < 0 || value > max)
+static int store_integer(const struct lull_json_reader *reader, const struct lull_json_field *field,
+                         const struct lull_json_text *text, int64_t *place)
+{
+    int64_t value;
+    const int rc = lull_decimal_parse(text->bytes, text->length, field->shift, &value);
+
+    if (!reader->is_lenient && (rc < 0 || value < 0 || value > field->max))
         return lull_json_refuse(reader, "a number that is negative or too large here");
-    *value_out = value;
+    if (rc >= 0)
+        *place = value;
     return 0;
 }
 
-int lull_json_read_real(const struct lull_json_reader *reader, double *value_out)
+static int store_real(const struct lull_json_reader *reader, const struct lull_json_text *text,
+                      double *place)
 {
-    struct lull_json_text text;
     char word[40];
     double value;
-    const int result = lull_json_expect(reader, LULL_JSON_SCALAR, "expected a number", &text);
 
-    if (result < 0)
-        return result;
-    if (text.length >= sizeof(word))
+    if (text->length >= sizeof(word))
         return lull_json_refuse(reader, "a number of too many digits");
-    memcpy(word, text.bytes, text.length);
-    word[text.length] = '\0';
+    memcpy(word, text->bytes, text->length);
+    word[text->length] = '\0';
     if (lull_text_parse_number(word, &value) < 0 || value < 0.0)
         return lull_json_refuse(reader, "expected a number that is not negative");
-    *value_out = value;
+    *place = value;
     return 0;
+}
+
+static int store_text(const struct lull_json_field *field, const struct lull_json_text *text,
+                      char *place)
+{
+    const size_t most = (size_t)field->max - 1;
+    const size_t length = text->length < most ? text->length : most;
+
+    memcpy(place, text->bytes, length);
+    place[length] = '\0';
+    return 0;
+}
+
+/* Stores a string or scalar in the field's place. */
+static int store(const struct lull_json_reader *reader, const struct lull_json_field *field,
+                 const struct lull_json_text *text, void *place)
+{
+    switch (field->kind) {
+    case LULL_JSON_IS_INTEGER:
+        return store_integer(reader, field, text, place);
+    case LULL_JSON_IS_REAL:
+        return store_real(reader, text, place);
+    case LULL_JSON_IS_TEXT:
+        return store_text(field, text, place);
+    default:
+        return 0;
+    }
+}
+
+/* ---- fields ---- */
+
+/* What a value of each kind begins with. */
+static const struct {
+    enum lull_json_token token;
+    const char *refusal; /* of others */
+} begins[] = {
+    [LULL_JSON_IS_INTEGER] = {LULL_JSON_SCALAR, "expected a number"},
+    [LULL_JSON_IS_REAL] = {LULL_JSON_SCALAR, "expected a number"},
+    [LULL_JSON_IS_TEXT] = {LULL_JSON_STRING, "expected a text"},
+    [LULL_JSON_IS_OBJECT] = {LULL_JSON_OBJECT_BEGIN, "expected an object"},
+    [LULL_JSON_IS_OBJECTS] = {LULL_JSON_ARRAY_BEGIN, "expected an array"},
+    [LULL_JSON_IS_TUPLES] = {LULL_JSON_ARRAY_BEGIN, "expected an array"},
+};
+
+static int read_field(struct lull_json_reader *reader, const struct lull_json_field *field,
+                      void *object)
+{
+    struct lull_json_text text;
+    int token;
+
+    if (field->kind == LULL_JSON_IS_OTHER)
+        return field->read(reader, object);
+    token = lull_json_next(reader->json, &text, reader->err);
+    if (token < 0)
+        return token;
+    if (token != (int)begins[field->kind].token && !reader->is_lenient)
+        return lull_json_refuse(reader, begins[field->kind].refusal);
+    if (token == LULL_JSON_STRING || token == LULL_JSON_SCALAR)
+        return store(reader, field, &text, (char *)object + field->offset);
+    if (token != (int)begins[field->kind].token)
+        return lull_json_leave(reader->json, reader->err);
+    if (field->kind == LULL_JSON_IS_OBJECT)
+        return lull_json_read_fields(reader, field->fields, object);
+    return lull_json_read_items(reader,
+                                field->kind == LULL_JSON_IS_OBJECTS ? LULL_JSON_OBJECT_BEGIN
+                                                                    : LULL_JSON_ARRAY_BEGIN,
+                                field->read, object);
 }
 
 static const struct lull_json_field *find_field(const struct lull_json_field *fields,
                                                 const struct lull_json_text *key)
 {
     for (; fields->key != NULL; fields++)
-        if (strlen(fields->key) == key->length && memcmp(fields->key, key->bytes, key->length) == 0)
+        if (key->length > 0 && fields->key[0] == key->bytes[0] &&
+            strlen(fields->key) == key->length && memcmp(fields->key, key->bytes, key->length) == 0)
             return fields;
     return NULL;
-}
-
-static int read_field(struct lull_json_reader *reader, const struct lull_json_field *field,
-                      void *object)
-{
-    if (field == NULL)
-        return lull_json_skip(reader->json, reader->err);
-    if (field->read != NULL)
-        return field->read(reader, object);
-    return lull_json_read_integer(reader, field->shift, field->max,
-                                  (int64_t *)(void *)((char *)object + field->offset));
 }
 
 int lull_json_read_fields(struct lull_json_reader *reader, const struct lull_json_field *fields,
                           void *object)
 {
     for (;;) {
-        struct lull_json_text text;
-        int result = lull_json_next(reader->json, &text, reader->err);
+        const struct lull_json_field *field;
+        struct lull_json_text key;
+        int rc = lull_json_next(reader->json, &key, reader->err);
 
-        if (result == LULL_JSON_OBJECT_END)
+        if (rc < 0)
+            return rc;
+        if (rc != LULL_JSON_KEY) /* the object's end */
             return 0;
-        if (result == LULL_JSON_KEY)
-            result = read_field(reader, find_field(fields, &text), object);
-        if (result < 0)
-            return result;
+        field = find_field(fields, &key);
+        if (field != NULL)
+            rc = read_field(reader, field, object);
+        else
+            rc = lull_json_skip(reader->json, reader->err);
+        if (rc < 0)
+            return rc;
     }
 }
 
-int lull_json_read_object(struct lull_json_reader *reader, const struct lull_json_field *fields,
-                          void *object)
-{
-    struct lull_json_text text;
-    const int result =
-        lull_json_expect(reader, LULL_JSON_OBJECT_BEGIN, "expected an object", &text);
-
-    return result < 0 ? result : lull_json_read_fields(reader, fields, object);
-}
-
-int lull_json_read_array(struct lull_json_reader *reader, enum lull_json_token opens,
+int lull_json_read_items(struct lull_json_reader *reader, enum lull_json_token opens,
                          lull_json_value_fn item, void *object)
 {
-    struct lull_json_text text;
-    int result = lull_json_expect(reader, LULL_JSON_ARRAY_BEGIN, "expected an array", &text);
+    for (;;) {
+        struct lull_json_text text;
+        int rc = lull_json_next(reader->json, &text, reader->err);
 
-    while (result == 0) {
-        result = lull_json_next(reader->json, &text, reader->err);
-        if (result == LULL_JSON_ARRAY_END)
+        if (rc == LULL_JSON_ARRAY_END)
             return 0;
-        if (result >= 0)
-            result = result == (int)opens ? item(reader, object)
-                                          : lull_json_refuse(reader, "not what an array here has");
+        if (rc == (int)opens)
+            rc = item(reader, object);
+        else if (rc >= 0 && !reader->is_lenient)
+            rc = lull_json_refuse(reader, "not what an array here has");
+        else if (rc == LULL_JSON_ARRAY_BEGIN || rc == LULL_JSON_OBJECT_BEGIN)
+            rc = lull_json_leave(reader->json, reader->err);
+        if (rc < 0)
+            return rc;
     }
-    return result;
 }
 
 int lull_json_read_tuple(struct lull_json_reader *reader, const struct lull_json_field *fields,
                          void *object)
 {
     struct lull_json_text text;
-    int result = 0;
 
-    for (; fields->key != NULL && result == 0; fields++)
-        result = read_field(reader, fields, object);
-    return result < 0
-               ? result
-               : lull_json_expect(reader, LULL_JSON_ARRAY_END, "too many numbers here", &text);
+    for (; fields->key != NULL; fields++) {
+        const int rc = read_field(reader, fields, object);
+
+        if (rc < 0)
+            return rc;
+    }
+    return lull_json_expect(reader, LULL_JSON_ARRAY_END, "too many numbers here", &text);
+}
+
+/* ---- documents ---- */
+
+static ssize_t fill(void *context, char *buffer, size_t size, struct lull_error *err)
+{
+    return lull_source_read(context, buffer, size, err);
+}
+
+int lull_json_read_document(struct lull_source *source, const char *name,
+                            const struct lull_json_field *fields, void *object, void *context,
+                            struct lull_error *err)
+{
+    struct lull_json_reader reader = {.name = name, .err = err, .context = context};
+    struct lull_json_text text;
+    int rc;
+
+    reader.json = lull_json_create(name, fill, source);
+    if (reader.json == NULL)
+        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", name);
+    rc = lull_json_expect(&reader, LULL_JSON_OBJECT_BEGIN, "expected an object", &text);
+    if (rc >= 0)
+        rc = lull_json_read_fields(&reader, fields, object);
+    if (rc >= 0)
+        rc = lull_json_expect(&reader, LULL_JSON_END, "expected nothing after the object", &text);
+    lull_json_destroy(reader.json);
+    return rc;
 }

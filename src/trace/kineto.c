@@ -8,16 +8,13 @@
 #include "trace/kineto.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/text.h"
-#include "trace/communication.h"
-#include "trace/decimal.h"
-#include "trace/json.h"
-#include "trace/source.h"
+#include "trace/array.h"
+#include "trace/json_fields.h"
 #include "trace/string_set.h"
 
 enum { MAX_DEVICES = 64 };
@@ -29,7 +26,6 @@ struct kineto_event {
     int64_t device;
     int64_t stream;
     int64_t correlation;
-    int64_t external_id;
     int64_t elements;
     int64_t ranks;
     char phase[4];
@@ -40,323 +36,154 @@ struct kineto_event {
     char name[LULL_JSON_MAX_TEXT + 1];
 };
 
-struct device {
+struct kineto_device {
     int64_t id;
     char name[64];
 };
 
-struct kineto_reader {
+struct kineto_reading {
     const char *name; /* of the text, for messages */
-    struct lull_json *json;
     struct lull_error *err;
-    struct lull_trace trace;
-    size_t kernel_capacity;
-    size_t launch_capacity;
-    size_t step_capacity;
-    struct device device; /* being read */
-    struct device devices[MAX_DEVICES];
+    struct lull_trace *trace;
+    struct kineto_device devices[MAX_DEVICES];
     uint32_t device_count;
-    struct kineto_event event;
+    struct kineto_event event; /* being read */
 };
 
-/* ---- the tables ---- */
+/* ---- what communicates ---- */
 
-enum kineto_kind { KIND_NUMBER, KIND_MICROSECONDS, KIND_TEXT, KIND_OBJECT, KIND_LIST };
-
-struct shape;
-
-struct kineto_field {
-    const char *key;
-    size_t length; /* of the key */
-    enum kineto_kind kind;
-    size_t offset; /* in struct kineto_reader: an int64_t, or text with its end */
-    size_t size;
-    const struct shape *shape; /* of an object, or of the objects in a list */
+/* In the order of the search: a word that contains another one comes first. */
+static const struct {
+    const char *letters;
+    const char *operation;
+} operations[] = {
+    {"reducescatter", "reduce_scatter"},
+    {"allreduce", "allreduce"},
+    {"allgather", "allgather"},
+    {"alltoall", "alltoall"},
+    {"broadcast", "broadcast"},
+    {"sendrecv", "sendrecv"},
+    {"barrier", "barrier"},
+    {"reduce", "reduce"},
+    {"gather", "gather"},
+    {"scatter", "scatter"},
+    {"send", "send"},
+    {"recv", "receive"},
 };
 
-struct shape {
-    const struct kineto_field *fields;
-    size_t count;
-    void (*begin)(struct kineto_reader *reader);
-    int (*end)(struct kineto_reader *reader);
-};
-
-#define FIELD(key, kind, offset, size, shape)                                                      \
-    {                                                                                              \
-        key, sizeof(key) - 1, kind, offset, size, shape                                            \
-    }
-#define NUMBER(key, member) FIELD(key, KIND_NUMBER, offsetof(struct kineto_reader, member), 0, NULL)
-#define MICROSECONDS(key, member)                                                                  \
-    FIELD(key, KIND_MICROSECONDS, offsetof(struct kineto_reader, member), 0, NULL)
-#define TEXT(key, member)                                                                          \
-    FIELD(key, KIND_TEXT, offsetof(struct kineto_reader, member),                                  \
-          sizeof(((struct kineto_reader *)0)->member), NULL)
-#define OBJECT(key, shape) FIELD(key, KIND_OBJECT, 0, 0, shape)
-#define LIST(key, shape) FIELD(key, KIND_LIST, 0, 0, shape)
-#define SHAPE(fields, begin, end)                                                                  \
-    {                                                                                              \
-        fields, sizeof(fields) / sizeof(fields[0]), begin, end                                     \
-    }
-
-static void begin_event(struct kineto_reader *reader);
-static int end_event(struct kineto_reader *reader);
-static void begin_device(struct kineto_reader *reader);
-static int end_device(struct kineto_reader *reader);
-
-static const struct kineto_field argument_fields[] = {
-    NUMBER("External id", event.external_id),
-    NUMBER("device", event.device),
-    NUMBER("stream", event.stream),
-    NUMBER("correlation", event.correlation),
-    TEXT("Collective name", event.collective),
-    NUMBER("In msg nelems", event.elements),
-    TEXT("dtype", event.dtype),
-    NUMBER("Group size", event.ranks),
-    TEXT("Process Group Name", event.group),
-};
-static const struct shape arguments = SHAPE(argument_fields, NULL, NULL);
-
-static const struct kineto_field event_fields[] = {
-    TEXT("ph", event.phase),         TEXT("cat", event.category),       TEXT("name", event.name),
-    MICROSECONDS("ts", event.ts_ns), MICROSECONDS("dur", event.dur_ns), OBJECT("args", &arguments),
-};
-static const struct shape events = SHAPE(event_fields, begin_event, end_event);
-
-static const struct kineto_field device_fields[] = {NUMBER("id", device.id),
-                                                    TEXT("name", device.name)};
-static const struct shape devices = SHAPE(device_fields, begin_device, end_device);
-
-static const struct kineto_field distributed_fields[] = {NUMBER("rank", trace.rank),
-                                                         NUMBER("world_size", trace.world_size)};
-static const struct shape distributed = SHAPE(distributed_fields, NULL, NULL);
-
-static const struct kineto_field root_fields[] = {
-    LIST("traceEvents", &events),
-    LIST("deviceProperties", &devices),
-    OBJECT("distributedInfo", &distributed),
-    NUMBER("baseTimeNanoseconds", trace.base_ns),
-};
-static const struct shape root = SHAPE(root_fields, NULL, NULL);
-
-/* ---- reading by them ---- */
-
-static int read_object(struct kineto_reader *reader, const struct shape *shape);
-static int read_list(struct kineto_reader *reader, const struct shape *shape);
-
-static const struct kineto_field *find_field(const struct shape *shape,
-                                             const struct lull_json_text *key)
+/* Compares letters alone, so that all_reduce, AllReduce and allreduce_ are one. Null: none is
+ * there. */
+static const char *find_operation(const char *text)
 {
-    for (size_t i = 0; i < shape->count; i++) {
-        const struct kineto_field *const field = &shape->fields[i];
+    char letters[64];
+    size_t length = 0;
 
-        if (field->length == key->length && memcmp(field->key, key->bytes, key->length) == 0)
-            return field;
+    for (; *text != '\0' && *text != '(' && length + 1 < sizeof(letters); text++) {
+        const char c = (char)(*text | 0x20);
+
+        if (c >= 'a' && c <= 'z')
+            letters[length++] = c;
     }
+    letters[length] = '\0';
+    for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
+        if (strstr(letters, operations[i].letters) != NULL)
+            return operations[i].operation;
     return NULL;
 }
 
-/* A value that is not what its key promises is as good as missing. */
-static void store(struct kineto_reader *reader, const struct kineto_field *field,
-                  const struct lull_json_text *text)
+/*
+ * Returns the operation in Lull's words ("allreduce", "sendrecv", ...; wire/event.h has the same)
+ * of a kernel and of the collective that it belongs to ("" unknown): "_allgather_base" and
+ * ncclDevKernel_AllGather are both "allgather". "communication" where neither tells; null: the
+ * kernel computes.
+ */
+static const char *operation_of(const char *kernel, const char *collective)
 {
-    void *const place = (char *)reader + field->offset;
+    const char *operation;
 
-    if (field->kind == KIND_TEXT) {
-        const size_t length = text->length < field->size ? text->length : field->size - 1;
-
-        memcpy(place, text->bytes, length);
-        ((char *)place)[length] = '\0';
-    } else if (field->kind == KIND_NUMBER) {
-        (void)lull_decimal_parse(text->bytes, text->length, 0, place);
-    } else if (field->kind == KIND_MICROSECONDS) {
-        (void)lull_decimal_parse(text->bytes, text->length, 3, place);
-    }
+    if (strcasestr(kernel, "nccl") == NULL)
+        return NULL;
+    operation = find_operation(collective);
+    if (operation == NULL)
+        operation = find_operation(kernel);
+    return operation != NULL ? operation : "communication";
 }
 
-static int read_field(struct kineto_reader *reader, const struct kineto_field *field)
+/* Returns the bytes of elements of a PyTorch type ("Float", "BFloat16"); -1: unknown. */
+static int64_t bytes_of(int64_t elements, const char *dtype)
 {
-    struct lull_json_text text;
-    const int token = lull_json_next(reader->json, &text, reader->err);
+    static const struct {
+        const char *dtype;
+        int64_t bytes;
+    } sizes[] = {
+        {"Float", 4}, {"Half", 2}, {"BFloat16", 2}, {"Double", 8}, {"Long", 8},         {"Int", 4},
+        {"Short", 2}, {"Char", 1}, {"Byte", 1},     {"Bool", 1},   {"ComplexFloat", 8},
+    };
 
-    switch (token) {
-    case LULL_JSON_OBJECT_BEGIN:
-        return field->kind == KIND_OBJECT ? read_object(reader, field->shape)
-                                          : lull_json_leave(reader->json, reader->err);
-    case LULL_JSON_ARRAY_BEGIN:
-        return field->kind == KIND_LIST ? read_list(reader, field->shape)
-                                        : lull_json_leave(reader->json, reader->err);
-    case LULL_JSON_STRING:
-    case LULL_JSON_SCALAR:
-        store(reader, field, &text);
-        return 0;
-    default:
-        return token;
-    }
-}
-
-/* The rest of an object that has just begun. */
-static int read_object(struct kineto_reader *reader, const struct shape *shape)
-{
-    if (shape->begin != NULL)
-        shape->begin(reader);
-    for (;;) {
-        struct lull_json_text key;
-        const int token = lull_json_next(reader->json, &key, reader->err);
-        const struct kineto_field *field;
-        int result;
-
-        if (token < 0)
-            return token;
-        if (token != LULL_JSON_KEY) /* the end */
-            return shape->end != NULL ? shape->end(reader) : 0;
-        field = find_field(shape, &key);
-        result =
-            field != NULL ? read_field(reader, field) : lull_json_skip(reader->json, reader->err);
-        if (result < 0)
-            return result;
-    }
-}
-
-/* The rest of an array that has just begun; what is no object in it is passed over. */
-static int read_list(struct kineto_reader *reader, const struct shape *shape)
-{
-    for (;;) {
-        struct lull_json_text text;
-        int result = lull_json_next(reader->json, &text, reader->err);
-
-        if (result == LULL_JSON_ARRAY_END)
-            return 0;
-        if (result == LULL_JSON_OBJECT_BEGIN)
-            result = read_object(reader, shape);
-        else if (result == LULL_JSON_ARRAY_BEGIN)
-            result = lull_json_leave(reader->json, reader->err);
-        if (result < 0)
-            return result;
-    }
-}
-
-static int read_text(struct kineto_reader *reader)
-{
-    struct lull_json_text text;
-    int result = lull_json_next(reader->json, &text, reader->err);
-
-    if (result == LULL_JSON_OBJECT_BEGIN)
-        result = read_object(reader, &root);
-    else if (result == LULL_JSON_ARRAY_BEGIN)
-        result = read_list(reader, &events);
-    else if (result >= 0)
-        return lull_error_set(reader->err, LULL_E_FORMAT,
-                              "%s: byte 0, line 1: this is no trace: it should begin with { or [",
-                              reader->name);
-    return result < 0 ? result : lull_json_next(reader->json, &text, reader->err);
+    if (strncmp(dtype, "Float8", strlen("Float8")) == 0)
+        return elements;
+    if (elements < 0 || elements > INT64_MAX / 16)
+        return -1;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        if (strcmp(sizes[i].dtype, dtype) == 0)
+            return elements * sizes[i].bytes;
+    return -1;
 }
 
 /* ---- what is kept ---- */
 
-static int no_memory(const struct kineto_reader *reader)
+static void begin_event(struct kineto_event *event)
 {
-    return lull_error_set(reader->err, -ENOMEM, "%s: no memory for more than %zu kernels",
-                          reader->name, reader->trace.kernel_count);
-}
-
-/* The array with room for one more; NULL: no memory, and the array is as it was. */
-static void *with_room(void *array, size_t count, size_t *capacity, size_t size)
-{
-    const size_t larger = *capacity > 0 ? 2 * *capacity : 1024;
-    void *moved;
-
-    if (count < *capacity)
-        return array;
-    if (larger > SIZE_MAX / 2 / size)
-        return NULL;
-    moved = realloc(array, larger * size);
-    if (moved != NULL)
-        *capacity = larger;
-    return moved;
-}
-
-static void begin_event(struct kineto_reader *reader)
-{
-    struct kineto_event *const event = &reader->event;
-
     event->ts_ns = event->dur_ns = event->device = event->stream = LULL_TRACE_UNKNOWN;
-    event->correlation = event->external_id = LULL_TRACE_UNKNOWN;
-    event->elements = event->ranks = LULL_TRACE_UNKNOWN;
+    event->correlation = event->elements = event->ranks = LULL_TRACE_UNKNOWN;
     event->phase[0] = event->category[0] = event->name[0] = '\0';
     event->collective[0] = event->dtype[0] = event->group[0] = '\0';
 }
 
-/* Times are at most INT64_MAX / 2, so their sums are times too. */
-static bool has_times(const struct kineto_event *event)
+static int add_kernel(struct kineto_reading *reading)
 {
-    return event->ts_ns >= 0 && event->dur_ns >= 0;
-}
-
-static int add_kernel(struct kineto_reader *reader)
-{
-    const struct kineto_event *const event = &reader->event;
-    struct lull_trace *const trace = &reader->trace;
-    struct lull_trace_kernel *kernels;
-    int64_t name;
-    int64_t group;
-
-    if (!has_times(event)) {
-        trace->unusable_kernels++;
-        return 0;
-    }
-    kernels =
-        with_room(trace->kernels, trace->kernel_count, &reader->kernel_capacity, sizeof(*kernels));
-    if (kernels == NULL)
-        return no_memory(reader);
-    trace->kernels = kernels;
-    name = lull_string_set_add(trace->strings, event->name);
-    group = lull_string_set_add(trace->strings, event->group);
-    if (name < 0 || group < 0)
-        return no_memory(reader);
-    kernels[trace->kernel_count++] = (struct lull_trace_kernel){
+    const struct kineto_event *const event = &reading->event;
+    struct lull_trace *const trace = reading->trace;
+    struct lull_trace_kernel kernel = {
         .begin_ns = event->ts_ns,
         .end_ns = event->ts_ns + event->dur_ns,
-        .operation = lull_communication_operation(event->name, event->collective),
-        .bytes = lull_communication_bytes(event->elements, event->dtype),
+        .operation = operation_of(event->name, event->collective),
+        .bytes = bytes_of(event->elements, event->dtype),
         .ranks = event->ranks,
         .device = event->device,
         .stream = event->stream,
         .correlation = event->correlation,
-        .external_id = event->external_id,
-        .name = (uint32_t)name,
-        .group = (uint32_t)group,
     };
-    return 0;
+    int rc =
+        lull_string_set_add(trace->strings, event->name, &kernel.name, reading->name, reading->err);
+
+    if (rc < 0)
+        return rc;
+    rc = lull_string_set_add(trace->strings, event->group, &kernel.group, reading->name,
+                             reading->err);
+    if (rc < 0)
+        return rc;
+    return lull_array_append(&trace->kernels, &trace->kernel_count, &kernel, sizeof(kernel),
+                             reading->name, reading->err);
 }
 
-static int add_launch(struct kineto_reader *reader)
+static int add_launch(struct kineto_reading *reading)
 {
-    const struct kineto_event *const event = &reader->event;
-    struct lull_trace *const trace = &reader->trace;
-    struct lull_trace_launch *const launches = with_room(
-        trace->launches, trace->launch_count, &reader->launch_capacity, sizeof(*launches));
+    const struct kineto_event *const event = &reading->event;
+    const struct lull_trace_launch launch = {event->correlation, event->ts_ns,
+                                             event->ts_ns + event->dur_ns};
 
-    if (launches == NULL)
-        return no_memory(reader);
-    trace->launches = launches;
-    launches[trace->launch_count++] =
-        (struct lull_trace_launch){event->correlation, event->ts_ns, event->ts_ns + event->dur_ns};
-    return 0;
+    return lull_array_append(&reading->trace->launches, &reading->trace->launch_count, &launch,
+                             sizeof(launch), reading->name, reading->err);
 }
 
-static int add_step(struct kineto_reader *reader, int64_t number)
+static int add_step(struct kineto_reading *reading, int64_t number)
 {
-    const struct kineto_event *const event = &reader->event;
-    struct lull_trace *const trace = &reader->trace;
-    struct lull_trace_step *const steps =
-        with_room(trace->steps, trace->step_count, &reader->step_capacity, sizeof(*steps));
+    const struct kineto_event *const event = &reading->event;
+    const struct lull_trace_step step = {number, event->ts_ns, event->ts_ns + event->dur_ns};
 
-    if (steps == NULL)
-        return no_memory(reader);
-    trace->steps = steps;
-    steps[trace->step_count++] =
-        (struct lull_trace_step){number, event->ts_ns, event->ts_ns + event->dur_ns};
-    return 0;
+    return lull_array_append(&reading->trace->steps, &reading->trace->step_count, &step,
+                             sizeof(step), reading->name, reading->err);
 }
 
 static bool is_launch(const struct kineto_event *event)
@@ -367,7 +194,7 @@ static bool is_launch(const struct kineto_event *event)
            strstr(event->name, "Launch") != NULL;
 }
 
-/* Marks of the CPU only: their shadows on the GPU's timeline are of another length. */
+/* Only the marks on the CPU count: their shadows on the GPU's timeline have another length. */
 static bool is_step(const struct kineto_event *event, int64_t *number_out)
 {
     static const char prefix[] = "ProfilerStep#";
@@ -377,35 +204,103 @@ static bool is_step(const struct kineto_event *event, int64_t *number_out)
            lull_text_parse_int(event->name + strlen(prefix), 0, INT64_MAX, number_out) == 0;
 }
 
-static int end_event(struct kineto_reader *reader)
+static int keep_event(struct kineto_reading *reading)
 {
-    const struct kineto_event *const event = &reader->event;
+    const struct kineto_event *const event = &reading->event;
+    /* Times are at most INT64_MAX / 2, so their sums are times too. */
+    const bool has_times = event->ts_ns >= 0 && event->dur_ns >= 0;
+    const bool is_kernel = strcasecmp(event->category, "kernel") == 0;
     int64_t number;
 
-    reader->trace.events++;
+    reading->trace->events++;
     if (strcmp(event->phase, "X") != 0)
         return 0;
-    if (strcasecmp(event->category, "kernel") == 0)
-        return add_kernel(reader);
-    if (!has_times(event))
+    reading->trace->unusable_kernels += is_kernel && !has_times;
+    if (!has_times)
         return 0;
+    if (is_kernel)
+        return add_kernel(reading);
     if (is_launch(event))
-        return add_launch(reader);
+        return add_launch(reading);
     if (is_step(event, &number))
-        return add_step(reader, number);
+        return add_step(reading, number);
     return 0;
 }
 
-static void begin_device(struct kineto_reader *reader)
+/* ---- the tables ---- */
+
+static int read_event(struct lull_json_reader *reader, void *object)
 {
-    reader->device = (struct device){.id = LULL_TRACE_UNKNOWN};
+    static const struct lull_json_field arguments[] = {
+        {LULL_JSON_INTEGER("device", struct kineto_event, device, 0)},
+        {LULL_JSON_INTEGER("stream", struct kineto_event, stream, 0)},
+        {LULL_JSON_INTEGER("correlation", struct kineto_event, correlation, 0)},
+        {LULL_JSON_TEXT("Collective name", struct kineto_event, collective)},
+        {LULL_JSON_INTEGER("In msg nelems", struct kineto_event, elements, 0)},
+        {LULL_JSON_TEXT("dtype", struct kineto_event, dtype)},
+        {LULL_JSON_INTEGER("Group size", struct kineto_event, ranks, 0)},
+        {LULL_JSON_TEXT("Process Group Name", struct kineto_event, group)},
+        {NULL},
+    };
+    static const struct lull_json_field fields[] = {
+        {LULL_JSON_TEXT("ph", struct kineto_event, phase)},
+        {LULL_JSON_TEXT("cat", struct kineto_event, category)},
+        {LULL_JSON_TEXT("name", struct kineto_event, name)},
+        {LULL_JSON_SCALED("ts", struct kineto_event, ts_ns, 3, 0)},
+        {LULL_JSON_SCALED("dur", struct kineto_event, dur_ns, 3, 0)},
+        {LULL_JSON_OBJECT("args", arguments)},
+        {NULL},
+    };
+    struct kineto_reading *const reading = reader->context;
+    int rc;
+
+    (void)object;
+    begin_event(&reading->event);
+    rc = lull_json_read_fields(reader, fields, &reading->event);
+    return rc < 0 ? rc : keep_event(reading);
 }
 
-static int end_device(struct kineto_reader *reader)
+static int read_device(struct lull_json_reader *reader, void *object)
 {
-    if (reader->device_count < MAX_DEVICES)
-        reader->devices[reader->device_count++] = reader->device;
-    return 0;
+    static const struct lull_json_field fields[] = {
+        {LULL_JSON_INTEGER("id", struct kineto_device, id, 0)},
+        {LULL_JSON_TEXT("name", struct kineto_device, name)},
+        {NULL},
+    };
+    struct kineto_reading *const reading = reader->context;
+    struct kineto_device device = {.id = LULL_TRACE_UNKNOWN};
+    const int rc = lull_json_read_fields(reader, fields, &device);
+
+    (void)object;
+    if (rc >= 0 && reading->device_count < MAX_DEVICES)
+        reading->devices[reading->device_count++] = device;
+    return rc;
+}
+
+static int read_text(struct lull_json_reader *reader, struct lull_trace *trace)
+{
+    static const struct lull_json_field distributed[] = {
+        {LULL_JSON_INTEGER("rank", struct lull_trace, rank, 0)},
+        {LULL_JSON_INTEGER("world_size", struct lull_trace, world_size, 0)},
+        {NULL},
+    };
+    static const struct lull_json_field fields[] = {
+        {LULL_JSON_OBJECTS("traceEvents", read_event)},
+        {LULL_JSON_OBJECTS("deviceProperties", read_device)},
+        {LULL_JSON_OBJECT("distributedInfo", distributed)},
+        {NULL},
+    };
+    struct lull_json_text text;
+    int rc = lull_json_next(reader->json, &text, reader->err);
+
+    if (rc == LULL_JSON_OBJECT_BEGIN)
+        rc = lull_json_read_fields(reader, fields, trace);
+    else if (rc == LULL_JSON_ARRAY_BEGIN)
+        rc = lull_json_read_items(reader, LULL_JSON_OBJECT_BEGIN, read_event, trace);
+    else if (rc >= 0)
+        rc = lull_json_refuse(reader, "this is no trace, which would begin with { or [");
+    /* After the trace only the end may come; the parser refuses everything else. */
+    return rc < 0 ? rc : lull_json_next(reader->json, &text, reader->err);
 }
 
 /* ---- order ---- */
@@ -423,7 +318,9 @@ static int compare_kernels(const void *left, const void *right)
 
     if (order == 0)
         order = compare(a->end_ns, b->end_ns);
-    return order != 0 ? order : compare(a->stream, b->stream);
+    if (order == 0)
+        order = compare(a->stream, b->stream);
+    return order;
 }
 
 static int compare_launches(const void *left, const void *right)
@@ -452,7 +349,7 @@ static int compare_step_begins(const void *left, const void *right)
     return compare(a->begin_ns, b->begin_ns);
 }
 
-/* qsort must not be given NULL. */
+/* qsort must not be given a null array. */
 static void sort(void *array, size_t count, size_t size, int (*order)(const void *, const void *))
 {
     if (count > 1)
@@ -471,144 +368,87 @@ static void sort_steps(struct lull_trace *trace)
     sort(trace->steps, trace->step_count, sizeof(*trace->steps), compare_step_begins);
 }
 
-static void find_gpu(struct kineto_reader *reader)
+static void find_gpu(struct kineto_reading *reading)
 {
-    struct lull_trace *const trace = &reader->trace;
+    struct lull_trace *const trace = reading->trace;
     uint32_t found = 0;
 
-    if (reader->device_count == 0)
+    if (reading->device_count == 0)
         return;
-    for (uint32_t i = 0; i < reader->device_count; i++)
-        if (trace->kernel_count > 0 && reader->devices[i].id == trace->kernels[0].device)
+    for (uint32_t i = 0; i < reading->device_count; i++)
+        if (trace->kernel_count > 0 && reading->devices[i].id == trace->kernels[0].device)
             found = i;
-    memcpy(trace->gpu, reader->devices[found].name, sizeof(trace->gpu));
+    memcpy(trace->gpu, reading->devices[found].name, sizeof(trace->gpu));
 }
 
-static void finish(struct kineto_reader *reader)
+static void finish(struct kineto_reading *reading, const struct lull_json *json)
 {
-    struct lull_trace *const trace = &reader->trace;
+    struct lull_trace *const trace = reading->trace;
 
     sort(trace->kernels, trace->kernel_count, sizeof(*trace->kernels), compare_kernels);
     sort(trace->launches, trace->launch_count, sizeof(*trace->launches), compare_launches);
     sort_steps(trace);
-    find_gpu(reader);
-    trace->text_bytes = lull_json_offset(reader->json);
+    find_gpu(reading);
+    trace->text_bytes = lull_json_offset(json);
 }
 
-/* ---- where the text comes from ---- */
+/* ---- the whole ---- */
 
-static int read_trace(const char *name, lull_json_fill fill, void *context,
-                      struct lull_trace *trace_out, struct lull_error *err)
-{
-    struct kineto_reader *const reader = calloc(1, sizeof(*reader));
-    int result = -ENOMEM;
-
-    if (reader == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: no memory", name);
-    reader->name = name;
-    reader->err = err;
-    reader->trace.rank = reader->trace.world_size = reader->trace.base_ns = LULL_TRACE_UNKNOWN;
-    reader->trace.strings = lull_string_set_create();
-    reader->json = lull_json_create(name, fill, context);
-    if (reader->trace.strings == NULL || reader->json == NULL)
-        lull_error_set(err, -ENOMEM, "%s: no memory", name);
-    else
-        result = read_text(reader);
-    if (result < 0) {
-        lull_trace_fini(&reader->trace);
-    } else {
-        finish(reader);
-        *trace_out = reader->trace;
-    }
-    lull_json_destroy(reader->json);
-    free(reader);
-    return result;
-}
-
-struct file {
+struct kineto_input {
     struct lull_source *source;
-    const struct lull_trace_progress *progress; /* NULL: nobody wants to know */
-    int64_t text_bytes;
+    const struct lull_trace_progress *progress; /* null: nobody wants to know */
 };
 
-static ssize_t fill_from_file(void *context, char *buffer, size_t size, struct lull_error *err)
+static ssize_t fill(void *context, char *buffer, size_t size, struct lull_error *err)
 {
-    struct file *const file = context;
-    const ssize_t got = lull_source_read(file->source, buffer, size, err);
+    const struct kineto_input *const input = context;
+    const ssize_t got = lull_source_read(input->source, buffer, size, err);
 
-    if (got > 0 && file->progress != NULL) {
-        file->text_bytes += got;
-        file->progress->tell(file->progress->context, file->text_bytes,
-                             lull_source_done_ratio(file->source));
-    }
+    if (got > 0 && input->progress != NULL)
+        input->progress->tell(input->progress->context, lull_source_offset(input->source),
+                              lull_source_done_ratio(input->source));
     return got;
 }
 
-int lull_trace_read(const char *path, const struct lull_trace_progress *progress,
-                    struct lull_trace *trace_out, struct lull_error *err)
+bool lull_kineto_sniff(const char *head, size_t size)
 {
-    struct file file = {.progress = progress};
-    int result = lull_source_open(path, &file.source, err);
+    static const char mark[] = "\xef\xbb\xbf"; /* byte order mark, which json.h passes over */
+    size_t at = 0;
 
-    if (result < 0)
-        return result;
-    result = read_trace(path, fill_from_file, &file, trace_out, err);
-    lull_source_close(file.source);
-    return result;
+    if (size >= strlen(mark) && memcmp(head, mark, strlen(mark)) == 0)
+        at = strlen(mark);
+    while (at < size && memchr(" \t\r\n", head[at], 4) != NULL)
+        at++;
+    /* More white space than the head holds may come, too. */
+    return at == size || head[at] == '{' || head[at] == '[';
 }
 
-static ssize_t fill_from_memory(void *context, char *buffer, size_t size, struct lull_error *err)
+int lull_kineto_read(struct lull_source *source, const char *path,
+                     const struct lull_trace_progress *progress, struct lull_trace *trace,
+                     struct lull_error *err)
 {
-    struct lull_json_text *const rest = context;
-    const size_t length = rest->length < size ? rest->length : size;
+    struct kineto_input input = {source, progress};
+    struct kineto_reading *const reading = calloc(1, sizeof(*reading));
+    struct lull_json_reader reader = {.name = path,
+                                      .json = lull_json_create(path, fill, &input),
+                                      .err = err,
+                                      .context = reading,
+                                      .is_lenient = true};
+    int rc;
 
-    (void)err;
-    memcpy(buffer, rest->bytes, length);
-    rest->bytes += length;
-    rest->length -= length;
-    return (ssize_t)length;
-}
-
-int lull_trace_read_memory(const char *name, const char *text, size_t size,
-                           struct lull_trace *trace_out, struct lull_error *err)
-{
-    struct lull_json_text rest = {text, size};
-
-    return read_trace(name, fill_from_memory, &rest, trace_out, err);
-}
-
-void lull_trace_fini(struct lull_trace *trace)
-{
-    if (trace == NULL)
-        return;
-    free(trace->kernels);
-    free(trace->launches);
-    free(trace->steps);
-    lull_string_set_destroy(trace->strings);
-}
-
-/* ---- looking things up ---- */
-
-const char *lull_trace_string(const struct lull_trace *trace, uint32_t index)
-{
-    return lull_string_set_get(trace->strings, index);
-}
-
-const struct lull_trace_launch *lull_trace_find_launch(const struct lull_trace *trace,
-                                                       int64_t correlation)
-{
-    size_t low = 0;
-    size_t high = trace->launch_count;
-
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-
-        if (trace->launches[middle].correlation < correlation)
-            low = middle + 1;
-        else
-            high = middle;
+    if (reading == NULL || reader.json == NULL) {
+        rc = lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
+        goto fini;
     }
-    if (low == trace->launch_count || trace->launches[low].correlation != correlation)
-        return NULL;
-    return &trace->launches[low];
+    reading->name = path;
+    reading->err = err;
+    reading->trace = trace;
+    rc = read_text(&reader, trace);
+    if (rc >= 0)
+        finish(reading, reader.json);
+
+fini:
+    lull_json_destroy(reader.json);
+    free(reading);
+    return rc;
 }

@@ -2,6 +2,8 @@
 #include "trace/lines.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,10 +11,8 @@
 
 struct lull_lines {
     const char *name;
-    struct lull_source *source; /* NULL: from memory */
-    const char *rest;           /* of the memory */
-    size_t rest_bytes;
-    char *buffer; /* begin..end: read, not handed out yet; one byte more for a NUL */
+    struct lull_source *source;
+    char *buffer; /* from begin to end: read, not handed out yet; one byte more for a NUL */
     size_t capacity;
     size_t begin;
     size_t end;
@@ -20,31 +20,19 @@ struct lull_lines {
     bool is_over; /* nothing follows end */
 };
 
-static int create(const char *name, struct lull_lines **lines_out, struct lull_error *err)
+int lull_lines_open(const char *path, struct lull_lines **lines_out, struct lull_error *err)
 {
     enum { FIRST_BYTES = 1 << 16 };
     struct lull_lines *lines = calloc(1, sizeof(*lines));
+    int rc;
 
-    if (lines != NULL) {
-        lines->name = name;
-        lines->capacity = FIRST_BYTES;
-        lines->buffer = malloc(FIRST_BYTES);
-    }
-    if (lines == NULL || lines->buffer == NULL) {
-        free(lines);
-        return lull_error_set(err, -ENOMEM, "%s: no memory", name);
-    }
-    *lines_out = lines;
-    return 0;
-}
-
-int lull_lines_open(const char *path, struct lull_lines **lines_out, struct lull_error *err)
-{
-    struct lull_lines *lines = NULL;
-    int rc = create(path, &lines, err);
-
-    if (rc < 0)
-        return rc;
+    if (lines == NULL)
+        goto no_memory;
+    lines->name = path;
+    lines->capacity = FIRST_BYTES;
+    lines->buffer = malloc(FIRST_BYTES);
+    if (lines->buffer == NULL)
+        goto no_memory;
     rc = lull_source_open(path, &lines->source, err);
     if (rc < 0) {
         lull_lines_close(lines);
@@ -52,18 +40,10 @@ int lull_lines_open(const char *path, struct lull_lines **lines_out, struct lull
     }
     *lines_out = lines;
     return 0;
-}
 
-int lull_lines_open_memory(const char *name, const char *text, size_t size,
-                           struct lull_lines **lines_out, struct lull_error *err)
-{
-    const int rc = create(name, lines_out, err);
-
-    if (rc == 0) {
-        (*lines_out)->rest = text;
-        (*lines_out)->rest_bytes = size;
-    }
-    return rc;
+no_memory:
+    lull_lines_close(lines);
+    return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
 }
 
 void lull_lines_close(struct lull_lines *lines)
@@ -85,21 +65,19 @@ const char *lull_lines_name(const struct lull_lines *lines)
     return lines->name;
 }
 
-static ssize_t fill(struct lull_lines *lines, char *buffer, size_t size, struct lull_error *err)
+int lull_lines_refuse(const struct lull_lines *lines, struct lull_error *err, const char *format,
+                      ...)
 {
-    const size_t length = lines->rest_bytes < size ? lines->rest_bytes : size;
+    char what[200];
+    va_list arguments;
 
-    if (lines->source != NULL)
-        return lull_source_read(lines->source, buffer, size, err);
-    if (length == 0)
-        return 0;
-    memcpy(buffer, lines->rest, length);
-    lines->rest += length;
-    lines->rest_bytes -= length;
-    return (ssize_t)length;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof(what), format, arguments);
+    va_end(arguments);
+    return lull_error_set(err, LULL_E_FORMAT, "%s: line %zu: %s", lines->name, lines->number, what);
 }
 
-/* Room behind end for more text and the NUL. */
+/* Makes room after end for more text and the NUL. */
 static int make_room(struct lull_lines *lines, struct lull_error *err)
 {
     size_t capacity = lines->capacity;
@@ -116,7 +94,8 @@ static int make_room(struct lull_lines *lines, struct lull_error *err)
     capacity *= 2;
     buffer = realloc(lines->buffer, capacity);
     if (buffer == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: no memory", lines->name);
+        return lull_error_set(err, -ENOMEM, "%s: there is no memory for line %zu", lines->name,
+                              lines->number + 1);
     lines->buffer = buffer;
     lines->capacity = capacity;
     return 0;
@@ -129,7 +108,8 @@ static int read_more(struct lull_lines *lines, struct lull_error *err)
 
     if (rc < 0)
         return rc;
-    got = fill(lines, lines->buffer + lines->end, lines->capacity - lines->end - 1, err);
+    got = lull_source_read(lines->source, lines->buffer + lines->end,
+                           lines->capacity - lines->end - 1, err);
     if (got < 0)
         return (int)got;
     lines->is_over = got == 0;
@@ -145,7 +125,7 @@ static void skip_byte_order_mark(struct lull_lines *lines, char **text, size_t *
     }
 }
 
-/* Cuts the line that ends at newline off the buffer. */
+/* Takes the line that ends at newline out of the buffer. */
 static int hand_out(struct lull_lines *lines, char *newline, char **text_out,
                     struct lull_error *err)
 {
@@ -160,7 +140,7 @@ static int hand_out(struct lull_lines *lines, char *newline, char **text_out,
     text[length] = '\0';
     if (strlen(text) != length)
         return lull_error_set(err, LULL_E_FORMAT,
-                              "%s: line %zu, byte %zu: a NUL byte; is this a text file?",
+                              "%s: line %zu, byte %zu: there is a NUL byte; is this a text file?",
                               lines->name, lines->number, strlen(text) + 1);
     *text_out = text;
     return 1;
@@ -178,10 +158,10 @@ int lull_lines_next(struct lull_lines *lines, char **text_out, struct lull_error
 
         if (newline != NULL)
             return hand_out(lines, newline, text_out, err);
+        if (lines->is_over && lines->begin == lines->end)
+            return 0;
         if (lines->is_over)
-            return lines->begin == lines->end
-                       ? 0
-                       : hand_out(lines, lines->buffer + lines->end, text_out, err);
+            return hand_out(lines, lines->buffer + lines->end, text_out, err);
         searched += length;
         rc = read_more(lines, err);
         if (rc < 0)

@@ -1,7 +1,7 @@
 /*
- * A text line by line, from a file (plain or gzip, "-": standard input) or from memory; and a
- * line's cells, parted by commas. Lines end with \n or \r\n; a byte order mark ahead of the first
- * is dropped. One thread at a time. SPDX-License-Identifier: Apache-2.0
+ * A text file line by line, plain or gzip ("-" is standard input), and the cells of a line, which
+ * commas separate. Lines end with \n or \r\n; a byte order mark before the first line is dropped.
+ * One thread at a time. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TRACE_LINES_H
 #define LULL_TRACE_LINES_H
@@ -16,27 +16,32 @@ enum { LULL_LINE_MAX = 1 << 24 }; /* bytes; longer ones are refused */
 
 struct lull_lines; /* opaque */
 
-/* Borrows path (for messages too). Errors: as lull_source_open. */
+/* Borrows path, for messages too, until closed. Errors: those of lull_source_open. */
 int lull_lines_open(const char *path, struct lull_lines **lines_out, struct lull_error *err);
 
-/* Borrows name and text until closed. -ENOMEM. */
-int lull_lines_open_memory(const char *name, const char *text, size_t size,
-                           struct lull_lines **lines_out, struct lull_error *err);
+/* Null is allowed. */
 void lull_lines_close(struct lull_lines *lines);
 
 /*
- * The next line without its end, NUL-terminated and without other NULs, holding until the next
- * call. Returns 1; 0: no more lines. Errors, with the line: LULL_E_FORMAT one that is too long or
- * has a NUL byte, or damaged gzip data; -ENOMEM; -errno of reading.
+ * Reads the next line. *text_out is the line without its end, NUL-terminated, with no other NUL in
+ * it; it holds until the next call. Returns 1, or 0 where there are no more lines. Errors, with the
+ * line: LULL_E_FORMAT a line that is too long or has a NUL byte, or damaged gzip data; -ENOMEM;
+ * -errno of reading.
  */
 int lull_lines_next(struct lull_lines *lines, char **text_out, struct lull_error *err);
 
-/* Of the line read last, from 1. */
+/* The number of the line that was read last, from 1. */
 size_t lull_lines_number(const struct lull_lines *lines);
+
+/* The path. */
 const char *lull_lines_name(const struct lull_lines *lines);
 
-/* Takes the first cell of *rest without white space around it, and moves *rest behind its comma;
- * *rest becomes NULL with the last one. Writes into the line. */
+/* LULL_E_FORMAT, with the file and the line that was read last, and what is wrong there. */
+int __attribute__((format(printf, 3, 4)))
+lull_lines_refuse(const struct lull_lines *lines, struct lull_error *err, const char *format, ...);
+
+/* Takes the first cell of *rest, without the white space around it, and moves *rest behind the
+ * cell's comma; *rest becomes null with the last cell. Writes into the line. */
 char *lull_lines_cell(char **rest);
 
 #endif

@@ -4,175 +4,97 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "core/pipeline/model/fit.h"
+#include "trace/columns.h"
 #include "trace/decimal.h"
-#include "trace/lines.h"
 
-enum column { STAGE, INSTRUCTION, FREQUENCY, TIME, ENERGY, PARTNER, COLUMNS };
+enum profile_field { STAGE, INSTRUCTION, FREQUENCY, TIME, ENERGY, PARTNER };
 
-static const char *const column_names[COLUMNS] = {"stage", "instruction", "frequency",
-                                                  "time",  "energy",      "partner"};
-
-enum { ABSENT = 0, LARGEST_MHZ = 100000 };
-
-struct pipeline_profile_reader {
-    struct lull_lines *lines;
-    struct lull_pipeline_profile *profile;
-    struct lull_error *err;
-    uint32_t place[COLUMNS]; /* from 1; ABSENT */
-    uint32_t columns;        /* of the header */
-    char *cells[COLUMNS];    /* of the row; NULL: absent */
-};
-
-static int refuse(const struct pipeline_profile_reader *reader, enum column column,
-                  const char *instead)
-{
-    const char *cell = reader->cells[column] != NULL ? reader->cells[column] : "";
-
-    return lull_error_set(reader->err, LULL_E_FORMAT,
-                          "%s: row %zu, column %u (%s): '%.40s' is not %s",
-                          lull_lines_name(reader->lines), lull_lines_number(reader->lines),
-                          reader->place[column], column_names[column], cell, instead);
-}
-
-/* ---- header ---- */
-
-static void note_column(struct pipeline_profile_reader *reader, const char *name)
-{
-    reader->columns++;
-    for (int i = 0; i < COLUMNS; i++)
-        if (strcmp(name, column_names[i]) == 0 && reader->place[i] == ABSENT)
-            reader->place[i] = reader->columns;
-}
-
-static int read_header(struct pipeline_profile_reader *reader)
-{
-    const char *const name = lull_lines_name(reader->lines);
-    char *rest;
-    const int rc = lull_lines_next(reader->lines, &rest, reader->err);
-
-    if (rc == 0)
-        return lull_error_set(reader->err, LULL_E_FORMAT, "%s: the file is empty", name);
-    if (rc < 0)
-        return rc;
-    while (rest != NULL)
-        note_column(reader, lull_lines_cell(&rest));
-    for (int i = 0; i < PARTNER; i++)
-        if (reader->place[i] == ABSENT)
-            return lull_error_set(reader->err, LULL_E_FORMAT,
-                                  "%s: row 1: no column '%s'; the header must name "
-                                  "stage,instruction,frequency,time,energy",
-                                  name, column_names[i]);
-    return 0;
-}
+enum { LARGEST_MHZ = 100000 };
 
 /* ---- rows ---- */
 
-static int split_row(struct pipeline_profile_reader *reader, char *rest)
+static int read_stage(const struct lull_columns *columns, enum profile_field field,
+                      uint32_t *stage_out, struct lull_error *err)
 {
-    uint32_t column = 0;
+    int64_t stage = 0;
+    const int rc = lull_columns_integer(columns, field, 0, LULL_PIPELINE_MAX_STAGES - 1,
+                                        "not a stage from 0 to 4095", &stage, err);
 
-    memset(reader->cells, 0, sizeof(reader->cells));
-    while (rest != NULL) {
-        char *const cell = lull_lines_cell(&rest);
-
-        column++;
-        for (int i = 0; i < COLUMNS; i++)
-            if (reader->place[i] == column)
-                reader->cells[i] = cell;
-    }
-    if (column != reader->columns)
-        return lull_error_set(reader->err, LULL_E_FORMAT,
-                              "%s: row %zu: %u columns, the header has %u",
-                              lull_lines_name(reader->lines), lull_lines_number(reader->lines),
-                              column, reader->columns);
-    return 0;
-}
-
-static int parse_stage(const struct pipeline_profile_reader *reader, enum column column,
-                       uint32_t *stage_out)
-{
-    int64_t stage;
-
-    if (lull_text_parse_int(reader->cells[column], 0, LULL_PIPELINE_MAX_STAGES - 1, &stage) < 0)
-        return refuse(reader, column, "a stage from 0 to 4095");
     *stage_out = (uint32_t)stage;
-    return 0;
+    return rc;
 }
 
-static int parse_kind(const struct pipeline_profile_reader *reader,
-                      enum lull_pipeline_kind *kind_out, uint32_t *partner_out)
+static int read_kind(const struct lull_columns *columns, enum lull_pipeline_kind *kind_out,
+                     uint32_t *partner_out, struct lull_error *err)
 {
-    enum lull_pipeline_kind kind;
-
-    if (lull_pipeline_kind_parse(reader->cells[INSTRUCTION], &kind) < 0 ||
-        kind == LULL_PIPELINE_FIXED)
-        return refuse(reader, INSTRUCTION,
-                      "forward, backward, input, weight, recompute or overlap");
-    *kind_out = kind;
-    *partner_out = 0;
-    if (kind != LULL_PIPELINE_OVERLAP)
+    if (lull_pipeline_kind_parse(columns->cells[INSTRUCTION], kind_out) < 0 ||
+        *kind_out == LULL_PIPELINE_FIXED)
+        return lull_columns_refuse(columns, INSTRUCTION,
+                                   "not forward, backward, input, weight, recompute or overlap",
+                                   err);
+    if (*kind_out != LULL_PIPELINE_OVERLAP)
         return 0;
-    if (reader->place[PARTNER] == ABSENT)
-        return refuse(reader, INSTRUCTION, "possible without a column 'partner'");
-    return parse_stage(reader, PARTNER, partner_out);
+    if (!lull_columns_has(columns, PARTNER))
+        return lull_columns_refuse(columns, INSTRUCTION, "not possible without a column 'partner'",
+                                   err);
+    return read_stage(columns, PARTNER, partner_out, err);
 }
 
-static int parse_quantity(const struct pipeline_profile_reader *reader, enum column column,
-                          int64_t least, int64_t most, const char *instead, int64_t *value_out)
+static int read_quantity(const struct lull_columns *columns, enum profile_field field,
+                         int64_t least, int64_t most, const char *what, int64_t *value_out,
+                         struct lull_error *err)
 {
     enum { NANO = 9 };
-    const char *cell = reader->cells[column];
-    int64_t value;
-    const int rc = lull_decimal_parse(cell, strlen(cell), NANO, &value);
+    const char *cell = columns->cells[field];
+    const int rc = lull_decimal_parse(cell, strlen(cell), NANO, value_out);
 
     if (rc == -EINVAL)
-        return refuse(reader, column, "a number");
-    if (rc < 0 || value < least || value > most)
-        return refuse(reader, column, instead);
-    *value_out = value;
+        return lull_columns_refuse(columns, field, "not a number", err);
+    if (rc < 0 || *value_out < least || *value_out > most)
+        return lull_columns_refuse(columns, field, what, err);
     return 0;
 }
 
-static int parse_option(const struct pipeline_profile_reader *reader,
-                        struct lull_pipeline_point *point_out)
+static int read_point(const struct lull_columns *columns, struct lull_pipeline_point *point_out,
+                      struct lull_error *err)
 {
-    int64_t sm_mhz;
-    int rc;
+    int64_t sm_mhz = 0;
+    int rc = lull_columns_integer(columns, FREQUENCY, 1, LARGEST_MHZ,
+                                  "not a clock in MHz, a whole number", &sm_mhz, err);
 
-    if (lull_text_parse_int(reader->cells[FREQUENCY], 1, LARGEST_MHZ, &sm_mhz) < 0)
-        return refuse(reader, FREQUENCY, "a clock in MHz, a whole number");
-    rc = parse_quantity(reader, TIME, 1, LULL_PIPELINE_MAX_TIME_NS, "between 1 ns and 100 s",
-                        &point_out->time_ns);
+    if (rc < 0)
+        return rc;
+    rc = read_quantity(columns, TIME, 1, LULL_PIPELINE_MAX_TIME_NS, "not between 1 ns and 100 s",
+                       &point_out->time_ns, err);
     if (rc < 0)
         return rc;
     point_out->sm_mhz = (uint32_t)sm_mhz;
-    return parse_quantity(reader, ENERGY, 0, LULL_PIPELINE_MAX_ENERGY_NJ, "between 0 and 10 MJ",
-                          &point_out->energy_nj);
+    return read_quantity(columns, ENERGY, 0, LULL_PIPELINE_MAX_ENERGY_NJ, "not between 0 and 10 MJ",
+                         &point_out->energy_nj, err);
 }
 
-static int add_row(struct pipeline_profile_reader *reader, char *text)
+static int add_row(const struct lull_columns *columns, void *context, struct lull_error *err)
 {
-    struct lull_pipeline_point option = {0};
+    struct lull_pipeline_point point;
     struct lull_error why = {0};
     enum lull_pipeline_kind kind = LULL_PIPELINE_FORWARD;
     uint32_t stage = 0;
     uint32_t partner = 0;
-    int rc = split_row(reader, text);
+    int rc = read_stage(columns, STAGE, &stage, err);
 
-    rc = rc < 0 ? rc : parse_stage(reader, STAGE, &stage);
-    rc = rc < 0 ? rc : parse_kind(reader, &kind, &partner);
-    rc = rc < 0 ? rc : parse_option(reader, &option);
     if (rc < 0)
         return rc;
-    rc = lull_pipeline_profile_add(reader->profile, stage, kind, partner, &option, &why);
+    rc = read_kind(columns, &kind, &partner, err);
     if (rc < 0)
-        return lull_error_set(reader->err, rc == -ENOMEM ? rc : LULL_E_FORMAT,
-                              "%s: row %zu, column %u (frequency): %.150s",
-                              lull_lines_name(reader->lines), lull_lines_number(reader->lines),
-                              reader->place[FREQUENCY], why.text);
-    return 0;
+        return rc;
+    rc = read_point(columns, &point, err);
+    if (rc < 0)
+        return rc;
+    rc = lull_pipeline_profile_add(context, stage, kind, partner, &point, &why);
+    if (rc == -ENOMEM)
+        return lull_error_set(err, rc, "%s: %s", columns->name, why.text);
+    return rc < 0 ? lull_columns_refuse(columns, FREQUENCY, why.text, err) : 0;
 }
 
 /* ---- the whole ---- */
@@ -196,76 +118,45 @@ static bool has_kind(const struct lull_pipeline_profile *profile, enum lull_pipe
 }
 
 /* Each kind that occurs must occur in every stage; overlaps are of pairs, and free. */
-static int check_complete(const struct pipeline_profile_reader *reader)
+static int check_complete(const struct lull_pipeline_profile *profile, const char *path,
+                          struct lull_error *err)
 {
-    const struct lull_pipeline_profile *profile = reader->profile;
     const uint32_t stages = count_stages(profile);
-    const char *const name = lull_lines_name(reader->lines);
 
     if (stages == 0)
-        return lull_error_set(reader->err, LULL_E_FORMAT, "%s: no rows behind the header", name);
+        return lull_error_set(err, LULL_E_FORMAT, "%s: there are no rows after the header", path);
     for (int kind = 0; kind < LULL_PIPELINE_KINDS; kind++) {
         const enum lull_pipeline_kind wanted = (enum lull_pipeline_kind)kind;
 
         for (uint32_t s = 0; kind != LULL_PIPELINE_OVERLAP && s < stages; s++)
             if (has_kind(profile, wanted) && lull_pipeline_profile_find(profile, s, wanted, 0) < 0)
-                return lull_error_set(reader->err, LULL_E_FORMAT,
+                return lull_error_set(err, LULL_E_FORMAT,
                                       "%s: stage %u of 0 to %u has no %s; every stage needs the "
                                       "instructions that the others have",
-                                      name, s, stages - 1, lull_pipeline_kind_name(wanted));
+                                      path, s, stages - 1, lull_pipeline_kind_name(wanted));
     }
     return 0;
-}
-
-static int read_rows(struct pipeline_profile_reader *reader)
-{
-    char *text;
-    int rc = read_header(reader);
-
-    if (rc < 0)
-        return rc;
-    while ((rc = lull_lines_next(reader->lines, &text, reader->err)) > 0) {
-        if (text[0] == '\0')
-            continue;
-        rc = add_row(reader, text);
-        if (rc < 0)
-            return rc;
-    }
-    return rc < 0 ? rc : check_complete(reader);
-}
-
-static int read_lines(struct lull_lines *lines, struct lull_pipeline_profile *profile_out,
-                      struct lull_error *err)
-{
-    struct lull_pipeline_profile profile;
-    struct pipeline_profile_reader reader = {.lines = lines, .profile = &profile, .err = err};
-    int rc;
-
-    lull_pipeline_profile_init(&profile);
-    rc = read_rows(&reader);
-    lull_lines_close(lines);
-    if (rc < 0)
-        lull_pipeline_profile_fini(&profile);
-    else
-        *profile_out = profile;
-    return rc;
 }
 
 int lull_pipeline_profile_read(const char *path, struct lull_pipeline_profile *profile_out,
                                struct lull_error *err)
 {
-    struct lull_lines *lines;
-    const int rc = lull_lines_open(path, &lines, err);
+    static const struct lull_column known[] = {
+        {"stage", STAGE}, {"instruction", INSTRUCTION}, {"frequency", FREQUENCY},
+        {"time", TIME},   {"energy", ENERGY},           {"partner", PARTNER},
+        {NULL},
+    };
+    static const struct lull_table table = {known, (1u << PARTNER) - 1, NULL, add_row};
+    struct lull_pipeline_profile profile;
+    int rc;
 
-    return rc < 0 ? rc : read_lines(lines, profile_out, err);
-}
-
-int lull_pipeline_profile_read_memory(const char *name, const char *text, size_t size,
-                                      struct lull_pipeline_profile *profile_out,
-                                      struct lull_error *err)
-{
-    struct lull_lines *lines;
-    const int rc = lull_lines_open_memory(name, text, size, &lines, err);
-
-    return rc < 0 ? rc : read_lines(lines, profile_out, err);
+    lull_pipeline_profile_init(&profile);
+    rc = lull_columns_read(path, &table, &profile, err);
+    if (rc >= 0)
+        rc = check_complete(&profile, path, err);
+    if (rc < 0)
+        lull_pipeline_profile_fini(&profile);
+    else
+        *profile_out = profile;
+    return rc;
 }

@@ -26,7 +26,7 @@ enum { LULL_PLAN_FILE_TITLE = 128, LULL_PLAN_FILE_PLANNER = 32 };
 
 struct lull_plan_file {
     char title[LULL_PLAN_FILE_TITLE];
-    char planner[LULL_PLAN_FILE_PLANNER]; /* that made it; empty: not said */
+    char planner[LULL_PLAN_FILE_PLANNER]; /* which planner made it; empty: not said */
     int64_t
         parts; /* stages of the pipeline that share a measured one (core/pipeline/model/fit.h) */
     int64_t deadline_ns; /* what the plan was asked to hold */
@@ -44,10 +44,10 @@ struct lull_plan_file {
     uint32_t *option;                 /* of every operation */
     struct lull_certificate certificate;
 
-    /* Gaps that wait at a clock of their own; of a wait that was read only device, before_op,
-     * point, begin_ns and wake_ns. What it claims that they save is not in energy_j. */
+    /* Gaps that wait at a clock of their own. Of a wait, only device, before_op, point, begin_ns
+     * and wake_ns are in the file. What the plan claims that they save is not in energy_j. */
     struct lull_pipeline_waiting_point *waiting_points;
-    size_t waiting_point_count; /* 0: there is no word of waiting */
+    size_t waiting_point_count; /* 0: the plan has none */
     struct lull_pipeline_wait *waits;
     size_t wait_count;
     double waiting_saved_j;
@@ -55,16 +55,14 @@ struct lull_plan_file {
 
 void lull_plan_file_fini(struct lull_plan_file *plan);
 
-/* Writes to a stream, whose errors the caller looks at. Members are only read. -ENOMEM. */
+/* Writes a plan to a stream, whose errors the caller looks at. -ENOMEM: nothing was written. */
 int lull_plan_file_write(const struct lull_plan_file *plan, FILE *file);
 
 /*
- * Reads a file ("-": standard input) or a text in memory. On success the caller owns the contents
- * of *plan_out. Errors: -errno of reading; LULL_E_FORMAT no such JSON, or a plan that contradicts
- * itself: no such class, clock or operation, a cycle; -ENOMEM.
+ * Reads a file, plain or gzip ("-" is standard input). On success the caller owns the contents of
+ * *plan_out. Errors: LULL_E_FORMAT no such JSON, or a plan that contradicts itself: no such class,
+ * clock or operation, a cycle; -ENOMEM; those of lull_source_open and lull_source_read.
  */
 int lull_plan_file_read(const char *path, struct lull_plan_file *plan_out, struct lull_error *err);
-int lull_plan_file_read_memory(const char *name, const char *text, size_t size,
-                               struct lull_plan_file *plan_out, struct lull_error *err);
 
 #endif

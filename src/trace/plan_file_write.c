@@ -102,7 +102,7 @@ static void write_device(const struct lull_plan_file *plan, uint32_t device, FIL
     fprintf(file, "]}");
 }
 
-/* What stands ahead of the tuple with this index: four of them share a line. */
+/* Writes what stands before the tuple with this index: four of them share a line. */
 static void write_separator(size_t index, FILE *file)
 {
     if (index > 0)
@@ -120,8 +120,8 @@ static void write_point(const struct lull_pipeline_waiting_point *point, FILE *f
     fprintf(file, "}");
 }
 
-/* The member "waiting", with a comma and a line behind it. number: of every operation in the file.
- * It writes nothing where the plan has no clocks for waiting. */
+/* Writes the member "waiting", if the plan has clocks for waiting. number: of every operation in
+ * the file. */
 static void write_waits(const struct lull_plan_file *plan, const uint32_t *number, FILE *file)
 {
     if (plan->waiting_point_count == 0)

@@ -6,24 +6,24 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "trace/array.h"
+#include "trace/lines.h"
 #include "trace/string_set.h"
 
-#define MOST INT64_C(1000000000000000000) /* ns (30 years), or bytes */
+#define MOST INT64_C(1000000000000000000) /* ns, about 30 years; or bytes */
 
 struct simai_reading {
     struct lull_lines *lines;
     struct lull_simai_workload *workload;
-    size_t room;
     struct lull_error *err;
 };
 
 static int refuse(const struct simai_reading *reading, const char *what)
 {
-    return lull_error_set(reading->err, LULL_E_FORMAT, "%s: line %zu: %s",
-                          lull_lines_name(reading->lines), lull_lines_number(reading->lines), what);
+    return lull_lines_refuse(reading->lines, reading->err, "%s", what);
 }
 
-/* The next word of a line, "" behind the last. Writes into the line. */
+/* Takes the next word of a line, "" after the last one. Writes into the line. */
 static char *take_word(char **rest)
 {
     static const char space[] = " \t";
@@ -40,7 +40,8 @@ static int next_line(const struct simai_reading *reading, char **line_out)
     const int rc = lull_lines_next(reading->lines, line_out, reading->err);
 
     if (rc == 0)
-        return lull_error_set(reading->err, LULL_E_FORMAT, "%s: ends behind line %zu",
+        return lull_error_set(reading->err, LULL_E_FORMAT,
+                              "%s: the file ends after line %zu, but should go on",
                               lull_lines_name(reading->lines), lull_lines_number(reading->lines));
     return rc < 0 ? rc : 0;
 }
@@ -66,7 +67,7 @@ static int64_t *find_place(struct lull_simai_workload *workload, const char *nam
     return NULL;
 }
 
-/* A strategy, then names with or without a colon, a number behind each. */
+/* Reads a strategy, then names, with or without a colon, each with a number after it. */
 static int read_header(const struct simai_reading *reading)
 {
     char *rest = NULL;
@@ -75,7 +76,7 @@ static int read_header(const struct simai_reading *reading)
     if (rc < 0)
         return rc;
     if (take_word(&rest)[0] == '\0')
-        return refuse(reading, "no strategy of parallelism");
+        return refuse(reading, "there is no strategy of parallelism at its beginning");
     for (char *name = take_word(&rest); name[0] != '\0'; name = take_word(&rest)) {
         const char *const number = take_word(&rest);
         int64_t *place;
@@ -83,7 +84,7 @@ static int read_header(const struct simai_reading *reading)
         name[strcspn(name, ":")] = '\0';
         place = find_place(reading->workload, name);
         if (place != NULL && lull_text_parse_int(number, 0, MOST, place) < 0)
-            return refuse(reading, "no number behind a name");
+            return refuse(reading, "there is no number after a name");
     }
     return 0;
 }
@@ -98,7 +99,7 @@ static int read_count(const struct simai_reading *reading, size_t *count_out)
         return rc;
     if (lull_text_parse_int(take_word(&rest), 1, LULL_SIMAI_MAX_LAYERS, &count) < 0 ||
         take_word(&rest)[0] != '\0')
-        return refuse(reading, "not how many layers follow, 1 to 1048576");
+        return refuse(reading, "this should be the number of layers that follow, 1 to 1048576");
     *count_out = (size_t)count;
     return 0;
 }
@@ -107,16 +108,11 @@ static int read_count(const struct simai_reading *reading, size_t *count_out)
 
 static int add_name(const struct simai_reading *reading, const char *text, uint32_t *name_out)
 {
-    const int64_t name = lull_string_set_add(reading->workload->names, text);
-
-    if (name < 0)
-        return lull_error_set(reading->err, -ENOMEM, "%s: no memory for its names",
-                              lull_lines_name(reading->lines));
-    *name_out = (uint32_t)name;
-    return 0;
+    return lull_string_set_add(reading->workload->names, text, name_out,
+                               lull_lines_name(reading->lines), reading->err);
 }
 
-/* ALLREDUCE, or with a group behind it: ALLGATHER_DP_EP. */
+/* Reads a collective like ALLREDUCE, or one with its group, like ALLGATHER_DP_EP. */
 static int read_collective(const struct simai_reading *reading, const char *word,
                            struct lull_simai_work *work)
 {
@@ -137,7 +133,8 @@ static int read_collective(const struct simai_reading *reading, const char *word
         work->collective = known[i].collective;
         return word[length] == '\0' ? 0 : add_name(reading, word + length + 1, &work->group);
     }
-    return refuse(reading, "neither NONE, ALLREDUCE, ALLGATHER, REDUCESCATTER nor ALLTOALL");
+    return refuse(reading, "a collective is neither NONE, ALLREDUCE, ALLGATHER, REDUCESCATTER nor "
+                           "ALLTOALL");
 }
 
 static int read_work(const struct simai_reading *reading, char **rest, struct lull_simai_work *work)
@@ -145,94 +142,73 @@ static int read_work(const struct simai_reading *reading, char **rest, struct lu
     int rc;
 
     if (lull_text_parse_int(take_word(rest), 0, MOST, &work->compute_ns) < 0)
-        return refuse(reading, "no time from 0 on where one should stand");
+        return refuse(reading, "there is no time from 0 on where one should stand");
     rc = read_collective(reading, take_word(rest), work);
-    if (rc == 0 && lull_text_parse_int(take_word(rest), 0, MOST, &work->size_bytes) < 0)
-        return refuse(reading, "no number of bytes where one should stand");
-    return rc;
-}
-
-static int append(struct simai_reading *reading, const struct lull_simai_layer *layer)
-{
-    struct lull_simai_workload *const workload = reading->workload;
-
-    if (workload->count == reading->room) {
-        const size_t room = 2 * reading->room + 64;
-        struct lull_simai_layer *const layers = realloc(workload->layers, room * sizeof(*layers));
-
-        if (layers == NULL)
-            return lull_error_set(reading->err, -ENOMEM, "%s: no memory for its layers",
-                                  lull_lines_name(reading->lines));
-        workload->layers = layers;
-        reading->room = room;
-    }
-    workload->layers[workload->count++] = *layer;
+    if (rc < 0)
+        return rc;
+    if (lull_text_parse_int(take_word(rest), 0, MOST, &work->size_bytes) < 0)
+        return refuse(reading, "there is no number of bytes where one should stand");
     return 0;
 }
 
-static int read_layer(struct simai_reading *reading)
+static int read_layer(const struct simai_reading *reading)
 {
+    struct lull_simai_workload *const workload = reading->workload;
     struct lull_simai_layer layer = {0};
     char *rest = NULL;
     int64_t unused;
     int rc = next_line(reading, &rest);
 
-    if (rc == 0)
-        rc = add_name(reading, take_word(&rest), &layer.name);
+    if (rc < 0)
+        return rc;
+    rc = add_name(reading, take_word(&rest), &layer.name);
     if (rc < 0)
         return rc;
     if (lull_text_parse_int(take_word(&rest), INT64_MIN, INT64_MAX, &unused) < 0)
-        return refuse(reading, "no number behind the layer's name");
-    for (int part = 0; rc == 0 && part < LULL_SIMAI_PARTS; part++)
+        return refuse(reading, "there is no number after the layer's name");
+    for (int part = 0; part < LULL_SIMAI_PARTS; part++) {
         rc = read_work(reading, &rest, &layer.parts[part]);
-    if (rc == 0 && (lull_text_parse_int(take_word(&rest), 0, MOST, &unused) < 0 ||
-                    take_word(&rest)[0] != '\0'))
+        if (rc < 0)
+            return rc;
+    }
+    if (lull_text_parse_int(take_word(&rest), 0, MOST, &unused) < 0 || take_word(&rest)[0] != '\0')
         return refuse(reading, "a layer does not end with one delay");
-    return rc == 0 ? append(reading, &layer) : rc;
+    return lull_array_append(&workload->layers, &workload->count, &layer, sizeof(layer),
+                             lull_lines_name(reading->lines), reading->err);
 }
 
-static int read_all(struct simai_reading *reading)
+static int read_all(const struct simai_reading *reading)
 {
     size_t count = 0;
     char *line = NULL;
     int rc = read_header(reading);
 
-    if (rc == 0)
-        rc = read_count(reading, &count);
-    while (rc == 0 && reading->workload->count < count)
-        rc = read_layer(reading);
-    while (rc == 0 && (rc = lull_lines_next(reading->lines, &line, reading->err)) > 0)
-        rc = take_word(&line)[0] == '\0' ? 0 : refuse(reading, "more layers than told");
-    return rc;
-}
-
-int lull_simai_read_lines(struct lull_lines *lines, struct lull_simai_workload *workload_out,
-                          struct lull_error *err)
-{
-    struct simai_reading reading = {.lines = lines, .workload = workload_out, .err = err};
-    int rc;
-
-    *workload_out = (struct lull_simai_workload){.names = lull_string_set_create()};
-    if (workload_out->names == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: no memory for its names", lull_lines_name(lines));
-    rc = read_all(&reading);
     if (rc < 0)
-        lull_simai_fini(workload_out);
+        return rc;
+    rc = read_count(reading, &count);
+    while (rc >= 0 && reading->workload->count < count)
+        rc = read_layer(reading);
+    while (rc >= 0 && (rc = lull_lines_next(reading->lines, &line, reading->err)) > 0)
+        if (take_word(&line)[0] != '\0')
+            return refuse(reading, "there are more layers than the second line says");
     return rc;
 }
 
 int lull_simai_read(const char *path, struct lull_simai_workload *workload_out,
                     struct lull_error *err)
 {
-    struct lull_lines *lines = NULL;
+    struct simai_reading reading = {.workload = workload_out, .err = err};
     int rc;
 
-    *workload_out = (struct lull_simai_workload){0};
-    rc = lull_lines_open(path, &lines, err);
+    *workload_out = (struct lull_simai_workload){.names = lull_string_set_create()};
+    if (workload_out->names == NULL)
+        return lull_error_set(err, -ENOMEM, "%s: there is no memory for its names", path);
+    rc = lull_lines_open(path, &reading.lines, err);
+    if (rc >= 0)
+        rc = read_all(&reading);
+    lull_lines_close(reading.lines);
     if (rc < 0)
-        return rc;
-    rc = lull_simai_read_lines(lines, workload_out, err);
-    lull_lines_close(lines);
+        lull_simai_fini(workload_out);
     return rc;
 }
 

@@ -1,7 +1,7 @@
 /*
- * Workloads of SimAI and ASTRA-sim as text: how the job is spread, then layers in turn, each with
- * forward, input gradient and weight gradient: how long it computes, then which collective it does
- * on how many bytes. One rank's view.
+ * Workloads of SimAI and ASTRA-sim as text, as one rank sees them: how the job is spread, then
+ * layer by layer the forward, the input gradient and the weight gradient, each with how long it
+ * computes, and then which collective it does on how many bytes.
  *
  *   STRATEGY model_parallel_NPU_group: 8 ep: 1 pp: 1 vpp: 1 ga: 2 all_gpus: 64 ... pp_comm 4096
  *   3
@@ -19,7 +19,6 @@
 
 #include "base/error.h"
 #include "trace/chakra.h"
-#include "trace/lines.h"
 
 enum { LULL_SIMAI_MAX_LAYERS = 1 << 20 };
 
@@ -43,7 +42,7 @@ struct lull_simai_layer {
 };
 
 struct lull_simai_workload {
-    int64_t tensor_parallel; /* 0: not told, as with the others */
+    int64_t tensor_parallel; /* 0: not told, as with the six numbers after it */
     int64_t expert_parallel;
     int64_t pipeline_parallel;
     int64_t virtual_stages;
@@ -56,19 +55,15 @@ struct lull_simai_workload {
 };
 
 /*
- * Reads a file, plain or gzip ("-": standard input). Errors, with file and line: LULL_E_FORMAT a
+ * Reads a file, plain or gzip ("-" is standard input). Errors, with file and line: LULL_E_FORMAT a
  * line of another form, a number out of its range, an unknown collective, more or fewer layers than
  * told; -ENOMEM; those of lull_lines_open. The workload is left empty then.
  */
 int lull_simai_read(const char *path, struct lull_simai_workload *workload_out,
                     struct lull_error *err);
-
-/* The same from open lines, which stay the caller's. */
-int lull_simai_read_lines(struct lull_lines *lines, struct lull_simai_workload *workload_out,
-                          struct lull_error *err);
 void lull_simai_fini(struct lull_simai_workload *workload);
 
-/* "" for UINT32_MAX. */
+/* The text of a name; "" for UINT32_MAX. Lives as long as the workload. */
 const char *lull_simai_name(const struct lull_simai_workload *workload, uint32_t name);
 
 #endif

@@ -12,14 +12,19 @@
 
 struct lull_source {
     gzFile file;        /* hands plain files through as they are */
-    int64_t size_bytes; /* of the file */
-    int64_t text_bytes; /* read so far */
+    int64_t size_bytes; /* of the file; 0: not known */
+    int64_t text_bytes; /* that zlib has given so far */
     const char *path;   /* borrowed from who opened it */
+    size_t head_size;
+    size_t head_at; /* what lies ahead of it has been read */
+    char head[LULL_SOURCE_HEAD];
 };
 
 static int open_descriptor(const char *path)
 {
-    return strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    if (strcmp(path, "-") == 0)
+        return dup(STDIN_FILENO);
+    return open(path, O_RDONLY | O_CLOEXEC);
 }
 
 int lull_source_open(const char *path, struct lull_source **source_out, struct lull_error *err)
@@ -36,12 +41,12 @@ int lull_source_open(const char *path, struct lull_source **source_out, struct l
             close(fd);
         return lull_error_set(err, code, "%s: %s", path, strerror(-code));
     }
-    source = malloc(sizeof(*source));
+    source = calloc(1, sizeof(*source));
     if (source == NULL)
         goto no_memory;
     source->path = path;
-    source->text_bytes = 0;
-    source->size_bytes = S_ISREG(status.st_mode) ? status.st_size : 0;
+    if (S_ISREG(status.st_mode))
+        source->size_bytes = status.st_size;
     source->file = gzdopen(fd, "rb");
     if (source->file == NULL)
         goto no_memory;
@@ -52,7 +57,7 @@ int lull_source_open(const char *path, struct lull_source **source_out, struct l
 no_memory:
     free(source);
     close(fd);
-    return lull_error_set(err, -ENOMEM, "%s: no memory", path);
+    return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
 }
 
 void lull_source_close(struct lull_source *source)
@@ -63,9 +68,10 @@ void lull_source_close(struct lull_source *source)
     free(source);
 }
 
-/* What zlib has to say once it gave fewer bytes than it was asked for; 0: the regular end. */
+/* What zlib says once it gave no more bytes; 0: the text ends here. */
 static int failure(const struct lull_source *source, struct lull_error *err)
 {
+    const char *damage = "damaged";
     const char *text;
     int reason;
 
@@ -75,14 +81,16 @@ static int failure(const struct lull_source *source, struct lull_error *err)
         return 0;
     if (reason == Z_ERRNO)
         return lull_error_set(err, errno != 0 ? -errno : -EIO, "%s: %s", source->path, text);
-    return lull_error_set(
-        err, LULL_E_FORMAT,
-        "%s: the gzip file is %s, at byte %" PRId64 " of its text; copy or record it again",
-        source->path, reason == Z_BUF_ERROR ? "truncated" : "damaged", source->text_bytes);
+    if (reason == Z_BUF_ERROR)
+        damage = "truncated";
+    return lull_error_set(err, LULL_E_FORMAT,
+                          "%s: the gzip file is %s, at byte %" PRId64
+                          " of its text; copy or record it again",
+                          source->path, damage, source->text_bytes);
 }
 
-ssize_t lull_source_read(struct lull_source *source, char *buffer, size_t size,
-                         struct lull_error *err)
+static ssize_t inflate_more(struct lull_source *source, char *buffer, size_t size,
+                            struct lull_error *err)
 {
     const int got = gzread(source->file, buffer, (unsigned)size);
 
@@ -90,6 +98,36 @@ ssize_t lull_source_read(struct lull_source *source, char *buffer, size_t size,
         return failure(source, err);
     source->text_bytes += got; /* what was read before a failure comes first */
     return got;
+}
+
+ssize_t lull_source_peek(struct lull_source *source, const char **head_out, struct lull_error *err)
+{
+    const ssize_t got = inflate_more(source, source->head, sizeof(source->head), err);
+
+    if (got < 0)
+        return got;
+    source->head_size = (size_t)got;
+    *head_out = source->head;
+    return got;
+}
+
+ssize_t lull_source_read(struct lull_source *source, char *buffer, size_t size,
+                         struct lull_error *err)
+{
+    const size_t ahead = source->head_size - source->head_at;
+    const size_t taken = ahead < size ? ahead : size;
+    ssize_t more = 0;
+
+    memcpy(buffer, source->head + source->head_at, taken);
+    source->head_at += taken;
+    if (taken < size)
+        more = inflate_more(source, buffer + taken, size - taken, err);
+    return more < 0 ? more : (ssize_t)taken + more;
+}
+
+int64_t lull_source_offset(const struct lull_source *source)
+{
+    return source->text_bytes - (int64_t)(source->head_size - source->head_at);
 }
 
 double lull_source_done_ratio(const struct lull_source *source)

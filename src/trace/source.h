@@ -1,6 +1,6 @@
 /*
- * Where a trace's text comes from: a file, plain or gzip (told by its first bytes), or standard
- * input under the name "-". Read once, in order. One thread at a time.
+ * The bytes of a file, plain or gzip (told by its first bytes); the path "-" is standard input.
+ * They are read once, in order; the first of them can be looked at before. One thread at a time.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -13,11 +13,22 @@
 
 #include "base/error.h"
 
+enum { LULL_SOURCE_HEAD = 256 };
+
 struct lull_source; /* opaque */
 
-/* Errors: -errno of opening, -ENOMEM. */
+/* Borrows path, for messages, until closed. Errors: -errno of opening; -ENOMEM. */
 int lull_source_open(const char *path, struct lull_source **source_out, struct lull_error *err);
+
+/* Null is allowed. */
 void lull_source_close(struct lull_source *source);
+
+/*
+ * Shows the first bytes of the text, at most LULL_SOURCE_HEAD of them, and leaves them to be read.
+ * To be called before anything is read. Returns their number, fewer only where the text ends; 0: it
+ * is empty. *head_out holds until the next call. Errors: those of lull_source_read.
+ */
+ssize_t lull_source_peek(struct lull_source *source, const char **head_out, struct lull_error *err);
 
 /*
  * Reads size bytes of text, fewer only at its end; 0: nothing is left. Errors: -errno;
@@ -26,7 +37,10 @@ void lull_source_close(struct lull_source *source);
 ssize_t lull_source_read(struct lull_source *source, char *buffer, size_t size,
                          struct lull_error *err);
 
-/* How far reading is within the file, 0..1; below 0 where that is not known (a pipe). */
+/* How many bytes of text have been read. */
+int64_t lull_source_offset(const struct lull_source *source);
+
+/* How much of the file has been read, 0..1; negative where its size is not known (a pipe). */
 double lull_source_done_ratio(const struct lull_source *source);
 
 #endif

@@ -7,14 +7,14 @@
 
 #include "base/text.h"
 
-struct string_set_entry {
+struct string_entry {
     uint64_t hash;
     char *text;
 };
 
 /* Open addressing: slots hold 1 + the index of an entry, 0 for none; at most half are taken. */
 struct lull_string_set {
-    struct string_set_entry *entries;
+    struct string_entry *entries;
     uint32_t *slots;
     size_t slot_count; /* a power of two */
     size_t count;
@@ -38,7 +38,7 @@ void lull_string_set_destroy(struct lull_string_set *set)
     free(set);
 }
 
-/* The slot of this hash: its own, or the empty one where it belongs. */
+/* Finds the slot of a hash: its own, or the empty one where it belongs. */
 static uint32_t *find_slot(const struct lull_string_set *set, uint64_t hash)
 {
     size_t i = hash & (set->slot_count - 1);
@@ -48,11 +48,11 @@ static uint32_t *find_slot(const struct lull_string_set *set, uint64_t hash)
     return &set->slots[i];
 }
 
-/* Makes room for one more. */
+/* Makes room for one more string. */
 static int grow(struct lull_string_set *set)
 {
     const size_t slot_count = set->slot_count > 0 ? 2 * set->slot_count : FIRST_SLOTS;
-    struct string_set_entry *entries;
+    struct string_entry *entries;
     uint32_t *slots;
 
     if (2 * (set->count + 1) <= set->slot_count)
@@ -74,23 +74,28 @@ static int grow(struct lull_string_set *set)
     return 0;
 }
 
-int64_t lull_string_set_add(struct lull_string_set *set, const char *text)
+int lull_string_set_add(struct lull_string_set *set, const char *text, uint32_t *number_out,
+                        const char *file, struct lull_error *err)
 {
     const uint64_t hash = lull_text_hash(text);
     uint32_t *slot;
     char *kept;
 
     if (grow(set) < 0)
-        return -ENOMEM;
+        goto no_memory;
     slot = find_slot(set, hash);
     if (*slot == 0) {
         kept = strndup(text, LULL_STRING_SET_BYTES);
         if (kept == NULL)
-            return -ENOMEM;
-        set->entries[set->count] = (struct string_set_entry){hash, kept};
+            goto no_memory;
+        set->entries[set->count] = (struct string_entry){hash, kept};
         *slot = (uint32_t)++set->count;
     }
-    return *slot - 1;
+    *number_out = *slot - 1;
+    return 0;
+
+no_memory:
+    return lull_error_set(err, -ENOMEM, "%s: there is no memory for its names", file);
 }
 
 const char *lull_string_set_get(const struct lull_string_set *set, uint32_t index)

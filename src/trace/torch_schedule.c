@@ -3,43 +3,183 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "trace/array.h"
 #include "trace/lines.h"
-#include "trace/torch_table.h"
 
-/* ---- cells ---- */
+/* ---- actions ---- */
 
-static int append(struct lull_torch_table *table, const struct lull_torch_cell *cell,
-                  struct lull_error *err)
+enum torch_type {
+    TORCH_F,
+    TORCH_B,
+    TORCH_I,
+    TORCH_W,
+    TORCH_OVERLAP,
+    TORCH_SEND_F,
+    TORCH_RECV_F,
+    TORCH_SEND_B,
+    TORCH_RECV_B,
+    TORCH_WAIT_SEND_F,
+    TORCH_WAIT_SEND_B,
+    TORCH_UNSHARD,
+    TORCH_RESHARD,
+    TORCH_REDUCE_GRAD,
+    TORCH_WAIT_REDUCE_GRAD,
+    TORCH_TYPES
+};
+
+struct torch_action {
+    enum torch_type type;
+    uint32_t stage;
+    uint32_t microbatch;
+    uint32_t partner_stage; /* an overlap's backward */
+    uint32_t partner_microbatch;
+};
+
+/* Whether an action computes; all others communicate, or wait for that. */
+static bool computes(enum torch_type type)
 {
-    enum { MOST = 4 * LULL_PIPELINE_MAX_ACTIONS }; /* with sends and receives */
+    return type <= TORCH_OVERLAP;
+}
 
-    if (table->count == MOST)
-        return lull_error_set(err, LULL_E_FORMAT, "%s: row %u, column %u: more than %d actions",
-                              table->name, cell->row + 1, cell->column + 1, MOST);
-    if (table->count == table->capacity) {
-        const size_t capacity = table->capacity == 0 ? 1024 : 2 * table->capacity;
-        struct lull_torch_cell *cells = realloc(table->cells, capacity * sizeof(*cells));
+/* In the order of the types. */
+static const char *const names[TORCH_TYPES] = {
+    "F",           "B",       "I",       "W",           "OVERLAP_F_B",
+    "SEND_F",      "RECV_F",  "SEND_B",  "RECV_B",      "WAIT_SEND_F",
+    "WAIT_SEND_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "WAIT_REDUCE_GRAD"};
 
-        if (cells == NULL)
-            return lull_error_set(err, -ENOMEM, "%s: no memory", table->name);
-        table->cells = cells;
-        table->capacity = capacity;
-    }
-    table->cells[table->count++] = *cell;
+/* Parses the digits at *at, which is moved behind them. */
+static int parse_number(const char **at, uint32_t limit, uint32_t *number_out)
+{
+    const char *c = *at;
+    uint32_t number = 0;
+
+    if (*c < '0' || *c > '9')
+        return -EINVAL;
+    for (; *c >= '0' && *c <= '9'; c++)
+        number = number < limit ? 10 * number + (uint32_t)(*c - '0') : limit;
+    *at = c;
+    if (number >= limit)
+        return -ERANGE;
+    *number_out = number;
     return 0;
 }
 
-static void grow(uint32_t *count, uint32_t index)
+/* Parses the word at *at, which digits or nothing follow, and moves *at behind it. */
+static int parse_type(const char **at, enum torch_type *type_out)
 {
-    *count = index >= *count ? index + 1 : *count;
+    const size_t length = strcspn(*at, "0123456789");
+
+    for (int i = 0; i < TORCH_TYPES; i++) {
+        if (strlen(names[i]) == length && strncmp(*at, names[i], length) == 0) {
+            *type_out = (enum torch_type)i;
+            *at += length;
+            return 0;
+        }
+    }
+    return -EINVAL;
 }
 
-static int add_cell(struct lull_torch_table *table, char *text, uint32_t column,
-                    struct lull_error *err)
+static bool is_of_stage(enum torch_type type)
 {
-    struct lull_torch_cell cell = {.row = table->rows, .column = column};
-    const int rc = lull_torch_action_parse(text, &cell.action);
+    return type >= TORCH_UNSHARD;
+}
+
+static int parse_single(const char *at, struct torch_action *action_out)
+{
+    struct torch_action action = {0};
+    int rc = parse_number(&at, LULL_PIPELINE_MAX_STAGES, &action.stage);
+
+    if (rc < 0)
+        return rc;
+    rc = parse_type(&at, &action.type);
+    if (rc < 0 || action.type == TORCH_OVERLAP)
+        return -EINVAL;
+    if (*at != '\0' || !is_of_stage(action.type))
+        rc = parse_number(&at, LULL_PIPELINE_MAX_MICROBATCHES, &action.microbatch);
+    if (rc < 0)
+        return rc;
+    if (*at != '\0')
+        return -EINVAL;
+    *action_out = action;
+    return 0;
+}
+
+/* Parses "0F5;7B2" in either order; end is where the second ends. */
+static int parse_overlap(char *text, char *end, struct torch_action *action_out)
+{
+    char *const middle = strchr(text, ';');
+    struct torch_action first, second;
+    int rc;
+
+    if (middle == NULL || middle > end)
+        return -EINVAL;
+    *middle = '\0';
+    *end = '\0';
+    rc = parse_single(text, &first);
+    if (rc >= 0)
+        rc = parse_single(middle + 1, &second);
+    *middle = ';';
+    *end = ')';
+    if (rc < 0)
+        return rc;
+    if (first.type == TORCH_B) {
+        const struct torch_action swapped = first;
+
+        first = second;
+        second = swapped;
+    }
+    if (first.type != TORCH_F || second.type != TORCH_B)
+        return -EINVAL;
+    *action_out = (struct torch_action){TORCH_OVERLAP, first.stage, first.microbatch, second.stage,
+                                        second.microbatch};
+    return 0;
+}
+
+/* Reads "2F0", "3SEND_F1", "1UNSHARD", "(0F5;7B2)OVERLAP_F_B". -EINVAL: it is no action; -ERANGE: a
+ * stage or micro-batch beyond the limits of core/pipeline. Writes into text. */
+static int parse_action(char *text, struct torch_action *action_out)
+{
+    char *end;
+
+    if (text[0] != '(')
+        return parse_single(text, action_out);
+    end = strchr(text, ')');
+    if (end == NULL || strcmp(end + 1, names[TORCH_OVERLAP]) != 0)
+        return -EINVAL;
+    return parse_overlap(text + 1, end, action_out);
+}
+
+struct torch_cell {
+    struct torch_action action;
+    uint32_t row;    /* from 0 */
+    uint32_t column; /* from 0 */
+};
+
+struct torch_table {
+    const char *name; /* the path, for messages */
+    struct torch_cell *cells;
+    size_t count;
+    uint32_t rows;
+    uint32_t stages;       /* of the actions that compute */
+    uint32_t microbatches; /* of these, too */
+    size_t columns;        /* of the longest row, trailing blanks left out */
+};
+
+/* ---- cells ---- */
+
+static void cover(uint32_t *count, uint32_t index)
+{
+    if (index >= *count)
+        *count = index + 1;
+}
+
+static int add_cell(struct torch_table *table, char *text, uint32_t column, struct lull_error *err)
+{
+    enum { MOST = 4 * LULL_PIPELINE_MAX_ACTIONS }; /* with sends and receives */
+    struct torch_cell cell = {.row = table->rows, .column = column};
+    const int rc = parse_action(text, &cell.action);
 
     if (rc == -ERANGE)
         return lull_error_set(err, LULL_E_FORMAT,
@@ -52,40 +192,47 @@ static int add_cell(struct lull_torch_table *table, char *text, uint32_t column,
                               "%s: row %u, column %u: '%.40s' is no action; known are 2F0, 1B3, "
                               "0I2, 0W2, (0F5;7B2)OVERLAP_F_B, 3SEND_F1, 1UNSHARD and their like",
                               table->name, cell.row + 1, column + 1, text);
-    if (lull_torch_computes(cell.action.type)) {
-        grow(&table->stages, cell.action.stage);
-        grow(&table->stages, cell.action.partner_stage);
-        grow(&table->microbatches, cell.action.microbatch);
-        grow(&table->microbatches, cell.action.partner_microbatch);
+    if (computes(cell.action.type)) {
+        cover(&table->stages, cell.action.stage);
+        cover(&table->stages, cell.action.partner_stage);
+        cover(&table->microbatches, cell.action.microbatch);
+        cover(&table->microbatches, cell.action.partner_microbatch);
     }
     if (column >= table->columns)
         table->columns = (size_t)column + 1;
-    return append(table, &cell, err);
+    if (table->count == MOST)
+        return lull_error_set(err, LULL_E_FORMAT,
+                              "%s: row %u, column %u: there are more than %d actions", table->name,
+                              cell.row + 1, column + 1, MOST);
+    return lull_array_append(&table->cells, &table->count, &cell, sizeof(cell), table->name, err);
 }
 
-static int add_row(struct lull_torch_table *table, char *rest, struct lull_error *err)
+static int add_row(struct torch_table *table, char *rest, struct lull_error *err)
 {
     const size_t before = table->count;
 
     if (table->rows == LULL_PIPELINE_MAX_STAGES)
-        return lull_error_set(err, LULL_E_FORMAT, "%s: more than %d rows, one for each rank",
-                              table->name, LULL_PIPELINE_MAX_STAGES);
+        return lull_error_set(err, LULL_E_FORMAT,
+                              "%s: there are more than %d rows, one for each rank", table->name,
+                              LULL_PIPELINE_MAX_STAGES);
     for (uint32_t column = 0; rest != NULL; column++) {
         char *const text = lull_lines_cell(&rest);
-        const int rc = text[0] != '\0' ? add_cell(table, text, column, err) : 0;
+        int rc = 0;
 
+        if (text[0] != '\0')
+            rc = add_cell(table, text, column, err);
         if (rc < 0)
             return rc;
     }
     table->rows++;
     if (table->count == before)
-        return lull_error_set(err, LULL_E_FORMAT, "%s: row %u: no actions; every rank has some",
-                              table->name, table->rows);
+        return lull_error_set(err, LULL_E_FORMAT,
+                              "%s: row %u: there are no actions; every rank has some", table->name,
+                              table->rows);
     return 0;
 }
 
-static int read_table(struct lull_lines *lines, struct lull_torch_table *table,
-                      struct lull_error *err)
+static int read_table(struct lull_lines *lines, struct torch_table *table, struct lull_error *err)
 {
     char *text;
     size_t blank = 0; /* the first blank row, from 1 */
@@ -93,11 +240,12 @@ static int read_table(struct lull_lines *lines, struct lull_torch_table *table,
 
     while ((rc = lull_lines_next(lines, &text, err)) > 0) {
         if (text[0] == '\0') {
-            blank = blank != 0 ? blank : lull_lines_number(lines);
+            if (blank == 0)
+                blank = lull_lines_number(lines);
             continue;
         }
         if (blank != 0)
-            return lull_error_set(err, LULL_E_FORMAT, "%s: row %zu is blank, but others follow",
+            return lull_error_set(err, LULL_E_FORMAT, "%s: row %zu is blank, but other rows follow",
                                   table->name, blank);
         rc = add_row(table, text, err);
         if (rc < 0)
@@ -108,21 +256,228 @@ static int read_table(struct lull_lines *lines, struct lull_torch_table *table,
     return rc;
 }
 
-/* ---- from cells to an order ---- */
+/* ---- transfers ---- */
 
-static enum lull_pipeline_kind kind_of(enum lull_torch_type type)
+enum torch_done {
+    DONE_FORWARD = 1 << 0,
+    DONE_GRADIENT = 1 << 1,
+    SENT_F = 1 << 2,
+    RECEIVED_F = 1 << 3,
+    SENT_B = 1 << 4,
+    RECEIVED_B = 1 << 5,
+};
+
+struct torch_check {
+    const struct torch_table *table;
+    struct lull_error *err;
+    uint8_t *done;       /* per stage and micro-batch, so far */
+    uint32_t *row_of;    /* per stage */
+    uint32_t *backwards; /* per stage: whose weight gradients are done */
+    bool has_transfers;
+};
+
+static int refuse(const struct torch_check *check, const struct torch_cell *cell, const char *why)
 {
-    static const enum lull_pipeline_kind kinds[] = {
-        [LULL_TORCH_F] = LULL_PIPELINE_FORWARD,       [LULL_TORCH_B] = LULL_PIPELINE_BACKWARD,
-        [LULL_TORCH_I] = LULL_PIPELINE_INPUT,         [LULL_TORCH_W] = LULL_PIPELINE_WEIGHT,
-        [LULL_TORCH_OVERLAP] = LULL_PIPELINE_OVERLAP,
-    };
+    const struct torch_action *action = &cell->action;
 
-    return lull_torch_computes(type) ? kinds[type] : LULL_PIPELINE_FIXED;
+    return lull_error_set(check->err, LULL_E_FORMAT,
+                          "%s: row %u, column %u: %s of stage %u, micro-batch %u: %s",
+                          check->table->name, cell->row + 1, cell->column + 1, names[action->type],
+                          action->stage, action->microbatch, why);
 }
 
-/* False: the order does not show it. */
-static bool convert(const struct lull_torch_action *from, const struct lull_torch_times *times,
+static uint8_t *done_of(const struct torch_check *check, uint32_t stage, uint32_t microbatch)
+{
+    return &check->done[(size_t)stage * check->table->microbatches + microbatch];
+}
+
+static void mark(const struct torch_check *check, uint32_t stage, uint32_t microbatch,
+                 enum torch_done what)
+{
+    uint8_t *done = done_of(check, stage, microbatch);
+
+    *done = (uint8_t)(*done | what);
+}
+
+/* Whether the two stages lie on two ranks, in a table that has transfers. */
+static bool is_transfer(const struct torch_check *check, uint32_t from, uint32_t to)
+{
+    return check->has_transfers && check->row_of[from] != check->row_of[to];
+}
+
+static int take_forward(struct torch_check *check, const struct torch_cell *cell)
+{
+    const uint32_t s = cell->action.stage;
+    const uint32_t m = cell->action.microbatch;
+
+    if (s > 0 && is_transfer(check, s - 1, s) && (*done_of(check, s, m) & RECEIVED_F) == 0)
+        return refuse(check, cell, "no RECV_F ahead of it");
+    mark(check, s, m, DONE_FORWARD);
+    return 0;
+}
+
+static int take_gradient(struct torch_check *check, const struct torch_cell *cell, uint32_t s,
+                         uint32_t m)
+{
+    if (s + 1 < check->table->stages && is_transfer(check, s, s + 1) &&
+        (*done_of(check, s, m) & RECEIVED_B) == 0)
+        return refuse(check, cell, "no RECV_B ahead of its backward");
+    mark(check, s, m, DONE_GRADIENT);
+    return 0;
+}
+
+static int take_compute(struct torch_check *check, const struct torch_cell *cell)
+{
+    const struct torch_action *action = &cell->action;
+    int rc;
+
+    switch (action->type) {
+    case TORCH_F:
+        return take_forward(check, cell);
+    case TORCH_OVERLAP:
+        rc = take_forward(check, cell);
+        check->backwards[action->partner_stage]++;
+        return rc < 0
+                   ? rc
+                   : take_gradient(check, cell, action->partner_stage, action->partner_microbatch);
+    case TORCH_B:
+        check->backwards[action->stage]++;
+        return take_gradient(check, cell, action->stage, action->microbatch);
+    case TORCH_I:
+        return take_gradient(check, cell, action->stage, action->microbatch);
+    default:
+        check->backwards[action->stage]++;
+        return 0;
+    }
+}
+
+/* The transfers of a table. */
+static const struct transfer {
+    enum torch_done done;   /* what the action does */
+    enum torch_done needed; /* what must be done before; 0: nothing */
+    enum torch_done other;  /* what the other end does */
+    bool is_to_next;        /* the other end is the next stage; else the one before */
+    const char *twice;      /* what is wrong where it is done twice */
+    const char *missing;    /* what is wrong where the other end does nothing */
+} transfers[TORCH_TYPES] = {
+    [TORCH_SEND_F] = {SENT_F, DONE_FORWARD, RECEIVED_F, true, "sent twice", "nobody receives it"},
+    [TORCH_RECV_F] = {RECEIVED_F, 0, SENT_F, false, "received twice", "nobody sends it"},
+    [TORCH_SEND_B] = {SENT_B, DONE_GRADIENT, RECEIVED_B, false, "sent twice", "nobody receives it"},
+    [TORCH_RECV_B] = {RECEIVED_B, 0, SENT_B, true, "received twice", "nobody sends it"},
+};
+
+static int take_comm(struct torch_check *check, const struct torch_cell *cell)
+{
+    const struct torch_action *action = &cell->action;
+    const struct transfer *transfer = &transfers[action->type];
+    uint8_t done;
+
+    if (action->stage >= check->table->stages || action->microbatch >= check->table->microbatches)
+        return refuse(check, cell, "nothing computes that");
+    if (check->row_of[action->stage] != cell->row)
+        return refuse(check, cell, "its stage is on another rank");
+    if (action->type == TORCH_REDUCE_GRAD &&
+        check->backwards[action->stage] < check->table->microbatches)
+        return refuse(check, cell, "backwards of the stage come after it");
+    if (transfer->done == 0)
+        return 0;
+    done = *done_of(check, action->stage, action->microbatch);
+    if (transfer->needed != 0 && (done & transfer->needed) == 0)
+        return refuse(check, cell, "it comes before what it sends");
+    if ((done & transfer->done) != 0)
+        return refuse(check, cell, transfer->twice);
+    mark(check, action->stage, action->microbatch, transfer->done);
+    return 0;
+}
+
+/* Checks the other end of a transfer, which may stand in any row. */
+static int check_partner(const struct torch_check *check, const struct torch_cell *cell)
+{
+    const struct transfer *transfer = &transfers[cell->action.type];
+    const uint32_t stage = cell->action.stage;
+    const uint32_t edge = transfer->is_to_next ? check->table->stages - 1 : 0;
+    const uint32_t other = transfer->is_to_next ? stage + 1 : stage - 1;
+
+    if (transfer->done == 0)
+        return 0;
+    if (stage == edge || (*done_of(check, other, cell->action.microbatch) & transfer->other) == 0)
+        return refuse(check, cell, transfer->missing);
+    return 0;
+}
+
+static void survey(struct torch_check *check)
+{
+    for (size_t i = 0; i < check->table->count; i++) {
+        const struct torch_cell *cell = &check->table->cells[i];
+
+        if (computes(cell->action.type))
+            check->row_of[cell->action.stage] = cell->row;
+        check->has_transfers |=
+            cell->action.type >= TORCH_SEND_F && cell->action.type <= TORCH_RECV_B;
+    }
+}
+
+static int check_cells(struct torch_check *check)
+{
+    survey(check);
+    for (size_t i = 0; i < check->table->count; i++) {
+        const struct torch_cell *cell = &check->table->cells[i];
+        const int rc =
+            computes(cell->action.type) ? take_compute(check, cell) : take_comm(check, cell);
+
+        if (rc < 0)
+            return rc;
+    }
+    for (size_t i = 0; i < check->table->count; i++) {
+        const int rc = check_partner(check, &check->table->cells[i]);
+
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+/*
+ * Where the table has sends and receives, every transfer between ranks needs both, a send after
+ * what it sends and a receive before what needs it, each on its stage's rank; REDUCE_GRAD comes
+ * after the stage's last backward. For a table whose computing actions are complete.
+ */
+static int check_transfers(const struct torch_table *table, struct lull_error *err)
+{
+    struct torch_check check = {
+        .table = table,
+        .err = err,
+        .done = calloc((size_t)table->stages * table->microbatches, sizeof(*check.done)),
+        .row_of = calloc(table->stages, sizeof(*check.row_of)),
+        .backwards = calloc(table->stages, sizeof(*check.backwards)),
+    };
+    int rc;
+
+    if (check.done == NULL || check.row_of == NULL || check.backwards == NULL)
+        rc = lull_error_set(err, -ENOMEM, "%s: no memory", table->name);
+    else
+        rc = check_cells(&check);
+    free(check.backwards);
+    free(check.row_of);
+    free(check.done);
+    return rc;
+}
+
+/* ---- from cells to an order ---- */
+
+static enum lull_pipeline_kind kind_of(enum torch_type type)
+{
+    static const enum lull_pipeline_kind kinds[] = {
+        [TORCH_F] = LULL_PIPELINE_FORWARD,       [TORCH_B] = LULL_PIPELINE_BACKWARD,
+        [TORCH_I] = LULL_PIPELINE_INPUT,         [TORCH_W] = LULL_PIPELINE_WEIGHT,
+        [TORCH_OVERLAP] = LULL_PIPELINE_OVERLAP,
+    };
+
+    return computes(type) ? kinds[type] : LULL_PIPELINE_FIXED;
+}
+
+/* Converts an action. False: it takes no time, so that the order does not show it. */
+static bool convert(const struct torch_action *from, const struct lull_torch_times *times,
                     struct lull_pipeline_action *to)
 {
     *to = (struct lull_pipeline_action){.kind = kind_of(from->type),
@@ -130,18 +485,18 @@ static bool convert(const struct lull_torch_action *from, const struct lull_torc
                                         .microbatch = from->microbatch,
                                         .partner_stage = from->partner_stage,
                                         .partner_microbatch = from->partner_microbatch};
-    if (from->type == LULL_TORCH_UNSHARD) {
+    if (from->type == TORCH_UNSHARD) {
         to->time_ns = times->unshard_ns;
         to->energy_nj = times->unshard_energy_nj;
     }
-    if (from->type == LULL_TORCH_REDUCE_GRAD) {
+    if (from->type == TORCH_REDUCE_GRAD) {
         to->time_ns = times->reduce_ns;
         to->energy_nj = times->reduce_energy_nj;
     }
-    return lull_torch_computes(from->type) || to->time_ns > 0;
+    return computes(from->type) || to->time_ns > 0;
 }
 
-static int fill_order(const struct lull_torch_table *table, const struct lull_torch_times *times,
+static int fill_order(const struct torch_table *table, const struct lull_torch_times *times,
                       struct lull_torch_schedule *schedule, struct lull_error *err)
 {
     struct lull_pipeline_order *order = &schedule->order;
@@ -150,30 +505,30 @@ static int fill_order(const struct lull_torch_table *table, const struct lull_to
     order->stages = table->stages;
     order->microbatches = table->microbatches;
     for (size_t i = 0; rc >= 0 && i < table->count; i++) {
-        const struct lull_torch_cell *cell = &table->cells[i];
+        const struct torch_cell *cell = &table->cells[i];
         struct lull_pipeline_action action;
 
-        schedule->has_comms |= !lull_torch_computes(cell->action.type);
+        schedule->has_comms |= !computes(cell->action.type);
         if (convert(&cell->action, times, &action)) {
             rc = lull_pipeline_order_add(order, cell->row, &action);
             if (rc < 0)
-                (void)lull_error_set(err, rc, "%s: no room for %zu actions", table->name,
-                                     table->count);
+                (void)lull_error_set(err, rc, "%s: there is no room for its %zu actions",
+                                     table->name, table->count);
         }
     }
     return rc;
 }
 
-/* The cell that an action of the order came from; NULL: no certain one. */
-static const struct lull_torch_cell *cell_at(const struct lull_torch_table *table,
-                                             const struct lull_torch_times *times,
-                                             const struct lull_pipeline_place *place)
+/* Finds the cell that an action of the order came from; null: that is not certain. */
+static const struct torch_cell *cell_at(const struct torch_table *table,
+                                        const struct lull_torch_times *times,
+                                        const struct lull_pipeline_place *place)
 {
     struct lull_pipeline_action action;
     size_t left = place->index;
 
     for (size_t i = 0; i < table->count; i++) {
-        const struct lull_torch_cell *cell = &table->cells[i];
+        const struct torch_cell *cell = &table->cells[i];
 
         if (cell->row == place->device && convert(&cell->action, times, &action) && left-- == 0)
             return cell;
@@ -181,10 +536,10 @@ static const struct lull_torch_cell *cell_at(const struct lull_torch_table *tabl
     return NULL;
 }
 
-static int blame(const struct lull_torch_table *table, const struct lull_torch_times *times,
+static int blame(const struct torch_table *table, const struct lull_torch_times *times,
                  const struct lull_pipeline_place *place, const char *why, struct lull_error *err)
 {
-    const struct lull_torch_cell *cell = cell_at(table, times, place);
+    const struct torch_cell *cell = cell_at(table, times, place);
 
     if (cell != NULL)
         return lull_error_set(err, LULL_E_FORMAT, "%s: row %u, column %u: %.160s", table->name,
@@ -195,7 +550,7 @@ static int blame(const struct lull_torch_table *table, const struct lull_torch_t
     return lull_error_set(err, LULL_E_FORMAT, "%s: %.160s", table->name, why);
 }
 
-static int check_order(const struct lull_torch_table *table, const struct lull_torch_times *times,
+static int check_order(const struct torch_table *table, const struct lull_torch_times *times,
                        const struct lull_pipeline_order *order, struct lull_error *err)
 {
     struct lull_pipeline_place place;
@@ -204,7 +559,7 @@ static int check_order(const struct lull_torch_table *table, const struct lull_t
 
     if (rc == -EINVAL)
         return blame(table, times, &place, why.text, err);
-    if (rc == 0)
+    if (rc >= 0)
         rc = lull_pipeline_order_stuck(order, &place);
     if (rc > 0)
         return blame(table, times, &place,
@@ -212,52 +567,37 @@ static int check_order(const struct lull_torch_table *table, const struct lull_t
                      "cycle)",
                      err);
     if (rc < 0)
-        return lull_error_set(err, rc, "%s: no memory", table->name);
-    return lull_torch_table_check(table, err);
+        return lull_error_set(err, rc, "%s: there is no memory to check it", table->name);
+    return check_transfers(table, err);
 }
 
 /* ---- reading ---- */
 
-static int read_lines(struct lull_lines *lines, const struct lull_torch_times *times,
-                      struct lull_torch_schedule *schedule_out, struct lull_error *err)
+int lull_torch_schedule_read(const char *path, const struct lull_torch_times *times,
+                             struct lull_torch_schedule *schedule_out, struct lull_error *err)
 {
     static const struct lull_torch_times no_times = {0};
-    struct lull_torch_table table = {.name = lull_lines_name(lines)};
+    struct torch_table table = {.name = path};
     struct lull_torch_schedule schedule = {.has_comms = false};
-    int rc = read_table(lines, &table, err);
+    struct lull_lines *lines;
+    int rc = lull_lines_open(path, &lines, err);
 
-    times = times != NULL ? times : &no_times;
+    if (rc < 0)
+        return rc;
+    if (times == NULL)
+        times = &no_times;
+    rc = read_table(lines, &table, err);
+    lull_lines_close(lines);
     if (rc >= 0)
         rc = fill_order(&table, times, &schedule, err);
     if (rc >= 0)
         rc = check_order(&table, times, &schedule.order, err);
+    free(table.cells);
     if (rc < 0) {
         lull_pipeline_order_fini(&schedule.order);
-    } else {
-        schedule.columns = table.columns;
-        *schedule_out = schedule;
+        return rc;
     }
-    free(table.cells);
-    lull_lines_close(lines);
-    return rc;
-}
-
-int lull_torch_schedule_read(const char *path, const struct lull_torch_times *times,
-                             struct lull_torch_schedule *schedule_out, struct lull_error *err)
-{
-    struct lull_lines *lines;
-    const int rc = lull_lines_open(path, &lines, err);
-
-    return rc < 0 ? rc : read_lines(lines, times, schedule_out, err);
-}
-
-int lull_torch_schedule_read_memory(const char *name, const char *text, size_t size,
-                                    const struct lull_torch_times *times,
-                                    struct lull_torch_schedule *schedule_out,
-                                    struct lull_error *err)
-{
-    struct lull_lines *lines;
-    const int rc = lull_lines_open_memory(name, text, size, &lines, err);
-
-    return rc < 0 ? rc : read_lines(lines, times, schedule_out, err);
+    schedule.columns = table.columns;
+    *schedule_out = schedule;
+    return 0;
 }

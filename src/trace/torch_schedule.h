@@ -38,19 +38,14 @@ struct lull_torch_schedule {
 };
 
 /*
- * Reads a file, plain or gzip ("-": standard input). times may be NULL. schedule_out: not
+ * Reads a file, plain or gzip ("-" is standard input). times may be NULL. schedule_out: not
  * initialised before; written on success, then the caller fini's its order. Errors, with row and
  * column (from 1): LULL_E_FORMAT an unknown action, a micro-batch or stage that is missing, comes
  * twice or on two ranks, an action that waits for what comes later (a cycle), a send that nobody
- * receives, too large a number, a NUL byte, nothing at all; -errno of reading; -ENOMEM.
+ * receives, too large a number, nothing at all; -ENOMEM; those of lull_lines_open and
+ * lull_lines_next.
  */
 int lull_torch_schedule_read(const char *path, const struct lull_torch_times *times,
                              struct lull_torch_schedule *schedule_out, struct lull_error *err);
-
-/* The same from memory; name is for messages. */
-int lull_torch_schedule_read_memory(const char *name, const char *text, size_t size,
-                                    const struct lull_torch_times *times,
-                                    struct lull_torch_schedule *schedule_out,
-                                    struct lull_error *err);
 
 #endif

@@ -11,10 +11,10 @@ enum { HEADER_BYTES = 16 };
 
 static const uint32_t message_magic = 0x4c4c554c; /* "LULL" */
 
-enum message_kind { END, U32, U64, TEXT };
+enum kind { END, U32, U64, TEXT };
 
-struct message_field {
-    enum message_kind kind;
+struct field {
+    enum kind kind;
     size_t offset;
     size_t size;
 };
@@ -26,28 +26,28 @@ struct message_field {
     }
 
 /* Signed 32-bit members travel as their two's complement. */
-static const struct message_field no_fields[] = {{END, 0, 0}};
-static const struct message_field hello_fields[] = {FIELD(U32, hello, process_id), {END, 0, 0}};
-static const struct message_field welcome_fields[] = {
+static const struct field no_fields[] = {{END, 0, 0}};
+static const struct field hello_fields[] = {FIELD(U32, hello, process_id), {END, 0, 0}};
+static const struct field welcome_fields[] = {
     FIELD(U32, welcome, gpu_count),
     FIELD(U32, welcome, lease_ttl_ms),
     FIELD(U32, welcome, heartbeat_ms),
     {END, 0, 0},
 };
-static const struct message_field lease_fields[] = {
+static const struct field lease_fields[] = {
     FIELD(TEXT, lease, uuid),        FIELD(U32, lease, min_mhz),      FIELD(U32, lease, max_mhz),
     FIELD(U32, lease, min_limit_mw), FIELD(U32, lease, max_limit_mw), {END, 0, 0},
 };
-static const struct message_field grant_fields[] = {
+static const struct field grant_fields[] = {
     FIELD(U64, grant, lease_id),
     FIELD(U32, grant, slot),
     FIELD(U32, grant, min_mhz),
     FIELD(U32, grant, max_mhz),
     {END, 0, 0},
 };
-static const struct message_field release_fields[] = {FIELD(U32, release, slot), {END, 0, 0}};
-static const struct message_field status_fields[] = {FIELD(U32, status, gpu), {END, 0, 0}};
-static const struct message_field state_fields[] = {
+static const struct field release_fields[] = {FIELD(U32, release, slot), {END, 0, 0}};
+static const struct field status_fields[] = {FIELD(U32, status, gpu), {END, 0, 0}};
+static const struct field state_fields[] = {
     FIELD(U32, state, gpu),           FIELD(U32, state, gpu_count),
     FIELD(TEXT, state, uuid),         FIELD(TEXT, state, name),
     FIELD(U32, state, is_leased),     FIELD(U32, state, owner_uid),
@@ -59,18 +59,18 @@ static const struct message_field state_fields[] = {
     FIELD(U64, state, failed),        FIELD(U64, state, disobeyed),
     FIELD(U32, state, limit_mw),      {END, 0, 0},
 };
-static const struct message_field reply_fields[] = {
+static const struct field reply_fields[] = {
     FIELD(U32, reply, code),
     FIELD(TEXT, reply, text),
     {END, 0, 0},
 };
-static const struct message_field revoked_fields[] = {
+static const struct field revoked_fields[] = {
     FIELD(U32, revoked, slot),
     FIELD(U32, revoked, code),
     {END, 0, 0},
 };
 
-static const struct message_field *const fields_of[LULL_MESSAGE_TYPE_COUNT] = {
+static const struct field *const fields_of[LULL_MESSAGE_TYPE_COUNT] = {
     [LULL_MESSAGE_HELLO] = hello_fields,     [LULL_MESSAGE_WELCOME] = welcome_fields,
     [LULL_MESSAGE_LEASE] = lease_fields,     [LULL_MESSAGE_GRANT] = grant_fields,
     [LULL_MESSAGE_RENEW] = no_fields,        [LULL_MESSAGE_RELEASE] = release_fields,
@@ -94,7 +94,7 @@ static uint64_t get(const uint8_t *bytes, size_t size)
     return value;
 }
 
-static size_t body_size(const struct message_field *field)
+static size_t body_size(const struct field *field)
 {
     size_t size = 0;
 
@@ -103,7 +103,7 @@ static size_t body_size(const struct message_field *field)
     return size;
 }
 
-static const struct message_field *find_fields(uint64_t type)
+static const struct field *find_fields(uint64_t type)
 {
     return type < LULL_MESSAGE_TYPE_COUNT ? fields_of[type] : NULL;
 }
@@ -116,8 +116,7 @@ static void put_text(uint8_t *bytes, const char *text, size_t size)
     memcpy(bytes, text, length);
 }
 
-static void put_field(uint8_t *bytes, const struct message_field *field,
-                      const struct lull_message *message)
+static void put_field(uint8_t *bytes, const struct field *field, const struct lull_message *message)
 {
     const char *member = (const char *)message + field->offset;
     uint64_t u64;
@@ -153,8 +152,7 @@ static int get_text(const uint8_t *bytes, char *text, size_t size)
     return 0;
 }
 
-static int get_field(const uint8_t *bytes, const struct message_field *field,
-                     struct lull_message *message)
+static int get_field(const uint8_t *bytes, const struct field *field, struct lull_message *message)
 {
     char *member = (char *)message + field->offset;
     uint64_t u64;
@@ -179,7 +177,7 @@ static int get_field(const uint8_t *bytes, const struct message_field *field,
 
 int lull_message_encode(const struct lull_message *message, uint8_t *buffer, size_t size)
 {
-    const struct message_field *field = find_fields(message->type);
+    const struct field *field = find_fields(message->type);
     size_t total;
     uint8_t *bytes = buffer + HEADER_BYTES;
 
@@ -203,7 +201,7 @@ int lull_message_encode(const struct lull_message *message, uint8_t *buffer, siz
 int lull_message_decode(const uint8_t *buffer, size_t size, struct lull_message *message_out)
 {
     struct lull_message message = {0};
-    const struct message_field *field;
+    const struct field *field;
     const uint8_t *bytes = buffer + HEADER_BYTES;
 
     if (size < HEADER_BYTES || get(buffer, 4) != message_magic)

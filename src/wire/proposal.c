@@ -13,7 +13,7 @@ struct writer {
     uint8_t *bytes;
 };
 
-struct proposal_reader {
+struct reader {
     const uint8_t *bytes;
 };
 
@@ -23,7 +23,7 @@ static void put(struct writer *writer, uint64_t value, size_t size)
         *writer->bytes++ = (uint8_t)(value >> (8 * i));
 }
 
-static uint64_t get(struct proposal_reader *reader, size_t size)
+static uint64_t get(struct reader *reader, size_t size)
 {
     uint64_t value = 0;
 
@@ -32,7 +32,7 @@ static uint64_t get(struct proposal_reader *reader, size_t size)
     return value;
 }
 
-static uint32_t get_u32(struct proposal_reader *reader)
+static uint32_t get_u32(struct reader *reader)
 {
     return (uint32_t)get(reader, 4);
 }
@@ -68,7 +68,7 @@ size_t lull_proposal_encode(const struct lull_proposal *proposal, uint8_t *buffe
 }
 
 /* Reads an entry. False: no governor writes such an entry. */
-static bool get_entry(struct proposal_reader *reader, struct lull_proposal_entry *entry)
+static bool get_entry(struct reader *reader, struct lull_proposal_entry *entry)
 {
     entry->signature = get(reader, 8);
     entry->from_iteration = get(reader, 8);
@@ -81,7 +81,7 @@ static bool get_entry(struct proposal_reader *reader, struct lull_proposal_entry
 int lull_proposal_decode(const uint8_t *buffer, size_t size, struct lull_proposal *proposal_out)
 {
     struct lull_proposal proposal = {0};
-    struct proposal_reader reader = {buffer};
+    struct reader reader = {buffer};
     uint32_t version;
 
     if (size < LULL_PROPOSAL_HEADER_BYTES || get_u32(&reader) != proposal_magic)

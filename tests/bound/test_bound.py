@@ -267,7 +267,7 @@ class BadInput(Case):
                 ('{"job": "a", "modes": [{"type": "V", "gpus": 1, "slots": 1, "energy_j": 1e99}]}',
                  '"energy_j"'),
                 ('{"job": "a", "modes": [{"type": "V", "gpus": 1, "slots": 2, "energy_j": 1, '
-                 '"last": 3}]}', "behind the last"),
+                 '"last": 3}]}', "after the last"),
                 ('{"job": "a", "weight_j": 1, "modes": [{"type": "V", "gpus": 1, "slots": 2, '
                  '"energy_j": 1, "delay_j": 3}]}', "delay_j")]:
             self.refused(self.CLUSTER + job.replace("%s", self.MODE), "line 2", *words)

@@ -147,7 +147,7 @@ class Refused(Case):
         self.refused(1, "/w:", "No such file")
         self.refused(2, "not standard input", name="-")
         self.write("w", "")
-        self.refused(2, "/w: is empty; read as Chakra")
+        self.refused(2, "/w: the file is empty; read as Chakra")
         self.write("w", document(TRACE)[:-9])
         self.refused(2, "/w:", "byte")
         self.write("w", document([{**KERNEL, "is_cpu_op": True}]))

@@ -385,7 +385,7 @@ class Verify(Small):
                 ("clock", self.text.replace('"sm_mhz": 1080', '"sm_mhz": 1081', 1), "a clock that its class"),
                 ("kind", self.text.replace('"operation": "forward"', '"operation": "sideways"', 1), "no such operation"),
                 ("cycle", self.text.replace('"edges": [', '"edges": [[2, 0, 0, 0], ', 1), "circle"),
-                ("edge", self.text.replace('"edges": [', '"edges": [[99, 0, 0, 0], ', 1), "an edge between"),
+                ("edge", self.text.replace('"edges": [', '"edges": [[99, 0, 0, 0], ', 1), "an edge is between"),
                 ("negative", re.sub(r'"flow": (\d+)', r'"flow": -\1', self.text, count=1), "negative")):
             self.refused(1, pattern, "--verify", self.write(name, text))
         self.refused(1, "absent: .*[Nn]o such file", "--verify", self.path("absent"))

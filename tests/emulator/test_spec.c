@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "emulator/fault.h"
 #include "emulator/spec.h"
 
 static void test_lists_of_counts_and_models(void **state)

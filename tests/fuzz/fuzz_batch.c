@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "../text_file.h"
 #include "fuzz.h"
 #include "reproduce/zeus/series.h"
 #include "reproduce/zeus/trace.h"
@@ -34,20 +35,15 @@ static void read_tables(const char *text, size_t size)
     const char *middle = memmem(text, size, "\n=", 2);
     const size_t first = middle == NULL ? size : (size_t)(middle - text);
     const size_t second = middle == NULL ? size : first + 2;
-    struct lull_lines *train = NULL;
-    struct lull_lines *power = NULL;
     struct lull_batch_trace *trace = NULL;
     struct lull_error err = {0};
 
-    require(lull_lines_open_memory("train", text, first, &train, &err) == 0);
-    require(lull_lines_open_memory("power", text + second, size - second, &power, &err) == 0);
-    if (lull_batch_trace_read_lines(job, train, power, &trace, &err) < 0)
+    if (lull_batch_trace_read(job, text_file(text, first), text_file(text + second, size - second),
+                              &trace, &err) < 0)
         require(err.text[0] != '\0' && trace == NULL);
     else
         check_trace(trace);
     lull_batch_trace_destroy(trace);
-    lull_lines_close(power);
-    lull_lines_close(train);
 }
 
 static void read_series(const char *text, size_t size)
@@ -57,7 +53,7 @@ static void read_series(const char *text, size_t size)
     struct lull_error err = {0};
     int rc;
 
-    require(lull_lines_open_memory("series", text, size, &lines, &err) == 0);
+    require(lull_lines_open(text_file(text, size), &lines, &err) == 0);
     rc = lull_batch_golden_begin(lines, &err);
     while (rc >= 0 && (rc = lull_batch_golden_next(lines, &row, &err)) > 0) {
         require(row.order_count <= LULL_BATCH_GOLDEN_ARMS);

@@ -2,6 +2,7 @@
  * Chakra traces in both forms: refused with a message, or a graph whose order keeps its promises.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "../text_file.h"
 #include "fuzz.h"
 #include "trace/chakra.h"
 
@@ -37,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct lull_chakra_graph graph;
     struct lull_error err = {0};
 
-    if (lull_chakra_read_memory("fuzz", data, size, &graph, &err) < 0) {
+    if (lull_chakra_read(text_file(data, size), &graph, &err) < 0) {
         require(err.text[0] != '\0' && graph.nodes == NULL && graph.names == NULL);
         return 0;
     }

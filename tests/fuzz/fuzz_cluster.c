@@ -3,10 +3,11 @@
  * ranges.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "../text_file.h"
 #include "fuzz.h"
 
 #include "trace/cluster_jobs.h"
-#include "trace/cluster_pools.h"
+#include "trace/cluster_tables.h"
 
 static void check_table(const struct lull_cluster_jobs_table *table)
 {
@@ -31,12 +32,12 @@ static void check_table(const struct lull_cluster_jobs_table *table)
     }
 }
 
-static void read_jobs(struct lull_lines *lines)
+static void read_jobs(const char *path)
 {
     struct lull_cluster_jobs_table table;
     struct lull_error err = {0};
 
-    if (lull_cluster_jobs_read_lines(lines, &table, &err) < 0) {
+    if (lull_cluster_jobs_read(path, &table, &err) < 0) {
         require(err.text[0] != '\0' && table.rows == NULL && table.steps == NULL);
         return;
     }
@@ -44,12 +45,12 @@ static void read_jobs(struct lull_lines *lines)
     lull_cluster_jobs_fini(&table);
 }
 
-static void read_pools(struct lull_lines *lines)
+static void read_pools(const char *path)
 {
     struct lull_cluster_pools_table table;
     struct lull_error err = {0};
 
-    if (lull_cluster_pools_read_lines(lines, &table, &err) < 0) {
+    if (lull_cluster_pools_read(path, &table, &err) < 0) {
         require(err.text[0] != '\0' && table.rows == NULL);
         return;
     }
@@ -59,14 +60,10 @@ static void read_pools(struct lull_lines *lines)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static void (*const readers[])(struct lull_lines *) = {read_jobs, read_pools};
+    static void (*const readers[])(const char *) = {read_jobs, read_pools};
 
     for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
-        struct lull_lines *lines = NULL;
-
-        require(lull_lines_open_memory("fuzz", (const char *)data, size, &lines, NULL) == 0);
-        readers[i](lines);
-        lull_lines_close(lines);
+        readers[i](text_file(data, size));
     }
     return 0;
 }

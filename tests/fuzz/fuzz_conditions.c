@@ -2,22 +2,22 @@
  * Failures of nodes, prices and carbon: refused with a message, or rows in order and in their
  * ranges. SPDX-License-Identifier: Apache-2.0
  */
+#include "../text_file.h"
 #include "fuzz.h"
 
 #include <stdlib.h>
 
-#include "trace/cluster_failures.h"
-#include "trace/tariff.h"
+#include "trace/cluster_tables.h"
 
 enum { NODES = 16 };
 
-static void check_failures(struct lull_lines *lines)
+static void check_failures(const char *path)
 {
     struct lull_cluster_failure *failures = NULL;
     struct lull_error err = {0};
     size_t count = 0;
 
-    if (lull_cluster_failures_read_lines(lines, NODES, &failures, &count, &err) < 0) {
+    if (lull_cluster_failures_read(path, NODES, &failures, &count, &err) < 0) {
         require(err.text[0] != '\0' && failures == NULL);
         return;
     }
@@ -29,12 +29,12 @@ static void check_failures(struct lull_lines *lines)
     free(failures);
 }
 
-static void check_tariff(struct lull_lines *lines, enum lull_tariff_kind kind)
+static void check_tariff(const char *path, enum lull_tariff_kind kind)
 {
     struct lull_tariff_table table;
     struct lull_error err = {0};
 
-    if (lull_tariff_read_lines(lines, kind, &table, &err) < 0) {
+    if (lull_tariff_read(path, kind, &table, &err) < 0) {
         require(err.text[0] != '\0' && table.time_ns == NULL);
         return;
     }
@@ -45,15 +45,12 @@ static void check_tariff(struct lull_lines *lines, enum lull_tariff_kind kind)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     for (int reader = 0; reader < 3; reader++) {
-        struct lull_lines *lines;
+        const char *const path = text_file(data, size);
 
-        if (lull_lines_open_memory("fuzz", (const char *)data, size, &lines, NULL) < 0)
-            return 0;
         if (reader == 0)
-            check_failures(lines);
+            check_failures(path);
         else
-            check_tariff(lines, reader == 1 ? LULL_TARIFF_PRICE : LULL_TARIFF_CARBON);
-        lull_lines_close(lines);
+            check_tariff(path, reader == 1 ? LULL_TARIFF_PRICE : LULL_TARIFF_CARBON);
     }
     return 0;
 }

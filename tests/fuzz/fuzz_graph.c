@@ -2,6 +2,7 @@
  * Task graphs as JSON lines: refused with a message, or a finished graph.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "../text_file.h"
 #include "fuzz.h"
 #include "fuzz_measured.h"
 
@@ -27,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     measure(&measured);
     lull_pipeline_profile_init(&fitted);
-    if (lull_graph_lines_read_memory("fuzz", (const char *)data, size, &fit, &graph, &err) < 0) {
+    if (lull_graph_lines_read(text_file(data, size), &fit, &graph, &err) < 0) {
         require(err.text[0] != '\0');
     } else {
         check_graph(&graph, &fitted);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "../text_file.h"
 #include "fuzz.h"
 #include "reproduce/edl/tasks.h"
 #include "reproduce/ada_srsf/training_jobs.h"
@@ -43,17 +44,14 @@ static void read_task(char *text)
 static void read_table(const uint8_t *data, size_t size)
 {
     struct lull_training_job *jobs = NULL;
-    struct lull_lines *lines = NULL;
     struct lull_error err = {0};
     size_t count = 0;
 
-    require(lull_lines_open_memory("jobs", (const char *)data, size, &lines, &err) == 0);
-    if (lull_training_jobs_read_lines(lines, &jobs, &count, &err) < 0)
+    if (lull_training_jobs_read(text_file(data, size), &jobs, &count, &err) < 0)
         require(err.text[0] != '\0' && jobs == NULL);
     else
         require(count > 0);
     free(jobs);
-    lull_lines_close(lines);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -2,6 +2,7 @@
  * Plan files: whatever comes is either refused with a message, or is a plan that can be replayed
  * and written again, and then reads as the same plan. SPDX-License-Identifier: Apache-2.0
  */
+#include "../text_file.h"
 #include "fuzz.h"
 
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static void check_again(const struct lull_plan_file *plan)
     size_t second_size;
 
     write_plan(plan, &text, &size);
-    if (lull_plan_file_read_memory("again", text, size, &again, &err) < 0) {
+    if (lull_plan_file_read(text_file(text, size), &again, &err) < 0) {
         fprintf(stderr, "%s\n%.2000s\n", err.text, text);
         abort();
     }
@@ -54,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct lull_error err = {0};
     struct lull_plan_file plan;
 
-    if (lull_plan_file_read_memory("fuzz", (const char *)data, size, &plan, &err) < 0) {
+    if (lull_plan_file_read(text_file(data, size), &plan, &err) < 0) {
         require(err.text[0] != '\0');
         return 0;
     }

@@ -2,6 +2,7 @@
  * Stage profiles: refused with a message, or complete and within bounds.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "../text_file.h"
 #include "fuzz.h"
 
 #include "trace/pipeline_profile.h"
@@ -27,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct lull_pipeline_profile profile;
     struct lull_error err = {0};
 
-    if (lull_pipeline_profile_read_memory("fuzz", (const char *)data, size, &profile, &err) < 0) {
+    if (lull_pipeline_profile_read(text_file(data, size), &profile, &err) < 0) {
         require(err.text[0] != '\0');
         return 0;
     }

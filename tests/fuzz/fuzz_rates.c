@@ -2,6 +2,7 @@
  * Rates of kinds of jobs: refused with a message, or rows in order and found again.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "../text_file.h"
 #include "fuzz.h"
 
 #include <string.h>
@@ -30,18 +31,14 @@ static void check_row(const struct lull_job_rates_table *table,
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct lull_job_rates_table table;
-    struct lull_lines *lines;
     struct lull_error err = {0};
 
-    if (lull_lines_open_memory("fuzz", (const char *)data, size, &lines, &err) < 0)
-        return 0;
-    if (lull_job_rates_read_lines(lines, &table, &err) < 0) {
+    if (lull_job_rates_read(text_file(data, size), &table, &err) < 0) {
         require(err.text[0] != '\0' && table.rows == NULL);
     } else {
         for (size_t i = 0; i < table.count; i++)
             check_row(&table, &table.rows[i]);
         lull_job_rates_fini(&table);
     }
-    lull_lines_close(lines);
     return 0;
 }

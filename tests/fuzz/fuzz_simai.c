@@ -2,6 +2,7 @@
  * SimAI's workloads: refused with a message, or numbers in their ranges.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "../text_file.h"
 #include "fuzz.h"
 #include "trace/simai.h"
 
@@ -16,11 +17,9 @@ static void check_work(const struct lull_simai_workload *workload,
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct lull_simai_workload workload;
-    struct lull_lines *lines = NULL;
     struct lull_error err = {0};
 
-    require(lull_lines_open_memory("simai", (const char *)data, size, &lines, &err) == 0);
-    if (lull_simai_read_lines(lines, &workload, &err) < 0) {
+    if (lull_simai_read(text_file(data, size), &workload, &err) < 0) {
         require(err.text[0] != '\0' && workload.layers == NULL);
     } else {
         require(workload.count > 0);
@@ -29,6 +28,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 check_work(&workload, &workload.layers[i].parts[part]);
         lull_simai_fini(&workload);
     }
-    lull_lines_close(lines);
     return 0;
 }

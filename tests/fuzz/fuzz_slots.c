@@ -2,6 +2,7 @@
  * Offline problems in slots: refused with a message, or checked, bounded, and read again as they
  * were once they are written. SPDX-License-Identifier: Apache-2.0
  */
+#include "../text_file.h"
 #include "fuzz.h"
 
 #include <stdio.h>
@@ -29,7 +30,6 @@ static double bound_of(const struct lull_slot_problem *problem)
 static void read_again(const struct lull_slot_problem *problem, double bound_j)
 {
     struct lull_slot_file again;
-    struct lull_lines *lines = NULL;
     struct lull_error err = {0};
     char *text = NULL;
     size_t size = 0;
@@ -38,24 +38,19 @@ static void read_again(const struct lull_slot_problem *problem, double bound_j)
     require(file != NULL);
     lull_slot_file_write(problem, 0.0, file);
     require(fclose(file) == 0);
-    require(lull_lines_open_memory("again", text, size, &lines, &err) == 0);
-    require(lull_slot_file_read_lines(lines, &again, &err) == 0);
+    require(lull_slot_file_read(text_file(text, size), &again, &err) == 0);
     require(again.problem.job_count == problem->job_count && again.dropped == 0);
     require(bound_of(&again.problem) == bound_j);
     lull_slot_file_fini(&again);
-    lull_lines_close(lines);
     free(text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct lull_slot_file file;
-    struct lull_lines *lines;
     struct lull_error err = {0};
 
-    if (lull_lines_open_memory("fuzz", (const char *)data, size, &lines, &err) < 0)
-        return 0;
-    if (lull_slot_file_read_lines(lines, &file, &err) < 0) {
+    if (lull_slot_file_read(text_file(data, size), &file, &err) < 0) {
         require(err.text[0] != '\0' && file.jobs == NULL);
     } else {
         require(lull_slot_problem_check(&file.problem, NULL) == 0);
@@ -63,6 +58,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             read_again(&file.problem, bound_of(&file.problem));
         lull_slot_file_fini(&file);
     }
-    lull_lines_close(lines);
     return 0;
 }

@@ -4,6 +4,7 @@
  */
 #include <math.h>
 
+#include "../text_file.h"
 #include "fuzz.h"
 #include "reproduce/edl/tasks.h"
 
@@ -20,19 +21,16 @@ static void check(const struct lull_dvfs_task *task)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct lull_lines *lines = NULL;
     struct lull_dvfs_task *tasks = NULL;
     struct lull_error err = {0};
     size_t count = 0;
 
-    require(lull_lines_open_memory("tasks", (const char *)data, size, &lines, &err) == 0);
-    if (lull_dvfs_tasks_read_lines(lines, &tasks, &count, &err) < 0)
+    if (lull_dvfs_tasks_read(text_file(data, size), &tasks, &count, &err) < 0)
         require(err.text[0] != '\0' && tasks == NULL && count == 0);
     else
         require(count > 0);
     for (size_t i = 0; i < count; i++)
         check(&tasks[i]);
     free(tasks);
-    lull_lines_close(lines);
     return 0;
 }

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "emulator/fault.h"
 #include "emulator/spec.h"
 
 static void parse_numbers(const char *text)

@@ -2,6 +2,7 @@
  * Torch schedules: refused with a message, or an order that becomes a graph.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "../text_file.h"
 #include "fuzz.h"
 #include "fuzz_measured.h"
 
@@ -32,8 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct lull_torch_schedule schedule;
     struct lull_error err = {0};
 
-    if (lull_torch_schedule_read_memory("fuzz", (const char *)data, size,
-                                        size % 2 == 0 ? &times : NULL, &schedule, &err) < 0) {
+    if (lull_torch_schedule_read(text_file(data, size), size % 2 == 0 ? &times : NULL, &schedule,
+                                 &err) < 0) {
         require(err.text[0] != '\0');
         return 0;
     }

@@ -3,6 +3,7 @@
  * kernels in order whose exposure adds up.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "../text_file.h"
 #include "fuzz.h"
 
 #include "core/section/savings_estimate.h"
@@ -45,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct lull_analysis analysis;
     struct lull_trace trace;
 
-    if (lull_trace_read_memory("fuzz", (const char *)data, size, &trace, &err) < 0) {
+    if (lull_trace_read(text_file(data, size), NULL, &trace, &err) < 0) {
         require(err.text[0] != '\0');
         return 0;
     }

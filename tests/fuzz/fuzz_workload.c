@@ -3,6 +3,7 @@
  * whose schedule is no shorter than its longest path, and no longer than all tasks in turn.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "../text_file.h"
 #include "fuzz.h"
 #include "simulator/cluster/job_workload_graph.h"
 
@@ -37,7 +38,7 @@ static void build_chakra(const uint8_t *data, size_t size)
     struct lull_job_graph graph;
     struct lull_error err = {0};
 
-    if (lull_chakra_read_memory("fuzz", data, size, &trace, &err) < 0)
+    if (lull_chakra_read(text_file(data, size), &trace, &err) < 0)
         return;
     if (lull_job_chakra_build(&trace, "fuzz", &graph, &err) < 0) {
         require(err.text[0] != '\0');
@@ -81,14 +82,11 @@ static void build_simai(const struct lull_simai_workload *workload)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct lull_simai_workload workload;
-    struct lull_lines *lines = NULL;
 
     build_chakra(data, size);
-    require(lull_lines_open_memory("fuzz", (const char *)data, size, &lines, NULL) == 0);
-    if (lull_simai_read_lines(lines, &workload, NULL) == 0) {
+    if (lull_simai_read(text_file(data, size), &workload, NULL) == 0) {
         build_simai(&workload);
         lull_simai_fini(&workload);
     }
-    lull_lines_close(lines);
     return 0;
 }

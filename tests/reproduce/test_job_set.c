@@ -76,9 +76,9 @@ static void test_refused_with_the_place(void **state)
         const char *text;
         const char *said;
     } cases[] = {
-        {"", "tells no job_id"},
-        {"{}", "tells no job_id"},
-        {"{job_id: 1, nworkers: 2}", "tells no iters"},
+        {"", "there is no job_id in it"},
+        {"{}", "there is no job_id in it"},
+        {"{job_id: 1, nworkers: 2}", "there is no iters in it"},
         {"[1, 2]", "line 1: this is not a name"},
         {"{job_id: 1,\n job_id: 2}", "line 2, job_id: is named twice"},
         {"{job_id 1}", "line 1: a colon"},

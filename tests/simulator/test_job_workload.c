@@ -548,8 +548,8 @@ static void test_refused(void **state)
     refused(write_graph(host, 1), "no computation on a GPU that takes time");
     refused(write_graph(slow, 1), "node 100 takes over 1000 s");
     refused("what is this\nand that\n",
-            "line 2: not how many layers follow, 1 to 1048576; read as SimAI");
-    refused("DATA\nx\n", "line 2: not how many layers");
+            "line 2: this should be the number of layers that follow, 1 to 1048576; read as SimAI");
+    refused("DATA\nx\n", "line 2: this should be the number of layers");
     refused("DATA\n1\na -1 0 NONE 0 0 NONE 0 0 ALLREDUCE 9 1\n", "no layer computes");
     refused("DATA\n1\na -1 1 ALLREDUCE_XP 9 0 NONE 0 0 NONE 0 1\n", "among XP");
     refused("DATA\n1\na -1 1000000000001 NONE 9 0 NONE 0 0 NONE 0 1\n", "over 1000 s");

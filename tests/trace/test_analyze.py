@@ -231,7 +231,8 @@ class MadeUp(unittest.TestCase):
 
     def test_bad_text(self):
         cases = {
-            b"": "empty", b"   \n": "truncated", b"hello\n": "byte 5", b"\x7fELF\x00": "byte 0",
+            b"": "empty", b"   \n": "truncated", b"hello\n": "in a format that lull reads: PyTorch profiler", b"\x7fELF\x00": "in a format that lull reads",
+            b" " * 300 + b"12": "byte 302: this is no trace", b" " * 300 + b"[]": "no GPU kernels", b"\xef\xbb\xbf []": "no GPU kernels",
             b"12": "no trace", b"{}": "no GPU kernels", b"[]": "no GPU kernels", b"[1, 2, {}]": "no GPU kernels",
             b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "x", "ts": 1, "dur": 1}]}': "among its 1 events",
             b'{"traceEvents": [{"ph": "X"]}': "byte 27, line 1", b"[{}\n,\n{]": "byte 7, line 3",

@@ -175,7 +175,7 @@ class Damaged(unittest.TestCase):
         head = varint(7) + data(1, "0.0.4")
         whole = stream([self.NODE], draw)
         self.refused(b"", "is empty")
-        self.refused(head, "without nodes")
+        self.refused(head, "has no nodes")
         for cut in range(1, len(whole)):
             if cut != len(head):
                 self.refused(whole[:cut], "byte", "ends within")

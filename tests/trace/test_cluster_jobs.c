@@ -13,21 +13,16 @@
 
 #include <cmocka.h>
 
+#include "../text_file.h"
 #include "trace/cluster_jobs.h"
-#include "trace/cluster_pools.h"
+#include "trace/cluster_tables.h"
 
 static const char *data_folder;
 
 static int read_text(const char *text, struct lull_cluster_jobs_table *table,
                      struct lull_error *err)
 {
-    struct lull_lines *lines;
-    int rc;
-
-    assert_int_equal(lull_lines_open_memory("jobs.csv", text, strlen(text), &lines, err), 0);
-    rc = lull_cluster_jobs_read_lines(lines, table, err);
-    lull_lines_close(lines);
-    return rc;
+    return lull_cluster_jobs_read(text_file(text, strlen(text)), table, err);
 }
 
 static void test_units_and_order(void **state)
@@ -212,13 +207,10 @@ static void test_pools(void **state)
 {
     static const char text[] = "color,nodes,vc\nred,3,6214e9\nblue,4,x\n";
     struct lull_cluster_pools_table pools;
-    struct lull_lines *lines;
     struct lull_error err = {0};
 
     (void)state;
-    lull_lines_open_memory("pools.csv", text, sizeof(text) - 1, &lines, NULL);
-    assert_int_equal(lull_cluster_pools_read_lines(lines, &pools, &err), 0);
-    lull_lines_close(lines);
+    assert_int_equal(lull_cluster_pools_read(text_file(text, sizeof(text) - 1), &pools, &err), 0);
     assert_int_equal(pools.nodes, 7);
     assert_int_equal(lull_cluster_pools_find(&pools, "6214e9"), 0);
     lull_cluster_pools_fini(&pools);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../core/pipeline/pipeline_unit.h"
+#include "../text_file.h"
 
 struct read {
     struct lull_pipeline_profile measured;
@@ -19,7 +20,7 @@ static int read_text(const char *text, struct read *read, struct lull_error *err
 
     unit_profile(&read->measured, 2);
     lull_pipeline_profile_init(&read->fitted);
-    rc = lull_graph_lines_read_memory("text", text, strlen(text), &fit, &read->graph, err);
+    rc = lull_graph_lines_read(text_file(text, strlen(text)), &fit, &read->graph, err);
     return rc;
 }
 
@@ -67,32 +68,33 @@ static void test_bad_files(void **state)
     } bad[] = {
         {"", "no operations"},
         {"{\"from\":1,\"to\":2}\n", "no operations"},
-        {"{\"op\": 1,\n", "row 1, column"},
-        {OP(1, 0, "forward") "nonsense\n", "row 2, column"},
-        {"[1]\n", "row 1: neither an operation"},
-        {"{}\n", "row 1: neither an operation"},
+        {"{\"op\": 1,\n", "line 1: byte"},
+        {OP(1, 0, "forward") "nonsense\n", "line 2: byte"},
+        {"[1]\n", "line 1: this is not an object"},
+        {"{}\n", "line 1: this is neither an operation"},
         {"{\"op\":1,\"op\":2}\n", "duplicate"},
         {OP(1.5, 0, "forward"), "\"op\" must be a whole number"},
-        {OP(-1, 0, "forward"), "\"op\" must be in range"},
-        {OP(1, 5000, "forward"), "\"device\" must be in range"},
+        {OP(-1, 0, "forward"), "\"op\" must be a whole number from 0"},
+        {OP(1, 5000, "forward"), "\"device\" must be a whole number from 0 to 4095"},
         {OP(1, "0", "forward"), "\"device\" must be a whole number"},
         {OP(1, 0, "sideways"), "\"kind\" must be forward"},
         {OP(1, 0, "fixed"), "\"time_s\" must be there"},
         {OP(1, 0, "overlap"), "\"partner\" must be there"},
-        {"{\"op\":1,\"device\":0,\"kind\":\"forward\"}\n", "\"stage\" must be there"},
+        {"{\"op\":1,\"device\":0,\"kind\":\"forward\"}\n",
+         "\"stage\" must be a whole number from 0 to 4095"},
         {"{\"op\":1,\"device\":0,\"stage\":0,\"kind\":\"forward\",\"time_s\":1}\n",
          "\"time_s\" must be there with kind"},
         {"{\"op\":1,\"device\":0,\"stage\":0,\"kind\":\"fixed\",\"time_s\":-1}\n",
-         "\"time_s\" must be in range"},
+         "\"time_s\" must be a number from 0 to 100"},
         {"{\"op\":1,\"device\":0,\"stage\":0,\"kind\":\"fixed\",\"time_s\":0}\n", "above 0"},
         {"{\"op\":1,\"device\":0,\"stage\":0,\"kind\":\"fixed\",\"time_s\":\"1\"}\n", "a number"},
         {"{\"op\":1,\"device\":0,\"stage\":0,\"kind\":\"forward\",\"microbach\":1}\n",
-         "row 1: unknown \"microbach\""},
+         "line 1: unknown \"microbach\""},
         {OP(1, 0, "forward") OP(2, 0, "forward") OP(1, 0, "forward"),
-         "row 3: operation 1 is in row 1 already"},
-        {OP(1, 0, "forward") "{\"from\":1,\"to\":7}\n", "row 2: no operation 7"},
-        {OP(1, 0, "forward") "{\"from\":1,\"to\":1}\n", "text: "},
-        {OP(1, 0, "forward") OP(2, 0, "backward") "{\"from\":2,\"to\":1}\n", "text: "},
+         "line 3: operation 1 is in line 1 already"},
+        {OP(1, 0, "forward") "{\"from\":1,\"to\":7}\n", "line 2: there is no operation 7"},
+        {OP(1, 0, "forward") "{\"from\":1,\"to\":1}\n", "/proc/self/fd/"},
+        {OP(1, 0, "forward") OP(2, 0, "backward") "{\"from\":2,\"to\":1}\n", "/proc/self/fd/"},
         {OP(1, 0, "forward") "{\"from\":1,\"to\":1,\"latency_s\":-1}\n", "\"latency_s\" must be"},
     };
 
@@ -122,9 +124,9 @@ static void test_a_class_that_was_not_measured(void **state)
     (void)state;
     lull_pipeline_profile_init(&measured);
     lull_pipeline_profile_init(&fitted);
-    assert_int_equal(lull_graph_lines_read_memory("text", text, strlen(text), &fit, &graph, &err),
+    assert_int_equal(lull_graph_lines_read(text_file(text, strlen(text)), &fit, &graph, &err),
                      LULL_E_FORMAT);
-    assert_non_null(strstr(err.text, "row 1: stage 0 of the pipeline needs forward"));
+    assert_non_null(strstr(err.text, "line 1: stage 0 of the pipeline needs forward"));
 }
 
 int main(void)

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "../text_file.h"
 #include "trace/job_rates.h"
 
 #define HEADER "gpu,consolidated,job_type,num_gpus,iters_per_s\n"
@@ -21,13 +22,7 @@ static const char *data_folder;
 
 static int read_text(const char *text, struct lull_job_rates_table *table, struct lull_error *err)
 {
-    struct lull_lines *lines;
-    int rc;
-
-    assert_int_equal(lull_lines_open_memory("rates.csv", text, strlen(text), &lines, err), 0);
-    rc = lull_job_rates_read_lines(lines, table, err);
-    lull_lines_close(lines);
-    return rc;
+    return lull_job_rates_read(text_file(text, strlen(text)), table, err);
 }
 
 static void test_found(void **state)
@@ -72,8 +67,8 @@ static void test_refused_with_the_place(void **state)
         {HEADER "k80,1,,1,1\n", "line 2, job_type"},
         {HEADER "k80,1,A,0,1\n", "line 2, num_gpus"},
         {HEADER "k80,1,A,1,1\nk80,1,A,2,-1\n", "line 3, iters_per_s"},
-        {HEADER "k80,1,A,1\n", "line 2, cells: fewer"},
-        {HEADER "k80,1,A,1,1,1\n", "line 2, cells: more"},
+        {HEADER "k80,1,A,1\n", "line 2, cells: there are fewer"},
+        {HEADER "k80,1,A,1,1,1\n", "line 2, cells: there are more"},
         {HEADER "k80,1,A,1,1\nK80,1,A,1,2\n", "A on 1 k80 is there twice"},
     };
 

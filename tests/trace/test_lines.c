@@ -8,6 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "../text_file.h"
+
 static void expect_lines(const char *text, size_t size, const char *const *expected)
 {
     struct lull_lines *lines;
@@ -15,7 +17,7 @@ static void expect_lines(const char *text, size_t size, const char *const *expec
     char *line;
     size_t count = 0;
 
-    assert_int_equal(lull_lines_open_memory("text", text, size, &lines, &err), 0);
+    assert_int_equal(lull_lines_open(text_file(text, size), &lines, &err), 0);
     while (lull_lines_next(lines, &line, &err) > 0) {
         assert_string_equal(line, expected[count++]);
         assert_int_equal(lull_lines_number(lines), count);
@@ -47,7 +49,7 @@ static void test_lines_longer_than_the_buffer(void **state)
     (void)state;
     memset(text, 'x', 2 * LONG);
     text[LONG] = '\n';
-    assert_int_equal(lull_lines_open_memory("text", text, 2 * LONG, &lines, NULL), 0);
+    assert_int_equal(lull_lines_open(text_file(text, 2 * LONG), &lines, NULL), 0);
     assert_int_equal(lull_lines_next(lines, &line, NULL), 1);
     assert_int_equal(strlen(line), LONG);
     assert_int_equal(lull_lines_next(lines, &line, NULL), 1);
@@ -63,7 +65,7 @@ static int error_of(const char *text, size_t size, struct lull_error *err)
     char *line;
     int rc;
 
-    assert_int_equal(lull_lines_open_memory("text", text, size, &lines, NULL), 0);
+    assert_int_equal(lull_lines_open(text_file(text, size), &lines, NULL), 0);
     while ((rc = lull_lines_next(lines, &line, err)) > 0)
         ;
     lull_lines_close(lines);

@@ -10,12 +10,14 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "../text_file.h"
+
 static const char *profiles;
 
 static int read_text(const char *text, struct lull_pipeline_profile *profile,
                      struct lull_error *err)
 {
-    return lull_pipeline_profile_read_memory("text", text, strlen(text), profile, err);
+    return lull_pipeline_profile_read(text_file(text, strlen(text)), profile, err);
 }
 
 #define HEADER "stage,instruction,frequency,time,energy\n"
@@ -50,30 +52,32 @@ static void test_bad_files(void **state)
         const char *text;
         const char *message;
     } bad[] = {
-        {"", "text: the file is empty"},
-        {"stage,instruction,frequency,time\n", "row 1: no column 'energy'"},
-        {"\n", "row 1: no column 'stage'"},
-        {HEADER, "no rows behind the header"},
-        {HEADER "0,forward,1410,0.05\n", "row 2: 4 columns, the header has 5"},
-        {HEADER "0,forward,1410,0.05,1,2\n", "row 2: 6 columns, the header has 5"},
+        {"", "the file is empty"},
+        {"stage,instruction,frequency,time\n", "line 1, header: there is no column energy"},
+        {"\n", "line 1, header: there is no column stage"},
+        {HEADER, "no rows after the header"},
+        {HEADER "0,forward,1410,0.05\n", "line 2, cells: there are fewer"},
+        {HEADER "0,forward,1410,0.05,1,2\n", "line 2, cells: there are more"},
         {HEADER "0,forward,1410,0.05,1\nx,forward,1410,1,1\n",
-         "row 3, column 1 (stage): 'x' is not a stage"},
-        {HEADER "-1,forward,1410,0.05,1\n", "row 2, column 1"},
-        {HEADER "5000,forward,1410,0.05,1\n", "row 2, column 1"},
-        {HEADER "0,sideways,1410,0.05,1\n", "column 2 (instruction): 'sideways' is not forward"},
-        {HEADER "0,fixed,1410,0.05,1\n", "column 2 (instruction): 'fixed'"},
+         "line 3, stage: not a stage from 0 to 4095 (found 'x')"},
+        {HEADER "-1,forward,1410,0.05,1\n", "line 2, stage: not"},
+        {HEADER "5000,forward,1410,0.05,1\n", "line 2, stage: not"},
+        {HEADER "0,sideways,1410,0.05,1\n", "instruction: not forward, backward, input, weight, "
+                                            "recompute or overlap (found 'sideways')"},
+        {HEADER "0,fixed,1410,0.05,1\n", "overlap (found 'fixed')"},
         {HEADER "0,overlap,1410,0.05,1\n", "without a column 'partner'"},
-        {HEADER "0,forward,0,0.05,1\n", "column 3 (frequency): '0'"},
-        {HEADER "0,forward,1410.5,0.05,1\n", "column 3 (frequency)"},
-        {HEADER "0,forward,1410,abc,1\n", "column 4 (time): 'abc' is not a number"},
-        {HEADER "0,forward,1410,nan,1\n", "column 4 (time): 'nan' is not a number"},
-        {HEADER "0,forward,1410,,1\n", "column 4 (time): '' is not a number"},
-        {HEADER "0,forward,1410,0,1\n", "column 4 (time): '0' is not between"},
-        {HEADER "0,forward,1410,-0.05,1\n", "column 4 (time): '-0.05'"},
-        {HEADER "0,forward,1410,101,1\n", "column 4 (time): '101'"},
-        {HEADER "0,forward,1410,1e400,1\n", "column 4 (time)"},
-        {HEADER "0,forward,1410,0.05,-1\n", "column 5 (energy): '-1'"},
-        {HEADER "0,forward,1410,0.05,1\n0,forward,1410,0.06,1\n", "row 3, column 3 (frequency)"},
+        {HEADER "0,forward,0,0.05,1\n",
+         "frequency: not a clock in MHz, a whole number (found '0')"},
+        {HEADER "0,forward,1410.5,0.05,1\n", "line 2, frequency: not a clock"},
+        {HEADER "0,forward,1410,abc,1\n", "time: not a number (found 'abc')"},
+        {HEADER "0,forward,1410,nan,1\n", "time: not a number (found 'nan')"},
+        {HEADER "0,forward,1410,,1\n", "time: not a number (found '')"},
+        {HEADER "0,forward,1410,0,1\n", "time: not between 1 ns and 100 s (found '0')"},
+        {HEADER "0,forward,1410,-0.05,1\n", "(found '-0.05')"},
+        {HEADER "0,forward,1410,101,1\n", "(found '101')"},
+        {HEADER "0,forward,1410,1e400,1\n", "line 2, time: not"},
+        {HEADER "0,forward,1410,0.05,-1\n", "(found '-1')"},
+        {HEADER "0,forward,1410,0.05,1\n0,forward,1410,0.06,1\n", "line 3, frequency: "},
         {HEADER "0,forward,1410,0.05,1\n2,forward,1410,0.05,1\n",
          "stage 1 of 0 to 2 has no forward"},
         {HEADER "0,forward,1410,0.05,1\n0,backward,1410,0.05,1\n1,forward,1410,1,1\n",
@@ -99,9 +103,8 @@ static void test_a_nul_byte(void **state)
     struct lull_error err = {0};
 
     (void)state;
-    assert_int_equal(
-        lull_pipeline_profile_read_memory("text", text, sizeof(text) - 1, &profile, &err),
-        LULL_E_FORMAT);
+    assert_int_equal(lull_pipeline_profile_read(text_file(text, sizeof(text) - 1), &profile, &err),
+                     LULL_E_FORMAT);
     assert_non_null(strstr(err.text, "NUL"));
     assert_true(lull_pipeline_profile_read("/nonexistent", &profile, &err) < 0);
 }

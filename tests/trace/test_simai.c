@@ -13,19 +13,14 @@
 
 #include <cmocka.h>
 
+#include "../text_file.h"
 #include "trace/simai.h"
 
 #define HEADER "HYBRID model_parallel_NPU_group: 2 ep: 16 pp: 12 vpp: 8 ga: 24 all_gpus: 9216 x: 0"
 
 static int read_text(const char *text, struct lull_simai_workload *workload, struct lull_error *err)
 {
-    struct lull_lines *lines = NULL;
-    int rc;
-
-    assert_int_equal(lull_lines_open_memory("w.txt", text, strlen(text), &lines, err), 0);
-    rc = lull_simai_read_lines(lines, workload, err);
-    lull_lines_close(lines);
-    return rc;
+    return lull_simai_read(text_file(text, strlen(text)), workload, err);
 }
 
 static void test_what_is_told(void **state)
@@ -68,19 +63,19 @@ static void test_refused_with_the_place(void **state)
         const char *text;
         const char *said;
     } cases[] = {
-        {"", "ends behind line 0"},
-        {"\n1\n", "line 1: no strategy"},
-        {"H ep: x\n1\n", "line 1: no number"},
-        {"H ep:\n1\n", "line 1: no number"},
-        {"H ep: 1\n", "ends behind line 1"},
-        {"H ep: 1\n0\n", "line 2: not how many"},
-        {"H ep: 1\n2 3\n", "line 2: not how many"},
-        {"H ep: 1\n2\na -1 1 NONE 0 1 NONE 0 1 NONE 0 1\n", "ends behind line 3"},
-        {"H ep: 1\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 1\nb -1", "line 4: more layers"},
-        {"H ep: 1\n1\na x 1 NONE 0 1 NONE 0 1 NONE 0 1\n", "line 3: no number behind"},
-        {"H ep: 1\n1\na -1 -1 NONE 0 1 NONE 0 1 NONE 0 1\n", "line 3: no time"},
-        {"H ep: 1\n1\na -1 1 ALL 0 1 NONE 0 1 NONE 0 1\n", "line 3: neither NONE"},
-        {"H ep: 1\n1\na -1 1 NONE 0 1 NONE x 1 NONE 0 1\n", "line 3: no number of bytes"},
+        {"", "ends after line 0"},
+        {"\n1\n", "line 1: there is no strategy"},
+        {"H ep: x\n1\n", "line 1: there is no number"},
+        {"H ep:\n1\n", "line 1: there is no number"},
+        {"H ep: 1\n", "ends after line 1"},
+        {"H ep: 1\n0\n", "line 2: this should be the number of layers"},
+        {"H ep: 1\n2 3\n", "line 2: this should be the number of layers"},
+        {"H ep: 1\n2\na -1 1 NONE 0 1 NONE 0 1 NONE 0 1\n", "ends after line 3"},
+        {"H ep: 1\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 1\nb -1", "line 4: there are more layers"},
+        {"H ep: 1\n1\na x 1 NONE 0 1 NONE 0 1 NONE 0 1\n", "line 3: there is no number after"},
+        {"H ep: 1\n1\na -1 -1 NONE 0 1 NONE 0 1 NONE 0 1\n", "line 3: there is no time"},
+        {"H ep: 1\n1\na -1 1 ALL 0 1 NONE 0 1 NONE 0 1\n", "line 3: a collective is neither NONE"},
+        {"H ep: 1\n1\na -1 1 NONE 0 1 NONE x 1 NONE 0 1\n", "line 3: there is no number of bytes"},
         {"H ep: 1\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0\n", "line 3: a layer does not end"},
         {"H ep: 1\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 1 1\n", "line 3: a layer does not end"},
     };

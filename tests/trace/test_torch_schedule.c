@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../core/pipeline/pipeline_unit.h"
+#include "../text_file.h"
 #include "trace/lines.h"
 
 static const char *schedules;
@@ -209,7 +210,7 @@ static void test_tables_of_simple_schedules(void **state)
 static int read_text(const char *text, const struct lull_torch_times *times,
                      struct lull_torch_schedule *schedule, struct lull_error *err)
 {
-    return lull_torch_schedule_read_memory("text", text, strlen(text), times, schedule, err);
+    return lull_torch_schedule_read(text_file(text, strlen(text)), times, schedule, err);
 }
 
 static void test_collectives_take_their_time(void **state)
@@ -235,7 +236,7 @@ static void test_bad_files(void **state)
         const char *text;
         const char *message;
     } bad[] = {
-        {"", "text: the file is empty"},
+        {"", "the file is empty"},
         {"\n\n", "the file is empty"},
         {"0F0,0X0\n", "row 1, column 2: '0X0' is no action"},
         {"0F0,,B0\n", "row 1, column 3: 'B0' is no action"},
@@ -249,7 +250,7 @@ static void test_bad_files(void **state)
         {"(0F0;0B1\n", "is no action"},
         {"0F0,0B99999999999999999999\n", "column 2: '0B99999999999999999999': stages are below"},
         {"4096F0\n", "stages are below 4096"},
-        {"0F0,0B0\n,,\n", "row 2: no actions"},
+        {"0F0,0B0\n,,\n", "row 2: there are no actions"},
         {"0F0,0B0\n\n1F0,1B0\n", "row 2 is blank"},
         {"0UNSHARD\n", "no stages"},
         {"4095F65535\n", "some are missing"},
@@ -267,7 +268,7 @@ static void test_bad_files(void **state)
          "row 2, column 1: F of stage 1, micro-batch 0: no RECV_F"},
         {"0F0,0SEND_F0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n", "row 1, column 3: B of stage 0"},
         {"0SEND_F0,0F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n",
-         "row 1, column 1: SEND_F of stage 0, micro-batch 0: it comes ahead"},
+         "row 1, column 1: SEND_F of stage 0, micro-batch 0: it comes before"},
         {"0F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n", "row 2, column 1: RECV_F of stage 1"},
         {"0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0\n", "row 1, column 3: RECV_B of stage 0"},
         {"0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0,1SEND_F0\n",

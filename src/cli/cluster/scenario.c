@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "trace/cluster_failures.h"
+#include "trace/cluster_tables.h"
 
 /* ---- the cluster -------------------------------------------------------------------------- */
 

@@ -15,8 +15,7 @@
 #include "cli/printable.h"
 #include "simulator/cluster/engine.h"
 #include "trace/cluster_jobs.h"
-#include "trace/cluster_pools.h"
-#include "trace/tariff.h"
+#include "trace/cluster_tables.h"
 
 /* What is simulated. It refers to itself, so it must not be copied. */
 struct lull_scenario_model {

@@ -9,7 +9,7 @@
 
 #include "emulator/player/presets.h"
 #include "emulator/player/trace.h"
-#include "trace/kineto.h"
+#include "trace/trace.h"
 
 /* The network of recorded jobs. It is assumed: how long a transfer takes comes from the trace. */
 static const double link_gbs = 25.0;

@@ -36,7 +36,7 @@ static void factorize(size_t n, double (*matrix)[N])
     }
 }
 
-struct curve_work {
+struct work {
     size_t observed[N]; /* indices of points */
     size_t count;
     double center;         /* mean of the observed values */
@@ -47,7 +47,7 @@ struct curve_work {
 
 static void factorize_observed(const struct lull_curve_prior *prior,
                                const struct lull_curve_point *points, size_t count,
-                               double noise_variance, struct curve_work *work)
+                               double noise_variance, struct work *work)
 {
     for (size_t i = 0; i < count; i++)
         if (points[i].count > 0) {
@@ -66,7 +66,7 @@ static void factorize_observed(const struct lull_curve_prior *prior,
 }
 
 static void relate(const struct lull_curve_prior *prior, const struct lull_curve_point *points,
-                   size_t count, struct curve_work *work)
+                   size_t count, struct work *work)
 {
     for (size_t i = 0; i < work->count; i++) {
         const size_t at = work->observed[i];
@@ -88,7 +88,7 @@ static void relate(const struct lull_curve_prior *prior, const struct lull_curve
 void lull_curve_fit(const struct lull_curve_prior *prior, const struct lull_curve_point *points,
                     size_t count, double noise_variance, struct lull_curve *curve_out)
 {
-    struct curve_work work = {.count = 0};
+    struct work work = {.count = 0};
 
     factorize_observed(prior, points, count, noise_variance, &work);
     relate(prior, points, count, &work);

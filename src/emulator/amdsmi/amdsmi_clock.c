@@ -1,5 +1,5 @@
 /*
- * Clocks: reading, limiting, and the performance level that undoes limits.
+ * Reads and limits clocks, and sets the performance level, which undoes limits.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
@@ -15,7 +15,7 @@ enum {
     LEVEL_MANUAL = 3
 };
 
-/* What is allowed at present, in steps. */
+/* The range of steps that is allowed at present. */
 static void read_limits(const struct lull_physics *physics, uint32_t *min_out, uint32_t *max_out)
 {
     const bool is_locked = physics->asked.is_locked;
@@ -24,7 +24,7 @@ static void read_limits(const struct lull_physics *physics, uint32_t *min_out, u
     *max_out = is_locked ? physics->asked.max_step : lull_gpu_model_step_count(&physics->model) - 1;
 }
 
-/* The range of the graphics clock is the allowed one, not the possible one. */
+/* AMD SMI tells the range of the graphics clock that is allowed, not the one that is possible. */
 static struct amdsmi_clk read_graphics(const struct lull_physics *physics)
 {
     uint32_t min;
@@ -85,7 +85,9 @@ AMDSMI_EXPORT(amdsmi_set_gpu_clk_limit, void *handle, int clock, int limit, uint
     read_limits(lull_node_begin(gpu->node, gpu->index), &min, &max);
     lull_node_end(gpu->node, gpu->index, false);
     *(limit == LIMIT_MIN ? &min : &max) = lull_gpu_model_nearest_step(&gpu->model, (double)mhz);
-    return min > max ? AMDSMI_INVAL : lull_driver_lock(gpu, min, max);
+    if (min > max)
+        return AMDSMI_INVAL;
+    return lull_driver_lock(gpu, min, max);
 }
 
 AMDSMI_EXPORT(amdsmi_set_gpu_perf_level, void *handle, int level)
@@ -97,5 +99,7 @@ AMDSMI_EXPORT(amdsmi_set_gpu_perf_level, void *handle, int level)
         return code;
     if (level == LEVEL_MANUAL)
         return AMDSMI_OK;
-    return level == LEVEL_AUTO ? lull_driver_unlock(gpu) : AMDSMI_UNSUPPORTED;
+    if (level == LEVEL_AUTO)
+        return lull_driver_unlock(gpu);
+    return AMDSMI_UNSUPPORTED;
 }

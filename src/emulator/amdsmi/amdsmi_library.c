@@ -1,5 +1,5 @@
 /*
- * Opening, listing and naming. SPDX-License-Identifier: Apache-2.0
+ * Opens the library, lists its GPUs and names them. SPDX-License-Identifier: Apache-2.0
  */
 #include "emulator/amdsmi/amdsmi_library.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One per process by AMD SMI's own interface, hence the only global. */
+/* AMD SMI's interface has one state per process, hence this global. */
 static struct lull_driver driver = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 uint32_t amdsmi_abi(void)
@@ -15,7 +15,9 @@ uint32_t amdsmi_abi(void)
     const char *wanted = getenv("LULL_EMULATED_AMD_SMI");
     const long abi = wanted != NULL ? strtol(wanted, NULL, 10) : 0;
 
-    return abi >= 24 && abi <= 26 ? (uint32_t)abi : 26;
+    if (abi >= 24 && abi <= 26)
+        return (uint32_t)abi;
+    return 26;
 }
 
 AMDSMI_EXPORT(amdsmi_init, uint64_t flags)
@@ -24,7 +26,9 @@ AMDSMI_EXPORT(amdsmi_init, uint64_t flags)
 
     if ((flags & gpus) == 0)
         return AMDSMI_INVAL;
-    return lull_driver_open(&driver, LULL_GPU_AMD, NULL) ? AMDSMI_OK : AMDSMI_NOT_LOADED;
+    if (lull_driver_open(&driver, LULL_GPU_AMD, NULL))
+        return AMDSMI_OK;
+    return AMDSMI_NOT_LOADED;
 }
 
 AMDSMI_EXPORT(amdsmi_shut_down, void)
@@ -40,14 +44,15 @@ AMDSMI_EXPORT(amdsmi_get_lib_version, uint32_t *version_out)
     if (version_out == NULL)
         return AMDSMI_INVAL;
     if (amdsmi_abi() < 26)
-        *version_out++ = amdsmi_abi(); /* the year */
+        *version_out++ = amdsmi_abi(); /* these versions begin with the year */
     memcpy(version_out, &numbers, sizeof(numbers));
     return AMDSMI_OK;
 }
 
 /* ---- handles ---- */
 
-/* By bus address, which here runs against HIP's order, as it may on a real node. */
+/* Lists the sockets by bus address, which runs against HIP's order here, as it may on a real node:
+ * a client that mistakes one for the other sets the wrong GPU. */
 AMDSMI_EXPORT(amdsmi_get_socket_handles, uint32_t *count, void **sockets)
 {
     if (!lull_driver_is_open(&driver))
@@ -79,8 +84,10 @@ AMDSMI_EXPORT(amdsmi_get_processor_handles, void *socket, uint32_t *count, void 
     const struct lull_driver_gpu *gpu;
     const int code = find_gpu(socket, &gpu);
 
-    if (code != AMDSMI_OK || count == NULL)
-        return code != AMDSMI_OK ? code : AMDSMI_INVAL;
+    if (code != AMDSMI_OK)
+        return code;
+    if (count == NULL)
+        return AMDSMI_INVAL;
     if (processors != NULL && *count < 1)
         return AMDSMI_SMALL;
     if (processors != NULL)
@@ -140,7 +147,9 @@ uint32_t amdsmi_module(const struct lull_driver_gpu *gpu, const struct lull_driv
     if (before % 2 == 1)
         return 0;
     dies[1] = lull_driver_gpu_at(&driver, gpu->position + 1);
-    return is_next_die(gpu, dies[1]) ? 2 : 1;
+    if (is_next_die(gpu, dies[1]))
+        return 2;
+    return 1;
 }
 
 /* ---- names ---- */
@@ -150,7 +159,7 @@ AMDSMI_EXPORT(amdsmi_get_gpu_asic_info, void *handle, char *info)
     const struct lull_driver_gpu *gpu;
     const int code = amdsmi_enter(handle, info, &gpu);
 
-    if (code == AMDSMI_OK) /* the name is the first field of a long structure */
+    if (code == AMDSMI_OK) /* only the first field of a long structure, the name, is filled */
         snprintf(info, sizeof(gpu->model.product), "%s", gpu->model.product);
     return code;
 }

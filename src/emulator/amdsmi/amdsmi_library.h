@@ -25,7 +25,7 @@ enum amdsmi_code {
     AMDSMI_SMALL = 41,
 };
 
-struct amdsmi_version { /* 24 and 25 have the year before these */
+struct amdsmi_version { /* in versions 24 and 25 the year precedes these */
     uint32_t major, minor, release;
 };
 
@@ -36,7 +36,7 @@ struct amdsmi_clk {
 };
 
 struct amdsmi_cap {
-    uint64_t power_cap, default_power_cap, dpm_cap, min_power_cap, max_power_cap; /* uW */
+    uint64_t power_cap, default_power_cap, dpm_cap, min_power_cap, max_power_cap; /* in uW */
     uint64_t reserved[3];
 };
 
@@ -52,7 +52,7 @@ struct amdsmi_power_25 {
     uint32_t current_socket_power, average_socket_power; /* W */
     uint64_t voltages[3];
     uint32_t power_limit;
-    uint64_t reserved[18]; /* 26; 25 ends before it */
+    uint64_t reserved[18]; /* only version 26 has it */
 };
 
 struct amdsmi_usage {
@@ -78,25 +78,26 @@ _Static_assert(sizeof(struct amdsmi_power_24) == 68, "amdsmi_power_info_t of 24"
 _Static_assert(sizeof(struct amdsmi_power_25) == 192, "amdsmi_power_info_t of 26");
 _Static_assert(sizeof(struct amdsmi_usage) == 64, "amdsmi_engine_usage_t");
 
-/* "Not told", in 32 bits. */
+/* What a field of 32 bits holds that the library does not tell. */
 #define AMDSMI_NOT_TOLD UINT32_MAX
 
 #define AMDSMI_EXPORT(name, ...)                                                                   \
     int name(__VA_ARGS__);                                                                         \
     int name(__VA_ARGS__)
 
-/* Which version's layouts are in use: LULL_EMULATED_AMD_SMI, 24 to 26; 26 without. */
+/* The version whose layouts are in use: LULL_EMULATED_AMD_SMI, 24 to 26, or else 26. */
 uint32_t amdsmi_abi(void);
 
-/* Checks initialisation, handle and output pointer, and suffers get faults. */
+/* Checks initialisation, the handle and the output pointer, and suffers get faults. */
 int amdsmi_enter(void *handle, const void *output, const struct lull_driver_gpu **gpu_out);
 
-/* For set calls: checks initialisation, handle and permission. */
+/* Checks, for a set call, initialisation, the handle and the permission. */
 int amdsmi_enter_root(void *handle, const struct lull_driver_gpu **gpu_out);
 
 /*
- * The dies that share a die's power and energy counters: two of a module, told on its first one.
- * Returns how many are told on this one: 0 on a second die.
+ * Gives the dies whose power and energy this die's counters tell. The two dies of a module share
+ * the counters, which are those of its first die. Returns their number, which is 0 for a second
+ * die.
  */
 uint32_t amdsmi_module(const struct lull_driver_gpu *gpu, const struct lull_driver_gpu *dies[2]);
 

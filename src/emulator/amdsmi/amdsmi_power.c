@@ -1,14 +1,15 @@
 /*
- * Power, its cap, energy, temperature and activity. SPDX-License-Identifier: Apache-2.0
+ * Reads power, energy, temperature and activity, and sets the power cap. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include <math.h>
 #include <string.h>
 
 #include "emulator/amdsmi/amdsmi_library.h"
 
-static const double resolution_uj = 15.3; /* of one count, as the library tells it */
+static const double resolution_uj = 15.3; /* energy of one count, as AMD SMI documents it */
 
-/* What a module's dies draw together by the board's meters, mW and mJ. */
+/* What the dies of a module draw together by the board's meters, and their limits together. */
 struct drawn {
     uint64_t power_mw;
     uint64_t energy_mj;
@@ -37,7 +38,7 @@ static struct drawn read_drawn(const struct lull_driver_gpu *gpu)
     return drawn;
 }
 
-/* Boards with one die per module tell the present power, older ones an average. */
+/* Boards with one die per module tell the present power; older ones, which have two, an average. */
 AMDSMI_EXPORT(amdsmi_get_power_info, void *handle, void *info)
 {
     const struct lull_driver_gpu *gpu;
@@ -70,8 +71,10 @@ AMDSMI_EXPORT(amdsmi_get_energy_count, void *handle, uint64_t *count_out, float 
     const struct lull_driver_gpu *gpu;
     const int code = amdsmi_enter(handle, count_out, &gpu);
 
-    if (code != AMDSMI_OK || time_out == NULL)
-        return code != AMDSMI_OK ? code : AMDSMI_INVAL;
+    if (code != AMDSMI_OK)
+        return code;
+    if (time_out == NULL)
+        return AMDSMI_INVAL;
     if (!lull_driver_has_energy(gpu))
         return AMDSMI_UNSUPPORTED;
     *count_out = (uint64_t)((double)read_drawn(gpu).energy_mj * 1e3 / resolution_uj);
@@ -81,15 +84,17 @@ AMDSMI_EXPORT(amdsmi_get_energy_count, void *handle, uint64_t *count_out, float 
     return AMDSMI_OK;
 }
 
-/* The lowest cap is told as 0, as kernels before 6.7 do. */
+/* The lowest cap is given as 0, as kernels before 6.7 do. */
 AMDSMI_EXPORT(amdsmi_get_power_cap_info, void *handle, uint32_t sensor, struct amdsmi_cap *info)
 {
     const struct lull_driver_gpu *gpu;
     const int code = amdsmi_enter(handle, info, &gpu);
     struct drawn drawn;
 
-    if (code != AMDSMI_OK || sensor != 0)
-        return code != AMDSMI_OK ? code : AMDSMI_INVAL;
+    if (code != AMDSMI_OK)
+        return code;
+    if (sensor != 0)
+        return AMDSMI_INVAL;
     drawn = read_drawn(gpu);
     *info = (struct amdsmi_cap){
         .power_cap = (uint64_t)llround(drawn.limit_w * 1e6),
@@ -99,7 +104,7 @@ AMDSMI_EXPORT(amdsmi_get_power_cap_info, void *handle, uint32_t sensor, struct a
     return AMDSMI_OK;
 }
 
-/* Each die of a module gets its share. */
+/* Divides the cap among the dies of a module. */
 AMDSMI_EXPORT(amdsmi_set_power_cap, void *handle, uint32_t sensor, uint64_t uw)
 {
     const struct lull_driver_gpu *dies[2];
@@ -107,11 +112,12 @@ AMDSMI_EXPORT(amdsmi_set_power_cap, void *handle, uint32_t sensor, uint64_t uw)
     int code = amdsmi_enter_root(handle, &gpu);
     uint32_t count;
 
-    if (code != AMDSMI_OK || sensor != 0)
-        return code != AMDSMI_OK ? code : AMDSMI_INVAL;
+    if (code != AMDSMI_OK)
+        return code;
+    if (sensor != 0)
+        return AMDSMI_INVAL;
     count = amdsmi_module(gpu, dies);
-    if (count == 0 || (double)uw * 1e-6 / count < gpu->model.limit_min_w ||
-        (double)uw * 1e-6 / count > gpu->model.limit_max_w)
+    if (count == 0 || !lull_driver_accepts_limit(gpu, (double)uw * 1e-6 / count))
         return AMDSMI_INVAL;
     for (uint32_t i = 0; code == AMDSMI_OK && i < count; i++)
         code = lull_driver_set_limit(dies[i], (double)uw * 1e-6 / count);
@@ -126,7 +132,7 @@ AMDSMI_EXPORT(amdsmi_get_temp_metric, void *handle, int sensor, int metric, int6
 
     if (code != AMDSMI_OK)
         return code;
-    if (sensor != hotspot || metric != 0) /* data centre boards have no edge sensor */
+    if (sensor != hotspot || metric != 0) /* boards for data centres have no other sensor */
         return AMDSMI_UNSUPPORTED;
     *celsius_out = llround(lull_physics_temperature_c(lull_node_begin(gpu->node, gpu->index)));
     lull_node_end(gpu->node, gpu->index, false);

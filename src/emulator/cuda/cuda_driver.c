@@ -1,9 +1,9 @@
 /*
- * The emulated libcuda.so.1: as much of the driver API as a probe of a GPU job touches.
+ * The emulated libcuda.so.1: as much of the driver API as a probe of a GPU job uses.
  *
- * Devices are those of the emulated node; memory is host memory; the one thing that runs in stream
- * order is cuStreamWriteValue32. cuInit loads the library named by CUDA_INJECTION64_PATH and calls
- * its InitializeInjection, as the real driver does [from memory]. Numbers of result codes and
+ * Devices are those of the emulated node and all memory is host memory. Only cuStreamWriteValue32
+ * runs in stream order. cuInit loads the library named by CUDA_INJECTION64_PATH and calls its
+ * InitializeInjection, as the real driver does [from memory]. Numbers of result codes and
  * attributes were checked against the public header of CUDA 13.0.
  *
  * LULL_EMULATED_CUDA_FAULTS=write_value makes every stream write fail. Threads: any.
@@ -44,12 +44,12 @@ enum { DRIVER_VERSION = 12080, PAGE_BYTES = 4096, LARGEST_RESERVED_STREAM = 4096
     int name(__VA_ARGS__)
 #define CUDA_ALIAS(name, target) extern __typeof__(target) name __attribute__((alias(#target)))
 
-/* One driver per process, as in reality. */
+/* The driver of the process, of which there is one, as in reality. */
 static struct {
     pthread_mutex_t mutex;
     struct lull_node *node;
     _Atomic int is_ready;
-    int context; /* its address is the one context */
+    int context; /* its address stands for the only context */
     void *_Atomic capturing;
 } driver = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -109,7 +109,9 @@ static int enter(const void *output)
 {
     if (!atomic_load(&driver.is_ready))
         return CUDA_NOT_INITIALIZED;
-    return output != NULL ? CUDA_SUCCESS : CUDA_INVALID_VALUE;
+    if (output != NULL)
+        return CUDA_SUCCESS;
+    return CUDA_INVALID_VALUE;
 }
 
 static int enter_device(int device, const void *output)
@@ -118,8 +120,9 @@ static int enter_device(int device, const void *output)
 
     if (code != CUDA_SUCCESS)
         return code;
-    return device >= 0 && (uint32_t)device < lull_node_gpu_count(driver.node) ? CUDA_SUCCESS
-                                                                              : CUDA_INVALID_DEVICE;
+    if (device >= 0 && (uint32_t)device < lull_node_gpu_count(driver.node))
+        return CUDA_SUCCESS;
+    return CUDA_INVALID_DEVICE;
 }
 
 static struct lull_gpu_model model_of(int device)
@@ -216,7 +219,9 @@ CUDA_EXPORT(cuMemHostAlloc, void **memory, size_t bytes, unsigned flags)
     (void)flags;
     if (code != CUDA_SUCCESS)
         return code;
-    return posix_memalign(memory, PAGE_BYTES, bytes) == 0 ? CUDA_SUCCESS : CUDA_OUT_OF_MEMORY;
+    if (posix_memalign(memory, PAGE_BYTES, bytes) == 0)
+        return CUDA_SUCCESS;
+    return CUDA_OUT_OF_MEMORY;
 }
 
 CUDA_EXPORT(cuMemFreeHost, void *memory)
@@ -225,7 +230,7 @@ CUDA_EXPORT(cuMemFreeHost, void *memory)
     return CUDA_SUCCESS;
 }
 
-/* Device memory is host memory too. */
+/* Device memory is host memory as well. */
 CUDA_EXPORT(cuMemAlloc_v2, uint64_t *address, size_t bytes)
 {
     void *memory = NULL;
@@ -248,7 +253,9 @@ CUDA_EXPORT(cuMemHostRegister_v2, void *memory, size_t bytes, unsigned flags)
     (void)flags;
     if (code != CUDA_SUCCESS)
         return code;
-    return bytes > 0 ? CUDA_SUCCESS : CUDA_INVALID_VALUE;
+    if (bytes > 0)
+        return CUDA_SUCCESS;
+    return CUDA_INVALID_VALUE;
 }
 
 CUDA_ALIAS(cuMemHostRegister, cuMemHostRegister_v2);
@@ -274,7 +281,7 @@ CUDA_ALIAS(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2);
 
 /* ---- streams ---- */
 
-/* A program's own stream, unlike a player's: everything on it has ended when it is enqueued. */
+/* A stream that a program creates has no player, so its work ends as soon as it is enqueued. */
 CUDA_EXPORT(cuStreamCreate, void **stream, unsigned flags)
 {
     const int code = enter(stream);
@@ -283,7 +290,9 @@ CUDA_EXPORT(cuStreamCreate, void **stream, unsigned flags)
     if (code != CUDA_SUCCESS)
         return code;
     *stream = calloc(1, sizeof(struct lull_stream));
-    return *stream != NULL ? CUDA_SUCCESS : CUDA_OUT_OF_MEMORY;
+    if (*stream != NULL)
+        return CUDA_SUCCESS;
+    return CUDA_OUT_OF_MEMORY;
 }
 
 CUDA_EXPORT(cuStreamSynchronize, void *stream)
@@ -382,7 +391,7 @@ CUDA_EXPORT(cuThreadExchangeStreamCaptureMode, int *mode)
 
 void lull_emulated_set_capturing(void *stream);
 
-/* For tests: this stream is being captured from now on; NULL none. */
+/* Lets tests say which stream is being captured from now on; NULL: none is. */
 void lull_emulated_set_capturing(void *stream)
 {
     atomic_store(&driver.capturing, stream);

@@ -1,5 +1,5 @@
 /*
- * The emulated libcupti.so.12: kernel activity records, and nothing else of CUPTI.
+ * The emulated libcupti.so.12 has CUPTI's kernel activity records and nothing else.
  *
  * The player tells of each kernel that has ended (lull_emulated_kernel); the records reach the
  * client in buffers that it provides, late, from a thread of this library or from a flush. Only
@@ -7,8 +7,8 @@
  * of kernel records were checked against the public headers of CUDA 13.0 (record versions 3 to 10);
  * which CUPTI version delivers which record is from memory.
  *
- * LULL_EMULATED_CUPTI_VERSION: what cuptiGetVersion says, hence the records' size (26).
- * LULL_EMULATED_CUPTI_DELAY_MS: how late records are delivered (200). Threads: any.
+ * LULL_EMULATED_CUPTI_VERSION (26) is what cuptiGetVersion says, and so determines the size of the
+ * records. LULL_EMULATED_CUPTI_DELAY_MS (200) is how late records are delivered. Threads: any.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -76,7 +76,7 @@ typedef void (*buffer_request)(uint8_t **buffer, size_t *size, size_t *max_recor
 typedef void (*buffer_complete)(void *context, uint32_t stream, uint8_t *buffer, size_t size,
                                 size_t valid_size);
 
-/* One CUPTI per process, as in reality. */
+/* The CUPTI of the process, of which there is one, as in reality. */
 static struct {
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t changed;
@@ -89,10 +89,10 @@ static struct {
     struct kernel_record *pending;
     uint32_t pending_count;
     size_t dropped;
-    char *names[MAX_NAMES]; /* never freed: records point to them */
+    char *names[MAX_NAMES]; /* never freed, because records point to them */
     uint32_t name_count;
 
-    pthread_mutex_t delivery; /* one delivery at a time; taken before mutex */
+    pthread_mutex_t delivery; /* allows one delivery at a time; to be taken before mutex */
 } cupti = {.mutex = PTHREAD_MUTEX_INITIALIZER,
            .changed = PTHREAD_COND_INITIALIZER,
            .delay_ms = -1,
@@ -128,7 +128,7 @@ static size_t record_bytes(void)
 
 /* ---- delivery ---- */
 
-/* Moves records into a buffer; returns the bytes used. Mutex held. */
+/* Moves records into a buffer and returns how many bytes they take. The mutex is held. */
 static size_t fill(uint8_t *buffer, size_t size, size_t max_records)
 {
     const size_t bytes = record_bytes();
@@ -146,7 +146,8 @@ static size_t fill(uint8_t *buffer, size_t size, size_t max_records)
     return count * bytes;
 }
 
-/* Delivers one buffer; false: nothing left, or nowhere to put it. */
+/* Delivers one buffer. False: nothing is left, or the client has no buffer for it. The mutex is not
+ * held while the client is called, since it may call CUPTI. */
 static bool deliver_one(void)
 {
     buffer_request request;
@@ -210,7 +211,7 @@ static void *deliver_late(void *unused)
 
 /* ---- the player's side ---- */
 
-/* A copy of the name that lives on. Mutex held. */
+/* Returns a copy of the name that is never freed. The mutex is held. */
 static const char *keep_name(const char *name)
 {
     for (uint32_t i = 0; i < cupti.name_count; i++)
@@ -285,7 +286,7 @@ CUPTI_EXPORT(cuptiGetResultString, int result, const char **text)
     }
 }
 
-/* Real nanoseconds since 1970: the time of the GPU that the player gives. */
+/* The time in real nanoseconds since 1970, as the player gives the times of its GPUs. */
 CUPTI_EXPORT(cuptiGetTimestamp, uint64_t *timestamp)
 {
     struct timespec now;

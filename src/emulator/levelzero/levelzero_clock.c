@@ -1,5 +1,6 @@
 /*
- * Clock domains: two stacks and the memory. SPDX-License-Identifier: Apache-2.0
+ * The clock domains of a card: one for each of the two stacks and one for the memory.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 
@@ -31,14 +32,21 @@ ZES_EXPORT(zesFrequencyGetProperties, const void *domain, struct zes_freq_facts 
 
     if (code != ZE_SUCCESS)
         return code;
-    out->type = is_stack(handle) ? DOMAIN_GPU : DOMAIN_MEMORY;
-    out->on_subdevice = is_stack(handle);
-    out->subdevice = is_stack(handle) ? (uint32_t)handle->part - ZES_STACK_CLOCK_0 : 0;
-    out->can_control = is_stack(handle);
-    out->min =
-        is_stack(handle) ? handle->gpu->model.sm_min_mhz : handle->gpu->model.memory_clocks_mhz[0];
-    out->max =
-        is_stack(handle) ? handle->gpu->model.sm_max_mhz : handle->gpu->model.memory_clocks_mhz[0];
+    if (is_stack(handle)) {
+        out->type = DOMAIN_GPU;
+        out->on_subdevice = 1;
+        out->subdevice = (uint32_t)handle->part - ZES_STACK_CLOCK_0;
+        out->can_control = 1;
+        out->min = handle->gpu->model.sm_min_mhz;
+        out->max = handle->gpu->model.sm_max_mhz;
+    } else {
+        out->type = DOMAIN_MEMORY;
+        out->on_subdevice = 0;
+        out->subdevice = 0;
+        out->can_control = 0;
+        out->min = handle->gpu->model.memory_clocks_mhz[0];
+        out->max = handle->gpu->model.memory_clocks_mhz[0];
+    }
     return ZE_SUCCESS;
 }
 
@@ -54,15 +62,17 @@ ZES_EXPORT(zesFrequencyGetAvailableClocks, const void *domain, uint32_t *count, 
     for (uint32_t i = 0; mhz != NULL && i < *count && i < there; i++)
         mhz[i] = is_stack(handle) ? lull_gpu_model_step_mhz(&handle->gpu->model, i)
                                   : handle->gpu->model.memory_clocks_mhz[0];
-    *count = *count == 0 || *count > there ? there : *count;
+    zes_give_count(count, there);
     return ZE_SUCCESS;
 }
 
-/* ---- ranges: kept per stack as (highest + 1) << 16 | (lowest + 1), 0 the default ---- */
+/* ---- ranges: a stack's is kept as (highest + 1) << 16 | (lowest + 1); 0 is the default ---- */
 
 static enum lull_node_setting setting_of(enum zes_part part)
 {
-    return part == ZES_STACK_CLOCK_0 ? LULL_NODE_STACK_RANGE_0 : LULL_NODE_STACK_RANGE_1;
+    if (part == ZES_STACK_CLOCK_0)
+        return LULL_NODE_STACK_RANGE_0;
+    return LULL_NODE_STACK_RANGE_1;
 }
 
 static void unpack(const struct lull_gpu_model *model, uint32_t packed, uint32_t *min_out,
@@ -72,6 +82,8 @@ static void unpack(const struct lull_gpu_model *model, uint32_t packed, uint32_t
     *max_out = packed == 0 ? lull_gpu_model_step_count(model) - 1 : (packed >> 16) - 1;
 }
 
+/* The physics has one clock for both stacks, so the union of their ranges is what it is limited to.
+ */
 static int apply_ranges(const struct lull_driver_gpu *gpu, uint32_t own, uint32_t other)
 {
     uint32_t min[2];
@@ -92,8 +104,10 @@ ZES_EXPORT(zesFrequencySetRange, const void *domain, const struct zes_freq_range
     enum zes_part part;
     uint32_t own = 0;
 
-    if (code != ZE_SUCCESS || !is_stack(handle))
-        return code != ZE_SUCCESS ? code : ZE_UNSUPPORTED;
+    if (code != ZE_SUCCESS)
+        return code;
+    if (!is_stack(handle))
+        return ZE_UNSUPPORTED;
     if (range->min != -1.0 || range->max != -1.0) {
         if (!(range->min <= range->max) || range->min < 0.0)
             return ZE_INVALID_ARGUMENT;
@@ -115,8 +129,10 @@ ZES_EXPORT(zesFrequencyGetRange, const void *domain, struct zes_freq_range *out)
     uint32_t min;
     uint32_t max;
 
-    if (code != ZE_SUCCESS || !is_stack(handle))
-        return code != ZE_SUCCESS ? code : ZE_UNSUPPORTED;
+    if (code != ZE_SUCCESS)
+        return code;
+    if (!is_stack(handle))
+        return ZE_UNSUPPORTED;
     unpack(&handle->gpu->model,
            lull_node_setting(handle->gpu->node, handle->gpu->index, setting_of(handle->part)), &min,
            &max);
@@ -142,7 +158,7 @@ static uint32_t as_throttle_reasons(const struct lull_physics *physics)
     return reasons;
 }
 
-/* A stack without work sleeps and tells a clock of 0. */
+/* A stack without work sleeps; its clock then reads 0. */
 ZES_EXPORT(zesFrequencyGetState, const void *domain, struct zes_freq_now *out)
 {
     const struct zes_handle *handle;

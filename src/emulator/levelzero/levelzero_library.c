@@ -1,12 +1,12 @@
 /*
- * Opening, listing and naming. SPDX-License-Identifier: Apache-2.0
+ * Opens the library, lists its devices and names them. SPDX-License-Identifier: Apache-2.0
  */
 #include "emulator/levelzero/levelzero_library.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* One per process by Sysman's own interface, hence the only globals. */
+/* Sysman's interface has one state per process, hence these globals. */
 static struct lull_driver driver = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 static struct zes_handle handles[LULL_NODE_MAX_GPUS][ZES_PARTS];
 
@@ -22,14 +22,16 @@ static void __attribute__((destructor)) close_driver(void)
     lull_driver_close(&driver);
 }
 
-/* There is no call that ends it: one user per process, until the library is unloaded. */
+/* No call undoes zesInit, so the process is one user until the library is unloaded. */
 ZES_EXPORT(zesInit, uint32_t flags)
 {
     if (flags != 0)
         return ZE_INVALID_ARGUMENT;
     if (lull_driver_is_open(&driver))
         return ZE_SUCCESS;
-    return lull_driver_open(&driver, LULL_GPU_INTEL, describe) ? ZE_SUCCESS : ZE_UNINITIALIZED;
+    if (lull_driver_open(&driver, LULL_GPU_INTEL, describe))
+        return ZE_SUCCESS;
+    return ZE_UNINITIALIZED;
 }
 
 /* ---- entry ---- */
@@ -91,11 +93,12 @@ int zes_enter_root(const void *handle, enum zes_part first, enum zes_part last, 
     return code;
 }
 
-/* ---- lists: a count of 0 asks how many there are ---- */
+/* ---- lists ---- */
 
-static void give_count(uint32_t *count, uint32_t there)
+void zes_give_count(uint32_t *count, uint32_t there)
 {
-    *count = *count == 0 || *count > there ? there : *count;
+    if (*count == 0 || *count > there)
+        *count = there;
 }
 
 ZES_EXPORT(zesDriverGet, uint32_t *count, void **drivers)
@@ -106,7 +109,7 @@ ZES_EXPORT(zesDriverGet, uint32_t *count, void **drivers)
         return ZE_INVALID_NULL_POINTER;
     if (*count > 0 && drivers != NULL)
         drivers[0] = &driver;
-    give_count(count, 1);
+    zes_give_count(count, 1);
     return ZE_SUCCESS;
 }
 
@@ -118,7 +121,7 @@ ZES_EXPORT(zesDeviceGet, const void *of, uint32_t *count, const void **devices)
         return of == NULL ? ZE_INVALID_NULL_HANDLE : ZE_INVALID_ARGUMENT;
     for (uint32_t i = 0; devices != NULL && i < *count && i < driver.gpu_count; i++)
         devices[i] = &handles[i][ZES_DEVICE];
-    give_count(count, driver.gpu_count);
+    zes_give_count(count, driver.gpu_count);
     return ZE_SUCCESS;
 }
 
@@ -129,11 +132,13 @@ int zes_list_parts(const void *device, enum zes_part first, enum zes_part last, 
     const struct zes_handle *handle;
     const int code = find(device, ZES_DEVICE, ZES_DEVICE, &handle);
 
-    if (code != ZE_SUCCESS || count == NULL)
-        return code != ZE_SUCCESS ? code : ZE_INVALID_NULL_POINTER;
+    if (code != ZE_SUCCESS)
+        return code;
+    if (count == NULL)
+        return ZE_INVALID_NULL_POINTER;
     for (uint32_t i = 0; parts != NULL && i < *count && i < there; i++)
         parts[i] = &handles[handle->gpu->position][(uint32_t)first + i];
-    give_count(count, there);
+    zes_give_count(count, there);
     return ZE_SUCCESS;
 }
 
@@ -147,9 +152,11 @@ ZES_EXPORT(zesDeviceGetProperties, const void *device, struct zes_device_facts *
     const int code = zes_enter_struct(device, ZES_DEVICE, ZES_DEVICE,
                                       out != NULL ? &out->base : NULL, type_device, &handle);
 
-    if (code != ZE_SUCCESS || out->core.base.stype != type_core)
-        return code != ZE_SUCCESS ? code : ZE_INVALID_ARGUMENT;
-    out->core.type = 1; /* a GPU */
+    if (code != ZE_SUCCESS)
+        return code;
+    if (out->core.base.stype != type_core)
+        return ZE_INVALID_ARGUMENT;
+    out->core.type = 1; /* the type of a GPU */
     out->core.vendor = 0x8086;
     out->core.device = handle->gpu->model.pci_device;
     out->core.flags = 0;

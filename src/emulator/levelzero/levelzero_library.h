@@ -26,7 +26,7 @@ enum ze_code {
     ZE_INVALID_NULL_POINTER = 0x78000007,
 };
 
-struct ze_base { /* what every structure begins with */
+struct ze_base { /* every structure begins with it */
     uint32_t stype;
     void *next;
 };
@@ -67,7 +67,7 @@ struct zes_freq_facts {
 };
 
 struct zes_freq_range {
-    double min, max; /* MHz; -1: the default */
+    double min, max; /* MHz; -1 stands for the default */
 };
 
 struct zes_freq_now {
@@ -135,7 +135,7 @@ enum zes_part {
     ZES_PARTS,
 };
 
-/* Its address is the handle. */
+/* The address of this struct is the handle. */
 struct zes_handle {
     enum zes_part part;
     const struct lull_driver_gpu *gpu;
@@ -145,20 +145,26 @@ struct zes_handle {
     int name(__VA_ARGS__);                                                                         \
     int name(__VA_ARGS__)
 
-/* Checks initialisation, handle, its kind (first..last) and output; suffers get faults. */
+/* Checks initialisation, the handle, its kind (first..last) and the output, and suffers get faults.
+ */
 int zes_enter(const void *handle, enum zes_part first, enum zes_part last, const void *output,
               const struct zes_handle **handle_out);
 
-/* The same for a structure, which must say its type. */
+/* Does the same for an output structure, which must say its type. */
 int zes_enter_struct(const void *handle, enum zes_part first, enum zes_part last,
                      const struct ze_base *output, uint32_t stype,
                      const struct zes_handle **handle_out);
 
-/* For set calls: and permission. */
+/* Does the same for set calls, which need permission. */
 int zes_enter_root(const void *handle, enum zes_part first, enum zes_part last, const void *input,
                    const struct zes_handle **handle_out);
 
-/* Lists the parts first..last of a device; too small a count gives the first ones. */
+/* Ends a list call: a count of 0 asks how many items there are, and a larger one becomes their
+ * number. */
+void zes_give_count(uint32_t *count, uint32_t there);
+
+/* Lists the parts first..last of a device. If count is too small for all, it gets the first ones.
+ */
 int zes_list_parts(const void *device, enum zes_part first, enum zes_part last, uint32_t *count,
                    const void **parts);
 

@@ -1,5 +1,5 @@
 /*
- * Power domains (each stack's and the card's), temperature and activity.
+ * The power domains of the stacks and of the card, temperature and activity.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
@@ -31,7 +31,7 @@ ZES_EXPORT(zesDeviceEnumPowerDomains, const void *device, uint32_t *count, const
     return zes_list_parts(device, ZES_STACK_POWER_0, ZES_CARD_POWER, count, domains);
 }
 
-/* The lowest limit is not told. */
+/* Intel's driver does not tell the lowest limit. */
 ZES_EXPORT(zesPowerGetProperties, const void *domain, struct zes_power_facts *out)
 {
     const struct zes_handle *handle;
@@ -51,7 +51,7 @@ ZES_EXPORT(zesPowerGetProperties, const void *domain, struct zes_power_facts *ou
     return ZE_SUCCESS;
 }
 
-/* Its time is that of the counter's latest refresh, which is not that of the call. */
+/* The time that goes with the counter is that of its latest refresh and not that of the call. */
 ZES_EXPORT(zesPowerGetEnergyCounter, const void *domain, struct zes_snapshot *out)
 {
     const struct zes_handle *handle;
@@ -64,7 +64,7 @@ ZES_EXPORT(zesPowerGetEnergyCounter, const void *domain, struct zes_snapshot *ou
         return ZE_UNSUPPORTED;
     physics = lull_node_begin(handle->gpu->node, handle->gpu->index);
     out->value = lull_physics_published_mj(physics) * 1000;
-    out->time_us = (uint64_t)(physics->energy_ns - /* of the next refresh */
+    out->time_us = (uint64_t)(physics->energy_ns - /* when the next refresh is due */
                               lull_ns_from_ms(physics->model.energy_period_ms)) /
                    1000;
     lull_node_end(handle->gpu->node, handle->gpu->index, false);
@@ -80,10 +80,12 @@ ZES_EXPORT(zesPowerGetLimitsExt, const void *domain, uint32_t *count, struct zes
     const struct lull_driver_gpu *gpu;
     double watts[LIMITS];
 
-    if (code != ZE_SUCCESS || handle->part != ZES_CARD_POWER)
-        return code != ZE_SUCCESS ? code : ZE_UNSUPPORTED;
+    if (code != ZE_SUCCESS)
+        return code;
+    if (handle->part != ZES_CARD_POWER)
+        return ZE_UNSUPPORTED;
     gpu = handle->gpu;
-    watts[0] = 1.5 * gpu->model.limit_max_w; /* the peak, which cannot be set */
+    watts[0] = 1.5 * gpu->model.limit_max_w; /* the peak limit, which cannot be set */
     watts[1] = lull_node_begin(gpu->node, gpu->index)->limit_w;
     lull_node_end(gpu->node, gpu->index, false);
     for (uint32_t i = 0; limits != NULL && i < *count && i < LIMITS; i++) {
@@ -97,7 +99,7 @@ ZES_EXPORT(zesPowerGetLimitsExt, const void *domain, uint32_t *count, struct zes
                                        .limit_locked = i == 0,
                                        .limit_mw = mw_from_w(watts[i])};
     }
-    *count = *count == 0 || *count > LIMITS ? LIMITS : *count;
+    zes_give_count(count, LIMITS);
     return ZE_SUCCESS;
 }
 
@@ -107,8 +109,10 @@ ZES_EXPORT(zesPowerSetLimitsExt, const void *domain, const uint32_t *count,
     const struct zes_handle *handle;
     int code = zes_enter_root(domain, ZES_STACK_POWER_0, ZES_CARD_POWER, count, &handle);
 
-    if (code != ZE_SUCCESS || handle->part != ZES_CARD_POWER || limits == NULL)
-        return code != ZE_SUCCESS ? code : ZE_UNSUPPORTED;
+    if (code != ZE_SUCCESS)
+        return code;
+    if (handle->part != ZES_CARD_POWER || limits == NULL)
+        return ZE_UNSUPPORTED;
     for (uint32_t i = 0; code == ZE_SUCCESS && i < *count; i++) {
         const double limit_w = limits[i].limit_mw * 1e-3;
 
@@ -116,7 +120,7 @@ ZES_EXPORT(zesPowerSetLimitsExt, const void *domain, const uint32_t *count,
             return ZE_INVALID_ARGUMENT;
         if (limits[i].level != LEVEL_SUSTAINED)
             continue;
-        if (limit_w < handle->gpu->model.limit_min_w || limit_w > handle->gpu->model.limit_max_w)
+        if (!lull_driver_accepts_limit(handle->gpu, limit_w))
             return ZE_INVALID_ARGUMENT;
         code = lull_driver_set_limit(handle->gpu, limit_w);
     }
@@ -139,7 +143,7 @@ ZES_EXPORT(zesTemperatureGetProperties, const void *sensor, struct zes_temp_fact
 
     if (code != ZE_SUCCESS)
         return code;
-    out->type = 0; /* the hottest of the device */
+    out->type = 0; /* the hottest place of the device */
     out->on_subdevice = 0;
     out->max = handle->gpu->model.shutdown_c;
     return ZE_SUCCESS;
@@ -173,7 +177,7 @@ ZES_EXPORT(zesEngineGetProperties, const void *group, struct zes_engine_facts *o
 
     if (code != ZE_SUCCESS)
         return code;
-    out->type = 1; /* all compute engines */
+    out->type = 1; /* the group of all compute engines */
     out->on_subdevice = 0;
     return ZE_SUCCESS;
 }

@@ -30,7 +30,7 @@ typedef struct {
     char internal[NCCL_ID_BYTES];
 } ncclUniqueId;
 
-/* The first members of ncclConfig_t; commName is there from size 56 on (NCCL 2.27). */
+/* The first members of ncclConfig_t. commName exists from size 56 on, that is, NCCL 2.27. */
 typedef struct {
     size_t size;
     unsigned magic;
@@ -83,7 +83,7 @@ enum {
 typedef void (*nccl_logger)(int level, unsigned long flags, const char *file, int line,
                             const char *format, ...);
 
-/* The plugin's table; init differs from version to version. */
+/* The table of the plugin. The type of init differs from version to version. */
 struct nccl_plugin_table {
     const char *name;
     void (*init)(void);
@@ -154,7 +154,7 @@ struct nccl_descriptor_v1 {
     };
 };
 
-/* v3 is v2 without traffic_bytes, which moves what follows. */
+/* Version 3 is version 2 without traffic_bytes, which moves what follows. */
 struct nccl_tail_v2 {
     uint8_t max_channels;
     uint8_t warps;
@@ -199,7 +199,7 @@ struct nccl_descriptor_v2 {
     };
 };
 
-/* Its type is one byte wide in v4, eight from v5 on; each version appends to the one before. */
+/* The type is one byte wide in v4 and eight from v5 on. Each version appends to the one before. */
 struct nccl_descriptor_v4 {
     uint64_t type;
     void *parent;
@@ -237,7 +237,7 @@ struct nccl_descriptor_v4 {
         struct {
             bool is_captured;
             int depth;
-        } group_api; /* v5, and so are the rest */
+        } group_api; /* v5, like all that follow */
         struct {
             const char *function;
             size_t count;
@@ -263,8 +263,8 @@ struct nccl_descriptor_v4 {
 
 union nccl_descriptor {
     struct nccl_descriptor_v1 v1;
-    struct nccl_descriptor_v2 v2; /* and v3 */
-    struct nccl_descriptor_v4 v4; /* and later */
+    struct nccl_descriptor_v2 v2; /* of v3, too */
+    struct nccl_descriptor_v4 v4; /* of later versions, too */
 };
 
 #define NCCL_AT(version, member, offset)                                                           \
@@ -301,12 +301,12 @@ NCCL_AT(v4, coll_api.user_tag, 72);
 NCCL_AT(v4, p2p_api.stream, 48);
 NCCL_AT(v4, p2p_api.user_tag, 64);
 
-/* State arguments: 16 bytes up to v3, 8 bytes from v4 on. */
+/* The arguments of a state have 16 bytes up to v3 and 8 bytes from v4 on. */
 union nccl_state_arguments {
     struct {
         size_t bytes;
         int steps;
-    } proxy_op; /* to v3 */
+    } proxy_op; /* up to v3 */
     struct {
         int appended;
     } proxy_ctrl;

@@ -32,7 +32,9 @@ NCCL_EXPORT(int, GetUniqueId, ncclUniqueId *id)
 {
     if (id == NULL)
         return NCCL_INVALID_ARGUMENT;
-    return getrandom(id, sizeof(*id), 0) == (ssize_t)sizeof(*id) ? NCCL_SUCCESS : NCCL_SYSTEM_ERROR;
+    if (getrandom(id, sizeof(*id), 0) == (ssize_t)sizeof(*id))
+        return NCCL_SUCCESS;
+    return NCCL_SYSTEM_ERROR;
 }
 
 NCCL_EXPORT(const char *, GetErrorString, int result)
@@ -77,7 +79,9 @@ static const char *name_in(const ncclConfig_t *config)
     const bool has_name = config != NULL && config->magic == NCCL_CONFIG_MAGIC &&
                           config->size >= sizeof(*config) && config->version >= 22703;
 
-    return has_name && nccl_version() >= 22703 ? config->comm_name : NULL;
+    if (has_name && nccl_version() >= 22703)
+        return config->comm_name;
+    return NULL;
 }
 
 static int new_comm(int ranks, int rank, uint64_t hash, const ncclConfig_t *config,
@@ -137,10 +141,12 @@ NCCL_EXPORT(int, CommInitAll, ncclComm_t *comms, int count, const int *devices)
             comms[i]->device = devices[i];
     }
     ended = nccl_group_end(true);
-    return result != NCCL_SUCCESS ? result : ended;
+    if (result != NCCL_SUCCESS)
+        return result;
+    return ended;
 }
 
-/* Ranks exchange nothing here: a child is taken to have its parent's ranks, in their order. */
+/* Ranks exchange nothing here, so a child is taken to have its parent's ranks in their order. */
 NCCL_EXPORT(int, CommSplit, ncclComm_t comm, int color, int key, ncclComm_t *child,
             ncclConfig_t *config)
 {
@@ -214,7 +220,9 @@ static int end_comm(ncclComm_t comm, bool is_abort)
 
 NCCL_EXPORT(int, CommFinalize, ncclComm_t comm)
 {
-    return comm != NULL ? NCCL_SUCCESS : NCCL_INVALID_ARGUMENT;
+    if (comm != NULL)
+        return NCCL_SUCCESS;
+    return NCCL_INVALID_ARGUMENT;
 }
 
 NCCL_EXPORT(int, CommDestroy, ncclComm_t comm)

@@ -20,7 +20,7 @@
 
 enum { NCCL_MAX_CHANNELS = 16 };
 
-/* The first eight have the numbers of plugin v1. */
+/* The first eight have the numbers that version 1 of the plugin gives them. */
 enum nccl_function {
     NCCL_BROADCAST,
     NCCL_REDUCE,
@@ -39,37 +39,38 @@ enum nccl_function {
     NCCL_FUNCTIONS
 };
 
-/* Documented bugs that LULL_EMULATED_NCCL_FAULTS switches on, a comma list of their names. */
+/* Documented bugs of NCCL. LULL_EMULATED_NCCL_FAULTS switches them on, as a comma list of names. */
 enum nccl_fault {
-    NCCL_FAULT_STALE_STOP = 1,        /* CollApi switched off: calls stop the last handle again */
-    NCCL_FAULT_STOP_BEFORE_START = 2, /* a channel's stop comes first, its time is earlier */
-    NCCL_FAULT_LOST_RECORDS = 4,      /* some channels are never told, others never stop */
-    NCCL_FAULT_FOREIGN_PID = 8,       /* proxy operations with another process' pointers */
+    NCCL_FAULT_STALE_STOP = 1, /* when CollApi is switched off, calls stop the last handle again */
+    NCCL_FAULT_STOP_BEFORE_START =
+        2,                       /* a channel's stop comes before its start, at an earlier time */
+    NCCL_FAULT_LOST_RECORDS = 4, /* some channels never start, others never stop */
+    NCCL_FAULT_FOREIGN_PID = 8,  /* proxy operations carry pointers of another process */
 };
 
-/* A communicator; its address is ncclComm_t. */
+/* A communicator; its address is the ncclComm_t. */
 struct nccl_comm {
-    _Atomic int references; /* the handle, and each work that has not ended */
+    _Atomic int references; /* held by the handle and by each work that has not ended */
     int rank;
     int ranks;
     int nodes;
     int device;
     uint64_t hash;
-    const char *name; /* borrowed for init, as NCCL does */
-    void *context;    /* the plugin's; NULL: not profiled */
+    const char *name; /* borrowed until it is initialised, as NCCL does */
+    void *context;    /* the plugin's context; NULL: the plugin does not profile it */
     uint64_t sequences[NCCL_FUNCTIONS];
 
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t changed;
-    struct nccl_work *posted; /* told to the progress thread, oldest first */
+    struct nccl_work *posted; /* works that the progress thread knows, oldest first */
     struct nccl_work **posted_end;
-    uint32_t running; /* enqueued, not ended */
+    uint32_t running; /* number of works that are enqueued and have not ended */
     bool is_stopping;
     bool has_thread;
     pthread_t thread;
 };
 
-/* One operation as the plugin sees it: a Coll or P2p event. */
+/* One operation as the plugin sees it, with its Coll or P2p event. */
 struct nccl_task {
     enum nccl_function function;
     uint64_t sequence;
@@ -80,35 +81,35 @@ struct nccl_task {
     int peer; /* or root */
     uint64_t bytes;
     uint8_t channels;
-    int mask;         /* when it was appended, with all ancestors */
-    void *api_handle; /* its CollApi or P2pApi event */
-    void *handle;     /* its Coll or P2p event */
+    int mask;         /* activation mask when it was appended, with all ancestors */
+    void *api_handle; /* handle of its CollApi or P2pApi event */
+    void *handle;     /* handle of its Coll or P2p event */
     void *channel_handles[NCCL_MAX_CHANNELS];
 };
 
-/* One kernel on a stream: a collective, one Send or Recv, or all of an AlltoAll. */
+/* One kernel on a stream: a collective, one Send or Recv, or a whole AlltoAll. */
 struct nccl_work {
-    _Atomic int references;   /* the stream, the progress thread, the group */
-    _Atomic int64_t begin_ns; /* %globaltimer; 0 not yet */
+    _Atomic int references;   /* held by the stream, the progress thread and the group */
+    _Atomic int64_t begin_ns; /* the GPU's %globaltimer; 0: it has not begun */
     _Atomic int64_t end_ns;
     struct nccl_comm *comm;
     void *stream;
     const char *function;
     uint64_t bytes;
     int peer;
-    uint64_t number;        /* counts the works of the process; faults go by it */
-    bool has_started;       /* progress thread: its start has been told */
-    struct nccl_work *next; /* in the group */
+    uint64_t number;        /* its number in the process, by which faults strike */
+    bool has_started;       /* its start has been told; only the progress thread uses it */
+    struct nccl_work *next; /* the next work of the group */
     struct nccl_work *next_posted;
     uint32_t task_count;
     struct nccl_task tasks[];
 };
 
-/* A plugin event, free of versions; only the members of its type count. */
+/* A plugin event, independent of the version. Only the members of its type are used. */
 struct nccl_event {
     uint64_t type;
-    void *parent; /* of v5 on */
-    void *group;  /* the Group event: the parent up to v4 */
+    void *parent; /* the parent from version 5 on */
+    void *group;  /* the Group event, which is the parent up to version 4 */
     const struct nccl_comm *comm;
     const struct nccl_task *task;
     void *stream;
@@ -120,7 +121,8 @@ struct nccl_event {
 
 /* ---- nccl_plugin.c ---- */
 
-/* The version that LULL_EMULATED_NCCL_VERSION names, e.g. 22809; and the faults switched on. */
+/* The version that LULL_EMULATED_NCCL_VERSION names, 22809 by default, and the faults switched on.
+ */
 int nccl_version(void);
 unsigned nccl_faults(void);
 
@@ -130,39 +132,46 @@ unsigned nccl_faults(void);
  */
 void nccl_plugin_init(struct nccl_comm *comm);
 
-/* Finalises it for the communicator; the last one unloads it. */
+/* Finalises the plugin for the communicator; the last one unloads it. */
 void nccl_plugin_finalize(struct nccl_comm *comm);
 
-/* The process-wide activation mask with all ancestors, without what this plugin cannot get. */
+/* The activation mask of the process: with all ancestors, without events that this plugin cannot
+ * get. */
 int nccl_plugin_mask(void);
 
 /* Whether the loaded plugin's version is at least this. */
 bool nccl_plugin_is(int version);
 
-/* startEvent for the communicator's context, or a foreign one; gives the handle. */
+/* Calls startEvent with the communicator's context, or with a foreign one, and returns the handle.
+ */
 void *nccl_plugin_start(const struct nccl_event *event);
 void *nccl_plugin_start_foreign(void *context, void *parent, const struct nccl_event *event);
 
-/* stopEvent and recordEventState; a NULL handle is passed over, as NCCL does. */
+/* Call stopEvent and recordEventState, unless the handle is NULL, as NCCL does. */
 void nccl_plugin_stop(void *handle);
 void nccl_plugin_state(void *handle, int state, const union nccl_state_arguments *arguments);
 
-/* ---- nccl_progress.c: the progress thread ---- */
+/* NCCL's names of the functions. */
+extern const char *const nccl_function_names[NCCL_FUNCTIONS];
+
+/* The size of a datatype in bytes; 0: there is none of that number. */
+size_t nccl_datatype_bytes(int datatype);
+
+/* ---- nccl_progress.c: the progress thread, and what it shares with the works ---- */
 
 void nccl_progress_start(struct nccl_comm *comm);
 
-/* Waits for running kernels, a few seconds at most, unless is_abort; then ends the thread. */
+/* Ends the thread. Unless is_abort, it first waits a few seconds at most for running kernels. */
 void nccl_progress_stop(struct nccl_comm *comm, bool is_abort);
 
-/* Hands a work whose Coll and P2p events have been told to the progress thread. */
+/* Hands a work to the progress thread, after its Coll and P2p events have been told. */
 void nccl_progress_post(struct nccl_work *work);
 
-/* ---- nccl_work.c: from a call to the stream ---- */
+/* Gives up one reference; the last one frees. */
+void nccl_work_release(struct nccl_work *work);
+void nccl_comm_release(struct nccl_comm *comm);
 
-extern const char *const nccl_function_names[NCCL_FUNCTIONS];
-
-/* Bytes of a datatype; 0 none such. */
-size_t nccl_datatype_bytes(int datatype);
+/* ---- nccl_work.c: the way of a call to the stream ---- */
 
 struct nccl_call {
     enum nccl_function function;
@@ -175,17 +184,14 @@ struct nccl_call {
     void *stream;
 };
 
-/* A public call: appends it to the group of this thread, or launches it at once. */
+/* Makes a public call: appends it to the open group of this thread, or launches it at once. */
 int nccl_call(const struct nccl_call *call);
 
-/* ncclGroupStart; and the end of a group, the user's or the one that every call makes. */
+/* Begin a group, and end one: the user's or the one that every call makes. */
 int nccl_group_begin(void);
 int nccl_group_end(bool is_users);
 
-/* Initialises the communicator on a job thread of its own: now, or when the group ends. */
+/* Initialises the communicator on a thread of its own, now or when the open group ends. */
 int nccl_group_init(struct nccl_comm *comm);
-
-void nccl_work_release(struct nccl_work *work);
-void nccl_comm_release(struct nccl_comm *comm);
 
 #endif

@@ -1,4 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plugin's side of the emulated NCCL: it loads the plugin, keeps its mask and fills in the
+ * descriptors as the emulated version of NCCL fills them in for a plugin of the loaded version.
+ * Where NCCL's behaviour depends on both versions, the emulation follows it, because a plugin has
+ * to live with it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "emulator/nccl/nccl_library.h"
 
 #include <dlfcn.h>
@@ -8,13 +15,13 @@
 
 #include "base/text.h"
 
-/* One plugin per process by NCCL's own interface, hence the global. */
+/* NCCL loads one plugin per process, hence this global. */
 static struct {
     pthread_mutex_t mutex;
     int references;
-    bool has_failed; /* remembered for the whole process */
+    bool has_failed; /* loading has failed; NCCL does not try again in this process */
     void *library;
-    int version; /* of the table, 1..7 */
+    int version; /* version of the table, 1..7 */
     const struct nccl_plugin_table *table;
     _Atomic int mask;
 } plugin = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -55,7 +62,7 @@ unsigned nccl_faults(void)
     return emulated.faults;
 }
 
-/* The newest plugin version that this NCCL looks for; 0 none. */
+/* The newest version of the plugin's table that this version of NCCL looks for; 0: none. */
 static int newest_plugin_version(void)
 {
     static const int since[NCCL_PROFILER_VERSIONS] = {22304, 22403, 22602, 22703,
@@ -173,7 +180,7 @@ void nccl_plugin_init(struct nccl_comm *comm)
 
     if (!take_reference())
         return;
-    /* The plugin gets the one word that all communicators share and may keep its address. */
+    /* The plugin gets the address of the one mask that all communicators share, and may keep it. */
     if (call_init(comm, &context, (int *)&plugin.mask) != NCCL_SUCCESS || context == NULL) {
         drop_reference();
         return;
@@ -215,20 +222,34 @@ int nccl_plugin_mask(void)
         mask |= NCCL_EVENT_GROUP | NCCL_EVENT_P2P_API;
     if (mask & (NCCL_EVENT_COLL_API | NCCL_EVENT_P2P_API | NCCL_EVENT_KERNEL_LAUNCH))
         mask |= NCCL_EVENT_GROUP_API;
+    /* Up to version 4 the mask has eight bits. */
     return plugin.version < 5 ? mask & 0xff : mask;
 }
 
 /* ---- descriptors ---- */
+
+const char *const nccl_function_names[NCCL_FUNCTIONS] = {
+    "Broadcast", "Reduce",   "AllGather", "ReduceScatter", "AllReduce", "SendRecv", "Send",
+    "Recv",      "AlltoAll", "Gather",    "Scatter",       "PutSignal", "Signal",   "WaitSignal"};
+
+size_t nccl_datatype_bytes(int datatype)
+{
+    static const uint8_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+
+    if (datatype >= 0 && (size_t)datatype < sizeof(sizes))
+        return sizes[datatype];
+    return 0;
+}
 
 static const char *const datatype_names[] = {"ncclInt8",     "ncclUint8",      "ncclInt32",
                                              "ncclUint32",   "ncclInt64",      "ncclUint64",
                                              "ncclFloat16",  "ncclFloat32",    "ncclFloat64",
                                              "ncclBfloat16", "ncclFloat8e4m3", "ncclFloat8e5m2"};
 
-/* Algorithm RING and protocol SIMPLE, by their numbers and names. */
+/* NCCL's numbers of the algorithm RING and the protocol SIMPLE. */
 enum { RING = 1, SIMPLE = 2 };
 
-/* Count and type as Coll events have them: AllGather and Broadcast are told in bytes. */
+/* The count that a Coll event tells; NCCL tells AllGather and Broadcast in bytes. */
 static size_t told_count(const struct nccl_task *task)
 {
     if (task->function == NCCL_ALL_GATHER || task->function == NCCL_BROADCAST)
@@ -238,22 +259,27 @@ static size_t told_count(const struct nccl_task *task)
 
 static int told_datatype(const struct nccl_task *task)
 {
-    return task->function == NCCL_ALL_GATHER || task->function == NCCL_BROADCAST ? 0
-                                                                                 : task->datatype;
+    if (task->function == NCCL_ALL_GATHER || task->function == NCCL_BROADCAST)
+        return 0;
+    return task->datatype;
 }
 
-/* Only a rank's own events carry it. */
+/* The rank that an event carries; only events of these types carry one. */
 static int rank_of(const struct nccl_event *event)
 {
     const uint64_t with_rank = NCCL_EVENT_COLL | NCCL_EVENT_P2P | NCCL_EVENT_PROXY_OP;
 
-    return event->type & with_rank ? event->comm->rank : 0;
+    if (event->type & with_rank)
+        return event->comm->rank;
+    return 0;
 }
 
-/* NCCL 2.27 and later no longer tell old plugins the communicator. */
+/* The communicator's hash as old plugins get it; NCCL 2.27 and later give them none. */
 static uint64_t told_hash(const struct nccl_event *event)
 {
-    return nccl_version() >= 22700 ? 0 : event->comm->hash;
+    if (nccl_version() >= 22700)
+        return 0;
+    return event->comm->hash;
 }
 
 static struct nccl_proxy_op proxy_op_of(const struct nccl_event *event)
@@ -356,7 +382,8 @@ static void fill_p2p_v4(const struct nccl_event *event, struct nccl_descriptor_v
     out->p2p.datatype = datatype_names[task->datatype];
     out->p2p.count = task->count;
     out->p2p.peer = task->peer;
-    /* Newer NCCL leaves the field of old plugins as it finds it. */
+    /* Newer NCCL does not write this field for old plugins, so they find what happens to be there.
+     */
     out->p2p.channels = plugin.version == 4 && nccl_version() >= 22800 ? 0xa5 : task->channels;
     if (plugin.version >= 5)
         out->p2p.parent_group = event->group;
@@ -410,7 +437,8 @@ void *nccl_plugin_start_foreign(void *context, void *parent, const struct nccl_e
     void *handle = NULL;
 
     memset(&descriptor, 0, sizeof(descriptor));
-    descriptor.v4.type = event->type; /* little endian: the one byte of v1 to v4 as well */
+    descriptor.v4.type =
+        event->type; /* on little endian this also sets the one byte that v1 to v4 have */
     descriptor.v4.parent = parent;
     descriptor.v4.rank = rank_of(event);
     if (plugin.version == 1)

@@ -1,27 +1,48 @@
 /*
- * The progress thread of a communicator ("NCCL Progress"): sees that kernels have begun and ended,
- * tells the plugin channel by channel. Unlike NCCL up to 2.30 it sleeps until the GPU thread wakes
- * it instead of polling, because emulated ranks share few cores; it is late by a wake-up.
+ * The progress thread of a communicator ("NCCL Progress") notices that kernels have begun and ended
+ * and tells the plugin, channel by channel. NCCL up to 2.30 polls; this thread sleeps until the GPU
+ * thread wakes it, because emulated ranks share few cores, and so is late by a wake-up.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "emulator/nccl/nccl_library.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
-/* An address that is of no use in this process. */
+/* An address that means nothing in this process, as another process's pointer would. */
 #define FOREIGN_POINTER ((void *)UINT64_C(0x7000dead0000))
 
 enum { LONGEST_WAIT_S = 5, LOST_START_EVERY = 8, LOST_STOP_EVERY = 16, EARLY_STOP_EVERY = 4 };
 
+/* ---- lives of communicators and works ---- */
+
+void nccl_comm_release(struct nccl_comm *comm)
+{
+    if (atomic_fetch_sub(&comm->references, 1) != 1)
+        return;
+    pthread_mutex_destroy(&comm->mutex);
+    pthread_cond_destroy(&comm->changed);
+    free(comm);
+}
+
+void nccl_work_release(struct nccl_work *work)
+{
+    if (atomic_fetch_sub(&work->references, 1) != 1)
+        return;
+    nccl_comm_release(work->comm);
+    free(work);
+}
+
+/* ---- one kernel ---- */
+
+/* Whether a fault strikes this work. Faults go by the number of the work, so that runs repeat. */
 static bool is_every(const struct nccl_work *work, enum nccl_fault fault, uint64_t every)
 {
     return (nccl_faults() & fault) && work->number % every == 0;
 }
-
-/* ---- one kernel ---- */
 
 static void tell_foreign_operation(const struct nccl_work *work)
 {
@@ -33,7 +54,7 @@ static void tell_foreign_operation(const struct nccl_work *work)
     nccl_plugin_stop(nccl_plugin_start_foreign(FOREIGN_POINTER, FOREIGN_POINTER, &event));
 }
 
-/* Network operations: where the communicator spans nodes. */
+/* Tells a network operation, which there is only where the communicator spans nodes. */
 static void tell_proxy_operation(const struct nccl_work *work, const struct nccl_task *task)
 {
     const struct nccl_event event = {.type = NCCL_EVENT_PROXY_OP,
@@ -50,7 +71,7 @@ static void stop_channel(void *handle, int64_t timer_ns)
 {
     const union nccl_state_arguments arguments = {.kernel_ch.timer = (uint64_t)timer_ns};
 
-    if (nccl_plugin_is(4)) /* v3 is not told the state */
+    if (nccl_plugin_is(4)) /* version 3 does not know the state */
         nccl_plugin_state(handle, NCCL_STATE_KERNEL_CH_STOP, &arguments);
     nccl_plugin_stop(handle);
 }
@@ -108,7 +129,7 @@ static void tell_end(struct nccl_work *work)
 
 /* ---- the thread ---- */
 
-/* The first work whose state has gone beyond what was told. Mutex held. */
+/* The first work whose begin or end has not been told; NULL: there is none. The mutex is held. */
 static struct nccl_work **find_news(struct nccl_comm *comm)
 {
     for (struct nccl_work **link = &comm->posted; *link != NULL; link = &(*link)->next_posted)
@@ -127,6 +148,8 @@ static void take_out(struct nccl_comm *comm, struct nccl_work **link)
         comm->posted_end = link;
 }
 
+/* Sleeps until a kernel begins or ends. NCCL tells the plugin when its proxy sleeps and wakes up,
+ * and so does this. The mutex is held, but not while the plugin is called. */
 static void sleep_until_changed(struct nccl_comm *comm)
 {
     const bool is_told = nccl_plugin_mask() & NCCL_EVENT_PROXY_CTRL && comm->posted == NULL;
@@ -175,7 +198,7 @@ static void *progress(void *argument)
             tell_end(work);
         pthread_mutex_lock(&comm->mutex);
         if (has_ended) {
-            take_out(comm, link); /* others only append */
+            take_out(comm, link); /* link still holds, since other threads only append */
             nccl_work_release(work);
         }
     }
@@ -210,7 +233,7 @@ void nccl_progress_stop(struct nccl_comm *comm, bool is_abort)
     pthread_mutex_unlock(&comm->mutex);
     if (comm->has_thread)
         pthread_join(comm->thread, NULL);
-    while ((work = comm->posted) != NULL) { /* kernels that never ended */
+    while ((work = comm->posted) != NULL) { /* these kernels never ended */
         comm->posted = work->next_posted;
         nccl_work_release(work);
     }

@@ -1,7 +1,7 @@
 /*
- * From a call to the stream. A call is appended to the group of its thread (its CollApi or P2pApi
- * event is told then); when the outermost group ends, every work is enqueued, and then the Group,
- * Coll and P2p events are told, all on the application thread.
+ * The way of a call to the stream. A call is appended to the group of its thread (its CollApi or
+ * P2pApi event is told then); when the outermost group ends, every work is enqueued, and then the
+ * Group, Coll and P2p events are told, all on the application thread.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -13,9 +13,9 @@
 
 #include "emulator/stream.h"
 
-enum { LARGEST_RESERVED_STREAM = 4096 }; /* CUDA's default streams are small numbers */
+enum { LARGEST_RESERVED_STREAM = 4096 }; /* smaller handles are CUDA's default streams */
 
-/* A communicator that waits for the end of the group to be initialised. */
+/* A communicator that is to be initialised when the group ends. */
 struct pending_init {
     struct nccl_comm *comm;
     pthread_t thread;
@@ -23,46 +23,19 @@ struct pending_init {
     struct pending_init *next;
 };
 
-/* What this thread has begun. */
+/* The group that this thread has open. */
 static _Thread_local struct {
-    int depth; /* of the user's groups */
+    int depth; /* how deeply the user's groups are nested */
     struct nccl_work *first;
     struct nccl_work **last;
     struct pending_init *inits;
-    void *group_api; /* its event; NULL not told */
-    void *coll_api;  /* the last CollApi event, which NCCL 2.28 to 2.31 never forgets */
+    void *group_api; /* its GroupApi event; NULL: the plugin was not told */
+    void *
+        coll_api; /* the last CollApi event; NCCL 2.28 to 2.31 never forgets it, which is a fault */
     int error;
 } group;
 
 static _Atomic uint64_t work_count;
-
-const char *const nccl_function_names[NCCL_FUNCTIONS] = {
-    "Broadcast", "Reduce",   "AllGather", "ReduceScatter", "AllReduce", "SendRecv", "Send",
-    "Recv",      "AlltoAll", "Gather",    "Scatter",       "PutSignal", "Signal",   "WaitSignal"};
-
-size_t nccl_datatype_bytes(int datatype)
-{
-    static const uint8_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-
-    return datatype >= 0 && (size_t)datatype < sizeof(sizes) ? sizes[datatype] : 0;
-}
-
-void nccl_comm_release(struct nccl_comm *comm)
-{
-    if (atomic_fetch_sub(&comm->references, 1) != 1)
-        return;
-    pthread_mutex_destroy(&comm->mutex);
-    pthread_cond_destroy(&comm->changed);
-    free(comm);
-}
-
-void nccl_work_release(struct nccl_work *work)
-{
-    if (atomic_fetch_sub(&work->references, 1) != 1)
-        return;
-    nccl_comm_release(work->comm);
-    free(work);
-}
 
 /* ---- on the GPU ---- */
 
@@ -90,7 +63,7 @@ static void on_ended(void *context, int64_t gpu_ns)
     nccl_work_release(work);
 }
 
-/* Without a player the kernel takes no time. */
+/* Runs a work that no player takes: it begins and ends now. */
 static void run_at_once(struct nccl_work *work)
 {
     struct timespec now;
@@ -133,25 +106,25 @@ static bool is_point_to_point(enum nccl_function function)
     return function == NCCL_SEND || function == NCCL_RECV;
 }
 
-/* Told as Sends and Recvs. */
+/* Whether the plugin is told of the call as Sends and Recvs. */
 static bool is_expanded(enum nccl_function function)
 {
     return function == NCCL_ALL_TO_ALL || function == NCCL_GATHER || function == NCCL_SCATTER;
 }
 
-/* One-sided operations are no kernels; the reference knows no events of theirs. */
+/* One-sided operations are no kernels, and NCCL documents no events for them. */
 static bool is_silent(enum nccl_function function)
 {
     return function >= NCCL_PUT_SIGNAL;
 }
 
-/* Broadcast of 2.29 and 2.30 runs as AllGatherV, which loses its mask and handles. */
+/* A Broadcast of NCCL 2.29 and 2.30 runs as AllGatherV, which loses its mask and handles. */
 static bool loses_mask(enum nccl_function function)
 {
     return function == NCCL_BROADCAST && nccl_version() >= 22900 && nccl_version() < 23100;
 }
 
-/* How many blocks a kernel gets; the sizes are guessed. */
+/* How many channels, and so blocks, a kernel gets. The sizes are guessed. */
 static uint8_t channels_for(const struct nccl_task *task)
 {
     if (is_point_to_point(task->function))
@@ -160,7 +133,9 @@ static uint8_t channels_for(const struct nccl_task *task)
         return 1;
     if (task->bytes < 1 << 20)
         return 2;
-    return task->bytes < 16 << 20 ? 8 : NCCL_MAX_CHANNELS;
+    if (task->bytes < 16 << 20)
+        return 8;
+    return NCCL_MAX_CHANNELS;
 }
 
 static void start_group_api(const struct nccl_call *call)
@@ -175,7 +150,7 @@ static void start_group_api(const struct nccl_call *call)
         nccl_plugin_state(group.group_api, NCCL_STATE_GROUP_START_STOP, NULL);
 }
 
-/* The event of the call itself: enqueued, nothing more. */
+/* Tells the event of the call itself, which only says that something was enqueued. */
 static void tell_call(const struct nccl_call *call, struct nccl_task *task)
 {
     const bool is_p2p = is_point_to_point(task->function);
@@ -230,7 +205,7 @@ static uint32_t task_count(const struct nccl_call *call)
     return 1;
 }
 
-/* The Sends and Recvs of AlltoAll, Gather and Scatter; count as task_count says. */
+/* Fills in the Sends and Recvs of an AlltoAll, Gather or Scatter, as many as task_count() says. */
 static void expand(const struct nccl_call *call, struct nccl_work *work)
 {
     const bool is_all = call->function == NCCL_ALL_TO_ALL;
@@ -294,7 +269,7 @@ int nccl_call(const struct nccl_call *call)
         group.last = &group.first;
     *group.last = work;
     group.last = &work->next;
-    group.depth++; /* the implicit group */
+    group.depth++; /* every call is an implicit group */
     return nccl_group_end(false);
 fail:
     if (group.depth > 0)
@@ -327,7 +302,8 @@ static void launch(struct nccl_work *work)
         group.error = result;
 }
 
-/* Collectives by size, the largest first, then Sends and Recvs as they were called. */
+/* NCCL tells collectives by size, the largest first, then Sends and Recvs in the order of the
+ * calls. */
 static int compare_tasks(const struct nccl_task *a, const struct nccl_task *b)
 {
     const bool a_is_p2p = is_point_to_point(a->function);
@@ -338,7 +314,8 @@ static int compare_tasks(const struct nccl_task *a, const struct nccl_task *b)
     return (a->bytes < b->bytes) - (a->bytes > b->bytes);
 }
 
-/* All tasks of a communicator in the group, sorted; the caller frees the array. */
+/* All tasks of a communicator in the group in the order in which they are told. The caller frees
+ * the array. */
 static struct nccl_task **sorted_tasks(const struct nccl_comm *comm, uint32_t *count_out)
 {
     struct nccl_task **tasks;
@@ -360,7 +337,7 @@ static struct nccl_task **sorted_tasks(const struct nccl_comm *comm, uint32_t *c
     return tasks;
 }
 
-/* Group, Coll and P2p events of one communicator: enqueued, after the launch. */
+/* Tells the Group, Coll and P2p events of one communicator, which NCCL tells after the launch. */
 static void tell_enqueued(struct nccl_comm *comm)
 {
     struct nccl_event event = {.type = NCCL_EVENT_GROUP, .comm = comm};

@@ -1,6 +1,7 @@
 /*
  * The part of NVML's binary interface that the emulated driver library offers, declared from its
- * documentation: codes, structs (sizes checked below), handles. SPDX-License-Identifier: Apache-2.0
+ * documentation: codes, structs, whose sizes are checked below, and handles.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_NVML_ABI_H
 #define LULL_EMULATOR_NVML_ABI_H

@@ -1,5 +1,6 @@
 /*
- * Who the emulated GPUs are: system, handles, names, numbers. SPDX-License-Identifier: Apache-2.0
+ * Tells who the emulated GPUs are: the system, handles, names and numbers. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include <stdio.h>
 #include <string.h>
@@ -90,7 +91,7 @@ NVML_EXPORT(nvmlSystemGetProcessName, unsigned pid, char *name, unsigned size)
     if (fread(text, 1, sizeof(text) - 1, file) == 0)
         text[0] = '\0';
     fclose(file);
-    snprintf(name, size, "%s", text); /* NVML cuts long names */
+    snprintf(name, size, "%s", text); /* NVML cuts off names that are too long */
     return NVML_SUCCESS;
 }
 
@@ -226,8 +227,10 @@ NVML_EXPORT(nvmlDeviceGetCudaComputeCapability, nvmlDevice_t device, int *major_
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(device, major_out, &gpu);
 
-    if (code != NVML_SUCCESS || minor_out == NULL)
-        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    if (code != NVML_SUCCESS)
+        return code;
+    if (minor_out == NULL)
+        return NVML_INVALID_ARGUMENT;
     *major_out = (int)gpu->model.compute_major;
     *minor_out = (int)gpu->model.compute_minor;
     return NVML_SUCCESS;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The library is one object per process by NVML's own interface, hence the only global. */
+/* NVML's interface has one state per process, hence this global. */
 static struct {
     struct lull_driver driver;
     struct nvml_gpu gpus[LULL_NODE_MAX_GPUS];
@@ -56,8 +56,9 @@ static void describe(uint32_t position)
 NVML_EXPORT(nvmlInitWithFlags, unsigned flags)
 {
     (void)flags;
-    return lull_driver_open(&library.driver, LULL_GPU_NVIDIA, describe) ? NVML_SUCCESS
-                                                                        : NVML_DRIVER_NOT_LOADED;
+    if (lull_driver_open(&library.driver, LULL_GPU_NVIDIA, describe))
+        return NVML_SUCCESS;
+    return NVML_DRIVER_NOT_LOADED;
 }
 
 NVML_EXPORT(nvmlInit_v2, void)
@@ -77,7 +78,9 @@ NVML_EXPORT(nvmlShutdown, void)
 
 int nvml_ready(void)
 {
-    return lull_driver_is_open(&library.driver) ? NVML_SUCCESS : NVML_UNINITIALIZED;
+    if (lull_driver_is_open(&library.driver))
+        return NVML_SUCCESS;
+    return NVML_UNINITIALIZED;
 }
 
 uint32_t nvml_gpu_count(void)
@@ -87,7 +90,9 @@ uint32_t nvml_gpu_count(void)
 
 nvmlDevice_t nvml_gpu_at(uint32_t position)
 {
-    return position < library.driver.gpu_count ? &library.gpus[position] : NULL;
+    if (position < library.driver.gpu_count)
+        return &library.gpus[position];
+    return NULL;
 }
 
 int nvml_enter(nvmlDevice_t device, const void *output, const struct nvml_gpu **gpu_out)

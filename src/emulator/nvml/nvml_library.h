@@ -12,11 +12,12 @@
 #include "emulator/driver.h"
 #include "emulator/nvml/nvml_abi.h"
 
-/* One GPU; its address is the handle. All but the node's state is fixed after nvmlInit. */
+/* One GPU; the address of this struct is the handle. All of it but the node's state is fixed after
+ * nvmlInit. */
 struct nvml_gpu {
     const struct lull_driver_gpu *driver;
-    uint32_t position; /* NVML's index */
-    uint32_t index;    /* in the node */
+    uint32_t position; /* its index in NVML */
+    uint32_t index;    /* its index in the node */
     struct lull_node *node;
     struct lull_gpu_model model;
     struct nvml_pci_info pci;
@@ -28,10 +29,10 @@ struct nvml_gpu {
     int name(__VA_ARGS__);                                                                         \
     int name(__VA_ARGS__)
 
-/* A second name for an exported function of the same file. */
+/* Gives an exported function of the same file a second name. */
 #define NVML_ALIAS(name, target) extern __typeof__(target) name __attribute__((alias(#target)))
 
-/* A function of one output that follows from the model. */
+/* Defines a function whose one output follows from the model. */
 #define NVML_GET_FACT(name, type, expression)                                                      \
     NVML_EXPORT(name, nvmlDevice_t device, type *value_out)                                        \
     {                                                                                              \
@@ -43,7 +44,7 @@ struct nvml_gpu {
         return code;                                                                               \
     }
 
-/* A function of one output that is read from the running GPU `physics`. */
+/* Defines a function whose one output is read from the running GPU `physics`. */
 #define NVML_GET_READING(name, type, expression)                                                   \
     NVML_EXPORT(name, nvmlDevice_t device, type *value_out)                                        \
     {                                                                                              \
@@ -58,20 +59,20 @@ struct nvml_gpu {
         return code;                                                                               \
     }
 
-/* NVML_SUCCESS after nvmlInit, else NVML_UNINITIALIZED. */
+/* Returns NVML_SUCCESS after nvmlInit, otherwise NVML_UNINITIALIZED. */
 int nvml_ready(void);
 
-/* Checks initialisation, handle and output pointer. The _reading form also suffers get faults. */
+/* Checks initialisation, the handle and the output pointer; _reading also suffers get faults. */
 int nvml_enter(nvmlDevice_t device, const void *output, const struct nvml_gpu **gpu_out);
 int nvml_enter_reading(nvmlDevice_t device, const void *output, const struct nvml_gpu **gpu_out);
 
-/* For set calls: checks initialisation, handle and permission. */
+/* Checks, for a set call, initialisation, the handle and the permission. */
 int nvml_enter_root(nvmlDevice_t device, const struct nvml_gpu **gpu_out);
 
 uint32_t nvml_gpu_count(void);
 nvmlDevice_t nvml_gpu_at(uint32_t position);
 
-/* Copies text with its NUL. NVML_INSUFFICIENT_SIZE: it does not fit. */
+/* Copies a text with its NUL. NVML_INSUFFICIENT_SIZE: it does not fit. */
 int nvml_copy_text(const char *text, char *out, uint32_t size);
 
 /*
@@ -81,7 +82,7 @@ int nvml_copy_text(const char *text, char *out, uint32_t size);
 int nvml_copy_list(const void *items, uint32_t item_count, size_t item_size, uint32_t *count,
                    void *out);
 
-/* Microseconds since 1970. */
+/* The time in microseconds since 1970, as NVML stamps its readings. */
 int64_t nvml_time_us(void);
 
 #endif

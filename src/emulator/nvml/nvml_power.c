@@ -1,5 +1,6 @@
 /*
- * Power, energy, temperature and the reasons of clocks. SPDX-License-Identifier: Apache-2.0
+ * Tells power, energy, temperature and what holds the clocks down, and sets power limits.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 
@@ -27,8 +28,10 @@ NVML_EXPORT(nvmlDeviceGetPowerManagementLimitConstraints, nvmlDevice_t device, u
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(device, min_out, &gpu);
 
-    if (code != NVML_SUCCESS || max_out == NULL)
-        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    if (code != NVML_SUCCESS)
+        return code;
+    if (max_out == NULL)
+        return NVML_INVALID_ARGUMENT;
     *min_out = mw_from_w(gpu->model.limit_min_w);
     *max_out = mw_from_w(gpu->model.limit_max_w);
     return NVML_SUCCESS;
@@ -42,7 +45,7 @@ NVML_EXPORT(nvmlDeviceSetPowerManagementLimit, nvmlDevice_t device, unsigned mw)
 
     if (code != NVML_SUCCESS)
         return code;
-    if (limit_w < gpu->model.limit_min_w || limit_w > gpu->model.limit_max_w)
+    if (!lull_driver_accepts_limit(gpu->driver, limit_w))
         return NVML_INVALID_ARGUMENT;
     return lull_driver_set_limit(gpu->driver, limit_w);
 }
@@ -89,8 +92,10 @@ NVML_EXPORT(nvmlDeviceGetTemperature, nvmlDevice_t device, int sensor, unsigned 
     const struct nvml_gpu *gpu;
     const int code = nvml_enter_reading(device, celsius_out, &gpu);
 
-    if (code != NVML_SUCCESS || sensor != 0)
-        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    if (code != NVML_SUCCESS)
+        return code;
+    if (sensor != 0)
+        return NVML_INVALID_ARGUMENT;
     *celsius_out =
         (unsigned)lround(lull_physics_temperature_c(lull_node_begin(gpu->node, gpu->index)));
     lull_node_end(gpu->node, gpu->index, false);
@@ -141,7 +146,7 @@ NVML_ALIAS(nvmlDeviceGetCurrentClocksThrottleReasons, nvmlDeviceGetCurrentClocks
 NVML_GET_FACT(nvmlDeviceGetSupportedClocksEventReasons, unsigned long long, 0x1ff)
 NVML_ALIAS(nvmlDeviceGetSupportedClocksThrottleReasons, nvmlDeviceGetSupportedClocksEventReasons);
 
-/* Time with a reason, by the position of its bit. */
+/* How long a clock-event reason has held, by the position of its bit. */
 static int read_reason_ns(const struct nvml_gpu *gpu, uint32_t bit, uint64_t *ns_out)
 {
     *ns_out = (uint64_t)lull_node_begin(gpu->node, gpu->index)->reason_ns[bit];
@@ -190,11 +195,12 @@ static int give_ulonglong(struct nvml_field *field, uint64_t value)
 
 static int give_energy(const struct nvml_gpu *gpu, struct nvml_field *field)
 {
-    return lull_driver_has_energy(gpu->driver) ? give_ulonglong(field, read_energy(gpu))
-                                               : NVML_NOT_SUPPORTED;
+    if (lull_driver_has_energy(gpu->driver))
+        return give_ulonglong(field, read_energy(gpu));
+    return NVML_NOT_SUPPORTED;
 }
 
-/* Only the scope of the GPU: how memory and module power behave is not known. */
+/* Serves only the scope of the GPU, since no source says how memory and module power behave. */
 static int give_power(const struct nvml_gpu *gpu, struct nvml_field *field, int is_average)
 {
     const struct lull_physics *physics;
@@ -265,8 +271,10 @@ NVML_EXPORT(nvmlDeviceGetFieldValues, nvmlDevice_t device, int count, struct nvm
     const struct nvml_gpu *gpu;
     const int code = nvml_enter_reading(device, fields, &gpu);
 
-    if (code != NVML_SUCCESS || count < 1)
-        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    if (code != NVML_SUCCESS)
+        return code;
+    if (count < 1)
+        return NVML_INVALID_ARGUMENT;
     for (int i = 0; i < count; i++) {
         fields[i].time_us = nvml_time_us();
         fields[i].type = NVML_VALUE_UINT;
@@ -277,7 +285,7 @@ NVML_EXPORT(nvmlDeviceGetFieldValues, nvmlDevice_t device, int count, struct nvm
     return NVML_SUCCESS;
 }
 
-/* ---- samples: the emulated driver keeps one per type ---- */
+/* ---- samples: the emulated driver keeps one of each type ---- */
 
 static int read_sample(const struct nvml_gpu *gpu, int type, unsigned *value_out)
 {

@@ -1,6 +1,6 @@
 /*
- * Functions that clients look up and that the emulated GPUs do not have. Their arguments are not
- * touched, so one shape fits all. Newer names and virtual GPUs are absent altogether.
+ * Functions that clients look up but the emulated GPUs do not support. Their arguments are not
+ * touched, so one shape fits all. Newer names and those of virtual GPUs are absent altogether.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "emulator/nvml/nvml_library.h"

@@ -1,6 +1,6 @@
 /*
- * Links, topology, partitions, error counters, events: a healthy node of one socket per four GPUs.
- * SPDX-License-Identifier: Apache-2.0
+ * Links, topology, partitions, error counters and events of a healthy node with one socket for
+ * every four GPUs. SPDX-License-Identifier: Apache-2.0
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +34,11 @@ NVML_EXPORT(nvmlDeviceGetPcieThroughput, nvmlDevice_t device, int counter, unsig
     const struct nvml_gpu *gpu;
     const int code = nvml_enter_reading(device, kb_out, &gpu);
 
-    if (code != NVML_SUCCESS || counter < 0 || counter > 1)
-        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
-    lull_sleep_until_ns(lull_now_ns() + sampling_ns); /* the real call samples for as long */
+    if (code != NVML_SUCCESS)
+        return code;
+    if (counter < 0 || counter > 1)
+        return NVML_INVALID_ARGUMENT;
+    lull_sleep_until_ns(lull_now_ns() + sampling_ns); /* the real call samples for this long */
     *kb_out = 0;
     return NVML_SUCCESS;
 }
@@ -52,7 +54,9 @@ static int enter_link(nvmlDevice_t device, unsigned link, const void *output)
         return code;
     if (gpu->model.nvlink_count == 0)
         return NVML_NOT_SUPPORTED;
-    return link < gpu->model.nvlink_count ? NVML_SUCCESS : NVML_INVALID_ARGUMENT;
+    if (link < gpu->model.nvlink_count)
+        return NVML_SUCCESS;
+    return NVML_INVALID_ARGUMENT;
 }
 
 NVML_EXPORT(nvmlDeviceGetNvLinkState, nvmlDevice_t device, unsigned link, int *state_out)
@@ -68,7 +72,7 @@ NVML_EXPORT(nvmlDeviceGetNvLinkVersion, nvmlDevice_t device, unsigned link, unsi
 {
     const int code = enter_link(device, link, version_out);
 
-    if (code == NVML_SUCCESS) /* 6 links: NVLink 2, 12: 3, 18: 4 */
+    if (code == NVML_SUCCESS) /* NVLink 2 has 6 links, NVLink 3 has 12, NVLink 4 has 18 */
         *version_out = device->model.nvlink_count / 6 + 1;
     return code;
 }
@@ -79,7 +83,7 @@ NVML_EXPORT(nvmlDeviceGetNvLinkCapability, nvmlDevice_t device, unsigned link, i
     const int code = enter_link(device, link, value_out);
 
     if (code == NVML_SUCCESS)
-        *value_out = capability != 4; /* all but SLI */
+        *value_out = capability != 4; /* every capability but SLI */
     return code;
 }
 
@@ -115,7 +119,9 @@ static int enter_pair(nvmlDevice_t one, nvmlDevice_t other, const void *output)
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(one, output, &gpu);
 
-    return code == NVML_SUCCESS ? nvml_enter(other, output, &gpu) : code;
+    if (code != NVML_SUCCESS)
+        return code;
+    return nvml_enter(other, output, &gpu);
 }
 
 NVML_EXPORT(nvmlDeviceGetP2PStatus, nvmlDevice_t one, nvmlDevice_t other, int index,
@@ -133,8 +139,9 @@ static int common_level(const struct nvml_gpu *one, const struct nvml_gpu *other
 {
     if (one == other)
         return TOPOLOGY_INTERNAL;
-    return one->index / GPUS_PER_SOCKET == other->index / GPUS_PER_SOCKET ? TOPOLOGY_NODE
-                                                                          : TOPOLOGY_SYSTEM;
+    if (one->index / GPUS_PER_SOCKET == other->index / GPUS_PER_SOCKET)
+        return TOPOLOGY_NODE;
+    return TOPOLOGY_SYSTEM;
 }
 
 NVML_EXPORT(nvmlDeviceGetTopologyCommonAncestor, nvmlDevice_t one, nvmlDevice_t other,
@@ -179,8 +186,10 @@ NVML_EXPORT(nvmlDeviceGetCpuAffinity, nvmlDevice_t device, unsigned length, unsi
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     const long bits = 8 * (long)sizeof(mask[0]);
 
-    if (code != NVML_SUCCESS || length == 0)
-        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    if (code != NVML_SUCCESS)
+        return code;
+    if (length == 0)
+        return NVML_INVALID_ARGUMENT;
     memset(mask, 0, length * sizeof(mask[0]));
     for (long i = 0; i < cpus && i < bits * (long)length; i++)
         mask[i / bits] |= 1UL << (i % bits);
@@ -190,7 +199,9 @@ NVML_EXPORT(nvmlDeviceGetCpuAffinity, nvmlDevice_t device, unsigned length, unsi
 NVML_EXPORT(nvmlDeviceGetCpuAffinityWithinScope, nvmlDevice_t device, unsigned length,
             unsigned long *mask, unsigned scope)
 {
-    return scope <= 1 ? nvmlDeviceGetCpuAffinity(device, length, mask) : NVML_INVALID_ARGUMENT;
+    if (scope <= 1)
+        return nvmlDeviceGetCpuAffinity(device, length, mask);
+    return NVML_INVALID_ARGUMENT;
 }
 
 NVML_EXPORT(nvmlDeviceGetMemoryAffinity, nvmlDevice_t device, unsigned length, unsigned long *mask,
@@ -199,8 +210,10 @@ NVML_EXPORT(nvmlDeviceGetMemoryAffinity, nvmlDevice_t device, unsigned length, u
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(device, mask, &gpu);
 
-    if (code != NVML_SUCCESS || length == 0 || scope > 1)
-        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    if (code != NVML_SUCCESS)
+        return code;
+    if (length == 0 || scope > 1)
+        return NVML_INVALID_ARGUMENT;
     memset(mask, 0, length * sizeof(mask[0]));
     mask[0] = 1;
     return NVML_SUCCESS;
@@ -220,8 +233,10 @@ NVML_EXPORT(nvmlDeviceGetMigMode, nvmlDevice_t device, unsigned *current_out, un
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(device, current_out, &gpu);
 
-    if (code != NVML_SUCCESS || pending_out == NULL)
-        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    if (code != NVML_SUCCESS)
+        return code;
+    if (pending_out == NULL)
+        return NVML_INVALID_ARGUMENT;
     if (!has_partitions(gpu))
         return NVML_NOT_SUPPORTED;
     *current_out = 0;
@@ -248,7 +263,9 @@ NVML_EXPORT(nvmlDeviceGetMigDeviceHandleByIndex, nvmlDevice_t device, unsigned i
     (void)index;
     if (code != NVML_SUCCESS)
         return code;
-    return has_partitions(gpu) ? NVML_NOT_FOUND : NVML_NOT_SUPPORTED;
+    if (has_partitions(gpu))
+        return NVML_NOT_FOUND;
+    return NVML_NOT_SUPPORTED;
 }
 
 NVML_GET_FACT(nvmlDeviceIsMigDeviceHandle, unsigned, 0)
@@ -257,7 +274,7 @@ NVML_GET_FACT(nvmlDeviceIsMigDeviceHandle, unsigned, 0)
 
 static int has_ecc(const struct nvml_gpu *gpu)
 {
-    return !gpu->model.has_fan; /* the desk-side boards of the table come without */
+    return !gpu->model.has_fan; /* the boards with a fan in the table have no ECC */
 }
 
 NVML_EXPORT(nvmlDeviceGetEccMode, nvmlDevice_t device, int *current_out, int *pending_out)
@@ -265,8 +282,10 @@ NVML_EXPORT(nvmlDeviceGetEccMode, nvmlDevice_t device, int *current_out, int *pe
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(device, current_out, &gpu);
 
-    if (code != NVML_SUCCESS || pending_out == NULL)
-        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    if (code != NVML_SUCCESS)
+        return code;
+    if (pending_out == NULL)
+        return NVML_INVALID_ARGUMENT;
     if (!has_ecc(gpu))
         return NVML_NOT_SUPPORTED;
     *current_out = 1;
@@ -290,8 +309,9 @@ static int count_errors(nvmlDevice_t device, unsigned long long *count_out)
 NVML_EXPORT(nvmlDeviceGetTotalEccErrors, nvmlDevice_t device, int type, int counter,
             unsigned long long *count_out)
 {
-    return type < 0 || type > 1 || counter < 0 || counter > 1 ? NVML_INVALID_ARGUMENT
-                                                              : count_errors(device, count_out);
+    if (type < 0 || type > 1 || counter < 0 || counter > 1)
+        return NVML_INVALID_ARGUMENT;
+    return count_errors(device, count_out);
 }
 
 NVML_EXPORT(nvmlDeviceGetMemoryErrorCounter, nvmlDevice_t device, int type, int counter,
@@ -318,7 +338,9 @@ NVML_EXPORT(nvmlDeviceGetFanSpeed, nvmlDevice_t device, unsigned *percent_out)
 
 NVML_EXPORT(nvmlDeviceGetFanSpeed_v2, nvmlDevice_t device, unsigned fan, unsigned *percent_out)
 {
-    return fan == 0 ? nvmlDeviceGetFanSpeed(device, percent_out) : NVML_INVALID_ARGUMENT;
+    if (fan == 0)
+        return nvmlDeviceGetFanSpeed(device, percent_out);
+    return NVML_INVALID_ARGUMENT;
 }
 
 NVML_GET_FACT(nvmlDeviceGetNumFans, unsigned, gpu->model.has_fan ? 1 : 0)
@@ -330,8 +352,10 @@ NVML_EXPORT(nvmlDeviceGetAPIRestriction, nvmlDevice_t device, int api, int *rest
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(device, restricted_out, &gpu);
 
-    if (code != NVML_SUCCESS || api < 0 || api > 1)
-        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    if (code != NVML_SUCCESS)
+        return code;
+    if (api < 0 || api > 1)
+        return NVML_INVALID_ARGUMENT;
     *restricted_out = 1;
     return NVML_SUCCESS;
 }
@@ -347,7 +371,9 @@ NVML_EXPORT(nvmlEventSetCreate, struct nvml_event_set **set_out)
     if (set_out == NULL)
         return NVML_INVALID_ARGUMENT;
     *set_out = calloc(1, sizeof(**set_out));
-    return *set_out != NULL ? NVML_SUCCESS : 20;
+    if (*set_out != NULL)
+        return NVML_SUCCESS;
+    return 20;
 }
 
 NVML_EXPORT(nvmlEventSetFree, struct nvml_event_set *set)
@@ -369,7 +395,7 @@ NVML_EXPORT(nvmlDeviceRegisterEvents, nvmlDevice_t device, unsigned long long ty
     return code;
 }
 
-/* No event ever happens on the emulated node as yet. */
+/* The emulated node has no events, so every wait times out. */
 NVML_EXPORT(nvmlEventSetWait_v2, struct nvml_event_set *set, struct nvml_event *event_out,
             unsigned timeout_ms)
 {

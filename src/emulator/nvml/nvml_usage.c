@@ -1,10 +1,10 @@
 /*
- * Utilisation, memory and processes of the emulated GPUs. SPDX-License-Identifier: Apache-2.0
+ * Tells utilisation, memory and processes of the emulated GPUs. SPDX-License-Identifier: Apache-2.0
  */
 #include "emulator/nvml/nvml_library.h"
 
 static const uint64_t mib = UINT64_C(1) << 20;
-static const uint64_t context_mib = 512; /* what an emulated process takes */
+static const uint64_t context_mib = 512; /* memory of one context; chosen, not measured */
 
 /* ---- utilisation ---- */
 
@@ -27,8 +27,10 @@ NVML_EXPORT(nvmlDeviceGetEncoderUtilization, nvmlDevice_t device, unsigned *perc
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(device, percent_out, &gpu);
 
-    if (code != NVML_SUCCESS || period_us_out == NULL)
-        return code != NVML_SUCCESS ? code : NVML_INVALID_ARGUMENT;
+    if (code != NVML_SUCCESS)
+        return code;
+    if (period_us_out == NULL)
+        return NVML_INVALID_ARGUMENT;
     *percent_out = 0; /* the emulated GPUs never encode or decode */
     *period_us_out = 167000;
     return NVML_SUCCESS;
@@ -67,7 +69,7 @@ static void list_processes(const struct nvml_gpu *gpu, struct processes *out)
     lull_node_end(gpu->node, gpu->index, false);
 }
 
-/* What the functions below begin with; required must not be NULL. */
+/* Checks the arguments, of which `required` must not be NULL, and lists the processes. */
 static int enter_processes(nvmlDevice_t device, const void *required,
                            const struct nvml_gpu **gpu_out, struct processes *out)
 {
@@ -85,9 +87,9 @@ NVML_EXPORT(nvmlDeviceGetComputeRunningProcesses_v3, nvmlDevice_t device, unsign
     struct processes list;
     const int code = enter_processes(device, count, &gpu, &list);
 
-    return code == NVML_SUCCESS
-               ? nvml_copy_list(list.items, list.count, sizeof(list.items[0]), count, processes)
-               : code;
+    if (code != NVML_SUCCESS)
+        return code;
+    return nvml_copy_list(list.items, list.count, sizeof(list.items[0]), count, processes);
 }
 
 NVML_ALIAS(nvmlDeviceGetComputeRunningProcesses_v2, nvmlDeviceGetComputeRunningProcesses_v3);
@@ -107,15 +109,17 @@ NVML_EXPORT(nvmlDeviceGetComputeRunningProcesses, nvmlDevice_t device, unsigned 
     return nvml_copy_list(old, list.count, sizeof(old[0]), count, processes);
 }
 
-/* Graphics and MPS: the emulated GPUs compute only. */
+/* Lists processes of graphics and of MPS, which there are none of: the emulated GPUs only compute.
+ */
 NVML_EXPORT(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlDevice_t device, unsigned *count,
             struct nvml_process_v2 *processes)
 {
     const struct nvml_gpu *gpu;
     const int code = nvml_enter(device, count, &gpu);
 
-    return code == NVML_SUCCESS ? nvml_copy_list(NULL, 0, sizeof(processes[0]), count, processes)
-                                : code;
+    if (code != NVML_SUCCESS)
+        return code;
+    return nvml_copy_list(NULL, 0, sizeof(processes[0]), count, processes);
 }
 
 NVML_ALIAS(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlDeviceGetGraphicsRunningProcesses_v3);
@@ -138,7 +142,7 @@ NVML_EXPORT(nvmlDeviceGetRunningProcessDetailList, nvmlDevice_t device,
         return NVML_NOT_SUPPORTED;
     if (out->version != NVML_VERSION_WORD(struct nvml_process_list, 1u))
         return NVML_VERSION_MISMATCH;
-    if (out->mode != 0) /* graphics and MPS */
+    if (out->mode != 0) /* the other modes are graphics and MPS */
         list.count = 0;
     for (uint32_t i = 0; i < list.count; i++)
         details[i] = (struct nvml_process_detail){list.items[i], NVML_NOT_AVAILABLE};

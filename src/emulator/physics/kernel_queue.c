@@ -1,6 +1,6 @@
 /*
- * What the emulated GPU does and what that draws: kernels of several contexts in turns, transfers
- * beside them. SPDX-License-Identifier: Apache-2.0
+ * What the emulated GPU does and how much power that draws: compute kernels of several contexts
+ * take turns, and transfers run beside them. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 
@@ -8,7 +8,7 @@
 #include "emulator/noise.h"
 #include "emulator/physics/internal.h"
 
-_Static_assert(LULL_PHYSICS_KERNELS <= 32, "a context's active work is told in 32 bits");
+_Static_assert(LULL_PHYSICS_KERNELS <= 32, "the active work of a context is a set of 32 bits");
 
 /* ---- which work there is ---- */
 
@@ -19,12 +19,12 @@ static bool is_running(const struct lull_physics_kernel *kernel, bool is_transfe
 
 /* A walk over the work of live contexts that is ready or running. */
 struct kernel_queue_walk {
-    uint32_t contexts; /* live ones that are done with */
+    uint32_t contexts; /* number of live contexts that are done */
     uint32_t context;
     uint32_t index;
 };
 
-/* False: that was all. */
+/* Goes on to the next work; false: there is none. Most places are empty, hence the sets of bits. */
 static bool go_on(const struct lull_physics *gpu, struct kernel_queue_walk *walk)
 {
     for (; walk->contexts < gpu->context_count; walk->context++) {
@@ -46,13 +46,17 @@ static bool go_on(const struct lull_physics *gpu, struct kernel_queue_walk *walk
 static struct lull_physics_kernel *next_kernel(struct lull_physics *gpu,
                                                struct kernel_queue_walk *walk)
 {
-    return go_on(gpu, walk) ? &gpu->contexts[walk->context].kernels[walk->index++] : NULL;
+    if (go_on(gpu, walk))
+        return &gpu->contexts[walk->context].kernels[walk->index++];
+    return NULL;
 }
 
 static const struct lull_physics_kernel *next_const_kernel(const struct lull_physics *gpu,
                                                            struct kernel_queue_walk *walk)
 {
-    return go_on(gpu, walk) ? &gpu->contexts[walk->context].kernels[walk->index++] : NULL;
+    if (go_on(gpu, walk))
+        return &gpu->contexts[walk->context].kernels[walk->index++];
+    return NULL;
 }
 
 static uint32_t running_count(const struct lull_physics *gpu)
@@ -71,7 +75,7 @@ bool lull_physics_has_kernel(const struct lull_physics *gpu)
     return running_count(gpu) > 0;
 }
 
-/* SMs that communication keeps from the kernels, as a share of all. */
+/* The share of the SMs that communication keeps from compute kernels. */
 static double taken_ratio(const struct lull_physics *gpu)
 {
     const struct lull_physics_kernel *kernel;
@@ -110,7 +114,7 @@ static double idle_w(const struct lull_physics *gpu, double mhz)
            lull_gpu_curve_at(active, gpu->model.sm_min_mhz);
 }
 
-/* What communication adds, W. */
+/* The power that communication adds, W. */
 static double transfers_w(const struct lull_physics *gpu, double mhz)
 {
     const struct lull_physics_kernel *kernel;
@@ -127,11 +131,11 @@ static double transfers_w(const struct lull_physics *gpu, double mhz)
     while ((kernel = next_const_kernel(gpu, &walk)) != NULL) {
         if (!is_running(kernel, true))
             continue;
-        const double rate_gbs = kernel->is_held
-                                    ? 0
-                                    : lull_gpu_model_transfer_gbs(&gpu->model, kernel->link_gbs,
-                                                                  kernel->channels, gpu->mhz);
+        double rate_gbs = 0;
 
+        if (!kernel->is_held)
+            rate_gbs = lull_gpu_model_transfer_gbs(&gpu->model, kernel->link_gbs, kernel->channels,
+                                                   gpu->mhz);
         sum_w += lull_gpu_model_transfer_w(&gpu->model, rate_gbs, kernel->channels, mhz);
     }
     return sum_w;
@@ -175,13 +179,14 @@ double lull_physics_static_mhz(const struct lull_physics *gpu, double limit_w)
 
 /* ---- rates ---- */
 
-/* The first whole nanosecond at which amount has been worked off, rounding errors aside. */
+/* The first whole nanosecond at which the amount has been worked off, apart from rounding errors.
+ */
 static int64_t end_after(const struct lull_physics *gpu, double amount, double per_second)
 {
     const double rounding_ns = 1e-3;
     const double ns = ceil(amount / per_second * 1e9 - rounding_ns);
 
-    if (!(ns < 9e17)) /* about 28 years: it does not end */
+    if (!(ns < 9e17)) /* beyond 28 years it counts as never */
         return LULL_PHYSICS_NEVER;
     return gpu->folded_ns + (ns > 0 ? (int64_t)ns : 0);
 }
@@ -289,7 +294,7 @@ static void start(struct lull_physics *gpu, struct lull_physics_kernel *kernel)
     kernel->has_begun_low = gpu->mhz < lull_physics_allowed_mhz(gpu);
     gpu->kernels_started_low += kernel->has_begun_low;
     if (gpu->seed != 0) {
-        const double spread = 0.001; /* measured repeatability at a locked clock */
+        const double spread = 0.001; /* a locked clock repeats a rate to 0.1 % (measured) */
         const uint64_t bits = lull_noise_mix(gpu->seed ^ gpu->kernels_started);
         const double normal =
             lull_noise_normal(lull_noise_unit(bits), lull_noise_unit(lull_noise_mix(bits)));
@@ -298,7 +303,7 @@ static void start(struct lull_physics *gpu, struct lull_physics_kernel *kernel)
     }
 }
 
-/* Whether earlier work of the same stream has not ended. */
+/* Whether earlier work of the same stream is still unfinished. */
 static bool is_behind(const struct lull_physics_context *context,
                       const struct lull_physics_kernel *kernel)
 {
@@ -312,7 +317,7 @@ static bool is_behind(const struct lull_physics_context *context,
     return false;
 }
 
-/* Work that waits for nothing any more gets its begin; what is due starts. */
+/* Makes work ready that waits for nothing any more, and starts what is due. */
 static void start_ready(struct lull_physics *gpu, struct lull_physics_context *context)
 {
     for (uint32_t i = 0; i < context->used; i++) {
@@ -328,7 +333,7 @@ static void start_ready(struct lull_physics *gpu, struct lull_physics_context *c
     }
 }
 
-/* Tells those that wait for it. */
+/* Ends a work, and moves the begin of those that waited for it to its end and their delay. */
 static void end_kernel(struct lull_physics_context *context, struct lull_physics_kernel *ended)
 {
     ended->state = LULL_WORK_ENDED;
@@ -396,7 +401,7 @@ bool lull_physics_enqueue(struct lull_physics *gpu, int index, const struct lull
 
     if (context->is_live && context->count == LULL_PHYSICS_KERNELS)
         return false;
-    if (!context->is_live) /* closed under the caller: its process was taken for dead */
+    if (!context->is_live) /* closed behind the caller's back: its process was taken for dead */
         return true;
     lull_physics_fold(gpu, gpu->now_ns);
     *take_place(context) = (struct lull_physics_kernel){
@@ -432,7 +437,7 @@ bool lull_physics_launch(struct lull_physics *gpu, int index, double duration_s,
     return lull_physics_enqueue(gpu, index, &work);
 }
 
-/* NULL: none, or its place has been taken. */
+/* Finds the work of a number. NULL: there is none, or later work has its place. */
 static struct lull_physics_kernel *find_kernel(struct lull_physics_context *context,
                                                uint64_t number)
 {
@@ -493,7 +498,7 @@ void lull_physics_transfer_end(struct lull_physics *gpu, int index)
 
 /* ---- estimates for those who wait ---- */
 
-/* The kernel that runs; NULL: none does. */
+/* The kernel of a context that runs; NULL: none does. */
 static const struct lull_physics_kernel *running_kernel(const struct lull_physics_context *context)
 {
     for (uint32_t i = 0; i < context->used && context->is_live; i++)
@@ -543,7 +548,7 @@ int64_t lull_physics_transfer_share_ns(const struct lull_physics *gpu, int index
         return gpu->now_ns;
     const int64_t end_ns = end_after(gpu, left, transfer->rate_gbs * 1e9);
 
-    /* The state is of folded_ns; part of what is left may have been moved since. */
+    /* The state is of folded_ns, so part of what is left may have been moved since. */
     return end_ns > gpu->now_ns ? end_ns : gpu->now_ns;
 }
 

@@ -1,7 +1,7 @@
 /*
- * Events and time of the emulated GPU. The state is folded (integrated) up to an event, the event
- * is handled, rates are worked out anew; between events nothing is written, so that it makes no
- * difference how often somebody looks.
+ * Events and time of the emulated GPU. At an event the state is folded, that is, integrated up to
+ * the event; then the event is handled and the rates are worked out anew. Nothing is written
+ * between events, so that the result does not depend on how often somebody looks.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -16,7 +16,9 @@
 
 enum {
     THERMAL_TICK_MS = 100,
-    UTILIZATION_TICK_MS = 200,
+    UTILIZATION_TICK_MS = 200, /* measured on an H200: it changes every 0.2 to 0.3 s */
+    /* How the clock falls without a context, measured on an A100: from 1410 to about 360 MHz at
+     * once, then a step or two every 0.1 to 0.2 s. */
     DECAY_TICK_MS = 150,
     DECAY_JUMP_STEPS = 10,
     DECAY_STEPS = 2,
@@ -24,18 +26,15 @@ enum {
     OVER_LIMIT_MS = 10,
 };
 
+/* When the emergency brake acts, and how far above the limit the clock may peak afterwards. Both
+ * are guesses, as are the two durations above: no measurement of this brake is public. */
 static const double over_limit_ratio = 1.3;
 static const double peak_limit_ratio = 1.25;
 
 static int64_t control_period_ns(const struct lull_physics *gpu)
 {
-    /* Volta's limiter is faster than the later ones' (guess of the GPU model). */
+    /* The limiter of Volta is taken to be faster than later ones, which is a guess. */
     return lull_ns_from_ms(fmin(gpu->model.power_refresh_ms, THERMAL_TICK_MS));
-}
-
-static int64_t min_ns(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* ---- clock ---- */
@@ -52,7 +51,7 @@ uint32_t lull_physics_setting_step(const struct lull_gpu_model *model,
     return step;
 }
 
-/* Half the clock on the grid: what hardware does to protect itself. */
+/* Half the clock, on the grid: the hardware halves it to protect itself. */
 static double half_mhz(const struct lull_physics *gpu, double mhz)
 {
     const uint32_t step = lull_gpu_model_nearest_step(&gpu->model, mhz / 2);
@@ -171,12 +170,12 @@ static int64_t find_next_ns(const struct lull_physics *gpu)
 {
     int64_t next = lull_physics_rate_change_ns(gpu);
 
-    next = min_ns(next, gpu->control_ns);
-    next = min_ns(next, gpu->energy_ns);
-    next = min_ns(next, gpu->clock_ns);
-    next = min_ns(next, gpu->utilization_ns);
-    next = min_ns(next, min_ns(gpu->usage.next_ns, gpu->usage.sample_ns));
-    return min_ns(next, min_ns(gpu->instant.next_ns, gpu->instant.sample_ns));
+    next = lull_earlier_ns(next, gpu->control_ns);
+    next = lull_earlier_ns(next, gpu->energy_ns);
+    next = lull_earlier_ns(next, gpu->clock_ns);
+    next = lull_earlier_ns(next, gpu->utilization_ns);
+    next = lull_earlier_ns(next, lull_earlier_ns(gpu->usage.next_ns, gpu->usage.sample_ns));
+    return lull_earlier_ns(next, lull_earlier_ns(gpu->instant.next_ns, gpu->instant.sample_ns));
 }
 
 void lull_physics_update(struct lull_physics *gpu)
@@ -191,18 +190,19 @@ void lull_physics_update(struct lull_physics *gpu)
 
 int64_t lull_physics_rate_change_ns(const struct lull_physics *gpu)
 {
-    int64_t next = min_ns(gpu->decay_ns, gpu->plateau_ns);
+    int64_t next = lull_earlier_ns(gpu->decay_ns, gpu->plateau_ns);
 
     if (gpu->pending_count > 0)
-        next = min_ns(next, gpu->pending[0].effective_ns);
+        next = lull_earlier_ns(next, gpu->pending[0].effective_ns);
     if (gpu->hw_until_ns > gpu->folded_ns)
-        next = min_ns(next, gpu->hw_until_ns);
-    next = min_ns(next, gpu->over_ns);
-    /* The loops of power and heat move the clock at their ticks, if at all. */
+        next = lull_earlier_ns(next, gpu->hw_until_ns);
+    next = lull_earlier_ns(next, gpu->over_ns);
+    /* The loops of power and heat can change the clock at their ticks only if something is limited.
+     */
     if (gpu->cap_mhz < gpu->model.sm_max_mhz || gpu->thermal_mhz < gpu->model.sm_max_mhz ||
         gpu->power_w > gpu->limit_w || gpu->temperature_c > gpu->model.slowdown_c)
-        next = min_ns(next, gpu->control_ns);
-    return min_ns(next, lull_physics_work_change_ns(gpu));
+        next = lull_earlier_ns(next, gpu->control_ns);
+    return lull_earlier_ns(next, lull_physics_work_change_ns(gpu));
 }
 
 /* ---- events ---- */
@@ -215,7 +215,8 @@ static void handle_pending(struct lull_physics *gpu)
     gpu->pending_count--;
     memmove(&gpu->pending[0], &gpu->pending[1], gpu->pending_count * sizeof(gpu->pending[0]));
     update_clock(gpu);
-    /* The measured settle times end when the new clock can be read, so it can be read now. */
+    /* The settle times were measured up to when the new clock could be read, so it can be read now.
+     */
     gpu->published_mhz = gpu->mhz;
     gpu->clock_ns = gpu->folded_ns + lull_ns_from_ms(gpu->model.clock_refresh_ms);
 }
@@ -239,14 +240,17 @@ static void handle_plateau(struct lull_physics *gpu)
     const double u = lull_noise_unit(bits);
     const double w = lull_noise_unit(lull_noise_mix(bits));
 
+    /* Plateaus of 1 to 4 %, 1 to 20 s long, were measured on an H200 at a fixed clock and kernel.
+     */
     gpu->plateau_ratio = 1.0 + 0.01 * lull_noise_normal(u, w);
     gpu->plateau_ns += lull_ns_from_ms(1000.0 + 19000.0 * lull_noise_unit(lull_noise_mix(~bits)));
 }
 
 /*
- * The hardware's emergency brake: half clock at once, and a ceiling the load can live with. It
- * also learns the clock at which the load came too near, or a job that alternates between compute
- * and communication would run into the brake in every iteration.
+ * The emergency brake of the hardware halves the clock at once and lowers the limiter's ceiling to
+ * what the load may draw. It also remembers the clock at which the load came too close to the
+ * limit; otherwise a job that alternates between compute and communication would run into the brake
+ * in every iteration.
  */
 static void handle_overload(struct lull_physics *gpu)
 {
@@ -258,10 +262,15 @@ static void handle_overload(struct lull_physics *gpu)
     gpu->peak_mhz = lull_physics_static_mhz(gpu, gpu->limit_w * peak_limit_ratio);
 }
 
-/* Integral controller on the power since the last tick: at most 4 steps down or 2 up. */
+/*
+ * The power limiter: an integral controller on the mean power since the last tick, which moves its
+ * ceiling by at most 4 steps down or 2 up. Gain and steps are derived coarsely from one
+ * measured start of FIRESTARTER on an H100, which settled within 1.2 s.
+ */
 static void control_power(struct lull_physics *gpu, double mean_w)
 {
-    const double deadband = 0.0005; /* the ceiling stands for dithering, finer than a step */
+    const double deadband =
+        0.0005; /* finer than a step: the ceiling stands for dithering between two */
     const double gain = 0.3;
     const double step = gpu->model.sm_step_mhz;
     const double error = 1.0 - mean_w / (gpu->limit_w * gpu->model.limit_settle_ratio);
@@ -270,7 +279,8 @@ static void control_power(struct lull_physics *gpu, double mean_w)
     if (fabs(error) < deadband || (!is_capped && mean_w <= gpu->limit_w) ||
         gpu->hw_until_ns > gpu->folded_ns)
         return;
-    /* A ceiling far above the clock in use would take long to bite. */
+    /* Starting from a ceiling far above the clock in use, it would take long until the limit acts.
+     */
     const double from_mhz =
         error < 0 && gpu->context_count > 0 ? fmin(gpu->cap_mhz, gpu->mhz) : gpu->cap_mhz;
     const double change = fmin(fmax(gain * error * from_mhz, -4 * step), 2 * step);
@@ -360,7 +370,7 @@ void lull_physics_ask_clocks(struct lull_physics *gpu, const struct lull_clock_s
     if (gpu->pending_count > 0 && gpu->pending[gpu->pending_count - 1].effective_ns > effective_ns)
         effective_ns = gpu->pending[gpu->pending_count - 1].effective_ns;
     if (gpu->pending_count == LULL_PHYSICS_PENDING)
-        gpu->pending_count--; /* the newest request wins over the one just before it */
+        gpu->pending_count--; /* the queue is full: the new request replaces the newest one */
     gpu->pending[gpu->pending_count].effective_ns = effective_ns;
     gpu->pending[gpu->pending_count].setting = *setting;
     gpu->pending_count++;
@@ -409,7 +419,8 @@ void lull_physics_close(struct lull_physics *gpu, int context)
     if (gpu->context_count == 0) {
         gpu->cap_mhz = gpu->model.sm_max_mhz;
         gpu->peak_mhz = gpu->model.sm_max_mhz;
-        /* The limiter may have held the clock between two steps. */
+        /* The limiter may have held the clock between two steps; without a context it lies on one.
+         */
         gpu->idle_mhz = lull_gpu_model_step_mhz(&gpu->model,
                                                 lull_gpu_model_nearest_step(&gpu->model, gpu->mhz));
         gpu->idle_mhz = fmin(gpu->idle_mhz, lull_gpu_model_step_mhz(&gpu->model, DECAY_JUMP_STEPS));
@@ -434,9 +445,10 @@ static void init_unit(struct lull_physics *gpu)
     gpu->energy_base_mj = 1000 * (int64_t)(bits % 100000);
     if (gpu->seed == 0)
         return;
+    /* Units of one model differ by a factor N(1, 0.03), which is a guess. */
     gpu->unit_ratio = 1.0 + 0.03 * fmin(fmax(lull_noise_normal(u, w), -2.5), 2.5);
     gpu->gain_ratio = 1.0 + gpu->model.gain_error_ratio * gain;
-    if (gpu->model.architecture >= 9) /* Hopper's power moves in plateaus */
+    if (gpu->model.architecture >= 9) /* from Hopper on, power moves in plateaus */
         gpu->plateau_ns = gpu->now_ns;
 }
 

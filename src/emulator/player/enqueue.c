@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The GPU's queue holds few operations, so the feed remembers when each operation of the period
+ * last ended and turns dependencies on ended operations into times. That also lets a dependency
+ * reach back into the period before without keeping that period.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "emulator/player/enqueue.h"
 
 #include <errno.h>
@@ -21,11 +27,12 @@ struct lull_play_enqueue {
     uint32_t rank;
     uint64_t total;
     int64_t start_ns;
-    uint64_t next;        /* to be put on the queue */
-    uint64_t told_events; /* of the GPU's; where they are as many as it counts, there is no news */
+    uint64_t next; /* number of the next operation to enqueue */
+    uint64_t
+        told_events; /* number of the GPU's events that have been told; the GPU counts them too */
     uint32_t pending_count;
-    struct pending pending[LULL_PHYSICS_KERNELS]; /* by number */
-    int64_t ends_ns[];                            /* of each operation, when it ran last */
+    struct pending pending[LULL_PHYSICS_KERNELS]; /* in the order of their numbers */
+    int64_t ends_ns[];                            /* when each operation ended last */
 };
 
 int lull_play_enqueue_create(const struct lull_play *play, uint32_t rank, uint64_t periods,
@@ -72,7 +79,9 @@ uint64_t lull_play_enqueue_begun(const struct lull_play_enqueue *feed)
 
 uint64_t lull_play_enqueue_ended(const struct lull_play_enqueue *feed)
 {
-    return feed->pending_count > 0 ? feed->pending[0].number : feed->next;
+    if (feed->pending_count > 0)
+        return feed->pending[0].number;
+    return feed->next;
 }
 
 static bool is_pending(const struct lull_play_enqueue *feed, uint64_t number)
@@ -88,9 +97,9 @@ static const struct lull_play_op *op_of(const struct lull_play_enqueue *feed, ui
     return &feed->ops->ops[number % feed->ops->count];
 }
 
-/* ---- putting on the queue ---- */
+/* ---- enqueueing ---- */
 
-/* How much longer a rank computes in this period. */
+/* The factor by which jitter stretches a rank's computation in this period. */
 static double jitter_factor(const struct lull_play_enqueue *feed, uint64_t number)
 {
     const uint64_t period = number / feed->ops->count;
@@ -102,19 +111,20 @@ static double jitter_factor(const struct lull_play_enqueue *feed, uint64_t numbe
     return fmax(1.0 + feed->play->jitter_ratio * fmin(fmax(normal, -3.0), 3.0), 0.1);
 }
 
-/* By a straggler. */
+/* The factor by which a straggler is slower in this period. */
 static double straggling_factor(const struct lull_play_enqueue *feed, uint64_t number)
 {
     const struct lull_play_straggler *straggler = &feed->play->straggler;
     const uint64_t period = number / feed->ops->count;
 
-    return straggler->factor > 0 && feed->rank == straggler->rank && period >= straggler->from &&
-                   period < straggler->to
-               ? straggler->factor
-               : 1.0;
+    if (straggler->factor > 0 && feed->rank == straggler->rank && period >= straggler->from &&
+        period < straggler->to)
+        return straggler->factor;
+    return 1.0;
 }
 
-/* The number of a dependency of the operation with that number. */
+/* The number of the operation on which operation `number` depends, given the dependency's index in
+ * the period. */
 static uint64_t dependency_of(const struct lull_play_enqueue *feed, uint64_t number, int32_t index)
 {
     const uint64_t count = feed->ops->count;
@@ -137,7 +147,7 @@ static void put_off(struct lull_physics_work *work, int64_t until_ns)
         work->earliest_ns = until_ns;
 }
 
-/* What has ended becomes a time: the queue may have forgotten it. */
+/* Adds a dependency. One that has ended becomes a time, because the queue may have forgotten it. */
 static void add_dependency(const struct lull_play_enqueue *feed, uint64_t number, int32_t index,
                            uint64_t *after_out, struct lull_physics_work *work)
 {
@@ -198,13 +208,15 @@ bool lull_play_enqueue_enqueue(struct lull_play_enqueue *feed, struct lull_physi
 
 /* ---- telling ---- */
 
-/* When the next thing happened that has not been told of a pending operation. */
+/* When the begin or end of a pending operation happened that is to be told next; INT64_MAX: neither
+ * has happened. */
 static int64_t news_ns(const struct lull_physics_kernel *kernel, const struct pending *pending)
 {
     if (pending->has_begun)
         return kernel->state == LULL_WORK_ENDED ? kernel->end_ns : INT64_MAX;
-    return kernel->state == LULL_WORK_ENDED || kernel->state == LULL_WORK_RUNNING ? kernel->begin_ns
-                                                                                  : INT64_MAX;
+    if (kernel->state == LULL_WORK_ENDED || kernel->state == LULL_WORK_RUNNING)
+        return kernel->begin_ns;
+    return INT64_MAX;
 }
 
 static void mark(struct lull_play_enqueue *feed, uint32_t index,
@@ -244,7 +256,7 @@ bool lull_play_enqueue_next(struct lull_play_enqueue *feed, const struct lull_ph
             .is_end = pending->has_begun,
             .begin_ns = kernel->begin_ns,
             .end_ns = kernel->end_ns,
-            /* Where it stands for many, some began all the time. */
+            /* If it stands for many kernels, some of them began while the clock was low. */
             .is_low = kernel->has_begun_low ||
                       (kernel->is_low && op_of(feed, pending->number)->kernels > 1),
         };
@@ -253,7 +265,7 @@ bool lull_play_enqueue_next(struct lull_play_enqueue *feed, const struct lull_ph
         feed->told_events = gpu->work_events;
         return false;
     }
-    feed->told_events++; /* a begin or an end; those of other contexts are found to be no news */
+    feed->told_events++; /* events of other contexts are counted when a search finds nothing */
     mark(feed, index, event_out);
     return true;
 }

@@ -1,6 +1,6 @@
 /*
- * One rank's way through its play: puts the operations on a GPU's queue and tells what has become
- * of them. No clock, no I/O: the same in real and in virtual time.
+ * Takes one rank through its play: enqueues the operations on a GPU and tells what has become of
+ * them. It has no clock and no I/O, so it is the same in real and in virtual time.
  *
  * Work numbers: operation i of period p is number p * count + i, and has the same number in the
  * GPU's context, which must be new. Threads: one at a time.
@@ -22,9 +22,9 @@ struct lull_play_event {
     uint64_t number;
     const struct lull_play_op *op;
     bool is_end;
-    int64_t begin_ns; /* virtual */
-    int64_t end_ns;   /* of an end */
-    bool is_low;      /* of an end: a compute kernel began while the clock was lowered */
+    int64_t begin_ns; /* virtual time */
+    int64_t end_ns;   /* only of an end */
+    bool is_low;      /* only of an end: a compute kernel began while the clock was lowered */
 };
 
 /* Borrows the finished play until destroy. It starts at the virtual time start_ns. Errors: -ENOMEM.
@@ -34,12 +34,12 @@ int lull_play_enqueue_create(const struct lull_play *play, uint32_t rank, uint64
                              struct lull_error *err);
 void lull_play_enqueue_destroy(struct lull_play_enqueue *feed);
 
-/* The earliest event not told yet, up to the GPU's now. False: there is none. */
+/* Gives the earliest event up to the GPU's now that has not been told yet. False: there is none. */
 bool lull_play_enqueue_next(struct lull_play_enqueue *feed, const struct lull_physics *gpu,
                             int context, struct lull_play_event *event_out);
 
 /*
- * Puts on the queue what fits of the numbers below limit; true: something. All events up to the
+ * Enqueues the operations below limit that fit; true: at least one did. All events up to the
  * GPU's now must have been told, for what has ended gives up its place on the queue.
  */
 bool lull_play_enqueue_enqueue(struct lull_play_enqueue *feed, struct lull_physics *gpu,
@@ -49,7 +49,8 @@ bool lull_play_enqueue_enqueue(struct lull_play_enqueue *feed, struct lull_physi
 uint64_t lull_play_enqueue_total(const struct lull_play_enqueue *feed);
 bool lull_play_enqueue_is_done(const struct lull_play_enqueue *feed);
 
-/* All operations below these numbers have begun, have ended, as far as told. */
+/* All operations below these numbers have begun, and have ended, as far as events have been told.
+ */
 uint64_t lull_play_enqueue_begun(const struct lull_play_enqueue *feed);
 uint64_t lull_play_enqueue_ended(const struct lull_play_enqueue *feed);
 

@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 
-/* NCCL's public ABI as far as it is called here. */
+/* The part of NCCL's public ABI that is called here. */
 typedef struct ncclComm *comm_handle;
 
 struct nccl_config {
@@ -57,7 +57,8 @@ struct lull_play_nccl {
 
 /* ---- loading ---- */
 
-/* Global, so that a shim that was loaded before finds what it wraps. */
+/* Loads one of Lull's emulated libraries. It is loaded globally, so that a shim that was preloaded
+ * finds the functions that it wraps. */
 static void *load_own(const char *name)
 {
     char build_path[64];
@@ -71,7 +72,7 @@ static void *load_own(const char *name)
     return dlopen(path, RTLD_NOW | RTLD_GLOBAL);
 }
 
-/* As the program would find it: of a shim, if one is loaded before the library. */
+/* Finds a function as a program would: the shim's, if one is loaded before the library. */
 static int find(const char *name, void *function_out, struct lull_error *err)
 {
     void *function = dlsym(RTLD_DEFAULT, name);
@@ -101,11 +102,14 @@ static int find_all(struct functions *call, struct lull_error *err)
         {"ncclSend", &call->send},
         {"ncclRecv", &call->receive},
     };
-    int result = 0;
 
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]) && result == 0; i++)
-        result = find(table[i].name, table[i].function, err);
-    return result;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        const int result = find(table[i].name, table[i].function, err);
+
+        if (result < 0)
+            return result;
+    }
+    return 0;
 }
 
 static void init_cuda(void)
@@ -155,9 +159,10 @@ void lull_play_nccl_close(struct lull_play_nccl *nccl)
 
 static int check(int code, const char *function, struct lull_error *err)
 {
-    return code == 0 ? 0
-                     : lull_error_set(err, LULL_E_FORMAT, "the emulated NCCL's %s failed with %d",
-                                      function, code);
+    if (code != 0)
+        return lull_error_set(err, LULL_E_FORMAT, "%s of the emulated NCCL failed with code %d",
+                              function, code);
+    return 0;
 }
 
 int lull_play_nccl_id(struct lull_play_nccl *nccl, struct lull_play_nccl_id *id_out,
@@ -194,24 +199,28 @@ int lull_play_nccl_join(struct lull_play_nccl *nccl, const struct lull_play *pla
         "ncclCommInitRankConfig", err);
 }
 
-/* What was recorded as one kernel: a send to the next rank and a receive from it. */
+/* Makes a send to a peer and a receive from it in one group, which records show as one kernel. */
 static int send_and_receive(const struct functions *call, void *data, size_t count, int peer,
                             comm_handle comm, void *stream)
 {
     int code = call->group_start();
 
-    if (code == 0)
-        code = call->send(data, count, BFLOAT16, peer, comm, stream);
-    if (code == 0)
-        code = call->receive(data, count, BFLOAT16, peer, comm, stream);
-    return code == 0 ? call->group_end() : code;
+    if (code != 0)
+        return code;
+    code = call->send(data, count, BFLOAT16, peer, comm, stream);
+    if (code != 0)
+        return code;
+    code = call->receive(data, count, BFLOAT16, peer, comm, stream);
+    if (code != 0)
+        return code;
+    return call->group_end();
 }
 
 int lull_play_nccl_call(struct lull_play_nccl *nccl, const struct lull_play *play,
                         const struct lull_play_op *op, struct lull_stream *stream,
                         struct lull_error *err)
 {
-    static char buffer[16]; /* an address; no data is moved */
+    static char buffer[16]; /* only its address counts, since no data is moved */
     const struct lull_play_communicator *communicator = &play->communicators[op->communicator];
     const struct functions *call = &nccl->call;
     const comm_handle comm = nccl->comms[op->communicator];
@@ -226,7 +235,7 @@ int lull_play_nccl_call(struct lull_play_nccl *nccl, const struct lull_play *pla
     case LULL_PLAY_REDUCE_SCATTER:
         code = call->reduce_scatter(buffer, buffer, count, BFLOAT16, SUM, comm, stream);
         break;
-    case LULL_PLAY_ALL_TO_ALL: /* the count is that to each rank */
+    case LULL_PLAY_ALL_TO_ALL: /* NCCL wants the count for each peer */
         code =
             call->all_to_all(buffer, buffer, (count + ranks - 1) / ranks, BFLOAT16, comm, stream);
         break;

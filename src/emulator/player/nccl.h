@@ -12,7 +12,7 @@
 
 struct lull_play_nccl; /* opaque */
 
-/* ncclUniqueId. */
+/* The layout of ncclUniqueId. */
 struct lull_play_nccl_id {
     char bytes[128];
 };
@@ -27,20 +27,20 @@ int lull_play_nccl_open(struct lull_play_nccl **nccl_out, struct lull_error *err
 /* Destroys the communicators. The library stays loaded. NULL is allowed. */
 void lull_play_nccl_close(struct lull_play_nccl *nccl);
 
-/* ncclGetUniqueId. Errors: LULL_E_FORMAT with NCCL's number. */
+/* Calls ncclGetUniqueId. Errors: LULL_E_FORMAT with NCCL's code in the text. */
 int lull_play_nccl_id(struct lull_play_nccl *nccl, struct lull_play_nccl_id *id_out,
                       struct lull_error *err);
 
-/* ncclCommInitRankConfig for the communicator of that index of a play. Errors: as above. */
+/* Calls ncclCommInitRankConfig for the communicator of that index in the play. Errors: as above. */
 int lull_play_nccl_join(struct lull_play_nccl *nccl, const struct lull_play *play, uint32_t index,
                         uint32_t rank, const struct lull_play_nccl_id *id, struct lull_error *err);
 
-/* Makes the call of an operation of communication on a stream. Errors: as above. */
+/* Makes the NCCL call of a communication operation on a stream. Errors: as above. */
 int lull_play_nccl_call(struct lull_play_nccl *nccl, const struct lull_play *play,
                         const struct lull_play_op *op, struct lull_stream *stream,
                         struct lull_error *err);
 
-/* How many members of the communicator come before the rank: its rank there. */
+/* The rank's number in the communicator: how many of its members come before it. */
 uint32_t lull_play_rank_in(const struct lull_play_communicator *communicator, uint32_t rank);
 
 #endif

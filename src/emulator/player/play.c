@@ -15,8 +15,8 @@ int lull_play_create(uint32_t rank_count, struct lull_play **play_out, struct lu
     struct lull_play *play;
 
     if (rank_count < 1 || rank_count > LULL_PLAY_RANKS)
-        return lull_error_set(err, -EINVAL, "%u ranks: expected 1 to %d", rank_count,
-                              LULL_PLAY_RANKS);
+        return lull_error_set(err, -EINVAL, "a play has 1 to %d ranks, not %u", LULL_PLAY_RANKS,
+                              rank_count);
     play = calloc(1, sizeof(*play));
     if (play == NULL)
         return lull_error_set(err, -ENOMEM, "play: no memory");
@@ -41,10 +41,13 @@ int lull_play_add_communicator(struct lull_play *play, const char *name, uint32_
     struct lull_play_communicator *communicator = &play->communicators[play->communicator_count];
 
     if (play->communicator_count == LULL_PLAY_COMMUNICATORS)
-        return lull_error_set(err, -ENOSPC, "communicator %s: there are %d already", name,
-                              LULL_PLAY_COMMUNICATORS);
+        return lull_error_set(
+            err, -ENOSPC,
+            "communicator %s: the play has %d communicators already, which is the most", name,
+            LULL_PLAY_COMMUNICATORS);
     if (members == 0 || members >> play->rank_count != 0)
-        return lull_error_set(err, -EINVAL, "communicator %s: its members do not exist", name);
+        return lull_error_set(
+            err, -EINVAL, "communicator %s: it has no members, or some that the play lacks", name);
     snprintf(communicator->name, sizeof(communicator->name), "%s", name);
     communicator->members = members;
     communicator->world_ranks = (uint32_t)__builtin_popcount(members);
@@ -57,7 +60,8 @@ int lull_play_add(struct lull_play *play, uint32_t rank, const struct lull_play_
     struct lull_play_rank *ops;
 
     if (rank >= play->rank_count)
-        return lull_error_set(err, -EINVAL, "rank %u: the play has %u", rank, play->rank_count);
+        return lull_error_set(err, -EINVAL, "rank %u: the play has only %u ranks", rank,
+                              play->rank_count);
     ops = &play->ranks[rank];
     if (ops->count == LULL_PLAY_OPS)
         return lull_error_set(err, -ENOSPC, "rank %u: more than %d operations", rank,
@@ -153,9 +157,10 @@ static int check_rank(const struct lull_play *play, uint32_t rank, struct lull_e
     return 0;
 }
 
-/* ---- what follows from the whole ---- */
+/* ---- what lull_play_finish() works out ---- */
 
-/* Of two ranks that send and receive, or of all in the communicator. */
+/* The set of ranks that take part in an operation, one bit each: two for a send or receive, all of
+ * the communicator for a collective, and the rank alone for compute. */
 static uint32_t members_of(const struct lull_play *play, uint32_t rank,
                            const struct lull_play_op *op)
 {
@@ -166,7 +171,8 @@ static uint32_t members_of(const struct lull_play *play, uint32_t rank,
     return play->communicators[op->communicator].members;
 }
 
-/* Communicators meet first, then each ordered pair of sender and receiver. */
+/* Numbers the meetings: first one per communicator, then one per ordered pair of sender and
+ * receiver. */
 static uint32_t meeting_of(const struct lull_play *play, uint32_t rank,
                            const struct lull_play_op *op)
 {
@@ -177,7 +183,9 @@ static uint32_t meeting_of(const struct lull_play *play, uint32_t rank,
     return op->communicator;
 }
 
-/* On several streams the order in which a rank comes would be open, and so who meets whom. */
+/* Gives each operation its meeting. All operations of one meeting must be on one stream; otherwise
+ * the order in which a rank comes would be open, and so which operations of the ranks belong
+ * together. */
 static int find_meetings(struct lull_play *play, uint32_t rank, uint32_t *visits,
                          struct lull_error *err)
 {
@@ -207,7 +215,7 @@ static int find_meetings(struct lull_play *play, uint32_t rank, uint32_t *visits
     return 0;
 }
 
-/* Where a delay has nothing to count from, it counts from the one before on the stream. */
+/* Lets a delay without dependencies count from the operation before it on its stream. */
 static void resolve_delays(struct lull_play_rank *rank)
 {
     for (uint32_t i = 0; i < rank->count; i++) {
@@ -217,7 +225,7 @@ static void resolve_delays(struct lull_play_rank *rank)
         if (!(op->delay_ms > 0) || op->depends[0] != LULL_PLAY_NONE ||
             op->depends[1] != LULL_PLAY_NONE)
             continue;
-        do /* the operation itself, of the period before, if the stream has no other */
+        do /* ends at the operation itself, in the period before, if its stream has no other */
             before = (before + rank->count - 1) % rank->count;
         while (rank->ops[before].stream != op->stream);
         op->depends[0] = (int32_t)before;
@@ -235,7 +243,7 @@ static void count_steps(struct lull_play_rank *rank)
     }
 }
 
-/* Whoever meets must come equally often, or somebody would wait for ever. */
+/* Ranks that meet must come equally often, otherwise one would wait for ever. */
 static int check_meeting(const struct lull_play *play, uint32_t meeting,
                          uint32_t visits[][LULL_PLAY_MEETINGS], struct lull_error *err)
 {
@@ -254,7 +262,7 @@ static int check_meeting(const struct lull_play *play, uint32_t meeting,
 int lull_play_finish(struct lull_play *play, struct lull_error *err)
 {
     uint32_t visits[LULL_PLAY_RANKS][LULL_PLAY_MEETINGS] = {{0}};
-    int result = 0;
+    int result;
 
     if (!(play->lead_ms > 0) || !is_time(play->lead_ms) ||
         !(play->jitter_ratio >= 0 && play->jitter_ratio <= 1))
@@ -265,16 +273,21 @@ int lull_play_finish(struct lull_play *play, struct lull_error *err)
                               "play: the straggler is rank %u of %u, slower by %g: no such rank, "
                               "or more than 100",
                               play->straggler.rank, play->rank_count, play->straggler.factor);
-    for (uint32_t rank = 0; rank < play->rank_count && result == 0; rank++) {
+    for (uint32_t rank = 0; rank < play->rank_count; rank++) {
         result = check_rank(play, rank, err);
         if (result < 0)
-            break;
+            return result;
         result = find_meetings(play, rank, visits[rank], err);
+        if (result < 0)
+            return result;
         resolve_delays(&play->ranks[rank]);
         count_steps(&play->ranks[rank]);
     }
     play->meeting_count = play->communicator_count + play->rank_count * play->rank_count;
-    for (uint32_t meeting = 0; meeting < play->meeting_count && result == 0; meeting++)
+    for (uint32_t meeting = 0; meeting < play->meeting_count; meeting++) {
         result = check_meeting(play, meeting, visits, err);
-    return result;
+        if (result < 0)
+            return result;
+    }
+    return 0;
 }

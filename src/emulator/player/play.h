@@ -1,7 +1,7 @@
 /*
- * A play: what the ranks of a distributed job do on their GPUs, as one period of operations per
- * rank that repeats. run.h plays it on the emulated node in real time, sim.h in virtual
- * time; trace.h makes one of a recorded job, presets.h of well-known kinds of jobs.
+ * A play says what the ranks of a distributed job do on their GPUs, as one period of operations per
+ * rank that repeats. run.h plays it on the emulated node in real time and sim.h in virtual time;
+ * trace.h makes plays of recorded jobs and presets.h of well-known kinds of jobs.
  *
  * An operation begins when the one before it on its stream has ended, and delay_ms after the last
  * of its dependencies has. A delay is the host's: no clock stretches it. A communication kernel of
@@ -23,7 +23,7 @@ enum {
     LULL_PLAY_STREAMS = 8,
     LULL_PLAY_COMMUNICATORS = 32,
     LULL_PLAY_DEPENDENCIES = 2,
-    LULL_PLAY_OPS = 1 << 20, /* most of one rank */
+    LULL_PLAY_OPS = 1 << 20, /* the most operations of one rank */
     LULL_PLAY_MEETINGS = LULL_PLAY_COMMUNICATORS + LULL_PLAY_RANKS * LULL_PLAY_RANKS,
 };
 
@@ -37,7 +37,7 @@ enum lull_play_function {
     LULL_PLAY_ALL_GATHER,
     LULL_PLAY_REDUCE_SCATTER,
     LULL_PLAY_ALL_TO_ALL,
-    LULL_PLAY_BROADCAST, /* from the communicator's first member */
+    LULL_PLAY_BROADCAST, /* its root is the communicator's first member */
     LULL_PLAY_SEND_RECV, /* a recorded group of sends and receives */
     LULL_PLAY_SEND,
     LULL_PLAY_RECV,
@@ -53,48 +53,50 @@ struct lull_play_op {
      * With none at all, delay_ms counts from the end of the one before on the stream.
      */
     int32_t depends[LULL_PLAY_DEPENDENCIES];
-    double delay_ms;    /* >= 0 */
-    double duration_ms; /* at the highest clock, > 0; of communication: once all are there */
-    double lead_ms;     /* the host enqueues it so far ahead, about; 0: the play's */
-    bool begins_step;   /* a new iteration of the job */
+    double delay_ms; /* how long it begins after the last dependency, >= 0 */
+    double
+        duration_ms;  /* at the highest clock, > 0; of communication: after all ranks have begun */
+    double lead_ms;   /* about how far ahead the host enqueues it; 0: as far as the play says */
+    bool begins_step; /* a new iteration of the job begins with it */
 
     /* Compute. */
-    const char *profile; /* of the GPU model, as lull_gpu_model_profile(); borrowed for good */
-    uint32_t kernels;    /* that it stands for, >= 1 */
+    const char
+        *profile;     /* profile of the GPU model, as lull_gpu_model_profile(); borrowed for good */
+    uint32_t kernels; /* number of kernels for which it stands, >= 1 */
     const char *section; /* the program's name for it, told to liblull on the GPU's time line, as a
                           * program does that synchronises there; NULL none; borrowed for good */
 
     /* Communication. */
     enum lull_play_function function;
     uint32_t communicator; /* as lull_play_add_communicator() gave it */
-    uint32_t peer;         /* of send and receive: a rank of the play, in the communicator */
-    uint64_t bytes;        /* as handed to NCCL */
-    double link_gbs;       /* bandwidth of the slowest link on the way, > 0 */
-    uint32_t channels;     /* SMs that drive it, >= 1 */
+    uint32_t peer;         /* of a send or receive: a rank of the play in the communicator */
+    uint64_t bytes;        /* as the program hands them to NCCL */
+    double link_gbs;       /* bandwidth of the slowest link of the path, > 0 */
+    uint32_t channels;     /* number of SMs that drive it, >= 1 */
 
     /* Set by lull_play_finish(). */
-    uint32_t meeting; /* where the ranks meet; LULL_PLAY_NO_MEETING: waits for nobody */
-    uint32_t ordinal; /* of this rank's operations at that meeting in a period */
-    uint32_t visits;  /* how many those are */
+    uint32_t meeting; /* where the ranks meet; LULL_PLAY_NO_MEETING: it waits for nobody */
+    uint32_t ordinal; /* its place among the rank's operations at that meeting in a period */
+    uint32_t visits;  /* how many operations those are */
 };
 
 struct lull_play_communicator {
     char name[32];
-    uint32_t members;     /* bit per rank of the play */
-    uint32_t world_ranks; /* ranks that it had in the job, >= those of the play; NCCL is told */
+    uint32_t members;     /* one bit per rank of the play */
+    uint32_t world_ranks; /* its ranks in the job, as NCCL is told; at least those of the play */
 };
 
 struct lull_play_rank {
     struct lull_play_op *ops;
     uint32_t count;
     uint32_t capacity;
-    uint32_t steps; /* iterations in a period */
+    uint32_t steps; /* number of iterations in a period */
 };
 
-/* A rank whose computation takes longer by factor in the periods from..to - 1. */
+/* A rank whose computation takes `factor` times as long in the periods from..to - 1. */
 struct lull_play_straggler {
     uint32_t rank;
-    double factor; /* > 0; 0: there is none */
+    double factor; /* above 0; 0: there is no straggler */
     uint64_t from;
     uint64_t to;
 };
@@ -105,23 +107,24 @@ struct lull_play {
     uint32_t communicator_count;
     struct lull_play_communicator communicators[LULL_PLAY_COMMUNICATORS];
     /* Set before lull_play_finish(). */
-    double lead_ms;      /* the host runs so far ahead of its GPU, > 0; 3 */
-    double jitter_ratio; /* spread of each rank's computation from period to period; 0 */
-    uint64_t seed;       /* of that */
-    bool is_recorded;    /* durations hold what overlap cost: it costs nothing again */
+    double lead_ms;      /* how far the host runs ahead of its GPU, > 0; by default 3 */
+    double jitter_ratio; /* spread of each rank's computation over the periods; by default 0 */
+    uint64_t seed;       /* seed of that spread */
+    bool is_recorded;    /* durations include what overlap cost, so it must not cost again */
     struct lull_play_straggler straggler;
     /* Set by lull_play_finish(). */
     uint32_t meeting_count;
-    uint32_t meeting_members[LULL_PLAY_MEETINGS]; /* bit per rank */
+    uint32_t meeting_members[LULL_PLAY_MEETINGS]; /* one bit per rank */
 };
 
-/* An empty play. Errors: -EINVAL not 1..LULL_PLAY_RANKS ranks; -ENOMEM. */
+/* Creates an empty play. Errors: -EINVAL: not 1..LULL_PLAY_RANKS ranks; -ENOMEM. */
 int lull_play_create(uint32_t rank_count, struct lull_play **play_out, struct lull_error *err);
 
-/* NULL is allowed. */
+/* Frees the play; NULL is allowed. */
 void lull_play_destroy(struct lull_play *play);
 
-/* Adds a communicator; its index. Errors: -ENOSPC; -EINVAL no member, or an unknown one. */
+/* Adds a communicator and returns its index. Errors: -ENOSPC; -EINVAL: it has no member, or an
+ * unknown one. */
 int lull_play_add_communicator(struct lull_play *play, const char *name, uint32_t members,
                                struct lull_error *err);
 

@@ -1,8 +1,9 @@
 /*
- * The presets. Marks as in the reference: [P] published, [M] measured, [guess] nobody says.
+ * The presets. Marks say where a value comes from: [P] it is published, [M] it was measured,
+ * [guess] no source gives it.
  *
- * Lengths are those of A100s. Ring transfers move 2(n-1)/n (AllReduce) or (n-1)/n of the bytes over
- * the slowest link. SPDX-License-Identifier: Apache-2.0
+ * Durations are those of A100s. Ring transfers move 2(n-1)/n (AllReduce) or (n-1)/n of the bytes
+ * over the slowest link. SPDX-License-Identifier: Apache-2.0
  */
 #include "emulator/player/presets.h"
 
@@ -11,17 +12,19 @@
 
 enum { COMPUTE_STREAM, COMM_STREAM };
 
-/* Links, GB/s [P: NCCL's large-message bus bandwidths], and the SMs that drive them. */
+/* Bandwidths of links, GB/s [P: NCCL's bus bandwidths of large messages], and the number of SMs
+ * that drive them. */
 static const double nvlink_gbs = 230;
-static const double infiniband_gbs = 23; /* 200 Gb/s */
-static const double ethernet_gbs = 12;   /* 100 Gb/s */
+static const double infiniband_gbs = 23; /* of a 200 Gb/s adapter */
+static const double ethernet_gbs = 12;   /* of a 100 Gb/s adapter */
 enum { NVLINK_CHANNELS = 16, NETWORK_CHANNELS = 4 };
 
 /* Adds operations to one rank; after an error it does nothing more. */
 struct presets_builder {
     struct lull_play *play;
     uint32_t rank;
-    int32_t done; /* latest result of the rank's computation: what comes next builds on it */
+    int32_t done; /* the operation with the latest result of the rank's computation, which the next
+                     one needs */
     int result;
     struct lull_error *err;
 };
@@ -38,16 +41,18 @@ static struct link link_over(double gbs)
 
 static int32_t add(struct presets_builder *builder, const struct lull_play_op *op)
 {
-    const int index = builder->result < 0
-                          ? LULL_PLAY_NONE
-                          : lull_play_add(builder->play, builder->rank, op, builder->err);
+    int index;
 
-    if (index < 0 && builder->result == 0)
-        builder->result = index;
-    return index < 0 ? LULL_PLAY_NONE : index;
+    if (builder->result < 0)
+        return LULL_PLAY_NONE;
+    index = lull_play_add(builder->play, builder->rank, op, builder->err);
+    if (index >= 0)
+        return index;
+    builder->result = index;
+    return LULL_PLAY_NONE;
 }
 
-/* The latest operation of the rank. */
+/* The index of the latest operation of the rank. */
 static int32_t latest(const struct presets_builder *builder)
 {
     return (int32_t)builder->play->ranks[builder->rank].count - 1;
@@ -56,7 +61,8 @@ static int32_t latest(const struct presets_builder *builder)
 static int32_t add_compute(struct presets_builder *builder, double ms, const char *profile,
                            int32_t after)
 {
-    const double kernel_ms = 0.2; /* of many kernels the mean [M: recorded traces, about] */
+    const double kernel_ms =
+        0.2; /* the mean length of many kernels [M: recorded traces, roughly] */
     const struct lull_play_op op = {
         .kind = LULL_PLAY_COMPUTE,
         .stream = COMPUTE_STREAM,
@@ -76,7 +82,7 @@ static void begin_step(struct presets_builder *builder, int32_t op)
         builder->play->ranks[builder->rank].ops[op].begins_step = true;
 }
 
-/* What a rank moves over the link for so many bytes handed to NCCL. */
+/* The bytes that a rank moves over the link when it hands this many bytes to NCCL. */
 static double moved_bytes(enum lull_play_function function, double bytes, uint32_t ranks)
 {
     const double share = (double)(ranks - 1) / ranks;
@@ -84,9 +90,9 @@ static double moved_bytes(enum lull_play_function function, double bytes, uint32
     switch (function) {
     case LULL_PLAY_ALL_REDUCE:
         return 2 * share * bytes;
-    case LULL_PLAY_ALL_GATHER: /* bytes are what each rank gives */
+    case LULL_PLAY_ALL_GATHER: /* bytes are those that each rank gives */
         return (ranks - 1) * bytes;
-    case LULL_PLAY_REDUCE_SCATTER: /* bytes are what each rank gets */
+    case LULL_PLAY_REDUCE_SCATTER: /* bytes are those that each rank gets */
         return (ranks - 1) * bytes;
     case LULL_PLAY_ALL_TO_ALL:
         return share * bytes;
@@ -99,7 +105,7 @@ struct traffic {
     enum lull_play_function function;
     uint32_t stream;
     uint32_t communicator;
-    uint32_t world_ranks; /* of the job: what sets the bytes on the link */
+    uint32_t world_ranks; /* ranks of the job, which determine the bytes on the link */
     uint32_t peer;
     double bytes;
     double gbs;
@@ -108,7 +114,7 @@ struct traffic {
 static int32_t add_communication(struct presets_builder *builder, const struct traffic *traffic,
                                  int32_t after, int32_t after_too)
 {
-    const double latency_ms = 0.03; /* [P: NCCL's cost model, a few steps] */
+    const double latency_ms = 0.03; /* a few steps [P: NCCL's cost model] */
     const struct link link = link_over(traffic->gbs);
     const double bytes = moved_bytes(traffic->function, traffic->bytes, traffic->world_ranks);
     const struct lull_play_op op = {
@@ -132,7 +138,7 @@ static uint32_t all_ranks(const struct lull_play *play)
     return (1u << play->rank_count) - 1;
 }
 
-/* One communicator of all ranks, which stand for a job of so many. */
+/* Adds a communicator of all ranks, which stand for a job of world_ranks. */
 static int add_world(struct lull_play *play, const char *name, uint32_t world_ranks,
                      struct lull_error *err)
 {
@@ -143,13 +149,13 @@ static int add_world(struct lull_play *play, const char *name, uint32_t world_ra
     return index;
 }
 
-/* ---- data parallel: buckets of 25 MB, the first of 1 MB, behind the backward pass ---- */
+/* ---- data parallel: buckets of 25 MB, the first of 1 MB, after the backward pass ---- */
 
 struct ddp {
     double gradient_mb;
     double forward_ms;
     double backward_ms;
-    double optimizer_ms; /* memory-bound */
+    double optimizer_ms; /* the optimizer is bound by memory */
     uint32_t world_ranks;
     double gbs;
 };
@@ -216,7 +222,7 @@ static int32_t scatter(struct presets_builder *builder, uint32_t world, int32_t 
     return add_communication(builder, &traffic, after, LULL_PLAY_NONE);
 }
 
-/* All layers once; the next layer is gathered while one computes. */
+/* Adds one pass over all layers; the next layer is gathered while one computes. */
 static int32_t add_pass(struct presets_builder *builder, uint32_t world, double layer_ms,
                         bool is_backward)
 {
@@ -268,8 +274,8 @@ struct megatron {
     uint32_t tensor;
     uint32_t pipeline;
     uint32_t data;
-    uint32_t stage;     /* of the rank that is being built */
-    uint32_t groups[3]; /* its communicators: tensor, pipeline, data */
+    uint32_t stage;     /* stage of the rank that is being built */
+    uint32_t groups[3]; /* its communicators for tensor, pipeline and data */
 };
 
 /* Rank = tensor + T (data + D stage), Megatron's order. */
@@ -287,7 +293,7 @@ static uint32_t spaced_members(uint32_t first, uint32_t count, uint32_t distance
     return members;
 }
 
-/* The communicator of these members, which is made if there is none of that name. */
+/* Returns the communicator of these members, which it adds if there is none of that name. */
 static int group_of(struct lull_play *play, const char *name, uint32_t members,
                     struct lull_error *err)
 {
@@ -321,7 +327,8 @@ static int find_groups(struct lull_play *play, struct megatron *job, uint32_t ra
     return 0;
 }
 
-/* Send to, or receive from, the stage that lies so far off; a bubble is a receive that spins. */
+/* Adds a send to, or a receive from, the stage at this distance. A receive that spins is a bubble.
+ */
 static int32_t pass_on(struct presets_builder *builder, const struct megatron *job,
                        enum lull_play_function function, uint32_t stream, int32_t stages)
 {
@@ -333,7 +340,7 @@ static int32_t pass_on(struct presets_builder *builder, const struct megatron *j
     return add_communication(builder, &traffic, builder->done, LULL_PLAY_NONE);
 }
 
-/* The layers of a stage, an AllReduce of the tensor-parallel ranks behind each part. */
+/* Adds the layers of a stage, with an AllReduce of the tensor-parallel ranks after each part. */
 static void add_stage(struct presets_builder *builder, const struct megatron *job, double ms,
                       int32_t input)
 {
@@ -351,7 +358,8 @@ static void add_stage(struct presets_builder *builder, const struct megatron *jo
 
 static void add_forward(struct presets_builder *builder, const struct megatron *job)
 {
-    const double forward_ms = 20; /* 50 ms [M: GPT-3 stage on A100] of a smaller micro-batch */
+    const double forward_ms =
+        20; /* a GPT-3 stage takes 50 ms [M]; here the micro-batch is smaller */
     int32_t input = builder->done;
 
     if (job->stage > 0)
@@ -416,7 +424,7 @@ static int build_megatron(struct lull_play *play, struct lull_error *err)
     return builder.result;
 }
 
-/* ---- mixture of experts: all-to-all before and behind the experts ---- */
+/* ---- mixture of experts: all-to-all before and after the experts ---- */
 
 static void add_moe_layer(struct presets_builder *builder, const struct traffic *exchange,
                           double scale)
@@ -455,7 +463,7 @@ static int build_moe(struct lull_play *play, struct lull_error *err)
 static void add_token(struct presets_builder *builder, const struct traffic *reduce, double ms,
                       const char *profile)
 {
-    enum { parts = 4 }; /* of the layers, each with the reductions of its own */
+    enum { parts = 4 }; /* the layers are played in this many parts, each with its reductions */
 
     for (int i = 0; i < parts; i++) {
         add_compute(builder, ms / parts, profile, latest(builder));
@@ -484,12 +492,12 @@ static int build_inference(struct lull_play *play, struct lull_error *err)
 
         add_token(&builder, &reduce, prefill_ms, "training");
         begin_step(&builder, 0);
-        reduce.bytes = 32e6; /* of a batch, all reductions of a part together */
+        reduce.bytes = 32e6; /* for a batch, with all reductions of a part together */
         for (int token = 0; token < tokens; token++)
             add_token(&builder, &reduce, token_ms, "stream");
         if (builder.result < 0)
             break;
-        ops->ops[0].delay_ms = idle_ms; /* behind the last token */
+        ops->ops[0].delay_ms = idle_ms; /* the pause follows the last token */
         ops->ops[0].depends[0] = latest(&builder);
         ops->ops[0].lead_ms = play->lead_ms;
     }
@@ -546,12 +554,15 @@ int lull_play_preset_create(const struct lull_play_preset *preset, uint32_t rank
     play->jitter_ratio = jitter_ratio;
     play->seed = 1;
     result = preset->build(play, err);
-    if (result == 0)
-        result = lull_play_finish(play, err);
-    if (result < 0) {
-        lull_play_destroy(play);
-        return result;
-    }
+    if (result < 0)
+        goto destroy_play;
+    result = lull_play_finish(play, err);
+    if (result < 0)
+        goto destroy_play;
     *play_out = play;
     return 0;
+
+destroy_play:
+    lull_play_destroy(play);
+    return result;
 }

@@ -10,8 +10,8 @@
 struct lull_play_preset {
     const char *name;
     const char *what;
-    const char *source; /* of the proportions; [guess] where they are guessed */
-    uint32_t ranks;     /* unless others are asked for */
+    const char *source; /* where the proportions come from; [guess] marks guesses */
+    uint32_t ranks;     /* the number of ranks, unless the caller wants another */
     /* Share of an iteration at the highest clock with a communication kernel on a GPU, mean over
      * the ranks; a kernel that spins counts. */
     double communication_min_ratio;
@@ -22,7 +22,7 @@ struct lull_play_preset {
 extern const struct lull_play_preset lull_play_presets[];
 extern const uint32_t lull_play_preset_count;
 
-/* NULL: there is none of that name. */
+/* The preset of that name; NULL: there is none. */
 const struct lull_play_preset *lull_play_find_preset(const char *name);
 
 /*

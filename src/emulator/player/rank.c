@@ -1,38 +1,39 @@
 /*
- * The two sides of a rank: the host (a thread that makes the calls, ahead of time) and the GPU (the
- * process's first thread, which follows the emulated GPU and tells what happens on it).
+ * The two sides of a rank: the host is a thread that makes the calls ahead of time; the GPU's side
+ * is the first thread of the process, which follows the emulated GPU and tells what happens on it.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "emulator/player/rank.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "emulator/node.h"
 #include "emulator/player/enqueue.h"
 #include "emulator/player/rendezvous.h"
-#include "emulator/player/sections.h"
 #include "emulator/workload.h"
 
 enum {
-    CALLS_AHEAD = 1024, /* of the host; as many launches as a real driver takes, about */
+    CALLS_AHEAD = 1024, /* the host runs ahead about as many launches as a real driver accepts */
     WORKS_PER_CALL = 8,
-    EVENTS_AT_ONCE = 4 * LULL_PHYSICS_KERNELS, /* more than can be between two looks */
+    EVENTS_AT_ONCE = 4 * LULL_PHYSICS_KERNELS, /* more than can happen between two looks */
     POLL_MS = 1,
 };
 
-/* What the libraries put on a stream in the call of one operation. */
+/* What the emulated libraries put on a stream while the call of one operation is made. */
 struct call {
     uint32_t count;
     struct {
         struct lull_stream_work work;
-        bool is_kernel; /* else a write to memory: in front of the kernel or behind it */
-        bool is_behind;
+        bool is_kernel; /* false: a write to memory */
+        bool is_behind; /* a kernel of the same call precedes it */
     } works[WORKS_PER_CALL];
 };
 
@@ -40,24 +41,26 @@ struct play_rank {
     const struct lull_play_part *part;
     const struct lull_play_rank *ops;
     struct lull_play_nccl *nccl;
-    struct lull_play_sections sections;
+    /* lull_section_begin() and _end() of liblull; null: nobody is told of sections. */
+    void (*begin_section)(const char *name);
+    void (*end_section)(const char *name);
     struct lull_emulated_gpu *handle;
     struct lull_node *node;
     int context;
     struct lull_play_enqueue *feed;
     struct lull_stream streams[LULL_PLAY_STREAMS];
-    struct call calls[CALLS_AHEAD]; /* of operation n: calls[n % CALLS_AHEAD] */
-    _Atomic uint64_t enqueued;      /* the host has made all calls below */
+    struct call calls[CALLS_AHEAD]; /* operation n has calls[n % CALLS_AHEAD] */
+    _Atomic uint64_t enqueued; /* the host has made the calls of all operations below this number */
     int64_t realtime_offset_ns;
     lull_emulated_kernel_function tell_kernel;
 
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t changed;
-    uint64_t begun; /* all operations below have begun */
-    uint64_t ended; /* all operations below have ended */
+    uint64_t begun; /* all operations below this number have begun */
+    uint64_t ended; /* all operations below this number have ended */
     struct lull_error host_error;
 
-    /* The GPU thread's count. */
+    /* What the GPU thread counts; no other thread touches it. */
     int64_t first_ns;
     int64_t step_ns;
     int64_t last_ns;
@@ -69,7 +72,8 @@ struct play_rank {
 
 /* ---- the host ---- */
 
-/* The call that this thread is making; the libraries come back to enqueue() within it. */
+/* The call that this thread is making. Within it the libraries call enqueue(), which has no other
+ * way to know the operation. */
 static _Thread_local struct call *current_call;
 
 static int enqueue(struct lull_stream *stream, const struct lull_stream_work *work)
@@ -112,7 +116,8 @@ static bool may_enqueue(const struct play_rank *rank, uint64_t number)
            (gate == 0 || gate > number || rank->begun > number - gate);
 }
 
-/* Waits until the GPU is near enough. What has been enqueued is shown to it first. */
+/* Waits until the GPU has come near enough to operation `number`. The GPU is woken first, so that
+ * it takes up what has been enqueued. */
 static void wait_for_turn(struct play_rank *rank, uint64_t number)
 {
     pthread_mutex_lock(&rank->mutex);
@@ -167,7 +172,7 @@ static void tell_libraries(struct play_rank *rank, const struct lull_play_event 
     }
 }
 
-/* The name that CUPTI would give the kernel. */
+/* Tells the emulated CUPTI of a kernel, by a name as CUPTI would report it. */
 static void tell_profiler(struct play_rank *rank, const struct lull_play_event *event)
 {
     const struct lull_play_op *op = event->op;
@@ -183,19 +188,31 @@ static void tell_profiler(struct play_rank *rank, const struct lull_play_event *
                       gpu_time_ns(rank, event->end_ns));
 }
 
-/* CUPTI may be loaded, by whoever profiles, at any time. */
+/* Tells liblull, through its public C API as a program does, which part of the program begins or
+ * ends. */
+static void tell_section(const struct play_rank *rank, const char *name, bool is_end)
+{
+    void (*const tell)(const char *) = is_end ? rank->end_section : rank->begin_section;
+
+    if (name != NULL && tell != NULL)
+        tell(name);
+}
+
+/* A profiler may load CUPTI at any time, so every iteration looks for it. */
 static void look_for_profiler(struct play_rank *rank)
 {
-    void *library =
-        rank->tell_kernel == NULL ? dlopen("libcupti.so.12", RTLD_NOW | RTLD_NOLOAD) : NULL;
+    void *library;
 
+    if (rank->tell_kernel != NULL)
+        return;
+    library = dlopen("libcupti.so.12", RTLD_NOW | RTLD_NOLOAD);
     if (library == NULL)
         return;
     *(void **)&rank->tell_kernel = dlsym(library, "lull_emulated_kernel");
-    dlclose(library); /* whoever loaded it holds it */
+    dlclose(library); /* it stays loaded: the profiler holds a reference of its own */
 }
 
-/* The last rank to come lets all of them go on, on their GPUs. */
+/* The rank that comes last releases all ranks that have met, each on its own GPU. */
 static void meet(struct play_rank *rank, const struct lull_play_event *event)
 {
     const struct lull_play_part *part = rank->part;
@@ -289,14 +306,14 @@ static void serve(struct play_rank *rank, const struct lull_play_event *events, 
             meet(rank, &events[i]);
         tell_libraries(rank, &events[i]);
         tell_profiler(rank, &events[i]);
-        lull_play_sections_tell(&rank->sections, events[i].op->section, events[i].is_end);
+        tell_section(rank, events[i].op->section, events[i].is_end);
         count_event(rank, &events[i]);
     }
     if (count > 0)
         show_progress(rank);
 }
 
-/* Feeds the queue and gathers what has happened; *until_ns is when to look again. */
+/* Feeds the queue and collects the events since the last look; *until_ns is when to look again. */
 static uint32_t look(struct play_rank *rank, struct lull_play_event *events,
                      uint32_t *generation_out, int64_t *until_ns)
 {
@@ -305,10 +322,11 @@ static uint32_t look(struct play_rank *rank, struct lull_play_event *events,
     uint32_t count = 0;
     uint64_t limit;
 
-    /* In this order: what the host enqueues from now on changes the generation. */
+    /* The generation must be read before `enqueued`: then whatever the host enqueues after this
+     * look changes the generation and ends the sleep that follows. */
     *generation_out = lull_node_generation(rank->node, gpu);
     limit = atomic_load(&rank->enqueued);
-    do /* an end makes room, and what begins at once is told at once */
+    do /* an end makes room in the queue, and what begins at once has to be told at once */
         while (lull_play_enqueue_next(rank->feed, physics, rank->context, &events[count]))
             count++;
     while (lull_play_enqueue_enqueue(rank->feed, physics, rank->context, limit));
@@ -359,7 +377,7 @@ static double energy_j(struct play_rank *rank)
 
 /* ---- setting up ---- */
 
-/* The id comes from the communicator's first member. */
+/* Joins a communicator, if the rank is a member. Its first member makes the id for all. */
 static int join(struct play_rank *rank, uint32_t index, struct lull_error *err)
 {
     const struct lull_play_part *part = rank->part;
@@ -390,16 +408,34 @@ static bool has_sections(const struct lull_play_rank *ops)
     return false;
 }
 
+/* Loads Lull's own liblull.so; without it nobody is told of sections. */
+static void open_sections(struct play_rank *rank)
+{
+    char path[PATH_MAX];
+    const bool is_built =
+        lull_file_find_own("probe/liblull.so.0", "liblull.so.0", path, sizeof(path), NULL) == 0;
+    void *library = dlopen(is_built ? path : "liblull.so.0", RTLD_NOW);
+
+    if (library == NULL)
+        return;
+    *(void **)&rank->begin_section = dlsym(library, "lull_section_begin");
+    *(void **)&rank->end_section = dlsym(library, "lull_section_end");
+}
+
 static int open_libraries(struct play_rank *rank, struct lull_error *err)
 {
     int result = lull_play_nccl_open(&rank->nccl, err);
 
     if (has_sections(rank->ops))
-        lull_play_sections_open(&rank->sections);
-    for (uint32_t i = 0; i < rank->part->play->communicator_count; i++)
-        if (result == 0 && rank->nccl != NULL)
-            result = join(rank, i, err);
-    return result;
+        open_sections(rank);
+    if (result < 0 || rank->nccl == NULL)
+        return result;
+    for (uint32_t i = 0; i < rank->part->play->communicator_count; i++) {
+        result = join(rank, i, err);
+        if (result < 0)
+            return result;
+    }
+    return 0;
 }
 
 static int open_gpu(struct play_rank *rank, struct lull_error *err)
@@ -409,14 +445,17 @@ static int open_gpu(struct play_rank *rank, struct lull_error *err)
     if (result < 0)
         return result;
     if (rank->handle == NULL)
-        return lull_error_set(err, LULL_E_NO_DEVICE, "not on an emulated node");
+        return lull_error_set(
+            err, LULL_E_NO_DEVICE,
+            "this process is not on an emulated node: use lull emulate SPEC -- lull play ...");
     rank->node = lull_emulated_gpu_node(rank->handle);
     rank->context = lull_emulated_gpu_context(rank->handle);
     rank->part->shared->contexts[rank->part->rank] = rank->context;
     return 0;
 }
 
-/* All ranks begin together; those that fail are seen by the parent, who ends the others. */
+/* Waits until all ranks are ready, so that they begin together. If one fails, the parent notices
+ * and ends those that wait here. */
 static void wait_for_all(const struct lull_play_part *part)
 {
     atomic_fetch_add(&part->shared->ready, 1);
@@ -445,18 +484,16 @@ static int play(struct play_rank *rank, struct lull_error *err)
         return result;
     begin_j = energy_j(rank);
     result = -pthread_create(&host, NULL, run_host, rank);
-    if (result < 0) {
-        lull_error_set(err, result, "cannot start a thread: %s", strerror(-result));
-    } else {
-        result = run_gpu(rank, err);
-        if (result == 0)
-            pthread_join(host, NULL);
-    }
-    if (result == 0) {
-        sum_up(rank, energy_j(rank) - begin_j);
-        rank->part->shared->outcomes[rank->part->rank] = rank->outcome;
-    }
-    return result;
+    if (result < 0)
+        return lull_error_set(err, result, "rank %u: cannot start its host thread: %s",
+                              rank->part->rank, strerror(-result));
+    result = run_gpu(rank, err);
+    if (result < 0)
+        return result;
+    pthread_join(host, NULL);
+    sum_up(rank, energy_j(rank) - begin_j);
+    rank->part->shared->outcomes[rank->part->rank] = rank->outcome;
+    return 0;
 }
 
 int lull_play_rank(const struct lull_play_part *part, struct lull_error *err)
@@ -476,18 +513,23 @@ int lull_play_rank(const struct lull_play_part *part, struct lull_error *err)
     pthread_mutex_init(&rank->mutex, NULL);
     pthread_cond_init(&rank->changed, NULL);
     rank->step_ms = calloc(part->periods * ops->steps + 1, sizeof(rank->step_ms[0]));
-    result = rank->step_ms != NULL ? open_gpu(rank, err)
-                                   : lull_error_set(err, -ENOMEM, "play: no memory");
-    if (result == 0)
-        result = open_libraries(rank, err);
-    if (result == 0)
-        result = play(rank, err);
-    if (result == 0) { /* else a thread may still be at work; the process ends at once */
-        lull_play_nccl_close(rank->nccl);
-        lull_emulated_gpu_close(rank->handle);
-        lull_play_enqueue_destroy(rank->feed);
-        free(rank->step_ms);
-        free(rank);
-    }
-    return result;
+    if (rank->step_ms == NULL)
+        return lull_error_set(err, -ENOMEM, "play: no memory for its iterations");
+    /* After an error nothing is freed, since the host thread may still be at work; the process
+     * ends. */
+    result = open_gpu(rank, err);
+    if (result < 0)
+        return result;
+    result = open_libraries(rank, err);
+    if (result < 0)
+        return result;
+    result = play(rank, err);
+    if (result < 0)
+        return result;
+    lull_play_nccl_close(rank->nccl);
+    lull_emulated_gpu_close(rank->handle);
+    lull_play_enqueue_destroy(rank->feed);
+    free(rank->step_ms);
+    free(rank);
+    return 0;
 }

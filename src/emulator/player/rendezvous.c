@@ -5,11 +5,12 @@
 
 #include "emulator/physics/physics.h"
 
-/* More than a rank can have begun and not ended at one meeting. */
+/* More operations than a rank can have begun and not ended at one meeting, so that a place is free
+ * again before it is used the next time. */
 enum { PLACES = 2 * LULL_PHYSICS_KERNELS };
 
-struct rendezvous_place {
-    _Atomic uint32_t present; /* bit per rank */
+struct place {
+    _Atomic uint32_t present; /* one bit per rank that has come */
     struct {
         uint64_t number;
         int64_t begin_ns;
@@ -18,10 +19,10 @@ struct rendezvous_place {
 
 size_t lull_play_rendezvouss_size(const struct lull_play *play)
 {
-    return (size_t)play->meeting_count * PLACES * sizeof(struct rendezvous_place);
+    return (size_t)play->meeting_count * PLACES * sizeof(struct place);
 }
 
-static void read_place(const struct rendezvous_place *place, uint32_t members,
+static void read_place(const struct place *place, uint32_t members,
                        struct lull_play_release *release_out)
 {
     *release_out = (struct lull_play_release){.at_ns = INT64_MIN};
@@ -42,8 +43,7 @@ bool lull_play_meet(void *meetings, const struct lull_play *play, uint32_t rank,
     const struct lull_play_op *op = &ops->ops[number % ops->count];
     const uint32_t members = play->meeting_members[op->meeting];
     const uint64_t visit = number / ops->count * op->visits + op->ordinal;
-    struct rendezvous_place *place =
-        (struct rendezvous_place *)meetings + op->meeting * PLACES + visit % PLACES;
+    struct place *place = (struct place *)meetings + op->meeting * PLACES + visit % PLACES;
 
     place->ranks[rank].number = number;
     place->ranks[rank].begin_ns = begin_ns;

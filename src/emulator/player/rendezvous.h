@@ -1,9 +1,10 @@
 /*
- * Where the ranks of a play meet: each leaves its begin, the last to come learns of all of them.
+ * Where the ranks of a play meet: each one leaves its begin, and the last one to come learns of
+ * all.
  *
- * The memory may be shared between processes. Who comes last has to release the others: none of
- * them goes on before, so a place is never used twice at a time. No locks.
- * Threads: any. SPDX-License-Identifier: Apache-2.0
+ * The memory may be shared between processes. The rank that comes last has to release the others;
+ * none of them goes on before, so a place is never used twice at a time and needs no lock. Threads:
+ * any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_PLAYER_RENDEZVOUS_H
 #define LULL_EMULATOR_PLAYER_RENDEZVOUS_H
@@ -16,7 +17,7 @@
 
 /* Who may go on, and from when: the work numbers of all ranks that have met. */
 struct lull_play_release {
-    int64_t at_ns; /* virtual: the begin of the last of them */
+    int64_t at_ns; /* the virtual time at which the last of them began */
     uint32_t count;
     struct {
         uint32_t rank;
@@ -24,7 +25,8 @@ struct lull_play_release {
     } members[LULL_PLAY_RANKS];
 };
 
-/* Bytes that the meetings of a finished play need; zeroed before use. */
+/* The number of bytes that the meetings of a finished play need; the caller zeroes them before use.
+ */
 size_t lull_play_rendezvouss_size(const struct lull_play *play);
 
 /*

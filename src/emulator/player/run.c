@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Before the ranks start, the play runs once in virtual time. That finds plays that would deadlock,
+ * and from it follows how far the host has to run ahead of each operation.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "emulator/player/run.h"
 
 #include <errno.h>
@@ -22,7 +27,7 @@ enum { MOST_GATE = 1000, ALIGNMENT = 64 };
 
 /* ---- how far the host runs ahead ---- */
 
-/* The latest begin of the operations up to each, in launch order, in a settled period. */
+/* For each operation, in launch order, the latest begin of those up to it in a settled period. */
 static void find_latest_begins(const struct lull_play_span *spans, uint32_t count,
                                int64_t period_ns, int64_t *latest_ns)
 {
@@ -31,7 +36,7 @@ static void find_latest_begins(const struct lull_play_span *spans, uint32_t coun
     for (uint32_t i = 0; i < count; i++)
         if (spans[i].begin_ns > latest)
             latest = spans[i].begin_ns;
-    latest -= period_ns; /* of the period before */
+    latest -= period_ns; /* the same begin one period earlier */
     for (uint32_t i = 0; i < count; i++) {
         if (spans[i].begin_ns > latest)
             latest = spans[i].begin_ns;
@@ -40,9 +45,9 @@ static void find_latest_begins(const struct lull_play_span *spans, uint32_t coun
 }
 
 /*
- * The host enqueues an operation when the last of those that begin at least its lead earlier has
- * begun. All that an operation waits for comes earlier at the highest clock, so nobody waits for
- * himself.
+ * Returns how many operations before `op` its gate lies: the last operation that begins at least
+ * the lead earlier, at whose begin the host enqueues this one. At the highest clock everything that
+ * an operation waits for begins before it, so no operation is its own gate.
  */
 static uint32_t find_gate(const int64_t *latest_ns, uint32_t count, int64_t period_ns, uint32_t op,
                           int64_t target_ns)
@@ -51,7 +56,7 @@ static uint32_t find_gate(const int64_t *latest_ns, uint32_t count, int64_t peri
     int64_t begin_ns;
 
     do {
-        const uint32_t back = ++gate + count - 1 - op; /* from the end of the period */
+        const uint32_t back = ++gate + count - 1 - op; /* counted from the end of the period */
 
         begin_ns = latest_ns[count - 1 - back % count] - (int64_t)(back / count) * period_ns;
     } while (begin_ns > target_ns && gate < MOST_GATE);
@@ -61,7 +66,9 @@ static uint32_t find_gate(const int64_t *latest_ns, uint32_t count, int64_t peri
 static uint32_t *find_gates(const struct lull_play *play, uint32_t rank,
                             const struct lull_play_span *spans, int64_t period_ns)
 {
-    const double least_lead_ms = 2.0; /* or this machine's scheduler would show in the times */
+    /* With a shorter lead the delays of the machine's scheduler would appear in the times of the
+     * play; chosen on the build machine. */
+    const double least_lead_ms = 2.0;
     const struct lull_play_rank *ops = &play->ranks[rank];
     int64_t *latest_ns = calloc(ops->count, sizeof(latest_ns[0]));
     uint32_t *gates = calloc(ops->count, sizeof(gates[0]));
@@ -92,7 +99,7 @@ struct players {
     pid_t children[LULL_PLAY_RANKS];
 };
 
-/* As torchrun tells its processes who they are. */
+/* Sets the variables by which torchrun tells its processes who they are. */
 static void set_rank(const struct players *players, uint32_t rank)
 {
     char number[16];
@@ -140,7 +147,7 @@ static uint32_t find_child(const struct players *players, pid_t child)
     return rank;
 }
 
-/* Waits for all; where one fails the others would wait for it for ever, so they are ended. */
+/* Waits for all ranks. If one fails the others would wait for it for ever, so they are killed. */
 static int wait_for_all(struct players *players, uint32_t started, struct lull_error *err)
 {
     int result = started < players->play->rank_count ? -ECHILD : 0;
@@ -177,7 +184,7 @@ static int run_all(struct players *players, struct lull_error *err)
 {
     uint32_t started = 0;
 
-    fflush(NULL); /* or each child would write what waits */
+    fflush(NULL); /* otherwise each child would write what is buffered here once more */
     for (; started < players->play->rank_count; started++) {
         const pid_t child = fork();
 
@@ -204,7 +211,7 @@ static int check_node(const struct lull_play *play, struct lull_gpu_model *model
 
     if (path == NULL || *path == '\0')
         return lull_error_set(err, LULL_E_NO_DEVICE,
-                              "no emulated node: use lull emulate SPEC -- lull play ...");
+                              "there is no emulated node: use lull emulate SPEC -- lull play ...");
     result = lull_node_open(path, &node, err);
     if (result < 0)
         return result;
@@ -213,7 +220,8 @@ static int check_node(const struct lull_play *play, struct lull_gpu_model *model
     lull_node_end(node, 0, false);
     lull_node_close(node);
     if (gpus < play->rank_count)
-        return lull_error_set(err, LULL_E_NO_DEVICE, "%u ranks, but the emulated node has %u GPUs",
+        return lull_error_set(err, LULL_E_NO_DEVICE,
+                              "the play has %u ranks, but the emulated node has %u GPUs",
                               play->rank_count, gpus);
     return 0;
 }
@@ -269,16 +277,20 @@ int lull_play_run(const struct lull_play *play, const struct lull_play_length *l
     struct lull_gpu_model model;
     int result = check_node(play, &model, err);
 
-    if (result == 0)
-        result = plan(&players, &model, length, err);
-    if (result == 0)
-        result = map_shared(&players, err);
-    if (result == 0) {
-        result = run_all(&players, err);
-        if (result == 0)
-            memcpy(outcomes, players.shared->outcomes, play->rank_count * sizeof(outcomes[0]));
-        munmap(players.shared, players.shared_size);
-    }
+    if (result < 0)
+        return result;
+    result = plan(&players, &model, length, err);
+    if (result < 0)
+        goto free_gates;
+    result = map_shared(&players, err);
+    if (result < 0)
+        goto free_gates;
+    result = run_all(&players, err);
+    if (result >= 0)
+        memcpy(outcomes, players.shared->outcomes, play->rank_count * sizeof(outcomes[0]));
+    munmap(players.shared, players.shared_size);
+
+free_gates:
     for (uint32_t rank = 0; rank < play->rank_count; rank++)
         free(players.gates[rank]);
     return result;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "emulator/noise.h"
 #include "emulator/player/rendezvous.h"
 
@@ -105,14 +106,14 @@ static void tell(struct lull_play_sim *sim, uint32_t rank, const struct lull_pla
         meet(sim, rank, event);
 }
 
-/* Tells what has become of a rank's work and feeds it; true: something has happened. */
+/* Reports what has become of a rank's work and enqueues more; true: something has happened. */
 static bool serve(struct lull_play_sim *sim, uint32_t rank)
 {
     struct sim_unit *unit = &sim->units[rank];
     struct lull_play_event event;
     bool is_news = false;
 
-    do /* an end makes room, and what begins at once is told at once */
+    do /* an end makes room in the queue, and what begins at once has to be told at once */
         while (lull_play_enqueue_next(unit->feed, &unit->gpu, unit->context, &event)) {
             is_news = true;
             tell(sim, rank, &event);
@@ -129,20 +130,16 @@ static bool is_done(const struct lull_play_sim *sim)
     return true;
 }
 
-static int64_t min_ns(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* To the next time at which something may change. False: no work will ever begin or end. */
+/* Advances to the next time at which something may change. False: no work will ever begin or end.
+ */
 static bool step(struct lull_play_sim *sim, int64_t *now_ns, int64_t timer_ns)
 {
     int64_t work_ns = LULL_PHYSICS_NEVER;
     int64_t next_ns = timer_ns;
 
     for (uint32_t rank = 0; rank < sim->play->rank_count; rank++) {
-        work_ns = min_ns(work_ns, lull_physics_work_change_ns(&sim->units[rank].gpu));
-        next_ns = min_ns(next_ns, lull_physics_rate_change_ns(&sim->units[rank].gpu));
+        work_ns = lull_earlier_ns(work_ns, lull_physics_work_change_ns(&sim->units[rank].gpu));
+        next_ns = lull_earlier_ns(next_ns, lull_physics_rate_change_ns(&sim->units[rank].gpu));
     }
     if (work_ns == LULL_PHYSICS_NEVER)
         return false;
@@ -167,7 +164,7 @@ int lull_play_sim_run(struct lull_play_sim *sim, const struct lull_play_observer
             is_news |= serve(sim, rank);
         if (observer != NULL && observer->timer != NULL)
             timer_ns = observer->timer(observer->context, now_ns);
-        if (is_news) /* a peer may have been released, a clock asked for */
+        if (is_news) /* a peer may have been released or a clock asked for: look again at once */
             timer_ns = now_ns;
         if (is_done(sim))
             return 0;
@@ -181,7 +178,7 @@ int lull_play_sim_run(struct lull_play_sim *sim, const struct lull_play_observer
 struct recorder {
     const struct lull_play *play;
     struct lull_play_span **spans;
-    int64_t begin_ns[2]; /* of the period that is recorded, and of the next */
+    int64_t begin_ns[2]; /* begins of the period that is recorded and of the next one */
 };
 
 static void record(void *context, uint32_t rank, const struct lull_play_event *event)
@@ -207,25 +204,32 @@ int lull_play_sim_spans(const struct lull_play *play, const struct lull_gpu_mode
     struct lull_play_sim *sim = NULL;
     int result = lull_play_sim_create(play, model, 3, &sim, err);
 
-    for (uint32_t rank = 0; rank < play->rank_count && result == 0; rank++) {
-        spans[rank] = calloc(play->ranks[rank].count, sizeof(spans[rank][0]));
-        if (spans[rank] == NULL)
-            result = lull_error_set(err, -ENOMEM, "play: no memory");
-    }
-    if (result == 0)
-        result = lull_play_sim_run(sim, &observer, err);
-    lull_play_sim_destroy(sim);
+    if (result < 0)
+        return result;
     for (uint32_t rank = 0; rank < play->rank_count; rank++) {
-        for (uint32_t i = 0; result == 0 && i < play->ranks[rank].count; i++) {
+        spans[rank] = calloc(play->ranks[rank].count, sizeof(spans[rank][0]));
+        if (spans[rank] == NULL) {
+            result = lull_error_set(err, -ENOMEM, "play: no memory for the spans of rank %u", rank);
+            goto free_spans;
+        }
+    }
+    result = lull_play_sim_run(sim, &observer, err);
+    if (result < 0)
+        goto free_spans;
+    for (uint32_t rank = 0; rank < play->rank_count; rank++) {
+        for (uint32_t i = 0; i < play->ranks[rank].count; i++) {
             spans[rank][i].begin_ns -= recorder.begin_ns[0];
             spans[rank][i].end_ns -= recorder.begin_ns[0];
         }
-        if (result < 0)
-            free(spans[rank]);
-        else
-            spans_out[rank] = spans[rank];
+        spans_out[rank] = spans[rank];
     }
-    if (result == 0)
-        *period_ns_out = recorder.begin_ns[1] - recorder.begin_ns[0];
+    *period_ns_out = recorder.begin_ns[1] - recorder.begin_ns[0];
+    lull_play_sim_destroy(sim);
+    return 0;
+
+free_spans:
+    for (uint32_t rank = 0; rank < play->rank_count; rank++)
+        free(spans[rank]);
+    lull_play_sim_destroy(sim);
     return result;
 }

@@ -1,6 +1,6 @@
 /*
- * A play in virtual time: one nominal GPU per rank with the emulated node's physics, no processes,
- * no waiting. Deterministic. Threads: a simulation belongs to one.
+ * Plays a play in virtual time: each rank has a nominal GPU with the emulated node's physics; there
+ * are no processes and nothing waits. Deterministic. Threads: a simulation belongs to one.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_PLAYER_SIM_H
@@ -10,11 +10,12 @@
 
 struct lull_play_sim; /* opaque */
 
-/* Who looks on and may ask the GPUs for clocks; either function may be NULL. */
+/* An observer, who may also ask the GPUs for clocks. Either function may be NULL. */
 struct lull_play_observer {
-    /* An event of a rank, at its time: all GPUs are there. */
+    /* Called with each event of a rank when all GPUs have been advanced to its time. */
     void (*event)(void *context, uint32_t rank, const struct lull_play_event *event);
-    /* Called at least at the time it gave last; gives the next time, LULL_PHYSICS_NEVER: none. */
+    /* Returns the next time at which it has to be called, at the latest; LULL_PHYSICS_NEVER: there
+     * is none. */
     int64_t (*timer)(void *context, int64_t now_ns);
     void *context;
 };
@@ -23,7 +24,7 @@ struct lull_play_observer {
 int lull_play_sim_create(const struct lull_play *play, const struct lull_gpu_model *model,
                          uint64_t periods, struct lull_play_sim **sim_out, struct lull_error *err);
 
-/* Rank i begins starts_ns[i] >= 0 later. */
+/* The same, but rank i begins at the virtual time starts_ns[i] >= 0. */
 int lull_play_sim_create_at(const struct lull_play *play, const struct lull_gpu_model *model,
                             uint64_t periods, const int64_t starts_ns[LULL_PLAY_RANKS],
                             struct lull_play_sim **sim_out, struct lull_error *err);
@@ -32,12 +33,12 @@ void lull_play_sim_destroy(struct lull_play_sim *sim);
 /* The GPU of a rank. */
 struct lull_physics *lull_play_sim_gpu(struct lull_play_sim *sim, uint32_t rank);
 
-/* Runs to the end. Errors: -EDEADLK ranks wait for each other for ever. */
+/* Runs to the end. Errors: -EDEADLK: the ranks wait for each other for ever. */
 int lull_play_sim_run(struct lull_play_sim *sim, const struct lull_play_observer *observer,
                       struct lull_error *err);
 
-/* The begin and end of one operation in a period of a run at the highest clock, ns from that
- * period's first begin over all ranks. */
+/* The begin and end of one operation in a period of a run at the highest clock, in ns from the
+ * first begin of any rank in that period. */
 struct lull_play_span {
     int64_t begin_ns;
     int64_t end_ns;

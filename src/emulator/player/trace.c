@@ -7,15 +7,15 @@
 
 #include "base/clock.h"
 
-/* What will be one operation: a run of compute kernels or one of communication. */
+/* What becomes one operation: several compute kernels in a row, or one communication kernel. */
 struct trace_run {
-    struct lull_play_kernel first; /* end_ns is the run's; stream the play's */
+    struct lull_play_kernel first; /* its end_ns is that of the run, its stream that of the play */
     uint32_t kernels;
 };
 
 static int compare_begins(const void *a, const void *b)
 {
-    const struct lull_play_kernel *x = a; /* also the first member of struct trace_run */
+    const struct lull_play_kernel *x = a; /* or a struct trace_run, whose first member it is */
     const struct lull_play_kernel *y = b;
 
     if (x->begin_ns != y->begin_ns)
@@ -23,7 +23,8 @@ static int compare_begins(const void *a, const void *b)
     return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
 }
 
-/* Communication keeps its stream's order; compute is stream 0. */
+/* Chooses a stream of the play for a communication run. Runs of one recorded stream stay on one
+ * stream while it is free, which keeps their order; stream 0 is for compute. */
 static int choose_stream(struct trace_run *run, uint32_t *recorded, int64_t *free_ns,
                          uint32_t *used)
 {
@@ -45,7 +46,7 @@ static int choose_stream(struct trace_run *run, uint32_t *recorded, int64_t *fre
     return -EINVAL;
 }
 
-/* Kernels in the order of their begins become runs, in the order of theirs. */
+/* Makes runs of kernels; both are in the order of their begins. */
 static size_t merge(const struct lull_play_kernel *kernels, size_t count, struct trace_run *runs)
 {
     struct trace_run *compute = NULL;
@@ -83,7 +84,7 @@ static int assign_streams(struct trace_run *runs, size_t count, uint32_t rank,
     for (size_t i = 0; i < count; i++)
         if (runs[i].first.is_communication && choose_stream(&runs[i], recorded, free_ns, &used) < 0)
             return lull_error_set(err, -EINVAL,
-                                  "rank %u: more than %d communication kernels at once", rank,
+                                  "rank %u: more than %d communication kernels run at once", rank,
                                   LULL_PLAY_STREAMS - 1);
     return 0;
 }
@@ -110,10 +111,11 @@ static struct lull_play_op op_of(const struct trace_run *run,
         .link_gbs = options->link_gbs,
         .channels = options->channels,
     };
-    const double mean_gbs =
-        (double)first->bytes / (double)(first->end_ns - first->begin_ns); /* bytes per ns */
+    const double mean_gbs = (double)first->bytes /
+                            (double)(first->end_ns - first->begin_ns); /* bytes per ns are GB/s */
 
-    if (first->bytes > 0 && mean_gbs < op.link_gbs) /* the rest of the time it waited */
+    if (first->bytes > 0 &&
+        mean_gbs < op.link_gbs) /* it cannot have moved more; in the rest of the time it waited */
         op.link_gbs = mean_gbs;
     if (first->launch_ns >= 0 && first->launch_ns < first->begin_ns)
         op.lead_ms = ms_between(first->launch_ns, first->begin_ns);
@@ -133,7 +135,7 @@ static int compare_ends(const void *a, const void *b)
     return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
 }
 
-/* Adds the operations, each behind the one that ended last before it began. */
+/* Adds the operations; each one depends on the one that had ended last before it began. */
 static int add_runs(struct lull_play *play, uint32_t rank, const struct trace_run *runs,
                     size_t count, struct end *ends, const struct lull_play_trace_options *options,
                     struct lull_error *err)
@@ -154,7 +156,7 @@ static int add_runs(struct lull_play *play, uint32_t rank, const struct trace_ru
         if (ended > 0) {
             op.depends[0] = (int32_t)ends[ended - 1].run;
             op.delay_ms = ms_between(ends[ended - 1].end_ns, begin_ns);
-        } else { /* behind the last of the period before */
+        } else { /* nothing had ended: it depends on the last operation of the period before */
             op.depends[0] = (int32_t)ends[count - 1].run;
             op.delay_ms = ms_between(runs[0].first.begin_ns - options->pause_ns, begin_ns);
         }
@@ -172,10 +174,11 @@ static int check_kernels(const struct lull_play *play, uint32_t rank,
                          struct lull_error *err)
 {
     if (rank >= play->rank_count || play->ranks[rank].count > 0)
-        return lull_error_set(err, -EINVAL, "rank %u: no such rank, or it has a period already",
-                              rank);
+        return lull_error_set(
+            err, -EINVAL, "rank %u: the play has no such rank, or it has a period already", rank);
     if (count > LULL_PLAY_OPS)
-        return lull_error_set(err, -ENOSPC, "rank %u: more than %d kernels", rank, LULL_PLAY_OPS);
+        return lull_error_set(err, -ENOSPC, "rank %u: the record has more than %d kernels", rank,
+                              LULL_PLAY_OPS);
     for (size_t i = 0; i < count; i++)
         if (kernels[i].end_ns < kernels[i].begin_ns)
             return lull_error_set(err, -EINVAL, "rank %u: kernel %zu ends before it begins", rank,
@@ -206,12 +209,15 @@ int lull_play_add_trace(struct lull_play *play, uint32_t rank,
         memcpy(sorted, kernels, count * sizeof(sorted[0]));
     qsort(sorted, count, sizeof(sorted[0]), compare_begins);
     run_count = merge(sorted, count, runs);
-    if (run_count == 0)
-        result = lull_error_set(err, -EINVAL, "rank %u: no kernels", rank);
-    if (result == 0)
-        result = assign_streams(runs, run_count, rank, err);
-    if (result == 0)
-        result = add_runs(play, rank, runs, run_count, ends, options, err);
+    if (run_count == 0) {
+        result =
+            lull_error_set(err, -EINVAL, "rank %u: the record has no kernels with a length", rank);
+        goto free_all;
+    }
+    result = assign_streams(runs, run_count, rank, err);
+    if (result < 0)
+        goto free_all;
+    result = add_runs(play, rank, runs, run_count, ends, options, err);
     play->is_recorded = true;
 
 free_all:

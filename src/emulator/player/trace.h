@@ -1,10 +1,10 @@
 /*
- * Makes one rank of a play of the GPU kernels that were recorded on a real job.
+ * Makes one rank of a play from the GPU kernels that were recorded on a real job.
  *
- * The gaps are kept as they were: every operation begins so long after the one that had ended last
- * as in the record. Nothing is absorbed where a gap would have become shorter or longer; replayed
- * at the highest clock every time is the recorded one. Threads: any.
- * SPDX-License-Identifier: Apache-2.0
+ * The gaps stay as they were recorded: every operation begins as long after the one that had ended
+ * last as in the record. If an operation takes longer, everything after it moves by as much, since
+ * no gap shrinks to absorb it; replayed at the highest clock, every time is the recorded one.
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_PLAYER_TRACE_H
 #define LULL_EMULATOR_PLAYER_TRACE_H
@@ -13,26 +13,26 @@
 
 #include "emulator/player/play.h"
 
-/* Compute kernels with less between them become one operation. */
+/* Compute kernels with a shorter gap between them become one operation; chosen, not measured. */
 #define LULL_PLAY_MERGE_NS INT64_C(20000)
 
 /* One kernel on the GPU. */
 struct lull_play_kernel {
     int64_t begin_ns;
     int64_t end_ns;
-    int64_t launch_ns; /* the host's call; -1 unknown */
-    uint64_t bytes;    /* 0 unknown */
-    uint32_t stream;   /* any number */
+    int64_t launch_ns; /* time of the host's call; -1: unknown */
+    uint64_t bytes;    /* 0: unknown */
+    uint32_t stream;   /* number of the recorded stream */
     bool is_communication;
     enum lull_play_function function; /* of communication; sends and receives are SEND_RECV */
     uint32_t communicator;            /* of communication; of this rank alone */
 };
 
 struct lull_play_trace_options {
-    const char *profile; /* of compute, as lull_gpu_model_profile(); borrowed for good */
-    double link_gbs;     /* of communication: the link can do no more */
+    const char *profile; /* profile of compute, as lull_gpu_model_profile(); borrowed for good */
+    double link_gbs;     /* the most that the link of communication moves */
     uint32_t channels;
-    int64_t pause_ns; /* from the end of one replay of the record to the begin of the next, >= 0 */
+    int64_t pause_ns;        /* from the end of one replay to the begin of the next, >= 0 */
     const int64_t *steps_ns; /* where the job's iterations begin, ascending; may be NULL */
     size_t step_count;
 };

@@ -114,17 +114,6 @@ static const struct lull_job_kind kind = {
     .read = read_job,
 };
 
-int lull_training_jobs_read_lines(struct lull_lines *lines, struct lull_training_job **jobs_out,
-                                  size_t *count_out, struct lull_error *err)
-{
-    void *all;
-    const int rc = lull_job_set_read_lines(&kind, lines, &all, count_out, err);
-
-    if (rc == 0)
-        *jobs_out = all;
-    return rc;
-}
-
 int lull_training_jobs_read_text(const char *name, char *text, struct lull_training_job *job_out,
                                  struct lull_error *err)
 {

@@ -20,7 +20,6 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "trace/lines.h"
 
 enum { LULL_TRAINING_JOBS_NAME = 48 };
 
@@ -40,14 +39,10 @@ struct lull_training_job {
  * Reads a folder or file ("-": a table from standard input); the caller frees *jobs_out, whose
  * order is that of the folder's numbers or the table's lines. Errors, with file, line and name:
  * LULL_E_FORMAT what is missing or out of its range; -ENODATA no job; -ENOMEM; those of
- * lull_job_set_read and lull_lines_open.
+ * lull_job_set_read.
  */
 int lull_training_jobs_read(const char *path, struct lull_training_job **jobs_out,
                             size_t *count_out, struct lull_error *err);
-
-/* Reads a table from open lines, which stay the caller's. */
-int lull_training_jobs_read_lines(struct lull_lines *lines, struct lull_training_job **jobs_out,
-                                  size_t *count_out, struct lull_error *err);
 
 /* Reads one job from a text as config_map.h does, which it writes into. */
 int lull_training_jobs_read_text(const char *name, char *text, struct lull_training_job *job_out,

@@ -128,17 +128,6 @@ static const struct lull_job_kind kind = {
     .read = read_task,
 };
 
-int lull_dvfs_tasks_read_lines(struct lull_lines *lines, struct lull_dvfs_task **tasks_out,
-                               size_t *count_out, struct lull_error *err)
-{
-    void *all;
-    const int rc = lull_job_set_read_lines(&kind, lines, &all, count_out, err);
-
-    if (rc == 0)
-        *tasks_out = all;
-    return rc;
-}
-
 int lull_dvfs_tasks_read_text(const char *name, char *text, struct lull_dvfs_task *task_out,
                               struct lull_error *err)
 {

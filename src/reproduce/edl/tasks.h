@@ -23,19 +23,14 @@
 
 #include "base/error.h"
 #include "reproduce/edl/dvfs_task.h"
-#include "trace/lines.h"
 
 /*
  * Reads a file ("-": a table from standard input) or folder; the caller frees *tasks_out. Every
  * task is as dvfs_task.h wants it, and no number above 1e9. Errors: LULL_E_FORMAT with file, line
- * and name; -ENODATA no task; -ENOMEM; those of lull_job_set_read and lull_lines_open.
+ * and name; -ENODATA no task; -ENOMEM; those of lull_job_set_read.
  */
 int lull_dvfs_tasks_read(const char *path, struct lull_dvfs_task **tasks_out, size_t *count_out,
                          struct lull_error *err);
-
-/* Reads a table from open lines, which stay the caller's. */
-int lull_dvfs_tasks_read_lines(struct lull_lines *lines, struct lull_dvfs_task **tasks_out,
-                               size_t *count_out, struct lull_error *err);
 
 /* Reads one task from a text as config_map.h does, which it writes into. */
 int lull_dvfs_tasks_read_text(const char *name, char *text, struct lull_dvfs_task *task_out,

@@ -249,44 +249,41 @@ static int join(struct lull_batch_trace *trace, const bool *is_trained, struct l
     return 0;
 }
 
-int lull_batch_trace_read_lines(const struct lull_batch_trace_job *job, struct lull_lines *train,
-                                struct lull_lines *power, struct lull_batch_trace **trace_out,
-                                struct lull_error *err)
+int lull_batch_trace_read(const struct lull_batch_trace_job *job, const char *train_path,
+                          const char *power_path, struct lull_batch_trace **trace_out,
+                          struct lull_error *err)
 {
     struct lull_batch_trace *trace = calloc(1, sizeof(*trace));
+    struct lull_lines *train = NULL;
+    struct lull_lines *power = NULL;
     bool is_trained[LULL_BATCH_TRACE_SIZES] = {false};
     int rc;
 
     if (trace == NULL)
         return lull_error_set(err, -ENOMEM, "there is no memory for the traces");
     trace->job = *job;
+    rc = lull_lines_open(train_path, &train, err);
+    if (rc < 0)
+        goto close;
+    rc = lull_lines_open(power_path, &power, err);
+    if (rc < 0)
+        goto close;
     rc = read_power(trace, power, err);
-    if (rc >= 0)
-        rc = read_train(trace, train, is_trained, err);
-    if (rc >= 0)
-        rc = join(trace, is_trained, err);
-    if (rc < 0) {
-        lull_batch_trace_destroy(trace);
-        return rc;
-    }
+    if (rc < 0)
+        goto close;
+    rc = read_train(trace, train, is_trained, err);
+    if (rc < 0)
+        goto close;
+    rc = join(trace, is_trained, err);
+    if (rc < 0)
+        goto close;
     *trace_out = trace;
-    return 0;
-}
+    trace = NULL;
 
-int lull_batch_trace_read(const struct lull_batch_trace_job *job, const char *train_path,
-                          const char *power_path, struct lull_batch_trace **trace_out,
-                          struct lull_error *err)
-{
-    struct lull_lines *train = NULL;
-    struct lull_lines *power = NULL;
-    int rc = lull_lines_open(train_path, &train, err);
-
-    if (rc == 0)
-        rc = lull_lines_open(power_path, &power, err);
-    if (rc == 0)
-        rc = lull_batch_trace_read_lines(job, train, power, trace_out, err);
+close:
     lull_lines_close(power);
     lull_lines_close(train);
+    lull_batch_trace_destroy(trace);
     return rc;
 }
 

@@ -71,10 +71,6 @@ int lull_batch_trace_read(const struct lull_batch_trace_job *job, const char *tr
                           const char *power_path, struct lull_batch_trace **trace_out,
                           struct lull_error *err);
 
-/* Does the same from open lines, which stay the caller's. */
-int lull_batch_trace_read_lines(const struct lull_batch_trace_job *job, struct lull_lines *train,
-                                struct lull_lines *power, struct lull_batch_trace **trace_out,
-                                struct lull_error *err);
 void lull_batch_trace_destroy(struct lull_batch_trace *trace);
 
 #endif

@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "reproduce/edl/edl.h"
 #include "reproduce/edl/tasks.h"
+#include "trace/lines.h"
 
 #define EDL_DATA LULL_SCHED_DATA "/edl/"
 

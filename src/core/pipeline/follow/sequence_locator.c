@@ -12,7 +12,7 @@ static const double clearly = 1.05;
  * measured. */
 enum { STRIKES = 2 };
 
-struct sequence_locator_event {
+struct event {
     uint32_t symbol;
     int64_t pause_ns;
 };
@@ -25,7 +25,7 @@ struct lull_sequence_locator {
     uint32_t strikes;   /* rounds in a row in which the longest pause was elsewhere */
     int64_t longest_ns; /* longest pause of this round at a place that could be the first one too */
     uint64_t taken;     /* events since the place became unknown */
-    struct sequence_locator_event *history; /* ring of the last two rounds and the present event */
+    struct event *history; /* ring of the last two rounds and the present event */
     uint32_t symbols[];
 };
 
@@ -85,8 +85,7 @@ void lull_sequence_locator_forget(struct lull_sequence_locator *locator)
 }
 
 /* The event that came `back` places before the present one. */
-static struct sequence_locator_event *event_before(struct lull_sequence_locator *locator,
-                                                   uint32_t back)
+static struct event *event_before(struct lull_sequence_locator *locator, uint32_t back)
 {
     assert(back < locator->taken && back <= 2 * (uint64_t)locator->count);
     return &locator->history[(locator->taken - 1 - back) % (2 * (uint64_t)locator->count + 1)];
@@ -124,7 +123,7 @@ static bool is_longest_pause(struct lull_sequence_locator *locator)
 static uint32_t search(struct lull_sequence_locator *locator, uint32_t symbol, int64_t pause_ns)
 {
     locator->taken++;
-    *event_before(locator, 0) = (struct sequence_locator_event){symbol, pause_ns};
+    *event_before(locator, 0) = (struct event){symbol, pause_ns};
     if (!follows_a_round(locator) ||
         (locator->period < locator->count && !is_longest_pause(locator)))
         return LULL_CYCLE_UNKNOWN;

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/trace.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "trace/kineto.h"
+#include "trace/source.h"
+#include "trace/string_set.h"
+
+/* ---- formats ---- */
+
+struct format {
+    const char *name;
+    /* Whether the first bytes of a text, of which there are at most LULL_SOURCE_HEAD, look like it.
+     */
+    bool (*sniff)(const char *head, size_t size);
+    /* Reads the whole text, whose path is the source's, into a trace that is empty but for its
+     * strings. What it leaves in the trace on errors is freed by the caller. */
+    int (*read)(struct lull_source *source, const char *path,
+                const struct lull_trace_progress *progress, struct lull_trace *trace,
+                struct lull_error *err);
+};
+
+static const struct format formats[] = {
+    {"PyTorch profiler (Kineto) and other Chrome traces, as JSON that begins with { or [",
+     lull_kineto_sniff, lull_kineto_read},
+};
+
+enum { FORMATS = sizeof(formats) / sizeof(formats[0]) };
+
+static int refuse_format(const char *path, struct lull_error *err)
+{
+    char names[160] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < FORMATS && used < sizeof(names); i++)
+        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i > 0 ? "; " : "",
+                                 formats[i].name);
+    return lull_error_set(err, LULL_E_FORMAT,
+                          "%s: this is no trace in a format that lull reads: %s", path, names);
+}
+
+static int read_source(struct lull_source *source, const char *path,
+                       const struct lull_trace_progress *progress, struct lull_trace *trace,
+                       struct lull_error *err)
+{
+    const char *head;
+    const ssize_t size = lull_source_peek(source, &head, err);
+
+    if (size < 0)
+        return (int)size;
+    if (size == 0)
+        return lull_error_set(err, LULL_E_FORMAT, "%s: byte 0: the file is empty", path);
+    for (size_t i = 0; i < FORMATS; i++)
+        if (formats[i].sniff(head, (size_t)size))
+            return formats[i].read(source, path, progress, trace, err);
+    return refuse_format(path, err);
+}
+
+int lull_trace_read(const char *path, const struct lull_trace_progress *progress,
+                    struct lull_trace *trace_out, struct lull_error *err)
+{
+    struct lull_trace trace = {.rank = LULL_TRACE_UNKNOWN,
+                               .world_size = LULL_TRACE_UNKNOWN,
+                               .strings = lull_string_set_create()};
+    struct lull_source *source = NULL;
+    int rc;
+
+    if (trace.strings == NULL)
+        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
+    rc = lull_source_open(path, &source, err);
+    if (rc >= 0)
+        rc = read_source(source, path, progress, &trace, err);
+    lull_source_close(source);
+    if (rc < 0)
+        lull_trace_fini(&trace);
+    else
+        *trace_out = trace;
+    return rc;
+}
+
+void lull_trace_fini(struct lull_trace *trace)
+{
+    if (trace == NULL)
+        return;
+    free(trace->kernels);
+    free(trace->launches);
+    free(trace->steps);
+    lull_string_set_destroy(trace->strings);
+}
+
+/* ---- looking things up ---- */
+
+const char *lull_trace_string(const struct lull_trace *trace, uint32_t index)
+{
+    return lull_string_set_get(trace->strings, index);
+}
+
+const struct lull_trace_launch *lull_trace_find_launch(const struct lull_trace *trace,
+                                                       int64_t correlation)
+{
+    size_t low = 0;
+    size_t high = trace->launch_count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (trace->launches[middle].correlation < correlation)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == trace->launch_count || trace->launches[low].correlation != correlation)
+        return NULL;
+    return &trace->launches[low];
+}
