@@ -24,7 +24,7 @@ enum {
 
 enum { NCCL_ID_BYTES = 128, NCCL_SPLIT_NOCOLOR = -1, NCCL_CONFIG_MAGIC = 0xcafebeef };
 
-typedef struct nccl_comm *ncclComm_t;
+typedef struct lull_nccl_comm *ncclComm_t;
 typedef void *cudaStream_t;
 typedef struct {
     char internal[NCCL_ID_BYTES];

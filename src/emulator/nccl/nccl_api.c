@@ -88,7 +88,7 @@ static int new_comm(int ranks, int rank, uint64_t hash, const ncclConfig_t *conf
                     ncclComm_t *comm_out)
 {
     const int per_node = ranks_per_node(ranks);
-    struct nccl_comm *comm;
+    struct lull_nccl_comm *comm;
 
     if (comm_out == NULL || ranks < 1 || rank < 0 || rank >= ranks)
         return NCCL_INVALID_ARGUMENT;
@@ -256,14 +256,14 @@ NCCL_EXPORT(int, GroupSimulateEnd, void *information)
 /* ---- operations ---- */
 
 #define CALL(what, from, to, how_many, type, rank)                                                 \
-    nccl_call(&(struct nccl_call){.function = (what),                                              \
-                                  .send = (from),                                                  \
-                                  .receive = (to),                                                 \
-                                  .count = (how_many),                                             \
-                                  .datatype = (type),                                              \
-                                  .peer = (rank),                                                  \
-                                  .comm = comm,                                                    \
-                                  .stream = stream})
+    nccl_call(&(struct lull_nccl_call){.function = (what),                                         \
+                                       .send = (from),                                             \
+                                       .receive = (to),                                            \
+                                       .count = (how_many),                                        \
+                                       .datatype = (type),                                         \
+                                       .peer = (rank),                                             \
+                                       .comm = comm,                                               \
+                                       .stream = stream})
 
 #define BUFFERS const void *send, void *receive, size_t count, int datatype
 #define PLACE ncclComm_t comm, cudaStream_t stream

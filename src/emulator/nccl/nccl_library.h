@@ -49,7 +49,7 @@ enum nccl_fault {
 };
 
 /* A communicator; its address is the ncclComm_t. */
-struct nccl_comm {
+struct lull_nccl_comm {
     _Atomic int references; /* held by the handle and by each work that has not ended */
     int rank;
     int ranks;
@@ -62,8 +62,8 @@ struct nccl_comm {
 
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t changed;
-    struct nccl_work *posted; /* works that the progress thread knows, oldest first */
-    struct nccl_work **posted_end;
+    struct lull_nccl_work *posted; /* works that the progress thread knows, oldest first */
+    struct lull_nccl_work **posted_end;
     uint32_t running; /* number of works that are enqueued and have not ended */
     bool is_stopping;
     bool has_thread;
@@ -71,7 +71,7 @@ struct nccl_comm {
 };
 
 /* One operation as the plugin sees it, with its Coll or P2p event. */
-struct nccl_task {
+struct lull_nccl_task {
     enum nccl_function function;
     uint64_t sequence;
     const void *send;
@@ -88,30 +88,30 @@ struct nccl_task {
 };
 
 /* One kernel on a stream: a collective, one Send or Recv, or a whole AlltoAll. */
-struct nccl_work {
+struct lull_nccl_work {
     _Atomic int references;   /* held by the stream, the progress thread and the group */
     _Atomic int64_t begin_ns; /* the GPU's %globaltimer; 0: it has not begun */
     _Atomic int64_t end_ns;
-    struct nccl_comm *comm;
+    struct lull_nccl_comm *comm;
     void *stream;
     const char *function;
     uint64_t bytes;
     int peer;
-    uint64_t number;        /* its number in the process, by which faults strike */
-    bool has_started;       /* its start has been told; only the progress thread uses it */
-    struct nccl_work *next; /* the next work of the group */
-    struct nccl_work *next_posted;
+    uint64_t number;             /* its number in the process, by which faults strike */
+    bool has_started;            /* its start has been told; only the progress thread uses it */
+    struct lull_nccl_work *next; /* the next work of the group */
+    struct lull_nccl_work *next_posted;
     uint32_t task_count;
-    struct nccl_task tasks[];
+    struct lull_nccl_task tasks[];
 };
 
 /* A plugin event, independent of the version. Only the members of its type are used. */
-struct nccl_event {
+struct lull_nccl_report {
     uint64_t type;
     void *parent; /* the parent from version 5 on */
     void *group;  /* the Group event, which is the parent up to version 4 */
-    const struct nccl_comm *comm;
-    const struct nccl_task *task;
+    const struct lull_nccl_comm *comm;
+    const struct lull_nccl_task *task;
     void *stream;
     int depth;
     uint8_t channel;
@@ -130,10 +130,10 @@ unsigned nccl_faults(void);
  * Initialises the plugin for a communicator, loading it if this is the first one. The
  * communicator's context stays NULL where there is no plugin or it refuses.
  */
-void nccl_plugin_init(struct nccl_comm *comm);
+void nccl_plugin_init(struct lull_nccl_comm *comm);
 
 /* Finalises the plugin for the communicator; the last one unloads it. */
-void nccl_plugin_finalize(struct nccl_comm *comm);
+void nccl_plugin_finalize(struct lull_nccl_comm *comm);
 
 /* The activation mask of the process: with all ancestors, without events that this plugin cannot
  * get. */
@@ -144,8 +144,8 @@ bool nccl_plugin_is(int version);
 
 /* Calls startEvent with the communicator's context, or with a foreign one, and returns the handle.
  */
-void *nccl_plugin_start(const struct nccl_event *event);
-void *nccl_plugin_start_foreign(void *context, void *parent, const struct nccl_event *event);
+void *nccl_plugin_start(const struct lull_nccl_report *event);
+void *nccl_plugin_start_foreign(void *context, void *parent, const struct lull_nccl_report *event);
 
 /* Call stopEvent and recordEventState, unless the handle is NULL, as NCCL does. */
 void nccl_plugin_stop(void *handle);
@@ -159,39 +159,39 @@ size_t nccl_datatype_bytes(int datatype);
 
 /* ---- nccl_progress.c: the progress thread, and what it shares with the works ---- */
 
-void nccl_progress_start(struct nccl_comm *comm);
+void nccl_progress_start(struct lull_nccl_comm *comm);
 
 /* Ends the thread. Unless is_abort, it first waits a few seconds at most for running kernels. */
-void nccl_progress_stop(struct nccl_comm *comm, bool is_abort);
+void nccl_progress_stop(struct lull_nccl_comm *comm, bool is_abort);
 
 /* Hands a work to the progress thread, after its Coll and P2p events have been told. */
-void nccl_progress_post(struct nccl_work *work);
+void nccl_progress_post(struct lull_nccl_work *work);
 
 /* Gives up one reference; the last one frees. */
-void nccl_work_release(struct nccl_work *work);
-void nccl_comm_release(struct nccl_comm *comm);
+void nccl_work_release(struct lull_nccl_work *work);
+void nccl_comm_release(struct lull_nccl_comm *comm);
 
 /* ---- nccl_work.c: the way of a call to the stream ---- */
 
-struct nccl_call {
+struct lull_nccl_call {
     enum nccl_function function;
     const void *send;
     void *receive;
     size_t count;
     int datatype;
     int peer; /* or root; -1 */
-    struct nccl_comm *comm;
+    struct lull_nccl_comm *comm;
     void *stream;
 };
 
 /* Makes a public call: appends it to the open group of this thread, or launches it at once. */
-int nccl_call(const struct nccl_call *call);
+int nccl_call(const struct lull_nccl_call *call);
 
 /* Begin a group, and end one: the user's or the one that every call makes. */
 int nccl_group_begin(void);
 int nccl_group_end(bool is_users);
 
 /* Initialises the communicator on a thread of its own, now or when the open group ends. */
-int nccl_group_init(struct nccl_comm *comm);
+int nccl_group_init(struct lull_nccl_comm *comm);
 
 #endif

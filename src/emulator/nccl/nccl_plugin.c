@@ -161,7 +161,7 @@ static void log_nothing(int level, unsigned long flags, const char *file, int li
     (void)level, (void)flags, (void)file, (void)line, (void)format;
 }
 
-static int call_init(struct nccl_comm *comm, void **context, int *mask)
+static int call_init(struct lull_nccl_comm *comm, void **context, int *mask)
 {
     void (*init)(void) = plugin.table->init;
 
@@ -174,7 +174,7 @@ static int call_init(struct nccl_comm *comm, void **context, int *mask)
                                 comm->rank, log_nothing);
 }
 
-void nccl_plugin_init(struct nccl_comm *comm)
+void nccl_plugin_init(struct lull_nccl_comm *comm)
 {
     void *context = NULL;
 
@@ -188,7 +188,7 @@ void nccl_plugin_init(struct nccl_comm *comm)
     comm->context = context;
 }
 
-void nccl_plugin_finalize(struct nccl_comm *comm)
+void nccl_plugin_finalize(struct lull_nccl_comm *comm)
 {
     if (comm->context == NULL)
         return;
@@ -250,14 +250,14 @@ static const char *const datatype_names[] = {"ncclInt8",     "ncclUint8",      "
 enum { RING = 1, SIMPLE = 2 };
 
 /* The count that a Coll event tells; NCCL tells AllGather and Broadcast in bytes. */
-static size_t told_count(const struct nccl_task *task)
+static size_t told_count(const struct lull_nccl_task *task)
 {
     if (task->function == NCCL_ALL_GATHER || task->function == NCCL_BROADCAST)
         return task->count * nccl_datatype_bytes(task->datatype);
     return task->count;
 }
 
-static int told_datatype(const struct nccl_task *task)
+static int told_datatype(const struct lull_nccl_task *task)
 {
     if (task->function == NCCL_ALL_GATHER || task->function == NCCL_BROADCAST)
         return 0;
@@ -265,7 +265,7 @@ static int told_datatype(const struct nccl_task *task)
 }
 
 /* The rank that an event carries; only events of these types carry one. */
-static int rank_of(const struct nccl_event *event)
+static int rank_of(const struct lull_nccl_report *event)
 {
     const uint64_t with_rank = NCCL_EVENT_COLL | NCCL_EVENT_P2P | NCCL_EVENT_PROXY_OP;
 
@@ -275,14 +275,14 @@ static int rank_of(const struct nccl_event *event)
 }
 
 /* The communicator's hash as old plugins get it; NCCL 2.27 and later give them none. */
-static uint64_t told_hash(const struct nccl_event *event)
+static uint64_t told_hash(const struct lull_nccl_report *event)
 {
     if (nccl_version() >= 22700)
         return 0;
     return event->comm->hash;
 }
 
-static struct nccl_proxy_op proxy_op_of(const struct nccl_event *event)
+static struct nccl_proxy_op proxy_op_of(const struct lull_nccl_report *event)
 {
     return (struct nccl_proxy_op){.pid = event->pid,
                                   .channel = event->channel,
@@ -292,9 +292,9 @@ static struct nccl_proxy_op proxy_op_of(const struct nccl_event *event)
                                   .is_send = event->task->function != NCCL_RECV};
 }
 
-static void fill_v1(const struct nccl_event *event, struct nccl_descriptor_v1 *out)
+static void fill_v1(const struct lull_nccl_report *event, struct nccl_descriptor_v1 *out)
 {
-    const struct nccl_task *task = event->task;
+    const struct lull_nccl_task *task = event->task;
 
     if (event->type == NCCL_EVENT_COLL) {
         out->coll.hash = told_hash(event);
@@ -320,9 +320,9 @@ static void fill_v1(const struct nccl_event *event, struct nccl_descriptor_v1 *o
     }
 }
 
-static void fill_v2(const struct nccl_event *event, struct nccl_descriptor_v2 *out)
+static void fill_v2(const struct lull_nccl_report *event, struct nccl_descriptor_v2 *out)
 {
-    const struct nccl_task *task = event->task;
+    const struct lull_nccl_task *task = event->task;
 
     if (event->type == NCCL_EVENT_COLL) {
         const struct nccl_tail_v2 tail = {
@@ -354,9 +354,9 @@ static void fill_v2(const struct nccl_event *event, struct nccl_descriptor_v2 *o
     }
 }
 
-static void fill_coll_v4(const struct nccl_event *event, struct nccl_descriptor_v4 *out)
+static void fill_coll_v4(const struct lull_nccl_report *event, struct nccl_descriptor_v4 *out)
 {
-    const struct nccl_task *task = event->task;
+    const struct lull_nccl_task *task = event->task;
 
     out->coll.sequence = task->sequence;
     out->coll.function = nccl_function_names[task->function];
@@ -373,9 +373,9 @@ static void fill_coll_v4(const struct nccl_event *event, struct nccl_descriptor_
         out->coll.parent_group = event->group;
 }
 
-static void fill_p2p_v4(const struct nccl_event *event, struct nccl_descriptor_v4 *out)
+static void fill_p2p_v4(const struct lull_nccl_report *event, struct nccl_descriptor_v4 *out)
 {
-    const struct nccl_task *task = event->task;
+    const struct lull_nccl_task *task = event->task;
 
     out->p2p.function = nccl_function_names[task->function];
     out->p2p.buffer = task->receive;
@@ -389,9 +389,9 @@ static void fill_p2p_v4(const struct nccl_event *event, struct nccl_descriptor_v
         out->p2p.parent_group = event->group;
 }
 
-static void fill_v4(const struct nccl_event *event, struct nccl_descriptor_v4 *out)
+static void fill_v4(const struct lull_nccl_report *event, struct nccl_descriptor_v4 *out)
 {
-    const struct nccl_task *task = event->task;
+    const struct lull_nccl_task *task = event->task;
 
     switch (event->type) {
     case NCCL_EVENT_COLL:
@@ -431,7 +431,7 @@ static void fill_v4(const struct nccl_event *event, struct nccl_descriptor_v4 *o
     }
 }
 
-void *nccl_plugin_start_foreign(void *context, void *parent, const struct nccl_event *event)
+void *nccl_plugin_start_foreign(void *context, void *parent, const struct lull_nccl_report *event)
 {
     union nccl_descriptor descriptor;
     void *handle = NULL;
@@ -452,7 +452,7 @@ void *nccl_plugin_start_foreign(void *context, void *parent, const struct nccl_e
     return handle;
 }
 
-void *nccl_plugin_start(const struct nccl_event *event)
+void *nccl_plugin_start(const struct lull_nccl_report *event)
 {
     const bool has_group_parent =
         plugin.version < 5 && (event->type == NCCL_EVENT_COLL || event->type == NCCL_EVENT_P2P);

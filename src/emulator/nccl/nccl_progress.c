@@ -19,7 +19,7 @@ enum { LONGEST_WAIT_S = 5, LOST_START_EVERY = 8, LOST_STOP_EVERY = 16, EARLY_STO
 
 /* ---- lives of communicators and works ---- */
 
-void nccl_comm_release(struct nccl_comm *comm)
+void nccl_comm_release(struct lull_nccl_comm *comm)
 {
     if (atomic_fetch_sub(&comm->references, 1) != 1)
         return;
@@ -28,7 +28,7 @@ void nccl_comm_release(struct nccl_comm *comm)
     free(comm);
 }
 
-void nccl_work_release(struct nccl_work *work)
+void nccl_work_release(struct lull_nccl_work *work)
 {
     if (atomic_fetch_sub(&work->references, 1) != 1)
         return;
@@ -39,29 +39,30 @@ void nccl_work_release(struct nccl_work *work)
 /* ---- one kernel ---- */
 
 /* Whether a fault strikes this work. Faults go by the number of the work, so that runs repeat. */
-static bool is_every(const struct nccl_work *work, enum nccl_fault fault, uint64_t every)
+static bool is_every(const struct lull_nccl_work *work, enum nccl_fault fault, uint64_t every)
 {
     return (nccl_faults() & fault) && work->number % every == 0;
 }
 
-static void tell_foreign_operation(const struct nccl_work *work)
+static void tell_foreign_operation(const struct lull_nccl_work *work)
 {
-    const struct nccl_event event = {.type = NCCL_EVENT_PROXY_OP,
-                                     .comm = work->comm,
-                                     .task = &work->tasks[0],
-                                     .pid = getpid() + 1};
+    const struct lull_nccl_report event = {.type = NCCL_EVENT_PROXY_OP,
+                                          .comm = work->comm,
+                                          .task = &work->tasks[0],
+                                          .pid = getpid() + 1};
 
     nccl_plugin_stop(nccl_plugin_start_foreign(FOREIGN_POINTER, FOREIGN_POINTER, &event));
 }
 
 /* Tells a network operation, which there is only where the communicator spans nodes. */
-static void tell_proxy_operation(const struct nccl_work *work, const struct nccl_task *task)
+static void tell_proxy_operation(const struct lull_nccl_work *work,
+                                 const struct lull_nccl_task *task)
 {
-    const struct nccl_event event = {.type = NCCL_EVENT_PROXY_OP,
-                                     .parent = task->handle,
-                                     .comm = work->comm,
-                                     .task = task,
-                                     .pid = getpid()};
+    const struct lull_nccl_report event = {.type = NCCL_EVENT_PROXY_OP,
+                                          .parent = task->handle,
+                                          .comm = work->comm,
+                                          .task = task,
+                                          .pid = getpid()};
 
     if ((task->mask & NCCL_EVENT_PROXY_OP) && work->comm->nodes > 1)
         nccl_plugin_stop(nccl_plugin_start(&event));
@@ -76,13 +77,13 @@ static void stop_channel(void *handle, int64_t timer_ns)
     nccl_plugin_stop(handle);
 }
 
-static void start_channels(struct nccl_work *work, struct nccl_task *task)
+static void start_channels(struct lull_nccl_work *work, struct lull_nccl_task *task)
 {
-    struct nccl_event event = {.type = NCCL_EVENT_KERNEL_CH,
-                               .parent = task->handle,
-                               .comm = work->comm,
-                               .task = task,
-                               .timer_ns = atomic_load(&work->begin_ns)};
+    struct lull_nccl_report event = {.type = NCCL_EVENT_KERNEL_CH,
+                                    .parent = task->handle,
+                                    .comm = work->comm,
+                                    .task = task,
+                                    .timer_ns = atomic_load(&work->begin_ns)};
     uint8_t count = task->channels;
 
     if (task->handle == NULL || !(task->mask & NCCL_EVENT_KERNEL_CH))
@@ -99,7 +100,7 @@ static void start_channels(struct nccl_work *work, struct nccl_task *task)
     }
 }
 
-static void stop_channels(const struct nccl_work *work, struct nccl_task *task)
+static void stop_channels(const struct lull_nccl_work *work, struct lull_nccl_task *task)
 {
     uint8_t first = is_every(work, NCCL_FAULT_LOST_RECORDS, LOST_STOP_EVERY) ? 1 : 0;
     int64_t timer_ns = atomic_load(&work->end_ns);
@@ -111,7 +112,7 @@ static void stop_channels(const struct nccl_work *work, struct nccl_task *task)
             stop_channel(task->channel_handles[i], timer_ns);
 }
 
-static void tell_start(struct nccl_work *work)
+static void tell_start(struct lull_nccl_work *work)
 {
     if (nccl_faults() & NCCL_FAULT_FOREIGN_PID)
         tell_foreign_operation(work);
@@ -121,7 +122,7 @@ static void tell_start(struct nccl_work *work)
     }
 }
 
-static void tell_end(struct nccl_work *work)
+static void tell_end(struct lull_nccl_work *work)
 {
     for (uint32_t i = 0; i < work->task_count; i++)
         stop_channels(work, &work->tasks[i]);
@@ -130,18 +131,18 @@ static void tell_end(struct nccl_work *work)
 /* ---- the thread ---- */
 
 /* The first work whose begin or end has not been told; NULL: there is none. The mutex is held. */
-static struct nccl_work **find_news(struct nccl_comm *comm)
+static struct lull_nccl_work **find_news(struct lull_nccl_comm *comm)
 {
-    for (struct nccl_work **link = &comm->posted; *link != NULL; link = &(*link)->next_posted)
+    for (struct lull_nccl_work **link = &comm->posted; *link != NULL; link = &(*link)->next_posted)
         if (atomic_load(&(*link)->end_ns) != 0 ||
             (!(*link)->has_started && atomic_load(&(*link)->begin_ns) != 0))
             return link;
     return NULL;
 }
 
-static void take_out(struct nccl_comm *comm, struct nccl_work **link)
+static void take_out(struct lull_nccl_comm *comm, struct lull_nccl_work **link)
 {
-    struct nccl_work *work = *link;
+    struct lull_nccl_work *work = *link;
 
     *link = work->next_posted;
     if (comm->posted_end == &work->next_posted)
@@ -150,10 +151,10 @@ static void take_out(struct nccl_comm *comm, struct nccl_work **link)
 
 /* Sleeps until a kernel begins or ends. NCCL tells the plugin when its proxy sleeps and wakes up,
  * and so does this. The mutex is held, but not while the plugin is called. */
-static void sleep_until_changed(struct nccl_comm *comm)
+static void sleep_until_changed(struct lull_nccl_comm *comm)
 {
     const bool is_told = nccl_plugin_mask() & NCCL_EVENT_PROXY_CTRL && comm->posted == NULL;
-    const struct nccl_event event = {.type = NCCL_EVENT_PROXY_CTRL, .comm = comm};
+    const struct lull_nccl_report event = {.type = NCCL_EVENT_PROXY_CTRL, .comm = comm};
     void *handle = NULL;
 
     if (is_told) {
@@ -174,12 +175,12 @@ static void sleep_until_changed(struct nccl_comm *comm)
 
 static void *progress(void *argument)
 {
-    struct nccl_comm *comm = argument;
+    struct lull_nccl_comm *comm = argument;
 
     pthread_mutex_lock(&comm->mutex);
     for (;;) {
-        struct nccl_work **link = find_news(comm);
-        struct nccl_work *work;
+        struct lull_nccl_work **link = find_news(comm);
+        struct lull_nccl_work *work;
         bool has_ended;
 
         if (link == NULL && comm->is_stopping)
@@ -206,7 +207,7 @@ static void *progress(void *argument)
     return NULL;
 }
 
-void nccl_progress_start(struct nccl_comm *comm)
+void nccl_progress_start(struct lull_nccl_comm *comm)
 {
     char name[16];
 
@@ -217,10 +218,10 @@ void nccl_progress_start(struct nccl_comm *comm)
     pthread_setname_np(comm->thread, name);
 }
 
-void nccl_progress_stop(struct nccl_comm *comm, bool is_abort)
+void nccl_progress_stop(struct lull_nccl_comm *comm, bool is_abort)
 {
     struct timespec until;
-    struct nccl_work *work;
+    struct lull_nccl_work *work;
     int result = 0;
 
     clock_gettime(CLOCK_REALTIME, &until);
@@ -239,9 +240,9 @@ void nccl_progress_stop(struct nccl_comm *comm, bool is_abort)
     }
 }
 
-void nccl_progress_post(struct nccl_work *work)
+void nccl_progress_post(struct lull_nccl_work *work)
 {
-    struct nccl_comm *comm = work->comm;
+    struct lull_nccl_comm *comm = work->comm;
 
     if (!comm->has_thread)
         return;

@@ -17,7 +17,7 @@ enum { LARGEST_RESERVED_STREAM = 4096 }; /* smaller handles are CUDA's default s
 
 /* A communicator that is to be initialised when the group ends. */
 struct pending_init {
-    struct nccl_comm *comm;
+    struct lull_nccl_comm *comm;
     pthread_t thread;
     bool is_running;
     struct pending_init *next;
@@ -26,8 +26,8 @@ struct pending_init {
 /* The group that this thread has open. */
 static _Thread_local struct {
     int depth; /* how deeply the user's groups are nested */
-    struct nccl_work *first;
-    struct nccl_work **last;
+    struct lull_nccl_work *first;
+    struct lull_nccl_work **last;
     struct pending_init *inits;
     void *group_api; /* its GroupApi event; NULL: the plugin was not told */
     void *
@@ -41,8 +41,8 @@ static _Atomic uint64_t work_count;
 
 static void on_began(void *context, int64_t gpu_ns)
 {
-    struct nccl_work *work = context;
-    struct nccl_comm *comm = work->comm;
+    struct lull_nccl_work *work = context;
+    struct lull_nccl_comm *comm = work->comm;
 
     pthread_mutex_lock(&comm->mutex);
     atomic_store(&work->begin_ns, gpu_ns);
@@ -52,8 +52,8 @@ static void on_began(void *context, int64_t gpu_ns)
 
 static void on_ended(void *context, int64_t gpu_ns)
 {
-    struct nccl_work *work = context;
-    struct nccl_comm *comm = work->comm;
+    struct lull_nccl_work *work = context;
+    struct lull_nccl_comm *comm = work->comm;
 
     pthread_mutex_lock(&comm->mutex);
     atomic_store(&work->end_ns, gpu_ns);
@@ -64,7 +64,7 @@ static void on_ended(void *context, int64_t gpu_ns)
 }
 
 /* Runs a work that no player takes: it begins and ends now. */
-static void run_at_once(struct nccl_work *work)
+static void run_at_once(struct lull_nccl_work *work)
 {
     struct timespec now;
     int64_t now_ns;
@@ -75,7 +75,7 @@ static void run_at_once(struct nccl_work *work)
     on_ended(work, now_ns);
 }
 
-static int enqueue(struct nccl_work *work)
+static int enqueue(struct lull_nccl_work *work)
 {
     struct lull_stream *stream = work->stream;
     const struct lull_stream_work shown = {.function = work->function,
@@ -125,7 +125,7 @@ static bool loses_mask(enum nccl_function function)
 }
 
 /* How many channels, and so blocks, a kernel gets. The sizes are guessed. */
-static uint8_t channels_for(const struct nccl_task *task)
+static uint8_t channels_for(const struct lull_nccl_task *task)
 {
     if (is_point_to_point(task->function))
         return task->bytes < 65536 ? 1 : 2;
@@ -138,9 +138,9 @@ static uint8_t channels_for(const struct nccl_task *task)
     return NCCL_MAX_CHANNELS;
 }
 
-static void start_group_api(const struct nccl_call *call)
+static void start_group_api(const struct lull_nccl_call *call)
 {
-    const struct nccl_event event = {
+    const struct lull_nccl_report event = {
         .type = NCCL_EVENT_GROUP_API, .comm = call->comm, .depth = group.depth + 1};
 
     if (group.group_api != NULL || !(nccl_plugin_mask() & NCCL_EVENT_GROUP_API))
@@ -151,14 +151,14 @@ static void start_group_api(const struct nccl_call *call)
 }
 
 /* Tells the event of the call itself, which only says that something was enqueued. */
-static void tell_call(const struct nccl_call *call, struct nccl_task *task)
+static void tell_call(const struct lull_nccl_call *call, struct lull_nccl_task *task)
 {
     const bool is_p2p = is_point_to_point(task->function);
-    const struct nccl_event event = {.type = is_p2p ? NCCL_EVENT_P2P_API : NCCL_EVENT_COLL_API,
-                                     .parent = group.group_api,
-                                     .comm = call->comm,
-                                     .task = task,
-                                     .stream = call->stream};
+    const struct lull_nccl_report event = {.type = is_p2p ? NCCL_EVENT_P2P_API : NCCL_EVENT_COLL_API,
+                                          .parent = group.group_api,
+                                          .comm = call->comm,
+                                          .task = task,
+                                          .stream = call->stream};
 
     if (call->comm->context == NULL)
         return;
@@ -174,10 +174,10 @@ static void tell_call(const struct nccl_call *call, struct nccl_task *task)
         nccl_plugin_stop(group.coll_api);
 }
 
-static void fill_task(const struct nccl_call *call, enum nccl_function function, int peer,
-                      struct nccl_task *task)
+static void fill_task(const struct lull_nccl_call *call, enum nccl_function function, int peer,
+                      struct lull_nccl_task *task)
 {
-    *task = (struct nccl_task){
+    *task = (struct lull_nccl_task){
         .function = function,
         .send = call->send,
         .receive = call->receive,
@@ -192,7 +192,7 @@ static void fill_task(const struct nccl_call *call, enum nccl_function function,
         task->sequence = call->comm->sequences[function]++;
 }
 
-static uint32_t task_count(const struct nccl_call *call)
+static uint32_t task_count(const struct lull_nccl_call *call)
 {
     const bool is_root = call->comm->rank == call->peer;
 
@@ -206,7 +206,7 @@ static uint32_t task_count(const struct nccl_call *call)
 }
 
 /* Fills in the Sends and Recvs of an AlltoAll, Gather or Scatter, as many as task_count() says. */
-static void expand(const struct nccl_call *call, struct nccl_work *work)
+static void expand(const struct lull_nccl_call *call, struct lull_nccl_work *work)
 {
     const bool is_all = call->function == NCCL_ALL_TO_ALL;
     const bool sends_to_all = is_all || call->function == NCCL_SCATTER;
@@ -222,10 +222,10 @@ static void expand(const struct nccl_call *call, struct nccl_work *work)
     }
 }
 
-static struct nccl_work *new_work(const struct nccl_call *call)
+static struct lull_nccl_work *new_work(const struct lull_nccl_call *call)
 {
     const uint32_t count = task_count(call);
-    struct nccl_work *work = calloc(1, sizeof(*work) + count * sizeof(work->tasks[0]));
+    struct lull_nccl_work *work = calloc(1, sizeof(*work) + count * sizeof(work->tasks[0]));
 
     if (work == NULL)
         return NULL;
@@ -245,9 +245,9 @@ static struct nccl_work *new_work(const struct nccl_call *call)
     return work;
 }
 
-int nccl_call(const struct nccl_call *call)
+int nccl_call(const struct lull_nccl_call *call)
 {
-    struct nccl_work *work;
+    struct lull_nccl_work *work;
     int result = NCCL_INVALID_ARGUMENT;
 
     if (call->comm == NULL || nccl_datatype_bytes(call->datatype) == 0)
@@ -285,12 +285,12 @@ int nccl_group_begin(void)
     return NCCL_SUCCESS;
 }
 
-static void launch(struct nccl_work *work)
+static void launch(struct lull_nccl_work *work)
 {
-    const struct nccl_event event = {.type = NCCL_EVENT_KERNEL_LAUNCH,
-                                     .parent = group.group_api,
-                                     .comm = work->comm,
-                                     .stream = work->stream};
+    const struct lull_nccl_report event = {.type = NCCL_EVENT_KERNEL_LAUNCH,
+                                          .parent = group.group_api,
+                                          .comm = work->comm,
+                                          .stream = work->stream};
     void *handle = NULL;
     int result;
 
@@ -304,7 +304,7 @@ static void launch(struct nccl_work *work)
 
 /* NCCL tells collectives by size, the largest first, then Sends and Recvs in the order of the
  * calls. */
-static int compare_tasks(const struct nccl_task *a, const struct nccl_task *b)
+static int compare_tasks(const struct lull_nccl_task *a, const struct lull_nccl_task *b)
 {
     const bool a_is_p2p = is_point_to_point(a->function);
     const bool b_is_p2p = is_point_to_point(b->function);
@@ -316,16 +316,17 @@ static int compare_tasks(const struct nccl_task *a, const struct nccl_task *b)
 
 /* All tasks of a communicator in the group in the order in which they are told. The caller frees
  * the array. */
-static struct nccl_task **sorted_tasks(const struct nccl_comm *comm, uint32_t *count_out)
+static struct lull_nccl_task **sorted_tasks(const struct lull_nccl_comm *comm, uint32_t *count_out)
 {
-    struct nccl_task **tasks;
+    struct lull_nccl_task **tasks;
     uint32_t count = 0;
 
-    for (struct nccl_work *work = group.first; work != NULL; work = work->next)
+    for (struct lull_nccl_work *work = group.first; work != NULL; work = work->next)
         count += work->comm == comm ? work->task_count : 0;
-    tasks = malloc((count + 1) * sizeof(struct nccl_task *));
+    tasks = malloc((count + 1) * sizeof(struct lull_nccl_task *));
     *count_out = 0;
-    for (struct nccl_work *work = group.first; tasks != NULL && work != NULL; work = work->next) {
+    for (struct lull_nccl_work *work = group.first; tasks != NULL && work != NULL;
+         work = work->next) {
         for (uint32_t i = 0; work->comm == comm && i < work->task_count; i++) {
             uint32_t at = (*count_out)++;
 
@@ -338,11 +339,11 @@ static struct nccl_task **sorted_tasks(const struct nccl_comm *comm, uint32_t *c
 }
 
 /* Tells the Group, Coll and P2p events of one communicator, which NCCL tells after the launch. */
-static void tell_enqueued(struct nccl_comm *comm)
+static void tell_enqueued(struct lull_nccl_comm *comm)
 {
-    struct nccl_event event = {.type = NCCL_EVENT_GROUP, .comm = comm};
+    struct lull_nccl_report event = {.type = NCCL_EVENT_GROUP, .comm = comm};
     uint32_t count;
-    struct nccl_task **tasks = sorted_tasks(comm, &count);
+    struct lull_nccl_task **tasks = sorted_tasks(comm, &count);
     bool has_group = false;
 
     for (uint32_t i = 0; i < count; i++)
@@ -350,7 +351,7 @@ static void tell_enqueued(struct nccl_comm *comm)
     if (has_group)
         event.group = nccl_plugin_start(&event);
     for (uint32_t i = 0; i < count; i++) {
-        struct nccl_task *task = tasks[i];
+        struct lull_nccl_task *task = tasks[i];
 
         event.type = is_point_to_point(task->function) ? NCCL_EVENT_P2P : NCCL_EVENT_COLL;
         event.parent = task->api_handle;
@@ -364,9 +365,9 @@ static void tell_enqueued(struct nccl_comm *comm)
     free(tasks);
 }
 
-static bool is_first_of_comm(const struct nccl_work *work)
+static bool is_first_of_comm(const struct lull_nccl_work *work)
 {
-    for (const struct nccl_work *before = group.first; before != work; before = before->next)
+    for (const struct lull_nccl_work *before = group.first; before != work; before = before->next)
         if (before->comm == work->comm)
             return false;
     return true;
@@ -374,13 +375,13 @@ static bool is_first_of_comm(const struct nccl_work *work)
 
 static void launch_all(void)
 {
-    for (struct nccl_work *work = group.first; work != NULL; work = work->next)
+    for (struct lull_nccl_work *work = group.first; work != NULL; work = work->next)
         launch(work);
-    for (struct nccl_work *work = group.first; work != NULL; work = work->next)
+    for (struct lull_nccl_work *work = group.first; work != NULL; work = work->next)
         if (work->comm->context != NULL && is_first_of_comm(work))
             tell_enqueued(work->comm);
     while (group.first != NULL) {
-        struct nccl_work *work = group.first;
+        struct lull_nccl_work *work = group.first;
 
         group.first = work->next;
         nccl_progress_post(work);
@@ -392,14 +393,14 @@ static void launch_all(void)
 
 static void *run_init(void *argument)
 {
-    struct nccl_comm *comm = argument;
+    struct lull_nccl_comm *comm = argument;
 
     nccl_plugin_init(comm);
     nccl_progress_start(comm);
     return NULL;
 }
 
-int nccl_group_init(struct nccl_comm *comm)
+int nccl_group_init(struct lull_nccl_comm *comm)
 {
     struct pending_init *init = calloc(1, sizeof(*init));
 

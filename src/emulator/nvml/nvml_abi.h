@@ -35,7 +35,7 @@ enum {
 #define NVML_VERSION_WORD(type, version) ((uint32_t)(sizeof(type) | ((version) << 24)))
 #define NVML_NOT_AVAILABLE UINT64_MAX
 
-typedef struct nvml_gpu *nvmlDevice_t;
+typedef struct lull_nvml_gpu *nvmlDevice_t;
 
 struct nvml_pci_info {
     char legacy_bus_id[16];

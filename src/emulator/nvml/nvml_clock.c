@@ -37,7 +37,7 @@ static int read_clock(const struct lull_physics *physics, int type, unsigned *mh
 
 NVML_EXPORT(nvmlDeviceGetClockInfo, nvmlDevice_t device, int type, unsigned *mhz_out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     int code = nvml_enter_reading(device, mhz_out, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -47,7 +47,7 @@ NVML_EXPORT(nvmlDeviceGetClockInfo, nvmlDevice_t device, int type, unsigned *mhz
     return code;
 }
 
-static int highest_clock(const struct nvml_gpu *gpu, int type, unsigned *mhz_out)
+static int highest_clock(const struct lull_nvml_gpu *gpu, int type, unsigned *mhz_out)
 {
     const unsigned sm_mhz = (unsigned)gpu->model.sm_max_mhz;
     const unsigned clocks[] = {sm_mhz, sm_mhz, gpu->model.memory_clocks_mhz[0], sm_mhz * 9 / 10};
@@ -60,7 +60,7 @@ static int highest_clock(const struct nvml_gpu *gpu, int type, unsigned *mhz_out
 
 NVML_EXPORT(nvmlDeviceGetMaxClockInfo, nvmlDevice_t device, int type, unsigned *mhz_out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, mhz_out, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -80,7 +80,7 @@ NVML_EXPORT(nvmlDeviceGetDefaultApplicationsClock, nvmlDevice_t device, int type
 
 NVML_EXPORT(nvmlDeviceGetApplicationsClock, nvmlDevice_t device, int type, unsigned *mhz_out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     int code = nvml_enter_reading(device, mhz_out, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -115,7 +115,7 @@ NVML_EXPORT(nvmlDeviceGetClock, nvmlDevice_t device, int type, int id, unsigned 
 NVML_EXPORT(nvmlDeviceGetMinMaxClockOfPState, nvmlDevice_t device, int type, int pstate,
             unsigned *min_out, unsigned *max_out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     int code = nvml_enter(device, min_out, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -143,7 +143,7 @@ NVML_GET_READING(nvmlDeviceGetPowerState, int, performance_state(physics))
 NVML_EXPORT(nvmlDeviceGetSupportedPerformanceStates, nvmlDevice_t device, int *states,
             unsigned size_bytes)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, states, &gpu);
     int known[] = {0, NVML_PSTATE_UNKNOWN};
 
@@ -163,7 +163,7 @@ NVML_EXPORT(nvmlDeviceGetSupportedPerformanceStates, nvmlDevice_t device, int *s
 NVML_EXPORT(nvmlDeviceGetSupportedMemoryClocks, nvmlDevice_t device, unsigned *count,
             unsigned *clocks)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, count, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -184,7 +184,7 @@ NVML_EXPORT(nvmlDeviceGetSupportedGraphicsClocks, nvmlDevice_t device, unsigned 
             unsigned *count, unsigned *clocks)
 {
     enum { most_clocks = 512 };
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, count, &gpu);
     unsigned list[most_clocks];
     uint32_t steps;
@@ -220,7 +220,7 @@ static int is_symbolic(unsigned mhz)
 
 /* Reads a pair of symbolic values. These GPUs do not boost beyond the TDP clock, so it is the
  * highest. */
-static void read_symbolic(const struct nvml_gpu *gpu, unsigned min, unsigned max,
+static void read_symbolic(const struct lull_nvml_gpu *gpu, unsigned min, unsigned max,
                           struct lull_clock_setting *lock)
 {
     const uint32_t top = lull_gpu_model_step_count(&gpu->model) - 1;
@@ -232,7 +232,7 @@ static void read_symbolic(const struct nvml_gpu *gpu, unsigned min, unsigned max
 
 NVML_EXPORT(nvmlDeviceSetGpuLockedClocks, nvmlDevice_t device, unsigned min_mhz, unsigned max_mhz)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     struct lull_clock_setting lock = {.is_locked = true};
     const int code = nvml_enter_root(device, &gpu);
 
@@ -254,7 +254,7 @@ NVML_EXPORT(nvmlDeviceSetGpuLockedClocks, nvmlDevice_t device, unsigned min_mhz,
 
 NVML_EXPORT(nvmlDeviceResetGpuLockedClocks, nvmlDevice_t device)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter_root(device, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -265,7 +265,7 @@ NVML_EXPORT(nvmlDeviceResetGpuLockedClocks, nvmlDevice_t device)
 NVML_EXPORT(nvmlDeviceSetApplicationsClocks, nvmlDevice_t device, unsigned memory_clock,
             unsigned graphics_clock)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     struct lull_clock_setting application = {.has_application_step = true};
     const int code = nvml_enter_root(device, &gpu);
 
@@ -281,7 +281,7 @@ NVML_EXPORT(nvmlDeviceSetApplicationsClocks, nvmlDevice_t device, unsigned memor
 
 NVML_EXPORT(nvmlDeviceResetApplicationsClocks, nvmlDevice_t device)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const struct lull_clock_setting none = {.has_application_step = false};
     const int code = nvml_enter_root(device, &gpu);
 
@@ -302,7 +302,7 @@ static void apply_nothing(struct lull_physics *physics, double settle_factor, co
 /* A deferred lock succeeds and would take effect at a driver reload; live ones are not emulated. */
 static int lock_memory(nvmlDevice_t device, unsigned min_mhz, unsigned max_mhz)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter_root(device, &gpu);
 
     if (code != NVML_SUCCESS)

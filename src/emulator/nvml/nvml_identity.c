@@ -121,7 +121,7 @@ NVML_EXPORT(nvmlDeviceGetHandleByIndex_v2, unsigned index, nvmlDevice_t *device_
 
 NVML_ALIAS(nvmlDeviceGetHandleByIndex, nvmlDeviceGetHandleByIndex_v2);
 
-typedef int (*is_wanted)(const struct nvml_gpu *gpu, const char *text);
+typedef int (*is_wanted)(const struct lull_nvml_gpu *gpu, const char *text);
 
 static int find_gpu(const char *text, is_wanted wanted, nvmlDevice_t *device_out)
 {
@@ -138,17 +138,17 @@ static int find_gpu(const char *text, is_wanted wanted, nvmlDevice_t *device_out
     return NVML_NOT_FOUND;
 }
 
-static int has_uuid(const struct nvml_gpu *gpu, const char *text)
+static int has_uuid(const struct lull_nvml_gpu *gpu, const char *text)
 {
     return strcmp(gpu->uuid, text) == 0;
 }
 
-static int has_serial(const struct nvml_gpu *gpu, const char *text)
+static int has_serial(const struct lull_nvml_gpu *gpu, const char *text)
 {
     return strcmp(gpu->serial, text) == 0;
 }
 
-static int has_bus_id(const struct nvml_gpu *gpu, const char *text)
+static int has_bus_id(const struct lull_nvml_gpu *gpu, const char *text)
 {
     unsigned domain = 0;
     unsigned bus;
@@ -197,7 +197,7 @@ NVML_ALIAS(nvmlDeviceGetHandleByPciBusId, nvmlDeviceGetHandleByPciBusId_v2);
 #define NVML_GET_TEXT(name, expression)                                                            \
     NVML_EXPORT(name, nvmlDevice_t device, char *text, unsigned size)                              \
     {                                                                                              \
-        const struct nvml_gpu *gpu;                                                                \
+        const struct lull_nvml_gpu *gpu;                                                           \
         const int code = nvml_enter(device, text, &gpu);                                           \
                                                                                                    \
         return code == NVML_SUCCESS ? nvml_copy_text(expression, text, size) : code;               \
@@ -224,7 +224,7 @@ NVML_GET_FACT(nvmlDeviceGetDisplayActive, int, 0)
 
 NVML_EXPORT(nvmlDeviceGetCudaComputeCapability, nvmlDevice_t device, int *major_out, int *minor_out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, major_out, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -238,7 +238,7 @@ NVML_EXPORT(nvmlDeviceGetCudaComputeCapability, nvmlDevice_t device, int *major_
 
 NVML_EXPORT(nvmlDeviceGetAttributes_v2, nvmlDevice_t device, struct nvml_attributes *out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, out, &gpu);
 
     if (code == NVML_SUCCESS)
@@ -255,7 +255,7 @@ NVML_ALIAS(nvmlDeviceGetPciInfo, nvmlDeviceGetPciInfo_v3);
 
 NVML_EXPORT(nvmlDeviceGetPciInfoExt, nvmlDevice_t device, struct nvml_pci_info_ext *out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, out, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -282,7 +282,7 @@ NVML_GET_FACT(nvmlDeviceGetComputeMode, int,
 
 static int change_setting(nvmlDevice_t device, enum lull_node_setting setting, int value, int max)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter_root(device, &gpu);
 
     if (code != NVML_SUCCESS)

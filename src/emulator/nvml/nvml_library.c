@@ -9,12 +9,12 @@
 /* NVML's interface has one state per process, hence this global. */
 static struct {
     struct lull_driver driver;
-    struct nvml_gpu gpus[LULL_NODE_MAX_GPUS];
+    struct lull_nvml_gpu gpus[LULL_NODE_MAX_GPUS];
 } library = {.driver = {.mutex = PTHREAD_MUTEX_INITIALIZER}};
 
 /* ---- identity of the emulated boards ---- */
 
-static void name_uuid(struct nvml_gpu *gpu)
+static void name_uuid(struct lull_nvml_gpu *gpu)
 {
     const uint64_t high = gpu->driver->identity[0];
     const uint64_t low = gpu->driver->identity[1];
@@ -25,7 +25,7 @@ static void name_uuid(struct nvml_gpu *gpu)
     snprintf(gpu->serial, sizeof(gpu->serial), "15%011u", (unsigned)(high & 0x7fffffff));
 }
 
-static void name_bus(struct nvml_gpu *gpu)
+static void name_bus(struct lull_nvml_gpu *gpu)
 {
     struct nvml_pci_info *pci = &gpu->pci;
 
@@ -40,7 +40,7 @@ static void name_bus(struct nvml_gpu *gpu)
 
 static void describe(uint32_t position)
 {
-    struct nvml_gpu *gpu = &library.gpus[position];
+    struct lull_nvml_gpu *gpu = &library.gpus[position];
 
     gpu->driver = lull_driver_gpu_at(&library.driver, position);
     gpu->position = position;
@@ -95,7 +95,7 @@ nvmlDevice_t nvml_gpu_at(uint32_t position)
     return NULL;
 }
 
-int nvml_enter(nvmlDevice_t device, const void *output, const struct nvml_gpu **gpu_out)
+int nvml_enter(nvmlDevice_t device, const void *output, const struct lull_nvml_gpu **gpu_out)
 {
     if (nvml_ready() != NVML_SUCCESS)
         return NVML_UNINITIALIZED;
@@ -110,7 +110,8 @@ int nvml_enter(nvmlDevice_t device, const void *output, const struct nvml_gpu **
     return NVML_INVALID_ARGUMENT;
 }
 
-int nvml_enter_reading(nvmlDevice_t device, const void *output, const struct nvml_gpu **gpu_out)
+int nvml_enter_reading(nvmlDevice_t device, const void *output,
+                       const struct lull_nvml_gpu **gpu_out)
 {
     int code = nvml_enter(device, output, gpu_out);
 
@@ -119,7 +120,7 @@ int nvml_enter_reading(nvmlDevice_t device, const void *output, const struct nvm
     return code;
 }
 
-int nvml_enter_root(nvmlDevice_t device, const struct nvml_gpu **gpu_out)
+int nvml_enter_root(nvmlDevice_t device, const struct lull_nvml_gpu **gpu_out)
 {
     int code = nvml_enter(device, device, gpu_out);
 

@@ -14,7 +14,7 @@
 
 /* One GPU; the address of this struct is the handle. All of it but the node's state is fixed after
  * nvmlInit. */
-struct nvml_gpu {
+struct lull_nvml_gpu {
     const struct lull_driver_gpu *driver;
     uint32_t position; /* its index in NVML */
     uint32_t index;    /* its index in the node */
@@ -36,7 +36,7 @@ struct nvml_gpu {
 #define NVML_GET_FACT(name, type, expression)                                                      \
     NVML_EXPORT(name, nvmlDevice_t device, type *value_out)                                        \
     {                                                                                              \
-        const struct nvml_gpu *gpu;                                                                \
+        const struct lull_nvml_gpu *gpu;                                                           \
         const int code = nvml_enter(device, value_out, &gpu);                                      \
                                                                                                    \
         if (code == NVML_SUCCESS)                                                                  \
@@ -48,7 +48,7 @@ struct nvml_gpu {
 #define NVML_GET_READING(name, type, expression)                                                   \
     NVML_EXPORT(name, nvmlDevice_t device, type *value_out)                                        \
     {                                                                                              \
-        const struct nvml_gpu *gpu;                                                                \
+        const struct lull_nvml_gpu *gpu;                                                           \
         const int code = nvml_enter_reading(device, value_out, &gpu);                              \
                                                                                                    \
         if (code == NVML_SUCCESS) {                                                                \
@@ -63,11 +63,12 @@ struct nvml_gpu {
 int nvml_ready(void);
 
 /* Checks initialisation, the handle and the output pointer; _reading also suffers get faults. */
-int nvml_enter(nvmlDevice_t device, const void *output, const struct nvml_gpu **gpu_out);
-int nvml_enter_reading(nvmlDevice_t device, const void *output, const struct nvml_gpu **gpu_out);
+int nvml_enter(nvmlDevice_t device, const void *output, const struct lull_nvml_gpu **gpu_out);
+int nvml_enter_reading(nvmlDevice_t device, const void *output,
+                       const struct lull_nvml_gpu **gpu_out);
 
 /* Checks, for a set call, initialisation, the handle and the permission. */
-int nvml_enter_root(nvmlDevice_t device, const struct nvml_gpu **gpu_out);
+int nvml_enter_root(nvmlDevice_t device, const struct lull_nvml_gpu **gpu_out);
 
 uint32_t nvml_gpu_count(void);
 nvmlDevice_t nvml_gpu_at(uint32_t position);

@@ -25,7 +25,7 @@ NVML_GET_FACT(nvmlDeviceGetPowerSource, unsigned, 0)
 NVML_EXPORT(nvmlDeviceGetPowerManagementLimitConstraints, nvmlDevice_t device, unsigned *min_out,
             unsigned *max_out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, min_out, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -39,7 +39,7 @@ NVML_EXPORT(nvmlDeviceGetPowerManagementLimitConstraints, nvmlDevice_t device, u
 
 NVML_EXPORT(nvmlDeviceSetPowerManagementLimit, nvmlDevice_t device, unsigned mw)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const double limit_w = mw * 1e-3;
     const int code = nvml_enter_root(device, &gpu);
 
@@ -64,7 +64,7 @@ NVML_EXPORT(nvmlDeviceSetPowerManagementLimit_v2, nvmlDevice_t device,
 
 /* ---- energy ---- */
 
-static uint64_t read_energy(const struct nvml_gpu *gpu)
+static uint64_t read_energy(const struct lull_nvml_gpu *gpu)
 {
     const uint64_t mj = lull_physics_published_mj(lull_node_begin(gpu->node, gpu->index));
 
@@ -74,7 +74,7 @@ static uint64_t read_energy(const struct nvml_gpu *gpu)
 
 NVML_EXPORT(nvmlDeviceGetTotalEnergyConsumption, nvmlDevice_t device, unsigned long long *mj_out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter_reading(device, mj_out, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -89,7 +89,7 @@ NVML_EXPORT(nvmlDeviceGetTotalEnergyConsumption, nvmlDevice_t device, unsigned l
 
 NVML_EXPORT(nvmlDeviceGetTemperature, nvmlDevice_t device, int sensor, unsigned *celsius_out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter_reading(device, celsius_out, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -119,7 +119,7 @@ NVML_EXPORT(nvmlDeviceGetTemperatureV, nvmlDevice_t device, struct nvml_temperat
 
 NVML_EXPORT(nvmlDeviceGetTemperatureThreshold, nvmlDevice_t device, int kind, unsigned *celsius_out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, celsius_out, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -147,7 +147,7 @@ NVML_GET_FACT(nvmlDeviceGetSupportedClocksEventReasons, unsigned long long, 0x1f
 NVML_ALIAS(nvmlDeviceGetSupportedClocksThrottleReasons, nvmlDeviceGetSupportedClocksEventReasons);
 
 /* How long a clock-event reason has held, by the position of its bit. */
-static int read_reason_ns(const struct nvml_gpu *gpu, uint32_t bit, uint64_t *ns_out)
+static int read_reason_ns(const struct lull_nvml_gpu *gpu, uint32_t bit, uint64_t *ns_out)
 {
     *ns_out = (uint64_t)lull_node_begin(gpu->node, gpu->index)->reason_ns[bit];
     lull_node_end(gpu->node, gpu->index, false);
@@ -166,7 +166,7 @@ NVML_EXPORT(nvmlDeviceGetViolationStatus, nvmlDevice_t device, int policy,
             struct nvml_violation *out)
 {
     static const uint32_t bits[] = {BIT_POWER_CAP, BIT_SW_THERMAL, BIT_SYNC};
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter_reading(device, out, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -193,7 +193,7 @@ static int give_ulonglong(struct nvml_field *field, uint64_t value)
     return NVML_SUCCESS;
 }
 
-static int give_energy(const struct nvml_gpu *gpu, struct nvml_field *field)
+static int give_energy(const struct lull_nvml_gpu *gpu, struct nvml_field *field)
 {
     if (lull_driver_has_energy(gpu->driver))
         return give_ulonglong(field, read_energy(gpu));
@@ -201,7 +201,7 @@ static int give_energy(const struct nvml_gpu *gpu, struct nvml_field *field)
 }
 
 /* Serves only the scope of the GPU, since no source says how memory and module power behave. */
-static int give_power(const struct nvml_gpu *gpu, struct nvml_field *field, int is_average)
+static int give_power(const struct lull_nvml_gpu *gpu, struct nvml_field *field, int is_average)
 {
     const struct lull_physics *physics;
 
@@ -214,14 +214,14 @@ static int give_power(const struct nvml_gpu *gpu, struct nvml_field *field, int 
     return NVML_SUCCESS;
 }
 
-static int give_limit(const struct nvml_gpu *gpu, struct nvml_field *field)
+static int give_limit(const struct lull_nvml_gpu *gpu, struct nvml_field *field)
 {
     give_uint(field, mw_from_w(lull_node_begin(gpu->node, gpu->index)->limit_w));
     lull_node_end(gpu->node, gpu->index, false);
     return NVML_SUCCESS;
 }
 
-static int give_reason_ns(const struct nvml_gpu *gpu, struct nvml_field *field, uint32_t bit)
+static int give_reason_ns(const struct lull_nvml_gpu *gpu, struct nvml_field *field, uint32_t bit)
 {
     uint64_t ns;
 
@@ -229,7 +229,7 @@ static int give_reason_ns(const struct nvml_gpu *gpu, struct nvml_field *field, 
     return give_ulonglong(field, ns);
 }
 
-static int give_field(const struct nvml_gpu *gpu, struct nvml_field *field)
+static int give_field(const struct lull_nvml_gpu *gpu, struct nvml_field *field)
 {
     switch (field->id) {
     case 74:
@@ -268,7 +268,7 @@ static int give_field(const struct nvml_gpu *gpu, struct nvml_field *field)
 
 NVML_EXPORT(nvmlDeviceGetFieldValues, nvmlDevice_t device, int count, struct nvml_field *fields)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter_reading(device, fields, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -287,7 +287,7 @@ NVML_EXPORT(nvmlDeviceGetFieldValues, nvmlDevice_t device, int count, struct nvm
 
 /* ---- samples: the emulated driver keeps one of each type ---- */
 
-static int read_sample(const struct nvml_gpu *gpu, int type, unsigned *value_out)
+static int read_sample(const struct lull_nvml_gpu *gpu, int type, unsigned *value_out)
 {
     const struct lull_physics *physics = lull_node_begin(gpu->node, gpu->index);
     int code = NVML_SUCCESS;
@@ -314,7 +314,7 @@ NVML_EXPORT(nvmlDeviceGetSamples, nvmlDevice_t device, int type, unsigned long l
 {
     const int64_t period_us = 100000;
     const uint64_t time_us = (uint64_t)(nvml_time_us() / period_us * period_us);
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     int code = nvml_enter_reading(device, count, &gpu);
     unsigned value = 0;
 

@@ -31,7 +31,7 @@ NVML_GET_FACT(nvmlDeviceGetPcieReplayCounter, unsigned, 0)
 NVML_EXPORT(nvmlDeviceGetPcieThroughput, nvmlDevice_t device, int counter, unsigned *kb_out)
 {
     const int64_t sampling_ns = 20 * LULL_NS_PER_MS;
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter_reading(device, kb_out, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -47,7 +47,7 @@ NVML_EXPORT(nvmlDeviceGetPcieThroughput, nvmlDevice_t device, int counter, unsig
 
 static int enter_link(nvmlDevice_t device, unsigned link, const void *output)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, output, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -116,7 +116,7 @@ NVML_EXPORT(nvmlDeviceGetNvLinkRemoteDeviceType, nvmlDevice_t device, unsigned l
 
 static int enter_pair(nvmlDevice_t one, nvmlDevice_t other, const void *output)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(one, output, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -135,7 +135,7 @@ NVML_EXPORT(nvmlDeviceGetP2PStatus, nvmlDevice_t one, nvmlDevice_t other, int in
     return code;
 }
 
-static int common_level(const struct nvml_gpu *one, const struct nvml_gpu *other)
+static int common_level(const struct lull_nvml_gpu *one, const struct lull_nvml_gpu *other)
 {
     if (one == other)
         return TOPOLOGY_INTERNAL;
@@ -158,7 +158,7 @@ NVML_EXPORT(nvmlDeviceGetTopologyNearestGpus, nvmlDevice_t device, int level, un
             nvmlDevice_t *devices)
 {
     nvmlDevice_t found[LULL_NODE_MAX_GPUS];
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, count, &gpu);
     uint32_t length = 0;
 
@@ -181,7 +181,7 @@ NVML_EXPORT(nvmlDeviceOnSameBoard, nvmlDevice_t one, nvmlDevice_t other, int *sa
 
 NVML_EXPORT(nvmlDeviceGetCpuAffinity, nvmlDevice_t device, unsigned length, unsigned long *mask)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, mask, &gpu);
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     const long bits = 8 * (long)sizeof(mask[0]);
@@ -207,7 +207,7 @@ NVML_EXPORT(nvmlDeviceGetCpuAffinityWithinScope, nvmlDevice_t device, unsigned l
 NVML_EXPORT(nvmlDeviceGetMemoryAffinity, nvmlDevice_t device, unsigned length, unsigned long *mask,
             unsigned scope)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, mask, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -223,14 +223,14 @@ NVML_GET_FACT(nvmlDeviceGetNumaNodeId, unsigned, 0)
 
 /* ---- partitions: supported by some models, never switched on ---- */
 
-static int has_partitions(const struct nvml_gpu *gpu)
+static int has_partitions(const struct lull_nvml_gpu *gpu)
 {
     return gpu->model.compute_major >= 8 && gpu->model.compute_minor == 0;
 }
 
 NVML_EXPORT(nvmlDeviceGetMigMode, nvmlDevice_t device, unsigned *current_out, unsigned *pending_out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, current_out, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -246,7 +246,7 @@ NVML_EXPORT(nvmlDeviceGetMigMode, nvmlDevice_t device, unsigned *current_out, un
 
 NVML_EXPORT(nvmlDeviceGetMaxMigDeviceCount, nvmlDevice_t device, unsigned *count_out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, count_out, &gpu);
 
     if (code == NVML_SUCCESS)
@@ -257,7 +257,7 @@ NVML_EXPORT(nvmlDeviceGetMaxMigDeviceCount, nvmlDevice_t device, unsigned *count
 NVML_EXPORT(nvmlDeviceGetMigDeviceHandleByIndex, nvmlDevice_t device, unsigned index,
             nvmlDevice_t *device_out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, device_out, &gpu);
 
     (void)index;
@@ -272,14 +272,14 @@ NVML_GET_FACT(nvmlDeviceIsMigDeviceHandle, unsigned, 0)
 
 /* ---- error counters ---- */
 
-static int has_ecc(const struct nvml_gpu *gpu)
+static int has_ecc(const struct lull_nvml_gpu *gpu)
 {
     return !gpu->model.has_fan; /* the boards with a fan in the table have no ECC */
 }
 
 NVML_EXPORT(nvmlDeviceGetEccMode, nvmlDevice_t device, int *current_out, int *pending_out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, current_out, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -295,7 +295,7 @@ NVML_EXPORT(nvmlDeviceGetEccMode, nvmlDevice_t device, int *current_out, int *pe
 
 static int count_errors(nvmlDevice_t device, unsigned long long *count_out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, count_out, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -325,7 +325,7 @@ NVML_EXPORT(nvmlDeviceGetMemoryErrorCounter, nvmlDevice_t device, int type, int 
 
 NVML_EXPORT(nvmlDeviceGetFanSpeed, nvmlDevice_t device, unsigned *percent_out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, percent_out, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -349,7 +349,7 @@ NVML_GET_FACT(nvmlDeviceGetNumFans, unsigned, gpu->model.has_fan ? 1 : 0)
 
 NVML_EXPORT(nvmlDeviceGetAPIRestriction, nvmlDevice_t device, int api, int *restricted_out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, restricted_out, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -387,7 +387,7 @@ NVML_GET_FACT(nvmlDeviceGetSupportedEventTypes, unsigned long long, 0x1f)
 NVML_EXPORT(nvmlDeviceRegisterEvents, nvmlDevice_t device, unsigned long long types,
             struct nvml_event_set *set)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, set, &gpu);
 
     if (code == NVML_SUCCESS)

@@ -10,7 +10,7 @@ static const uint64_t context_mib = 512; /* memory of one context; chosen, not m
 
 NVML_EXPORT(nvmlDeviceGetUtilizationRates, nvmlDevice_t device, struct nvml_utilization *out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter_reading(device, out, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -24,7 +24,7 @@ NVML_EXPORT(nvmlDeviceGetUtilizationRates, nvmlDevice_t device, struct nvml_util
 NVML_EXPORT(nvmlDeviceGetEncoderUtilization, nvmlDevice_t device, unsigned *percent_out,
             unsigned *period_us_out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, percent_out, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -48,7 +48,7 @@ struct processes {
     struct nvml_process_v2 items[LULL_PHYSICS_CONTEXTS];
 };
 
-static void list_processes(const struct nvml_gpu *gpu, struct processes *out)
+static void list_processes(const struct lull_nvml_gpu *gpu, struct processes *out)
 {
     const struct lull_physics *physics = lull_node_begin(gpu->node, gpu->index);
 
@@ -71,7 +71,7 @@ static void list_processes(const struct nvml_gpu *gpu, struct processes *out)
 
 /* Checks the arguments, of which `required` must not be NULL, and lists the processes. */
 static int enter_processes(nvmlDevice_t device, const void *required,
-                           const struct nvml_gpu **gpu_out, struct processes *out)
+                           const struct lull_nvml_gpu **gpu_out, struct processes *out)
 {
     const int code = nvml_enter_reading(device, required, gpu_out);
 
@@ -83,7 +83,7 @@ static int enter_processes(nvmlDevice_t device, const void *required,
 NVML_EXPORT(nvmlDeviceGetComputeRunningProcesses_v3, nvmlDevice_t device, unsigned *count,
             struct nvml_process_v2 *processes)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     struct processes list;
     const int code = enter_processes(device, count, &gpu, &list);
 
@@ -98,7 +98,7 @@ NVML_EXPORT(nvmlDeviceGetComputeRunningProcesses, nvmlDevice_t device, unsigned 
             struct nvml_process_v1 *processes)
 {
     struct nvml_process_v1 old[LULL_PHYSICS_CONTEXTS];
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     struct processes list;
     const int code = enter_processes(device, count, &gpu, &list);
 
@@ -114,7 +114,7 @@ NVML_EXPORT(nvmlDeviceGetComputeRunningProcesses, nvmlDevice_t device, unsigned 
 NVML_EXPORT(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlDevice_t device, unsigned *count,
             struct nvml_process_v2 *processes)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, count, &gpu);
 
     if (code != NVML_SUCCESS)
@@ -132,7 +132,7 @@ NVML_EXPORT(nvmlDeviceGetRunningProcessDetailList, nvmlDevice_t device,
             struct nvml_process_list *out)
 {
     struct nvml_process_detail details[LULL_PHYSICS_CONTEXTS];
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     struct processes list;
     const int code = enter_processes(device, out, &gpu, &list);
 
@@ -154,7 +154,7 @@ NVML_EXPORT(nvmlDeviceGetProcessUtilization, nvmlDevice_t device,
 {
     struct nvml_process_utilization all[LULL_PHYSICS_CONTEXTS];
     const uint64_t now_us = (uint64_t)nvml_time_us();
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     struct processes list;
     const int code = enter_processes(device, count, &gpu, &list);
 
@@ -173,7 +173,7 @@ NVML_EXPORT(nvmlDeviceGetProcessUtilization, nvmlDevice_t device,
 
 /* ---- memory ---- */
 
-static struct nvml_memory_v2 read_memory(const struct nvml_gpu *gpu)
+static struct nvml_memory_v2 read_memory(const struct lull_nvml_gpu *gpu)
 {
     const uint32_t contexts = lull_node_begin(gpu->node, gpu->index)->context_count;
     struct nvml_memory_v2 memory = {.total = gpu->model.memory_mib * mib};
@@ -187,7 +187,7 @@ static struct nvml_memory_v2 read_memory(const struct nvml_gpu *gpu)
 
 NVML_EXPORT(nvmlDeviceGetMemoryInfo, nvmlDevice_t device, struct nvml_memory *out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter_reading(device, out, &gpu);
 
     if (code == NVML_SUCCESS) {
@@ -200,7 +200,7 @@ NVML_EXPORT(nvmlDeviceGetMemoryInfo, nvmlDevice_t device, struct nvml_memory *ou
 
 NVML_EXPORT(nvmlDeviceGetMemoryInfo_v2, nvmlDevice_t device, struct nvml_memory_v2 *out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter_reading(device, out, &gpu);
     const uint32_t version = NVML_VERSION_WORD(struct nvml_memory_v2, 2u);
 
@@ -215,7 +215,7 @@ NVML_EXPORT(nvmlDeviceGetMemoryInfo_v2, nvmlDevice_t device, struct nvml_memory_
 
 NVML_EXPORT(nvmlDeviceGetBAR1MemoryInfo, nvmlDevice_t device, struct nvml_memory *out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, out, &gpu);
 
     if (code == NVML_SUCCESS)
@@ -225,7 +225,7 @@ NVML_EXPORT(nvmlDeviceGetBAR1MemoryInfo, nvmlDevice_t device, struct nvml_memory
 
 NVML_EXPORT(nvmlDeviceGetConfComputeMemSizeInfo, nvmlDevice_t device, struct nvml_memory_size *out)
 {
-    const struct nvml_gpu *gpu;
+    const struct lull_nvml_gpu *gpu;
     const int code = nvml_enter(device, out, &gpu);
 
     if (code == NVML_SUCCESS)
