@@ -79,10 +79,15 @@ def results(program, stdout, hpcc_output):
 def shares(report, timer_output):
     """Of each rank: Lull's and the timer's share of communication."""
     found = {gpu["index"]: gpu for gpu in json.load(open(report))["gpus"]}
-    assert len(found) == 4 and all(gpu["events_lost"] == 0 for gpu in found.values()), found
+    assert len(found) == 4, found
+    # A governor that a busy host keeps from its ring for long loses events, and then its shares mean nothing.
+    if any(gpu["events_lost"] > 0 for gpu in found.values()):
+        return None
+    rows = []
     for line in open(timer_output):
         rank, seconds, communicating, polling = (float(word) for word in line.split())
-        yield int(rank), found[int(rank)]["communication_ratio"], communicating / seconds, polling / seconds
+        rows.append((int(rank), found[int(rank)]["communication_ratio"], communicating / seconds, polling / seconds))
+    return rows
 
 
 def main():
@@ -93,11 +98,18 @@ def main():
         plain = results(program, *run(directory, command))
         timer_output = os.path.join(directory, "timer.txt")
         under = [lull, "emulate", "4xA100", "--", lull, "run", "--no-daemon", "--quiet", "--report", directory, "--"]
-        stdout, hpcc_output = run(directory, command, [timer, shim], under, timer_output)
         assert len(plain) >= 5, plain
-        assert results(program, stdout, hpcc_output) == plain
+        for _ in range(4):
+            stdout, hpcc_output = run(directory, command, [timer, shim], under, timer_output)
+            assert results(program, stdout, hpcc_output) == plain
+            rows = shares(os.path.join(directory, "report.json"), timer_output)
+            if rows is not None:
+                break
+        if rows is None:
+            print("skipped: the host is so busy that events were lost in each of four runs")
+            sys.exit(77)
         worst = 0.0
-        for rank, ours, theirs, polling in shares(os.path.join(directory, "report.json"), timer_output):
+        for rank, ours, theirs, polling in rows:
             print("rank %d: lull %.4f timer %.4f (polling %.4f)" % (rank, ours, theirs, polling))
             worst = max(worst, abs(ours - theirs))
     print("%s: largest difference %.2f percentage points" % (program, 100 * worst))
