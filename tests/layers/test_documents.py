@@ -1,0 +1,78 @@
+"""The documents name what exists: files, folders, and the functions of the walks in docs/architecture.md.
+
+usage: test_documents.py SOURCE    SPDX-License-Identifier: Apache-2.0"""
+import glob
+import importlib.machinery
+import importlib.util
+import os
+import re
+import sys
+import unittest
+
+SOURCE = sys.argv.pop(1)
+sys.dont_write_bytecode = True
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/architecture.md"]
+PATH = re.compile(r"`(\w[\w.-]*(?:/[\w.{}*,-]+)*/?)`|\]\(([\w./-]+)\)")
+NAMES = {name for top in ("src", "include", "tests", "tools", "docs", "bench")
+         for _, _, files in os.walk(os.path.join(SOURCE, top)) for name in files}
+STEP = re.compile(r"^( *)([\w/]+\.[ch]): (\w+)(?: \(as (\w+)\))?")
+
+
+def read(path):
+    with open(os.path.join(SOURCE, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def layers():
+    """What each layer may include, from tools/check-layers."""
+    loader = importlib.machinery.SourceFileLoader("check_layers", os.path.join(SOURCE, "tools/check-layers"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module.LAYERS
+
+
+def alternatives(name):
+    """The paths that "a_{b,c}.h" stands for."""
+    braces = re.match(r"(.*)\{(.*)\}(.*)", name)
+    return [braces[1] + part + braces[3] for part in braces[2].split(",")] if braces else [name]
+
+
+class Documents(unittest.TestCase):
+    def exists(self, document, name):
+        places = [os.path.dirname(document), "", "src"]
+        return any(glob.glob(os.path.join(SOURCE, place, name)) for place in places) or name in NAMES
+
+    def test_paths(self):
+        """What has a slash is a path from the document, the root or src/; what only has a known ending is any file."""
+        documents = DOCUMENTS + [os.path.relpath(path, SOURCE) for path in glob.glob(SOURCE + "/src/*/README.md")]
+        self.assertGreater(len(documents), 12)
+        for document in documents:
+            for quoted, linked in PATH.findall(re.sub(r"```.*?```", "", read(document), flags=re.S)):
+                name = linked or quoted
+                if linked or "/" in name or re.search(r"\.(?:[ch]|py|def|md|scd)$", name):
+                    for path in alternatives(name):
+                        self.assertTrue(self.exists(document, path), f"{document}: there is no {path}")
+
+    def test_walks(self):
+        """Each function stands in its file, is called from the file above it, and goes down or stays level."""
+        known = layers()
+        walks = re.findall(r"```walk\n(.*?)```", read("docs/architecture.md"), flags=re.S)
+        self.assertEqual(len(walks), 11)
+        for walk in walks:
+            callers = []
+            for line in walk.splitlines():
+                indent, path, function, alias = STEP.match(line).groups()
+                text = read("src/" + path)
+                self.assertRegex(text, rf"(?m)^[^\s*#].*\b{function}\(|^{function}\(", line)
+                depth = len(indent) // 2
+                self.assertLessEqual(depth, len(callers), line)
+                del callers[depth:]
+                if callers:
+                    above, layer = callers[-1].split("/")[0], path.split("/")[0]
+                    self.assertRegex(read("src/" + callers[-1]), rf"\b{alias or function}\(", line)
+                    self.assertIn(layer, known[above] | {above}, line)
+                callers.append(path)
+
+
+if __name__ == "__main__":
+    unittest.main()
