@@ -43,7 +43,7 @@ static int fake_wait(void)
     return 1;
 }
 
-static int fake_end(void);
+static int fake_end(const struct timespec *patience);
 
 #define timerfd_settime(fd, flags, spec, old) fake_timer(spec)
 #define epoll_wait(fd, events, count, timeout) ((void)(events), fake_wait())
@@ -52,7 +52,7 @@ static int fake_end(void);
 #define prctl(...) ((void)0)
 #define pthread_setname_np(thread, name) ((void)0)
 #define pthread_join(thread, out) ((void)0)
-#define pthread_cond_timedwait(condition, lock, time) ((void)(time), fake_end())
+#define pthread_cond_timedwait(condition, lock, time) fake_end(time)
 
 /* Both have a function of this name. */
 #define clamp clamp_limit
@@ -132,8 +132,11 @@ static void keep_end(void *context, uint32_t gpu, int result)
     end_results[ends++] = result;
 }
 
-static int fake_end(void)
+static int fake_end(const struct timespec *patience)
 {
+    /* Half a second after its limit the writer must have noticed it. */
+    assert_int_equal(patience->tv_sec * LULL_NS_PER_S + patience->tv_nsec,
+                     writer->stop_ns + LULL_NS_PER_S / 2);
     if (is_stuck)
         return ETIMEDOUT;
     horizon_ns = INT64_MAX;
@@ -462,6 +465,26 @@ static void test_the_latest_request_wins_and_keeps_its_place(void **state)
     assert_int_equal(fake.call_count, 1);
     check_call(0, 0, 600, T0);
     assert_int_equal(end(), 0);
+}
+
+static void test_what_is_a_raising(void **state)
+{
+    static const struct {
+        uint32_t applied_mhz; /* 0: the reference point, which is the highest */
+        uint32_t asked_mhz;
+        bool is_raising;
+    } rows[] = {
+        {0, 0, true},      {900, 0, true},    {0, 1, false},    {0, 1400, false},
+        {900, 899, false}, {900, 900, false}, {900, 901, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct gpu gpu = {.applied_mhz = rows[i].applied_mhz,
+                                .pending = {.sm_mhz = rows[i].asked_mhz}};
+
+        assert_int_equal(is_raising(&gpu), rows[i].is_raising);
+    }
 }
 
 static void test_a_lowering_waits_for_its_budget(void **state)
@@ -934,6 +957,7 @@ int main(void)
         cmocka_unit_test(test_no_lowering_stays_longer_than_the_cap),
         cmocka_unit_test(test_raisings_go_first_and_lowerings_by_deadline),
         cmocka_unit_test(test_the_latest_request_wins_and_keeps_its_place),
+        cmocka_unit_test(test_what_is_a_raising),
         cmocka_unit_test(test_a_lowering_waits_for_its_budget),
         cmocka_unit_test(test_which_failures_may_have_had_an_effect),
         cmocka_unit_test(test_a_refused_lowering_changes_nothing),
