@@ -290,8 +290,17 @@ class Refusals(Case):
 
     def test_usage(self):
         self.assertEqual(lull("gpus", "--nonsense").returncode, 2)
-        lulld = subprocess.run([LULLD, "--socket-mode", "9"], capture_output=True, check=False)
-        self.assertEqual(lulld.returncode, 2)
+        # Without a driver each right line ends with 4, so that nothing has to be started.
+        environment = dict(os.environ, LULL_VENDOR="nvidia", LULL_NVML="/nonexistent/libnvidia-ml.so.1")
+        right = (["--socket-mode", "0777"], ["--socket-mode", "0"], ["--socket-group", "root"], ["--allow-all"],
+                 ["--restore"], ["--ready-fd", "1048576"], ["--ready-fd", "0"], ["-r", self.directory + "/other"])
+        wrong = (["--socket-mode", "9"], ["--socket-mode", "1000"], ["--socket-mode", ""], ["--socket-mode", "7x"],
+                 ["--socket-group", "no such group"], ["--ready-fd", "-1"], ["--ready-fd", "1048577"],
+                 ["--ready-fd", "x"], ["argument"], *([*options, "--nonsense"] for options in right))
+        for status, rows in ((4, right), (2, wrong)):
+            for options in rows:
+                lulld = subprocess.run([LULLD, *options], env=environment, capture_output=True, check=False)
+                self.assertEqual(lulld.returncode, status, (options, lulld.stderr))
 
 
 class Wire(Case):

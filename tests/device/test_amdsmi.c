@@ -562,6 +562,55 @@ static void what_a_library_lacks(void **state)
     assert_int_equal(shut_downs, 2);
 }
 
+/* The library that the user names, else the first of the list that is there. */
+static void libraries_are_found_by_name(void **state)
+{
+    static const char *const names[] = {"/nonexistent/a.so", "libm.so.6", "libc.so.6", NULL};
+    static const struct lull_library_symbol wanted[] = {
+        {0, "cos", NULL},
+        {sizeof(void *), "no_such_function", "sin"},
+        {2 * sizeof(void *), "no_such_function", NULL},
+    };
+    void *table[3] = {NULL, NULL, &table};
+    struct lull_error error = {0};
+    char name[32] = "";
+    void *library;
+
+    (void)state;
+    unsetenv("LULL_TEST_LIBRARY");
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(lull_library_open("LULL_TEST_LIBRARY", names, "test", &library, name,
+                                           sizeof(name), &error),
+                         0);
+        assert_string_equal(name, "libm.so.6");
+        lull_library_bind(library, table, wanted, 3);
+        assert_ptr_equal(table[0], dlsym(library, "cos"));
+        assert_ptr_equal(table[1], dlsym(library, "sin"));
+        assert_null(table[2]);
+        dlclose(library);
+        setenv("LULL_TEST_LIBRARY", "", 1); /* as if it were not set */
+    }
+    setenv("LULL_TEST_LIBRARY", "/nonexistent/b.so", 1);
+    assert_int_equal(
+        lull_library_open("LULL_TEST_LIBRARY", names, "test", &library, name, sizeof(name), &error),
+        -ENOENT);
+    assert_non_null(strstr(error.text, "/nonexistent/b.so"));
+    unsetenv("LULL_TEST_LIBRARY");
+    assert_int_equal(lull_library_open("LULL_TEST_LIBRARY", &names[3], "test", &library, name,
+                                       sizeof(name), &error),
+                     -ENOENT);
+}
+
+static void clocks_are_sorted_from_the_highest(void **state)
+{
+    uint32_t clocks_mhz[] = {300, 900, 300, 1200, 100};
+    static const uint32_t sorted_mhz[] = {1200, 900, 300, 300, 100};
+
+    (void)state;
+    lull_library_sort_clocks(clocks_mhz, 5);
+    assert_memory_equal(clocks_mhz, sorted_mhz, sizeof(sorted_mhz));
+}
+
 static void the_lowest_limit_is_never_0(void **state)
 {
     (void)state;
@@ -583,6 +632,8 @@ int main(void)
         cmocka_unit_test_setup(dies_are_counted_as_hip_does, set_up),
         cmocka_unit_test_setup(locks_set_the_floor_once_and_the_ceiling_each_time, set_up),
         cmocka_unit_test_setup(what_a_library_lacks, set_up),
+        cmocka_unit_test(libraries_are_found_by_name),
+        cmocka_unit_test(clocks_are_sorted_from_the_highest),
         cmocka_unit_test_setup(the_lowest_limit_is_never_0, set_up),
     };
 

@@ -3,6 +3,7 @@
  * the clock to the timer. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -916,8 +917,19 @@ static void test_an_unknown_limit_is_left_alone(void **state)
 
 /* --- the end --- */
 
+static int count_fds(void)
+{
+    int count = 0;
+
+    for (int fd = 0; fd < 64; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
 static void test_stop_raises_everything_or_says_so(void **state)
 {
+    const int before = count_fds();
+
     (void)state;
     begin(2);
     grant(0, &wide);
@@ -928,6 +940,7 @@ static void test_stop_raises_everything_or_says_so(void **state)
     assert_int_equal(fake.gpus[1].locked_mhz, 0);
     assert_int_equal(ends, 2);
     assert_true(fake_time_ns < T0 + LULL_NS_PER_S); /* it does not wait for its limit */
+    assert_int_equal(count_fds(), before);
 
     begin(2);
     grant(1, &wide);

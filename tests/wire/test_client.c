@@ -198,8 +198,10 @@ static void what_cannot_be_read_is_refused(void **state)
     struct lull_message out;
 
     (void)state;
-    assert_int_equal(send(server_fd, "nonsense", 8, 0), 8);
-    assert_int_equal(lull_client_receive(&client, 5, &out, NULL, &error), LULL_E_FORMAT);
+    for (size_t size = 1; size <= 8; size += 7) {
+        assert_int_equal(send(server_fd, "nonsense", size, 0), size);
+        assert_int_equal(lull_client_receive(&client, 5, &out, NULL, &error), LULL_E_FORMAT);
+    }
 }
 
 static int count_fds(void)

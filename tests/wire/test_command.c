@@ -15,7 +15,30 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "wire/command.h"
+#include <stdatomic.h>
+
+/* Tells the test of every store into the shared memory, after it. */
+static void on_store(const volatile void *address);
+
+#undef atomic_store_explicit
+#define atomic_store_explicit(address, value, order)                                               \
+    do {                                                                                           \
+        *(address) = (value);                                                                      \
+        on_store(address);                                                                         \
+    } while (0)
+
+#include "wire/command.c"
+
+static const _Atomic uint64_t *watched; /* the version of a record; NULL: none */
+static uint64_t versions_seen[16];      /* after each store into it */
+static uint32_t stores;
+
+static void on_store(const volatile void *address)
+{
+    (void)address;
+    if (watched != NULL && stores < 16)
+        versions_seen[stores++] = *watched;
+}
 
 static const size_t table_bytes = 4 * LULL_COMMAND_SLOTS * 64;
 
@@ -202,6 +225,49 @@ static void test_a_half_written_result_is_not_read(void **state)
     lull_command_table_close(table);
 }
 
+static void watch(const _Atomic uint64_t *version)
+{
+    watched = version;
+    stores = 0;
+}
+
+/* A version is odd from the first store into its record to the last, which makes it even. */
+static void check_stores(uint32_t members, uint64_t last)
+{
+    assert_int_equal(stores, members + 2);
+    for (uint32_t i = 0; i <= members; i++)
+        assert_int_equal(versions_seen[i], last - 1);
+    assert_int_equal(versions_seen[members + 1], last);
+    watched = NULL;
+}
+
+static void test_records_are_marked_while_they_are_written(void **state)
+{
+    const struct lull_switch_request request = {0};
+    const struct lull_switch_result result = {0};
+    const struct lull_limit_request limit_request = {0};
+    const struct lull_limit_result limit_result = {0};
+    struct lull_command_table *table;
+
+    (void)state;
+    assert_int_equal(lull_command_table_create(&table, NULL), 0);
+    for (uint64_t round = 1; round <= 2; round++) {
+        watch(&table->shared->requests[3].version);
+        lull_command_post(table, 3, &request);
+        check_stores(3, 2 * round);
+        watch(&table->shared->results[3].version);
+        lull_command_publish(table, 3, &result);
+        check_stores(9, 2 * round);
+        watch(&table->shared->limit_requests[3].version);
+        lull_command_post_limit(table, 3, &limit_request);
+        check_stores(1, 2 * round);
+        watch(&table->shared->limit_results[3].version);
+        lull_command_publish_limit(table, 3, &limit_result);
+        check_stores(3, 2 * round);
+    }
+    lull_command_table_close(table);
+}
+
 /* A request is seen when it is whole: its version is twice its number then. */
 static void test_versions_of_requests(void **state)
 {
@@ -227,6 +293,19 @@ static void test_versions_of_requests(void **state)
     assert_false(lull_command_take_limit(table, 7, &limit));
     munmap(memory, table_bytes);
     lull_command_table_close(table);
+}
+
+static void test_a_closed_table_keeps_no_descriptor(void **state)
+{
+    struct lull_command_table *table;
+    int fd;
+
+    (void)state;
+    assert_int_equal(lull_command_table_create(&table, NULL), 0);
+    fd = lull_command_table_fd(table);
+    assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+    lull_command_table_close(table);
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
 }
 
 static void test_only_a_table_of_the_same_size_is_opened(void **state)
@@ -297,7 +376,9 @@ int main(void)
         cmocka_unit_test(test_size_is_sealed),
         cmocka_unit_test(test_hostile_memory_is_survived),
         cmocka_unit_test(test_a_half_written_result_is_not_read),
+        cmocka_unit_test(test_records_are_marked_while_they_are_written),
         cmocka_unit_test(test_versions_of_requests),
+        cmocka_unit_test(test_a_closed_table_keeps_no_descriptor),
         cmocka_unit_test(test_only_a_table_of_the_same_size_is_opened),
         cmocka_unit_test(test_forked_child_has_no_table),
         cmocka_unit_test(test_records_are_never_torn),
