@@ -554,6 +554,19 @@ static void readiness_is_written_and_the_descriptor_closed(void **state)
     assert_int_equal(text[0], '\n');
     assert_int_equal(read(fds[0], text, sizeof(text)), 0);
     close(fds[0]);
+    {
+        const int input = dup(0);
+
+        assert_int_equal(pipe(fds), 0);
+        assert_int_equal(dup2(fds[1], 0), 0);
+        close(fds[1]);
+        options.ready_fd = 0;
+        announce(&server, &options);
+        assert_int_equal(read(fds[0], text, sizeof(text)), 1);
+        assert_int_equal(dup2(input, 0), 0);
+        close(input);
+        close(fds[0]);
+    }
 }
 
 static void the_socket_has_its_mode(void **state)
