@@ -29,9 +29,7 @@ enum { GUARDS = sizeof(guards) / sizeof(guards[0]) };
 static void guards_decide_as_they_did(void **state)
 {
     static const double slowdowns[] = {-0.02, 0.0, 0.004, 0.009, 0.015, 0.03, 0.08};
-    static const double expected[GUARDS] = {1076.0629088481337, 4733.8913515599597,
-                                            1685.5115624085709, 1048.4069793958508,
-                                            5288.9460915824784};
+    static const double expected[GUARDS] = {1076.0629088481337, 4733.8913515599597, 1685.5115624085709, 1048.4069793958508, 5288.9460915824784};
 
     (void)state;
     for (uint32_t g = 0; g < GUARDS; g++) {
@@ -226,8 +224,7 @@ static void read_energy(struct lull_energy_account *account, struct lull_random 
 
 static void energy_is_what_it_was(void **state)
 {
-    static const double expected[WAYS] = {48738.47520692792, 43447.849616369051, 58870.234418021086,
-                                          64212.592486523718};
+    static const double expected[WAYS] = {48738.47520692792, 43447.849616369051, 58870.234418021086, 64212.592486523718};
 
     (void)state;
     for (uint32_t way = 0; way < WAYS; way++) {
@@ -380,8 +377,7 @@ static void limits_are_searched_as_they_were(void **state)
         {.aim = LULL_JOB_SLOWDOWN, .slowdown_ratio = 0.05},
         {.aim = LULL_JOB_SLOWDOWN, .slowdown_ratio = 0.15},
     };
-    static const double expected[6] = {15269.997113671909, 26419.670163714505, 24051.24303237833,
-                                       29530.450999427783, 15497.374882376827, 18937.957966334263};
+    static const double expected[6] = {15269.997113671909, 26419.670163714505, 24051.24303237833, 29530.450999427783, 15497.374882376827, 18937.957966334263};
 
     (void)state;
     for (uint32_t s = 0; s < 6; s++) {
