@@ -44,7 +44,7 @@ static void digest_choices(struct digest *digest, const struct lull_cluster_poli
         const struct spy_event *event = &spied.events[i];
 
         digest_add(digest, (double)event->at_ns * 1e-9);
-        digest_add(digest, event->kind + 4.0 * event->job + 500.0 * event->mode);
+        digest_add(digest, (double)event->kind + 4.0 * event->job + 500.0 * event->mode);
         for (uint32_t k = 0; k < event->share_count; k++)
             digest_add(digest, event->shares[k].node + 100.0 * event->shares[k].gpus);
     }
@@ -79,7 +79,8 @@ static void digest_conditions(struct digest *digest, const struct lull_cluster_p
     for (size_t i = 0; i < it->jobs.count; i++) {
         const struct lull_cluster_outcome *outcome = &lull_cluster_run_outcomes(run)[i];
 
-        digest_add(digest, outcome->fate + 10.0 * outcome->mode + 100.0 * outcome->preemptions);
+        digest_add(digest,
+                   (double)outcome->fate + 10.0 * outcome->mode + 100.0 * outcome->preemptions);
         digest_add(digest, (double)outcome->start_ns * 1e-9);
         digest_add(digest, (double)outcome->end_ns * 1e-9);
         digest_add(digest, (double)outcome->lost_ns * 1e-9 + outcome->failures);
