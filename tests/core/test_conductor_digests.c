@@ -17,23 +17,23 @@ struct job {
 };
 
 static const struct job jobs[] = {
-    {"plain", 107.08377213015558, {.iterations = 55}},
+    {"plain", 132.13861493043882, {.iterations = 55}},
     {"transfers", 82.631160132042837, {.sees_transfers = true, .iterations = 55}},
     {"copies", 100.8103902233721, {.replicas = 2, .devices = 3, .iterations = 50}},
-    {"interleaved", 71.111675281095629, {.schedule = "interleaved:2", .iterations = 50}},
+    {"interleaved", 120.4728802652787, {.schedule = "interleaved:2", .iterations = 50}},
     {"zero bubble", 99.483252934763968, {.schedule = "zb-h1", .iterations = 50}},
     {"short operations",
      56.430519254145224,
      {.forward_ms = 8.0, .backward_ms = 16.0, .iterations = 70}},
-    {"slow driver", 110.70095007440217, {.call_ms = 12.0, .call_spread = 0.5, .iterations = 55}},
+    {"slow driver", 134.9073120434137, {.call_ms = 12.0, .call_spread = 0.5, .iterations = 55}},
     {"slow settling",
      71.882753204287695,
      {.settle_ms = 40.0, .slow_settle_ms = 200.0, .iterations = 55}},
     {"stalls", 94.354459403180883, {.stall_share = 0.02, .stall_ms = 40.0, .iterations = 55}},
-    {"noisy", 64.38209692501232, {.jitter = 0.02, .iterations = 55}},
+    {"noisy", 111.24459062392171, {.jitter = 0.02, .iterations = 55}},
     {"joins late", 99.584706481291832, {.joins_ms = 9000.0, .iterations = 55}},
     {"one section too many", 71.167007018769013, {.odd_at = 30, .iterations = 55}},
-    {"ignores lowering", 57.764897220034818, {.ignores_lowering = true, .iterations = 50}},
+    {"ignores lowering", 105.6391738579515, {.ignores_lowering = true, .iterations = 50}},
     {"straggles",
      72.005042535201611,
      {.straggle_from = 30,
@@ -72,23 +72,76 @@ static void apply(struct pipe_sim_config *config, const struct pipe_sim_config *
 #undef TAKE
 }
 
+/* Every third job makes detours. */
+struct detours {
+    struct pipe_sim *sim;
+    struct lull_conductor *conductor;
+    uint32_t *highest;
+    uint32_t *low;
+    uint32_t told;
+    struct digest digest;
+};
+
+static void detour(void *context, const struct lull_conductor_iteration *iteration,
+                   const int64_t *begin_ns, const int64_t *end_ns, double energy_j)
+{
+    struct detours *detours = context;
+
+    (void)begin_ns;
+    (void)end_ns;
+    digest_add(&detours->digest, iteration->plan);
+    digest_add(&detours->digest, energy_j);
+    digest_add(&detours->digest, lull_conductor_is_detoured(detours->conductor));
+    switch (detours->told++) {
+    case 25:
+    case 33:
+        digest_add(&detours->digest,
+                   pipe_sim_detour(detours->sim, detours->conductor, detours->highest));
+        break;
+    case 26: /* too soon after the one before */
+    case 27:
+    case 28:
+        digest_add(&detours->digest,
+                   pipe_sim_detour(detours->sim, detours->conductor, detours->low));
+        break;
+    case 31:
+    case 35:
+        lull_conductor_end_detour(detours->conductor);
+        break;
+    default:
+        break;
+    }
+}
+
 static void digest_job(struct digest *digest, const struct pipe_sim_config *job, size_t number)
 {
     static const enum lull_envpipe_method methods[] = {LULL_ENVPIPE_UNIFORM, LULL_ENVPIPE_BALANCED};
     static struct pipe_sim_result result;
     struct lull_conductor_config config;
     struct lull_guard_estimate slowdown;
-    struct pipe_sim *sim = pipe_sim_create(job);
+    struct detours detours = {0};
+    struct pipe_sim_config with_detours = *job;
+    struct pipe_sim *sim;
     struct lull_conductor *conductor;
     uint32_t withdrawals;
     uint32_t *option;
 
+    if (number % 3 == 0) {
+        with_detours.on_iteration = detour;
+        with_detours.context = &detours;
+    }
+    sim = pipe_sim_create(&with_detours);
     assert_non_null(sim);
     lull_conductor_config_default(&config);
     conductor = pipe_sim_conductor(sim, &config);
     assert_non_null(conductor);
     option = calloc(pipe_sim_problem(sim)->graph->op_count, sizeof(option[0]));
     assert_non_null(option);
+    detours.sim = sim;
+    detours.conductor = conductor;
+    detours.low = option;
+    detours.highest = calloc(pipe_sim_problem(sim)->graph->op_count, sizeof(option[0]));
+    assert_non_null(detours.highest);
     for (size_t i = number % 2; i < 2; i++) { /* the first one may be too slow */
         struct lull_envpipe_outcome outcome;
 
@@ -120,6 +173,8 @@ static void digest_job(struct digest *digest, const struct pipe_sim_config *job,
     lull_conductor_slowdown(conductor, &slowdown);
     digest_add(digest, 100.0 * slowdown.slowdown_ratio);
     digest_add(digest, 100.0 * slowdown.upper_ratio);
+    digest_add(digest, detours.digest.sum);
+    free(detours.highest);
     free(option);
     lull_conductor_destroy(conductor);
     pipe_sim_destroy(sim);

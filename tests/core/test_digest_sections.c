@@ -219,9 +219,43 @@ static void switches_are_what_they_were(void **state)
     }
 }
 
+/* Holds the controller for some seconds of every twenty. */
+static void hold_now_and_then(void *context, int64_t now_ns)
+{
+    lull_controller_hold(context, now_ns / INT64_C(1000000000) % 20 >= 15);
+}
+
+static void what_is_held_is_raised_as_it_was(void **state)
+{
+    struct lull_controller_config control;
+    struct job_sim_config config;
+    struct job_sim_result result;
+    struct digest digest = {0};
+    struct job_sim_nodes nodes = {.node_count = 1, .exchange = hold_now_and_then};
+
+    (void)state;
+    job_sim_config_default(&config);
+    config.gpus = 2;
+    config.iterations = 300;
+    lull_controller_config_default(&control);
+    nodes.controllers[0] = job_sim_create_controller(&config, &control);
+    nodes.context = nodes.controllers[0];
+    job_sim_run_nodes(&config, &nodes, &result);
+    digest_add(&digest, (double)result.commands);
+    digest_add(&digest, (double)result.computed_low);
+    digest_add(&digest, result.longest_low_ms);
+    digest_add(&digest, result.total_ms);
+    for (uint32_t i = 0; i < config.points; i++)
+        digest_add(&digest, result.ran_at[i]);
+    digest_targets(&digest, nodes.controllers[0]);
+    lull_controller_destroy(nodes.controllers[0]);
+    digest_check(&digest, "held", 65.817737421410669);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(switches_are_what_they_were)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(switches_are_what_they_were),
+                                       cmocka_unit_test(what_is_held_is_raised_as_it_was)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
