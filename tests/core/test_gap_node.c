@@ -3,7 +3,7 @@
  * low is near what could be.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "property.h"
+#include "digest.h"
 
 #include <stdio.h>
 
@@ -42,6 +42,7 @@ struct node {
     uint32_t computed;
     uint32_t computed_low;
     double low_ms;
+    struct digest digest; /* of all commands */
 };
 
 static int64_t ns(double ms)
@@ -123,6 +124,8 @@ static void take_commands(struct node *node)
     for (uint32_t i = 0; i < count; i++) {
         struct gpu *gpu = &node->gpus[commands[i].gpu];
 
+        digest_add(&node->digest, (double)node->now_ns);
+        digest_add(&node->digest, commands[i].gpu + 100.0 * commands[i].point);
         gpu->waits = true;
         gpu->command = commands[i];
         gpu->asked_ns = node->now_ns;
@@ -199,10 +202,28 @@ static void test_calls_that_queue_are_foreseen(void **state)
     }
 }
 
+static void test_commands_are_what_they_were(void **state)
+{
+    static const double expected[3] = {126280.55912968995, 254614.07446252261, 26145.360948124136};
+    static const uint32_t gpus[3] = {1, 2, 6};
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct node node = run(gpus[i], 2.0 + 3.0 * i, 10.0 + 5.0 * i);
+        char name[16];
+
+        digest_add(&node.digest, node.low_ms);
+        digest_add(&node.digest, node.computed_low);
+        snprintf(name, sizeof(name), "node %u", i);
+        digest_check(&node.digest, name, expected[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls_that_queue_are_foreseen),
+        cmocka_unit_test(test_commands_are_what_they_were),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
