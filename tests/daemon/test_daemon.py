@@ -166,13 +166,14 @@ class Deaths(Case):
             self.assertEqual(self.saved(), [])
 
     def test_terminated_daemon(self):
-        daemon = self.start_daemon()
-        self.hold()
-        daemon.terminate()
-        daemon.send_signal(signal.SIGTERM)
-        self.assertEqual(daemon.wait(10), 0)
-        self.assertEqual(truth(0), "free")
-        self.assertEqual(self.saved(), [])
+        for number in (signal.SIGTERM, signal.SIGINT):
+            daemon = self.start_daemon()
+            self.hold()
+            daemon.send_signal(number)
+            daemon.send_signal(signal.SIGTERM)
+            self.assertEqual(daemon.wait(10), 0)
+            self.assertEqual(truth(0), "free")
+            self.assertEqual(self.saved(), [])
 
     def test_killed_local_run(self):
         client, result = self.hold(mode="local")
