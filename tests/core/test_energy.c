@@ -366,6 +366,38 @@ static void leaps_of_the_counter(void **state)
     }
 }
 
+/* Across a reset in two seconds: what the power says, or the middle of what can be. */
+static void what_a_reset_is_bridged_with(void **state)
+{
+    static const struct {
+        double power_w; /* below 0: none is read */
+        double counter_j, energy_j, variance_j2;
+    } rows[] = {
+        {-1.0, 100.0, 450.0, 700.0 * 700.0 / 12.0},
+        {-1.0, 800.0, 800.0, 0.0},
+        {-1.0, 800.5, 400.0, 800.0 * 800.0 / 12.0}, /* more than can be: not counted since */
+        {-1.0, 0.0, 400.0, 800.0 * 800.0 / 12.0},
+        {150.0, 100.0, 300.0, 81.0},
+        {150.0, 700.0, 700.0, 81.0},
+        {150.0, 801.0, 300.0, 81.0},
+    };
+    const struct lull_energy_source source = {0.1, 0.1, 0.1, 400.0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const bool has_power = rows[i].power_w >= 0.0;
+        struct lull_energy_account account;
+
+        lull_energy_account_init(&account, &source);
+        takes(&account, (struct lull_energy_reading){0, true, has_power, 5000, rows[i].power_w});
+        takes(&account, (struct lull_energy_reading){2000 * ms, true, has_power, rows[i].counter_j,
+                                                     rows[i].power_w});
+        assert_int_equal(account.resets, 1);
+        assert_near(account.points[1].energy_j, rows[i].energy_j, 1e-9);
+        assert_near(account.points[1].variance_j2, rows[i].variance_j2, 1e-6);
+    }
+}
+
 static void intervals_hold_the_truth_and_are_not_wide(void **state)
 {
     static const double widest[MODES] = {1.5, 4.0, 1.5, 2.5, 1.5};
@@ -673,6 +705,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_reading_is_ignored),
         cmocka_unit_test(leaps_of_the_counter),
+        cmocka_unit_test(what_a_reset_is_bridged_with),
         cmocka_unit_test(intervals_hold_the_truth_and_are_not_wide),
         cmocka_unit_test(sums_of_parts_of_iterations_hold_the_truth),
         cmocka_unit_test(b9_a_power_that_holds_is_a_step),
