@@ -166,13 +166,14 @@ class Deaths(Case):
             self.assertEqual(self.saved(), [])
 
     def test_terminated_daemon(self):
-        daemon = self.start_daemon()
-        self.hold()
-        daemon.terminate()
-        daemon.send_signal(signal.SIGTERM)
-        self.assertEqual(daemon.wait(10), 0)
-        self.assertEqual(truth(0), "free")
-        self.assertEqual(self.saved(), [])
+        for number in (signal.SIGTERM, signal.SIGINT):
+            daemon = self.start_daemon()
+            self.hold()
+            daemon.send_signal(number)
+            daemon.send_signal(signal.SIGTERM)
+            self.assertEqual(daemon.wait(10), 0)
+            self.assertEqual(truth(0), "free")
+            self.assertEqual(self.saved(), [])
 
     def test_killed_local_run(self):
         client, result = self.hold(mode="local")
@@ -267,13 +268,18 @@ class Refusals(Case):
         self.assertIn("leased by another", second.stderr)
         self.assertEqual(tool("rules", "daemon", "GPU-unknown").returncode, 4)
 
+    def socket_mode(self):
+        return os.stat(os.path.join(os.environ["LULL_RUNTIME_DIR"], "lulld.sock")).st_mode & 0o7777
+
     def test_user_without_permission(self):
         self.start_daemon()
+        self.assertEqual(self.socket_mode(), 0o660)
         self.assertEqual(tool("rules", "daemon", self.uuids[0], **NOBODY).returncode, 3)
         self.assertEqual(lull("restore", **NOBODY).returncode, 3)
 
     def test_user_who_is_let_in(self):
         self.start_daemon("--allow-all")
+        self.assertEqual(self.socket_mode(), 0o666)
         self.assertEqual(tool("rules", "daemon", self.uuids[0], **NOBODY).returncode, 0)
         self.assertEqual(lull("restore", **NOBODY).returncode, 3)
 
@@ -290,8 +296,17 @@ class Refusals(Case):
 
     def test_usage(self):
         self.assertEqual(lull("gpus", "--nonsense").returncode, 2)
-        lulld = subprocess.run([LULLD, "--socket-mode", "9"], capture_output=True, check=False)
-        self.assertEqual(lulld.returncode, 2)
+        # Without a driver each right line ends with 4, so that nothing has to be started.
+        environment = dict(os.environ, LULL_VENDOR="nvidia", LULL_NVML="/nonexistent/libnvidia-ml.so.1")
+        right = (["--socket-mode", "0777"], ["--socket-mode", "0"], ["--socket-group", "root"], ["--allow-all"],
+                 ["--restore"], ["--ready-fd", "1048576"], ["--ready-fd", "0"], ["-r", self.directory + "/other"])
+        wrong = (["--socket-mode", "9"], ["--socket-mode", "1000"], ["--socket-mode", ""], ["--socket-mode", "7x"],
+                 ["--socket-group", "no such group"], ["--ready-fd", "-1"], ["--ready-fd", "1048577"],
+                 ["--ready-fd", "x"], ["argument"], *([*options, "--nonsense"] for options in right))
+        for status, rows in ((4, right), (2, wrong)):
+            for options in rows:
+                lulld = subprocess.run([LULLD, *options], env=environment, capture_output=True, check=False)
+                self.assertEqual(lulld.returncode, status, (options, lulld.stderr))
 
 
 class Wire(Case):

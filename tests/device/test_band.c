@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "device/device.h"
+#include "device/device.c" /* to make up a list of GPUs */
 
 static const struct lull_device_info full = {
     .uuid = "GPU-1",
@@ -75,11 +75,45 @@ static void test_what_the_gpu_cannot_do_is_unsupported(void **state)
     REFUSE(&info, LULL_E_UNSUPPORTED, 210, 1410);
 }
 
+static void test_the_refusal_names_both_ranges(void **state)
+{
+    struct lull_band band = {900, 800};
+    struct lull_error err = {0};
+
+    (void)state;
+    lull_device_fit_band(&full, &band, &err);
+    assert_non_null(strstr(err.text, "between 900 and 800 MHz, but from 210 to 1410 MHz"));
+    band = (struct lull_band){1, 5000, 999000, 1000999};
+    lull_device_fit_band(&full, &band, &err);
+    assert_non_null(strstr(err.text, "between 999 and 1000 W, but from 100 to 400 W"));
+}
+
+static void test_a_gpu_is_found_by_its_uuid(void **state)
+{
+    struct lull_devices *devices = calloc(1, sizeof(*devices) + 3 * sizeof(devices->infos[0]));
+
+    (void)state;
+    assert_non_null(devices);
+    devices->count = 2;
+    strcpy(devices->infos[0].uuid, "GPU-a");
+    strcpy(devices->infos[2].uuid, "GPU-c"); /* beyond the last */
+    assert_int_equal(lull_device_find(devices, "GPU-a"), 0);
+    assert_int_equal(lull_device_find(devices, "GPU-c"), -ENODEV);
+    assert_int_equal(lull_device_find(devices, ""), -ENODEV); /* although one tells none */
+    strcpy(devices->infos[1].uuid, "GPU-b");
+    assert_int_equal(lull_device_find(devices, "GPU-b"), 1);
+    assert_int_equal(lull_devices_count(devices), 2);
+    assert_ptr_equal(lull_device_info(devices, 1), &devices->infos[1]);
+    free(devices);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_band_is_narrowed_to_what_the_gpu_has),
         cmocka_unit_test(test_a_band_outside_is_refused_and_left_as_it_was),
+        cmocka_unit_test(test_the_refusal_names_both_ranges),
+        cmocka_unit_test(test_a_gpu_is_found_by_its_uuid),
         cmocka_unit_test(test_what_the_gpu_cannot_do_is_unsupported),
     };
 

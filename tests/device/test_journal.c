@@ -62,6 +62,7 @@ static void test_saved_comes_back(void **state)
     assert_string_equal(uuids[0], record.uuid);
     assert_int_equal(stat(path, &status), 0);
     assert_int_equal(status.st_mode & 0777, 0600);
+    errno = EIO; /* what failed before is no matter */
     assert_int_equal(lull_journal_remove(*state, record.uuid, &error), 0);
     assert_int_equal(lull_journal_remove(*state, record.uuid, &error), 0);
     assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), -ENOENT);
@@ -143,6 +144,57 @@ static void test_foreign_names_are_refused(void **state)
     assert_int_equal(lull_journal_remove(*state, "..", &error), -EINVAL);
 }
 
+static void test_which_names_are_uuids(void **state)
+{
+    struct lull_error error;
+    char uuid[97];
+    char uuids[3][96];
+
+    memset(uuid, 'a', sizeof(uuid));
+    uuid[95] = '\0';
+    assert_true(is_uuid(uuid)); /* the longest */
+    uuid[95] = 'a';
+    uuid[96] = '\0';
+    assert_false(is_uuid(uuid));
+    assert_true(is_uuid("a"));
+    assert_true(is_uuid("-"));
+    assert_false(is_uuid(""));
+    assert_false(is_uuid("a."));
+    assert_false(is_uuid(".a"));
+    assert_false(is_uuid("a/b"));
+    for (int i = 0; i < 3; i++) { /* more than there is room for are counted */
+        struct lull_journal_record one = record;
+
+        snprintf(one.uuid, sizeof(one.uuid), "GPU-%d", i);
+        assert_int_equal(lull_journal_save(*state, &one, &error), 0);
+        assert_int_equal(lull_journal_set_aside(*state, one.uuid, &error), 0);
+        assert_int_equal(lull_journal_save(*state, &one, &error), 0);
+        memset(uuids, 'x', sizeof(uuids));
+        assert_int_equal(lull_journal_list(*state, uuids, i, &error), i + 1);
+        assert_int_equal(uuids[i][0], 'x');
+    }
+    assert_int_equal(lull_journal_set_aside(*state, "GPU-9", &error), -ENOENT);
+}
+
+static void test_the_longest_path(void **state)
+{
+    struct lull_journal *journal;
+    struct lull_error error;
+    char long_path[PATH_MAX];
+    char other[96];
+    const size_t room = sizeof(((struct lull_journal *)0)->directory) - sizeof("/saved");
+
+    (void)state;
+    snprintf(other, sizeof(other), "%s/deep", directory);
+    memset(long_path, '/', sizeof(long_path));
+    strcpy(long_path + room + 1 - strlen(other), other);
+    assert_int_equal(lull_journal_open(long_path, &journal, &error), -ENAMETOOLONG);
+    strcpy(long_path + room - strlen(other), other); /* it fits */
+    assert_int_equal(lull_journal_open(long_path, &journal, &error), 0);
+    lull_journal_close(journal);
+    lull_journal_close(NULL);
+}
+
 static void test_one_process_at_a_time(void **state)
 {
     struct lull_journal *second;
@@ -164,6 +216,15 @@ static void test_a_writable_directory_is_refused(void **state)
     assert_int_equal(mkdir(other, 0700), 0);
     assert_int_equal(chmod(other, 0777), 0);
     assert_int_equal(lull_journal_open(other, &journal, &error), -EPERM);
+    assert_int_equal(chmod(other, 0770), 0);
+    assert_int_equal(lull_journal_open(other, &journal, &error), -EPERM);
+    assert_int_equal(chmod(other, 0702), 0);
+    assert_int_equal(lull_journal_open(other, &journal, &error), -EPERM);
+    assert_int_equal(chmod(other, 0755), 0);
+    assert_int_equal(lull_journal_open(other, &journal, &error), 0);
+    lull_journal_close(journal);
+    assert_int_equal(lull_journal_open(other, &journal, &error), 0); /* its lock is given up */
+    lull_journal_close(journal);
 }
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -176,6 +237,8 @@ int main(void)
         CASE(test_an_earlier_boot_is_stale),
         CASE(test_links_and_pipes_are_refused),
         CASE(test_foreign_names_are_refused),
+        CASE(test_which_names_are_uuids),
+        CASE(test_the_longest_path),
         CASE(test_one_process_at_a_time),
         CASE(test_a_writable_directory_is_refused),
     };

@@ -175,9 +175,25 @@ static void kinds_and_numbers(void **state)
     assert_int_equal(lull_rapl_parse_uj("-1", 2, &value), -EINVAL);
     assert_int_equal(lull_rapl_parse_uj("1 ", 2, &value), -EINVAL);
     assert_int_equal(lull_rapl_parse_uj("", 0, &value), -EINVAL);
+    assert_int_equal(lull_rapl_parse_uj("\n", 1, &value), -EINVAL);
+    assert_int_equal(lull_rapl_parse_uj("1\n\n", 3, &value), -EINVAL);
+    assert_int_equal(lull_rapl_parse_uj("1/", 2, &value), -EINVAL);
+    assert_int_equal(lull_rapl_parse_uj("1:", 2, &value), -EINVAL);
+    assert_int_equal(lull_rapl_parse_uj("1903", 3, &value), 0); /* its size counts */
+    assert_int_equal(value, 190);
+    assert_int_equal(lull_rapl_parse_uj("0", 1, &value), 0);
+    assert_int_equal(value, 0);
     assert_int_equal(lull_rapl_grown_uj(90, 10, 100), 20);
     assert_int_equal(lull_rapl_grown_uj(90, 10, 0), 10);
     assert_int_equal(lull_rapl_grown_uj(10, 90, 0), 80);
+    assert_int_equal(lull_rapl_grown_uj(10, 10, 100), 0);
+    assert_int_equal(lull_rapl_grown_uj(100, 10, 100), 10);
+    assert_int_equal(lull_rapl_grown_uj(101, 10, 100), 10); /* beyond its range: it was reset */
+    assert_int_equal(lull_rapl_kind_of("intel-rapl:9999", "package-0"), LULL_RAPL_CPU);
+    assert_int_equal(lull_rapl_kind_of("intel-rapl:10000", "package-0"), LULL_RAPL_NOT_ADDED);
+    assert_int_equal(lull_rapl_kind_of("intel-rapl:1:9999", "dram"), LULL_RAPL_DRAM);
+    assert_int_equal(lull_rapl_kind_of("intel-rapl:1", "package"), LULL_RAPL_NOT_ADDED);
+    assert_int_equal(lull_rapl_kind_of("intel-rapx:1", "package-0"), LULL_RAPL_NOT_ADDED);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, NULL, clear)

@@ -15,7 +15,30 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "wire/command.h"
+#include <stdatomic.h>
+
+/* Tells the test of every store into the shared memory, after it. */
+static void on_store(const volatile void *address);
+
+#undef atomic_store_explicit
+#define atomic_store_explicit(address, value, order)                                               \
+    do {                                                                                           \
+        *(address) = (value);                                                                      \
+        on_store(address);                                                                         \
+    } while (0)
+
+#include "wire/command.c"
+
+static const _Atomic uint64_t *watched; /* the version of a record; NULL: none */
+static uint64_t versions_seen[16];      /* after each store into it */
+static uint32_t stores;
+
+static void on_store(const volatile void *address)
+{
+    (void)address;
+    if (watched != NULL && stores < 16)
+        versions_seen[stores++] = *watched;
+}
 
 static const size_t table_bytes = 4 * LULL_COMMAND_SLOTS * 64;
 
@@ -59,11 +82,7 @@ static void test_results_come_back(void **state)
     lull_command_publish(writer, 63, &sent);
     lull_command_result(client, 63, &got);
     assert_int_equal(got.sequence, 9);
-    assert_int_equal(got.status, LULL_E_STALE);
-    assert_int_equal(got.settle_ns, -2);
-    assert_int_equal(got.observed_mhz, 915);
-    assert_int_equal(got.calls, 31);
-    assert_int_equal(got.blocked_us, 507000);
+    assert_memory_equal(&got, &sent, sizeof(got));
     lull_command_table_close(client);
     lull_command_table_close(writer);
 }
@@ -160,6 +179,152 @@ static void test_forked_child_has_no_table(void **state)
     lull_command_table_close(table);
 }
 
+/* What is being written, or was for ever, leaves the last result as it is. */
+static void test_a_half_written_result_is_not_read(void **state)
+{
+    const struct lull_switch_result first = {1, 0, 900, 1, 2, 3, 915, 31, 507};
+    const struct lull_limit_result first_limit = {1, 0, 250000};
+    struct lull_command_table *table;
+    struct lull_switch_result got;
+    struct lull_limit_result got_limit;
+    unsigned char *memory;
+    unsigned char *versions[2];
+
+    (void)state;
+    assert_int_equal(lull_command_table_create(&table, NULL), 0);
+    memory = mmap(NULL, table_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                  lull_command_table_fd(table), 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    versions[0] = memory + (LULL_COMMAND_SLOTS + 5) * 64;     /* the result of slot 5... */
+    versions[1] = memory + (3 * LULL_COMMAND_SLOTS + 5) * 64; /* ...and that of its limit */
+    for (uint32_t round = 1; round <= 3; round++) {
+        lull_command_publish(table, 5, &first);
+        lull_command_publish_limit(table, 5, &first_limit);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(*versions[i], 2 * round);
+    }
+    lull_command_result(table, 5, &got);
+    lull_command_limit_result(table, 5, &got_limit);
+    for (int i = 0; i < 2; i++) {
+        memset(versions[i], 0xfe, 64);
+        *versions[i] = 0xff;
+    }
+    memset(&got, 0, sizeof(got));
+    memset(&got_limit, 0, sizeof(got_limit));
+    lull_command_result(table, 5, &got);
+    lull_command_limit_result(table, 5, &got_limit);
+    assert_memory_equal(&got, &first, sizeof(got));
+    assert_memory_equal(&got_limit, &first_limit, sizeof(got_limit));
+    for (int i = 0; i < 2; i++)
+        *versions[i] = 0xfe; /* it is whole now */
+    lull_command_result(table, 5, &got);
+    lull_command_limit_result(table, 5, &got_limit);
+    assert_int_equal(got.sm_mhz, 0xfefefefe);
+    assert_int_equal(got_limit.limit_mw, 0xfefefefe);
+    munmap(memory, table_bytes);
+    lull_command_table_close(table);
+}
+
+static void watch(const _Atomic uint64_t *version)
+{
+    watched = version;
+    stores = 0;
+}
+
+/* A version is odd from the first store into its record to the last, which makes it even. */
+static void check_stores(uint32_t members, uint64_t last)
+{
+    assert_int_equal(stores, members + 2);
+    for (uint32_t i = 0; i <= members; i++)
+        assert_int_equal(versions_seen[i], last - 1);
+    assert_int_equal(versions_seen[members + 1], last);
+    watched = NULL;
+}
+
+static void test_records_are_marked_while_they_are_written(void **state)
+{
+    const struct lull_switch_request request = {0};
+    const struct lull_switch_result result = {0};
+    const struct lull_limit_request limit_request = {0};
+    const struct lull_limit_result limit_result = {0};
+    struct lull_command_table *table;
+
+    (void)state;
+    assert_int_equal(lull_command_table_create(&table, NULL), 0);
+    for (uint64_t round = 1; round <= 2; round++) {
+        watch(&table->shared->requests[3].version);
+        lull_command_post(table, 3, &request);
+        check_stores(3, 2 * round);
+        watch(&table->shared->results[3].version);
+        lull_command_publish(table, 3, &result);
+        check_stores(9, 2 * round);
+        watch(&table->shared->limit_requests[3].version);
+        lull_command_post_limit(table, 3, &limit_request);
+        check_stores(1, 2 * round);
+        watch(&table->shared->limit_results[3].version);
+        lull_command_publish_limit(table, 3, &limit_result);
+        check_stores(3, 2 * round);
+    }
+    lull_command_table_close(table);
+}
+
+/* A request is seen when it is whole: its version is twice its number then. */
+static void test_versions_of_requests(void **state)
+{
+    struct lull_command_table *table;
+    struct lull_switch_request request = {.sm_mhz = 900};
+    struct lull_limit_request limit = {.limit_mw = 200000};
+    unsigned char *memory;
+
+    (void)state;
+    assert_int_equal(lull_command_table_create(&table, NULL), 0);
+    memory = mmap(NULL, table_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                  lull_command_table_fd(table), 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    for (unsigned char i = 1; i <= 3; i++) {
+        assert_int_equal(lull_command_post(table, 7, &request), i);
+        assert_int_equal(memory[7 * 64], 2 * i);
+        assert_int_equal(lull_command_post_limit(table, 7, &limit), i);
+        assert_int_equal(memory[(2 * LULL_COMMAND_SLOTS + 7) * 64], 2 * i);
+    }
+    memory[7 * 64]++;
+    memory[(2 * LULL_COMMAND_SLOTS + 7) * 64]++;
+    assert_false(lull_command_take(table, 7, &request));
+    assert_false(lull_command_take_limit(table, 7, &limit));
+    munmap(memory, table_bytes);
+    lull_command_table_close(table);
+}
+
+static void test_a_closed_table_keeps_no_descriptor(void **state)
+{
+    struct lull_command_table *table;
+    int fd;
+
+    (void)state;
+    assert_int_equal(lull_command_table_create(&table, NULL), 0);
+    fd = lull_command_table_fd(table);
+    assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+    lull_command_table_close(table);
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+}
+
+static void test_only_a_table_of_the_same_size_is_opened(void **state)
+{
+    struct lull_command_table *table;
+    const int fd = memfd_create("table", MFD_CLOEXEC);
+
+    (void)state;
+    for (off_t more = -1; more <= 1; more++) {
+        assert_int_equal(ftruncate(fd, (off_t)table_bytes + more), 0);
+        assert_int_equal(lull_command_table_open(fd, &table, NULL), more == 0 ? 0 : -EINVAL);
+    }
+    lull_command_table_close(table);
+    assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC); /* the opener's own descriptor */
+    close(fd);
+    assert_int_equal(lull_command_table_open(-1, &table, NULL), -EBADF);
+    lull_command_table_close(NULL);
+}
+
 struct race {
     struct lull_command_table *table;
     atomic_bool is_over;
@@ -210,6 +375,11 @@ int main(void)
         cmocka_unit_test(test_limits_go_and_come_back),
         cmocka_unit_test(test_size_is_sealed),
         cmocka_unit_test(test_hostile_memory_is_survived),
+        cmocka_unit_test(test_a_half_written_result_is_not_read),
+        cmocka_unit_test(test_records_are_marked_while_they_are_written),
+        cmocka_unit_test(test_versions_of_requests),
+        cmocka_unit_test(test_a_closed_table_keeps_no_descriptor),
+        cmocka_unit_test(test_only_a_table_of_the_same_size_is_opened),
         cmocka_unit_test(test_forked_child_has_no_table),
         cmocka_unit_test(test_records_are_never_torn),
     };

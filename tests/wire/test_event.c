@@ -151,6 +151,108 @@ static void refuses_what_is_no_segment(void **state)
     assert_int_equal(lull_event_segment_process_count(fixture->job), 0);
 }
 
+/* Every number that describes the layout counts. */
+static void refuses_another_layout(void **state)
+{
+    const struct lull_process_info info = {getpid(), -1, -1, -1, "test"};
+    struct fixture *fixture = *state;
+    struct lull_event_header *header = &fixture->job->segment->header;
+    uint32_t *const numbers[] = {&header->version,
+                                 &header->processes,
+                                 &header->ring_events,
+                                 &header->event_bytes,
+                                 (uint32_t *)&header->segment_bytes,
+                                 (uint32_t *)&header->magic};
+    struct lull_event_segment *job = NULL;
+    uint32_t slot;
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        ++*numbers[i];
+        assert_int_equal(lull_event_segment_join(fixture->path, &info, &job, &slot, NULL),
+                         LULL_E_FORMAT);
+        --*numbers[i];
+    }
+    assert_int_equal(lull_event_segment_join(fixture->path, &info, &job, &slot, NULL), 0);
+    lull_event_segment_destroy(job);
+    assert_int_equal(truncate(fixture->path, (off_t)sizeof(struct lull_event_memory) + 1), 0);
+    assert_int_equal(lull_event_segment_join(fixture->path, &info, &job, &slot, NULL),
+                     LULL_E_FORMAT);
+}
+
+/* A process id may be used again: the time of its start tells a later process from an earlier. */
+static void another_process_of_the_same_number_gets_another_slot(void **state)
+{
+    struct fixture *fixture = *state;
+    struct lull_event_slot *slots = fixture->job->segment->slots;
+    uint32_t first;
+    uint32_t second;
+    struct lull_event_segment *job = join(fixture->path, &first);
+
+    assert_true(atomic_load(&slots[first].start_ticks) > 0);
+    lull_event_segment_destroy(job);
+    atomic_fetch_add(&slots[first].start_ticks, 1);
+    job = join(fixture->path, &second);
+    assert_int_equal(second, first + 1);
+    assert_int_equal(lull_event_segment_process_count(fixture->job), 2);
+    lull_event_segment_destroy(job);
+}
+
+/* What a slot says of its process is read whole or not at all, and written by one at a time. */
+static void a_half_written_identity_is_not_read(void **state)
+{
+    const struct lull_process_info other = {getpid(), 5, 6, 7, "other"};
+    struct fixture *fixture = *state;
+    struct lull_process_info info = {0};
+    uint32_t slot;
+    struct lull_event_segment *job = join(fixture->path, &slot);
+    _Atomic uint32_t *version = &fixture->job->segment->slots[slot].version;
+
+    assert_int_equal(atomic_load(version), 2);
+    atomic_store(version, 3);
+    assert_int_equal(lull_event_segment_process(fixture->job, slot, &info), -EAGAIN);
+    lull_event_segment_identify(job, slot, &other);
+    assert_int_equal(atomic_load(version), 3);
+    atomic_store(version, 4);
+    assert_int_equal(lull_event_segment_process(fixture->job, slot, &info), 0);
+    assert_string_equal(info.program, "test");
+    lull_event_segment_identify(job, slot, &other);
+    assert_int_equal(atomic_load(version), 6);
+    assert_int_equal(lull_event_segment_process(fixture->job, slot, &info), 0);
+    assert_memory_equal(&info, &other, sizeof(info));
+    lull_event_segment_destroy(job);
+}
+
+static void threads_beyond_the_last_number_share_it(void **state)
+{
+    struct fixture *fixture = *state;
+    uint32_t slot;
+    struct lull_event_segment *job = join(fixture->path, &slot);
+
+    for (int round = 0; round < 2; round++)
+        for (int32_t i = 0; i < LULL_JOB_MAX_THREADS + 2; i++)
+            assert_int_equal(lull_event_segment_thread_of(job, slot, 1000 + i),
+                             i < LULL_JOB_MAX_THREADS ? i : LULL_JOB_MAX_THREADS - 1);
+    lull_event_segment_destroy(job);
+}
+
+static void slots_that_do_not_exist_say_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    struct lull_process_info info;
+    char name[LULL_JOB_NAME_BYTES] = "x";
+
+    assert_int_equal(lull_event_segment_lost(fixture->job, LULL_JOB_MAX_PROCESSES), 0);
+    assert_int_equal(lull_event_segment_process(fixture->job, LULL_JOB_MAX_PROCESSES, &info),
+                     -EINVAL);
+    lull_event_segment_name(fixture->job, LULL_JOB_MAX_PROCESSES, OTHER_NAME, name);
+    assert_string_equal(name, "");
+    name[0] = 'x';
+    lull_event_segment_name(fixture->job, 0, 3, name); /* one without a name */
+    assert_string_equal(name, "");
+    atomic_store(&fixture->job->segment->slots[LULL_JOB_MAX_PROCESSES - 1].lost, 5);
+    assert_int_equal(lull_event_segment_lost(fixture->job, LULL_JOB_MAX_PROCESSES - 1), 5);
+}
+
 static void all_slots_taken(void **state)
 {
     const struct lull_process_info info = {getpid(), -1, -1, -1, "test"};
@@ -577,6 +679,11 @@ int main(void)
         TEST(one_slot_per_process),
         TEST(another_thread_gives_the_main_one_its_number),
         TEST(refuses_what_is_no_segment),
+        TEST(refuses_another_layout),
+        TEST(another_process_of_the_same_number_gets_another_slot),
+        TEST(a_half_written_identity_is_not_read),
+        TEST(threads_beyond_the_last_number_share_it),
+        TEST(slots_that_do_not_exist_say_nothing),
         TEST(all_slots_taken),
         TEST(names_fill_up),
         TEST(long_names_are_cut),

@@ -2,7 +2,7 @@
  * What killed runs have left is removed, and nothing else.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "wire/job_file.h"
+#include "wire/job_file.c" /* to read names of processes that do not exist */
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -169,6 +169,33 @@ static void other_files_stay(void **state)
         assert_int_equal(unlink(path_of(others[i])), 0);
 }
 
+static void names_that_tell_of_a_process(void **state)
+{
+    static const struct {
+        const char *name;
+        pid_t owner;
+    } rows[] = {
+        {"lull-job-1-x", 1},           {"lull-job-9-", 9},
+        {"lull-job-123-managed", 123}, {"lull-job-2147483647-x", 2147483647},
+        {"lull-job-2147483648-x", 0},  {"lull-job-9223372036854775808-x", 0},
+        {"lull-job-:-x", 0},           {"lull-job-/-x", 0},
+        {"lull-job-0-x", 0},           {"lull-job-12", 0},
+        {"lull-job-12x-", 0},          {"Lull-job-12-x", 0},
+        {"lull-jobs12-x", 0},
+    };
+    char path[64];
+    char expected[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(owner_of(rows[i].name), rows[i].owner);
+    lull_job_file_path("/d", "managed", path, sizeof(path));
+    snprintf(expected, sizeof(expected), "/d/lull-job-%ld-managed", (long)getpid());
+    assert_string_equal(path, expected);
+    assert_false(is_dead(getpid()));
+    assert_false(is_dead(1)); /* of another user, perhaps */
+}
+
 static void a_directory_that_is_not_there(void **state)
 {
     (void)state;
@@ -182,6 +209,7 @@ int main(void)
         cmocka_unit_test(what_is_locked_stays_although_its_process_seems_dead),
         cmocka_unit_test(another_users_segment_stays),
         cmocka_unit_test(other_files_stay),
+        cmocka_unit_test(names_that_tell_of_a_process),
         cmocka_unit_test(a_directory_that_is_not_there),
     };
 

@@ -91,6 +91,52 @@ static void test_malformed_is_refused(void **state)
     assert_int_equal(lull_message_encode(&message, buffer, sizeof(buffer)), -EINVAL);
 }
 
+static void test_texts_lose_control_characters_alone(void **state)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_REPLY};
+    uint8_t buffer[LULL_MESSAGE_MAX_BYTES];
+    int size;
+
+    (void)state;
+    memcpy(message.body.reply.text, "\x1f\x20\x21\x7e\x7f\x80\xc3\xbc", 9);
+    size = lull_message_encode(&message, buffer, sizeof(buffer));
+    memset(&message, 0, sizeof(message));
+    assert_int_equal(lull_message_decode(buffer, (size_t)size, &message), 0);
+    assert_string_equal(message.body.reply.text, "?\x20\x21\x7e?\x80\xc3\xbc");
+}
+
+static void test_a_buffer_that_is_too_small_is_refused(void **state)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_GRANT};
+    uint8_t buffer[36];
+
+    (void)state;
+    assert_int_equal(lull_message_encode(&message, buffer, 36), 36);
+    assert_int_equal(lull_message_encode(&message, buffer, 35), -EINVAL);
+    message.type = LULL_MESSAGE_RENEW; /* a header alone */
+    assert_int_equal(lull_message_encode(&message, buffer, 16), 16);
+    assert_int_equal(lull_message_encode(&message, buffer, 15), -EINVAL);
+    message.type = LULL_MESSAGE_TYPE_COUNT;
+    assert_int_equal(lull_message_encode(&message, buffer, 36), -EINVAL);
+}
+
+/* Each byte of a header counts. */
+static void test_a_changed_header_is_refused(void **state)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_GRANT};
+    uint8_t buffer[36];
+
+    (void)state;
+    assert_int_equal(lull_message_encode(&message, buffer, 36), 36);
+    for (size_t at = 0; at < 12; at++) {
+        buffer[at]++;
+        assert_int_equal(lull_message_decode(buffer, 36, &message),
+                         at == 4 || at == 5 ? -EPROTONOSUPPORT : LULL_E_FORMAT);
+        buffer[at]--;
+    }
+    assert_int_equal(lull_message_decode(buffer, 36, &message), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -98,6 +144,9 @@ int main(void)
         cmocka_unit_test(test_layout_is_fixed),
         cmocka_unit_test(test_negative_codes_survive),
         cmocka_unit_test(test_malformed_is_refused),
+        cmocka_unit_test(test_texts_lose_control_characters_alone),
+        cmocka_unit_test(test_a_buffer_that_is_too_small_is_refused),
+        cmocka_unit_test(test_a_changed_header_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

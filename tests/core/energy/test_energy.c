@@ -318,6 +318,54 @@ static struct summary summarize(enum reading mode)
     return summary;
 }
 
+/* ---- single readings ---------------------------------------------------------------------- */
+
+static bool takes(struct lull_energy_account *account, struct lull_energy_reading reading)
+{
+    const uint64_t before = account->count;
+
+    lull_energy_account_take(account, &reading);
+    return account->count == before + 1;
+}
+
+static void what_is_no_reading_is_ignored(void **state)
+{
+    const struct lull_energy_source source = {0.1, 0.1, 0.1, 400.0};
+    struct lull_energy_account account;
+
+    (void)state;
+    lull_energy_account_init(&account, &source);
+    assert_false(takes(&account, (struct lull_energy_reading){.time_ns = 1}));
+    assert_false(takes(&account, (struct lull_energy_reading){1, true, false, NAN, 0.0}));
+    assert_false(takes(&account, (struct lull_energy_reading){1, false, true, 0.0, INFINITY}));
+    assert_false(takes(&account, (struct lull_energy_reading){1, false, true, 0.0, -1.0}));
+    assert_true(takes(&account, (struct lull_energy_reading){-500 * ms, false, true, 0.0, 0.0}));
+    assert_false(takes(&account, (struct lull_energy_reading){-501 * ms, false, true, 0.0, 100.0}));
+    assert_true(takes(&account, (struct lull_energy_reading){-500 * ms, false, true, 0.0, 100.0}));
+    assert_true(takes(&account, (struct lull_energy_reading){500 * ms, false, true, 0.0, 100.0}));
+    assert_int_equal(account.resets, 0);
+}
+
+/* How far a counter may leap: twice what the device can draw until the next refresh. */
+static void leaps_of_the_counter(void **state)
+{
+    static const struct {
+        double counter_j;
+        uint32_t resets;
+    } rows[] = {{1000.0, 0}, {999.9, 1}, {1880.0, 0}, {1880.1, 1}, {0.0, 1}};
+    const struct lull_energy_source source = {0.1, 0.1, 0.1, 400.0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct lull_energy_account account;
+
+        lull_energy_account_init(&account, &source);
+        takes(&account, (struct lull_energy_reading){0, true, false, 1000.0, 0.0});
+        takes(&account, (struct lull_energy_reading){1000 * ms, true, false, rows[i].counter_j, 0});
+        assert_int_equal(account.resets, rows[i].resets);
+    }
+}
+
 static void intervals_hold_the_truth_and_are_not_wide(void **state)
 {
     static const double widest[MODES] = {1.5, 4.0, 1.5, 2.5, 1.5};
@@ -623,6 +671,8 @@ static void report(void)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_no_reading_is_ignored),
+        cmocka_unit_test(leaps_of_the_counter),
         cmocka_unit_test(intervals_hold_the_truth_and_are_not_wide),
         cmocka_unit_test(sums_of_parts_of_iterations_hold_the_truth),
         cmocka_unit_test(b9_a_power_that_holds_is_a_step),

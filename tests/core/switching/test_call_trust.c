@@ -86,6 +86,27 @@ static void test_long_trust_forgives(void **state)
     }
 }
 
+/* Trust that has lasted for more than four waits forgives, however often it is asked for. */
+static void test_how_long_trust_has_to_last(void **state)
+{
+    (void)state;
+    for (int64_t more_ns = 0; more_ns <= 1; more_ns++) {
+        struct lull_call_trust trust = {0};
+        int64_t now_ns = second_ns;
+
+        lull_call_trust_take_call(&trust, now_ns, 500.0, 200.0, 0.01);
+        now_ns += 20 * second_ns;
+        assert_true(lull_call_trust_poll(&trust, now_ns));
+        assert_true(lull_call_trust_wake_ns(&trust) == INT64_MAX);
+        now_ns += 80 * second_ns + more_ns;
+        assert_true(lull_call_trust_poll(&trust, now_ns - 40 * second_ns));
+        assert_true(lull_call_trust_poll(&trust, now_ns));
+        lull_call_trust_take_call(&trust, now_ns, 500.0, 200.0, 0.01);
+        assert_int_equal(lull_call_trust_wake_ns(&trust) - now_ns,
+                         (more_ns == 0 ? 40 : 20) * second_ns);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -94,6 +115,7 @@ int main(void)
         cmocka_unit_test(test_a_request_that_waits_ends_trust_until_it_is_answered),
         cmocka_unit_test(test_waits_double),
         cmocka_unit_test(test_long_trust_forgives),
+        cmocka_unit_test(test_how_long_trust_has_to_last),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -120,7 +120,7 @@ static uint32_t recur(struct job *job)
     return MOST;
 }
 
-static void play(struct job *job, uint32_t recurrences)
+static inline void play(struct job *job, uint32_t recurrences)
 {
     for (uint32_t i = 0; i < recurrences; i++)
         if (recur(job) == MOST)

@@ -1,0 +1,264 @@
+/*
+ * Who is at the other end, and what comes from there; a connection's end.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <cmocka.h>
+
+#include "daemon/peer.c"
+#include "daemon/connection.c"
+
+/* --- what stands for the server --- */
+
+struct server {
+    uv_loop_t loop;
+};
+
+static uint32_t forgotten;
+static uint32_t wakes;
+
+void lull_server_serve(struct server *server, struct lull_connection *connection,
+                       const uint8_t *packet, size_t size, pid_t sender)
+{
+    (void)server;
+    (void)connection;
+    (void)packet;
+    (void)size;
+    (void)sender;
+}
+
+void lull_server_forget(struct server *server, struct lull_connection *connection)
+{
+    (void)server;
+    (void)connection;
+    forgotten++;
+}
+
+void lull_server_wake(struct server *server)
+{
+    (void)server;
+    wakes++;
+}
+
+uv_loop_t *lull_server_loop(struct server *server)
+{
+    return &server->loop;
+}
+
+struct lull_writer *lull_server_writer(struct server *server)
+{
+    (void)server;
+    return NULL;
+}
+
+/* --- peers --- */
+
+static int fds[2];
+
+static int set_up(void **state)
+{
+    const int on = 1;
+
+    (void)state;
+    forgotten = wakes = 0;
+    return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0 ||
+                   setsockopt(fds[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0
+               ? -1
+               : 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    close(fds[0]);
+    close(fds[1]);
+    return 0;
+}
+
+static int count_fds(void)
+{
+    int count = 0;
+
+    for (int fd = 0; fd < 64; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static void a_peer_is_known_by_the_kernels_word(void **state)
+{
+    struct lull_peer peer;
+    struct lull_error error;
+    int pipe_fds[2];
+
+    (void)state;
+    assert_int_equal(lull_peer_identify(fds[0], &peer, &error), 0);
+    assert_int_equal(peer.pid, getpid());
+    assert_int_equal(peer.uid, geteuid());
+    assert_true(peer.pid_fd >= 0);
+    assert_int_equal(fcntl(peer.pid_fd, F_GETFD), FD_CLOEXEC);
+    close(peer.pid_fd);
+    assert_int_equal(pipe(pipe_fds), 0);
+    assert_int_equal(lull_peer_identify(pipe_fds[0], &peer, &error), -ENOTSOCK);
+    close(pipe_fds[0]);
+    close(pipe_fds[1]);
+}
+
+/* A start time stands for a process: the same for all who ask, none for none. */
+static void a_process_of_a_number_is_told_from_a_later_one(void **state)
+{
+    const unsigned long long own = start_time_of(getpid());
+    const int before = count_fds();
+    struct pollfd watched = {.events = POLLIN};
+    pid_t child;
+    int fd;
+
+    (void)state;
+    assert_true(own > 0);
+    assert_true(start_time_of(getppid()) <= own);
+    child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    assert_true(start_time_of(child) >= own);
+    fd = open_by_number(child);
+    assert_true(fd >= 0);
+    watched.fd = fd;
+    assert_int_equal(poll(&watched, 1, 0), 0);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(poll(&watched, 1, 0), 1); /* it says that the process has ended */
+    close(fd);
+    assert_int_equal(start_time_of(child), 0);
+    assert_int_equal(open_by_number(child), -ESRCH);
+    assert_int_equal(count_fds(), before);
+}
+
+static void packets_come_whole_with_their_sender(void **state)
+{
+    char buffer[8];
+    pid_t sender = 0;
+    const int off = 0;
+
+    (void)state;
+    assert_int_equal(lull_peer_receive(fds[0], buffer, sizeof(buffer), &sender), -EAGAIN);
+    assert_int_equal(send(fds[1], "12345678", 8, 0), 8);
+    assert_int_equal(lull_peer_receive(fds[0], buffer, sizeof(buffer), &sender), 8);
+    assert_int_equal(sender, getpid());
+    assert_int_equal(send(fds[1], "123456789", 9, 0), 9);
+    assert_int_equal(lull_peer_receive(fds[0], buffer, sizeof(buffer), &sender), -EMSGSIZE);
+    assert_int_equal(setsockopt(fds[0], SOL_SOCKET, SO_PASSCRED, &off, sizeof(off)), 0);
+    assert_int_equal(send(fds[1], "1", 1, 0), 1);
+    assert_int_equal(lull_peer_receive(fds[0], buffer, sizeof(buffer), &sender), -EPERM);
+    shutdown(fds[1], SHUT_RDWR);
+    assert_int_equal(lull_peer_receive(fds[0], buffer, sizeof(buffer), &sender), 0);
+}
+
+static void descriptors_that_come_along_are_closed(void **state)
+{
+    const int before = count_fds();
+    _Alignas(struct cmsghdr) char control_bytes[CMSG_SPACE(3 * sizeof(int))] = {0};
+    struct iovec part = {.iov_base = "x", .iov_len = 1};
+    struct msghdr header = {.msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = control_bytes,
+                            .msg_controllen = sizeof(control_bytes)};
+    struct cmsghdr *control = (struct cmsghdr *)control_bytes;
+    const int passed[] = {0, 1, 2};
+    char buffer[8];
+    pid_t sender = 0;
+
+    (void)state;
+    for (size_t count = 1; count <= 3; count++) {
+        control->cmsg_level = SOL_SOCKET;
+        control->cmsg_type = SCM_RIGHTS;
+        control->cmsg_len = CMSG_LEN(count * sizeof(int));
+        header.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        memcpy(CMSG_DATA(control), passed, count * sizeof(int));
+        assert_int_equal(sendmsg(fds[1], &header, 0), 1);
+        assert_int_equal(lull_peer_receive(fds[0], buffer, sizeof(buffer), &sender), 1);
+        assert_int_equal(sender, getpid());
+        assert_int_equal(count_fds(), before);
+    }
+}
+
+/* --- connections --- */
+
+static void a_connection_is_freed_when_nothing_holds_it(void **state)
+{
+    struct server server;
+    struct lull_peer peer = {.pid = getpid(), .pid_fd = -1};
+    struct lull_connection *connection;
+    struct lull_error error;
+
+    (void)state;
+    assert_int_equal(uv_loop_init(&server.loop), 0);
+    for (int has_pid = 0; has_pid < 2; has_pid++) {
+        const int loop_fds = count_fds();
+
+        peer.pid_fd = has_pid ? pidfd_open(getpid(), 0) : -1;
+        connection = lull_connection_create(&server, 5, dup(fds[0]), &peer);
+        assert_non_null(connection);
+        assert_int_equal(connection->open_handles, 1 + has_pid);
+        assert_int_equal(connection->id, 5);
+        assert_false(lull_connection_reap(connection)); /* it serves */
+        assert_int_equal(lull_command_table_create(&connection->table, &error), 0);
+        connection->doorbell_fd = eventfd(0, EFD_CLOEXEC);
+        lull_connection_close(connection);
+        lull_connection_close(connection);
+        assert_int_equal(forgotten, 1 + has_pid);
+        assert_false(lull_connection_reap(connection)); /* its handles are open */
+        uv_run(&server.loop, UV_RUN_NOWAIT);
+        assert_int_equal(connection->open_handles, 0);
+        connection->is_source_added = true;
+        assert_false(lull_connection_reap(connection)); /* the writer has it */
+        released(connection);
+        assert_true(lull_connection_reap(connection));
+        assert_true(has_pid == 0 || count_fds() == loop_fds); /* the loop opens some at first */
+    }
+    assert_true(wakes >= 3);
+    assert_int_equal(uv_loop_close(&server.loop), 0);
+}
+
+static void a_client_that_does_not_read_is_closed(void **state)
+{
+    const struct lull_message message = {.type = LULL_MESSAGE_REPLY};
+    const struct lull_message nothing = {.type = 0};
+    struct lull_connection connection = {.fd = fds[0], .peer = {.pid_fd = -1}, .doorbell_fd = -1};
+    char buffer[LULL_MESSAGE_MAX_BYTES];
+    int count = 0;
+
+    (void)state;
+    lull_connection_send(&connection, &nothing, false); /* no such message: nothing is sent */
+    assert_int_equal(recv(fds[1], buffer, sizeof(buffer), MSG_DONTWAIT), -1);
+    lull_connection_send(&connection, &message, false);
+    assert_true(recv(fds[1], buffer, sizeof(buffer), MSG_DONTWAIT) > 16);
+    assert_false(connection.is_closing);
+    while (!connection.is_closing && count++ < 100000)
+        lull_connection_send(&connection, &message, false);
+    assert_true(connection.is_closing);
+    assert_int_equal(fcntl(fds[0], F_GETFD), -1); /* it had no handles */
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_peer_is_known_by_the_kernels_word),
+        TEST(a_process_of_a_number_is_told_from_a_later_one),
+        TEST(packets_come_whole_with_their_sender),
+        TEST(descriptors_that_come_along_are_closed),
+        TEST(a_connection_is_freed_when_nothing_holds_it),
+        TEST(a_client_that_does_not_read_is_closed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

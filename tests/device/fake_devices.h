@@ -1,0 +1,208 @@
+/*
+ * GPUs and a clock that a test makes up: the functions of device.h for a program that links no
+ * driver, in virtual time. Include it in one file of the program, before the source that is tested.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_TEST_FAKE_DEVICES_H
+#define LULL_TEST_FAKE_DEVICES_H
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "device/device.h"
+
+#define FAKE_CALL_NS (100 * LULL_NS_PER_US) /* every call that sets something takes this long */
+
+static int64_t fake_time_ns;
+
+static inline int64_t fake_now_ns(void)
+{
+    return fake_time_ns;
+}
+
+static inline void fake_sleep_until_ns(int64_t until_ns)
+{
+    fake_time_ns = until_ns > fake_time_ns ? until_ns : fake_time_ns;
+}
+
+/* The source that follows sees this clock alone. */
+#define lull_now_ns fake_now_ns
+#define lull_sleep_until_ns fake_sleep_until_ns
+
+struct fake_gpu {
+    struct lull_device_info info;
+    uint32_t free_mhz;   /* the clock without a lock; a lock above it has no effect */
+    uint32_t locked_mhz; /* 0: not locked */
+    uint32_t old_mhz;    /* the clock until the last call takes effect */
+    int64_t effect_ns;   /* when it does */
+    int64_t settling_ns; /* from a call's end until it takes effect */
+    uint32_t limit_mw;
+    uint32_t least_limit_mw; /* a lower limit is accepted and becomes this one */
+    uint64_t reasons;
+    uint32_t unreadable; /* readings that the device does not give */
+    int status;          /* of the calls that set something... */
+    uint32_t failures;   /* ...for this many of them */
+    uint32_t memory_resets;
+    uint32_t limit_calls;
+};
+
+enum { FAKE_MOST_GPUS = 4, FAKE_MOST_CALLS = 256 };
+
+/* One call that locks or resets a clock. */
+struct fake_call {
+    uint32_t gpu;
+    uint32_t sm_mhz; /* 0: a reset */
+    int64_t begin_ns;
+};
+
+static struct {
+    uint32_t count;
+    struct fake_gpu gpus[FAKE_MOST_GPUS];
+    uint32_t call_count;
+    struct fake_call calls[FAKE_MOST_CALLS];
+} fake;
+
+/* Starts anew with this many equal GPUs at one second. */
+static void fake_reset(uint32_t count)
+{
+    memset(&fake, 0, sizeof(fake));
+    fake_time_ns = LULL_NS_PER_S;
+    fake.count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        struct fake_gpu *gpu = &fake.gpus[i];
+
+        *gpu = (struct fake_gpu){
+            .info = {.capabilities = LULL_CAPABILITY_SM_LOCK | LULL_CAPABILITY_POWER_LIMIT,
+                     .sm_clock_count = 5,
+                     .sm_clocks_mhz = {1400, 1200, 900, 600, 200},
+                     .power_limit_min_mw = 100000,
+                     .power_limit_max_mw = 400000,
+                     .power_limit_default_mw = 400000},
+            .free_mhz = 1400,
+            .old_mhz = 1400,
+            .settling_ns = 4 * LULL_NS_PER_MS,
+            .limit_mw = 350000,
+        };
+        snprintf(gpu->info.uuid, sizeof(gpu->info.uuid), "GPU-%u", i);
+    }
+}
+
+static inline uint32_t fake_sm_mhz(const struct fake_gpu *gpu)
+{
+    if (fake_time_ns < gpu->effect_ns)
+        return gpu->old_mhz;
+    if (gpu->locked_mhz == 0 || gpu->locked_mhz > gpu->free_mhz)
+        return gpu->free_mhz;
+    return gpu->locked_mhz;
+}
+
+/* A call that sets something: its time passes, and it may fail. */
+static int fake_set(uint32_t index, struct lull_error *err)
+{
+    struct fake_gpu *gpu = &fake.gpus[index];
+
+    fake_time_ns += FAKE_CALL_NS;
+    if (gpu->failures == 0)
+        return 0;
+    gpu->failures--;
+    return lull_error_set(err, gpu->status, "GPU %u: fails as it was told", index);
+}
+
+static int fake_set_clock(uint32_t index, uint32_t sm_mhz, struct lull_error *err)
+{
+    struct fake_gpu *gpu = &fake.gpus[index];
+    int result;
+
+    assert(fake.call_count < FAKE_MOST_CALLS);
+    fake.calls[fake.call_count++] = (struct fake_call){index, sm_mhz, fake_time_ns};
+    result = fake_set(index, err);
+    if (result < 0)
+        return result;
+    gpu->old_mhz = fake_sm_mhz(gpu);
+    gpu->locked_mhz = sm_mhz;
+    gpu->effect_ns = fake_time_ns + gpu->settling_ns;
+    return 0;
+}
+
+uint32_t lull_devices_count(const struct lull_devices *devices)
+{
+    (void)devices;
+    return fake.count;
+}
+
+const char *lull_devices_driver_version(const struct lull_devices *devices)
+{
+    (void)devices;
+    return "550.54.15";
+}
+
+const struct lull_device_info *lull_device_info(const struct lull_devices *devices, uint32_t gpu)
+{
+    (void)devices;
+    return &fake.gpus[gpu].info;
+}
+
+int lull_device_find(const struct lull_devices *devices, const char *uuid)
+{
+    (void)devices;
+    for (uint32_t i = 0; i < fake.count; i++)
+        if (strcmp(fake.gpus[i].info.uuid, uuid) == 0)
+            return (int)i;
+    return -ENODEV;
+}
+
+void lull_device_read(struct lull_devices *devices, uint32_t index, uint32_t wanted,
+                      struct lull_device_reading *reading_out)
+{
+    const struct fake_gpu *gpu = &fake.gpus[index];
+    const uint32_t valid = wanted & ~gpu->unreadable;
+
+    (void)devices;
+    *reading_out = (struct lull_device_reading){.valid = valid};
+    if ((valid & LULL_READING_SM_CLOCK) != 0)
+        reading_out->sm_mhz = fake_sm_mhz(gpu);
+    if ((valid & LULL_READING_REASONS) != 0)
+        reading_out->reasons = gpu->reasons;
+    if ((valid & LULL_READING_POWER_LIMIT) != 0)
+        reading_out->power_limit_mw = gpu->limit_mw;
+}
+
+int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
+                        uint32_t max_mhz, struct lull_error *err)
+{
+    (void)devices;
+    assert(min_mhz == max_mhz);
+    return fake_set_clock(gpu, max_mhz, err);
+}
+
+int lull_device_reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_error *err)
+{
+    (void)devices;
+    return fake_set_clock(gpu, 0, err);
+}
+
+int lull_device_reset_memory(struct lull_devices *devices, uint32_t gpu, struct lull_error *err)
+{
+    (void)devices;
+    fake.gpus[gpu].memory_resets++;
+    return fake_set(gpu, err);
+}
+
+int lull_device_set_power_limit(struct lull_devices *devices, uint32_t index, uint32_t limit_mw,
+                                struct lull_error *err)
+{
+    struct fake_gpu *gpu = &fake.gpus[index];
+    int result = fake_set(index, err);
+
+    (void)devices;
+    gpu->limit_calls++;
+    if (result < 0)
+        return result;
+    gpu->limit_mw = limit_mw < gpu->least_limit_mw ? gpu->least_limit_mw : limit_mw;
+    return 0;
+}
+
+#endif

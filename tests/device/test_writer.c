@@ -1,0 +1,994 @@
+/*
+ * The device writer in virtual time: its loop runs in this thread, and its wait for events moves
+ * the clock to the timer. SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/thread.h"
+#include "fake_devices.h"
+
+static int64_t timer_ns = INT64_MAX; /* when it fires; INT64_MAX: it is not set, or has fired */
+static int64_t horizon_ns;           /* how far the clock may go */
+static jmp_buf halted;
+static bool is_stuck; /* the thread never comes back from the driver */
+
+static int fake_timer(const struct itimerspec *spec)
+{
+    timer_ns = (int64_t)spec->it_value.tv_sec * LULL_NS_PER_S + spec->it_value.tv_nsec;
+    if (timer_ns == 0)
+        timer_ns = INT64_MAX;
+    return 0;
+}
+
+static int fake_wait(void)
+{
+    if (timer_ns > horizon_ns) {
+        fake_sleep_until_ns(horizon_ns);
+        longjmp(halted, 1);
+    }
+    fake_sleep_until_ns(timer_ns);
+    timer_ns = INT64_MAX;
+    return 1;
+}
+
+static int fake_end(const struct timespec *patience);
+
+#define timerfd_settime(fd, flags, spec, old) fake_timer(spec)
+#define epoll_wait(fd, events, count, timeout) ((void)(events), fake_wait())
+#define lull_thread_start(thread, function, argument) ((void)(function), 0)
+#define lull_thread_set_realtime() ((void)0)
+#define prctl(...) ((void)0)
+#define pthread_setname_np(thread, name) ((void)0)
+#define pthread_join(thread, out) ((void)0)
+#define pthread_cond_timedwait(condition, lock, time) fake_end(time)
+
+/* Both have a function of this name. */
+#define clamp clamp_limit
+#include "device/limit_control.c"
+#undef clamp
+#include "device/writer.c"
+
+#define MS LULL_NS_PER_MS
+#define T0 LULL_NS_PER_S /* when each test begins */
+
+static const struct lull_band wide = {200, 1400, 0, 0};
+static const struct lull_band limits = {200, 1400, 150000, 400000};
+
+/* A client: its requests by GPU, and what it was last told. */
+struct client {
+    struct lull_writer_source source;
+    struct lull_switch_request requests[FAKE_MOST_GPUS];
+    uint64_t taken[FAKE_MOST_GPUS];
+    struct lull_switch_result results[FAKE_MOST_GPUS];
+    struct lull_limit_request limits[FAKE_MOST_GPUS];
+    uint64_t taken_limits[FAKE_MOST_GPUS];
+    struct lull_limit_result limit_results[FAKE_MOST_GPUS];
+    uint32_t releases;
+};
+
+static struct client client;
+static struct lull_writer *writer;
+static struct lull_journal *journal;
+static char directory[64];
+static uint32_t ends;
+static int end_results[16];
+static int64_t end_ns[16];
+
+static bool take_request(void *context, uint32_t gpu, struct lull_switch_request *request_out)
+{
+    struct client *its = context;
+
+    if (its->requests[gpu].sequence == its->taken[gpu])
+        return false;
+    its->taken[gpu] = its->requests[gpu].sequence;
+    *request_out = its->requests[gpu];
+    return true;
+}
+
+static void keep_result(void *context, uint32_t gpu, const struct lull_switch_result *result)
+{
+    ((struct client *)context)->results[gpu] = *result;
+}
+
+static bool take_limit_request(void *context, uint32_t gpu, struct lull_limit_request *request_out)
+{
+    struct client *its = context;
+
+    if (its->limits[gpu].sequence == its->taken_limits[gpu])
+        return false;
+    its->taken_limits[gpu] = its->limits[gpu].sequence;
+    *request_out = its->limits[gpu];
+    return true;
+}
+
+static void keep_limit_result(void *context, uint32_t gpu, const struct lull_limit_result *result)
+{
+    ((struct client *)context)->limit_results[gpu] = *result;
+}
+
+static void count_release(void *context)
+{
+    ((struct client *)context)->releases++;
+}
+
+static void keep_end(void *context, uint32_t gpu, int result)
+{
+    assert_ptr_equal(context, &client);
+    assert_true(gpu < fake.count);
+    assert_true(ends < 16);
+    end_ns[ends] = fake_time_ns;
+    end_results[ends++] = result;
+}
+
+static int fake_end(const struct timespec *patience)
+{
+    /* Half a second after its limit the writer must have noticed it. */
+    assert_int_equal(patience->tv_sec * LULL_NS_PER_S + patience->tv_nsec,
+                     writer->stop_ns + LULL_NS_PER_S / 2);
+    if (is_stuck)
+        return ETIMEDOUT;
+    horizon_ns = INT64_MAX;
+    pthread_mutex_unlock(&writer->mailbox_lock);
+    if (setjmp(halted) == 0)
+        run(writer);
+    else
+        fail_msg("the writer sleeps for ever instead of ending");
+    pthread_mutex_lock(&writer->mailbox_lock);
+    return 0;
+}
+
+/* Lets the writer work until this time. */
+static void advance(int64_t to_ns)
+{
+    horizon_ns = to_ns;
+    if (setjmp(halted) == 0)
+        run(writer);
+    else
+        return;
+    fail_msg("the writer has ended by itself");
+}
+
+static void begin_with(uint32_t gpus, const struct lull_writer_options *options)
+{
+    struct lull_writer_options mine = *options;
+    struct lull_error error;
+
+    fake_reset(gpus);
+    memset(&client, 0, sizeof(client));
+    client.source = (struct lull_writer_source){
+        .doorbell_fd = eventfd(0, EFD_CLOEXEC),
+        .context = &client,
+        .take = take_request,
+        .publish = keep_result,
+        .take_limit = take_limit_request,
+        .publish_limit = keep_limit_result,
+        .released = count_release,
+    };
+    timer_ns = INT64_MAX;
+    is_stuck = false;
+    ends = 0;
+    snprintf(directory, sizeof(directory), "/tmp/lull-writer-XXXXXX");
+    assert_non_null(mkdtemp(directory));
+    assert_int_equal(lull_journal_open(directory, &journal, &error), 0);
+    mine.context = &client;
+    mine.ended = keep_end;
+    assert_int_equal(lull_writer_start(NULL, journal, &mine, &writer, &error), 0);
+    assert_int_equal(lull_writer_add_source(writer, &client.source, &error), 0);
+}
+
+static void begin(uint32_t gpus)
+{
+    begin_with(gpus, &lull_writer_defaults);
+}
+
+static void grant(uint32_t gpu, const struct lull_band *band)
+{
+    lull_writer_grant(writer, gpu, &client.source, band);
+}
+
+static int end(void)
+{
+    char command[96];
+    int result = lull_writer_stop(writer, 10 * LULL_NS_PER_S);
+
+    close(client.source.doorbell_fd);
+    lull_journal_close(journal);
+    snprintf(command, sizeof(command), "rm -rf %s", directory);
+    assert_int_equal(system(command), 0);
+    return result;
+}
+
+static void ask(uint32_t gpu, uint32_t sm_mhz, int64_t deadline_ns, int64_t valid_until_ns)
+{
+    client.requests[gpu].sequence++;
+    client.requests[gpu].sm_mhz = sm_mhz;
+    client.requests[gpu].deadline_ns = deadline_ns;
+    client.requests[gpu].valid_until_ns = valid_until_ns;
+}
+
+/* A request that nothing hurries. */
+static void ask_soon(uint32_t gpu, uint32_t sm_mhz)
+{
+    ask(gpu, sm_mhz, fake_time_ns + LULL_NS_PER_S, fake_time_ns + 4 * LULL_NS_PER_S);
+}
+
+static void ask_limit(uint32_t gpu, uint32_t limit_mw)
+{
+    client.limits[gpu].sequence++;
+    client.limits[gpu].limit_mw = limit_mw;
+}
+
+static struct lull_writer_state state_of(uint32_t gpu)
+{
+    struct lull_writer_state state;
+
+    lull_writer_state(writer, gpu, &state);
+    return state;
+}
+
+static void check_call(uint32_t at, uint32_t gpu, uint32_t sm_mhz, int64_t begin_ns)
+{
+    assert_true(at < fake.call_count);
+    assert_int_equal(fake.calls[at].gpu, gpu);
+    assert_int_equal(fake.calls[at].sm_mhz, sm_mhz);
+    assert_int_equal(fake.calls[at].begin_ns, begin_ns);
+}
+
+static bool has_record(uint32_t gpu, struct lull_journal_record *record_out)
+{
+    return lull_journal_load(journal, fake.gpus[gpu].info.uuid, record_out, NULL) == 0;
+}
+
+/* --- one request --- */
+
+static void test_a_lowering_is_recorded_written_and_read_back(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    advance(T0);
+    assert_true(state_of(0).is_leased);
+    assert_true(has_record(0, &record));
+    assert_string_equal(record.uuid, "GPU-0");
+    assert_string_equal(record.driver_version, "550.54.15");
+    assert_int_equal(record.controls, LULL_CAPABILITY_SM_LOCK);
+    assert_int_equal(record.power_limit_mw, 350000);
+    assert_int_equal(record.power_limit_default_mw, 400000);
+    assert_int_equal(fake.call_count, 0);
+    ask_soon(0, 900);
+    advance(T0 + FAKE_CALL_NS);
+    check_call(0, 0, 900, T0);
+    assert_int_equal(client.results[0].sequence, 1);
+    assert_int_equal(client.results[0].status, 0);
+    assert_int_equal(client.results[0].sm_mhz, 900);
+    assert_int_equal(client.results[0].call_begin_ns, T0);
+    assert_int_equal(client.results[0].call_ns, FAKE_CALL_NS);
+    assert_int_equal(client.results[0].calls, 1);
+    assert_int_equal(client.results[0].blocked_us, 100);
+    assert_int_equal(client.results[0].settle_ns, LULL_SETTLE_UNKNOWN);
+    /* The clock follows after 4 ms: readings after 3 and 4.5 ms stand on both sides of it. */
+    advance(T0 + FAKE_CALL_NS + 4 * MS);
+    assert_int_equal(client.results[0].settle_ns, LULL_SETTLE_UNKNOWN);
+    assert_int_equal(client.results[0].observed_mhz, 1400);
+    advance(T0 + 10 * MS);
+    assert_int_equal(client.results[0].settle_ns, 15 * MS / 4);
+    assert_int_equal(client.results[0].observed_mhz, 900);
+    assert_int_equal(state_of(0).applied_mhz, 900);
+    assert_int_equal(state_of(0).observed_mhz, 900);
+    assert_int_equal(state_of(0).writes, 1);
+    ask_soon(0, 0);
+    advance(T0 + 30 * MS);
+    check_call(1, 0, 0, T0 + 10 * MS);
+    assert_int_equal(client.results[0].sequence, 2);
+    assert_int_equal(client.results[0].calls, 2);
+    assert_int_equal(client.results[0].settle_ns, 15 * MS / 4);
+    assert_int_equal(client.results[0].observed_mhz, 1400);
+    assert_int_equal(state_of(0).applied_mhz, 0);
+    assert_int_equal(state_of(0).disobeyed, 0);
+    assert_true(has_record(0, &record)); /* as long as the lease lasts */
+    lull_writer_end(writer, 0);
+    advance(T0 + 31 * MS);
+    assert_false(has_record(0, &record));
+    assert_int_equal(ends, 1);
+    assert_int_equal(end_results[0], 0);
+    assert_int_equal(fake.call_count, 2);
+    assert_false(state_of(0).is_leased);
+    assert_int_equal(end(), 0);
+}
+
+static void test_clocks_are_clamped_to_the_band_and_the_device(void **state)
+{
+    static const struct lull_device_info info = {.sm_clock_count = 5,
+                                                 .sm_clocks_mhz = {1400, 1200, 900, 600, 200}};
+    static const struct lull_device_info unknown = {0};
+    static const struct {
+        struct lull_band band;
+        uint32_t asked_mhz;
+        uint32_t clamped_mhz;
+    } rows[] = {
+        {{200, 1400}, 0, 0},       {{200, 1400}, 1, 200},     {{200, 1400}, 200, 200},
+        {{200, 1400}, 201, 600},   {{200, 1400}, 900, 900},   {{200, 1400}, 901, 1200},
+        {{200, 1400}, 1201, 1400}, {{200, 1400}, 9000, 1400}, {{600, 900}, 300, 600},
+        {{600, 900}, 1000, 900},   {{600, 1000}, 950, 900},   {{601, 1199}, 610, 900},
+        {{600, 1200}, 1200, 1200}, {{100, 150}, 120, 120}, /* no clock in the band */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(clamp(&info, &rows[i].band, rows[i].asked_mhz), rows[i].clamped_mhz);
+    assert_int_equal(clamp(&unknown, &(struct lull_band){600, 900}, 700), 700);
+}
+
+/* A lowering is served up to its deadline and while it is valid, to the nanosecond. */
+static void test_late_lowerings_are_dropped_and_raisings_are_not(void **state)
+{
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    advance(T0);
+    ask(0, 900, T0 - 1, T0 + MS);
+    advance(T0);
+    assert_int_equal(client.results[0].status, LULL_E_STALE);
+    assert_int_equal(client.results[0].sequence, 1);
+    assert_int_equal(client.results[0].sm_mhz, 900);
+    assert_int_equal(client.results[0].call_ns, 0);
+    ask(0, 900, T0 + MS, T0);
+    advance(T0);
+    assert_int_equal(state_of(0).dropped, 2);
+    assert_int_equal(state_of(0).status, LULL_E_STALE);
+    assert_int_equal(fake.call_count, 0);
+    ask(0, 900, T0, T0 + 50 * MS);
+    advance(T0 + 10 * MS);
+    check_call(0, 0, 900, T0);
+    ask(0, 1200, 0, T0 + 20 * MS); /* higher than now: a raising */
+    advance(T0 + 11 * MS);
+    check_call(1, 0, 1200, T0 + 10 * MS);
+    assert_int_equal(state_of(0).dropped, 2);
+    ask(0, 0, 0, 0);
+    advance(T0 + 15 * MS);
+    check_call(2, 0, 0, T0 + 11 * MS);
+    assert_int_equal(client.results[0].status, 0);
+    assert_int_equal(end(), 0);
+}
+
+static void test_a_lowering_expires_unless_renewed(void **state)
+{
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    ask(0, 900, T0 + MS, T0 + 20 * MS);
+    advance(T0 + 15 * MS);
+    ask(0, 900, T0 + 16 * MS, T0 + 40 * MS); /* the same point: nothing is written */
+    advance(T0 + 15 * MS);
+    assert_int_equal(client.results[0].sequence, 2);
+    assert_int_equal(client.results[0].status, 0);
+    assert_int_equal(client.results[0].sm_mhz, 900);
+    assert_int_equal(client.results[0].call_ns, 0);
+    assert_int_equal(client.results[0].call_begin_ns, T0 + 15 * MS);
+    advance(T0 + 40 * MS - 1);
+    assert_int_equal(fake.call_count, 1);
+    assert_int_equal(state_of(0).expired, 0);
+    advance(T0 + 60 * MS);
+    check_call(1, 0, 0, T0 + 40 * MS);
+    assert_int_equal(fake.call_count, 2);
+    assert_int_equal(state_of(0).expired, 1);
+    assert_int_equal(client.results[0].status, LULL_E_STALE);
+    assert_int_equal(client.results[0].sm_mhz, 0);
+    ask_soon(0, 600);
+    advance(T0 + 61 * MS);
+    assert_int_equal(client.results[0].status, 0);
+    assert_int_equal(end(), 0);
+}
+
+static void test_no_lowering_stays_longer_than_the_cap(void **state)
+{
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    ask(0, 900, INT64_MAX, INT64_MAX);
+    advance(T0 + 9 * LULL_NS_PER_S);
+    assert_int_equal(fake.call_count, 2);
+    check_call(1, 0, 0, T0 + lull_writer_defaults.validity_cap_ns);
+    assert_int_equal(end(), 0);
+}
+
+/* --- many requests --- */
+
+static void test_raisings_go_first_and_lowerings_by_deadline(void **state)
+{
+    (void)state;
+    begin(4);
+    for (uint32_t i = 0; i < 4; i++)
+        grant(i, &wide);
+    ask_soon(3, 600);
+    advance(T0 + 20 * MS);
+    ask(0, 900, T0 + 900 * MS, T0 + LULL_NS_PER_S);
+    ask(1, 900, T0 + 800 * MS, T0 + LULL_NS_PER_S);
+    ask(2, 900, T0 + 800 * MS, T0 + LULL_NS_PER_S);
+    ask(3, 0, 0, 0);
+    advance(T0 + 60 * MS);
+    assert_int_equal(fake.call_count, 5);
+    check_call(1, 3, 0, T0 + 20 * MS);
+    check_call(2, 1, 900, T0 + 20 * MS + FAKE_CALL_NS);
+    check_call(3, 2, 900, T0 + 20 * MS + 2 * FAKE_CALL_NS);
+    check_call(4, 0, 900, T0 + 20 * MS + 3 * FAKE_CALL_NS);
+    /* Raisings at the same time, in the order of the GPUs: 0 was lowered first of all of them. */
+    ask(2, 0, 0, 0);
+    ask(0, 1200, 0, T0 + LULL_NS_PER_S);
+    advance(T0 + 100 * MS);
+    check_call(5, 0, 1200, T0 + 60 * MS);
+    check_call(6, 2, 0, T0 + 60 * MS + FAKE_CALL_NS);
+    /* One that has waited longer goes first, though its GPU comes later. */
+    writer->gpus[1].pending = (struct lull_switch_request){.sequence = 9};
+    writer->gpus[1].has_pending = true;
+    writer->gpus[1].arrived_ns = fake_time_ns - 1;
+    ask(0, 0, 0, 0);
+    advance(T0 + 150 * MS);
+    check_call(7, 1, 0, T0 + 100 * MS);
+    check_call(8, 0, 0, T0 + 100 * MS + FAKE_CALL_NS);
+    assert_int_equal(end(), 0);
+}
+
+static void test_the_latest_request_wins_and_keeps_its_place(void **state)
+{
+    struct gpu *gpu;
+
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    advance(T0);
+    gpu = &writer->gpus[0];
+    ask_soon(0, 900);
+    take(writer, 0, T0);
+    ask_soon(0, 900);
+    take(writer, 0, T0 + 5);
+    assert_int_equal(gpu->arrived_ns, T0); /* the same point again */
+    ask_soon(0, 600);
+    take(writer, 0, T0 + 6);
+    assert_int_equal(gpu->arrived_ns, T0 + 6);
+    assert_int_equal(gpu->pending.sequence, 3);
+    advance(T0 + MS);
+    assert_int_equal(fake.call_count, 1);
+    check_call(0, 0, 600, T0);
+    assert_int_equal(end(), 0);
+}
+
+static void test_what_is_a_raising(void **state)
+{
+    static const struct {
+        uint32_t applied_mhz; /* 0: the reference point, which is the highest */
+        uint32_t asked_mhz;
+        bool is_raising;
+    } rows[] = {
+        {0, 0, true},      {900, 0, true},    {0, 1, false},    {0, 1400, false},
+        {900, 899, false}, {900, 900, false}, {900, 901, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct gpu gpu = {.applied_mhz = rows[i].applied_mhz,
+                                .pending = {.sm_mhz = rows[i].asked_mhz}};
+
+        assert_int_equal(is_raising(&gpu), rows[i].is_raising);
+    }
+}
+
+static void test_a_lowering_waits_for_its_budget(void **state)
+{
+    struct lull_writer_options options = lull_writer_defaults;
+    int64_t raised_ns;
+
+    (void)state;
+    options.lowering_refill_ns = INT64_MAX;
+    begin_with(1, &options);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + 10 * MS);
+    ask_soon(0, 0);
+    advance(T0 + 20 * MS);
+    raised_ns = T0 + 10 * MS + FAKE_CALL_NS;
+    ask_soon(0, 900);
+    advance(T0 + 60 * MS);
+    check_call(2, 0, 900, raised_ns + options.lowering_gap_ns);
+    /* From 900 up to 1200 is a raising: what follows it waits again. */
+    ask_soon(0, 1200);
+    advance(T0 + 61 * MS);
+    check_call(3, 0, 1200, T0 + 60 * MS);
+    ask_soon(0, 600);
+    advance(T0 + 200 * MS);
+    check_call(4, 0, 600, T0 + 60 * MS + FAKE_CALL_NS + options.lowering_gap_ns);
+    /* A lowering from one lowered point to a deeper one does not. */
+    ask_soon(0, 200);
+    advance(T0 + 201 * MS);
+    check_call(5, 0, 200, T0 + 200 * MS);
+    /* What is too late when the budget allows it is dropped then, not at the deadline of others. */
+    ask_soon(0, 0);
+    advance(T0 + 202 * MS);
+    ask(0, 900, T0 + 210 * MS, T0 + 300 * MS);
+    advance(T0 + 210 * MS);
+    assert_int_equal(state_of(0).dropped, 0);
+    advance(T0 + 210 * MS + 1);
+    assert_int_equal(state_of(0).dropped, 1);
+    assert_int_equal(end(), 0);
+}
+
+/* --- failures --- */
+
+static void test_which_failures_may_have_had_an_effect(void **state)
+{
+    (void)state;
+    assert_false(may_have_had_effect(-EPERM));
+    assert_false(may_have_had_effect(-EINVAL));
+    assert_false(may_have_had_effect(LULL_E_UNSUPPORTED));
+    assert_true(may_have_had_effect(-EIO));
+    assert_true(may_have_had_effect(-EAGAIN));
+    assert_true(may_have_had_effect(LULL_E_NO_DEVICE));
+}
+
+static void test_a_refused_lowering_changes_nothing(void **state)
+{
+    (void)state;
+    begin(1);
+    fake.gpus[0].failures = 1;
+    fake.gpus[0].status = -EPERM;
+    grant(0, &wide);
+    ask(0, 900, T0 + MS, T0 + 10 * MS);
+    advance(T0 + 20 * MS);
+    assert_int_equal(client.results[0].status, -EPERM);
+    assert_int_equal(client.results[0].sequence, 1);
+    assert_int_equal(client.results[0].calls, 1);
+    assert_int_equal(state_of(0).failed, 1);
+    assert_int_equal(state_of(0).status, -EPERM);
+    assert_int_equal(state_of(0).applied_mhz, 0);
+    assert_int_equal(fake.call_count, 1); /* nothing has to be raised */
+    assert_int_equal(end(), 0);
+    assert_int_equal(fake.call_count, 1);
+}
+
+static void test_an_uncertain_lowering_is_raised_when_it_ends(void **state)
+{
+    (void)state;
+    begin(1);
+    fake.gpus[0].failures = 1;
+    fake.gpus[0].status = -EIO;
+    grant(0, &wide);
+    ask(0, 900, T0 + MS, T0 + 10 * MS);
+    advance(T0 + 20 * MS);
+    check_call(1, 0, 0, T0 + 10 * MS);
+    assert_int_equal(state_of(0).expired, 1);
+    assert_int_equal(fake.call_count, 2);
+    fake.gpus[0].failures = 1;
+    ask_soon(0, 900);
+    advance(T0 + 30 * MS);
+    ask_soon(0, 0); /* the reference point is not certain: it is written */
+    advance(T0 + 40 * MS);
+    check_call(3, 0, 0, T0 + 30 * MS);
+    assert_int_equal(client.results[0].status, 0);
+    assert_int_equal(end(), 0);
+    assert_int_equal(fake.call_count, 4);
+}
+
+static void test_a_failed_raising_is_repeated_ever_more_slowly(void **state)
+{
+    static const int64_t wait_ms[] = {2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000, 1000};
+    struct lull_journal_record record;
+    int64_t at_ns = T0 + 10 * MS;
+
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(at_ns);
+    fake.gpus[0].failures = 12;
+    fake.gpus[0].status = -EAGAIN;
+    lull_writer_end(writer, 0);
+    advance(T0 + 20 * LULL_NS_PER_S);
+    assert_int_equal(fake.call_count, 14);
+    for (uint32_t i = 0; i < 13; i++) {
+        check_call(1 + i, 0, 0, at_ns);
+        at_ns += FAKE_CALL_NS + (i < 12 ? wait_ms[i] * MS : 0);
+        if (i == 3)
+            assert_int_equal(end_ns[0], fake.calls[1 + i].begin_ns + FAKE_CALL_NS);
+    }
+    assert_int_equal(ends, 1); /* told after the fourth failure, and once */
+    assert_int_equal(end_results[0], -EAGAIN);
+    assert_int_equal(state_of(0).failed, 12);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    assert_false(has_record(0, &record));
+    /* The next lease begins with quick repetitions. */
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + 21 * LULL_NS_PER_S);
+    fake.gpus[0].failures = 1;
+    ask_soon(0, 0);
+    advance(T0 + 22 * LULL_NS_PER_S);
+    check_call(16, 0, 0, fake.calls[15].begin_ns + FAKE_CALL_NS + 2 * MS);
+    assert_int_equal(fake.call_count, 17);
+    assert_int_equal(end(), 0);
+}
+
+static void test_without_a_record_nothing_is_written(void **state)
+{
+    char path[128];
+
+    (void)state;
+    begin(1);
+    snprintf(path, sizeof(path), "%s/saved/gpu-GPU-0", directory);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof(path), "%s/saved/gpu-GPU-0/x", directory);
+    assert_int_equal(mkdir(path, 0700), 0);
+    grant(0, &limits);
+    ask_soon(0, 900);
+    ask_limit(0, 200000);
+    advance(T0 + 100 * MS);
+    assert_true(client.results[0].status < 0);
+    assert_int_equal(client.results[0].sequence, 1);
+    assert_int_equal(fake.call_count, 0);
+    assert_int_equal(fake.gpus[0].limit_calls, 0);
+    assert_true(state_of(0).failed >= 1);
+    lull_writer_end(writer, 0);
+    advance(T0 + 101 * MS);
+    assert_int_equal(ends, 1);
+    assert_int_equal(end(), 0);
+}
+
+static void test_a_record_that_could_not_be_undone_is_kept(void **state)
+{
+    struct lull_journal_record record = {.uuid = "GPU-0",
+                                         .driver_version = "1",
+                                         .controls = LULL_CAPABILITY_MEMORY_LOCK,
+                                         .power_limit_mw = 300000};
+
+    (void)state;
+    begin(1);
+    assert_int_equal(lull_journal_save(journal, &record, NULL), 0);
+    grant(0, &limits);
+    advance(T0);
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.controls, LULL_CAPABILITY_MEMORY_LOCK | LULL_CAPABILITY_SM_LOCK |
+                                          LULL_CAPABILITY_POWER_LIMIT);
+    assert_int_equal(record.power_limit_mw, 300000);
+    assert_string_equal(record.driver_version, "1");
+    ask_limit(0, 350000); /* above what it had before Lull */
+    advance(T0 + LULL_NS_PER_S);
+    assert_int_equal(fake.gpus[0].limit_mw, 300000);
+    assert_int_equal(end(), 0);
+}
+
+/* --- read-back --- */
+
+static void test_what_is_settled_and_what_is_obeyed(void **state)
+{
+    const struct lull_device_info *info;
+    struct gpu *gpu;
+
+    (void)state;
+    begin(1);
+    info = lull_device_info(NULL, 0);
+    gpu = &writer->gpus[0];
+    assert_int_equal(step_above(info, 100), 200);
+    assert_int_equal(step_above(info, 200), 600);
+    assert_int_equal(step_above(info, 899), 900);
+    assert_int_equal(step_above(info, 1200), 1400);
+    assert_int_equal(step_above(info, 1400), 1400);
+    assert_int_equal(step_above(info, 1500), 1500);
+    gpu->applied_mhz = 900;
+    gpu->observation.before_mhz = 1200;
+    assert_true(is_settled(writer, 0, 900));
+    assert_false(is_settled(writer, 0, 1200));
+    assert_false(is_settled(writer, 0, 600));
+    assert_true(is_obeyed(writer, 0, 600)); /* an idle GPU */
+    assert_true(is_obeyed(writer, 0, 899));
+    assert_false(is_obeyed(writer, 0, 1200)); /* where it was locked before */
+    assert_false(is_obeyed(writer, 0, 1201));
+    gpu->observation.before_mhz = 600;
+    assert_true(is_obeyed(writer, 0, 1200)); /* a reading may be off by one step */
+    assert_false(is_obeyed(writer, 0, 1201));
+    assert_false(is_obeyed(writer, 0, 600));
+    gpu->observation.before_mhz = 0;
+    assert_true(is_obeyed(writer, 0, 0));
+    gpu->applied_mhz = 0; /* a reset */
+    gpu->observation.before_mhz = 900;
+    assert_false(is_settled(writer, 0, 900));
+    assert_true(is_settled(writer, 0, 899));
+    assert_true(is_settled(writer, 0, 1400));
+    gpu->observation.before_mhz = 1400; /* the highest was locked: it says nothing */
+    assert_true(is_settled(writer, 0, 1400));
+    gpu->observation.before_mhz = 900;
+    assert_false(is_obeyed(writer, 0, 900));
+    fake.gpus[0].reasons = LULL_CLOCK_REASON_SETTING;
+    assert_false(is_obeyed(writer, 0, 900));
+    fake.gpus[0].reasons = LULL_CLOCK_REASON_SETTING | LULL_CLOCK_REASON_POWER_CAP;
+    assert_true(is_obeyed(writer, 0, 900));
+    fake.gpus[0].reasons = 0;
+    fake.gpus[0].unreadable = LULL_READING_REASONS;
+    assert_true(is_obeyed(writer, 0, 900));
+    fake.gpus[0].info.sm_clock_count = 0;
+    assert_true(is_settled(writer, 0, 900));
+    gpu->observation.before_mhz = 0;
+    assert_int_equal(end(), 0);
+}
+
+static void test_a_clock_that_does_not_follow_is_told(void **state)
+{
+    const int64_t call_end_ns = T0 + FAKE_CALL_NS;
+
+    (void)state;
+    begin(1);
+    fake.gpus[0].settling_ns = LULL_NS_PER_S;
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(call_end_ns + 300 * MS - 1);
+    assert_int_equal(client.results[0].settle_ns, LULL_SETTLE_UNKNOWN);
+    assert_int_equal(state_of(0).disobeyed, 0);
+    advance(call_end_ns + 300 * MS);
+    assert_int_equal(client.results[0].settle_ns, LULL_SETTLE_NOT_OBEYED);
+    assert_int_equal(state_of(0).disobeyed, 1);
+    assert_int_equal(end(), 0);
+}
+
+/* One that ends below its lock obeys; it has settled when its clock last moved. */
+static void test_a_slow_gpu_obeys_an_upper_bound(void **state)
+{
+    (void)state;
+    begin(1);
+    fake.gpus[0].settling_ns = 10 * MS;
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + 5 * MS);
+    fake.gpus[0].free_mhz = 600;
+    advance(T0 + 400 * MS);
+    assert_int_equal(client.results[0].settle_ns, 21 * MS / 2);
+    assert_int_equal(state_of(0).disobeyed, 0);
+    assert_int_equal(end(), 0);
+}
+
+static void test_a_reset_that_is_not_obeyed_is_repeated(void **state)
+{
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + 10 * MS);
+    fake.gpus[0].settling_ns = LULL_NS_PER_S;
+    lull_writer_end(writer, 0);
+    advance(T0 + 311 * MS);
+    assert_int_equal(ends, 1);
+    assert_int_equal(end_results[0], LULL_E_NOT_OBEYED);
+    assert_int_equal(end_ns[0], T0 + 10 * MS + FAKE_CALL_NS + 300 * MS);
+    assert_int_equal(fake.call_count, 2);
+    advance(T0 + 400 * MS);
+    check_call(2, 0, 0, end_ns[0] + 2 * MS);
+    fake.gpus[0].settling_ns = 0;
+    fake.gpus[0].effect_ns = 0;
+    assert_int_equal(end(), 0);
+    assert_int_equal(ends, 1);
+}
+
+/* --- leases --- */
+
+static void test_a_new_lease_waits_for_the_end_of_the_old(void **state)
+{
+    struct client other;
+
+    (void)state;
+    begin(2);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + 10 * MS);
+    other = client;
+    other.source.context = &other;
+    lull_writer_end(writer, 0);
+    lull_writer_grant(writer, 0, &other.source, &(struct lull_band){600, 900});
+    other.requests[0] =
+        (struct lull_switch_request){7, 1400, T0 + LULL_NS_PER_S, T0 + LULL_NS_PER_S};
+    advance(T0 + 10 * MS + FAKE_CALL_NS);
+    assert_int_equal(ends, 0);
+    assert_false(state_of(0).is_leased);
+    advance(T0 + 20 * MS);
+    assert_int_equal(ends, 1);
+    lull_writer_grant(writer, 0, &other.source, &(struct lull_band){600, 900});
+    advance(T0 + 21 * MS);
+    assert_true(state_of(0).is_leased);
+    check_call(2, 0, 900, T0 + 20 * MS);
+    assert_int_equal(other.results[0].sequence, 7);
+    assert_int_equal(other.results[0].calls, 1); /* since its lease began */
+    assert_int_equal(client.results[0].sequence, 1);
+    /* Granted and ended before the thread looks. */
+    lull_writer_grant(writer, 1, &client.source, &wide);
+    lull_writer_end(writer, 1);
+    advance(T0 + 30 * MS);
+    assert_int_equal(ends, 2);
+    assert_int_equal(end_results[1], 0);
+    assert_int_equal(fake.call_count, 3);
+    assert_int_equal(end(), 0);
+}
+
+static void test_a_removed_source_is_released_once_and_its_gpus_are_raised(void **state)
+{
+    struct lull_writer_source second = {.doorbell_fd = -1, .context = &client};
+
+    (void)state;
+    begin(2);
+    grant(0, &wide);
+    grant(1, &wide);
+    ask_soon(1, 900);
+    advance(T0 + 10 * MS);
+    lull_writer_remove_source(writer, &second);
+    advance(T0 + 10 * MS);
+    assert_int_equal(client.releases, 0);
+    assert_true(state_of(0).is_leased);
+    lull_writer_remove_source(writer, &client.source);
+    advance(T0 + 10 * MS + FAKE_CALL_NS);
+    assert_int_equal(client.releases, 1);
+    check_call(1, 1, 0, T0 + 10 * MS);
+    advance(T0 + 30 * MS);
+    assert_int_equal(ends, 2);
+    assert_int_equal(client.releases, 1);
+    assert_int_equal(end(), 0);
+}
+
+/* --- power limits --- */
+
+static void test_limits_wait_for_clocks_and_come_back(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin(1);
+    grant(0, &limits);
+    ask_soon(0, 900);
+    ask_limit(0, 200000);
+    advance(T0 + MS);
+    check_call(0, 0, 900, T0);
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.controls, LULL_CAPABILITY_SM_LOCK | LULL_CAPABILITY_POWER_LIMIT);
+    assert_int_equal(fake.gpus[0].limit_mw, 200000);
+    assert_int_equal(client.limit_results[0].limit_mw, 200000);
+    assert_int_equal(client.limit_results[0].sequence, 1);
+    assert_int_equal(state_of(0).limit_mw, 200000);
+    assert_int_equal(state_of(0).writes, 2);
+    ask_limit(0, 250000);
+    advance(T0 + 2 * FAKE_CALL_NS + 200 * MS - 1);
+    assert_int_equal(fake.gpus[0].limit_mw, 200000); /* limits are set every 200 ms at most */
+    advance(T0 + 2 * FAKE_CALL_NS + 200 * MS);
+    assert_int_equal(fake.gpus[0].limit_mw, 250000);
+    lull_writer_end(writer, 0);
+    advance(T0 + 201 * MS);
+    assert_int_equal(fake.gpus[0].limit_mw, 350000);
+    assert_int_equal(state_of(0).limit_mw, 0);
+    advance(T0 + 300 * MS);
+    assert_int_equal(ends, 1);
+    assert_int_equal(end_results[0], 0);
+    assert_int_equal(end(), 0);
+}
+
+static void test_the_end_is_told_after_four_failures_of_a_limit(void **state)
+{
+    (void)state;
+    begin(1);
+    grant(0, &limits);
+    ask_limit(0, 200000);
+    advance(T0 + MS);
+    fake.gpus[0].failures = 6;
+    fake.gpus[0].status = -EIO;
+    lull_writer_end(writer, 0);
+    advance(T0 + 20 * LULL_NS_PER_S);
+    assert_int_equal(ends, 1);
+    assert_int_equal(end_results[0], -EIO);
+    assert_int_equal(state_of(0).failed, 6);
+    assert_int_equal(fake.gpus[0].limit_calls, 8);
+    assert_int_equal(fake.gpus[0].limit_mw, 350000);
+    /* Waits of 40, 80 and 160 ms lie between the four failures. */
+    assert_int_equal(end_ns[0], T0 + MS + 4 * FAKE_CALL_NS + 280 * MS);
+    assert_int_equal(end(), 0);
+}
+
+static void test_an_unknown_limit_is_left_alone(void **state)
+{
+    (void)state;
+    begin(1);
+    fake.gpus[0].unreadable = LULL_READING_POWER_LIMIT;
+    grant(0, &limits);
+    advance(T0);
+    ask_limit(0, 200000);
+    advance(T0 + LULL_NS_PER_S);
+    assert_int_equal(fake.gpus[0].limit_calls, 0);
+    assert_int_equal(client.limit_results[0].status, LULL_E_UNSUPPORTED);
+    client.source.take_limit = NULL;
+    advance(T0 + 2 * LULL_NS_PER_S);
+    assert_int_equal(end(), 0);
+}
+
+/* --- the end --- */
+
+static int count_fds(void)
+{
+    int count = 0;
+
+    for (int fd = 0; fd < 64; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static void test_stop_raises_everything_or_says_so(void **state)
+{
+    const int before = count_fds();
+
+    (void)state;
+    begin(2);
+    grant(0, &wide);
+    grant(1, &wide);
+    ask_soon(1, 900);
+    advance(T0 + 10 * MS);
+    assert_int_equal(end(), 0);
+    assert_int_equal(fake.gpus[1].locked_mhz, 0);
+    assert_int_equal(ends, 2);
+    assert_true(fake_time_ns < T0 + LULL_NS_PER_S); /* it does not wait for its limit */
+    assert_int_equal(count_fds(), before);
+
+    begin(2);
+    grant(1, &wide);
+    ask_soon(1, 900);
+    advance(T0 + 10 * MS);
+    fake.gpus[1].failures = 1000;
+    fake.gpus[1].status = -EIO;
+    assert_int_equal(end(), -ETIMEDOUT);
+    assert_int_equal(fake_time_ns, T0 + 10 * MS + 10 * LULL_NS_PER_S);
+
+    begin(1);
+    grant(0, &wide);
+    advance(T0);
+    is_stuck = true;
+    assert_int_equal(lull_writer_stop(writer, MS), -EINPROGRESS);
+    is_stuck = false;
+    assert_int_equal(end(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_lowering_is_recorded_written_and_read_back),
+        cmocka_unit_test(test_clocks_are_clamped_to_the_band_and_the_device),
+        cmocka_unit_test(test_late_lowerings_are_dropped_and_raisings_are_not),
+        cmocka_unit_test(test_a_lowering_expires_unless_renewed),
+        cmocka_unit_test(test_no_lowering_stays_longer_than_the_cap),
+        cmocka_unit_test(test_raisings_go_first_and_lowerings_by_deadline),
+        cmocka_unit_test(test_the_latest_request_wins_and_keeps_its_place),
+        cmocka_unit_test(test_what_is_a_raising),
+        cmocka_unit_test(test_a_lowering_waits_for_its_budget),
+        cmocka_unit_test(test_which_failures_may_have_had_an_effect),
+        cmocka_unit_test(test_a_refused_lowering_changes_nothing),
+        cmocka_unit_test(test_an_uncertain_lowering_is_raised_when_it_ends),
+        cmocka_unit_test(test_a_failed_raising_is_repeated_ever_more_slowly),
+        cmocka_unit_test(test_without_a_record_nothing_is_written),
+        cmocka_unit_test(test_a_record_that_could_not_be_undone_is_kept),
+        cmocka_unit_test(test_what_is_settled_and_what_is_obeyed),
+        cmocka_unit_test(test_a_clock_that_does_not_follow_is_told),
+        cmocka_unit_test(test_a_slow_gpu_obeys_an_upper_bound),
+        cmocka_unit_test(test_a_reset_that_is_not_obeyed_is_repeated),
+        cmocka_unit_test(test_a_new_lease_waits_for_the_end_of_the_old),
+        cmocka_unit_test(test_a_removed_source_is_released_once_and_its_gpus_are_raised),
+        cmocka_unit_test(test_limits_wait_for_clocks_and_come_back),
+        cmocka_unit_test(test_the_end_is_told_after_four_failures_of_a_limit),
+        cmocka_unit_test(test_an_unknown_limit_is_left_alone),
+        cmocka_unit_test(test_stop_raises_everything_or_says_so),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
