@@ -24,7 +24,7 @@ uint64_t lull_signature_join(uint64_t before, uint64_t next)
 {
     uint64_t joined = mix(before + UINT64_C(0x9e3779b97f4a7c15) + next);
 
-    return joined == 0 ? 1 : joined;
+    return joined + (joined == 0);
 }
 
 uint64_t lull_call_class(const struct lull_call *call)
@@ -40,5 +40,7 @@ uint64_t lull_call_signature(const struct lull_call *call)
 {
     const uint64_t class = lull_call_class(call);
 
-    return call->place == 0 ? class : lull_signature_join(class, call->place);
+    if (call->place == 0)
+        return class;
+    return lull_signature_join(class, call->place);
 }

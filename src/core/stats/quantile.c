@@ -45,10 +45,10 @@ double lull_quantile_of_sorted(const double *sorted, size_t count, double p)
 
 double lull_quantile_soft_most(const struct lull_quantile *quantile, double scale)
 {
-    double most = quantile->count == 0 ? NAN : quantile->values[0];
+    double most = NAN; /* which fmax() ignores */
     double sum = 0.0;
 
-    for (uint32_t i = 1; i < quantile->count; i++)
+    for (uint32_t i = 0; i < quantile->count; i++)
         most = fmax(most, quantile->values[i]);
     if (quantile->count == 0 || !(scale > 0.0))
         return most;

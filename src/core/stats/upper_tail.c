@@ -4,9 +4,11 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "base/smaller.h"
+
 void lull_upper_tail_add(struct lull_upper_tail *tail, double value)
 {
-    uint32_t place = tail->count < LULL_UPPER_TAIL_KEPT ? tail->count : LULL_UPPER_TAIL_KEPT;
+    uint32_t place = lull_smaller_u32(tail->count, LULL_UPPER_TAIL_KEPT);
 
     if (!isfinite(value))
         return;
@@ -20,7 +22,7 @@ void lull_upper_tail_add(struct lull_upper_tail *tail, double value)
 
 void lull_upper_tail_merge(struct lull_upper_tail *tail, const struct lull_upper_tail *other)
 {
-    const uint32_t kept = other->count < LULL_UPPER_TAIL_KEPT ? other->count : LULL_UPPER_TAIL_KEPT;
+    const uint32_t kept = lull_smaller_u32(other->count, LULL_UPPER_TAIL_KEPT);
 
     for (uint32_t i = 0; i < kept; i++)
         lull_upper_tail_add(tail, other->largest[i]);
@@ -29,22 +31,23 @@ void lull_upper_tail_merge(struct lull_upper_tail *tail, const struct lull_upper
 
 double lull_upper_tail_p99(const struct lull_upper_tail *tail)
 {
-    const uint32_t above = tail->count / 100; /* so many may exceed or equal it */
+    const uint32_t above = tail->count / 100; /* this many may exceed or equal it */
     const uint32_t last = LULL_UPPER_TAIL_KEPT - 1;
 
     if (tail->count == 0)
         return NAN;
     if (above == 0)
         return tail->largest[0];
-    return tail->largest[above - 1 < last ? above - 1 : last];
+    return tail->largest[lull_smaller_u32(above - 1, last)];
 }
 
-/* Of many values one is bound to be a hiccup, which says little of the others. */
+/* From this many values on one is bound to be a hiccup, which says little of the others. Chosen,
+ * not measured. */
 enum { CENSORED_FROM = 64 };
-/* The tail is a third of few values, but no fewer than so many. */
+/* The tail is a third of few values, but no fewer than eight. Chosen, not measured. */
 enum { TAIL_SHARE = 3, TAIL_LEAST = 8 };
 
-/* Of the kept values over the smallest of them. */
+/* The mean by which the kept values exceed the smallest of them. */
 static double mean_excess(const struct lull_upper_tail *tail, uint32_t kept)
 {
     const bool is_censored = tail->count >= CENSORED_FROM;
@@ -58,11 +61,9 @@ static double mean_excess(const struct lull_upper_tail *tail, uint32_t kept)
 /* How many of the kept values are taken for the tail. */
 static uint32_t tail_size(const struct lull_upper_tail *tail)
 {
-    uint32_t size = tail->count / TAIL_SHARE;
+    const uint32_t least = lull_smaller_u32(tail->count, TAIL_LEAST);
 
-    if (size < TAIL_LEAST)
-        size = tail->count < TAIL_LEAST ? tail->count : TAIL_LEAST;
-    return size < LULL_UPPER_TAIL_KEPT ? size : LULL_UPPER_TAIL_KEPT;
+    return lull_smaller_u32(lull_larger_u32(tail->count / TAIL_SHARE, least), LULL_UPPER_TAIL_KEPT);
 }
 
 double lull_upper_tail_exceeded(const struct lull_upper_tail *tail, double share)

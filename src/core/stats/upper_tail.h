@@ -1,7 +1,7 @@
 /*
  * High quantiles from the few largest of many values.
  *
- * The 99 % quantile is exact for up to LULL_UPPER_TAIL_MOST values; beyond so many it is the
+ * The 99 % quantile is exact for up to LULL_UPPER_TAIL_MOST values; beyond that many it is the
  * smallest kept one and too high a quantile. Pure; caller's storage; zero-initialised is empty.
  *
  * SPDX-License-Identifier: Apache-2.0

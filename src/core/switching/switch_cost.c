@@ -40,7 +40,9 @@ double lull_switch_cost_call_ms(const struct lull_switch_cost *cost, enum lull_d
 {
     const struct lull_quantile *const seen = &cost->call_ms[direction];
 
-    return seen->count == 0 ? prior_call_ms : lull_quantile_get(seen, p);
+    if (seen->count == 0)
+        return prior_call_ms;
+    return lull_quantile_get(seen, p);
 }
 
 double lull_switch_cost_total_ms(const struct lull_switch_cost *cost, enum lull_direction direction,
@@ -48,7 +50,9 @@ double lull_switch_cost_total_ms(const struct lull_switch_cost *cost, enum lull_
 {
     const struct lull_quantile *const seen = &cost->total_ms[direction];
 
-    return seen->count == 0 ? prior_call_ms + prior_settle_ms : lull_quantile_get(seen, p);
+    if (seen->count == 0)
+        return prior_call_ms + prior_settle_ms;
+    return lull_quantile_get(seen, p);
 }
 
 double lull_switch_cost_lead_ms(const struct lull_switch_cost *cost, double allowed_ms)

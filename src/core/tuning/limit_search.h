@@ -49,7 +49,7 @@
 #define LULL_LIMIT_SEARCH_FAR 1.3
 
 enum {
-    LULL_LIMIT_SEARCH_SETTINGS = LULL_LIMIT_VISITS_SETTINGS,
+    LULL_LIMIT_SEARCH_SETTINGS = LULL_LIMIT_VISITS_POINTS,
     LULL_LIMIT_SEARCH_PIECES = 4, /* least number of pieces of which a spread is believed */
 };
 

@@ -35,7 +35,7 @@ static uint32_t other_device(const struct lull_pipeline_problem *problem, uint32
         if (graph->ops[other].device != graph->ops[op].device && !is_fixed(problem, other))
             return graph->ops[other].device;
     }
-    return LULL_FOLLOWER_NOBODY;
+    return LULL_OP_TRACKER_NOBODY;
 }
 
 void lull_device_plan_track(const struct lull_pipeline_problem *problem, const uint32_t *point,

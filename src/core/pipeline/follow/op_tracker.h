@@ -21,11 +21,11 @@
 #include <stdint.h>
 
 /* Stands for a device where there is no other device. */
-#define LULL_FOLLOWER_NOBODY UINT32_MAX
+#define LULL_OP_TRACKER_NOBODY UINT32_MAX
 
 struct lull_op_tracker_op {
     bool is_backward;
-    uint32_t receives_from; /* device, or LULL_FOLLOWER_NOBODY */
+    uint32_t receives_from; /* device, or LULL_OP_TRACKER_NOBODY */
     uint32_t sends_to;
     int64_t length_ns; /* usual, > 0 */
 };

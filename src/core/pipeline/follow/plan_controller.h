@@ -101,7 +101,8 @@ struct lull_plan_controller_iteration {
 
 struct lull_plan_controller;
 
-/* gpu_count 1..LULL_CONDUCTOR_MAX_GPUS; op_counts[i] operations of GPU i, >= 1. NULL: no memory. */
+/* gpu_count 1..LULL_PLAN_CONTROLLER_MAX_GPUS; op_counts[i] operations of GPU i, >= 1. NULL: no
+ * memory. */
 struct lull_plan_controller *
 lull_plan_controller_create(const struct lull_plan_controller_config *config, uint32_t gpu_count,
                             const uint32_t *op_counts);
@@ -127,8 +128,9 @@ void lull_plan_controller_hold_plan(struct lull_plan_controller *plan_controller
  * Begins a detour: these clocks hold from the next iteration that is still open on, without a trial
  * of their own, while the trial of the plan rests. A detour may follow another. While a trial
  * rests, _phase(), _plan() and _slowdown() go on telling of it. Returns the number that iterations
- * of the detour tell as their plan, from LULL_CONDUCTOR_DETOUR on. Errors: -EAGAIN no plan holds or
- * is tried, or the detour before the last one is still under way (three iterations); -ENOMEM.
+ * of the detour tell as their plan, from LULL_PLAN_CONTROLLER_DETOUR on. Errors: -EAGAIN no plan
+ * holds or is tried, or the detour before the last one is still under way (three iterations);
+ * -ENOMEM.
  */
 enum { LULL_PLAN_CONTROLLER_DETOUR = 256 };
 int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,

@@ -229,9 +229,9 @@ static enum lull_straggler_detector_verdict ask(struct lull_straggler_detector *
     straggler->before_length_ns = straggler->length_ns / straggler->streak;
     straggler->before_late_ns = straggler->late_ns / straggler->streak;
     for (uint32_t i = 0; i < straggler->device_count; i++) {
-        const double least = straggler->devices[i].least;
-
-        straggler->devices[i].factor = least > 1.0 + straggler->config.margin_ratio ? least : 1.0;
+        straggler->devices[i].factor = 1.0;
+        if (straggler->devices[i].least > 1.0 + straggler->config.margin_ratio)
+            straggler->devices[i].factor = straggler->devices[i].least;
     }
     straggler->streak = 0;
     straggler->stepped = 0;

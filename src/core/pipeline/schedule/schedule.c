@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/smaller.h"
 #include "core/pipeline/schedule/families.h"
 
 /* ---- shapes that a schedule cannot have ---- */
@@ -14,7 +15,7 @@ static uint32_t group_of(const struct lull_pipeline_schedule *schedule,
 {
     const uint32_t group = schedule->group != 0 ? schedule->group : shape->devices;
 
-    return group < shape->microbatches ? group : shape->microbatches;
+    return lull_smaller_u32(group, shape->microbatches);
 }
 
 /* Checks Megatron's rule: every group, also the last one, keeps all devices busy. Fewer

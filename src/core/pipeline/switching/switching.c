@@ -43,13 +43,14 @@ static int respect(const struct lull_pipeline_problem *problem,
         .problem = problem, .switching = switching, .deadline_ns = deadline_ns};
     int rc = lull_switching_begin(&search, problem, err);
 
-    if (rc == 0) {
-        memcpy(search.plan, point_inout, problem->graph->op_count * sizeof(*point_inout));
-        lull_switching_consider(&search);
-        lull_switching_consider_uniform(&search);
-        lull_switching_consider_stretches(&search, point_inout, quick);
-        rc = conclude(&search, point_inout, report_out, err);
-    }
+    if (rc != 0)
+        goto done;
+    memcpy(search.plan, point_inout, problem->graph->op_count * sizeof(*point_inout));
+    lull_switching_consider(&search);
+    lull_switching_consider_uniform(&search);
+    lull_switching_consider_stretches(&search, point_inout, quick);
+    rc = conclude(&search, point_inout, report_out, err);
+done:
     lull_switching_end(&search);
     return rc;
 }
@@ -162,9 +163,10 @@ static int consider_envpipe(struct lull_switching_search *search)
     const int rc = lull_envpipe_plan(search->problem, LULL_ENVPIPE_BALANCED, ENVPIPE_ITERATIONS,
                                      search->plan, &outcome);
 
-    if (rc == 0)
-        lull_switching_consider(search);
-    return rc;
+    if (rc != 0)
+        return rc;
+    lull_switching_consider(search);
+    return 0;
 }
 
 static int consider_fed_forward(struct lull_switching_search *search,

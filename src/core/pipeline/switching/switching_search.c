@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/smaller.h"
+
 /* How many plans a search walks through at most, and how many operations in all of them: commit
  * 726112c chose them, a second or two of work. */
 #define WALKS_LIMIT 100000
@@ -52,7 +55,7 @@ static int64_t excess(const struct lull_switching_search *search,
 {
     int64_t late_ns = verdict->time_ns - search->deadline_ns;
 
-    return (late_ns > 0 ? late_ns : 0) + verdict->short_ns;
+    return lull_later_ns(late_ns, 0) + verdict->short_ns;
 }
 
 /* What clocks on their way and changes cost in the plan that was walked through last. */
@@ -315,7 +318,7 @@ static void allow_walks(struct lull_switching_search *search)
 {
     size_t ops = search->problem->graph->op_count;
 
-    search->walks_left = STEPS_LIMIT / ops < WALKS_LIMIT ? STEPS_LIMIT / ops : WALKS_LIMIT;
+    search->walks_left = lull_smaller_size(STEPS_LIMIT / ops, WALKS_LIMIT);
 }
 
 void lull_switching_consider(struct lull_switching_search *search)

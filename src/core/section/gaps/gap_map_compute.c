@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/smaller.h"
 #include "core/section/exposure.h"
 #include "core/section/gaps/gap_map_state.h"
 
@@ -23,7 +24,7 @@ enum { FIRST_RUNS = 256, MAX_RUNS = 1 << 16 };
 static bool append_run(struct lull_gap_record *record, int64_t begin_ns, int64_t end_ns)
 {
     if (record->run_count == record->run_capacity) {
-        const uint32_t capacity = record->run_capacity == 0 ? FIRST_RUNS : 2 * record->run_capacity;
+        const uint32_t capacity = (uint32_t)lull_larger_room(record->run_capacity, FIRST_RUNS);
         struct lull_run *runs;
 
         if (capacity > MAX_RUNS)

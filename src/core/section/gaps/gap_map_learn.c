@@ -67,7 +67,9 @@ int64_t lull_gap_map_in_pass_ns(const struct lull_gap_map *map, int64_t recorded
     const int64_t from_first_ns =
         (recorded_ns - *lull_gap_map_edge(map, reference, 0)) % map->pass_ns;
 
-    return from_first_ns < 0 ? from_first_ns + map->pass_ns : from_first_ns;
+    if (from_first_ns < 0)
+        return from_first_ns + map->pass_ns;
+    return from_first_ns;
 }
 
 /* The gap of this number: it follows the run of the same number. */
