@@ -21,7 +21,7 @@
 
 #include "base/clock.h"
 #include "core/tuning/limit_search.h"
-#include "core/tuning/warmth.h"
+#include "core/tuning/thermal.h"
 #include "core/stats/counter.h"
 #include "core/stats/random.h"
 #include "emulator/noise.h"

@@ -71,7 +71,7 @@ uint64_t lull_batch_draw_seed(const struct lull_batch *batch)
     return batch->config.seed ^ (golden * batch->run_count);
 }
 
-/* ---- results in logarithms ------------------------------------------------------------------ */
+/* ---- results in logarithms ----------------------------------------------------------------- */
 
 /* A run that has missed would have cost more than it did; how much more, nobody knows. */
 static double result_log(const struct lull_batch *batch, const struct lull_batch_run *run)
@@ -126,7 +126,7 @@ void lull_batch_reset_least_cost(struct lull_batch *batch)
     }
 }
 
-/* ---- changed data --------------------------------------------------------------------------- */
+/* ---- changed data -------------------------------------------------------------------------- */
 
 /* One side: how far results lie beyond what is expected. Returns true when it is too far. */
 static bool accumulate(struct lull_batch_side *side, double surprise, size_t result)

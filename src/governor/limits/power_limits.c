@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "core/tuning/warmth.h"
+#include "core/tuning/thermal.h"
 #include "core/stats/counter.h"
 
 /* The length of a piece: long against a poll of the counter, short against a slice. Chosen, not

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "core/tuning/limit_search.h"
-#include "core/tuning/warmth.h"
+#include "core/tuning/thermal.h"
 #include "power_log.h"
 
 enum { MAX_POINTS = 16 };

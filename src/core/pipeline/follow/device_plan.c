@@ -10,7 +10,7 @@ static bool is_fixed(const struct lull_pipeline_problem *problem, uint32_t op)
     return lull_pipeline_class_of(problem, op)->kind == LULL_PIPELINE_FIXED;
 }
 
-uint32_t lull_part_count(const struct lull_pipeline_problem *problem, uint32_t device)
+uint32_t lull_device_plan_count(const struct lull_pipeline_problem *problem, uint32_t device)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
     uint32_t count = 0;

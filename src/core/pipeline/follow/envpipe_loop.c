@@ -40,7 +40,7 @@ void lull_envpipe_loop_destroy(struct lull_envpipe_loop *raising)
     free(raising);
 }
 
-const uint32_t *lull_envpipe_loop_options(const struct lull_envpipe_loop *raising)
+const uint32_t *lull_envpipe_loop_points(const struct lull_envpipe_loop *raising)
 {
     return lull_envpipe_points(raising->envpipe);
 }

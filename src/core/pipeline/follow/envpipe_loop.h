@@ -1,5 +1,5 @@
 /*
- * Raising: EnvPipe's loop in the running job (Choi et al., USENIX ATC'23): execute the plan, find
+ * EnvPipe's loop in the running job (Choi et al., USENIX ATC'23): execute the plan, find
  * the critical path of what happened, raise clocks on it, until the path has stayed in the outer
  * envelope for ten iterations in a row. core/pipeline/frontier/envpipe_planner.h says what differs
  * from the publication; besides, the path is found from when operations really ended, not from
@@ -23,7 +23,7 @@ struct lull_envpipe_loop *lull_envpipe_loop_create(const struct lull_pipeline_pr
 void lull_envpipe_loop_destroy(struct lull_envpipe_loop *raising);
 
 /* The plan to be executed, op_count indices into the operating points. */
-const uint32_t *lull_envpipe_loop_options(const struct lull_envpipe_loop *raising);
+const uint32_t *lull_envpipe_loop_points(const struct lull_envpipe_loop *raising);
 
 /* An iteration was executed at the plan: when each operation ended, ns of a clock that all devices
  * share. True: the plan has changed. */

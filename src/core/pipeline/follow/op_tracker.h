@@ -1,5 +1,6 @@
 /*
- * Follower: which operation of its known order a device is at, from what is seen of it.
+ * The tracker of operations: it finds which operation of its known order a device is at, from
+ * what is seen of the device.
  *
  *   sections    the program says "forward" and "backward" when one begins and ends
  *   transfers   nothing is said; the kernels that send and receive between devices are seen. An

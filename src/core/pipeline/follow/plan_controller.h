@@ -1,5 +1,5 @@
 /*
- * Conductor: carries a pipeline plan out on the GPUs of one node, and keeps it only while the job
+ * The plan controller: it carries a pipeline plan out on the GPUs of one node, and keeps it only while the job
  * is not degraded.
  *
  * Feed-forward, per GPU: the raising for an operation is asked for ahead of its forecast begin, by
@@ -21,7 +21,7 @@
  * that is not proven harmless gives way to the next one, and the last one to the highest clocks. A
  * plan that is kept is watched: reference windows go on, ever more rarely.
  *
- * Trust: while the driver blocks for too long (core/switching/call_trust.h) the plan is withdrawn
+ * Trust: while the driver blocks for too long (core/switching/driver_queue.h) the plan is withdrawn
  * and all clocks are raised; later the trial begins anew. Where a GPU does not follow, the plan is
  * withdrawn for good.
  *
@@ -35,7 +35,6 @@
 #include <stdint.h>
 
 #include "core/switching/switch_cost.h"
-#include "core/switching/switch_outcome.h"
 #include "core/stats/guard.h"
 
 enum { LULL_PLAN_CONTROLLER_MAX_GPUS = 64 };
@@ -182,7 +181,7 @@ lull_plan_controller_phase(const struct lull_plan_controller *plan_controller);
 /* The plan that is tried or kept; -1: there is none. */
 int32_t lull_plan_controller_plan(const struct lull_plan_controller *plan_controller);
 
-/* The number of the GPU's present iteration, as in lull plan controller_iteration. */
+/* The number of the GPU's present iteration, as in struct lull_plan_controller_iteration. */
 uint64_t lull_plan_controller_iteration_of(const struct lull_plan_controller *plan_controller,
                                            uint32_t gpu);
 

@@ -1,6 +1,6 @@
 /*
  * What GPUs want of the node's one driver, and when it is asked for: raisings one after the other,
- * each early enough for those after it (driver_plan.h), and a lowering where there is room for it
+ * each early enough for those after it (core/switching/driver_queue.h), and a lowering where there is room for it
  * (driver_queue.h).
  * SPDX-License-Identifier: Apache-2.0
  */

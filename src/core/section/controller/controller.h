@@ -33,7 +33,7 @@
  * 0.75 % of all GPUs' iterations are late, and two more.
  *
  * GPUs of one node share a driver that serves one call at a time. The calls for gaps are asked for
- * when the node's plan says so (core/switching/driver_plan.h): raisings that fall together one
+ * when the node's plan says so (core/switching/driver_queue.h): raisings that fall together one
  * after the other, the first of them earlier for that reason, and a lowering only where it holds up
  * none of them.
  *
@@ -55,7 +55,6 @@
 #include <stdint.h>
 
 #include "core/switching/switch_cost.h"
-#include "core/switching/switch_outcome.h"
 #include "core/section/call.h"
 #include "core/section/descent.h"
 #include "core/section/track.h"
@@ -191,7 +190,7 @@ void lull_controller_take_switch(struct lull_controller *controller, uint32_t gp
  * A driver call for this GPU has returned after blocked_ms, whatever it was for. The oldest request
  * to any GPU has been without an answer for waiting_ms (0: none is), which is to be told as long as
  * it is so. A driver that blocks for longer than sections are long is left alone for a while
- * (call_trust.h): all GPUs are raised, and calibrated again before anything is lowered.
+ * (core/switching/driver_queue.h): all GPUs are raised, and calibrated again before anything is lowered.
  */
 void lull_controller_take_blocked(struct lull_controller *controller, uint32_t gpu,
                                   double blocked_ms);
