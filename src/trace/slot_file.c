@@ -104,7 +104,7 @@ static int get_window(const struct lull_slot_reader *reader, const json_t *objec
     return result;
 }
 
-/* Costs of a operating point whose window is known. */
+/* Costs of an operating point whose window is known. */
 static int get_costs(const struct lull_slot_reader *reader, const json_t *object,
                      const struct job_line *line, struct lull_slot_point *point)
 {

@@ -28,7 +28,7 @@
 #include "emulator/oracle_limits.h"
 #include "emulator/physics/physics.h"
 
-enum { POLL_MS = 50, AIMS = 4, MOST_LIMITS = LULL_LIMIT_SEARCH_SETTINGS };
+enum { POLL_MS = 50, AIMS = 4, MOST_LIMITS = LULL_LIMIT_SEARCH_POINTS };
 
 static const double step_w = 25.0;
 

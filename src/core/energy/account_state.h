@@ -28,7 +28,9 @@ lull_energy_point(const struct lull_energy_account *account, uint64_t i)
 /* Index of the oldest point that is kept. */
 static inline uint64_t lull_energy_oldest(const struct lull_energy_account *account)
 {
-    return account->count > LULL_ENERGY_KEPT ? account->count - LULL_ENERGY_KEPT : 0;
+    if (account->count <= LULL_ENERGY_KEPT)
+        return 0;
+    return account->count - LULL_ENERGY_KEPT;
 }
 
 /* The last point with energy; NULL none. */
@@ -42,8 +44,9 @@ static inline double lull_energy_power_age_s(const struct lull_energy_account *a
 
 static inline double lull_energy_age_s(const struct lull_energy_account *account)
 {
-    return account->has_counter ? 0.5 * account->source.counter_refresh_s
-                                : lull_energy_power_age_s(account);
+    if (account->has_counter)
+        return 0.5 * account->source.counter_refresh_s;
+    return lull_energy_power_age_s(account);
 }
 
 /* For how long before its reading a power is taken to hold already, gap_s after the one before. */

@@ -11,7 +11,8 @@ static uint64_t mix(uint64_t value)
     return value ^ (value >> 31);
 }
 
-uint32_t lull_call_size_class(uint64_t bytes)
+/* Payloads in the same power of two are of one class: 0, 1, 2-3, 4-7, ... become 0, 1, 2, 3, ... */
+static uint32_t size_class(uint64_t bytes)
 {
     uint32_t bits = 0;
 
@@ -29,7 +30,7 @@ uint64_t lull_signature_join(uint64_t before, uint64_t next)
 
 uint64_t lull_call_class(const struct lull_call *call)
 {
-    uint64_t what = (uint64_t)call->operation << 32 | lull_call_size_class(call->bytes);
+    uint64_t what = (uint64_t)call->operation << 32 | size_class(call->bytes);
     uint64_t where = (uint64_t)call->communicator << 32 | call->ranks;
     uint64_t whom = (uint64_t)(uint32_t)call->peer << 32 | call->name;
 

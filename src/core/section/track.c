@@ -520,7 +520,9 @@ uint64_t lull_track_iteration(const struct lull_track *track)
 
 int64_t lull_track_boundary_ns(const struct lull_track *track)
 {
-    return track->phase == LULL_TRACK_KNOWN ? track->iteration_begin_ns : 0;
+    if (track->phase != LULL_TRACK_KNOWN)
+        return 0;
+    return track->iteration_begin_ns;
 }
 
 uint32_t lull_track_period(const struct lull_track *track)

@@ -66,7 +66,9 @@ bool lull_call_trust_poll(struct lull_call_trust *trust, int64_t now_ns)
 
 int64_t lull_call_trust_wake_ns(const struct lull_call_trust *trust)
 {
-    return trust->until_ns != 0 && !trust->is_overdue ? trust->until_ns : INT64_MAX;
+    if (trust->until_ns == 0 || trust->is_overdue)
+        return INT64_MAX;
+    return trust->until_ns;
 }
 
 /* ---- a plan of its calls ------------------------------------------------------------------- */

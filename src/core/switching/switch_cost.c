@@ -139,7 +139,7 @@ bool lull_switch_calibration_poll(struct lull_switch_calibration *calibration, i
     calibration->waits = true;
     calibration->edge_ns = now_ns;
     calibration->next_ns = now_ns + lull_switch_calibration_pulse_ns;
-    *point_out = calibration->low ? 1 : 0;
+    *point_out = calibration->low;
     return true;
 }
 
@@ -166,6 +166,7 @@ bool lull_switch_calibration_done(const struct lull_switch_calibration *calibrat
 
 int64_t lull_switch_calibration_wake_ns(const struct lull_switch_calibration *calibration)
 {
-    return lull_switch_calibration_runs(calibration) && !calibration->waits ? calibration->next_ns
-                                                                            : INT64_MAX;
+    if (!lull_switch_calibration_runs(calibration) || calibration->waits)
+        return INT64_MAX;
+    return calibration->next_ns;
 }

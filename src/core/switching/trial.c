@@ -240,7 +240,9 @@ static enum lull_trial_result watch_pair(struct lull_trial *trial, double refere
     }
     if (hurts)
         return LULL_TRIAL_HURTS;
-    return is_slow(trial, reference_ms, candidate_ms) ? LULL_TRIAL_SLOW_PAIR : LULL_TRIAL_HOLDS;
+    if (is_slow(trial, reference_ms, candidate_ms))
+        return LULL_TRIAL_SLOW_PAIR;
+    return LULL_TRIAL_HOLDS;
 }
 
 /* What the guards say so far: degraded by either measure; not degraded only by both. */
@@ -488,7 +490,9 @@ static enum lull_trial_result watch_block(struct lull_trial *trial, double refer
         return LULL_TRIAL_GOES_ON;
     slow = is_slow(trial, reference_ms, lull_quantile_lower_mean(&trial->block));
     trial->block = (struct lull_quantile){0};
-    return slow ? LULL_TRIAL_SLOW_BLOCK : LULL_TRIAL_GOES_ON;
+    if (slow)
+        return LULL_TRIAL_SLOW_BLOCK;
+    return LULL_TRIAL_GOES_ON;
 }
 
 enum lull_trial_result lull_trial_add(struct lull_trial *trial, uint32_t rank,

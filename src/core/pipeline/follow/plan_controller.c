@@ -367,7 +367,9 @@ uint32_t lull_plan_controller_planned(const struct lull_plan_controller *plan_co
 {
     const struct lull_plan_controller_gpu *of = &plan_controller->gpus[gpu];
 
-    return of->is_lost ? 0 : lull_plan_controller_point_of(plan_controller, of, of->op);
+    if (of->is_lost)
+        return 0;
+    return lull_plan_controller_point_of(plan_controller, of, of->op);
 }
 
 void lull_plan_controller_slowdown(const struct lull_plan_controller *plan_controller,

@@ -79,7 +79,9 @@ lull_plan_controller_slot_of(const struct lull_plan_controller *plan_controller,
     const struct lull_plan_controller_slot *slot =
         &plan_controller->slots[number % LULL_PLAN_CONTROLLER_SLOTS];
 
-    return slot->number == number && number != 0 ? slot : &highest;
+    if (slot->number != number || number == 0)
+        return &highest;
+    return slot;
 }
 
 static const struct lull_plan_controller_op *
@@ -88,7 +90,9 @@ ops_of(const struct lull_plan_controller *plan_controller,
 {
     const int32_t plan = lull_plan_controller_slot_of(plan_controller, iteration)->plan;
 
-    return plan < 0 ? NULL : plan_controller->plans[plan]->ops[gpu - plan_controller->gpus];
+    if (plan < 0)
+        return NULL;
+    return plan_controller->plans[plan]->ops[gpu - plan_controller->gpus];
 }
 
 uint32_t lull_plan_controller_point_of(const struct lull_plan_controller *plan_controller,
@@ -97,7 +101,9 @@ uint32_t lull_plan_controller_point_of(const struct lull_plan_controller *plan_c
     const struct lull_plan_controller_op *ops =
         ops_of(plan_controller, gpu, gpu->iteration + op / gpu->op_count);
 
-    return ops == NULL ? 0 : ops[op % gpu->op_count].point;
+    if (ops == NULL)
+        return 0;
+    return ops[op % gpu->op_count].point;
 }
 
 static int64_t planned_interval_ns(const struct lull_plan_controller_plan *plan, uint32_t gpu,

@@ -24,7 +24,10 @@ static const uint64_t leader_present = 1;
 
 static double allowed_ratio(const struct lull_plan_controller *plan_controller, int32_t plan)
 {
-    const double own = plan < 0 ? 0.0 : plan_controller->plans[plan]->slowdown_ratio;
+    double own = 0.0;
+
+    if (plan >= 0)
+        own = plan_controller->plans[plan]->slowdown_ratio;
 
     return (1.0 + own) * (1.0 + plan_controller->config.tolerance_ratio) - 1.0;
 }
@@ -87,7 +90,9 @@ void lull_plan_controller_trial_init(struct lull_plan_controller *plan_controlle
 const struct lull_plan_controller_trial *
 lull_plan_controller_trial_of_plan(const struct lull_plan_controller *plan_controller)
 {
-    return plan_controller->is_detoured ? &plan_controller->resting : &plan_controller->trial;
+    if (plan_controller->is_detoured)
+        return &plan_controller->resting;
+    return &plan_controller->trial;
 }
 
 void lull_plan_controller_trial_interrupt(struct lull_plan_controller *plan_controller)

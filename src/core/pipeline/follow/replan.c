@@ -263,5 +263,7 @@ int lull_replan_make(struct lull_replan *replan, const double *factor, int64_t e
     if (result == 1)
         memcpy(point_out, replan->found, replan->problem->graph->op_count * sizeof(point_out[0]));
     /* It is as fast as the highest clocks by its deadline: rounding has no reason to fail. */
-    return result == -ERANGE ? 0 : result;
+    if (result == -ERANGE)
+        return 0;
+    return result;
 }

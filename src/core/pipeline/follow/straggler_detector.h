@@ -82,7 +82,6 @@ int64_t lull_straggler_detector_request(const struct lull_straggler_detector *st
 void lull_straggler_detector_answer(struct lull_straggler_detector *straggler, bool is_stretched);
 
 /* The plan holds again for other reasons; what is usual stays known. */
-void lull_straggler_detector_reset(struct lull_straggler_detector *straggler);
 
 bool lull_straggler_detector_is_stretched(const struct lull_straggler_detector *straggler);
 

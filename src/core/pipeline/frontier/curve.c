@@ -80,7 +80,9 @@ static int make_curve(struct lull_frontier_curves *curves,
     curve.length_ns = malloc(operations->point_count * sizeof(*curve.length_ns));
     curve.threshold = malloc(operations->point_count * sizeof(*curve.threshold));
     curves->all[curves->count++] = curve;
-    return curve.length_ns == NULL || curve.threshold == NULL ? -ENOMEM : 0;
+    if (curve.length_ns == NULL || curve.threshold == NULL)
+        return -ENOMEM;
+    return 0;
 }
 
 /* The curve of a class at a blocking power; -1 if there is none yet. */

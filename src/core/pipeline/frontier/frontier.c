@@ -208,7 +208,9 @@ static int move(struct lull_frontier *frontier, int64_t by_ns)
     lull_network_shift(network, by_ns);
     frontier->effective_nj += slope_w(frontier) * (double)by_ns;
     frontier->found = by_ns == network->shift_ns;
-    return frontier->found ? record(frontier) : 0;
+    if (!frontier->found)
+        return 0;
+    return record(frontier);
 }
 
 int lull_frontier_next(struct lull_frontier *frontier, struct lull_frontier_point *point_out)

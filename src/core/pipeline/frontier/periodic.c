@@ -107,9 +107,9 @@ static int init(struct lull_periodic *periodic, struct lull_error *err)
     periodic->tried_ns = malloc(op_count * sizeof(*periodic->tried_ns));
     for (uint32_t device = 0; device < periodic->problem.full.graph->device_count; device++)
         periodic->blocking_w += periodic->problem.full.blocking_w[device];
-    return periodic->slower_ns != NULL && periodic->tried_ns != NULL
-               ? 0
-               : lull_error_set(err, -ENOMEM, "no memory for the frontier");
+    if (periodic->slower_ns == NULL || periodic->tried_ns == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for the frontier");
+    return 0;
 }
 
 struct lull_periodic *lull_periodic_create(const struct lull_periodic_problem *problem,
@@ -232,7 +232,9 @@ static int clip(struct lull_periodic *periodic, int64_t time_ns, int64_t *durati
             duration_ns[op] = window_ns;
     }
     free(begin_ns);
-    return least_ns <= time_ns ? 0 : -ERANGE;
+    if (least_ns > time_ns)
+        return -ERANGE;
+    return 0;
 }
 
 /*
@@ -338,5 +340,7 @@ int lull_periodic_plan(struct lull_periodic *periodic, int64_t time_ns, int64_t 
     plan_out->time_ns = lull_pipeline_earliest(full->graph, duration_out, NULL);
     plan_out->relaxed_j = relaxed_j(periodic, duration_out, time_ns);
     plan_out->bound_j = lull_certificate_bound(certificate, full, time_ns);
-    return plan_out->time_ns < 0 ? lull_error_set(err, -ENOMEM, "no memory for the plan") : 0;
+    if (plan_out->time_ns < 0)
+        return lull_error_set(err, -ENOMEM, "no memory for the plan");
+    return 0;
 }

@@ -35,7 +35,9 @@ static int by_index(const void *a, const void *b)
     const struct lull_periodic_op_key *right = b;
     const int order = by_name(left, right);
 
-    return order != 0 ? order : compare(left->index, right->index);
+    if (order != 0)
+        return order;
+    return compare(left->index, right->index);
 }
 
 static int by_repeat(const void *a, const void *b)
@@ -44,7 +46,9 @@ static int by_repeat(const void *a, const void *b)
     const struct lull_periodic_op_key *right = b;
     const int order = by_name(left, right);
 
-    return order != 0 ? order : compare(left->repeat, right->repeat);
+    if (order != 0)
+        return order;
+    return compare(left->repeat, right->repeat);
 }
 
 /* Lists the keys of all operations, sorted. Returns null where there is no memory. */
@@ -58,7 +62,8 @@ static struct lull_periodic_op_key *list_keys(const struct lull_pipeline_graph *
         keys[i] = (struct lull_periodic_op_key){graph->ops[i], 0, i};
     qsort(keys, graph->op_count, sizeof(*keys), by_index);
     for (size_t i = 1; i < graph->op_count; i++)
-        keys[i].repeat = by_name(&keys[i - 1], &keys[i]) == 0 ? keys[i - 1].repeat + 1 : 0;
+        if (by_name(&keys[i - 1], &keys[i]) == 0)
+            keys[i].repeat = keys[i - 1].repeat + 1;
     return keys;
 }
 

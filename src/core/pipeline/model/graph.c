@@ -146,9 +146,9 @@ static int by_ends(const void *a, const void *b)
     const struct lull_pipeline_edge *right = b;
 
     if (left->from != right->from)
-        return left->from < right->from ? -1 : 1;
+        return (left->from > right->from) - (left->from < right->from);
     if (left->to != right->to)
-        return left->to < right->to ? -1 : 1;
+        return (left->to > right->to) - (left->to < right->to);
     return (left->latency_ns < right->latency_ns) - (left->latency_ns > right->latency_ns);
 }
 
@@ -227,7 +227,7 @@ static int by_place(const void *a, const void *b)
     const struct lull_pipeline_edge *right = b;
 
     if (left->from != right->from)
-        return left->from < right->from ? -1 : 1;
+        return (left->from > right->from) - (left->from < right->from);
     return (left->to > right->to) - (left->to < right->to);
 }
 

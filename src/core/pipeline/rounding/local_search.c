@@ -181,7 +181,7 @@ static int by_users(const void *left, const void *right)
     const struct lull_rounding_width *b = right;
 
     if (a->users != b->users)
-        return a->users > b->users ? -1 : 1;
+        return (a->users < b->users) - (a->users > b->users);
     return by_ns(left, right);
 }
 

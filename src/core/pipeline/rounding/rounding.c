@@ -214,7 +214,9 @@ static int search(struct lull_pipeline_rounding *rounding, const struct starts *
             memcpy(point_out, rounding->point, rounding->count * sizeof(*point_out));
         }
     }
-    return least_j < (double)INFINITY ? 0 : -ERANGE;
+    if (!(least_j < (double)INFINITY))
+        return -ERANGE;
+    return 0;
 }
 
 int lull_pipeline_round_thorough(struct lull_pipeline_rounding *rounding,

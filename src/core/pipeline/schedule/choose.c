@@ -70,7 +70,9 @@ static int find_energy(const struct choosing *it, const struct lull_pipeline_pro
         if (options->straggler_ns > point.time_ns)
             choice->energy_j +=
                 problem->blocking_w[d] * (double)(options->straggler_ns - point.time_ns) * 1e-9;
-    return rc == -ERANGE ? 0 : rc;
+    if (rc == -ERANGE)
+        return 0;
+    return rc;
 }
 
 static int try_order(struct choosing *it, struct lull_pipeline_choice *choice)

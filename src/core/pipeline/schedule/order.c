@@ -16,7 +16,9 @@ int lull_pipeline_order_init(struct lull_pipeline_order *order, uint32_t devices
                               LULL_PIPELINE_MAX_STAGES);
     *order = (struct lull_pipeline_order){.devices = devices};
     order->rows = calloc(devices, sizeof(*order->rows));
-    return order->rows != NULL ? 0 : lull_error_set(err, -ENOMEM, "no memory for a schedule");
+    if (order->rows == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for a schedule");
+    return 0;
 }
 
 void lull_pipeline_order_fini(struct lull_pipeline_order *order)
@@ -145,7 +147,9 @@ static int note_action(struct order_check *check, uint32_t device,
         return note(check, device, s, m, SEEN_RECOMPUTE);
     case LULL_PIPELINE_BACKWARD:
         rc = note(check, device, s, m, SEEN_GRADIENT);
-        return rc < 0 ? rc : note(check, device, s, m, SEEN_WEIGHT);
+        if (rc < 0)
+            return rc;
+        return note(check, device, s, m, SEEN_WEIGHT);
     case LULL_PIPELINE_OVERLAP:
         rc = note(check, device, s, m, SEEN_FORWARD);
         if (rc < 0)

@@ -64,7 +64,9 @@ static int check_shape(const struct lull_pipeline_schedule *schedule,
                               shape->microbatches, shape->devices, (uint32_t)stages);
     if (schedule->family == LULL_PIPELINE_INTERLEAVED)
         return check_group(schedule, shape, err);
-    return schedule->family == LULL_PIPELINE_ENVPIPE ? check_limits(schedule, shape, err) : 0;
+    if (schedule->family != LULL_PIPELINE_ENVPIPE)
+        return 0;
+    return check_limits(schedule, shape, err);
 }
 
 /* ---- orders ---- */

@@ -93,7 +93,9 @@ static int plan_for(struct lull_switching_search *search, struct lull_pipeline_r
     if (rc < 0)
         return rc;
     moves = lull_pipeline_round_improve(rounding, time_ns, MOVES_TRIED, search->plan);
-    return moves < 0 ? (int)moves : 0;
+    if (moves < 0)
+        return (int)moves;
+    return 0;
 }
 
 /* Considers plans for shorter deadlines until two of them keep this one. Where none does, considers

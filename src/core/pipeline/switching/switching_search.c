@@ -163,7 +163,9 @@ static uint32_t next_mhz(const struct lull_switching_search *search, uint32_t op
     const struct lull_pipeline_class *class = lull_pipeline_class_of(search->problem, op);
     int64_t at = (int64_t)search->plan[op] + way;
 
-    return at < 0 || at >= (int64_t) class->point_count ? 0 : class->points[at].sm_mhz;
+    if (at < 0 || at >= (int64_t) class->point_count)
+        return 0;
+    return class->points[at].sm_mhz;
 }
 
 /* Tries all changes of the run at [from, to) and its neighbours. Returns whether it took any. */

@@ -95,7 +95,9 @@ static double late_share(const struct lull_controlled_gpu *gpu, double fullness)
  * never learn that they were an exception. */
 static const struct lull_switch_cost *cost_of(const struct lull_controlled_gpu *gpu)
 {
-    return gpu->changes < own_changes ? &gpu->model_cost : &gpu->cost;
+    if (gpu->changes < own_changes)
+        return &gpu->model_cost;
+    return &gpu->cost;
 }
 
 struct lull_gap_need lull_controller_gap_need(const struct lull_controller *controller,
