@@ -6,9 +6,12 @@
 
 #include "core/energy/account_state.h"
 
-/* A counter that leaps by more than this many times what the device can draw has been reset. */
+/* A counter that leaps by more than this many times what the device can draw has been reset.
+ * Chosen, not measured. */
 static const double leap_ratio = 2.0;
-/* How far counter and polled power of one board are apart in the long run (3 %: flagged). */
+/* How far counter and polled power of one board are apart in the long run; from 3 % on a report
+ * flags it. Chosen, not measured: with it the half intervals lie near the 95 % quantile of the
+ * error (test_energy). */
 static const double scale_ratio = 0.03;
 
 void lull_energy_account_init(struct lull_energy_account *account,

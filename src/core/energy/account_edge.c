@@ -118,7 +118,7 @@ static void look_at_power(const struct lull_energy_account *account, struct acco
                            (1.0 - source->power_refresh_s / source->power_window_s);
 }
 
-/* Behind the last reading and without power: as before it, if there was a reading. */
+/* Behind the last reading and without power the mean power before it is taken to go on. */
 static void look_back(const struct lull_energy_account *account, struct account_edge_gap *gap)
 {
     for (uint64_t i = account->count - 1; i-- > lull_energy_oldest(account);) {
@@ -172,7 +172,8 @@ static double share_j(const struct lull_energy_account *account, const struct ac
                                               (to_j - from_j)));
 }
 
-/* Between two readings without power: anywhere that the counts and the highest power allow. */
+/* Between two readings without power the energy may lie anywhere that the counts and the highest
+ * power allow. */
 static double uneven_without_power(const struct lull_energy_account *account,
                                    const struct account_edge_gap *gap)
 {
@@ -188,7 +189,7 @@ static double uneven_without_power(const struct lull_energy_account *account,
     return lull_energy_square(fmax(0.0, high_j - low_j)) / 12.0;
 }
 
-/* Within which time the power readings do not tell when energy was drawn, s. */
+/* The time within which the power readings do not tell when energy was drawn, s. */
 static double smear_s(const struct lull_energy_account *account, const struct account_edge_gap *gap)
 {
     return fmax(gap->polling_s, account->source.power_refresh_s) +

@@ -33,7 +33,7 @@ static inline uint64_t lull_energy_oldest(const struct lull_energy_account *acco
     return account->count - LULL_ENERGY_KEPT;
 }
 
-/* The last point with energy; NULL none. */
+/* The last point with energy; null: there is none. */
 const struct lull_energy_point *lull_energy_last(const struct lull_energy_account *account);
 
 /* How long before its reading the middle of a power lies, and the energy, s. */
@@ -49,7 +49,8 @@ static inline double lull_energy_age_s(const struct lull_energy_account *account
     return lull_energy_power_age_s(account);
 }
 
-/* For how long before its reading a power is taken to hold already, gap_s after the one before. */
+/* How long before its reading a power is taken to hold already, if the reading comes gap_s after
+ * the one before, s. */
 static inline double lull_energy_held_s(const struct lull_energy_account *account, double gap_s)
 {
     return 0.5 * fmin(gap_s, account->source.power_refresh_s);

@@ -8,9 +8,9 @@
 #include "base/smaller.h"
 
 enum {
-    SMALLEST_BYTES = 4096,
+    SMALLEST_BYTES = 4096, /* smaller reductions are losses and norms; chosen, not measured */
     LONGEST_WORD = 16,
-    LAYERS_PER_ITERATION = 4, /* fewer reductions of one size are buckets of gradients */
+    LAYERS_PER_ITERATION = 4, /* fewer reductions of one size are buckets of gradients; chosen */
 };
 
 /* Shares of a communicator's operations. All are chosen, not measured; test_communicator has the

@@ -242,7 +242,8 @@ static struct lull_iteration_state state(const struct lull_iteration_finder *fin
     };
 }
 
-/* With the newest symbol in place: resumes, or takes the found period (0: none), or searches on. */
+/* Resumes an interrupted pattern, takes the found period (0: none), or searches on. The newest
+ * symbol must be in place. */
 static struct lull_iteration_state search(struct lull_iteration_finder *finder, uint32_t found,
                                           enum lull_iteration_event otherwise)
 {

@@ -13,8 +13,8 @@
 
 #include "core/section/iteration.h"
 
-/* Calls belong to one section if the computation between them is shorter than this, ms, in which no
- * clock could change... */
+/* Calls belong to one section if the computation between them is shorter than this, ms, because no
+ * clock could change in it... */
 static const double merge_gap_ms = 1.0;
 /* ...and is less than this share of the section's length. Both are chosen, not measured. */
 static const double merge_gap_ratio = 0.02;

@@ -104,7 +104,7 @@ struct lull_recent_tail {
 
 void lull_recent_tail_add(struct lull_recent_tail *tail, double value);
 
-/* As lull_upper_tail_exceeded(), of the last values. */
+/* The value that a share of the last values exceeds, as in lull_upper_tail_exceeded(). */
 double lull_recent_tail_exceeded(const struct lull_recent_tail *tail, double share);
 
 #endif

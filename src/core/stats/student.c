@@ -10,7 +10,7 @@
 #include <math.h>
 
 /* From here on the normal distribution with one correction errs by less than the continued
- * fraction does. */
+ * fraction does (test_student). */
 static const double normal_degrees = 1e6;
 
 /* log(Gamma(a + 1/2) / Gamma(a)); for large a by its series, as the difference would cancel. */

@@ -170,7 +170,7 @@ void lull_driver_queue_init_plan(const struct lull_driver_queue *queue,
                                  struct lull_driver_plan *plan_out);
 
 /*
- * The lowering that wins most, or NULL where none wins more than least_gain_ns; all get their
+ * The lowering that wins most, or null where none wins more than least_gain_ns; all get their
  * gain_ns. plan: of raisings, as the clocks are now. O(count * gpu_count^2).
  */
 struct lull_lowering *lull_driver_queue_choose(const struct lull_driver_queue *queue,

@@ -304,7 +304,7 @@ static enum lull_trial_result judge_pair(struct lull_trial *trial,
 
 /* ---- pairs ------------------------------------------------------------------------------- */
 
-/* The next pair of this rank, or NULL. */
+/* The next pair of this rank; null: it is not complete yet. */
 static const struct lull_trial_pair *next_pair_of(const struct lull_trial *trial, uint32_t rank)
 {
     const struct lull_trial_pair *pair =

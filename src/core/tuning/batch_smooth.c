@@ -14,17 +14,19 @@
 #include "core/tuning/curve.h"
 #include "core/stats/random.h"
 
+/* Both are chosen, not measured. */
 enum {
     TRIES = 3,   /* attempts of a recurrence; from this one on there is no bound */
     GIVE_UP = 2, /* results after which a size that never reached the target is left */
 };
 
-/* x: octaves of batch size; values: logarithms of cost. */
+/* x counts octaves of batch size, values are logarithms of cost. docs/batch.md says what was tried.
+ */
 static const struct lull_curve_prior prior = {
     .length = 3.0, .amplitude = 0.7, .height = 1.0, .roughness = 0.08};
 
 /* Deviations of the curve count this much in a draw: the horizon of a job is some hundred runs, and
-   Thompson sampling is made for longer ones. */
+   Thompson sampling is made for longer ones. docs/batch.md has what it comes to. */
 static const double boldness_ratio = 0.7;
 
 struct outlook {

@@ -219,7 +219,7 @@ int lull_limit_choose(const struct lull_job_selector *selector,
     return 0;
 }
 
-/* The best of the measured operating points; NULL: there are none. */
+/* The best of the measured operating points; null: there are none. */
 static const struct lull_limit_measure *find_best(const struct lull_limit_search *search)
 {
     uint32_t best;
@@ -237,7 +237,7 @@ static double relative_width(const struct lull_moments *pieces)
     return lull_limit_half_width(pieces) / pieces->mean;
 }
 
-/* By how much one must be over the other for that not to be noise, at least `least`. */
+/* The share by which one must be over the other for that not to be noise, at least `least`. */
 static double margin_between(const struct lull_limit_measure *a, const struct lull_limit_measure *b,
                              double least)
 {
@@ -249,7 +249,7 @@ static double margin_between(const struct lull_limit_measure *a, const struct lu
 
 /* ---- one operating point ------------------------------------------------------------------- */
 
-/* Even at the near ends of what is known, far worse than the best. */
+/* Whether it is far worse than the best even if both intervals lie at their near ends. */
 static bool is_hopeless(const struct lull_limit_search *search,
                         const struct lull_limit_measure *measure)
 {
@@ -293,7 +293,8 @@ static double affordable_visits(const struct lull_limit_search *search)
            (usual_settling * config->settle_s + 0.5 * config->slice_s);
 }
 
-/* On the way up: a contender among the best of those still above, as many as there is time for. */
+/* Whether a point is visited again on the way up: it is one of the best contenders still above, of
+ * which there are as many as there is time for. */
 static bool is_worth_another_visit(const struct lull_limit_search *search, uint32_t index)
 {
     const struct lull_limit_measure *best = find_best(search);
@@ -387,7 +388,7 @@ static bool is_last(struct lull_limit_search *search, const struct lull_limit_me
         return false;
     if (search->config.selector.aim == LULL_JOB_SLOWDOWN && is_too_slow(search, measure))
         return true;
-    /* Too slow to be chosen, whatever it saves. */
+    /* What is too slow to be chosen tells nothing by what it saves. */
     return search->over == 0 && is_too_bad(search, measure);
 }
 

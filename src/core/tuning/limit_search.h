@@ -100,7 +100,7 @@ void lull_limit_search_destroy(struct lull_limit_search *search);
 uint32_t lull_limit_search_ladder(double highest_w, double lowest_w, double step_w,
                                   struct lull_limit_point *points_out);
 
-/* The operating point to be held now; NULL: the search is over. Borrowed until the next take or
+/* The operating point to be held now; null: the search is over. Borrowed until the next take or
  * refine. */
 const struct lull_limit_point *lull_limit_search_now(const struct lull_limit_search *search);
 

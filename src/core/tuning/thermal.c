@@ -3,12 +3,15 @@
 
 #include <math.h>
 
+/* With fewer readings than this nothing is fitted. Chosen, not measured. */
 enum { TERMS = LULL_THERMAL_TERMS, LEAST_READINGS = 8 };
 
 enum term { BASE, RISE, DISTANCE };
 
+/* The grid's shortest time constant, and the prior: the deviations of a reading, of the rise and of
+ * the distance from the settled temperature (thermal.h). Chosen, not measured. */
 static const double shortest_tau_s = 5.0;
-static const double reading_c = 0.5; /* deviation of a reading */
+static const double reading_c = 0.5;
 static const double prior_rise_c = 30.0;
 static const double prior_distance_c = 5.0;
 

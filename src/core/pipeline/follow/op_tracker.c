@@ -29,7 +29,7 @@ struct lull_op_tracker {
     int64_t end_ns;
     int64_t latest_ns;                   /* of the edge that pauses count from */
     struct lull_sequence_locator *kinds; /* of sections that begin */
-    struct lull_sequence_locator *sends; /* devices sent to; NULL: the device sends nothing */
+    struct lull_sequence_locator *sends; /* devices sent to; null: the device sends nothing */
     uint32_t *send_ops;                  /* the operations that send, in order */
     uint32_t send_count;
     int64_t *input_ns; /* of each operation of this iteration; 0: not received yet */

@@ -1,6 +1,6 @@
 /*
- * The plan controller: it carries a pipeline plan out on the GPUs of one node, and keeps it only while the job
- * is not degraded.
+ * The plan controller: it carries a pipeline plan out on the GPUs of one node, and keeps it only
+ * while the job is not degraded.
  *
  * Feed-forward, per GPU: the raising for an operation is asked for ahead of its forecast begin, by
  * a lead that makes it late only little on average; the lowering is asked for when the operation
@@ -100,7 +100,7 @@ struct lull_plan_controller_iteration {
 
 struct lull_plan_controller;
 
-/* gpu_count 1..LULL_PLAN_CONTROLLER_MAX_GPUS; op_counts[i] operations of GPU i, >= 1. NULL: no
+/* gpu_count 1..LULL_PLAN_CONTROLLER_MAX_GPUS; op_counts[i] operations of GPU i, >= 1. null: no
  * memory. */
 struct lull_plan_controller *
 lull_plan_controller_create(const struct lull_plan_controller_config *config, uint32_t gpu_count,

@@ -1,8 +1,7 @@
 /*
  * What GPUs want of the node's one driver, and when it is asked for: raisings one after the other,
- * each early enough for those after it (core/switching/driver_queue.h), and a lowering where there is room for it
- * (driver_queue.h).
- * SPDX-License-Identifier: Apache-2.0
+ * each early enough for those after it (core/switching/driver_queue.h), and a lowering where there
+ * is room for it (driver_queue.h). SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
 
@@ -145,7 +144,7 @@ static int64_t lowering_wake_ns(const struct round *round)
     return next_ns + round->plan.call_ns;
 }
 
-/* Until when a lowering is worth beginning: the next raising must not wait for it. */
+/* The time until which a lowering is worth beginning: the next raising must not wait for it. */
 static int64_t lowering_deadline_ns(const struct round *round)
 {
     const int64_t next_ns = next_begin_ns(round);

@@ -109,7 +109,7 @@ struct lull_plan_controller {
 
 /* ---- plan_controller_forecast.c ---- */
 
-/* A plan with its own copies of ops; NULL: no memory. */
+/* A plan with its own copies of ops; null: no memory. */
 struct lull_plan_controller_plan *
 lull_plan_controller_create_plan(const struct lull_plan_controller *plan_controller,
                                  const struct lull_plan_controller_op *const *ops,

@@ -15,7 +15,7 @@ enum { COARSE_CLOCKS = 8, LEAST_STEP = 2 };
 enum { COARSE_ITERATIONS = 3, FINE_ITERATIONS = 3, FINALISTS = 5 };
 /* The same with at most this many clocks, where a third of the sweep allows less. */
 enum { FEW_CLOCKS = 12, FEW_ITERATIONS = 2, FEW_FINALISTS = 2 };
-/* With more values than this outliers are dropped, as EnvPipe does. */
+/* Among more values than this outliers are dropped, as EnvPipe does. */
 enum { DROPPED_FROM = 3 };
 
 struct lull_profiling {

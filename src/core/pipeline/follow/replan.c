@@ -11,9 +11,9 @@
 #include "core/pipeline/rounding/rounding.h"
 
 /* A device that is slower than this counts as slower by this much: beyond it nothing is left to
- * plan. */
+ * plan. Chosen, not measured. */
 static const double most_factor = 100.0;
-/* This many moves for each operation take some milliseconds. */
+/* This many moves for each operation take some milliseconds. Chosen, not measured. */
 static const uint64_t moves_per_op = 32;
 /* A plan must save this share of the energy to be worth changing clocks. Chosen, not measured. */
 static const double least_saving = 0.002;

@@ -14,6 +14,7 @@ struct fit_share {
     double ratio;
 };
 
+/* A derived class is the sum of at most this many shares. */
 enum { MOST_SHARES = 3 };
 
 struct recipe {

@@ -225,7 +225,7 @@ static void put_off(struct lull_controlled_gpu *gpu, const struct lull_driver_pl
         gpu->feed.lower_at_ns += plan->call_ns;
 }
 
-/* Of the lowerings that are due, the one that wins most; NULL: none wins anything. */
+/* Finds the lowering that wins most among those that are due; null: none wins anything. */
 static struct lull_controlled_gpu *find_lowering(struct lull_controller *controller,
                                                  const struct lull_driver_plan *plan,
                                                  int64_t now_ns)

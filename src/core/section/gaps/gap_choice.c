@@ -7,11 +7,11 @@
 /*
  * The part of the share that may be late which lowerings that come early may use up. Latencies have
  * a long tail above and a short one below: halving this costs a fraction of a millisecond, halving
- * the rest costs several.
+ * the rest costs several. Chosen, not measured.
  */
 static const double early_ratio = 0.125;
 /* Latencies that hardly vary are not known better than by this factor, and by this much, which is
- * how often the clock is read. */
+ * how often the clock is read. The factor is chosen, not measured. */
 static const double sure_ratio = 0.97;
 static const double reading_ms = 0.1;
 /* Time that a gap must spend low to be worth two driver calls. Chosen, not measured. */

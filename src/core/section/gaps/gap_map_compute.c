@@ -10,7 +10,7 @@
 #include "core/section/gaps/gap_map_state.h"
 
 /* Gaps shorter than this are noise between kernels; a gap worth switching is several times as long.
- */
+ * Chosen, not measured. */
 static const int64_t least_gap_ns = INT64_C(1000000);
 /* Where computation is guessed, communication with a break no longer than this, and no larger a
  * share of the whole, is not interrupted by it: the limits of track.c. */
@@ -63,7 +63,7 @@ static bool is_brief(const struct lull_interval *before, const struct lull_inter
            (double)between_ns <= brief_ratio * (double)(after->end_ns - before->begin_ns);
 }
 
-/* The union of all communication, in which brief breaks are closed; NULL: no memory. */
+/* The union of all communication, in which brief breaks are closed; null: no memory. */
 static struct lull_interval *unite_kernels(const struct lull_gap_map *map, size_t *count_out)
 {
     const size_t kernels = (size_t)map->period * LULL_GAP_MAP_PERIODS;
