@@ -35,8 +35,6 @@ struct lull_call {
                        * but is no symbol of the iteration and no section */
 };
 
-
-
 /* Equal for calls that do the same at the same place; never 0. */
 uint64_t lull_call_signature(const struct lull_call *call);
 

@@ -181,8 +181,10 @@ static int consider_fed_forward(struct lull_switching_search *search,
     if (price_w == NULL)
         return -ENOMEM;
     rc = consider_envpipe(search);
-    if (rc == 0)
-        rc = consider_priced(search, rounding, frontier, duration_ns, price_w);
+    if (rc != 0)
+        goto done;
+    rc = consider_priced(search, rounding, frontier, duration_ns, price_w);
+done:
     free(price_w);
     return rc;
 }

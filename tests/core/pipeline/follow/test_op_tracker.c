@@ -1,5 +1,5 @@
 /*
- * Trackers of operations against jobs that really happened, in virtual time: whatever schedule, whenever one
+ * Op trackers against jobs that really happened, in virtual time: whatever schedule, whenever one
  * joins, from sections or from transfers alone. SPDX-License-Identifier: Apache-2.0
  */
 #include <stdbool.h>
