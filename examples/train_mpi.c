@@ -268,7 +268,7 @@ static void begin_transfer(struct lull_emulated_gpu *gpu, const struct options *
                            size_t count, int ranks)
 {
     double share = (double)(ranks - 1) / (double)ranks;
-    struct lull_transfer all = {
+    struct lull_workload_transfer all = {
         .bytes = 2.0 * share * (double)count * sizeof(float),
         .link_gbs = options->link_gbs,
         .channels = (uint32_t)options->channels,

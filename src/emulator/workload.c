@@ -128,7 +128,7 @@ void lull_emulated_gpu_wait(struct lull_emulated_gpu *gpu)
 }
 
 void lull_emulated_gpu_transfer_begin(struct lull_emulated_gpu *gpu,
-                                      const struct lull_transfer *transfer)
+                                      const struct lull_workload_transfer *transfer)
 {
     if (gpu == NULL)
         return;

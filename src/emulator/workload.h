@@ -28,7 +28,7 @@ struct lull_kernel {
 };
 
 /* One collective or transfer of this GPU. */
-struct lull_transfer {
+struct lull_workload_transfer {
     double bytes;      /* moved by this GPU over the link, >= 0 */
     double link_gbs;   /* bandwidth of the slowest link of the path, GB/s, > 0 */
     uint32_t channels; /* SMs that drive it, e.g. 16 in a node, 4 over InfiniBand */
@@ -52,7 +52,7 @@ void lull_emulated_gpu_wait(struct lull_emulated_gpu *gpu);
 
 /* Begins a transfer; it moves in the background at the rate that clock and link allow. */
 void lull_emulated_gpu_transfer_begin(struct lull_emulated_gpu *gpu,
-                                      const struct lull_transfer *transfer);
+                                      const struct lull_workload_transfer *transfer);
 
 /* Sleeps until at least share (0..1) of the current transfer has been moved. */
 void lull_emulated_gpu_transfer_wait(struct lull_emulated_gpu *gpu, double share);

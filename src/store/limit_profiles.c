@@ -204,7 +204,7 @@ static int load_measures(struct lull_store *store, int64_t id, struct lull_limit
         return LULL_E_FORMAT;
     sqlite3_bind_int64(statement, 1, id);
     while ((result = lull_store_step(store, statement, err)) == 1 && is_good) {
-        is_good = profile->count < LULL_LIMIT_SEARCH_SETTINGS;
+        is_good = profile->count < LULL_LIMIT_SEARCH_POINTS;
         if (!is_good)
             break;
         take_measure(statement, &profile->measures[profile->count]);

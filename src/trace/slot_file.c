@@ -133,7 +133,7 @@ struct point_line {
     double delay_j;
 };
 
-/* Checks the window of a operating point, which is the job's where the operating point does not
+/* Checks the window of an operating point, which is the job's where the operating point does not
  * give one. */
 static int check_window(const struct slot_reader *reader, const json_t *object,
                         const struct point_line *point)

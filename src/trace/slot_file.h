@@ -10,7 +10,7 @@
  * not including `deadline` (default: all). `weight_j` is what each slot from its arrival to its end
  * costs (default 0). With `value_j` the job may be left out, at that cost; without it has to run.
  * `cap_w` limits the sum of `power_w` (whole watts, default 0) in every slot; without it there is
- * no limit. `slot_s` is for readers of results only. A operating point may give its window itself:
+ * no limit. `slot_s` is for readers of results only. An operating point may give its window itself:
  * `first` and `last` start, and instead of `weight_j` its own `delay_j` for each slot later than
  * `first`.
  *

@@ -21,14 +21,14 @@
 
 #include "base/clock.h"
 #include "core/tuning/limit_search.h"
-#include "core/tuning/warmth.h"
+#include "core/tuning/thermal.h"
 #include "core/stats/counter.h"
 #include "core/stats/random.h"
 #include "emulator/noise.h"
 #include "emulator/oracle_limits.h"
 #include "emulator/physics/physics.h"
 
-enum { POLL_MS = 50, AIMS = 4, MOST_LIMITS = LULL_LIMIT_SEARCH_SETTINGS };
+enum { POLL_MS = 50, AIMS = 4, MOST_LIMITS = LULL_LIMIT_SEARCH_POINTS };
 
 static const double step_w = 25.0;
 

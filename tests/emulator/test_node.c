@@ -68,7 +68,7 @@ static void test_without_a_node_everything_is_a_no_op(void **state)
 {
     struct lull_emulated_gpu *gpu = (struct lull_emulated_gpu *)1;
     const struct lull_kernel kernel = {.duration_ms = 1000};
-    const struct lull_transfer transfer = {.bytes = 1e12, .link_gbs = 1, .channels = 1};
+    const struct lull_workload_transfer transfer = {.bytes = 1e12, .link_gbs = 1, .channels = 1};
 
     (void)state;
     unsetenv(LULL_NODE_VARIABLE);
@@ -98,7 +98,7 @@ static void test_a_wrong_node_is_refused(void **state)
 static void test_waits_end_on_time(void **state)
 {
     const struct lull_kernel kernel = {.duration_ms = 5, .profile = "lammps"};
-    const struct lull_transfer transfer = {.bytes = 2e8, .link_gbs = 20, .channels = 4};
+    const struct lull_workload_transfer transfer = {.bytes = 2e8, .link_gbs = 20, .channels = 4};
     struct lull_emulated_gpu *gpu = open_gpu(0);
     double compute_ms[20];
     double transfer_ms[20];
@@ -207,7 +207,7 @@ static void test_the_dead_leave_their_contexts(void **state)
 static void __attribute__((noreturn)) work_for_ever(uint64_t random)
 {
     const struct lull_kernel kernel = {.duration_ms = 0.05, .profile = "lammps"};
-    const struct lull_transfer transfer = {.bytes = 1e6, .link_gbs = 20, .channels = 4};
+    const struct lull_workload_transfer transfer = {.bytes = 1e6, .link_gbs = 20, .channels = 4};
 
     for (;;) {
         const uint32_t index = lull_noise_next(&random) < 0.5 ? 0 : 1;

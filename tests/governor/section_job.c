@@ -33,7 +33,7 @@ static int parse(char **argv, struct work *work)
 /* The exchange keeps the link busy at 1 GB/s; without an emulated node it only takes its time. */
 static void exchange(struct lull_emulated_gpu *gpu, double exchange_ms, const char *name)
 {
-    const struct lull_transfer transfer = {exchange_ms * 1e6, 1.0, 8};
+    const struct lull_workload_transfer transfer = {exchange_ms * 1e6, 1.0, 8};
 
     lull_section_begin(name);
     if (gpu == NULL)

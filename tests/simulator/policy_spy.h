@@ -26,7 +26,7 @@ struct spy_case {
 struct spy_options {
     uint32_t types, pools, nodes, node_gpus, jobs, most_gpus;
     uint32_t clocks;  /* operating points of a type, by clock */
-    uint32_t elastic; /* numbers of GPUs of a operating point; 1: as it asks */
+    uint32_t elastic; /* numbers of GPUs of an operating point; 1: as it asks */
     bool is_preemptible;
     bool has_deadlines;
     bool has_weights;

@@ -206,7 +206,7 @@ static void test_price_and_carbon(void **state)
     lull_cluster_run_destroy(run);
 }
 
-/* Three jobs, watts for two at their peak; a operating point of less; and none that fits. */
+/* Three jobs, watts for two at their peak; an operating point of less; and none that fits. */
 static void test_a_cap(void **state)
 {
     static const struct lull_cluster_point one = {

@@ -6,9 +6,12 @@
 
 #include "core/energy/account_state.h"
 
-/* A counter that leaps by more than this many times what the device can draw has been reset. */
+/* A counter that leaps by more than this many times what the device can draw has been reset.
+ * Chosen, not measured. */
 static const double leap_ratio = 2.0;
-/* How far counter and polled power of one board are apart in the long run (3 %: flagged). */
+/* How far counter and polled power of one board are apart in the long run; from 3 % on a report
+ * flags it. Chosen, not measured: with it the half intervals lie near the 95 % quantile of the
+ * error (test_energy). */
 static const double scale_ratio = 0.03;
 
 void lull_energy_account_init(struct lull_energy_account *account,
@@ -102,16 +105,18 @@ static bool is_usable(const struct lull_energy_account *account,
 void lull_energy_account_take(struct lull_energy_account *account,
                               const struct lull_energy_reading *reading)
 {
-    const struct lull_energy_point *before =
-        account->count == 0 ? NULL : lull_energy_point(account, account->count - 1);
     const struct lull_energy_point *counted = lull_energy_last(account);
-    struct lull_energy_point taken;
+    const struct lull_energy_point *before = NULL;
+    struct lull_energy_point taken = {0};
 
     if (!is_usable(account, reading))
         return;
-    if (before == NULL)
+    if (account->count == 0) {
         account->has_counter = reading->has_counter;
-    taken = before == NULL ? (struct lull_energy_point){0} : *before;
+    } else {
+        before = lull_energy_point(account, account->count - 1);
+        taken = *before;
+    }
     taken.time_ns = reading->time_ns;
     if (reading->has_power) {
         taken.has_power = true;
@@ -138,5 +143,7 @@ int64_t lull_energy_account_settled_ns(const struct lull_energy_account *account
     const struct lull_energy_point *last = lull_energy_last(account);
     const double age_s = fmax(lull_energy_age_s(account), lull_energy_power_age_s(account));
 
-    return last == NULL ? INT64_MIN : last->time_ns - (int64_t)(age_s * 1e9);
+    if (last == NULL)
+        return INT64_MIN;
+    return last->time_ns - (int64_t)(age_s * 1e9);
 }

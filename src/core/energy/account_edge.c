@@ -9,11 +9,13 @@
 
 #include "core/energy/account_state.h"
 
-/* Standard deviations in half of a 95 % interval. */
+/* Half of a 95 % interval is two standard deviations. */
 static const double deviations = 2.0;
-/* Scatter that an average over many refreshes may hide, of the power. */
+/* An average over many refreshes may hide a scatter of this share of the power. Chosen, not
+ * measured. */
 static const double hidden_ratio = 0.5;
-/* Of a step that is smeared: how much of it may lie on the wrong side of an edge. */
+/* This share of a step that is smeared may lie on the wrong side of an edge. Chosen, not
+ * measured. */
 static const double smeared_ratio = 0.35;
 
 /* The polled integral up to time_ns: from the last point before it, or beyond the ends evenly. */
@@ -73,8 +75,9 @@ static bool find_gap(const struct lull_energy_account *account, int64_t time_ns,
     gap->since_s = lull_energy_seconds(gap->before->time_ns, time_ns) + age_s;
     if (gap->before->time_ns == lull_energy_last(account)->time_ns)
         gap->after = gap->before;
-    gap->until_s =
-        gap->after == gap->before ? 0.0 : lull_energy_seconds(time_ns, gap->after->time_ns) - age_s;
+    gap->until_s = 0.0;
+    if (gap->after != gap->before)
+        gap->until_s = lull_energy_seconds(time_ns, gap->after->time_ns) - age_s;
     return gap->since_s >= 0.0;
 }
 
@@ -104,15 +107,18 @@ static void look_at_power(const struct lull_energy_account *account, struct acco
         squares += lull_energy_square(read->power_w);
     }
     gap->has_power = seen > 0;
-    gap->power_w = seen > 0 ? sum / seen : 0.5 * source->highest_w;
-    gap->scatter_w2 =
-        seen > 1 ? fmax(0.0, squares - seen * lull_energy_square(gap->power_w)) / (seen - 1) : 0.0;
+    gap->power_w = 0.5 * source->highest_w;
+    gap->scatter_w2 = 0.0;
+    if (seen > 0)
+        gap->power_w = sum / seen;
+    if (seen > 1)
+        gap->scatter_w2 = fmax(0.0, squares - seen * lull_energy_square(gap->power_w)) / (seen - 1);
     if (source->power_window_s > source->power_refresh_s)
         gap->scatter_w2 += lull_energy_square(hidden_ratio * gap->power_w) *
                            (1.0 - source->power_refresh_s / source->power_window_s);
 }
 
-/* Behind the last reading and without power: as before it, if there was a reading. */
+/* Behind the last reading and without power the mean power before it is taken to go on. */
 static void look_back(const struct lull_energy_account *account, struct account_edge_gap *gap)
 {
     for (uint64_t i = account->count - 1; i-- > lull_energy_oldest(account);) {
@@ -166,7 +172,8 @@ static double share_j(const struct lull_energy_account *account, const struct ac
                                               (to_j - from_j)));
 }
 
-/* Between two readings without power: anywhere that the counts and the highest power allow. */
+/* Between two readings without power the energy may lie anywhere that the counts and the highest
+ * power allow. */
 static double uneven_without_power(const struct lull_energy_account *account,
                                    const struct account_edge_gap *gap)
 {
@@ -182,7 +189,7 @@ static double uneven_without_power(const struct lull_energy_account *account,
     return lull_energy_square(fmax(0.0, high_j - low_j)) / 12.0;
 }
 
-/* Within which time the power readings do not tell when energy was drawn, s. */
+/* The time within which the power readings do not tell when energy was drawn, s. */
 static double smear_s(const struct lull_energy_account *account, const struct account_edge_gap *gap)
 {
     return fmax(gap->polling_s, account->source.power_refresh_s) +
@@ -198,14 +205,14 @@ static double uneven_with_power(const struct lull_energy_account *account,
 {
     const double step_s = smear_s(account, gap);
     const double gap_s = gap->since_s + gap->until_s;
-    double bridge_s;
 
     if (gap->after == gap->before)
         return gap->scatter_w2 * gap->since_s * fmax(gap->since_s, step_s);
     if (!account->has_counter)
         return gap->scatter_w2 * lull_energy_square(0.5 * step_s);
-    bridge_s = gap_s <= 0.0 ? 0.0 : gap->since_s * gap->until_s / gap_s;
-    return gap->scatter_w2 * bridge_s * step_s;
+    if (gap_s <= 0.0)
+        return 0.0;
+    return gap->scatter_w2 * (gap->since_s * gap->until_s / gap_s) * step_s;
 }
 
 /* A step in the power, by twice its scatter, that is smeared evenly over step_s around the edge. */
@@ -221,13 +228,17 @@ static double edge_variance(const struct lull_energy_account *account,
                             const struct account_edge_gap *gap)
 {
     const double gap_s = gap->since_s + gap->until_s;
-    const double share = gap_s <= 0.0 || gap->after == gap->before ? 0.0 : gap->since_s / gap_s;
-    const double refresh_s =
-        account->has_counter ? account->source.counter_refresh_s : account->source.power_refresh_s;
-    const double refresh_j2 = lull_energy_square(refresh_s) / 12.0 *
-                              (lull_energy_square(gap->power_w) + gap->scatter_w2) *
-                              (lull_energy_square(1.0 - share) + lull_energy_square(share));
+    double refresh_s = account->source.power_refresh_s;
+    double share = 0.0;
+    double refresh_j2;
 
+    if (gap_s > 0.0 && gap->after != gap->before)
+        share = gap->since_s / gap_s;
+    if (account->has_counter)
+        refresh_s = account->source.counter_refresh_s;
+    refresh_j2 = lull_energy_square(refresh_s) / 12.0 *
+                 (lull_energy_square(gap->power_w) + gap->scatter_w2) *
+                 (lull_energy_square(1.0 - share) + lull_energy_square(share));
     if (!gap->has_power)
         return refresh_j2 + uneven_without_power(account, gap);
     return refresh_j2 + uneven_with_power(account, gap);

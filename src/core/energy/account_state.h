@@ -28,10 +28,12 @@ lull_energy_point(const struct lull_energy_account *account, uint64_t i)
 /* Index of the oldest point that is kept. */
 static inline uint64_t lull_energy_oldest(const struct lull_energy_account *account)
 {
-    return account->count > LULL_ENERGY_KEPT ? account->count - LULL_ENERGY_KEPT : 0;
+    if (account->count <= LULL_ENERGY_KEPT)
+        return 0;
+    return account->count - LULL_ENERGY_KEPT;
 }
 
-/* The last point with energy; NULL none. */
+/* The last point with energy; null: there is none. */
 const struct lull_energy_point *lull_energy_last(const struct lull_energy_account *account);
 
 /* How long before its reading the middle of a power lies, and the energy, s. */
@@ -42,11 +44,13 @@ static inline double lull_energy_power_age_s(const struct lull_energy_account *a
 
 static inline double lull_energy_age_s(const struct lull_energy_account *account)
 {
-    return account->has_counter ? 0.5 * account->source.counter_refresh_s
-                                : lull_energy_power_age_s(account);
+    if (account->has_counter)
+        return 0.5 * account->source.counter_refresh_s;
+    return lull_energy_power_age_s(account);
 }
 
-/* For how long before its reading a power is taken to hold already, gap_s after the one before. */
+/* How long before its reading a power is taken to hold already, if the reading comes gap_s after
+ * the one before, s. */
 static inline double lull_energy_held_s(const struct lull_energy_account *account, double gap_s)
 {
     return 0.5 * fmin(gap_s, account->source.power_refresh_s);

@@ -70,7 +70,7 @@ struct lull_agreement_clock {
 
 struct lull_agreement;
 
-/* NULL: no memory. self < nodes <= LULL_AGREEMENT_MAX_NODES. */
+/* null: no memory. self < nodes <= LULL_AGREEMENT_MAX_NODES. */
 struct lull_agreement *lull_agreement_create(uint32_t self, uint32_t nodes, int64_t silence_ns);
 void lull_agreement_destroy(struct lull_agreement *agreement);
 

@@ -11,7 +11,8 @@ static uint64_t mix(uint64_t value)
     return value ^ (value >> 31);
 }
 
-uint32_t lull_call_size_class(uint64_t bytes)
+/* Payloads in the same power of two are of one class: 0, 1, 2-3, 4-7, ... become 0, 1, 2, 3, ... */
+static uint32_t size_class(uint64_t bytes)
 {
     uint32_t bits = 0;
 
@@ -24,12 +25,12 @@ uint64_t lull_signature_join(uint64_t before, uint64_t next)
 {
     uint64_t joined = mix(before + UINT64_C(0x9e3779b97f4a7c15) + next);
 
-    return joined == 0 ? 1 : joined;
+    return joined + (joined == 0);
 }
 
 uint64_t lull_call_class(const struct lull_call *call)
 {
-    uint64_t what = (uint64_t)call->operation << 32 | lull_call_size_class(call->bytes);
+    uint64_t what = (uint64_t)call->operation << 32 | size_class(call->bytes);
     uint64_t where = (uint64_t)call->communicator << 32 | call->ranks;
     uint64_t whom = (uint64_t)(uint32_t)call->peer << 32 | call->name;
 
@@ -40,5 +41,7 @@ uint64_t lull_call_signature(const struct lull_call *call)
 {
     const uint64_t class = lull_call_class(call);
 
-    return call->place == 0 ? class : lull_signature_join(class, call->place);
+    if (call->place == 0)
+        return class;
+    return lull_signature_join(class, call->place);
 }

@@ -35,9 +35,6 @@ struct lull_call {
                        * but is no symbol of the iteration and no section */
 };
 
-/* Payloads in the same power of two are of one class: 0, 1, 2-3, 4-7, ... -> 0, 1, 2, 3, ... */
-uint32_t lull_call_size_class(uint64_t bytes);
-
 /* Equal for calls that do the same at the same place; never 0. */
 uint64_t lull_call_signature(const struct lull_call *call);
 

@@ -5,10 +5,12 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/smaller.h"
+
 enum {
-    SMALLEST_BYTES = 4096,
+    SMALLEST_BYTES = 4096, /* smaller reductions are losses and norms; chosen, not measured */
     LONGEST_WORD = 16,
-    LAYERS_PER_ITERATION = 4, /* fewer reductions of one size are buckets of gradients */
+    LAYERS_PER_ITERATION = 4, /* fewer reductions of one size are buckets of gradients; chosen */
 };
 
 /* Shares of a communicator's operations. All are chosen, not measured; test_communicator has the
@@ -37,7 +39,9 @@ static const struct communicator_word words[] = {
 
 static char upper(char letter)
 {
-    return letter >= 'a' && letter <= 'z' ? (char)(letter - 'a' + 'A') : letter;
+    if (letter >= 'a' && letter <= 'z')
+        return (char)(letter - 'a' + 'A');
+    return letter;
 }
 
 static bool is_in_word(char letter)
@@ -70,7 +74,7 @@ static uint32_t meanings_of(const char *name)
             length++;
         if (length > 0 && length <= LONGEST_WORD)
             meanings |= meaning_of(name, length);
-        name += length > 0 ? length : 1;
+        name += lull_larger_size(length, 1);
     }
     return meanings & ~(uint32_t)REST;
 }
@@ -208,8 +212,9 @@ static enum lull_parallelism of_reductions(const struct lull_communicator *commu
         return LULL_PARALLELISM_DATA;
     if (iterations == 0 || communicator->nodes == 0)
         return LULL_PARALLELISM_UNKNOWN;
-    return most >= LAYERS_PER_ITERATION * iterations ? LULL_PARALLELISM_TENSOR
-                                                     : LULL_PARALLELISM_DATA;
+    if (most >= LAYERS_PER_ITERATION * iterations)
+        return LULL_PARALLELISM_TENSOR;
+    return LULL_PARALLELISM_DATA;
 }
 
 enum lull_parallelism lull_communicator_parallelism(const struct lull_communicator *communicator,
@@ -223,8 +228,10 @@ enum lull_parallelism lull_communicator_parallelism(const struct lull_communicat
         return communicator->named;
     for (unsigned i = 0; i < LULL_TRANSFER_COUNT; i++) {
         all += communicator->transfers[i];
-        messages += is_message((enum lull_transfer)i) ? communicator->transfers[i] : 0;
-        reductions += is_reduction((enum lull_transfer)i) ? communicator->transfers[i] : 0;
+        if (is_message((enum lull_transfer)i))
+            messages += communicator->transfers[i];
+        if (is_reduction((enum lull_transfer)i))
+            reductions += communicator->transfers[i];
     }
     if (communicator->ranks == 1 || all < LULL_COMMUNICATOR_MIN_TRANSFERS)
         return LULL_PARALLELISM_UNKNOWN;

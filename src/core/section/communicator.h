@@ -60,7 +60,7 @@ struct lull_communicator {
     uint32_t peer_count; /* LULL_COMMUNICATOR_PEERS: that many or more */
 };
 
-/* name may be NULL or "". */
+/* name may be null or "". */
 void lull_communicator_init(struct lull_communicator *communicator, const char *name,
                             uint32_t ranks, uint32_t nodes, int32_t rank);
 
@@ -77,7 +77,7 @@ void lull_communicator_take(struct lull_communicator *communicator, enum lull_tr
 enum lull_parallelism lull_communicator_parallelism(const struct lull_communicator *communicator,
                                                     uint64_t iterations);
 
-/* What a name says; of "DATA_PARALLEL_GROUP:7" only the part before the colon counts. NULL:
+/* What a name says; of "DATA_PARALLEL_GROUP:7" only the part before the colon counts. null:
  * unknown. */
 enum lull_parallelism lull_parallelism_of_name(const char *name);
 

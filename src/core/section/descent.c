@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "base/smaller.h"
+
 /*
  * The next point: stride points below the last good one, but above the highest bad one; without a
  * stride the middle between the two. Too little left between them ends the descent.
@@ -17,7 +19,7 @@ static void choose_candidate(struct lull_descent *descent)
     else if (descent->stride == 0)
         descent->candidate = descent->good + (room + 1) / 2;
     else
-        descent->candidate = descent->good + (descent->stride < room ? descent->stride : room);
+        descent->candidate = descent->good + lull_smaller_u32(descent->stride, room);
 }
 
 /* Starts below a good point, with bad as the bound that is not reached. */
@@ -26,7 +28,9 @@ static void start(struct lull_descent *descent, uint32_t good, uint32_t bad)
     descent->good = good;
     descent->bad = bad;
     descent->steps = 0;
-    descent->stride = descent->strategy == LULL_DESCENT_BISECT ? descent->count : 1;
+    descent->stride = 1;
+    if (descent->strategy == LULL_DESCENT_BISECT)
+        descent->stride = descent->count;
     choose_candidate(descent);
 }
 
@@ -46,7 +50,7 @@ void lull_descent_init_below(struct lull_descent *descent, enum lull_descent_str
 
 void lull_descent_coarsen(struct lull_descent *descent, uint32_t resolution)
 {
-    descent->resolution = resolution > 0 ? resolution : 1;
+    descent->resolution = lull_larger_u32(resolution, 1);
 }
 
 bool lull_descent_done(const struct lull_descent *descent)
@@ -72,5 +76,5 @@ void lull_descent_take(struct lull_descent *descent, enum lull_verdict verdict)
 
 void lull_descent_back_off(struct lull_descent *descent)
 {
-    start(descent, 0, descent->good > 0 ? descent->good : 1);
+    start(descent, 0, lull_larger_u32(descent->good, 1));
 }

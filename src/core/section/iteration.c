@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/smaller.h"
+
 enum { MAX_PERIOD = LULL_ITERATION_MAX_PERIOD, REPEATS = LULL_ITERATION_REPEATS };
 
 /* A period with its symbols from position 0 on. */
@@ -52,7 +54,9 @@ static void set_need(struct lull_iteration_finder *finder, uint32_t p)
     const uint32_t evidence = REPEATS * p;
     const bool blocks = finder->irregular[p] < LULL_ITERATION_IRREGULAR;
 
-    finder->needs[p] = blocks && finder->longest[p] >= evidence ? finder->longest[p] + 1 : evidence;
+    finder->needs[p] = evidence;
+    if (blocks)
+        finder->needs[p] = lull_larger_u32(finder->longest[p] + 1, evidence);
 }
 
 /* True if the break of this run of p was an interruption rather than the end of an inner loop. */
@@ -90,7 +94,7 @@ static bool is_primitive(const struct lull_iteration_finder *finder, uint32_t p)
 static uint32_t update_runs(struct lull_iteration_finder *finder, uint64_t symbol)
 {
     const uint64_t *const end = finder->history + finder->held;
-    const uint32_t periods = finder->held < MAX_PERIOD ? finder->held : MAX_PERIOD;
+    const uint32_t periods = lull_smaller_u32(finder->held, MAX_PERIOD);
     uint32_t found = 0;
 
     for (uint32_t p = 1; p <= periods; p++) {
@@ -165,7 +169,7 @@ static uint32_t least_rotation(const uint64_t *text, uint32_t n)
             rival++;
         same = 0;
     }
-    return best < rival ? best : rival;
+    return lull_smaller_u32(best, rival);
 }
 
 /* Takes the last period symbols as the pattern to follow. */
@@ -238,7 +242,8 @@ static struct lull_iteration_state state(const struct lull_iteration_finder *fin
     };
 }
 
-/* With the newest symbol in place: resumes, or takes the found period (0: none), or searches on. */
+/* Resumes an interrupted pattern, takes the found period (0: none), or searches on. The newest
+ * symbol must be in place. */
 static struct lull_iteration_state search(struct lull_iteration_finder *finder, uint32_t found,
                                           enum lull_iteration_event otherwise)
 {
@@ -293,7 +298,9 @@ struct lull_iteration_state lull_iteration_push(struct lull_iteration_finder *fi
     if (current->period != 0) {
         const uint32_t next = (finder->position + 1) % current->period;
 
-        return current->symbols[next] == symbol ? go_on(finder, symbol) : deviate(finder, symbol);
+        if (current->symbols[next] != symbol)
+            return deviate(finder, symbol);
+        return go_on(finder, symbol);
     }
     const uint32_t found = update_runs(finder, symbol);
     append_history(finder, symbol);

@@ -323,5 +323,7 @@ enum lull_kernel_order_event lull_kernel_order_take(struct lull_kernel_order *or
         move_base(order);
     if (!goes_on)
         return LULL_ORDER_LEFT;
-    return was_following ? LULL_ORDER_FOLLOWING : event;
+    if (was_following)
+        return LULL_ORDER_FOLLOWING;
+    return event;
 }

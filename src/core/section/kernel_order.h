@@ -48,7 +48,7 @@ struct lull_standing {
 
 struct lull_kernel_order; /* opaque: some 110 KiB */
 
-/* NULL: no memory. */
+/* null: no memory. */
 struct lull_kernel_order *lull_kernel_order_create(void);
 void lull_kernel_order_destroy(struct lull_kernel_order *order);
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/smaller.h"
 #include "core/switching/feed_forward.h"
 
 static const double ms_per_ns = 1e-6;
@@ -132,7 +133,7 @@ int lull_switchable_merged(const struct lull_gap *gaps, size_t count,
     enum { HALVINGS = 48 };
     double too_low = 1e-9;
     double enough = 1e12; /* ns of gap per ns of computation: joins nothing */
-    uint8_t *const from = malloc(count > 0 ? count : 1);
+    uint8_t *const from = malloc(lull_larger_size(count, 1));
 
     if (from == NULL)
         return -ENOMEM;

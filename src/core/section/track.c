@@ -13,8 +13,8 @@
 
 #include "core/section/iteration.h"
 
-/* Calls belong to one section if the computation between them is shorter than this, ms, in which no
- * clock could change... */
+/* Calls belong to one section if the computation between them is shorter than this, ms, because no
+ * clock could change in it... */
 static const double merge_gap_ms = 1.0;
 /* ...and is less than this share of the section's length. Both are chosen, not measured. */
 static const double merge_gap_ratio = 0.02;
@@ -201,7 +201,9 @@ static double usual_gap_ms(const struct lull_track *track, uint32_t position, ui
     for (uint32_t i = position; i < period_of(track); i += period)
         if (track->positions[i].gap_ms.count > 0)
             lull_quantile_add(&gaps_ms, track->positions[i].gap_ms.mean);
-    return gaps_ms.count == 0 ? 0.0 : lull_quantile_lower_mean(&gaps_ms);
+    if (gaps_ms.count == 0)
+        return 0.0;
+    return lull_quantile_lower_mean(&gaps_ms);
 }
 
 /* Folds what was learnt into the positions of one iteration. */
@@ -345,8 +347,10 @@ static int32_t section_at(const struct lull_track *track, uint32_t number, bool 
 {
     for (uint32_t i = 0; i < track->section_count; i++) {
         const struct lull_section *section = &track->sections[i];
-        uint32_t wanted = last ? section->first + section->calls - 1 : section->first;
+        uint32_t wanted = section->first;
 
+        if (last)
+            wanted += section->calls - 1;
         if (wanted == number)
             return (int32_t)i;
     }
@@ -516,7 +520,9 @@ uint64_t lull_track_iteration(const struct lull_track *track)
 
 int64_t lull_track_boundary_ns(const struct lull_track *track)
 {
-    return track->phase == LULL_TRACK_KNOWN ? track->iteration_begin_ns : 0;
+    if (track->phase != LULL_TRACK_KNOWN)
+        return 0;
+    return track->iteration_begin_ns;
 }
 
 uint32_t lull_track_period(const struct lull_track *track)

@@ -72,7 +72,7 @@ struct lull_track;
 
 /*
  * joins_rounds: the rank computes between its calls, so that the time there tells rounds apart;
- * false: the calls only enqueue, and that time says nothing. NULL: no memory.
+ * false: the calls only enqueue, and that time says nothing. null: no memory.
  */
 struct lull_track *lull_track_create(bool joins_rounds);
 void lull_track_destroy(struct lull_track *track);

@@ -1,5 +1,5 @@
 /*
- * An allowance of rare events: so many in a hundred trials and never more, whatever causes them.
+ * An allowance of rare events: a given share of the trials and never more, whatever causes them.
  *
  * Every trial earns a share of an event, every event spends one, and no more than a few can be
  * saved up; one may be overdrawn. Who acts only while the allowance is open sees at most

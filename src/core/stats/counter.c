@@ -19,9 +19,10 @@ void lull_counter_take(struct lull_counter *counter, int64_t time_ns, double val
 
 bool lull_counter_at(const struct lull_counter *counter, int64_t time_ns, double *value_out)
 {
-    const uint64_t oldest =
-        counter->count > LULL_COUNTER_KEPT ? counter->count - LULL_COUNTER_KEPT : 0;
+    uint64_t oldest = 0;
 
+    if (counter->count > LULL_COUNTER_KEPT)
+        oldest = counter->count - LULL_COUNTER_KEPT;
     for (uint64_t i = counter->count; i-- > oldest + 1;) {
         const struct lull_counter_refresh *after = &counter->refreshes[i % LULL_COUNTER_KEPT];
         const struct lull_counter_refresh *before =

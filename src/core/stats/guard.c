@@ -50,14 +50,15 @@ static double look_error(const struct lull_guard *guard, double pairs)
     return guard->first_error / fmin(fmax(look, 1.0), (double)looks(&guard->config));
 }
 
-/* Distance from the mean log ratio to a bound that errs so often, with the present variance. */
+/* Distance from the mean log ratio to a bound that errs with this chance, at the present variance.
+ */
 static double distance_at(const struct lull_guard *guard, double pairs, double error)
 {
     return lull_student_quantile(1.0 - error, pairs - 1.0) *
            sqrt(lull_moments_variance(&guard->log_ratios) / pairs);
 }
 
-/* To either bound of this one test, as if these pairs had the present variance. */
+/* Distance to either bound of this one test, as if these pairs had the present variance. */
 static double bound_distance(const struct lull_guard *guard, double pairs)
 {
     return distance_at(guard, pairs, look_error(guard, pairs));
@@ -67,7 +68,7 @@ static double bound_distance(const struct lull_guard *guard, double pairs)
  */
 static double union_tests(const struct lull_guard *guard)
 {
-    return guard->config.union_tests > 1 ? (double)guard->config.union_tests : 1.0;
+    return fmax(guard->config.union_tests, 1.0);
 }
 
 /*
@@ -89,17 +90,21 @@ static double chance_to_pass(const struct lull_guard *guard)
     return lull_student_cdf(room / spread, pairs - 1.0);
 }
 
-static double worth(const struct lull_guard_config *config)
+double lull_guard_worth(const struct lull_guard_config *config)
 {
-    return config->worth_ratio > 0.0 ? config->worth_ratio : config->tolerance_ratio;
+    if (config->worth_ratio > 0.0)
+        return config->worth_ratio;
+    return config->tolerance_ratio;
 }
 
+/* Whether the candidate brings more than its slowdown costs, as far as the estimate tells. */
 static bool pays(const struct lull_guard *guard, double pairs, bool is_last_look)
 {
-    const double error =
-        is_last_look ? 0.0 : sqrt(lull_moments_variance(&guard->log_ratios) / pairs);
+    double error = 0.0;
 
-    return guard->log_ratios.mean + error < log1p(worth(&guard->config));
+    if (!is_last_look)
+        error = sqrt(lull_moments_variance(&guard->log_ratios) / pairs);
+    return guard->log_ratios.mean + error < log1p(lull_guard_worth(&guard->config));
 }
 
 enum lull_verdict lull_guard_verdict(const struct lull_guard *guard)
@@ -118,8 +123,8 @@ enum lull_verdict lull_guard_verdict(const struct lull_guard *guard)
         return LULL_VERDICT_NOT_DEGRADED;
     const double distance =
         distance_at(guard, pairs, look_error(guard, pairs) / union_tests(guard));
-    if (guard->log_ratios.mean - distance > log1p(worth(&guard->config)) || is_last_look ||
-        chance_to_pass(guard) < LULL_GUARD_HOPELESS / union_tests(guard))
+    if (guard->log_ratios.mean - distance > log1p(lull_guard_worth(&guard->config)) ||
+        is_last_look || chance_to_pass(guard) < LULL_GUARD_HOPELESS / union_tests(guard))
         return LULL_VERDICT_DEGRADED;
     return LULL_VERDICT_UNDECIDED;
 }

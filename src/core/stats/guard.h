@@ -35,9 +35,12 @@
 
 #include "core/stats/moments.h"
 
+/* A test whose chance to pass is below this ends. Chosen, not measured: it can only make "not
+ * degraded" rarer. */
 #define LULL_GUARD_HOPELESS 0.05
 
-/* The confidence of a verdict where the user does not choose another one. */
+/* The confidence of a verdict where the user does not choose another one: the usual one in
+ * statistics, chosen and not measured. */
 #define LULL_GUARD_CONFIDENCE 0.95
 
 enum lull_verdict {
@@ -77,6 +80,9 @@ void lull_guard_init(struct lull_guard *guard, const struct lull_guard_config *c
 
 /* Adds a pair of mean iteration times (any unit; ignored unless both are finite and > 0). */
 void lull_guard_add(struct lull_guard *guard, double reference, double candidate);
+
+/* The slowdown from which a candidate does not pay: worth_ratio, or the tolerance without one. */
+double lull_guard_worth(const struct lull_guard_config *config);
 
 enum lull_verdict lull_guard_verdict(const struct lull_guard *guard);
 void lull_guard_estimate(const struct lull_guard *guard, struct lull_guard_estimate *out);

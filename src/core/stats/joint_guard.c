@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <math.h>
 
-/* Coupled ranks agree to this share of the tolerance, or of the worth. */
+/* Coupled ranks agree to this share of the tolerance, or of the worth. Chosen, not measured. */
 static const double coupled_share = 0.25;
 
 void lull_joint_guard_init(struct lull_joint_guard *joint, const struct lull_guard_config *config,
@@ -45,8 +45,7 @@ void lull_joint_guard_add_mean(struct lull_joint_guard *joint, double reference,
 static bool agree(const struct lull_joint_guard *joint, bool candidate)
 {
     const struct lull_guard_config *config = &joint->mean.config;
-    const double margin =
-        coupled_share * (config->worth_ratio > 0.0 ? config->worth_ratio : config->tolerance_ratio);
+    const double margin = coupled_share * lull_guard_worth(config);
     double lowest = INFINITY;
     double highest = 0.0;
     double sum = 0.0;
@@ -54,10 +53,12 @@ static bool agree(const struct lull_joint_guard *joint, bool candidate)
 
     for (uint32_t i = 0; i < joint->rank_count; i++) {
         const struct lull_rank_guard *rank = &joint->ranks[i];
-        const double mean = candidate ? rank->candidate.mean : rank->reference.mean;
+        double mean = rank->reference.mean;
 
         if (rank->has_left || rank->reference.count == 0)
             continue;
+        if (candidate)
+            mean = rank->candidate.mean;
         lowest = fmin(lowest, mean);
         highest = fmax(highest, mean);
         sum += mean;
@@ -101,8 +102,9 @@ static enum lull_verdict worst_verdict(const struct lull_joint_guard *joint)
 
 enum lull_verdict lull_joint_guard_verdict(const struct lull_joint_guard *joint)
 {
-    return lull_joint_guard_is_coupled(joint) ? lull_guard_verdict(&joint->mean)
-                                              : worst_verdict(joint);
+    if (lull_joint_guard_is_coupled(joint))
+        return lull_guard_verdict(&joint->mean);
+    return worst_verdict(joint);
 }
 
 const struct lull_guard *lull_joint_guard_worst(const struct lull_joint_guard *joint)

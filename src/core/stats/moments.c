@@ -25,5 +25,7 @@ void lull_moments_merge(struct lull_moments *moments, const struct lull_moments 
 
 double lull_moments_variance(const struct lull_moments *moments)
 {
-    return moments->count < 2 ? 0.0 : moments->squares / (double)(moments->count - 1);
+    if (moments->count < 2)
+        return 0.0;
+    return moments->squares / (double)(moments->count - 1);
 }

@@ -9,7 +9,8 @@
 #include <assert.h>
 #include <math.h>
 
-/* From here on the normal distribution with one correction errs by less than the fraction. */
+/* From here on the normal distribution with one correction errs by less than the continued
+ * fraction does (test_student). */
 static const double normal_degrees = 1e6;
 
 /* log(Gamma(a + 1/2) / Gamma(a)); for large a by its series, as the difference would cancel. */
@@ -85,7 +86,24 @@ static double area_of_many(double t, double degrees, int tail)
     const double correction =
         t * (t * t + 1.0) / (4.0 * degrees) * exp(-0.5 * t * t) / sqrt(2.0 * M_PI);
 
-    return tail ? 0.5 * erfc(t * M_SQRT1_2) + correction : 0.5 * erf(t * M_SQRT1_2) - correction;
+    if (tail)
+        return 0.5 * erfc(t * M_SQRT1_2) + correction;
+    return 0.5 * erf(t * M_SQRT1_2) - correction;
+}
+
+/* The share of t > 0 whose square may overflow: then x is 0, and only its logarithm is known. */
+static struct student_share share_of(double t, double degrees)
+{
+    const double s = t / degrees * t;
+
+    if (isinf(s))
+        return (struct student_share){0.0, 1.0, log(degrees) - 2.0 * log(t), 0.0};
+    return (struct student_share){
+        .x = 1.0 / (1.0 + s),
+        .y = s / (1.0 + s),
+        .log_x = -log1p(s),
+        .log_y = log(s) - log1p(s),
+    };
 }
 
 /* P(T > t) if tail, else P(0 < T < t); t >= 0. Each is precise where it is small. */
@@ -96,20 +114,15 @@ static double area(double t, double degrees, int tail)
     if (degrees > normal_degrees)
         return area_of_many(t, degrees, tail);
 
-    const double s = t / degrees * t;
     const double half = 0.5 * degrees;
-    const struct student_share share = {
-        .x = 1.0 / (1.0 + s),
-        .y = isinf(s) ? 1.0 : s / (1.0 + s),
-        .log_x = isinf(s) ? log(degrees) - 2.0 * log(t) : -log1p(s),
-        .log_y = isinf(s) ? 0.0 : log(s) - log1p(s),
-    };
+    const struct student_share share = share_of(t, degrees);
     const struct student_share swapped = {share.y, share.x, share.log_y, share.log_x};
     /* B(a, 1/2) = Gamma(a) Gamma(1/2) / Gamma(a + 1/2), and log Gamma(1/2) = log(pi) / 2 */
     const double log_scale = log_gamma_half_step(half) - 0.5 * log(M_PI);
 
-    return 0.5 * (tail ? beta_ratio(half, 0.5, &share, log_scale)
-                       : beta_ratio(0.5, half, &swapped, log_scale));
+    if (tail)
+        return 0.5 * beta_ratio(half, 0.5, &share, log_scale);
+    return 0.5 * beta_ratio(0.5, half, &swapped, log_scale);
 }
 
 double lull_student_cdf(double t, double degrees)
@@ -120,7 +133,9 @@ double lull_student_cdf(double t, double degrees)
     if (fabs(t) < 0.5)
         return 0.5 + copysign(area(fabs(t), degrees, 0), t);
     const double tail = area(fabs(t), degrees, 1);
-    return t < 0.0 ? tail : 1.0 - tail;
+    if (t < 0.0)
+        return tail;
+    return 1.0 - tail;
 }
 
 /* d(area)/dt: the density at t. */
@@ -161,12 +176,14 @@ static double solve(double wanted, double degrees, int tail)
 double lull_student_quantile(double p, double degrees)
 {
     assert(degrees > 0.0 && p >= 0.0 && p <= 1.0);
-    if (p <= 0.0 || p >= 1.0)
-        return p <= 0.0 ? -INFINITY : INFINITY;
+    if (p <= 0.0)
+        return -INFINITY;
+    if (p >= 1.0)
+        return INFINITY;
     const double centre = fabs(p - 0.5);
     if (centre <= 0.0)
         return 0.0;
-    const double t =
-        centre < 0.25 ? solve(centre, degrees, 0) : solve(p < 0.5 ? p : 1.0 - p, degrees, 1);
-    return p < 0.5 ? -t : t;
+    if (centre < 0.25)
+        return copysign(solve(centre, degrees, 0), p - 0.5);
+    return copysign(solve(fmin(p, 1.0 - p), degrees, 1), p - 0.5);
 }

@@ -8,8 +8,7 @@
  *
  * Call times are learnt from the calls themselves; until the first one has been seen, what is known
  * beforehand of raising the first GPU stands for them. A driver that blocks for too long suspends
- * the queue (call_trust.h): then its owner raises every GPU and lowers none until the queue
- * resumes.
+ * the queue: then its owner raises every GPU and lowers none until the queue resumes.
  *
  * Pure; caller's storage; one thread. Times are ns of one monotonic clock that the caller passes
  * in. SPDX-License-Identifier: Apache-2.0
@@ -21,9 +20,99 @@
 #include <stdint.h>
 
 #include "core/stats/quantile.h"
-#include "core/switching/call_trust.h"
-#include "core/switching/driver_plan.h"
 #include "core/switching/switch_cost.h"
+
+/* ---- trust in the driver ------------------------------------------------------------------- */
+
+/*
+ * May the driver be trusted to raise a clock in time? A call that blocks for longer than the
+ * sections are long leaves computation at a low clock for as long; and calls for the GPUs of a node
+ * queue, so that each GPU pays for the calls of all.
+ *
+ * A call that has blocked for longer than a limit is a breach, and a request that waits for longer
+ * is one about to be seen: from then on no GPU of the node is to be lowered. After a breach that
+ * lasts for a while, until what the breach has cost is at most half a percent of the time; then
+ * calls that can cost nothing (core/switching/switch_cost.h) prove the driver anew. Another
+ * breach soon after that doubles the while.
+ *
+ * Pure; caller's storage; zero-initialised trusts. Times are ns of one monotonic clock.
+ */
+
+struct lull_call_trust {
+    int64_t until_ns; /* no trust before; 0: no breach is being waited out */
+    int64_t wait_ns;  /* how long the last stretch without trust was... */
+    int64_t since_ns; /* ...and when it ended */
+    bool is_overdue;  /* a request waits for longer than the limit */
+};
+
+/*
+ * The longest time that a call may block, ms. longest_section_ms >= 0; gpu_count >= 1: the GPUs
+ * whose calls queue. The calls for all of them must fit into the section; but what a healthy driver
+ * may take on a busy machine is always allowed.
+ */
+double lull_call_trust_limit_ms(double longest_section_ms, uint32_t gpu_count);
+
+/* The longest time that a request may wait for its answer, the calls before it included, ms. */
+double lull_call_trust_waiting_limit_ms(double longest_section_ms, uint32_t gpu_count);
+
+/*
+ * A driver call has returned at now_ns after blocked_ms >= 0. loss_ratio: how much slower
+ * computation runs at the clocks that were being set, in (0, 1].
+ */
+void lull_call_trust_take_call(struct lull_call_trust *trust, int64_t now_ns, double blocked_ms,
+                               double limit_ms, double loss_ratio);
+
+/* The oldest request without an answer has waited for waiting_ms; 0: all have been answered. */
+void lull_call_trust_take_waiting(struct lull_call_trust *trust, double waiting_ms,
+                                  double limit_ms);
+
+/* Time passes; false: nothing may be lowered. */
+bool lull_call_trust_poll(struct lull_call_trust *trust, int64_t now_ns);
+
+/* When poll may answer otherwise; INT64_MAX: only after a call or an answer. */
+int64_t lull_call_trust_wake_ns(const struct lull_call_trust *trust);
+
+/* ---- a plan of its calls ------------------------------------------------------------------- */
+
+/*
+ * A plan of the calls that a node's GPUs want of their one driver, which serves them one after the
+ * other: by when each raising must begin so that none of them is late, and whether there is room
+ * for one more lowering and the raising that follows from it.
+ *
+ * Raisings are served in the order of their latest begins; packed backwards from the last of them,
+ * each begins as late as it can (Jackson 1955, earliest due date first). GPUs whose gaps end
+ * together are so raised one after the other, each ahead of its end by no more than it has to be.
+ * A lowering is only asked for where its own call does not stand in a raising's way, and where its
+ * GPU is low for longer than the others lose by being raised the earlier for it.
+ *
+ * Pure; caller's storage. Times are ns of one clock.
+ */
+
+enum { LULL_DRIVER_PLAN_GPUS = 64 };
+
+struct lull_driver_plan {
+    uint32_t count;                             /* of GPUs, <= LULL_DRIVER_PLAN_GPUS */
+    int64_t call_ns;                            /* about what the driver takes for one call, >= 0 */
+    int64_t raise_by_ns[LULL_DRIVER_PLAN_GPUS]; /* latest begin of each GPU's raising if it had the
+                                                 * driver to itself; INT64_MAX: it is not low */
+};
+
+/* When each raising is to begin, never after raise_by_ns; INT64_MAX: there is none. O(count^2). */
+void lull_driver_plan_begins(const struct lull_driver_plan *plan,
+                             int64_t begins_out[LULL_DRIVER_PLAN_GPUS]);
+
+/* The first of such begins that comes later than after_ns; INT64_MAX: none does. */
+int64_t lull_driver_plan_next_ns(const int64_t *begins_ns, uint32_t count, int64_t after_ns);
+
+/*
+ * What lowering a GPU from now_ns on, to be raised by raise_by_ns, wins for the node: the time low
+ * that it gains less what others lose, ns. 0 or less: it is not worth it, or would make a raising
+ * late. The GPU must not be low. O(count^2).
+ */
+int64_t lull_driver_plan_gain_ns(const struct lull_driver_plan *plan, uint32_t gpu, int64_t now_ns,
+                                 int64_t raise_by_ns);
+
+/* ---- the queue ----------------------------------------------------------------------------- */
 
 struct lull_driver_queue_config {
     uint32_t gpu_count;      /* that the driver serves, 1..LULL_DRIVER_PLAN_GPUS */
@@ -76,12 +165,12 @@ void lull_driver_queue_keep_busy(struct lull_driver_queue *queue, int64_t now_ns
 /* Whether a lowering would be served at once by a driver that is trusted. */
 bool lull_driver_queue_may_lower(const struct lull_driver_queue *queue, int64_t now_ns);
 
-/* A plan (driver_plan.h) for the queue's driver; the caller fills in when to raise each GPU. */
+/* A plan for the queue's driver; the caller fills in when to raise each GPU. */
 void lull_driver_queue_init_plan(const struct lull_driver_queue *queue,
                                  struct lull_driver_plan *plan_out);
 
 /*
- * The lowering that wins most, or NULL where none wins more than least_gain_ns; all get their
+ * The lowering that wins most, or null where none wins more than least_gain_ns; all get their
  * gain_ns. plan: of raisings, as the clocks are now. O(count * gpu_count^2).
  */
 struct lull_lowering *lull_driver_queue_choose(const struct lull_driver_queue *queue,

@@ -40,7 +40,9 @@ double lull_switch_cost_call_ms(const struct lull_switch_cost *cost, enum lull_d
 {
     const struct lull_quantile *const seen = &cost->call_ms[direction];
 
-    return seen->count == 0 ? prior_call_ms : lull_quantile_get(seen, p);
+    if (seen->count == 0)
+        return prior_call_ms;
+    return lull_quantile_get(seen, p);
 }
 
 double lull_switch_cost_total_ms(const struct lull_switch_cost *cost, enum lull_direction direction,
@@ -48,7 +50,9 @@ double lull_switch_cost_total_ms(const struct lull_switch_cost *cost, enum lull_
 {
     const struct lull_quantile *const seen = &cost->total_ms[direction];
 
-    return seen->count == 0 ? prior_call_ms + prior_settle_ms : lull_quantile_get(seen, p);
+    if (seen->count == 0)
+        return prior_call_ms + prior_settle_ms;
+    return lull_quantile_get(seen, p);
 }
 
 double lull_switch_cost_lead_ms(const struct lull_switch_cost *cost, double allowed_ms)
@@ -72,4 +76,97 @@ double lull_switch_cost_sure_ahead_ms(const struct lull_switch_cost *cost, doubl
     if (cost->quickest_down.newer.count == 0)
         return prior_call_ms / 2.0;
     return exp(-lull_recent_tail_exceeded(&cost->quickest_down, early_share));
+}
+
+/* ---- calibration --------------------------------------------------------------------------- */
+
+/* A pulse lasts longer than a call and its settling usually take: about 5 and 20 ms (published,
+ * V100). */
+const int64_t lull_switch_calibration_pulse_ns = INT64_C(100000000);
+/* The first pulses of two GPUs are this far apart: longer than a call usually takes. */
+static const int64_t stagger_ns = INT64_C(12000000);
+/* The clock gets this long to follow a call that has returned. */
+static const int64_t settle_ns = INT64_C(50000000);
+/* A request that the driver is not working on and has told nothing of for this long is lost. */
+static const int64_t patience_ns = INT64_C(1000000000);
+
+void lull_switch_calibration_init(struct lull_switch_calibration *calibration, uint32_t index)
+{
+    *calibration = (struct lull_switch_calibration){.index = index, .next_ns = INT64_MAX};
+}
+
+void lull_switch_calibration_skip(struct lull_switch_calibration *calibration)
+{
+    calibration->started = true;
+}
+
+void lull_switch_calibration_start(struct lull_switch_calibration *calibration, int64_t now_ns)
+{
+    if (calibration->started)
+        return;
+    calibration->started = true;
+    /* One edge more than pulses need: the last only waits for the results of the one before. */
+    calibration->edges_left = 2 * LULL_CALIBRATION_PULSES + 1;
+    calibration->next_ns = now_ns + (int64_t)calibration->index * stagger_ns;
+}
+
+void lull_switch_calibration_forget(struct lull_switch_calibration *calibration)
+{
+    lull_switch_calibration_init(calibration, calibration->index);
+}
+
+void lull_switch_calibration_take_call(struct lull_switch_calibration *calibration, int64_t now_ns)
+{
+    if (calibration->waits && calibration->next_ns < now_ns + settle_ns)
+        calibration->next_ns = now_ns + settle_ns;
+    calibration->waits = false;
+}
+
+bool lull_switch_calibration_poll(struct lull_switch_calibration *calibration, int64_t now_ns,
+                                  bool is_busy, uint32_t *point_out)
+{
+    if (!lull_switch_calibration_runs(calibration) || now_ns < calibration->next_ns)
+        return false;
+    if (calibration->waits && (is_busy || now_ns < calibration->edge_ns + patience_ns))
+        return false;
+    assert(calibration->started);
+    calibration->edges_left--;
+    if (calibration->edges_left == 0) {
+        calibration->next_ns = INT64_MAX;
+        return false;
+    }
+    calibration->low = !calibration->low;
+    calibration->waits = true;
+    calibration->edge_ns = now_ns;
+    calibration->next_ns = now_ns + lull_switch_calibration_pulse_ns;
+    *point_out = calibration->low;
+    return true;
+}
+
+bool lull_switch_calibration_stop(struct lull_switch_calibration *calibration)
+{
+    bool low = calibration->low;
+
+    calibration->low = false;
+    calibration->waits = false;
+    calibration->edges_left = 0;
+    calibration->next_ns = INT64_MAX;
+    return low;
+}
+
+bool lull_switch_calibration_runs(const struct lull_switch_calibration *calibration)
+{
+    return calibration->edges_left > 0;
+}
+
+bool lull_switch_calibration_done(const struct lull_switch_calibration *calibration)
+{
+    return calibration->started && calibration->edges_left == 0;
+}
+
+int64_t lull_switch_calibration_wake_ns(const struct lull_switch_calibration *calibration)
+{
+    if (!lull_switch_calibration_runs(calibration) || calibration->waits)
+        return INT64_MAX;
+    return calibration->next_ns;
 }

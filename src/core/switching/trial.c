@@ -240,7 +240,9 @@ static enum lull_trial_result watch_pair(struct lull_trial *trial, double refere
     }
     if (hurts)
         return LULL_TRIAL_HURTS;
-    return is_slow(trial, reference_ms, candidate_ms) ? LULL_TRIAL_SLOW_PAIR : LULL_TRIAL_HOLDS;
+    if (is_slow(trial, reference_ms, candidate_ms))
+        return LULL_TRIAL_SLOW_PAIR;
+    return LULL_TRIAL_HOLDS;
 }
 
 /* What the guards say so far: degraded by either measure; not degraded only by both. */
@@ -280,7 +282,9 @@ static enum lull_trial_result judge_pair(struct lull_trial *trial,
     const bool untried = is_untried(trial);
 
     trial->next_pair++;
-    trial->set_aside = disturbed ? trial->set_aside + 1 : 0;
+    trial->set_aside++;
+    if (!disturbed)
+        trial->set_aside = 0;
     trial->untried_pairs += untried;
     trial->is_disturbed = false;
     trial->wanted_changes = 0;
@@ -300,13 +304,15 @@ static enum lull_trial_result judge_pair(struct lull_trial *trial,
 
 /* ---- pairs ------------------------------------------------------------------------------- */
 
-/* The next pair of this rank, or NULL. */
+/* The next pair of this rank; null: it is not complete yet. */
 static const struct lull_trial_pair *next_pair_of(const struct lull_trial *trial, uint32_t rank)
 {
     const struct lull_trial_pair *pair =
         &trial->ranks[rank].pairs[trial->next_pair % LULL_TRIAL_PAIRS_KEPT];
 
-    return pair->is_complete && pair->number == trial->next_pair ? pair : NULL;
+    if (!pair->is_complete || pair->number != trial->next_pair)
+        return NULL;
+    return pair;
 }
 
 static void add_times(struct lull_trial_times *sum, const struct lull_trial_times *times)
@@ -367,7 +373,9 @@ static enum lull_trial_result take_pair(struct lull_trial *trial, uint32_t rank,
         return look_for_pair(trial, present);
     lull_joint_guard_part(&trial->guard);
     lull_joint_guard_part(&trial->tail_guard);
-    return is_watch ? LULL_TRIAL_GOES_ON : find_verdict(trial);
+    if (is_watch)
+        return LULL_TRIAL_GOES_ON;
+    return find_verdict(trial);
 }
 
 enum lull_trial_result lull_trial_leave(struct lull_trial *trial, uint32_t rank, uint64_t present)
@@ -421,7 +429,9 @@ static enum lull_trial_result end_pair(struct lull_trial *trial, uint32_t rank,
         trial->next_pair = pair.number;
         trial->is_disturbed &= has_both;
     }
-    return has_both ? take_pair(trial, rank, &pair, present) : LULL_TRIAL_SET_ASIDE;
+    if (!has_both)
+        return LULL_TRIAL_SET_ASIDE;
+    return take_pair(trial, rank, &pair, present);
 }
 
 static void add_to_window(const struct lull_trial *trial, struct lull_trial_window *window,
@@ -480,7 +490,9 @@ static enum lull_trial_result watch_block(struct lull_trial *trial, double refer
         return LULL_TRIAL_GOES_ON;
     slow = is_slow(trial, reference_ms, lull_quantile_lower_mean(&trial->block));
     trial->block = (struct lull_quantile){0};
-    return slow ? LULL_TRIAL_SLOW_BLOCK : LULL_TRIAL_GOES_ON;
+    if (slow)
+        return LULL_TRIAL_SLOW_BLOCK;
+    return LULL_TRIAL_GOES_ON;
 }
 
 enum lull_trial_result lull_trial_add(struct lull_trial *trial, uint32_t rank,

@@ -25,7 +25,6 @@
 
 #include "core/stats/joint_guard.h"
 #include "core/stats/quantile.h"
-#include "core/stats/upper_tail.h"
 #include "core/switching/window_schedule.h"
 
 enum {

@@ -27,10 +27,10 @@ struct lull_window_slot lull_window_slot(const struct lull_window_schedule *sche
                                          uint64_t iteration)
 {
     const bool swapped = schedule->candidate_first;
-    const uint64_t first =
-        swapped ? schedule->candidate_iterations : schedule->reference_iterations;
-    const uint64_t second =
-        swapped ? schedule->reference_iterations : schedule->candidate_iterations;
+    const uint32_t sides[2] = {schedule->reference_iterations, schedule->candidate_iterations};
+    const uint64_t first = sides[swapped];
+    const uint64_t second = sides[!swapped];
+
     const uint64_t lengths[WINDOWS_PER_ROUND] = {second + 1, second, first + 1, first};
     const uint64_t round_length = lull_window_schedule_round(schedule);
     uint64_t offset;

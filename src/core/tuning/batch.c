@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/smaller.h"
 #include "core/tuning/batch_state.h"
 
 /* ---- settings ----------------------------------------------------------------------------- */
@@ -19,20 +20,6 @@ void lull_batch_config_default(struct lull_batch_config *config)
         .window = 20, /* docs/batch.md, which says what was tried */
         .is_watching = true,
     };
-}
-
-static int check_numbers(const struct lull_batch_config *config, struct lull_error *err)
-{
-    const struct lull_job_price *price = &config->price;
-
-    if (!(price->eta_ratio >= 0.0 && price->eta_ratio <= 1.0))
-        return lull_error_set(err, -EINVAL, "eta %g: must be in 0..1", price->eta_ratio);
-    if (!(price->max_power_w >= 0.0 && isfinite(price->max_power_w)) || price->gpu_count == 0)
-        return lull_error_set(err, -EINVAL, "%g W, %u GPUs: not a job's power", price->max_power_w,
-                              price->gpu_count);
-    if (!(config->beta_ratio >= 1.0))
-        return lull_error_set(err, -EINVAL, "beta %g: must be 1 or more", config->beta_ratio);
-    return 0;
 }
 
 static int check_sizes(const struct lull_batch_config *config, uint32_t *default_out,
@@ -63,10 +50,13 @@ int lull_batch_create(const struct lull_batch_config *config, struct lull_batch 
 {
     struct lull_batch *batch;
     uint32_t default_arm = 0;
-    int rc = check_numbers(config, err);
+    int rc = lull_job_price_check(&config->price, err);
 
-    if (rc == 0)
-        rc = check_sizes(config, &default_arm, err);
+    if (rc < 0)
+        return rc;
+    if (!(config->beta_ratio >= 1.0))
+        return lull_error_set(err, -EINVAL, "beta %g: must be 1 or more", config->beta_ratio);
+    rc = check_sizes(config, &default_arm, err);
     if (rc < 0)
         return rc;
     batch = calloc(1, sizeof(*batch));
@@ -90,63 +80,7 @@ void lull_batch_destroy(struct lull_batch *batch)
     free(batch);
 }
 
-/* ---- history ------------------------------------------------------------------------------ */
-
-size_t lull_batch_results(const struct lull_batch *batch, uint32_t arm,
-                          const struct lull_batch_run **runs, size_t capacity)
-{
-    size_t count = 0;
-
-    if (batch->config.window != 0 && batch->config.window < capacity)
-        capacity = batch->config.window;
-    for (size_t i = batch->result_count; i > batch->first_result && count < capacity; i--) {
-        const struct lull_batch_run *run = &batch->runs[batch->results[i - 1]];
-
-        if (run->arm == arm)
-            runs[count++] = run;
-    }
-    return count;
-}
-
-static int cheapest_since(const struct lull_batch *batch, size_t first_result)
-{
-    double sum[LULL_BATCH_SIZES] = {0.0};
-    uint32_t count[LULL_BATCH_SIZES] = {0};
-    int best = -1;
-
-    for (size_t i = first_result; i < batch->result_count; i++) {
-        const struct lull_batch_run *run = &batch->runs[batch->results[i]];
-
-        if (run->has_reached) {
-            sum[run->arm] += run->cost;
-            count[run->arm]++;
-        }
-    }
-    for (uint32_t arm = 0; arm < batch->config.size_count; arm++)
-        if (count[arm] > 0 && (best < 0 || sum[arm] / count[arm] < sum[best] / count[best]))
-            best = (int)arm;
-    return best;
-}
-
-int lull_batch_cheapest_arm(const struct lull_batch *batch)
-{
-    const int cheapest = cheapest_since(batch, batch->first_result);
-
-    return cheapest >= 0 ? cheapest : cheapest_since(batch, 0);
-}
-
-static struct lull_batch_run *find_run(const struct lull_batch *batch, uint64_t id)
-{
-    for (size_t i = batch->run_count; i > 0; i--)
-        if (batch->runs[i - 1].id == id)
-            return &batch->runs[i - 1];
-    return NULL;
-}
-
-const struct lull_batch_run *lull_batch_find_run(const struct lull_batch *batch, uint64_t id)
-{
-    return find_run(batch, id);
-}
+/* ---- runs --------------------------------------------------------------------------------- */
 
 static int find_arm(const struct lull_batch *batch, uint32_t size)
 {
@@ -159,7 +93,7 @@ static int find_arm(const struct lull_batch *batch, uint32_t size)
 /* Room for one more run, and for its result later: an end cannot fail for memory. */
 static int make_room(struct lull_batch *batch, struct lull_error *err)
 {
-    const size_t capacity = batch->run_capacity == 0 ? 64 : 2 * batch->run_capacity;
+    const size_t capacity = lull_larger_room(batch->run_capacity, 64);
     struct lull_batch_run *runs;
     size_t *results;
 
@@ -177,6 +111,17 @@ static int make_room(struct lull_batch *batch, struct lull_error *err)
     return 0;
 }
 
+/* The run that is repeated; where there is none, one of no attempts. */
+static const struct lull_batch_run *run_before(const struct lull_batch *batch, uint64_t retry_of)
+{
+    static const struct lull_batch_run none = {.attempt = 0};
+    const struct lull_batch_run *before = lull_batch_find_run(batch, retry_of);
+
+    if (before == NULL)
+        return &none;
+    return before;
+}
+
 static int submit(struct lull_batch *batch, const struct lull_batch_record *record,
                   struct lull_error *err)
 {
@@ -185,7 +130,7 @@ static int submit(struct lull_batch *batch, const struct lull_batch_record *reco
     struct lull_batch_run *run;
     int rc;
 
-    if (record->run == 0 || find_run(batch, record->run) != NULL)
+    if (record->run == 0 || lull_batch_find_run(batch, record->run) != NULL)
         return lull_error_set(err, -EEXIST, "run %" PRIu64 ": the number is taken", record->run);
     if (arm < 0)
         return lull_error_set(err, -EINVAL, "run %" PRIu64 ": batch size %u is no candidate",
@@ -196,14 +141,14 @@ static int submit(struct lull_batch *batch, const struct lull_batch_record *reco
     rc = make_room(batch, err);
     if (rc < 0)
         return rc;
-    before = record->retry_of == 0 ? NULL : find_run(batch, record->retry_of);
+    before = run_before(batch, record->retry_of);
     run = &batch->runs[batch->run_count];
     *run = (struct lull_batch_run){
         .id = record->run,
         .arm = (uint32_t)arm,
-        .attempt = before == NULL ? 1 : before->attempt + 1,
+        .attempt = before->attempt + 1,
         .bound = record->bound,
-        .attempts_cost = before == NULL ? 0.0 : before->attempts_cost,
+        .attempts_cost = before->attempts_cost,
     };
     batch->run_count++;
     return 0;
@@ -213,10 +158,13 @@ static int submit(struct lull_batch *batch, const struct lull_batch_record *reco
 static double observed_cost(const struct lull_batch *batch, const struct lull_batch_run *run,
                             const struct lull_batch_record *record)
 {
-    const double penalty = 100.0;
+    const double penalty = 100.0; /* chosen, not measured: dearer than any run that fits */
 
-    if (record->event == LULL_BATCH_MISSED && record->energy_j == 0.0 && record->time_s == 0.0)
-        return isfinite(run->bound) ? penalty * run->bound : 0.0;
+    if (record->event == LULL_BATCH_MISSED && record->energy_j == 0.0 && record->time_s == 0.0) {
+        if (!isfinite(run->bound))
+            return 0.0;
+        return penalty * run->bound;
+    }
     return lull_job_cost(&batch->config.price, record->energy_j, record->time_s);
 }
 
@@ -237,7 +185,7 @@ static void learn(struct lull_batch *batch, struct lull_batch_run *run, double c
 static int end(struct lull_batch *batch, const struct lull_batch_record *record,
                struct lull_error *err)
 {
-    struct lull_batch_run *run = find_run(batch, record->run);
+    struct lull_batch_run *run = lull_batch_find_run(batch, record->run);
     const bool has_result = record->event != LULL_BATCH_LOST;
 
     if (run == NULL || run->is_over)
@@ -256,27 +204,18 @@ static int end(struct lull_batch *batch, const struct lull_batch_record *record,
 int lull_batch_apply(struct lull_batch *batch, const struct lull_batch_record *record,
                      struct lull_error *err)
 {
-    return record->event == LULL_BATCH_SUBMITTED ? submit(batch, record, err)
-                                                 : end(batch, record, err);
+    if (record->event == LULL_BATCH_SUBMITTED)
+        return submit(batch, record, err);
+    return end(batch, record, err);
 }
 
 /* ---- choice ------------------------------------------------------------------------------- */
 
-uint64_t lull_batch_draw_seed(const struct lull_batch *batch)
-{
-    const uint64_t golden = 0x9e3779b97f4a7c15u;
-
-    return batch->config.seed ^ (golden * batch->run_count);
-}
-
 void lull_batch_choose(const struct lull_batch *batch, uint64_t retry_of,
                        struct lull_batch_choice *choice_out)
 {
-    const struct lull_batch_run *before = retry_of == 0 ? NULL : find_run(batch, retry_of);
-    const uint32_t attempt = before == NULL ? 1 : before->attempt + 1;
-
     *choice_out = (struct lull_batch_choice){0};
-    lull_batch_smooth_choose(batch, attempt, choice_out);
+    lull_batch_smooth_choose(batch, run_before(batch, retry_of)->attempt + 1, choice_out);
 }
 
 /* ---- to look at --------------------------------------------------------------------------- */
@@ -306,7 +245,7 @@ uint32_t lull_batch_change_count(const struct lull_batch *batch)
 size_t lull_batch_arms(const struct lull_batch *batch, struct lull_batch_arm *arms, size_t capacity)
 {
     const struct lull_batch_run *runs[LULL_BATCH_RESULTS];
-    const size_t count = batch->config.size_count < capacity ? batch->config.size_count : capacity;
+    const size_t count = lull_smaller_size(batch->config.size_count, capacity);
 
     for (uint32_t arm = 0; arm < count; arm++) {
         const size_t results = lull_batch_results(batch, arm, runs, LULL_BATCH_RESULTS);

@@ -14,14 +14,19 @@
 #include "core/tuning/curve.h"
 #include "core/stats/random.h"
 
-enum { TRIES = 3, GIVE_UP = 2 };
+/* Both are chosen, not measured. */
+enum {
+    TRIES = 3,   /* attempts of a recurrence; from this one on there is no bound */
+    GIVE_UP = 2, /* results after which a size that never reached the target is left */
+};
 
-/* x: octaves of batch size; values: logarithms of cost. */
+/* x counts octaves of batch size, values are logarithms of cost. docs/batch.md says what was tried.
+ */
 static const struct lull_curve_prior prior = {
     .length = 3.0, .amplitude = 0.7, .height = 1.0, .roughness = 0.08};
 
 /* Deviations of the curve count this much in a draw: the horizon of a job is some hundred runs, and
-   Thompson sampling is made for longer ones. */
+   Thompson sampling is made for longer ones. docs/batch.md has what it comes to. */
 static const double boldness_ratio = 0.7;
 
 struct outlook {
@@ -77,7 +82,9 @@ static uint32_t fallback(const struct lull_batch *batch)
 {
     const int cheapest = lull_batch_cheapest_arm(batch);
 
-    return cheapest >= 0 ? (uint32_t)cheapest : batch->default_arm;
+    if (cheapest < 0)
+        return batch->default_arm;
+    return (uint32_t)cheapest;
 }
 
 static uint32_t draw(const struct lull_batch *batch, const struct outlook *outlook)
@@ -147,11 +154,13 @@ void lull_batch_smooth_choose(const struct lull_batch *batch, uint32_t attempt,
     if (outlook.best < 0) {
         const bool has_ever = lull_batch_cheapest_arm(batch) >= 0;
 
-        arm = is_known && !has_ever ? try_in_turn(batch, &outlook) : fallback(batch);
+        arm = fallback(batch);
+        if (is_known && !has_ever)
+            arm = try_in_turn(batch, &outlook);
         choice->is_exploring = !has_ever;
     } else {
-        arm = attempt > 1 ? (uint32_t)outlook.best : draw(batch, &outlook);
-        if (outlook.summaries[arm].count == 0 && is_being_tried(batch, arm))
+        arm = draw(batch, &outlook);
+        if (attempt > 1 || (outlook.summaries[arm].count == 0 && is_being_tried(batch, arm)))
             arm = (uint32_t)outlook.best;
         choice->is_exploring = (int)arm != outlook.best;
         if (attempt < TRIES)
@@ -165,7 +174,9 @@ uint32_t lull_batch_smooth_best(const struct lull_batch *batch)
     struct outlook outlook;
 
     look(batch, &outlook);
-    return outlook.best >= 0 ? (uint32_t)outlook.best : fallback(batch);
+    if (outlook.best < 0)
+        return fallback(batch);
+    return (uint32_t)outlook.best;
 }
 
 /* Is there an untried size that may well be better than the best? */

@@ -1,6 +1,9 @@
 /*
- * Inside of batch.c and the search: the runs, and what is folded out of them. The reproduction of
- * Zeus (reproduce/zeus/policy.c) keeps its own state beside the same history.
+ * The state of a batch-size search, shared by its files and the reproduction of Zeus, which
+ * searches otherwise over the same history (reproduce/zeus/policy.c). Calls go down this list only:
+ *   batch.c          settings, records and choices
+ *   batch_smooth.c   the search on one smooth curve
+ *   batch_history.c  what the runs tell
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_TUNING_BATCH_STATE_H
@@ -44,8 +47,10 @@ struct lull_batch {
     struct lull_batch_side below;
 };
 
-/* The run of this number, NULL: there is none. */
-const struct lull_batch_run *lull_batch_find_run(const struct lull_batch *batch, uint64_t id);
+/* ---- runs and results (batch_history.c) ---------------------------------------------------- */
+
+/* The run of this number; null: there is none, as for 0. */
+struct lull_batch_run *lull_batch_find_run(const struct lull_batch *batch, uint64_t id);
 
 /* An arm's last results that count, newest first; returns how many (<= capacity). */
 size_t lull_batch_results(const struct lull_batch *batch, uint32_t arm,
@@ -55,6 +60,9 @@ size_t lull_batch_results(const struct lull_batch *batch, uint32_t arm,
    is none ever; -1: none. */
 int lull_batch_cheapest_arm(const struct lull_batch *batch);
 
+/* Seed of the draws of the next choice. */
+uint64_t lull_batch_draw_seed(const struct lull_batch *batch);
+
 /* What the search thinks of the mean cost of an arm, J. */
 struct lull_batch_belief {
     size_t count; /* results that count */
@@ -62,9 +70,6 @@ struct lull_batch_belief {
     double deviation; /* of the mean */
     bool is_candidate;
 };
-
-/* Seed of the draws of the next choice. */
-uint64_t lull_batch_draw_seed(const struct lull_batch *batch);
 
 /* ---- the search (batch_smooth.c) ---------------------------------------------------------- */
 
@@ -76,7 +81,7 @@ bool lull_batch_smooth_is_exploring(const struct lull_batch *batch);
 void lull_batch_smooth_believe(const struct lull_batch *batch, uint32_t arm,
                                struct lull_batch_belief *belief);
 
-/* ---- results in logarithms, changes (batch_change.c) --------------------------------------- */
+/* ---- results in logarithms, changed data (batch_history.c) ---------------------------------- */
 
 /* An arm's results that count. */
 struct lull_batch_summary {

@@ -11,22 +11,25 @@ double lull_job_cost(const struct lull_job_price *price, double energy_j, double
            (1.0 - price->eta_ratio) * price->max_power_w * price->gpu_count * time_s;
 }
 
-static int check_selector(const struct lull_job_selector *selector, struct lull_error *err)
+int lull_job_price_check(const struct lull_job_price *price, struct lull_error *err)
 {
-    const struct lull_job_price *price = &selector->price;
-
-    if (selector->aim == LULL_JOB_SLOWDOWN &&
-        !(selector->slowdown_ratio >= 0.0 && isfinite(selector->slowdown_ratio)))
-        return lull_error_set(err, -EINVAL, "slowdown %g: must be 0 or more",
-                              selector->slowdown_ratio);
-    if (selector->aim != LULL_JOB_COST)
-        return 0;
     if (!(price->eta_ratio >= 0.0 && price->eta_ratio <= 1.0))
         return lull_error_set(err, -EINVAL, "eta %g: must be in 0..1", price->eta_ratio);
     if (!(price->max_power_w >= 0.0 && isfinite(price->max_power_w)) || price->gpu_count == 0)
         return lull_error_set(err, -EINVAL, "%g W, %u GPUs: not a job's power", price->max_power_w,
                               price->gpu_count);
     return 0;
+}
+
+static int check_selector(const struct lull_job_selector *selector, struct lull_error *err)
+{
+    if (selector->aim == LULL_JOB_SLOWDOWN &&
+        !(selector->slowdown_ratio >= 0.0 && isfinite(selector->slowdown_ratio)))
+        return lull_error_set(err, -EINVAL, "slowdown %g: must be 0 or more",
+                              selector->slowdown_ratio);
+    if (selector->aim != LULL_JOB_COST)
+        return 0;
+    return lull_job_price_check(&selector->price, err);
 }
 
 static int check_points(const struct lull_cost_point *points, size_t count, struct lull_error *err)
@@ -67,8 +70,9 @@ int lull_job_select(const struct lull_job_selector *selector, const struct lull_
     size_t best = 0;
     int rc = check_selector(selector, err);
 
-    if (rc == 0)
-        rc = check_points(points, count, err);
+    if (rc < 0)
+        return rc;
+    rc = check_points(points, count, err);
     if (rc < 0)
         return rc;
     for (size_t i = 1; i < count; i++)

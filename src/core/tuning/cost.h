@@ -20,6 +20,9 @@ struct lull_job_price {
     uint32_t gpu_count; /* of the whole job, all nodes and ranks; > 0 */
 };
 
+/* -EINVAL: a member is beyond its range; err names it. */
+int lull_job_price_check(const struct lull_job_price *price, struct lull_error *err);
+
 /* C = eta E + (1 - eta) (max_power_w gpu_count) T, in joules. energy_j: of all gpu_count GPUs. */
 double lull_job_cost(const struct lull_job_price *price, double energy_j, double time_s);
 

@@ -10,9 +10,11 @@ static double kernel(const struct lull_curve_prior *prior, const struct lull_cur
 {
     const double distance = (points[i].x - points[j].x) / prior->length;
     const double smooth = prior->amplitude * prior->amplitude * exp(-0.5 * distance * distance);
-    const double own = i == j ? prior->roughness * prior->roughness : 0.0;
+    const double common = prior->height * prior->height + smooth;
 
-    return prior->height * prior->height + smooth + own;
+    if (i != j)
+        return common;
+    return common + prior->roughness * prior->roughness;
 }
 
 /* Cholesky's factor in place of the lower triangle. What rounding makes negative is next to 0. */

@@ -8,30 +8,42 @@
 
 #include "core/stats/student.h"
 
+/* How much worse an operating point must be for that not to be noise, as shares: at most, at least,
+ * and for the point that ends the way down: where a limit begins to bind, the limiter makes a hump
+ * (test_limit_choice has what 400 jobs lose by it). All were judged on the twelve power-limit logs
+ * published with Zeus, on which no choice of seven selectors changes (limit_search.h). */
 static const double widest_margin = 0.05;
-static const double hump_margin = 0.08;
 static const double narrowest_margin = 0.02;
+static const double hump_margin = 0.08;
+/* How far over a bound on slowdown an operating point may be once, and never. Chosen, not measured.
+ */
 static const double over_margin = 0.02;
 static const double far_over_margin = 0.10;
+/* Two pieces that agree to this share show that the job has settled. Chosen, not measured. */
 static const double steady_margin = 0.01;
+/* A limit binds where the GPUs draw less than at the reference by this share. Chosen, not measured.
+ */
 static const double binding_margin = 0.05;
-static const double usual_settling = 1.5; /* in settle_s */
+/* How long settling usually takes, in settle_s. Chosen, not measured. */
+static const double usual_settling = 1.5;
 
+/* Operating points in a row that are too bad, settle_s that settling may take, and ways up. Chosen,
+ * not measured. */
 enum { STRIKES = 2, PATIENCE = 3, MOST_ROUNDS = 8 };
 
 enum limit_search_direction {
     DOWN,
-    TO_BEST, /* a operating point would end the way down: once more what it is compared with... */
+    TO_BEST, /* an operating point would end the way down: once more what it is compared with... */
     TO_LAST, /* ...and it, since noise may last longer than a visit */
     UP,
 };
 
 struct lull_limit_search {
     struct lull_limit_search_config config;
-    struct lull_limit_measure measures[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_limit_measure measures[LULL_LIMIT_SEARCH_POINTS];
     uint32_t count;
     uint32_t first;    /* of this descent: the limits', or the clocks' */
-    uint32_t measured; /* the first so many */
+    uint32_t measured; /* this many, the first ones, have been visited */
     uint32_t end;      /* count, or fewer: pruned */
     uint32_t now;      /* held; count: the end */
     enum limit_search_direction direction;
@@ -58,11 +70,11 @@ const struct lull_limit_search_config lull_limit_search_defaults = {
 uint32_t lull_limit_search_ladder(double highest_w, double lowest_w, double step_w,
                                   struct lull_limit_point *points_out)
 {
-    const double widest = (highest_w - lowest_w) / (LULL_LIMIT_SEARCH_SETTINGS - 1);
+    const double widest = (highest_w - lowest_w) / (LULL_LIMIT_SEARCH_POINTS - 1);
     const double step = fmax(step_w, widest);
     uint32_t count = 0;
 
-    while (count < LULL_LIMIT_SEARCH_SETTINGS - 1 && highest_w - count * step > lowest_w) {
+    while (count < LULL_LIMIT_SEARCH_POINTS - 1 && highest_w - count * step > lowest_w) {
         points_out[count] = (struct lull_limit_point){.limit_w = highest_w - count * step};
         count++;
     }
@@ -81,11 +93,12 @@ int lull_limit_search_create(const struct lull_limit_search_config *config,
 
     if (result < 0)
         return result;
-    if (count == 0 || count > LULL_LIMIT_SEARCH_SETTINGS || !(config->slice_s > 0.0) ||
+    if (count == 0 || count > LULL_LIMIT_SEARCH_POINTS || !(config->slice_s > 0.0) ||
         !(config->settle_s >= 0.0) || !(config->budget_s > 0.0) ||
         !(config->precision_ratio >= 0.0))
-        return lull_error_set(err, -EINVAL, "%u settings, slices of %g s: give 1 to %d settings",
-                              count, config->slice_s, LULL_LIMIT_SEARCH_SETTINGS);
+        return lull_error_set(err, -EINVAL,
+                              "%u operating points, slices of %g s: give 1 to %d operating points",
+                              count, config->slice_s, LULL_LIMIT_SEARCH_POINTS);
     for (uint32_t i = 0; i < count; i++)
         if (!(points[i].limit_w > 0.0) || !isfinite(points[i].limit_w) ||
             (i > 0 && !(points[i].limit_w < points[i - 1].limit_w)))
@@ -112,7 +125,9 @@ void lull_limit_search_destroy(struct lull_limit_search *search)
 
 const struct lull_limit_point *lull_limit_search_now(const struct lull_limit_search *search)
 {
-    return search->now < search->count ? &search->measures[search->now].point : NULL;
+    if (search->now >= search->count)
+        return NULL;
+    return &search->measures[search->now].point;
 }
 
 const struct lull_limit_measure *lull_limit_search_measures(const struct lull_limit_search *search,
@@ -129,7 +144,7 @@ double lull_limit_search_spent_s(const struct lull_limit_search *search)
     return search->spent_s;
 }
 
-/* ---- values ------------------------------------------------------------------------------ */
+/* ---- values -------------------------------------------------------------------------------- */
 
 double lull_limit_half_width(const struct lull_moments *pieces)
 {
@@ -184,13 +199,13 @@ int lull_limit_choose(const struct lull_job_selector *selector,
                       const struct lull_limit_measure *measures, uint32_t count,
                       uint32_t *index_out, struct lull_error *err)
 {
-    struct lull_cost_point points[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_cost_point points[LULL_LIMIT_SEARCH_POINTS];
     size_t best;
     int result;
 
-    if (count > LULL_LIMIT_SEARCH_SETTINGS)
-        return lull_error_set(err, -EINVAL, "%u settings: at most %d", count,
-                              LULL_LIMIT_SEARCH_SETTINGS);
+    if (count > LULL_LIMIT_SEARCH_POINTS)
+        return lull_error_set(err, -EINVAL, "%u operating points: at most %d", count,
+                              LULL_LIMIT_SEARCH_POINTS);
     for (uint32_t i = 0; i < count; i++)
         points[i] = (struct lull_cost_point){
             .level = (double)(count - i), /* the first one is the reference */
@@ -198,12 +213,13 @@ int lull_limit_choose(const struct lull_job_selector *selector,
             .time_s = mean_s(&measures[i]),
         };
     result = lull_job_select(selector, points, count, &best, err);
-    if (result == 0)
-        *index_out = (uint32_t)best;
-    return result;
+    if (result != 0)
+        return result;
+    *index_out = (uint32_t)best;
+    return 0;
 }
 
-/* The best of the measured operating points; NULL: there are none. */
+/* The best of the measured operating points; null: there are none. */
 static const struct lull_limit_measure *find_best(const struct lull_limit_search *search)
 {
     uint32_t best;
@@ -216,11 +232,12 @@ static const struct lull_limit_measure *find_best(const struct lull_limit_search
 
 static double relative_width(const struct lull_moments *pieces)
 {
-    return pieces->count < LULL_LIMIT_SEARCH_PIECES ? INFINITY
-                                                    : lull_limit_half_width(pieces) / pieces->mean;
+    if (pieces->count < LULL_LIMIT_SEARCH_PIECES)
+        return INFINITY;
+    return lull_limit_half_width(pieces) / pieces->mean;
 }
 
-/* By how much one must be over the other for that not to be noise, at least `least`. */
+/* The share by which one must be over the other for that not to be noise, at least `least`. */
 static double margin_between(const struct lull_limit_measure *a, const struct lull_limit_measure *b,
                              double least)
 {
@@ -230,10 +247,9 @@ static double margin_between(const struct lull_limit_measure *a, const struct lu
     return fmin(fmax(fmax(time, energy), least), widest_margin);
 }
 
-/* ---- one operating point
- * ------------------------------------------------------------------------- */
+/* ---- one operating point ------------------------------------------------------------------- */
 
-/* Even at the near ends of what is known, far worse than the best. */
+/* Whether it is far worse than the best even if both intervals lie at their near ends. */
 static bool is_hopeless(const struct lull_limit_search *search,
                         const struct lull_limit_measure *measure)
 {
@@ -254,15 +270,18 @@ static bool is_contender(const struct lull_limit_search *search,
 {
     const struct lull_job_selector *selector = &search->config.selector;
     const struct lull_limit_measure *reference = &search->measures[0];
-    const bool is_first = search->rounds == 0;
     const double over = mean_s(measure) / mean_s(reference) - 1.0 - selector->slowdown_ratio;
+    double most_over = over_margin;
+    double least_margin = narrowest_margin;
 
-    if (selector->aim == LULL_JOB_SLOWDOWN &&
-        over > fmin(over_margin, is_first ? INFINITY : margin_between(measure, reference, 0.0)))
+    if (search->rounds > 0) {
+        most_over = fmin(over_margin, margin_between(measure, reference, 0.0));
+        least_margin = 0.0;
+    }
+    if (selector->aim == LULL_JOB_SLOWDOWN && over > most_over)
         return false;
     return value_of(search, measure) <=
-           value_of(search, best) *
-               (1.0 + margin_between(measure, best, is_first ? narrowest_margin : 0.0));
+           value_of(search, best) * (1.0 + margin_between(measure, best, least_margin));
 }
 
 /* Visits of half a slice for which there is time yet. */
@@ -274,7 +293,8 @@ static double affordable_visits(const struct lull_limit_search *search)
            (usual_settling * config->settle_s + 0.5 * config->slice_s);
 }
 
-/* On the way up: a contender among the best of those still above, as many as there is time for. */
+/* Whether a point is visited again on the way up: it is one of the best contenders still above, of
+ * which there are as many as there is time for. */
 static bool is_worth_another_visit(const struct lull_limit_search *search, uint32_t index)
 {
     const struct lull_limit_measure *best = find_best(search);
@@ -323,8 +343,7 @@ static bool is_measured(const struct lull_limit_search *search,
            is_hopeless(search, measure);
 }
 
-/* ---- the order of operating points
- * --------------------------------------------------------------- */
+/* ---- the order of operating points --------------------------------------------------------- */
 
 /* Whether it passes the bound so far that lower limits need not be tried. */
 static bool is_too_slow(struct lull_limit_search *search, const struct lull_limit_measure *measure)
@@ -332,7 +351,9 @@ static bool is_too_slow(struct lull_limit_search *search, const struct lull_limi
     const double over = mean_s(measure) / mean_s(&search->measures[0]) - 1.0 -
                         search->config.selector.slowdown_ratio;
 
-    search->over = over > over_margin ? search->over + 1 : 0;
+    search->over++;
+    if (!(over > over_margin))
+        search->over = 0;
     return over > far_over_margin || search->over >= STRIKES;
 }
 
@@ -340,8 +361,10 @@ static bool is_too_bad(struct lull_limit_search *search, const struct lull_limit
 {
     const struct lull_limit_measure *best = find_best(search);
     const double now = value_of(search, measure);
-    const double over = best == NULL ? 0.0 : now / value_of(search, best) - 1.0;
+    double over = 0.0;
 
+    if (best != NULL)
+        over = now / value_of(search, best) - 1.0;
     if (over > LULL_LIMIT_SEARCH_FAR - 1.0)
         return true;
     if (best == NULL || over <= margin_between(measure, best, narrowest_margin))
@@ -365,11 +388,11 @@ static bool is_last(struct lull_limit_search *search, const struct lull_limit_me
         return false;
     if (search->config.selector.aim == LULL_JOB_SLOWDOWN && is_too_slow(search, measure))
         return true;
-    /* Too slow to be chosen, whatever it saves. */
+    /* What is too slow to be chosen tells nothing by what it saves. */
     return search->over == 0 && is_too_bad(search, measure);
 }
 
-/* What a operating point that ends the search is compared with. */
+/* What an operating point that ends the search is compared with. */
 static uint32_t find_measure_of_last(const struct lull_limit_search *search)
 {
     const struct lull_limit_measure *best = find_best(search);
@@ -455,7 +478,9 @@ static void begin_visit(struct lull_limit_search *search)
 static void go_on_down(struct lull_limit_search *search)
 {
     search->now = search->measured;
-    search->direction = search->measured == search->end ? UP : DOWN;
+    search->direction = DOWN;
+    if (search->measured == search->end)
+        search->direction = UP;
 }
 
 /* The present operating point is known; on to the next one, unless it tells that none can be
@@ -499,15 +524,17 @@ static enum lull_limit_kind kind_of(const struct lull_limit_search *search,
 {
     if (measure->point.sm_mhz != 0)
         return LULL_LIMIT_LOCKED;
-    return is_binding(search, measure) ? LULL_LIMIT_BOUND : LULL_LIMIT_FREE;
+    if (is_binding(search, measure))
+        return LULL_LIMIT_BOUND;
+    return LULL_LIMIT_FREE;
 }
 
 /* What is known of all operating points, now that the visits tell more of what warmth does. */
 static void settle_measures(struct lull_limit_search *search)
 {
-    enum lull_limit_kind kinds[LULL_LIMIT_SEARCH_SETTINGS];
-    double seconds[LULL_LIMIT_SEARCH_SETTINGS];
-    double joules[LULL_LIMIT_SEARCH_SETTINGS];
+    enum lull_limit_kind kinds[LULL_LIMIT_SEARCH_POINTS];
+    double seconds[LULL_LIMIT_SEARCH_POINTS];
+    double joules[LULL_LIMIT_SEARCH_POINTS];
 
     for (uint32_t i = 0; i < search->count; i++)
         kinds[i] = kind_of(search, &search->measures[i]);
@@ -548,9 +575,9 @@ int lull_limit_search_refine(struct lull_limit_search *search, const uint32_t *c
     uint32_t best = 0;
     int result = 0;
 
-    if (search->now < search->count || count > LULL_LIMIT_SEARCH_SETTINGS - search->measured)
+    if (search->now < search->count || count > LULL_LIMIT_SEARCH_POINTS - search->measured)
         return lull_error_set(err, -EINVAL, "%u clocks: at most %u, after the limits", count,
-                              LULL_LIMIT_SEARCH_SETTINGS - search->measured);
+                              LULL_LIMIT_SEARCH_POINTS - search->measured);
     result =
         lull_limit_choose(&search->config.selector, search->measures, search->measured, &best, err);
     if (result < 0)

@@ -3,14 +3,14 @@
  * is to be tried next, how long, and which is best (Zeus, NSDI'23, section 4.2: just-in-time
  * profiling).
  *
- * Settings are tried from the highest limit down, and those that come near the best, the best of
- * them for which there is time, once more on the way up: what makes a GPU draw more for some
- * seconds does not last for both visits, and both together tell what a GPU that is warmer or colder
- * than its operating point will leave it makes of energy and time (limit_visits.h). As long as
- * there is time and more than one may be the best, they are visited again: near the best that costs
- * next to nothing.
+ * Operating points are tried from the highest limit down, and those that come near the best, the
+ * best of them for which there is time, once more on the way up: what makes a GPU draw more for
+ * some seconds does not last for both visits, and both together tell what a GPU that is warmer or
+ * colder than its operating point will leave it makes of energy and time (limit_visits.h). As long
+ * as there is time and more than one may be the best, they are visited again: near the best that
+ * costs next to nothing.
  *
- * The job's iterations at a operating point come in pieces of whole iterations; what a piece says
+ * The job's iterations at an operating point come in pieces of whole iterations; what a piece says
  * stays said, whatever interrupts the job, so short epochs only lose the piece that they break. A
  * visit ends when
  * - half of slice_s has been measured, or its share of what is left of budget_s (never less than
@@ -31,7 +31,7 @@
  * if it still is 8 % over the best, or over the bound, it was the last. What makes some seconds
  * dear, other programs on the machine for one, has often passed by then. 5 % is above the noise of
  * single slices of 5 s: on the twelve power-limit logs published with Zeus no choice of seven
- * selectors changes. The job must be as warm as it gets (warmth.h): a GPU that warms up on the way
+ * selectors changes. The job must be as warm as it gets (thermal.h): a GPU that warms up on the way
  * down looks ever dearer, as if no lower limit could pay.
  *
  * Pure; create/destroy; one thread. SPDX-License-Identifier: Apache-2.0
@@ -49,7 +49,7 @@
 #define LULL_LIMIT_SEARCH_FAR 1.3
 
 enum {
-    LULL_LIMIT_SEARCH_SETTINGS = LULL_LIMIT_VISITS_SETTINGS,
+    LULL_LIMIT_SEARCH_POINTS = LULL_LIMIT_VISITS_POINTS,
     LULL_LIMIT_SEARCH_PIECES = 4, /* least number of pieces of which a spread is believed */
 };
 
@@ -86,8 +86,8 @@ struct lull_limit_measure {
 struct lull_limit_search;
 
 /*
- * operating points[] from the highest limit down, none twice; copied. Errors: -EINVAL none, too
- * many, not in order, or a selector out of its range; -ENOMEM.
+ * points[count] go from the highest limit down, none twice; they are copied. Errors: -EINVAL none,
+ * too many, not in order, or a selector out of its range; -ENOMEM.
  */
 int lull_limit_search_create(const struct lull_limit_search_config *config,
                              const struct lull_limit_point *points, uint32_t count,
@@ -95,12 +95,12 @@ int lull_limit_search_create(const struct lull_limit_search_config *config,
 void lull_limit_search_destroy(struct lull_limit_search *search);
 
 /* The limits from highest_w down in steps of step_w, lowest_w included; returns how many, at most
- * LULL_LIMIT_SEARCH_SETTINGS (the steps are widened then). 0 < lowest_w <= highest_w, step_w > 0.
+ * LULL_LIMIT_SEARCH_POINTS (the steps are widened then). 0 < lowest_w <= highest_w, step_w > 0.
  */
 uint32_t lull_limit_search_ladder(double highest_w, double lowest_w, double step_w,
                                   struct lull_limit_point *points_out);
 
-/* The operating point to be held now; NULL: the search is over. Borrowed until the next take or
+/* The operating point to be held now; null: the search is over. Borrowed until the next take or
  * refine. */
 const struct lull_limit_point *lull_limit_search_now(const struct lull_limit_search *search);
 

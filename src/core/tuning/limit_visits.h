@@ -23,7 +23,7 @@
 
 #include "core/tuning/thermal.h"
 
-enum { LULL_LIMIT_VISITS_SETTINGS = 128, LULL_LIMIT_VISITS_MOST = 2048 };
+enum { LULL_LIMIT_VISITS_POINTS = 128, LULL_LIMIT_VISITS_MOST = 2048 };
 
 /* Kinds of operating points: what temperature does differs between them. */
 enum lull_limit_kind {
@@ -48,7 +48,7 @@ struct lull_limit_visits {
     struct lull_thermal thermal;
 };
 
-/* What follows belongs to a visit of its own, at this operating point < LULL_LIMIT_VISITS_SETTINGS.
+/* What follows belongs to a visit of its own, at this operating point < LULL_LIMIT_VISITS_POINTS.
  * With LULL_LIMIT_VISITS_MOST of them the last one gives way. */
 void lull_limit_visits_begin(struct lull_limit_visits *visits, uint32_t point);
 
@@ -63,7 +63,7 @@ void lull_limit_visits_take(struct lull_limit_visits *visits, uint64_t iteration
 
 /*
  * Seconds and joules of all visits of each of count operating points, count <=
- * LULL_LIMIT_VISITS_SETTINGS, at the temperature at which each settles; kinds[count];
+ * LULL_LIMIT_VISITS_POINTS, at the temperature at which each settles; kinds[count];
  * seconds_out[count] and joules_out[count]: 0 where there is no visit.
  */
 void lull_limit_visits_settle(const struct lull_limit_visits *visits,

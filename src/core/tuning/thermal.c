@@ -3,12 +3,15 @@
 
 #include <math.h>
 
+/* With fewer readings than this nothing is fitted. Chosen, not measured. */
 enum { TERMS = LULL_THERMAL_TERMS, LEAST_READINGS = 8 };
 
 enum term { BASE, RISE, DISTANCE };
 
+/* The grid's shortest time constant, and the prior: the deviations of a reading, of the rise and of
+ * the distance from the settled temperature (thermal.h). Chosen, not measured. */
 static const double shortest_tau_s = 5.0;
-static const double reading_c = 0.5; /* deviation of a reading */
+static const double reading_c = 0.5;
 static const double prior_rise_c = 30.0;
 static const double prior_distance_c = 5.0;
 
@@ -110,4 +113,32 @@ bool lull_thermal_fit(const struct lull_thermal *thermal, struct lull_thermal_fi
 double lull_thermal_settled_c(const struct lull_thermal_fit *fit, double watts)
 {
     return fit->base_c + fit->rise_c * (watts / fit->first_w - 1.0);
+}
+
+/* ---- whether it has warmed up -------------------------------------------------------------- */
+
+static const int64_t second_ns = INT64_C(1000000000);
+static const double resolution_c = 1.0;
+
+bool lull_warmth_is_due(const struct lull_warmth *warmth, int64_t now_ns)
+{
+    return warmth->count == 0 || now_ns - warmth->last_ns >= second_ns;
+}
+
+bool lull_warmth_take(struct lull_warmth *warmth, int64_t now_ns, double temperature_c)
+{
+    double lowest = temperature_c;
+    double highest = temperature_c;
+
+    if (warmth->count == 0)
+        warmth->begun_ns = now_ns;
+    warmth->last_ns = now_ns;
+    warmth->readings_c[warmth->count++ % (LULL_WARMTH_SPAN_S + 1)] = temperature_c;
+    if (now_ns - warmth->begun_ns >= LULL_WARMTH_MOST_S * second_ns)
+        return true;
+    for (uint32_t i = 0; i <= LULL_WARMTH_SPAN_S && i < warmth->count; i++) {
+        lowest = fmin(lowest, warmth->readings_c[i]);
+        highest = fmax(highest, warmth->readings_c[i]);
+    }
+    return warmth->count > LULL_WARMTH_SPAN_S && highest - lowest <= resolution_c;
 }

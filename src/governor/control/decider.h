@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/switching/switch_outcome.h"
+#include "core/switching/switch_cost.h"
 #include "core/section/controller/controller.h"
 #include "device/device.h"
 #include "wire/event.h"

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "core/tuning/warmth.h"
+#include "core/tuning/thermal.h"
 #include "core/stats/counter.h"
 
 /* The length of a piece: long against a poll of the counter, short against a slice. Chosen, not
@@ -57,7 +57,7 @@ struct lull_limits {
     bool is_set;                   /* all GPUs have confirmed it */
     int64_t clock_ns;              /* when the clock was asked for last */
     double spent_s;
-    struct lull_moments clock_mhz[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_moments clock_mhz[LULL_LIMIT_SEARCH_POINTS];
     /* The piece under way; edges are boundaries of the first GPU's iterations. */
     size_t seen;      /* boundaries looked at */
     int64_t begin_ns; /* 0: none */
@@ -315,7 +315,7 @@ static void poll_gpus(struct lull_limits *limits, struct lull_control *control)
             lull_counter_take(&limits->gpus[i].counter, lull_now_ns(),
                               (double)reading.energy_mj * 1e-3);
         if ((reading.valid & LULL_READING_SM_CLOCK) != 0 && limits->begin_ns != 0 &&
-            measured < LULL_LIMIT_SEARCH_SETTINGS)
+            measured < LULL_LIMIT_SEARCH_POINTS)
             lull_moments_add(&limits->clock_mhz[measured], reading.sm_mhz);
     }
 }
@@ -470,7 +470,7 @@ static int begin_search(struct lull_limits *limits, struct lull_control *control
                         struct lull_error *err)
 {
     struct lull_limit_search_config config = limits->options->search;
-    struct lull_limit_point points[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_limit_point points[LULL_LIMIT_SEARCH_POINTS];
     const double lowest_w = info_of(limits, control, 0)->power_limit_min_mw * 1e-3;
     uint32_t count;
 

@@ -186,7 +186,7 @@ static int take_executed(struct lull_online *online, struct lull_plan_runner *ru
         return USELESS;
     if (!lull_envpipe_loop_take(online->raising, online->end_ns))
         return TAKEN;
-    memcpy(plan->option, lull_envpipe_loop_options(online->raising), size);
+    memcpy(plan->option, lull_envpipe_loop_points(online->raising), size);
     online_judge_plan(online);
     if (lull_plan_runner_hold_next(runner) < 0)
         online->is_raised = true;

@@ -152,7 +152,7 @@ static int begin_raising(struct lull_online *online, uint32_t *option)
     online->end_ns = calloc(count, sizeof(online->end_ns[0]));
     if (online->raising == NULL || online->end_ns == NULL)
         return -ENOMEM;
-    memcpy(option, lull_envpipe_loop_options(online->raising), count * sizeof(option[0]));
+    memcpy(option, lull_envpipe_loop_points(online->raising), count * sizeof(option[0]));
     return 0;
 }
 

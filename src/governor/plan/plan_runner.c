@@ -56,7 +56,7 @@ static bool is_same_pipeline(const struct lull_plan_file *a, const struct lull_p
     if (a->graph.device_count != b->graph.device_count)
         return false;
     for (uint32_t i = 0; i < a->graph.device_count; i++)
-        if (lull_part_count(&of_a, i) != lull_part_count(&of_b, i))
+        if (lull_device_plan_count(&of_a, i) != lull_device_plan_count(&of_b, i))
             return false;
     return true;
 }
@@ -66,7 +66,7 @@ static bool has_empty_device(const struct lull_plan_file *plan)
     const struct lull_pipeline_problem problem = runner_problem(plan);
 
     for (uint32_t i = 0; i < plan->graph.device_count; i++)
-        if (lull_part_count(&problem, i) == 0)
+        if (lull_device_plan_count(&problem, i) == 0)
             return true;
     return false;
 }
@@ -135,7 +135,7 @@ static int create_tracker(struct lull_plan_runner *runner, struct lull_runner_gp
 {
     const struct lull_plan_file *plan = &runner->plans[0];
     const struct lull_pipeline_problem problem = runner_problem(plan);
-    const uint32_t count = lull_part_count(&problem, (uint32_t)gpu->device);
+    const uint32_t count = lull_device_plan_count(&problem, (uint32_t)gpu->device);
     struct lull_op_tracker_op *ops = calloc(count, sizeof(ops[0]));
 
     if (ops == NULL)
@@ -155,7 +155,7 @@ static int create_plan_controller(struct lull_plan_runner *runner)
     int result = 0;
 
     for (uint32_t i = 0; i < runner->gpu_count; i++)
-        counts[i] = lull_part_count(&problem, (uint32_t)runner->gpus[i].device);
+        counts[i] = lull_device_plan_count(&problem, (uint32_t)runner->gpus[i].device);
     runner->plan_controller =
         lull_plan_controller_create(&runner->config, runner->gpu_count, counts);
     if (runner->plan_controller == NULL)

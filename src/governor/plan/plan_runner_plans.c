@@ -58,7 +58,7 @@ void runner_fill_parts(const struct lull_plan_runner *runner, const struct lull_
             lull_pipeline_earliest(&plan->graph, parts->duration_ns, parts->begin_ns);
         timed = option;
         fill_part(runner, plan, option, i, parts, next);
-        next += lull_part_count(&problem, (uint32_t)runner->gpus[i].device);
+        next += lull_device_plan_count(&problem, (uint32_t)runner->gpus[i].device);
     }
 }
 
@@ -117,7 +117,7 @@ static int add_uniform(struct lull_plan_runner *runner, uint32_t point)
 
     for (uint32_t i = 0; i < runner->gpu_count; i++) {
         const struct lull_pipeline_problem problem = runner_problem(&runner->plans[0]);
-        const uint32_t count = lull_part_count(&problem, (uint32_t)runner->gpus[i].device);
+        const uint32_t count = lull_device_plan_count(&problem, (uint32_t)runner->gpus[i].device);
 
         most = count > most ? count : most;
     }

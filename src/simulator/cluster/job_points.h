@@ -16,7 +16,7 @@ struct lull_job_points {
         uint32_t sm_mhz;     /* 0: a plan's clocks */
         double time_ratio;   /* to the fastest, which is the first: 1 */
         double energy_w;     /* of all GPUs, over the time of the fastest */
-        float exposed_ratio; /* as of a operating point */
+        float exposed_ratio; /* as of an operating point */
         float waiting_w;
     } all[LULL_CLUSTER_MOST_POINTS];
 };

@@ -6,7 +6,7 @@
  */
 #include "../property.h"
 
-#include "core/section/gaps/low_interval.h"
+#include "core/section/gaps/gap_choice.h"
 
 enum { LENGTH = 2000, MOST_SPANS = LENGTH / 8 };
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/stats/upper_tail.h"
+#include "core/stats/quantile.h"
 
 static int descending(const void *a, const void *b)
 {

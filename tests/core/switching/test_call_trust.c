@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/switching/call_trust.h"
+#include "core/switching/driver_queue.h"
 #include "../property.h"
 
 static const int64_t second_ns = INT64_C(1000000000);

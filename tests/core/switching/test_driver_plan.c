@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../property.h"
 
-#include "core/switching/driver_plan.h"
+#include "core/switching/driver_queue.h"
 
 enum { GPUS = 6 };
 

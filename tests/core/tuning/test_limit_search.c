@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "core/tuning/limit_search.h"
-#include "core/tuning/warmth.h"
+#include "core/tuning/thermal.h"
 #include "power_log.h"
 
 enum { MAX_POINTS = 16 };
@@ -173,7 +173,7 @@ static struct lull_limit_search_config config_of(enum lull_job_aim aim, uint32_t
 static void test_steady_jobs_need_short_slices(void **state)
 {
     const struct lull_limit_search_config config = config_of(LULL_JOB_COST, 1);
-    struct lull_limit_point settings[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_limit_point settings[LULL_LIMIT_SEARCH_POINTS];
     const uint32_t count = lull_limit_search_ladder(400.0, 100.0, 25.0, settings);
     double spent_s[2];
 
@@ -196,7 +196,7 @@ static void test_steady_jobs_need_short_slices(void **state)
 static void test_hopeless_limits_are_given_up_early(void **state)
 {
     const struct lull_limit_search_config config = config_of(LULL_JOB_COST, 1);
-    struct lull_limit_point settings[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_limit_point settings[LULL_LIMIT_SEARCH_POINTS];
     const uint32_t count = lull_limit_search_ladder(400.0, 75.0, 25.0, settings);
     struct job job = {.free_s = 0.1, .free_w = 380.0, .noise_ratio = 0.001};
     struct lull_limit_search *search = create(&config, settings, count);
@@ -215,7 +215,7 @@ static void test_hopeless_limits_are_given_up_early(void **state)
 static void test_a_slowdown_that_is_passed_ends_the_search(void **state)
 {
     const struct lull_limit_search_config config = config_of(LULL_JOB_SLOWDOWN, 1);
-    struct lull_limit_point settings[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_limit_point settings[LULL_LIMIT_SEARCH_POINTS];
     const uint32_t count = lull_limit_search_ladder(400.0, 100.0, 25.0, settings);
     struct job job = {.free_s = 0.1, .free_w = 380.0, .noise_ratio = 0.0005};
     struct lull_limit_search *search = create(&config, settings, count);
@@ -248,7 +248,7 @@ static double regret(const struct lull_job_selector *selector, const struct lull
 
 static void test_noise_misleads_little(void **state)
 {
-    struct lull_limit_point settings[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_limit_point settings[LULL_LIMIT_SEARCH_POINTS];
     const uint32_t count = lull_limit_search_ladder(400.0, 100.0, 25.0, settings);
     double worst = 0.0;
 
@@ -259,7 +259,7 @@ static void test_noise_misleads_little(void **state)
         struct lull_limit_search *search = create(&config, settings, count);
         struct job job = {.free_s = 0.2, .free_w = 330.0, .noise_ratio = 0.01};
         struct job silent = job;
-        struct lull_cost_point points[LULL_LIMIT_SEARCH_SETTINGS];
+        struct lull_cost_point points[LULL_LIMIT_SEARCH_POINTS];
         size_t exact;
         uint32_t found;
 
@@ -284,7 +284,7 @@ static void test_noise_misleads_little(void **state)
 static void test_limits_above_the_draw_do_not_end_the_search(void **state)
 {
     const struct lull_limit_search_config config = config_of(LULL_JOB_DELAY, 1);
-    struct lull_limit_point settings[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_limit_point settings[LULL_LIMIT_SEARCH_POINTS];
     const uint32_t count = lull_limit_search_ladder(400.0, 100.0, 25.0, settings);
     struct job job = {.free_s = 0.1, .free_w = 320.0, .noise_ratio = 0.001};
     struct lull_limit_search *search = create(&config, settings, count);
@@ -319,7 +319,7 @@ static const double hump[][2] = {
 static void test_a_hump_does_not_end_the_search(void **state)
 {
     const struct lull_limit_search_config config = config_of(LULL_JOB_DELAY, 1);
-    struct lull_limit_point settings[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_limit_point settings[LULL_LIMIT_SEARCH_POINTS];
     const uint32_t count = lull_limit_search_ladder(700.0, 200.0, 25.0, settings);
 
     (void)state;
@@ -408,13 +408,13 @@ static void test_nothing_is_measured_before_the_gpu_is_warm(void **state)
 
 static void test_ladders_include_both_ends(void **state)
 {
-    struct lull_limit_point settings[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_limit_point settings[LULL_LIMIT_SEARCH_POINTS];
 
     (void)state;
     for (double step_w = 0.5; step_w < 500.0; step_w *= 1.3) {
         const uint32_t count = lull_limit_search_ladder(350.0, 100.0, step_w, settings);
 
-        assert_true(count >= 2 && count <= LULL_LIMIT_SEARCH_SETTINGS);
+        assert_true(count >= 2 && count <= LULL_LIMIT_SEARCH_POINTS);
         assert_near(settings[0].limit_w, 350.0, 0.0);
         assert_near(settings[count - 1].limit_w, 100.0, 0.0);
         for (uint32_t i = 1; i < count; i++)

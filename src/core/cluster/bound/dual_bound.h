@@ -23,7 +23,7 @@
  * only lowers the value; all that follows is exact in integers, and the result is rounded down. So
  * a solver's duals may be off by any tolerance; negative or infinite prices count as 0.
  *
- * Cost: prefix sums of prices, then one look at each start of each operating point; a operating
+ * Cost: prefix sums of prices, then one look at each start of each operating point; an operating
  * point is left as soon as no later start can be better (prices are not negative). O(types * slots
  * + sum of starts).
  *

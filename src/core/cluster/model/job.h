@@ -1,6 +1,6 @@
 /*
  * A job, as schedulers see it: when it came, what it is worth, and the operating points it could
- * run in. A operating point is a GPU type, a number of GPUs and an operating point, with the time
+ * run in. An operating point is a GPU type, a number of GPUs and an operating point, with the time
  * and energy they make: what the pipeline planner and the curves of time and power know of a job,
  * collapsed.
  *
@@ -63,8 +63,8 @@ double lull_cluster_gain_j(const struct lull_cluster_job *job, uint32_t point, i
                            double second_j);
 
 /*
- * Whether a operating point of the job would fit into the empty cluster: enough GPUs of its type in
- * the job's pool, and their memory. O(1) per operating point: gpus_of holds the GPUs of [pool *
+ * Whether an operating point of the job would fit into the empty cluster: enough GPUs of its type
+ * in the job's pool, and their memory. O(1) per operating point: gpus_of holds the GPUs of [pool *
  * type_count + type].
  */
 bool lull_cluster_point_is_possible(const struct lull_cluster_job *job, uint32_t point,

@@ -89,7 +89,7 @@ uint64_t lull_job_parallel_gpus(const struct lull_job_parallel *parallel)
 enum { TENSOR_LINK = 1, NEXT_LINK, PREVIOUS_LINK, DATA_LINK, RESOURCES };
 
 /* The tasks of an action: from its first it needs what it waits for, after its last it is done. */
-struct done {
+struct action_tasks {
     int64_t first; /* < 0: there is no such action */
     int64_t last;
 };
@@ -98,9 +98,9 @@ struct parallel_builder {
     const struct lull_job_parallel *parallel;
     struct lull_pipeline_order order;
     struct lull_job_graph graph;
-    uint32_t *device;     /* of a chunk */
-    struct done *forward; /* [chunk * microbatches + microbatch] */
-    struct done *backward;
+    uint32_t *device;             /* of a chunk */
+    struct action_tasks *forward; /* [chunk * microbatches + microbatch] */
+    struct action_tasks *backward;
     int rc; /* the first error */
 };
 
@@ -128,7 +128,7 @@ static void connect(struct parallel_builder *builder, int64_t from, int64_t to)
 
 /* One of `parts` equal pieces of an action behind what the device did before. */
 static void add_piece(struct parallel_builder *builder, const struct lull_pipeline_action *action,
-                      uint32_t device, uint32_t part, uint32_t parts, struct done *done)
+                      uint32_t device, uint32_t part, uint32_t parts, struct action_tasks *done)
 {
     const bool is_last = action->stage + 1 == builder->order.stages;
     const int64_t whole_ns = lull_job_parallel_compute_ns(builder->parallel, action->kind, is_last);
@@ -149,8 +149,8 @@ static void add_piece(struct parallel_builder *builder, const struct lull_pipeli
     done->last = last;
 }
 
-static struct done *done_of(const struct parallel_builder *builder,
-                            const struct lull_pipeline_action *action)
+static struct action_tasks *done_of(const struct parallel_builder *builder,
+                                    const struct lull_pipeline_action *action)
 {
     const size_t at = (size_t)action->stage * builder->order.microbatches + action->microbatch;
 
@@ -183,14 +183,14 @@ static bool is_last_gradient(const struct lull_pipeline_row *row, size_t at)
 
 /* An action; where the chunk's gradient is complete with it, in pieces that each release a bucket,
  * which the optimizer waits for. */
-static struct done add_action(struct parallel_builder *builder, uint32_t device, size_t at,
-                              int64_t optimizer)
+static struct action_tasks add_action(struct parallel_builder *builder, uint32_t device, size_t at,
+                                      int64_t optimizer)
 {
     const struct lull_pipeline_row *row = &builder->order.rows[device];
     const bool is_reduced = builder->parallel->data > 1 && is_last_gradient(row, at);
     const uint32_t parts = is_reduced ? builder->parallel->buckets : 1;
-    struct done *slot = done_of(builder, &row->actions[at]);
-    struct done done = {-1, -1};
+    struct action_tasks *slot = done_of(builder, &row->actions[at]);
+    struct action_tasks done = {-1, -1};
 
     for (uint32_t part = 0; part < parts; part++) {
         add_piece(builder, &row->actions[at], device, part, parts, &done);
@@ -216,7 +216,7 @@ static void add_device(struct parallel_builder *builder, uint32_t device)
     int64_t before = -1;
 
     for (size_t i = 0; i < row->count && builder->rc == 0; i++) {
-        const struct done done = add_action(builder, device, i, optimizer);
+        const struct action_tasks done = add_action(builder, device, i, optimizer);
 
         connect(builder, before, done.first);
         before = done.last;
@@ -226,8 +226,9 @@ static void add_device(struct parallel_builder *builder, uint32_t device)
 }
 
 /* Data from one chunk's action to another's: a transfer where they are on two devices. */
-static void pass(struct parallel_builder *builder, const struct done *from, uint32_t from_device,
-                 const struct done *to, uint32_t to_device, uint32_t which)
+static void pass(struct parallel_builder *builder, const struct action_tasks *from,
+                 uint32_t from_device, const struct action_tasks *to, uint32_t to_device,
+                 uint32_t which)
 {
     const int64_t time_ns =
         lull_job_transfer_ns(&builder->parallel->stage_link, builder->parallel->stage_bytes);

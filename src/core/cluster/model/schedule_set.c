@@ -12,7 +12,7 @@ static int64_t slots_of(int64_t time_ns)
     return (time_ns + LULL_MENU_SLOT_NS - 1) / LULL_MENU_SLOT_NS;
 }
 
-/* A operating point's own slots, whole and within the job's window; false: it has none. */
+/* An operating point's own slots, whole and within the job's window; false: it has none. */
 static bool convert(const struct lull_cluster *cluster, const struct lull_cluster_job *job,
                     uint32_t at, uint32_t known, struct lull_slot_point *point_out)
 {

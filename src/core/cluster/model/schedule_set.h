@@ -43,7 +43,7 @@ struct lull_schedule_set_theorem {
     size_t without_value;
     size_t without_deadline; /* of those with a value: later starts than the rule's are not covered
                               */
-    size_t of_all_gpus;      /* of those: a operating point would take all GPUs of its type, and is
+    size_t of_all_gpus;      /* of those: an operating point would take all GPUs of its type, and is
                                 passed over */
 };
 

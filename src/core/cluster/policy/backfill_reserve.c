@@ -31,7 +31,7 @@ static bool has_room_for_ends(struct lull_backfill *policy, uint32_t count)
 }
 
 /*
- * When a operating point would fit if nothing more were started, at most before_ns; its shares are
+ * When an operating point would fit if nothing more were started, at most before_ns; its shares are
  * in policy->shares then, and the scratch is as the cluster will be. LULL_CLUSTER_NEVER: not
  * before, or there is no memory.
  */

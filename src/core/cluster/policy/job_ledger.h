@@ -64,7 +64,7 @@ void lull_job_ledger_start(struct lull_job_ledger *book, uint32_t job, uint32_t 
 /* What a running job has done until now counts as done: its left_ratio is that of now. */
 void lull_job_ledger_settle(struct lull_job_ledger *book, uint32_t job, int64_t now_ns);
 
-/* A running job goes on in a operating point of the same type and GPUs. */
+/* A running job goes on in an operating point of the same type and GPUs. */
 void lull_job_ledger_reclock(struct lull_job_ledger *book, uint32_t job, uint32_t point,
                              int64_t now_ns);
 
@@ -88,11 +88,11 @@ void lull_running_set_add(struct lull_job_ledger *book, struct lull_running_set 
 void lull_running_set_remove(struct lull_job_ledger *book, struct lull_running_set *running,
                              uint32_t job);
 
-/* What a job that does not run would need in a operating point; when one that runs will end. */
+/* What a job that does not run would need in an operating point; when one that runs will end. */
 int64_t lull_job_ledger_need_ns(const struct lull_job_ledger *book, uint32_t job, uint32_t point);
 int64_t lull_job_ledger_end_ns(const struct lull_job_ledger *book, uint32_t job);
 
-/* What any job would need in a operating point from now on, whether it runs or not. */
+/* What any job would need in an operating point from now on, whether it runs or not. */
 int64_t lull_job_ledger_left_ns(const struct lull_job_ledger *book, uint32_t job, uint32_t point,
                                 int64_t now_ns);
 

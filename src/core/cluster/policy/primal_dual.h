@@ -53,8 +53,8 @@ double lull_bid_ratio(const struct lull_price_law *laws, uint32_t type_count);
 
 /*
  * Widens the laws [type] of the types that a job's schedules take, so that they are on the menu at
- * their first starts: gang, least_j and most_j, which are 0 where there was no job yet. A operating
- * point that could take all GPUs of its type, or gains nothing, stays off the menu.
+ * their first starts: gang, least_j and most_j, which are 0 where there was no job yet. An
+ * operating point that could take all GPUs of its type, or gains nothing, stays off the menu.
  */
 void lull_bid_widen(const struct lull_slot_job *job, struct lull_price_law *laws);
 

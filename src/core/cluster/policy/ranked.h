@@ -72,7 +72,7 @@ struct lull_cluster_ranking {
                          const struct lull_queue_stats *queues);
 
     /*
-     * This part of a job is to run in a operating point (is_on), or after all does not: it stops,
+     * This part of a job is to run in an operating point (is_on), or after all does not: it stops,
      * or goes on in another one. NULL: the rule does not need to know.
      */
     void (*book)(struct lull_ranked *ranked, uint32_t job, uint32_t point, double left_ratio,

@@ -26,7 +26,7 @@ static bool can_move(const struct lull_ranked *policy, uint32_t job, int64_t now
            page->since_ns < now_ns;
 }
 
-/* What a running job gains by a operating point with more GPUs, less what beginning again costs,
+/* What a running job gains by an operating point with more GPUs, less what beginning again costs,
    for each GPU-second that it takes. */
 static double gain_by(const struct lull_ranked *policy, uint32_t job, uint32_t point,
                       int64_t now_ns)
@@ -60,7 +60,7 @@ static size_t place_wider(struct lull_ranked *policy, uint32_t job, uint32_t gpu
     return count;
 }
 
-/* Whether a running job may be moved and has a operating point with more GPUs. */
+/* Whether a running job may be moved and has an operating point with more GPUs. */
 static bool can_grow(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
@@ -72,7 +72,7 @@ static bool can_grow(const struct lull_ranked *policy, uint32_t job, int64_t now
     return false;
 }
 
-/* Plans that a job stops, and begins again on these shares in a operating point. */
+/* Plans that a job stops, and begins again on these shares in an operating point. */
 static void plan_move(struct lull_ranked_plan *plan, uint32_t job, uint32_t point,
                       const struct lull_cluster_share *shares, size_t share_count)
 {

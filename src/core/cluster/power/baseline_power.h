@@ -36,7 +36,7 @@ double lull_baseline_power_total_w(const struct lull_cluster *cluster, const dou
  * A time before which no schedule has brought all jobs to their ends: none ends sooner after it
  * came than its fastest operating point takes, and those of a pool that come from some time on
  * take, in operating points of least GPU time, all of its GPUs for so long at least. Jobs in the
- * order of their arrival, each with a operating point that its pool can hold. O(jobs * operating
+ * order of their arrival, each with an operating point that its pool can hold. O(jobs * operating
  * points + pools). -ENOMEM.
  */
 int lull_baseline_power_least_end(const struct lull_cluster *cluster,

@@ -293,7 +293,7 @@ int64_t lull_power_budget_when(const struct lull_power_budget *room, double more
 
 /* ---- what could ever run ------------------------------------------------------------------- */
 
-/* Whether a operating point stays under the caps where nothing else runs. */
+/* Whether an operating point stays under the caps where nothing else runs. */
 static bool could_stay_under(const struct lull_power_budget *room, uint32_t job, uint32_t point)
 {
     const struct lull_cluster_point *asked = &room->jobs->all[job].points[point];

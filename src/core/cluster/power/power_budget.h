@@ -53,11 +53,11 @@ int lull_power_budget_init(struct lull_power_budget *room, const struct lull_clu
                            struct lull_error *err);
 void lull_power_budget_fini(struct lull_power_budget *room);
 
-/* What a GPU of a job in a operating point draws more than an idle one, W; >= 0. */
+/* What a GPU of a job in an operating point draws more than an idle one, W; >= 0. */
 double lull_power_budget_extra_w(const struct lull_power_budget *room, uint32_t job,
                                  uint32_t point);
 
-/* What all GPUs of a job in a operating point draw more than idle ones, W; >= 0. */
+/* What all GPUs of a job in an operating point draw more than idle ones, W; >= 0. */
 double lull_power_budget_total_w(const struct lull_power_budget *room, uint32_t job,
                                  uint32_t point);
 
@@ -95,7 +95,7 @@ void lull_power_budget_set_empty(struct lull_power_budget *room, uint32_t node, 
 int64_t lull_power_budget_when(const struct lull_power_budget *room, double more_w, int64_t now_ns,
                                double *spare_w_out);
 
-/* Whether the empty cluster could hold a job in a operating point under the caps. */
+/* Whether the empty cluster could hold a job in an operating point under the caps. */
 bool lull_power_budget_could(const struct lull_power_budget *room, uint32_t job, uint32_t point);
 
 /* A job came: notes what it needs at least; false: the empty cluster could not hold any operating

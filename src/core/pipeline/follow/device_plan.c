@@ -10,7 +10,7 @@ static bool is_fixed(const struct lull_pipeline_problem *problem, uint32_t op)
     return lull_pipeline_class_of(problem, op)->kind == LULL_PIPELINE_FIXED;
 }
 
-uint32_t lull_part_count(const struct lull_pipeline_problem *problem, uint32_t device)
+uint32_t lull_device_plan_count(const struct lull_pipeline_problem *problem, uint32_t device)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
     uint32_t count = 0;
@@ -35,7 +35,7 @@ static uint32_t other_device(const struct lull_pipeline_problem *problem, uint32
         if (graph->ops[other].device != graph->ops[op].device && !is_fixed(problem, other))
             return graph->ops[other].device;
     }
-    return LULL_FOLLOWER_NOBODY;
+    return LULL_OP_TRACKER_NOBODY;
 }
 
 void lull_device_plan_track(const struct lull_pipeline_problem *problem, const uint32_t *point,

@@ -1,5 +1,5 @@
 /*
- * Part: what one device does in a plan, in the form that a tracker and a plan controller need.
+ * What one device does in a plan, in the form that an op tracker and a plan controller need.
  * Fixed operations (collectives, the optimizer) are left out: nobody sees them, and they have no
  * clock.
  *
@@ -17,9 +17,9 @@
 #include "core/pipeline/model/plan.h"
 
 /* The number of operations of a device that are not fixed. */
-uint32_t lull_part_count(const struct lull_pipeline_problem *problem, uint32_t device);
+uint32_t lull_device_plan_count(const struct lull_pipeline_problem *problem, uint32_t device);
 
-/* Fills in the operations that a tracker is to follow, lull_part_count() of them, with their
+/* Fills in the operations that a tracker is to follow, lull_device_plan_count() of them, with their
  * lengths in the plan. */
 void lull_device_plan_track(const struct lull_pipeline_problem *problem, const uint32_t *point,
                             uint32_t device, struct lull_op_tracker_op *ops_out);

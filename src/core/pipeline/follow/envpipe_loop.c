@@ -19,57 +19,57 @@ struct lull_envpipe_loop {
 struct lull_envpipe_loop *lull_envpipe_loop_create(const struct lull_pipeline_problem *problem,
                                                    int64_t tie_ns)
 {
-    struct lull_envpipe_loop *raising = calloc(1, sizeof(*raising));
+    struct lull_envpipe_loop *loop = calloc(1, sizeof(*loop));
 
-    if (raising == NULL)
+    if (loop == NULL)
         return NULL;
-    raising->tie_ns = tie_ns;
-    raising->envpipe = lull_envpipe_create(problem, LULL_ENVPIPE_BALANCED);
-    if (raising->envpipe == NULL) {
-        lull_envpipe_loop_destroy(raising);
+    loop->tie_ns = tie_ns;
+    loop->envpipe = lull_envpipe_create(problem, LULL_ENVPIPE_BALANCED);
+    if (loop->envpipe == NULL) {
+        lull_envpipe_loop_destroy(loop);
         return NULL;
     }
-    return raising;
+    return loop;
 }
 
-void lull_envpipe_loop_destroy(struct lull_envpipe_loop *raising)
+void lull_envpipe_loop_destroy(struct lull_envpipe_loop *loop)
 {
-    if (raising == NULL)
+    if (loop == NULL)
         return;
-    lull_envpipe_destroy(raising->envpipe);
-    free(raising);
+    lull_envpipe_destroy(loop->envpipe);
+    free(loop);
 }
 
-const uint32_t *lull_envpipe_loop_options(const struct lull_envpipe_loop *raising)
+const uint32_t *lull_envpipe_loop_points(const struct lull_envpipe_loop *loop)
 {
-    return lull_envpipe_points(raising->envpipe);
+    return lull_envpipe_points(loop->envpipe);
 }
 
-bool lull_envpipe_loop_take(struct lull_envpipe_loop *raising, const int64_t *end_ns)
+bool lull_envpipe_loop_take(struct lull_envpipe_loop *loop, const int64_t *end_ns)
 {
-    if (lull_envpipe_loop_is_done(raising))
+    if (lull_envpipe_loop_is_done(loop))
         return false;
-    switch (lull_envpipe_step(raising->envpipe, end_ns, raising->tie_ns)) {
+    switch (lull_envpipe_step(loop->envpipe, end_ns, loop->tie_ns)) {
     case LULL_ENVPIPE_RAISED:
-        raising->inside = 0;
-        raising->count++;
+        loop->inside = 0;
+        loop->count++;
         return true;
     case LULL_ENVPIPE_INSIDE:
-        assert(raising->inside < SETTLED_FROM);
-        raising->inside++;
+        assert(loop->inside < SETTLED_FROM);
+        loop->inside++;
         return false;
     default:
-        raising->is_exhausted = true;
+        loop->is_exhausted = true;
         return false;
     }
 }
 
-bool lull_envpipe_loop_is_done(const struct lull_envpipe_loop *raising)
+bool lull_envpipe_loop_is_done(const struct lull_envpipe_loop *loop)
 {
-    return raising->is_exhausted || raising->inside >= SETTLED_FROM;
+    return loop->is_exhausted || loop->inside >= SETTLED_FROM;
 }
 
-uint32_t lull_envpipe_loop_count(const struct lull_envpipe_loop *raising)
+uint32_t lull_envpipe_loop_count(const struct lull_envpipe_loop *loop)
 {
-    return raising->count;
+    return loop->count;
 }

@@ -29,7 +29,7 @@ struct lull_op_tracker {
     int64_t end_ns;
     int64_t latest_ns;                   /* of the edge that pauses count from */
     struct lull_sequence_locator *kinds; /* of sections that begin */
-    struct lull_sequence_locator *sends; /* devices sent to; NULL: the device sends nothing */
+    struct lull_sequence_locator *sends; /* devices sent to; null: the device sends nothing */
     uint32_t *send_ops;                  /* the operations that send, in order */
     uint32_t send_count;
     int64_t *input_ns; /* of each operation of this iteration; 0: not received yet */
@@ -55,7 +55,7 @@ static bool create_locators(struct lull_op_tracker *tracker)
         symbols[i] = tracker->ops[i].is_backward;
     tracker->kinds = lull_sequence_locator_create(symbols, tracker->count);
     for (uint32_t i = 0; i < tracker->count; i++) {
-        if (tracker->ops[i].sends_to == LULL_FOLLOWER_NOBODY)
+        if (tracker->ops[i].sends_to == LULL_OP_TRACKER_NOBODY)
             continue;
         symbols[tracker->send_count] = tracker->ops[i].sends_to;
         tracker->send_ops[tracker->send_count++] = i;
@@ -161,9 +161,9 @@ void lull_op_tracker_take_section(struct lull_op_tracker *tracker, bool is_backw
     }
     place = lull_sequence_locator_take(tracker->kinds, is_backward, time_ns - tracker->latest_ns);
     if (tracker->is_known &&
-        (place == LULL_CYCLE_UNKNOWN || place != (tracker->op + 1) % tracker->count))
+        (place == LULL_SEQUENCE_LOCATOR_UNKNOWN || place != (tracker->op + 1) % tracker->count))
         lose(tracker, time_ns);
-    if (place == LULL_CYCLE_UNKNOWN)
+    if (place == LULL_SEQUENCE_LOCATOR_UNKNOWN)
         return;
     if (tracker->is_known && tracker->is_running)
         end(tracker, time_ns); /* the program never said that it ended */
@@ -195,7 +195,8 @@ static bool may_begin_next(const struct lull_op_tracker *tracker)
 {
     const uint32_t next = (tracker->op + 1) % tracker->count;
 
-    return tracker->ops[next].receives_from == LULL_FOLLOWER_NOBODY || tracker->input_ns[next] != 0;
+    return tracker->ops[next].receives_from == LULL_OP_TRACKER_NOBODY ||
+           tracker->input_ns[next] != 0;
 }
 
 /* INT64_MAX: nothing runs, or its end will be seen. */
@@ -204,7 +205,7 @@ static int64_t expected_end_ns(const struct lull_op_tracker *tracker)
     const struct lull_op_tracker_op *op = &tracker->ops[tracker->op];
 
     if (!tracker->is_known || !tracker->is_running || tracker->has_sections ||
-        op->sends_to != LULL_FOLLOWER_NOBODY)
+        op->sends_to != LULL_OP_TRACKER_NOBODY)
         return INT64_MAX;
     return tracker->begin_ns + op->length_ns;
 }
@@ -287,12 +288,12 @@ static void find_place(struct lull_op_tracker *tracker, int64_t time_ns)
 
 static void take_send(struct lull_op_tracker *tracker, uint32_t device, int64_t time_ns)
 {
-    uint32_t place = LULL_CYCLE_UNKNOWN;
+    uint32_t place = LULL_SEQUENCE_LOCATOR_UNKNOWN;
 
     if (tracker->sends != NULL)
         place = lull_sequence_locator_take(tracker->sends, device, time_ns - tracker->latest_ns);
     tracker->latest_ns = time_ns;
-    if (place == LULL_CYCLE_UNKNOWN) {
+    if (place == LULL_SEQUENCE_LOCATOR_UNKNOWN) {
         lose(tracker, time_ns);
     } else if (!tracker->is_known) {
         find_place(tracker, time_ns);

@@ -1,5 +1,6 @@
 /*
- * Follower: which operation of its known order a device is at, from what is seen of it.
+ * The tracker of operations: it finds which operation of its known order a device is at, from
+ * what is seen of the device.
  *
  *   sections    the program says "forward" and "backward" when one begins and ends
  *   transfers   nothing is said; the kernels that send and receive between devices are seen. An
@@ -21,11 +22,11 @@
 #include <stdint.h>
 
 /* Stands for a device where there is no other device. */
-#define LULL_FOLLOWER_NOBODY UINT32_MAX
+#define LULL_OP_TRACKER_NOBODY UINT32_MAX
 
 struct lull_op_tracker_op {
     bool is_backward;
-    uint32_t receives_from; /* device, or LULL_FOLLOWER_NOBODY */
+    uint32_t receives_from; /* device, or LULL_OP_TRACKER_NOBODY */
     uint32_t sends_to;
     int64_t length_ns; /* usual, > 0 */
 };
@@ -41,7 +42,7 @@ struct lull_op_tracker_edge {
 
 struct lull_op_tracker;
 
-/* Copies the operations of one iteration in the device's order, count >= 1. NULL: no memory. */
+/* Copies the operations of one iteration in the device's order, count >= 1. null: no memory. */
 struct lull_op_tracker *lull_op_tracker_create(const struct lull_op_tracker_op *ops,
                                                uint32_t count);
 void lull_op_tracker_destroy(struct lull_op_tracker *tracker);

@@ -9,9 +9,10 @@
 #include "base/clock.h"
 #include "core/pipeline/follow/plan_controller_state.h"
 
-/* The clock is read back this often: a raising is late only if it is later than that. */
+/* The clock is read back every 2 ms: a raising is late only if it is later than that. */
 static const int64_t late_ns = INT64_C(2000000);
-/* How much slower computation runs at the low clocks of a plan, about: half the highest clock. */
+/* How much slower computation runs at the low clocks of a plan, which are about half the highest
+ * clock. Chosen, not measured. */
 static const double low_loss_ratio = 0.5;
 
 void lull_plan_controller_config_default(struct lull_plan_controller_config *config)
@@ -53,14 +54,14 @@ lull_plan_controller_create(const struct lull_plan_controller_config *config, ui
 
         gpu->op_count = op_counts[i];
         gpu->is_lost = true;
-        gpu->learnt_plan = CONDUCTOR_HIGHEST;
+        gpu->learnt_plan = LULL_PLAN_CONTROLLER_HIGHEST;
         gpu->recent = calloc(op_counts[i], sizeof(gpu->recent[0]));
         if (gpu->recent == NULL) {
             lull_plan_controller_destroy(plan_controller);
             return NULL;
         }
     }
-    plan_controller_trial_init(plan_controller, CONDUCTOR_HIGHEST, 1);
+    lull_plan_controller_trial_init(plan_controller, LULL_PLAN_CONTROLLER_HIGHEST, 1);
     return plan_controller;
 }
 
@@ -68,8 +69,8 @@ void lull_plan_controller_destroy(struct lull_plan_controller *plan_controller)
 {
     if (plan_controller == NULL)
         return;
-    for (uint32_t i = 0; i < CONDUCTOR_PLANS + CONDUCTOR_DETOURS; i++)
-        plan_controller_destroy_plan(plan_controller->plans[i]);
+    for (uint32_t i = 0; i < LULL_PLAN_CONTROLLER_PLANS + LULL_PLAN_CONTROLLER_DETOURS; i++)
+        lull_plan_controller_destroy_plan(plan_controller->plans[i]);
     for (uint32_t i = 0; i < plan_controller->gpu_count; i++)
         free(plan_controller->gpus[i].recent);
     free(plan_controller);
@@ -81,9 +82,9 @@ int lull_plan_controller_add_plan(struct lull_plan_controller *plan_controller,
 {
     struct lull_plan_controller_plan *plan;
 
-    if (plan_controller->plan_count == CONDUCTOR_PLANS)
+    if (plan_controller->plan_count == LULL_PLAN_CONTROLLER_PLANS)
         return -ENOMEM;
-    plan = plan_controller_create_plan(plan_controller, ops, slowdown_ratio);
+    plan = lull_plan_controller_create_plan(plan_controller, ops, slowdown_ratio);
     if (plan == NULL)
         return -ENOMEM;
     plan_controller->plans[plan_controller->plan_count++] = plan;
@@ -96,9 +97,9 @@ void lull_plan_controller_use_plan(struct lull_plan_controller *plan_controller,
 {
     plan_controller->is_detoured = false;
     if (plan_controller->is_disobedient)
-        plan = CONDUCTOR_HIGHEST;
-    plan_controller_trial_init(plan_controller, plan,
-                               plan_controller->leader < 0 ? 2 : plan_controller->iteration + 2);
+        plan = LULL_PLAN_CONTROLLER_HIGHEST;
+    lull_plan_controller_trial_init(
+        plan_controller, plan, plan_controller->leader < 0 ? 2 : plan_controller->iteration + 2);
 }
 
 void lull_plan_controller_hold_plan(struct lull_plan_controller *plan_controller, int32_t plan)
@@ -118,9 +119,9 @@ lull_plan_controller_switch_cost(struct lull_plan_controller *plan_controller, u
 static void end_iteration(struct lull_plan_controller *plan_controller, int64_t time_ns)
 {
     const struct lull_plan_controller_slot *slot =
-        plan_controller_slot_of(plan_controller, plan_controller->iteration);
+        lull_plan_controller_slot_of(plan_controller, plan_controller->iteration);
     const struct lull_plan_controller_slot *before =
-        plan_controller_slot_of(plan_controller, plan_controller->iteration - 1);
+        lull_plan_controller_slot_of(plan_controller, plan_controller->iteration - 1);
     const struct lull_plan_controller_iteration iteration = {
         .number = plan_controller->iteration,
         .begin_ns = plan_controller->iteration_ns,
@@ -130,8 +131,8 @@ static void end_iteration(struct lull_plan_controller *plan_controller, int64_t 
         .is_whole = plan_controller->is_whole,
     };
 
-    plan_controller->told[plan_controller->told_written++ % CONDUCTOR_TOLD] = iteration;
-    plan_controller_take_iteration(plan_controller, &iteration);
+    plan_controller->told[plan_controller->told_written++ % LULL_PLAN_CONTROLLER_TOLD] = iteration;
+    lull_plan_controller_take_iteration(plan_controller, &iteration);
 }
 
 static void begin_iteration(struct lull_plan_controller *plan_controller, int64_t time_ns)
@@ -141,17 +142,18 @@ static void begin_iteration(struct lull_plan_controller *plan_controller, int64_
     plan_controller->iteration++;
     plan_controller->iteration_ns = time_ns;
     plan_controller->is_whole = true;
-    plan_controller_decide(plan_controller, plan_controller->iteration + 1);
+    lull_plan_controller_decide(plan_controller, plan_controller->iteration + 1);
 }
 
 bool lull_plan_controller_next_iteration(struct lull_plan_controller *plan_controller,
                                          struct lull_plan_controller_iteration *iteration_out)
 {
-    if (plan_controller->told_written - plan_controller->told_read > CONDUCTOR_TOLD)
-        plan_controller->told_read = plan_controller->told_written - CONDUCTOR_TOLD;
+    if (plan_controller->told_written - plan_controller->told_read > LULL_PLAN_CONTROLLER_TOLD)
+        plan_controller->told_read = plan_controller->told_written - LULL_PLAN_CONTROLLER_TOLD;
     if (plan_controller->told_read == plan_controller->told_written)
         return false;
-    *iteration_out = plan_controller->told[plan_controller->told_read++ % CONDUCTOR_TOLD];
+    *iteration_out =
+        plan_controller->told[plan_controller->told_read++ % LULL_PLAN_CONTROLLER_TOLD];
     return true;
 }
 
@@ -190,8 +192,8 @@ static void learn_interval(struct lull_plan_controller *plan_controller,
     }
     recent->interval_ns[recent->next] = begin_ns - gpu->begin_ns;
     recent->length_ns[recent->next] = end_ns - gpu->begin_ns;
-    recent->next = (recent->next + 1) % CONDUCTOR_RECENT;
-    if (recent->count < CONDUCTOR_RECENT)
+    recent->next = (recent->next + 1) % LULL_PLAN_CONTROLLER_RECENT;
+    if (recent->count < LULL_PLAN_CONTROLLER_RECENT)
         recent->count++;
 }
 
@@ -200,8 +202,8 @@ static bool teaches(const struct lull_plan_controller *plan_controller, uint64_t
 {
     const int32_t plan = plan_controller->trial.plan;
 
-    return plan >= 0 && plan_controller_slot_of(plan_controller, iteration)->plan == plan &&
-           plan_controller_slot_of(plan_controller, iteration - 1)->plan == plan;
+    return plan >= 0 && lull_plan_controller_slot_of(plan_controller, iteration)->plan == plan &&
+           lull_plan_controller_slot_of(plan_controller, iteration - 1)->plan == plan;
 }
 
 static void take_begin(struct lull_plan_controller *plan_controller, uint32_t index, uint32_t op,
@@ -220,7 +222,7 @@ static void take_begin(struct lull_plan_controller *plan_controller, uint32_t in
     }
     if (op == 0) {
         number_iteration(plan_controller, index, time_ns);
-        plan_controller_update_costs(plan_controller, gpu);
+        lull_plan_controller_update_costs(plan_controller, gpu);
     }
     gpu->is_same_plan = teaches(plan_controller, gpu->iteration);
     if (was_taught && gpu->is_same_plan)
@@ -269,8 +271,8 @@ static void withdraw_for_good(struct lull_plan_controller *plan_controller)
         return;
     plan_controller->is_disobedient = true;
     plan_controller->has_news = true;
-    plan_controller_trial_interrupt(plan_controller);
-    lull_plan_controller_use_plan(plan_controller, CONDUCTOR_HIGHEST);
+    lull_plan_controller_trial_interrupt(plan_controller);
+    lull_plan_controller_use_plan(plan_controller, LULL_PLAN_CONTROLLER_HIGHEST);
 }
 
 /* Trust has been lost or has come back; either way the trial begins anew. */
@@ -281,7 +283,7 @@ static void act_on_driver(struct lull_plan_controller *plan_controller,
         return;
     plan_controller->has_news = true;
     lull_plan_controller_end_detour(plan_controller);
-    plan_controller_trial_interrupt(plan_controller);
+    lull_plan_controller_trial_interrupt(plan_controller);
 }
 
 void lull_plan_controller_take_blocked(struct lull_plan_controller *plan_controller, int64_t now_ns,
@@ -317,7 +319,7 @@ void lull_plan_controller_take_switch(struct lull_plan_controller *plan_controll
     lull_switch_cost_add_outcome(
         &of->cost, outcome->point > outcome->was_point ? LULL_DIRECTION_DOWN : LULL_DIRECTION_UP,
         outcome->driver_ms, outcome);
-    plan_controller_update_costs(plan_controller, of);
+    lull_plan_controller_update_costs(plan_controller, of);
 }
 
 /* ---- time -------------------------------------------------------------------------------- */
@@ -329,7 +331,7 @@ uint32_t lull_plan_controller_poll(struct lull_plan_controller *plan_controller,
     if (!plan_controller->has_news && now_ns < plan_controller->wake_ns)
         return 0;
     plan_controller->has_news = false;
-    return plan_controller_ask_driver(plan_controller, now_ns, commands_out, max);
+    return lull_plan_controller_ask_driver(plan_controller, now_ns, commands_out, max);
 }
 
 int64_t lull_plan_controller_wake_ns(const struct lull_plan_controller *plan_controller)
@@ -347,12 +349,12 @@ lull_plan_controller_phase(const struct lull_plan_controller *plan_controller)
         return LULL_PLAN_CONTROLLER_WITHDRAWN;
     if (plan_controller->leader < 0)
         return LULL_PLAN_CONTROLLER_WAITING;
-    return plan_controller_trial_of_plan(plan_controller)->phase;
+    return lull_plan_controller_trial_of_plan(plan_controller)->phase;
 }
 
 int32_t lull_plan_controller_plan(const struct lull_plan_controller *plan_controller)
 {
-    return plan_controller_trial_of_plan(plan_controller)->plan;
+    return lull_plan_controller_trial_of_plan(plan_controller)->plan;
 }
 
 uint64_t lull_plan_controller_iteration_of(const struct lull_plan_controller *plan_controller,
@@ -366,13 +368,16 @@ uint32_t lull_plan_controller_planned(const struct lull_plan_controller *plan_co
 {
     const struct lull_plan_controller_gpu *of = &plan_controller->gpus[gpu];
 
-    return of->is_lost ? 0 : plan_controller_point_of(plan_controller, of, of->op);
+    if (of->is_lost)
+        return 0;
+    return lull_plan_controller_point_of(plan_controller, of, of->op);
 }
 
 void lull_plan_controller_slowdown(const struct lull_plan_controller *plan_controller,
                                    struct lull_guard_estimate *estimate_out)
 {
-    lull_trial_estimate(&plan_controller_trial_of_plan(plan_controller)->evidence, estimate_out);
+    lull_trial_estimate(&lull_plan_controller_trial_of_plan(plan_controller)->evidence,
+                        estimate_out);
 }
 
 uint64_t lull_plan_controller_late(const struct lull_plan_controller *plan_controller)
@@ -392,6 +397,7 @@ lull_plan_controller_trouble(const struct lull_plan_controller *plan_controller,
     *withdrawals_out = plan_controller->queue.suspensions + plan_controller->is_disobedient;
     if (plan_controller->is_disobedient)
         return LULL_PLAN_CONTROLLER_DISOBEYS;
-    return plan_controller->queue.suspensions > 0 ? LULL_PLAN_CONTROLLER_BLOCKS
-                                                  : LULL_PLAN_CONTROLLER_NO_TROUBLE;
+    if (plan_controller->queue.suspensions > 0)
+        return LULL_PLAN_CONTROLLER_BLOCKS;
+    return LULL_PLAN_CONTROLLER_NO_TROUBLE;
 }

@@ -1,6 +1,6 @@
 /*
- * Conductor: carries a pipeline plan out on the GPUs of one node, and keeps it only while the job
- * is not degraded.
+ * The plan controller: it carries a pipeline plan out on the GPUs of one node, and keeps it only
+ * while the job is not degraded.
  *
  * Feed-forward, per GPU: the raising for an operation is asked for ahead of its forecast begin, by
  * a lead that makes it late only little on average; the lowering is asked for when the operation
@@ -21,7 +21,7 @@
  * that is not proven harmless gives way to the next one, and the last one to the highest clocks. A
  * plan that is kept is watched: reference windows go on, ever more rarely.
  *
- * Trust: while the driver blocks for too long (core/switching/call_trust.h) the plan is withdrawn
+ * Trust: while the driver blocks for too long (core/switching/driver_queue.h) the plan is withdrawn
  * and all clocks are raised; later the trial begins anew. Where a GPU does not follow, the plan is
  * withdrawn for good.
  *
@@ -35,7 +35,6 @@
 #include <stdint.h>
 
 #include "core/switching/switch_cost.h"
-#include "core/switching/switch_outcome.h"
 #include "core/stats/guard.h"
 
 enum { LULL_PLAN_CONTROLLER_MAX_GPUS = 64 };
@@ -101,7 +100,8 @@ struct lull_plan_controller_iteration {
 
 struct lull_plan_controller;
 
-/* gpu_count 1..LULL_CONDUCTOR_MAX_GPUS; op_counts[i] operations of GPU i, >= 1. NULL: no memory. */
+/* gpu_count 1..LULL_PLAN_CONTROLLER_MAX_GPUS; op_counts[i] operations of GPU i, >= 1. null: no
+ * memory. */
 struct lull_plan_controller *
 lull_plan_controller_create(const struct lull_plan_controller_config *config, uint32_t gpu_count,
                             const uint32_t *op_counts);
@@ -127,8 +127,9 @@ void lull_plan_controller_hold_plan(struct lull_plan_controller *plan_controller
  * Begins a detour: these clocks hold from the next iteration that is still open on, without a trial
  * of their own, while the trial of the plan rests. A detour may follow another. While a trial
  * rests, _phase(), _plan() and _slowdown() go on telling of it. Returns the number that iterations
- * of the detour tell as their plan, from LULL_CONDUCTOR_DETOUR on. Errors: -EAGAIN no plan holds or
- * is tried, or the detour before the last one is still under way (three iterations); -ENOMEM.
+ * of the detour tell as their plan, from LULL_PLAN_CONTROLLER_DETOUR on. Errors: -EAGAIN no plan
+ * holds or is tried, or the detour before the last one is still under way (three iterations);
+ * -ENOMEM.
  */
 enum { LULL_PLAN_CONTROLLER_DETOUR = 256 };
 int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
@@ -180,7 +181,7 @@ lull_plan_controller_phase(const struct lull_plan_controller *plan_controller);
 /* The plan that is tried or kept; -1: there is none. */
 int32_t lull_plan_controller_plan(const struct lull_plan_controller *plan_controller);
 
-/* The number of the GPU's present iteration, as in lull plan controller_iteration. */
+/* The number of the GPU's present iteration, as in struct lull_plan_controller_iteration. */
 uint64_t lull_plan_controller_iteration_of(const struct lull_plan_controller *plan_controller,
                                            uint32_t gpu);
 

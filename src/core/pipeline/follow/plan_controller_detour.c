@@ -8,13 +8,13 @@
 
 #include "core/pipeline/follow/plan_controller_state.h"
 
-_Static_assert((int)LULL_PLAN_CONTROLLER_DETOUR == (int)CONDUCTOR_PLANS,
+_Static_assert((int)LULL_PLAN_CONTROLLER_DETOUR == (int)LULL_PLAN_CONTROLLER_PLANS,
                "detours stand behind plans");
 
 /* Whether this plan holds in the iteration that runs, in the one before, or in a later one. */
 static bool is_in_use(const struct lull_plan_controller *plan_controller, int32_t plan)
 {
-    for (uint32_t i = 0; i < CONDUCTOR_SLOTS; i++)
+    for (uint32_t i = 0; i < LULL_PLAN_CONTROLLER_SLOTS; i++)
         if (plan_controller->slots[i].plan == plan && plan_controller->slots[i].number != 0 &&
             plan_controller->slots[i].number + 1 >= plan_controller->iteration)
             return true;
@@ -26,7 +26,7 @@ static void forget_intervals(struct lull_plan_controller *plan_controller, int32
 {
     for (uint32_t i = 0; i < plan_controller->gpu_count; i++)
         if (plan_controller->gpus[i].learnt_plan == plan)
-            plan_controller->gpus[i].learnt_plan = CONDUCTOR_HIGHEST;
+            plan_controller->gpus[i].learnt_plan = LULL_PLAN_CONTROLLER_HIGHEST;
 }
 
 /* What asks for the detour was seen in the latest pair of windows as well, on one side of it. */
@@ -43,23 +43,24 @@ static bool may_detour(const struct lull_plan_controller *plan_controller, int32
     if (plan_controller->leader < 0 || plan_controller->config.observe_only ||
         plan_controller->queue.suspended || plan_controller->is_disobedient)
         return false;
-    return plan_controller_trial_of_plan(plan_controller)->plan >= 0 &&
+    return lull_plan_controller_trial_of_plan(plan_controller)->plan >= 0 &&
            !is_in_use(plan_controller, place);
 }
 
 int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
                                 const struct lull_plan_controller_op *const *ops)
 {
-    const int32_t place = CONDUCTOR_PLANS + (int32_t)(plan_controller->detours % CONDUCTOR_DETOURS);
+    const int32_t place = LULL_PLAN_CONTROLLER_PLANS +
+                          (int32_t)(plan_controller->detours % LULL_PLAN_CONTROLLER_DETOURS);
     const uint64_t test = plan_controller->trial.test;
     struct lull_plan_controller_plan *plan;
 
     if (!may_detour(plan_controller, place))
         return -EAGAIN;
-    plan = plan_controller_create_plan(plan_controller, ops, 0.0);
+    plan = lull_plan_controller_create_plan(plan_controller, ops, 0.0);
     if (plan == NULL)
         return -ENOMEM;
-    plan_controller_destroy_plan(plan_controller->plans[place]);
+    lull_plan_controller_destroy_plan(plan_controller->plans[place]);
     plan_controller->plans[place] = plan;
     plan_controller->detours++;
     forget_intervals(plan_controller, place);
@@ -69,18 +70,18 @@ int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
     /* The trial has no evidence: nothing is judged while its plan is held. */
     plan_controller->trial =
         (struct lull_plan_controller_trial){.plan = place, .test = test, .is_held = true};
-    plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT,
-                               plan_controller->iteration + 2);
+    lull_plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT,
+                                    plan_controller->iteration + 2);
     return place;
 }
 
 /* Gives the plan back to the iteration that runs, and to the next one if it is decided already. */
 static void rewrite_slots(struct lull_plan_controller *plan_controller)
 {
-    for (uint32_t i = 0; i < CONDUCTOR_SLOTS; i++) {
+    for (uint32_t i = 0; i < LULL_PLAN_CONTROLLER_SLOTS; i++) {
         struct lull_plan_controller_slot *slot = &plan_controller->slots[i];
 
-        if (slot->number < plan_controller->iteration || slot->plan < CONDUCTOR_PLANS)
+        if (slot->number < plan_controller->iteration || slot->plan < LULL_PLAN_CONTROLLER_PLANS)
             continue;
         *slot = (struct lull_plan_controller_slot){
             .number = slot->number, .plan = plan_controller->trial.plan, .is_mixed = true};
@@ -96,8 +97,8 @@ void lull_plan_controller_end_detour(struct lull_plan_controller *plan_controlle
     plan_controller->is_detoured = false;
     plan_controller->trial = plan_controller->resting;
     plan_controller->trial.test = test;
-    plan_controller_begin_test(plan_controller, plan_controller->trial.phase,
-                               plan_controller->iteration + 2);
+    lull_plan_controller_begin_test(plan_controller, plan_controller->trial.phase,
+                                    plan_controller->iteration + 2);
     rewrite_slots(plan_controller);
     plan_controller->has_news = true;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/smaller.h"
 #include "core/pipeline/follow/plan_controller_state.h"
 
 /* All raisings of an iteration together may be late by this share of what the tolerance allows.
@@ -24,7 +25,7 @@ static const int64_t sight_ns = INT64_C(1500000000);
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
-void plan_controller_destroy_plan(struct lull_plan_controller_plan *plan)
+void lull_plan_controller_destroy_plan(struct lull_plan_controller_plan *plan)
 {
     if (plan == NULL)
         return;
@@ -52,8 +53,9 @@ static bool copy_ops(const struct lull_plan_controller *plan_controller,
 }
 
 struct lull_plan_controller_plan *
-plan_controller_create_plan(const struct lull_plan_controller *plan_controller,
-                            const struct lull_plan_controller_op *const *ops, double slowdown_ratio)
+lull_plan_controller_create_plan(const struct lull_plan_controller *plan_controller,
+                                 const struct lull_plan_controller_op *const *ops,
+                                 double slowdown_ratio)
 {
     struct lull_plan_controller_plan *plan = calloc(1, sizeof(*plan));
 
@@ -62,7 +64,7 @@ plan_controller_create_plan(const struct lull_plan_controller *plan_controller,
     plan->slowdown_ratio = slowdown_ratio;
     for (uint32_t i = 0; i < plan_controller->gpu_count; i++)
         if (!copy_ops(plan_controller, plan, i, ops[i])) {
-            plan_controller_destroy_plan(plan);
+            lull_plan_controller_destroy_plan(plan);
             return NULL;
         }
     return plan;
@@ -71,31 +73,37 @@ plan_controller_create_plan(const struct lull_plan_controller *plan_controller,
 /* ---- what a plan says -------------------------------------------------------------------- */
 
 const struct lull_plan_controller_slot *
-plan_controller_slot_of(const struct lull_plan_controller *plan_controller, uint64_t number)
+lull_plan_controller_slot_of(const struct lull_plan_controller *plan_controller, uint64_t number)
 {
-    static const struct lull_plan_controller_slot highest = {.plan = CONDUCTOR_HIGHEST};
+    static const struct lull_plan_controller_slot highest = {.plan = LULL_PLAN_CONTROLLER_HIGHEST};
     const struct lull_plan_controller_slot *slot =
-        &plan_controller->slots[number % CONDUCTOR_SLOTS];
+        &plan_controller->slots[number % LULL_PLAN_CONTROLLER_SLOTS];
 
-    return slot->number == number && number != 0 ? slot : &highest;
+    if (slot->number != number || number == 0)
+        return &highest;
+    return slot;
 }
 
 static const struct lull_plan_controller_op *
 ops_of(const struct lull_plan_controller *plan_controller,
        const struct lull_plan_controller_gpu *gpu, uint64_t iteration)
 {
-    const int32_t plan = plan_controller_slot_of(plan_controller, iteration)->plan;
+    const int32_t plan = lull_plan_controller_slot_of(plan_controller, iteration)->plan;
 
-    return plan < 0 ? NULL : plan_controller->plans[plan]->ops[gpu - plan_controller->gpus];
+    if (plan < 0)
+        return NULL;
+    return plan_controller->plans[plan]->ops[gpu - plan_controller->gpus];
 }
 
-uint32_t plan_controller_point_of(const struct lull_plan_controller *plan_controller,
-                                  const struct lull_plan_controller_gpu *gpu, uint32_t op)
+uint32_t lull_plan_controller_point_of(const struct lull_plan_controller *plan_controller,
+                                       const struct lull_plan_controller_gpu *gpu, uint32_t op)
 {
     const struct lull_plan_controller_op *ops =
         ops_of(plan_controller, gpu, gpu->iteration + op / gpu->op_count);
 
-    return ops == NULL ? 0 : ops[op % gpu->op_count].point;
+    if (ops == NULL)
+        return 0;
+    return ops[op % gpu->op_count].point;
 }
 
 static int64_t planned_interval_ns(const struct lull_plan_controller_plan *plan, uint32_t gpu,
@@ -103,8 +111,9 @@ static int64_t planned_interval_ns(const struct lull_plan_controller_plan *plan,
 {
     const struct lull_plan_controller_op *ops = plan->ops[gpu];
 
-    return op + 1 < op_count ? ops[op + 1].begin_ns - ops[op].begin_ns
-                             : plan->makespan_ns - ops[op].begin_ns + ops[0].begin_ns;
+    if (op + 1 < op_count)
+        return ops[op + 1].begin_ns - ops[op].begin_ns;
+    return plan->makespan_ns - ops[op].begin_ns + ops[0].begin_ns;
 }
 
 /* The least time from the begin of an operation to the begin of the next one. */
@@ -122,8 +131,7 @@ static int64_t least_interval_ns(const struct lull_plan_controller *plan_control
                                    (uint32_t)(gpu - plan_controller->gpus), op % gpu->op_count,
                                    gpu->op_count);
     for (uint32_t i = 0; i < recent->count; i++)
-        if (recent->interval_ns[i] < least_ns)
-            least_ns = recent->interval_ns[i];
+        least_ns = lull_earlier_ns(recent->interval_ns[i], least_ns);
     return least_ns;
 }
 
@@ -134,11 +142,11 @@ static int64_t longest_ns(const struct lull_plan_controller *plan_controller,
     int64_t most_ns = 0;
 
     if (ops_of(plan_controller, gpu, gpu->iteration) == NULL ||
-        gpu->learnt_plan != plan_controller->trial.plan || recent->count < CONDUCTOR_RECENT)
+        gpu->learnt_plan != plan_controller->trial.plan ||
+        recent->count < LULL_PLAN_CONTROLLER_RECENT)
         return INT64_MAX / 4; /* it is not known well enough to lower ahead of its end */
     for (uint32_t i = 0; i < recent->count; i++)
-        if (recent->length_ns[i] > most_ns)
-            most_ns = recent->length_ns[i];
+        most_ns = lull_later_ns(recent->length_ns[i], most_ns);
     return most_ns;
 }
 
@@ -155,11 +163,11 @@ static double allowed_late_ms(const struct lull_plan_controller *plan_controller
         return usual_late_ms;
     raises = plan_controller->plans[plan]->raises[gpu - plan_controller->gpus];
     return (double)plan_controller->plans[plan]->makespan_ns * 1e-6 *
-           plan_controller->config.tolerance_ratio * late_share / (raises > 0 ? raises : 1);
+           plan_controller->config.tolerance_ratio * late_share / lull_larger_u32(raises, 1);
 }
 
-void plan_controller_update_costs(const struct lull_plan_controller *plan_controller,
-                                  struct lull_plan_controller_gpu *gpu)
+void lull_plan_controller_update_costs(const struct lull_plan_controller *plan_controller,
+                                       struct lull_plan_controller_gpu *gpu)
 {
     gpu->lead_ns = lull_ns_from_ms(
         lull_switch_cost_lead_ms(&gpu->cost, allowed_late_ms(plan_controller, gpu)));
@@ -175,14 +183,14 @@ static struct lull_plan_controller_decision
 decide_present(const struct lull_plan_controller *plan_controller,
                const struct lull_plan_controller_gpu *gpu, int64_t now_ns)
 {
-    const uint32_t here = plan_controller_point_of(plan_controller, gpu, gpu->op);
-    const uint32_t next = plan_controller_point_of(plan_controller, gpu, gpu->op + 1);
+    const uint32_t here = lull_plan_controller_point_of(plan_controller, gpu, gpu->op);
+    const uint32_t next = lull_plan_controller_point_of(plan_controller, gpu, gpu->op + 1);
     struct lull_plan_controller_decision decision = {
         .point = here, .raise_ns = INT64_MAX, .wake_ns = INT64_MAX};
     int64_t lower_ns;
 
     if (!gpu->is_running) {
-        decision.point = next > gpu->requested ? next : gpu->requested;
+        decision.point = lull_larger_u32(next, gpu->requested);
         return decision;
     }
     if (next <= here)
@@ -206,7 +214,7 @@ static void look_ahead(const struct lull_plan_controller *plan_controller,
 
     for (uint32_t ahead = 1; ahead <= gpu->op_count && begin_ns < horizon_ns; ahead++) {
         const uint32_t op = gpu->op + ahead;
-        const uint32_t point = plan_controller_point_of(plan_controller, gpu, op);
+        const uint32_t point = lull_plan_controller_point_of(plan_controller, gpu, op);
 
         begin_ns += least_interval_ns(plan_controller, gpu, op - 1);
         if (begin_ns < now_ns)
@@ -222,9 +230,9 @@ static void look_ahead(const struct lull_plan_controller *plan_controller,
 }
 
 struct lull_plan_controller_decision
-plan_controller_decide_clock(const struct lull_plan_controller *plan_controller,
-                             const struct lull_plan_controller_gpu *gpu, int64_t now_ns,
-                             int64_t until_ns, uint32_t lowest_point)
+lull_plan_controller_decide_clock(const struct lull_plan_controller *plan_controller,
+                                  const struct lull_plan_controller_gpu *gpu, int64_t now_ns,
+                                  int64_t until_ns, uint32_t lowest_point)
 {
     struct lull_plan_controller_decision decision = {.raise_ns = INT64_MAX, .wake_ns = INT64_MAX};
 

@@ -1,8 +1,7 @@
 /*
  * What GPUs want of the node's one driver, and when it is asked for: raisings one after the other,
- * each early enough for those after it (driver_plan.h), and a lowering where there is room for it
- * (driver_queue.h).
- * SPDX-License-Identifier: Apache-2.0
+ * each early enough for those after it (core/switching/driver_queue.h), and a lowering where there
+ * is room for it (driver_queue.h). SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
 
@@ -46,11 +45,11 @@ static void look_around(struct round *round)
         struct lull_plan_controller_decision kept;
 
         round->wanted[i] =
-            plan_controller_decide_clock(plan_controller, gpu, now_ns, now_ns, UINT32_MAX);
+            lull_plan_controller_decide_clock(plan_controller, gpu, now_ns, now_ns, UINT32_MAX);
         kept = round->wanted[i];
         if (kept.point > gpu->requested)
-            kept =
-                plan_controller_decide_clock(plan_controller, gpu, now_ns, now_ns, gpu->requested);
+            kept = lull_plan_controller_decide_clock(plan_controller, gpu, now_ns, now_ns,
+                                                     gpu->requested);
         round->plan.raise_by_ns[i] = kept.raise_ns;
     }
     lull_driver_plan_begins(&round->plan, round->begins_ns);
@@ -62,14 +61,15 @@ static void post(struct round *round, uint32_t index, uint32_t point, int64_t de
                  int64_t raise_ns)
 {
     struct lull_plan_controller_gpu *gpu = &round->plan_controller->gpus[index];
-    const bool is_bounded = raise_ns < round->now_ns + validity_ns - overdue_ns;
+    const int64_t valid_until_ns =
+        lull_earlier_ns(raise_ns, round->now_ns + validity_ns - overdue_ns) + overdue_ns;
 
     assert(round->count < round->max);
     round->commands[round->count++] = (struct lull_plan_controller_command){
         .gpu = index,
         .point = point,
         .deadline_ns = deadline_ns,
-        .valid_until_ns = is_bounded ? raise_ns + overdue_ns : round->now_ns + validity_ns,
+        .valid_until_ns = valid_until_ns,
     };
     if (point < gpu->requested) {
         gpu->raised_ns = round->now_ns;
@@ -91,8 +91,8 @@ static void post_raisings(struct round *round)
         struct lull_plan_controller_decision *wanted = &round->wanted[i];
 
         if (round->begins_ns[i] <= round->now_ns)
-            *wanted = plan_controller_decide_clock(plan_controller, gpu, round->now_ns,
-                                                   round->plan.raise_by_ns[i], gpu->requested);
+            *wanted = lull_plan_controller_decide_clock(plan_controller, gpu, round->now_ns,
+                                                        round->plan.raise_by_ns[i], gpu->requested);
         if (wanted->point >= gpu->requested)
             continue;
         post(round, i, wanted->point, INT64_MAX, wanted->raise_ns);
@@ -139,10 +139,12 @@ static int64_t lowering_wake_ns(const struct round *round)
         return INT64_MAX;
     if (plan_controller->queue.free_ns > round->now_ns)
         return plan_controller->queue.free_ns;
-    return next_ns == INT64_MAX ? INT64_MAX : next_ns + round->plan.call_ns;
+    if (next_ns == INT64_MAX)
+        return INT64_MAX;
+    return next_ns + round->plan.call_ns;
 }
 
-/* Until when a lowering is worth beginning: the next raising must not wait for it. */
+/* The time until which a lowering is worth beginning: the next raising must not wait for it. */
 static int64_t lowering_deadline_ns(const struct round *round)
 {
     const int64_t next_ns = next_begin_ns(round);
@@ -195,8 +197,10 @@ static int64_t wake_ns(const struct round *round)
     return due_ns;
 }
 
-uint32_t plan_controller_ask_driver(struct lull_plan_controller *plan_controller, int64_t now_ns,
-                                    struct lull_plan_controller_command *commands_out, uint32_t max)
+uint32_t lull_plan_controller_ask_driver(struct lull_plan_controller *plan_controller,
+                                         int64_t now_ns,
+                                         struct lull_plan_controller_command *commands_out,
+                                         uint32_t max)
 {
     struct round round = {
         .plan_controller = plan_controller, .now_ns = now_ns, .commands = commands_out, .max = max};

@@ -14,18 +14,23 @@
 #include "core/switching/driver_queue.h"
 #include "core/switching/trial.h"
 
-enum { CONDUCTOR_RECENT = 4, CONDUCTOR_SLOTS = 8, CONDUCTOR_TOLD = 64, CONDUCTOR_PLANS = 256 };
+enum {
+    LULL_PLAN_CONTROLLER_RECENT = 4,
+    LULL_PLAN_CONTROLLER_SLOTS = 8,
+    LULL_PLAN_CONTROLLER_TOLD = 64,
+    LULL_PLAN_CONTROLLER_PLANS = 256
+};
 /* Detours take turns in two places after those of the plans. */
-enum { CONDUCTOR_DETOURS = 2 };
+enum { LULL_PLAN_CONTROLLER_DETOURS = 2 };
 
-#define CONDUCTOR_HIGHEST (-1)
+#define LULL_PLAN_CONTROLLER_HIGHEST (-1)
 
 /* The latest intervals of an operation: from its begin to the next one's, and its length. */
 struct lull_plan_controller_recent {
     uint32_t count;
     uint32_t next;
-    int64_t interval_ns[CONDUCTOR_RECENT];
-    int64_t length_ns[CONDUCTOR_RECENT];
+    int64_t interval_ns[LULL_PLAN_CONTROLLER_RECENT];
+    int64_t length_ns[LULL_PLAN_CONTROLLER_RECENT];
 };
 
 struct lull_plan_controller_gpu {
@@ -78,19 +83,20 @@ struct lull_plan_controller {
     struct lull_plan_controller_config config;
     uint32_t gpu_count;
     uint32_t plan_count;
-    struct lull_plan_controller_plan *plans[CONDUCTOR_PLANS + CONDUCTOR_DETOURS];
+    struct lull_plan_controller_plan
+        *plans[LULL_PLAN_CONTROLLER_PLANS + LULL_PLAN_CONTROLLER_DETOURS];
     struct lull_plan_controller_trial trial;
     struct lull_plan_controller_trial
         resting;                 /* the trial of the plan while a detour is under way */
     struct lull_trial_rank rank; /* the leader's windows, for whichever of the two runs */
     bool is_detoured;
-    uint32_t detours;                                        /* so far */
-    struct lull_plan_controller_slot slots[CONDUCTOR_SLOTS]; /* by number */
+    uint32_t detours;                                                   /* so far */
+    struct lull_plan_controller_slot slots[LULL_PLAN_CONTROLLER_SLOTS]; /* by number */
     int32_t leader;       /* GPU whose iterations count, -1: none yet */
     uint64_t iteration;   /* of the leader */
     int64_t iteration_ns; /* when it began; 0: not known */
     bool is_whole;        /* so far */
-    struct lull_plan_controller_iteration told[CONDUCTOR_TOLD];
+    struct lull_plan_controller_iteration told[LULL_PLAN_CONTROLLER_TOLD];
     uint64_t told_written;
     uint64_t told_read;
     uint64_t late;
@@ -103,12 +109,12 @@ struct lull_plan_controller {
 
 /* ---- plan_controller_forecast.c ---- */
 
-/* A plan with its own copies of ops; NULL: no memory. */
+/* A plan with its own copies of ops; null: no memory. */
 struct lull_plan_controller_plan *
-plan_controller_create_plan(const struct lull_plan_controller *plan_controller,
-                            const struct lull_plan_controller_op *const *ops,
-                            double slowdown_ratio);
-void plan_controller_destroy_plan(struct lull_plan_controller_plan *plan);
+lull_plan_controller_create_plan(const struct lull_plan_controller *plan_controller,
+                                 const struct lull_plan_controller_op *const *ops,
+                                 double slowdown_ratio);
+void lull_plan_controller_destroy_plan(struct lull_plan_controller_plan *plan);
 
 struct lull_plan_controller_decision {
     uint32_t point;
@@ -121,54 +127,55 @@ struct lull_plan_controller_decision {
  * until until_ns (>= now_ns), and no lower than lowest_point.
  */
 struct lull_plan_controller_decision
-plan_controller_decide_clock(const struct lull_plan_controller *plan_controller,
-                             const struct lull_plan_controller_gpu *gpu, int64_t now_ns,
-                             int64_t until_ns, uint32_t lowest_point);
+lull_plan_controller_decide_clock(const struct lull_plan_controller *plan_controller,
+                                  const struct lull_plan_controller_gpu *gpu, int64_t now_ns,
+                                  int64_t until_ns, uint32_t lowest_point);
 
 /* What the plan has for an operation, counted from the first one of the GPU's iteration; it may
  * reach into the next one. */
-uint32_t plan_controller_point_of(const struct lull_plan_controller *plan_controller,
-                                  const struct lull_plan_controller_gpu *gpu, uint32_t op);
+uint32_t lull_plan_controller_point_of(const struct lull_plan_controller *plan_controller,
+                                       const struct lull_plan_controller_gpu *gpu, uint32_t op);
 
 /* What was decided for an iteration; the highest clocks where nothing was. */
 const struct lull_plan_controller_slot *
-plan_controller_slot_of(const struct lull_plan_controller *plan_controller, uint64_t number);
+lull_plan_controller_slot_of(const struct lull_plan_controller *plan_controller, uint64_t number);
 
 /* Finds lead_ns, down_ns and ahead_ns anew from what switching costs: the quantiles they come from
  * cost too much to be computed at every poll. */
-void plan_controller_update_costs(const struct lull_plan_controller *plan_controller,
-                                  struct lull_plan_controller_gpu *gpu);
+void lull_plan_controller_update_costs(const struct lull_plan_controller *plan_controller,
+                                       struct lull_plan_controller_gpu *gpu);
 
 /* ---- plan_controller_trial.c ---- */
 
 /* A new test of the trial's plan, from iteration since on. */
-void plan_controller_begin_test(struct lull_plan_controller *plan_controller,
-                                enum lull_plan_controller_phase phase, uint64_t since);
+void lull_plan_controller_begin_test(struct lull_plan_controller *plan_controller,
+                                     enum lull_plan_controller_phase phase, uint64_t since);
 
 /* A new trial of this plan, from iteration since on. */
-void plan_controller_trial_init(struct lull_plan_controller *plan_controller, int32_t plan,
-                                uint64_t since);
+void lull_plan_controller_trial_init(struct lull_plan_controller *plan_controller, int32_t plan,
+                                     uint64_t since);
 
 /* The trial of the plan, whether a detour is under way or not. */
 const struct lull_plan_controller_trial *
-plan_controller_trial_of_plan(const struct lull_plan_controller *plan_controller);
+lull_plan_controller_trial_of_plan(const struct lull_plan_controller *plan_controller);
 
 /* Decides how an iteration runs: the one after the latest that was decided. */
-void plan_controller_decide(struct lull_plan_controller *plan_controller, uint64_t number);
+void lull_plan_controller_decide(struct lull_plan_controller *plan_controller, uint64_t number);
 
 /* From the present iteration on the highest clocks hold; the trial begins anew once it resumes. */
-void plan_controller_trial_interrupt(struct lull_plan_controller *plan_controller);
+void lull_plan_controller_trial_interrupt(struct lull_plan_controller *plan_controller);
 
 /* An iteration of the leader has ended. */
-void plan_controller_take_iteration(struct lull_plan_controller *plan_controller,
-                                    const struct lull_plan_controller_iteration *iteration);
+void lull_plan_controller_take_iteration(struct lull_plan_controller *plan_controller,
+                                         const struct lull_plan_controller_iteration *iteration);
 
 /* ---- plan_controller_queue.c ---- */
 
 /* Asks the driver for what is due at now_ns; returns how many commands were written, at most max.
  * Sets when to do so again. */
-uint32_t plan_controller_ask_driver(struct lull_plan_controller *plan_controller, int64_t now_ns,
-                                    struct lull_plan_controller_command *commands_out,
-                                    uint32_t max);
+uint32_t lull_plan_controller_ask_driver(struct lull_plan_controller *plan_controller,
+                                         int64_t now_ns,
+                                         struct lull_plan_controller_command *commands_out,
+                                         uint32_t max);
 
 #endif

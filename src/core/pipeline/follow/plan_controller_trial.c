@@ -24,7 +24,10 @@ static const uint64_t leader_present = 1;
 
 static double allowed_ratio(const struct lull_plan_controller *plan_controller, int32_t plan)
 {
-    const double own = plan < 0 ? 0.0 : plan_controller->plans[plan]->slowdown_ratio;
+    double own = 0.0;
+
+    if (plan >= 0)
+        own = plan_controller->plans[plan]->slowdown_ratio;
 
     return (1.0 + own) * (1.0 + plan_controller->config.tolerance_ratio) - 1.0;
 }
@@ -36,8 +39,8 @@ static bool has_windows(const struct lull_plan_controller_trial *trial)
                                trial->phase == LULL_PLAN_CONTROLLER_KEPT);
 }
 
-void plan_controller_begin_test(struct lull_plan_controller *plan_controller,
-                                enum lull_plan_controller_phase phase, uint64_t since)
+void lull_plan_controller_begin_test(struct lull_plan_controller *plan_controller,
+                                     enum lull_plan_controller_phase phase, uint64_t since)
 {
     struct lull_plan_controller_trial *trial = &plan_controller->trial;
 
@@ -51,8 +54,8 @@ void plan_controller_begin_test(struct lull_plan_controller *plan_controller,
     lull_trial_place(&trial->evidence, LEADER_RANK, since);
 }
 
-void plan_controller_trial_init(struct lull_plan_controller *plan_controller, int32_t plan,
-                                uint64_t since)
+void lull_plan_controller_trial_init(struct lull_plan_controller *plan_controller, int32_t plan,
+                                     uint64_t since)
 {
     struct lull_plan_controller_trial *trial = &plan_controller->trial;
     const double tolerance = allowed_ratio(plan_controller, plan);
@@ -79,28 +82,31 @@ void plan_controller_trial_init(struct lull_plan_controller *plan_controller, in
     trial->warming = WARMING;
     lull_trial_init(&trial->evidence, &config, &plan_controller->rank);
     lull_trial_set_terms(&trial->evidence, &terms, leader_present);
-    plan_controller_begin_test(
+    lull_plan_controller_begin_test(
         plan_controller, plan < 0 ? LULL_PLAN_CONTROLLER_GIVEN_UP : LULL_PLAN_CONTROLLER_WARMING,
         since);
 }
 
 const struct lull_plan_controller_trial *
-plan_controller_trial_of_plan(const struct lull_plan_controller *plan_controller)
+lull_plan_controller_trial_of_plan(const struct lull_plan_controller *plan_controller)
 {
-    return plan_controller->is_detoured ? &plan_controller->resting : &plan_controller->trial;
+    if (plan_controller->is_detoured)
+        return &plan_controller->resting;
+    return &plan_controller->trial;
 }
 
-void plan_controller_trial_interrupt(struct lull_plan_controller *plan_controller)
+void lull_plan_controller_trial_interrupt(struct lull_plan_controller *plan_controller)
 {
     const bool is_held = plan_controller->trial.is_held;
 
     for (uint64_t number = plan_controller->iteration; number <= plan_controller->iteration + 1;
          number++)
-        plan_controller->slots[number % CONDUCTOR_SLOTS] =
-            (struct lull_plan_controller_slot){.number = number, .plan = CONDUCTOR_HIGHEST};
+        plan_controller->slots[number % LULL_PLAN_CONTROLLER_SLOTS] =
+            (struct lull_plan_controller_slot){.number = number,
+                                               .plan = LULL_PLAN_CONTROLLER_HIGHEST};
     plan_controller->is_whole = false;
-    plan_controller_trial_init(plan_controller, plan_controller->trial.plan,
-                               plan_controller->iteration + 2);
+    lull_plan_controller_trial_init(plan_controller, plan_controller->trial.plan,
+                                    plan_controller->iteration + 2);
     plan_controller->trial.is_held = is_held;
 }
 
@@ -114,20 +120,21 @@ static void warm_up(struct lull_plan_controller *plan_controller, uint64_t numbe
     if (trial->warming > 0)
         trial->warming--;
     else if (!trial->is_held)
-        plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_TRYING, number);
+        lull_plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_TRYING, number);
     else if (plan_controller->config.is_trusted)
         trial->phase = LULL_PLAN_CONTROLLER_KEPT;
 }
 
-void plan_controller_decide(struct lull_plan_controller *plan_controller, uint64_t number)
+void lull_plan_controller_decide(struct lull_plan_controller *plan_controller, uint64_t number)
 {
     struct lull_plan_controller_trial *trial = &plan_controller->trial;
-    struct lull_plan_controller_slot *slot = &plan_controller->slots[number % CONDUCTOR_SLOTS];
+    struct lull_plan_controller_slot *slot =
+        &plan_controller->slots[number % LULL_PLAN_CONTROLLER_SLOTS];
 
     *slot = (struct lull_plan_controller_slot){
         .number = number, .test = trial->test, .plan = trial->plan};
     if (plan_controller->config.observe_only || plan_controller->queue.suspended) {
-        slot->plan = CONDUCTOR_HIGHEST;
+        slot->plan = LULL_PLAN_CONTROLLER_HIGHEST;
         return;
     }
     if (trial->phase == LULL_PLAN_CONTROLLER_WARMING)
@@ -137,7 +144,7 @@ void plan_controller_decide(struct lull_plan_controller *plan_controller, uint64
         !lull_trial_slot(&trial->evidence, LEADER_RANK, number, &slot->place))
         return;
     if (!slot->place.candidate)
-        slot->plan = CONDUCTOR_HIGHEST;
+        slot->plan = LULL_PLAN_CONTROLLER_HIGHEST;
 }
 
 /* ---- judging ----------------------------------------------------------------------------- */
@@ -146,9 +153,9 @@ static void give_way(struct lull_plan_controller *plan_controller, uint64_t sinc
 {
     const int32_t next = plan_controller->trial.plan + 1;
 
-    plan_controller_trial_init(
-        plan_controller, (uint32_t)next < plan_controller->plan_count ? next : CONDUCTOR_HIGHEST,
-        since);
+    lull_plan_controller_trial_init(
+        plan_controller,
+        (uint32_t)next < plan_controller->plan_count ? next : LULL_PLAN_CONTROLLER_HIGHEST, since);
 }
 
 /* A pair of a kept plan has ended, counted or not. */
@@ -157,7 +164,7 @@ static void go_on_watching(struct lull_plan_controller *plan_controller, uint64_
     if (plan_controller->trial.phase != LULL_PLAN_CONTROLLER_KEPT)
         return;
     lull_trial_lengthen(&plan_controller->trial.evidence);
-    plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT, since);
+    lull_plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT, since);
 }
 
 static void act_on(struct lull_plan_controller *plan_controller, enum lull_trial_result result,
@@ -166,7 +173,7 @@ static void act_on(struct lull_plan_controller *plan_controller, enum lull_trial
     switch (result) {
     case LULL_TRIAL_NOT_DEGRADED:
         lull_trial_keep(&plan_controller->trial.evidence);
-        plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT, since);
+        lull_plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT, since);
         break;
     case LULL_TRIAL_DEGRADED:
     case LULL_TRIAL_HURTS:
@@ -183,11 +190,11 @@ static void act_on(struct lull_plan_controller *plan_controller, enum lull_trial
     }
 }
 
-void plan_controller_take_iteration(struct lull_plan_controller *plan_controller,
-                                    const struct lull_plan_controller_iteration *iteration)
+void lull_plan_controller_take_iteration(struct lull_plan_controller *plan_controller,
+                                         const struct lull_plan_controller_iteration *iteration)
 {
     const struct lull_plan_controller_slot *slot =
-        plan_controller_slot_of(plan_controller, iteration->number);
+        lull_plan_controller_slot_of(plan_controller, iteration->number);
     struct lull_plan_controller_trial *trial = &plan_controller->trial;
     const double length_ms = (double)(iteration->end_ns - iteration->begin_ns) * 1e-6;
 

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/smaller.h"
+
 /* All of these were chosen so that test_profiling finds EnvPipe's valleys within a third of the
  * sweep. */
 /* The coarse look is at about this many clocks, and at every second one at most. */
@@ -13,7 +15,7 @@ enum { COARSE_CLOCKS = 8, LEAST_STEP = 2 };
 enum { COARSE_ITERATIONS = 3, FINE_ITERATIONS = 3, FINALISTS = 5 };
 /* The same with at most this many clocks, where a third of the sweep allows less. */
 enum { FEW_CLOCKS = 12, FEW_ITERATIONS = 2, FEW_FINALISTS = 2 };
-/* With more values than this outliers are dropped, as EnvPipe does. */
+/* Among more values than this outliers are dropped, as EnvPipe does. */
 enum { DROPPED_FROM = 3 };
 
 struct lull_profiling {
@@ -168,9 +170,7 @@ static bool is_few(const struct lull_profiling *profiling)
 
 static bool is_wanted(const struct lull_profiling *profiling, uint32_t clock, uint32_t iterations)
 {
-    const uint32_t most = iterations < profiling->iterations ? iterations : profiling->iterations;
-
-    return profiling->counts[clock] < most;
+    return profiling->counts[clock] < lull_smaller_u32(iterations, profiling->iterations);
 }
 
 static bool next_coarse(const struct lull_profiling *profiling, uint32_t *clock_out)

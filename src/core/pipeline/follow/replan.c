@@ -11,9 +11,9 @@
 #include "core/pipeline/rounding/rounding.h"
 
 /* A device that is slower than this counts as slower by this much: beyond it nothing is left to
- * plan. */
+ * plan. Chosen, not measured. */
 static const double most_factor = 100.0;
-/* This many moves for each operation take some milliseconds. */
+/* This many moves for each operation take some milliseconds. Chosen, not measured. */
 static const uint64_t moves_per_op = 32;
 /* A plan must save this share of the energy to be worth changing clocks. Chosen, not measured. */
 static const double least_saving = 0.002;
@@ -263,5 +263,7 @@ int lull_replan_make(struct lull_replan *replan, const double *factor, int64_t e
     if (result == 1)
         memcpy(point_out, replan->found, replan->problem->graph->op_count * sizeof(point_out[0]));
     /* It is as fast as the highest clocks by its deadline: rounding has no reason to fail. */
-    return result == -ERANGE ? 0 : result;
+    if (result == -ERANGE)
+        return 0;
+    return result;
 }

@@ -60,7 +60,7 @@ struct lull_sequence_locator *lull_sequence_locator_create(const uint32_t *symbo
     memcpy(locator->symbols, symbols, count * sizeof(symbols[0]));
     locator->count = count;
     locator->period = find_period(symbols, count);
-    locator->place = LULL_CYCLE_UNKNOWN;
+    locator->place = LULL_SEQUENCE_LOCATOR_UNKNOWN;
     return locator;
 }
 
@@ -79,7 +79,7 @@ uint32_t lull_sequence_locator_place(const struct lull_sequence_locator *locator
 
 void lull_sequence_locator_forget(struct lull_sequence_locator *locator)
 {
-    locator->place = LULL_CYCLE_UNKNOWN;
+    locator->place = LULL_SEQUENCE_LOCATOR_UNKNOWN;
     locator->taken = 0;
     locator->strikes = 0;
 }
@@ -126,7 +126,7 @@ static uint32_t search(struct lull_sequence_locator *locator, uint32_t symbol, i
     *event_before(locator, 0) = (struct event){symbol, pause_ns};
     if (!follows_a_round(locator) ||
         (locator->period < locator->count && !is_longest_pause(locator)))
-        return LULL_CYCLE_UNKNOWN;
+        return LULL_SEQUENCE_LOCATOR_UNKNOWN;
     locator->place = 0;
     locator->longest_ns = 0;
     return 0;
@@ -145,7 +145,7 @@ uint32_t lull_sequence_locator_take(struct lull_sequence_locator *locator, uint3
 {
     uint32_t place;
 
-    if (locator->place == LULL_CYCLE_UNKNOWN)
+    if (locator->place == LULL_SEQUENCE_LOCATOR_UNKNOWN)
         return search(locator, symbol, pause_ns);
     assert(locator->place < locator->count && locator->count % locator->period == 0);
     place = (locator->place + 1) % locator->count;

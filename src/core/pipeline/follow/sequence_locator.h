@@ -15,22 +15,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LULL_CYCLE_UNKNOWN UINT32_MAX
+#define LULL_SEQUENCE_LOCATOR_UNKNOWN UINT32_MAX
 
 struct lull_sequence_locator;
 
-/* Copies the symbols of one round, count >= 1. NULL: no memory. */
+/* Copies the symbols of one round, count >= 1. null: no memory. */
 struct lull_sequence_locator *lull_sequence_locator_create(const uint32_t *symbols, uint32_t count);
 void lull_sequence_locator_destroy(struct lull_sequence_locator *locator);
 
 /*
  * Takes the next event, in the order of times. pause_ns: how long nothing had gone on before it.
- * Returns its place, from 0, or LULL_CYCLE_UNKNOWN. O(1) while the place is known, else O(count).
+ * Returns its place, from 0, or LULL_SEQUENCE_LOCATOR_UNKNOWN. O(1) while the place is known, else
+ * O(count).
  */
 uint32_t lull_sequence_locator_take(struct lull_sequence_locator *locator, uint32_t symbol,
                                     int64_t pause_ns);
 
-/* The place of the last event; LULL_CYCLE_UNKNOWN if that is not known. */
+/* The place of the last event; LULL_SEQUENCE_LOCATOR_UNKNOWN if that is not known. */
 uint32_t lull_sequence_locator_place(const struct lull_sequence_locator *locator);
 
 /* Forgets the place, because events were lost. */

@@ -59,6 +59,21 @@ void lull_straggler_detector_config_default(struct lull_straggler_detector_confi
     *config = (struct lull_straggler_detector_config){.margin_ratio = 0.01, .patience = 2};
 }
 
+static void ask_for_nothing(struct lull_straggler_detector *straggler)
+{
+    straggler->streak = 0;
+    straggler->extra_ns = 0.0;
+    straggler->step_ns = 0.0;
+    for (uint32_t i = 0; i < straggler->device_count; i++)
+        straggler->devices[i].factor = 1.0;
+}
+
+static void reset(struct lull_straggler_detector *straggler)
+{
+    straggler->is_stretched = false;
+    ask_for_nothing(straggler);
+}
+
 struct lull_straggler_detector *
 lull_straggler_detector_create(const struct lull_straggler_detector_config *config,
                                uint32_t device_count)
@@ -71,28 +86,13 @@ lull_straggler_detector_create(const struct lull_straggler_detector_config *conf
     straggler->config = *config;
     straggler->patience = config->patience;
     straggler->device_count = device_count;
-    lull_straggler_detector_reset(straggler);
+    reset(straggler);
     return straggler;
 }
 
 void lull_straggler_detector_destroy(struct lull_straggler_detector *straggler)
 {
     free(straggler);
-}
-
-static void ask_for_nothing(struct lull_straggler_detector *straggler)
-{
-    straggler->streak = 0;
-    straggler->extra_ns = 0.0;
-    straggler->step_ns = 0.0;
-    for (uint32_t i = 0; i < straggler->device_count; i++)
-        straggler->devices[i].factor = 1.0;
-}
-
-void lull_straggler_detector_reset(struct lull_straggler_detector *straggler)
-{
-    straggler->is_stretched = false;
-    ask_for_nothing(straggler);
 }
 
 /* ---- what is usual ----------------------------------------------------------------------- */
@@ -229,9 +229,9 @@ static enum lull_straggler_detector_verdict ask(struct lull_straggler_detector *
     straggler->before_length_ns = straggler->length_ns / straggler->streak;
     straggler->before_late_ns = straggler->late_ns / straggler->streak;
     for (uint32_t i = 0; i < straggler->device_count; i++) {
-        const double least = straggler->devices[i].least;
-
-        straggler->devices[i].factor = least > 1.0 + straggler->config.margin_ratio ? least : 1.0;
+        straggler->devices[i].factor = 1.0;
+        if (straggler->devices[i].least > 1.0 + straggler->config.margin_ratio)
+            straggler->devices[i].factor = straggler->devices[i].least;
     }
     straggler->streak = 0;
     straggler->stepped = 0;
@@ -268,7 +268,7 @@ static enum lull_straggler_detector_verdict go_back(struct lull_straggler_detect
         straggler->patience *= 2;
     else
         straggler->patience = MOST_PATIENCE;
-    lull_straggler_detector_reset(straggler);
+    reset(straggler);
     return LULL_STRAGGLER_RETURN;
 }
 

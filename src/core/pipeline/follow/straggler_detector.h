@@ -62,7 +62,7 @@ enum lull_straggler_detector_verdict {
 
 struct lull_straggler_detector;
 
-/* device_count >= 1. NULL: no memory. */
+/* device_count >= 1. null: no memory. */
 struct lull_straggler_detector *
 lull_straggler_detector_create(const struct lull_straggler_detector_config *config,
                                uint32_t device_count);
@@ -80,9 +80,6 @@ int64_t lull_straggler_detector_request(const struct lull_straggler_detector *st
 
 /* Whether that is being done. False: there is nothing to win, and it is asked for again later. */
 void lull_straggler_detector_answer(struct lull_straggler_detector *straggler, bool is_stretched);
-
-/* The plan holds again for other reasons; what is usual stays known. */
-void lull_straggler_detector_reset(struct lull_straggler_detector *straggler);
 
 bool lull_straggler_detector_is_stretched(const struct lull_straggler_detector *straggler);
 

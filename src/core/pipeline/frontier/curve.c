@@ -7,6 +7,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "base/smaller.h"
+
 /* The finest unit of flow: a nanowatt. */
 static const double finest_w = 1e-9;
 
@@ -66,7 +69,7 @@ static int make_curve(struct lull_frontier_curves *curves,
     struct lull_frontier_curve curve = {.class_index = class_index, .blocking_w = blocking_w};
 
     if (curves->count == curves->room) {
-        const size_t room = curves->room == 0 ? 16 : 2 * curves->room;
+        const size_t room = lull_larger_room(curves->room, 16);
         struct lull_frontier_curve *all = realloc(curves->all, room * sizeof(*all));
 
         if (all == NULL)
@@ -77,7 +80,9 @@ static int make_curve(struct lull_frontier_curves *curves,
     curve.length_ns = malloc(operations->point_count * sizeof(*curve.length_ns));
     curve.threshold = malloc(operations->point_count * sizeof(*curve.threshold));
     curves->all[curves->count++] = curve;
-    return curve.length_ns == NULL || curve.threshold == NULL ? -ENOMEM : 0;
+    if (curve.length_ns == NULL || curve.threshold == NULL)
+        return -ENOMEM;
+    return 0;
 }
 
 /* The curve of a class at a blocking power; -1 if there is none yet. */
@@ -178,8 +183,7 @@ double lull_curve_energy_nj(const struct lull_frontier_curve *curve, double unit
     double energy_nj = curve->slow_nj;
 
     for (uint32_t i = 0; i < curve->steps && length_ns < curve->length_ns[i]; i++) {
-        const int64_t faster_ns =
-            length_ns > curve->length_ns[i + 1] ? length_ns : curve->length_ns[i + 1];
+        const int64_t faster_ns = lull_later_ns(length_ns, curve->length_ns[i + 1]);
 
         energy_nj +=
             (double)curve->threshold[i] * unit_w * (double)(curve->length_ns[i] - faster_ns);

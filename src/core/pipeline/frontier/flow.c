@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+
 enum { BEGIN, END };
 
 void lull_network_update(const struct lull_frontier_curve *curve, struct lull_frontier_flow_op *op)
@@ -153,7 +155,7 @@ void lull_network_reset(struct lull_frontier_network *network)
             const struct lull_frontier_flow_edge *edge = &network->edges[network->in_edges[j]];
             const int64_t ready = network->potential[2 * edge->from + END] + edge->latency_ns;
 
-            begin = ready > begin ? ready : begin;
+            begin = lull_later_ns(ready, begin);
         }
         op->flow = 0;
         op->level = 0;

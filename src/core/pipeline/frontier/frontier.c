@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/smaller.h"
+
 struct lull_frontier {
     struct lull_frontier_network network;
     double blocking_w;   /* of all devices */
@@ -85,7 +88,7 @@ static int record(struct lull_frontier *frontier)
     if (count > 0 && frontier->points[count - 1].time_ns <= frontier->network.time_ns)
         return 0;
     if (count == frontier->point_room) {
-        const size_t room = count == 0 ? 256 : 2 * count;
+        const size_t room = lull_larger_room(count, 256);
         struct lull_frontier_point *points = realloc(frontier->points, room * sizeof(*points));
 
         if (points == NULL)
@@ -205,7 +208,9 @@ static int move(struct lull_frontier *frontier, int64_t by_ns)
     lull_network_shift(network, by_ns);
     frontier->effective_nj += slope_w(frontier) * (double)by_ns;
     frontier->found = by_ns == network->shift_ns;
-    return frontier->found ? record(frontier) : 0;
+    if (!frontier->found)
+        return 0;
+    return record(frontier);
 }
 
 int lull_frontier_next(struct lull_frontier *frontier, struct lull_frontier_point *point_out)
@@ -239,7 +244,7 @@ int lull_frontier_seek(struct lull_frontier *frontier, int64_t time_ns)
 
         if (segment_ns < 0)
             return (int)segment_ns;
-        status = move(frontier, segment_ns < left_ns ? segment_ns : left_ns);
+        status = move(frontier, lull_earlier_ns(segment_ns, left_ns));
     }
     return status;
 }
@@ -270,8 +275,7 @@ void lull_frontier_durations(const struct lull_frontier *frontier, int64_t *dura
         const int64_t slowest_ns = network->curves.all[op->curve].length_ns[0];
         const int64_t window_ns = network->potential[2 * i + 1] - network->potential[2 * i];
 
-        duration_out[network->graph->topological[i]] =
-            window_ns < slowest_ns ? window_ns : slowest_ns;
+        duration_out[network->graph->topological[i]] = lull_earlier_ns(window_ns, slowest_ns);
     }
 }
 

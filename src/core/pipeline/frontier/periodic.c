@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/smaller.h"
 #include "core/pipeline/frontier/periodic_expand.h"
 #include "core/pipeline/frontier/periodic_growth.h"
 #include "core/pipeline/frontier/state.h"
@@ -27,7 +28,7 @@ struct lull_periodic {
 
 static int make_room(struct lull_periodic *periodic)
 {
-    const size_t wanted = periodic->point_room == 0 ? 256 : 2 * periodic->point_room;
+    const size_t wanted = lull_larger_room(periodic->point_room, 256);
     struct lull_frontier_point *points =
         realloc(periodic->points, wanted * sizeof(*periodic->points));
     int64_t *small_ns;
@@ -49,7 +50,7 @@ static int extend_point(struct lull_periodic *periodic, const struct lull_period
 {
     const size_t count = periodic->point_count;
     const struct lull_frontier_point point =
-        growth_extend(growth, periodic->small, periodic->expansion.periods);
+        lull_periodic_growth_extend(growth, periodic->small, periodic->expansion.periods);
 
     if (count > 0 && point.time_ns >= periodic->points[count - 1].time_ns)
         return 0;
@@ -67,7 +68,7 @@ static int solve(struct lull_periodic *periodic, struct lull_error *err)
 {
     struct lull_frontier_point point;
     struct lull_periodic_growth growth;
-    int status = growth_init(&growth, &periodic->expansion, err);
+    int status = lull_periodic_growth_init(&growth, &periodic->expansion, err);
     int moved;
 
     if (status != 0)
@@ -85,14 +86,14 @@ static int solve(struct lull_periodic *periodic, struct lull_error *err)
     if (moved < 0 || status < 0)
         status = lull_error_set(err, -ENOMEM, "no memory for the frontier");
 done:
-    growth_fini(&growth);
+    lull_periodic_growth_fini(&growth);
     return status;
 }
 
 static int init(struct lull_periodic *periodic, struct lull_error *err)
 {
     const size_t op_count = periodic->problem.full.graph->op_count;
-    int status = expansion_init(&periodic->expansion, &periodic->problem, err);
+    int status = lull_periodic_expansion_init(&periodic->expansion, &periodic->problem, err);
 
     if (status != 0)
         return status;
@@ -106,9 +107,9 @@ static int init(struct lull_periodic *periodic, struct lull_error *err)
     periodic->tried_ns = malloc(op_count * sizeof(*periodic->tried_ns));
     for (uint32_t device = 0; device < periodic->problem.full.graph->device_count; device++)
         periodic->blocking_w += periodic->problem.full.blocking_w[device];
-    return periodic->slower_ns != NULL && periodic->tried_ns != NULL
-               ? 0
-               : lull_error_set(err, -ENOMEM, "no memory for the frontier");
+    if (periodic->slower_ns == NULL || periodic->tried_ns == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for the frontier");
+    return 0;
 }
 
 struct lull_periodic *lull_periodic_create(const struct lull_periodic_problem *problem,
@@ -133,7 +134,7 @@ void lull_periodic_destroy(struct lull_periodic *periodic)
     if (periodic == NULL)
         return;
     lull_frontier_destroy(periodic->small);
-    expansion_fini(&periodic->expansion);
+    lull_periodic_expansion_fini(&periodic->expansion);
     lull_curves_fini(&periodic->curves);
     free(periodic->points);
     free(periodic->small_ns);
@@ -154,7 +155,7 @@ static int64_t durations_at(struct lull_periodic *periodic, size_t point, int64_
 {
     if (lull_frontier_seek(periodic->small, periodic->small_ns[point]) != 0)
         return -ENOMEM;
-    expansion_durations(&periodic->expansion, periodic->small, duration_out);
+    lull_periodic_expansion_durations(&periodic->expansion, periodic->small, duration_out);
     return lull_pipeline_earliest(periodic->problem.full.graph, duration_out, NULL);
 }
 
@@ -231,7 +232,9 @@ static int clip(struct lull_periodic *periodic, int64_t time_ns, int64_t *durati
             duration_ns[op] = window_ns;
     }
     free(begin_ns);
-    return least_ns <= time_ns ? 0 : -ERANGE;
+    if (least_ns > time_ns)
+        return -ERANGE;
+    return 0;
 }
 
 /*
@@ -298,7 +301,7 @@ static int fit(struct lull_periodic *periodic, size_t point, int64_t time_ns, in
     for (uint32_t i = 0; i < COLUMNS_TRIED && least_j > enough_j; i++) {
         double energy_j;
 
-        if (!expansion_choose(&periodic->expansion, i))
+        if (!lull_periodic_expansion_choose(&periodic->expansion, i))
             break;
         status = fit_column(periodic, point, time_ns, periodic->tried_ns);
         if (status != 0)
@@ -310,7 +313,7 @@ static int fit(struct lull_periodic *periodic, size_t point, int64_t time_ns, in
         }
     }
     /* The flow is that of the point, and repeats itself best in the middle. */
-    expansion_choose(&periodic->expansion, 0);
+    lull_periodic_expansion_choose(&periodic->expansion, 0);
     if (status == 0 && durations_at(periodic, point, periodic->tried_ns) < 0)
         status = -ENOMEM;
     return status;
@@ -330,12 +333,14 @@ int lull_periodic_plan(struct lull_periodic *periodic, int64_t time_ns, int64_t 
                               (double)periodic->points[periodic->point_count - 1].time_ns * 1e-9);
     if (status != 0)
         return lull_error_set(err, -ENOMEM, "no memory for the plan");
-    status =
-        expansion_certify(&periodic->expansion, periodic->small, duration_out, certificate, err);
+    status = lull_periodic_expansion_certify(&periodic->expansion, periodic->small, duration_out,
+                                             certificate, err);
     if (status != 0)
         return status;
     plan_out->time_ns = lull_pipeline_earliest(full->graph, duration_out, NULL);
     plan_out->relaxed_j = relaxed_j(periodic, duration_out, time_ns);
     plan_out->bound_j = lull_certificate_bound(certificate, full, time_ns);
-    return plan_out->time_ns < 0 ? lull_error_set(err, -ENOMEM, "no memory for the plan") : 0;
+    if (plan_out->time_ns < 0)
+        return lull_error_set(err, -ENOMEM, "no memory for the plan");
+    return 0;
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/smaller.h"
+
 static int compare(uint32_t left, uint32_t right)
 {
     return (left > right) - (left < right);
@@ -33,7 +35,9 @@ static int by_index(const void *a, const void *b)
     const struct lull_periodic_op_key *right = b;
     const int order = by_name(left, right);
 
-    return order != 0 ? order : compare(left->index, right->index);
+    if (order != 0)
+        return order;
+    return compare(left->index, right->index);
 }
 
 static int by_repeat(const void *a, const void *b)
@@ -42,7 +46,9 @@ static int by_repeat(const void *a, const void *b)
     const struct lull_periodic_op_key *right = b;
     const int order = by_name(left, right);
 
-    return order != 0 ? order : compare(left->repeat, right->repeat);
+    if (order != 0)
+        return order;
+    return compare(left->repeat, right->repeat);
 }
 
 /* Lists the keys of all operations, sorted. Returns null where there is no memory. */
@@ -56,7 +62,8 @@ static struct lull_periodic_op_key *list_keys(const struct lull_pipeline_graph *
         keys[i] = (struct lull_periodic_op_key){graph->ops[i], 0, i};
     qsort(keys, graph->op_count, sizeof(*keys), by_index);
     for (size_t i = 1; i < graph->op_count; i++)
-        keys[i].repeat = by_name(&keys[i - 1], &keys[i]) == 0 ? keys[i - 1].repeat + 1 : 0;
+        if (by_name(&keys[i - 1], &keys[i]) == 0)
+            keys[i].repeat = keys[i - 1].repeat + 1;
     return keys;
 }
 
@@ -82,7 +89,7 @@ static uint32_t microbatches_of(const struct lull_pipeline_graph *graph)
     uint32_t last = 0;
 
     for (size_t i = 0; i < graph->op_count; i++)
-        last = graph->ops[i].microbatch > last ? graph->ops[i].microbatch : last;
+        last = lull_larger_u32(graph->ops[i].microbatch, last);
     return last + 1;
 }
 
@@ -99,8 +106,9 @@ static uint32_t small_microbatch(const struct lull_periodic_expansion *expansion
     return expansion->column + (microbatch - expansion->column) % expansion->period;
 }
 
-const struct lull_periodic_op_key *expansion_find(const struct lull_periodic_expansion *expansion,
-                                                  const struct lull_periodic_op_key *key)
+const struct lull_periodic_op_key *
+lull_periodic_expansion_find(const struct lull_periodic_expansion *expansion,
+                             const struct lull_periodic_op_key *key)
 {
     return bsearch(key, expansion->small, expansion->problem->small.graph->op_count, sizeof(*key),
                    by_repeat);
@@ -115,7 +123,7 @@ static int find_representatives(struct lull_periodic_expansion *expansion, struc
         const struct lull_periodic_op_key *found;
 
         key.op.microbatch = small_microbatch(expansion, key.op.microbatch);
-        found = expansion_find(expansion, &key);
+        found = lull_periodic_expansion_find(expansion, &key);
         if (found == NULL)
             return lull_error_set(err, -EINVAL,
                                   "operation %zu (device %" PRIu32 ", microbatch %" PRIu32
@@ -152,8 +160,9 @@ static int compare_sizes(struct lull_periodic_expansion *expansion, struct lull_
     return 0;
 }
 
-int expansion_init(struct lull_periodic_expansion *expansion,
-                   const struct lull_periodic_problem *problem, struct lull_error *err)
+int lull_periodic_expansion_init(struct lull_periodic_expansion *expansion,
+                                 const struct lull_periodic_problem *problem,
+                                 struct lull_error *err)
 {
     const struct lull_pipeline_graph *small = problem->small.graph;
     const struct lull_pipeline_graph *full = problem->full.graph;
@@ -176,7 +185,7 @@ int expansion_init(struct lull_periodic_expansion *expansion,
     return find_representatives(expansion, err);
 }
 
-void expansion_fini(struct lull_periodic_expansion *expansion)
+void lull_periodic_expansion_fini(struct lull_periodic_expansion *expansion)
 {
     free(expansion->small);
     free(expansion->small_by_op);
@@ -187,7 +196,7 @@ void expansion_fini(struct lull_periodic_expansion *expansion)
     lull_certificate_fini(&expansion->small_flow);
 }
 
-bool expansion_choose(struct lull_periodic_expansion *expansion, uint32_t number)
+bool lull_periodic_expansion_choose(struct lull_periodic_expansion *expansion, uint32_t number)
 {
     const uint32_t columns = expansion->small_microbatches - expansion->period;
     const uint32_t away = (number + 1) / 2;
@@ -199,8 +208,8 @@ bool expansion_choose(struct lull_periodic_expansion *expansion, uint32_t number
     return find_representatives(expansion, NULL) == 0;
 }
 
-void expansion_durations(const struct lull_periodic_expansion *expansion,
-                         const struct lull_frontier *small, int64_t *duration_out)
+void lull_periodic_expansion_durations(const struct lull_periodic_expansion *expansion,
+                                       const struct lull_frontier *small, int64_t *duration_out)
 {
     lull_frontier_durations(small, expansion->small_duration_ns);
     for (size_t op = 0; op < expansion->problem->full.graph->op_count; op++)
@@ -330,9 +339,9 @@ static void conserve(const struct fan *fan, struct lull_certificate *certificate
     }
 }
 
-int expansion_certify(struct lull_periodic_expansion *expansion, const struct lull_frontier *small,
-                      const int64_t *duration_ns, struct lull_certificate *certificate,
-                      struct lull_error *err)
+int lull_periodic_expansion_certify(struct lull_periodic_expansion *expansion,
+                                    const struct lull_frontier *small, const int64_t *duration_ns,
+                                    struct lull_certificate *certificate, struct lull_error *err)
 {
     const struct lull_pipeline_graph *full = expansion->problem->full.graph;
     const struct fan fan = {full, expansion->begin_ns, duration_ns, certificate->edge_flow};

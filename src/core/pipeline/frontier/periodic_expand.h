@@ -36,29 +36,31 @@ struct lull_periodic_expansion {
 
 /* Errors: -EINVAL the graphs do not continue each other, -ENOMEM; the caller calls fini also then.
  */
-int expansion_init(struct lull_periodic_expansion *expansion,
-                   const struct lull_periodic_problem *problem, struct lull_error *err);
-void expansion_fini(struct lull_periodic_expansion *expansion);
+int lull_periodic_expansion_init(struct lull_periodic_expansion *expansion,
+                                 const struct lull_periodic_problem *problem,
+                                 struct lull_error *err);
+void lull_periodic_expansion_fini(struct lull_periodic_expansion *expansion);
 
 /* Chooses a column: number 0 is the middle one, larger ones are further from it. Returns false if
  * there are no more. */
-bool expansion_choose(struct lull_periodic_expansion *expansion, uint32_t number);
+bool lull_periodic_expansion_choose(struct lull_periodic_expansion *expansion, uint32_t number);
 
 /* The small pipeline's operation with this key, its index aside; null if there is none. */
-const struct lull_periodic_op_key *expansion_find(const struct lull_periodic_expansion *expansion,
-                                                  const struct lull_periodic_op_key *key);
+const struct lull_periodic_op_key *
+lull_periodic_expansion_find(const struct lull_periodic_expansion *expansion,
+                             const struct lull_periodic_op_key *key);
 
 /* Writes durations of the full graph's operations from where the small frontier stands. */
-void expansion_durations(const struct lull_periodic_expansion *expansion,
-                         const struct lull_frontier *small, int64_t *duration_out);
+void lull_periodic_expansion_durations(const struct lull_periodic_expansion *expansion,
+                                       const struct lull_frontier *small, int64_t *duration_out);
 
 /*
  * Makes a flow of the full graph from that of the small frontier, and checks it. Where the small
  * one does not repeat itself exactly around the column, the rest flows where the durations leave
  * least slack, so that the flow is conserved. Error: -EINVAL, as lull_certificate_check.
  */
-int expansion_certify(struct lull_periodic_expansion *expansion, const struct lull_frontier *small,
-                      const int64_t *duration_ns, struct lull_certificate *certificate,
-                      struct lull_error *err);
+int lull_periodic_expansion_certify(struct lull_periodic_expansion *expansion,
+                                    const struct lull_frontier *small, const int64_t *duration_ns,
+                                    struct lull_certificate *certificate, struct lull_error *err);
 
 #endif

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+
 enum { BEGIN, END };
 
 /* Lists the column's operations. place: that of every operation of the small graph. */
@@ -22,7 +24,7 @@ static int fill(struct lull_periodic_growth *growth,
             key.op.microbatch >= expansion->column + expansion->period)
             continue;
         key.op.microbatch += expansion->period;
-        later = expansion_find(expansion, &key);
+        later = lull_periodic_expansion_find(expansion, &key);
         if (later == NULL)
             return lull_error_set(err, -EINVAL,
                                   "the pipeline does not repeat itself in the middle");
@@ -32,8 +34,9 @@ static int fill(struct lull_periodic_growth *growth,
     return 0;
 }
 
-int growth_init(struct lull_periodic_growth *growth,
-                const struct lull_periodic_expansion *expansion, struct lull_error *err)
+int lull_periodic_growth_init(struct lull_periodic_growth *growth,
+                              const struct lull_periodic_expansion *expansion,
+                              struct lull_error *err)
 {
     const struct lull_pipeline_problem *small = &expansion->problem->small;
     const size_t count = small->graph->op_count;
@@ -54,7 +57,7 @@ int growth_init(struct lull_periodic_growth *growth,
     return status;
 }
 
-void growth_fini(struct lull_periodic_growth *growth)
+void lull_periodic_growth_fini(struct lull_periodic_growth *growth)
 {
     free(growth->ops);
     *growth = (struct lull_periodic_growth){.ops = NULL};
@@ -67,7 +70,7 @@ static int64_t flow_through(const struct lull_frontier_network *network,
     const int64_t here = network->ops[op->here].flow;
     const int64_t later = network->ops[op->later].flow;
 
-    return here < later ? here : later;
+    return lull_earlier_ns(here, later);
 }
 
 /* A period's time: the distance of an operation from the same one a period later. It takes the
@@ -102,8 +105,9 @@ static double column_nj(const struct lull_periodic_growth *growth,
     return energy_nj;
 }
 
-struct lull_frontier_point growth_extend(const struct lull_periodic_growth *growth,
-                                         const struct lull_frontier *small, int64_t periods)
+struct lull_frontier_point lull_periodic_growth_extend(const struct lull_periodic_growth *growth,
+                                                       const struct lull_frontier *small,
+                                                       int64_t periods)
 {
     const struct lull_frontier_network *network = lull_frontier_network(small);
     const int64_t more_ns = period_ns(growth, network);

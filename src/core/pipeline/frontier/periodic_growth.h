@@ -29,13 +29,15 @@ struct lull_periodic_growth {
 
 /* Finds the column. The caller calls fini also after an error: -EINVAL the column does not repeat
  * itself, -ENOMEM. */
-int growth_init(struct lull_periodic_growth *growth,
-                const struct lull_periodic_expansion *expansion, struct lull_error *err);
-void growth_fini(struct lull_periodic_growth *growth);
+int lull_periodic_growth_init(struct lull_periodic_growth *growth,
+                              const struct lull_periodic_expansion *expansion,
+                              struct lull_error *err);
+void lull_periodic_growth_fini(struct lull_periodic_growth *growth);
 
 /* The point of a pipeline that is `periods` periods longer, at the slope where the small frontier
  * stands. */
-struct lull_frontier_point growth_extend(const struct lull_periodic_growth *growth,
-                                         const struct lull_frontier *small, int64_t periods);
+struct lull_frontier_point lull_periodic_growth_extend(const struct lull_periodic_growth *growth,
+                                                       const struct lull_frontier *small,
+                                                       int64_t periods);
 
 #endif

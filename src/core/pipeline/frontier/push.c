@@ -16,7 +16,9 @@ static const int64_t unbounded = INT64_MAX;
 static int64_t room_for_more(const struct lull_frontier_curve *curve,
                              const struct lull_frontier_flow_op *op)
 {
-    return op->level < curve->steps ? curve->threshold[op->level] - op->flow : unbounded;
+    if (op->level >= curve->steps)
+        return unbounded;
+    return curve->threshold[op->level] - op->flow;
 }
 
 static int64_t room_for_less(const struct lull_frontier_curve *curve,
@@ -26,7 +28,9 @@ static int64_t room_for_less(const struct lull_frontier_curve *curve,
 
     if (level > 0 && op->flow == curve->threshold[level - 1])
         level--;
-    return op->flow - (level > 0 ? curve->threshold[level - 1] : 0);
+    if (level == 0)
+        return op->flow;
+    return op->flow - curve->threshold[level - 1];
 }
 
 /*

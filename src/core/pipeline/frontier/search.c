@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/smaller.h"
+
 enum { BEGIN, END };
 
 static int heap_push(struct lull_frontier_network *network, int64_t distance, uint32_t node)
@@ -16,7 +18,7 @@ static int heap_push(struct lull_frontier_network *network, int64_t distance, ui
     size_t i = network->heap_count;
 
     if (i == network->heap_room) {
-        const size_t room = i == 0 ? 1024 : 2 * i;
+        const size_t room = lull_larger_room(i, 1024);
         struct lull_frontier_flow_key *heap = realloc(network->heap, room * sizeof(*heap));
 
         if (heap == NULL)

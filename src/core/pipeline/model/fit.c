@@ -6,12 +6,15 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "base/smaller.h"
+
 /* A derived class is a sum of shares of measured ones. */
 struct fit_share {
     const struct lull_pipeline_class *operations;
     double ratio;
 };
 
+/* A derived class is the sum of at most this many shares. */
 enum { MOST_SHARES = 3 };
 
 struct recipe {
@@ -40,7 +43,7 @@ uint32_t lull_pipeline_fit_stage(const struct lull_pipeline_fit *fit, uint32_t s
         return 0;
     if (whole == last)
         return measured - 1;
-    return whole < measured - 2 ? whole : measured - 2;
+    return lull_smaller_u32(whole, measured - 2);
 }
 
 static const struct lull_pipeline_class *find(const struct lull_pipeline_fit *fit, uint32_t stage,
@@ -170,7 +173,7 @@ static int check_fit(const struct lull_pipeline_fit *fit, uint32_t stage, uint32
 {
     if (fit->stages > LULL_PIPELINE_MAX_STAGES || stage >= fit->stages || partner >= fit->stages)
         return lull_error_set(err, -EINVAL, "stage %u: a pipeline of %u stages (at most %d)",
-                              stage > partner ? stage : partner, fit->stages,
+                              lull_larger_u32(stage, partner), fit->stages,
                               LULL_PIPELINE_MAX_STAGES);
     if (fit->parts == 0 || !(fit->input_ratio > 0.0 && fit->input_ratio < 1.0))
         return lull_error_set(err, -EINVAL,

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/smaller.h"
+
 void lull_pipeline_graph_init(struct lull_pipeline_graph *graph)
 {
     memset(graph, 0, sizeof(*graph));
@@ -32,7 +34,7 @@ void lull_pipeline_graph_fini(struct lull_pipeline_graph *graph)
 /* Makes room for one more element of `size` bytes; the array may move. */
 static int make_room(void **array, size_t count, size_t *room, size_t size)
 {
-    const size_t larger = *room == 0 ? 64 : 2 * *room;
+    const size_t larger = lull_larger_room(*room, 64);
     void *moved;
 
     if (count < *room)
@@ -112,7 +114,7 @@ static void list_by_key(const uint32_t *key_at, size_t stride, size_t count, siz
 
 static uint32_t *allocate(size_t count)
 {
-    return malloc((count > 0 ? count : 1) * sizeof(uint32_t));
+    return malloc(lull_larger_size(count, 1) * sizeof(uint32_t));
 }
 
 static int order_devices(struct lull_pipeline_graph *graph)
@@ -144,9 +146,9 @@ static int by_ends(const void *a, const void *b)
     const struct lull_pipeline_edge *right = b;
 
     if (left->from != right->from)
-        return left->from < right->from ? -1 : 1;
+        return (left->from > right->from) - (left->from < right->from);
     if (left->to != right->to)
-        return left->to < right->to ? -1 : 1;
+        return (left->to > right->to) - (left->to < right->to);
     return (left->latency_ns < right->latency_ns) - (left->latency_ns > right->latency_ns);
 }
 
@@ -225,7 +227,7 @@ static int by_place(const void *a, const void *b)
     const struct lull_pipeline_edge *right = b;
 
     if (left->from != right->from)
-        return left->from < right->from ? -1 : 1;
+        return (left->from > right->from) - (left->from < right->from);
     return (left->to > right->to) - (left->to < right->to);
 }
 

@@ -172,12 +172,12 @@ static int by_time(const void *a, const void *b)
     const struct point *right = b;
 
     if (left->time_ns != right->time_ns)
-        return left->time_ns < right->time_ns ? -1 : 1;
+        return (left->time_ns > right->time_ns) - (left->time_ns < right->time_ns);
     if (left->effective_nj < right->effective_nj)
         return -1;
     if (left->effective_nj > right->effective_nj)
         return 1;
-    return left->index < right->index ? -1 : 1;
+    return (left->index > right->index) - (left->index < right->index);
 }
 
 /* Whether the middle point lies on or above the line from the left one to the right one. */

@@ -26,7 +26,7 @@ static int by_begin(const void *left, const void *right)
     const struct lull_beam_turn *b = right;
 
     if (a->begin_ns != b->begin_ns)
-        return a->begin_ns < b->begin_ns ? -1 : 1;
+        return (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns);
     return (a->op > b->op) - (a->op < b->op);
 }
 
@@ -181,9 +181,9 @@ static int by_key(const void *left, const void *right)
     const struct lull_beam_candidate *b = right;
 
     if (a->key < b->key || a->key > b->key)
-        return a->key < b->key ? -1 : 1;
+        return (a->key > b->key) - (a->key < b->key);
     if (a->from != b->from)
-        return a->from < b->from ? -1 : 1;
+        return (a->from > b->from) - (a->from < b->from);
     return (a->step > b->step) - (a->step < b->step);
 }
 

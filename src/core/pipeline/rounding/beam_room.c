@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/smaller.h"
 #include "core/pipeline/frontier/certificate.h"
 #include "core/pipeline/rounding/beam_state.h"
 
@@ -23,9 +24,7 @@ static uint32_t width_for(uint32_t count)
 {
     const uint32_t width = WORK / count;
 
-    if (width < WIDTH_LEAST)
-        return WIDTH_LEAST;
-    return width < WIDTH_MOST ? width : WIDTH_MOST;
+    return lull_smaller_u32(lull_larger_u32(width, WIDTH_LEAST), WIDTH_MOST);
 }
 
 /* The shortest time from each operation's end to the end of all: every operation after it runs at

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/smaller.h"
 #include "core/pipeline/switching/switching_state.h"
 
 int lull_pipeline_queue_init(struct lull_pipeline_queue *queue,
@@ -54,7 +55,7 @@ static uint32_t mhz_of(const struct timed *timed, uint32_t op)
 
 static uint32_t count_drivers(const struct lull_pipeline_switching *switching)
 {
-    return switching->drivers > 0 ? switching->drivers : 1;
+    return lull_larger_u32(switching->drivers, 1);
 }
 
 /* The driver of a device. Ranks stand as the governor's pilot places them: rank = replica +

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/smaller.h"
+
 #define MUST (2 * COST_LIMIT) /* outweighs all costs together */
 #define UNLIMITED (INT64_C(1) << 62)
 
@@ -179,7 +181,7 @@ static int by_users(const void *left, const void *right)
     const struct lull_rounding_width *b = right;
 
     if (a->users != b->users)
-        return a->users > b->users ? -1 : 1;
+        return (a->users < b->users) - (a->users > b->users);
     return by_ns(left, right);
 }
 
@@ -213,7 +215,7 @@ static uint32_t list_widths(struct lull_pipeline_rounding *rounding, const uint3
             widths[kept++] = widths[i];
     }
     qsort(widths, kept, sizeof(*widths), by_users);
-    return kept < WIDTHS_TRIED ? kept : WIDTHS_TRIED;
+    return lull_smaller_u32(kept, WIDTHS_TRIED);
 }
 
 /* Tries one move. Returns whether the plan became cheaper, and then keeps it. */

@@ -134,7 +134,9 @@ int64_t lull_pipeline_round_improve(struct lull_pipeline_rounding *rounding, int
 /*
  * The times of the relaxed optima that the thorough search starts from, as shares of the deadline.
  * Near a time where many operations change between operating points that are far apart, a plan for
- * a later deadline that is made shorter beats one that is rounded in place.
+ * a later deadline that is made shorter beats one that is rounded in place. Commit 2e0c524 chose
+ * them and the ratio below: 8x32 1F1B comes to within 0.056 % of the bound on average, 0.155 % at
+ * worst, on the A100 profile.
  */
 static const double STARTS[] = {1.015, 1.01, 1.005, 1.0025, 1.0, 0.9975};
 enum { START_COUNT = sizeof(STARTS) / sizeof(STARTS[0]), IN_PLACE = 4 };
@@ -214,7 +216,9 @@ static int search(struct lull_pipeline_rounding *rounding, const struct starts *
             memcpy(point_out, rounding->point, rounding->count * sizeof(*point_out));
         }
     }
-    return least_j < (double)INFINITY ? 0 : -ERANGE;
+    if (!(least_j < (double)INFINITY))
+        return -ERANGE;
+    return 0;
 }
 
 int lull_pipeline_round_thorough(struct lull_pipeline_rounding *rounding,

@@ -46,7 +46,9 @@ static int make_ladders(struct lull_pipeline_rounding *rounding)
     for (uint32_t i = 0; i < rounding->ladder_count; i++)
         most += problem->profile->classes[rounding->ladders[i].class_index].point_count;
     rounding->steps = malloc(most * sizeof(*rounding->steps));
-    return rounding->steps == NULL ? -ENOMEM : 0;
+    if (rounding->steps == NULL)
+        return -ENOMEM;
+    return 0;
 }
 
 /* How much dearer the first step of a ladder is than its last, nJ. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/smaller.h"
 #include "core/pipeline/frontier/frontier.h"
 
 /* Bounds of the work, a few seconds; commit eafc37d chose them. */
@@ -39,7 +40,7 @@ static int count_in_flight(const struct choosing *it, struct lull_pipeline_choic
     for (uint32_t d = 0; d < order.devices; d++) {
         const uint32_t count = lull_pipeline_order_in_flight(&order, d);
 
-        choice->in_flight = count > choice->in_flight ? count : choice->in_flight;
+        choice->in_flight = lull_larger_u32(count, choice->in_flight);
         choice->fits = choice->fits && count <= options->in_flight[d];
     }
     lull_pipeline_order_fini(&order);
@@ -69,7 +70,9 @@ static int find_energy(const struct choosing *it, const struct lull_pipeline_pro
         if (options->straggler_ns > point.time_ns)
             choice->energy_j +=
                 problem->blocking_w[d] * (double)(options->straggler_ns - point.time_ns) * 1e-9;
-    return rc == -ERANGE ? 0 : rc;
+    if (rc == -ERANGE)
+        return 0;
+    return rc;
 }
 
 static int try_order(struct choosing *it, struct lull_pipeline_choice *choice)
@@ -113,10 +116,9 @@ static int most_hoist(const struct choosing *it, struct lull_pipeline_schedule *
     *schedule = (struct lull_pipeline_schedule){
         .family = LULL_PIPELINE_ENVPIPE, .chunks = 1, .limits = shape->devices};
     for (uint32_t d = 0; d < shape->devices; d++) {
-        const uint32_t own =
-            shape->devices - d < shape->microbatches ? shape->devices - d : shape->microbatches;
+        const uint32_t own = lull_smaller_u32(shape->devices - d, shape->microbatches);
 
-        schedule->limit[d] = it->options->in_flight[d] > own ? it->options->in_flight[d] - own : 0;
+        schedule->limit[d] = lull_larger_u32(it->options->in_flight[d], own) - own;
     }
     rc = lull_pipeline_envpipe_hoist(schedule, shape, it->options->measured, hoist, it->err);
     for (uint32_t d = 0; rc == 0 && d < shape->devices; d++)
@@ -178,7 +180,7 @@ static int search_hoist(struct choosing *it, struct lull_pipeline_choice *best)
         struct lull_pipeline_schedule next = most;
 
         for (uint32_t d = 0; d < devices; d++)
-            next.limit[d] = most.limit[d] < limit ? most.limit[d] : limit;
+            next.limit[d] = lull_smaller_u32(most.limit[d], limit);
         rc = try_limits(it, &next, best);
     }
     while (rc >= 0 && changed > 0 && devices <= MOST_SEARCHED) {
@@ -266,7 +268,7 @@ int lull_pipeline_choose_order(const struct lull_pipeline_order_options *options
     if (choices == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for orders");
     if (ops > 0 && TRIED_OPS / ops > LEAST_TRIED)
-        it.tries_left = TRIED_OPS / ops < MOST_TRIED ? (int)(TRIED_OPS / ops) : MOST_TRIED;
+        it.tries_left = (int)lull_smaller_size(TRIED_OPS / ops, MOST_TRIED);
     rc = compare_all(&it, choices);
     if (rc < 0)
         goto done;

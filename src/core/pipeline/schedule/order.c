@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/smaller.h"
 #include "core/pipeline/schedule/order_action.h"
 
 int lull_pipeline_order_init(struct lull_pipeline_order *order, uint32_t devices,
@@ -15,7 +16,9 @@ int lull_pipeline_order_init(struct lull_pipeline_order *order, uint32_t devices
                               LULL_PIPELINE_MAX_STAGES);
     *order = (struct lull_pipeline_order){.devices = devices};
     order->rows = calloc(devices, sizeof(*order->rows));
-    return order->rows != NULL ? 0 : lull_error_set(err, -ENOMEM, "no memory for a schedule");
+    if (order->rows == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for a schedule");
+    return 0;
 }
 
 void lull_pipeline_order_fini(struct lull_pipeline_order *order)
@@ -37,7 +40,7 @@ int lull_pipeline_order_add(struct lull_pipeline_order *order, uint32_t device,
     if (row->count == LULL_PIPELINE_MAX_ACTIONS)
         return -E2BIG;
     if (row->count == row->capacity) {
-        const size_t capacity = row->capacity == 0 ? 32 : 2 * row->capacity;
+        const size_t capacity = lull_larger_room(row->capacity, 32);
         struct lull_pipeline_action *actions = realloc(row->actions, capacity * sizeof(*actions));
 
         if (actions == NULL)
@@ -144,7 +147,9 @@ static int note_action(struct order_check *check, uint32_t device,
         return note(check, device, s, m, SEEN_RECOMPUTE);
     case LULL_PIPELINE_BACKWARD:
         rc = note(check, device, s, m, SEEN_GRADIENT);
-        return rc < 0 ? rc : note(check, device, s, m, SEEN_WEIGHT);
+        if (rc < 0)
+            return rc;
+        return note(check, device, s, m, SEEN_WEIGHT);
     case LULL_PIPELINE_OVERLAP:
         rc = note(check, device, s, m, SEEN_FORWARD);
         if (rc < 0)
@@ -260,7 +265,7 @@ uint32_t lull_pipeline_order_in_flight(const struct lull_pipeline_order *order, 
         const enum lull_pipeline_kind kind = row->actions[i].kind;
 
         held += lull_pipeline_action_is_forward(&row->actions[i]);
-        most = held > most ? held : most;
+        most = lull_larger_u32(held, most);
         held -= held > 0 && (kind == LULL_PIPELINE_BACKWARD || kind == LULL_PIPELINE_WEIGHT ||
                              kind == LULL_PIPELINE_OVERLAP);
     }

@@ -189,7 +189,9 @@ static int depend(struct build *build, uint32_t copy, uint32_t from, uint32_t to
     if (rc == -EINVAL)
         return lull_error_set(build->err, rc, "a transfer of %.9g s: between 0 and 100 s only",
                               (double)latency_ns * 1e-9);
-    return rc < 0 ? out_of_memory(build, rc) : 0;
+    if (rc < 0)
+        return out_of_memory(build, rc);
+    return 0;
 }
 
 static int64_t latency_after(const struct build *build, uint32_t stage)
@@ -210,7 +212,9 @@ static int connect_stages(struct build *build, uint32_t copy, uint32_t stage, ui
     const int64_t latency_ns = latency_after(build, stage);
     const int rc = depend(build, copy, here->forward, next->forward, latency_ns, is_same);
 
-    return rc < 0 ? rc : depend(build, copy, next->gradient, here->gradient, latency_ns, is_same);
+    if (rc < 0)
+        return rc;
+    return depend(build, copy, next->gradient, here->gradient, latency_ns, is_same);
 }
 
 static int connect_cell(struct build *build, uint32_t copy, uint32_t stage, uint32_t microbatch)
@@ -227,7 +231,9 @@ static int connect_cell(struct build *build, uint32_t copy, uint32_t stage, uint
         if (rc < 0)
             return rc;
     }
-    return stage + 1 < build->order->stages ? connect_stages(build, copy, stage, microbatch) : 0;
+    if (stage + 1 == build->order->stages)
+        return 0;
+    return connect_stages(build, copy, stage, microbatch);
 }
 
 static int connect_copy(struct build *build, uint32_t copy)
@@ -251,7 +257,9 @@ static size_t sync_place(const struct lull_pipeline_replicas *replicas, uint32_t
 
 static int64_t sync_ns(const struct lull_pipeline_replicas *replicas, uint32_t device)
 {
-    return replicas->sync_count == 0 ? 0 : replicas->sync_ns[sync_place(replicas, device)];
+    if (replicas->sync_count == 0)
+        return 0;
+    return replicas->sync_ns[sync_place(replicas, device)];
 }
 
 /* A device's sync waits for that device of every copy. */

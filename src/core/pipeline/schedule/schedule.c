@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/smaller.h"
 #include "core/pipeline/schedule/families.h"
 
 /* ---- shapes that a schedule cannot have ---- */
@@ -14,7 +15,7 @@ static uint32_t group_of(const struct lull_pipeline_schedule *schedule,
 {
     const uint32_t group = schedule->group != 0 ? schedule->group : shape->devices;
 
-    return group < shape->microbatches ? group : shape->microbatches;
+    return lull_smaller_u32(group, shape->microbatches);
 }
 
 /* Checks Megatron's rule: every group, also the last one, keeps all devices busy. Fewer
@@ -63,7 +64,9 @@ static int check_shape(const struct lull_pipeline_schedule *schedule,
                               shape->microbatches, shape->devices, (uint32_t)stages);
     if (schedule->family == LULL_PIPELINE_INTERLEAVED)
         return check_group(schedule, shape, err);
-    return schedule->family == LULL_PIPELINE_ENVPIPE ? check_limits(schedule, shape, err) : 0;
+    if (schedule->family != LULL_PIPELINE_ENVPIPE)
+        return 0;
+    return check_limits(schedule, shape, err);
 }
 
 /* ---- orders ---- */

@@ -43,13 +43,14 @@ static int respect(const struct lull_pipeline_problem *problem,
         .problem = problem, .switching = switching, .deadline_ns = deadline_ns};
     int rc = lull_switching_begin(&search, problem, err);
 
-    if (rc == 0) {
-        memcpy(search.plan, point_inout, problem->graph->op_count * sizeof(*point_inout));
-        lull_switching_consider(&search);
-        lull_switching_consider_uniform(&search);
-        lull_switching_consider_stretches(&search, point_inout, quick);
-        rc = conclude(&search, point_inout, report_out, err);
-    }
+    if (rc != 0)
+        goto done;
+    memcpy(search.plan, point_inout, problem->graph->op_count * sizeof(*point_inout));
+    lull_switching_consider(&search);
+    lull_switching_consider_uniform(&search);
+    lull_switching_consider_stretches(&search, point_inout, quick);
+    rc = conclude(&search, point_inout, report_out, err);
+done:
     lull_switching_end(&search);
     return rc;
 }
@@ -92,7 +93,9 @@ static int plan_for(struct lull_switching_search *search, struct lull_pipeline_r
     if (rc < 0)
         return rc;
     moves = lull_pipeline_round_improve(rounding, time_ns, MOVES_TRIED, search->plan);
-    return moves < 0 ? (int)moves : 0;
+    if (moves < 0)
+        return (int)moves;
+    return 0;
 }
 
 /* Considers plans for shorter deadlines until two of them keep this one. Where none does, considers
@@ -162,9 +165,10 @@ static int consider_envpipe(struct lull_switching_search *search)
     const int rc = lull_envpipe_plan(search->problem, LULL_ENVPIPE_BALANCED, ENVPIPE_ITERATIONS,
                                      search->plan, &outcome);
 
-    if (rc == 0)
-        lull_switching_consider(search);
-    return rc;
+    if (rc != 0)
+        return rc;
+    lull_switching_consider(search);
+    return 0;
 }
 
 static int consider_fed_forward(struct lull_switching_search *search,
@@ -177,8 +181,10 @@ static int consider_fed_forward(struct lull_switching_search *search,
     if (price_w == NULL)
         return -ENOMEM;
     rc = consider_envpipe(search);
-    if (rc == 0)
-        rc = consider_priced(search, rounding, frontier, duration_ns, price_w);
+    if (rc != 0)
+        goto done;
+    rc = consider_priced(search, rounding, frontier, duration_ns, price_w);
+done:
     free(price_w);
     return rc;
 }

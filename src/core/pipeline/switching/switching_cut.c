@@ -7,6 +7,9 @@
 #include <assert.h>
 #include <math.h>
 
+#include "base/clock.h"
+#include "base/smaller.h"
+
 static bool has_clock(const struct lull_pipeline_class *class)
 {
     return class->points[0].sm_mhz > 0;
@@ -85,7 +88,7 @@ static void find_places(struct lull_switching_pricing *it, uint32_t count)
         if (at < LULL_CUT_EDGE || at >= count - LULL_CUT_EDGE || group == 0)
             at++;
         else
-            at = at + group < count - LULL_CUT_EDGE ? at + group : count - LULL_CUT_EDGE;
+            at = lull_smaller_u32(at + group, count - LULL_CUT_EDGE);
     }
     assert(it->last <= LULL_CUT_PLACES);
     it->starts[it->last] = count;
@@ -119,7 +122,7 @@ static void prepare(struct lull_switching_pricing *it, uint32_t device)
     for (uint32_t place = 0; place <= it->last; place++)
         it->time_ns[place] = place == 0 ? 0 : search->end_ns[it->ops[it->starts[place] - 1]];
     end_ns = it->time_ns[it->last];
-    it->time_ns[it->last] = search->deadline_ns > end_ns ? search->deadline_ns : end_ns;
+    it->time_ns[it->last] = lull_later_ns(search->deadline_ns, end_ns);
 }
 
 /* The cheapest clock for the places [from, to), or, if outer, for all others. */

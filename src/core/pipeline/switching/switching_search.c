@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/smaller.h"
+
 /* How many plans a search walks through at most, and how many operations in all of them: commit
  * 726112c chose them, a second or two of work. */
 #define WALKS_LIMIT 100000
@@ -52,7 +55,7 @@ static int64_t excess(const struct lull_switching_search *search,
 {
     int64_t late_ns = verdict->time_ns - search->deadline_ns;
 
-    return (late_ns > 0 ? late_ns : 0) + verdict->short_ns;
+    return lull_later_ns(late_ns, 0) + verdict->short_ns;
 }
 
 /* What clocks on their way and changes cost in the plan that was walked through last. */
@@ -160,7 +163,9 @@ static uint32_t next_mhz(const struct lull_switching_search *search, uint32_t op
     const struct lull_pipeline_class *class = lull_pipeline_class_of(search->problem, op);
     int64_t at = (int64_t)search->plan[op] + way;
 
-    return at < 0 || at >= (int64_t) class->point_count ? 0 : class->points[at].sm_mhz;
+    if (at < 0 || at >= (int64_t) class->point_count)
+        return 0;
+    return class->points[at].sm_mhz;
 }
 
 /* Tries all changes of the run at [from, to) and its neighbours. Returns whether it took any. */
@@ -315,7 +320,7 @@ static void allow_walks(struct lull_switching_search *search)
 {
     size_t ops = search->problem->graph->op_count;
 
-    search->walks_left = STEPS_LIMIT / ops < WALKS_LIMIT ? STEPS_LIMIT / ops : WALKS_LIMIT;
+    search->walks_left = lull_smaller_size(STEPS_LIMIT / ops, WALKS_LIMIT);
 }
 
 void lull_switching_consider(struct lull_switching_search *search)

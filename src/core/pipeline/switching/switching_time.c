@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/smaller.h"
+
 /* The first operating point that is not above mhz: clocks descend. */
 static size_t first_not_above(const struct lull_pipeline_class *class, uint32_t mhz)
 {
@@ -52,7 +54,7 @@ static void command(struct lull_switching_clock_state *clock,
     if (clock->end_ns < clock->settled_ns && clock->low_mhz < low)
         low = clock->low_mhz;
     clock->settled_ns = clock->end_ns + (mhz > low ? switching->up_ns : switching->down_ns);
-    clock->low_mhz = mhz < low ? mhz : low;
+    clock->low_mhz = lull_smaller_u32(mhz, low);
     clock->target_mhz = mhz;
     if (clock->commands == 0)
         clock->first_command_ns = clock->end_ns;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/smaller.h"
 #include "core/section/controller/state.h"
 
 /* How long a steady point is valid; it is renewed after a quarter of that. Chosen, not measured. */
@@ -168,7 +169,7 @@ uint32_t lull_controller_window(const struct lull_controller *controller)
         least = of_track(controller, STEADY_WINDOW);
     if (!isfinite(wanted) || wanted < least)
         return least;
-    return wanted > WINDOW_MAX ? WINDOW_MAX : (uint32_t)wanted;
+    return (uint32_t)fmin(wanted, WINDOW_MAX);
 }
 
 /* A longer iteration costs energy as well, so a steady point may cost less time than the user
@@ -190,7 +191,9 @@ static double worth_of(const struct lull_controller *controller)
                          controller->targets.current != LULL_CONTROLLER_NO_TARGET &&
                          controller->targets.list[controller->targets.current].of_gaps;
 
-    return of_gaps ? fmin(LULL_GAP_WORTH, controller->config.tolerance_ratio) : 0.0;
+    if (!of_gaps)
+        return 0.0;
+    return fmin(LULL_GAP_WORTH, controller->config.tolerance_ratio);
 }
 
 /* Iterations per window: with other nodes a power of two, so that all of them choose the same. */
@@ -203,7 +206,7 @@ static uint32_t window_iterations(const struct lull_controller *controller)
         return own;
     while (iterations < own || iterations < controller->aligned_window)
         iterations *= 2;
-    return iterations < WINDOW_MAX ? iterations : WINDOW_MAX;
+    return lull_smaller_u32(iterations, WINDOW_MAX);
 }
 
 /* A fresh test: guards, windows, and the iteration from which the schedule counts. */
@@ -455,7 +458,7 @@ static uint32_t active_count(const struct lull_controller *controller)
 
     for (uint32_t i = 0; i < controller->gpu_count; i++)
         count += lull_controller_is_active(&controller->gpus[i]);
-    return count > 0 ? count : 1;
+    return lull_larger_u32(count, 1);
 }
 
 /* The longest section of all GPUs. Sections are looked at only where a call or wait of `ms` may be
@@ -553,7 +556,7 @@ static void section_ends(struct lull_controller *controller, struct lull_control
     uint32_t count;
     const struct lull_section *sections = lull_track_sections(gpu->track, &count);
     uint32_t next = (index + 1) % count;
-    uint64_t iteration = lull_track_iteration(gpu->track) + (next <= index ? 1 : 0);
+    uint64_t iteration = lull_track_iteration(gpu->track) + (next <= index);
     uint32_t point =
         lull_controller_planned_point(controller, gpu, gpu->target_of[next], iteration);
 

@@ -33,7 +33,7 @@
  * 0.75 % of all GPUs' iterations are late, and two more.
  *
  * GPUs of one node share a driver that serves one call at a time. The calls for gaps are asked for
- * when the node's plan says so (core/switching/driver_plan.h): raisings that fall together one
+ * when the node's plan says so (core/switching/driver_queue.h): raisings that fall together one
  * after the other, the first of them earlier for that reason, and a lowering only where it holds up
  * none of them.
  *
@@ -55,7 +55,6 @@
 #include <stdint.h>
 
 #include "core/switching/switch_cost.h"
-#include "core/switching/switch_outcome.h"
 #include "core/section/call.h"
 #include "core/section/descent.h"
 #include "core/section/track.h"
@@ -150,7 +149,7 @@ struct lull_command {
 
 struct lull_controller;
 
-/* NULL: no memory. point_counts[i] is the number of clocks of GPU i; gpu_count 1..MAX_GPUS. */
+/* null: no memory. point_counts[i] is the number of clocks of GPU i; gpu_count 1..MAX_GPUS. */
 struct lull_controller *lull_controller_create(const struct lull_controller_config *config,
                                                uint32_t gpu_count, const uint32_t *point_counts);
 void lull_controller_destroy(struct lull_controller *controller);
@@ -191,7 +190,8 @@ void lull_controller_take_switch(struct lull_controller *controller, uint32_t gp
  * A driver call for this GPU has returned after blocked_ms, whatever it was for. The oldest request
  * to any GPU has been without an answer for waiting_ms (0: none is), which is to be told as long as
  * it is so. A driver that blocks for longer than sections are long is left alone for a while
- * (call_trust.h): all GPUs are raised, and calibrated again before anything is lowered.
+ * (core/switching/driver_queue.h): all GPUs are raised, and calibrated again before anything is
+ * lowered.
  */
 void lull_controller_take_blocked(struct lull_controller *controller, uint32_t gpu,
                                   double blocked_ms);
@@ -237,7 +237,7 @@ const struct lull_track *lull_controller_track(const struct lull_controller *con
 const struct lull_target *lull_controller_targets(const struct lull_controller *controller,
                                                   uint32_t *count_out);
 
-/* The target that governs a section of a GPU, or NULL: left at the reference. */
+/* The target that governs a section of a GPU, or null: left at the reference. */
 const struct lull_target *lull_controller_target_of(const struct lull_controller *controller,
                                                     uint32_t gpu, uint32_t section);
 
@@ -255,7 +255,7 @@ uint32_t lull_controller_point_on(const struct lull_controller *controller, uint
 uint32_t lull_controller_kept_point(const struct lull_controller *controller, uint32_t gpu,
                                     const struct lull_target *target);
 
-/* The target that is descending, or NULL. */
+/* The target that is descending, or null. */
 const struct lull_target *lull_controller_descending(const struct lull_controller *controller);
 
 /* The point of a target that is under test: of all together, or of the GPU whose turn it is. */

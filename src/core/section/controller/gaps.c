@@ -32,7 +32,9 @@ static uint32_t point_of(const struct lull_controller *controller,
         section->recent_length.count < LULL_CONTROLLER_MIN_OCCURRENCES)
         return 0;
     lull_controller_forecast(controller, gpu, section, forecast_out);
-    return lull_forecast_pays(forecast_out) ? point : 0;
+    if (!lull_forecast_pays(forecast_out))
+        return 0;
+    return point;
 }
 
 /*
@@ -146,8 +148,9 @@ static int64_t low_from_ns(const struct lull_controlled_gpu *gpu,
     const double usual_ms = lull_switch_cost_total_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.5) -
                             lull_switch_cost_call_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.5);
 
-    return outcome->effect_ns +
-           (outcome->overtaken ? lull_ns_from_ms(fmax(usual_ms - outcome->settle_ms, 0.0)) : 0);
+    if (!outcome->overtaken)
+        return outcome->effect_ns;
+    return outcome->effect_ns + lull_ns_from_ms(fmax(usual_ms - outcome->settle_ms, 0.0));
 }
 
 /* A GPU that was low outside the gaps that are switched computed while it was low. That is paid for
@@ -180,9 +183,10 @@ static void make_plan(const struct lull_controller *controller, struct lull_driv
     lull_driver_queue_init_plan(&controller->queue, plan_out);
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
         const struct lull_controlled_gpu *gpu = &controller->gpus[i];
-        const bool is_low = gpu->has_gaps && gpu->feed.requested != 0;
 
-        plan_out->raise_by_ns[i] = is_low ? gpu->feed.raise_by_ns : INT64_MAX;
+        plan_out->raise_by_ns[i] = INT64_MAX;
+        if (gpu->has_gaps && gpu->feed.requested != 0)
+            plan_out->raise_by_ns[i] = gpu->feed.raise_by_ns;
     }
 }
 
@@ -216,10 +220,12 @@ static void put_off(struct lull_controlled_gpu *gpu, const struct lull_driver_pl
 
     lull_driver_plan_begins(plan, begins_ns);
     next_ns = lull_driver_plan_next_ns(begins_ns, plan->count, now_ns);
-    gpu->feed.lower_at_ns = next_ns == INT64_MAX ? INT64_MAX : next_ns + plan->call_ns;
+    gpu->feed.lower_at_ns = next_ns;
+    if (next_ns != INT64_MAX)
+        gpu->feed.lower_at_ns += plan->call_ns;
 }
 
-/* Of the lowerings that are due, the one that wins most; NULL: none wins anything. */
+/* Finds the lowering that wins most among those that are due; null: none wins anything. */
 static struct lull_controlled_gpu *find_lowering(struct lull_controller *controller,
                                                  const struct lull_driver_plan *plan,
                                                  int64_t now_ns)
@@ -238,7 +244,9 @@ static struct lull_controlled_gpu *find_lowering(struct lull_controller *control
     for (uint32_t i = 0; i < count; i++)
         if (due[i].gain_ns <= controller->queue.config.least_gain_ns)
             put_off(&controller->gpus[due[i].gpu], plan, now_ns);
-    return best == NULL ? NULL : &controller->gpus[best->gpu];
+    if (best == NULL)
+        return NULL;
+    return &controller->gpus[best->gpu];
 }
 
 /* A lowering is asked for now: if a test is about its gap, that much of the test has taken place.

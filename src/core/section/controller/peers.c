@@ -4,6 +4,7 @@
  */
 #include <assert.h>
 
+#include "base/smaller.h"
 #include "core/section/controller/state.h"
 
 /* The longest window that peers can ask for, iterations: a bound on what comes from outside. */
@@ -19,7 +20,7 @@ uint32_t lull_controller_agreed_point(const struct lull_controller *controller,
         return point;
     if (iteration < target->agreed_from)
         return 0;
-    return point < target->agreed_point ? point : target->agreed_point;
+    return lull_smaller_u32(point, target->agreed_point);
 }
 
 static bool must_not_try(const struct lull_target *target)
@@ -55,8 +56,7 @@ bool lull_controller_set_agreed(struct lull_controller *controller, uint32_t ind
 
 void lull_controller_align(struct lull_controller *controller, uint32_t window_iterations)
 {
-    controller->aligned_window =
-        window_iterations < ALIGNED_WINDOW_MAX ? window_iterations : ALIGNED_WINDOW_MAX;
+    controller->aligned_window = lull_smaller_u32(window_iterations, ALIGNED_WINDOW_MAX);
 }
 
 /* All ranks of this node are in the same iteration, or the next; *next_out: one not yet begun. */

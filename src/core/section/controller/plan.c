@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/smaller.h"
 #include "core/section/controller/state.h"
 #include "core/section/gaps/gap_choice.h"
 
@@ -94,13 +95,15 @@ static double late_share(const struct lull_controlled_gpu *gpu, double fullness)
  * never learn that they were an exception. */
 static const struct lull_switch_cost *cost_of(const struct lull_controlled_gpu *gpu)
 {
-    return gpu->changes < own_changes ? &gpu->model_cost : &gpu->cost;
+    if (gpu->changes < own_changes)
+        return &gpu->model_cost;
+    return &gpu->cost;
 }
 
 struct lull_gap_need lull_controller_gap_need(const struct lull_controller *controller,
                                               const struct lull_controlled_gpu *gpu)
 {
-    const uint32_t sharing = gpu->switched_gaps > 0 ? gpu->switched_gaps : 1;
+    const uint32_t sharing = lull_larger_u32(gpu->switched_gaps, 1);
     struct lull_gap_need need;
 
     lull_gap_need_find(
@@ -152,7 +155,9 @@ static double choose_gaps(struct lull_controlled_gpu *gpu)
     qsort(lengths_ms, lengths, sizeof(lengths_ms[0]), descending);
     gpu->switched_gaps = lull_gap_choose(
         lengths_ms, lengths, (uint32_t)(gaps_per_s * iteration_ms * 1e-3) + 1, cost_of(gpu), share);
-    return gpu->switched_gaps == 0 ? INFINITY : lengths_ms[gpu->switched_gaps - 1];
+    if (gpu->switched_gaps == 0)
+        return INFINITY;
+    return lengths_ms[gpu->switched_gaps - 1];
 }
 
 /* ---- forecasts --------------------------------------------------------------------------- */

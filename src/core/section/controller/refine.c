@@ -34,7 +34,9 @@ static uint64_t bit(uint32_t gpu)
 
 static uint32_t common_point(const struct lull_target *target, uint32_t gpu, uint32_t point)
 {
-    return (target->held_up & bit(gpu)) != 0 ? 0 : point;
+    if ((target->held_up & bit(gpu)) != 0)
+        return 0;
+    return point;
 }
 
 uint32_t lull_target_point_for(const struct lull_target *target, uint32_t gpu, bool under_test)
@@ -50,8 +52,9 @@ uint32_t lull_target_point_for(const struct lull_target *target, uint32_t gpu, b
 
 uint32_t lull_controller_candidate(const struct lull_target *target)
 {
-    return target->turn == LULL_CONTROLLER_NO_TURN ? target->descent.candidate
-                                                   : target->own.candidate;
+    if (target->turn == LULL_CONTROLLER_NO_TURN)
+        return target->descent.candidate;
+    return target->own.candidate;
 }
 
 void lull_target_drop_own(struct lull_target *target)

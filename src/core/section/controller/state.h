@@ -15,10 +15,10 @@
 #ifndef LULL_CORE_SECTION_CONTROLLER_STATE_H
 #define LULL_CORE_SECTION_CONTROLLER_STATE_H
 
-#include "core/switching/switch_calibration.h"
+#include "core/switching/switch_cost.h"
 #include "core/section/controller/controller.h"
 #include "core/section/controller/targets.h"
-#include "core/section/gaps/low_interval.h"
+#include "core/section/gaps/gap_choice.h"
 #include "core/stats/allowance.h"
 #include "core/switching/driver_queue.h"
 #include "core/switching/feed_forward.h"

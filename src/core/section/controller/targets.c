@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <math.h>
 
+#include "base/smaller.h"
 #include "core/section/controller/state.h"
 
 /* Power samples on both sides before they may speak against a point. Chosen, not measured. */
@@ -89,7 +90,7 @@ int32_t lull_targets_next(const struct lull_targets *targets)
 static uint32_t scale_point(uint32_t point, uint32_t from, uint32_t to)
 {
     if (from == to || from < 2 || to < 2)
-        return point < to ? point : to - 1;
+        return lull_smaller_u32(point, to - 1);
     return (uint32_t)lround((double)point * (double)(to - 1) / (double)(from - 1));
 }
 

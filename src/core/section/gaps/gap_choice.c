@@ -7,11 +7,11 @@
 /*
  * The part of the share that may be late which lowerings that come early may use up. Latencies have
  * a long tail above and a short one below: halving this costs a fraction of a millisecond, halving
- * the rest costs several.
+ * the rest costs several. Chosen, not measured.
  */
 static const double early_ratio = 0.125;
 /* Latencies that hardly vary are not known better than by this factor, and by this much, which is
- * how often the clock is read. */
+ * how often the clock is read. The factor is chosen, not measured. */
 static const double sure_ratio = 0.97;
 static const double reading_ms = 0.1;
 /* Time that a gap must spend low to be worth two driver calls. Chosen, not measured. */
@@ -67,4 +67,43 @@ uint32_t lull_gap_choose(const double *lengths_ms, uint32_t count, uint32_t most
         }
     }
     return best;
+}
+
+/* ---- whether a GPU was low outside its gaps ------------------------------------------------ */
+
+void lull_low_interval_gap_begins(struct lull_low_interval *low, int64_t time_ns)
+{
+    const uint32_t slot = low->gap_count++ % LULL_LOW_INTERVAL_GAPS;
+
+    low->gaps[slot].begin_ns = time_ns;
+    low->gaps[slot].end_ns = INT64_MAX;
+}
+
+void lull_low_interval_gap_ends(struct lull_low_interval *low, int64_t time_ns)
+{
+    if (low->gap_count == 0)
+        return;
+    if (low->gaps[(low->gap_count - 1) % LULL_LOW_INTERVAL_GAPS].end_ns == INT64_MAX)
+        low->gaps[(low->gap_count - 1) % LULL_LOW_INTERVAL_GAPS].end_ns = time_ns;
+}
+
+void lull_low_interval_lowered(struct lull_low_interval *low, int64_t effect_ns)
+{
+    if (!low->is_low)
+        low->from_ns = effect_ns;
+    low->is_low = true;
+}
+
+bool lull_low_interval_raised(struct lull_low_interval *low, int64_t effect_ns)
+{
+    if (!low->is_low)
+        return false;
+    low->is_low = false;
+    if (effect_ns <= low->from_ns)
+        return false;
+    assert(!low->is_low && effect_ns > low->from_ns);
+    for (uint32_t i = 0; i < low->gap_count && i < LULL_LOW_INTERVAL_GAPS; i++)
+        if (low->gaps[i].begin_ns <= low->from_ns && effect_ns <= low->gaps[i].end_ns)
+            return false;
+    return true;
 }

@@ -398,7 +398,9 @@ int64_t lull_gap_map_wake_ns(const struct lull_gap_map *map)
 {
     if (map->ready_count > 0)
         return 0;
-    return map->phase == LULL_GAP_MAP_KNOWN ? due_ns(map) : INT64_MAX;
+    if (map->phase != LULL_GAP_MAP_KNOWN)
+        return INT64_MAX;
+    return due_ns(map);
 }
 
 enum lull_gap_map_phase lull_gap_map_phase(const struct lull_gap_map *map)
@@ -414,5 +416,7 @@ const struct lull_mapped_gap *lull_gap_map_gaps(const struct lull_gap_map *map, 
 
 uint32_t lull_gap_map_fold(const struct lull_gap_map *map)
 {
-    return map->phase == LULL_GAP_MAP_KNOWN ? map->fold : 0;
+    if (map->phase != LULL_GAP_MAP_KNOWN)
+        return 0;
+    return map->fold;
 }

@@ -55,7 +55,7 @@ struct lull_mapped_gap {
 
 struct lull_gap_map;
 
-/* blind: computation will never be told. NULL: no memory. */
+/* blind: computation will never be told. null: no memory. */
 struct lull_gap_map *lull_gap_map_create(bool blind);
 void lull_gap_map_destroy(struct lull_gap_map *map);
 

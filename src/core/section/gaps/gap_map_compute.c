@@ -5,11 +5,12 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/smaller.h"
 #include "core/section/exposure.h"
 #include "core/section/gaps/gap_map_state.h"
 
 /* Gaps shorter than this are noise between kernels; a gap worth switching is several times as long.
- */
+ * Chosen, not measured. */
 static const int64_t least_gap_ns = INT64_C(1000000);
 /* Where computation is guessed, communication with a break no longer than this, and no larger a
  * share of the whole, is not interrupted by it: the limits of track.c. */
@@ -23,7 +24,7 @@ enum { FIRST_RUNS = 256, MAX_RUNS = 1 << 16 };
 static bool append_run(struct lull_gap_record *record, int64_t begin_ns, int64_t end_ns)
 {
     if (record->run_count == record->run_capacity) {
-        const uint32_t capacity = record->run_capacity == 0 ? FIRST_RUNS : 2 * record->run_capacity;
+        const uint32_t capacity = (uint32_t)lull_larger_room(record->run_capacity, FIRST_RUNS);
         struct lull_run *runs;
 
         if (capacity > MAX_RUNS)
@@ -62,7 +63,7 @@ static bool is_brief(const struct lull_interval *before, const struct lull_inter
            (double)between_ns <= brief_ratio * (double)(after->end_ns - before->begin_ns);
 }
 
-/* The union of all communication, in which brief breaks are closed; NULL: no memory. */
+/* The union of all communication, in which brief breaks are closed; null: no memory. */
 static struct lull_interval *unite_kernels(const struct lull_gap_map *map, size_t *count_out)
 {
     const size_t kernels = (size_t)map->period * LULL_GAP_MAP_PERIODS;

@@ -21,9 +21,9 @@ static const double explained_min = 0.7;
 /* ...and the times of an edge vary by more than this. */
 static const int64_t variation_ns = INT64_C(500000);
 
-/* Edges before a gap that may announce it; iterations that may count as one. */
+/* This many edges before a gap may announce it; this many iterations may count as one. */
 enum { ANCHORS = 3, MAX_FOLD = 2 };
-/* Kernels beside one gap that are looked at. */
+/* At most this many kernels beside one gap are looked at. */
 enum { MOST_BESIDE = 128 };
 
 /* A window that is being learnt from, cut into passes of `fold` iterations. */
@@ -67,7 +67,9 @@ int64_t lull_gap_map_in_pass_ns(const struct lull_gap_map *map, int64_t recorded
     const int64_t from_first_ns =
         (recorded_ns - *lull_gap_map_edge(map, reference, 0)) % map->pass_ns;
 
-    return from_first_ns < 0 ? from_first_ns + map->pass_ns : from_first_ns;
+    if (from_first_ns < 0)
+        return from_first_ns + map->pass_ns;
+    return from_first_ns;
 }
 
 /* The gap of this number: it follows the run of the same number. */
@@ -212,7 +214,7 @@ static bool never_before(const struct gap_map_learn_window *window, int32_t edge
 }
 
 /* Of the edges at or before the gap's begin or end, the one with the steadiest distance to it.
- * from: an edge that it must not come before; NULL: it may be any. */
+ * from: an edge that it must not come before; null: it may be any. */
 static struct distance steadiest(const struct gap_map_learn_window *window, uint32_t reference,
                                  const struct lull_run *gap, bool to_begin, const int32_t *from)
 {

@@ -84,7 +84,7 @@ void lull_gap_map_plan_gaps(struct lull_gap_map *map);
 /* Adds a run of computation to the window; false: no memory, or more runs than a window holds. */
 bool lull_gap_map_add_run(struct lull_gap_map *map, int64_t begin_ns, int64_t end_ns);
 
-/* In a full window: takes for computation whatever lies between communication. */
+/* Takes whatever lies between communication for computation. The window must be full. */
 void lull_gap_map_guess_compute(struct lull_gap_map *map);
 
 /* A recorded time, counted from the first edge of the pass that the gaps were taken from, modulo

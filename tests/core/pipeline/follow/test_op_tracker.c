@@ -1,5 +1,5 @@
 /*
- * Followers against jobs that really happened, in virtual time: whatever schedule, whenever one
+ * Op trackers against jobs that really happened, in virtual time: whatever schedule, whenever one
  * joins, from sections or from transfers alone. SPDX-License-Identifier: Apache-2.0
  */
 #include <stdbool.h>
@@ -82,16 +82,17 @@ static void test_cycle_finds_its_place_and_notices_deviations(void **state)
 {
     static const uint32_t symbols[] = {0, 0, 1, 0, 1, 1};
     struct lull_sequence_locator *cycle = lull_sequence_locator_create(symbols, 6);
-    uint32_t place = LULL_CYCLE_UNKNOWN;
+    uint32_t place = LULL_SEQUENCE_LOCATOR_UNKNOWN;
 
     (void)state;
     for (uint32_t i = 3; i < 40; i++) {
         place = lull_sequence_locator_take(cycle, symbols[i % 6], 1);
         /* Joined in the middle: a whole round and the next first one. */
-        assert_true(i < 12 ? place == LULL_CYCLE_UNKNOWN : place == i % 6);
+        assert_true(i < 12 ? place == LULL_SEQUENCE_LOCATOR_UNKNOWN : place == i % 6);
     }
-    assert_int_equal(lull_sequence_locator_take(cycle, 1 - symbols[40 % 6], 1), LULL_CYCLE_UNKNOWN);
-    assert_int_equal(lull_sequence_locator_place(cycle), LULL_CYCLE_UNKNOWN);
+    assert_int_equal(lull_sequence_locator_take(cycle, 1 - symbols[40 % 6], 1),
+                     LULL_SEQUENCE_LOCATOR_UNKNOWN);
+    assert_int_equal(lull_sequence_locator_place(cycle), LULL_SEQUENCE_LOCATOR_UNKNOWN);
     lull_sequence_locator_destroy(cycle);
 }
 
@@ -99,7 +100,7 @@ static void test_cycle_tells_equal_rotations_apart_by_the_pause(void **state)
 {
     static const uint32_t symbols[] = {0, 1, 0, 1, 0, 1, 0, 1};
     struct lull_sequence_locator *cycle = lull_sequence_locator_create(symbols, 8);
-    uint32_t place = LULL_CYCLE_UNKNOWN;
+    uint32_t place = LULL_SEQUENCE_LOCATOR_UNKNOWN;
 
     (void)state;
     for (uint32_t i = 5; i < 60; i++)
@@ -127,8 +128,8 @@ static void test_nonsense_is_survived(void **state)
         for (uint32_t i = 0; i < count; i++)
             ops[i] = (struct lull_op_tracker_op){
                 .is_backward = lull_random_below(&random, 2) != 0,
-                .receives_from = lull_random_below(&random, 3) == 0 ? 1 : LULL_FOLLOWER_NOBODY,
-                .sends_to = lull_random_below(&random, 3) == 0 ? 2 : LULL_FOLLOWER_NOBODY,
+                .receives_from = lull_random_below(&random, 3) == 0 ? 1 : LULL_OP_TRACKER_NOBODY,
+                .sends_to = lull_random_below(&random, 3) == 0 ? 2 : LULL_OP_TRACKER_NOBODY,
                 .length_ns = 1000,
             };
         tracker = lull_op_tracker_create(ops, count);

@@ -148,7 +148,7 @@ static void go_on(void *context, const struct lull_plan_controller_iteration *it
     loop->iterations++;
     if (lull_envpipe_loop_take(loop->raising, end_ns)) {
         assert_int_equal(pipe_sim_add_plan(loop->sim, loop->plan_controller,
-                                           lull_envpipe_loop_options(loop->raising), 0),
+                                           lull_envpipe_loop_points(loop->raising), 0),
                          0);
         lull_plan_controller_hold_plan(loop->plan_controller, loop->plans++);
     } else if (lull_envpipe_loop_is_done(loop->raising)) {
@@ -178,13 +178,13 @@ static void test_envpipe_in_the_job(void **state)
     loop.raising = lull_envpipe_loop_create(pipe_sim_problem(loop.sim), 1000000);
     assert_non_null(loop.raising);
     assert_int_equal(pipe_sim_add_plan(loop.sim, loop.plan_controller,
-                                       lull_envpipe_loop_options(loop.raising), 0),
+                                       lull_envpipe_loop_points(loop.raising), 0),
                      0);
     lull_plan_controller_hold_plan(loop.plan_controller, 0);
     pipe_sim_run(loop.sim, loop.plan_controller, &result);
     at_once = calloc(pipe_sim_problem(loop.sim)->graph->op_count, sizeof(*at_once));
     plan(pipe_sim_problem(loop.sim), ENVPIPE, at_once);
-    looped = promise(pipe_sim_problem(loop.sim), lull_envpipe_loop_options(loop.raising));
+    looped = promise(pipe_sim_problem(loop.sim), lull_envpipe_loop_points(loop.raising));
     planned = promise(pipe_sim_problem(loop.sim), at_once);
     free(at_once);
     printf("%u raisings in %u iterations: promises %.2f %%, planned at once %.2f %%\n",

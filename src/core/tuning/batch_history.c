@@ -1,21 +1,90 @@
 /*
- * What the results say in logarithms, and whether they are still of the same data: a two-sided
- * CUSUM of results against what their size has cost so far (Page 1954), in deviations.
+ * What the runs of a recurring job tell: the results of each size, the cheapest size, what the
+ * results say in logarithms, and whether they are still of the same data: a two-sided CUSUM of
+ * results against what their size has cost until now (Page 1954), in deviations.
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 
 #include "core/tuning/batch_state.h"
 
+/* ---- runs and results ---------------------------------------------------------------------- */
+
+size_t lull_batch_results(const struct lull_batch *batch, uint32_t arm,
+                          const struct lull_batch_run **runs, size_t capacity)
+{
+    size_t count = 0;
+
+    if (batch->config.window != 0 && batch->config.window < capacity)
+        capacity = batch->config.window;
+    for (size_t i = batch->result_count; i > batch->first_result && count < capacity; i--) {
+        const struct lull_batch_run *run = &batch->runs[batch->results[i - 1]];
+
+        if (run->arm == arm)
+            runs[count++] = run;
+    }
+    return count;
+}
+
+static int cheapest_since(const struct lull_batch *batch, size_t first_result)
+{
+    double sum[LULL_BATCH_SIZES] = {0.0};
+    uint32_t count[LULL_BATCH_SIZES] = {0};
+    int best = -1;
+
+    for (size_t i = first_result; i < batch->result_count; i++) {
+        const struct lull_batch_run *run = &batch->runs[batch->results[i]];
+
+        if (run->has_reached) {
+            sum[run->arm] += run->cost;
+            count[run->arm]++;
+        }
+    }
+    for (uint32_t arm = 0; arm < batch->config.size_count; arm++)
+        if (count[arm] > 0 && (best < 0 || sum[arm] / count[arm] < sum[best] / count[best]))
+            best = (int)arm;
+    return best;
+}
+
+int lull_batch_cheapest_arm(const struct lull_batch *batch)
+{
+    const int cheapest = cheapest_since(batch, batch->first_result);
+
+    if (cheapest >= 0)
+        return cheapest;
+    return cheapest_since(batch, 0);
+}
+
+struct lull_batch_run *lull_batch_find_run(const struct lull_batch *batch, uint64_t id)
+{
+    for (size_t i = batch->run_count; i > 0; i--)
+        if (batch->runs[i - 1].id == id)
+            return &batch->runs[i - 1];
+    return NULL;
+}
+
+uint64_t lull_batch_draw_seed(const struct lull_batch *batch)
+{
+    const uint64_t golden = 0x9e3779b97f4a7c15u;
+
+    return batch->config.seed ^ (golden * batch->run_count);
+}
+
+/* ---- results in logarithms ----------------------------------------------------------------- */
+
 /* A run that has missed would have cost more than it did; how much more, nobody knows. */
 static double result_log(const struct lull_batch *batch, const struct lull_batch_run *run)
 {
-    const double missed = 2.0;
-    const double least = isfinite(batch->least_cost) ? batch->least_cost : 0.0;
+    const double missed = 2.0; /* docs/batch.md */
+    const double nothing = 1e-9;
+    double cost = run->cost;
 
-    if (run->has_reached)
-        return log(fmax(run->cost, 1e-9));
-    return log(fmax(missed * fmax(run->cost, least), 1e-9));
+    if (!run->has_reached && isfinite(batch->least_cost))
+        cost = fmax(cost, batch->least_cost);
+    if (!run->has_reached)
+        cost *= missed;
+    return log(fmax(cost, nothing));
 }
 
 double lull_batch_summarize(const struct lull_batch *batch, struct lull_batch_summary *summaries)
@@ -57,6 +126,8 @@ void lull_batch_reset_least_cost(struct lull_batch *batch)
     }
 }
 
+/* ---- changed data -------------------------------------------------------------------------- */
+
 /* One side: how far results lie beyond what is expected. Returns true when it is too far. */
 static bool accumulate(struct lull_batch_side *side, double surprise, size_t result)
 {
@@ -88,7 +159,9 @@ bool lull_batch_change_test(struct lull_batch *batch, const struct lull_batch_ru
     is_below = accumulate(&batch->below, -surprise, batch->result_count);
     if (!is_above && !is_below)
         return false;
-    batch->first_result = is_above ? batch->above.since : batch->below.since;
+    batch->first_result = batch->below.since;
+    if (is_above)
+        batch->first_result = batch->above.since;
     batch->above = batch->below = (struct lull_batch_side){0};
     batch->change_count++;
     return true;
