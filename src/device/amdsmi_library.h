@@ -113,7 +113,7 @@ struct amdsmi_die {
     uint32_t sharers;
 };
 
-struct amdsmi {
+struct lull_amdsmi {
     void *library;
     amdsmi_call_init *init;
     amdsmi_call_do *shut_down;
@@ -142,15 +142,16 @@ struct amdsmi {
     struct amdsmi_die dies[LULL_DEVICE_MAX_GPUS];
 };
 
-/* As lull_devices_open; -ENOENT there is no library. */
-int amdsmi_library_open(struct amdsmi **amdsmi_out, struct lull_error *err);
-void amdsmi_library_close(struct amdsmi *amdsmi);
+/* The vendor table's open and close; the state is a struct lull_amdsmi. */
+int lull_amdsmi_open(void **state_out, uint32_t *count_out, struct lull_error *err);
+void lull_amdsmi_close(void *state);
 
 /* Energy since the driver was loaded, of all dies of the module, uJ. False: no counter here. */
-bool amdsmi_read_energy_uj(struct amdsmi *amdsmi, const struct amdsmi_die *die,
-                           double *energy_uj_out);
+bool lull_amdsmi_read_energy_uj(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
+                                double *energy_uj_out);
 
 /* The name of the product; "" if it is not told. */
-void amdsmi_read_name(struct amdsmi *amdsmi, const struct amdsmi_die *die, char *name, size_t size);
+void lull_amdsmi_read_name(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die, char *name,
+                           size_t size);
 
 #endif

@@ -211,7 +211,10 @@ void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wante
                       struct lull_device_reading *reading_out)
 {
     *reading_out = (struct lull_device_reading){0};
-    devices->vendor->read(devices->state, gpu, wanted, reading_out);
+    for (uint32_t field = 1; field <= LULL_READING_ALL; field <<= 1)
+        if ((wanted & field) != 0 &&
+            devices->vendor->read(devices->state, gpu, (enum lull_reading_field)field, reading_out))
+            reading_out->valid |= field;
 }
 
 int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
@@ -225,14 +228,13 @@ int lull_device_reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull
     return devices->vendor->reset_sm(devices->state, gpu, err);
 }
 
-int lull_device_lock_memory(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
-                            uint32_t max_mhz, struct lull_error *err)
-{
-    return devices->vendor->lock_memory(devices->state, gpu, min_mhz, max_mhz, err);
-}
-
 int lull_device_reset_memory(struct lull_devices *devices, uint32_t gpu, struct lull_error *err)
 {
+    if (devices->vendor->reset_memory == NULL)
+        return lull_error_set(err, LULL_E_UNSUPPORTED,
+                              "GPU %u: cannot reset the memory clock: its vendor's driver has no "
+                              "such function",
+                              gpu);
     return devices->vendor->reset_memory(devices->state, gpu, err);
 }
 

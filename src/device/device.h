@@ -138,8 +138,6 @@ void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wante
 int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
                         uint32_t max_mhz, struct lull_error *err);
 int lull_device_reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_error *err);
-int lull_device_lock_memory(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
-                            uint32_t max_mhz, struct lull_error *err);
 int lull_device_reset_memory(struct lull_devices *devices, uint32_t gpu, struct lull_error *err);
 int lull_device_set_power_limit(struct lull_devices *devices, uint32_t gpu, uint32_t limit_mw,
                                 struct lull_error *err);

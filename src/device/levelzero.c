@@ -19,23 +19,6 @@ static int check(int code, uint32_t gpu, const char *what, struct lull_error *er
                           meaning->text, (unsigned)code);
 }
 
-static int levelzero_open(void **state_out, uint32_t *count_out, struct lull_error *err)
-{
-    struct lull_levelzero *levelzero;
-    int result = levelzero_library_open(&levelzero, err);
-
-    if (result < 0)
-        return result;
-    *state_out = levelzero;
-    *count_out = levelzero->card_count;
-    return 0;
-}
-
-static void levelzero_close(void *state)
-{
-    levelzero_library_close(state);
-}
-
 static const char *levelzero_driver_version(const void *state)
 {
     return ((const struct lull_levelzero *)state)->cards[0].properties.driver_version;
@@ -230,22 +213,23 @@ static bool read_limit(struct lull_levelzero *levelzero, const struct zes_card *
     return true;
 }
 
-static bool read_one(struct lull_levelzero *levelzero, uint32_t gpu, enum lull_reading_field field,
-                     struct lull_device_reading *out)
+static bool levelzero_read(void *state, uint32_t gpu, enum lull_reading_field field,
+                           struct lull_device_reading *out)
 {
+    struct lull_levelzero *levelzero = state;
     struct zes_card *card = &levelzero->cards[gpu];
-    struct zes_frequency_state state;
+    struct zes_frequency_state stacks;
 
     switch (field) {
     case LULL_READING_SM_CLOCK:
-        if (!read_stacks(levelzero, card, &state))
+        if (!read_stacks(levelzero, card, &stacks))
             return false;
-        out->sm_mhz = rounded(state.actual_mhz);
+        out->sm_mhz = rounded(stacks.actual_mhz);
         return true;
     case LULL_READING_REASONS:
-        if (!read_stacks(levelzero, card, &state))
+        if (!read_stacks(levelzero, card, &stacks))
             return false;
-        out->reasons = as_reasons(&state);
+        out->reasons = as_reasons(&stacks);
         return true;
     case LULL_READING_MEMORY_CLOCK:
         return read_memory_clock(levelzero, card, &out->memory_mhz);
@@ -263,14 +247,6 @@ static bool read_one(struct lull_levelzero *levelzero, uint32_t gpu, enum lull_r
         break;
     }
     return false;
-}
-
-static void levelzero_read(void *state, uint32_t gpu, uint32_t wanted,
-                           struct lull_device_reading *out)
-{
-    for (uint32_t field = 1; field <= LULL_READING_ALL; field <<= 1)
-        if ((wanted & field) != 0 && read_one(state, gpu, (enum lull_reading_field)field, out))
-            out->valid |= field;
 }
 
 /* ---- describing ---- */
@@ -374,21 +350,6 @@ static int levelzero_reset_sm(void *state, uint32_t gpu, struct lull_error *err)
                  err);
 }
 
-static int levelzero_lock_memory(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
-                                 struct lull_error *err)
-{
-    (void)state;
-    (void)min_mhz;
-    (void)max_mhz;
-    return check(ZE_UNSUPPORTED_FEATURE, gpu, "lock the memory clock", err);
-}
-
-static int levelzero_reset_memory(void *state, uint32_t gpu, struct lull_error *err)
-{
-    (void)state;
-    return check(ZE_UNSUPPORTED_FEATURE, gpu, "reset the memory clock", err);
-}
-
 static int levelzero_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
                                      struct lull_error *err)
 {
@@ -409,14 +370,12 @@ static int levelzero_set_power_limit(void *state, uint32_t gpu, uint32_t limit_m
 
 const struct lull_vendor lull_levelzero_vendor = {
     .name = "intel",
-    .open = levelzero_open,
-    .close = levelzero_close,
+    .open = lull_levelzero_open,
+    .close = lull_levelzero_close,
     .driver_version = levelzero_driver_version,
     .describe = levelzero_describe,
     .read = levelzero_read,
     .lock_sm = levelzero_lock_sm,
     .reset_sm = levelzero_reset_sm,
-    .lock_memory = levelzero_lock_memory,
-    .reset_memory = levelzero_reset_memory,
     .set_power_limit = levelzero_set_power_limit,
 };

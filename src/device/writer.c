@@ -107,11 +107,6 @@ const struct lull_writer_options lull_writer_defaults = {
     .validity_cap_ns = 5 * LULL_NS_PER_S,
 };
 
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* --- what others see --- */
 
 static void publish(struct gpu *gpu, uint32_t index)
@@ -149,7 +144,7 @@ static void begin_ending(struct gpu *gpu, int64_t now_ns)
     gpu->source = NULL;
     gpu->has_pending = false;
     if (gpu->applied_mhz != 0 || gpu->is_uncertain)
-        gpu->raise_ns = earlier(gpu->raise_ns, now_ns);
+        gpu->raise_ns = lull_earlier_ns(gpu->raise_ns, now_ns);
     lull_limit_control_end(&gpu->limit, now_ns);
 }
 
@@ -336,7 +331,7 @@ static void take(struct lull_writer *writer, uint32_t index, int64_t now_ns)
         return;
     request.sm_mhz = clamp(lull_device_info(writer->devices, index), &gpu->band, request.sm_mhz);
     request.valid_until_ns =
-        earlier(request.valid_until_ns, now_ns + writer->options.validity_cap_ns);
+        lull_earlier_ns(request.valid_until_ns, now_ns + writer->options.validity_cap_ns);
     if (!gpu->has_pending || gpu->pending.sm_mhz != request.sm_mhz)
         gpu->arrived_ns = now_ns;
     gpu->pending = request;
@@ -440,7 +435,8 @@ static int write_point(struct lull_writer *writer, uint32_t index, uint32_t sm_m
     gpu->result.call_begin_ns = begin_ns;
     gpu->result.call_ns = end_ns - begin_ns;
     gpu->result.calls++;
-    gpu->result.blocked_us = (uint32_t)earlier((end_ns - begin_ns) / LULL_NS_PER_US, UINT32_MAX);
+    gpu->result.blocked_us =
+        (uint32_t)lull_earlier_ns((end_ns - begin_ns) / LULL_NS_PER_US, UINT32_MAX);
     gpu->state.status = status;
     gpu->state.writes++;
     if (status == 0) {
@@ -463,7 +459,7 @@ static void plan_retry(struct gpu *gpu)
 {
     const uint32_t shift = gpu->raise_failures < 9 ? gpu->raise_failures : 9;
 
-    gpu->raise_ns = lull_now_ns() + earlier(RETRY_FIRST_NS << shift, RETRY_LAST_NS);
+    gpu->raise_ns = lull_now_ns() + lull_earlier_ns(RETRY_FIRST_NS << shift, RETRY_LAST_NS);
     gpu->raise_failures++;
 }
 
@@ -519,7 +515,7 @@ static int64_t raising_since(const struct gpu *gpu)
     int64_t since_ns = gpu->raise_ns;
 
     if (gpu->has_pending && is_raising(gpu))
-        since_ns = earlier(since_ns, gpu->arrived_ns);
+        since_ns = lull_earlier_ns(since_ns, gpu->arrived_ns);
     return since_ns;
 }
 
@@ -740,19 +736,20 @@ static int64_t next_due(const struct lull_writer *writer)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct gpu *gpu = &writer->gpus[i];
 
-        due_ns = earlier(due_ns, gpu->raise_ns);
+        due_ns = lull_earlier_ns(due_ns, gpu->raise_ns);
         if (gpu->is_recorded)
-            due_ns = earlier(due_ns, lull_limit_control_due_ns(&gpu->limit));
+            due_ns = lull_earlier_ns(due_ns, lull_limit_control_due_ns(&gpu->limit));
         if (gpu->observation.is_running)
-            due_ns = earlier(due_ns, gpu->observation.next_ns);
+            due_ns = lull_earlier_ns(due_ns, gpu->observation.next_ns);
         if (gpu->stage == LEASED && (gpu->applied_mhz != 0 || gpu->is_uncertain) &&
             gpu->raise_ns == NEVER_NS)
-            due_ns = earlier(due_ns, gpu->valid_until_ns);
+            due_ns = lull_earlier_ns(due_ns, gpu->valid_until_ns);
         if (gpu->has_pending)
-            due_ns = earlier(
+            due_ns = lull_earlier_ns(
                 due_ns,
-                earlier(lull_switch_budget_from_ns(&gpu->budget),
-                        earlier(gpu->pending.deadline_ns, gpu->pending.valid_until_ns) + 1));
+                lull_earlier_ns(
+                    lull_switch_budget_from_ns(&gpu->budget),
+                    lull_earlier_ns(gpu->pending.deadline_ns, gpu->pending.valid_until_ns) + 1));
     }
     return due_ns;
 }
