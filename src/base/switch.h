@@ -3,7 +3,8 @@
  * what came of it.
  *
  * Plain values that pass unchanged from who decides (governor) over the command table (wire) to
- * the device writer (device) and back. SPDX-License-Identifier: Apache-2.0
+ * the device writer (device) and back. The command table copies them as bytes: their order is part
+ * of its format. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_BASE_SWITCH_H
 #define LULL_BASE_SWITCH_H
@@ -24,9 +25,9 @@ struct lull_band {
 /* A request. Of several to one GPU the latest wins. Times are CLOCK_MONOTONIC nanoseconds. */
 struct lull_switch_request {
     uint64_t sequence;      /* number of the request, > 0 */
+    int64_t deadline_ns;    /* a lowering that is not served by then is dropped */
+    int64_t valid_until_ns; /* an applied lowering is undone then unless it is renewed */
     uint32_t sm_mhz;        /* 0: the reference point (raising) */
-    int64_t deadline_ns;    /* a lowering not served by then is dropped */
-    int64_t valid_until_ns; /* an applied lowering is undone then unless renewed */
 };
 
 /* A power limit asked for, until the lease ends. Of several to one GPU the latest wins. */
@@ -49,17 +50,17 @@ struct lull_limit_result {
 /* The outcome of the latest request of a GPU that the device writer has served. */
 struct lull_switch_result {
     uint64_t sequence;     /* number of the request, as returned by lull_actuator_set; 0 none yet */
-    int32_t status;        /* 0; or the negative code of the refused or failed call */
-    uint32_t sm_mhz;       /* the point that was requested, clamped; 0 is the reference point */
     int64_t call_begin_ns; /* when the driver call began */
     int64_t call_ns;       /* how long it blocked the writer; 0: nothing had to be written */
     int64_t settle_ns;     /* from its return until the clock followed: half way between the reading
                             * that says so and the one before; LULL_SETTLE_UNKNOWN not seen yet,
                             * LULL_SETTLE_NOT_OBEYED given up */
+    int32_t status;        /* 0; or the negative code of the refused or failed call */
+    uint32_t sm_mhz;       /* the point that was requested, clamped; 0 is the reference point */
     uint32_t observed_mhz; /* last clock read back; 0 none */
     /* Of the driver itself: requests that need no call may hide one that was made before. */
     uint32_t calls;      /* that set a clock and have returned, since the lease began */
-    uint32_t blocked_us; /* the last of them blocked for so long */
+    uint32_t blocked_us; /* how long the last of them blocked */
 };
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * The segment of a job's events as it lies in memory, for event_segment.c (the file, and what a
- * slot says of its process), event_ring.c (events) and event_doorbell.c (waking the reader) alone.
+ * slot says of its process) and event_ring.c (events, and waking the reader for them) alone.
  *
  * Layout: one header page, then LULL_JOB_MAX_PROCESSES slots of the same size. The file is sparse;
  * a slot takes memory when it is claimed.
@@ -131,8 +131,5 @@ static inline struct lull_event_record *record_at(struct lull_event_slot *slot, 
 
 /* Whether an event of any slot can be read. */
 int lull_event_segment_has_events(const struct lull_event_segment *job);
-
-/* Wakes the reader if it sleeps. */
-void lull_event_ring_doorbell(struct lull_event_header *header);
 
 #endif
