@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "core/tuning/cost.h"
-#include "governor/batch/batch_pulse.h"
+#include "store/batch_jobs.h"
 #include "governor/energy/energy_meter.h"
 #include "governor/batch/metric.h"
 

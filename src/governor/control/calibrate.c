@@ -2,7 +2,6 @@
 #include "governor/control/calibrate.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,15 +42,10 @@ struct session {
  */
 static int start_load(struct session *session, struct lull_error *err)
 {
-    const int output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
-    int result;
+    const struct lull_child_setup setup = {.stdout_fd = STDERR_FILENO, .stderr_fd = -1};
+    const int result =
+        lull_child_start_as(session->options->command, NULL, &setup, &session->load, err);
 
-    if (output < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
-        return lull_error_set(err, -errno, "cannot redirect the command's output: %s",
-                              strerror(errno));
-    result = lull_child_start(session->options->command, NULL, &session->load, err);
-    dup2(output, STDOUT_FILENO);
-    close(output);
     session->has_load = result == 0;
     return result;
 }

@@ -13,17 +13,34 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "core/section/communicator.h"
 #include "core/section/controller/controller.h"
 #include "device/device.h"
 #include "governor/energy/accounting.h"
 #include "governor/control/actuator.h"
-#include "governor/control/communicators.h"
 #include "governor/control/decider.h"
 #include "governor/control/driver_watch.h"
 #include "governor/run/run_log.h"
 #include "wire/event.h"
 
 struct lull_control;
+
+/*
+ * The communicators of one process that communicates on the GPU: their names, and what they are
+ * for, from what the NCCL profiler plugin tells. All zero is empty.
+ */
+enum { LULL_COMMUNICATORS_KEPT = 32 };
+
+struct lull_named_communicator {
+    char name[LULL_JOB_NAME_BYTES]; /* "" without one */
+    uint64_t operations;
+    struct lull_communicator what;
+};
+
+struct lull_communicators {
+    uint32_t count; /* numbers seen, at most LULL_COMMUNICATORS_KEPT; those beyond are ignored */
+    struct lull_named_communicator items[LULL_COMMUNICATORS_KEPT]; /* by number in the process */
+};
 
 /* State of one GPU as the loop sees it. */
 struct lull_control_gpu {

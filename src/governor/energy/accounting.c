@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "governor/energy/energy_source.h"
+#include "governor/energy/energy_meter.h"
 #include "governor/energy/energy_windows.h"
 
 /* What the control loop has told and nobody has looked at yet. */
@@ -112,15 +112,9 @@ void lull_accounting_take(struct lull_accounting *accounting, uint32_t gpu,
                           const struct lull_sample *sample)
 {
     struct metered *metered = &accounting->gpus[gpu];
-    const struct lull_device_reading *reading = &sample->reading;
+    const struct lull_energy_reading reading = lull_sample_energy_reading(sample);
 
-    lull_energy_account_take(
-        &metered->account,
-        &(struct lull_energy_reading){.time_ns = sample->time_ns,
-                                      .has_counter = (reading->valid & LULL_READING_ENERGY) != 0,
-                                      .has_power = (reading->valid & LULL_READING_POWER) != 0,
-                                      .counter_j = (double)reading->energy_mj * 1e-3,
-                                      .power_w = (double)reading->power_mw * 1e-3});
+    lull_energy_account_take(&metered->account, &reading);
     settle(metered, accounting->begin_ns, false, &metered->begin, &metered->has_begin);
     lull_energy_windows_settle(accounting->windows, gpu, &metered->account, false);
 }

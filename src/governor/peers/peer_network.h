@@ -19,7 +19,12 @@
 #include "base/error.h"
 #include "core/section/agreement.h"
 #include "governor/peers/job_key.h"
-#include "governor/peers/nodes.h"
+
+/* Which node of a job this is, and how many there are: one `lull run` has been started on each. */
+struct lull_nodes {
+    uint32_t self; /* from 0 */
+    uint32_t count;
+};
 
 struct lull_peer_network;
 

@@ -17,13 +17,22 @@
 
 #include "base/error.h"
 #include "governor/control/control.h"
-#include "governor/peers/nodes.h"
+#include "governor/peers/peer_network.h"
 
 struct lull_peers_options {
     const char *endpoint; /* NULL: the job has one node */
     const char *key_path;
     struct lull_nodes nodes; /* count 0: the launcher tells it */
 };
+
+/* Parses which node this is, of how many: "I/N", as in 0/2. Errors: -EINVAL. */
+int lull_nodes_parse(const char *text, struct lull_nodes *nodes_out);
+
+/*
+ * Reads which node this is from the variables of the launcher (Slurm, Open MPI, MPICH and others
+ * that speak PMI). Errors: -ENOENT there are none; the text says what to do.
+ */
+int lull_nodes_find(struct lull_nodes *nodes_out, struct lull_error *err);
 
 /* For the report. */
 struct lull_peers_summary {

@@ -119,21 +119,7 @@ uint32_t lull_online_iterations(const struct lull_online *online, bool *is_done_
 
 /* ---- measuring --------------------------------------------------------------------------- */
 
-/* False: the energy counters have not been read since the iteration. */
-static bool find_energy(const struct lull_control *control, uint32_t gpu, int64_t begin_ns,
-                        int64_t end_ns, double *energy_out)
-{
-    const struct lull_run_log *log = lull_control_log(control, gpu);
-    double begin_j;
-    double end_j;
-
-    if (!lull_run_log_energy_j(log, begin_ns, &begin_j) ||
-        !lull_run_log_energy_j(log, end_ns, &end_j))
-        return false;
-    *energy_out = end_j - begin_j;
-    return true;
-}
-
+/* LATER: the energy counters have not been read since the iteration ended. */
 enum { LATER, USELESS, TAKEN };
 
 static int take_iteration(struct lull_online *online, const struct lull_control *control,
@@ -157,7 +143,8 @@ static int take_iteration(struct lull_online *online, const struct lull_control 
 
         if (device < 0)
             continue;
-        if (!find_energy(control, i, iteration->begin_ns, iteration->end_ns, &energy_j))
+        if (!lull_run_log_energy_between(lull_control_log(control, i), iteration->begin_ns,
+                                         iteration->end_ns, &energy_j))
             result = LATER;
         else if (!lull_plan_runner_lengths(runner, i, iteration->number, &forward_ms, &backward_ms))
             result = USELESS;

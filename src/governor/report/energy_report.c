@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "governor/energy/energy_source.h"
+#include "governor/energy/energy_meter.h"
 #include "governor/report/report_fields.h"
 #include "governor/report/report_parts.h"
 

@@ -8,6 +8,7 @@
 #include "governor/run/run.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,6 @@
 #include "governor/plan/plan_runner.h"
 #include "governor/plan/straggler_response.h"
 #include "governor/run/probes.h"
-#include "governor/run/progress.h"
 #include "governor/report/report.h"
 #include "governor/run/visible_gpus.h"
 #include "wire/job_file.h"
@@ -122,6 +122,58 @@ static void choose_probes(struct managed_run *run)
     for (uint32_t i = 0; run->gpu_count > 0 && i < lull_probes_count(); i++)
         if (lull_probes_add(&run->probes, i, &request, &err) < 0)
             note(run, err.text);
+}
+
+/* ---- progress ---------------------------------------------------------------------------- */
+
+static const char *phase_text(enum lull_controller_phase phase)
+{
+    switch (phase) {
+    case LULL_PHASE_DESCENDING:
+        return "descending";
+    case LULL_PHASE_SETTLED:
+        return "settled";
+    default:
+        return "learning";
+    }
+}
+
+static void describe_candidate(const struct lull_control *control, char *text, size_t size)
+{
+    const struct lull_controller *controller = lull_control_controller(control);
+    const struct lull_target *target = lull_controller_descending(controller);
+
+    text[0] = '\0';
+    if (target != NULL)
+        snprintf(text, size, ", trying point %u of %u", lull_controller_candidate(target),
+                 target->descent.count - 1);
+}
+
+/* Rewrites one line on a terminal that says how far the run is; it takes the control's lock. */
+static void show_progress(struct lull_control *control, const char *what)
+{
+    const struct lull_controller *controller = lull_control_controller(control);
+    char candidate[48];
+    char line[160];
+    const struct lull_track *track;
+
+    if (!isatty(STDERR_FILENO) || lull_control_gpu_count(control) == 0)
+        return;
+    lull_control_lock(control);
+    track = lull_controller_track(controller, 0);
+    describe_candidate(control, candidate, sizeof(candidate));
+    snprintf(line, sizeof(line), "\r\033[Klull: %s, iteration %" PRIu64 " (%.1f ms), %s%s", what,
+             lull_track_iteration(track), lull_track_iteration_ms(track)->mean,
+             phase_text(lull_controller_phase(controller)), candidate);
+    lull_control_unlock(control);
+    fputs(line, stderr);
+    fflush(stderr);
+}
+
+static void clear_progress(void)
+{
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
 }
 
 /* ---- one pass ---------------------------------------------------------------------------- */
@@ -245,7 +297,7 @@ static void on_tick(uv_timer_t *timer)
             lull_accounting_read_node(pass->accounting);
         heartbeat(pass->run, pass->control);
         if (pass->ticks % PROGRESS_TICKS == 0 && !pass->run->options->quiet)
-            lull_progress_show(pass->control, pass->name);
+            show_progress(pass->control, pass->name);
     }
     pass->ticks++;
     look_for_end(pass);
@@ -412,7 +464,7 @@ static int make_pass(struct pass *pass, bool observe_only, struct lull_error *er
             note(run, told.text);
     }
     if (!run->options->quiet)
-        lull_progress_end();
+        clear_progress();
     return 0;
 }
 

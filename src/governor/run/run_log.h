@@ -91,6 +91,13 @@ bool lull_run_log_reaction_us(const struct lull_run_log *log, double p, double *
  */
 bool lull_run_log_energy_j(const struct lull_run_log *log, int64_t time_ns, double *energy_out);
 
+/* Energy between two times, J. False: one of them has no readings around it. */
+bool lull_run_log_energy_between(const struct lull_run_log *log, int64_t begin_ns, int64_t end_ns,
+                                 double *energy_out);
+
+/* What a sample says to an energy account. */
+struct lull_energy_reading lull_sample_energy_reading(const struct lull_sample *sample);
+
 /* How well that energy is known: the variance and the bias of an edge at time_ns. The edge's own
  * energy cannot be compared with that of other edges. False: there are no readings around that
  * time. */
