@@ -9,6 +9,7 @@
 #ifndef LULL_BASE_SWITCH_H
 #define LULL_BASE_SWITCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -61,6 +62,20 @@ struct lull_switch_result {
     /* Of the driver itself: requests that need no call may hide one that was made before. */
     uint32_t calls;      /* that set a clock and have returned, since the lease began */
     uint32_t blocked_us; /* how long the last of them blocked */
+};
+
+/*
+ * Where the device writer takes requests from and puts results to, by the number of a GPU. The
+ * functions run on the writer's thread: they must not block, and must bear anything that a hostile
+ * client does to the memory behind them.
+ */
+struct lull_switch_channel {
+    void *context;
+    /* Copies a request that was not taken before; false: there is none. */
+    bool (*take)(void *context, uint32_t gpu, struct lull_switch_request *request_out);
+    void (*publish)(void *context, uint32_t gpu, const struct lull_switch_result *result);
+    bool (*take_limit)(void *context, uint32_t gpu, struct lull_limit_request *request_out);
+    void (*publish_limit)(void *context, uint32_t gpu, const struct lull_limit_result *result);
 };
 
 #endif

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/process.h"
 
 static const char magic[8] = {'L', 'U', 'L', 'L', 'J', 'R', 'N', '\n'};
 
@@ -25,7 +26,7 @@ struct stored_record {
     char magic[8];
     uint32_t version;
     uint32_t size;
-    char boot_id[40];
+    char boot_id[LULL_BOOT_ID_BYTES];
     struct lull_journal_record record;
     uint64_t checksum; /* over everything before it */
 };
@@ -35,7 +36,7 @@ _Static_assert(sizeof(struct stored_record) == 8 + 4 + 4 + 40 + 208 + 8, "no pad
 struct lull_journal {
     int directory_fd;
     int lock_fd;
-    char boot_id[40];
+    char boot_id[LULL_BOOT_ID_BYTES];
     char directory[PATH_MAX - 128];
 };
 
@@ -125,21 +126,6 @@ static int take_lock(int directory_fd, const char *runtime_dir, struct lull_erro
     return fd;
 }
 
-static int read_boot_id(char *boot_id_out, size_t size, struct lull_error *err)
-{
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    int result = 0;
-
-    memset(boot_id_out, 0, size);
-    if (file == NULL || fgets(boot_id_out, (int)size, file) == NULL)
-        result = lull_error_set(err, -EIO, "/proc/sys/kernel/random/boot_id: cannot read");
-    else
-        boot_id_out[strcspn(boot_id_out, "\n")] = '\0';
-    if (file != NULL)
-        fclose(file);
-    return result;
-}
-
 static int open_all(struct lull_journal *journal, const char *runtime_dir, struct lull_error *err)
 {
     int runtime_fd = open_directory(runtime_dir, 0755, err);
@@ -153,7 +139,9 @@ static int open_all(struct lull_journal *journal, const char *runtime_dir, struc
     journal->directory_fd = open_directory(journal->directory, 0700, err);
     if (journal->directory_fd < 0)
         return journal->directory_fd;
-    return read_boot_id(journal->boot_id, sizeof(journal->boot_id), err);
+    if (lull_boot_id(journal->boot_id) < 0)
+        return lull_error_set(err, -EIO, "/proc/sys/kernel/random/boot_id: cannot read");
+    return 0;
 }
 
 int lull_journal_open(const char *runtime_dir, struct lull_journal **journal_out,

@@ -112,7 +112,7 @@ const struct lull_writer_options lull_writer_defaults = {
 static void publish(struct gpu *gpu, uint32_t index)
 {
     if (gpu->source != NULL)
-        gpu->source->publish(gpu->source->context, index, &gpu->result);
+        gpu->source->channel.publish(gpu->source->channel.context, index, &gpu->result);
 }
 
 static void show_state(struct lull_writer *writer, uint32_t index)
@@ -327,7 +327,7 @@ static void take(struct lull_writer *writer, uint32_t index, int64_t now_ns)
     struct gpu *gpu = &writer->gpus[index];
     struct lull_switch_request request;
 
-    if (!gpu->source->take(gpu->source->context, index, &request))
+    if (!gpu->source->channel.take(gpu->source->channel.context, index, &request))
         return;
     request.sm_mhz = clamp(lull_device_info(writer->devices, index), &gpu->band, request.sm_mhz);
     request.valid_until_ns =
@@ -367,18 +367,16 @@ static void expire(struct gpu *gpu, uint32_t index, int64_t now_ns)
 
 static void publish_limit(struct gpu *gpu, uint32_t index)
 {
-    if (gpu->source != NULL && gpu->source->publish_limit != NULL)
-        gpu->source->publish_limit(gpu->source->context, index, &gpu->limit.result);
+    if (gpu->source != NULL)
+        gpu->source->channel.publish_limit(gpu->source->channel.context, index, &gpu->limit.result);
 }
 
 static void take_limit(struct gpu *gpu, uint32_t index)
 {
     struct lull_limit_request request;
 
-    if (gpu->source->take_limit == NULL ||
-        !gpu->source->take_limit(gpu->source->context, index, &request))
-        return;
-    if (lull_limit_control_take(&gpu->limit, &request) < 0)
+    if (gpu->source->channel.take_limit(gpu->source->channel.context, index, &request) &&
+        lull_limit_control_take(&gpu->limit, &request) < 0)
         publish_limit(gpu, index);
 }
 

@@ -26,21 +26,13 @@
 
 struct lull_writer;
 
-/*
- * Where requests come from. The functions run on the writer's thread: they must not block, and
- * must bear anything that a hostile client does to the memory behind them.
- */
+/* A client, or this process itself. */
 struct lull_writer_source {
     int doorbell_fd; /* an eventfd: each write wakes the writer, which never reads it */
-    void *context;
-    /* Copies a request of this GPU that was not taken before; false: there is none. */
-    bool (*take)(void *context, uint32_t gpu, struct lull_switch_request *request_out);
-    void (*publish)(void *context, uint32_t gpu, const struct lull_switch_result *result);
-    /* The same two for power limits; both may be NULL. */
-    bool (*take_limit)(void *context, uint32_t gpu, struct lull_limit_request *request_out);
-    void (*publish_limit)(void *context, uint32_t gpu, const struct lull_limit_result *result);
-    /* The writer will not touch the source again; may be NULL. */
+    struct lull_switch_channel channel;
+    /* The writer will not touch the source again; on its thread; NULL: nobody need know. */
     void (*released)(void *context);
+    void *context;
     struct lull_writer_source *next_removed; /* the writer's */
 };
 

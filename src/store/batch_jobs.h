@@ -18,9 +18,16 @@
 
 #include "base/error.h"
 #include "core/tuning/batch.h"
-#include "store/batch_owner.h"
 
 enum { LULL_BATCH_JOB_NAME_BYTES = 128 };
+
+/* The process of a run, named so that no other ever has the same name: others tell by it whether
+ * the run still lives. */
+struct lull_batch_owner {
+    char place[96]; /* the boot and the namespace that its pid is of */
+    int64_t pid;
+    int64_t start; /* clock ticks after the boot */
+};
 
 /* What a job is, fixed by its first run. */
 struct lull_batch_job {

@@ -12,6 +12,16 @@ struct lull_batch_jobs {
     struct lull_batch_owner self;
 };
 
+/* This process. Errors: -errno, /proc cannot be read. */
+int lull_batch_owner_self(struct lull_batch_owner *owner_out, struct lull_error *err);
+
+/*
+ * Of an owner in the place of self, /proc tells; of another one, what it has said of itself: it is
+ * dead silence_s after its last word, if that is 60 s or more.
+ */
+bool lull_batch_owner_is_alive(const struct lull_batch_owner *owner,
+                               const struct lull_batch_owner *self, int64_t silence_s);
+
 /* -ENOENT: no such job; *job_out is then untouched. */
 int lull_batch_job_read(struct lull_batch_jobs *jobs, const char *name,
                         struct lull_batch_job *job_out, struct lull_error *err);

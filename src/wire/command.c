@@ -181,9 +181,9 @@ uint64_t lull_command_post(struct lull_command_table *table, uint32_t slot,
     return sequence;
 }
 
-bool lull_command_take(struct lull_command_table *table, uint32_t slot,
-                       struct lull_switch_request *request_out)
+static bool take(void *context, uint32_t slot, struct lull_switch_request *request_out)
 {
+    struct lull_command_table *const table = context;
     const uint64_t version = read_record(&table->shared->requests[slot], 2 * table->taken[slot],
                                          &of_request, request_out);
 
@@ -193,9 +193,9 @@ bool lull_command_take(struct lull_command_table *table, uint32_t slot,
     return true;
 }
 
-void lull_command_publish(struct lull_command_table *table, uint32_t slot,
-                          const struct lull_switch_result *result)
+static void publish(void *context, uint32_t slot, const struct lull_switch_result *result)
 {
+    struct lull_command_table *const table = context;
     table->published[slot] += 2;
     write_record(&table->shared->results[slot], table->published[slot], &of_result, result);
 }
@@ -218,9 +218,9 @@ uint64_t lull_command_post_limit(struct lull_command_table *table, uint32_t slot
     return sequence;
 }
 
-bool lull_command_take_limit(struct lull_command_table *table, uint32_t slot,
-                             struct lull_limit_request *request_out)
+static bool take_limit(void *context, uint32_t slot, struct lull_limit_request *request_out)
 {
+    struct lull_command_table *const table = context;
     const uint64_t version =
         read_record(&table->shared->limit_requests[slot], 2 * table->taken_limits[slot],
                     &of_limit_request, request_out);
@@ -231,9 +231,9 @@ bool lull_command_take_limit(struct lull_command_table *table, uint32_t slot,
     return true;
 }
 
-void lull_command_publish_limit(struct lull_command_table *table, uint32_t slot,
-                                const struct lull_limit_result *result)
+static void publish_limit(void *context, uint32_t slot, const struct lull_limit_result *result)
 {
+    struct lull_command_table *const table = context;
     table->published_limits[slot] += 2;
     write_record(&table->shared->limit_results[slot], table->published_limits[slot],
                  &of_limit_result, result);
@@ -245,4 +245,13 @@ void lull_command_limit_result(struct lull_command_table *table, uint32_t slot,
     read_record(&table->shared->limit_results[slot], UINT64_MAX, &of_limit_result,
                 &table->limit_results[slot]);
     *result_out = table->limit_results[slot];
+}
+
+struct lull_switch_channel lull_command_channel(struct lull_command_table *table)
+{
+    return (struct lull_switch_channel){.context = table,
+                                        .take = take,
+                                        .publish = publish,
+                                        .take_limit = take_limit,
+                                        .publish_limit = publish_limit};
 }

@@ -47,22 +47,13 @@ uint64_t lull_command_post(struct lull_command_table *table, uint32_t slot,
 void lull_command_result(struct lull_command_table *table, uint32_t slot,
                          struct lull_switch_result *result_out);
 
-/* Writer: copies the latest request if it was not taken before. */
-bool lull_command_take(struct lull_command_table *table, uint32_t slot,
-                       struct lull_switch_request *request_out);
-
-/* Writer: publishes the result of a slot. */
-void lull_command_publish(struct lull_command_table *table, uint32_t slot,
-                          const struct lull_switch_result *result);
-
 /* The same for power limits, in slots of their own: another thread may post them. */
 uint64_t lull_command_post_limit(struct lull_command_table *table, uint32_t slot,
                                  const struct lull_limit_request *request);
 void lull_command_limit_result(struct lull_command_table *table, uint32_t slot,
                                struct lull_limit_result *result_out);
-bool lull_command_take_limit(struct lull_command_table *table, uint32_t slot,
-                             struct lull_limit_request *request_out);
-void lull_command_publish_limit(struct lull_command_table *table, uint32_t slot,
-                                const struct lull_limit_result *result);
+
+/* Writer: takes requests from the table, and puts results into it; borrows it. */
+struct lull_switch_channel lull_command_channel(struct lull_command_table *table);
 
 #endif

@@ -75,7 +75,7 @@ int lull_online_create(const struct lull_online_options *options,
                                                        "%s: no clocks to choose from", gpu->name)
                                       : build_order(online, err);
     if (result >= 0)
-        result = online_finish_plan(&online->plans[ORDER], options->blocking_w);
+        result = lull_online_finish_plan(&online->plans[ORDER], options->blocking_w);
     if (result >= 0) {
         online->profiling =
             lull_profiling_create(options->method, online->clock_count, online->devices, EACH);
@@ -174,7 +174,7 @@ static int take_executed(struct lull_online *online, struct lull_plan_runner *ru
     if (!lull_envpipe_loop_take(online->raising, online->end_ns))
         return TAKEN;
     memcpy(plan->option, lull_envpipe_loop_options(online->raising), size);
-    online_judge_plan(online);
+    lull_online_judge_plan(online);
     if (lull_plan_runner_hold_next(runner) < 0)
         online->is_raised = true;
     return TAKEN;
@@ -242,7 +242,7 @@ static void plan(struct lull_online *online, struct lull_control *control,
     lull_plan_runner_hold_point(runner, 0);
     lull_plan_runner_switching(runner, &switching);
     lull_control_unlock(control);
-    result = online_make_plan(online, &switching, &err);
+    result = lull_online_make_plan(online, &switching, &err);
     lull_control_lock(control);
     online->is_done = online->raising == NULL;
     if (result == 0)

@@ -31,14 +31,14 @@ struct lull_online {
 };
 
 /* Allocates the options and blocking powers of a plan whose graph is built. -ENOMEM. */
-int online_finish_plan(struct lull_plan_file *plan, double blocking_w);
+int lull_online_finish_plan(struct lull_plan_file *plan, double blocking_w);
 
 /* Makes the plan of what was profiled; EnvPipe's is where its loop begins. switching: of the
  * frontier's plan. Errors: those of the schedule and of the planner; -ENOMEM. */
-int online_make_plan(struct lull_online *online, const struct lull_pipeline_switching *switching,
-                     struct lull_error *err);
+int lull_online_make_plan(struct lull_online *online,
+                          const struct lull_pipeline_switching *switching, struct lull_error *err);
 
 /* Computes the plan's time and energy anew after its clocks have changed. */
-void online_judge_plan(struct lull_online *online);
+void lull_online_judge_plan(struct lull_online *online);
 
 #endif

@@ -164,7 +164,7 @@ static bool take_start(void *state, uint32_t gpu, const struct lull_process_info
     struct lull_error err = {0};
 
     (void)has_predecessor;
-    if (runner_bind(state, gpu, info, &err) < 0)
+    if (lull_plan_runner_bind(state, gpu, info, &err) < 0)
         lull_log(LULL_LOG_WARNING, "run", "%s", err.text);
     return true;
 }

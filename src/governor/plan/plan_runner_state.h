@@ -70,7 +70,8 @@ struct lull_plan_runner {
     struct lull_runner_gpu gpus[LULL_PLAN_CONTROLLER_MAX_GPUS];
 };
 
-static inline struct lull_pipeline_problem runner_problem(const struct lull_plan_file *plan)
+static inline struct lull_pipeline_problem
+lull_plan_runner_problem(const struct lull_plan_file *plan)
 {
     return (struct lull_pipeline_problem){&plan->profile, &plan->graph, plan->blocking_w};
 }
@@ -80,27 +81,10 @@ static inline struct lull_pipeline_problem runner_problem(const struct lull_plan
  * stand. Errors: -EINVAL the job does not fit the plan, or does not say its ranks; nothing is
  * carried out then. -ENOMEM.
  */
-int runner_bind(struct lull_plan_runner *runner, uint32_t gpu, const struct lull_process_info *info,
-                struct lull_error *err);
-
-/* Room for what a plan, or one for each copy, says to all GPUs. */
-struct lull_runner_parts {
-    int64_t *begin_ns;
-    int64_t *duration_ns;
-    struct lull_plan_controller_op *room;
-    const struct lull_plan_controller_op *ops[LULL_PLAN_CONTROLLER_MAX_GPUS];
-};
-
-/* -ENOMEM; fini is safe after it. */
-int runner_parts_init(struct lull_runner_parts *parts, const struct lull_plan_runner *runner,
-                      size_t op_count);
-void runner_parts_fini(struct lull_runner_parts *parts);
-
-/* Fills in what every GPU does, by the plan's graph and these options. */
-void runner_fill_parts(const struct lull_plan_runner *runner, const struct lull_plan_file *plan,
-                       const uint32_t *const *option_of_gpu, struct lull_runner_parts *parts);
+int lull_plan_runner_bind(struct lull_plan_runner *runner, uint32_t gpu,
+                          const struct lull_process_info *info, struct lull_error *err);
 
 /* Gives the plan controller one of the runner's plans. -ENOMEM. */
-int runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file *plan);
+int lull_plan_runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file *plan);
 
 #endif
