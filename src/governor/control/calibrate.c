@@ -14,14 +14,14 @@
 
 enum { TARGETS = 4 };
 
+/* All of these are chosen, not measured. */
 static const int64_t look_ns = 200 * LULL_NS_PER_US;
-static const int64_t answer_ns = 10 * LULL_NS_PER_S;
-static const int64_t validity_ns =
-    5 * LULL_NS_PER_S; /* a lowered clock outlives this process by this at most */
-static const int64_t patience_ns =
-    60 * LULL_NS_PER_S; /* how long the command may take to make the GPUs busy */
-static const int64_t grace_ns =
-    5 * LULL_NS_PER_S; /* how long the command may take to end after SIGTERM */
+static const int64_t answer_ns = 10 * LULL_NS_PER_S; /* how long a driver may take to answer */
+/* A lowered clock outlives this process by this much at most. */
+static const int64_t validity_ns = 5 * LULL_NS_PER_S;
+/* The command may take this long to make the GPUs busy, and this long to end after SIGTERM. */
+static const int64_t patience_ns = 60 * LULL_NS_PER_S;
+static const int64_t grace_ns = 5 * LULL_NS_PER_S;
 
 struct session {
     struct lull_devices *devices;
@@ -132,7 +132,7 @@ static int wait_until_busy(struct session *session, struct lull_error *err)
 
 /* ---- switching --------------------------------------------------------------------------- */
 
-/* sm_mhz 0: the reference point. */
+/* Requests a clock of one GPU; sm_mhz 0 is the reference point. */
 static void post(struct session *session, uint32_t index, uint32_t sm_mhz)
 {
     const int64_t now_ns = lull_now_ns();

@@ -11,9 +11,11 @@
 #include "base/log.h"
 #include "governor/control/calibration_file.h"
 
+/* How many events are copied out of a ring at a time. Chosen, not measured. */
 enum { EVENTS_AT_ONCE = 256 };
 
-/* The loop looks around at least this often, for results that no event announces. */
+/* The loop looks around at least this often, for results that no event announces. Chosen, not
+ * measured. */
 static const int64_t idle_wait_ns = 20 * LULL_NS_PER_MS;
 
 /* GPUs of the same name switch alike: the first of them stands for all. */
@@ -180,7 +182,7 @@ static void announce(struct lull_communicators *communicators, const struct lull
         communicators->count = event->communicator + 1;
 }
 
-/* Takes an event of the process in that slot: COMMUNICATOR or ENQUEUE; others say nothing. */
+/* Takes an event of the process in that slot. Only COMMUNICATOR and ENQUEUE tell something. */
 static void take_communicator(struct lull_communicators *communicators,
                               const struct lull_event_segment *job, uint32_t slot,
                               const struct lull_event *event)

@@ -41,9 +41,9 @@ struct managed_run {
     uint32_t gpus[LULL_CONTROLLER_MAX_GPUS];
     uint32_t gpu_count;
     struct lull_probes probes;
-    struct lull_peers_summary peers; /* nodes 0: alone */
+    struct lull_peers_summary peers; /* nodes 0: the job has one node */
     struct lull_pipeline_plans plans;
-    struct lull_rapl *rapl; /* NULL: for a reason */
+    struct lull_rapl *rapl; /* NULL: it could not be opened, and rapl_reason says why */
     struct lull_error rapl_reason;
     char *notes[MAX_NOTES + 1];
     uint32_t note_count;
@@ -54,7 +54,7 @@ struct pass {
     const char *name;
     struct lull_event_segment *job;
     struct lull_control *control;
-    struct lull_peers *peers;                 /* NULL: alone */
+    struct lull_peers *peers;                 /* NULL: the job has one node */
     struct lull_plan_runner *runner;          /* NULL: no plan is carried out */
     struct lull_online *online;               /* NULL: plans are given, or none */
     struct lull_straggler_response *response; /* NULL: stragglers are not looked for */
@@ -209,7 +209,7 @@ static void on_signal(uv_signal_t *handle, int signal_number)
         lull_child_signal(&pass->child, signal_number);
 }
 
-/* Of GPUs without a rank only the energy is read. */
+/* Reads a GPU. Where it has no rank, only its energy is of interest. */
 static void sample_gpu(struct pass *pass, uint32_t gpu, bool energy)
 {
     const bool is_bound = lull_control_gpu(pass->control, gpu)->process >= 0;

@@ -7,10 +7,13 @@
 #include "core/stats/student.h"
 #include "governor/energy/energy_meter.h"
 
+/* How many batch means a slowdown is judged by, and the fewest that say something. Chosen, not
+ * measured. */
 enum { BATCHES = 20, MIN_BATCHES = 3 };
-/* Degrees C around the last temperature that count as warm. */
+/* A GPU within this many degrees C of its last temperature is warm: readings are whole degrees. */
 enum { WARM_BAND_C = 1 };
-/* Share of the section at a boundary after which energy is read. */
+/* Energy is read after this share of the section that begins at a boundary. Chosen, not measured.
+ */
 static const double reading_share = 0.6;
 
 static bool belongs(const struct lull_boundary *boundary, enum lull_run_part part)
@@ -19,7 +22,7 @@ static bool belongs(const struct lull_boundary *boundary, enum lull_run_part par
            (part == LULL_RUN_PART_SETTLED) == (boundary->phase == LULL_PHASE_SETTLED);
 }
 
-/* Which iterations count. */
+/* Says which iterations count. */
 struct selection {
     enum lull_run_part part;
     int64_t warm_ns; /* iterations that begin earlier are left out */
@@ -117,9 +120,9 @@ bool lull_run_statistics_energy_between(const struct lull_control *control, int6
     return true;
 }
 
-/* How long after a boundary energy is read: well inside the section that begins there, where power
- * is low and even. Counters and power readings are up to 0.1 s old, and at the boundary itself,
- * where computation has just ended, that is worth tens of joules. */
+/* Returns how long after a boundary energy is read: well inside the section that begins there,
+ * where power is low and even. Counters and power readings are up to 0.1 s old, and at the boundary
+ * itself, where computation has just ended, that is worth tens of joules. */
 static int64_t reading_offset_ns(const struct lull_control *control, uint32_t gpu)
 {
     const struct lull_track *track = lull_controller_track(lull_control_controller(control), gpu);
@@ -131,7 +134,7 @@ static int64_t reading_offset_ns(const struct lull_control *control, uint32_t gp
     return lull_ns_from_ms(reading_share * sections[0].length_ms.mean);
 }
 
-/* How well the energy of one GPU between two times is known. */
+/* Finds the energy of one GPU between two times, and how well it is known. */
 static bool measure_gpu(const struct lull_control *control, uint32_t gpu, int64_t begin_ns,
                         int64_t end_ns, struct lull_energy_figure *figure_out)
 {
