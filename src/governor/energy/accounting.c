@@ -9,7 +9,8 @@
 #include "governor/energy/energy_meter.h"
 #include "governor/energy/energy_windows.h"
 
-/* What the control loop has told and nobody has looked at yet. */
+/* Room for the window edges that the control loop has told and nobody has looked at yet: the main
+ * thread looks ten times a second. Chosen, not measured. */
 enum { QUEUE = 1 << 15 };
 
 struct told {
@@ -160,7 +161,8 @@ void lull_accounting_tell(struct lull_accounting *accounting, const struct lull_
     pthread_mutex_unlock(&accounting->lock);
 }
 
-/* What a process says of its windows is not trusted: edges lie between the pass' begin and now. */
+/* Enters an edge. What a process says of its windows is not trusted: an edge that does not lie
+ * between the begin of the pass and now is refused. */
 static void enter_told(struct lull_accounting *accounting, const struct told *told)
 {
     uint32_t first = 0;

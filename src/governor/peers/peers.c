@@ -13,9 +13,11 @@
 #include "core/section/agreement.h"
 #include "governor/peers/job_key.h"
 
-/* A node says something at least this often, and is silent after some eight words are missing. */
+/* A node says something at least this often, and counts as silent when eight words in a row are
+ * missing: a network may lose some. Chosen, not measured. */
 static const int64_t word_ns = 250 * LULL_NS_PER_MS;
 static const int64_t silence_ns = 2000 * LULL_NS_PER_MS;
+/* The key of the first node is looked for this often. */
 static const int64_t key_wait_ns = 1000 * LULL_NS_PER_MS;
 /* A result holds only after this long, so that all nodes have heard of it by then. */
 static const double notice_ms = 1000.0;
@@ -42,7 +44,7 @@ struct lull_peers {
     uint64_t disagreements;
 };
 
-/* What a tick works on. */
+/* What the functions of one tick look at. */
 struct view {
     struct lull_control *control;
     const struct lull_controller *controller;
@@ -51,7 +53,7 @@ struct view {
 
 /* ---- which node this is ------------------------------------------------------------------ */
 
-/* A launcher's own words for both; with one lull run per node its ranks are the nodes. */
+/* What launchers call both; with one lull run per node a launcher's ranks are the nodes. */
 static const struct {
     const char *self;
     const char *count;
@@ -292,7 +294,8 @@ static int32_t known_gpu(const struct view *view)
     return -1;
 }
 
-/* Entries of all targets; a lower clock than before holds from a later iteration on. */
+/* Fills in what this node says of each target. A lower clock than before holds only from a later
+ * iteration on, by which all nodes have heard of it. */
 static void voice_targets(struct lull_peers *peers, const struct view *view, uint32_t gpu)
 {
     const uint64_t iteration = lull_track_iteration(lull_controller_track(view->controller, gpu));

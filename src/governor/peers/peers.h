@@ -34,14 +34,14 @@ int lull_nodes_parse(const char *text, struct lull_nodes *nodes_out);
  */
 int lull_nodes_find(struct lull_nodes *nodes_out, struct lull_error *err);
 
-/* For the report. */
+/* What became of the agreement, for the report. */
 struct lull_peers_summary {
     uint32_t nodes;
     uint32_t heard;         /* nodes that were heard at all, this one included */
-    uint32_t agreed;        /* sections for which all apply a lowered clock */
-    uint64_t disagreements; /* times that this node went higher than it would have by itself */
-    uint64_t refused;       /* connections without the job key */
-    const char *state;      /* at the end, in words */
+    uint32_t agreed;        /* for how many sections all nodes apply a lowered clock */
+    uint64_t disagreements; /* how often this node went higher than it would have by itself */
+    uint64_t refused;       /* how many connections had not the job key */
+    const char *state;      /* how it stood at the end, in words */
 };
 
 struct lull_peers;
@@ -51,7 +51,7 @@ struct lull_peers;
 int lull_peers_create(const struct lull_peers_options *options, struct lull_peers **peers_out,
                       struct lull_error *err);
 
-/* Takes leave of the others. NULL is allowed. */
+/* Tells the others that this node leaves, and frees. NULL is allowed. */
 void lull_peers_destroy(struct lull_peers *peers);
 
 /* Says and hears what there is; to be called some times a second while the job runs. */

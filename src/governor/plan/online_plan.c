@@ -141,7 +141,8 @@ void lull_online_judge_plan(struct lull_online *online)
     plan->bound_j = NAN;
 }
 
-/* EnvPipe's loop takes ends closer than this for one: programs report sections no more exactly. */
+/* EnvPipe's loop takes ends that are closer than this for the same one, because programs report
+ * sections no more exactly. Chosen, not measured. */
 static const int64_t tie_ns = 1000000;
 
 static int begin_raising(struct lull_online *online, uint32_t *option)

@@ -88,8 +88,9 @@ static void take_section(struct lull_plan_runner *runner, uint32_t gpu,
     take_edges(runner, gpu, event->time_ns);
 }
 
-/* The device that a peer in a communicator is: in one of all stages it has its stage's number, in
- * one of two ranks (DeepSpeed's) it is a neighbour. False: no communicator between stages. */
+/* Finds the device that a peer in a communicator is. In a communicator of all stages a rank has the
+ * number of its stage; in one of two ranks, as DeepSpeed makes them, the peer is a neighbour.
+ * False: the communicator is not one between stages. */
 static bool find_peer(const struct lull_plan_runner *runner, const struct lull_runner_gpu *gpu,
                       const struct lull_event *event, uint32_t *device_out)
 {
@@ -143,7 +144,8 @@ static void ask(struct lull_plan_runner *runner, uint32_t gpu, bool has_sections
         lull_event_segment_ask(job, slot, wanted);
 }
 
-/* Sections of every thread count. */
+/* Sections count whatever thread they are of, because frameworks run backward in a thread of its
+ * own. */
 static void take_event(void *state, uint32_t gpu, const struct lull_event *event)
 {
     struct lull_plan_runner *runner = state;
@@ -277,7 +279,7 @@ static enum lull_controller_phase phase_of(const struct lull_plan_runner *runner
     return iteration->plan < 0 ? LULL_PHASE_LEARNING : LULL_PHASE_DESCENDING;
 }
 
-/* The iterations of all GPUs are those of the first one. */
+/* Enters an iteration into the run log of every GPU: all have those of the first one. */
 static void log_iteration(struct lull_plan_runner *runner,
                           const struct lull_plan_controller_iteration *iteration)
 {

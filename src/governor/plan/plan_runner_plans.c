@@ -1,6 +1,6 @@
 /*
- * What the plan controller is given (plans, and detours from them), and what is known of
- * iterations: for profiling, and to see stragglers. SPDX-License-Identifier: Apache-2.0
+ * Gives the plan controller its plans, and detours from them, and tells what is known of
+ * iterations, for profiling and to see stragglers. SPDX-License-Identifier: Apache-2.0
  */
 #include "governor/plan/plan_runner_state.h"
 
@@ -282,7 +282,7 @@ uint32_t lull_plan_runner_copy(const struct lull_plan_runner *runner, uint32_t g
     return runner->gpus[gpu].copy;
 }
 
-/* False: the iteration is not known of this GPU. */
+/* Adds what is known of an iteration of this GPU. False: it is not known. */
 static bool add_gpu(const struct lull_runner_gpu *gpu, uint64_t iteration,
                     struct lull_plan_runner_times *times)
 {
