@@ -37,13 +37,13 @@ static bool read_clock(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
     return true;
 }
 
-/* 16 and 32 bits of ones stand for "not told". */
+/* The library writes 16 or 32 bits of ones where it does not tell a value. */
 static bool is_told(uint32_t value)
 {
     return value != 0 && value != UINT16_MAX && value != UINT32_MAX;
 }
 
-/* Versions differ in whether they tell Hz or MHz. */
+/* Some versions of the library tell Hz here and others MHz, without saying so. */
 static uint32_t as_mhz(uint64_t value)
 {
     if (value == UINT64_MAX)
@@ -60,8 +60,9 @@ static void widen(struct amdsmi_die *die, uint32_t low_mhz, uint32_t high_mhz)
 }
 
 /*
- * What the clock may be set to. The clock's own minimum and maximum are those allowed at present,
- * which somebody may have lowered; the overdrive table has what is possible, where there is one.
+ * Finds what the clock may be set to. The clock's own minimum and maximum are those allowed at
+ * present, which somebody may have lowered; the overdrive table, where there is one, has what is
+ * possible.
  */
 static void find_range(struct lull_amdsmi *amdsmi, struct amdsmi_die *die)
 {

@@ -18,13 +18,13 @@ struct lull_devices {
     struct lull_device_info infos[];
 };
 
-/* In the order in which they are tried. */
+/* The vendors in the order in which they are tried. */
 static const struct lull_vendor *const vendors[] = {&lull_nvml_vendor, &lull_amdsmi_vendor,
                                                     &lull_levelzero_vendor};
 
 enum { VENDOR_COUNT = sizeof(vendors) / sizeof(vendors[0]) };
 
-/* Chooses the vendor that the user names, else all: [*first, *end). */
+/* Chooses the vendors that are tried, [*first, *end): the one that the user names, else all. */
 static int choose_vendors(uint32_t *first, uint32_t *end, struct lull_error *err)
 {
     const char *name = getenv("LULL_VENDOR");
@@ -51,8 +51,8 @@ static int fail_open(const struct lull_error *error, struct lull_error *err)
 }
 
 /*
- * The first vendor with a GPU. A driver that is there and fails for another reason than that it has
- * none ends the search: a sick GPU must not be passed over for another vendor's.
+ * Opens the first vendor that has a GPU. A driver that is there and fails for another reason than
+ * that it has none ends the search: a sick GPU must not be passed over for another vendor's.
  */
 static int open_vendor(const struct lull_vendor **vendor_out, void **state_out, uint32_t *count_out,
                        struct lull_error *err)

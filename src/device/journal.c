@@ -52,7 +52,7 @@ static uint64_t checksum_of(const struct stored_record *stored)
     return hash;
 }
 
-/* A UUID becomes a file name: letters, digits and dashes only. */
+/* A UUID becomes a file name, so it may hold letters, digits and dashes only. */
 static bool is_uuid(const char *uuid)
 {
     size_t length = strnlen(uuid, sizeof(((struct lull_journal_record *)0)->uuid));
@@ -68,7 +68,8 @@ static bool is_uuid(const char *uuid)
 static int name_of(const char *uuid, char *name_out, size_t size, struct lull_error *err)
 {
     if (!is_uuid(uuid))
-        return lull_error_set(err, -EINVAL, "journal: not the UUID of a GPU");
+        return lull_error_set(
+            err, -EINVAL, "journal: the UUID of a GPU holds more than letters, digits and dashes");
     snprintf(name_out, size, "gpu-%s", uuid);
     return 0;
 }
@@ -116,12 +117,13 @@ static int take_lock(int directory_fd, const char *runtime_dir, struct lull_erro
         int result = errno == EWOULDBLOCK ? -EBUSY : -errno;
 
         close(fd);
-        return lull_error_set(err, result,
-                              result == -EBUSY
-                                  ? "%s/lock: another lulld or `lull run --no-daemon` drives the "
-                                    "GPUs of this node; use it, or stop it first"
-                                  : "%s/lock: cannot lock",
-                              runtime_dir);
+        return lull_error_set(
+            err, result,
+            result == -EBUSY
+                ? "%s/lock: another lulld or `lull run --no-daemon` drives the "
+                  "GPUs of this node; use it, or stop it first"
+                : "%s/lock: the file system cannot lock it; name another --runtime-dir",
+            runtime_dir);
     }
     return fd;
 }
@@ -151,7 +153,7 @@ int lull_journal_open(const char *runtime_dir, struct lull_journal **journal_out
     int result;
 
     if (journal == NULL)
-        return lull_error_set(err, -ENOMEM, "journal: no memory");
+        return lull_error_set(err, -ENOMEM, "there is no memory for the journal");
     journal->directory_fd = -1;
     journal->lock_fd = -1;
     if ((size_t)snprintf(journal->directory, sizeof(journal->directory), "%s/saved", runtime_dir) >=
@@ -196,7 +198,8 @@ int lull_journal_save(struct lull_journal *journal, const struct lull_journal_re
     return lull_file_write_atomic(path, &stored, sizeof(stored), 0600, err);
 }
 
-/* Exactly the bytes of a regular file, never through a link and never blocking on a pipe. */
+/* Reads exactly the bytes of a record from a regular file, never through a link and never blocking
+ * on a pipe: others may have put something else there. */
 static int read_stored(int directory_fd, const char *name, struct stored_record *stored_out,
                        struct lull_error *err)
 {

@@ -32,7 +32,7 @@ static uint32_t rounded(double number)
     return (uint32_t)(number + 0.5);
 }
 
-/* The sum over a card's counters, with the time of the latest. False: one cannot be read. */
+/* Adds up a card's counters, with the time of the latest. False: one of them cannot be read. */
 static bool read_counter(struct lull_levelzero *levelzero, const struct zes_card *card,
                          struct zes_counter *sum_out)
 {
@@ -52,7 +52,8 @@ static bool read_counter(struct lull_levelzero *levelzero, const struct zes_card
     return true;
 }
 
-/* Growth per microsecond since the reading before; the same snapshot again has the same rate. */
+/* Finds by how much a counter grows per microsecond, since the reading before. The driver takes
+ * snapshots: where it tells the same one again, the rate is the same as before. */
 static bool take_rate(struct lull_levelzero *levelzero, struct zes_meter *meter,
                       const struct zes_counter *now, double *rate_out)
 {
@@ -119,7 +120,7 @@ static bool read_domain(struct lull_levelzero *levelzero, void *domain,
            state_out->actual_mhz >= 0.0;
 }
 
-/* The clock of the fastest stack, and why any of them is held back. */
+/* Reads the clock of the fastest stack, and why any of them is held back. */
 static bool read_stacks(struct lull_levelzero *levelzero, const struct zes_card *card,
                         struct zes_frequency_state *all_out)
 {
@@ -137,7 +138,7 @@ static bool read_stacks(struct lull_levelzero *levelzero, const struct zes_card 
     return all.actual_mhz >= 0.0;
 }
 
-/* Sysman's reasons as Lull's; that the hardware's own range ends there is none of them. */
+/* Translates Sysman's reasons into Lull's. The end of the hardware's own range is none of these. */
 static uint64_t as_reasons(const struct zes_frequency_state *state)
 {
     static const struct {
@@ -182,7 +183,7 @@ static bool read_temperature(struct lull_levelzero *levelzero, const struct zes_
     return true;
 }
 
-/* All limits of a card, and which of them holds for long. NULL: none that is told in watts. */
+/* Reads all limits of a card and finds the one that holds for long. NULL: none is told in watts. */
 static struct zes_power_limit *find_limit(struct lull_levelzero *levelzero,
                                           const struct zes_card *card,
                                           struct zes_power_limit limits[ZES_MAX_LIMITS],

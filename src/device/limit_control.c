@@ -5,8 +5,9 @@
 
 #include "base/clock.h"
 
-/* A limiter needs most of a second to follow, and each call keeps the driver busy for some 10 ms.
- */
+/* A limiter needs most of a second to follow, and each call keeps the driver busy for some 10 ms,
+ * so a GPU's limit is set at most this often; a failed call is repeated with growing pauses.
+ * Chosen, not measured. */
 static const int64_t gap_ns = 200 * LULL_NS_PER_MS;
 static const int64_t retry_first_ns = 20 * LULL_NS_PER_MS;
 static const int64_t retry_last_ns = LULL_NS_PER_S;

@@ -106,12 +106,12 @@ struct nvml {
     nvml_call_device_set *set_power_limit;
     char library_name[256];
     char version[96];
-    uint32_t
-        instant_power[LULL_DEVICE_MAX_GPUS]; /* 1: field 186 (instant power) works on this GPU */
+    bool has_instant_power[LULL_DEVICE_MAX_GPUS]; /* field 186 works on this GPU */
     void *devices[LULL_DEVICE_MAX_GPUS];
 };
 
-/* Newest name first; the plain name is the same call in older drivers. */
+/* The newest name of each function comes first; the plain name is the same call in older drivers.
+ */
 static const struct lull_library_symbol symbols[] = {
     {offsetof(struct nvml, init), "nvmlInit_v2", "nvmlInit"},
     {offsetof(struct nvml, shutdown), "nvmlShutdown", NULL},
@@ -313,7 +313,7 @@ static void describe_clocks(struct nvml *nvml, void *device, struct lull_device_
     lull_library_sort_clocks(info->sm_clocks_mhz, count);
 }
 
-/* Reads one field value; 0 or NVML's code. */
+/* Reads one field value. Returns 0 or NVML's code. */
 static int read_field(struct nvml *nvml, void *device, unsigned int field, uint64_t *value_out)
 {
     struct nvml_field_value value = {.field = field};
@@ -361,9 +361,9 @@ static uint32_t describe_capabilities(struct nvml *nvml, uint32_t gpu,
         info->power_limit_default_mw = 0;
     if (nvml->energy != NULL && nvml->energy(device, &energy) == NVML_SUCCESS)
         capabilities |= LULL_CAPABILITY_ENERGY_COUNTER;
-    nvml->instant_power[gpu] =
+    nvml->has_instant_power[gpu] =
         read_field(nvml, device, NVML_FIELD_POWER_INSTANT, &power) == NVML_SUCCESS;
-    if (nvml->instant_power[gpu])
+    if (nvml->has_instant_power[gpu])
         capabilities |= LULL_CAPABILITY_INSTANT_POWER;
     return capabilities;
 }
@@ -394,8 +394,9 @@ static bool read_power(struct nvml *nvml, uint32_t gpu, uint32_t *power_mw_out)
     uint64_t instant_mw;
 
     /* The plain call is a 1 s average on many GPUs; the field is not. */
-    if (nvml->instant_power[gpu] && read_field(nvml, nvml->devices[gpu], NVML_FIELD_POWER_INSTANT,
-                                               &instant_mw) == NVML_SUCCESS) {
+    if (nvml->has_instant_power[gpu] &&
+        read_field(nvml, nvml->devices[gpu], NVML_FIELD_POWER_INSTANT, &instant_mw) ==
+            NVML_SUCCESS) {
         *power_mw_out = (uint32_t)instant_mw;
         return true;
     }

@@ -8,7 +8,7 @@
 #include "base/log.h"
 
 enum {
-    ATTEMPTS = 3,
+    ATTEMPTS = 3, /* of a reset that failed in a way that may pass; chosen, not measured */
     /* Longer than the slowest published settling (48 ms), for several refreshes of the reading. */
     CONFIRM_MS = 500,
     CONFIRM_STEP_MS = 5,

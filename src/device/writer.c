@@ -24,10 +24,12 @@
 
 #define NEVER_NS INT64_MAX
 
-/* The clock is read back often enough to see a settling of some ms, and not for ever. */
+/* The clock is read back often enough to see a settling of some milliseconds, and given up after
+ * several times the slowest settling that was published (48 ms). */
 #define OBSERVE_STEP_NS (INT64_C(3) * LULL_NS_PER_MS / 2)
 #define OBSERVE_LIMIT_NS (300 * LULL_NS_PER_MS)
 
+/* A raising that failed is tried again after pauses that double. Chosen, not measured. */
 #define RETRY_FIRST_NS (2 * LULL_NS_PER_MS)
 #define RETRY_LAST_NS LULL_NS_PER_S
 
@@ -43,12 +45,12 @@ struct desired {
     uint64_t epoch; /* number of the lease */
 };
 
-/* The read-back of one write. */
+/* What the read-back of one write has seen. */
 struct observation {
     bool is_running;
-    uint32_t before_mhz; /* the point before the write; 0 the reference */
+    uint32_t before_mhz; /* the clock that was locked before the write; 0: none was */
     int64_t call_end_ns;
-    int64_t read_ns; /* the reading before, or the call's end */
+    int64_t read_ns; /* when the reading before was taken; at first the call's end */
     int64_t next_ns;
     int64_t changed_ns; /* when the clock now seen was first seen */
 };
@@ -517,7 +519,8 @@ static int64_t raising_since(const struct gpu *gpu)
     return since_ns;
 }
 
-/* First come, first served: a client that keeps asking cannot push others back. */
+/* Finds the GPU whose raising has waited longest, so that a client that keeps asking cannot push
+ * others back. */
 static int find_raising(const struct lull_writer *writer, int64_t now_ns)
 {
     int64_t best_ns = now_ns;
@@ -534,6 +537,7 @@ static int find_raising(const struct lull_writer *writer, int64_t now_ns)
     return found;
 }
 
+/* Finds the GPU whose lowering has the earliest deadline, of those whose budget allows one now. */
 static int find_lowering(const struct lull_writer *writer, int64_t now_ns)
 {
     int64_t best_ns = NEVER_NS;
@@ -609,7 +613,7 @@ static bool is_settled(const struct lull_writer *writer, uint32_t index, uint32_
            seen_mhz >= info->sm_clocks_mhz[0];
 }
 
-/* One step of the clock list above the target: readings may be off by that much. */
+/* Returns the clock one step above the target: readings may be off by that much. */
 static uint32_t step_above(const struct lull_device_info *info, uint32_t target_mhz)
 {
     uint32_t above_mhz = target_mhz;
@@ -689,7 +693,7 @@ static bool observe_one(struct lull_writer *writer, int64_t now_ns)
     return false;
 }
 
-/* A GPU without a lease, raised and read back, needs its record no more. */
+/* Ends with a GPU that has no lease, and was raised and read back: it needs its record no more. */
 static void finish(struct lull_writer *writer, uint32_t index)
 {
     struct gpu *gpu = &writer->gpus[index];

@@ -37,9 +37,10 @@ struct lull_writer_source {
 };
 
 struct lull_writer_options {
-    int64_t lowering_gap_ns;    /* least time from a raising to the next lowering of a GPU... */
-    int64_t lowering_refill_ns; /* ...but for one saved up in each such time; INT64_MAX: none */
-    int64_t validity_cap_ns;    /* no lowering stays longer than this without being renewed */
+    int64_t lowering_gap_ns;    /* a GPU is not lowered sooner than this after it was raised */
+    int64_t lowering_refill_ns; /* each such time saves up one lowering that need not wait;
+                                 * INT64_MAX: none is saved up */
+    int64_t validity_cap_ns;    /* no lowering stays longer than this unless it is renewed */
     void *context;
     /*
      * The GPU of an ended lease was raised, read back and its record removed; or result says why
@@ -54,15 +55,15 @@ extern const struct lull_writer_options lull_writer_defaults;
 /* One GPU as the writer sees it. */
 struct lull_writer_state {
     bool is_leased;
-    uint32_t applied_mhz;  /* 0: the reference point */
-    uint32_t observed_mhz; /* last clock read back; 0 none */
-    int32_t status;        /* of the last write */
+    uint32_t applied_mhz;  /* the clock that is locked; 0: none is, the reference point holds */
+    uint32_t observed_mhz; /* the clock that was read back last; 0: none was */
+    int32_t status;        /* what the last write returned */
     uint64_t writes;
     uint64_t dropped;   /* lowerings that came too late */
     uint64_t expired;   /* lowerings that nobody renewed */
     uint64_t failed;    /* writes that the driver refused */
     uint64_t disobeyed; /* writes that the clock did not follow */
-    uint32_t limit_mw;  /* power limit set; 0: as before the lease */
+    uint32_t limit_mw;  /* the power limit that is set; 0: the one from before the lease */
 };
 
 /* Starts the thread; borrows devices and journal until stop. Errors: -errno. */
@@ -88,7 +89,8 @@ void lull_writer_remove_source(struct lull_writer *writer, struct lull_writer_so
 void lull_writer_grant(struct lull_writer *writer, uint32_t gpu, struct lull_writer_source *source,
                        const struct lull_band *band);
 
-/* Ends a lease: the GPU is raised and restored; ended() follows. No lease: nothing happens. */
+/* Ends a lease: the GPU is raised and restored, and ended() follows. Without a lease nothing
+ * happens. */
 void lull_writer_end(struct lull_writer *writer, uint32_t gpu);
 
 /* Copies the state of a GPU. */

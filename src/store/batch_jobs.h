@@ -42,13 +42,13 @@ struct lull_batch_job {
     int64_t created_s; /* since 1970, UTC */
 };
 
-/* One run of it, as recorded. */
+/* What is recorded of one run. */
 struct lull_batch_entry {
     struct lull_batch_record submitted;
     bool is_exploring;
     int64_t submitted_s; /* since 1970, UTC */
     struct lull_batch_owner owner;
-    bool is_alive;                 /* not over, and its process lives */
+    bool is_alive;                 /* it is not over, and its process lives */
     bool is_over;                  /* the rest tells how it ended, else how far it had come */
     struct lull_batch_record over; /* LOST: with what was known */
     uint32_t epochs;               /* values of the metric that were seen */
@@ -82,7 +82,7 @@ int lull_batch_jobs_submit(struct lull_batch_jobs *jobs, const struct lull_batch
                            uint64_t retry_of, struct lull_batch_ticket *ticket_out,
                            struct lull_error *err);
 
-/* How far a run has come. */
+/* What is known of how far a run has come. */
 struct lull_batch_progress {
     double energy_j; /* NAN: not known */
     double time_s;

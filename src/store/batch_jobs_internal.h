@@ -12,26 +12,26 @@ struct lull_batch_jobs {
     struct lull_batch_owner self;
 };
 
-/* This process. Errors: -errno, /proc cannot be read. */
+/* Names this process. Errors: -ENOENT /proc cannot be read. */
 int lull_batch_owner_self(struct lull_batch_owner *owner_out, struct lull_error *err);
 
 /*
- * Of an owner in the place of self, /proc tells; of another one, what it has said of itself: it is
- * dead silence_s after its last word, if that is 60 s or more.
+ * Whether an owner still lives. /proc tells it of one in the place of self; another one is taken
+ * for dead if it has said nothing for silence_s, and that is 60 s or more.
  */
 bool lull_batch_owner_is_alive(const struct lull_batch_owner *owner,
                                const struct lull_batch_owner *self, int64_t silence_s);
 
-/* -ENOENT: no such job; *job_out is then untouched. */
+/* Reads a job. Errors: -ENOENT there is no such job; *job_out is then untouched. */
 int lull_batch_job_read(struct lull_batch_jobs *jobs, const char *name,
                         struct lull_batch_job *job_out, struct lull_error *err);
 
-/* Runs in the order of submission. The caller frees *entries_out. */
+/* Reads the runs of a job in the order of submission. The caller frees *entries_out. */
 int lull_batch_entries_read(struct lull_batch_jobs *jobs, const char *name, int64_t now_s,
                             struct lull_batch_entry **entries_out, size_t *count_out,
                             struct lull_error *err);
 
-/* The search's state, from all records in their order. */
+/* Makes the search's state from all records in their order. */
 int lull_batch_state_read(struct lull_batch_jobs *jobs, const struct lull_batch_job *job,
                           struct lull_batch **batch_out, struct lull_error *err);
 

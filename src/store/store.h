@@ -35,19 +35,19 @@ int lull_store_open(const char *directory, const struct lull_store_schema *schem
 /* NULL is allowed. */
 void lull_store_close(struct lull_store *store);
 
-/* The file, for people; borrowed until close. */
+/* Returns the path of the file, for people; borrowed until close. */
 const char *lull_store_path(const struct lull_store *store);
 
 /* Prepares one statement; finalize it before close. NULL on failure, with *err set. */
 sqlite3_stmt *lull_store_prepare(struct lull_store *store, const char *sql, struct lull_error *err);
 
 /*
- * One step. 1: there is a row; 0: done. Errors: -EBUSY, -ENOSPC, LULL_E_FORMAT damaged, -EIO; the
- * text names the file.
+ * Runs a statement to its next row. 1: there is a row; 0: it is done. Errors: -EBUSY, -ENOSPC,
+ * LULL_E_FORMAT damaged, -EIO; the text names the file.
  */
 int lull_store_step(struct lull_store *store, sqlite3_stmt *statement, struct lull_error *err);
 
-/* A transaction that takes the right to write at once. 0 or an error as of a step. */
+/* Begins a transaction, which takes the right to write at once. Errors: those of a step. */
 int lull_store_begin(struct lull_store *store, struct lull_error *err);
 
 /* Ends it: commits if result is 0, rolls back else; returns result, or what kept it from

@@ -60,7 +60,7 @@ struct lull_command_table {
     uint64_t taken[LULL_COMMAND_SLOTS];                    /* the taker's */
     uint64_t published[LULL_COMMAND_SLOTS];                /* the taker's */
     struct lull_switch_result results[LULL_COMMAND_SLOTS]; /* the poster's: last ones read whole */
-    uint64_t posted_limits[LULL_COMMAND_SLOTS];            /* likewise, of power limits */
+    uint64_t posted_limits[LULL_COMMAND_SLOTS];            /* the same four for power limits */
     uint64_t taken_limits[LULL_COMMAND_SLOTS];
     uint64_t published_limits[LULL_COMMAND_SLOTS];
     struct lull_limit_result limit_results[LULL_COMMAND_SLOTS];

@@ -39,7 +39,7 @@ void lull_command_table_close(struct lull_command_table *table);
 /* The descriptor of a created table, to be passed on; borrowed from the table. */
 int lull_command_table_fd(const struct lull_command_table *table);
 
-/* Client: posts a request; request->sequence is ignored, its number in this slot is returned. */
+/* Client: posts a request and returns its number in this slot; request->sequence is ignored. */
 uint64_t lull_command_post(struct lull_command_table *table, uint32_t slot,
                            const struct lull_switch_request *request);
 
@@ -47,7 +47,8 @@ uint64_t lull_command_post(struct lull_command_table *table, uint32_t slot,
 void lull_command_result(struct lull_command_table *table, uint32_t slot,
                          struct lull_switch_result *result_out);
 
-/* The same for power limits, in slots of their own: another thread may post them. */
+/* Client: post and copy the same for power limits, in slots of their own: another thread may use
+ * them. */
 uint64_t lull_command_post_limit(struct lull_command_table *table, uint32_t slot,
                                  const struct lull_limit_request *request);
 void lull_command_limit_result(struct lull_command_table *table, uint32_t slot,

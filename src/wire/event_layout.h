@@ -57,11 +57,11 @@ struct lull_event_record {
 };
 
 struct lull_event_slot {
-    /* Producers. */
+    /* What producers write. */
     _Alignas(64) _Atomic uint64_t head;
     _Atomic uint64_t lost;
     _Atomic uint32_t communicators;
-    /* Read by producers, written by the reader alone. */
+    /* What the reader alone writes, and producers read. */
     _Alignas(64) _Atomic uint32_t asked;
     /* Identity: version is odd while it is being written and 0 before the first time. */
     _Alignas(64) _Atomic uint32_t version;
@@ -115,8 +115,8 @@ static inline uint32_t claimed_slots(const struct lull_event_memory *segment)
     return claimed < LULL_JOB_MAX_PROCESSES ? claimed : LULL_JOB_MAX_PROCESSES;
 }
 
-/* Where the records that may hold something end: one lap after tail at most, for head may be
- * anything. */
+/* Returns where the records that may hold something end: one lap after tail at most, because a
+ * process may have written anything into head. */
 static inline uint64_t end_of(const struct lull_event_slot *slot, uint64_t tail)
 {
     const uint64_t reserved = atomic_load(&slot->head) - tail;
