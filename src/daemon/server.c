@@ -460,7 +460,7 @@ static bool has_room(const struct server *server, uid_t uid)
 
     for (const struct lull_connection *c = server->connections; c != NULL; c = c->next) {
         total++;
-        of_user += c->peer.uid == uid ? 1 : 0;
+        of_user += c->peer.uid == uid;
     }
     return uid == 0 || (total < MAX_CONNECTIONS && of_user < MAX_CONNECTIONS_PER_USER);
 }

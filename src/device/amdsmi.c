@@ -282,8 +282,10 @@ static int amdsmi_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t 
     if (min_mhz > max_mhz)
         return lull_error_set(err, -EINVAL, "GPU %u: cannot limit the clock: %u to %u MHz", gpu,
                               min_mhz, max_mhz);
-    max_mhz = max_mhz < die->lowest_mhz ? die->lowest_mhz : max_mhz;
-    max_mhz = max_mhz > die->highest_mhz ? die->highest_mhz : max_mhz;
+    if (max_mhz < die->lowest_mhz)
+        max_mhz = die->lowest_mhz;
+    if (max_mhz > die->highest_mhz)
+        max_mhz = die->highest_mhz;
     if (!die->is_floor_set)
         code = set_limit(amdsmi, die, AMDSMI_LIMIT_MIN, die->lowest_mhz);
     die->is_floor_set = code == AMDSMI_SUCCESS;

@@ -46,7 +46,8 @@ static bool read_counter(struct lull_levelzero *levelzero, const struct zes_card
         if (levelzero->energy(card->counters[i], &counter) != ZE_OK)
             return false;
         sum.value += counter.value;
-        sum.time_us = counter.time_us > sum.time_us ? counter.time_us : sum.time_us;
+        if (counter.time_us > sum.time_us)
+            sum.time_us = counter.time_us;
     }
     *sum_out = sum;
     return true;
@@ -131,7 +132,8 @@ static bool read_stacks(struct lull_levelzero *levelzero, const struct zes_card 
 
         if (!read_domain(levelzero, card->clocks[i], &state))
             return false;
-        all.actual_mhz = state.actual_mhz > all.actual_mhz ? state.actual_mhz : all.actual_mhz;
+        if (state.actual_mhz > all.actual_mhz)
+            all.actual_mhz = state.actual_mhz;
         all.reasons |= state.reasons;
     }
     *all_out = all;
@@ -261,7 +263,8 @@ static uint32_t list_clocks(struct lull_levelzero *levelzero, void *domain, uint
     if (domain == NULL || levelzero->available_clocks == NULL ||
         levelzero->available_clocks(domain, &count, told_mhz) != ZE_OK)
         return 0;
-    count = count < capacity ? count : capacity;
+    if (count > capacity)
+        count = capacity;
     for (uint32_t i = 0; i < count; i++)
         clocks_mhz[i] = rounded(told_mhz[i]);
     lull_library_sort_clocks(clocks_mhz, count);

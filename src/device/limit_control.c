@@ -69,9 +69,12 @@ static uint32_t clamp(const struct lull_limit_control *control, const struct lul
 
     if (!may_set(control) || limit_mw == 0)
         return 0;
-    limit_mw = limit_mw < control->min_mw ? control->min_mw : limit_mw;
-    limit_mw = limit_mw > control->max_mw ? control->max_mw : limit_mw;
-    limit_mw = limit_mw < info->power_limit_min_mw ? info->power_limit_min_mw : limit_mw;
+    if (limit_mw < control->min_mw)
+        limit_mw = control->min_mw;
+    if (limit_mw > control->max_mw)
+        limit_mw = control->max_mw;
+    if (limit_mw < info->power_limit_min_mw)
+        limit_mw = info->power_limit_min_mw;
     return limit_mw >= control->before_mw ? 0 : limit_mw;
 }
 

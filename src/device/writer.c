@@ -282,8 +282,10 @@ static uint32_t clamp(const struct lull_device_info *info, const struct lull_ban
 
     if (sm_mhz == 0)
         return 0;
-    sm_mhz = sm_mhz < band->min_mhz ? band->min_mhz : sm_mhz;
-    sm_mhz = sm_mhz > band->max_mhz ? band->max_mhz : sm_mhz;
+    if (sm_mhz < band->min_mhz)
+        sm_mhz = band->min_mhz;
+    if (sm_mhz > band->max_mhz)
+        sm_mhz = band->max_mhz;
     for (uint32_t i = 0; i < info->sm_clock_count; i++) { /* from the highest down */
         if (info->sm_clocks_mhz[i] > band->max_mhz)
             continue;

@@ -115,7 +115,8 @@ static int64_t unanswered_since_ns(const struct lull_governed_gpu *gpu,
 
         if (request->sequence != sequence)
             break;
-        earliest_ns = request->posted_ns < earliest_ns ? request->posted_ns : earliest_ns;
+        if (request->posted_ns < earliest_ns)
+            earliest_ns = request->posted_ns;
     }
     return earliest_ns;
 }

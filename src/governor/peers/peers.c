@@ -221,8 +221,10 @@ static struct range clocks_of(const struct view *view, const struct lull_target 
         if (gpu->process < 0 || info->sm_clock_count == 0)
             continue;
         mhz = info->sm_clocks_mhz[lull_controller_point_on(view->controller, i, target, point)];
-        range.lowest_mhz = mhz < range.lowest_mhz ? mhz : range.lowest_mhz;
-        range.highest_mhz = mhz > range.highest_mhz ? mhz : range.highest_mhz;
+        if (mhz < range.lowest_mhz)
+            range.lowest_mhz = mhz;
+        if (mhz > range.highest_mhz)
+            range.highest_mhz = mhz;
     }
     return range;
 }

@@ -215,7 +215,8 @@ static uint32_t poll_commands(void *state, int64_t now_ns, struct lull_command *
         return 0;
     for (uint32_t i = 0; i < runner->gpu_count; i++)
         take_edges(runner, i, now_ns);
-    max = max < LULL_PLAN_CONTROLLER_MAX_GPUS ? max : LULL_PLAN_CONTROLLER_MAX_GPUS;
+    if (max > LULL_PLAN_CONTROLLER_MAX_GPUS)
+        max = LULL_PLAN_CONTROLLER_MAX_GPUS;
     count = lull_plan_controller_poll(runner->plan_controller, now_ns, commands, max);
     for (uint32_t i = 0; i < count; i++)
         commands_out[i] = (struct lull_command){.gpu = commands[i].gpu,

@@ -113,8 +113,8 @@ struct lull_plan_runner_times {
     double computed_ms[LULL_PLAN_CONTROLLER_MAX_GPUS]; /* how long each device computed */
 };
 
-/* Returns which copy of all that is planned a GPU belongs to: the GPUs of one tensor index carry out
- * one copy. */
+/* Returns which copy of all that is planned a GPU belongs to: the GPUs of one tensor index carry
+ * out one copy. */
 uint32_t lull_plan_runner_copy(const struct lull_plan_runner *runner, uint32_t gpu);
 
 /* Finds the times of one of the latest iterations. False: they are not known (yet), because GPUs of

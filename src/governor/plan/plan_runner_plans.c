@@ -129,7 +129,8 @@ static int add_uniform(struct lull_plan_runner *runner, uint32_t point)
         const struct lull_pipeline_problem problem = lull_plan_runner_problem(&runner->plans[0]);
         const uint32_t count = lull_part_count(&problem, (uint32_t)runner->gpus[i].device);
 
-        most = count > most ? count : most;
+        if (count > most)
+            most = count;
     }
     room = calloc(most, sizeof(room[0]));
     if (room == NULL || runner->conducted_count == LULL_PLAN_RUNNER_MAX_CONDUCTED) {

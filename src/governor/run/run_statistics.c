@@ -205,7 +205,7 @@ static void add_stretches(const struct lull_control *control,
             statistics->iterations += i - first;
             add_stretch(control, boundaries, first, i, statistics);
         } else {
-            statistics->warming += is_of_part(boundaries, i, selection) ? 1 : 0;
+            statistics->warming += is_of_part(boundaries, i, selection);
             i++;
         }
     }

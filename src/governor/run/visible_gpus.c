@@ -94,7 +94,8 @@ uint32_t lull_visible_gpus(const struct lull_devices *devices, uint32_t *gpus_ou
                 count = narrow(devices, text, gpus, count);
         }
     }
-    count = count < capacity ? count : capacity;
+    if (count > capacity)
+        count = capacity;
     memcpy(gpus_out, gpus, count * sizeof(gpus[0]));
     return count;
 }
