@@ -63,6 +63,7 @@ bool lull_driver_watch_has_no_effect(const struct lull_driver_watch *watch)
     return watch->in_vain >= WITHOUT_EFFECT_MAX;
 }
 
+/* Adds a sentence behind what the text has already. */
 __attribute__((format(printf, 3, 4))) static void append(char *text, size_t size,
                                                          const char *format, ...)
 {
