@@ -2,12 +2,14 @@
  * One switch of a GPU's SM clock or of its power limit: what is asked for, within which
  * bounds, and what came of it.
  *
- * These plain values pass unchanged from who decides (governor) over the command table (wire) to
- * the device writer (device) and back. SPDX-License-Identifier: Apache-2.0
+ * Plain values that pass unchanged from who decides (governor) over the command table (wire) to
+ * the device writer (device) and back. The command table copies them as bytes: their order is part
+ * of its format. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_BASE_SWITCH_H
 #define LULL_BASE_SWITCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -24,9 +26,9 @@ struct lull_band {
 /* A request for a clock. Of several for one GPU the latest wins. Times are CLOCK_MONOTONIC ns. */
 struct lull_switch_request {
     uint64_t sequence;      /* number of the request, > 0 */
-    uint32_t sm_mhz;        /* 0: the reference point, which is a raising */
     int64_t deadline_ns;    /* a lowering that is not served by then is dropped */
-    int64_t valid_until_ns; /* an applied lowering is undone then, unless it is renewed */
+    int64_t valid_until_ns; /* an applied lowering is undone then unless it is renewed */
+    uint32_t sm_mhz;        /* 0: the reference point (raising) */
 };
 
 /* A request for a power limit until the lease ends. Of several for one GPU the latest wins. */
@@ -48,18 +50,32 @@ struct lull_limit_result {
 
 /* The outcome of the latest request of a GPU that the device writer has served. */
 struct lull_switch_result {
-    uint64_t sequence; /* number of the request, as returned by lull_actuator_set; 0: none yet */
-    int32_t status;    /* 0; or the negative code of the refused or failed call */
-    uint32_t sm_mhz;   /* the point that was requested, clamped; 0 is the reference point */
+    uint64_t sequence;     /* number of the request, as returned by lull_actuator_set; 0 none yet */
     int64_t call_begin_ns; /* when the driver call began */
     int64_t call_ns;       /* how long it blocked the writer; 0: nothing had to be written */
     int64_t settle_ns;     /* from its return until the clock followed: half way between the reading
                             * that says so and the one before; LULL_SETTLE_UNKNOWN not seen yet,
                             * LULL_SETTLE_NOT_OBEYED given up */
-    uint32_t observed_mhz; /* the last clock that was read back; 0: none */
-    /* What the driver itself did, since requests that need no call may hide a call made before. */
-    uint32_t calls; /* number of calls that set a clock and have returned since the lease began */
+    int32_t status;        /* 0; or the negative code of the refused or failed call */
+    uint32_t sm_mhz;       /* the point that was requested, clamped; 0 is the reference point */
+    uint32_t observed_mhz; /* last clock read back; 0 none */
+    /* Of the driver itself: requests that need no call may hide one that was made before. */
+    uint32_t calls;      /* that set a clock and have returned, since the lease began */
     uint32_t blocked_us; /* how long the last of them blocked */
+};
+
+/*
+ * Where the device writer takes requests from and puts results to, by the number of a GPU. The
+ * functions run on the writer's thread: they must not block, and must bear anything that a hostile
+ * client does to the memory behind them.
+ */
+struct lull_switch_channel {
+    void *context;
+    /* Copies a request that was not taken before; false: there is none. */
+    bool (*take)(void *context, uint32_t gpu, struct lull_switch_request *request_out);
+    void (*publish)(void *context, uint32_t gpu, const struct lull_switch_result *result);
+    bool (*take_limit)(void *context, uint32_t gpu, struct lull_limit_request *request_out);
+    void (*publish_limit)(void *context, uint32_t gpu, const struct lull_limit_result *result);
 };
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
@@ -8,12 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "cli/command.h"
 #include "emulator/node.h"
+#include "governor/run/launch.h"
 
 struct emulate_arguments {
     const char *faults;
@@ -64,22 +62,8 @@ static int set_environment(const struct lull_node *node, const char *directory)
     return 0;
 }
 
-/* In the child: becomes the command, or tells the parent why not. */
-static void __attribute__((noreturn))
-exec_command(char **command, const sigset_t *old_mask, int failure_fd)
-{
-    int reason;
-
-    sigprocmask(SIG_SETMASK, old_mask, NULL);
-    execvp(command[0], command);
-    reason = errno;
-    if (write(failure_fd, &reason, sizeof(reason)) < 0)
-        _exit(LULL_EXIT_FAILED);
-    _exit(LULL_EXIT_FAILED);
-}
-
 /* Waits for the child. Signals that others send to this process are passed on to it. */
-static int wait_for(pid_t child, const sigset_t *watched)
+static int wait_for(struct lull_child *child, const sigset_t *watched)
 {
     int status;
 
@@ -87,45 +71,22 @@ static int wait_for(pid_t child, const sigset_t *watched)
         siginfo_t info;
         const int number = sigwaitinfo(watched, &info);
 
+        /* The signals of the terminal itself reach the child anyway. */
         if (number > 0 && number != SIGCHLD && info.si_code <= 0)
-            kill(child, number); /* the terminal's own signals reach the child anyway */
-        if (waitpid(child, &status, WNOHANG) == child)
-            return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+            lull_child_signal(child, number);
+        if (lull_child_reap(child, false, &status))
+            return status;
     }
 }
 
-static int refuse_to_start(const char *command, int reason)
+static int run_command(char **command, const sigset_t *watched)
 {
-    struct lull_error err;
+    struct lull_child child;
+    struct lull_error err = {0};
 
-    lull_error_set(&err, -reason, "cannot start %s: %s; check the command after --", command,
-                   strerror(reason));
-    return lull_cli_fail_to_start("emulate", &err);
-}
-
-static int run_command(char **command, const sigset_t *watched, const sigset_t *old_mask)
-{
-    int failure[2];
-    int reason = 0;
-    int status = 0;
-    ssize_t got;
-    pid_t child;
-
-    if (pipe2(failure, O_CLOEXEC) < 0)
-        return refuse_to_start(command[0], errno);
-    child = fork();
-    if (child == 0)
-        exec_command(command, old_mask, failure[1]);
-    if (child < 0)
-        reason = errno;
-    close(failure[1]);
-    do /* ends at exec, which closes the other side */
-        got = child > 0 ? read(failure[0], &reason, sizeof(reason)) : 0;
-    while (got < 0 && errno == EINTR);
-    close(failure[0]);
-    if (child > 0)
-        status = wait_for(child, watched);
-    return reason != 0 ? refuse_to_start(command[0], reason) : status;
+    if (lull_child_start(command, NULL, &child, &err) < 0)
+        return lull_cli_fail_to_start("emulate", &err);
+    return wait_for(&child, watched);
 }
 
 /* Blocks the signals that end programs, so that the node file is removed on the way out. */
@@ -206,8 +167,7 @@ static int set_faults(struct lull_node *node, const char *option, struct lull_er
 }
 
 static int run_on_node(const struct emulate_arguments *arguments, char **command,
-                       struct lull_node *node, const sigset_t *watched, const sigset_t *old_mask,
-                       struct lull_error *err)
+                       struct lull_node *node, const sigset_t *watched, struct lull_error *err)
 {
     char directory[PATH_MAX];
     int status;
@@ -220,7 +180,7 @@ static int run_on_node(const struct emulate_arguments *arguments, char **command
     result = set_environment(node, directory);
     if (result < 0)
         return lull_error_set(err, result, "cannot set the environment: %s", strerror(-result));
-    status = run_command(command, watched, old_mask);
+    status = run_command(command, watched);
     if (arguments->truth != NULL)
         result = write_report(arguments->truth, node, err);
     return result < 0 && status == 0 ? result : status;
@@ -242,7 +202,7 @@ static int run(void *options, const struct lull_operands *operands)
     block_signals(&watched, &old_mask);
     result = lull_node_create(&spec, &node, &err);
     if (result == 0) {
-        result = run_on_node(arguments, operands->command, node, &watched, &old_mask, &err);
+        result = run_on_node(arguments, operands->command, node, &watched, &err);
         lull_node_remove(node);
     }
     sigprocmask(SIG_SETMASK, &old_mask, NULL);

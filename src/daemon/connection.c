@@ -144,34 +144,6 @@ void lull_connection_send(struct lull_connection *connection, const struct lull_
 
 /* --- on the writer's thread --- */
 
-static bool take(void *context, uint32_t gpu, struct lull_switch_request *request_out)
-{
-    struct lull_connection *connection = context;
-
-    return lull_command_take(connection->table, gpu, request_out);
-}
-
-static void publish(void *context, uint32_t gpu, const struct lull_switch_result *result)
-{
-    struct lull_connection *connection = context;
-
-    lull_command_publish(connection->table, gpu, result);
-}
-
-static bool take_limit(void *context, uint32_t gpu, struct lull_limit_request *request_out)
-{
-    struct lull_connection *connection = context;
-
-    return lull_command_take_limit(connection->table, gpu, request_out);
-}
-
-static void publish_limit(void *context, uint32_t gpu, const struct lull_limit_result *result)
-{
-    struct lull_connection *connection = context;
-
-    lull_command_publish_limit(connection->table, gpu, result);
-}
-
 static void released(void *context)
 {
     struct lull_connection *connection = context;
@@ -200,11 +172,8 @@ int lull_connection_open_table(struct lull_connection *connection, struct lull_w
         return result;
     connection->source = (struct lull_writer_source){
         .doorbell_fd = connection->doorbell_fd,
+        .channel = lull_command_channel(connection->table),
         .context = connection,
-        .take = take,
-        .publish = publish,
-        .take_limit = take_limit,
-        .publish_limit = publish_limit,
         .released = released,
     };
     result = lull_writer_add_source(writer, &connection->source, err);

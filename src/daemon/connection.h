@@ -30,7 +30,7 @@ struct lull_connection {
     uv_poll_t input;
     uv_poll_t death; /* watches the pidfd of its process */
 
-    /* Made at the first lease. */
+    /* What follows is made at the first lease. */
     struct lull_command_table *table;
     int doorbell_fd;
     bool is_table_passed;
@@ -38,8 +38,8 @@ struct lull_connection {
     bool is_source_added;
     atomic_bool is_source_released; /* set by the writer's thread */
 
-    /* An answer that waits for GPUs to be restored: a bit per GPU. */
-    uint64_t awaited;
+    /* The answer to RELEASE or RESTORE, which waits until GPUs are restored. */
+    uint64_t awaited; /* these GPUs, a bit for each */
     uint32_t awaited_sequence;
     int awaited_result;
 };
@@ -54,7 +54,7 @@ struct lull_connection *lull_connection_create(struct server *server, uint64_t i
 /* Ends the leases and begins the end of the connection; more calls are harmless. */
 void lull_connection_close(struct lull_connection *connection);
 
-/* Frees the connection if nothing needs it any more. */
+/* Frees the connection and returns true if nothing needs it any more. */
 bool lull_connection_reap(struct lull_connection *connection);
 
 /*

@@ -6,7 +6,7 @@
 
 #include "daemon/connection.h"
 
-/* A packet came in: serves it. size is what was received. */
+/* Serves a packet of size bytes that sender has sent. */
 void lull_server_serve(struct server *server, struct lull_connection *connection,
                        const uint8_t *packet, size_t size, pid_t sender);
 
@@ -16,7 +16,7 @@ void lull_server_forget(struct server *server, struct lull_connection *connectio
 /* Wakes the server's loop, from the writer's thread. */
 void lull_server_wake(struct server *server);
 
-/* The loop, and the writer, that a connection lives on. */
+/* Return the loop and the writer that a connection uses. */
 uv_loop_t *lull_server_loop(struct server *server);
 struct lull_writer *lull_server_writer(struct server *server);
 

@@ -37,7 +37,7 @@ int lull_lease_grant(struct lull_lease_table *table, uint32_t gpu, uint64_t clie
     if (gpu >= table->gpu_count)
         return lull_error_set(err, -ENODEV, "GPU %u: this node has %u GPUs", gpu, table->gpu_count);
     if (band->min_mhz > band->max_mhz || ttl_ns <= 0)
-        return lull_error_set(err, -EINVAL, "GPU %u: a lease of no clock, or for no time", gpu);
+        return lull_error_set(err, -EINVAL, "GPU %u: a lease needs a clock and a time", gpu);
     if (table->seats[gpu].lease.id != 0)
         return lull_error_set(err, -EBUSY, "GPU %u: leased by another client; see lull status",
                               gpu);

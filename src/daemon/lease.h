@@ -49,16 +49,16 @@ uint32_t lull_lease_renew(struct lull_lease_table *table, uint64_t client, int64
 /* Ends the lease of a GPU; the GPU stays busy until lull_lease_settle. False: there was none. */
 bool lull_lease_end(struct lull_lease_table *table, uint32_t gpu);
 
-/* The GPU of an ended lease is back at the reference: it can be leased again. */
+/* Lets the GPU of an ended lease be leased again, because it is back at the reference. */
 void lull_lease_settle(struct lull_lease_table *table, uint32_t gpu);
 
-/* The lease of a GPU, borrowed until the next call that changes the table; NULL: none. */
+/* Returns the lease of a GPU, borrowed until the next call that changes the table; NULL: none. */
 const struct lull_lease *lull_lease_find(const struct lull_lease_table *table, uint32_t gpu);
 
-/* When the next lease expires; INT64_MAX: none is held. */
+/* Returns when the next lease expires; INT64_MAX: none is held. */
 int64_t lull_lease_next_expiry_ns(const struct lull_lease_table *table);
 
-/* A GPU whose lease has expired by now_ns and was not ended yet, or -ENOENT. */
+/* Returns a GPU whose lease has expired by now_ns and was not ended yet; -ENOENT: there is none. */
 int lull_lease_find_expired(const struct lull_lease_table *table, int64_t now_ns);
 
 #endif

@@ -2,48 +2,26 @@
 #include "daemon/peer.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/process.h"
+
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
 #endif
 
-/* Returns the start time of a process in clock ticks since boot; 0: there is no such process. */
-static unsigned long long start_time_of(pid_t pid)
-{
-    char path[64];
-    char text[1024];
-    unsigned long long start_time = 0;
-    const char *after_name;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
-    file = fopen(path, "re");
-    if (file == NULL)
-        return 0;
-    /* The name, in parentheses, may hold anything; field 22 counts from behind its last one. */
-    if (fgets(text, sizeof(text), file) != NULL && (after_name = strrchr(text, ')')) != NULL &&
-        sscanf(after_name + 1,
-               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-               &start_time) != 1)
-        start_time = 0;
-    fclose(file);
-    return start_time;
-}
-
 /* Before Linux 6.5: the same process number must mean the same process before and after. */
 static int open_by_number(pid_t pid)
 {
-    unsigned long long before = start_time_of(pid);
+    const int64_t before = lull_process_start_ticks(pid);
     int fd = pidfd_open(pid, 0);
 
     if (fd < 0)
         return -errno;
-    if (before == 0 || start_time_of(pid) != before) {
+    if (before < 0 || lull_process_start_ticks(pid) != before) {
         close(fd);
         return -ESRCH;
     }

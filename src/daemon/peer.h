@@ -1,5 +1,5 @@
 /*
- * Who is at the other end of a socket, as the kernel says; never as the peer says.
+ * Tells who is at the other end of a socket: what the kernel says, never what the peer says.
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_DAEMON_PEER_H

@@ -1,5 +1,6 @@
 /*
- * What a client may ask, and what happens when it goes. SPDX-License-Identifier: Apache-2.0
+ * Serves what a client may ask, and ends its leases when it goes. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include "daemon/server.h"
 
@@ -20,6 +21,8 @@
 #include "daemon/internal.h"
 #include "daemon/lease.h"
 
+/* A client that is late by five heartbeats has lost its leases; the numbers of connections are
+ * bounds that no honest node comes near. Chosen, not measured. */
 enum {
     LEASE_TTL_MS = 3000,
     HEARTBEAT_MS = 500,
@@ -178,7 +181,7 @@ static void on_expiry(uv_timer_t *timer)
     plan_expiry(server);
 }
 
-/* The leases of a connection, a bit per GPU; slot picks one of them or all. */
+/* Finds the leases of a connection, a bit for each GPU; slot picks one of them or all. */
 static uint64_t leases_of(const struct server *server, const struct lull_connection *connection,
                           uint32_t slot)
 {
@@ -457,7 +460,7 @@ static bool has_room(const struct server *server, uid_t uid)
 
     for (const struct lull_connection *c = server->connections; c != NULL; c = c->next) {
         total++;
-        of_user += c->peer.uid == uid ? 1 : 0;
+        of_user += c->peer.uid == uid;
     }
     return uid == 0 || (total < MAX_CONNECTIONS && of_user < MAX_CONNECTIONS_PER_USER);
 }
@@ -468,7 +471,7 @@ static void admit(struct server *server, int fd)
     struct lull_connection *connection;
 
     if (lull_peer_identify(fd, &peer, NULL) < 0) {
-        close(fd); /* ended before it was heard */
+        close(fd); /* the process has ended before it was heard */
         return;
     }
     if (!has_room(server, peer.uid)) {
@@ -529,7 +532,7 @@ static int bind_socket(struct server *server, const struct lull_server_options *
     if (chown(server->socket_path, (uid_t)-1, options->socket_group) < 0 ||
         chmod(server->socket_path, options->socket_mode) < 0)
         return -errno;
-    /* Before anyone can connect: accepted sockets inherit it. */
+    /* This comes before anyone can connect, because accepted sockets inherit it. */
     if (setsockopt(server->listen_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
         listen(server->listen_fd, 64) < 0)
         return -errno;
@@ -707,7 +710,7 @@ int lull_server_run(struct lull_devices *devices, struct lull_journal *journal,
     int result;
 
     if (server == NULL)
-        return lull_error_set(err, -ENOMEM, "lulld: no memory");
+        return lull_error_set(err, -ENOMEM, "there is no memory for the server");
     server->devices = devices;
     server->listen_fd = -1;
     server->spare_fd = -1;
@@ -718,7 +721,7 @@ int lull_server_run(struct lull_devices *devices, struct lull_journal *journal,
     if (result < 0) {
         lull_lease_table_destroy(server->leases);
         free(server);
-        return lull_error_set(err, result, "lulld: no memory for the event loop");
+        return lull_error_set(err, result, "there is no memory for the event loop");
     }
     result = serve_until_stopped(server, journal, options, err);
     if (result == -EINPROGRESS)

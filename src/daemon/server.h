@@ -14,8 +14,8 @@
 struct lull_server_options {
     const char *runtime_dir;
     mode_t socket_mode; /* who may connect, and with that lease */
-    gid_t socket_group; /* (gid_t)-1: as created */
-    int ready_fd;       /* written to and closed when listening; -1 none */
+    gid_t socket_group; /* (gid_t)-1: the one that the socket is created with */
+    int ready_fd;       /* is written to and closed once clients can connect; -1: none */
 };
 
 /*

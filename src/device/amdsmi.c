@@ -19,31 +19,14 @@ static int check(int code, uint32_t gpu, const char *what, struct lull_error *er
                           meaning->text, code);
 }
 
-static int amdsmi_open(void **state_out, uint32_t *count_out, struct lull_error *err)
-{
-    struct amdsmi *amdsmi;
-    int result = amdsmi_library_open(&amdsmi, err);
-
-    if (result < 0)
-        return result;
-    *state_out = amdsmi;
-    *count_out = amdsmi->die_count;
-    return 0;
-}
-
-static void amdsmi_close(void *state)
-{
-    amdsmi_library_close(state);
-}
-
 static const char *amdsmi_driver_version(const void *state)
 {
-    return ((const struct amdsmi *)state)->driver_version;
+    return ((const struct lull_amdsmi *)state)->driver_version;
 }
 
 /* ---- describing ---- */
 
-static bool read_clock(struct amdsmi *amdsmi, const struct amdsmi_die *die, uint32_t which,
+static bool read_clock(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die, uint32_t which,
                        struct amdsmi_clock_info *info_out)
 {
     union amdsmi_room room = {.bytes = {0}};
@@ -54,13 +37,13 @@ static bool read_clock(struct amdsmi *amdsmi, const struct amdsmi_die *die, uint
     return true;
 }
 
-/* 16 and 32 bits of ones stand for "not told". */
+/* The library writes 16 or 32 bits of ones where it does not tell a value. */
 static bool is_told(uint32_t value)
 {
     return value != 0 && value != UINT16_MAX && value != UINT32_MAX;
 }
 
-/* Versions differ in whether they tell Hz or MHz. */
+/* Some versions of the library tell Hz here and others MHz, without saying so. */
 static uint32_t as_mhz(uint64_t value)
 {
     if (value == UINT64_MAX)
@@ -77,10 +60,11 @@ static void widen(struct amdsmi_die *die, uint32_t low_mhz, uint32_t high_mhz)
 }
 
 /*
- * What the clock may be set to. The clock's own minimum and maximum are those allowed at present,
- * which somebody may have lowered; the overdrive table has what is possible, where there is one.
+ * Finds what the clock may be set to. The clock's own minimum and maximum are those allowed at
+ * present, which somebody may have lowered; the overdrive table, where there is one, has what is
+ * possible.
  */
-static void find_range(struct amdsmi *amdsmi, struct amdsmi_die *die)
+static void find_range(struct lull_amdsmi *amdsmi, struct amdsmi_die *die)
 {
     struct amdsmi_clock_info clock;
     union amdsmi_room room = {.bytes = {0}};
@@ -107,7 +91,7 @@ static void list_clocks(const struct amdsmi_die *die, struct lull_device_info *i
     info->sm_clocks_mhz[info->sm_clock_count++] = die->lowest_mhz;
 }
 
-static bool read_cap(struct amdsmi *amdsmi, const struct amdsmi_die *die,
+static bool read_cap(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
                      struct amdsmi_power_cap_info *cap_out)
 {
     union amdsmi_room room = {.bytes = {0}};
@@ -119,8 +103,8 @@ static bool read_cap(struct amdsmi *amdsmi, const struct amdsmi_die *die,
     return cap_out->max_uw > 0 && cap_out->max_uw / 1000 < UINT32_MAX;
 }
 
-static bool read_power(struct amdsmi *amdsmi, const struct amdsmi_die *die, uint32_t *power_mw_out,
-                       bool *is_instant_out)
+static bool read_power(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
+                       uint32_t *power_mw_out, bool *is_instant_out)
 {
     const struct amdsmi_die *counter = &amdsmi->dies[die->counter];
     union amdsmi_room room = {.bytes = {0}};
@@ -136,18 +120,18 @@ static bool read_power(struct amdsmi *amdsmi, const struct amdsmi_die *die, uint
     return true;
 }
 
-static bool read_energy(struct amdsmi *amdsmi, const struct amdsmi_die *die,
+static bool read_energy(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
                         uint64_t *energy_mj_out)
 {
     double energy_uj;
 
-    if (!amdsmi_read_energy_uj(amdsmi, &amdsmi->dies[die->counter], &energy_uj))
+    if (!lull_amdsmi_read_energy_uj(amdsmi, &amdsmi->dies[die->counter], &energy_uj))
         return false;
     *energy_mj_out = (uint64_t)(energy_uj * 1e-3 / die->sharers);
     return true;
 }
 
-static uint32_t describe_capabilities(struct amdsmi *amdsmi, uint32_t gpu,
+static uint32_t describe_capabilities(struct lull_amdsmi *amdsmi, uint32_t gpu,
                                       struct lull_device_info *info)
 {
     const struct amdsmi_die *die = &amdsmi->dies[gpu];
@@ -176,13 +160,13 @@ static uint32_t describe_capabilities(struct amdsmi *amdsmi, uint32_t gpu,
 
 static void amdsmi_describe(void *state, uint32_t gpu, struct lull_device_info *info)
 {
-    struct amdsmi *amdsmi = state;
+    struct lull_amdsmi *amdsmi = state;
     struct amdsmi_die *die = &amdsmi->dies[gpu];
     struct amdsmi_clock_info memory;
     unsigned int size = AMDSMI_UUID_SIZE;
     uint64_t bdf;
 
-    amdsmi_read_name(amdsmi, die, info->name, sizeof(info->name));
+    lull_amdsmi_read_name(amdsmi, die, info->name, sizeof(info->name));
     if (amdsmi->uuid(die->handle, &size, info->uuid) != AMDSMI_SUCCESS)
         info->uuid[0] = '\0';
     if (amdsmi->bdf != NULL && amdsmi->bdf(die->handle, &bdf) == AMDSMI_SUCCESS)
@@ -198,7 +182,7 @@ static void amdsmi_describe(void *state, uint32_t gpu, struct lull_device_info *
 
 /* ---- reading ---- */
 
-static bool read_clock_mhz(struct amdsmi *amdsmi, const struct amdsmi_die *die, uint32_t which,
+static bool read_clock_mhz(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die, uint32_t which,
                            uint32_t *mhz_out)
 {
     struct amdsmi_clock_info info;
@@ -209,7 +193,7 @@ static bool read_clock_mhz(struct amdsmi *amdsmi, const struct amdsmi_die *die, 
     return true;
 }
 
-static bool read_temperature(struct amdsmi *amdsmi, const struct amdsmi_die *die,
+static bool read_temperature(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
                              uint32_t *celsius_out)
 {
     int64_t celsius;
@@ -223,7 +207,8 @@ static bool read_temperature(struct amdsmi *amdsmi, const struct amdsmi_die *die
     return true;
 }
 
-static bool read_limit(struct amdsmi *amdsmi, const struct amdsmi_die *die, uint32_t *limit_mw_out)
+static bool read_limit(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
+                       uint32_t *limit_mw_out)
 {
     struct amdsmi_power_cap_info cap;
 
@@ -233,7 +218,7 @@ static bool read_limit(struct amdsmi *amdsmi, const struct amdsmi_die *die, uint
     return true;
 }
 
-static bool read_activity(struct amdsmi *amdsmi, const struct amdsmi_die *die,
+static bool read_activity(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
                           uint32_t *percent_out)
 {
     union amdsmi_room room = {.bytes = {0}};
@@ -245,9 +230,10 @@ static bool read_activity(struct amdsmi *amdsmi, const struct amdsmi_die *die,
     return true;
 }
 
-static bool read_one(struct amdsmi *amdsmi, uint32_t gpu, enum lull_reading_field field,
-                     struct lull_device_reading *out)
+static bool amdsmi_read(void *state, uint32_t gpu, enum lull_reading_field field,
+                        struct lull_device_reading *out)
 {
+    struct lull_amdsmi *amdsmi = state;
     const struct amdsmi_die *die = &amdsmi->dies[gpu];
     bool is_instant;
 
@@ -273,16 +259,10 @@ static bool read_one(struct amdsmi *amdsmi, uint32_t gpu, enum lull_reading_fiel
     return false;
 }
 
-static void amdsmi_read(void *state, uint32_t gpu, uint32_t wanted, struct lull_device_reading *out)
-{
-    for (uint32_t field = 1; field <= LULL_READING_ALL; field <<= 1)
-        if ((wanted & field) != 0 && read_one(state, gpu, (enum lull_reading_field)field, out))
-            out->valid |= field;
-}
-
 /* ---- setting ---- */
 
-static int set_limit(struct amdsmi *amdsmi, const struct amdsmi_die *die, int limit, uint32_t mhz)
+static int set_limit(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die, int limit,
+                     uint32_t mhz)
 {
     return amdsmi->set_clock_limit == NULL
                ? AMDSMI_NOT_YET_IMPLEMENTED
@@ -295,15 +275,17 @@ static int set_limit(struct amdsmi *amdsmi, const struct amdsmi_die *die, int li
 static int amdsmi_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
                           struct lull_error *err)
 {
-    struct amdsmi *amdsmi = state;
+    struct lull_amdsmi *amdsmi = state;
     struct amdsmi_die *die = &amdsmi->dies[gpu];
     int code = AMDSMI_SUCCESS;
 
     if (min_mhz > max_mhz)
         return lull_error_set(err, -EINVAL, "GPU %u: cannot limit the clock: %u to %u MHz", gpu,
                               min_mhz, max_mhz);
-    max_mhz = max_mhz < die->lowest_mhz ? die->lowest_mhz : max_mhz;
-    max_mhz = max_mhz > die->highest_mhz ? die->highest_mhz : max_mhz;
+    if (max_mhz < die->lowest_mhz)
+        max_mhz = die->lowest_mhz;
+    if (max_mhz > die->highest_mhz)
+        max_mhz = die->highest_mhz;
     if (!die->is_floor_set)
         code = set_limit(amdsmi, die, AMDSMI_LIMIT_MIN, die->lowest_mhz);
     die->is_floor_set = code == AMDSMI_SUCCESS;
@@ -316,7 +298,7 @@ static int amdsmi_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t 
 
 static int amdsmi_reset_sm(void *state, uint32_t gpu, struct lull_error *err)
 {
-    struct amdsmi *amdsmi = state;
+    struct lull_amdsmi *amdsmi = state;
     struct amdsmi_die *die = &amdsmi->dies[gpu];
     int code = amdsmi->set_level == NULL ? AMDSMI_NOT_YET_IMPLEMENTED
                                          : amdsmi->set_level(die->handle, AMDSMI_LEVEL_AUTO);
@@ -325,25 +307,10 @@ static int amdsmi_reset_sm(void *state, uint32_t gpu, struct lull_error *err)
     return check(code, gpu, "reset the clock", err);
 }
 
-static int amdsmi_lock_memory(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
-                              struct lull_error *err)
-{
-    (void)state;
-    (void)min_mhz;
-    (void)max_mhz;
-    return check(AMDSMI_NOT_SUPPORTED, gpu, "lock the memory clock", err);
-}
-
-static int amdsmi_reset_memory(void *state, uint32_t gpu, struct lull_error *err)
-{
-    (void)state;
-    return check(AMDSMI_NOT_SUPPORTED, gpu, "reset the memory clock", err);
-}
-
 static int amdsmi_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
                                   struct lull_error *err)
 {
-    struct amdsmi *amdsmi = state;
+    struct lull_amdsmi *amdsmi = state;
     int code = amdsmi->set_power_cap == NULL
                    ? AMDSMI_NOT_YET_IMPLEMENTED
                    : amdsmi->set_power_cap(amdsmi->dies[gpu].handle, 0, UINT64_C(1000) * limit_mw);
@@ -353,14 +320,12 @@ static int amdsmi_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
 
 const struct lull_vendor lull_amdsmi_vendor = {
     .name = "amd",
-    .open = amdsmi_open,
-    .close = amdsmi_close,
+    .open = lull_amdsmi_open,
+    .close = lull_amdsmi_close,
     .driver_version = amdsmi_driver_version,
     .describe = amdsmi_describe,
     .read = amdsmi_read,
     .lock_sm = amdsmi_lock_sm,
     .reset_sm = amdsmi_reset_sm,
-    .lock_memory = amdsmi_lock_memory,
-    .reset_memory = amdsmi_reset_memory,
     .set_power_limit = amdsmi_set_power_limit,
 };

@@ -10,26 +10,26 @@
 #include "device/amdsmi.h"
 
 static const struct lull_library_symbol symbols[] = {
-    {offsetof(struct amdsmi, init), "amdsmi_init", NULL},
-    {offsetof(struct amdsmi, shut_down), "amdsmi_shut_down", NULL},
-    {offsetof(struct amdsmi, version), "amdsmi_get_lib_version", NULL},
-    {offsetof(struct amdsmi, sockets), "amdsmi_get_socket_handles", NULL},
-    {offsetof(struct amdsmi, processors), "amdsmi_get_processor_handles", NULL},
-    {offsetof(struct amdsmi, asic_info), "amdsmi_get_gpu_asic_info", NULL},
-    {offsetof(struct amdsmi, driver_info), "amdsmi_get_gpu_driver_info", NULL},
-    {offsetof(struct amdsmi, enumeration_info), "amdsmi_get_gpu_enumeration_info", NULL},
-    {offsetof(struct amdsmi, od_info), "amdsmi_get_gpu_od_volt_info", NULL},
-    {offsetof(struct amdsmi, power_info), "amdsmi_get_power_info", NULL},
-    {offsetof(struct amdsmi, activity), "amdsmi_get_gpu_activity", NULL},
-    {offsetof(struct amdsmi, clock_info), "amdsmi_get_clock_info", NULL},
-    {offsetof(struct amdsmi, power_cap_info), "amdsmi_get_power_cap_info", NULL},
-    {offsetof(struct amdsmi, bdf), "amdsmi_get_gpu_device_bdf", NULL},
-    {offsetof(struct amdsmi, uuid), "amdsmi_get_gpu_device_uuid", NULL},
-    {offsetof(struct amdsmi, energy), "amdsmi_get_energy_count", NULL},
-    {offsetof(struct amdsmi, temperature), "amdsmi_get_temp_metric", NULL},
-    {offsetof(struct amdsmi, set_clock_limit), "amdsmi_set_gpu_clk_limit", NULL},
-    {offsetof(struct amdsmi, set_level), "amdsmi_set_gpu_perf_level", NULL},
-    {offsetof(struct amdsmi, set_power_cap), "amdsmi_set_power_cap", NULL},
+    {offsetof(struct lull_amdsmi, init), "amdsmi_init", NULL},
+    {offsetof(struct lull_amdsmi, shut_down), "amdsmi_shut_down", NULL},
+    {offsetof(struct lull_amdsmi, version), "amdsmi_get_lib_version", NULL},
+    {offsetof(struct lull_amdsmi, sockets), "amdsmi_get_socket_handles", NULL},
+    {offsetof(struct lull_amdsmi, processors), "amdsmi_get_processor_handles", NULL},
+    {offsetof(struct lull_amdsmi, asic_info), "amdsmi_get_gpu_asic_info", NULL},
+    {offsetof(struct lull_amdsmi, driver_info), "amdsmi_get_gpu_driver_info", NULL},
+    {offsetof(struct lull_amdsmi, enumeration_info), "amdsmi_get_gpu_enumeration_info", NULL},
+    {offsetof(struct lull_amdsmi, od_info), "amdsmi_get_gpu_od_volt_info", NULL},
+    {offsetof(struct lull_amdsmi, power_info), "amdsmi_get_power_info", NULL},
+    {offsetof(struct lull_amdsmi, activity), "amdsmi_get_gpu_activity", NULL},
+    {offsetof(struct lull_amdsmi, clock_info), "amdsmi_get_clock_info", NULL},
+    {offsetof(struct lull_amdsmi, power_cap_info), "amdsmi_get_power_cap_info", NULL},
+    {offsetof(struct lull_amdsmi, bdf), "amdsmi_get_gpu_device_bdf", NULL},
+    {offsetof(struct lull_amdsmi, uuid), "amdsmi_get_gpu_device_uuid", NULL},
+    {offsetof(struct lull_amdsmi, energy), "amdsmi_get_energy_count", NULL},
+    {offsetof(struct lull_amdsmi, temperature), "amdsmi_get_temp_metric", NULL},
+    {offsetof(struct lull_amdsmi, set_clock_limit), "amdsmi_set_gpu_clk_limit", NULL},
+    {offsetof(struct lull_amdsmi, set_level), "amdsmi_set_gpu_perf_level", NULL},
+    {offsetof(struct lull_amdsmi, set_power_cap), "amdsmi_set_power_cap", NULL},
 };
 
 static const struct lull_library_meaning meanings[] = {
@@ -75,7 +75,7 @@ const struct lull_library_meaning *lull_amdsmi_meaning(int code)
 
 /* ---- opening ---- */
 
-static int load_library(struct amdsmi *amdsmi, struct lull_error *err)
+static int load_library(struct lull_amdsmi *amdsmi, struct lull_error *err)
 {
     static const char *const names[] = {"libamd_smi.so.26",
                                         "libamd_smi.so.25",
@@ -99,7 +99,7 @@ static int load_library(struct amdsmi *amdsmi, struct lull_error *err)
     return 0;
 }
 
-static void find_dies_of(struct amdsmi *amdsmi, void *socket)
+static void find_dies_of(struct lull_amdsmi *amdsmi, void *socket)
 {
     void *handles[LULL_DEVICE_MAX_GPUS];
     uint32_t count = LULL_DEVICE_MAX_GPUS - amdsmi->die_count;
@@ -119,7 +119,7 @@ static int compare_hip_ids(const void *left, const void *right)
 }
 
 /* The library lists by bus address; jobs count as HIP does, which is not always the same. */
-static void order_as_hip(struct amdsmi *amdsmi)
+static void order_as_hip(struct lull_amdsmi *amdsmi)
 {
     for (uint32_t i = 0; i < amdsmi->die_count; i++) {
         union amdsmi_room room = {.bytes = {0}};
@@ -132,7 +132,7 @@ static void order_as_hip(struct amdsmi *amdsmi)
     qsort(amdsmi->dies, amdsmi->die_count, sizeof(amdsmi->dies[0]), compare_hip_ids);
 }
 
-static int find_dies(struct amdsmi *amdsmi, struct lull_error *err)
+static int find_dies(struct lull_amdsmi *amdsmi, struct lull_error *err)
 {
     void *sockets[LULL_DEVICE_MAX_GPUS];
     uint32_t count = LULL_DEVICE_MAX_GPUS;
@@ -151,8 +151,8 @@ static int find_dies(struct amdsmi *amdsmi, struct lull_error *err)
     return 0;
 }
 
-bool amdsmi_read_energy_uj(struct amdsmi *amdsmi, const struct amdsmi_die *die,
-                           double *energy_uj_out)
+bool lull_amdsmi_read_energy_uj(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
+                                double *energy_uj_out)
 {
     float resolution_uj = 0.0F;
     uint64_t time_ns;
@@ -166,7 +166,8 @@ bool amdsmi_read_energy_uj(struct amdsmi *amdsmi, const struct amdsmi_die *die,
     return true;
 }
 
-void amdsmi_read_name(struct amdsmi *amdsmi, const struct amdsmi_die *die, char *name, size_t size)
+void lull_amdsmi_read_name(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die, char *name,
+                           size_t size)
 {
     union amdsmi_room room = {.bytes = {0}};
 
@@ -177,7 +178,7 @@ void amdsmi_read_name(struct amdsmi *amdsmi, const struct amdsmi_die *die, char 
 
 /* A die without a counter that follows one with a counter, of the same name, belongs to the same
  * module. */
-static void find_modules(struct amdsmi *amdsmi)
+static void find_modules(struct lull_amdsmi *amdsmi)
 {
     double ignored;
 
@@ -188,11 +189,11 @@ static void find_modules(struct amdsmi *amdsmi)
         die->counter = i;
         die->sharers = 1;
         if (i == 0 || amdsmi->dies[i - 1].sharers > 1 ||
-            amdsmi_read_energy_uj(amdsmi, die, &ignored) ||
-            !amdsmi_read_energy_uj(amdsmi, &amdsmi->dies[i - 1], &ignored))
+            lull_amdsmi_read_energy_uj(amdsmi, die, &ignored) ||
+            !lull_amdsmi_read_energy_uj(amdsmi, &amdsmi->dies[i - 1], &ignored))
             continue;
-        amdsmi_read_name(amdsmi, &amdsmi->dies[i - 1], names[0], sizeof(names[0]));
-        amdsmi_read_name(amdsmi, die, names[1], sizeof(names[1]));
+        lull_amdsmi_read_name(amdsmi, &amdsmi->dies[i - 1], names[0], sizeof(names[0]));
+        lull_amdsmi_read_name(amdsmi, die, names[1], sizeof(names[1]));
         if (strcmp(names[0], names[1]) != 0)
             continue;
         die->counter = i - 1;
@@ -200,7 +201,7 @@ static void find_modules(struct amdsmi *amdsmi)
     }
 }
 
-static void read_versions(struct amdsmi *amdsmi)
+static void read_versions(struct lull_amdsmi *amdsmi)
 {
     union amdsmi_room room = {.bytes = {0}};
 
@@ -214,22 +215,24 @@ static void read_versions(struct amdsmi *amdsmi)
                  (int)sizeof(amdsmi->driver_version) - 1, room.text);
 }
 
-static void unload(struct amdsmi *amdsmi)
+static void unload(struct lull_amdsmi *amdsmi)
 {
     if (amdsmi->library != NULL)
         dlclose(amdsmi->library);
     free(amdsmi);
 }
 
-void amdsmi_library_close(struct amdsmi *amdsmi)
+void lull_amdsmi_close(void *state)
 {
+    struct lull_amdsmi *amdsmi = state;
+
     amdsmi->shut_down();
     unload(amdsmi);
 }
 
-int amdsmi_library_open(struct amdsmi **amdsmi_out, struct lull_error *err)
+int lull_amdsmi_open(void **state_out, uint32_t *count_out, struct lull_error *err)
 {
-    struct amdsmi *amdsmi = calloc(1, sizeof(*amdsmi));
+    struct lull_amdsmi *amdsmi = calloc(1, sizeof(*amdsmi));
     int result;
 
     if (amdsmi == NULL)
@@ -249,11 +252,12 @@ int amdsmi_library_open(struct amdsmi **amdsmi_out, struct lull_error *err)
     }
     result = find_dies(amdsmi, err);
     if (result < 0) {
-        amdsmi_library_close(amdsmi);
+        lull_amdsmi_close(amdsmi);
         return result;
     }
     read_versions(amdsmi);
     find_modules(amdsmi);
-    *amdsmi_out = amdsmi;
+    *state_out = amdsmi;
+    *count_out = amdsmi->die_count;
     return 0;
 }

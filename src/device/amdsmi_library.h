@@ -20,7 +20,7 @@
  */
 enum { ROOM_BYTES = 4096 };
 
-struct amdsmi_clock_info { /* MHz; min and max are those allowed at present */
+struct amdsmi_clock_info { /* min and max are what is allowed at present */
     uint32_t now_mhz;
     uint32_t min_mhz;
     uint32_t max_mhz;
@@ -96,7 +96,8 @@ enum {
     AMDSMI_TEMPERATURE_HOTSPOT = 1,
     AMDSMI_TEMPERATURE_CURRENT = 0,
     AMDSMI_UUID_SIZE = 38,
-    /* Any MHz may be asked for; a list of them needs a step. */
+    /* Any MHz may be requested; this is the step of the list that Lull makes of them. Chosen, not
+     * measured. */
     CLOCK_STEP_MHZ = 20,
 };
 
@@ -106,14 +107,13 @@ struct amdsmi_die {
     uint32_t hip_id;
     uint32_t lowest_mhz;
     uint32_t highest_mhz;
-    bool is_floor_set; /* the lower limit is the lowest clock, by us */
-    /* Modules of two dies tell power and energy of both on the first: whose counter, for how many.
-     */
-    uint32_t counter;
-    uint32_t sharers;
+    bool is_floor_set; /* Lull has set the lower limit to the lowest clock */
+    /* A module of two dies tells power and energy of both on the first. */
+    uint32_t counter; /* the die whose counter counts this one */
+    uint32_t sharers; /* how many dies that counter counts */
 };
 
-struct amdsmi {
+struct lull_amdsmi {
     void *library;
     amdsmi_call_init *init;
     amdsmi_call_do *shut_down;
@@ -137,20 +137,22 @@ struct amdsmi {
     amdsmi_call_power_cap *set_power_cap;
     char library_name[256];
     char driver_version[96];
-    uint32_t power_offset; /* words before struct amdsmi_power_info */
+    uint32_t power_offset; /* how many words stand before struct amdsmi_power_info */
     uint32_t die_count;
     struct amdsmi_die dies[LULL_DEVICE_MAX_GPUS];
 };
 
-/* As lull_devices_open; -ENOENT there is no library. */
-int amdsmi_library_open(struct amdsmi **amdsmi_out, struct lull_error *err);
-void amdsmi_library_close(struct amdsmi *amdsmi);
+/* The vendor table's open and close; the state is a struct lull_amdsmi. */
+int lull_amdsmi_open(void **state_out, uint32_t *count_out, struct lull_error *err);
+void lull_amdsmi_close(void *state);
 
-/* Energy since the driver was loaded, of all dies of the module, uJ. False: no counter here. */
-bool amdsmi_read_energy_uj(struct amdsmi *amdsmi, const struct amdsmi_die *die,
-                           double *energy_uj_out);
+/* Reads the energy of all dies of the module since the driver was loaded, uJ. False: this die has
+ * no counter. */
+bool lull_amdsmi_read_energy_uj(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
+                                double *energy_uj_out);
 
-/* The name of the product; "" if it is not told. */
-void amdsmi_read_name(struct amdsmi *amdsmi, const struct amdsmi_die *die, char *name, size_t size);
+/* Writes the name of the product; "": it is not told. */
+void lull_amdsmi_read_name(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die, char *name,
+                           size_t size);
 
 #endif

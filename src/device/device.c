@@ -18,13 +18,13 @@ struct lull_devices {
     struct lull_device_info infos[];
 };
 
-/* In the order in which they are tried. */
+/* The vendors in the order in which they are tried. */
 static const struct lull_vendor *const vendors[] = {&lull_nvml_vendor, &lull_amdsmi_vendor,
                                                     &lull_levelzero_vendor};
 
 enum { VENDOR_COUNT = sizeof(vendors) / sizeof(vendors[0]) };
 
-/* Chooses the vendor that the user names, else all: [*first, *end). */
+/* Chooses the vendors that are tried, [*first, *end): the one that the user names, else all. */
 static int choose_vendors(uint32_t *first, uint32_t *end, struct lull_error *err)
 {
     const char *name = getenv("LULL_VENDOR");
@@ -51,8 +51,8 @@ static int fail_open(const struct lull_error *error, struct lull_error *err)
 }
 
 /*
- * The first vendor with a GPU. A driver that is there and fails for another reason than that it has
- * none ends the search: a sick GPU must not be passed over for another vendor's.
+ * Opens the first vendor that has a GPU. A driver that is there and fails for another reason than
+ * that it has none ends the search: a sick GPU must not be passed over for another vendor's.
  */
 static int open_vendor(const struct lull_vendor **vendor_out, void **state_out, uint32_t *count_out,
                        struct lull_error *err)
@@ -211,7 +211,10 @@ void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wante
                       struct lull_device_reading *reading_out)
 {
     *reading_out = (struct lull_device_reading){0};
-    devices->vendor->read(devices->state, gpu, wanted, reading_out);
+    for (uint32_t field = 1; field <= LULL_READING_ALL; field <<= 1)
+        if ((wanted & field) != 0 &&
+            devices->vendor->read(devices->state, gpu, (enum lull_reading_field)field, reading_out))
+            reading_out->valid |= field;
 }
 
 int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
@@ -225,14 +228,13 @@ int lull_device_reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull
     return devices->vendor->reset_sm(devices->state, gpu, err);
 }
 
-int lull_device_lock_memory(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
-                            uint32_t max_mhz, struct lull_error *err)
-{
-    return devices->vendor->lock_memory(devices->state, gpu, min_mhz, max_mhz, err);
-}
-
 int lull_device_reset_memory(struct lull_devices *devices, uint32_t gpu, struct lull_error *err)
 {
+    if (devices->vendor->reset_memory == NULL)
+        return lull_error_set(err, LULL_E_UNSUPPORTED,
+                              "GPU %u: cannot reset the memory clock: its vendor's driver has no "
+                              "such function",
+                              gpu);
     return devices->vendor->reset_memory(devices->state, gpu, err);
 }
 

@@ -48,15 +48,15 @@ struct lull_device_info {
     uint32_t power_limit_default_mw;
 };
 
-/* Validity bits of a reading. */
+/* What can be read, as bits; a reading says with them which of its members are valid. */
 enum lull_reading_field {
     LULL_READING_SM_CLOCK = 1 << 0,
     LULL_READING_MEMORY_CLOCK = 1 << 1,
-    LULL_READING_POWER = 1 << 2,  /* as the driver reports it: may be a 1 s average */
-    LULL_READING_ENERGY = 1 << 3, /* counter since driver load */
+    LULL_READING_POWER = 1 << 2,  /* what the driver reports, which may be a 1 s average */
+    LULL_READING_ENERGY = 1 << 3, /* what was counted since the driver was loaded */
     LULL_READING_TEMPERATURE = 1 << 4,
     LULL_READING_REASONS = 1 << 5,     /* enum lull_clock_reason */
-    LULL_READING_POWER_LIMIT = 1 << 6, /* requested */
+    LULL_READING_POWER_LIMIT = 1 << 6, /* the limit that was requested last */
     LULL_READING_UTILIZATION = 1 << 7,
     LULL_READING_ALL = (1 << 8) - 1,
 };
@@ -108,20 +108,20 @@ void lull_devices_close(struct lull_devices *devices);
 
 uint32_t lull_devices_count(const struct lull_devices *devices);
 
-/* Whose GPUs they are, as LULL_VENDOR has it. */
+/* Returns whose GPUs they are, in the words of LULL_VENDOR. */
 const char *lull_devices_vendor(const struct lull_devices *devices);
 
-/* Version texts for reports; "" where unknown. Borrowed from devices. */
+/* Returns the driver's version for reports, borrowed from devices; "": it is not known. */
 const char *lull_devices_driver_version(const struct lull_devices *devices);
 
-/* Facts of one GPU, gpu in 0..count-1; borrowed, fixed while devices is open. */
+/* Returns the facts of one GPU, 0..count-1; borrowed, and fixed while devices is open. */
 const struct lull_device_info *lull_device_info(const struct lull_devices *devices, uint32_t gpu);
 
-/* Index of the GPU with this UUID, -ENODEV if there is none. */
+/* Returns the index of the GPU with this UUID; -ENODEV: there is none. */
 int lull_device_find(const struct lull_devices *devices, const char *uuid);
 
 /*
- * What may be leased of a GPU: narrows the band to the clocks and power limits that the GPU has.
+ * Decides what may be leased of a GPU: narrows the band to the clocks and power limits that it has.
  * Errors: LULL_E_UNSUPPORTED its SM clock cannot be locked, or a power limit is wanted and cannot
  * be set; -EINVAL the band is empty or none of it is in the GPU's range. The band is then as it
  * was.
@@ -133,13 +133,11 @@ int lull_device_fit_band(const struct lull_device_info *info, struct lull_band *
 void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wanted,
                       struct lull_device_reading *reading_out);
 
-/* These set something. Errors: -EPERM; LULL_E_UNSUPPORTED; LULL_E_NO_DEVICE the GPU is lost;
- * -EAGAIN the failure may pass; -EINVAL. */
+/* These set something. Errors: -EPERM this process may not; LULL_E_UNSUPPORTED; LULL_E_NO_DEVICE
+ * the GPU is lost; -EAGAIN the failure may pass; -EINVAL. */
 int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
                         uint32_t max_mhz, struct lull_error *err);
 int lull_device_reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_error *err);
-int lull_device_lock_memory(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
-                            uint32_t max_mhz, struct lull_error *err);
 int lull_device_reset_memory(struct lull_devices *devices, uint32_t gpu, struct lull_error *err);
 int lull_device_set_power_limit(struct lull_devices *devices, uint32_t gpu, uint32_t limit_mw,
                                 struct lull_error *err);

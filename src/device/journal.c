@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/process.h"
 
 static const char magic[8] = {'L', 'U', 'L', 'L', 'J', 'R', 'N', '\n'};
 
@@ -25,7 +26,7 @@ struct stored_record {
     char magic[8];
     uint32_t version;
     uint32_t size;
-    char boot_id[40];
+    char boot_id[LULL_BOOT_ID_BYTES];
     struct lull_journal_record record;
     uint64_t checksum; /* over everything before it */
 };
@@ -35,7 +36,7 @@ _Static_assert(sizeof(struct stored_record) == 8 + 4 + 4 + 40 + 208 + 8, "no pad
 struct lull_journal {
     int directory_fd;
     int lock_fd;
-    char boot_id[40];
+    char boot_id[LULL_BOOT_ID_BYTES];
     char directory[PATH_MAX - 128];
 };
 
@@ -51,7 +52,7 @@ static uint64_t checksum_of(const struct stored_record *stored)
     return hash;
 }
 
-/* A UUID becomes a file name: letters, digits and dashes only. */
+/* A UUID becomes a file name, so it may hold letters, digits and dashes only. */
 static bool is_uuid(const char *uuid)
 {
     size_t length = strnlen(uuid, sizeof(((struct lull_journal_record *)0)->uuid));
@@ -67,7 +68,8 @@ static bool is_uuid(const char *uuid)
 static int name_of(const char *uuid, char *name_out, size_t size, struct lull_error *err)
 {
     if (!is_uuid(uuid))
-        return lull_error_set(err, -EINVAL, "journal: not the UUID of a GPU");
+        return lull_error_set(
+            err, -EINVAL, "journal: the UUID of a GPU holds more than letters, digits and dashes");
     snprintf(name_out, size, "gpu-%s", uuid);
     return 0;
 }
@@ -115,29 +117,15 @@ static int take_lock(int directory_fd, const char *runtime_dir, struct lull_erro
         int result = errno == EWOULDBLOCK ? -EBUSY : -errno;
 
         close(fd);
-        return lull_error_set(err, result,
-                              result == -EBUSY
-                                  ? "%s/lock: another lulld or `lull run --no-daemon` drives the "
-                                    "GPUs of this node; use it, or stop it first"
-                                  : "%s/lock: cannot lock",
-                              runtime_dir);
+        return lull_error_set(
+            err, result,
+            result == -EBUSY
+                ? "%s/lock: another lulld or `lull run --no-daemon` drives the "
+                  "GPUs of this node; use it, or stop it first"
+                : "%s/lock: the file system cannot lock it; name another --runtime-dir",
+            runtime_dir);
     }
     return fd;
-}
-
-static int read_boot_id(char *boot_id_out, size_t size, struct lull_error *err)
-{
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    int result = 0;
-
-    memset(boot_id_out, 0, size);
-    if (file == NULL || fgets(boot_id_out, (int)size, file) == NULL)
-        result = lull_error_set(err, -EIO, "/proc/sys/kernel/random/boot_id: cannot read");
-    else
-        boot_id_out[strcspn(boot_id_out, "\n")] = '\0';
-    if (file != NULL)
-        fclose(file);
-    return result;
 }
 
 static int open_all(struct lull_journal *journal, const char *runtime_dir, struct lull_error *err)
@@ -153,7 +141,9 @@ static int open_all(struct lull_journal *journal, const char *runtime_dir, struc
     journal->directory_fd = open_directory(journal->directory, 0700, err);
     if (journal->directory_fd < 0)
         return journal->directory_fd;
-    return read_boot_id(journal->boot_id, sizeof(journal->boot_id), err);
+    if (lull_boot_id(journal->boot_id) < 0)
+        return lull_error_set(err, -EIO, "/proc/sys/kernel/random/boot_id: cannot read");
+    return 0;
 }
 
 int lull_journal_open(const char *runtime_dir, struct lull_journal **journal_out,
@@ -163,7 +153,7 @@ int lull_journal_open(const char *runtime_dir, struct lull_journal **journal_out
     int result;
 
     if (journal == NULL)
-        return lull_error_set(err, -ENOMEM, "journal: no memory");
+        return lull_error_set(err, -ENOMEM, "there is no memory for the journal");
     journal->directory_fd = -1;
     journal->lock_fd = -1;
     if ((size_t)snprintf(journal->directory, sizeof(journal->directory), "%s/saved", runtime_dir) >=
@@ -208,7 +198,8 @@ int lull_journal_save(struct lull_journal *journal, const struct lull_journal_re
     return lull_file_write_atomic(path, &stored, sizeof(stored), 0600, err);
 }
 
-/* Exactly the bytes of a regular file, never through a link and never blocking on a pipe. */
+/* Reads exactly the bytes of a record from a regular file, never through a link and never blocking
+ * on a pipe: others may have put something else there. */
 static int read_stored(int directory_fd, const char *name, struct stored_record *stored_out,
                        struct lull_error *err)
 {

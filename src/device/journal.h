@@ -1,11 +1,12 @@
 /*
  * The journal: what has to be put back, written before a GPU is changed for the first time.
  *
- * One file per GPU, <runtime dir>/saved/gpu-<uuid>, 0600 in a 0700 directory; whole or not at all.
+ * Each GPU has one file, <runtime dir>/saved/gpu-<uuid>, 0600 in a 0700 directory, which is written
+ * whole or not at all.
  * The directory vanishes at a reboot exactly as the clocks do. If a record cannot be written, its
  * GPU must not be written either.
  *
- * An open journal also is the right to drive the GPUs of this node: it holds a lock that lulld and
+ * An open journal is also the right to drive the GPUs of this node: it holds a lock that lulld and
  * `lull run --no-daemon` take from each other.
  *
  * Threads: one at a time. SPDX-License-Identifier: Apache-2.0
@@ -26,7 +27,7 @@ struct lull_journal_record {
     char driver_version[96];
     uint32_t controls; /* enum lull_capability: what Lull may change; restore touches only it */
     uint32_t reference_sm_mhz;       /* 0: the driver's own choice, restored by a reset */
-    uint32_t power_limit_mw;         /* requested limit before; 0 unknown */
+    uint32_t power_limit_mw;         /* the limit that was requested before Lull; 0 unknown */
     uint32_t power_limit_default_mw; /* 0 unknown */
 };
 
@@ -54,7 +55,7 @@ int lull_journal_save(struct lull_journal *journal, const struct lull_journal_re
 int lull_journal_load(struct lull_journal *journal, const char *uuid,
                       struct lull_journal_record *record_out, struct lull_error *err);
 
-/* Removes the record of a GPU; none is fine. */
+/* Removes the record of a GPU; it is no error if there is none. */
 int lull_journal_remove(struct lull_journal *journal, const char *uuid, struct lull_error *err);
 
 /* Keeps a record that cannot be read as <name>.aside, out of the way of the next one. */

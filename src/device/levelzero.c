@@ -19,23 +19,6 @@ static int check(int code, uint32_t gpu, const char *what, struct lull_error *er
                           meaning->text, (unsigned)code);
 }
 
-static int levelzero_open(void **state_out, uint32_t *count_out, struct lull_error *err)
-{
-    struct lull_levelzero *levelzero;
-    int result = levelzero_library_open(&levelzero, err);
-
-    if (result < 0)
-        return result;
-    *state_out = levelzero;
-    *count_out = levelzero->card_count;
-    return 0;
-}
-
-static void levelzero_close(void *state)
-{
-    levelzero_library_close(state);
-}
-
 static const char *levelzero_driver_version(const void *state)
 {
     return ((const struct lull_levelzero *)state)->cards[0].properties.driver_version;
@@ -49,7 +32,7 @@ static uint32_t rounded(double number)
     return (uint32_t)(number + 0.5);
 }
 
-/* The sum over a card's counters, with the time of the latest. False: one cannot be read. */
+/* Adds up a card's counters, with the time of the latest. False: one of them cannot be read. */
 static bool read_counter(struct lull_levelzero *levelzero, const struct zes_card *card,
                          struct zes_counter *sum_out)
 {
@@ -63,13 +46,15 @@ static bool read_counter(struct lull_levelzero *levelzero, const struct zes_card
         if (levelzero->energy(card->counters[i], &counter) != ZE_OK)
             return false;
         sum.value += counter.value;
-        sum.time_us = counter.time_us > sum.time_us ? counter.time_us : sum.time_us;
+        if (counter.time_us > sum.time_us)
+            sum.time_us = counter.time_us;
     }
     *sum_out = sum;
     return true;
 }
 
-/* Growth per microsecond since the reading before; the same snapshot again has the same rate. */
+/* Finds by how much a counter grows per microsecond, since the reading before. The driver takes
+ * snapshots: where it tells the same one again, the rate is the same as before. */
 static bool take_rate(struct lull_levelzero *levelzero, struct zes_meter *meter,
                       const struct zes_counter *now, double *rate_out)
 {
@@ -136,7 +121,7 @@ static bool read_domain(struct lull_levelzero *levelzero, void *domain,
            state_out->actual_mhz >= 0.0;
 }
 
-/* The clock of the fastest stack, and why any of them is held back. */
+/* Reads the clock of the fastest stack, and why any of them is held back. */
 static bool read_stacks(struct lull_levelzero *levelzero, const struct zes_card *card,
                         struct zes_frequency_state *all_out)
 {
@@ -147,14 +132,15 @@ static bool read_stacks(struct lull_levelzero *levelzero, const struct zes_card 
 
         if (!read_domain(levelzero, card->clocks[i], &state))
             return false;
-        all.actual_mhz = state.actual_mhz > all.actual_mhz ? state.actual_mhz : all.actual_mhz;
+        if (state.actual_mhz > all.actual_mhz)
+            all.actual_mhz = state.actual_mhz;
         all.reasons |= state.reasons;
     }
     *all_out = all;
     return all.actual_mhz >= 0.0;
 }
 
-/* Sysman's reasons as Lull's; that the hardware's own range ends there is none of them. */
+/* Translates Sysman's reasons into Lull's. The end of the hardware's own range is none of these. */
 static uint64_t as_reasons(const struct zes_frequency_state *state)
 {
     static const struct {
@@ -199,7 +185,7 @@ static bool read_temperature(struct lull_levelzero *levelzero, const struct zes_
     return true;
 }
 
-/* All limits of a card, and which of them holds for long. NULL: none that is told in watts. */
+/* Reads all limits of a card and finds the one that holds for long. NULL: none is told in watts. */
 static struct zes_power_limit *find_limit(struct lull_levelzero *levelzero,
                                           const struct zes_card *card,
                                           struct zes_power_limit limits[ZES_MAX_LIMITS],
@@ -230,22 +216,23 @@ static bool read_limit(struct lull_levelzero *levelzero, const struct zes_card *
     return true;
 }
 
-static bool read_one(struct lull_levelzero *levelzero, uint32_t gpu, enum lull_reading_field field,
-                     struct lull_device_reading *out)
+static bool levelzero_read(void *state, uint32_t gpu, enum lull_reading_field field,
+                           struct lull_device_reading *out)
 {
+    struct lull_levelzero *levelzero = state;
     struct zes_card *card = &levelzero->cards[gpu];
-    struct zes_frequency_state state;
+    struct zes_frequency_state stacks;
 
     switch (field) {
     case LULL_READING_SM_CLOCK:
-        if (!read_stacks(levelzero, card, &state))
+        if (!read_stacks(levelzero, card, &stacks))
             return false;
-        out->sm_mhz = rounded(state.actual_mhz);
+        out->sm_mhz = rounded(stacks.actual_mhz);
         return true;
     case LULL_READING_REASONS:
-        if (!read_stacks(levelzero, card, &state))
+        if (!read_stacks(levelzero, card, &stacks))
             return false;
-        out->reasons = as_reasons(&state);
+        out->reasons = as_reasons(&stacks);
         return true;
     case LULL_READING_MEMORY_CLOCK:
         return read_memory_clock(levelzero, card, &out->memory_mhz);
@@ -265,14 +252,6 @@ static bool read_one(struct lull_levelzero *levelzero, uint32_t gpu, enum lull_r
     return false;
 }
 
-static void levelzero_read(void *state, uint32_t gpu, uint32_t wanted,
-                           struct lull_device_reading *out)
-{
-    for (uint32_t field = 1; field <= LULL_READING_ALL; field <<= 1)
-        if ((wanted & field) != 0 && read_one(state, gpu, (enum lull_reading_field)field, out))
-            out->valid |= field;
-}
-
 /* ---- describing ---- */
 
 static uint32_t list_clocks(struct lull_levelzero *levelzero, void *domain, uint32_t *clocks_mhz,
@@ -284,7 +263,8 @@ static uint32_t list_clocks(struct lull_levelzero *levelzero, void *domain, uint
     if (domain == NULL || levelzero->available_clocks == NULL ||
         levelzero->available_clocks(domain, &count, told_mhz) != ZE_OK)
         return 0;
-    count = count < capacity ? count : capacity;
+    if (count > capacity)
+        count = capacity;
     for (uint32_t i = 0; i < count; i++)
         clocks_mhz[i] = rounded(told_mhz[i]);
     lull_library_sort_clocks(clocks_mhz, count);
@@ -374,21 +354,6 @@ static int levelzero_reset_sm(void *state, uint32_t gpu, struct lull_error *err)
                  err);
 }
 
-static int levelzero_lock_memory(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
-                                 struct lull_error *err)
-{
-    (void)state;
-    (void)min_mhz;
-    (void)max_mhz;
-    return check(ZE_UNSUPPORTED_FEATURE, gpu, "lock the memory clock", err);
-}
-
-static int levelzero_reset_memory(void *state, uint32_t gpu, struct lull_error *err)
-{
-    (void)state;
-    return check(ZE_UNSUPPORTED_FEATURE, gpu, "reset the memory clock", err);
-}
-
 static int levelzero_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
                                      struct lull_error *err)
 {
@@ -409,14 +374,12 @@ static int levelzero_set_power_limit(void *state, uint32_t gpu, uint32_t limit_m
 
 const struct lull_vendor lull_levelzero_vendor = {
     .name = "intel",
-    .open = levelzero_open,
-    .close = levelzero_close,
+    .open = lull_levelzero_open,
+    .close = lull_levelzero_close,
     .driver_version = levelzero_driver_version,
     .describe = levelzero_describe,
     .read = levelzero_read,
     .lock_sm = levelzero_lock_sm,
     .reset_sm = levelzero_reset_sm,
-    .lock_memory = levelzero_lock_memory,
-    .reset_memory = levelzero_reset_memory,
     .set_power_limit = levelzero_set_power_limit,
 };

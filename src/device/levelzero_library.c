@@ -200,15 +200,17 @@ static int find_cards(struct lull_levelzero *levelzero, struct lull_error *err)
     return 0;
 }
 
-void levelzero_library_close(struct lull_levelzero *levelzero)
+void lull_levelzero_close(void *state)
 {
+    struct lull_levelzero *levelzero = state;
+
     if (levelzero->library != NULL)
         dlclose(levelzero->library); /* Sysman has no call that ends it */
     pthread_mutex_destroy(&levelzero->meters);
     free(levelzero);
 }
 
-int levelzero_library_open(struct lull_levelzero **levelzero_out, struct lull_error *err)
+int lull_levelzero_open(void **state_out, uint32_t *count_out, struct lull_error *err)
 {
     struct lull_levelzero *levelzero = calloc(1, sizeof(*levelzero));
     int result;
@@ -229,9 +231,10 @@ int levelzero_library_open(struct lull_levelzero **levelzero_out, struct lull_er
     if (result == 0)
         result = find_cards(levelzero, err);
     if (result < 0) {
-        levelzero_library_close(levelzero);
+        lull_levelzero_close(levelzero);
         return result;
     }
-    *levelzero_out = levelzero;
+    *state_out = levelzero;
+    *count_out = levelzero->card_count;
     return 0;
 }

@@ -209,8 +209,8 @@ struct lull_levelzero {
     struct zes_card cards[LULL_DEVICE_MAX_GPUS];
 };
 
-/* As lull_devices_open; -ENOENT there is no library. */
-int levelzero_library_open(struct lull_levelzero **levelzero_out, struct lull_error *err);
-void levelzero_library_close(struct lull_levelzero *levelzero);
+/* The vendor table's open and close; the state is a struct lull_levelzero. */
+int lull_levelzero_open(void **state_out, uint32_t *count_out, struct lull_error *err);
+void lull_levelzero_close(void *state);
 
 #endif

@@ -38,7 +38,7 @@ int lull_library_open(const char *variable, const char *const *names, const char
 void lull_library_bind(void *library, void *table, const struct lull_library_symbol *symbols,
                        size_t count);
 
-/* The row of a code; the last row stands for every code that has none. Never NULL. */
+/* Returns the row of a code, never NULL: the last row stands for every code that has none. */
 const struct lull_library_meaning *lull_library_meaning(const struct lull_library_meaning *rows,
                                                         size_t count, int code);
 
@@ -46,8 +46,8 @@ const struct lull_library_meaning *lull_library_meaning(const struct lull_librar
 void lull_library_sort_clocks(uint32_t *clocks_mhz, uint32_t count);
 
 /*
- * A lowest power limit where the driver names none (0): a quarter of the highest, mW. Nobody runs a
- * job there, and a limit of 0 W must never be asked for.
+ * Returns the lowest power limit that the driver has told, mW; where it names none (0), a quarter
+ * of the highest. Nobody runs a job there, and a limit of 0 W must never be requested.
  */
 uint32_t lull_library_least_limit_mw(uint64_t told_mw, uint32_t highest_mw);
 

@@ -5,8 +5,9 @@
 
 #include "base/clock.h"
 
-/* A limiter needs most of a second to follow, and each call keeps the driver busy for some 10 ms.
- */
+/* A limiter needs most of a second to follow, and each call keeps the driver busy for some 10 ms,
+ * so a GPU's limit is set at most this often; a failed call is repeated with growing pauses.
+ * Chosen, not measured. */
 static const int64_t gap_ns = 200 * LULL_NS_PER_MS;
 static const int64_t retry_first_ns = 20 * LULL_NS_PER_MS;
 static const int64_t retry_last_ns = LULL_NS_PER_S;
@@ -68,9 +69,12 @@ static uint32_t clamp(const struct lull_limit_control *control, const struct lul
 
     if (!may_set(control) || limit_mw == 0)
         return 0;
-    limit_mw = limit_mw < control->min_mw ? control->min_mw : limit_mw;
-    limit_mw = limit_mw > control->max_mw ? control->max_mw : limit_mw;
-    limit_mw = limit_mw < info->power_limit_min_mw ? info->power_limit_min_mw : limit_mw;
+    if (limit_mw < control->min_mw)
+        limit_mw = control->min_mw;
+    if (limit_mw > control->max_mw)
+        limit_mw = control->max_mw;
+    if (limit_mw < info->power_limit_min_mw)
+        limit_mw = info->power_limit_min_mw;
     return limit_mw >= control->before_mw ? 0 : limit_mw;
 }
 

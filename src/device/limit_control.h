@@ -21,14 +21,14 @@
 
 struct lull_limit_control {
     bool is_leased;
-    uint32_t min_mw; /* of the lease; 0: no limit may be set */
-    uint32_t max_mw;
+    uint32_t min_mw;     /* the lease's band */
+    uint32_t max_mw;     /* 0: no limit may be set */
     uint32_t before_mw;  /* what the journal says it was before the first write; 0 not known yet */
-    uint32_t applied_mw; /* 0: as before */
+    uint32_t applied_mw; /* what this lease has set; 0: nothing */
     bool is_uncertain;   /* a failed write may have had an effect */
     bool has_pending;
     struct lull_limit_request pending;
-    int64_t next_ns; /* no driver call before */
+    int64_t next_ns; /* the driver is not called before this time */
     uint32_t failures;
     struct lull_limit_result result;
 };
@@ -39,21 +39,22 @@ void lull_limit_control_begin(struct lull_limit_control *control, const struct l
 /* Ends a lease: what was set is to be put back, from now_ns on. */
 void lull_limit_control_end(struct lull_limit_control *control, int64_t now_ns);
 
-/* The latest request wins. Errors: LULL_E_UNSUPPORTED the lease is not for limits. */
+/* Takes a request; the latest one wins. Errors: LULL_E_UNSUPPORTED the lease is not for limits. */
 int lull_limit_control_take(struct lull_limit_control *control,
                             const struct lull_limit_request *request);
 
-/* When act() wants to be called; INT64_MAX: never. Requests wait until before_mw is known. */
+/* Returns when act() wants to be called; INT64_MAX: never. Requests wait until before_mw is known.
+ */
 int64_t lull_limit_control_due_ns(const struct lull_limit_control *control);
 
 /*
- * One driver call, and its read-back: what is pending, or the previous limit. False: nothing had to
- * be written. *err is set where result.status is negative.
+ * Sets what is pending, or the previous limit, with one driver call, and reads it back. False:
+ * nothing had to be written. *err is set where result.status is negative.
  */
 bool lull_limit_control_act(struct lull_limit_control *control, struct lull_devices *devices,
                             uint32_t gpu, struct lull_error *err);
 
-/* Nothing is left to put back. */
+/* Whether nothing is left to put back. */
 bool lull_limit_control_is_restored(const struct lull_limit_control *control);
 
 #endif

@@ -106,12 +106,12 @@ struct nvml {
     nvml_call_device_set *set_power_limit;
     char library_name[256];
     char version[96];
-    uint32_t
-        instant_power[LULL_DEVICE_MAX_GPUS]; /* 1: field 186 (instant power) works on this GPU */
+    bool has_instant_power[LULL_DEVICE_MAX_GPUS]; /* field 186 works on this GPU */
     void *devices[LULL_DEVICE_MAX_GPUS];
 };
 
-/* Newest name first; the plain name is the same call in older drivers. */
+/* The newest name of each function comes first; the plain name is the same call in older drivers.
+ */
 static const struct lull_library_symbol symbols[] = {
     {offsetof(struct nvml, init), "nvmlInit_v2", "nvmlInit"},
     {offsetof(struct nvml, shutdown), "nvmlShutdown", NULL},
@@ -143,56 +143,50 @@ static const struct lull_library_symbol symbols[] = {
     {offsetof(struct nvml, set_power_limit), "nvmlDeviceSetPowerManagementLimit", NULL},
 };
 
-static const struct lull_nvml_meaning meanings[] = {
-    {0, LULL_NVML_OK, 0, "success"},
-    {1, LULL_NVML_DRIVER_GONE, LULL_E_NO_DEVICE, "the driver library is not initialised"},
-    {2, LULL_NVML_OWN_ERROR, -EINVAL, "invalid argument"},
-    {3, LULL_NVML_CAPABILITY_OFF, LULL_E_UNSUPPORTED, "not supported by this GPU"},
-    {4, LULL_NVML_NOT_ALLOWED, -EPERM, "not permitted: needs root or CAP_SYS_ADMIN"},
-    {5, LULL_NVML_OWN_ERROR, -EINVAL, "already initialised"},
-    {6, LULL_NVML_DEVICE_GONE, LULL_E_NO_DEVICE, "not found"},
-    {7, LULL_NVML_OWN_ERROR, -EINVAL, "the buffer is too small"},
-    {8, LULL_NVML_ALARM, -EIO, "external power is missing: check the power cables"},
-    {9, LULL_NVML_DRIVER_GONE, LULL_E_NO_DEVICE, "the kernel driver is not loaded"},
-    {10, LULL_NVML_PASSING, -EAGAIN, "timeout"},
-    {11, LULL_NVML_PASSING, -EAGAIN, "interrupt problem"},
-    {12, LULL_NVML_DRIVER_GONE, LULL_E_NO_DEVICE, "the driver library was not found"},
-    {13, LULL_NVML_CAPABILITY_OFF, LULL_E_UNSUPPORTED, "not in this driver; a newer one may do it"},
-    {14, LULL_NVML_ALARM, -EIO, "the infoROM is corrupted"},
-    {15, LULL_NVML_DEVICE_GONE, LULL_E_NO_DEVICE, "the GPU is lost; the node may need a restart"},
-    {16, LULL_NVML_DEVICE_GONE, LULL_E_NO_DEVICE, "the GPU needs a reset"},
-    {17, LULL_NVML_PASSING, -EAGAIN, "blocked by the operating system"},
-    {18, LULL_NVML_DRIVER_GONE, LULL_E_NO_DEVICE,
-     "driver and library versions differ; reload the driver"},
-    {19, LULL_NVML_PASSING, -EAGAIN, "in use by another client"},
-    {20, LULL_NVML_PASSING, -EAGAIN, "the driver has no memory"},
-    {21, LULL_NVML_PASSING, -EAGAIN, "no data"},
-    {22, LULL_NVML_CAPABILITY_OFF, LULL_E_UNSUPPORTED, "not possible with vGPU and ECC"},
-    {23, LULL_NVML_PASSING, -EAGAIN, "the driver has no resources left"},
-    {24, LULL_NVML_CAPABILITY_OFF, LULL_E_UNSUPPORTED, "this clock is not supported"},
-    {25, LULL_NVML_CAPABILITY_OFF, LULL_E_UNSUPPORTED, "this driver expects another structure"},
-    {26, LULL_NVML_CAPABILITY_OFF, LULL_E_UNSUPPORTED, "removed from this driver"},
-    {27, LULL_NVML_PASSING, -EAGAIN, "not ready"},
-    {28, LULL_NVML_DEVICE_GONE, LULL_E_NO_DEVICE, "there is no such GPU"},
-    {29, LULL_NVML_PASSING, -EAGAIN, "not possible in the present state"},
-    {30, LULL_NVML_CAPABILITY_OFF, LULL_E_UNSUPPORTED, "this kind of reset is not supported"},
-    {999, LULL_NVML_PASSING, -EAGAIN, "unknown error of the driver"},
+static const struct lull_library_meaning meanings[] = {
+    {0, 0, "success"},
+    {1, LULL_E_NO_DEVICE, "the driver library is not initialised"},
+    {2, -EINVAL, "invalid argument"},
+    {3, LULL_E_UNSUPPORTED, "not supported by this GPU"},
+    {4, -EPERM, "not permitted: needs root or CAP_SYS_ADMIN"},
+    {5, -EINVAL, "already initialised"},
+    {6, LULL_E_NO_DEVICE, "not found"},
+    {7, -EINVAL, "the buffer is too small"},
+    {8, -EIO, "external power is missing: check the power cables"},
+    {9, LULL_E_NO_DEVICE, "the kernel driver is not loaded"},
+    {10, -EAGAIN, "timeout"},
+    {11, -EAGAIN, "interrupt problem"},
+    {12, LULL_E_NO_DEVICE, "the driver library was not found"},
+    {13, LULL_E_UNSUPPORTED, "not in this driver; a newer one may do it"},
+    {14, -EIO, "the infoROM is corrupted"},
+    {15, LULL_E_NO_DEVICE, "the GPU is lost; the node may need a restart"},
+    {16, LULL_E_NO_DEVICE, "the GPU needs a reset"},
+    {17, -EAGAIN, "blocked by the operating system"},
+    {18, LULL_E_NO_DEVICE, "driver and library versions differ; reload the driver"},
+    {19, -EAGAIN, "in use by another client"},
+    {20, -EAGAIN, "the driver has no memory"},
+    {21, -EAGAIN, "no data"},
+    {22, LULL_E_UNSUPPORTED, "not possible with vGPU and ECC"},
+    {23, -EAGAIN, "the driver has no resources left"},
+    {24, LULL_E_UNSUPPORTED, "this clock is not supported"},
+    {25, LULL_E_UNSUPPORTED, "this driver expects another structure"},
+    {26, LULL_E_UNSUPPORTED, "removed from this driver"},
+    {27, -EAGAIN, "not ready"},
+    {28, LULL_E_NO_DEVICE, "there is no such GPU"},
+    {29, -EAGAIN, "not possible in the present state"},
+    {30, LULL_E_UNSUPPORTED, "this kind of reset is not supported"},
+    {999, -EAGAIN, "unknown error of the driver"},
 };
 
-const struct lull_nvml_meaning *lull_nvml_meaning(int nvml_code)
+const struct lull_library_meaning *lull_nvml_meaning(int code)
 {
-    const size_t count = sizeof(meanings) / sizeof(meanings[0]);
-
-    for (size_t i = 0; i < count; i++)
-        if (meanings[i].nvml_code == nvml_code)
-            return &meanings[i];
-    return &meanings[count - 1];
+    return lull_library_meaning(meanings, sizeof(meanings) / sizeof(meanings[0]), code);
 }
 
 /* Turns the outcome of one call into Lull's code and a line for the user. */
 static int check(int nvml_code, uint32_t gpu, const char *what, struct lull_error *err)
 {
-    const struct lull_nvml_meaning *meaning = lull_nvml_meaning(nvml_code);
+    const struct lull_library_meaning *meaning = lull_nvml_meaning(nvml_code);
 
     if (meaning->error == 0)
         return 0;
@@ -319,7 +313,7 @@ static void describe_clocks(struct nvml *nvml, void *device, struct lull_device_
     lull_library_sort_clocks(info->sm_clocks_mhz, count);
 }
 
-/* Reads one field value; 0 or NVML's code. */
+/* Reads one field value. Returns 0 or NVML's code. */
 static int read_field(struct nvml *nvml, void *device, unsigned int field, uint64_t *value_out)
 {
     struct nvml_field_value value = {.field = field};
@@ -367,9 +361,9 @@ static uint32_t describe_capabilities(struct nvml *nvml, uint32_t gpu,
         info->power_limit_default_mw = 0;
     if (nvml->energy != NULL && nvml->energy(device, &energy) == NVML_SUCCESS)
         capabilities |= LULL_CAPABILITY_ENERGY_COUNTER;
-    nvml->instant_power[gpu] =
+    nvml->has_instant_power[gpu] =
         read_field(nvml, device, NVML_FIELD_POWER_INSTANT, &power) == NVML_SUCCESS;
-    if (nvml->instant_power[gpu])
+    if (nvml->has_instant_power[gpu])
         capabilities |= LULL_CAPABILITY_INSTANT_POWER;
     return capabilities;
 }
@@ -400,8 +394,9 @@ static bool read_power(struct nvml *nvml, uint32_t gpu, uint32_t *power_mw_out)
     uint64_t instant_mw;
 
     /* The plain call is a 1 s average on many GPUs; the field is not. */
-    if (nvml->instant_power[gpu] && read_field(nvml, nvml->devices[gpu], NVML_FIELD_POWER_INSTANT,
-                                               &instant_mw) == NVML_SUCCESS) {
+    if (nvml->has_instant_power[gpu] &&
+        read_field(nvml, nvml->devices[gpu], NVML_FIELD_POWER_INSTANT, &instant_mw) ==
+            NVML_SUCCESS) {
         *power_mw_out = (uint32_t)instant_mw;
         return true;
     }
@@ -429,9 +424,10 @@ static bool read_utilization(struct nvml *nvml, void *device, uint32_t *percent_
     return true;
 }
 
-static bool read_one(struct nvml *nvml, uint32_t gpu, enum lull_reading_field field,
-                     struct lull_device_reading *out)
+static bool nvml_read(void *state, uint32_t gpu, enum lull_reading_field field,
+                      struct lull_device_reading *out)
 {
+    struct nvml *nvml = state;
     void *device = nvml->devices[gpu];
 
     switch (field) {
@@ -459,13 +455,6 @@ static bool read_one(struct nvml *nvml, uint32_t gpu, enum lull_reading_field fi
     return false;
 }
 
-static void nvml_read(void *state, uint32_t gpu, uint32_t wanted, struct lull_device_reading *out)
-{
-    for (uint32_t field = 1; field <= LULL_READING_ALL; field <<= 1)
-        if ((wanted & field) != 0 && read_one(state, gpu, (enum lull_reading_field)field, out))
-            out->valid |= field;
-}
-
 static int nvml_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
                         struct lull_error *err)
 {
@@ -483,17 +472,6 @@ static int nvml_reset_sm(void *state, uint32_t gpu, struct lull_error *err)
         nvml->reset_sm == NULL ? NVML_FUNCTION_NOT_FOUND : nvml->reset_sm(nvml->devices[gpu]);
 
     return check(status, gpu, "reset the SM clock", err);
-}
-
-static int nvml_lock_memory(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
-                            struct lull_error *err)
-{
-    struct nvml *nvml = state;
-    int status = nvml->lock_memory == NULL
-                     ? NVML_FUNCTION_NOT_FOUND
-                     : nvml->lock_memory(nvml->devices[gpu], min_mhz, max_mhz);
-
-    return check(status, gpu, "lock the memory clock", err);
 }
 
 static int nvml_reset_memory(void *state, uint32_t gpu, struct lull_error *err)
@@ -525,7 +503,6 @@ const struct lull_vendor lull_nvml_vendor = {
     .read = nvml_read,
     .lock_sm = nvml_lock_sm,
     .reset_sm = nvml_reset_sm,
-    .lock_memory = nvml_lock_memory,
     .reset_memory = nvml_reset_memory,
     .set_power_limit = nvml_set_power_limit,
 };

@@ -27,7 +27,7 @@ enum { LULL_RAPL_MAX_ZONES = 64 };
 
 enum lull_rapl_kind { LULL_RAPL_CPU, LULL_RAPL_DRAM, LULL_RAPL_KINDS, LULL_RAPL_NOT_ADDED };
 
-/* Energy since opening; a kind is valid if every zone of it was read, and there is one. */
+/* The energy since opening. A kind is valid if it has a zone and all of its zones were read. */
 struct lull_rapl_reading {
     bool is_valid[LULL_RAPL_KINDS];
     double energy_j[LULL_RAPL_KINDS];
@@ -49,15 +49,15 @@ void lull_rapl_read(struct lull_rapl *rapl, struct lull_rapl_reading *reading_ou
 
 /* ---- what is parsed, for tests ---- */
 
-/* What a zone counts for, by its directory ("intel-rapl:0:2") and its name ("dram"). */
+/* Finds what a zone counts for, by its directory ("intel-rapl:0:2") and its name ("dram"). */
 enum lull_rapl_kind lull_rapl_kind_of(const char *zone, const char *name);
 
 /* Parses a number of microjoules as sysfs writes it, with or without a line feed. -EINVAL: it is no
  * number. */
 int lull_rapl_parse_uj(const char *text, size_t size, uint64_t *value_out);
 
-/* What was counted between two readings of a counter that begins anew after range_uj (0: unknown).
- */
+/* Returns what was counted between two readings of a counter that begins anew after range_uj; 0:
+ * that is not known. */
 uint64_t lull_rapl_grown_uj(uint64_t before_uj, uint64_t now_uj, uint64_t range_uj);
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/log.h"
 
 enum {
-    ATTEMPTS = 3,
+    ATTEMPTS = 3, /* of a reset that failed in a way that may pass; chosen, not measured */
     /* Longer than the slowest published settling (48 ms), for several refreshes of the reading. */
     CONFIRM_MS = 500,
     CONFIRM_STEP_MS = 5,
@@ -186,7 +186,8 @@ int lull_restore_all(struct lull_devices *devices, struct lull_journal *journal,
 
     if (count < 0)
         return count;
-    count = count < LULL_DEVICE_MAX_GPUS ? count : LULL_DEVICE_MAX_GPUS;
+    if (count > LULL_DEVICE_MAX_GPUS)
+        count = LULL_DEVICE_MAX_GPUS;
     /* All resets come first, so that the read-backs wait for the settling of all GPUs at once. */
     for (int i = 0; i < count; i++) {
         is_pending[i] = prepare(devices, journal, uuids[i], &jobs[i], &report);

@@ -2,8 +2,9 @@
  * Putting GPUs back to what the journal says: at the start of lulld, by `lulld --restore`, by
  * `lull restore`, and for `lull run --no-daemon`.
  *
- * Best effort per control, never all or nothing, and idempotent: a record goes away only when the
- * device agrees. Threads: one, and nobody else may write the GPUs meanwhile.
+ * Each control of each GPU is put back even if another one fails, and doing it again does no harm:
+ * a record goes away only when the device agrees. Threads: one, and nobody else may write the GPUs
+ * meanwhile.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -17,9 +18,10 @@
 #include "device/journal.h"
 
 struct lull_restore_report {
-    uint32_t restored; /* put back, seen to be so, record removed */
-    uint32_t dropped;  /* record of an earlier boot: the reboot has undone it */
-    uint32_t failed;   /* record kept: the next start or `lull restore` tries again */
+    uint32_t restored; /* GPUs that were put back and read back, and whose record was removed */
+    uint32_t dropped;  /* records of an earlier boot, which the reboot has undone */
+    uint32_t
+        failed; /* GPUs whose record stays, for the next start or `lull restore` to try again */
 };
 
 /*
@@ -30,8 +32,8 @@ int lull_restore_all(struct lull_devices *devices, struct lull_journal *journal,
                      struct lull_restore_report *report_out, struct lull_error *err);
 
 /*
- * Whether a reading is compatible with no lock being left: locks have no reason bit of their own,
- * so a busy GPU under its highest clock must name something else that holds it, or have moved from
+ * Whether, by this reading, no lock is left on the clock. Locks have no reason bit of their own, so
+ * a busy GPU under its highest clock must name something else that holds it, or have moved from
  * before_mhz (0: unknown).
  */
 bool lull_restore_is_free(const struct lull_device_info *info,

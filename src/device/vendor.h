@@ -1,6 +1,6 @@
 /*
  * The table of functions that one vendor's library stands behind; device.c calls nothing else.
- * A member gpu is always below the count that open has returned.
+ * The argument gpu is always below the count that open has returned.
  *
  * Threads: any, except open and close. SPDX-License-Identifier: Apache-2.0
  */
@@ -10,25 +10,26 @@
 #include "device/device.h"
 
 struct lull_vendor {
-    const char *name; /* as LULL_VENDOR has it */
+    const char *name; /* the word of LULL_VENDOR for it */
 
     /*
-     * Opens the library; errors as lull_devices_open, and -ENOENT: there is no such library. The
-     * state is freed by close.
+     * Opens the library. Errors: those of lull_devices_open, and -ENOENT: there is no such library.
+     * close frees the state.
      */
     int (*open)(void **state_out, uint32_t *count_out, struct lull_error *err);
     void (*close)(void *state);
     const char *(*driver_version)(const void *state);
     void (*describe)(void *state, uint32_t gpu, struct lull_device_info *info_out);
-    void (*read)(void *state, uint32_t gpu, uint32_t wanted, struct lull_device_reading *out);
 
-    /* These set something; errors as in device.h. */
+    /* Reads one field into out, whose valid is the caller's. False: it cannot be read now. */
+    bool (*read)(void *state, uint32_t gpu, enum lull_reading_field field,
+                 struct lull_device_reading *out);
+
+    /* These set something; their errors are those of device.h. */
     int (*lock_sm)(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
                    struct lull_error *err);
     int (*reset_sm)(void *state, uint32_t gpu, struct lull_error *err);
-    int (*lock_memory)(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
-                       struct lull_error *err);
-    int (*reset_memory)(void *state, uint32_t gpu, struct lull_error *err);
+    int (*reset_memory)(void *state, uint32_t gpu, struct lull_error *err); /* NULL: unsupported */
     int (*set_power_limit)(void *state, uint32_t gpu, uint32_t limit_mw, struct lull_error *err);
 };
 

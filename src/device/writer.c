@@ -24,10 +24,12 @@
 
 #define NEVER_NS INT64_MAX
 
-/* The clock is read back often enough to see a settling of some ms, and not for ever. */
+/* The clock is read back often enough to see a settling of some milliseconds, and given up after
+ * several times the slowest settling that was published (48 ms). */
 #define OBSERVE_STEP_NS (INT64_C(3) * LULL_NS_PER_MS / 2)
 #define OBSERVE_LIMIT_NS (300 * LULL_NS_PER_MS)
 
+/* A raising that failed is tried again after pauses that double. Chosen, not measured. */
 #define RETRY_FIRST_NS (2 * LULL_NS_PER_MS)
 #define RETRY_LAST_NS LULL_NS_PER_S
 
@@ -43,12 +45,12 @@ struct desired {
     uint64_t epoch; /* number of the lease */
 };
 
-/* The read-back of one write. */
+/* What the read-back of one write has seen. */
 struct observation {
     bool is_running;
-    uint32_t before_mhz; /* the point before the write; 0 the reference */
+    uint32_t before_mhz; /* the clock that was locked before the write; 0: none was */
     int64_t call_end_ns;
-    int64_t read_ns; /* the reading before, or the call's end */
+    int64_t read_ns; /* when the reading before was taken; at first the call's end */
     int64_t next_ns;
     int64_t changed_ns; /* when the clock now seen was first seen */
 };
@@ -107,17 +109,12 @@ const struct lull_writer_options lull_writer_defaults = {
     .validity_cap_ns = 5 * LULL_NS_PER_S,
 };
 
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* --- what others see --- */
 
 static void publish(struct gpu *gpu, uint32_t index)
 {
     if (gpu->source != NULL)
-        gpu->source->publish(gpu->source->context, index, &gpu->result);
+        gpu->source->channel.publish(gpu->source->channel.context, index, &gpu->result);
 }
 
 static void show_state(struct lull_writer *writer, uint32_t index)
@@ -149,7 +146,7 @@ static void begin_ending(struct gpu *gpu, int64_t now_ns)
     gpu->source = NULL;
     gpu->has_pending = false;
     if (gpu->applied_mhz != 0 || gpu->is_uncertain)
-        gpu->raise_ns = earlier(gpu->raise_ns, now_ns);
+        gpu->raise_ns = lull_earlier_ns(gpu->raise_ns, now_ns);
     lull_limit_control_end(&gpu->limit, now_ns);
 }
 
@@ -285,8 +282,10 @@ static uint32_t clamp(const struct lull_device_info *info, const struct lull_ban
 
     if (sm_mhz == 0)
         return 0;
-    sm_mhz = sm_mhz < band->min_mhz ? band->min_mhz : sm_mhz;
-    sm_mhz = sm_mhz > band->max_mhz ? band->max_mhz : sm_mhz;
+    if (sm_mhz < band->min_mhz)
+        sm_mhz = band->min_mhz;
+    if (sm_mhz > band->max_mhz)
+        sm_mhz = band->max_mhz;
     for (uint32_t i = 0; i < info->sm_clock_count; i++) { /* from the highest down */
         if (info->sm_clocks_mhz[i] > band->max_mhz)
             continue;
@@ -332,11 +331,11 @@ static void take(struct lull_writer *writer, uint32_t index, int64_t now_ns)
     struct gpu *gpu = &writer->gpus[index];
     struct lull_switch_request request;
 
-    if (!gpu->source->take(gpu->source->context, index, &request))
+    if (!gpu->source->channel.take(gpu->source->channel.context, index, &request))
         return;
     request.sm_mhz = clamp(lull_device_info(writer->devices, index), &gpu->band, request.sm_mhz);
     request.valid_until_ns =
-        earlier(request.valid_until_ns, now_ns + writer->options.validity_cap_ns);
+        lull_earlier_ns(request.valid_until_ns, now_ns + writer->options.validity_cap_ns);
     if (!gpu->has_pending || gpu->pending.sm_mhz != request.sm_mhz)
         gpu->arrived_ns = now_ns;
     gpu->pending = request;
@@ -372,18 +371,16 @@ static void expire(struct gpu *gpu, uint32_t index, int64_t now_ns)
 
 static void publish_limit(struct gpu *gpu, uint32_t index)
 {
-    if (gpu->source != NULL && gpu->source->publish_limit != NULL)
-        gpu->source->publish_limit(gpu->source->context, index, &gpu->limit.result);
+    if (gpu->source != NULL)
+        gpu->source->channel.publish_limit(gpu->source->channel.context, index, &gpu->limit.result);
 }
 
 static void take_limit(struct gpu *gpu, uint32_t index)
 {
     struct lull_limit_request request;
 
-    if (gpu->source->take_limit == NULL ||
-        !gpu->source->take_limit(gpu->source->context, index, &request))
-        return;
-    if (lull_limit_control_take(&gpu->limit, &request) < 0)
+    if (gpu->source->channel.take_limit(gpu->source->channel.context, index, &request) &&
+        lull_limit_control_take(&gpu->limit, &request) < 0)
         publish_limit(gpu, index);
 }
 
@@ -440,7 +437,8 @@ static int write_point(struct lull_writer *writer, uint32_t index, uint32_t sm_m
     gpu->result.call_begin_ns = begin_ns;
     gpu->result.call_ns = end_ns - begin_ns;
     gpu->result.calls++;
-    gpu->result.blocked_us = (uint32_t)earlier((end_ns - begin_ns) / LULL_NS_PER_US, UINT32_MAX);
+    gpu->result.blocked_us =
+        (uint32_t)lull_earlier_ns((end_ns - begin_ns) / LULL_NS_PER_US, UINT32_MAX);
     gpu->state.status = status;
     gpu->state.writes++;
     if (status == 0) {
@@ -463,7 +461,7 @@ static void plan_retry(struct gpu *gpu)
 {
     const uint32_t shift = gpu->raise_failures < 9 ? gpu->raise_failures : 9;
 
-    gpu->raise_ns = lull_now_ns() + earlier(RETRY_FIRST_NS << shift, RETRY_LAST_NS);
+    gpu->raise_ns = lull_now_ns() + lull_earlier_ns(RETRY_FIRST_NS << shift, RETRY_LAST_NS);
     gpu->raise_failures++;
 }
 
@@ -519,11 +517,12 @@ static int64_t raising_since(const struct gpu *gpu)
     int64_t since_ns = gpu->raise_ns;
 
     if (gpu->has_pending && is_raising(gpu))
-        since_ns = earlier(since_ns, gpu->arrived_ns);
+        since_ns = lull_earlier_ns(since_ns, gpu->arrived_ns);
     return since_ns;
 }
 
-/* First come, first served: a client that keeps asking cannot push others back. */
+/* Finds the GPU whose raising has waited longest, so that a client that keeps asking cannot push
+ * others back. */
 static int find_raising(const struct lull_writer *writer, int64_t now_ns)
 {
     int64_t best_ns = now_ns;
@@ -540,6 +539,7 @@ static int find_raising(const struct lull_writer *writer, int64_t now_ns)
     return found;
 }
 
+/* Finds the GPU whose lowering has the earliest deadline, of those whose budget allows one now. */
 static int find_lowering(const struct lull_writer *writer, int64_t now_ns)
 {
     int64_t best_ns = NEVER_NS;
@@ -615,7 +615,7 @@ static bool is_settled(const struct lull_writer *writer, uint32_t index, uint32_
            seen_mhz >= info->sm_clocks_mhz[0];
 }
 
-/* One step of the clock list above the target: readings may be off by that much. */
+/* Returns the clock one step above the target: readings may be off by that much. */
 static uint32_t step_above(const struct lull_device_info *info, uint32_t target_mhz)
 {
     uint32_t above_mhz = target_mhz;
@@ -695,7 +695,7 @@ static bool observe_one(struct lull_writer *writer, int64_t now_ns)
     return false;
 }
 
-/* A GPU without a lease, raised and read back, needs its record no more. */
+/* Ends with a GPU that has no lease, and was raised and read back: it needs its record no more. */
 static void finish(struct lull_writer *writer, uint32_t index)
 {
     struct gpu *gpu = &writer->gpus[index];
@@ -740,19 +740,20 @@ static int64_t next_due(const struct lull_writer *writer)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct gpu *gpu = &writer->gpus[i];
 
-        due_ns = earlier(due_ns, gpu->raise_ns);
+        due_ns = lull_earlier_ns(due_ns, gpu->raise_ns);
         if (gpu->is_recorded)
-            due_ns = earlier(due_ns, lull_limit_control_due_ns(&gpu->limit));
+            due_ns = lull_earlier_ns(due_ns, lull_limit_control_due_ns(&gpu->limit));
         if (gpu->observation.is_running)
-            due_ns = earlier(due_ns, gpu->observation.next_ns);
+            due_ns = lull_earlier_ns(due_ns, gpu->observation.next_ns);
         if (gpu->stage == LEASED && (gpu->applied_mhz != 0 || gpu->is_uncertain) &&
             gpu->raise_ns == NEVER_NS)
-            due_ns = earlier(due_ns, gpu->valid_until_ns);
+            due_ns = lull_earlier_ns(due_ns, gpu->valid_until_ns);
         if (gpu->has_pending)
-            due_ns = earlier(
+            due_ns = lull_earlier_ns(
                 due_ns,
-                earlier(lull_switch_budget_from_ns(&gpu->budget),
-                        earlier(gpu->pending.deadline_ns, gpu->pending.valid_until_ns) + 1));
+                lull_earlier_ns(
+                    lull_switch_budget_from_ns(&gpu->budget),
+                    lull_earlier_ns(gpu->pending.deadline_ns, gpu->pending.valid_until_ns) + 1));
     }
     return due_ns;
 }

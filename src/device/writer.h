@@ -26,28 +26,21 @@
 
 struct lull_writer;
 
-/*
- * Where requests come from. The functions run on the writer's thread: they must not block, and
- * must bear anything that a hostile client does to the memory behind them.
- */
+/* A client, or this process itself. */
 struct lull_writer_source {
     int doorbell_fd; /* an eventfd: each write wakes the writer, which never reads it */
-    void *context;
-    /* Copies a request of this GPU that was not taken before; false: there is none. */
-    bool (*take)(void *context, uint32_t gpu, struct lull_switch_request *request_out);
-    void (*publish)(void *context, uint32_t gpu, const struct lull_switch_result *result);
-    /* The same two for power limits; both may be NULL. */
-    bool (*take_limit)(void *context, uint32_t gpu, struct lull_limit_request *request_out);
-    void (*publish_limit)(void *context, uint32_t gpu, const struct lull_limit_result *result);
-    /* The writer will not touch the source again; may be NULL. */
+    struct lull_switch_channel channel;
+    /* The writer will not touch the source again; on its thread; NULL: nobody need know. */
     void (*released)(void *context);
+    void *context;
     struct lull_writer_source *next_removed; /* the writer's */
 };
 
 struct lull_writer_options {
-    int64_t lowering_gap_ns;    /* least time from a raising to the next lowering of a GPU... */
-    int64_t lowering_refill_ns; /* ...but for one saved up in each such time; INT64_MAX: none */
-    int64_t validity_cap_ns;    /* no lowering stays longer than this without being renewed */
+    int64_t lowering_gap_ns;    /* a GPU is not lowered sooner than this after it was raised */
+    int64_t lowering_refill_ns; /* each such time saves up one lowering that need not wait;
+                                 * INT64_MAX: none is saved up */
+    int64_t validity_cap_ns;    /* no lowering stays longer than this unless it is renewed */
     void *context;
     /*
      * The GPU of an ended lease was raised, read back and its record removed; or result says why
@@ -62,15 +55,15 @@ extern const struct lull_writer_options lull_writer_defaults;
 /* One GPU as the writer sees it. */
 struct lull_writer_state {
     bool is_leased;
-    uint32_t applied_mhz;  /* 0: the reference point */
-    uint32_t observed_mhz; /* last clock read back; 0 none */
-    int32_t status;        /* of the last write */
+    uint32_t applied_mhz;  /* the clock that is locked; 0: none is, the reference point holds */
+    uint32_t observed_mhz; /* the clock that was read back last; 0: none was */
+    int32_t status;        /* what the last write returned */
     uint64_t writes;
     uint64_t dropped;   /* lowerings that came too late */
     uint64_t expired;   /* lowerings that nobody renewed */
     uint64_t failed;    /* writes that the driver refused */
     uint64_t disobeyed; /* writes that the clock did not follow */
-    uint32_t limit_mw;  /* power limit set; 0: as before the lease */
+    uint32_t limit_mw;  /* the power limit that is set; 0: the one from before the lease */
 };
 
 /* Starts the thread; borrows devices and journal until stop. Errors: -errno. */
@@ -96,7 +89,8 @@ void lull_writer_remove_source(struct lull_writer *writer, struct lull_writer_so
 void lull_writer_grant(struct lull_writer *writer, uint32_t gpu, struct lull_writer_source *source,
                        const struct lull_band *band);
 
-/* Ends a lease: the GPU is raised and restored; ended() follows. No lease: nothing happens. */
+/* Ends a lease: the GPU is raised and restored, and ended() follows. Without a lease nothing
+ * happens. */
 void lull_writer_end(struct lull_writer *writer, uint32_t gpu);
 
 /* Copies the state of a GPU. */

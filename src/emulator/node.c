@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "emulator/noise.h"
 
 #define NODE_MAGIC UINT64_C(0x65646f6e6c6c756c)
@@ -253,22 +254,6 @@ int64_t lull_node_real_ns(const struct lull_node *node, int64_t virtual_ns)
 
 /* ---- contexts and the processes that own them ---- */
 
-static bool read_stat(pid_t pid, char *text, size_t size)
-{
-    char path[48];
-    ssize_t length;
-    int fd;
-
-    snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    length = read(fd, text, size - 1);
-    close(fd);
-    text[length > 0 ? length : 0] = '\0';
-    return length > 0;
-}
-
 /*
  * Returns the start time of a living process in kernel ticks; 0: there is none, or it is a zombie.
  * Number and start time together name a process for good, whereas its number alone may be used
@@ -276,22 +261,10 @@ static bool read_stat(pid_t pid, char *text, size_t size)
  */
 static uint64_t start_mark(pid_t pid)
 {
-    enum {
-        fields_to_start = 20
-    }; /* the state is field 3, the start time field 22; one space
-        * precedes the state */
-    char text[1024];
-    char *at;
+    const int64_t ticks = lull_process_start_ticks(pid);
 
-    if (!read_stat(pid, text, sizeof(text)))
-        return 0;
-    at = strrchr(text, ')'); /* the program's name before it may contain anything */
-    if (at == NULL || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X')
-        return 0;
-    for (int i = 0; i < fields_to_start && at != NULL; i++)
-        at = strchr(at + 1, ' ');
-    if (at != NULL)
-        return strtoull(at + 1, NULL, 10);
+    if (ticks > 0)
+        return (uint64_t)ticks;
     return 0;
 }
 

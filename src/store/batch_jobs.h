@@ -18,9 +18,16 @@
 
 #include "base/error.h"
 #include "core/tuning/batch.h"
-#include "store/batch_owner.h"
 
 enum { LULL_BATCH_JOB_NAME_BYTES = 128 };
+
+/* The process of a run, named so that no other ever has the same name: others tell by it whether
+ * the run still lives. */
+struct lull_batch_owner {
+    char place[96]; /* the boot and the namespace that its pid is of */
+    int64_t pid;
+    int64_t start; /* clock ticks after the boot */
+};
 
 /* What a job is, fixed by its first run. */
 struct lull_batch_job {
@@ -35,15 +42,15 @@ struct lull_batch_job {
     int64_t created_s; /* since 1970, UTC */
 };
 
-/* One run of a job, as recorded. */
+/* What is recorded of one run. */
 struct lull_batch_entry {
     struct lull_batch_record submitted;
     bool is_exploring;
     int64_t submitted_s; /* since 1970, UTC */
     struct lull_batch_owner owner;
-    bool is_alive; /* it is not over, and its process lives */
-    bool is_over;  /* the fields below tell how it ended; else how far it had come */
-    struct lull_batch_record over; /* of a lost run: what was known of it last */
+    bool is_alive;                 /* it is not over, and its process lives */
+    bool is_over;                  /* the rest tells how it ended, else how far it had come */
+    struct lull_batch_record over; /* LOST: with what was known */
     uint32_t epochs;               /* values of the metric that were seen */
     double metric;                 /* the last one; NAN: there is none */
 };
@@ -74,7 +81,7 @@ int lull_batch_jobs_submit(struct lull_batch_jobs *jobs, const struct lull_batch
                            uint64_t retry_of, struct lull_batch_ticket *ticket_out,
                            struct lull_error *err);
 
-/* How far a run has come. */
+/* What is known of how far a run has come. */
 struct lull_batch_progress {
     double energy_j; /* NAN: not known */
     double time_s;

@@ -12,17 +12,26 @@ struct lull_batch_jobs {
     struct lull_batch_owner self;
 };
 
-/* Reads a job. -ENOENT: there is no such job, and *job_out is untouched; those of the store. */
+/* Names this process. Errors: -ENOENT /proc cannot be read. */
+int lull_batch_owner_self(struct lull_batch_owner *owner_out, struct lull_error *err);
+
+/*
+ * Whether an owner still lives. /proc tells it of one in the place of self; another one is taken
+ * for dead if it has said nothing for silence_s, and that is 60 s or more.
+ */
+bool lull_batch_owner_is_alive(const struct lull_batch_owner *owner,
+                               const struct lull_batch_owner *self, int64_t silence_s);
+
+/* Reads a job. Errors: -ENOENT there is no such job; *job_out is then untouched. */
 int lull_batch_job_read(struct lull_batch_jobs *jobs, const char *name,
                         struct lull_batch_job *job_out, struct lull_error *err);
 
-/* Reads the runs of a job in the order of submission. The caller frees *entries_out. Errors:
- * LULL_E_FORMAT, -ENOMEM, those of the store. */
+/* Reads the runs of a job in the order of submission. The caller frees *entries_out. */
 int lull_batch_entries_read(struct lull_batch_jobs *jobs, const char *name, int64_t now_s,
                             struct lull_batch_entry **entries_out, size_t *count_out,
                             struct lull_error *err);
 
-/* Makes the search's state of all records in their order; the caller destroys it. */
+/* Makes the search's state from all records in their order. */
 int lull_batch_state_read(struct lull_batch_jobs *jobs, const struct lull_batch_job *job,
                           struct lull_batch **batch_out, struct lull_error *err);
 

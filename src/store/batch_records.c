@@ -1,5 +1,5 @@
 /*
- * Reading: a job, its runs, and the search's state that follows from them.
+ * What is read of a job: who runs it, its runs, and the search's state that follows from them.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
@@ -8,8 +8,41 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/process.h"
 #include "store/batch_jobs_internal.h"
+
+/* ---- whose run it is ----------------------------------------------------------------------- */
+
+/* An owner in another place is taken for dead after this much silence, which is many of the beats
+ * that it tells every second. Chosen, not measured. */
+enum { SILENCE_S = 60 };
+
+int lull_batch_owner_self(struct lull_batch_owner *owner_out, struct lull_error *err)
+{
+    char boot[LULL_BOOT_ID_BYTES];
+    const int64_t start = lull_process_start_ticks(0);
+    struct stat pids;
+
+    if (lull_boot_id(boot) < 0 || start < 0 || stat("/proc/self/ns/pid", &pids) < 0)
+        return lull_error_set(err, -ENOENT,
+                              "/proc/sys/kernel/random/boot_id or /proc/self: cannot be read");
+    snprintf(owner_out->place, sizeof(owner_out->place), "%s %" PRIu64, boot,
+             (uint64_t)pids.st_ino);
+    owner_out->pid = getpid();
+    owner_out->start = start;
+    return 0;
+}
+
+bool lull_batch_owner_is_alive(const struct lull_batch_owner *owner,
+                               const struct lull_batch_owner *self, int64_t silence_s)
+{
+    if (strcmp(owner->place, self->place) == 0)
+        return lull_process_start_ticks((pid_t)owner->pid) == owner->start;
+    return silence_s < SILENCE_S;
+}
 
 /* ---- the job ------------------------------------------------------------------------------- */
 

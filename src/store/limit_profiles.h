@@ -1,6 +1,6 @@
 /*
- * Power-limit profiles: what an iteration of a program takes and draws at each limit (and clock) of
- * one model of GPU, for a number of GPUs; and which limit was chosen by it last.
+ * Power-limit profiles: how long an iteration of a program takes, and what it draws, at each limit
+ * (and clock) on a number of GPUs of one model; and what was chosen by that last.
  *
  * One profile per program, GPU model and number of GPUs; a new one takes the place of the old.
  * Threads: as store.h. SPDX-License-Identifier: Apache-2.0
@@ -32,13 +32,13 @@ struct lull_limit_profile {
 extern const struct lull_store_schema lull_limit_profiles_schema;
 
 /*
- * What a program is known by: all words of its command line, a launcher's included, the first
- * without its directory; shortened, with a hash, if they do not fit.
+ * Writes what a program is known by: all words of its command line, a launcher's included, the
+ * first without its directory; shortened, with a hash, if they do not fit.
  */
 void lull_limit_program(char *const *command, char program_out[LULL_LIMIT_PROGRAM_BYTES]);
 
-/* Stores a profile, in place of an older one. Errors: those of store.h; the old one is then
- * untouched. */
+/* Stores a profile in place of an older one, which stays if that fails. Errors: those of store.h.
+ */
 int lull_limit_profile_save(struct lull_store *store, const struct lull_limit_profile *profile,
                             struct lull_error *err);
 
@@ -50,7 +50,7 @@ int lull_limit_profile_load(struct lull_store *store, const char *program, const
 
 /*
  * Calls each() with all profiles, programs in the order of their names, until it returns nonzero,
- * which is returned. Errors: as above.
+ * which is returned. Errors: those of lull_limit_profile_load.
  */
 int lull_limit_profiles_walk(struct lull_store *store,
                              int (*each)(void *context, const struct lull_limit_profile *profile),

@@ -26,7 +26,7 @@ struct lull_sql_values {
 
 void lull_sql_add_text(struct lull_sql_values *values, const char *text);
 void lull_sql_add_integer(struct lull_sql_values *values, int64_t value);
-/* Adds SQL's NULL for what is not finite. */
+/* A number that is not finite is stored as NULL. */
 void lull_sql_add_number(struct lull_sql_values *values, double value);
 
 /* A row of a result; borrowed within the call. */
@@ -35,7 +35,7 @@ struct lull_sql_row {
     const char *texts[LULL_SQL_COLUMNS]; /* NULL: SQL's NULL */
 };
 
-/* The text of a column; "" for SQL's NULL. The two below give null_value for it. */
+/* Return a cell's value. A text that is NULL is ""; other values have a stand-in for it. */
 const char *lull_sql_text(const struct lull_sql_row *row, size_t column);
 int64_t lull_sql_integer(const struct lull_sql_row *row, size_t column, int64_t null_value);
 double lull_sql_number(const struct lull_sql_row *row, size_t column, double null_value);
@@ -65,7 +65,7 @@ struct lull_sql {
 /* A subject's tables: the same SQL for each kind of database. */
 struct lull_sql_schema {
     const char *name;              /* of the database file or, as prefix, of the tables */
-    const char *const *migrations; /* as of struct lull_store_schema */
+    const char *const *migrations; /* see struct lull_store_schema */
     int version;
 };
 
@@ -81,7 +81,7 @@ int lull_sql_open(const char *location, const struct lull_sql_schema *schema, bo
 /* Null is allowed. */
 void lull_sql_close(struct lull_sql *sql);
 
-/* These do what struct lull_sql_kind says; values may be null. */
+/* These call the function of the same name of the database's kind; values may be NULL. */
 int lull_sql_run(struct lull_sql *sql, const char *statement, const struct lull_sql_values *values,
                  lull_sql_each each, void *context, struct lull_error *err);
 int lull_sql_begin(struct lull_sql *sql, struct lull_error *err);
@@ -91,13 +91,12 @@ int lull_sql_end(struct lull_sql *sql, int result, struct lull_error *err);
 /* Reads the seconds since 1970 by the database's clock. */
 int lull_sql_now(struct lull_sql *sql, int64_t *now_s_out, struct lull_error *err);
 
-/* Reads one integer of one row. Returns 1, or 0 where there is no row and *value_out is untouched.
- */
+/* Reads one integer of one row. Returns 1; 0: there is no row, and *value_out is untouched. */
 int lull_sql_get_integer(struct lull_sql *sql, const char *statement,
                          const struct lull_sql_values *values, int64_t *value_out,
                          struct lull_error *err);
 
-/* The kinds, for lull_sql_open. */
+/* Open one kind of database; lull_sql_open chooses between them. */
 int lull_sql_open_sqlite(const char *directory, const struct lull_sql_schema *schema,
                          bool may_create, struct lull_sql **sql_out, struct lull_error *err);
 int lull_sql_open_postgres(const char *location, const struct lull_sql_schema *schema,

@@ -29,7 +29,7 @@ static void bind(sqlite3_stmt *statement, const struct lull_sql_values *values)
     }
 }
 
-/* sqlite's own text of a number has only 15 digits, fewer than a double needs. */
+/* Numbers are written here with 17 digits, because sqlite's own text of them has 15. */
 static void take_row(sqlite3_stmt *statement, struct lull_sql_row *row,
                      char numbers[LULL_SQL_COLUMNS][LULL_SQL_NUMBER_BYTES])
 {

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 
+/* A writer waits this long for another one to finish. Chosen, not measured. */
 enum { PATIENCE_MS = 5000 };
 
 struct lull_store {
@@ -124,7 +125,7 @@ static int migrate(struct lull_store *store, const struct lull_store_schema *sch
 
     if (result < 0)
         return result;
-    /* The version is read again, now that no other process can be migrating. */
+    /* The version is read again, now that nobody else can be migrating. */
     result = read_version(store, &version, err);
     for (int i = version; result == 0 && i < schema->version; i++)
         result = execute(store, schema->migrations[i], err);

@@ -35,7 +35,7 @@ int lull_store_open(const char *directory, const struct lull_store_schema *schem
 /* Null is allowed. */
 void lull_store_close(struct lull_store *store);
 
-/* The path of the file, for messages; borrowed until close. */
+/* Returns the path of the file, for people; borrowed until close. */
 const char *lull_store_path(const struct lull_store *store);
 
 /* Prepares one statement, which the caller finalizes before close. Null on failure, with *err set.
@@ -43,12 +43,12 @@ const char *lull_store_path(const struct lull_store *store);
 sqlite3_stmt *lull_store_prepare(struct lull_store *store, const char *sql, struct lull_error *err);
 
 /*
- * Steps a statement. Returns 1 where there is a row, 0 where it is done. Errors: -EBUSY, -ENOSPC,
- * LULL_E_FORMAT the file is damaged, -EIO; the text names the file.
+ * Runs a statement to its next row. 1: there is a row; 0: it is done. Errors: -EBUSY, -ENOSPC,
+ * LULL_E_FORMAT damaged, -EIO; the text names the file.
  */
 int lull_store_step(struct lull_store *store, sqlite3_stmt *statement, struct lull_error *err);
 
-/* Begins a transaction that takes the right to write at once. Returns 0 or an error of a step. */
+/* Begins a transaction, which takes the right to write at once. Errors: those of a step. */
 int lull_store_begin(struct lull_store *store, struct lull_error *err);
 
 /* Ends a transaction: commits if result is 0, else rolls back. Returns result, or what kept it from

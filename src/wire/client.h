@@ -41,7 +41,7 @@ int lull_client_receive(struct lull_client *client, int timeout_ms,
 /*
  * Sends and waits for the answer; other messages that come in between are dropped. A REPLY with a
  * negative code is returned as error with its text, and so is any answer of another type than
- * expected. Errors: as above.
+ * expected. Errors: those of lull_client_send and lull_client_receive.
  */
 int lull_client_call(struct lull_client *client, struct lull_message *message,
                      enum lull_message_type expected, int timeout_ms,

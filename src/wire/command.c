@@ -1,6 +1,6 @@
 /*
  * Sequence locks made of atomics only: a version that is odd while its record is being written.
- * Every member is stored with release and loaded with acquire, which orders them without fences.
+ * Every word is stored with release and loaded with acquire, which orders them without fences.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "wire/command.h"
@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,54 +18,38 @@
 /* A reader that meets a writer this often gives up until the next doorbell. */
 enum { READ_ATTEMPTS = 16 };
 
-struct shared_request {
-    _Atomic uint64_t version; /* twice the sequence number; odd: being written */
-    _Atomic int64_t deadline_ns;
-    _Atomic int64_t valid_until_ns;
-    _Atomic uint32_t sm_mhz;
-    uint32_t reserved[9];
+/* A cache line for each record, so that the two sides do not slow each other. */
+enum { RECORD_WORDS = 7 };
+
+struct record {
+    _Atomic uint64_t version; /* even: whole; odd: being written; of a request: 2 * sequence */
+    _Atomic uint64_t words[RECORD_WORDS];
 };
 
-struct shared_result {
-    _Atomic uint64_t version;
-    _Atomic uint64_t sequence;
-    _Atomic int64_t call_begin_ns;
-    _Atomic int64_t call_ns;
-    _Atomic int64_t settle_ns;
-    _Atomic int32_t status;
-    _Atomic uint32_t sm_mhz;
-    _Atomic uint32_t observed_mhz;
-    _Atomic uint32_t calls;
-    _Atomic uint32_t blocked_us;
-    uint32_t reserved[1];
-};
-
-struct shared_limit_request {
-    _Atomic uint64_t version; /* as above */
-    _Atomic uint32_t limit_mw;
-    uint32_t reserved[13];
-};
-
-struct shared_limit_result {
-    _Atomic uint64_t version;
-    _Atomic uint64_t sequence;
-    _Atomic int32_t status;
-    _Atomic uint32_t limit_mw;
-    uint32_t reserved[10];
-};
-
-/* Requests and results in lines of their own, so that the two sides do not slow each other. */
 struct shared {
-    struct shared_request requests[LULL_COMMAND_SLOTS];
-    struct shared_result results[LULL_COMMAND_SLOTS];
-    struct shared_limit_request limit_requests[LULL_COMMAND_SLOTS];
-    struct shared_limit_result limit_results[LULL_COMMAND_SLOTS];
+    struct record requests[LULL_COMMAND_SLOTS];
+    struct record results[LULL_COMMAND_SLOTS];
+    struct record limit_requests[LULL_COMMAND_SLOTS];
+    struct record limit_results[LULL_COMMAND_SLOTS];
 };
 
-_Static_assert(sizeof(struct shared_request) == 64, "one cache line");
-_Static_assert(sizeof(struct shared_result) == 64, "one cache line");
-_Static_assert(sizeof(struct shared_limit_request) == 64, "one cache line");
-_Static_assert(sizeof(struct shared_limit_result) == 64, "one cache line");
+/* The bytes of each value that are shared: a request without its sequence, which is the version's
+ * half, and none of them with the padding at its end, which may hold anything. */
+#define BYTES(type, first, last)                                                                   \
+    offsetof(type, first), offsetof(type, last) + sizeof(((type *)0)->last) - offsetof(type, first)
+
+struct part {
+    size_t offset;
+    size_t size;
+};
+
+static const struct part of_request = {BYTES(struct lull_switch_request, deadline_ns, sm_mhz)};
+static const struct part of_result = {BYTES(struct lull_switch_result, sequence, blocked_us)};
+static const struct part of_limit_request = {BYTES(struct lull_limit_request, limit_mw, limit_mw)};
+static const struct part of_limit_result = {BYTES(struct lull_limit_result, sequence, limit_mw)};
+
+_Static_assert(sizeof(struct record) == 64, "one cache line");
+_Static_assert(sizeof(struct lull_switch_result) <= sizeof(uint64_t[RECORD_WORDS]), "fits");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "shared between processes");
 
 struct lull_command_table {
@@ -75,7 +60,7 @@ struct lull_command_table {
     uint64_t taken[LULL_COMMAND_SLOTS];                    /* the taker's */
     uint64_t published[LULL_COMMAND_SLOTS];                /* the taker's */
     struct lull_switch_result results[LULL_COMMAND_SLOTS]; /* the poster's: last ones read whole */
-    uint64_t posted_limits[LULL_COMMAND_SLOTS];            /* likewise, of power limits */
+    uint64_t posted_limits[LULL_COMMAND_SLOTS];            /* the same four for power limits */
     uint64_t taken_limits[LULL_COMMAND_SLOTS];
     uint64_t published_limits[LULL_COMMAND_SLOTS];
     struct lull_limit_result limit_results[LULL_COMMAND_SLOTS];
@@ -150,92 +135,75 @@ int lull_command_table_fd(const struct lull_command_table *table)
     return table->memory_fd;
 }
 
-#define STORE(member, value) atomic_store_explicit(&(member), value, memory_order_release)
-#define LOAD(member) atomic_load_explicit(&(member), memory_order_acquire)
+static void write_record(struct record *record, uint64_t version, const struct part *part,
+                         const void *value)
+{
+    uint64_t words[RECORD_WORDS] = {0};
+
+    memcpy(words, (const char *)value + part->offset, part->size);
+    atomic_store_explicit(&record->version, version - 1, memory_order_release);
+    for (size_t i = 0; i < RECORD_WORDS; i++)
+        atomic_store_explicit(&record->words[i], words[i], memory_order_release);
+    atomic_store_explicit(&record->version, version, memory_order_release);
+}
+
+/* Copies a record that is whole and returns its version. 0: it has none yet, it is the known one,
+ * or it could not be read whole; value_out is then untouched. */
+static uint64_t read_record(struct record *record, uint64_t known, const struct part *part,
+                            void *value_out)
+{
+    for (int attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
+        const uint64_t version = atomic_load_explicit(&record->version, memory_order_acquire);
+        uint64_t words[RECORD_WORDS];
+
+        if (version % 2 != 0)
+            continue;
+        if (version == known || version == 0)
+            return 0;
+        for (size_t i = 0; i < RECORD_WORDS; i++)
+            words[i] = atomic_load_explicit(&record->words[i], memory_order_acquire);
+        if (atomic_load_explicit(&record->version, memory_order_acquire) != version)
+            continue;
+        memcpy((char *)value_out + part->offset, words, part->size);
+        return version;
+    }
+    return 0;
+}
+
+/* ---- clocks ------------------------------------------------------------------------------ */
 
 uint64_t lull_command_post(struct lull_command_table *table, uint32_t slot,
                            const struct lull_switch_request *request)
 {
-    struct shared_request *shared = &table->shared->requests[slot];
     const uint64_t sequence = ++table->posted[slot];
 
-    STORE(shared->version, 2 * sequence - 1);
-    STORE(shared->sm_mhz, request->sm_mhz);
-    STORE(shared->deadline_ns, request->deadline_ns);
-    STORE(shared->valid_until_ns, request->valid_until_ns);
-    STORE(shared->version, 2 * sequence);
+    write_record(&table->shared->requests[slot], 2 * sequence, &of_request, request);
     return sequence;
 }
 
-bool lull_command_take(struct lull_command_table *table, uint32_t slot,
-                       struct lull_switch_request *request_out)
+static bool take(void *context, uint32_t slot, struct lull_switch_request *request_out)
 {
-    struct shared_request *shared = &table->shared->requests[slot];
+    struct lull_command_table *const table = context;
+    const uint64_t version = read_record(&table->shared->requests[slot], 2 * table->taken[slot],
+                                         &of_request, request_out);
 
-    for (int attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
-        const uint64_t version = LOAD(shared->version);
-        struct lull_switch_request request = {.sequence = version / 2};
-
-        if (version % 2 != 0)
-            continue;
-        if (request.sequence == table->taken[slot])
-            return false;
-        request.sm_mhz = LOAD(shared->sm_mhz);
-        request.deadline_ns = LOAD(shared->deadline_ns);
-        request.valid_until_ns = LOAD(shared->valid_until_ns);
-        if (LOAD(shared->version) != version)
-            continue;
-        table->taken[slot] = request.sequence;
-        *request_out = request;
-        return true;
-    }
-    return false;
+    if (version == 0)
+        return false;
+    request_out->sequence = table->taken[slot] = version / 2;
+    return true;
 }
 
-void lull_command_publish(struct lull_command_table *table, uint32_t slot,
-                          const struct lull_switch_result *result)
+static void publish(void *context, uint32_t slot, const struct lull_switch_result *result)
 {
-    struct shared_result *shared = &table->shared->results[slot];
-    const uint64_t version = table->published[slot] += 2;
-
-    STORE(shared->version, version - 1);
-    STORE(shared->sequence, result->sequence);
-    STORE(shared->call_begin_ns, result->call_begin_ns);
-    STORE(shared->call_ns, result->call_ns);
-    STORE(shared->settle_ns, result->settle_ns);
-    STORE(shared->status, result->status);
-    STORE(shared->sm_mhz, result->sm_mhz);
-    STORE(shared->observed_mhz, result->observed_mhz);
-    STORE(shared->calls, result->calls);
-    STORE(shared->blocked_us, result->blocked_us);
-    STORE(shared->version, version);
+    struct lull_command_table *const table = context;
+    table->published[slot] += 2;
+    write_record(&table->shared->results[slot], table->published[slot], &of_result, result);
 }
 
 void lull_command_result(struct lull_command_table *table, uint32_t slot,
                          struct lull_switch_result *result_out)
 {
-    struct shared_result *shared = &table->shared->results[slot];
-
-    for (int attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
-        const uint64_t version = LOAD(shared->version);
-        struct lull_switch_result result;
-
-        if (version % 2 != 0)
-            continue;
-        result.sequence = LOAD(shared->sequence);
-        result.call_begin_ns = LOAD(shared->call_begin_ns);
-        result.call_ns = LOAD(shared->call_ns);
-        result.settle_ns = LOAD(shared->settle_ns);
-        result.status = LOAD(shared->status);
-        result.sm_mhz = LOAD(shared->sm_mhz);
-        result.observed_mhz = LOAD(shared->observed_mhz);
-        result.calls = LOAD(shared->calls);
-        result.blocked_us = LOAD(shared->blocked_us);
-        if (LOAD(shared->version) != version)
-            continue;
-        table->results[slot] = result;
-        break;
-    }
+    read_record(&table->shared->results[slot], UINT64_MAX, &of_result, &table->results[slot]);
     *result_out = table->results[slot];
 }
 
@@ -244,69 +212,46 @@ void lull_command_result(struct lull_command_table *table, uint32_t slot,
 uint64_t lull_command_post_limit(struct lull_command_table *table, uint32_t slot,
                                  const struct lull_limit_request *request)
 {
-    struct shared_limit_request *shared = &table->shared->limit_requests[slot];
     const uint64_t sequence = ++table->posted_limits[slot];
 
-    STORE(shared->version, 2 * sequence - 1);
-    STORE(shared->limit_mw, request->limit_mw);
-    STORE(shared->version, 2 * sequence);
+    write_record(&table->shared->limit_requests[slot], 2 * sequence, &of_limit_request, request);
     return sequence;
 }
 
-bool lull_command_take_limit(struct lull_command_table *table, uint32_t slot,
-                             struct lull_limit_request *request_out)
+static bool take_limit(void *context, uint32_t slot, struct lull_limit_request *request_out)
 {
-    struct shared_limit_request *shared = &table->shared->limit_requests[slot];
+    struct lull_command_table *const table = context;
+    const uint64_t version =
+        read_record(&table->shared->limit_requests[slot], 2 * table->taken_limits[slot],
+                    &of_limit_request, request_out);
 
-    for (int attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
-        const uint64_t version = LOAD(shared->version);
-        struct lull_limit_request request = {.sequence = version / 2};
-
-        if (version % 2 != 0)
-            continue;
-        if (request.sequence == table->taken_limits[slot])
-            return false;
-        request.limit_mw = LOAD(shared->limit_mw);
-        if (LOAD(shared->version) != version)
-            continue;
-        table->taken_limits[slot] = request.sequence;
-        *request_out = request;
-        return true;
-    }
-    return false;
+    if (version == 0)
+        return false;
+    request_out->sequence = table->taken_limits[slot] = version / 2;
+    return true;
 }
 
-void lull_command_publish_limit(struct lull_command_table *table, uint32_t slot,
-                                const struct lull_limit_result *result)
+static void publish_limit(void *context, uint32_t slot, const struct lull_limit_result *result)
 {
-    struct shared_limit_result *shared = &table->shared->limit_results[slot];
-    const uint64_t version = table->published_limits[slot] += 2;
-
-    STORE(shared->version, version - 1);
-    STORE(shared->sequence, result->sequence);
-    STORE(shared->status, result->status);
-    STORE(shared->limit_mw, result->limit_mw);
-    STORE(shared->version, version);
+    struct lull_command_table *const table = context;
+    table->published_limits[slot] += 2;
+    write_record(&table->shared->limit_results[slot], table->published_limits[slot],
+                 &of_limit_result, result);
 }
 
 void lull_command_limit_result(struct lull_command_table *table, uint32_t slot,
                                struct lull_limit_result *result_out)
 {
-    struct shared_limit_result *shared = &table->shared->limit_results[slot];
-
-    for (int attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
-        const uint64_t version = LOAD(shared->version);
-        struct lull_limit_result result;
-
-        if (version % 2 != 0)
-            continue;
-        result.sequence = LOAD(shared->sequence);
-        result.status = LOAD(shared->status);
-        result.limit_mw = LOAD(shared->limit_mw);
-        if (LOAD(shared->version) != version)
-            continue;
-        table->limit_results[slot] = result;
-        break;
-    }
+    read_record(&table->shared->limit_results[slot], UINT64_MAX, &of_limit_result,
+                &table->limit_results[slot]);
     *result_out = table->limit_results[slot];
+}
+
+struct lull_switch_channel lull_command_channel(struct lull_command_table *table)
+{
+    return (struct lull_switch_channel){.context = table,
+                                        .take = take,
+                                        .publish = publish,
+                                        .take_limit = take_limit,
+                                        .publish_limit = publish_limit};
 }

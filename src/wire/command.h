@@ -39,7 +39,7 @@ void lull_command_table_close(struct lull_command_table *table);
 /* The descriptor of a created table, to be passed on; borrowed from the table. */
 int lull_command_table_fd(const struct lull_command_table *table);
 
-/* Client: posts a request; request->sequence is ignored, its number in this slot is returned. */
+/* Client: posts a request and returns its number in this slot; request->sequence is ignored. */
 uint64_t lull_command_post(struct lull_command_table *table, uint32_t slot,
                            const struct lull_switch_request *request);
 
@@ -47,22 +47,14 @@ uint64_t lull_command_post(struct lull_command_table *table, uint32_t slot,
 void lull_command_result(struct lull_command_table *table, uint32_t slot,
                          struct lull_switch_result *result_out);
 
-/* Writer: copies the latest request if it was not taken before. */
-bool lull_command_take(struct lull_command_table *table, uint32_t slot,
-                       struct lull_switch_request *request_out);
-
-/* Writer: publishes the result of a slot. */
-void lull_command_publish(struct lull_command_table *table, uint32_t slot,
-                          const struct lull_switch_result *result);
-
-/* The same for power limits, in slots of their own: another thread may post them. */
+/* Client: post and copy the same for power limits, in slots of their own: another thread may use
+ * them. */
 uint64_t lull_command_post_limit(struct lull_command_table *table, uint32_t slot,
                                  const struct lull_limit_request *request);
 void lull_command_limit_result(struct lull_command_table *table, uint32_t slot,
                                struct lull_limit_result *result_out);
-bool lull_command_take_limit(struct lull_command_table *table, uint32_t slot,
-                             struct lull_limit_request *request_out);
-void lull_command_publish_limit(struct lull_command_table *table, uint32_t slot,
-                                const struct lull_limit_result *result);
+
+/* Writer: takes requests from the table, and puts results into it; borrows it. */
+struct lull_switch_channel lull_command_channel(struct lull_command_table *table);
 
 #endif

@@ -47,7 +47,7 @@ enum lull_event_kind {
     LULL_EVENT_EXIT,      /* the process leaves the job in good order (MPI_Finalize, exit) */
     LULL_EVENT_ENTER,     /* the process has entered the job (MPI_Init returned) */
 
-    /* Of jobs whose communication runs on the GPU. The host runs ahead of it. */
+    /* These come from jobs whose communication runs on the GPU. The host runs ahead of it. */
     LULL_EVENT_ENQUEUE,      /* a communication operation was enqueued (host) */
     LULL_EVENT_KERNEL_BEGIN, /* its kernel began on the GPU; it may only wait for its peers yet */
     LULL_EVENT_KERNEL_END,   /* its kernel ended on the GPU */
@@ -58,8 +58,8 @@ enum lull_event_kind {
     LULL_EVENT_COMMUNICATOR, /* announces a communicator: ranks; bytes: its nodes; peer: own rank
                               * in it; name: its name, LULL_JOB_MAX_NAMES without one */
 
-    /* Of energy windows, from any thread; bytes: the window's number in the process. Its remainder
-     * by LULL_JOB_MAX_WINDOWS is the number of no other window that is open. */
+    /* These tell of energy windows, from any thread; bytes: the window's number in the process. No
+     * other window that is open has the same remainder by LULL_JOB_MAX_WINDOWS. */
     LULL_EVENT_WINDOW_BEGIN, /* name: its name */
     LULL_EVENT_WINDOW_END,
 };
@@ -95,7 +95,8 @@ enum lull_operation {
     LULL_OPERATION_COUNT
 };
 
-/* Names as in reports: "allreduce", "wait", ... "?" for a value out of range. */
+/* Returns the name of an operation for reports, such as "allreduce"; "?": the value is out of
+ * range. */
 const char *lull_operation_name(enum lull_operation operation);
 
 /*
@@ -138,10 +139,11 @@ int lull_event_segment_create(const char *path, struct lull_event_segment **job_
 /* Unmaps; a created segment's file is removed. NULL is allowed. */
 void lull_event_segment_destroy(struct lull_event_segment *job);
 
-/* Slots claimed so far; slots 0..count-1 are valid and stay so after their process ended. */
+/* Returns how many slots are claimed: slots 0..count-1 are valid, and stay so after their process
+ * has ended. */
 uint32_t lull_event_segment_process_count(const struct lull_event_segment *job);
 
-/* Identity of a slot. -EAGAIN while its process is still writing it. */
+/* Copies the identity of a slot. Errors: -EAGAIN its process is still writing it. */
 int lull_event_segment_process(const struct lull_event_segment *job, uint32_t slot,
                                struct lull_process_info *info_out);
 
@@ -160,10 +162,10 @@ uint32_t lull_event_segment_read(struct lull_event_segment *job, uint32_t slot,
 /* Governor: asks the probes of a slot for what bits of enum lull_ask say, from now on. */
 void lull_event_segment_ask(struct lull_event_segment *job, uint32_t slot, uint32_t asked);
 
-/* Probe: what the governor asks for at this moment; one relaxed load. Any thread. */
+/* Probe: returns what the governor asks for at this moment, with one relaxed load. Any thread. */
 uint32_t lull_event_segment_asked(const struct lull_event_segment *job, uint32_t slot);
 
-/* Events that the slot's process could not push because its ring was full. */
+/* Returns how many events the slot's process could not push because its ring was full. */
 uint64_t lull_event_segment_lost(const struct lull_event_segment *job, uint32_t slot);
 
 /*
@@ -199,17 +201,17 @@ void lull_event_segment_identify(struct lull_event_segment *job, uint32_t slot,
  */
 uint32_t lull_event_segment_intern(struct lull_event_segment *job, uint32_t slot, const char *name);
 
-/* Probe: number of the calling thread, the same for all probes of the process. It is slow, so keep
- * what it returns. */
+/* Probe: returns the number of the calling thread, the same for all probes of the process. It is
+ * slow, so keep what it returns. */
 uint32_t lull_event_segment_thread(struct lull_event_segment *job, uint32_t slot);
 
 /*
- * Probe: the number of another thread of the process, by its kernel id; gives it one if it has
- * none. Where threads other than the main one may be first, this makes the main one number 0.
+ * Probe: returns the number of another thread of the process, by its kernel id; gives it one if it
+ * has none. Where threads other than the main one may be first, this makes the main one number 0.
  */
 uint32_t lull_event_segment_thread_of(struct lull_event_segment *job, uint32_t slot, pid_t id);
 
-/* Probe: a new communicator number, unique among all probes of the process. */
+/* Probe: returns a new communicator number, unique among all probes of the process. */
 uint32_t lull_event_segment_new_communicator(struct lull_event_segment *job, uint32_t slot);
 
 /*

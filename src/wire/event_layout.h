@@ -1,6 +1,6 @@
 /*
  * The segment of a job's events as it lies in memory, for event_segment.c (the file, and what a
- * slot says of its process), event_ring.c (events) and event_doorbell.c (waking the reader) alone.
+ * slot says of its process) and event_ring.c (events, and waking the reader for them) alone.
  *
  * Layout: one header page, then LULL_JOB_MAX_PROCESSES slots of the same size. The file is sparse;
  * a slot takes memory when it is claimed.
@@ -57,11 +57,11 @@ struct lull_event_record {
 };
 
 struct lull_event_slot {
-    /* Producers. */
+    /* What producers write. */
     _Alignas(64) _Atomic uint64_t head;
     _Atomic uint64_t lost;
     _Atomic uint32_t communicators;
-    /* Read by producers, written by the reader alone. */
+    /* What the reader alone writes, and producers read. */
     _Alignas(64) _Atomic uint32_t asked;
     /* Identity: version is odd while it is being written and 0 before the first time. */
     _Alignas(64) _Atomic uint32_t version;
@@ -115,8 +115,8 @@ static inline uint32_t claimed_slots(const struct lull_event_memory *segment)
     return claimed < LULL_JOB_MAX_PROCESSES ? claimed : LULL_JOB_MAX_PROCESSES;
 }
 
-/* Where the records that may hold something end: one lap after tail at most, for head may be
- * anything. */
+/* Returns where the records that may hold something end: one lap after tail at most, because a
+ * process may have written anything into head. */
 static inline uint64_t end_of(const struct lull_event_slot *slot, uint64_t tail)
 {
     const uint64_t reserved = atomic_load(&slot->head) - tail;
@@ -131,8 +131,5 @@ static inline struct lull_event_record *record_at(struct lull_event_slot *slot, 
 
 /* Whether an event of any slot can be read. */
 int lull_event_segment_has_events(const struct lull_event_segment *job);
-
-/* Wakes the reader if it sleeps. */
-void lull_event_ring_doorbell(struct lull_event_header *header);
 
 #endif

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "wire/event_layout.h"
 
 #define MAGIC UINT64_C(0x4a4f424c4c554c31)
@@ -149,30 +150,6 @@ void lull_event_segment_destroy(struct lull_event_segment *job)
     errno = saved_errno;
 }
 
-/* Start time of this process in clock ticks since boot; 0 where /proc does not tell. */
-static uint64_t own_start_ticks(void)
-{
-    char text[1024];
-    const char *field;
-    ssize_t size;
-    uint64_t ticks = 0;
-    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0)
-        return 0;
-    size = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    if (size <= 0)
-        return 0;
-    text[size] = '\0';
-    field = strrchr(text, ')'); /* ends field 2, which may hold anything; ours is field 22 */
-    for (int i = 2; field != NULL && i < 22; i++)
-        field = strchr(field + 1, ' ');
-    if (field != NULL)
-        ticks = strtoull(field + 1, NULL, 10);
-    return ticks;
-}
-
 static int read_info(const struct lull_event_slot *slot, struct lull_process_info *info_out)
 {
     struct lull_process_info info;
@@ -284,7 +261,7 @@ int lull_event_segment_join(const char *path, const struct lull_process_info *in
                             struct lull_error *err)
 {
     struct lull_event_segment *job = calloc(1, sizeof(*job));
-    const uint64_t start_ticks = own_start_ticks();
+    const uint64_t start_ticks = (uint64_t)lull_process_start_ticks(0);
     uint32_t slot = 0;
     int result;
     int fd;

@@ -16,7 +16,7 @@
 
 #define LULL_JOB_DIRECTORY "/dev/shm"
 
-/* The path of a pass of a run of this process, in the directory; cut if it does not fit. */
+/* Writes the path of the segment of a pass that this process runs; it is cut if it does not fit. */
 void lull_job_file_path(const char *directory, const char *pass, char *path_out, size_t size);
 
 /*

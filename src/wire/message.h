@@ -20,18 +20,18 @@ enum {
 };
 
 enum lull_message_type {
-    LULL_MESSAGE_HELLO = 1,    /* client: first message; answered by WELCOME */
-    LULL_MESSAGE_WELCOME = 2,  /* daemon: what it manages */
-    LULL_MESSAGE_LEASE = 3,    /* client: answered by GRANT or REPLY */
-    LULL_MESSAGE_GRANT = 4,    /* daemon; the first of a connection carries the descriptors of
-                                * the command table and of its doorbell */
-    LULL_MESSAGE_RENEW = 5,    /* client: heartbeat for all its leases; the REPLY's code
-                                * is how many there still are */
-    LULL_MESSAGE_RELEASE = 6,  /* client: answered by REPLY when the GPUs are restored */
-    LULL_MESSAGE_STATUS = 7,   /* anyone: state of one GPU; answered by STATE or REPLY */
-    LULL_MESSAGE_STATE = 8,    /* daemon */
-    LULL_MESSAGE_RESTORE = 9,  /* administrator: revoke and undo everything; REPLY when done */
-    LULL_MESSAGE_REPLY = 10,   /* daemon: outcome of a request */
+    LULL_MESSAGE_HELLO = 1,   /* client: first message; answered by WELCOME */
+    LULL_MESSAGE_WELCOME = 2, /* daemon: tells what it manages */
+    LULL_MESSAGE_LEASE = 3,   /* client: answered by GRANT or REPLY */
+    LULL_MESSAGE_GRANT = 4,   /* daemon; the first of a connection carries the descriptors of
+                               * the command table and of its doorbell */
+    LULL_MESSAGE_RENEW = 5,   /* client: heartbeat for all its leases; the REPLY's code
+                               * is how many there still are */
+    LULL_MESSAGE_RELEASE = 6, /* client: answered by REPLY when the GPUs are restored */
+    LULL_MESSAGE_STATUS = 7, /* anyone: asks for the state of one GPU; answered by STATE or REPLY */
+    LULL_MESSAGE_STATE = 8,  /* daemon: tells the state of one GPU */
+    LULL_MESSAGE_RESTORE = 9,  /* administrator: revokes and undoes everything; REPLY when done */
+    LULL_MESSAGE_REPLY = 10,   /* daemon: tells what came of a request */
     LULL_MESSAGE_REVOKED = 11, /* daemon, unasked: a lease is over, and why */
     LULL_MESSAGE_TYPE_COUNT = 12,
 };
@@ -57,12 +57,12 @@ struct lull_message_lease {
 struct lull_message_grant {
     uint64_t lease_id;
     uint32_t slot;    /* of the command table */
-    uint32_t min_mhz; /* the band within the device's clocks */
+    uint32_t min_mhz; /* the band, narrowed to the device's clocks */
     uint32_t max_mhz;
 };
 
 struct lull_message_release {
-    uint32_t slot; /* or LULL_MESSAGE_ALL_SLOTS */
+    uint32_t slot; /* LULL_MESSAGE_ALL_SLOTS: all of the connection */
 };
 
 struct lull_message_status {
@@ -81,14 +81,14 @@ struct lull_message_state {
     uint32_t max_mhz;
     uint32_t applied_mhz;  /* 0: the reference point */
     uint32_t observed_mhz; /* 0: nothing read back yet */
-    int32_t status;        /* of the last write */
+    int32_t status;        /* what the last write returned */
     uint32_t lease_left_ms;
     uint64_t writes;
     uint64_t dropped;
     uint64_t expired;
     uint64_t failed;
     uint64_t disobeyed;
-    uint32_t limit_mw; /* power limit set for this lease; 0: as before */
+    uint32_t limit_mw; /* the power limit set for this lease; 0: the one from before it */
 };
 
 struct lull_message_reply {

@@ -14,7 +14,6 @@
 #include "core/stats/joint_guard.h"
 #include "core/stats/quantile.h"
 #include "core/stats/student.h"
-#include "core/stats/upper_tail.h"
 
 /* ---- statistics -------------------------------------------------------------------------- */
 
@@ -336,7 +335,7 @@ static void search_limits(const struct lull_job_selector *selector, uint64_t see
 {
     static const uint32_t clocks_mhz[] = {1300, 1100, 900, 700};
     struct lull_limit_search_config config = lull_limit_search_defaults;
-    struct lull_limit_point settings[LULL_LIMIT_SEARCH_SETTINGS];
+    struct lull_limit_point settings[LULL_LIMIT_SEARCH_POINTS];
     struct lull_limit_search *search;
     struct lull_random random;
     double temperature_c = 30.0;

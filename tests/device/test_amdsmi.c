@@ -14,12 +14,12 @@
 
 #include "device/amdsmi_library.h"
 
-static struct amdsmi made_up; /* the functions that the library has */
+static struct lull_amdsmi made_up; /* the functions that the library has */
 
 #define lull_library_open(variable, names, ...) ((void)(names), 0)
 #define lull_library_bind(library, table, symbols, count)                                          \
     (memcpy((char *)(table) + sizeof(void *), (char *)&made_up + sizeof(void *),                   \
-            offsetof(struct amdsmi, library_name) - sizeof(void *)),                               \
+            offsetof(struct lull_amdsmi, library_name) - sizeof(void *)),                               \
      (void)(symbols))
 
 #include "device/amdsmi_library.c"
@@ -192,7 +192,7 @@ static int set_up(void **state)
     version = 26;
     list_code = init_code = 0;
     shut_downs = 0;
-    made_up = (struct amdsmi){
+    made_up = (struct lull_amdsmi){
         .init = fake_init,
         .shut_down = fake_shut_down,
         .version = fake_version,
@@ -234,7 +234,7 @@ static int set_up(void **state)
     return 0;
 }
 
-static struct amdsmi *opened;
+static struct lull_amdsmi *opened;
 
 static int open_dies(void)
 {
@@ -522,10 +522,10 @@ static void locks_set_the_floor_once_and_the_ceiling_each_time(void **state)
 static void what_a_library_lacks(void **state)
 {
     const size_t offsets[] = {
-        offsetof(struct amdsmi, init),       offsetof(struct amdsmi, shut_down),
-        offsetof(struct amdsmi, version),    offsetof(struct amdsmi, sockets),
-        offsetof(struct amdsmi, processors), offsetof(struct amdsmi, uuid),
-        offsetof(struct amdsmi, clock_info),
+        offsetof(struct lull_amdsmi, init),       offsetof(struct lull_amdsmi, shut_down),
+        offsetof(struct lull_amdsmi, version),    offsetof(struct lull_amdsmi, sockets),
+        offsetof(struct lull_amdsmi, processors), offsetof(struct lull_amdsmi, uuid),
+        offsetof(struct lull_amdsmi, clock_info),
     };
     struct lull_device_info info;
 

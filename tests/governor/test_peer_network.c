@@ -20,8 +20,8 @@
 
 #include "base/clock.h"
 #include "governor/peers/job_key.h"
-#include "governor/peers/nodes.h"
 #include "governor/peers/peer_network.h"
+#include "governor/peers/peers.h"
 
 enum { ENDPOINT_BYTES = 64, NODES = 3, PATIENCE_MS = 5000 };
 

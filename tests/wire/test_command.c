@@ -40,6 +40,38 @@ static void on_store(const volatile void *address)
         versions_seen[stores++] = *watched;
 }
 
+static bool take(struct lull_command_table *table, uint32_t slot,
+                 struct lull_switch_request *request)
+{
+    const struct lull_switch_channel channel = lull_command_channel(table);
+
+    return channel.take(channel.context, slot, request);
+}
+
+static void publish(struct lull_command_table *table, uint32_t slot,
+                    const struct lull_switch_result *result)
+{
+    const struct lull_switch_channel channel = lull_command_channel(table);
+
+    channel.publish(channel.context, slot, result);
+}
+
+static bool take_limit(struct lull_command_table *table, uint32_t slot,
+                       struct lull_limit_request *request)
+{
+    const struct lull_switch_channel channel = lull_command_channel(table);
+
+    return channel.take_limit(channel.context, slot, request);
+}
+
+static void publish_limit(struct lull_command_table *table, uint32_t slot,
+                          const struct lull_limit_result *result)
+{
+    const struct lull_switch_channel channel = lull_command_channel(table);
+
+    channel.publish_limit(channel.context, slot, result);
+}
+
 static const size_t table_bytes = 4 * LULL_COMMAND_SLOTS * 64;
 
 static void test_latest_request_is_taken_once(void **state)
@@ -51,18 +83,18 @@ static void test_latest_request_is_taken_once(void **state)
     (void)state;
     assert_int_equal(lull_command_table_create(&writer, NULL), 0);
     assert_int_equal(lull_command_table_open(lull_command_table_fd(writer), &client, NULL), 0);
-    assert_false(lull_command_take(writer, 3, &request));
+    assert_false(take(writer, 3, &request));
     assert_int_equal(lull_command_post(client, 3, &request), 1);
     request.sm_mhz = 1000;
     assert_int_equal(lull_command_post(client, 3, &request), 2);
     memset(&request, 0, sizeof(request));
-    assert_false(lull_command_take(writer, 2, &request));
-    assert_true(lull_command_take(writer, 3, &request));
+    assert_false(take(writer, 2, &request));
+    assert_true(take(writer, 3, &request));
     assert_int_equal(request.sequence, 2);
     assert_int_equal(request.sm_mhz, 1000);
     assert_int_equal(request.deadline_ns, -5);
     assert_int_equal(request.valid_until_ns, 7);
-    assert_false(lull_command_take(writer, 3, &request));
+    assert_false(take(writer, 3, &request));
     lull_command_table_close(client);
     lull_command_table_close(writer);
 }
@@ -71,7 +103,7 @@ static void test_results_come_back(void **state)
 {
     struct lull_command_table *writer;
     struct lull_command_table *client;
-    const struct lull_switch_result sent = {9, LULL_E_STALE, 900, 1, 2, -2, 915, 31, 507000};
+    const struct lull_switch_result sent = {9, 1, 2, -2, LULL_E_STALE, 900, 915, 31, 507000};
     struct lull_switch_result got;
 
     (void)state;
@@ -79,7 +111,7 @@ static void test_results_come_back(void **state)
     assert_int_equal(lull_command_table_open(lull_command_table_fd(writer), &client, NULL), 0);
     lull_command_result(client, 63, &got);
     assert_int_equal(got.sequence, 0);
-    lull_command_publish(writer, 63, &sent);
+    publish(writer, 63, &sent);
     lull_command_result(client, 63, &got);
     assert_int_equal(got.sequence, 9);
     assert_memory_equal(&got, &sent, sizeof(got));
@@ -98,16 +130,16 @@ static void test_limits_go_and_come_back(void **state)
     (void)state;
     assert_int_equal(lull_command_table_create(&writer, NULL), 0);
     assert_int_equal(lull_command_table_open(lull_command_table_fd(writer), &client, NULL), 0);
-    assert_false(lull_command_take_limit(writer, 3, &request));
+    assert_false(take_limit(writer, 3, &request));
     for (uint32_t i = 1; i <= 2; i++)
         assert_int_equal(lull_command_post_limit(
                              client, 3, &(struct lull_limit_request){.limit_mw = i * 100000}),
                          i);
-    assert_true(lull_command_take_limit(writer, 3, &request)); /* the latest one */
+    assert_true(take_limit(writer, 3, &request)); /* the latest one */
     assert_int_equal(request.sequence, 2);
     assert_int_equal(request.limit_mw, 200000);
-    assert_false(lull_command_take_limit(writer, 3, &request));
-    lull_command_publish_limit(writer, 3, &sent);
+    assert_false(take_limit(writer, 3, &request));
+    publish_limit(writer, 3, &sent);
     lull_command_limit_result(client, 3, &got);
     assert_memory_equal(&got, &sent, sizeof(got));
     lull_command_table_close(client);
@@ -146,11 +178,10 @@ static void test_hostile_memory_is_survived(void **state)
     assert_ptr_not_equal(memory, MAP_FAILED);
     memset(memory, 0xff, table_bytes);
     for (uint32_t slot = 0; slot < LULL_COMMAND_SLOTS; slot++)
-        assert_false(lull_command_take(table, slot, &request) ||
-                     lull_command_take_limit(table, slot, &limit));
+        assert_false(take(table, slot, &request) || take_limit(table, slot, &limit));
     memset(memory, 0xfe, table_bytes);
     for (uint32_t slot = 0; slot < LULL_COMMAND_SLOTS; slot++) {
-        assert_true(lull_command_take(table, slot, &request));
+        assert_true(take(table, slot, &request));
         assert_int_equal(request.sm_mhz, 0xfefefefe);
     }
     munmap(memory, table_bytes);
@@ -355,7 +386,7 @@ static void test_records_are_never_torn(void **state)
     assert_int_equal(lull_command_table_create(&race.table, NULL), 0);
     assert_int_equal(pthread_create(&poster, NULL, post_all, &race), 0);
     while (!atomic_load(&race.is_over) || last < 200000) {
-        if (!lull_command_take(race.table, 0, &request))
+        if (!take(race.table, 0, &request))
             continue;
         assert_true(request.sequence > last);
         assert_int_equal(request.sm_mhz, request.sequence);

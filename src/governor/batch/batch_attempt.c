@@ -5,17 +5,116 @@
 #include <fcntl.h>
 #include <math.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "governor/run/launch.h"
 
 enum { TICK_NS = 200 * 1000 * 1000, READ_BYTES = 65536, MOST_READS = 16 };
 enum { OUTPUT, ERRORS, STREAMS };
 enum { POLL_CHILD = STREAMS, POLL_SIGNALS, POLLS };
+
+/* ---- the pulse ----------------------------------------------------------------------------- */
+
+/*
+ * Tells the store every second how far the run has come, from a thread of its own: a store that is
+ * slow to answer must not hold up the job's output.
+ */
+struct pulse {
+    struct lull_batch_jobs *jobs;
+    const char *name;
+    uint64_t run;
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t over;
+    struct lull_batch_progress progress;
+    bool is_over;
+};
+
+static void *beat(void *argument)
+{
+    struct pulse *pulse = argument;
+    int64_t next_ns = lull_now_ns();
+
+    pthread_mutex_lock(&pulse->lock);
+    while (!pulse->is_over) {
+        struct timespec until;
+        struct lull_batch_progress progress;
+
+        next_ns += LULL_NS_PER_S;
+        until = lull_timespec_from_ns(next_ns);
+        while (!pulse->is_over &&
+               pthread_cond_timedwait(&pulse->over, &pulse->lock, &until) != ETIMEDOUT)
+            continue;
+        if (pulse->is_over)
+            break;
+        progress = pulse->progress;
+        pthread_mutex_unlock(&pulse->lock);
+        /* A beat that fails is no error: the next one tells the same. */
+        lull_batch_jobs_beat(pulse->jobs, pulse->name, pulse->run, &progress, NULL);
+        pthread_mutex_lock(&pulse->lock);
+    }
+    pthread_mutex_unlock(&pulse->lock);
+    return NULL;
+}
+
+/* Begins. Borrows jobs, which nobody else uses meanwhile, and name until the end. NULL: no thread
+ * could be had, and the run goes on without. */
+static struct pulse *begin_pulse(struct lull_batch_jobs *jobs, const char *name, uint64_t run)
+{
+    struct pulse *pulse = calloc(1, sizeof(*pulse));
+    pthread_condattr_t monotonic;
+
+    if (pulse == NULL)
+        return NULL;
+    pulse->jobs = jobs;
+    pulse->name = name;
+    pulse->run = run;
+    pulse->progress = (struct lull_batch_progress){.energy_j = NAN, .metric = NAN};
+    pthread_mutex_init(&pulse->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&pulse->over, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    if (lull_thread_start(&pulse->thread, beat, pulse) == 0)
+        return pulse;
+    pthread_cond_destroy(&pulse->over);
+    pthread_mutex_destroy(&pulse->lock);
+    free(pulse);
+    return NULL;
+}
+
+/* Sets what is told next; returns at once. NULL is allowed. */
+static void set_pulse(struct pulse *pulse, const struct lull_batch_progress *progress)
+{
+    if (pulse == NULL)
+        return;
+    pthread_mutex_lock(&pulse->lock);
+    pulse->progress = *progress;
+    pthread_mutex_unlock(&pulse->lock);
+}
+
+/* Ends it; jobs is the caller's again. NULL is allowed. */
+static void end_pulse(struct pulse *pulse)
+{
+    if (pulse == NULL)
+        return;
+    pthread_mutex_lock(&pulse->lock);
+    pulse->is_over = true;
+    pthread_cond_signal(&pulse->over);
+    pthread_mutex_unlock(&pulse->lock);
+    pthread_join(pulse->thread, NULL);
+    pthread_cond_destroy(&pulse->over);
+    pthread_mutex_destroy(&pulse->lock);
+    free(pulse);
+}
+
+/* ---- the attempt --------------------------------------------------------------------------- */
 
 /* One of the command's outputs. */
 struct relay {
@@ -27,7 +126,7 @@ struct relay {
 struct attempt {
     const struct lull_batch_attempt_options *options;
     struct lull_energy_meter *meter;
-    struct lull_batch_pulse *pulse;
+    struct pulse *pulse;
     struct lull_child child;
     struct relay relays[STREAMS];
     int signals;
@@ -132,7 +231,7 @@ static void measure(struct attempt *attempt)
     progress->time_s = (double)(lull_now_ns() - attempt->begin_ns) * 1e-9;
     if (attempt->meter != NULL && isfinite(progress->energy_j))
         progress->energy_j = lull_energy_meter_read(attempt->meter);
-    lull_batch_pulse_set(attempt->pulse, progress);
+    set_pulse(attempt->pulse, progress);
 }
 
 static void tick(struct attempt *attempt)
@@ -313,9 +412,9 @@ int lull_batch_attempt_run(const struct lull_batch_attempt_options *options,
     attempt->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     result = start(attempt, err);
     if (result == 0) {
-        attempt->pulse = jobs == NULL ? NULL : lull_batch_pulse_begin(jobs, name, run);
+        attempt->pulse = jobs == NULL ? NULL : begin_pulse(jobs, name, run);
         judge(attempt, watch(attempt), attempt_out);
-        lull_batch_pulse_end(attempt->pulse);
+        end_pulse(attempt->pulse);
     }
     close(attempt->signals);
     sigprocmask(SIG_SETMASK, &before, NULL);

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "core/tuning/cost.h"
-#include "governor/batch/batch_pulse.h"
+#include "store/batch_jobs.h"
 #include "governor/energy/energy_meter.h"
 #include "governor/batch/metric.h"
 
@@ -23,19 +23,19 @@ struct lull_batch_attempt_options {
     double target;
     bool is_lower_better;
     uint32_t max_epochs; /* values of the metric after which the run has failed; 0: no limit */
-    double bound;        /* J; INFINITY: none */
+    double bound;        /* the cost that ends the run, J; INFINITY: there is none */
     struct lull_job_price price;
     int64_t grace_ns; /* between SIGTERM and SIGKILL */
 };
 
 enum lull_batch_end {
-    LULL_BATCH_END_TARGET,      /* reached, also if by then something else had ended the run */
-    LULL_BATCH_END_BOUND,       /* too dear */
-    LULL_BATCH_END_EPOCHS,      /* max_epochs */
-    LULL_BATCH_END_OWN,         /* by itself, status 0, metric seen but short of the target */
-    LULL_BATCH_END_BLIND,       /* by itself, status 0, and no metric was ever seen */
-    LULL_BATCH_END_CRASHED,     /* by itself, another status */
-    LULL_BATCH_END_INTERRUPTED, /* by a signal that Lull was sent */
+    LULL_BATCH_END_TARGET,  /* the target was reached, even if something else ended the run then */
+    LULL_BATCH_END_BOUND,   /* it has cost more than the bound */
+    LULL_BATCH_END_EPOCHS,  /* max_epochs values came without the target */
+    LULL_BATCH_END_OWN,     /* it ended with status 0, and its metric was short of the target */
+    LULL_BATCH_END_BLIND,   /* it ended with status 0, and no metric was ever seen */
+    LULL_BATCH_END_CRASHED, /* it ended with another status */
+    LULL_BATCH_END_INTERRUPTED, /* Lull was sent a signal that ends programs */
 };
 
 struct lull_batch_attempt {
@@ -47,9 +47,9 @@ struct lull_batch_attempt {
 };
 
 /*
- * Runs it to its end. meter: of the GPUs, or NULL where nothing can be measured: there is no bound
- * then. jobs (may be NULL) is told every second how far run of the job name has come. Errors: only
- * what kept the command from running at all.
+ * Runs it to its end. meter counts the energy of its GPUs; NULL: it cannot be measured, and there
+ * is no bound then. jobs (may be NULL) is told every second how far run of the job name has come.
+ * Errors: only what kept the command from running at all.
  */
 int lull_batch_attempt_run(const struct lull_batch_attempt_options *options,
                            struct lull_energy_meter *meter, struct lull_batch_jobs *jobs,

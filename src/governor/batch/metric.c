@@ -12,6 +12,7 @@ struct lull_metric {
     regex_t pattern;
 };
 
+/* A group with a longer text is no number. */
 enum { NUMBER_BYTES = 64 };
 
 int lull_metric_create(const char *pattern, struct lull_metric **metric_out, struct lull_error *err)
@@ -29,6 +30,7 @@ int lull_metric_create(const char *pattern, struct lull_metric **metric_out, str
         free(metric);
         return lull_error_set(err, -EINVAL, "%.80s: %s", pattern, text);
     }
+    /* With several groups nobody could tell which of them is the number. */
     groups = metric->pattern.re_nsub;
     if (groups != 1) {
         lull_metric_destroy(metric);
@@ -49,6 +51,8 @@ void lull_metric_destroy(struct lull_metric *metric)
     free(metric);
 }
 
+/* Looks at the line that is complete. The text of its group is copied, because the number must end
+ * where the group does, whatever follows in the line. */
 static void end_line(const struct lull_metric *metric, struct lull_metric_stream *stream,
                      lull_metric_each each, void *context)
 {
@@ -74,6 +78,8 @@ void lull_metric_feed(const struct lull_metric *metric, struct lull_metric_strea
                       const char *data, size_t size, lull_metric_each each, void *context)
 {
     for (size_t i = 0; i < size; i++) {
+        /* Progress bars rewrite their line after a carriage return: each of its states is a line.
+         */
         if (data[i] == '\n' || data[i] == '\r')
             end_line(metric, stream, each, context);
         else if (stream->used + 1 < sizeof(stream->line))

@@ -1,5 +1,5 @@
 /*
- * A figure read from a program's output: each line that matches a pattern tells its next value.
+ * Reads a figure from a program's output: each line that matches a pattern tells its next value.
  * Threads: a struct lull_metric may be read by many, a stream belongs to one.
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -23,7 +23,7 @@ int lull_metric_create(const char *pattern, struct lull_metric **metric_out,
                        struct lull_error *err);
 void lull_metric_destroy(struct lull_metric *metric);
 
-/* One source of lines; begin with {0}. Lines end with a newline or a carriage return. */
+/* One source of lines; all zero is a new one. Lines end with a newline or a carriage return. */
 struct lull_metric_stream {
     size_t used;
     char line[LULL_METRIC_LINE_BYTES];
@@ -36,7 +36,7 @@ typedef void (*lull_metric_each)(void *context, double value);
 void lull_metric_feed(const struct lull_metric *metric, struct lull_metric_stream *stream,
                       const char *data, size_t size, lull_metric_each each, void *context);
 
-/* The output has ended: what is left is the last line. */
+/* Ends a stream: what is left of it is the last line. */
 void lull_metric_finish(const struct lull_metric *metric, struct lull_metric_stream *stream,
                         lull_metric_each each, void *context);
 

@@ -80,26 +80,6 @@ int lull_actuator_open_daemon(const char *runtime_dir, struct lull_actuator **ac
 
 /* --- local: this process is the privileged one --- */
 
-static bool take(void *context, uint32_t gpu, struct lull_switch_request *request_out)
-{
-    return lull_command_take(context, gpu, request_out);
-}
-
-static void publish(void *context, uint32_t gpu, const struct lull_switch_result *result)
-{
-    lull_command_publish(context, gpu, result);
-}
-
-static bool take_limit(void *context, uint32_t gpu, struct lull_limit_request *request_out)
-{
-    return lull_command_take_limit(context, gpu, request_out);
-}
-
-static void publish_limit(void *context, uint32_t gpu, const struct lull_limit_result *result)
-{
-    lull_command_publish_limit(context, gpu, result);
-}
-
 static int open_local(struct lull_actuator *actuator, const char *runtime_dir,
                       struct lull_error *err)
 {
@@ -121,12 +101,8 @@ static int open_local(struct lull_actuator *actuator, const char *runtime_dir,
                                &actuator->writer, err);
     if (result < 0)
         return result;
-    actuator->source = (struct lull_writer_source){.doorbell_fd = actuator->doorbell_fd,
-                                                   .context = actuator->table,
-                                                   .take = take,
-                                                   .publish = publish,
-                                                   .take_limit = take_limit,
-                                                   .publish_limit = publish_limit};
+    actuator->source = (struct lull_writer_source){
+        .doorbell_fd = actuator->doorbell_fd, .channel = lull_command_channel(actuator->table)};
     return lull_writer_add_source(actuator->writer, &actuator->source, err);
 }
 

@@ -53,24 +53,26 @@ uint64_t lull_actuator_set(struct lull_actuator *actuator, uint32_t slot, uint32
                            int64_t deadline_ns, int64_t valid_until_ns);
 
 /*
- * Requests a power limit until the lease ends, never above the one set before; 0: that one. Only
- * for leases whose band has limits. For one thread, not necessarily the one that sets clocks.
+ * Requests a power limit until the lease ends, never above the one that was set before it; 0: that
+ * one. The band of the lease must have limits. One thread calls this, not necessarily the one that
+ * sets clocks.
  */
 uint64_t lull_actuator_set_limit(struct lull_actuator *actuator, uint32_t slot, uint32_t limit_mw);
 
-/* Copies the latest outcome of that; for the same thread. */
+/* Copies what came of the latest request for a power limit. It belongs to the thread that requests
+ * limits. */
 void lull_actuator_limit_result(const struct lull_actuator *actuator, uint32_t slot,
                                 struct lull_limit_result *result_out);
 
-/* Copies the latest outcome of a GPU. */
+/* Copies what came of the latest request for the clock of a GPU. */
 void lull_actuator_result(const struct lull_actuator *actuator, uint32_t slot,
                           struct lull_switch_result *result_out);
 
 /*
- * Heartbeat, to be called many times a second: as often as lulld has asked for when the connection
- * was opened, it renews the leases and looks whether the daemon still lives; else it does nothing.
- * Errors: -EPIPE the daemon is gone (the job goes on at whatever it restores); LULL_E_STALE a
- * lease was revoked.
+ * Keeps the leases alive; to be called many times a second. As often as lulld has asked for when
+ * the connection was opened it renews them and looks whether the daemon still lives; in between it
+ * does nothing. Errors: -EPIPE the daemon is gone (the job goes on at whatever it restores);
+ * LULL_E_STALE a lease was revoked.
  */
 int lull_actuator_poll(struct lull_actuator *actuator, struct lull_error *err);
 

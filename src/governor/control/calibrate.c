@@ -2,7 +2,6 @@
 #include "governor/control/calibrate.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,14 +14,14 @@
 
 enum { TARGETS = 4 };
 
+/* All of these are chosen, not measured. */
 static const int64_t look_ns = 200 * LULL_NS_PER_US;
-static const int64_t answer_ns = 10 * LULL_NS_PER_S;
-static const int64_t validity_ns =
-    5 * LULL_NS_PER_S; /* a lowered clock outlives this process by this at most */
-static const int64_t patience_ns =
-    60 * LULL_NS_PER_S; /* how long the command may take to make the GPUs busy */
-static const int64_t grace_ns =
-    5 * LULL_NS_PER_S; /* how long the command may take to end after SIGTERM */
+static const int64_t answer_ns = 10 * LULL_NS_PER_S; /* how long a driver may take to answer */
+/* A lowered clock outlives this process by this much at most. */
+static const int64_t validity_ns = 5 * LULL_NS_PER_S;
+/* The command may take this long to make the GPUs busy, and this long to end after SIGTERM. */
+static const int64_t patience_ns = 60 * LULL_NS_PER_S;
+static const int64_t grace_ns = 5 * LULL_NS_PER_S;
 
 struct session {
     struct lull_devices *devices;
@@ -43,15 +42,10 @@ struct session {
  */
 static int start_load(struct session *session, struct lull_error *err)
 {
-    const int output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
-    int result;
+    const struct lull_child_setup setup = {.stdout_fd = STDERR_FILENO, .stderr_fd = -1};
+    const int result =
+        lull_child_start_as(session->options->command, NULL, &setup, &session->load, err);
 
-    if (output < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
-        return lull_error_set(err, -errno, "cannot redirect the command's output: %s",
-                              strerror(errno));
-    result = lull_child_start(session->options->command, NULL, &session->load, err);
-    dup2(output, STDOUT_FILENO);
-    close(output);
     session->has_load = result == 0;
     return result;
 }
@@ -138,7 +132,7 @@ static int wait_until_busy(struct session *session, struct lull_error *err)
 
 /* ---- switching --------------------------------------------------------------------------- */
 
-/* sm_mhz 0: the reference point. */
+/* Requests a clock of one GPU; sm_mhz 0 is the reference point. */
 static void post(struct session *session, uint32_t index, uint32_t sm_mhz)
 {
     const int64_t now_ns = lull_now_ns();

@@ -20,20 +20,22 @@
 struct lull_calibrate_options {
     const char *runtime_dir;
     bool no_daemon;
-    const uint32_t *gpus; /* indices of devices */
+    const uint32_t *gpus; /* the GPUs to measure, as devices numbers them */
     uint32_t gpu_count;   /* from 1 to LULL_DEVICE_MAX_GPUS */
-    uint32_t rounds;      /* per target, down and up: from 1 to LULL_CALIBRATION_SWITCHES */
-    char *const *command; /* keeps the GPUs busy; its output goes to standard error. NULL: none */
-    bool (*is_stopped)(void *context); /* true: give up soon; called often */
-    void (*progress)(void *context, uint32_t done, uint32_t total); /* rounds */
+    uint32_t rounds;      /* how often each target is switched to and back: from 1 to
+                           * LULL_CALIBRATION_SWITCHES */
+    char *const *command; /* keeps the GPUs busy, its output goes to standard error; NULL: none */
+    bool (*is_stopped)(void *context); /* called often; true ends the measurement */
+    void (*progress)(void *context, uint32_t done, uint32_t total); /* is told of each round */
     void *context;
 };
 
 /*
- * Fills one record per GPU of options. Takes some 0.1 s per round, target and GPU; four targets:
- * the lowest clock and those at a quarter, a half and three quarters of the way down.
- * Errors: those of lull_actuator_lease; -EAGAIN a GPU is or becomes idle, or the command has
- * ended; -EINTR stopped; -ETIMEDOUT the driver does not answer; the code of a switch that failed.
+ * Fills one record for each GPU of options. The targets are the lowest clock and those at a
+ * quarter, a half and three quarters of the way down; a round of one target takes some 0.1 s on
+ * each GPU. Errors: those of lull_actuator_lease; -EAGAIN a GPU is or becomes idle, or the command
+ * has ended; -EINTR stopped; -ETIMEDOUT the driver does not answer; the code of a switch that
+ * failed.
  */
 int lull_calibrate(struct lull_devices *devices, const struct lull_calibrate_options *options,
                    struct lull_calibration_record *records_out, struct lull_error *err);

@@ -2,8 +2,8 @@
  * What `lull calibrate` has measured, kept per GPU model and driver version: how long switching an
  * SM clock blocks the driver and takes to settle, down and up, per target.
  *
- * One JSON file each, whole or not at all. Its measurements are values of one machine's GPUs of
- * that model, so they are a starting point for what a run sees, not a promise.
+ * Each is one JSON file, which is written whole or not at all. It holds what the GPUs of one
+ * machine did: a starting point for what a run will see, not a promise.
  *
  * Threads: any; a record belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */
@@ -27,12 +27,12 @@ enum {
 /* Switches in one direction, in the order in which they were made. */
 struct lull_calibration_switches {
     uint32_t count;
-    double call_ms[LULL_CALIBRATION_SWITCHES];   /* the driver call */
+    double call_ms[LULL_CALIBRATION_SWITCHES];   /* how long the driver call blocked */
     double settle_ms[LULL_CALIBRATION_SWITCHES]; /* from the return of the call until the clock
                                                     followed; negative: it never did */
 };
 
-/* Between the reference point and one lower clock. */
+/* The switches between the reference point and one lower clock. */
 struct lull_calibration_target {
     uint32_t sm_mhz;
     struct lull_calibration_switches directions[LULL_DIRECTION_COUNT];
@@ -45,17 +45,19 @@ struct lull_calibration_record {
     uint32_t reference_mhz; /* highest SM clock */
     uint32_t target_count;
     struct lull_calibration_target targets[LULL_CALIBRATION_TARGETS]; /* from the highest down */
-    /* Lowering all GPUs at once: the time until the last driver call had returned. */
-    uint32_t together_gpus; /* 0: not measured */
+    /* When all GPUs are lowered at once: how long it takes until the last driver call has returned.
+     */
+    uint32_t together_gpus; /* how many they were; 0: not measured */
     uint32_t together_count;
     double together_ms[LULL_CALIBRATION_SWITCHES];
 };
 
-/* p-quantiles of a direction; NAN where there is nothing. Settling: of those that settled. */
+/* Return the p-quantile of a direction, NAN where nothing was measured. Switches that never settled
+ * do not count for settling. */
 double lull_calibration_call_ms(const struct lull_calibration_switches *switches, double p);
 double lull_calibration_settle_ms(const struct lull_calibration_switches *switches, double p);
 
-/* p-quantile of lowering all GPUs at once; NAN: not measured. */
+/* Returns the p-quantile of lowering all GPUs at once; NAN: it was not measured. */
 double lull_calibration_together_ms(const struct lull_calibration_record *record, double p);
 
 /*
@@ -65,11 +67,11 @@ double lull_calibration_together_ms(const struct lull_calibration_record *record
 void lull_calibration_merge(struct lull_calibration_record *into,
                             const struct lull_calibration_record *from, uint32_t limit);
 
-/* Gives a switch cost all that was measured, its targets evenly, as if it had seen it. */
+/* Gives a switch cost all that was measured, as if it had seen it, all targets alike. */
 void lull_calibration_teach(const struct lull_calibration_record *record,
                             struct lull_switch_cost *cost);
 
-/* The record as in its file. A new reference; NULL: no memory. */
+/* Returns the record as its file has it, a new reference; NULL: no memory. */
 json_t *lull_calibration_json(const struct lull_calibration_record *record);
 
 /*

@@ -11,9 +11,11 @@
 #include "base/log.h"
 #include "governor/control/calibration_file.h"
 
+/* How many events are copied out of a ring at a time. Chosen, not measured. */
 enum { EVENTS_AT_ONCE = 256 };
 
-/* The loop looks around at least this often, for results that no event announces. */
+/* The loop looks around at least this often, for results that no event announces. Chosen, not
+ * measured. */
 static const int64_t idle_wait_ns = 20 * LULL_NS_PER_MS;
 
 /* GPUs of the same name switch alike: the first of them stands for all. */
@@ -145,6 +147,61 @@ static void carry_out_due(struct lull_control *control)
         control->decider->record(control->deciding);
 }
 
+/* ---- communicators ----------------------------------------------------------------------- */
+
+static enum lull_transfer transfer_of(uint16_t operation)
+{
+    switch ((enum lull_operation)operation) {
+    case LULL_OPERATION_ALLREDUCE:
+        return LULL_TRANSFER_ALLREDUCE;
+    case LULL_OPERATION_ALLGATHER:
+        return LULL_TRANSFER_ALLGATHER;
+    case LULL_OPERATION_REDUCE_SCATTER:
+        return LULL_TRANSFER_REDUCE_SCATTER;
+    case LULL_OPERATION_ALLTOALL:
+        return LULL_TRANSFER_ALLTOALL;
+    case LULL_OPERATION_SEND:
+        return LULL_TRANSFER_SEND;
+    case LULL_OPERATION_RECEIVE:
+        return LULL_TRANSFER_RECEIVE;
+    default:
+        return LULL_TRANSFER_OTHER;
+    }
+}
+
+static void announce(struct lull_communicators *communicators, const struct lull_event_segment *job,
+                     uint32_t slot, const struct lull_event *event)
+{
+    struct lull_named_communicator *item = &communicators->items[event->communicator];
+
+    item->operations = 0;
+    lull_event_segment_name(job, slot, event->name, item->name);
+    lull_communicator_init(&item->what, item->name, event->ranks, (uint32_t)event->bytes,
+                           event->peer);
+    if (event->communicator >= communicators->count)
+        communicators->count = event->communicator + 1;
+}
+
+/* Takes an event of the process in that slot. Only COMMUNICATOR and ENQUEUE tell something. */
+static void take_communicator(struct lull_communicators *communicators,
+                              const struct lull_event_segment *job, uint32_t slot,
+                              const struct lull_event *event)
+{
+    if (event->communicator >= LULL_COMMUNICATORS_KEPT)
+        return;
+    if (event->kind == LULL_EVENT_COMMUNICATOR) {
+        announce(communicators, job, slot, event);
+        return;
+    }
+    if (event->communicator >= communicators->count)
+        return;
+    if (event->kind == LULL_EVENT_ENQUEUE) {
+        communicators->items[event->communicator].operations++;
+        lull_communicator_take(&communicators->items[event->communicator].what,
+                               transfer_of(event->operation), event->bytes, event->peer);
+    }
+}
+
 /* ---- events ------------------------------------------------------------------------------ */
 
 static void take_event(struct lull_control *control, uint32_t index, const struct lull_event *event)
@@ -159,8 +216,7 @@ static void take_event(struct lull_control *control, uint32_t index, const struc
     }
     if (event->kind == LULL_EVENT_ENTER)
         gpu->state.entered_ns = event->time_ns;
-    lull_communicators_take(&gpu->state.communicators, control->job, (uint32_t)gpu->state.process,
-                            event);
+    take_communicator(&gpu->state.communicators, control->job, (uint32_t)gpu->state.process, event);
     control->decider->take_event(control->deciding, index, event);
 }
 

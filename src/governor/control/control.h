@@ -13,11 +13,11 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "core/section/communicator.h"
 #include "core/section/controller/controller.h"
 #include "device/device.h"
 #include "governor/energy/accounting.h"
 #include "governor/control/actuator.h"
-#include "governor/control/communicators.h"
 #include "governor/control/decider.h"
 #include "governor/control/driver_watch.h"
 #include "governor/run/run_log.h"
@@ -25,18 +25,35 @@
 
 struct lull_control;
 
+/*
+ * The communicators of one process that communicates on the GPU: their names, and what they are
+ * for, from what the NCCL profiler plugin tells. All zero is empty.
+ */
+enum { LULL_COMMUNICATORS_KEPT = 32 };
+
+struct lull_named_communicator {
+    char name[LULL_JOB_NAME_BYTES]; /* "" without one */
+    uint64_t operations;
+    struct lull_communicator what;
+};
+
+struct lull_communicators {
+    uint32_t count; /* numbers seen, at most LULL_COMMUNICATORS_KEPT; those beyond are ignored */
+    struct lull_named_communicator items[LULL_COMMUNICATORS_KEPT]; /* by number in the process */
+};
+
 /* State of one GPU as the loop sees it. */
 struct lull_control_gpu {
-    int32_t process; /* slot of the rank that uses it, -1: none does */
+    int32_t process; /* slot of the rank that uses the GPU; -1: none does */
     bool shared;     /* more than one rank uses it, so it is left alone */
     bool leased;
     struct lull_error refusal; /* why it is not leased; code 0: not asked yet */
     uint32_t device;           /* index in devices */
     struct lull_driver_watch driver;
-    struct lull_communicators communicators; /* where communication runs on the GPU */
+    struct lull_communicators communicators; /* empty where communication runs on the host */
     uint64_t lost_events;
-    int64_t entered_ns; /* when its rank entered the job (MPI_Init) and when it left; 0: not seen */
-    int64_t left_ns;
+    int64_t entered_ns; /* when its rank entered the job (MPI_Init); 0: that was not seen */
+    int64_t left_ns;    /* when it left; 0: that was not seen */
 };
 
 /*
@@ -50,29 +67,29 @@ int lull_control_create(struct lull_event_segment *job, struct lull_devices *dev
                         struct lull_control **control_out, struct lull_error *err);
 
 /*
- * Another decider takes the section controller's place, which is told nothing then. Before start;
- * both are borrowed until destroy.
+ * Lets another decider take the place of the section controller, which is then told nothing. To be
+ * called before start; both are borrowed until destroy.
  */
 void lull_control_set_decider(struct lull_control *control, const struct lull_decider *decider,
                               void *state);
 const struct lull_decider *lull_control_decider(const struct lull_control *control);
 
-/* For deciders: enters the beginning or the end of an iteration into a GPU's run log. */
+/* Enters the beginning or the end of an iteration into a GPU's run log; deciders call it. */
 void lull_control_log_boundary(struct lull_control *control, uint32_t gpu,
                                const struct lull_boundary *boundary);
 
-/* Tells this accounting of the program's energy windows. To be called before start; borrowed until
- * destroy. */
+/* Lets this accounting be told of the program's energy windows. To be called before start; it is
+ * borrowed until destroy. */
 void lull_control_set_accounting(struct lull_control *control, struct lull_accounting *accounting);
 
-/* Leases ask for the right to set power limits, too. To be called before start, on a control that
- * only observes: the caller sets the clocks. */
+/* Makes leases ask for the right to set power limits, too. To be called before start, on a control
+ * that only observes: the caller sets the clocks. */
 void lull_control_want_limits(struct lull_control *control);
 bool lull_control_wants_limits(const struct lull_control *control);
 
-/* Requests a power limit in mW (0: the one from before the lease), or a clock (0: unlocked) until
- * valid_until_ns. Nothing happens to a GPU that is not leased, and 0 is returned. For the main
- * thread. */
+/* Request a power limit in mW (0: the one from before the lease), or a clock (0: unlocked) until
+ * valid_until_ns. Nothing happens to a GPU that is not leased, and 0 is returned. The main thread
+ * calls them. */
 uint64_t lull_control_set_limit(struct lull_control *control, uint32_t gpu, uint32_t limit_mw);
 void lull_control_set_clock(struct lull_control *control, uint32_t gpu, uint32_t sm_mhz,
                             int64_t valid_until_ns);
@@ -85,11 +102,11 @@ void lull_control_set_phase(struct lull_control *control, enum lull_controller_p
 
 int lull_control_start(struct lull_control *control, struct lull_error *err);
 
-/* Takes the events that are left, raises all GPUs and ends the thread. */
+/* Ends the thread, which takes the events that are left and raises all GPUs before. */
 void lull_control_stop(struct lull_control *control);
 void lull_control_destroy(struct lull_control *control);
 
-/* Binds new processes to GPUs and leases these. Main thread, a few times a second. */
+/* Binds new processes to GPUs and leases these. The main thread calls it a few times a second. */
 void lull_control_bind(struct lull_control *control);
 
 /* Enters one reading of a GPU into its run log and hands it to the decider. */
@@ -109,7 +126,7 @@ const struct lull_controller *lull_control_controller(const struct lull_control 
 const struct lull_control_gpu *lull_control_gpu(const struct lull_control *control, uint32_t gpu);
 const struct lull_run_log *lull_control_log(const struct lull_control *control, uint32_t gpu);
 const struct lull_device_info *lull_control_info(const struct lull_control *control, uint32_t gpu);
-/* For the main thread alone, and only while locked. */
+/* The controller to be changed: by the main thread alone, and only while locked. */
 struct lull_controller *lull_control_controlled(struct lull_control *control);
 struct lull_event_segment *lull_control_job(const struct lull_control *control);
 

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 
-/* A clock that has not followed after this long will not follow. Longer than the slowest published
- * settling (48 ms). */
+/* A clock that has not followed after this long will not follow: it is longer than the slowest
+ * settling that was published (48 ms). */
 static const int64_t obedience_ns = 60 * LULL_NS_PER_MS;
 
 /* The time from the return of a call until the clock followed, or a lower bound of it; negative:
@@ -53,7 +53,7 @@ static void take_outcome(struct lull_control *control, uint32_t index,
     const struct lull_posted_request *request =
         &gpu->requests[result->sequence % LULL_CONTROL_REQUESTS_KEPT];
     const int64_t end_ns = result->call_begin_ns + result->call_ns;
-    /* LULL_E_STALE: the call was made, and undone because it had come too late. */
+    /* With LULL_E_STALE the call was made as well, and undone because it had come too late. */
     const bool is_made =
         (result->status == 0 || result->status == LULL_E_STALE) && result->call_ns > 0;
     bool is_useless;
@@ -115,7 +115,8 @@ static int64_t unanswered_since_ns(const struct lull_governed_gpu *gpu,
 
         if (request->sequence != sequence)
             break;
-        earliest_ns = request->posted_ns < earliest_ns ? request->posted_ns : earliest_ns;
+        if (request->posted_ns < earliest_ns)
+            earliest_ns = request->posted_ns;
     }
     return earliest_ns;
 }

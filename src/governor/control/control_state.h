@@ -21,34 +21,33 @@ enum { LULL_CONTROL_REQUESTS_KEPT = 8 };
 struct lull_posted_request {
     uint64_t sequence;
     uint32_t point;
-    uint32_t was_point; /* asked for before */
+    uint32_t was_point; /* the point that was requested before this one */
     int64_t posted_ns;
-    int64_t answers_ns;
+    int64_t answers_ns; /* the begin of the section that it answers; 0: it was fed forward */
 };
 
 struct lull_governed_gpu {
     struct lull_control_gpu state;
     uint32_t actuator_slot;
-    atomic_bool armed; /* leased, and the actuator alive */
+    atomic_bool armed; /* it is leased, and the actuator lives */
     const struct lull_device_info *info;
     struct lull_posted_request requests[LULL_CONTROL_REQUESTS_KEPT]; /* by sequence */
     uint64_t posted; /* sequence of the last request */
     uint64_t taken;  /* sequence of the last outcome taken */
     uint32_t calls;  /* calls of the driver that have been taken */
-    uint32_t point;  /* asked for last */
+    uint32_t point;  /* the point that was requested last */
     struct lull_switch_result
         seen; /* result of a call whose clock is still settling; sequence 0: none */
     struct lull_clock_expectation expected; /* since_ns 0: nothing is expected */
     struct lull_run_log log;
     struct lull_span
         lowered; /* the stretch at a lowered clock that is under way; begin_ns 0: none */
-    bool left;   /* its rank has ended, and another may take it over */
+    bool left;   /* its rank has ended, and another one may take the GPU over */
     int64_t section_begin_ns;
     uint32_t depth; /* how many calls of the rank are nested now */
-    /* For a rank that communicates on the GPU: */
-    struct lull_gap_map
-        *gaps; /* gaps between its kernels; NULL: the rank does not communicate on the GPU */
-    struct lull_track *enqueueing; /* iterations by what its host enqueues */
+    /* What follows is NULL unless the rank communicates on the GPU. */
+    struct lull_gap_map *gaps;     /* the gaps between its kernels */
+    struct lull_track *enqueueing; /* its iterations, by what its host enqueues */
 };
 
 struct lull_control {
@@ -56,9 +55,9 @@ struct lull_control {
     struct lull_devices *devices;
     struct lull_actuator *actuator;
     struct lull_controller *controller;
-    const struct lull_decider *decider; /* it rules; its functions are called with... */
-    void *deciding;                     /* ...this */
-    struct lull_accounting *accounting; /* is told of energy windows; NULL: nobody is */
+    const struct lull_decider *decider; /* the one that rules */
+    void *deciding;                     /* what its functions are called with */
+    struct lull_accounting *accounting; /* what is told of energy windows; NULL: nobody is */
     pthread_mutex_t lock;               /* guards deciders and run logs */
     pthread_t thread;
     bool running;
@@ -68,7 +67,7 @@ struct lull_control {
     bool has_phase; /* lull_control_set_phase has set phase */
     enum lull_controller_phase phase;
     atomic_bool stopping;
-    uint32_t bound; /* processes looked at so far */
+    uint32_t bound; /* how many processes have been looked at so far */
     int32_t gpu_of_process[LULL_JOB_MAX_PROCESSES];
     uint32_t gpu_count;
     struct lull_governed_gpu gpus[LULL_CONTROLLER_MAX_GPUS];
@@ -80,7 +79,7 @@ void lull_control_take_results(struct lull_control *control);
 /* Frees what is kept for a rank that communicates on the GPU. */
 void lull_control_forget_device(struct lull_governed_gpu *gpu);
 
-/* The section controller; its state is the control. */
+/* The section controller as a decider; its state is the control. */
 extern const struct lull_decider lull_section_decider;
 
 #endif

@@ -31,16 +31,16 @@ struct lull_decider {
     /* The rank on the GPU has left, or shares the GPU from now on. On either thread. */
     void (*take_exit)(void *state, uint32_t gpu);
 
-    /* Any event of the GPU's rank but EXIT and those of energy windows. */
+    /* The GPU's rank has told an event, which is neither EXIT nor one of an energy window. */
     void (*take_event)(void *state, uint32_t gpu, const struct lull_event *event);
 
-    /* What came of a command. */
+    /* A command has been carried out, or refused. */
     void (*take_switch)(void *state, uint32_t gpu, const struct lull_switch_outcome *outcome);
 
     /* A driver call for the GPU has returned, blocked_ms after it began. */
     void (*take_blocked)(void *state, uint32_t gpu, int64_t now_ns, double blocked_ms);
 
-    /* The oldest request to any GPU has waited for an answer this long; 0: none is unanswered. */
+    /* The oldest request to any GPU has waited this long for its answer; 0: none is unanswered. */
     void (*take_waiting)(void *state, int64_t now_ns, double waiting_ms);
 
     /* A reading of the GPU was taken. On the main thread. NULL: it needs none. */

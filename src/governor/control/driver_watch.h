@@ -1,7 +1,7 @@
 /*
- * Does one GPU's driver do what it says? Counts what it does otherwise, for the report, and tells
- * when asking it is pointless: calls that succeed without effect, calls that take forever, and
- * another program that changes the clocks at the same time.
+ * Watches whether the driver of one GPU does what it says: counts calls that succeed without
+ * effect, calls that take forever, and clocks that another program must have changed, for the
+ * report; and tells when it is pointless to go on asking.
  *
  * Caller's storage; zero-initialised has seen nothing. Threads: one at a time.
  * SPDX-License-Identifier: Apache-2.0
@@ -18,19 +18,19 @@
 struct lull_driver_watch {
     uint64_t changes;        /* changes of a clock that the driver said it had made */
     uint64_t without_effect; /* changes that the clock never followed */
-    uint64_t calls;          /* calls made, whatever came of them */
+    uint64_t calls;          /* calls that were made, whatever came of them */
     uint64_t slow_calls;     /* calls that blocked for over 100 ms */
     double slowest_call_ms;
     uint64_t foreign; /* stretches in which the clock was not what had been set */
-    uint32_t in_vain; /* changes without effect, the latest ones in a row */
-    uint32_t strange; /* the latest readings in a row that do not fit what was set */
+    uint32_t in_vain; /* how many of the latest changes in a row had no effect */
+    uint32_t strange; /* how many of the latest readings in a row do not fit what was set */
 };
 
 /* What a clock reading is held against. */
 struct lull_clock_expectation {
-    uint32_t set_mhz; /* 0: the highest */
+    uint32_t set_mhz; /* what was set; 0: nothing, so that the highest is expected */
     uint32_t highest_mhz;
-    int64_t since_ns; /* asked for then */
+    int64_t since_ns; /* when the clock had settled there */
     bool is_limited;  /* power, heat or idleness explain a lower clock */
 };
 

@@ -1,7 +1,8 @@
 /*
- * The section controller as the control's decider: turns what the probes tell into calls of the
- * controller. A rank that communicates on its GPU tells it by kernels, from which gap_map.h makes
- * calls; any other by the host's calls and sections. SPDX-License-Identifier: Apache-2.0
+ * The section controller as the control's decider: turns what the probes tell into the calls that
+ * the controller takes. For a rank that communicates on its GPU gap_map.h makes them of the times
+ * of kernels; for any other they are the host's calls and sections. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include "governor/control/control_state.h"
 
@@ -71,7 +72,7 @@ static struct lull_call call_of(const struct lull_event *event)
 
 /* ---- the host's calls and the program's sections ------------------------------------------ */
 
-/* What a section is for, by its name. */
+/* What the name of a section says about it. */
 enum meaning { WAITING, COMPUTING, UNKNOWN };
 
 static enum meaning meaning_of_name(const struct lull_control *control,
@@ -132,7 +133,7 @@ void lull_control_forget_device(struct lull_governed_gpu *gpu)
     gpu->enqueueing = NULL;
 }
 
-/* Asks the probes for no more than is needed from now on. */
+/* Asks the probes for what is needed from now on, and for no more, because recording costs time. */
 static void ask(struct lull_control *control, const struct lull_governed_gpu *gpu)
 {
     uint32_t wanted = 0;

@@ -6,10 +6,11 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "governor/energy/energy_source.h"
+#include "governor/energy/energy_meter.h"
 #include "governor/energy/energy_windows.h"
 
-/* What the control loop has told and nobody has looked at yet. */
+/* Room for the window edges that the control loop has told and nobody has looked at yet: the main
+ * thread looks ten times a second. Chosen, not measured. */
 enum { QUEUE = 1 << 15 };
 
 struct told {
@@ -112,15 +113,9 @@ void lull_accounting_take(struct lull_accounting *accounting, uint32_t gpu,
                           const struct lull_sample *sample)
 {
     struct metered *metered = &accounting->gpus[gpu];
-    const struct lull_device_reading *reading = &sample->reading;
+    const struct lull_energy_reading reading = lull_sample_energy_reading(sample);
 
-    lull_energy_account_take(
-        &metered->account,
-        &(struct lull_energy_reading){.time_ns = sample->time_ns,
-                                      .has_counter = (reading->valid & LULL_READING_ENERGY) != 0,
-                                      .has_power = (reading->valid & LULL_READING_POWER) != 0,
-                                      .counter_j = (double)reading->energy_mj * 1e-3,
-                                      .power_w = (double)reading->power_mw * 1e-3});
+    lull_energy_account_take(&metered->account, &reading);
     settle(metered, accounting->begin_ns, false, &metered->begin, &metered->has_begin);
     lull_energy_windows_settle(accounting->windows, gpu, &metered->account, false);
 }
@@ -166,7 +161,8 @@ void lull_accounting_tell(struct lull_accounting *accounting, const struct lull_
     pthread_mutex_unlock(&accounting->lock);
 }
 
-/* What a process says of its windows is not trusted: edges lie between the pass' begin and now. */
+/* Enters an edge. What a process says of its windows is not trusted: an edge that does not lie
+ * between the begin of the pass and now is refused. */
 static void enter_told(struct lull_accounting *accounting, const struct told *told)
 {
     uint32_t first = 0;

@@ -25,7 +25,7 @@
 
 enum { LULL_ACCOUNTING_MAX_ROWS = LULL_JOB_MAX_NAMES };
 
-/* The whole pass. What is not known has is_known false. */
+/* What something drew over the whole pass. */
 struct lull_accounting_total {
     bool is_known;
     struct lull_energy_sum sum; /* one figure, or one per GPU */
@@ -33,10 +33,10 @@ struct lull_accounting_total {
 
 struct lull_accounting_gpu {
     uint32_t device;
-    bool is_counted;    /* by its own counter; else from polled power */
-    uint32_t resets;    /* of the counter */
-    bool has_check;     /* the next one is known */
-    double check_ratio; /* polled power against the counter, minus 1 */
+    bool is_counted; /* its own counter told it; else polled power */
+    uint32_t resets; /* of the counter */
+    bool has_check;
+    double check_ratio; /* polled power over the counter, minus 1; valid with has_check */
     struct lull_accounting_total total;
 };
 
@@ -66,17 +66,19 @@ void lull_accounting_begin(struct lull_accounting *accounting, int64_t now_ns,
 void lull_accounting_take(struct lull_accounting *accounting, uint32_t gpu,
                           const struct lull_sample *sample);
 
-/* Reads processors and memory; once a second. */
+/* Reads processors and memory; to be called once a second, before their counters wrap around. */
 void lull_accounting_read_node(struct lull_accounting *accounting);
 
-/* Takes WINDOW_BEGIN or WINDOW_END from that slot of the job. Never waits long, never fails. */
+/* Takes WINDOW_BEGIN or WINDOW_END from that slot of the job. It only queues them, so that the
+ * control loop is not held up. */
 void lull_accounting_tell(struct lull_accounting *accounting, const struct lull_event_segment *job,
                           uint32_t slot, const struct lull_event *event);
 
-/* Enters what was told into the books; a few times a second, before readings are taken. */
+/* Enters what was told into the books; to be called a few times a second, before readings are
+ * taken. */
 void lull_accounting_enter(struct lull_accounting *accounting);
 
-/* The pass has ended at that time, the last readings are taken: everything is settled. */
+/* Ends the pass at that time and settles everything; the last readings have been taken. */
 void lull_accounting_end(struct lull_accounting *accounting, int64_t end_ns);
 
 /* ---- after the end ---- */
@@ -86,7 +88,7 @@ uint32_t lull_accounting_gpu_count(const struct lull_accounting *accounting);
 void lull_accounting_gpu(const struct lull_accounting *accounting, uint32_t gpu,
                          struct lull_accounting_gpu *gpu_out);
 
-/* The sum over all GPUs; it is not known if that of one GPU is not. */
+/* Adds up all GPUs; the sum is not known if the energy of one GPU is not. */
 void lull_accounting_gpus(const struct lull_accounting *accounting,
                           struct lull_accounting_total *total_out);
 void lull_accounting_node(const struct lull_accounting *accounting, enum lull_rapl_kind kind,
@@ -96,7 +98,7 @@ uint32_t lull_accounting_row_count(const struct lull_accounting *accounting);
 const struct lull_accounting_row *lull_accounting_row(const struct lull_accounting *accounting,
                                                       uint32_t row);
 
-/* Windows that were never closed, and edges that were lost on the way. */
+/* Return how many windows were never closed, and how many edges were lost on the way. */
 uint64_t lull_accounting_open_windows(const struct lull_accounting *accounting);
 uint64_t lull_accounting_lost(const struct lull_accounting *accounting);
 

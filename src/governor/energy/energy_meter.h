@@ -1,6 +1,8 @@
 /*
- * The energy that the GPUs of a job draw, by their own counters.
- * Threads: one. SPDX-License-Identifier: Apache-2.0
+ * How readings of energy and power come about, as energy accounts need to know it; and a meter of
+ * the energy that the GPUs of a job draw, by their own counters.
+ *
+ * Threads: a meter belongs to one; the sources are pure. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_ENERGY_ENERGY_METER_H
 #define LULL_GOVERNOR_ENERGY_ENERGY_METER_H
@@ -8,15 +10,32 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "core/energy/account.h"
 #include "device/device.h"
+
+/*
+ * Largest error of the gain of a board's own sensor: the same in all readings of one board, linear,
+ * different between boards of one model (arXiv 2312.02741). It is told beside figures, not in them.
+ */
+#define LULL_ENERGY_GAIN_RATIO 0.05
+
+/*
+ * Describes a GPU's refresh period and averaging window by its architecture, as measured on more
+ * than 70 GPUs (arXiv 2312.02741, SC'24). Counters of all of them are refreshed every 100 ms or
+ * sooner. A GPU that is not known counts as the slowest of them.
+ */
+struct lull_energy_source lull_energy_source_of_gpu(const struct lull_device_info *info);
+
+/* Describes the sum of this many RAPL zones, which are refreshed every millisecond. */
+struct lull_energy_source lull_energy_source_of_node(uint32_t zones);
 
 struct lull_energy_meter {
     struct lull_devices *devices;
     uint32_t gpus[LULL_DEVICE_MAX_GPUS];
     uint32_t gpu_count;
     uint64_t begin_mj[LULL_DEVICE_MAX_GPUS];
-    const char *name;   /* of the GPUs; of the first if they differ */
-    double max_power_w; /* highest power limit of one */
+    const char *name;   /* the name of the first GPU */
+    double max_power_w; /* the highest power limit that any of them takes */
 };
 
 /*
@@ -30,7 +49,8 @@ void lull_energy_meter_close(struct lull_energy_meter *meter);
 /* Counts from here. Errors: -EIO a counter cannot be read. */
 int lull_energy_meter_begin(struct lull_energy_meter *meter, struct lull_error *err);
 
-/* Energy of all GPUs since begin, J; NAN where a counter cannot be read or has begun anew. */
+/* Returns the energy of all GPUs since begin, J; NAN: a counter cannot be read or has begun anew.
+ */
 double lull_energy_meter_read(struct lull_energy_meter *meter);
 
 #endif

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Closed windows of one process that wait for readings: some three thousand per second. */
+/* How many closed windows of one process may wait for the readings behind their ends, which come a
+ * second later at most: enough for some three thousand windows per second. Chosen, not measured. */
 enum { WAITING = 4096 };
 
 static const char rest_name[] = "other";
@@ -139,7 +140,7 @@ void lull_energy_windows_open(struct lull_energy_windows *windows,
     window->first_gpu = entry->first_gpu;
     window->gpu_count = entry->gpu_count;
     place = &process->open[entry->number % LULL_JOB_MAX_WINDOWS];
-    windows->lost += *place != NULL ? 1 : 0;
+    windows->lost += *place != NULL;
     free(*place);
     *place = window;
 }
@@ -160,7 +161,7 @@ static void enter(struct energy_windows_window *window)
         lull_energy_sum_add(&row->gpus[window->first_gpu + i], &window->spans[i].figure);
         lull_energy_sum_add(&row->all, &window->spans[i].figure);
     }
-    row->unmeasured += window->gpu_count == 0 ? 1 : 0;
+    row->unmeasured += window->gpu_count == 0;
 }
 
 static void enter_oldest(struct process *process)

@@ -33,7 +33,7 @@ struct lull_energy_window {
 struct lull_energy_windows *lull_energy_windows_create(uint32_t gpu_count);
 void lull_energy_windows_destroy(struct lull_energy_windows *windows);
 
-/* Opens a window. One that is open in the same place of its process is lost. */
+/* Opens a window. One that is still open in the same place of its process is lost. */
 void lull_energy_windows_open(struct lull_energy_windows *windows,
                               const struct lull_energy_window *entry);
 
@@ -41,11 +41,12 @@ void lull_energy_windows_open(struct lull_energy_windows *windows,
 void lull_energy_windows_close(struct lull_energy_windows *windows, uint32_t slot, uint64_t number,
                                int64_t end_ns);
 
-/* Looks up the edges on that GPU that its account has settled; is_final: all of closed windows. */
+/* Looks up the edges on that GPU that its account has settled; with is_final those of all closed
+ * windows, because no more readings will come. */
 void lull_energy_windows_settle(struct lull_energy_windows *windows, uint32_t gpu,
                                 const struct lull_energy_account *account, bool is_final);
 
-/* Every account has been settled for good: what is still not known is unmeasured. */
+/* Counts what is still not known as unmeasured, once every account has been settled for good. */
 void lull_energy_windows_end(struct lull_energy_windows *windows);
 
 uint32_t lull_energy_windows_row_count(const struct lull_energy_windows *windows);

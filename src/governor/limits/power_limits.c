@@ -21,21 +21,24 @@ static const int64_t piece_ns = LULL_NS_PER_S / 2;
 /* A locked clock is renewed well within its validity, which the writer caps at 5 s. */
 static const int64_t clock_renewal_ns = LULL_NS_PER_S;
 static const int64_t clock_validity_ns = 4 * LULL_NS_PER_S;
+/* Clocks that are tried under a limit are this far apart at least. Chosen, not measured. */
 static const double clock_step_ratio = 0.05;
 
+/* The job iterates once so many iterations have been seen, and so many clocks are tried at most.
+ * Chosen, not measured. */
 enum { FIRST_ITERATIONS = 3, MOST_CLOCKS = 8 };
 
 enum lull_limits_stage {
-    LULL_LIMITS_WAITING, /* for the job's GPUs and its iteration */
-    LULL_LIMITS_WARMING, /* until the temperature has settled at the present limit */
+    LULL_LIMITS_WAITING, /* the job has no GPUs or does not iterate yet */
+    LULL_LIMITS_WARMING, /* the temperature has not settled yet at the present limit */
     LULL_LIMITS_PROFILING,
-    LULL_LIMITS_HELD, /* the result, or what was asked for */
+    LULL_LIMITS_HELD, /* what was found, or asked for, is held */
     LULL_LIMITS_GIVEN_UP,
 };
 
 /* One GPU of the job. */
 struct lull_limited_gpu {
-    uint32_t index;    /* of the control */
+    uint32_t index;    /* its number in the control */
     uint64_t sequence; /* sequence of the request that was made last */
     struct lull_counter counter;
     struct lull_warmth warmth;
@@ -48,21 +51,21 @@ struct lull_limits {
     struct lull_devices *devices;
     enum lull_limits_stage stage;
     bool is_stored;   /* the profile was there before */
-    bool is_refining; /* clocks */
+    bool is_refining; /* clocks are searched under the best limit */
     struct lull_limit_search *search;
     struct lull_limit_profile profile; /* filled when known; count 0 before */
     uint32_t gpu_count;
     struct lull_limited_gpu gpus[LULL_CONTROLLER_MAX_GPUS];
     struct lull_limit_point asked; /* limit_w 0: nothing yet */
     bool is_set;                   /* all GPUs have confirmed it */
-    int64_t clock_ns;              /* when the clock was asked for last */
+    int64_t clock_ns;              /* when the clock was requested last */
     double spent_s;
     struct lull_moments clock_mhz[LULL_LIMIT_SEARCH_POINTS];
     /* The piece under way; edges are boundaries of the first GPU's iterations. */
-    size_t seen;      /* boundaries looked at */
-    int64_t begin_ns; /* 0: none */
-    bool begin_known; /* its energies are */
-    int64_t end_ns;   /* 0: not yet */
+    size_t seen;      /* how many boundaries have been looked at */
+    int64_t begin_ns; /* 0: there is no piece */
+    bool begin_known; /* the energies at its begin are known */
+    int64_t end_ns;   /* 0: it has not ended yet */
     uint64_t iterations;
 };
 
@@ -369,7 +372,7 @@ static bool find_energy(const struct lull_limits *limits, double *joules_out)
     return true;
 }
 
-/* NAN: it tells none. */
+/* Returns the temperature of a GPU; NAN: it tells none. */
 static double gpu_temperature_c(const struct lull_limits *limits,
                                 const struct lull_control *control, uint32_t gpu)
 {

@@ -21,13 +21,13 @@
 struct lull_limits_options {
     bool is_wanted;
     double fixed_w;                         /* this limit is held; 0: one is searched for */
-    struct lull_limit_search_config search; /* its price is filled in from the job */
+    struct lull_limit_search_config search; /* the job's price is filled in here */
     double step_w;
-    bool clocks; /* then search SM clocks under the best limit */
+    bool clocks; /* search SM clocks under the best limit afterwards */
     bool afresh; /* profile even if a profile is stored */
 };
 
-/* Slices and selector of limit_search.h, steps of 25 W. */
+/* Sets the slices and the selector of limit_search.h, and steps of 25 W. */
 void lull_limits_options_default(struct lull_limits_options *options);
 
 struct lull_limits;
@@ -37,11 +37,12 @@ struct lull_limits *lull_limits_create(const struct lull_limits_options *options
                                        char *const *command, struct lull_devices *devices);
 void lull_limits_destroy(struct lull_limits *limits);
 
-/* To be called every 50 ms. note_out is what people should be told, once; else its code is 0. */
+/* Goes on; to be called every 50 ms. note_out is set where people should be told something; else
+ * its code is 0. */
 void lull_limits_tick(struct lull_limits *limits, struct lull_control *control,
                       struct lull_error *note_out);
 
-/* note_out says, when the job has ended, that nothing could be found; else its code is 0. */
+/* Sets note_out where the job has ended before a limit could be found; else its code is 0. */
 void lull_limits_end(const struct lull_limits *limits, struct lull_error *note_out);
 
 /* What the limits came to, for the report. */

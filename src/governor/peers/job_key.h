@@ -1,6 +1,6 @@
 /*
- * The job key: one CURVE key pair that all governors of a job share through a file. Who has the
- * file belongs to the job; who has not, hears and says nothing.
+ * The job key: one CURVE key pair that all governors of a job share through a file. Whoever has the
+ * file belongs to the job; anyone else can neither listen nor speak.
  *
  * The file holds the public and the secret key, Z85 as ZeroMQ writes them, one per line. It must
  * belong to the caller and be readable by nobody else (mode 0600 or 0400).
@@ -26,8 +26,8 @@ struct lull_job_key {
 int lull_job_key_read(const char *path, struct lull_job_key *key_out, struct lull_error *err);
 
 /*
- * Reads the key, or makes one with mode 0600 where there is no such file. Errors: as above;
- * LULL_E_UNSUPPORTED ZeroMQ is not installed, or has been built without CURVE.
+ * Reads the key, or makes one with mode 0600 where there is no such file. Errors: those of
+ * lull_job_key_read; LULL_E_UNSUPPORTED ZeroMQ is not installed, or has been built without CURVE.
  */
 int lull_job_key_read_or_make(const char *path, struct lull_job_key *key_out,
                               struct lull_error *err);

@@ -19,16 +19,21 @@
 #include "base/error.h"
 #include "core/section/agreement.h"
 #include "governor/peers/job_key.h"
-#include "governor/peers/nodes.h"
+
+/* Which node of a job this is, and how many there are: one `lull run` has been started on each. */
+struct lull_nodes {
+    uint32_t self; /* from 0 */
+    uint32_t count;
+};
 
 struct lull_peer_network;
 
 /* What the network has seen so far, for reports. */
 struct lull_peer_network_counts {
     uint64_t received;
-    uint64_t malformed; /* not a proposal, or of another version */
+    uint64_t malformed; /* messages that are no proposal, or one of another version */
     uint64_t refused;   /* connections without the job key */
-    uint64_t dropped;   /* by full queues */
+    uint64_t dropped;   /* proposals that found a queue full, or the network */
 };
 
 /*
@@ -45,7 +50,7 @@ void lull_peer_network_close(struct lull_peer_network *network);
 /* Queues a proposal for all other nodes. */
 void lull_peer_network_say(struct lull_peer_network *network, const struct lull_proposal *proposal);
 
-/* The next proposal from another node; false: there is none. Never waits. */
+/* Takes the next proposal from another node; false: there is none. It never waits. */
 bool lull_peer_network_hear(struct lull_peer_network *network, struct lull_proposal *proposal_out);
 
 void lull_peer_network_counts(const struct lull_peer_network *network,

@@ -9,13 +9,15 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "core/section/agreement.h"
 #include "governor/peers/job_key.h"
-#include "governor/peers/peer_network.h"
 
-/* A node says something at least this often, and is silent after some eight words are missing. */
+/* A node says something at least this often, and counts as silent when eight words in a row are
+ * missing: a network may lose some. Chosen, not measured. */
 static const int64_t word_ns = 250 * LULL_NS_PER_MS;
 static const int64_t silence_ns = 2000 * LULL_NS_PER_MS;
+/* The key of the first node is looked for this often. */
 static const int64_t key_wait_ns = 1000 * LULL_NS_PER_MS;
 /* A result holds only after this long, so that all nodes have heard of it by then. */
 static const double notice_ms = 1000.0;
@@ -42,12 +44,65 @@ struct lull_peers {
     uint64_t disagreements;
 };
 
-/* What a tick works on. */
+/* What the functions of one tick look at. */
 struct view {
     struct lull_control *control;
     const struct lull_controller *controller;
     struct lull_devices *devices;
 };
+
+/* ---- which node this is ------------------------------------------------------------------ */
+
+/* What launchers call both; with one lull run per node a launcher's ranks are the nodes. */
+static const struct {
+    const char *self;
+    const char *count;
+} launchers[] = {
+    {"SLURM_NODEID", "SLURM_STEP_NUM_NODES"},
+    {"SLURM_NODEID", "SLURM_NNODES"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"PMI_RANK", "PMI_SIZE"},
+    {"PMIX_RANK", "PMIX_SIZE"},
+};
+
+static int set_nodes(const char *self, const char *count, struct lull_nodes *nodes_out)
+{
+    int64_t index;
+    int64_t nodes;
+
+    if (lull_text_parse_int(count, 1, LULL_AGREEMENT_MAX_NODES, &nodes) < 0 ||
+        lull_text_parse_int(self, 0, nodes - 1, &index) < 0)
+        return -EINVAL;
+    *nodes_out = (struct lull_nodes){(uint32_t)index, (uint32_t)nodes};
+    return 0;
+}
+
+int lull_nodes_parse(const char *text, struct lull_nodes *nodes_out)
+{
+    const char *slash = strchr(text, '/');
+    char self[8];
+
+    if (slash == NULL || (size_t)(slash - text) >= sizeof(self))
+        return -EINVAL;
+    memcpy(self, text, (size_t)(slash - text));
+    self[slash - text] = '\0';
+    return set_nodes(self, slash + 1, nodes_out);
+}
+
+int lull_nodes_find(struct lull_nodes *nodes_out, struct lull_error *err)
+{
+    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
+        const char *self = getenv(launchers[i].self);
+        const char *count = getenv(launchers[i].count);
+
+        if (self != NULL && count != NULL && set_nodes(self, count, nodes_out) == 0)
+            return 0;
+    }
+    return lull_error_set(err, -ENOENT,
+                          "no launcher says which node of how many (at most %d) this is; give "
+                          "--node I/N",
+                          LULL_AGREEMENT_MAX_NODES);
+}
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
@@ -166,8 +221,10 @@ static struct range clocks_of(const struct view *view, const struct lull_target 
         if (gpu->process < 0 || info->sm_clock_count == 0)
             continue;
         mhz = info->sm_clocks_mhz[lull_controller_point_on(view->controller, i, target, point)];
-        range.lowest_mhz = mhz < range.lowest_mhz ? mhz : range.lowest_mhz;
-        range.highest_mhz = mhz > range.highest_mhz ? mhz : range.highest_mhz;
+        if (mhz < range.lowest_mhz)
+            range.lowest_mhz = mhz;
+        if (mhz > range.highest_mhz)
+            range.highest_mhz = mhz;
     }
     return range;
 }
@@ -239,7 +296,8 @@ static int32_t known_gpu(const struct view *view)
     return -1;
 }
 
-/* Entries of all targets; a lower clock than before holds from a later iteration on. */
+/* Fills in what this node says of each target. A lower clock than before holds only from a later
+ * iteration on, by which all nodes have heard of it. */
 static void voice_targets(struct lull_peers *peers, const struct view *view, uint32_t gpu)
 {
     const uint64_t iteration = lull_track_iteration(lull_controller_track(view->controller, gpu));
@@ -264,11 +322,24 @@ static void voice_targets(struct lull_peers *peers, const struct view *view, uin
     peers->iteration = iteration;
 }
 
+/* Members are compared one by one, for the padding of an entry holds anything. */
+static bool is_other_entry(const struct lull_proposal_entry *left,
+                           const struct lull_proposal_entry *right)
+{
+    return left->signature != right->signature || left->from_iteration != right->from_iteration ||
+           left->kept_mhz != right->kept_mhz || left->refused_mhz != right->refused_mhz ||
+           left->settled != right->settled;
+}
+
 static bool is_other(const struct lull_proposal *left, const struct lull_proposal *right)
 {
-    return left->structure != right->structure || left->entry_count != right->entry_count ||
-           left->window_iterations != right->window_iterations ||
-           memcmp(left->entries, right->entries, sizeof(left->entries)) != 0;
+    if (left->structure != right->structure || left->entry_count != right->entry_count ||
+        left->window_iterations != right->window_iterations)
+        return true;
+    for (uint32_t i = 0; i < left->entry_count; i++)
+        if (is_other_entry(&left->entries[i], &right->entries[i]))
+            return true;
+    return false;
 }
 
 static void say(struct lull_peers *peers, const struct view *view, int64_t now_ns)

@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "governor/control/control.h"
-#include "governor/peers/nodes.h"
+#include "governor/peers/peer_network.h"
 
 struct lull_peers_options {
     const char *endpoint; /* NULL: the job has one node */
@@ -25,14 +25,23 @@ struct lull_peers_options {
     struct lull_nodes nodes; /* count 0: the launcher tells it */
 };
 
-/* For the report. */
+/* Parses which node this is, of how many: "I/N", as in 0/2. Errors: -EINVAL. */
+int lull_nodes_parse(const char *text, struct lull_nodes *nodes_out);
+
+/*
+ * Reads which node this is from the variables of the launcher (Slurm, Open MPI, MPICH and others
+ * that speak PMI). Errors: -ENOENT there are none; the text says what to do.
+ */
+int lull_nodes_find(struct lull_nodes *nodes_out, struct lull_error *err);
+
+/* What became of the agreement, for the report. */
 struct lull_peers_summary {
     uint32_t nodes;
     uint32_t heard;         /* nodes that were heard at all, this one included */
-    uint32_t agreed;        /* sections for which all apply a lowered clock */
-    uint64_t disagreements; /* times that this node went higher than it would have by itself */
-    uint64_t refused;       /* connections without the job key */
-    const char *state;      /* at the end, in words */
+    uint32_t agreed;        /* for how many sections all nodes apply a lowered clock */
+    uint64_t disagreements; /* how often this node went higher than it would have by itself */
+    uint64_t refused;       /* how many connections had not the job key */
+    const char *state;      /* how it stood at the end, in words */
 };
 
 struct lull_peers;
@@ -42,7 +51,7 @@ struct lull_peers;
 int lull_peers_create(const struct lull_peers_options *options, struct lull_peers **peers_out,
                       struct lull_error *err);
 
-/* Takes leave of the others. NULL is allowed. */
+/* Tells the others that this node leaves, and frees. NULL is allowed. */
 void lull_peers_destroy(struct lull_peers *peers);
 
 /* Says and hears what there is; to be called some times a second while the job runs. */

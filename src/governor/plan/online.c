@@ -75,7 +75,7 @@ int lull_online_create(const struct lull_online_options *options,
                                                        "%s: no clocks to choose from", gpu->name)
                                       : build_order(online, err);
     if (result >= 0)
-        result = online_finish_plan(&online->plans[ORDER], options->blocking_w);
+        result = lull_online_finish_plan(&online->plans[ORDER], options->blocking_w);
     if (result >= 0) {
         online->profiling =
             lull_profiling_create(options->method, online->clock_count, online->devices, EACH);
@@ -119,21 +119,7 @@ uint32_t lull_online_iterations(const struct lull_online *online, bool *is_done_
 
 /* ---- measuring --------------------------------------------------------------------------- */
 
-/* False: the energy counters have not been read since the iteration. */
-static bool find_energy(const struct lull_control *control, uint32_t gpu, int64_t begin_ns,
-                        int64_t end_ns, double *energy_out)
-{
-    const struct lull_run_log *log = lull_control_log(control, gpu);
-    double begin_j;
-    double end_j;
-
-    if (!lull_run_log_energy_j(log, begin_ns, &begin_j) ||
-        !lull_run_log_energy_j(log, end_ns, &end_j))
-        return false;
-    *energy_out = end_j - begin_j;
-    return true;
-}
-
+/* LATER: the energy counters have not been read since the iteration ended. */
 enum { LATER, USELESS, TAKEN };
 
 static int take_iteration(struct lull_online *online, const struct lull_control *control,
@@ -157,7 +143,8 @@ static int take_iteration(struct lull_online *online, const struct lull_control 
 
         if (device < 0)
             continue;
-        if (!find_energy(control, i, iteration->begin_ns, iteration->end_ns, &energy_j))
+        if (!lull_run_log_energy_between(lull_control_log(control, i), iteration->begin_ns,
+                                         iteration->end_ns, &energy_j))
             result = LATER;
         else if (!lull_plan_runner_lengths(runner, i, iteration->number, &forward_ms, &backward_ms))
             result = USELESS;
@@ -187,7 +174,7 @@ static int take_executed(struct lull_online *online, struct lull_plan_runner *ru
     if (!lull_envpipe_loop_take(online->raising, online->end_ns))
         return TAKEN;
     memcpy(plan->option, lull_envpipe_loop_points(online->raising), size);
-    online_judge_plan(online);
+    lull_online_judge_plan(online);
     if (lull_plan_runner_hold_next(runner) < 0)
         online->is_raised = true;
     return TAKEN;
@@ -255,7 +242,7 @@ static void plan(struct lull_online *online, struct lull_control *control,
     lull_plan_runner_hold_point(runner, 0);
     lull_plan_runner_switching(runner, &switching);
     lull_control_unlock(control);
-    result = online_make_plan(online, &switching, &err);
+    result = lull_online_make_plan(online, &switching, &err);
     lull_control_lock(control);
     online->is_done = online->raising == NULL;
     if (result == 0)

@@ -34,35 +34,36 @@ struct lull_online_options {
     uint32_t microbatches;
     enum lull_online_planner planner;
     enum lull_profiling_method method;
-    uint32_t clocks;   /* at most this many, evenly spread, are tried; 0: LULL_ONLINE_MOST_CLOCKS */
-    double blocking_w; /* of a waiting GPU, > 0 */
+    uint32_t clocks;   /* how many are tried at most, evenly spread; 0: LULL_ONLINE_MOST_CLOCKS */
+    double blocking_w; /* what a waiting GPU draws, > 0 */
 };
 
 struct lull_online;
 
-/* The clocks that are tried are those of gpus[0], the highest first, down to half of it. Errors:
- * those of the schedule; -ENOMEM. */
+/* The clocks that are tried are those of gpu, from its highest down to half of that. Errors: those
+ * of the schedule; LULL_E_UNSUPPORTED the GPU has no clocks to choose from; -ENOMEM. */
 int lull_online_create(const struct lull_online_options *options,
                        const struct lull_device_info *gpu, uint32_t gpu_count,
                        struct lull_online **online_out, struct lull_error *err);
 void lull_online_destroy(struct lull_online *online);
 
-/* The plans, for the plan runner's setup: the first holds the order alone; a second one comes
- * later. */
+/* Returns the plans that the plan runner is created with: the first one holds the order of
+ * operations alone, and the place behind it gets the plan that is made. */
 const struct lull_plan_file *lull_online_plans(const struct lull_online *online);
 
-/* Takes what has become known, and goes on; to be called every 100 ms. note_out is what people
- * should be told, once; else empty. */
+/* Takes what has become known, and goes on; to be called every 100 ms. note_out is set where people
+ * should be told something; else its code is 0. */
 void lull_online_tick(struct lull_online *online, struct lull_control *control,
                       struct lull_plan_runner *runner, struct lull_error *note_out);
 
-/* How often EnvPipe's loop has raised clocks. */
+/* Returns how often EnvPipe's loop has raised clocks. */
 uint32_t lull_online_raisings(const struct lull_online *online);
 
-/* Iterations profiled, and whether the plan is made. */
+/* Returns how many iterations have been profiled, and whether the plan is made. */
 uint32_t lull_online_iterations(const struct lull_online *online, bool *is_done_out);
 
-/* Writes the profile as lull plan reads it; nothing before profiling has ended. -errno. */
+/* Writes the profile into the directory as lull plan reads it, unless profiling has not ended.
+ * Errors: -errno with the path. */
 int lull_online_write_profile(const struct lull_online *online, const char *directory,
                               struct lull_error *err);
 

@@ -12,7 +12,7 @@
 #include "core/pipeline/schedule/schedule.h"
 #include "governor/plan/online_state.h"
 
-int online_finish_plan(struct lull_plan_file *plan, double blocking_w)
+int lull_online_finish_plan(struct lull_plan_file *plan, double blocking_w)
 {
     plan->blocking_w = calloc(plan->graph.device_count, sizeof(plan->blocking_w[0]));
     plan->option = calloc(plan->graph.op_count, sizeof(plan->option[0]));
@@ -98,7 +98,7 @@ static int build_graph(struct lull_online *online, struct lull_error *err)
                                           err);
     if (result < 0)
         goto fini;
-    result = online_finish_plan(plan, online->options.blocking_w);
+    result = lull_online_finish_plan(plan, online->options.blocking_w);
 fini:
     lull_pipeline_profile_fini(&measured);
     free(schedule);
@@ -129,7 +129,7 @@ static int plan_frontier(const struct lull_pipeline_problem *problem,
     return result;
 }
 
-void online_judge_plan(struct lull_online *online)
+void lull_online_judge_plan(struct lull_online *online)
 {
     struct lull_plan_file *plan = &online->plans[PLAN];
     const struct lull_pipeline_cost cost =
@@ -141,7 +141,8 @@ void online_judge_plan(struct lull_online *online)
     plan->bound_j = NAN;
 }
 
-/* EnvPipe's loop takes ends closer than this for one: programs report sections no more exactly. */
+/* EnvPipe's loop takes ends that are closer than this for the same one, because programs report
+ * sections no more exactly. Chosen, not measured. */
 static const int64_t tie_ns = 1000000;
 
 static int begin_raising(struct lull_online *online, uint32_t *option)
@@ -156,8 +157,8 @@ static int begin_raising(struct lull_online *online, uint32_t *option)
     return 0;
 }
 
-int online_make_plan(struct lull_online *online, const struct lull_pipeline_switching *switching,
-                     struct lull_error *err)
+int lull_online_make_plan(struct lull_online *online,
+                          const struct lull_pipeline_switching *switching, struct lull_error *err)
 {
     struct lull_plan_file *plan = &online->plans[PLAN];
     const bool is_envpipe = online->options.planner == LULL_ONLINE_ENVPIPE;
@@ -172,7 +173,7 @@ int online_make_plan(struct lull_online *online, const struct lull_pipeline_swit
                         : plan_frontier(&online->problem, switching, plan->option, err);
     if (result < 0)
         return result;
-    online_judge_plan(online);
+    lull_online_judge_plan(online);
     snprintf(plan->title, sizeof(plan->title), "%s, %u stages, %u micro-batches, profiled online",
              online->options.schedule, online->devices, online->options.microbatches);
     snprintf(plan->planner, sizeof(plan->planner), "%s", is_envpipe ? "envpipe" : "frontier");

@@ -8,7 +8,12 @@
 #include "core/pipeline/follow/envpipe_loop.h"
 #include "governor/plan/online.h"
 
-enum { EACH = 6, PATIENCE = 40, ORDER = 0, PLAN = 1, PLANS };
+/* Each clock is profiled for so many iterations, and so many useless iterations in a row end the
+ * profiling. Chosen, not measured. */
+enum { EACH = 6, PATIENCE = 40 };
+
+/* The plans: the order of operations alone, and what is made of the profile. */
+enum { ORDER, PLAN, PLANS };
 
 struct lull_online {
     struct lull_online_options options;
@@ -17,28 +22,28 @@ struct lull_online {
     uint32_t points[LULL_ONLINE_MOST_CLOCKS]; /* indices into the GPU's clock list */
     uint32_t mhz[LULL_ONLINE_MOST_CLOCKS];
     struct lull_profiling *profiling;
-    double iteration_ms[LULL_ONLINE_MOST_CLOCKS]; /* latest, at each clock */
-    int32_t held;                                 /* clock, -1: none yet */
-    size_t seen;                                  /* recorded iterations that were looked at */
-    uint32_t useless; /* the latest iterations in a row that had no sections */
+    double iteration_ms[LULL_ONLINE_MOST_CLOCKS]; /* of the latest iteration at each clock */
+    int32_t held;     /* the clock that all GPUs are held at; -1: none yet */
+    size_t seen;      /* recorded iterations that were looked at */
+    uint32_t useless; /* how many of the latest iterations in a row told nothing */
     bool is_done;
     struct lull_plan_file plans[PLANS];
-    struct lull_pipeline_problem
-        problem; /* the problem that the plan solves, once there is a profile */
-    struct lull_envpipe_loop *raising; /* EnvPipe's loop, once it has begun */
-    bool is_raised;                    /* there is no room for more of its plans */
-    int64_t *end_ns;                   /* when every operation ended, for raising */
+    struct lull_pipeline_problem problem; /* what the plan solves, once there is a profile */
+    struct lull_envpipe_loop *raising;    /* EnvPipe's loop, once it has begun */
+    bool is_raised;                       /* there is no room for more of its plans */
+    int64_t *end_ns;                      /* when every operation ended, for raising */
 };
 
 /* Allocates the options and blocking powers of a plan whose graph is built. -ENOMEM. */
-int online_finish_plan(struct lull_plan_file *plan, double blocking_w);
+int lull_online_finish_plan(struct lull_plan_file *plan, double blocking_w);
 
-/* Makes the plan of what was profiled; EnvPipe's is where its loop begins. switching: of the
- * frontier's plan. Errors: those of the schedule and of the planner; -ENOMEM. */
-int online_make_plan(struct lull_online *online, const struct lull_pipeline_switching *switching,
-                     struct lull_error *err);
+/* Makes the plan of what was profiled. EnvPipe's is the one that its loop begins with; the
+ * frontier's takes switching into account. Errors: those of the schedule and of the planner;
+ * -ENOMEM. */
+int lull_online_make_plan(struct lull_online *online,
+                          const struct lull_pipeline_switching *switching, struct lull_error *err);
 
 /* Computes the plan's time and energy anew after its clocks have changed. */
-void online_judge_plan(struct lull_online *online);
+void lull_online_judge_plan(struct lull_online *online);
 
 #endif

@@ -88,8 +88,9 @@ static void take_section(struct lull_plan_runner *runner, uint32_t gpu,
     take_edges(runner, gpu, event->time_ns);
 }
 
-/* The device that a peer in a communicator is: in one of all stages it has its stage's number, in
- * one of two ranks (DeepSpeed's) it is a neighbour. False: no communicator between stages. */
+/* Finds the device that a peer in a communicator is. In a communicator of all stages a rank has the
+ * number of its stage; in one of two ranks, as DeepSpeed makes them, the peer is a neighbour.
+ * False: the communicator is not one between stages. */
 static bool find_peer(const struct lull_plan_runner *runner, const struct lull_runner_gpu *gpu,
                       const struct lull_event *event, uint32_t *device_out)
 {
@@ -143,7 +144,8 @@ static void ask(struct lull_plan_runner *runner, uint32_t gpu, bool has_sections
         lull_event_segment_ask(job, slot, wanted);
 }
 
-/* Sections of every thread count. */
+/* Sections count whatever thread they are of, because frameworks run backward in a thread of its
+ * own. */
 static void take_event(void *state, uint32_t gpu, const struct lull_event *event)
 {
     struct lull_plan_runner *runner = state;
@@ -164,7 +166,7 @@ static bool take_start(void *state, uint32_t gpu, const struct lull_process_info
     struct lull_error err = {0};
 
     (void)has_predecessor;
-    if (runner_bind(state, gpu, info, &err) < 0)
+    if (lull_plan_runner_bind(state, gpu, info, &err) < 0)
         lull_log(LULL_LOG_WARNING, "run", "%s", err.text);
     return true;
 }
@@ -213,7 +215,8 @@ static uint32_t poll_commands(void *state, int64_t now_ns, struct lull_command *
         return 0;
     for (uint32_t i = 0; i < runner->gpu_count; i++)
         take_edges(runner, i, now_ns);
-    max = max < LULL_PLAN_CONTROLLER_MAX_GPUS ? max : LULL_PLAN_CONTROLLER_MAX_GPUS;
+    if (max > LULL_PLAN_CONTROLLER_MAX_GPUS)
+        max = LULL_PLAN_CONTROLLER_MAX_GPUS;
     count = lull_plan_controller_poll(runner->plan_controller, now_ns, commands, max);
     for (uint32_t i = 0; i < count; i++)
         commands_out[i] = (struct lull_command){.gpu = commands[i].gpu,
@@ -277,7 +280,7 @@ static enum lull_controller_phase phase_of(const struct lull_plan_runner *runner
     return iteration->plan < 0 ? LULL_PHASE_LEARNING : LULL_PHASE_DESCENDING;
 }
 
-/* The iterations of all GPUs are those of the first one. */
+/* Enters an iteration into the run log of every GPU: all have those of the first one. */
 static void log_iteration(struct lull_plan_runner *runner,
                           const struct lull_plan_controller_iteration *iteration)
 {

@@ -50,8 +50,8 @@ static uint32_t device_of(const struct lull_plan_runner *runner, uint32_t rank, 
 
 static bool is_same_pipeline(const struct lull_plan_file *a, const struct lull_plan_file *b)
 {
-    const struct lull_pipeline_problem of_a = runner_problem(a);
-    const struct lull_pipeline_problem of_b = runner_problem(b);
+    const struct lull_pipeline_problem of_a = lull_plan_runner_problem(a);
+    const struct lull_pipeline_problem of_b = lull_plan_runner_problem(b);
 
     if (a->graph.device_count != b->graph.device_count)
         return false;
@@ -63,7 +63,7 @@ static bool is_same_pipeline(const struct lull_plan_file *a, const struct lull_p
 
 static bool has_empty_device(const struct lull_plan_file *plan)
 {
-    const struct lull_pipeline_problem problem = runner_problem(plan);
+    const struct lull_pipeline_problem problem = lull_plan_runner_problem(plan);
 
     for (uint32_t i = 0; i < plan->graph.device_count; i++)
         if (lull_device_plan_count(&problem, i) == 0)
@@ -89,7 +89,7 @@ int lull_plan_runner_create(const struct lull_plan_file *plans, uint32_t plan_co
                             struct lull_devices *devices, const uint32_t *gpus, uint32_t gpu_count,
                             struct lull_plan_runner **runner_out, struct lull_error *err)
 {
-    const struct lull_pipeline_problem first = runner_problem(&plans[0]);
+    const struct lull_pipeline_problem first = lull_plan_runner_problem(&plans[0]);
     const int result = check_plans(plans, plan_count, err);
     struct lull_plan_runner *runner;
 
@@ -134,7 +134,7 @@ void lull_plan_runner_destroy(struct lull_plan_runner *runner)
 static int create_tracker(struct lull_plan_runner *runner, struct lull_runner_gpu *gpu)
 {
     const struct lull_plan_file *plan = &runner->plans[0];
-    const struct lull_pipeline_problem problem = runner_problem(plan);
+    const struct lull_pipeline_problem problem = lull_plan_runner_problem(plan);
     const uint32_t count = lull_device_plan_count(&problem, (uint32_t)gpu->device);
     struct lull_op_tracker_op *ops = calloc(count, sizeof(ops[0]));
 
@@ -150,7 +150,7 @@ static int create_tracker(struct lull_plan_runner *runner, struct lull_runner_gp
 
 static int create_plan_controller(struct lull_plan_runner *runner)
 {
-    const struct lull_pipeline_problem problem = runner_problem(&runner->plans[0]);
+    const struct lull_pipeline_problem problem = lull_plan_runner_problem(&runner->plans[0]);
     uint32_t counts[LULL_PLAN_CONTROLLER_MAX_GPUS];
     int result = 0;
 
@@ -163,7 +163,7 @@ static int create_plan_controller(struct lull_plan_runner *runner)
     for (uint32_t i = 0; i < runner->gpu_count; i++)
         *lull_plan_controller_switch_cost(runner->plan_controller, i) = runner->gpus[i].known;
     for (uint32_t i = 0; i < runner->plan_count && result == 0; i++)
-        result = runner_add_plan(runner, &runner->plans[i]);
+        result = lull_plan_runner_add_plan(runner, &runner->plans[i]);
     return result;
 }
 
@@ -200,8 +200,8 @@ static int place_ranks(struct lull_plan_runner *runner, uint32_t gpu,
     return 0;
 }
 
-int runner_bind(struct lull_plan_runner *runner, uint32_t gpu, const struct lull_process_info *info,
-                struct lull_error *err)
+int lull_plan_runner_bind(struct lull_plan_runner *runner, uint32_t gpu,
+                          const struct lull_process_info *info, struct lull_error *err)
 {
     int result;
 

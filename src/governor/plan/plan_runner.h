@@ -28,14 +28,14 @@ enum {
     LULL_PLAN_RUNNER_MAX_CONDUCTED = 256     /* plans that the plan controller may be given */
 };
 
-/* Plans as files hold them. Plain data; all zero is none. */
+/* Plans that were read from files; all zero is none. */
 struct lull_pipeline_plans {
     struct lull_plan_file files[LULL_PLAN_RUNNER_MAX_PLANS];
     uint32_t count;
 };
 
-/* Loads up to LULL_PLAN_RUNNER_MAX_PLANS files. Errors: those of lull_plan_file_read(); -E2BIG;
- * nothing is loaded then. */
+/* Loads up to LULL_PLAN_RUNNER_MAX_PLANS files. Errors, with which nothing is loaded: those of
+ * lull_plan_file_read(); -E2BIG there are more. */
 int lull_pipeline_plans_load(struct lull_pipeline_plans *plans, const char *const *paths,
                              uint32_t count, struct lull_error *err);
 void lull_pipeline_plans_fini(struct lull_pipeline_plans *plans);
@@ -62,85 +62,86 @@ void lull_plan_runner_destroy(struct lull_plan_runner *runner);
  */
 void lull_plan_runner_rule(struct lull_plan_runner *runner, struct lull_control *control);
 
-/* The iterations that have ended so far, LULL_PLAN_RUNNER_MAX_RECORDED at most. Borrowed until the
- * control runs on. */
+/* Returns the iterations that have ended so far, LULL_PLAN_RUNNER_MAX_RECORDED at most; borrowed
+ * until the control's lock is given up. */
 const struct lull_plan_controller_iteration *
 lull_plan_runner_recorded(const struct lull_plan_runner *runner, size_t *count_out);
 
 /* ---- profiling ---- */
 
 /*
- * From the next iteration on every operation of every GPU runs at this point, which is not tried.
+ * Lets every operation of every GPU run at this point from the next iteration on, without a trial.
  * Errors: -EAGAIN no rank has begun yet; -ENOMEM.
  */
 int lull_plan_runner_hold_point(struct lull_plan_runner *runner, uint32_t point);
 
-/* Tries the plan that stands behind the plan_count plans given to create (in the same array).
- * Errors: as above. */
+/* Tries the plan that stands in the array behind the plan_count plans that create was given.
+ * Errors: those of lull_plan_runner_hold_point. */
 int lull_plan_runner_try_next(struct lull_plan_runner *runner);
 
-/* That plan, as it is now, holds from the next iteration on without being tried. It may change and
- * be held anew. Errors: as above; -ENOSPC it was held too often. */
+/* Lets that plan, as it is now, hold from the next iteration on without a trial. It may change and
+ * be held anew. Errors: those of lull_plan_runner_hold_point; -ENOSPC it was held too often. */
 int lull_plan_runner_hold_next(struct lull_plan_runner *runner);
 
-/* The point that an iteration was held at; -1: at none. */
+/* Returns the point that an iteration was held at; -1: it was held at none. */
 int32_t lull_plan_runner_held_point(const struct lull_plan_runner *runner,
                                     const struct lull_plan_controller_iteration *iteration);
 
-/* Mean lengths of a GPU's operations in one of the latest iterations, ms. False: they are not
- * known, or not from sections. */
+/* Finds the mean lengths of a GPU's operations in one of the latest iterations, ms. False: they are
+ * not known, or not from sections. */
 bool lull_plan_runner_lengths(const struct lull_plan_runner *runner, uint32_t gpu,
                               uint64_t iteration, double *forward_out, double *backward_out);
 
-/* How the plan controller switches by what it has seen so far, all GPUs alike, as a planner wants
- * it: fed forward. False: no rank has begun yet. */
+/* Describes to a planner how the plan controller switches, by what it has seen so far: fed forward,
+ * and all GPUs alike. False: no rank has begun yet. */
 bool lull_plan_runner_switching(const struct lull_plan_runner *runner,
                                 struct lull_pipeline_switching *switching_out);
 
-/* When the operations of one of the latest iterations ended, on all devices, ns; end_out has room
- * for the op_count of the plans' graph. False: it is not known, because GPUs of other nodes or
+/* Finds when the operations of one of the latest iterations ended, on all devices, ns; end_out has
+ * room for the op_count of the plans' graph. False: it is not known, because GPUs of other nodes or
  * fixed operations are part of it, or the iteration was not whole. */
 bool lull_plan_runner_ends(const struct lull_plan_runner *runner, uint64_t iteration,
                            int64_t *end_out);
 
 /* ---- stragglers ---- */
 
-/* An iteration of one copy of all that is planned. */
+/* When an iteration of one copy of all that is planned began and ended. */
 struct lull_plan_runner_times {
-    int64_t begin_ns; /* of its first operation */
-    int64_t end_ns;   /* of its last one */
-    int64_t next_ns;  /* begin of the next iteration's first operation */
-    double computed_ms[LULL_PLAN_CONTROLLER_MAX_GPUS]; /* length of all operations of each device */
+    int64_t begin_ns; /* when its first operation began */
+    int64_t end_ns;   /* when its last operation ended */
+    int64_t next_ns;  /* when the next iteration's first operation began */
+    double computed_ms[LULL_PLAN_CONTROLLER_MAX_GPUS]; /* how long each device computed */
 };
 
-/* The copy of all that is planned that a GPU belongs to. */
+/* Returns which copy of all that is planned a GPU belongs to: the GPUs of one tensor index carry
+ * out one copy. */
 uint32_t lull_plan_runner_copy(const struct lull_plan_runner *runner, uint32_t gpu);
 
-/* How one of the latest iterations was. False: it is not known (yet), because GPUs of other nodes
- * are part of the copy, its ranks say no sections, the iteration was not whole, or the next one has
- * not begun. */
+/* Finds the times of one of the latest iterations. False: they are not known (yet), because GPUs of
+ * other nodes are part of the copy, its ranks say no sections, the iteration was not whole, or the
+ * next one has not begun. */
 bool lull_plan_runner_times(const struct lull_plan_runner *runner, uint32_t copy,
                             uint64_t iteration, struct lull_plan_runner_times *times_out);
 
 /*
- * A detour (lull plan controller_detour()): every GPU follows these options, one array for each
- * GPU, for the operations of the plan that holds. Returns the detour's number. Errors: those of the
- * plan controller; -EAGAIN no plan that was given holds.
+ * Begins a detour (lull_plan_controller_detour()): every GPU follows the options of its own array
+ * for the operations of the plan that holds. Returns the detour's number. Errors: those of the plan
+ * controller; -EAGAIN no plan that was given holds.
  */
 int lull_plan_runner_detour(struct lull_plan_runner *runner, const uint32_t *const *option_of_gpu);
 void lull_plan_runner_end_detour(struct lull_plan_runner *runner);
 
 /* ---- looking ---- */
 
-/* NULL before the first rank has begun. */
+/* Returns the plan controller; NULL before the first rank has begun. */
 const struct lull_plan_controller *
 lull_plan_runner_plan_controller(const struct lull_plan_runner *runner);
 
-/* The file of one of the plan controller's plans; NULL: it is none that was given. */
+/* Returns the file of one of the plan controller's plans; NULL: it is none that was given. */
 const struct lull_plan_file *lull_plan_runner_plan(const struct lull_plan_runner *runner,
                                                    uint32_t plan);
 
-/* The plan's device that a GPU is; -1: none, or not yet. */
+/* Returns which device of the plan a GPU is; -1: it is none, or none yet. */
 int32_t lull_plan_runner_device(const struct lull_plan_runner *runner, uint32_t gpu);
 
 #endif

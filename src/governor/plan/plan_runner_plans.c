@@ -1,6 +1,6 @@
 /*
- * What the plan controller is given (plans, and detours from them), and what is known of
- * iterations: for profiling, and to see stragglers. SPDX-License-Identifier: Apache-2.0
+ * Gives the plan controller its plans, and detours from them, and tells what is known of
+ * iterations, for profiling and to see stragglers. SPDX-License-Identifier: Apache-2.0
  */
 #include "governor/plan/plan_runner_state.h"
 
@@ -10,7 +10,16 @@
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
-int runner_parts_init(struct lull_runner_parts *parts, const struct lull_plan_runner *runner,
+/* Room for what a plan, or one for each copy, says to all GPUs. */
+struct lull_runner_parts {
+    int64_t *begin_ns;
+    int64_t *duration_ns;
+    struct lull_plan_controller_op *room;
+    const struct lull_plan_controller_op *ops[LULL_PLAN_CONTROLLER_MAX_GPUS];
+};
+
+/* -ENOMEM; fini is safe after it. */
+static int parts_init(struct lull_runner_parts *parts, const struct lull_plan_runner *runner,
                       size_t op_count)
 {
     *parts = (struct lull_runner_parts){
@@ -22,7 +31,7 @@ int runner_parts_init(struct lull_runner_parts *parts, const struct lull_plan_ru
                                                                                         : 0;
 }
 
-void runner_parts_fini(struct lull_runner_parts *parts)
+static void parts_fini(struct lull_runner_parts *parts)
 {
     free(parts->begin_ns);
     free(parts->duration_ns);
@@ -33,7 +42,7 @@ static void fill_part(const struct lull_plan_runner *runner, const struct lull_p
                       const uint32_t *option, uint32_t gpu, struct lull_runner_parts *parts,
                       struct lull_plan_controller_op *room)
 {
-    const struct lull_pipeline_problem problem = runner_problem(plan);
+    const struct lull_pipeline_problem problem = lull_plan_runner_problem(plan);
     const struct lull_device_info *info = runner->gpus[gpu].info;
 
     lull_device_plan_control(&problem, option, parts->begin_ns, (uint32_t)runner->gpus[gpu].device,
@@ -41,10 +50,11 @@ static void fill_part(const struct lull_plan_runner *runner, const struct lull_p
     parts->ops[gpu] = room;
 }
 
-void runner_fill_parts(const struct lull_plan_runner *runner, const struct lull_plan_file *plan,
+/* Fills in what every GPU does, by the plan's graph and these options. */
+static void fill_parts(const struct lull_plan_runner *runner, const struct lull_plan_file *plan,
                        const uint32_t *const *option_of_gpu, struct lull_runner_parts *parts)
 {
-    const struct lull_pipeline_problem problem = runner_problem(plan);
+    const struct lull_pipeline_problem problem = lull_plan_runner_problem(plan);
     struct lull_plan_controller_op *next = parts->room;
     const uint32_t *timed = NULL;
 
@@ -76,17 +86,17 @@ static double slowdown_of(const struct lull_plan_file *plan, struct lull_runner_
     return plan->time_ns > highest_ns ? (double)plan->time_ns / (double)highest_ns - 1.0 : 0.0;
 }
 
-int runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file *plan)
+int lull_plan_runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file *plan)
 {
     const uint32_t *option_of_gpu[LULL_PLAN_CONTROLLER_MAX_GPUS];
     struct lull_runner_parts parts;
-    int result = runner_parts_init(&parts, runner, plan->graph.op_count);
+    int result = parts_init(&parts, runner, plan->graph.op_count);
 
     if (result < 0)
         goto fini;
     for (uint32_t i = 0; i < runner->gpu_count; i++)
         option_of_gpu[i] = plan->option;
-    runner_fill_parts(runner, plan, option_of_gpu, &parts);
+    fill_parts(runner, plan, option_of_gpu, &parts);
     result = lull_plan_controller_add_plan(runner->plan_controller, parts.ops,
                                            slowdown_of(plan, &parts));
     if (result < 0)
@@ -94,7 +104,7 @@ int runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file
     runner->conducted[runner->conducted_count++] =
         (struct lull_runner_conducted){(int32_t)(plan - runner->plans), NOBODYS};
 fini:
-    runner_parts_fini(&parts);
+    parts_fini(&parts);
     return result;
 }
 
@@ -116,10 +126,11 @@ static int add_uniform(struct lull_plan_runner *runner, uint32_t point)
     int result;
 
     for (uint32_t i = 0; i < runner->gpu_count; i++) {
-        const struct lull_pipeline_problem problem = runner_problem(&runner->plans[0]);
+        const struct lull_pipeline_problem problem = lull_plan_runner_problem(&runner->plans[0]);
         const uint32_t count = lull_device_plan_count(&problem, (uint32_t)runner->gpus[i].device);
 
-        most = count > most ? count : most;
+        if (count > most)
+            most = count;
     }
     room = calloc(most, sizeof(room[0]));
     if (room == NULL || runner->conducted_count == LULL_PLAN_RUNNER_MAX_CONDUCTED) {
@@ -166,7 +177,7 @@ int lull_plan_runner_hold_next(struct lull_plan_runner *runner)
     /* One place is kept for the plan that will be tried. */
     if (runner->conducted_count + 1 >= LULL_PLAN_RUNNER_MAX_CONDUCTED)
         return -ENOSPC;
-    result = runner_add_plan(runner, &runner->plans[runner->plan_count]);
+    result = lull_plan_runner_add_plan(runner, &runner->plans[runner->plan_count]);
     if (result < 0)
         return result;
     lull_plan_controller_hold_plan(runner->plan_controller, (int32_t)runner->conducted_count - 1);
@@ -181,7 +192,7 @@ int lull_plan_runner_try_next(struct lull_plan_runner *runner)
         return -EAGAIN;
     if (runner->conducted_count == LULL_PLAN_RUNNER_MAX_CONDUCTED)
         return -ENOMEM;
-    result = runner_add_plan(runner, &runner->plans[runner->plan_count]);
+    result = lull_plan_runner_add_plan(runner, &runner->plans[runner->plan_count]);
     if (result < 0)
         return result;
     runner->plan_count++;
@@ -272,7 +283,7 @@ uint32_t lull_plan_runner_copy(const struct lull_plan_runner *runner, uint32_t g
     return runner->gpus[gpu].copy;
 }
 
-/* False: the iteration is not known of this GPU. */
+/* Adds what is known of an iteration of this GPU. False: it is not known. */
 static bool add_gpu(const struct lull_runner_gpu *gpu, uint64_t iteration,
                     struct lull_plan_runner_times *times)
 {
@@ -332,12 +343,12 @@ int lull_plan_runner_detour(struct lull_plan_runner *runner, const uint32_t *con
                                      (uint32_t)lull_plan_controller_plan(runner->plan_controller));
     if (plan == NULL)
         return -EAGAIN;
-    result = runner_parts_init(&parts, runner, plan->graph.op_count);
+    result = parts_init(&parts, runner, plan->graph.op_count);
     if (result == 0) {
-        runner_fill_parts(runner, plan, option_of_gpu, &parts);
+        fill_parts(runner, plan, option_of_gpu, &parts);
         result = lull_plan_controller_detour(runner->plan_controller, parts.ops);
     }
-    runner_parts_fini(&parts);
+    parts_fini(&parts);
     return result;
 }
 

@@ -13,7 +13,7 @@ enum { COMMUNICATORS = 64, LENGTHS = 64, ENDS = 8, NOBODYS = -1 };
 /* A communicator of one process. */
 struct lull_runner_communicator {
     uint32_t ranks; /* 0: not announced */
-    int32_t own;    /* the process' own rank in it */
+    int32_t own;    /* the rank that the process itself has in it */
 };
 
 /* The operations of a GPU that ended in one iteration. */
@@ -23,15 +23,15 @@ struct lull_runner_lengths {
     double sum_ms[2];
 };
 
-/* What a plan of the plan controller is. */
+/* What the plan controller has been given under one of its numbers. */
 struct lull_runner_conducted {
-    int32_t file;  /* index in the runner's plans, NOBODYS */
-    int32_t point; /* point that all operations are held at, NOBODYS */
+    int32_t file;  /* index in the runner's plans; NOBODYS: it is none of them */
+    int32_t point; /* the point that all operations are held at; NOBODYS: they are not */
 };
 
 struct lull_runner_gpu {
     const struct lull_device_info *info;
-    int32_t device; /* of the plan, -1 none */
+    int32_t device; /* which device of the plan it is; -1: none */
     uint32_t copy;  /* the copy of all that is planned that it belongs to */
     bool has_sections;
     struct lull_op_tracker *tracker;
@@ -41,11 +41,12 @@ struct lull_runner_gpu {
     struct lull_op_tracker_op *ops;
     struct lull_runner_lengths lengths[LENGTHS]; /* by iteration */
     uint32_t op_count;
-    uint64_t begins_of[ENDS];    /* which iteration */
+    /* Of the latest ENDS iterations, by the remainder of their numbers. */
+    uint64_t begins_of[ENDS];    /* the number of the iteration that begins_ns is of */
     int64_t begins_ns[ENDS];     /* when its first operation began */
-    uint64_t ends_of[ENDS];      /* which iteration */
-    uint32_t ends_counted[ENDS]; /* operations that ended in it */
-    int64_t *ends_ns;            /* ENDS times op_count */
+    uint64_t ends_of[ENDS];      /* the number of the iteration that ends_ns is of */
+    uint32_t ends_counted[ENDS]; /* how many operations have ended in it */
+    int64_t *ends_ns;            /* when each of them ended: ENDS times op_count */
 };
 
 struct lull_plan_runner {
@@ -62,15 +63,15 @@ struct lull_plan_runner {
     bool is_refused;
     struct lull_plan_controller *plan_controller;
     uint32_t conducted_count;
-    struct lull_runner_conducted
-        conducted[LULL_PLAN_RUNNER_MAX_CONDUCTED]; /* by the plan controller's number */
+    struct lull_runner_conducted conducted[LULL_PLAN_RUNNER_MAX_CONDUCTED]; /* by its numbers */
     struct lull_plan_controller_iteration *recorded;
     size_t recorded_count;
     size_t recorded_room;
     struct lull_runner_gpu gpus[LULL_PLAN_CONTROLLER_MAX_GPUS];
 };
 
-static inline struct lull_pipeline_problem runner_problem(const struct lull_plan_file *plan)
+static inline struct lull_pipeline_problem
+lull_plan_runner_problem(const struct lull_plan_file *plan)
 {
     return (struct lull_pipeline_problem){&plan->profile, &plan->graph, plan->blocking_w};
 }
@@ -80,27 +81,10 @@ static inline struct lull_pipeline_problem runner_problem(const struct lull_plan
  * stand. Errors: -EINVAL the job does not fit the plan, or does not say its ranks; nothing is
  * carried out then. -ENOMEM.
  */
-int runner_bind(struct lull_plan_runner *runner, uint32_t gpu, const struct lull_process_info *info,
-                struct lull_error *err);
+int lull_plan_runner_bind(struct lull_plan_runner *runner, uint32_t gpu,
+                          const struct lull_process_info *info, struct lull_error *err);
 
-/* Room for what a plan, or one for each copy, says to all GPUs. */
-struct lull_runner_parts {
-    int64_t *begin_ns;
-    int64_t *duration_ns;
-    struct lull_plan_controller_op *room;
-    const struct lull_plan_controller_op *ops[LULL_PLAN_CONTROLLER_MAX_GPUS];
-};
-
-/* -ENOMEM; fini is safe after it. */
-int runner_parts_init(struct lull_runner_parts *parts, const struct lull_plan_runner *runner,
-                      size_t op_count);
-void runner_parts_fini(struct lull_runner_parts *parts);
-
-/* Fills in what every GPU does, by the plan's graph and these options. */
-void runner_fill_parts(const struct lull_plan_runner *runner, const struct lull_plan_file *plan,
-                       const uint32_t *const *option_of_gpu, struct lull_runner_parts *parts);
-
-/* Gives the plan controller one of the runner's plans. -ENOMEM. */
-int runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file *plan);
+/* Gives the plan controller one of the runner's plans. Errors: -ENOMEM. */
+int lull_plan_runner_add_plan(struct lull_plan_runner *runner, const struct lull_plan_file *plan);
 
 #endif

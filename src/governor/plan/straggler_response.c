@@ -13,9 +13,9 @@
 enum { MAX_EPISODES = 256 };
 
 struct response_copy {
-    uint32_t copy; /* of the job's */
+    uint32_t copy; /* its number in the job */
     struct lull_straggler_detector *straggler;
-    uint32_t *option; /* while it is stretched */
+    uint32_t *option; /* the options that it follows while it is stretched */
 };
 
 /* The iterations from the first that straggled until the plan holds again. */
@@ -30,17 +30,17 @@ struct lull_straggler_response {
     struct lull_pipeline_problem problem;
     struct lull_replan *replan;
     struct lull_pipeline_switching switching;
-    uint32_t copy_count; /* that are whole here */
+    uint32_t copy_count; /* how many copies are whole on this node */
     struct response_copy copies[LULL_PLAN_CONTROLLER_MAX_GPUS];
-    int32_t detour;     /* that holds, -1 none */
-    bool is_due;        /* a detour could not be begun yet */
-    bool was_stretched; /* the iteration before */
+    int32_t detour;     /* number of the detour that holds; -1: none */
+    bool is_due;        /* a detour is wanted and could not be begun yet */
+    bool was_stretched; /* the iteration before this one was */
     bool has_failed;
-    size_t seen;        /* recorded iterations */
-    uint64_t suspected; /* the first of the latest iterations that are odd, 0 none */
+    size_t seen;        /* how many recorded iterations have been looked at */
+    uint64_t suspected; /* the first of the latest iterations that are odd; 0: none is */
     uint32_t replans;
     double slowest_ms;
-    double lost_ms; /* time lost at plans before this one */
+    double lost_ms; /* the time that was lost at plans before this one */
     uint32_t refuted;
     uint32_t episode_count;
     struct response_episode episodes[MAX_EPISODES];
@@ -55,7 +55,8 @@ struct lull_straggler_response *lull_straggler_response_create(void)
     return response;
 }
 
-/* By how much iterations took longer since the plan is prepared for: copies share them. */
+/* Returns by how much iterations took longer since the plan is prepared for. Copies share their
+ * iterations, so the greatest loss counts and not the sum. */
 static double lost_ms_of(const struct lull_straggler_response *response)
 {
     double lost_ms = 0.0;
@@ -246,7 +247,8 @@ static void carry_out(struct lull_straggler_response *response, struct lull_cont
 
 /* ---- looking ----------------------------------------------------------------------------- */
 
-/* Length of the operations of each device over what their clocks take by the profile. */
+/* Finds how slow each device is: the length of its operations over what the profile says of their
+ * clocks. */
 static void find_slowness(const struct lull_straggler_response *response, const uint32_t *option,
                           const struct lull_plan_runner_times *times, double *slowness)
 {
@@ -284,7 +286,7 @@ take_times(const struct lull_straggler_response *response, const struct response
     return lull_straggler_detector_take(copy->straggler, &sample);
 }
 
-/* False: the iteration says nothing. */
+/* Finds how an iteration was run. False: it says nothing about stragglers. */
 static bool kind_of(const struct lull_straggler_response *response,
                     const struct lull_plan_controller_iteration *iteration,
                     enum lull_straggler_detector_kind *kind_out)

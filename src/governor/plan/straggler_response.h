@@ -1,8 +1,9 @@
 /*
- * Straggler response: while a device, or another copy of the pipeline, is slow, the others take
- * their time: feeds each copy's iterations to core/pipeline/follow/straggler_detector.h, has a plan
- * made for what it asks (core/pipeline/follow/replan.h), and has the plan runner carry it out as a
- * detour. When it is over all clocks go back to the plan at once.
+ * Straggler response: while a device, or another copy of the pipeline, is slow, the others are
+ * slowed down as well, as far as they would only wait for it. It feeds the iterations of each copy
+ * to core/pipeline/follow/straggler_detector.h, has a plan made for what that asks
+ * (core/pipeline/follow/replan.h), and has the plan runner carry it out as a detour. When the
+ * straggler has caught up all clocks go back to the plan at once.
  *
  * Only copies whose GPUs are all on this node, and whose ranks say sections, are looked at: what a
  * stage on another node does is not seen.
@@ -22,17 +23,18 @@ struct lull_straggler_response;
 struct lull_straggler_response *lull_straggler_response_create(void);
 void lull_straggler_response_destroy(struct lull_straggler_response *response);
 
-/* Every 50 ms, unless the pipeline is being profiled. Without memory it leaves the plan alone. */
+/* Looks at the latest iterations and responds; to be called every 50 ms, unless the pipeline is
+ * being profiled. Without memory it leaves the plan alone. */
 void lull_straggler_response_tick(struct lull_straggler_response *response,
                                   struct lull_control *control, struct lull_plan_runner *runner);
 
 /* What the response came to, for the report. */
 struct lull_straggler_response_summary {
-    uint32_t replans;    /* plans made and carried out */
-    uint64_t iterations; /* at them */
-    double slowest_ms;   /* that making one took */
+    uint32_t replans;    /* how many plans were made and carried out */
+    uint64_t iterations; /* how many iterations ran at them */
+    double slowest_ms;   /* the longest that making one took */
     double saved_j;      /* against iterations at the plan that straggled as well; NAN: not known */
-    double saved_ratio;  /* of those; NAN */
+    double saved_ratio;  /* the same as a share of what those drew; NAN: not known */
     double lost_ms;      /* by how much iterations took longer, at most */
     uint32_t refuted;    /* how often others turned out not to wait at all */
 };

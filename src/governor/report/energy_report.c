@@ -1,12 +1,13 @@
-/* What the whole run and the program's windows drew. SPDX-License-Identifier: Apache-2.0 */
+/* Reports what the whole run and the program's windows drew. SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <math.h>
 
-#include "governor/energy/energy_source.h"
+#include "governor/energy/energy_meter.h"
 #include "governor/report/report_fields.h"
 #include "governor/report/report_parts.h"
 
-/* Counter and polled power of one board should agree in the long run. */
+/* Counter and polled power of one board should agree in the long run; a greater difference is told.
+ * Chosen, not measured. */
 static const double suspicious_ratio = 0.03;
 
 static const char *const node_names[LULL_RAPL_KINDS] = {
@@ -70,7 +71,7 @@ static json_t *run_json(const struct lull_accounting *accounting)
     return object;
 }
 
-/* What a window's row came to on the GPUs that it counts for. */
+/* Makes what the windows of a name came to on each GPU that they count for. */
 static json_t *row_gpus_json(const struct lull_accounting *accounting,
                              const struct lull_accounting_row *row)
 {
@@ -133,7 +134,7 @@ json_t *lull_energy_report_json(const struct lull_energy_report *report)
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-/* count 0: the line is for the run itself, which is no window. */
+/* Prints a line of energy. A count of 0 stands for the run itself, which is no window. */
 static void print_energy(FILE *out, const char *name, uint64_t count, double seconds,
                          const struct lull_energy_sum *sum)
 {

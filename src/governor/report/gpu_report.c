@@ -1,4 +1,4 @@
-/* A GPU of the managed run: its driver, communicators and sections, and what was decided for them.
+/* Reports a GPU of the managed run: its driver, communicators and sections, and what was decided.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -180,7 +180,8 @@ static json_t *communicators_json(const struct lull_communicators *communicators
 
 /* ---- all of a GPU ------------------------------------------------------------------------ */
 
-/* From the rank's entry into the job until it left; without those, between its calls. */
+/* Returns how long the rank was in the job; where that was not seen, from its first call to its
+ * last. */
 static double life_of_rank_ms(const struct lull_control_gpu *state,
                               const struct lull_track_totals *totals)
 {
@@ -236,7 +237,7 @@ void lull_gpu_report_print(const struct lull_report *report, uint32_t gpu, FILE 
     fprintf(out, "  GPU %u: %s\n", lull_control_gpu(control, gpu)->device,
             lull_gpu_state_text(control, gpu));
     if (report->limits != NULL)
-        count = 0; /* the sections were only looked at */
+        count = 0; /* sections are only observed then, and nothing was decided for them */
     if (lull_driver_watch_describe(&lull_control_gpu(control, gpu)->driver, trouble,
                                    sizeof(trouble)))
         fprintf(out, "    driver: %s\n", trouble);

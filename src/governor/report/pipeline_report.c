@@ -1,4 +1,4 @@
-/* What a pipeline's plan promised, what came of it, and what was done about stragglers.
+/* Reports what a pipeline's plan promised, what came of it, and what was done about stragglers.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 
 enum { REFERENCE, PLANNED, SIDES };
 
-/* The measured iterations of one side. */
+/* The measured iterations at the reference, or at the plan. */
 struct side {
     uint64_t iterations;
     double time_s;
@@ -80,7 +80,7 @@ static double saving(const struct outcome *outcome)
 
 /* ---- what was planned -------------------------------------------------------------------- */
 
-/* Why the plan was withdrawn, now or before; empty: it never was. */
+/* Returns why the plan was withdrawn, now or before; empty: it never was. */
 static const char *trouble_text(const struct lull_plan_controller *plan_controller,
                                 uint32_t *withdrawals_out)
 {
@@ -109,7 +109,7 @@ static const char *state_text(const struct lull_plan_runner *runner)
     return texts[lull_plan_controller_phase(lull_plan_runner_plan_controller(runner))];
 }
 
-/* How many operations of a device, of one kind, have which clock: the highest first. */
+/* Counts the operations of one kind on a device by their clock, the highest clock first. */
 static json_t *clocks_json(const struct lull_plan_file *plan, uint32_t device,
                            enum lull_pipeline_kind kind)
 {
@@ -270,7 +270,8 @@ static void print_stragglers(const struct lull_report *report, FILE *out)
 
 /* ---- all together ------------------------------------------------------------------------ */
 
-/* The plan that was carried out, or the last one that was given up; NULL: it never came to one. */
+/* Returns the plan that was carried out, or the last one that was given up; NULL: none was tried.
+ */
 static const struct lull_plan_file *find_plan(const struct lull_plan_runner *runner)
 {
     const int32_t index = lull_plan_controller_plan(lull_plan_runner_plan_controller(runner));

@@ -18,11 +18,11 @@
 #include "governor/plan/online.h"
 #include "governor/plan/straggler_response.h"
 
-/* What was measured of energy. */
+/* What was measured of the energy of the passes. */
 struct lull_energy_report {
     const struct lull_accounting *managed;   /* NULL: nothing was measured */
     const struct lull_accounting *unmanaged; /* NULL: not compared */
-    const char *node_reason; /* why processors and memory were not read; "" they were */
+    const char *node_reason; /* why processors and memory were not read; "": they were */
 };
 
 struct lull_report {
@@ -36,7 +36,7 @@ struct lull_report {
     double managed_s;                               /* wall time of each run */
     double unmanaged_s;                             /* 0: not compared */
     const struct lull_peers_summary *peers;         /* NULL: the job has one node */
-    const char *const *notes;                       /* NULL-terminated: what people should know */
+    const char *const *notes;                       /* what people should know; NULL-terminated */
     const struct lull_online *online;               /* NULL: no pipeline was profiled */
     const struct lull_plan_runner *runner;          /* NULL: there was no plan */
     const struct lull_straggler_response *response; /* NULL: stragglers were not looked for */
@@ -48,7 +48,7 @@ struct lull_report {
 int lull_report_write(const struct lull_report *report, const char *directory,
                       struct lull_error *err);
 
-/* The table for people. */
+/* Prints the table for people. */
 void lull_report_print(const struct lull_report *report, FILE *out);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include <jansson.h>
 
-/* Takes value over. */
+/* Sets a field to a value, which it takes over. */
 static inline void lull_field_json(json_t *object, const char *key, json_t *value)
 {
     json_object_set_new(object, key, value);
@@ -27,7 +27,7 @@ static inline void lull_field_number(json_t *object, const char *key, double val
     json_object_set_new(object, key, isfinite(value) ? json_real(value) : json_null());
 }
 
-/* is_known false: null, whatever the value is. */
+/* Sets a field to a number, or to null where it is not known, whatever the value is. */
 static inline void lull_field_known(json_t *object, const char *key, double value, bool is_known)
 {
     lull_field_number(object, key, is_known ? value : NAN);

@@ -18,19 +18,19 @@
 void lull_run_report_add(const struct lull_report *report, json_t *root);
 void lull_run_report_print(const struct lull_report *report, FILE *out);
 
-/* An element of "gpus": a GPU that a rank of the managed run used, and its sections. */
+/* Makes an element of "gpus": a GPU that a rank of the managed run used, and its sections. */
 json_t *lull_gpu_report_json(const struct lull_report *report, uint32_t gpu);
 void lull_gpu_report_print(const struct lull_report *report, uint32_t gpu, FILE *out);
 
-/* "pipeline": what a plan promised, and what came of it; null where no plan was given. */
+/* Makes "pipeline": what a plan promised, and what came of it; null where no plan was given. */
 json_t *lull_pipeline_report_json(const struct lull_report *report);
 void lull_pipeline_report_print(const struct lull_report *report, FILE *out);
 
-/* "power_limit": null where power limits were left alone. */
+/* Makes "power_limit": what the limits came to; null where they were left alone. */
 json_t *lull_limits_report_json(const struct lull_limits *limits);
 void lull_limits_report_print(const struct lull_limits *limits, FILE *out);
 
-/* "energy": the whole run, and the program's windows; null where nothing was measured. */
+/* Makes "energy": the whole run, and the program's windows; null where nothing was measured. */
 json_t *lull_energy_report_json(const struct lull_energy_report *report);
 void lull_energy_report_print(const struct lull_energy_report *report, FILE *out);
 

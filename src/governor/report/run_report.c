@@ -1,4 +1,4 @@
-/* What an iteration cost, unmanaged and managed, in time and energy.
+/* Reports what an iteration cost, unmanaged and managed, in time and energy.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "governor/report/report_parts.h"
 #include "governor/run/run_statistics.h"
 
-/* Settled iterations speak for the managed run; all of them if it never settled. */
+/* Settled iterations speak for the managed run; if it never settled, all of its iterations do. */
 static enum lull_run_part managed_part(const struct lull_control *managed)
 {
     return lull_control_has_settled(managed) ? LULL_RUN_PART_SETTLED : LULL_RUN_PART_ALL;
@@ -81,7 +81,7 @@ static void add_slowdown(const struct lull_report *report, const struct parts *p
     lull_field_json(root, "guard", object);
 }
 
-/* What the whole managed run, learning and descent included, cost in time per iteration. */
+/* Returns what the whole managed run, learning and descent included, cost in time per iteration. */
 static double whole_run_slowdown(const struct lull_report *report)
 {
     struct lull_run_statistics unmanaged;

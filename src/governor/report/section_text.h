@@ -11,7 +11,7 @@ struct lull_section_text {
     const char *kind;    /* "communication", "bubble", "idle"; "user" for any other name */
     char name[64];       /* "allreduce", "forward" */
     char signature[96];  /* "allreduce 45.8 MiB x 4 ranks #1f3a..." */
-    const char *verdict; /* see lull_target_verdict_text */
+    const char *verdict; /* a word of lull_target_verdict_text */
     char reason[160];
     char line[320]; /* all of it in one line */
 };
@@ -20,16 +20,16 @@ struct lull_section_text {
 void lull_section_describe(const struct lull_control *control, uint32_t gpu, uint32_t section,
                            struct lull_section_text *text_out);
 
-/* "not degraded", "degraded", "undecided". */
+/* Returns "not degraded", "degraded" or "undecided". */
 const char *lull_verdict_text(enum lull_verdict verdict);
 
-/* "lowered", "highest kept", "undecided"; "not switched" for NULL. */
+/* Returns "lowered", "highest kept" or "undecided"; "not switched" for NULL. */
 const char *lull_target_verdict_text(const struct lull_target *target);
 
-/* Why a target has its point. */
+/* Returns why a target has its point. */
 const char *lull_target_reason_text(const struct lull_target *target);
 
-/* What the governor does with a GPU, and why not if it does nothing. */
+/* Returns what the governor does with a GPU, or why it does nothing. */
 const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu);
 
 #endif

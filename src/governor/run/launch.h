@@ -30,7 +30,7 @@ struct lull_child_setup {
 int lull_child_start(char *const argv[], const char *const *environment,
                      struct lull_child *child_out, struct lull_error *err);
 
-/* The same with a setup; the descriptors stay the caller's. */
+/* Starts argv likewise, with a setup whose descriptors stay the caller's. */
 int lull_child_start_as(char *const argv[], const char *const *environment,
                         const struct lull_child_setup *setup, struct lull_child *child_out,
                         struct lull_error *err);
@@ -38,7 +38,8 @@ int lull_child_start_as(char *const argv[], const char *const *environment,
 /* Passes a signal on; a child that has ended is no error. */
 void lull_child_signal(const struct lull_child *child, int signal_number);
 
-/* The same for the whole group of a child that has its own; valid until the child is reaped. */
+/* Passes a signal on to the whole group of a child that has its own; to be called before the child
+ * is reaped. */
 void lull_child_signal_group(const struct lull_child *child, int signal_number);
 
 /*

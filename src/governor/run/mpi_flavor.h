@@ -23,7 +23,7 @@ enum lull_mpi_flavor {
 enum lull_mpi_flavor lull_mpi_flavor_of_command(char *const argv[]);
 
 /*
- * The same for the bytes of one ELF file, without the libraries it needs: 64-bit little-endian.
+ * Looks at the bytes of one 64-bit little-endian ELF file, without the libraries that it needs.
  * Anything else, and anything damaged, is LULL_MPI_NONE.
  */
 enum lull_mpi_flavor lull_mpi_flavor_of_elf(const void *data, size_t size);

@@ -16,7 +16,7 @@ enum { LULL_PROBES_VARIABLES = 10, LULL_PROBES_TEXT_BYTES = PATH_MAX + 32 };
 /* In the caller's storage; all zero is empty. */
 struct lull_probes {
     uint32_t count;
-    char variables[LULL_PROBES_VARIABLES][LULL_PROBES_TEXT_BYTES]; /* the first: the job */
+    char variables[LULL_PROBES_VARIABLES][LULL_PROBES_TEXT_BYTES]; /* the first one is the job's */
     const char *environment[LULL_PROBES_VARIABLES + 1];
 };
 
@@ -27,12 +27,12 @@ struct lull_probes_request {
     bool exposure;        /* record compute kernels in short windows */
 };
 
-/* How many probes there are. */
+/* Returns how many probes there are. */
 uint32_t lull_probes_count(void);
 
 /*
- * Adds probe 0..lull_probes_count()-1 if the command needs it. What else the user has chosen to
- * load in its place, or would be loaded by default, is loaded by ours. Errors: LULL_E_UNSUPPORTED
+ * Adds probe 0..lull_probes_count()-1 if the command needs it. Our probe then loads what the user
+ * has chosen to load in its place, or what would be loaded by default. Errors: LULL_E_UNSUPPORTED
  * the user has chosen to load something that cannot be, or nothing, which is respected; those of
  * lull_file_find_own(): it is not installed. The text says what is not observed then.
  */
@@ -40,8 +40,8 @@ int lull_probes_add(struct lull_probes *probes, uint32_t probe,
                     const struct lull_probes_request *request, struct lull_error *err);
 
 /*
- * All of it with the path of a job's segment, NULL-terminated, as lull_child_start takes it;
- * borrowed until the next call.
+ * Returns all variables, with the path of a job's segment among them, NULL-terminated as
+ * lull_child_start takes them. They are borrowed until the next call.
  */
 const char *const *lull_probes_environment(struct lull_probes *probes, const char *job_path);
 

@@ -8,6 +8,7 @@
 #include "governor/run/run.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,6 @@
 #include "governor/plan/plan_runner.h"
 #include "governor/plan/straggler_response.h"
 #include "governor/run/probes.h"
-#include "governor/run/progress.h"
 #include "governor/report/report.h"
 #include "governor/run/visible_gpus.h"
 #include "wire/job_file.h"
@@ -41,9 +41,9 @@ struct managed_run {
     uint32_t gpus[LULL_CONTROLLER_MAX_GPUS];
     uint32_t gpu_count;
     struct lull_probes probes;
-    struct lull_peers_summary peers; /* nodes 0: alone */
+    struct lull_peers_summary peers; /* nodes 0: the job has one node */
     struct lull_pipeline_plans plans;
-    struct lull_rapl *rapl; /* NULL: for a reason */
+    struct lull_rapl *rapl; /* NULL: it could not be opened, and rapl_reason says why */
     struct lull_error rapl_reason;
     char *notes[MAX_NOTES + 1];
     uint32_t note_count;
@@ -54,7 +54,7 @@ struct pass {
     const char *name;
     struct lull_event_segment *job;
     struct lull_control *control;
-    struct lull_peers *peers;                 /* NULL: alone */
+    struct lull_peers *peers;                 /* NULL: the job has one node */
     struct lull_plan_runner *runner;          /* NULL: no plan is carried out */
     struct lull_online *online;               /* NULL: plans are given, or none */
     struct lull_straggler_response *response; /* NULL: stragglers are not looked for */
@@ -124,6 +124,58 @@ static void choose_probes(struct managed_run *run)
             note(run, err.text);
 }
 
+/* ---- progress ---------------------------------------------------------------------------- */
+
+static const char *phase_text(enum lull_controller_phase phase)
+{
+    switch (phase) {
+    case LULL_PHASE_DESCENDING:
+        return "descending";
+    case LULL_PHASE_SETTLED:
+        return "settled";
+    default:
+        return "learning";
+    }
+}
+
+static void describe_candidate(const struct lull_control *control, char *text, size_t size)
+{
+    const struct lull_controller *controller = lull_control_controller(control);
+    const struct lull_target *target = lull_controller_descending(controller);
+
+    text[0] = '\0';
+    if (target != NULL)
+        snprintf(text, size, ", trying point %u of %u", lull_controller_candidate(target),
+                 target->descent.count - 1);
+}
+
+/* Rewrites one line on a terminal that says how far the run is; it takes the control's lock. */
+static void show_progress(struct lull_control *control, const char *what)
+{
+    const struct lull_controller *controller = lull_control_controller(control);
+    char candidate[48];
+    char line[160];
+    const struct lull_track *track;
+
+    if (!isatty(STDERR_FILENO) || lull_control_gpu_count(control) == 0)
+        return;
+    lull_control_lock(control);
+    track = lull_controller_track(controller, 0);
+    describe_candidate(control, candidate, sizeof(candidate));
+    snprintf(line, sizeof(line), "\r\033[Klull: %s, iteration %" PRIu64 " (%.1f ms), %s%s", what,
+             lull_track_iteration(track), lull_track_iteration_ms(track)->mean,
+             phase_text(lull_controller_phase(controller)), candidate);
+    lull_control_unlock(control);
+    fputs(line, stderr);
+    fflush(stderr);
+}
+
+static void clear_progress(void)
+{
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+}
+
 /* ---- one pass ---------------------------------------------------------------------------- */
 
 static void close_handle(uv_handle_t *handle, void *unused)
@@ -157,7 +209,7 @@ static void on_signal(uv_signal_t *handle, int signal_number)
         lull_child_signal(&pass->child, signal_number);
 }
 
-/* Of GPUs without a rank only the energy is read. */
+/* Reads a GPU. Where it has no rank, only its energy is of interest. */
 static void sample_gpu(struct pass *pass, uint32_t gpu, bool energy)
 {
     const bool is_bound = lull_control_gpu(pass->control, gpu)->process >= 0;
@@ -245,7 +297,7 @@ static void on_tick(uv_timer_t *timer)
             lull_accounting_read_node(pass->accounting);
         heartbeat(pass->run, pass->control);
         if (pass->ticks % PROGRESS_TICKS == 0 && !pass->run->options->quiet)
-            lull_progress_show(pass->control, pass->name);
+            show_progress(pass->control, pass->name);
     }
     pass->ticks++;
     look_for_end(pass);
@@ -412,7 +464,7 @@ static int make_pass(struct pass *pass, bool observe_only, struct lull_error *er
             note(run, told.text);
     }
     if (!run->options->quiet)
-        lull_progress_end();
+        clear_progress();
     return 0;
 }
 

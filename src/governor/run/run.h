@@ -26,10 +26,9 @@ struct lull_run_options {
     const char *const *plans; /* files with a pipeline's plan, and plans to fall back to */
     uint32_t plan_count;      /* 0: sections are managed, unless online or limits say otherwise */
     struct lull_online_options online; /* schedule not NULL: a pipeline is profiled and planned */
-    struct lull_limits_options
-        limits;              /* with is_wanted, a power limit is managed instead of sections */
-    const char *report;      /* directory */
-    const char *runtime_dir; /* of lulld */
+    struct lull_limits_options limits; /* with is_wanted, a power limit is managed, not sections */
+    const char *report;                /* directory */
+    const char *runtime_dir;           /* of lulld */
 };
 
 /*

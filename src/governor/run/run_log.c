@@ -154,6 +154,30 @@ bool lull_run_log_energy_j(const struct lull_run_log *log, int64_t time_ns, doub
     return true;
 }
 
+bool lull_run_log_energy_between(const struct lull_run_log *log, int64_t begin_ns, int64_t end_ns,
+                                 double *energy_out)
+{
+    double begin_j;
+    double end_j;
+
+    if (!lull_run_log_energy_j(log, begin_ns, &begin_j) ||
+        !lull_run_log_energy_j(log, end_ns, &end_j))
+        return false;
+    *energy_out = end_j - begin_j;
+    return true;
+}
+
+struct lull_energy_reading lull_sample_energy_reading(const struct lull_sample *sample)
+{
+    return (struct lull_energy_reading){
+        .time_ns = sample->time_ns,
+        .has_counter = has(sample, LULL_READING_ENERGY),
+        .has_power = has(sample, LULL_READING_POWER),
+        .counter_j = (double)sample->reading.energy_mj * 1e-3,
+        .power_w = (double)sample->reading.power_mw * 1e-3,
+    };
+}
+
 /* Energy is read once a second, so this long after a time a reading has settled it. */
 static const int64_t settled_after_ns = 1500 * LULL_NS_PER_MS;
 
@@ -184,16 +208,9 @@ bool lull_run_log_edge(const struct lull_run_log *log, const struct lull_energy_
 
     lull_energy_account_init(&account, source);
     for (; i < samples->count && i <= last; i++) {
-        const struct lull_sample *sample = &samples->items[i];
+        const struct lull_energy_reading reading = lull_sample_energy_reading(&samples->items[i]);
 
-        lull_energy_account_take(&account,
-                                 &(struct lull_energy_reading){
-                                     .time_ns = sample->time_ns,
-                                     .has_counter = has(sample, LULL_READING_ENERGY),
-                                     .has_power = has(sample, LULL_READING_POWER),
-                                     .counter_j = (double)sample->reading.energy_mj * 1e-3,
-                                     .power_w = (double)sample->reading.power_mw * 1e-3,
-                                 });
+        lull_energy_account_take(&account, &reading);
     }
     return lull_energy_account_at(&account, time_ns, edge_out);
 }

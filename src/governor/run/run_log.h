@@ -22,7 +22,7 @@ enum { LULL_RUN_LOG_LIMIT = 1 << 20 };
 /* The beginning of an iteration. */
 struct lull_boundary {
     int64_t time_ns;
-    bool first; /* nothing is known of the time before: no iteration ends here */
+    bool first; /* no iteration ends here: nothing is known of the time before */
     enum lull_controller_phase phase;
 };
 
@@ -30,7 +30,7 @@ struct lull_boundary {
 struct lull_span {
     int64_t begin_ns;
     int64_t end_ns;
-    uint32_t index; /* section of the track, or MHz */
+    uint32_t index; /* the operation of a section, or the MHz of a stretch */
 };
 
 struct lull_sample {
@@ -56,7 +56,8 @@ struct lull_samples {
     size_t capacity;
 };
 
-/* From the begin event of a section until the driver call that lowers its clock began. */
+/* How long it took from the begin of a section until the driver call that lowers its clock began.
+ */
 struct lull_reactions {
     int64_t *items; /* ns */
     size_t count;
@@ -82,18 +83,26 @@ void lull_run_log_add_lowered(struct lull_run_log *log, const struct lull_span *
 void lull_run_log_add_reaction(struct lull_run_log *log, int64_t reaction_ns);
 void lull_run_log_add_sample(struct lull_run_log *log, const struct lull_sample *sample);
 
-/* The p-quantile (0..1) of the reactions, us. False: there were none, or no memory to sort them. */
+/* Finds the p-quantile (0..1) of the reactions, us. False: there were none, or no memory to sort
+ * them. */
 bool lull_run_log_reaction_us(const struct lull_run_log *log, double p, double *reaction_out);
 
 /*
- * Energy from the first reading until time_ns, J: the counter where it was read, in between in
- * proportion to the power readings. False: no readings on both sides of that time.
+ * Finds the energy from the first reading until time_ns, J: the counter where it was read, and in
+ * between in proportion to the power readings. False: that time has no readings on both sides.
  */
 bool lull_run_log_energy_j(const struct lull_run_log *log, int64_t time_ns, double *energy_out);
 
-/* How well that energy is known: the variance and the bias of an edge at time_ns. The edge's own
- * energy cannot be compared with that of other edges. False: there are no readings around that
- * time. */
+/* Energy between two times, J. False: one of them has no readings around it. */
+bool lull_run_log_energy_between(const struct lull_run_log *log, int64_t begin_ns, int64_t end_ns,
+                                 double *energy_out);
+
+/* What a sample says to an energy account. */
+struct lull_energy_reading lull_sample_energy_reading(const struct lull_sample *sample);
+
+/* Finds how well that energy is known: the variance and the bias of an edge at time_ns. The edge's
+ * own energy counts from a time of its own and cannot be compared with that of other edges. False:
+ * there are no readings around that time. */
 bool lull_run_log_edge(const struct lull_run_log *log, const struct lull_energy_source *source,
                        int64_t time_ns, struct lull_energy_edge *edge_out);
 

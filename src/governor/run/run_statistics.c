@@ -5,12 +5,15 @@
 
 #include "base/clock.h"
 #include "core/stats/student.h"
-#include "governor/energy/energy_source.h"
+#include "governor/energy/energy_meter.h"
 
+/* How many batch means a slowdown is judged by, and the fewest that say something. Chosen, not
+ * measured. */
 enum { BATCHES = 20, MIN_BATCHES = 3 };
-/* Degrees C around the last temperature that count as warm. */
+/* A GPU within this many degrees C of its last temperature is warm: readings are whole degrees. */
 enum { WARM_BAND_C = 1 };
-/* Share of the section at a boundary after which energy is read. */
+/* Energy is read after this share of the section that begins at a boundary. Chosen, not measured.
+ */
 static const double reading_share = 0.6;
 
 static bool belongs(const struct lull_boundary *boundary, enum lull_run_part part)
@@ -19,7 +22,7 @@ static bool belongs(const struct lull_boundary *boundary, enum lull_run_part par
            (part == LULL_RUN_PART_SETTLED) == (boundary->phase == LULL_PHASE_SETTLED);
 }
 
-/* Which iterations count. */
+/* Says which iterations count. */
 struct selection {
     enum lull_run_part part;
     int64_t warm_ns; /* iterations that begin earlier are left out */
@@ -99,31 +102,27 @@ static uint32_t leading_gpu(const struct lull_control *control)
     return best;
 }
 
-/* Energy of all GPUs with a rank between two times, J. */
-static bool energy_between(const struct lull_control *control, int64_t begin_ns, int64_t end_ns,
-                           double *energy_out)
+bool lull_run_statistics_energy_between(const struct lull_control *control, int64_t begin_ns,
+                                        int64_t end_ns, double *energy_out)
 {
-    double sum = 0.0;
+    double sum_j = 0.0;
 
     for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
-        const struct lull_run_log *log = lull_control_log(control, i);
-        double begin_j;
-        double end_j;
+        double energy_j;
 
         if (lull_control_gpu(control, i)->process < 0)
             continue;
-        if (!lull_run_log_energy_j(log, begin_ns, &begin_j) ||
-            !lull_run_log_energy_j(log, end_ns, &end_j))
+        if (!lull_run_log_energy_between(lull_control_log(control, i), begin_ns, end_ns, &energy_j))
             return false;
-        sum += end_j - begin_j;
+        sum_j += energy_j;
     }
-    *energy_out = sum;
+    *energy_out = sum_j;
     return true;
 }
 
-/* How long after a boundary energy is read: well inside the section that begins there, where power
- * is low and even. Counters and power readings are up to 0.1 s old, and at the boundary itself,
- * where computation has just ended, that is worth tens of joules. */
+/* Returns how long after a boundary energy is read: well inside the section that begins there,
+ * where power is low and even. Counters and power readings are up to 0.1 s old, and at the boundary
+ * itself, where computation has just ended, that is worth tens of joules. */
 static int64_t reading_offset_ns(const struct lull_control *control, uint32_t gpu)
 {
     const struct lull_track *track = lull_controller_track(lull_control_controller(control), gpu);
@@ -135,7 +134,7 @@ static int64_t reading_offset_ns(const struct lull_control *control, uint32_t gp
     return lull_ns_from_ms(reading_share * sections[0].length_ms.mean);
 }
 
-/* How well the energy of one GPU between two times is known. */
+/* Finds the energy of one GPU between two times, and how well it is known. */
 static bool measure_gpu(const struct lull_control *control, uint32_t gpu, int64_t begin_ns,
                         int64_t end_ns, struct lull_energy_figure *figure_out)
 {
@@ -146,12 +145,12 @@ static bool measure_gpu(const struct lull_control *control, uint32_t gpu, int64_
     struct lull_energy_edge begin;
     struct lull_energy_edge end;
 
-    if (!lull_run_log_energy_j(log, begin_ns, &begin.energy_j) ||
-        !lull_run_log_edge(log, &source, begin_ns, &begin) ||
-        !lull_run_log_edge(log, &source, end_ns, &end))
+    /* An edge counts from a time of its own, so that its energy is replaced by the run log's. */
+    if (!lull_run_log_edge(log, &source, begin_ns, &begin) ||
+        !lull_run_log_edge(log, &source, end_ns, &end) ||
+        !lull_run_log_energy_j(log, begin_ns, &begin.energy_j) ||
+        !lull_run_log_energy_j(log, end_ns, &end.energy_j))
         return false;
-    lull_run_log_energy_j(log, begin_ns, &begin.energy_j);
-    lull_run_log_energy_j(log, end_ns, &end.energy_j);
     lull_energy_account_init(&account, &source);
     *figure_out = lull_energy_between(&account, &begin, &end);
     return true;
@@ -183,7 +182,8 @@ static void add_stretch(const struct lull_control *control,
     double energy_j;
 
     statistics->span_s += (double)(end_ns - begin_ns) * 1e-9;
-    if (energy_between(control, begin_ns + offset_ns, end_ns + offset_ns, &energy_j))
+    if (lull_run_statistics_energy_between(control, begin_ns + offset_ns, end_ns + offset_ns,
+                                           &energy_j))
         statistics->energy_j += energy_j;
     else
         statistics->has_energy = false;
@@ -205,7 +205,7 @@ static void add_stretches(const struct lull_control *control,
             statistics->iterations += i - first;
             add_stretch(control, boundaries, first, i, statistics);
         } else {
-            statistics->warming += is_of_part(boundaries, i, selection) ? 1 : 0;
+            statistics->warming += is_of_part(boundaries, i, selection);
             i++;
         }
     }
@@ -299,25 +299,5 @@ bool lull_run_statistics_slowdown(const struct lull_run_statistics *reference,
                variance_b * variance_b / (double)(b->count - 1));
     *upper_out +=
         lull_student_quantile(confidence, degrees) * sqrt(variance) / reference->iteration_ms;
-    return true;
-}
-
-bool lull_run_statistics_energy_between(const struct lull_control *control, int64_t begin_ns,
-                                        int64_t end_ns, double *energy_out)
-{
-    double sum_j = 0.0;
-
-    for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
-        double begin_j;
-        double end_j;
-
-        if (lull_control_gpu(control, i)->process < 0)
-            continue;
-        if (!lull_run_log_energy_j(lull_control_log(control, i), begin_ns, &begin_j) ||
-            !lull_run_log_energy_j(lull_control_log(control, i), end_ns, &end_j))
-            return false;
-        sum_j += end_j - begin_j;
-    }
-    *energy_out = sum_j;
     return true;
 }

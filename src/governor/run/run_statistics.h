@@ -14,9 +14,9 @@
 
 enum lull_run_part {
     LULL_RUN_PART_WHOLE,   /* every iteration whose sections were known, warm or not */
-    LULL_RUN_PART_ALL,     /* the warm ones of them */
+    LULL_RUN_PART_ALL,     /* those of them that ran at the temperature of the end */
     LULL_RUN_PART_DESCENT, /* the iterations before the results stood */
-    LULL_RUN_PART_SETTLED, /* those after */
+    LULL_RUN_PART_SETTLED, /* the iterations after that */
 };
 
 /*
@@ -28,13 +28,12 @@ struct lull_run_statistics {
     uint64_t warming;    /* further iterations of this part that were left out */
     double iteration_ms; /* mean */
     bool has_energy;
-    double energy_j;      /* of all GPUs of the job over these iterations */
-    bool has_uncertainty; /* of energy_j */
-    struct lull_energy_sum
-        measured;                /* the pieces of energy_j, for lull_energy_sum_uncertainty_j() */
-    double average_power_w;      /* over the same time */
-    double span_s;               /* how long these iterations took */
-    struct lull_moments batches; /* means of consecutive iterations, ms: nearly independent */
+    double energy_j;                 /* of all GPUs of the job over these iterations */
+    bool has_uncertainty;            /* of energy_j */
+    struct lull_energy_sum measured; /* the pieces of energy_j, which tell its uncertainty */
+    double average_power_w;          /* over the same time */
+    double span_s;                   /* how long these iterations took */
+    struct lull_moments batches;     /* means of consecutive iterations, ms: nearly independent */
 };
 
 /*
@@ -45,27 +44,27 @@ struct lull_run_statistics {
 void lull_run_statistics_compute(const struct lull_control *control, enum lull_run_part part,
                                  struct lull_run_statistics *statistics_out);
 
-/* Energy per iteration, J; 0 unknown. */
+/* Returns the energy per iteration, J; 0: it is not known. */
 double lull_run_statistics_energy_per_iteration_j(const struct lull_run_statistics *statistics);
 
 /*
- * Energy saved per iteration, 1 - other / reference, and half of the 95 % interval that the
- * readings of energy leave of it; gains of boards cancel. NAN where something is not known.
+ * Computes the energy that is saved per iteration, 1 - other / reference, and half of the 95 %
+ * interval that the readings leave of it. The boards' gains cancel. NAN: something is not known.
  */
 void lull_run_statistics_saving(const struct lull_run_statistics *reference,
                                 const struct lull_run_statistics *other, double *saving_out,
                                 double *uncertainty_out);
 
 /*
- * Slowdown of one run against another by their batch means: the estimate and the one-sided upper
+ * Estimates the slowdown of one run against another by their batch means, with the one-sided upper
  * bound at this confidence (Welch 1947). False: too few iterations on either side.
  */
 bool lull_run_statistics_slowdown(const struct lull_run_statistics *reference,
                                   const struct lull_run_statistics *other, double confidence,
                                   double *slowdown_out, double *upper_out);
 
-/* The energy of the job's GPUs between two times, J. False: the counters were not read around them.
- */
+/* Finds the energy of the job's GPUs between two times, J. False: their counters were not read
+ * around them. */
 bool lull_run_statistics_energy_between(const struct lull_control *control, int64_t begin_ns,
                                         int64_t end_ns, double *energy_out);
 

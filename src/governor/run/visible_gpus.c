@@ -6,8 +6,9 @@
 #include <string.h>
 
 /*
- * Variables that narrow the list: the second pair within what the first has left, of a pair the
- * first that is set.
+ * The variables that narrow the list of GPUs, by vendor. The first pair narrows the whole list, the
+ * second one what the first has left; of a pair only the first variable that is set counts. That is
+ * how the vendors' own libraries read them, and how the job will number its GPUs.
  */
 static const struct narrowing {
     const char *vendor;
@@ -18,7 +19,8 @@ static const struct narrowing {
     {"intel", {{"ZE_AFFINITY_MASK", NULL}, {NULL, NULL}}},
 };
 
-/* The place in the list that a word means: an index, one with a stack (0.1), or a UUID; or -1. */
+/* Finds the place in the list that a word means: an index, one with a stack (0.1), or a UUID. -1:
+ * there is none. */
 static long find_word(const struct lull_devices *devices, const char *word, const uint32_t *gpus,
                       uint32_t count)
 {
@@ -92,7 +94,8 @@ uint32_t lull_visible_gpus(const struct lull_devices *devices, uint32_t *gpus_ou
                 count = narrow(devices, text, gpus, count);
         }
     }
-    count = count < capacity ? count : capacity;
+    if (count > capacity)
+        count = capacity;
     memcpy(gpus_out, gpus, count * sizeof(gpus[0]));
     return count;
 }

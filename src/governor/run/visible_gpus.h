@@ -1,4 +1,4 @@
-/* Which GPUs a job may see. SPDX-License-Identifier: Apache-2.0 */
+/* Tells which GPUs a job may see. SPDX-License-Identifier: Apache-2.0 */
 #ifndef LULL_GOVERNOR_RUN_VISIBLE_GPUS_H
 #define LULL_GOVERNOR_RUN_VISIBLE_GPUS_H
 
@@ -7,10 +7,11 @@
 #include "device/device.h"
 
 /*
- * The GPUs that a job started from here sees, in its order: CUDA_VISIBLE_DEVICES by index or UUID;
- * for AMD ROCR_VISIBLE_DEVICES, and within it HIP_VISIBLE_DEVICES or else CUDA_VISIBLE_DEVICES; for
- * Intel ZE_AFFINITY_MASK, whole cards; without them all. Writes at most capacity indices of
- * devices; returns how many. Threads: as getenv.
+ * Writes the GPUs that a job started from here sees, in its order, at most capacity indices of
+ * devices; returns how many. For NVIDIA CUDA_VISIBLE_DEVICES names them, by index or UUID; for AMD
+ * ROCR_VISIBLE_DEVICES, and within it HIP_VISIBLE_DEVICES or else CUDA_VISIBLE_DEVICES; for Intel
+ * ZE_AFFINITY_MASK, whole cards. Without these variables the job sees all. Threads: nobody may
+ * change the environment meanwhile.
  */
 uint32_t lull_visible_gpus(const struct lull_devices *devices, uint32_t *gpus_out,
                            uint32_t capacity);

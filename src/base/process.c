@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Reads the beginning of a file as text. Returns its length; 0: it cannot be read. */
+static size_t read_text(const char *path, char *text, size_t size)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length;
+
+    if (fd < 0)
+        return 0;
+    length = read(fd, text, size - 1);
+    close(fd);
+    if (length <= 0)
+        return 0;
+    text[length] = '\0';
+    return (size_t)length;
+}
+
+int64_t lull_process_start_ticks(pid_t pid)
+{
+    char path[64] = "/proc/self/stat";
+    char text[1024];
+    const char *field;
+
+    if (pid != 0)
+        snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
+    if (read_text(path, text, sizeof(text)) == 0)
+        return -1;
+    /* The name of the program is field 2, in parentheses, and may hold anything: fields are counted
+     * from behind its last one. The state is field 3, the start time field 22. */
+    field = strrchr(text, ')');
+    if (field == NULL || field[1] == '\0' || field[2] == 'Z' || field[2] == 'X')
+        return -1;
+    for (int i = 2; field != NULL && i < 22; i++)
+        field = strchr(field + 1, ' ');
+    return field != NULL ? strtoll(field + 1, NULL, 10) : -1;
+}
+
+int lull_boot_id(char boot_id_out[LULL_BOOT_ID_BYTES])
+{
+    memset(boot_id_out, 0, LULL_BOOT_ID_BYTES);
+    if (read_text("/proc/sys/kernel/random/boot_id", boot_id_out, LULL_BOOT_ID_BYTES) == 0)
+        return -EIO;
+    boot_id_out[strcspn(boot_id_out, "\n")] = '\0';
+    return 0;
+}

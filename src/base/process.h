@@ -1,0 +1,23 @@
+/*
+ * Telling one process from a later one that has the same number, and one boot from the next.
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_BASE_PROCESS_H
+#define LULL_BASE_PROCESS_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { LULL_BOOT_ID_BYTES = 40 };
+
+/*
+ * When a process began, in clock ticks since the boot; pid 0: this process. -1: there is no such
+ * process, it has ended and is only not waited for yet, or /proc does not tell. It allocates
+ * nothing, for probes call it in the processes of a job.
+ */
+int64_t lull_process_start_ticks(pid_t pid);
+
+/* Writes what names this boot, the rest of the buffer zero. Errors: -EIO /proc does not tell. */
+int lull_boot_id(char boot_id_out[LULL_BOOT_ID_BYTES]);
+
+#endif
