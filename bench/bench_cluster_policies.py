@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Cluster policies side by side on published traces: energy over average completion time, one point for each setting
-of a policy's knob. Jobs have modes by clock on A100s (--gpu, --clocks) and may be preempted; nodes stay on.
+of a policy's knob. Jobs have modes by clock on A100s (--gpu-types, --clocks) and may be preempted; nodes stay on.
 
 Usage: bench_cluster_policies.py LULL DIRECTORY_OF_CLUSTER_DATA RESULT_DIRECTORY
 Prints the table as Markdown; RESULT_DIRECTORY gets cluster-policies.csv and cluster-policies.svg.
@@ -53,7 +53,7 @@ def ask(lull, data, trace, policy, setting, *options):
     words = [os.path.join(data, word) if word.endswith(("csv", "gz")) else word for word in TRACES[trace]]
     if setting is not None:
         words += ["--knob", str(setting)]
-    done = subprocess.run([lull, "simulate", "cluster", "--policy", policy, *words, "--gpu", "A100-SXM4-40GB", "--clocks",
+    done = subprocess.run([lull, "simulate", "cluster", "--policy", policy, *words, "--gpu-types", "A100-SXM4-40GB", "--clocks",
                            "--preemptible", "--json", *options], check=True, capture_output=True, text=True)
     return json.loads(done.stdout)
 

@@ -53,30 +53,10 @@ static int parse_sizes(const char *text, void *place, struct lull_error *err)
     return rc;
 }
 
-static int parse_beta(const char *text, void *place, struct lull_error *err)
+static int parse_beta(const char *text, void *beta_ratio, struct lull_error *err)
 {
-    double beta = INFINITY;
-
     (void)err;
-    if (strcmp(text, "inf") != 0 && lull_text_parse_number(text, &beta) < 0)
-        return -EINVAL;
-    if (!(beta >= 1.0))
-        return -EINVAL;
-    memcpy(place, &beta, sizeof(beta));
-    return 0;
-}
-
-static int parse_grace(const char *text, void *place, struct lull_error *err)
-{
-    const double most_s = 86400.0;
-    int64_t *const grace_ns = place;
-    double grace_s;
-
-    (void)err;
-    if (lull_text_parse_between(text, 0.0, most_s, &grace_s) < 0)
-        return -EINVAL;
-    *grace_ns = (int64_t)(grace_s * 1e9);
-    return 0;
+    return lull_text_parse_at_least(text, 1.0, beta_ratio);
 }
 
 static const char *const rules[] = {[LULL_RATE_SQRT] = "sqrt", [LULL_RATE_LINEAR] = "linear", NULL};
@@ -132,9 +112,8 @@ const struct lull_option lull_batch_run_rows[] = {
     LULL_VALUE("seed", "N", WHOLE, struct lull_batch_run_options, job.seed,
                "Seed of the search's random draws, fixed by the job's first run.", GIVEN(has_seed),
                .otherwise = "made from the job's name"),
-    LULL_VALUE("grace", "S", OWN, struct lull_batch_run_options, attempt.grace_ns,
-               "How long a run that is stopped has between SIGTERM and SIGKILL.",
-               .parse = parse_grace, .expected = "a number from 0 to 86400, in seconds",
+    LULL_VALUE("grace", "S", TIME, struct lull_batch_run_options, attempt.grace_ns,
+               "How long a run that is stopped has between SIGTERM and SIGKILL.", .most = 86400.0,
                .usual = "30"),
     LULL_BATCH_STORE_ROW(struct lull_batch_run_options, store),
     {0},
