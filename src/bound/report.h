@@ -1,4 +1,5 @@
-/* What lull-bound prints and writes. SPDX-License-Identifier: Apache-2.0 */
+/* What lull-bound was asked, what it found, and how that is printed and written.
+ * SPDX-License-Identifier: Apache-2.0 */
 #ifndef LULL_BOUND_REPORT_H
 #define LULL_BOUND_REPORT_H
 

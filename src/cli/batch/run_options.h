@@ -18,8 +18,8 @@ enum lull_rate_rule {
 
 struct lull_batch_run_options {
     struct lull_batch_job job; /* without what the GPUs tell */
-    const char *store;         /* NULL: the state directory */
-    const char *pattern;       /* of the metric */
+    const char *store;         /* null: the state directory */
+    const char *pattern;       /* the regular expression of the metric */
     double rate;               /* learning rate at the default size; NAN: none */
     enum lull_rate_rule rule;
     uint32_t tries; /* runs of a recurrence, at most */

@@ -202,8 +202,8 @@ const struct lull_option lull_scenario_rows[] = {
                      "nothing tells."),
     FLAG("clocks", model.has_clocks, "Jobs may run at each clock that is worth it.",
          .needs = "gpu-types",
-         .more = "A job has at most 16 modes by clock, none of which another beats in time and "
-                 "energy. Queues take the fastest."),
+         .more = "A job has at most 16 operating points, none of which another beats in time and "
+                 "energy. Queues take the fastest one."),
     FLAG("pipelines", model.has_pipelines,
          "Compute jobs of 16 GPUs and more are pipelines, which may run by the plans of lull plan "
          "(A100, H100).",
