@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "reproduce/ada_srsf/shared_gpus.h"
 #include "reproduce/ada_srsf/training_jobs.h"
@@ -221,7 +222,7 @@ static int simulate(struct shared_run *run, struct lull_error *err)
     if (rc < 0)
         return lull_error_set(err, rc, "%s: there is no memory for its %zu jobs", path, run->count);
     if (run->options->jobs_out != NULL)
-        rc = lull_cluster_write_table(run->options->jobs_out, write_rows, run, err);
+        rc = lull_file_write_with(run->options->jobs_out, write_rows, run, err);
     if (rc < 0)
         return rc;
     return print(run, err);

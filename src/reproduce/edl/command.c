@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "reproduce/command.h"
 #include "reproduce/edl/online.h"
 #include "reproduce/edl/tasks.h"
@@ -170,7 +171,7 @@ static int schedule(struct edl_run *run, const struct lull_dvfs_task *tasks, str
     if (rc < 0)
         return rc;
     if (run->options->jobs_out != NULL)
-        rc = lull_cluster_write_table(run->options->jobs_out, write_rows, run, err);
+        rc = lull_file_write_with(run->options->jobs_out, write_rows, run, err);
     if (rc < 0)
         return rc;
     return print(run, err);
