@@ -38,7 +38,7 @@ def policies(lull):
     """Names and what the knob is at unless told (None: no knob), from the command's own table."""
     done = subprocess.run([lull, "simulate", "cluster", "--help"], check=True, capture_output=True, text=True)
     found = {}
-    for line in done.stdout.splitlines():
+    for line in re.sub(r"\n {25}(?!--knob)", " ", done.stdout).splitlines():  # long lines are wrapped
         name = re.match(r"  ([a-z][a-z-]*)  ", line + "  ")
         knob = re.match(r" +--knob: .*\(([-+.e0-9]+)\)$", line)
         if name:
