@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compares cluster policies on published traces: energy over average completion time, one point for each setting
-of a policy's knob. Jobs have modes by clock on A100s (--gpu, --clocks) and may be preempted; nodes stay on.
+"""Cluster policies side by side on published traces: energy over average completion time, one point for each setting
+of a policy's knob. Jobs have modes by clock on A100s (--gpu-types, --clocks) and may be preempted; nodes stay on.
 
 Usage: bench_cluster_policies.py LULL DIRECTORY_OF_CLUSTER_DATA RESULT_DIRECTORY
 Prints the table as Markdown; RESULT_DIRECTORY gets cluster-policies.csv and cluster-policies.svg.
@@ -38,7 +38,7 @@ def policies(lull):
     """Names and what the knob is at unless told (None: no knob), from the command's own table."""
     done = subprocess.run([lull, "simulate", "cluster", "--help"], check=True, capture_output=True, text=True)
     found = {}
-    for line in done.stdout.splitlines():
+    for line in re.sub(r"\n {25}(?!--knob)", " ", done.stdout).splitlines():  # long lines are wrapped
         name = re.match(r"  ([a-z][a-z-]*)  ", line + "  ")
         knob = re.match(r" +--knob: .*\(([-+.e0-9]+)\)$", line)
         if name:
@@ -53,7 +53,7 @@ def ask(lull, data, trace, policy, setting, *options):
     words = [os.path.join(data, word) if word.endswith(("csv", "gz")) else word for word in TRACES[trace]]
     if setting is not None:
         words += ["--knob", str(setting)]
-    done = subprocess.run([lull, "simulate", "cluster", "--policy", policy, *words, "--gpu", "A100-SXM4-40GB", "--clocks",
+    done = subprocess.run([lull, "simulate", "cluster", "--policy", policy, *words, "--gpu-types", "A100-SXM4-40GB", "--clocks",
                            "--preemptible", "--json", *options], check=True, capture_output=True, text=True)
     return json.loads(done.stdout)
 

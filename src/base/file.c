@@ -88,6 +88,27 @@ failed:
     return lull_error_set(err, result, "%s: cannot write the file: %s", path, strerror(-result));
 }
 
+int lull_file_write_with(const char *path, int (*write)(const void *context, FILE *file),
+                         const void *context, struct lull_error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *const file = open_memstream(&text, &size);
+    int result = -ENOMEM;
+
+    if (file != NULL) {
+        result = write(context, file);
+        if (fclose(file) != 0)
+            result = -ENOMEM;
+    }
+    if (result == 0)
+        result = lull_file_write_atomic(path, text, size, 0644, err);
+    else
+        lull_error_set(err, result, "%s: there is no memory to write it", path);
+    free(text);
+    return result;
+}
+
 int lull_file_read(const char *path, size_t limit, char **data_out, size_t *size_out,
                    struct lull_error *err)
 {

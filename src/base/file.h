@@ -6,6 +6,7 @@
 #define LULL_BASE_FILE_H
 
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "base/error.h"
@@ -17,6 +18,13 @@
  */
 int lull_file_write_atomic(const char *path, const void *data, size_t size, mode_t mode,
                            struct lull_error *err);
+
+/*
+ * Writes what `write` writes of the context to a file in memory, in the same way with mode 0644.
+ * Errors: what write returns below 0, told as a lack of memory; those of lull_file_write_atomic.
+ */
+int lull_file_write_with(const char *path, int (*write)(const void *context, FILE *file),
+                         const void *context, struct lull_error *err);
 
 /*
  * Reads at most limit bytes of a regular file into a new buffer with a NUL behind them.

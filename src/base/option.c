@@ -145,6 +145,42 @@ static int take_number(const struct lull_option *row, const char *text, void *pl
     return 0;
 }
 
+/* The units that values stand for in the help. */
+static const struct option_unit {
+    const char *value;
+    const char *name;
+    double ns; /* of a time */
+} units[] = {{"W", "watts", 0.0},       {"MS", "milliseconds", 1e6},
+             {"S", "seconds", 1e9},     {"J", "joules", 0.0},
+             {"MHZ", "megahertz", 0.0}, {"H", "hours", 3.6e12},
+             {"MIN", "minutes", 6e10},  {NULL, NULL, 0.0}};
+
+/* The last one, without a name, for a value that is no unit. */
+static const struct option_unit *unit_of(const struct lull_option *row)
+{
+    const struct option_unit *unit = units;
+
+    while (unit->name != NULL && (row->value == NULL || strcmp(row->value, unit->value) != 0))
+        unit++;
+    return unit;
+}
+
+static int take_time(const struct lull_option *row, const char *text, void *place)
+{
+    const double unit_ns = unit_of(row)->ns;
+    double value;
+    int64_t time_ns;
+
+    assert(row->size == sizeof(time_ns) && unit_ns > 0.0 && row->most > 0.0);
+    if (lull_text_parse_between(text, row->least, row->most, &value) < 0)
+        return -EINVAL;
+    time_ns = (int64_t)(value * unit_ns);
+    if (row->is_open && (double)time_ns <= row->least * unit_ns)
+        return -EINVAL;
+    memcpy(place, &time_ns, sizeof(time_ns));
+    return 0;
+}
+
 /* The text is a value that the row allows; nothing is printed. */
 static int take_value(const struct option_slot *slot, const char *text, struct lull_error *err)
 {
@@ -162,6 +198,8 @@ static int take_value(const struct option_slot *slot, const char *text, struct l
     case LULL_OPTION_NUMBER:
     case LULL_OPTION_RATIO:
         return take_number(row, text, place);
+    case LULL_OPTION_TIME:
+        return take_time(row, text, place);
     case LULL_OPTION_WORD:
         assert(row->size == sizeof(index));
         if (!find_word(row, text, &index))
@@ -185,19 +223,6 @@ static int refer_to_help(const struct option_reading *reading)
 {
     fprintf(stderr, "Try `%s --help`.\n", reading->reader->name);
     return -EINVAL;
-}
-
-/* "milliseconds" for MS; null for a value that is no unit. */
-static const char *unit_of(const struct lull_option *row)
-{
-    static const char *const units[][2] = {
-        {"W", "watts"},       {"MS", "milliseconds"}, {"S", "seconds"},  {"J", "joules"},
-        {"MHZ", "megahertz"}, {"H", "hours"},         {"MIN", "minutes"}};
-
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-        if (row->value != NULL && strcmp(row->value, units[i][0]) == 0)
-            return units[i][1];
-    return NULL;
 }
 
 static void print_words(const struct lull_option *row, FILE *out)
@@ -241,8 +266,9 @@ static void print_expected(const struct lull_option *row, FILE *out)
 {
     static const char *const kinds[] = {[LULL_OPTION_WHOLE] = "a whole number",
                                         [LULL_OPTION_NUMBER] = "a number",
+                                        [LULL_OPTION_TIME] = "a number",
                                         [LULL_OPTION_RATIO] = "a ratio such as 1% or 0.01,"};
-    const char *const unit = unit_of(row);
+    const char *const unit = unit_of(row)->name;
 
     if (row->expected != NULL) {
         fputs(row->expected, out);
@@ -270,9 +296,9 @@ static int refuse_value(const struct option_reading *reading, const struct lull_
     } else {
         fputs("give ", stderr);
         print_expected(row, stderr);
+        if (nearest.best != NULL)
+            fprintf(stderr, "; did you mean %s?", nearest.best);
     }
-    if (nearest.best != NULL)
-        fprintf(stderr, "; did you mean %s?", nearest.best);
     fputc('\n', stderr);
     refer_to_help(reading);
     return code;

@@ -26,6 +26,7 @@ enum lull_option_type {
     LULL_OPTION_FLAG,   /* bool */
     LULL_OPTION_WHOLE,  /* int64_t, uint64_t or uint32_t, from least to most */
     LULL_OPTION_NUMBER, /* double, from least to most */
+    LULL_OPTION_TIME,   /* int64_t, ns; value, least and most are in its unit: H, MIN, S or MS */
     LULL_OPTION_RATIO,  /* double: 1% and 0.01 are the same */
     LULL_OPTION_TEXT,   /* const char *, of argv; one of the words, where the row has words */
     LULL_OPTION_WORD,   /* an enum: the word's index */
@@ -89,6 +90,12 @@ struct lull_option {
     {                                                                                              \
         .name = NAME, .value = VALUE, .type = LULL_OPTION_##TYPE, LULL_INTO(OBJECT, FIELD),        \
         .help = HELP, __VA_ARGS__                                                                  \
+    }
+/* A value that PARSE takes to the whole struct of the table. */
+#define LULL_OWN(NAME, VALUE, PARSE, HELP, ...)                                                    \
+    {                                                                                              \
+        .name = NAME, .value = VALUE, .type = LULL_OPTION_OWN, .parse = PARSE, .help = HELP,       \
+        __VA_ARGS__                                                                                \
     }
 
 /* Rows that are the same in all commands. */

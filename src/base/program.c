@@ -22,6 +22,12 @@ static void print_help(const struct lull_program_command *command, const char *n
         command->print_after(stdout);
 }
 
+int lull_program_fail(const char *name, const struct lull_error *err)
+{
+    fprintf(stderr, "%s: %s\n", name, err->text);
+    return (int)lull_error_exit_status(err->code);
+}
+
 /* A full disk fails a command as much as anything else does. Returns the exit status. */
 static int finish(const char *name, int status)
 {
@@ -69,8 +75,10 @@ static int run_command(const struct lull_program *program,
     void *options;
     int status;
 
-    if (command->main != NULL)
-        return finish(name, command->main(argc, argv));
+    if (command->moved != NULL) {
+        fprintf(stderr, "%s: this command is no longer here; %s\n", name, command->moved);
+        return LULL_EXIT_USAGE;
+    }
     options = calloc(1, command->size > 0 ? command->size : 1);
     if (options == NULL) {
         fprintf(stderr, "%s: there is no memory for its options\n", name);
@@ -162,7 +170,6 @@ static int call(const struct lull_program *program, const struct lull_program_co
     char name[96];
 
     snprintf(name, sizeof(name), "%s %s", program->name, command->name);
-    argv[0] = name; /* argp names the program after it */
     return run_command(program, command, name, argc, argv);
 }
 
@@ -199,12 +206,24 @@ static bool is_any(const char *word, const char *a, const char *b)
     return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
+/* Whether the program has only one command, which it does not name. */
+static bool is_single(const struct lull_program *program)
+{
+    return strcmp(program->commands[0]->name, program->name) == 0;
+}
+
 int lull_program_main(const struct lull_program *program, int argc, char **argv)
 {
     const struct lull_program_command *command;
     char *const word = argc >= 2 ? argv[1] : NULL;
     int words;
 
+    if (word != NULL && strcmp(word, "--print-options") == 0) {
+        print_options(program);
+        return finish(program->name, LULL_EXIT_OK);
+    }
+    if (is_single(program))
+        return run_command(program, program->commands[0], program->name, argc, argv);
     if (word == NULL) {
         print_commands(program, "", stderr);
         return LULL_EXIT_USAGE;
@@ -213,10 +232,6 @@ int lull_program_main(const struct lull_program *program, int argc, char **argv)
         return help(program, argv + 2);
     if (is_any(word, "--version", "-V")) {
         printf("%s %s\n", program->name, program->version);
-        return finish(program->name, LULL_EXIT_OK);
-    }
-    if (strcmp(word, "--print-options") == 0) {
-        print_options(program);
         return finish(program->name, LULL_EXIT_OK);
     }
     command = find(program, argv + 1, &words);

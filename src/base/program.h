@@ -12,17 +12,17 @@
 #include "base/option.h"
 
 struct lull_program_command {
-    const char *name;               /* behind the program's: "run", "batch run" */
-    const char *summary;            /* what it does, as a line in the list of commands */
-    const char *arguments;          /* behind the options: "-- COMMAND [ARG...]"; null: none */
-    const char *about;              /* a paragraph above the options */
-    const char *after;              /* below them, lines as they are; null: nothing */
+    const char *name;      /* behind the program's: "run", "batch run"; or the program's own */
+    const char *summary;   /* what it does, as a line in the list of commands */
+    const char *arguments; /* behind the options: "-- COMMAND [ARG...]"; null: none */
+    const char *about;     /* a paragraph above the options */
+    const char *after;     /* below them, lines as they are; null: nothing */
     void (*print_after)(FILE *out); /* below that; null: nothing */
     struct lull_option_table tables[LULL_OPTION_MOST_TABLES];
     struct lull_operand_rules operands;
     size_t size; /* of the struct that the rows fill; it is zero before */
-    bool
-        returns_jobs_status; /* of the job that it runs, even if its own output cannot be written */
+    /* The status is that of the job that it runs, even if its own output cannot be written. */
+    bool returns_jobs_status;
 
     /* Defaults that no row has. Null: none. */
     void (*prepare)(void *options);
@@ -30,8 +30,8 @@ struct lull_program_command {
     int (*check)(void *options, const struct lull_operands *operands, struct lull_error *err);
     /* Returns the exit status. */
     int (*run)(void *options, const struct lull_operands *operands);
-    /* Instead of all that is above but name and summary: reads its own command line. */
-    int (*main)(int argc, char **argv);
+    /* A command that is no longer here: what to type now, instead of all but name and summary. */
+    const char *moved;
 };
 
 struct lull_program {
@@ -46,5 +46,8 @@ struct lull_program {
  * or the status of the job that the command has run.
  */
 int lull_program_main(const struct lull_program *program, int argc, char **argv);
+
+/* Prints "NAME: TEXT" for people, and returns the exit status that fits the code. */
+int lull_program_fail(const char *name, const struct lull_error *err);
 
 #endif

@@ -10,6 +10,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/program.h"
 #include "bound/report.h"
 
 /* ---- progress, on a terminal -------------------------------------------------------------- */
@@ -94,9 +95,9 @@ static int solve(struct lull_bound_run *run, struct lull_error *err)
     return lull_solve_ilp(&run->program, &integer, &run->ilp, err);
 }
 
-static int work(struct lull_bound_run *run, struct lull_error *err)
+static int work(const char *path, struct lull_bound_run *run, struct lull_error *err)
 {
-    int result = lull_slot_file_read(run->options->path, &run->file, err);
+    int result = lull_slot_file_read(path, &run->file, err);
 
     if (result < 0)
         return result;
@@ -111,21 +112,73 @@ static int work(struct lull_bound_run *run, struct lull_error *err)
     return lull_bound_print(run, err);
 }
 
-int main(int argc, char **argv)
-{
-    struct lull_bound_options options;
-    struct lull_bound_run run = {.options = &options};
-    struct lull_error err = {0};
-    int result;
+/* ---- the command line --------------------------------------------------------------------- */
 
-    lull_bound_options_parse(argc, argv, &options);
-    result = work(&run, &err);
+static const struct lull_option rows[] = {
+    LULL_FLAG("ilp", struct lull_bound_options, is_integer,
+              "Look for a whole schedule too, by the integer program.",
+              .more =
+                  "It is checked, and its cost computed anew. The integer solver's own bound is "
+                  "given too, lowered by 1e-6 of its size; it is higher than the proven one, "
+                  "and rests on the solver."),
+    LULL_VALUE("gap", "RATIO", RATIO, struct lull_bound_options, gap_ratio,
+               "Be content with a schedule that costs at most this much more than the best.",
+               .usual = "0%", .needs = "ilp"),
+    LULL_FLAG("fast", struct lull_bound_options, is_by_prices,
+              "Solve no linear program: give the best bound that an ascent of prices proves.",
+              .excludes = "ilp",
+              .more = "Prices are raised where slots are too full and lowered where they are not. "
+                      "This is also done, without being asked, where the program is too large to "
+                      "be written down (1.5 million columns), or the time limit stops the "
+                      "solver."),
+    LULL_VALUE("time-limit", "S", NUMBER, struct lull_bound_options, time_limit_s,
+               "Stop each solver after this many seconds of processor time.", .is_open = true,
+               .usual = "600"),
+    LULL_VALUE("prices", "FILE", TEXT, struct lull_bound_options, prices_out,
+               "Write what a GPU of each type is worth in each slot, J (CSV).",
+               .hint = LULL_OPTION_FILE,
+               .more = "Columns: slot, one for each type, and with a power cap cap_w, of a watt."),
+    LULL_VALUE("schedule", "FILE", TEXT, struct lull_bound_options, schedule_out,
+               "Write the schedule (CSV).", .hint = LULL_OPTION_FILE, .needs = "ilp",
+               .more = "Columns: job, type, gpus, start, slots, mode; modes count from 0, those "
+                       "dropped not counted. Jobs that are left out are not in it."),
+    LULL_JSON_ROW(struct lull_bound_options, is_json),
+    {0},
+};
+
+static int run(void *options, const struct lull_operands *operands)
+{
+    struct lull_bound_run run = {.options = options};
+    struct lull_error err = {0};
+    const int result = work(operands->words[0], &run, &err);
+
     lull_ilp_result_fini(&run.ilp);
     lull_lp_result_fini(&run.lp);
     lull_time_indexed_fini(&run.program);
     lull_slot_file_fini(&run.file);
-    if (result == 0 && fflush(stdout) == 0)
-        return LULL_EXIT_OK;
-    fprintf(stderr, "lull-bound: %s\n", result < 0 ? err.text : "the result could not be written");
-    return result < 0 ? (int)lull_error_exit_status(result) : LULL_EXIT_FAILED;
+    return result < 0 ? lull_program_fail("lull-bound", &err) : LULL_EXIT_OK;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct lull_program_command command = {
+        .name = "lull-bound",
+        .summary = "what any schedule of jobs on a cluster costs at least",
+        .arguments = "INSTANCE",
+        .about = "Bounds what any schedule of jobs on a cluster costs, with everything known in "
+                 "advance: by the time-indexed linear program, whose bound is proven anew from its "
+                 "prices, and by the integer program. INSTANCE is JSON lines, plain or gzip, which "
+                 "lull-bound(1) describes; - is standard input.",
+        .tables = {{rows, 0}},
+        .operands = {.least = 1,
+                     .most = 1,
+                     .missing = "give a file of an instance, or - for standard input"},
+        .size = sizeof(struct lull_bound_options),
+        .run = run,
+    };
+    static const struct lull_program_command *const commands[] = {&command, NULL};
+    static const struct lull_program program = {
+        .name = "lull-bound", .version = LULL_VERSION, .commands = commands};
+
+    return lull_program_main(&program, argc, argv);
 }

@@ -34,7 +34,7 @@ static bool is_infeasible(const struct lull_bound_run *run)
     return run->lp.is_infeasible || run->ilp.is_infeasible;
 }
 
-/* How far the schedule lies above the proven bound, as a part of its cost. */
+/* How far the schedule lies above the proven bound, as a share of its cost. */
 static double gap_ratio(const struct lull_bound_run *run)
 {
     const double above_j = run->ilp.schedule_j - run->lp.bound_j;
@@ -139,8 +139,9 @@ int lull_bound_print(const struct lull_bound_run *run, struct lull_error *err)
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-static void write_prices(const struct lull_bound_run *run, FILE *out)
+static int write_prices(const void *context, FILE *out)
 {
+    const struct lull_bound_run *const run = context;
     const struct lull_slot_problem *problem = &run->file.problem;
     const bool is_capped = problem->cap_w != LULL_SLOTS_UNCAPPED;
 
@@ -156,10 +157,12 @@ static void write_prices(const struct lull_bound_run *run, FILE *out)
             fprintf(out, ",%.17g", run->lp.cap_j[t]);
         fputc('\n', out);
     }
+    return 0;
 }
 
-static void write_schedule(const struct lull_bound_run *run, FILE *out)
+static int write_schedule(const void *context, FILE *out)
 {
+    const struct lull_bound_run *const run = context;
     const struct lull_slot_problem *problem = &run->file.problem;
 
     fputs("job,type,gpus,start,slots,mode\n", out);
@@ -174,26 +177,7 @@ static void write_schedule(const struct lull_bound_run *run, FILE *out)
                 lull_slot_file_type(&run->file, point->type), point->gpus, choice.start,
                 point->slots, choice.point);
     }
-}
-
-static int write_file(const struct lull_bound_run *run, const char *path,
-                      void (*write)(const struct lull_bound_run *run, FILE *out),
-                      struct lull_error *err)
-{
-    char *text = NULL;
-    size_t size = 0;
-    FILE *const out = open_memstream(&text, &size);
-    int result = -ENOMEM;
-
-    if (out == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: no memory to write it", path);
-    write(run, out);
-    if (fclose(out) == 0)
-        result = lull_file_write_atomic(path, text, size, 0644, err);
-    else
-        lull_error_set(err, result, "%s: no memory to write it", path);
-    free(text);
-    return result;
+    return 0;
 }
 
 int lull_bound_write(const struct lull_bound_run *run, struct lull_error *err)
@@ -201,8 +185,8 @@ int lull_bound_write(const struct lull_bound_run *run, struct lull_error *err)
     int result = 0;
 
     if (run->options->prices_out != NULL && !is_infeasible(run))
-        result = write_file(run, run->options->prices_out, write_prices, err);
+        result = lull_file_write_with(run->options->prices_out, write_prices, run, err);
     if (result == 0 && run->options->schedule_out != NULL && run->ilp.has_schedule)
-        result = write_file(run, run->options->schedule_out, write_schedule, err);
+        result = lull_file_write_with(run->options->schedule_out, write_schedule, run, err);
     return result;
 }

@@ -1,11 +1,24 @@
-/* What lull-bound prints and writes. SPDX-License-Identifier: Apache-2.0 */
+/* What lull-bound was asked, what it found, and how that is printed and written.
+ * SPDX-License-Identifier: Apache-2.0 */
 #ifndef LULL_BOUND_REPORT_H
 #define LULL_BOUND_REPORT_H
 
-#include "bound/options.h"
+#include <stdbool.h>
+
 #include "bound/solve_ilp.h"
 #include "bound/solve_lp.h"
 #include "trace/slot_file.h"
+
+/* The command line; texts are those of argv. */
+struct lull_bound_options {
+    bool is_by_prices; /* no linear program */
+    bool is_integer;
+    double gap_ratio;
+    double time_limit_s;
+    const char *prices_out;   /* null: none */
+    const char *schedule_out; /* null: none */
+    bool is_json;
+};
 
 struct lull_bound_run {
     const struct lull_bound_options *options;

@@ -14,16 +14,16 @@
 #define LULL_ILP_MARGIN_RATIO 1e-6
 
 struct lull_ilp_options {
-    double gap_j;        /* good enough: within this of the best; >= 0 */
+    double gap_j; /* >= 0: a schedule is good enough if it costs this much more than the best */
     double time_limit_s; /* > 0 */
 };
 
 struct lull_ilp_result {
-    bool is_infeasible; /* no schedule, says the solver */
-    bool is_optimal;    /* within gap_j; else it stopped at the time limit */
+    bool is_infeasible; /* the solver says that there is no schedule */
+    bool is_optimal;    /* it lies within gap_j; else the solver stopped at the time limit */
     bool has_schedule;
     double schedule_j;
-    double bound_j; /* the solver's, lowered */
+    double bound_j; /* the solver's own bound, lowered by what its arithmetic may be off */
     struct lull_slot_choice *choices;
 };
 

@@ -15,10 +15,10 @@
 struct lull_lp_result {
     bool is_infeasible; /* no schedule runs all jobs that have to run */
     bool is_optimal;    /* the solver says so; else it stopped at the time limit */
-    double objective_j; /* the solver's */
-    double bound_j;     /* proven */
-    double *gpu_j;      /* [type * slots + slot]: prices, >= 0 */
-    double *cap_j;      /* [slot] */
+    double objective_j; /* what the solver gives as the optimum; bound_j is what its prices prove */
+    double bound_j;
+    double *gpu_j; /* [type * slots + slot]: prices, >= 0 */
+    double *cap_j; /* [slot]: the price of a watt, >= 0 */
 };
 
 /* time_limit_s > 0. Errors: LULL_E_FORMAT the solver gave up; -ENOMEM. */

@@ -24,7 +24,7 @@ static bool is_needed(const struct lull_slot_job *job, uint32_t point)
     for (uint32_t other = 0; other < job->point_count; other++) {
         if (other == point || !is_never_worse(&job->points[other], &job->points[point]))
             continue;
-        /* Of two that are the same, the first stays. */
+        /* Where two operating points are the same, the first one stays. */
         if (other < point || !is_never_worse(&job->points[point], &job->points[other]))
             return false;
     }
@@ -163,7 +163,7 @@ static int make_rows(struct lull_time_indexed *program)
 
 /* ---- columns ------------------------------------------------------------------------------ */
 
-/* Of a resource in the slots that a column takes. */
+/* How many rows a resource has in the slots that a column takes. */
 static int rows_within(const struct lull_time_indexed *program, uint32_t resource,
                        const struct lull_slot_point *point, uint32_t start)
 {
@@ -269,7 +269,8 @@ static void walk_columns(struct lull_time_indexed *program, struct time_indexed_
     for (uint32_t i = 0; i < problem->job_count; i++) {
         const struct lull_slot_job *job = &problem->jobs[i];
         const double most_j = most_cost(program, job);
-        bool has_free = !isinf(most_j) && most_j == job->reject_j; /* left out is as good */
+        bool has_free =
+            !isinf(most_j) && most_j == job->reject_j; /* then leaving the job out costs no more */
 
         for (uint32_t m = 0; m < job->point_count; m++)
             if (is_needed(job, m))

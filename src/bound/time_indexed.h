@@ -18,7 +18,7 @@
 
 #include "core/cluster/model/slots.h"
 
-/* What is still solved in minutes. */
+/* Programs of up to this size are still solved in minutes. */
 enum { LULL_TIME_INDEXED_MOST_COLUMNS = 1500000, LULL_TIME_INDEXED_MOST_ENTRIES = 40000000 };
 
 /* Columns by job, operating point and start, compressed: entries begin[c] to begin[c + 1] of row

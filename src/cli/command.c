@@ -10,8 +10,10 @@
 
 int lull_cli_fail(const char *command, const struct lull_error *err)
 {
-    fprintf(stderr, "lull %s: %s\n", command, err->text);
-    return (int)lull_error_exit_status(err->code);
+    char name[64];
+
+    snprintf(name, sizeof(name), "lull %s", command);
+    return lull_program_fail(name, err);
 }
 
 int lull_cli_fail_to_start(const char *command, const struct lull_error *err)

@@ -117,22 +117,15 @@ static void write_gpu(FILE *file, struct lull_node *node, uint32_t gpu)
             truth.kernels_started, truth.kernels_started_low, (double)truth.kernel_low_ns * 1e-6);
 }
 
-static int write_report(const char *path, struct lull_node *node, struct lull_error *err)
+static int write_report(const void *context, FILE *file)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *file = open_memstream(&text, &size);
-    int result;
+    struct lull_node *const node = *(struct lull_node *const *)context;
 
-    if (file == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory to write it", path);
     fprintf(file, "{\"gpus\": [");
     for (uint32_t i = 0; i < lull_node_gpu_count(node); i++)
         write_gpu(file, node, i);
     fprintf(file, "\n]}\n");
-    result = fclose(file) == 0 ? lull_file_write_atomic(path, text, size, 0644, err) : -ENOMEM;
-    free(text);
-    return result;
+    return 0;
 }
 
 /* ---- all together ---- */
@@ -182,7 +175,7 @@ static int run_on_node(const struct emulate_arguments *arguments, char **command
         return lull_error_set(err, result, "cannot set the environment: %s", strerror(-result));
     status = run_command(command, watched);
     if (arguments->truth != NULL)
-        result = write_report(arguments->truth, node, err);
+        result = lull_file_write_with(arguments->truth, write_report, &node, err);
     return result < 0 && status == 0 ? result : status;
 }
 

@@ -171,16 +171,13 @@ static const struct lull_option rows[] = {
                    "measured again as long as there is time (100 s in all)."),
 
     LULL_GROUP("Pipeline-parallel jobs"),
-    {.name = "plan",
-     .value = "FILE",
-     .type = LULL_OPTION_OWN,
-     .parse = parse_plan,
-     .hint = LULL_OPTION_FILE,
-     .excludes = "schedule",
-     .help = "Carry out a plan that `lull plan --output` wrote; given more than once, the plans "
-             "are tried in turn until one does not slow the job.",
-     .more = "Ranks must stand in Megatron's and DeepSpeed's order (tensor, data, pipeline) and "
-             "have RANK and WORLD_SIZE in their environment, as torchrun does: see PLANS."},
+    LULL_OWN(
+        "plan", "FILE", parse_plan,
+        "Carry out a plan that `lull plan --output` wrote; given more than once, the plans "
+        "are tried in turn until one does not slow the job.",
+        .hint = LULL_OPTION_FILE, .excludes = "schedule",
+        .more = "Ranks must stand in Megatron's and DeepSpeed's order (tensor, data, pipeline) and "
+                "have RANK and WORLD_SIZE in their environment, as torchrun does: see PLANS."),
     LULL_VALUE(
         "schedule", "NAME", TEXT, struct run_arguments, run.online.schedule,
         "Profile a pipeline of this schedule, such as 1f1b, while it runs, then plan its "

@@ -2,7 +2,6 @@
  * lulld: the privileged half of Lull. Small and boring: it leases clocks, and puts everything back.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include <argp.h>
 #include <errno.h>
 #include <grp.h>
 #include <stdbool.h>
@@ -11,79 +10,66 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
-#include "base/text.h"
+#include "base/program.h"
 #include "daemon/server.h"
 #include "device/restore.h"
 
-const char *argp_program_version = "lulld " LULL_VERSION;
-
-enum { KEY_SOCKET_MODE = 256, KEY_SOCKET_GROUP, KEY_ALLOW_ALL, KEY_RESTORE, KEY_READY_FD };
-
-static const struct argp_option option_table[] = {
-    {"runtime-dir", 'r', "DIR", 0,
-     "Socket, lock and journal (default: $LULL_RUNTIME_DIR or /run/lull)", 0},
-    {"socket-mode", KEY_SOCKET_MODE, "OCTAL", 0,
-     "Who may open the socket, and so lease GPUs (default: 0660)", 0},
-    {"socket-group", KEY_SOCKET_GROUP, "GROUP", 0, "Group of the socket", 0},
-    {"allow-all", KEY_ALLOW_ALL, NULL, 0, "Every user may lease GPUs: --socket-mode 0666", 0},
-    {"restore", KEY_RESTORE, NULL, 0, "Put back what a dead lulld has left, and exit", 0},
-    {"ready-fd", KEY_READY_FD, "N", 0, "Write a line to this descriptor when listening", 0},
-    {0},
-};
-
 struct settings {
     struct lull_server_options server;
+    bool is_for_all;
     bool is_restoring;
 };
 
-static error_t parse_option(int key, char *argument, struct argp_state *state)
+static int parse_mode(const char *text, void *mode, struct lull_error *err)
 {
-    struct settings *settings = state->input;
-    const struct group *group;
-    int64_t number;
     char *end;
+    const unsigned long value = strtoul(text, &end, 8);
 
-    switch (key) {
-    case 'r':
-        settings->server.runtime_dir = argument;
-        return 0;
-    case KEY_SOCKET_MODE:
-        settings->server.socket_mode = (mode_t)strtoul(argument, &end, 8);
-        if (end == argument || *end != '\0' || settings->server.socket_mode > 0777)
-            argp_error(state, "--socket-mode: %s is not an octal mode such as 0660", argument);
-        return 0;
-    case KEY_SOCKET_GROUP:
-        group = getgrnam(argument);
-        if (group == NULL)
-            argp_error(state, "--socket-group: there is no group %s", argument);
-        else
-            settings->server.socket_group = group->gr_gid;
-        return 0;
-    case KEY_ALLOW_ALL:
-        settings->server.socket_mode = 0666;
-        return 0;
-    case KEY_RESTORE:
-        settings->is_restoring = true;
-        return 0;
-    case KEY_READY_FD:
-        if (lull_text_parse_int(argument, 0, 1 << 20, &number) < 0)
-            argp_error(state, "--ready-fd: %s is not a descriptor", argument);
-        settings->server.ready_fd = (int)number;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "%s: lulld takes no arguments", argument);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    (void)err;
+    if (end == text || *end != '\0' || value > 0777)
+        return -EINVAL;
+    *(mode_t *)mode = (mode_t)value;
+    return 0;
 }
 
-static const struct argp parser = {
-    .options = option_table,
-    .parser = parse_option,
-    .doc = "Leases GPU clocks to `lull run` and puts them back when a client ends, "
-           "however it ends.",
+static int parse_group(const char *text, void *place, struct lull_error *err)
+{
+    const struct group *const group = getgrnam(text);
+
+    if (group == NULL)
+        return lull_error_set(err, -EINVAL, "there is no such group");
+    *(gid_t *)place = group->gr_gid;
+    return 0;
+}
+
+static const struct lull_option rows[] = {
+    LULL_VALUE("runtime-dir", "DIR", TEXT, struct settings, server.runtime_dir,
+               "Keep the socket (lulld.sock), the lock and the journals (saved/) here.",
+               .letter = 'r', .hint = LULL_OPTION_FOLDER, .usual = "/run/lull",
+               .environment = "LULL_RUNTIME_DIR"),
+    LULL_VALUE("socket-mode", "OCTAL", OWN, struct settings, server.socket_mode,
+               "The mode of the socket: who may open it may lease GPUs.", .parse = parse_mode,
+               .expected = "an octal mode such as 0660", .usual = "0660"),
+    LULL_VALUE("socket-group", "GROUP", OWN, struct settings, server.socket_group,
+               "The group of the socket.", .parse = parse_group),
+    LULL_FLAG("allow-all", struct settings, is_for_all,
+              "Every user may lease GPUs: the same as --socket-mode 0666.",
+              .excludes = "socket-mode"),
+    LULL_FLAG("restore", struct settings, is_restoring,
+              "Put back what a dead lulld has left, and exit."),
+    LULL_VALUE("ready-fd", "N", WHOLE, struct settings, server.ready_fd,
+               "Write a line to this descriptor when it listens.", .most = 1 << 20,
+               .more = "NOTIFY_SOCKET is served as well."),
+    {0},
 };
+
+static void prepare(void *options)
+{
+    struct settings *const settings = options;
+
+    settings->server.socket_group = (gid_t)-1;
+    settings->server.ready_fd = -1;
+}
 
 /* Restore comes first: nobody gets a GPU that a dead daemon has left lowered. */
 static int work(struct lull_devices *devices, struct lull_journal *journal,
@@ -97,29 +83,23 @@ static int work(struct lull_devices *devices, struct lull_journal *journal,
     return lull_server_run(devices, journal, &settings->server, err);
 }
 
-int main(int argc, char **argv)
+static int run(void *options, const struct lull_operands *operands)
 {
-    const char *runtime_dir = getenv("LULL_RUNTIME_DIR");
-    struct settings settings = {
-        .server = {.runtime_dir = runtime_dir != NULL ? runtime_dir : "/run/lull",
-                   .socket_mode = 0660,
-                   .socket_group = (gid_t)-1,
-                   .ready_fd = -1},
-    };
+    struct settings *const settings = options;
     struct lull_journal *journal = NULL;
     struct lull_devices *devices = NULL;
     struct lull_error error = {0};
     int result;
 
-    argp_err_exit_status = LULL_EXIT_USAGE;
-    argp_parse(&parser, argc, argv, 0, NULL, &settings);
+    (void)operands;
+    if (settings->is_for_all)
+        settings->server.socket_mode = 0666;
     lull_log_init(LULL_LOG_INFO);
-
-    result = lull_journal_open(settings.server.runtime_dir, &journal, &error);
+    result = lull_journal_open(settings->server.runtime_dir, &journal, &error);
     if (result == 0)
         result = lull_devices_open(&devices, &error);
     if (result == 0)
-        result = work(devices, journal, &settings, &error);
+        result = work(devices, journal, settings, &error);
     if (result < 0)
         lull_log(LULL_LOG_ERROR, "lulld", "%s", error.text);
     if (result == -EINPROGRESS)
@@ -127,4 +107,23 @@ int main(int argc, char **argv)
     lull_devices_close(devices);
     lull_journal_close(journal);
     return (int)lull_error_exit_status(result);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct lull_program_command command = {
+        .name = "lulld",
+        .summary = "the one who changes GPU clocks on this node",
+        .about = "Leases GPU clocks to `lull run` and puts them back when a client ends, however "
+                 "it ends.",
+        .tables = {{rows, 0}},
+        .size = sizeof(struct settings),
+        .prepare = prepare,
+        .run = run,
+    };
+    static const struct lull_program_command *const commands[] = {&command, NULL};
+    static const struct lull_program program = {
+        .name = "lulld", .version = LULL_VERSION, .commands = commands};
+
+    return lull_program_main(&program, argc, argv);
 }

@@ -3,50 +3,14 @@
  * each power limit makes of a job.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include <argp.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/program.h"
 #include "emulator/oracle.h"
 #include "emulator/oracle_limits.h"
-
-enum {
-    KEY_MODEL = 1000,
-    KEY_GPUS,
-    KEY_COMPUTE,
-    KEY_PROFILE,
-    KEY_BYTES,
-    KEY_LINK,
-    KEY_CHANNELS,
-    KEY_TOLERANCE,
-    KEY_HEAT,
-    KEY_LIMITS,
-    KEY_WAIT,
-    KEY_SEED
-};
-
-static const struct argp_option options[] = {
-    {"model", KEY_MODEL, "NAME", 0, "GPU model (A100-SXM4-40GB)", 0},
-    {"gpus", KEY_GPUS, "N", 0, "GPUs of the node (1)", 0},
-    {"compute-ms", KEY_COMPUTE, "MS", 0, "Compute per iteration at the highest clock (100)", 0},
-    {"profile", KEY_PROFILE, "NAME", 0, "Kernel profile of the model", 0},
-    {"bytes", KEY_BYTES, "N", 0, "Bytes that each GPU moves per iteration (2.3e9)", 0},
-    {"link-gbs", KEY_LINK, "GBS", 0, "Bandwidth of the link, GB/s (23)", 0},
-    {"channels", KEY_CHANNELS, "N", 0, "SMs that drive the link (4)", 0},
-    {"tolerance", KEY_TOLERANCE, "RATIO", 0, "Largest slowdown, e.g. 1% (1%)", 0},
-    {"heat-w", KEY_HEAT, "W", 0,
-     "Keep the temperature that this many watts settle at (each clock's own equilibrium)", 0},
-    {"limit-step-w", KEY_LIMITS, "W", 0,
-     "Print settled time and energy of an iteration at power limits this many watts apart instead",
-     0},
-    {"wait-ms", KEY_WAIT, "MS", 0,
-     "With --limit-step-w: the pause without a kernel in each iteration (0)", 0},
-    {"seed", KEY_SEED, "N", 0,
-     "With --limit-step-w: the seed of the units, as for lull emulate (0: nominal)", 0},
-    {0},
-};
 
 enum { MOST_LIMITS = 512 };
 
@@ -54,77 +18,51 @@ struct oracle_main_request {
     struct lull_oracle_job job;
     double step_w; /* distance of power limits; 0: the clocks of the collective are swept */
     double wait_ms;
-    int64_t seed;
+    uint64_t seed;
 };
 
-static void read_number(const char *text, double *value_out, struct argp_state *state)
+static int parse_model(const char *text, void *model, struct lull_error *err)
 {
-    if (lull_text_parse_number(text, value_out) < 0)
-        argp_error(state, "%s: expected a number", text);
+    const struct lull_gpu_model *const found = lull_gpu_model_find(text, (uint32_t)strlen(text));
+
+    if (found == NULL)
+        return lull_error_set(err, -EINVAL, "there is no such GPU model");
+    *(const struct lull_gpu_model **)model = found;
+    return 0;
 }
 
-static void read_count(const char *text, uint32_t *value_out, struct argp_state *state)
-{
-    int64_t value = 0;
+#define VALUE(NAME, UNIT, TYPE, FIELD, HELP, ...)                                                  \
+    LULL_VALUE(NAME, UNIT, TYPE, struct oracle_main_request, FIELD, HELP, __VA_ARGS__)
 
-    if (lull_text_parse_int(text, 1, 1024, &value) < 0)
-        argp_error(state, "%s: expected a whole number from 1", text);
-    *value_out = (uint32_t)value;
-}
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    struct oracle_main_request *request = state->input;
-    struct lull_oracle_job *job = &request->job;
-
-    switch (key) {
-    case KEY_MODEL:
-        job->model = lull_gpu_model_find(arg, (uint32_t)strlen(arg));
-        if (job->model == NULL)
-            argp_error(state, "--model %s: unknown GPU model (data/gpu_models.json lists them)",
-                       arg);
-        return 0;
-    case KEY_GPUS:
-        read_count(arg, &job->gpus, state);
-        return 0;
-    case KEY_COMPUTE:
-        read_number(arg, &job->compute_ms, state);
-        return 0;
-    case KEY_PROFILE:
-        job->profile = arg;
-        return 0;
-    case KEY_BYTES:
-        read_number(arg, &job->bytes, state);
-        return 0;
-    case KEY_LINK:
-        read_number(arg, &job->link_gbs, state);
-        return 0;
-    case KEY_CHANNELS:
-        read_count(arg, &job->channels, state);
-        return 0;
-    case KEY_TOLERANCE:
-        if (lull_text_parse_ratio(arg, &job->tolerance_ratio) < 0)
-            argp_error(state, "--tolerance %s: expected a ratio such as 1%%", arg);
-        return 0;
-    case KEY_HEAT:
-        read_number(arg, &job->heat_w, state);
-        return 0;
-    case KEY_LIMITS:
-        read_number(arg, &request->step_w, state);
-        if (!(request->step_w >= 1.0))
-            argp_error(state, "--limit-step-w %s: expected watts from 1", arg);
-        return 0;
-    case KEY_WAIT:
-        read_number(arg, &request->wait_ms, state);
-        return 0;
-    case KEY_SEED:
-        if (lull_text_parse_int(arg, 0, INT64_MAX, &request->seed) < 0)
-            argp_error(state, "--seed %s: expected a whole number from 0", arg);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
+static const struct lull_option rows[] = {
+    VALUE("model", "MODEL", OWN, job.model, "The GPU model.", .parse = parse_model,
+          .usual = "A100-SXM4-40GB"),
+    VALUE("gpus", "N", WHOLE, job.gpus, "GPUs of the node.", .least = 1, .most = 1024,
+          .usual = "1"),
+    VALUE("compute-ms", "MS", NUMBER, job.compute_ms,
+          "How long an iteration computes at the highest clock.", .usual = "100"),
+    VALUE("profile", "NAME", TEXT, job.profile, "The kernel profile of the model.",
+          .otherwise = "its first"),
+    VALUE("bytes", "N", NUMBER, job.bytes, "Bytes that each GPU moves in an iteration.",
+          .usual = "2.3e9"),
+    VALUE("link-gbs", "GB/S", NUMBER, job.link_gbs, "Bandwidth of the link.", .usual = "23"),
+    VALUE("channels", "N", WHOLE, job.channels, "SMs that drive the link.", .least = 1,
+          .most = 1024, .usual = "4"),
+    VALUE("tolerance", "RATIO", RATIO, job.tolerance_ratio,
+          "How much slower the job may become, on average.", .usual = "1%"),
+    VALUE("heat-w", "W", NUMBER, job.heat_w,
+          "GPUs are throughout as warm as a job of this many watts leaves them.",
+          .otherwise = "each point's own equilibrium"),
+    VALUE("limit-step-w", "W", NUMBER, step_w,
+          "Print instead the settled time and energy of an iteration at each power limit, this "
+          "far apart.",
+          .least = 1.0),
+    VALUE("wait-ms", "MS", NUMBER, wait_ms, "How long no kernel runs in each iteration.",
+          .usual = "0", .needs = "limit-step-w"),
+    VALUE("seed", "N", WHOLE, seed, "Seed of the units, as for lull emulate; 0: nominal ones.",
+          .usual = "0", .needs = "limit-step-w"),
+    {0},
+};
 
 static void print_outcome(const char *name, const struct lull_oracle_outcome *outcome,
                           const char *end)
@@ -181,7 +119,7 @@ static int print_limits(const struct oracle_main_request *request, struct lull_e
     const struct lull_oracle_limit_job job = {
         .model = model,
         .gpus = request->job.gpus,
-        .seed = (uint64_t)request->seed,
+        .seed = request->seed,
         .compute_ms = request->job.compute_ms,
         .wait_ms = request->wait_ms,
         .profile = request->job.profile,
@@ -206,32 +144,34 @@ static int print_limits(const struct oracle_main_request *request, struct lull_e
     return 0;
 }
 
-int main(int argc, char **argv)
+static int run(void *options, const struct lull_operands *operands)
 {
-    const struct argp parser = {
-        .options = options,
-        .parser = parse_option,
-        .doc = "Prints what lowering the clock in a collective could save at best, or what power "
-               "limits make of a job.",
-    };
-    struct oracle_main_request request = {.job = {
-                                              .model = lull_gpu_model_find("A100-SXM4-40GB", 14),
-                                              .gpus = 1,
-                                              .compute_ms = 100,
-                                              .bytes = 2.3e9,
-                                              .link_gbs = 23,
-                                              .channels = 4,
-                                              .tolerance_ratio = 0.01,
-                                          }};
+    const struct oracle_main_request *const request = options;
     struct lull_error err = {0};
     int result;
 
-    argp_err_exit_status = LULL_EXIT_USAGE;
-    argp_parse(&parser, argc, argv, 0, NULL, &request);
-    result = request.step_w > 0.0 ? print_limits(&request, &err) : print_clocks(&request.job, &err);
-    if (result < 0) {
-        fprintf(stderr, "error: %s\n", err.text);
-        return (int)lull_error_exit_status(result);
-    }
-    return LULL_EXIT_OK;
+    (void)operands;
+    if (request->step_w > 0.0)
+        result = print_limits(request, &err);
+    else
+        result = print_clocks(&request->job, &err);
+    return result < 0 ? lull_program_fail("lull-oracle", &err) : LULL_EXIT_OK;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct lull_program_command command = {
+        .name = "lull-oracle",
+        .summary = "what clocks and power limits could save at best",
+        .about = "Prints what lowering the clock in a collective could save at best, or what power "
+                 "limits make of a job.",
+        .tables = {{rows, 0}},
+        .size = sizeof(struct oracle_main_request),
+        .run = run,
+    };
+    static const struct lull_program_command *const commands[] = {&command, NULL};
+    static const struct lull_program program = {
+        .name = "lull-oracle", .version = LULL_VERSION, .commands = commands};
+
+    return lull_program_main(&program, argc, argv);
 }

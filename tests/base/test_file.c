@@ -34,6 +34,37 @@ static void test_write_then_read_gives_the_same_bytes(void **state)
     rmdir(directory);
 }
 
+static int write_number(const void *context, FILE *file)
+{
+    const int number = *(const int *)context;
+
+    fprintf(file, "%d\n", number);
+    return number < 0 ? number : 0;
+}
+
+static void test_a_file_that_a_function_writes_is_whole_or_as_before(void **state)
+{
+    char directory[] = "/tmp/lull-file-XXXXXX";
+    const int good = 42;
+    const int bad = -ENOMEM;
+    struct lull_error err = {0};
+    char path[64];
+    char *data;
+    size_t size;
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof(path), "%s/a", directory);
+    assert_int_equal(lull_file_write_with(path, write_number, &good, &err), 0);
+    assert_int_equal(lull_file_write_with(path, write_number, &bad, &err), -ENOMEM);
+    assert_non_null(strstr(err.text, "there is no memory"));
+    assert_int_equal(lull_file_read(path, 100, &data, &size, NULL), 0);
+    assert_string_equal(data, "42\n");
+    free(data);
+    unlink(path);
+    rmdir(directory);
+}
+
 static void test_a_full_disk_says_so_and_leaves_nothing(void **state)
 {
     struct lull_error err = {0};
@@ -63,6 +94,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_write_then_read_gives_the_same_bytes),
+        cmocka_unit_test(test_a_file_that_a_function_writes_is_whole_or_as_before),
         cmocka_unit_test(test_a_full_disk_says_so_and_leaves_nothing),
         cmocka_unit_test(test_directories_are_made_with_their_parents),
     };

@@ -18,6 +18,8 @@ struct values {
     int64_t wide;
     double number;
     double ratio;
+    int64_t time_ns;
+    double sum;
     const char *text;
     const char *kind;
     uint32_t word;
@@ -41,6 +43,18 @@ static int parse_pair(const char *text, void *place, struct lull_error *err)
     return sscanf(text, "%lf,%lf", &pair[0], &pair[1]) == 2 ? 0 : -EINVAL;
 }
 
+/* Takes the value to the struct of the table, as it may be given again. */
+static int add_up(const char *text, void *values, struct lull_error *err)
+{
+    double term;
+
+    (void)err;
+    if (sscanf(text, "%lf", &term) != 1)
+        return -EINVAL;
+    ((struct values *)values)->sum += term;
+    return 0;
+}
+
 static const struct lull_option rows[] = {
     LULL_FLAG("loud", struct values, is_loud, "Be loud.", .letter = 'l'),
     LULL_FLAG("terse", struct values, is_terse, "Be terse.", .letter = 't'),
@@ -52,6 +66,9 @@ static const struct lull_option rows[] = {
                .most = 10),
     LULL_VALUE("ratio", "RATIO", RATIO, struct values, ratio, "A ratio.", .aliases = "share,r",
                .usual = "1%"),
+    LULL_VALUE("time", "MIN", TIME, struct values, time_ns, "A time.", .is_open = true,
+               .most = 90.0, .usual = "1.5"),
+    LULL_OWN("sum", "TERM", add_up, "A sum.", .expected = "a number"),
     LULL_VALUE("text", "TEXT", TEXT, struct values, text, "A text.", .usual = "as it was"),
     LULL_VALUE("kind", "NAME", TEXT, struct values, kind, "A kind.", .words = colours),
     LULL_VALUE("word", NULL, WORD, struct values, word, "A colour.", .words = colours,
@@ -134,6 +151,7 @@ static void test_defaults_are_those_of_the_rows(void **state)
     accept("", &outcome);
     assert_int_equal(outcome.values.narrow, 3);
     assert_true(outcome.values.ratio == 0.01);
+    assert_int_equal(outcome.values.time_ns, 90000000000);
     assert_string_equal(outcome.values.text, "as it was");
     assert_int_equal(outcome.values.word, 1);
     assert_false(outcome.values.has_word);
@@ -167,6 +185,11 @@ static void test_values_go_where_they_belong(void **state)
     accept("-n 2 --wide 9223372036854775807", &outcome);
     assert_int_equal(outcome.values.narrow, 2);
     assert_true(outcome.values.wide == INT64_MAX);
+    accept("--time 0.00000000002 --sum 2 --sum 3.5", &outcome);
+    assert_int_equal(outcome.values.time_ns, 1);
+    assert_true(outcome.values.sum == 5.5);
+    accept("--time 90", &outcome);
+    assert_int_equal(outcome.values.time_ns, 5400000000000);
     accept("--bare --bare=x", &outcome);
     assert_true(outcome.values.has_bare);
     assert_string_equal(outcome.values.bare, "x");
@@ -233,6 +256,10 @@ static void test_wrong_values_say_what_to_give(void **state)
         {"--number 10.5", "at most 10"},
         {"--number nan", "at most 10"},
         {"--ratio 101%", "--ratio 101%: give a ratio such as 1% or 0.01, from 0% to 100%\n"},
+        {"--time 0", "--time 0: give a number above 0, at most 90, in minutes\n"},
+        {"--time 0.00000000001", "above 0"}, /* that is less than 1 ns */
+        {"--time 90.1", "at most 90"},
+        {"--sum x", "--sum x: give a number\n"},
         {"--kind gren", "--kind gren: give red, green or blue; did you mean green?\n"},
         {"--word xyzzy", "--word xyzzy: give red, green or blue\n"},
         {"--pair 1", "--pair 1: give two numbers\n"},

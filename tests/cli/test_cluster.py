@@ -27,7 +27,9 @@ class BadInput(unittest.TestCase):
             self.assertIn(word, done.stderr)
 
     def test_policies(self):
-        self.refused(cluster(policy=""), 2, "fifo")
+        self.refused(cluster(policy=""), 2, "table of jobs")
+        self.refused(cluster("x.csv", policy=""), 2, "--policy NAME")
+        self.refused(cluster("x.csv", policy="fifi"), 2, "did you mean fifo?")
         self.refused(cluster("x.csv", policy="none"), 2, "none")
         self.assertIn("fifo", cluster("--help", policy="").stdout)
 
@@ -130,10 +132,10 @@ class Queue(unittest.TestCase):
                 ("", ["--nodes", 1], "is empty"), (self.JOBS, ["--nodes", 1, "--knob", 3], "has no knob"),
                 ("job_id,submit_s,num_gpus,duration_s\na,-1,1,1\n", ["--nodes", 1], "line 2, submit_s"),
                 ("job_id,submit_s,num_gpus,duration_s,deadline_s\na,5,1,1,4\n", ["--nodes", 1], "before the job"),
-                (self.JOBS, [], "--pools or --nodes"), (self.JOBS, ["--nodes", 0], "usable"),
-                (self.JOBS, ["--nodes", 1, "--pools", "x"], "--pools or --nodes"),
+                (self.JOBS, [], "--pools or --nodes"), (self.JOBS, ["--nodes", 0], "give a whole number from 1"),
+                (self.JOBS, ["--nodes", 1, "--pools", "x"], "--pools and --nodes exclude each other"),
                 (self.JOBS, ["--pools", "/nonexistent"], "/nonexistent"),
-                (self.JOBS, ["--nodes", 1, "--gpus-per-node", 65], "usable")):
+                (self.JOBS, ["--nodes", 1, "--gpus-per-node", 65], "give a whole number from 1 to 64")):
             done = cluster("-", *options, text=text, policy="fifo")
             self.assertEqual(done.returncode, 1 if "nonexistent" in said else 2, done.stderr)
             self.assertIn(said, done.stderr)

@@ -117,12 +117,12 @@ class Conditions(unittest.TestCase):
 
     def test_bad_input(self):
         gpu = ("--gpu", "A100-SXM4-40GB")
-        for words, said in ((("--contention",), "only known with --gpu"), (gpu + ("--rack-nodes", 2), "or neither"),
-                            (gpu + ("--storage-mb-s", 0), "not a usable value"),
+        for words, said in ((("--contention",), "only known with --gpu-types"), (gpu + ("--rack-nodes", 2), "give --rack-uplink as well"),
+                            (gpu + ("--storage-mb-s", 0), "give a number above 0"),
                             (("--power-cap", 100), "below the 480 W"), (("--node-cap", 100), "node 0"),
-                            (("--power-cap", 0), "usable"), (("--peak-ratio", 0.9), "usable"),
-                            (("--mtbf-h", 0), "usable"), (("--turn-on-s", -1), "usable"),
-                            (("--failures", "x", "--mtbf-h", 1), "either"),
+                            (("--power-cap", 0), "give a number above 0"), (("--peak-ratio", 0.9), "give a number from 1 to 1000"),
+                            (("--mtbf-h", 0), "give a number above 0"), (("--turn-on-s", -1), "give a number from 0"),
+                            (("--failures", "x", "--mtbf-h", 1), "exclude each other"),
                             (("--failures", self.written("node,from_s,to_s\n1,0,5\n")), "line 2"),
                             (("--failures", self.written("node,from_s,to_s\n0,5,5\n")), "line 2"),
                             (("--failures", self.written("node,from_s,to_s\n0,0,9\n0,5,12\n")), "while it is down"),

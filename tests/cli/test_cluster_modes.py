@@ -127,11 +127,11 @@ class Modes(unittest.TestCase):
         self.assertEqual(answer(*options, "--pipelines", "--class", "host", text=text)["job_modes"]["pipelines"], 0)
 
     def test_bad_options_are_said(self):
-        for options, said in ((["--gpu", "A100", "--pipelines"], "goes with --clocks"), (["--clocks"], "--gpu MODEL"), (["--gpu", "A101"], "known are"),
+        for options, said in ((["--gpu", "A100", "--pipelines"], "give --clocks as well"), (["--clocks"], "give --gpu-types as well"), (["--gpu", "A101"], "known are"),
                               (["--gpu", "A100,V100"], "with :NODES"), (["--gpu", "A100:0"], "with :NODES"),
-                              (["--gpu", "A100:1"], "either --pools or --nodes"), (["--class", "big"], "not a usable"),
-                              (["--elastic", 3], "not a usable"), (["--network", "string"], "not a usable"),
-                              (["--seed", -1], "not a usable")):
+                              (["--gpu", "A100:1"], "either --pools or --nodes"), (["--class", "big"], "give compute, vision"),
+                              (["--elastic", 3], "give 2, 4, 8 or 16"), (["--network", "string"], "give nvlink or ethernet"),
+                              (["--seed", -1], "give a whole number from 0")):
             done = simulate("--nodes", 1, *options)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(said, done.stderr)

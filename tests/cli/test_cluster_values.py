@@ -130,7 +130,7 @@ class Values(unittest.TestCase):
                                     (HEADER + row + "1e16\n", [], "line 2, value_j"),
                                     (HEADER + row + "nan\n", [], "line 2, value_j"),
                                     (HEADER.replace("deadline_s", "value_j"), [], "value_j"),
-                                    (JOBS, ["--value", 0], "usable"), (JOBS, ["--value", "x"], "usable"),
+                                    (JOBS, ["--value", 0], "give a number above 0"), (JOBS, ["--value", "x"], "give a number above 0"),
                                     (HEADER + row + "\n", [], "--value FACTOR"),
                                     (HEADER + row + "\n", ["--compare", "pd-rats-safe"], "--value FACTOR"),
                                     (JOBS, ["--knob", 1], "has no knob")):

@@ -273,7 +273,7 @@ class Compare(unittest.TestCase):
             self.assertIn(words, said)
 
     def test_sweep(self):
-        policies = re.findall(r"^  (\S+) .*\n +--knob", cluster("--help", policy="").stdout, re.MULTILINE)
+        policies = re.findall(r"^  (\S+) .*(?:\n {25}[^- ].*)*\n +--knob", cluster("--help", policy="").stdout, re.MULTILINE)
         if not policies:
             self.skipTest("no policy has a knob")
         text = random_trace(4, 60, 8)
@@ -294,9 +294,9 @@ class Compare(unittest.TestCase):
         text = HEADER + "a,0,1,1,\n"
         for options, policy, words in ((["--compare", "fifo,none"], "", "none: no such policy; there are fifo"),
                                        (["--compare", ","], "", "no such policy"),
-                                       (["--compare", "fifo"], "fifo", "either --policy or --compare"),
-                                       (["--compare", "fifo", "--explain", "a"], "", "of one run"),
-                                       (["--compare", "fifo", "--gantt", "x.svg"], "", "of one run"),
+                                       (["--compare", "fifo"], "fifo", "exclude each other"),
+                                       (["--compare", "fifo", "--explain", "a"], "", "exclude each other"),
+                                       (["--compare", "fifo", "--gantt", "x.svg"], "", "exclude each other"),
                                        (["--sweep", "5"], "fifo", "fifo has no knob")):
             done = cluster("-", "--nodes", 1, *options, text=text, policy=policy)
             self.assertEqual((done.returncode, done.stdout), (2, ""), options)

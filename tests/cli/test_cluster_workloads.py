@@ -161,7 +161,7 @@ class Refused(Case):
 
     def test_without_a_type(self):
         self.write("w", document(TRACE))
-        self.refused(2, "--gpu MODEL", options=("--nodes", 1))
+        self.refused(2, "--gpu-types MODEL", options=("--nodes", 1))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The options of all commands of lull: one meaning each, help, the manual and completion that are made from the same
-rows, typos, exit codes.
+"""The options of all commands of all programs: one meaning each, help, the manual and completion that are made from the
+same rows, typos, exit codes.
 
-Run as: test_options.py LULL SOURCE_ROOT. SPDX-License-Identifier: Apache-2.0"""
+Run as: test_options.py SOURCE_ROOT LULL [PROGRAM...]. SPDX-License-Identifier: Apache-2.0"""
 import collections
 import glob
 import importlib.machinery
@@ -15,7 +15,9 @@ import sys
 import tempfile
 import unittest
 
-LULL, SOURCE_ROOT = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
+SOURCE_ROOT, *PATHS = (os.path.abspath(path) for path in sys.argv[1:])
+LULL = PATHS[0]
+del sys.argv[1:]
 
 
 def load(path):
@@ -27,9 +29,21 @@ def load(path):
 
 
 OPTIONS = load(os.path.join(SOURCE_ROOT, "tools", "options"))
-PROGRAM = OPTIONS.Program(LULL)
-# Commands that still parse by themselves list no rows.
-ROWS = [row for rows in PROGRAM.options.values() for row in rows]
+PROGRAMS = [OPTIONS.Program(path) for path in PATHS]
+PROGRAM = PROGRAMS[0]
+COMMANDS = {command: rows for program in PROGRAMS for command, rows in program.options.items() if rows}
+ROWS = [row for rows in COMMANDS.values() for row in rows]
+# The command line of each command, which is the program's where it has only one.
+LINES = {command: [path] + ([] if command == program.name else command.split())
+         for path, program in zip(PATHS, PROGRAMS) for command in program.options}
+
+
+def run(command, *arguments):
+    return subprocess.run([*LINES[command], *arguments], capture_output=True, text=True, check=False)
+
+
+def name_of(command):
+    return " ".join([os.path.basename(LINES[command][0]), *LINES[command][1:]])
 
 
 def lull(*arguments, **more):
@@ -40,17 +54,17 @@ class Rows(unittest.TestCase):
     def test_there_are_rows(self):
         self.assertGreater(len(ROWS), 80)
         for command in ("run", "calibrate", "analyze", "simulate", "emulate", "limit", "gpus", "restore", "status",
-                        "play", "batch run", "batch show"):
+                        "play", "batch run", "batch show", "plan", "simulate cluster"):
             self.assertGreater(len(PROGRAM.options[command]), 0, command)
 
     def test_names_are_unique_in_a_command(self):
-        for command, rows in PROGRAM.options.items():
+        for command, rows in COMMANDS.items():
             names = [name for row in rows for name in [row.name, row.letter, *row.aliases.split(",")] if name]
             self.assertEqual([name for name, count in collections.Counter(names).items() if count > 1], [], command)
 
     def test_an_option_means_the_same_everywhere(self):
         meaning, letters = {}, {}
-        for row in ROWS:
+        for row in (row for rows in PROGRAM.options.values() for row in rows):
             what = (row.value, row.letter)
             self.assertEqual(meaning.setdefault(row.name, what), what, row)
             if row.letter:
@@ -63,16 +77,16 @@ class Rows(unittest.TestCase):
             if re.fullmatch(r"[^ ]+", usual):
                 values.append(usual)
             for value in values:
-                done = lull(*row.command.split(), f"--{row.name}={value}", "--help")
+                done = run(row.command, f"--{row.name}={value}", "--help")
                 self.assertEqual((done.returncode, done.stderr), (0, ""), (row, value))
 
     def test_wrong_values_are_refused_in_one_form(self):
         for row in ROWS:
-            done = lull(*row.command.split(), f"--{row.name}=@", "--help")
+            done = run(row.command, f"--{row.name}=@", "--help")
             if done.returncode == 0:
                 continue  # a text
             self.assertIn(done.returncode, (2, 4), row)
-            message = rf"lull {row.command}: --{row.name}.*\nTry `lull {row.command} --help`.\n"
+            message = rf"{name_of(row.command)}: --{row.name}.*\nTry `{name_of(row.command)} --help`.\n"
             self.assertRegex(done.stderr, message, row)
 
     def test_help_is_a_sentence(self):
@@ -85,11 +99,10 @@ class Rows(unittest.TestCase):
 
 class Derived(unittest.TestCase):
     def test_help_lists_each_row_once_and_no_empty_group(self):
-        for command, rows in PROGRAM.options.items():
-            if not rows:
-                continue
-            text = lull(*command.split(), "--help").stdout
-            self.assertEqual(text, lull("help", *command.split()).stdout)
+        for command, rows in COMMANDS.items():
+            text = run(command, "--help").stdout
+            if command in PROGRAM.options:
+                self.assertEqual(text, lull("help", *command.split()).stdout)
             found = re.findall(r"^  (?:-\w, |    )--([\w-]+)", text, re.M)
             self.assertEqual(found, [row.name for row in rows] + ["help", "version"])
             self.assertNotRegex(text, r":\n\n", command)
@@ -97,30 +110,32 @@ class Derived(unittest.TestCase):
 
     def test_manual_lists_each_row_once(self):
         pages = glob.glob(os.path.join(SOURCE_ROOT, "docs", "man", "*.scd"))
-        text = "".join(OPTIONS.manual(page, [PROGRAM]) for page in pages)
+        text = "".join(OPTIONS.manual(page, PROGRAMS) for page in pages)
         self.assertNotIn("@OPTIONS", text)
-        for command, rows in PROGRAM.options.items():
+        for command, rows in COMMANDS.items():
             if command in ("batch list", "batch forget"):
                 continue  # as batch show
             for row in rows:
                 self.assertIn("\n" + OPTIONS.item(row), text)
 
-    def complete(self, *words):
+    def complete(self, *words, program=PROGRAM):
         with tempfile.NamedTemporaryFile("w", suffix=".bash") as file:
-            file.write(OPTIONS.completion(PROGRAM))
+            file.write(OPTIONS.completion(program))
             file.flush()
             done = subprocess.run(
-                ["bash", "-c", 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _lull; '
-                 'printf "%s\\n" "${COMPREPLY[@]}"', file.name, "lull", *words],
+                ["bash", "-c", 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+                 f'_{program.name.replace("-", "_")}; printf "%s\\n" "${{COMPREPLY[@]}}"', file.name, program.name,
+                 *words],
                 capture_output=True, text=True, check=True)
         self.assertEqual(done.stderr, "")
         return done.stdout.split()
 
     def test_completion_lists_each_row(self):
-        for command, rows in PROGRAM.options.items():
-            if rows:
-                self.assertEqual(self.complete(*command.split(), "--"),
-                                 [f"--{row.name}" for row in rows] + ["--help", "--version"])
+        for program in PROGRAMS:
+            for command, rows in program.options.items():
+                if rows:
+                    self.assertEqual(self.complete(*LINES[command][1:], "--", program=program),
+                                     [f"--{row.name}" for row in rows] + ["--help", "--version"])
 
     def test_completion_of_commands_and_values(self):
         self.assertEqual(self.complete("re"), ["restore"])
@@ -129,6 +144,7 @@ class Derived(unittest.TestCase):
         self.assertEqual(self.complete("run", "--descent", "=", "g"), ["gallop"])
         self.assertEqual(self.complete("batch", "run", "--lr-rule", "="), ["sqrt", "linear"])
         self.assertIn("A40", self.complete("simulate", "--model", "A4"))
+        self.assertEqual(self.complete("simulate", "cluster", "--policy", "fi"), ["fifo"])
 
 
 class Program(unittest.TestCase):
@@ -151,6 +167,23 @@ class Program(unittest.TestCase):
         self.assertEqual(lull("help", "batch").stdout, lull("batch", "--help").stdout)
         self.assertIn("--policy", lull("help", "simulate", "cluster").stdout)
 
+    def test_a_program_of_one_command_takes_its_options_at_once(self):
+        for path, program in zip(PATHS, PROGRAMS):
+            if list(program.options) != [program.name]:
+                continue
+            text = subprocess.run([path, "--help"], capture_output=True, text=True, check=True).stdout
+            self.assertTrue(text.startswith(f"Usage: {program.name} [OPTION...]"), text)
+            for option in ("-V", "--version"):
+                done = subprocess.run([path, option], capture_output=True, text=True, check=True)
+                self.assertEqual(done.stdout, lull("-V").stdout.replace("lull", program.name))
+            done = subprocess.run([path, "--nonsense"], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertEqual(done.stderr, f"{program.name}: there is no option --nonsense\nTry `{program.name} --help`.\n")
+
+    def test_a_command_that_has_moved_says_where(self):
+        self.refused(["batch", "replay", "--train", "x"], "lull-reproduce zeus")
+        self.refused(["simulate", "cluster", "--policy", "edl", "--draw", "1"], "lull-reproduce edl\n")
+
     def test_typos_get_the_nearest_word(self):
         self.refused(["emulat"], "'emulat'; did you mean 'emulate'?")
         self.refused(["batch", "shwo", "x"], "did you mean 'batch show'?")
@@ -167,6 +200,13 @@ class Program(unittest.TestCase):
         self.refused(["run", "--power-limit", "auto", "--choose", "energy", "--eta", "0.3", "--", "true"],
                      "--eta weighs the cost")
         self.refused(["run", "--power-limit", "auto", "--plan", "x", "--", "true"], "exclude each other")
+        for words in ("--clocks", "--pipelines --clocks", "--elastic 2", "--class host", "--network ethernet", "--rates x",
+                      "--peak-ratio 1", "--repair-minutes 5", "--failure-seed 2", "--rack-nodes 2", "--sweep 3"):
+            self.refused(["simulate", "cluster", *words.split(), "x"], "has no effect alone")
+        for words in ("--memory 2", "--memory 2 --schedule 1f1b", "--replica-profile x", "--driver-ms 1", "--nodes 2",
+                      "--wake-ms 1,2"):
+            self.refused(["plan", "--profile", "x", *words.split()], "has no effect alone")
+        self.refused(["plan", "--verify", "x", "--schedule", "1f1b"], "exclude each other")
         self.refused(["play", "--stages", "3", "--preset", "bert-ddp"], "give --schedule as well")
         self.refused(["play", "--stride", "3", "--preset", "bert-ddp"], "give --oracle or --measure as well")
         self.refused(["limit", "--forget"], "--forget needs a command")
@@ -188,7 +228,7 @@ class Program(unittest.TestCase):
     def test_old_names_still_work(self):
         for arguments in ("run --max-slowdown=5% --pipeline=1f1b -r out", "analyze -g A40 --gpu A40 -s 1,2",
                           "calibrate -n 5 -r dir", "simulate --gpu A40 --switch-ms 1,2", "emulate --report=x",
-                          "play --pipeline=1f1b --switch-ms=1,2", "status -r x", "restore -r x"):
+                          "play --pipeline=1f1b --switch-ms=1,2", "status -r x", "restore -r x", "simulate cluster --gpu=A40 --compare=fifo,edf x"):
             done = lull(*arguments.split(), "--help")
             self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
 

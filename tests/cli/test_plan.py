@@ -463,7 +463,7 @@ class BadInput(Small):
                           ("--deadline-ms", "900", "--slowdown", "1%"), ("--svg", "x.svg"), ("--output", "x.json"),
                           ("--planner", "envpipe", "--frontier"), ("--graph", "x.csv")):
             self.refused(2, "lull plan", *self.small(*arguments))
-        self.refused(2, "no such planner; there are frontier, envpipe", *self.small("--planner", "simplex"))
+        self.refused(2, "give frontier, envpipe", *self.small("--planner", "simplex"))
         self.refused(2, "--profile", "--stages", "2", "--microbatches", "2")
         self.refused(2, "--stages", "--profile", self.profile)
 

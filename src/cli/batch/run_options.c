@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/text.h"
 #include "cli/command.h"
 
@@ -53,30 +52,10 @@ static int parse_sizes(const char *text, void *place, struct lull_error *err)
     return rc;
 }
 
-static int parse_beta(const char *text, void *place, struct lull_error *err)
+static int parse_beta(const char *text, void *beta_ratio, struct lull_error *err)
 {
-    double beta = INFINITY;
-
     (void)err;
-    if (strcmp(text, "inf") != 0 && lull_text_parse_number(text, &beta) < 0)
-        return -EINVAL;
-    if (!(beta >= 1.0))
-        return -EINVAL;
-    memcpy(place, &beta, sizeof(beta));
-    return 0;
-}
-
-static int parse_grace(const char *text, void *place, struct lull_error *err)
-{
-    const double most_s = 86400.0;
-    int64_t *const grace_ns = place;
-    double grace_s;
-
-    (void)err;
-    if (lull_text_parse_between(text, 0.0, most_s, &grace_s) < 0)
-        return -EINVAL;
-    *grace_ns = (int64_t)(grace_s * 1e9);
-    return 0;
+    return lull_text_parse_at_least(text, 1.0, beta_ratio);
 }
 
 static const char *const rules[] = {[LULL_RATE_SQRT] = "sqrt", [LULL_RATE_LINEAR] = "linear", NULL};
@@ -132,9 +111,8 @@ const struct lull_option lull_batch_run_rows[] = {
     LULL_VALUE("seed", "N", WHOLE, struct lull_batch_run_options, job.seed,
                "Seed of the search's random draws, fixed by the job's first run.", GIVEN(has_seed),
                .otherwise = "made from the job's name"),
-    LULL_VALUE("grace", "S", OWN, struct lull_batch_run_options, attempt.grace_ns,
-               "How long a run that is stopped has between SIGTERM and SIGKILL.",
-               .parse = parse_grace, .expected = "a number from 0 to 86400, in seconds",
+    LULL_VALUE("grace", "S", TIME, struct lull_batch_run_options, attempt.grace_ns,
+               "How long a run that is stopped has between SIGTERM and SIGKILL.", .most = 86400.0,
                .usual = "30"),
     LULL_BATCH_STORE_ROW(struct lull_batch_run_options, store),
     {0},
@@ -142,17 +120,99 @@ const struct lull_option lull_batch_run_rows[] = {
 
 _Static_assert(LULL_BATCH_JOB_NAME_BYTES == 128, "what --job expects names this number");
 
+/* ---- the command -------------------------------------------------------------------------- */
+
+static const char size_place[] = "{batch}";
+static const char rate_place[] = "{lr}";
+
+double lull_rate_scale(enum lull_rate_rule rule, double rate, uint32_t size, uint32_t default_size)
+{
+    const double ratio = (double)size / (double)default_size;
+
+    return rate * (rule == LULL_RATE_SQRT ? sqrt(ratio) : ratio);
+}
+
+static bool has_place(char *const *command, const char *place)
+{
+    for (; *command != NULL; command++)
+        if (strstr(*command, place) != NULL)
+            return true;
+    return false;
+}
+
+static char *fill_word(const char *word, const char *size, const char *rate)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+
+    if (out == NULL)
+        return NULL;
+    while (*word != '\0') {
+        if (strncmp(word, size_place, strlen(size_place)) == 0) {
+            fputs(size, out);
+            word += strlen(size_place);
+        } else if (strncmp(word, rate_place, strlen(rate_place)) == 0 && rate[0] != '\0') {
+            fputs(rate, out);
+            word += strlen(rate_place);
+        } else {
+            fputc(*word++, out);
+        }
+    }
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+char **lull_arguments_fill(char *const *command, uint32_t size, double rate)
+{
+    char size_text[16];
+    char rate_text[32] = "";
+    size_t count = 0;
+    char **arguments;
+
+    while (command[count] != NULL)
+        count++;
+    arguments = calloc(count + 1, sizeof(*arguments));
+    if (arguments == NULL)
+        return NULL;
+    snprintf(size_text, sizeof(size_text), "%u", size);
+    if (isfinite(rate))
+        snprintf(rate_text, sizeof(rate_text), "%.8g", rate);
+    for (size_t i = 0; i < count; i++) {
+        arguments[i] = fill_word(command[i], size_text, rate_text);
+        if (arguments[i] == NULL) {
+            lull_arguments_free(arguments);
+            return NULL;
+        }
+    }
+    return arguments;
+}
+
+void lull_arguments_free(char **arguments)
+{
+    if (arguments == NULL)
+        return;
+    for (char **word = arguments; *word != NULL; word++)
+        free(*word);
+    free(arguments);
+}
+
+/* ---- what goes together -------------------------------------------------------------------- */
+
 static int check_command(const struct lull_batch_run_options *options, struct lull_error *err)
 {
-    const bool has_place = lull_arguments_have(options->command, "{lr}");
+    const bool has_rate = has_place(options->command, rate_place);
 
-    if (!lull_arguments_have(options->command, "{batch}"))
+    if (!has_place(options->command, size_place))
         return lull_error_set(err, -EINVAL,
                               "the command does not say where its batch size goes; write {batch} "
                               "there");
-    if (has_place && !isfinite(options->rate))
+    if (has_rate && !isfinite(options->rate))
         return lull_error_set(err, -EINVAL, "{lr} in the command needs --lr and --lr-rule");
-    if (!has_place && isfinite(options->rate))
+    if (!has_rate && isfinite(options->rate))
         return lull_error_set(err, -EINVAL,
                               "--lr needs {lr} in the command, where the learning rate goes");
     return 0;

@@ -15,7 +15,7 @@
 #include "store/batch_jobs.h"
 
 struct show_arguments {
-    const char *store; /* NULL: the state directory */
+    const char *store; /* null: the state directory */
     bool is_json;
 };
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/cluster/cluster.h"
-
 #include <stdbool.h>
 #include <string.h>
 
@@ -84,16 +82,15 @@ static int run_one(const struct lull_scenario_options *options, struct lull_scen
     return rc;
 }
 
-/* policy: null where the command line has --compare. */
-static int simulate(const struct lull_scenario_options *options,
-                    const struct lull_cluster_policy_ops *policy, struct lull_error *err)
+static int simulate(const struct lull_scenario_options *options, struct lull_error *err)
 {
+    const struct lull_cluster_policy_ops *policy = options->policy.ops;
     struct lull_cluster_policy_ops set;
     struct lull_scenario scenario;
     int rc;
 
-    if (options->policy.has_parameter) {
-        rc = lull_cluster_policy_set(policy, options->policy.parameter, &set, err);
+    if (options->policy.has_knob) {
+        rc = lull_cluster_policy_set(policy, options->policy.knob, &set, err);
         if (rc < 0)
             return rc;
         policy = &set;
@@ -108,126 +105,64 @@ static int simulate(const struct lull_scenario_options *options,
     return rc;
 }
 
-/* name: of a policy of core/cluster/policy/policy.h; null: the command line has --compare. */
-static int run_queues(const char *name, int argc, char **argv)
-{
-    const struct lull_cluster_policy_ops *policy = NULL;
-    struct lull_scenario_options options;
-    struct lull_error err = {0};
-
-    if (name != NULL)
-        policy = lull_cluster_policy_find(name);
-    lull_scenario_options_parse(argc, argv, name != NULL, &options);
-    if (simulate(&options, policy, &err) < 0)
-        return lull_cli_fail(COMMAND, &err);
-    return LULL_EXIT_OK;
-}
-
-/* ---- which policy ------------------------------------------------------------------------- */
-
-/* Policies that are no longer here: lull-reproduce has a command of the same name for each. */
-static const char *const reproduced[] = {"edl", "ada-srsf"};
-
-enum { REPRODUCED_COUNT = sizeof(reproduced) / sizeof(reproduced[0]) };
-
-static void print_parameter(const struct lull_cluster_policy_ops *ops, FILE *out)
-{
-    if (ops->parameter != NULL)
-        fprintf(out, "  %-22s --knob: %s (%g)\n", "", ops->parameter->what, ops->parameter->usual);
-}
+/* ---- the command line --------------------------------------------------------------------- */
 
 static void print_policies(const struct lull_cluster_policy_ops *const *ops, FILE *out)
 {
+    const int column = 25;
+
     for (; *ops != NULL; ops++) {
-        fprintf(out, "  %-22s %s\n", (*ops)->name, (*ops)->summary);
-        print_parameter(*ops, out);
-    }
-}
-
-static void print_usage(FILE *out)
-{
-    fprintf(out,
-            "Usage: lull " COMMAND " --policy NAME [OPTION...] FILE\n"
-            "  or:  lull " COMMAND " --compare NAME,NAME... [OPTION...] FILE\n"
-            "Runs many jobs on a cluster in virtual time, under a policy for gangs in queues:\n\n");
-    print_policies(lull_cluster_policy_all(), out);
-    fprintf(out, "\nor for those with a value:\n\n");
-    print_policies(lull_cluster_policy_of_values(), out);
-    fprintf(out, "\n`lull " COMMAND " --policy NAME --help` tells its options.\n");
-}
-
-/* Takes --policy NAME, in one word or two, out of argv. Null: it is not there, or has no name. */
-static const char *take_policy(int *argc, char **argv)
-{
-    static const char option[] = "--policy";
-    const size_t length = sizeof(option) - 1;
-
-    for (int i = 1; i < *argc; i++) {
-        const char *name = argv[i] + length;
-        int words = 1;
-
-        if (strncmp(argv[i], option, length) != 0 || (*name != '=' && *name != '\0'))
+        fprintf(out, "  %-22s ", (*ops)->name);
+        lull_option_print_wrapped((*ops)->summary, column, column, out);
+        fputc('\n', out);
+        if ((*ops)->parameter == NULL)
             continue;
-        if (*name++ == '\0') {
-            name = argv[i + 1]; /* null after the last word */
-            if (name != NULL)
-                words = 2;
-        }
-        memmove(&argv[i], &argv[i + words], (size_t)(*argc - i - words + 1) * sizeof(*argv));
-        *argc -= words;
-        return name;
+        fprintf(out, "%*s--knob: ", column, "");
+        lull_option_print_wrapped((*ops)->parameter->what, column + 8, column, out);
+        fprintf(out, " (%g)\n", (*ops)->parameter->usual);
     }
-    return NULL;
 }
 
-static bool is_comparison(int argc, char **argv)
+static void print_all_policies(FILE *out)
 {
-    static const char option[] = "--compare";
-
-    for (int i = 1; i < argc; i++)
-        if (strncmp(argv[i], option, sizeof(option) - 1) == 0)
-            return true;
-    return false;
+    fprintf(out, "\nPolicies for gangs in queues:\n");
+    print_policies(lull_cluster_policy_all(), out);
+    fprintf(out, "\nPolicies for jobs with a value:\n");
+    print_policies(lull_cluster_policy_of_values(), out);
 }
 
-static int refuse_reproduced(const char *name)
+static void prepare(void *options)
 {
-    fprintf(stderr,
-            "lull " COMMAND ": the policy %s is now a command of a program of its own, "
-            "with the same options; type: lull-reproduce %s\n",
-            name, name);
-    return LULL_EXIT_USAGE;
+    lull_scenario_options_prepare(options);
 }
 
-static int run(const char *wanted, int argc, char **argv)
+static int check(void *given, const struct lull_operands *operands, struct lull_error *err)
 {
-    for (int i = 0; i < REPRODUCED_COUNT; i++)
-        if (strcmp(reproduced[i], wanted) == 0)
-            return refuse_reproduced(wanted);
-    if (lull_cluster_policy_find(wanted) != NULL)
-        return run_queues(wanted, argc, argv);
-    fprintf(stderr, "lull " COMMAND ": there is no policy %s; see --help\n", wanted);
-    return LULL_EXIT_USAGE;
+    struct lull_scenario_options *const options = given;
+
+    options->model.path = operands->words[0];
+    return lull_scenario_options_check(options, err);
 }
 
-int lull_cluster_main(int argc, char **argv)
+static int run(void *options, const struct lull_operands *operands)
 {
-    static char name[96];
-    const char *const wanted = take_policy(&argc, argv);
-    bool is_help;
+    struct lull_error err = {0};
 
-    if (wanted != NULL) {
-        snprintf(name, sizeof(name), "lull " COMMAND " --policy %s", wanted);
-        argv[0] = name;
-        return run(wanted, argc, argv);
-    }
-    if (is_comparison(argc, argv)) {
-        snprintf(name, sizeof(name), "lull " COMMAND);
-        argv[0] = name;
-        return run_queues(NULL, argc, argv);
-    }
-    is_help = argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-?") == 0);
-
-    print_usage(is_help ? stdout : stderr);
-    return is_help ? LULL_EXIT_OK : LULL_EXIT_USAGE;
+    (void)operands;
+    return simulate(options, &err) < 0 ? lull_cli_fail(COMMAND, &err) : LULL_EXIT_OK;
 }
+
+const struct lull_program_command lull_cluster_command = {
+    .name = COMMAND,
+    .summary = "run many jobs on a cluster in virtual time, under a policy",
+    .arguments = "JOBS.csv",
+    .about = "Runs jobs that need their GPUs all at once, each as long as its table says, in "
+             "queues, one per virtual cluster, in virtual time.",
+    .print_after = print_all_policies,
+    .tables = {{lull_scenario_rows, 0}},
+    .operands = {.least = 1, .most = 1, .missing = "give a table of jobs, or - for standard input"},
+    .size = sizeof(struct lull_scenario_options),
+    .prepare = prepare,
+    .check = check,
+    .run = run,
+};

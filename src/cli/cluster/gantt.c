@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "base/amount.h"
+#include "base/file.h"
 #include "cli/cluster/gantt_elements.h"
-#include "cli/picture/axis.h"
+#include "cli/picture/picture.h"
 #include "simulator/cluster/summary.h"
 
 /* Measures of the page, in pixels. */
@@ -211,5 +212,5 @@ int lull_gantt_write(const char *path, const struct lull_scenario_model *model,
 {
     const struct picture picture = {model, policy, run};
 
-    return lull_cluster_write_table(path, write_picture, &picture, err);
+    return lull_file_write_with(path, write_picture, &picture, err);
 }

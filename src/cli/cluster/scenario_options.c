@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cluster/scenario_options.h"
 
-#include <argp.h>
 #include <errno.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,64 +11,84 @@
 #include "core/cluster/model/job.h"
 #include "core/cluster/power/power_cap.h"
 
-/* ---- what an option is -------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------- */
 
-enum option_type {
-    OPTION_FLAG,   /* bool: it was given */
-    OPTION_TEXT,   /* const char * */
-    OPTION_WHOLE,  /* int64_t, from least to most */
-    OPTION_NUMBER, /* double, from least to most */
-    OPTION_ABOVE,  /* double, above least, to most */
-    OPTION_TIME,   /* int64_t, ns: from least to most */
-    OPTION_LASTS,  /* int64_t, ns: above least, to most */
-    OPTION_OWN,    /* as parse() says */
-};
+/* Of all policies: those that take any job, then those that need values. */
+static const char *policy_name(uint32_t index)
+{
+    const struct lull_cluster_policy_ops *const *ops = lull_cluster_policy_all();
 
-/* A row without a name ends a part's table. */
-struct option_row {
-    const char *name;
-    const char *value; /* what stands for it in --help; null: a flag */
-    enum option_type type;
-    size_t offset; /* of the field in the part */
-    int64_t least; /* in the unit of the field, as most */
-    int64_t most;  /* 0: no limit */
-    double unit;   /* times: the unit of the command line, ns */
-    char letter;
-    bool is_value_optional;
-    /* Writes to the part. text: null where the value is left out. Errors: -EINVAL; err may be left
-     * alone. */
-    int (*parse)(char *text, void *part, struct lull_error *err);
-    const char *help;
-};
+    for (; *ops != NULL && index > 0; ops++)
+        index--;
+    if (*ops == NULL)
+        ops = lull_cluster_policy_of_values() + index;
+    return *ops != NULL ? (*ops)->name : NULL;
+}
 
-/* ---- the model ---------------------------------------------------------------------------- */
+static int parse_policy(const char *text, void *ops, struct lull_error *err)
+{
+    const struct lull_cluster_policy_ops *const found = lull_cluster_policy_find(text);
 
-static int parse_type(const char *text, struct lull_scenario_model_options *model)
+    /* lull-reproduce has a command of the same name for each policy that is no longer here. */
+    if (strcmp(text, "edl") == 0 || strcmp(text, "ada-srsf") == 0)
+        return lull_error_set(err, -EINVAL,
+                              "this is now a command of a program of its own, with the same "
+                              "options; type: lull-reproduce %s",
+                              text);
+    if (found == NULL)
+        return -EINVAL;
+    memcpy(ops, &found, sizeof(found));
+    return 0;
+}
+
+/* word: MODEL or MODEL:NODES, which is cut at the colon. */
+static int parse_type(char *word, struct lull_scenario_model_options *model)
 {
     const uint32_t type = model->type_count;
-    const size_t length = strcspn(text, ":");
+    char *const colon = strchr(word, ':');
 
     if (type == LULL_SCENARIO_MOST_TYPES)
         return -E2BIG;
-    if (lull_job_type_find(text, (uint32_t)length, &model->types[type]) < 0)
+    if (colon != NULL)
+        *colon = '\0';
+    if (lull_job_type_find(word, (uint32_t)strlen(word), &model->types[type]) < 0)
         return -ENOENT;
-    if (text[length] == ':' && lull_text_parse_int(text + length + 1, 1, LULL_CLUSTER_MOST_NODES,
-                                                   &model->type_nodes[type]) < 0)
+    if (colon != NULL &&
+        lull_text_parse_int(colon + 1, 1, LULL_CLUSTER_MOST_NODES, &model->type_nodes[type]) < 0)
         return -EINVAL;
     model->type_count++;
     return 0;
 }
 
-/* One type may go without a number of nodes, several need one each. */
-static int parse_types(char *text, struct lull_scenario_model_options *model)
+static int refuse_type(struct lull_error *err)
 {
+    char known[sizeof(err->text)] = "";
+    size_t used = 0;
+
+    for (uint32_t i = 0; i < lull_gpu_model_count && used < sizeof(known); i++)
+        used +=
+            (size_t)snprintf(known + used, sizeof(known) - used, "%s, ", lull_gpu_models[i].name);
+    return lull_error_set(err, -EINVAL,
+                          "there is no such model; known are %sP100-PCIE-16GB and K80-12GB", known);
+}
+
+/* One type may go without a number of nodes, several need one each. */
+static int parse_gpu(const char *text, void *options, struct lull_error *err)
+{
+    struct lull_scenario_model_options *const model =
+        &((struct lull_scenario_options *)options)->model;
+    char copy[256];
+    char *rest = copy;
+
     model->type_count = 0;
     memset(model->type_nodes, 0, sizeof(model->type_nodes));
-    for (char *type = strsep(&text, ","); type != NULL; type = strsep(&text, ",")) {
-        const int rc = parse_type(type, model);
+    if ((size_t)snprintf(copy, sizeof(copy), "%s", text) >= sizeof(copy))
+        return -EINVAL;
+    for (char *word = strsep(&rest, ","); word != NULL; word = strsep(&rest, ",")) {
+        const int rc = parse_type(word, model);
 
         if (rc < 0)
-            return rc;
+            return rc == -ENOENT ? refuse_type(err) : -EINVAL;
     }
     for (uint32_t i = 0; model->type_count > 1 && i < model->type_count; i++)
         if (model->type_nodes[i] == 0)
@@ -78,440 +96,251 @@ static int parse_types(char *text, struct lull_scenario_model_options *model)
     return 0;
 }
 
-static int parse_gpu(char *text, void *part, struct lull_error *err)
+static int parse_elastic(const char *text, void *factor, struct lull_error *err)
 {
-    char known[sizeof(err->text)];
-    size_t used = 0;
-    const int rc = parse_types(text, part);
-
-    if (rc == 0)
-        return 0;
-    if (rc != -ENOENT)
-        return lull_error_set(err, -EINVAL,
-                              "--gpu: one MODEL, or up to %d of them, each with :NODES",
-                              LULL_SCENARIO_MOST_TYPES);
-    for (uint32_t i = 0; i < lull_gpu_model_count && used < sizeof(known); i++)
-        used +=
-            (size_t)snprintf(known + used, sizeof(known) - used, "%s, ", lull_gpu_models[i].name);
-    return lull_error_set(err, -EINVAL,
-                          "--gpu: no such model; known are %sP100-PCIE-16GB and K80-12GB", known);
-}
-
-static int parse_class(char *text, void *part, struct lull_error *err)
-{
-    struct lull_scenario_model_options *const model = part;
+    int64_t value;
 
     (void)err;
-    model->job_class = lull_job_class_find(text);
-    return model->job_class == LULL_JOB_CLASSES && strcmp(text, "mixed") != 0 ? -EINVAL : 0;
-}
-
-static int parse_elastic(char *text, void *part, struct lull_error *err)
-{
-    int64_t *const factor = &((struct lull_scenario_model_options *)part)->elastic;
-
-    (void)err;
-    if (lull_text_parse_int(text, 1, LULL_SCENARIO_MOST_ELASTIC, factor) < 0)
+    if (lull_text_parse_int(text, 1, LULL_SCENARIO_MOST_ELASTIC, &value) < 0 ||
+        (value & (value - 1)) != 0)
         return -EINVAL;
-    return (*factor & (*factor - 1)) != 0 ? -EINVAL : 0;
-}
-
-static int parse_network(char *text, void *part, struct lull_error *err)
-{
-    struct lull_scenario_model_options *const model = part;
-    const bool is_ethernet = strcmp(text, "ethernet") == 0;
-
-    (void)err;
-    if (!is_ethernet && strcmp(text, "nvlink") != 0)
-        return -EINVAL;
-    model->network = is_ethernet ? LULL_JOB_ETHERNET : LULL_JOB_NVLINK;
+    memcpy(factor, &value, sizeof(value));
     return 0;
 }
 
-#define INTO(field) offsetof(struct lull_scenario_model_options, field)
-static const struct option_row model_rows[] = {
-    {"pools", "FILE", OPTION_TEXT, INTO(pools),
-     .help = "A table vc,nodes: each virtual cluster has nodes of its own; jobs of others are "
-             "rejected"},
-    {"nodes", "N", OPTION_WHOLE, INTO(nodes), 1, LULL_CLUSTER_MOST_NODES,
-     .help = "Nodes of the one cluster, without --pools"},
-    {"gpus-per-node", "N", OPTION_WHOLE, INTO(gpus_per_node), 1, LULL_CLUSTER_MOST_NODE_GPUS,
-     .help = "GPUs of a node (8)"},
-    {"run-w", "W", OPTION_NUMBER, INTO(run_w),
-     .help = "Power of a GPU with a job (350), without --gpu"},
-    {"idle-w", "W", OPTION_NUMBER, INTO(idle_w),
-     .help = "Power of a GPU without a job in a node that is on (60, or what the model of --gpu "
-             "tells)"},
-    {"preemptible", NULL, OPTION_FLAG, INTO(is_preemptible),
-     .help = "Jobs may be stopped for others; they go on after 7 to 60 s, by their number of GPUs"},
-    {"value", "FACTOR", OPTION_ABOVE, INTO(value_ratio), 0, 1000000,
-     .help = "A job that ends in time is worth FACTOR times the energy that it takes at full "
-             "clocks, where the table has no value_j for it; policies may reject jobs that are "
-             "worth less than they cost"},
-    {"gpu", "MODEL[:NODES],...", OPTION_OWN, .parse = parse_gpu,
-     .help = "Types of GPU, whose curves tell the power of jobs; the table's durations are those "
-             "on the first"},
-    {"clocks", NULL, OPTION_FLAG, INTO(has_clocks),
-     .help = "Jobs may run at each clock that is worth it"},
-    {"pipelines", NULL, OPTION_FLAG, INTO(has_pipelines),
-     .help = "Compute jobs of 16 GPUs and more are pipelines, which may run by the planner's plans "
-             "(A100, H100)"},
-    {"elastic", "FACTOR", OPTION_OWN, .parse = parse_elastic,
-     .help = "Jobs may have up to FACTOR times fewer or more GPUs than they ask for: 2, 4, 8 or "
-             "16"},
-    {"class", "NAME", OPTION_OWN, .parse = parse_class,
-     .help = "What jobs are: compute, vision, memory, host; or mixed (default): known from the "
-             "model that the table names, else drawn"},
-    {"seed", "N", OPTION_WHOLE, INTO(seed), 0, INT64_MAX, .help = "Seed of drawn classes (1)"},
-    {"network", "NAME", OPTION_OWN, .parse = parse_network,
-     .help = "What joins the GPUs of a job: nvlink (default) or ethernet"},
-    {"rates", "FILE", OPTION_TEXT, INTO(rates),
-     .help = "How fast kinds of jobs are on types and numbers of GPUs (CSV, as Gavel's); needed "
-             "for more than one type"},
-    {0},
-};
-#undef INTO
-
-static void check_model(struct lull_scenario_model_options *model, struct argp_state *state)
+static const char *class_name(uint32_t index)
 {
-    if (model->has_pipelines && !model->has_clocks)
-        argp_error(state, "--pipelines goes with --clocks");
-    if (model->type_count == 0 && (model->has_clocks || model->elastic > 1 || model->rates != NULL))
-        argp_error(state, "say on which GPUs: --gpu MODEL");
-    if (model->type_count > 1 && model->rates == NULL)
-        argp_error(state, "more than one type of GPU needs --rates");
-    if (model->path == NULL)
-        argp_error(state, "give a file of jobs");
-    if ((model->pools != NULL) + (model->nodes != 0) + (model->type_nodes[0] != 0) != 1)
-        argp_error(state, "give either --pools or --nodes, or --gpu with nodes");
-    if (model->idle_w < 0.0 && model->type_count == 0)
-        model->idle_w = 60.0;
+    if (index < LULL_JOB_CLASSES)
+        return lull_job_classes[index].name;
+    return index == LULL_JOB_CLASSES ? "mixed" : NULL;
 }
 
-/* ---- the policy --------------------------------------------------------------------------- */
+static const char *const networks[] = {
+    [LULL_JOB_NVLINK] = "nvlink", [LULL_JOB_ETHERNET] = "ethernet", NULL};
 
-static int parse_parameter(char *text, void *part, struct lull_error *err)
-{
-    struct lull_scenario_policy_options *const policy = part;
-
-    (void)err;
-    policy->has_parameter = true;
-    return lull_text_parse_number(text, &policy->parameter);
-}
-
-static int parse_bound(char *text, void *part, struct lull_error *err)
-{
-    struct lull_scenario_policy_options *const policy = part;
-
-    policy->is_bounded = true;
-    if (text != NULL &&
-        (lull_text_parse_number(text, &policy->bound_slot_s) < 0 || policy->bound_slot_s <= 0.0))
-        return lull_error_set(err, -EINVAL, "--bound=%s: expected seconds above 0", text);
-    return 0;
-}
-
-#define INTO(field) offsetof(struct lull_scenario_policy_options, field)
-static const struct option_row policy_rows[] = {
-    {"knob", "VALUE", OPTION_OWN, .parse = parse_parameter,
-     .help = "The number by which the policy trades time for energy, if it has one: see `lull "
-             "simulate cluster --help`"},
-    {"compare", "NAMES", OPTION_TEXT, INTO(compare),
-     .help = "Instead of --policy: several policies side by side, with commas between, or all"},
-    {"sweep", "[FROM:TO:]COUNT", OPTION_TEXT, INTO(sweep),
-     .help = "The policy with COUNT values of its knob, side by side"},
-    {"bound", "SLOT_S", OPTION_OWN, .is_value_optional = true, .parse = parse_bound,
-     .help = "Tell the energy that any schedule as good as this one needs at least: lull-bound "
-             "finds it, in slots of SLOT_S seconds (a 288th of the run)"},
-    {"certificate-slots", "N", OPTION_WHOLE, INTO(certificate.slots), 1, LULL_CERTIFICATE_MOST,
-     .help = "Slots of time in which the certificate of pd-rats and pd-rats-safe is searched for "
-             "(2048; 1024 with --preemptible)"},
-    {"certificate-steps", "N", OPTION_WHOLE, INTO(certificate.steps), 1, LULL_CERTIFICATE_MOST,
-     .help = "Steps of that search (60); more of them may prove more"},
-    {0},
-};
-#undef INTO
-
-static void check_policy(const struct lull_scenario_policy_options *policy, bool has_policy,
-                         const struct lull_scenario_output_options *output,
-                         struct argp_state *state)
-{
-    const bool has_several = policy->compare != NULL || policy->sweep != NULL;
-
-    if ((policy->compare == NULL) != has_policy)
-        argp_error(state, "give either --policy or --compare");
-    if (policy->compare != NULL && policy->sweep != NULL)
-        argp_error(state, "--sweep goes with --policy, not with --compare");
-    if (policy->has_parameter && has_several)
-        argp_error(state, "--knob sets one run: it does not go with --compare or --sweep");
-    if (has_several && (policy->is_bounded || output->explain != NULL || output->jobs_out != NULL ||
-                        output->power_out != NULL || output->gantt != NULL))
-        argp_error(
-            state,
-            "--bound, --explain, --gantt, --jobs-out and --power-out tell of one run: they do "
-            "not go with --compare or --sweep");
-}
-
-/* ---- power, failures, the network and the output ------------------------------------------ */
+/* ---- rows --------------------------------------------------------------------------------- */
 
 /* More joules or watts are a mistake of the user. */
-#define MOST_AMOUNT INT64_C(1000000000000000)
+#define MOST_AMOUNT 1e15
 
-#define INTO(field) offsetof(struct lull_scenario_power_options, field)
-static const struct option_row power_rows[] = {
-    {"power-down", NULL, OPTION_FLAG, INTO(turns_nodes_off),
-     .help = "Turn a node off when it has idled for as much energy as turning it on takes"},
-    {"turn-on-j", "J", OPTION_NUMBER, INTO(turn_on_j), 0, MOST_AMOUNT,
-     .help = "Energy of turning a node on (100000)"},
-    {"turn-on-s", "S", OPTION_TIME, INTO(turn_on_ns), 0, LULL_CLUSTER_MOST_TURN_ON_NS, 1e9,
-     .help = "How long turning a node on takes (180)"},
-    {"off-w", "W", OPTION_NUMBER, INTO(off_w), 0, 1000000000,
-     .help = "Power of a node that is off (0)"},
-    {"power-cap", "W", OPTION_ABOVE, INTO(cap_w), 0, MOST_AMOUNT,
-     .help = "The cluster never draws more, with all jobs at their peaks"},
-    {"node-cap", "W", OPTION_ABOVE, INTO(node_cap_w), 0, MOST_AMOUNT,
-     .help = "No node ever draws more"},
-    {"peak-ratio", "R", OPTION_NUMBER, INTO(peak_ratio), 1, 1000,
-     .help = "Peak power of a job over its mean, for caps (1.05)"},
-    {"price", "FILE", OPTION_TEXT, INTO(price),
-     .help = "What energy costs: a table time_s,price_per_kwh"},
-    {"carbon", "FILE", OPTION_TEXT, INTO(carbon),
-     .help = "What energy emits: a table time_s,g_per_kwh"},
+/* What a run of one policy tells or writes: several policies, or settings, have none of it. */
+#define OF_ONE_RUN "knob|bound|explain|gantt|jobs-out|power-out"
+
+#define FLAG(NAME, FIELD, HELP, ...)                                                               \
+    LULL_FLAG(NAME, struct lull_scenario_options, FIELD, HELP, __VA_ARGS__)
+#define VALUE(NAME, UNIT, TYPE, FIELD, HELP, ...)                                                  \
+    LULL_VALUE(NAME, UNIT, TYPE, struct lull_scenario_options, FIELD, HELP, __VA_ARGS__)
+#define FILE_ROW(NAME, FIELD, HELP, ...)                                                           \
+    VALUE(NAME, "FILE", TEXT, FIELD, HELP, .hint = LULL_OPTION_FILE, __VA_ARGS__)
+#define GIVEN(FIELD) LULL_GIVEN(struct lull_scenario_options, FIELD)
+
+const struct lull_option lull_scenario_rows[] = {
+    LULL_GROUP("The policy and how its run is judged"),
+    VALUE("policy", "NAME", OWN, policy.ops, "The policy, one of those below.",
+          .parse = parse_policy, .word_at = policy_name),
+    VALUE("knob", "VALUE", NUMBER, policy.knob,
+          "The number by which the policy trades time for energy, if it has one.",
+          GIVEN(policy.has_knob), .least = -INFINITY, .expected = "a number",
+          .otherwise = "what is told of the policy below"),
+    VALUE("policies", "NAME,NAME...|all", TEXT, policy.compare,
+          "Run several policies instead, and print them side by side.", .aliases = "compare",
+          .excludes = "policy|sweep|" OF_ONE_RUN,
+          .more = "With --json it is an array compared of summaries, each with its policy."),
+    VALUE("sweep", "[FROM:TO:]COUNT", TEXT, policy.sweep,
+          "Run the policy with COUNT values of its knob, and print them side by side.",
+          .needs = "policy", .excludes = OF_ONE_RUN,
+          .more = "Without FROM and TO they go from a hundredth to a hundred times what is usual "
+                  "(1 where that is 0), as far as the knob goes: by equal steps, over more than a "
+                  "decade by equal factors. With --json as --policies, each with its setting."),
+    VALUE("bound", "S", NUMBER, policy.bound_slot_s,
+          "Tell what any schedule as good as this one needs at least, found by lull-bound in slots "
+          "of this many seconds.",
+          GIVEN(policy.is_bounded), .is_bare_allowed = true, .is_open = true,
+          .otherwise = "a 288th of the run", .more = "See Bounds below."),
+    VALUE("certificate-slots", "N", WHOLE, policy.certificate.slots,
+          "How many slots of time the certificate of pd-rats and pd-rats-safe is searched for in.",
+          .least = 1, .most = LULL_CERTIFICATE_MOST,
+          .otherwise = "2048, or 1024 with --preemptible",
+          .more = "Whatever is found is proven; more slots and steps prove more."),
+    VALUE("certificate-steps", "N", WHOLE, policy.certificate.steps,
+          "How many steps that search takes.", .least = 1, .most = LULL_CERTIFICATE_MOST,
+          .otherwise = "60"),
+
+    LULL_GROUP("The jobs, the cluster and its GPUs"),
+    FILE_ROW("pools", model.pools,
+             "Virtual clusters with queues and nodes of their own, a table vc,nodes; jobs of "
+             "others are rejected.",
+             .excludes = "nodes"),
+    VALUE("nodes", "N", WHOLE, model.nodes, "Without --pools: the nodes of the one cluster.",
+          .least = 1, .most = LULL_CLUSTER_MOST_NODES),
+    VALUE("gpus-per-node", "N", WHOLE, model.gpus_per_node, "GPUs of a node.", .least = 1,
+          .most = LULL_CLUSTER_MOST_NODE_GPUS, .usual = "8"),
+    VALUE("run-w", "W", NUMBER, model.run_w, "Power of a GPU with a job.", .usual = "350",
+          .excludes = "gpu-types"),
+    VALUE("idle-w", "W", NUMBER, model.idle_w, "Power of a GPU without a job in a node that is on.",
+          .otherwise = "60, or what the model of --gpu-types tells"),
+    FLAG("preemptible", model.is_preemptible,
+         "Jobs may be stopped for others; they go on after 7 to 60 s, by their number of GPUs.",
+         .more =
+             "By srtf, srsf, hdf, powerflow and pd-rats, and where the table does not say it of "
+             "each job; 7 s with one GPU, 30 s with up to 8, 60 s beyond that."),
+    VALUE("value", "FACTOR", NUMBER, model.value_ratio,
+          "A job that ends in time is worth FACTOR times the energy that it takes at full clocks, "
+          "where the table has no value_j for it.",
+          .most = 1e6, .is_open = true,
+          .more = "pd-rats and pd-rats-safe reject jobs that are worth less than they cost; others "
+                  "run every job, and what their jobs are worth is counted all the same."),
+    LULL_OWN("gpu-types", "MODEL[:NODES],...", parse_gpu,
+             "The types of GPU, whose curves tell the power of jobs; the table's durations are "
+             "those on the first.",
+             .aliases = "gpu", .expected = "one MODEL, or up to 4 of them, each with :NODES",
+             .more = "Models are those of lull emulate, P100-PCIE-16GB and K80-12GB; NODES stands "
+                     "instead of --nodes or --pools. Jobs that name a workload (a Chakra execution "
+                     "trace, as JSON or messages, or a SimAI text; plain or gzip) get modes of its "
+                     "task graph, scheduled at every clock, on the first type and as many GPUs as "
+                     "they ask for; they compute with the kernels of their class, compute if "
+                     "nothing tells."),
+    FLAG("clocks", model.has_clocks, "Jobs may run at each clock that is worth it.",
+         .needs = "gpu-types",
+         .more = "A job has at most 16 operating points, none of which another beats in time and "
+                 "energy. Queues take the fastest one."),
+    FLAG("pipelines", model.has_pipelines,
+         "Compute jobs of 16 GPUs and more are pipelines, which may run by the plans of lull plan "
+         "(A100, H100).",
+         .needs = "clocks", .more = "Their number of GPUs is a multiple of 8."),
+    VALUE("elastic", "FACTOR", OWN, model.elastic,
+          "Jobs may have up to FACTOR times fewer or more GPUs than they ask for.",
+          .parse = parse_elastic, .expected = "2, 4, 8 or 16", .usual = "1", .needs = "gpu-types"),
+    VALUE("class", "NAME", WORD, model.job_class,
+          "What jobs compute: compute, vision, memory or host; or mixed: known from the model or "
+          "type of job that the table names, else drawn.",
+          .word_at = class_name, .usual = "mixed", .needs = "gpu-types"),
+    LULL_SEED_ROW(struct lull_scenario_options, model.seed, "Seed of drawn classes."),
+    VALUE("network", NULL, WORD, model.network,
+          "What joins the GPUs of a job: it tells how much of the time communication is exposed.",
+          .words = networks, .usual = "nvlink", .needs = "gpu-types"),
+    FILE_ROW("rates", model.rates,
+             "How fast kinds of jobs are on types and numbers of GPUs, a CSV as Gavel's; needed "
+             "for more than one type of GPU.",
+             .needs = "gpu-types",
+             .more = "Columns: gpu,consolidated,job_type,num_gpus,iters_per_s. A job runs on the "
+                     "types that have a rate for it."),
+
+    LULL_GROUP("Power, and nodes that are turned off"),
+    FLAG("power-down", power.turns_nodes_off,
+         "Turn a node off when it has idled for as much energy as turning it on takes, and on "
+         "again for jobs that wait."),
+    VALUE("turn-on-j", "J", NUMBER, power.turn_on_j, "Energy of turning a node on.",
+          .most = MOST_AMOUNT, .usual = "100000"),
+    VALUE("turn-on-s", "S", TIME, power.turn_on_ns, "How long turning a node on takes.",
+          .most = (double)LULL_CLUSTER_MOST_TURN_ON_NS / 1e9, .usual = "180"),
+    VALUE("off-w", "W", NUMBER, power.off_w, "Power of a node that is off.", .most = 1e9,
+          .usual = "0"),
+    VALUE("power-cap", "W", NUMBER, power.cap_w,
+          "The cluster never draws more, with all jobs at their peaks.", .most = MOST_AMOUNT,
+          .is_open = true,
+          .more =
+              "GPUs without a job and nodes that turn on count too. Jobs start in another mode, "
+              "on another node, or wait; while others wait, at the clock with which most gets "
+              "done under the cap. Those that would exceed the cap alone are rejected, and "
+              "none is preempted."),
+    VALUE("node-cap", "W", NUMBER, power.node_cap_w, "No node ever draws more.",
+          .most = MOST_AMOUNT, .is_open = true),
+    VALUE("peak-ratio", "R", NUMBER, power.peak_ratio, "Peak power of a job over its mean.",
+          .least = 1.0, .most = 1000.0, .otherwise = "1.05", .needs = "power-cap|node-cap"),
+    FILE_ROW("price", power.price, "What energy costs, a table time_s,price_per_kwh.",
+             .more = "A row holds until the next one."),
+    FILE_ROW("carbon", power.carbon, "What energy emits, a table time_s,g_per_kwh."),
+
+    LULL_GROUP("Nodes that fail"),
+    FILE_ROW("failures", failures.table, "When nodes are down, a table node,from_s,to_s.",
+             .excludes = "mtbf-h",
+             .more = "Nodes count from 0 over all pools. A job on a failed node waits again, "
+                     "without what it had done."),
+    VALUE("mtbf-h", "H", TIME, failures.mtbf_ns,
+          "Nodes fail at random, each after this many hours on average.",
+          .most = (double)LULL_CLUSTER_MOST_NS / 3.6e12, .is_open = true,
+          .more = "Failures go on until the longest job could have run after the last arrival."),
+    VALUE("repair-minutes", "MIN", TIME, failures.repair_ns,
+          "How long a node is down after a random failure.",
+          .most = (double)LULL_CLUSTER_MOST_NS / 6e10, .is_open = true, .usual = "60",
+          .needs = "mtbf-h"),
+    VALUE("failure-seed", "N", WHOLE, failures.seed, "Seed of random failures.", .usual = "1",
+          .needs = "mtbf-h"),
+    VALUE("checkpoint-minutes", "MIN", TIME, failures.checkpoint_ns,
+          "Jobs save their progress each time they have run this long, and go on from there after "
+          "a failure.",
+          .most = (double)LULL_CLUSTER_MOST_NS / 6e10, .otherwise = "they begin anew",
+          .more = "Saving takes no time."),
+
+    LULL_GROUP("What jobs share, with --gpu-types"),
+    FLAG("contention", network.contention.shares_links,
+         "Jobs on several nodes share the links of these: their communication takes longer beside "
+         "others.",
+         .more = "By how much of the time the others communicate; policies see the ends that this "
+                 "makes."),
+    VALUE("rack-nodes", "N", WHOLE, network.rack_nodes,
+          "Nodes of a rack, in the order of pools and nodes.", .least = 1,
+          .most = LULL_CLUSTER_MOST_NODES, .needs = "rack-uplink",
+          .more = "Policies keep gangs within a rack where they can."),
+    VALUE("rack-uplink", "R", NUMBER, network.contention.uplink_links,
+          "What can leave or enter a rack at once, in links of a node; implies --contention.",
+          GIVEN(network.contention.shares_links), .most = 1e9, .is_open = true,
+          .needs = "rack-nodes"),
+    VALUE(
+        "contention-penalty", "R", NUMBER, network.contention.penalty_ratio,
+        "What each further transfer on a link costs beyond its part, over the time alone; implies "
+        "--contention.",
+        GIVEN(network.contention.shares_links), .most = 1000.0, .usual = "0",
+        .more = "AdaDUAL's is 0.27."),
+    VALUE("storage-mb-s", "MB/S", NUMBER, network.contention.storage_mb_s,
+          "What all jobs together can read of their training data.", .most = MOST_AMOUNT,
+          .is_open = true, .more = "Each GPU gets as much as any other, up to what it wants."),
+
+    LULL_GROUP("Output"),
+    FILE_ROW("jobs-out", output.jobs_out, "Write when and where each job ran, and why then (CSV).",
+             .more = "Columns: job_id,vc,gpus,fate,submit_s,start_s,end_s,placement,shared_s,"
+                     "reason. placement is node:GPUs, nodes counted in their pool; shared_s how "
+                     "much longer the job ran for sharing links and the storage."),
+    FILE_ROW("power-out", output.power_out,
+             "Write what the cluster drew over time, as Batsim does (CSV).",
+             .more = "What one sees of gangs, below, tells the columns."),
+    FILE_ROW("gantt", output.gantt,
+             "Draw what ran where, the power and who waited over time (SVG)."),
+    VALUE("explain", "JOB", TEXT, output.explain,
+          "Tell why this job (its id, else its number) waited, and why it had its place and "
+          "clock."),
+    LULL_JSON_ROW(struct lull_scenario_options, output.is_json),
     {0},
 };
-#undef INTO
 
-#define INTO(field) offsetof(struct lull_scenario_failure_options, field)
-static const struct option_row failure_rows[] = {
-    {"failures", "FILE", OPTION_TEXT, INTO(table),
-     .help = "When nodes are down: a table node,from_s,to_s"},
-    {"mtbf-h", "H", OPTION_LASTS, INTO(mtbf_ns), 0, LULL_CLUSTER_MOST_NS, 3.6e12,
-     .help = "Nodes fail at random, each after H hours on average"},
-    {"repair-minutes", "MIN", OPTION_LASTS, INTO(repair_ns), 0, LULL_CLUSTER_MOST_NS, 6e10,
-     .help = "How long a node is down after a random failure (60)"},
-    {"failure-seed", "N", OPTION_WHOLE, INTO(seed), 0, INT64_MAX,
-     .help = "Seed of random failures (1)"},
-    {"checkpoint-minutes", "MIN", OPTION_TIME, INTO(checkpoint_ns), 0, LULL_CLUSTER_MOST_NS, 6e10,
-     .help = "Jobs save their progress after each MIN minutes that they ran (else they begin "
-             "anew)"},
-    {0},
-};
-#undef INTO
+_Static_assert(LULL_SCENARIO_MOST_TYPES == 4 && LULL_SCENARIO_MOST_ELASTIC == 16,
+               "what --gpu-types and --elastic expect names these numbers");
 
-#define INTO(field) offsetof(struct lull_scenario_network_options, field)
-static const struct option_row network_rows[] = {
-    {"contention", NULL, OPTION_FLAG, INTO(contention.shares_links),
-     .help = "Jobs on several nodes share the links of these: their communication takes longer "
-             "beside others"},
-    {"rack-nodes", "N", OPTION_WHOLE, INTO(rack_nodes), 1, LULL_CLUSTER_MOST_NODES,
-     .help = "Nodes of a rack, with --rack-uplink"},
-    {"rack-uplink", "R", OPTION_ABOVE, INTO(contention.uplink_links), 0, 1000000000,
-     .help = "What can leave or enter a rack at once, in links of a node; implies --contention"},
-    {"contention-penalty", "R", OPTION_NUMBER, INTO(contention.penalty_ratio), 0, 1000,
-     .help = "What each further transfer on a link costs beyond its part, over the time alone "
-             "(0); implies --contention"},
-    {"storage-mb-s", "MB/S", OPTION_ABOVE, INTO(contention.storage_mb_s), 0, MOST_AMOUNT,
-     .help = "What all jobs together can read of their training data"},
-    {0},
-};
-#undef INTO
+/* ---- what goes together ------------------------------------------------------------------- */
 
-#define INTO(field) offsetof(struct lull_scenario_output_options, field)
-static const struct option_row output_rows[] = {
-    {"jobs-out", "FILE", OPTION_TEXT, INTO(jobs_out),
-     .help = "Write when and where each job ran, and why then (CSV)"},
-    {"power-out", "FILE", OPTION_TEXT, INTO(power_out),
-     .help = "Write what the cluster drew over time, as Batsim does (CSV)"},
-    {"gantt", "FILE", OPTION_TEXT, INTO(gantt),
-     .help = "Draw what ran where, the power and who waited over time (SVG)"},
-    {"explain", "JOB", OPTION_TEXT, INTO(explain),
-     .help = "Tell why this job (its id, else its number) waited, and why it had its place and "
-             "clock"},
-    {"json", NULL, OPTION_FLAG, INTO(is_json), .letter = 'j', .help = "Print one JSON document"},
-    {0},
-};
-#undef INTO
-
-/* ---- parsing ------------------------------------------------------------------------------ */
-
-enum { FIRST_KEY = 256, MOST_PART_ROWS = 20 };
-
-struct option_part {
-    const char *heading;
-    const struct option_row *rows;
-    void *into;
-};
-
-/* Of numbers and times, the value of a text in the unit of the field. */
-static int parse_number(const struct option_row *row, const char *text, double *value_out)
+void lull_scenario_options_prepare(struct lull_scenario_options *options)
 {
-    const bool is_time = row->type == OPTION_TIME || row->type == OPTION_LASTS;
-    const bool is_open = row->type == OPTION_ABOVE || row->type == OPTION_LASTS;
-    double value;
+    options->model.idle_w = -1.0; /* it is not given */
+    options->power.peak_ratio = LULL_POWER_CAP_PEAK_RATIO;
+}
 
-    if (lull_text_parse_number(text, &value) < 0)
-        return -EINVAL;
-    if (is_time)
-        value *= row->unit;
-    if (value < (double)row->least || (row->most > 0 && value > (double)row->most))
-        return -EINVAL;
-    if (is_time)
-        value = trunc(value);
-    if (is_open && value == (double)row->least)
-        return -EINVAL;
-    *value_out = value;
+int lull_scenario_options_check(struct lull_scenario_options *options, struct lull_error *err)
+{
+    struct lull_scenario_model_options *const model = &options->model;
+    const bool has_gpu = model->type_count > 0;
+
+    if (options->policy.ops == NULL && options->policy.compare == NULL)
+        return lull_error_set(err, -EINVAL, "give either --policy NAME or --policies NAME,NAME...");
+    if (model->type_count > 1 && model->rates == NULL)
+        return lull_error_set(err, -EINVAL, "more than one type of GPU needs --rates");
+    if ((model->pools != NULL) + (model->nodes != 0) + (model->type_nodes[0] != 0) != 1)
+        return lull_error_set(err, -EINVAL,
+                              "give either --pools or --nodes, or --gpu-types with nodes");
+    if (lull_contention_is_on(&options->network.contention) && !has_gpu)
+        return lull_error_set(err, -EINVAL,
+                              "what jobs send and read is only known with --gpu-types");
+    if (model->idle_w < 0.0 && !has_gpu)
+        model->idle_w = 60.0;
     return 0;
-}
-
-static int parse_value(const struct option_row *row, char *text, void *part, struct lull_error *err)
-{
-    void *const field = (char *)part + row->offset;
-    double value;
-
-    switch (row->type) {
-    case OPTION_FLAG:
-        *(bool *)field = true;
-        return 0;
-    case OPTION_TEXT:
-        *(const char **)field = text;
-        return 0;
-    case OPTION_WHOLE:
-        return lull_text_parse_int(text, row->least, row->most, field);
-    case OPTION_NUMBER:
-    case OPTION_ABOVE:
-        return parse_number(row, text, field);
-    case OPTION_TIME:
-    case OPTION_LASTS:
-        if (parse_number(row, text, &value) < 0)
-            return -EINVAL;
-        *(int64_t *)field = (int64_t)value;
-        return 0;
-    default:
-        return row->parse(text, part, err);
-    }
-}
-
-static error_t parse_part(int key, char *arg, struct argp_state *state)
-{
-    const struct option_part *part = state->input;
-    struct lull_error err = {0};
-
-    for (int i = 0; part->rows[i].name != NULL; i++) {
-        const struct option_row *row = &part->rows[i];
-
-        if (key != FIRST_KEY + i && (row->letter == 0 || key != row->letter))
-            continue;
-        if (parse_value(row, arg, part->into, &err) == 0)
-            return 0;
-        if (err.code != 0)
-            argp_error(state, "%s", err.text);
-        argp_error(state, "--%s %s: not a usable value", row->name, arg);
-    }
-    return ARGP_ERR_UNKNOWN;
-}
-
-/* options_out: room for MOST_PART_ROWS and the zeros that end them. */
-static void make_options(const struct option_row *rows, struct argp_option *options_out)
-{
-    for (int i = 0; rows[i].name != NULL && i < MOST_PART_ROWS; i++)
-        options_out[i] = (struct argp_option){
-            .name = rows[i].name,
-            .key = rows[i].letter != 0 ? rows[i].letter : FIRST_KEY + i,
-            .arg = rows[i].value,
-            .flags = rows[i].is_value_optional ? OPTION_ARG_OPTIONAL : 0,
-            .doc = rows[i].help,
-        };
-}
-
-enum { PARTS = 6 };
-
-struct scenario_parsing {
-    struct lull_scenario_options *options;
-    bool has_policy;
-    struct option_part parts[PARTS];
-};
-
-static void check(const struct scenario_parsing *parsing, struct argp_state *state)
-{
-    struct lull_scenario_options *const options = parsing->options;
-    struct lull_contention_rules *const contention = &options->network.contention;
-
-    check_model(&options->model, state);
-    if (options->failures.table != NULL && options->failures.mtbf_ns > 0)
-        argp_error(state, "give either --failures or --mtbf-h");
-    if ((options->network.rack_nodes > 0) != (contention->uplink_links > 0.0))
-        argp_error(state, "give --rack-nodes and --rack-uplink, or neither");
-    if (contention->uplink_links > 0.0 || contention->penalty_ratio >= 0.0)
-        contention->shares_links = true;
-    if (contention->penalty_ratio < 0.0)
-        contention->penalty_ratio = 0.0;
-    if (lull_contention_is_on(contention) && options->model.type_count == 0)
-        argp_error(state, "what jobs send and read is only known with --gpu");
-    check_policy(&options->policy, parsing->has_policy, &options->output, state);
-}
-
-static error_t parse_all(int key, char *arg, struct argp_state *state)
-{
-    struct scenario_parsing *const parsing = state->input;
-
-    switch (key) {
-    case ARGP_KEY_INIT:
-        for (int i = 0; i < PARTS; i++)
-            state->child_inputs[i] = &parsing->parts[i];
-        return 0;
-    case ARGP_KEY_ARG:
-        if (parsing->options->model.path != NULL)
-            argp_error(state, "%s: one file of jobs is enough", arg);
-        parsing->options->model.path = arg;
-        return 0;
-    case ARGP_KEY_END:
-        check(parsing, state);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-void lull_scenario_options_parse(int argc, char **argv, bool has_policy,
-                                 struct lull_scenario_options *options_out)
-{
-    struct scenario_parsing parsing = {
-        options_out,
-        has_policy,
-        {{"The jobs, the cluster and its GPUs:", model_rows, &options_out->model},
-         {"The policy and how its run is judged:", policy_rows, &options_out->policy},
-         {"Power, and nodes that are turned off:", power_rows, &options_out->power},
-         {"Nodes that fail:", failure_rows, &options_out->failures},
-         {"What jobs share, with --gpu:", network_rows, &options_out->network},
-         {"Output:", output_rows, &options_out->output}},
-    };
-    struct argp_option options[PARTS][MOST_PART_ROWS + 1] = {0};
-    struct argp argps[PARTS] = {0};
-    struct argp_child children[PARTS + 1] = {0};
-    const struct argp parser = {
-        .parser = parse_all,
-        .args_doc = "JOBS.csv",
-        .doc = "Runs jobs that need their GPUs all at once, each as long as its table says, in "
-               "queues: one per virtual cluster.",
-        .children = children,
-    };
-
-    for (int i = 0; i < PARTS; i++) {
-        make_options(parsing.parts[i].rows, options[i]);
-        argps[i] = (struct argp){.options = options[i], .parser = parse_part};
-        children[i] = (struct argp_child){&argps[i], 0, parsing.parts[i].heading, i + 1};
-    }
-    *options_out = (struct lull_scenario_options){
-        .model = {.gpus_per_node = 8,
-                  .run_w = 350.0,
-                  .idle_w = -1.0,
-                  .job_class = LULL_JOB_CLASSES,
-                  .seed = 1,
-                  .elastic = 1},
-        .power = {.turn_on_j = 1e5,
-                  .turn_on_ns = INT64_C(180000000000),
-                  .peak_ratio = LULL_POWER_CAP_PEAK_RATIO},
-        .failures = {.repair_ns = INT64_C(3600000000000), .seed = 1},
-        .network = {.contention = {.penalty_ratio = -1.0}}, /* it was not given */
-    };
-    argp_parse(&parser, argc, argv, 0, NULL, &parsing);
 }

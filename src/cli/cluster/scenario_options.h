@@ -9,17 +9,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/option.h"
 #include "cli/cluster/certificate.h"
 #include "core/cluster/network/contention.h"
+#include "core/cluster/policy/policy.h"
 #include "simulator/cluster/job_classes.h"
 
 enum { LULL_SCENARIO_MOST_TYPES = 4, LULL_SCENARIO_MOST_ELASTIC = 16 };
 
 /* The jobs, the nodes, and the operating points that jobs have on the GPUs. */
 struct lull_scenario_model_options {
-    const char *path;  /* of the table of jobs */
+    const char *path;  /* of the table of jobs, an operand */
     const char *pools; /* a table of virtual clusters; null: all nodes are one pool */
-    int64_t nodes;     /* of the one pool; 0: --pools or --gpu tells */
+    int64_t nodes;     /* of the one pool; 0: --pools or --gpu-types tells */
     int64_t gpus_per_node;
     double run_w;        /* what a GPU with a job draws, where type_count is 0 */
     double idle_w;       /* what a GPU without a job draws; below 0: what its model tells */
@@ -40,8 +42,9 @@ struct lull_scenario_model_options {
 
 /* What the policy is set to and compared with, and how its run is judged. */
 struct lull_scenario_policy_options {
-    bool has_parameter;
-    double parameter;
+    const struct lull_cluster_policy_ops *ops; /* null: several are compared */
+    bool has_knob;
+    double knob;
     const char *compare; /* names of policies to compare; null: one policy runs */
     const char *sweep;   /* a range of values of the policy's knob; null: one value */
     bool is_bounded;     /* by lull-bound */
@@ -95,11 +98,13 @@ struct lull_scenario_options {
     struct lull_scenario_output_options output;
 };
 
-/*
- * Parses the command line, from which --policy has been taken; has_policy: it was there. Prints
- * --help and usage errors itself, as argp does, and then exits.
- */
-void lull_scenario_options_parse(int argc, char **argv, bool has_policy,
-                                 struct lull_scenario_options *options_out);
+/* The rows of all parts, whose struct is lull_scenario_options. */
+extern const struct lull_option lull_scenario_rows[];
+
+/* Sets the defaults that no row has. */
+void lull_scenario_options_prepare(struct lull_scenario_options *options);
+
+/* What rows cannot say of options together. -EINVAL: they do not go together. */
+int lull_scenario_options_check(struct lull_scenario_options *options, struct lull_error *err);
 
 #endif

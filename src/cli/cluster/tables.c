@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cluster/tables.h"
+#include "base/file.h"
 #include "simulator/cluster/summary.h"
 
 #include <errno.h>
@@ -56,7 +57,7 @@ int lull_tables_write_jobs(const char *path, const struct lull_scenario_model *m
 {
     const struct source source = {model, run};
 
-    return lull_cluster_write_table(path, write_jobs, &source, err);
+    return lull_file_write_with(path, write_jobs, &source, err);
 }
 
 /* ---- power -------------------------------------------------------------------------------- */
@@ -245,5 +246,5 @@ int lull_tables_write_power(const char *path, const struct lull_scenario_model *
 {
     const struct source source = {model, run};
 
-    return lull_cluster_write_table(path, write_power, &source, err);
+    return lull_file_write_with(path, write_power, &source, err);
 }

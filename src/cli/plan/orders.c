@@ -99,7 +99,9 @@ int lull_plan_orders_choose(const struct lull_plan_source *source,
     lull_plan_task_fini(&task);
     if (result == 0 && name_of(&orders_out->choices.choices[orders_out->choices.best].schedule,
                                orders_out->name, sizeof(orders_out->name)) < 0)
-        result = lull_error_set(err, -E2BIG, "an order of so many stages has no name");
+        result = lull_error_set(err, -E2BIG,
+                                "--schedule best: there are too many stages for its name, which "
+                                "lists one number for each");
     return result == -ENOMEM ? lull_error_set(err, result, "no memory for orders") : result;
 }
 

@@ -9,31 +9,9 @@
 #include "cli/plan/picture.h"
 #include "trace/plan_file.h"
 
-/* A file's text, which is collected in memory and then written at once. */
-struct output {
-    FILE *file;
-    char *text;
-    size_t size;
-};
-
-static int output_open(struct output *output)
+static int write_plan(const void *plan, FILE *file)
 {
-    *output = (struct output){0};
-    output->file = open_memstream(&output->text, &output->size);
-    return output->file != NULL ? 0 : -ENOMEM;
-}
-
-/* Writes what has been collected, unless there was an error before. */
-static int output_close(struct output *output, const char *path, int result, struct lull_error *err)
-{
-    if (output->file != NULL && fclose(output->file) != 0 && result == 0)
-        result = -ENOMEM;
-    if (result == 0)
-        result = lull_file_write_atomic(path, output->text, output->size, 0644, err);
-    else
-        lull_error_set(err, result, "%s: no memory to write it", path);
-    free(output->text);
-    return result;
+    return lull_plan_file_write(plan, file);
 }
 
 int lull_plan_write(const char *path, const struct lull_plan_task *task,
@@ -60,14 +38,10 @@ int lull_plan_write(const char *path, const struct lull_plan_task *task,
         .wait_count = single->waits.count,
         .waiting_saved_j = single->waits.saved_j,
     };
-    struct output output;
-    int result = output_open(&output);
 
     snprintf(plan.title, sizeof(plan.title), "%s", task->title);
     snprintf(plan.planner, sizeof(plan.planner), "%s", lull_plan_planner_name(options));
-    if (result == 0)
-        result = lull_plan_file_write(&plan, output.file);
-    return output_close(&output, path, result, err);
+    return lull_file_write_with(path, write_plan, &plan, err);
 }
 
 static void write_perseus_stage(const struct lull_plan_task *task,
@@ -88,23 +62,33 @@ static void write_perseus_stage(const struct lull_plan_task *task,
     fprintf(file, "],\n");
 }
 
+struct perseus {
+    const struct lull_plan_task *task;
+    const struct lull_plan_single *single;
+};
+
+static int write_perseus(const void *context, FILE *file)
+{
+    const struct lull_plan_task *const task = ((const struct perseus *)context)->task;
+    const struct lull_plan_single *const single = ((const struct perseus *)context)->single;
+    const double waiting_j = task->blocking_sum_w * (double)single->period_ns * 1e-9;
+
+    fprintf(file, "[\n");
+    for (uint32_t device = 0; device < task->graph.device_count; device++)
+        write_perseus_stage(task, single, device, file);
+    fprintf(file,
+            "]\n# Iteration 0 cost change: 0.0\n# Iteration 0 total cost: %.6f\n"
+            "# Iteration 0 total cost with P2P: %.6f\n",
+            single->point.energy_j - waiting_j, single->point.energy_j);
+    return 0;
+}
+
 int lull_plan_write_perseus(const char *path, const struct lull_plan_task *task,
                             const struct lull_plan_single *single, struct lull_error *err)
 {
-    const double waiting_j = task->blocking_sum_w * (double)single->period_ns * 1e-9;
-    struct output output;
-    const int result = output_open(&output);
+    const struct perseus perseus = {task, single};
 
-    if (result == 0) {
-        fprintf(output.file, "[\n");
-        for (uint32_t device = 0; device < task->graph.device_count; device++)
-            write_perseus_stage(task, single, device, output.file);
-        fprintf(output.file,
-                "]\n# Iteration 0 cost change: 0.0\n# Iteration 0 total cost: %.6f\n"
-                "# Iteration 0 total cost with P2P: %.6f\n",
-                single->point.energy_j - waiting_j, single->point.energy_j);
-    }
-    return output_close(&output, path, result, err);
+    return lull_file_write_with(path, write_perseus, &perseus, err);
 }
 
 int lull_plan_write_picture(const char *path, const struct lull_plan_task *task,

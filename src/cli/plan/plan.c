@@ -1,19 +1,325 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/plan/plan.h"
-
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "cli/command.h"
-#include "cli/plan/options.h"
 #include "cli/plan/output.h"
 #include "cli/plan/report.h"
 #include "cli/plan/solve.h"
 #include "cli/plan/task.h"
 #include "cli/plan/verify.h"
+#include "core/pipeline/schedule/schedule.h"
 
-static int set_waiting(struct lull_plan_arguments *arguments, struct lull_error *err)
+struct plan_arguments {
+    struct lull_plan_source source;
+    struct lull_plan_options options;
+    bool is_frontier;
+    double deadline_ms;    /* 0: not given */
+    double slowdown_ratio; /* below 0: not given */
+    double straggler_ms;   /* 0: not given */
+    double down_ms;
+    double up_ms;
+    double early_ms;  /* below 0: not fed forward */
+    double driver_ms; /* how long a call keeps the driver that a node's devices share; 0: not */
+    int64_t nodes;
+    double dwell_ms;
+    double fall_ms; /* until a clock for waiting holds; used where wake_ms is given */
+    double wake_ms; /* until the device is awake again; below 0: both as switching */
+    const char *waiting;
+    const char *memory;
+    bool is_json;
+    const char *svg;
+    const char *output;
+    const char *perseus;
+    const char *verify;
+};
+
+/* ---- the command line --------------------------------------------------------------------- */
+
+#define MOST_MS 1e8   /* a day */
+#define LEAST_MS 1e-6 /* an ns */
+
+#define FLAG(NAME, FIELD, HELP, ...)                                                               \
+    LULL_FLAG(NAME, struct plan_arguments, FIELD, HELP, __VA_ARGS__)
+#define VALUE(NAME, UNIT, TYPE, FIELD, HELP, ...)                                                  \
+    LULL_VALUE(NAME, UNIT, TYPE, struct plan_arguments, FIELD, HELP, __VA_ARGS__)
+#define OPEN(NAME, FIELD, HELP, ...)                                                               \
+    VALUE(NAME, "FILE", TEXT, FIELD, HELP, .hint = LULL_OPTION_FILE, __VA_ARGS__)
+
+static int parse_copy(const char *text, void *arguments, struct lull_error *err)
+{
+    struct lull_plan_source *const source = &((struct plan_arguments *)arguments)->source;
+
+    if (source->copy_count == LULL_PLAN_COPY_PROFILES)
+        return lull_error_set(err, -E2BIG, "there may be %d of them at most",
+                              LULL_PLAN_COPY_PROFILES);
+    source->copies[source->copy_count++] = text;
+    return 0;
+}
+
+static const char *const planners[] = {
+    "frontier",        "envpipe", "envpipe:balanced", "envpipe:greedy", "envpipe:envelope",
+    "envpipe:uniform", NULL};
+
+static int parse_planner(const char *text, void *arguments, struct lull_error *err)
+{
+    static const struct {
+        enum lull_plan_planner planner;
+        enum lull_envpipe_method method;
+    } choices[] = {
+        {LULL_PLAN_FRONTIER, LULL_ENVPIPE_BALANCED}, {LULL_PLAN_ENVPIPE, LULL_ENVPIPE_BALANCED},
+        {LULL_PLAN_ENVPIPE, LULL_ENVPIPE_BALANCED},  {LULL_PLAN_ENVPIPE, LULL_ENVPIPE_GREEDY},
+        {LULL_PLAN_ENVPIPE, LULL_ENVPIPE_ENVELOPE},  {LULL_PLAN_ENVPIPE, LULL_ENVPIPE_UNIFORM}};
+    struct lull_plan_options *const options = &((struct plan_arguments *)arguments)->options;
+
+    (void)err;
+    for (uint32_t i = 0; planners[i] != NULL; i++)
+        if (strcmp(text, planners[i]) == 0) {
+            options->planner = choices[i].planner;
+            options->method = choices[i].method;
+            return 0;
+        }
+    return -EINVAL;
+}
+
+static const struct lull_option rows[] = {
+    LULL_GROUP("The pipeline"),
+    OPEN("profile", source.profile,
+         "Measured times and energies, a CSV: stage,instruction,frequency,time,energy (MHz, s, J).",
+         .more =
+             "Instructions are forward and backward, or input and weight where the backward is "
+             "split; - is standard input. A profile of other than S stages serves too: its last "
+             "stage is the last one, stage i before it takes the profile's stage i, or its last "
+             "but one."),
+    VALUE("schedule", "NAME", TEXT, source.schedule,
+          "The order of operations: 1f1b, 1f1b-recompute, gpipe, interleaved:V[,G], envpipe[:R], "
+          "zb-h1, zbv or dualpipev; or best, that of least energy.",
+          .otherwise = "1f1b", .excludes = "graph",
+          .more = "best is one of 1f1b, gpipe, zb-h1 (where both parts of a backward are in the "
+                  "profile) and 1f1b with more forwards of warm-up (envpipe:R0,R1,...), at the "
+                  "time asked for and within --memory. All take the same time; with --slowdown it "
+                  "counts from 1f1b at the highest clocks."),
+    VALUE("memory", "N[,N...]", TEXT, memory,
+          "How many micro-batches a stage has room for, each from its forward to its backward: one "
+          "number, or one for each stage.",
+          .otherwise = "no limit", .needs = "schedule=best"),
+    VALUE("stages", "S", WHOLE, source.stages,
+          "The number of stages of the pipeline, each one device.", .least = 1,
+          .most = LULL_PIPELINE_MAX_STAGES, .excludes = "graph"),
+    VALUE("microbatches", "M", WHOLE, source.microbatches,
+          "The number of micro-batches in an iteration of the pipeline.", .least = 1,
+          .most = LULL_PIPELINE_MAX_MICROBATCHES, .excludes = "graph"),
+    OPEN("graph", source.graph,
+         "Instead of schedule, stages and micro-batches: a CSV of torch.distributed.pipelining "
+         "(compute_only or compute_comms), or a graph of operations as JSON lines."),
+    VALUE("blocking-w", "W", TEXT, source.blocking,
+          "What a stage draws while it waits for another one.", .otherwise = "85",
+          .more = "Of as many GPUs as the profile counts energy for: one number, one for each "
+                  "stage with commas between, or a GPU model whose blocking power was measured "
+                  "(A100-SXM4-80GB, A40; 8xA40 for stages of eight)."),
+    VALUE("latency-ms", "MS", NUMBER, source.latency_ms,
+          "How long a transfer between stages takes.", .most = MOST_MS, .usual = "0"),
+    VALUE("replicas", "D", WHOLE, source.replicas,
+          "Data parallel copies of the pipeline, which share one iteration time.", .least = 1,
+          .most = LULL_PIPELINE_MAX_STAGES, .usual = "1"),
+    LULL_OWN("replica-profile", "FILE", parse_copy,
+             "The profile of the second copy, if it is not as the first; given again, of the next "
+             "one.",
+             .hint = LULL_OPTION_FILE, .needs = "replicas",
+             .more = "Each has as many stages as --profile. Copies without one are as the first. "
+                     "The plan's deadline holds for all: faster copies take the time that the "
+                     "slowest leaves them."),
+    VALUE("sync-ms", "MS[,MS...]", TEXT, source.sync,
+          "How long the copies of a stage synchronise in the end, gradients above all: one number, "
+          "or one for each stage.",
+          .otherwise = "0",
+          .more = "It begins when that stage has ended in every copy, at blocking power."),
+
+    LULL_GROUP("What is wanted, one of"),
+    FLAG("frontier", is_frontier,
+         "All plans that are worth having, from the shortest time to the least energy; without any "
+         "of these options, too.",
+         .excludes = "slowdown|deadline-ms|straggler-ms",
+         .more = "Where these are too many, some of them, evenly over time: up to as many as have "
+                 "eight million operations together, and of a pipeline of 4096 operations or more, "
+                 "which is extended from a shorter one, half a million, but up to 32 in any case. "
+                 "Each is a plan of real clocks with its own bound."),
+    VALUE("slowdown", "RATIO", RATIO, slowdown_ratio,
+          "The plan of least energy that is at most this much slower than all operations at the "
+          "highest clock.",
+          .excludes = "deadline-ms|straggler-ms"),
+    VALUE("deadline-ms", "MS", NUMBER, deadline_ms,
+          "The plan of least energy that takes no longer than this.", .least = LEAST_MS,
+          .most = MOST_MS, .excludes = "straggler-ms"),
+    VALUE("straggler-ms", "MS", NUMBER, straggler_ms,
+          "The plan of least energy where another pipeline of the job takes this long, so that "
+          "waiting for it is paid for in any case.",
+          .least = LEAST_MS, .most = MOST_MS,
+          .more = "The plan's time is the lesser of this and of the time beyond which no operation "
+                  "saves anything by being slower; energies are those of an iteration that takes "
+                  "as long as the straggler."),
+
+    LULL_GROUP("How it is planned"),
+    LULL_OWN("planner", "frontier|envpipe", parse_planner,
+             "Who plans: Lull, for the least energy in the same time, or EnvPipe's loop, for "
+             "comparison.",
+             .words = planners, .usual = "frontier",
+             .more = "frontier: the exact optimum of the relaxation, in which operations may mix "
+                     "their clocks, rounded to real ones. EnvPipe's loop knows no deadlines; there "
+                     "are envpipe:greedy, envpipe:envelope and envpipe:uniform, too."),
+    VALUE("switch-ms", "DOWN,UP", OWN, down_ms,
+          "How long it takes, in the worst case, until a lower and a higher clock hold.",
+          .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES, .usual = "0,0",
+          .more = "An operation that begins before that runs at the slower of both clocks, and the "
+                  "plan keeps its time all the same."),
+    VALUE("feed-forward", "MS", NUMBER, early_ms,
+          "Ask for each raising UP of --switch-ms ahead, as lull run does, so that the higher "
+          "clock holds this long before it is needed.",
+          .most = MOST_MS,
+          .more =
+              "A lowering is asked for when the operation before ends, and holds DOWN later. So "
+              "no operation begins below its clock and switching takes no time. It takes "
+              "energy, which counts in the plan's; a lowering that would have to be taken back "
+              "first is left out."),
+    VALUE("driver-ms", "MS", NUMBER, driver_ms,
+          "How long each change of a clock keeps the driver of its node busy, which serves one "
+          "after the other.",
+          .most = MOST_MS, .usual = "0", .needs = "feed-forward",
+          .more = "The plan asks for no more than can be served in time. 0: all at once."),
+    VALUE("nodes", "N", WHOLE, nodes,
+          "How many nodes the devices are on, as many on each, in the order of the job's ranks.",
+          .least = 1, .most = LULL_PIPELINE_MAX_DRIVERS, .usual = "1", .needs = "driver-ms"),
+    VALUE("min-dwell-ms", "MS", NUMBER, dwell_ms,
+          "The least time between two changes of a device's clock.", .most = MOST_MS, .usual = "0"),
+    VALUE("waiting-w", "MHZ:W[:MS],...", TEXT, waiting,
+          "Clocks that a stage may wait at and its power there; or a GPU model such as "
+          "8xH100-SXM5.",
+          .more = "Power is of as many GPUs as for --blocking-w; MS is how long it takes until the "
+                  "stage is awake again, where that is not what --wake-ms says: "
+                  "210:60,1050:64:3. Models whose power at the lowest clock was measured while a "
+                  "job waits are A100-SXM4-40GB, A100-SXM4-80GB, H100-SXM5 and H200-SXM. Each gap "
+                  "of the plan gets the clock that saves most, or none; the stage is woken so "
+                  "early that no operation is late. What it saves stands beside the plan's energy, "
+                  "which, like the bound, counts blocking power. For one plan, not for the "
+                  "frontier."),
+    VALUE("wake-ms", "DOWN,UP", OWN, fall_ms,
+          "How long it takes until a waiting stage draws that power, and until it is awake again.",
+          .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES, .otherwise = "as --switch-ms",
+          .needs = "waiting-w"),
+
+    LULL_GROUP("Output"),
+    LULL_JSON_ROW(struct plan_arguments, is_json),
+    OPEN("svg", svg, "Draw all at the highest clock and the plan over time.",
+         .more = "Rows are stages, operations are coloured by clock, one critical path is "
+                 "outlined, grey is where a stage waits, blue where it does so at a clock of its "
+                 "own. Pipelines of more than 6000 operations are drawn in mean clocks of "
+                 "neighbouring operations."),
+    OPEN("output", output,
+         "Write the plan with the options that it was made from and the flow that proves its "
+         "bound."),
+    OPEN("perseus", perseus,
+         "Write the plan as Perseus and lowtime do: a list in Python of ('forward', MHz) for each "
+         "stage."),
+    VALUE("verify", "PLAN", TEXT, verify,
+          "Replay a plan that --output wrote; the status is 1 if it does not hold.",
+          .hint = LULL_OPTION_FILE,
+          .excludes = "schedule|stages|microbatches|graph|frontier|slowdown|deadline-ms|"
+                      "straggler-ms|svg|output|perseus",
+          .more = "Times and energy come from the measured options, the bound from the flow. With "
+                  "--profile, from that profile's numbers instead of those in the plan."),
+    {0},
+};
+
+static void prepare(void *options)
+{
+    struct plan_arguments *const arguments = options;
+
+    arguments->slowdown_ratio = -1.0;
+    arguments->early_ms = -1.0;
+    arguments->wake_ms = -1.0;
+}
+
+static bool has_time(const struct plan_arguments *arguments)
+{
+    return arguments->deadline_ms > 0.0 || arguments->slowdown_ratio >= 0.0 ||
+           arguments->straggler_ms > 0.0;
+}
+
+/* Whether the order is to be chosen. */
+static bool is_best(const struct plan_arguments *arguments)
+{
+    return arguments->source.schedule != NULL && strcmp(arguments->source.schedule, "best") == 0;
+}
+
+static int check_source(struct lull_plan_source *source, struct lull_error *err)
+{
+    if (source->profile == NULL)
+        return lull_error_set(err, -EINVAL, "give --profile FILE, or --verify PLAN");
+    if (source->copy_count >= (uint64_t)source->replicas)
+        return lull_error_set(err, -EINVAL,
+                              "%u --replica-profile and the first one's are more than %d copies: "
+                              "see --replicas",
+                              source->copy_count, (int)source->replicas);
+    if (source->graph != NULL)
+        return 0;
+    if (source->stages == 0 || source->microbatches == 0)
+        return lull_error_set(err, -EINVAL,
+                              "give --stages S and --microbatches M, or --graph FILE");
+    if (source->schedule == NULL)
+        source->schedule = "1f1b";
+    return 0;
+}
+
+static int check_order(const struct plan_arguments *arguments, struct lull_error *err)
+{
+    if (is_best(arguments) && !has_time(arguments))
+        return lull_error_set(err, -EINVAL,
+                              "--schedule best compares orders at one time: choose it with "
+                              "--slowdown 0%% or --deadline-ms");
+    if (is_best(arguments) && arguments->options.planner == LULL_PLAN_ENVPIPE)
+        return lull_error_set(err, -EINVAL,
+                              "--schedule best: EnvPipe's planner has an order of its own, "
+                              "--schedule envpipe");
+    return 0;
+}
+
+static int check(void *options, const struct lull_operands *operands, struct lull_error *err)
+{
+    struct plan_arguments *const arguments = options;
+    const bool is_envpipe = arguments->options.planner == LULL_PLAN_ENVPIPE;
+    const bool is_single = has_time(arguments) || is_envpipe;
+    int rc;
+
+    (void)operands;
+    if (arguments->verify != NULL)
+        return 0;
+    rc = check_source(&arguments->source, err);
+    if (rc < 0)
+        return rc;
+    if (arguments->early_ms >= 0.0 && arguments->up_ms < arguments->early_ms)
+        return lull_error_set(err, -EINVAL,
+                              "--feed-forward: a clock cannot hold earlier than it is asked for; "
+                              "give --switch-ms DOWN,UP with UP at least as long");
+    if (arguments->is_frontier && is_envpipe)
+        return lull_error_set(err, -EINVAL,
+                              "EnvPipe has one plan and no frontier: leave out --frontier");
+    if (!is_single &&
+        (arguments->svg != NULL || arguments->output != NULL || arguments->perseus != NULL))
+        return lull_error_set(err, -EINVAL,
+                              "a file holds one plan: choose it with --slowdown 0%% or "
+                              "--deadline-ms");
+    if (!is_single && arguments->waiting != NULL)
+        return lull_error_set(err, -EINVAL,
+                              "gaps are those of one plan: choose it with --slowdown 0%% or "
+                              "--deadline-ms");
+    return check_order(arguments, err);
+}
+
+/* ---- planning ----------------------------------------------------------------------------- */
+
+static int set_waiting(struct plan_arguments *arguments, struct lull_error *err)
 {
     double down_ms = arguments->down_ms;
     double up_ms = arguments->up_ms;
@@ -29,7 +335,7 @@ static int set_waiting(struct lull_plan_arguments *arguments, struct lull_error 
 }
 
 /* Sets what the user wants of the plan; a slowdown counts from this task's highest clocks. */
-static void set_options(const struct lull_plan_task *task, struct lull_plan_arguments *arguments)
+static void set_options(const struct lull_plan_task *task, struct plan_arguments *arguments)
 {
     struct lull_plan_options *const options = &arguments->options;
 
@@ -50,9 +356,8 @@ static void set_options(const struct lull_plan_task *task, struct lull_plan_argu
         options->deadline_ns = options->straggler_ns;
 }
 
-static int write_files(const struct lull_plan_arguments *arguments,
-                       const struct lull_plan_task *task, const struct lull_plan_result *result,
-                       struct lull_error *err)
+static int write_files(const struct plan_arguments *arguments, const struct lull_plan_task *task,
+                       const struct lull_plan_result *result, struct lull_error *err)
 {
     const struct lull_plan_single *const single = result->single;
     int code = 0;
@@ -66,7 +371,7 @@ static int write_files(const struct lull_plan_arguments *arguments,
     return code;
 }
 
-static int print(const struct lull_plan_arguments *arguments, const struct lull_plan_task *task,
+static int print(const struct plan_arguments *arguments, const struct lull_plan_task *task,
                  const struct lull_plan_result *result, struct lull_error *err)
 {
     struct lull_plan_point envpipe;
@@ -82,9 +387,8 @@ static int print(const struct lull_plan_arguments *arguments, const struct lull_
 }
 
 /* Names the order of --schedule best, and the deadline at which it is the best. */
-static int choose_order(struct lull_plan_arguments *arguments,
-                        const struct lull_plan_profiles *profiles, struct lull_plan_orders *orders,
-                        struct lull_error *err)
+static int choose_order(struct plan_arguments *arguments, const struct lull_plan_profiles *profiles,
+                        struct lull_plan_orders *orders, struct lull_error *err)
 {
     const struct lull_plan_orders_options options = {
         .memory = arguments->memory,
@@ -100,13 +404,13 @@ static int choose_order(struct lull_plan_arguments *arguments,
     return 0;
 }
 
-static int build(struct lull_plan_arguments *arguments, const struct lull_plan_profiles *profiles,
+static int build(struct plan_arguments *arguments, const struct lull_plan_profiles *profiles,
                  struct lull_plan_orders *orders, struct lull_plan_task *task,
                  struct lull_error *err)
 {
     int code;
 
-    if (lull_plan_is_best(arguments)) {
+    if (is_best(arguments)) {
         code = choose_order(arguments, profiles, orders, err);
         if (code < 0)
             return code;
@@ -120,7 +424,7 @@ static int build(struct lull_plan_arguments *arguments, const struct lull_plan_p
     return 0;
 }
 
-static int solve(const struct lull_plan_arguments *arguments, const struct lull_plan_task *task,
+static int solve(const struct plan_arguments *arguments, const struct lull_plan_task *task,
                  struct lull_error *err)
 {
     struct lull_plan_result result;
@@ -135,7 +439,7 @@ static int solve(const struct lull_plan_arguments *arguments, const struct lull_
     return code;
 }
 
-static int plan(struct lull_plan_arguments *arguments, struct lull_error *err)
+static int plan(struct plan_arguments *arguments, struct lull_error *err)
 {
     struct lull_plan_profiles profiles;
     struct lull_plan_orders orders;
@@ -156,18 +460,39 @@ static int plan(struct lull_plan_arguments *arguments, struct lull_error *err)
     return code;
 }
 
-int lull_plan_main(int argc, char **argv)
+static int run(void *options, const struct lull_operands *operands)
 {
-    struct lull_plan_arguments arguments;
+    struct plan_arguments *const arguments = options;
     struct lull_error err = {0};
     int result;
 
-    lull_plan_parse(argc, argv, &arguments);
-    result = arguments.verify != NULL ? lull_plan_verify(arguments.verify, arguments.source.profile,
-                                                         arguments.is_json, &err)
-                                      : plan(&arguments, &err);
+    (void)operands;
+    if (arguments->verify != NULL)
+        result = lull_plan_verify(arguments->verify, arguments->source.profile, arguments->is_json,
+                                  &err);
+    else
+        result = plan(arguments, &err);
     if (result >= 0)
         return result;
     result = lull_cli_fail("plan", &err);
     return err.code == LULL_E_FORMAT ? LULL_EXIT_FAILED : result; /* a file, not the usage */
 }
+
+const struct lull_program_command lull_plan_command = {
+    .name = "plan",
+    .summary = "plan the clocks of a pipeline: the same time, the least energy",
+    .about = "Plans the clocks of a pipeline's operations: the same iteration time, or a chosen "
+             "one, with the least energy. Times and energies are as measured, nothing is fitted; "
+             "every plan stands beside the energy below which no plan as fast can lie, proven by a "
+             "flow.",
+    .after = "Examples:\n"
+             "  lull plan --profile gpt3.csv --stages 8 --microbatches 32 --blocking-w 83.64\n"
+             "  lull plan --profile gpt3.csv --stages 8 --microbatches 32 --slowdown 0% --output "
+             "plan.json\n"
+             "  lull plan --verify plan.json",
+    .tables = {{rows, 0}},
+    .size = sizeof(struct plan_arguments),
+    .prepare = prepare,
+    .check = check,
+    .run = run,
+};

@@ -133,7 +133,7 @@ static void print_frontier(const struct lull_plan_result *result,
 {
     static const double slower[] = {0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5};
     const size_t last = result->point_count - 1;
-    size_t shown = result->point_count; /* none yet */
+    size_t shown = result->point_count; /* no point has been printed */
 
     for (size_t i = 0; i <= sizeof(slower) / sizeof(slower[0]); i++) {
         size_t point = last;

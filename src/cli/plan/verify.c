@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/plan/verify_waits.h"
 #include "core/pipeline/model/fit.h"
 #include "trace/pipeline_profile.h"
 #include "trace/plan_file.h"
@@ -161,6 +160,127 @@ static void check_dwell(const struct lull_plan_file *plan, uint32_t device, cons
     }
 }
 
+/* ---- clocks in gaps ----------------------------------------------------------------------- */
+
+/* What the check knows of the device at hand, place by place. */
+struct verify_waits_check {
+    const struct lull_plan_file *plan;
+    const int64_t *begin_ns;
+    const int64_t *end_ns;
+    size_t next; /* the next of the plan's waits, which stand by device and time */
+    double saved_j;
+    bool has_change;  /* whether the device's clock has changed yet */
+    int64_t first_ns; /* when it first changed */
+    int64_t last_ns;  /* when it last changed */
+    struct verify_replay *replay;
+};
+
+static int refuse_wait(const struct verify_waits_check *check, uint32_t device, int64_t time_ns,
+                       const char *what)
+{
+    snprintf(check->replay->reason, sizeof(check->replay->reason), "device %u waits at %.6f s: %s",
+             device, (double)time_ns * 1e-9, what);
+    return 1;
+}
+
+static int change_clock(struct verify_waits_check *check, uint32_t device, int64_t time_ns)
+{
+    if (check->has_change && time_ns - check->last_ns < check->plan->switching.dwell_ns)
+        return refuse_wait(check, device, time_ns,
+                           "its clock changes sooner than the dwell allows");
+    if (!check->has_change)
+        check->first_ns = time_ns;
+    check->has_change = true;
+    check->last_ns = time_ns;
+    return 0;
+}
+
+/* Checks a wait against its gap, which lasts from free_ns to gap_end_ns. */
+static int check_wait(struct verify_waits_check *check, const struct lull_pipeline_wait *wait,
+                      int64_t free_ns, int64_t gap_end_ns)
+{
+    const struct lull_pipeline_waiting_point *const point =
+        &check->plan->waiting_points[wait->point];
+    const int64_t low_ns = wait->wake_ns - wait->begin_ns - point->down_ns;
+    int result;
+
+    if (wait->begin_ns < free_ns)
+        return refuse_wait(check, wait->device, wait->begin_ns, "it is still at work then");
+    if (low_ns < 0 || wait->wake_ns + point->up_ns > gap_end_ns)
+        return refuse_wait(check, wait->device, wait->begin_ns, "the gap is too short for it");
+    check->saved_j +=
+        (check->plan->blocking_w[wait->device] - point->power_w) * (double)low_ns * 1e-9 -
+        point->switch_j;
+    result = change_clock(check, wait->device, wait->begin_ns);
+    return result != 0 ? result : change_clock(check, wait->device, wait->wake_ns);
+}
+
+static int check_waits_of_device(struct verify_waits_check *check, uint32_t device)
+{
+    const struct lull_plan_file *const plan = check->plan;
+    const struct lull_pipeline_graph *const graph = &plan->graph;
+    const uint32_t end = graph->first_on[device + 1];
+    int64_t free_ns = 0;
+    uint32_t mhz = 0;
+    int result = 0;
+
+    check->has_change = false;
+    for (uint32_t k = graph->first_on[device]; k < end; k++)
+        if (clock_of(plan, graph->on_device[k]) > 0)
+            mhz = clock_of(plan, graph->on_device[k]);
+    for (uint32_t k = graph->first_on[device]; k <= end && result == 0; k++) {
+        const uint32_t op = k < end ? graph->on_device[k] : UINT32_MAX;
+        const uint32_t next_mhz = k < end ? clock_of(plan, op) : 0;
+        const struct lull_pipeline_wait *const wait =
+            check->next < plan->wait_count ? &plan->waits[check->next] : NULL;
+
+        if (wait != NULL && wait->device == device && wait->before_op == op) {
+            result =
+                check_wait(check, wait, free_ns, k < end ? check->begin_ns[op] : plan->period_ns);
+            check->next++;
+        } else if (next_mhz > 0 && next_mhz != mhz) {
+            result = change_clock(check, device, free_ns);
+        }
+        mhz = next_mhz > 0 ? next_mhz : mhz;
+        free_ns = k < end ? check->end_ns[op] : free_ns;
+    }
+    if (result == 0 && check->has_change && check->first_ns != check->last_ns)
+        result = change_clock(check, device, plan->period_ns + check->first_ns);
+    return result;
+}
+
+/*
+ * Finds every wait's gap in the replayed times of operations, checks that the device can wait there
+ * as the plan says, and adds up what it saves in replay->saved_j; or tells the reason why not.
+ */
+static void check_waits(const struct lull_plan_file *plan, const int64_t *begin_ns,
+                        const int64_t *end_ns, struct verify_replay *replay)
+{
+    struct verify_waits_check check = {
+        .plan = plan, .begin_ns = begin_ns, .end_ns = end_ns, .replay = replay};
+
+    if (plan->wait_count == 0 && plan->waiting_saved_j <= 0.0)
+        return;
+    for (uint32_t device = 0; device < plan->graph.device_count; device++)
+        if (check_waits_of_device(&check, device) != 0)
+            return;
+    if (check.next < plan->wait_count) {
+        refuse_wait(&check, plan->waits[check.next].device, plan->waits[check.next].begin_ns,
+                    "the plan has no such gap, or names it out of order");
+        return;
+    }
+    if (!(fabs(check.saved_j - plan->waiting_saved_j) <=
+          close_ratio * (fabs(check.saved_j) + plan->energy_j))) {
+        snprintf(replay->reason, sizeof(replay->reason),
+                 "it says that waiting saves %.6f J, it saves %.6f J", plan->waiting_saved_j,
+                 check.saved_j);
+        return;
+    }
+    replay->saved_j = check.saved_j;
+}
+
+/* ---- the replay --------------------------------------------------------------------------- */
+
 static int replay_time(const struct lull_plan_file *plan, struct verify_replay *replay)
 {
     const struct lull_pipeline_problem problem = problem_of(plan);
@@ -174,8 +294,7 @@ static int replay_time(const struct lull_plan_file *plan, struct verify_replay *
     for (uint32_t device = 0; device < plan->graph.device_count && replay->time_ns >= 0; device++)
         check_dwell(plan, device, end_ns, replay);
     if (replay->time_ns >= 0 && replay->reason[0] == '\0')
-        lull_plan_verify_waits(plan, begin_ns, end_ns, &replay->saved_j, replay->reason,
-                               sizeof(replay->reason));
+        check_waits(plan, begin_ns, end_ns, replay);
     free(begin_ns);
     free(end_ns);
     return replay->time_ns < 0 ? (int)replay->time_ns : 0;

@@ -12,8 +12,8 @@
 struct lull_play_profile_question {
     const struct lull_play_pipeline *pipeline;
     const struct lull_gpu_model *model;
-    double
-        heat_w; /* the GPU is as warm as a job of so many watts leaves it; 0: as each operation */
+    /* The GPU is as warm as a job of this many watts leaves it; 0: as each operation leaves it. */
+    double heat_w;
     uint32_t stride; /* every stride-th clock from the highest, >= 1 */
 };
 

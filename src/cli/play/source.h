@@ -9,7 +9,7 @@
 #include "emulator/player/play.h"
 
 struct lull_play_source {
-    const char *preset;  /* NULL: traces */
+    const char *preset;  /* null: traces are played */
     char *const *traces; /* files */
     uint32_t trace_count;
     uint32_t ranks; /* 0: the preset's number; one per trace. More ranks than traces: each trace

@@ -2,16 +2,36 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/file.h"
 #include "reproduce/command.h"
 #include "reproduce/edl/online.h"
-#include "reproduce/edl/options.h"
 #include "reproduce/edl/tasks.h"
 #include "simulator/cluster/summary.h"
 
+struct edl_options {
+    struct lull_edl_config config;
+    const char *variant;  /* the name of config.errors, but for those of --error */
+    unsigned more_errors; /* of --error */
+    const char *range;    /* the name of config.range */
+    const char *path;     /* of the tasks; null: they are drawn at random */
+    double utilisation;   /* of drawn tasks */
+    int64_t seed;
+    int64_t first; /* only this many of the tasks; 0: all of them */
+    int64_t gpus;  /* 0: there is no limit */
+    bool is_online;
+    bool is_frugal;
+    bool is_at_base; /* no task runs at other clocks */
+    double idle_w;
+    double turn_on_j;
+    bool is_json;
+    const char *jobs_out; /* null: no table is written */
+};
+
 /* One run: what was asked, and what came of it. */
 struct edl_run {
-    const struct lull_edl_options *options;
+    const struct edl_options *options;
     struct lull_edl_job *jobs; /* in the order of the tasks */
     size_t count;
     struct lull_edl_outcome outcome;
@@ -108,7 +128,7 @@ static int write_rows(const void *context, FILE *file)
 
 /* ---- the run ------------------------------------------------------------------------------ */
 
-static int draw(const struct lull_edl_options *options, struct lull_dvfs_task **tasks_out,
+static int draw(const struct edl_options *options, struct lull_dvfs_task **tasks_out,
                 size_t *count_out, struct lull_error *err)
 {
     const size_t count = lull_edl_tasks_count(options->utilisation, options->is_online);
@@ -122,7 +142,7 @@ static int draw(const struct lull_edl_options *options, struct lull_dvfs_task **
     return 0;
 }
 
-static int find_tasks(const struct lull_edl_options *options, struct lull_dvfs_task **tasks_out,
+static int find_tasks(const struct edl_options *options, struct lull_dvfs_task **tasks_out,
                       size_t *count_out, struct lull_error *err)
 {
     int rc;
@@ -151,24 +171,145 @@ static int schedule(struct edl_run *run, const struct lull_dvfs_task *tasks, str
     if (rc < 0)
         return rc;
     if (run->options->jobs_out != NULL)
-        rc = lull_cluster_write_table(run->options->jobs_out, write_rows, run, err);
+        rc = lull_file_write_with(run->options->jobs_out, write_rows, run, err);
     if (rc < 0)
         return rc;
     return print(run, err);
 }
 
-int lull_edl_main(int argc, char **argv, struct lull_error *err)
-{
-    struct lull_edl_options options;
-    struct edl_run run = {.options = &options};
-    struct lull_dvfs_task *tasks = NULL;
-    int rc;
+/* ---- the command line --------------------------------------------------------------------- */
 
-    lull_edl_options_parse(argc, argv, &options);
-    rc = find_tasks(&options, &tasks, &run.count, err);
+static int parse_error(const char *text, void *errors, struct lull_error *err)
+{
+    const char *name;
+
+    (void)err;
+    for (uint32_t i = 0; (name = lull_edl_error_name(i)) != NULL; i++)
+        if (strcmp(name, text) == 0) {
+            *(unsigned *)errors |= 1U << i;
+            return 0;
+        }
+    return -EINVAL;
+}
+
+static const char *const variants[] = {"published", "repaired", "repaired-shared", NULL};
+static const char *const orders[] = {[LULL_EDL_EDF] = "edf", [LULL_EDL_LPT] = "lpt", NULL};
+static const char *const places[] = {[LULL_EDL_SPT] = "spt",
+                                     [LULL_EDL_BF] = "bf",
+                                     [LULL_EDL_WF] = "wf",
+                                     [LULL_EDL_FF] = "ff",
+                                     [LULL_EDL_BIN] = "bin",
+                                     [LULL_EDL_PACK] = "pack",
+                                     NULL};
+static const char *const ranges[] = {"assumed", "measured", NULL};
+
+static const struct lull_option rows[] = {
+    LULL_VALUE(
+        "variant", "NAME", TEXT, struct edl_options, variant,
+        "The errors of the released code that it makes: published (all), repaired (no task is late "
+        "that need not be) or repaired-shared (nor do tasks at time 0 get a GPU each).",
+        .words = variants, .usual = "repaired-shared"),
+    LULL_VALUE("error", "NAME", OWN, struct edl_options, more_errors,
+               "Make one more error of the released code; may be given again.",
+               .parse = parse_error, .word_at = lull_edl_error_name),
+    LULL_VALUE("order", NULL, WORD, struct edl_options, config.order,
+               "Whether the task of the earliest deadline or of the longest time goes first.",
+               .words = orders, .usual = "edf"),
+    LULL_VALUE("place", "RULE", WORD, struct edl_options, config.place,
+               "Which GPU a task gets: spt (the one that is free first, clocks readjusted to the "
+               "deadline), of those that meet the deadline bf (the most loaded), wf (the least "
+               "loaded) or ff (the first), bin (wf at time 0, then ff) or pack (ff, then spt).",
+               .words = places, .usual = "spt"),
+    LULL_VALUE("theta", "RATIO", RATIO, struct edl_options, config.theta_ratio,
+               "A task gets at least this share of its best time.", .usual = "100%"),
+    LULL_FLAG("frugal", struct edl_options, is_frugal,
+              "Readjust a task only where that costs no more than another node would."),
+    LULL_FLAG("no-dvfs", struct edl_options, is_at_base, "Run every task at the base clocks."),
+    LULL_VALUE("range", NULL, TEXT, struct edl_options, range,
+               "Which voltages and clocks are searched.", .words = ranges, .usual = "assumed",
+               .more = "assumed: V 0.5 to 1.25, fm 0.5 to 1.2, as published; measured: V 0.8 to "
+                       "1.25, fm 0.8 to 1.1, where the GTX 1080 Ti was."),
+    LULL_VALUE("gpus", "N", WHOLE, struct edl_options, gpus,
+               "GPUs of the cluster; 0: there is no limit.", .most = LULL_GPU_POOL_MOST,
+               .usual = "2048",
+               .more = "Where all nodes are on, a task waits for the GPU that is free first and "
+                       "runs as fast as its deadline asks for."),
+    LULL_VALUE("gpus-per-node", "N", WHOLE, struct edl_options, config.gpus_per_node,
+               "GPUs of a node.", .least = 1, .most = 1024, .usual = "1"),
+    LULL_FLAG("online", struct edl_options, is_online,
+              "Tasks become known when they arrive, and idle nodes are turned off.",
+              .more = "Without this option all tasks must arrive at 0."),
+    LULL_VALUE("idle-w", "W", NUMBER, struct edl_options, idle_w,
+               "Power of a GPU without a task in a node that is on.", .most = 1e6, .usual = "37"),
+    LULL_VALUE("turn-on-j", "J", NUMBER, struct edl_options, turn_on_j,
+               "Energy of turning a node on.", .most = 1e9, .usual = "90"),
+    LULL_VALUE("draw", "U", NUMBER, struct edl_options, utilisation,
+               "Draw random tasks of the published ranges instead of reading a file: 2048 times U "
+               "of them, and 819 more with --online.",
+               .least = 1e-3, .most = 100.0),
+    LULL_SEED_ROW(struct edl_options, seed, "Seed of the tasks that --draw draws."),
+    LULL_VALUE("first", "N", WHOLE, struct edl_options, first, "Schedule only the first N tasks.",
+               .least = 1, .otherwise = "all of them"),
+    LULL_VALUE("jobs-out", "FILE", TEXT, struct edl_options, jobs_out,
+               "Write where, when and at which clocks each task runs (CSV).",
+               .hint = LULL_OPTION_FILE),
+    LULL_JSON_ROW(struct edl_options, is_json),
+    {0},
+};
+
+static void prepare(void *options)
+{
+    lull_edl_config_default(&((struct edl_options *)options)->config);
+}
+
+static int check(void *given, const struct lull_operands *operands, struct lull_error *err)
+{
+    struct edl_options *const options = given;
+    struct lull_edl_config *const config = &options->config;
+
+    if ((operands->count == 0) == (options->utilisation == 0.0))
+        return lull_error_set(err, -EINVAL, "give either a file of tasks or --draw");
+    if (options->gpus % config->gpus_per_node != 0)
+        return lull_error_set(err, -EINVAL, "--gpus is not a multiple of --gpus-per-node");
+    options->path = operands->words[0];
+    lull_edl_find_variant(options->variant, &config->errors);
+    config->errors |= options->more_errors;
+    config->has_dvfs = !options->is_at_base;
+    if (strcmp(options->range, "measured") == 0)
+        config->range = lull_dvfs_measured;
+    if (options->is_frugal) {
+        config->turn_on_j = options->turn_on_j;
+        config->idle_w = options->idle_w;
+    }
+    config->node_limit = (uint32_t)options->gpus / config->gpus_per_node;
+    return 0;
+}
+
+static int run(void *options, const struct lull_operands *operands)
+{
+    struct edl_run run = {.options = options};
+    struct lull_dvfs_task *tasks = NULL;
+    struct lull_error err = {0};
+    int rc = find_tasks(options, &tasks, &run.count, &err);
+
+    (void)operands;
     if (rc == 0)
-        rc = schedule(&run, tasks, err);
+        rc = schedule(&run, tasks, &err);
     free(run.jobs);
     free(tasks);
-    return rc;
+    return rc < 0 ? lull_program_fail("lull-reproduce edl", &err) : LULL_EXIT_OK;
 }
+
+const struct lull_program_command lull_edl_command = {
+    .name = "edl",
+    .summary = "tasks of one GPU with deadlines; clocks by least energy, readjusted (TPDS 2022)",
+    .arguments = "[TASKS.csv]",
+    .about = "Schedules tasks of one GPU each, with deadlines and a model of their time and power, "
+             "so that energy is least: EDL with theta readjustment and nodes that are turned off.",
+    .tables = {{rows, 0}},
+    .operands = {.most = 1},
+    .size = sizeof(struct edl_options),
+    .prepare = prepare,
+    .check = check,
+    .run = run,
+};

@@ -4,6 +4,7 @@
  */
 #include <math.h>
 
+#include "base/file.h"
 #include "reproduce/zeus/replay.h"
 #include "simulator/cluster/summary.h"
 
@@ -153,5 +154,5 @@ static int draw(const void *context, FILE *file)
 int lull_replay_picture_write(const char *path, const struct lull_replay *replay,
                               struct lull_error *err)
 {
-    return lull_cluster_write_table(path, draw, replay, err);
+    return lull_file_write_with(path, draw, replay, err);
 }

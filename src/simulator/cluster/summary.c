@@ -107,24 +107,3 @@ int lull_cluster_summary_print_json(const struct lull_cluster_summary *summary, 
     json_decref(more);
     return lull_cluster_print_json(root);
 }
-
-int lull_cluster_write_table(const char *path, int (*write_rows)(const void *context, FILE *file),
-                             const void *context, struct lull_error *err)
-{
-    char *text = NULL;
-    size_t size = 0;
-    FILE *const file = open_memstream(&text, &size);
-    int result = -ENOMEM;
-
-    if (file != NULL) {
-        result = write_rows(context, file);
-        if (fclose(file) != 0)
-            result = -ENOMEM;
-    }
-    if (result == 0)
-        result = lull_file_write_atomic(path, text, size, 0644, err);
-    else
-        lull_error_set(err, result, "%s: there is no memory to write it", path);
-    free(text);
-    return result;
-}

@@ -50,11 +50,4 @@ int lull_cluster_print_json(json_t *document);
  */
 int lull_cluster_summary_print_json(const struct lull_cluster_summary *summary, json_t *more);
 
-/*
- * Writes a table or a picture to a file, whole or not at all: write_rows gets an open file and the
- * context, and returns 0 or -ENOMEM. Errors: -ENOMEM; those of lull_file_write_atomic.
- */
-int lull_cluster_write_table(const char *path, int (*write_rows)(const void *context, FILE *file),
-                             const void *context, struct lull_error *err);
-
 #endif

@@ -87,9 +87,9 @@ class SharedGpus(unittest.TestCase):
             for path, text, options, status, said in (
                     ("-", "", [], 2, "is empty"), ("-", one.replace("iters", "turns"), [], 2, "no column iters"),
                     ("-", one.replace(",3,", ",0,"), [], 2, "line 2, iters"), (empty, None, [], 2, "no files job_0.json"),
-                    ("/nonexistent", None, [], 1, "/nonexistent"), ("-", one, ["--transfers", "srsf0"], 2, "usable"),
-                    ("-", one, ["--place", "lwf"], 2, "usable"), ("-", one, ["--variant", "mended"], 2, "usable"),
-                    ("-", one, ["--error", "x"], 2, "usable"), ("-", one, ["--beta-ms", 0], 2, "usable"),
+                    ("/nonexistent", None, [], 1, "/nonexistent"), ("-", one, ["--transfers", "srsf0"], 2, ": give "),
+                    ("-", one, ["--place", "lwf"], 2, ": give "), ("-", one, ["--variant", "mended"], 2, ": give "),
+                    ("-", one, ["--error", "x"], 2, ": give "), ("-", one, ["--beta-ms", 0], 2, ": give "),
                     ("-", self.as_table([(0, 0, 8, "a", 10 ** 9, 10 ** 3, 1, 1, 0)]), [], 1, "fewer iterations")):
                 done = ada_srsf(path, *options, text=text)
                 self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
