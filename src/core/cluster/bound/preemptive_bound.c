@@ -157,7 +157,7 @@ static void count_present(const struct lull_preemptive *all, const int64_t *end_
     for (size_t i = 0; i < all->count; i++) {
         double unused_j;
         const struct lull_preemptive_point *point =
-            lull_preemptive_best_mode(&all->jobs[i], &unused_j);
+            lull_preemptive_best_point(&all->jobs[i], &unused_j);
         const int64_t arrival_ns = all->problem->jobs->all[all->number[i]].arrival_ns;
         const int64_t last_ns = end_ns[all->number[i]];
 

@@ -3,11 +3,11 @@
  * schedule of theirs can beat: what bounds the slot relaxation problem from below bounds the real
  * one.
  *
- * A slot is L long. A operating point that takes p becomes one of floor(p / L) slots, none if it is
- * shorter than a slot; it may start in the slots floor(arrival / L) to floor((deadline - p) / L),
- * and costs its energy and what its completion counts if it starts as early as that slot allows. A
- * job that has a value need not run (leaving it out costs nothing), and costs its value less if it
- * does.
+ * A slot is L long. An operating point that takes p becomes one of floor(p / L) slots, none if it
+ * is shorter than a slot; it may start in the slots floor(arrival / L) to floor((deadline - p) /
+ * L), and costs its energy and what its completion counts if it starts as early as that slot
+ * allows. A job that has a value need not run (leaving it out costs nothing), and costs its value
+ * less if it does.
  *
  * Why it is a bound. Take any real schedule, and let each job of it that starts at s start in slot
  * floor(s / L) instead. A job that is then in slot t has floor(s / L) <= t, so s < (t + 1) L, and
@@ -59,11 +59,11 @@ struct lull_slot_relaxation {
 };
 
 /*
- * The cluster and the jobs are checked. Modes that no deadline, no memory or too few GPUs allow are
- * left out. Types of GPU have idle_w, which a job's GPU is never counted below under a cap. Errors:
- * -EINVAL a job that has to run is left without a
- * operating point, with its number; -ERANGE more slots
- * than LULL_SLOTS_MOST, or more types than there may be; -ENOMEM. The output is empty then.
+ * The cluster and the jobs are checked. Operating points that no deadline, no memory or too few
+ * GPUs allow are left out. Types of GPU have idle_w, which a job's GPU is never counted below under
+ * a cap. Errors: -EINVAL a job that has to run is left without a operating point, with its number;
+ * -ERANGE more slots than LULL_SLOTS_MOST, or more types than there may be; -ENOMEM. The output is
+ * empty then.
  */
 int lull_slot_relaxation_create(const struct lull_cluster *cluster,
                                 const struct lull_cluster_jobs *jobs,

@@ -19,7 +19,7 @@ struct change {
 struct lull_calendar {
     const struct lull_cluster *cluster;
     struct lull_calendar_node *nodes;
-    struct lull_node_groups members;
+    struct lull_node_groups groups;
     uint32_t *most; /* [pool * types + type]: GPUs of its largest node */
     struct change *changes;
     size_t change_count;
@@ -77,8 +77,8 @@ static int64_t find_on_one(struct lull_calendar *calendar,
     int64_t best_ns = LULL_CLUSTER_NEVER;
     uint32_t fewest = UINT32_MAX;
 
-    for (size_t i = calendar->members.first[group]; i < calendar->members.first[group + 1]; i++) {
-        const uint32_t number = calendar->members.nodes[i];
+    for (size_t i = calendar->groups.first[group]; i < calendar->groups.first[group + 1]; i++) {
+        const uint32_t number = calendar->groups.nodes[i];
         const struct lull_calendar_node *node = &calendar->nodes[number];
         int64_t from_ns;
         int64_t until_ns;
@@ -184,8 +184,8 @@ static size_t choose_nodes(const struct lull_calendar *calendar,
     uint32_t fewest = UINT32_MAX;
     size_t count = 0;
 
-    for (size_t i = calendar->members.first[group]; i < calendar->members.first[group + 1]; i++) {
-        const uint32_t number = calendar->members.nodes[i];
+    for (size_t i = calendar->groups.first[group]; i < calendar->groups.first[group + 1]; i++) {
+        const uint32_t number = calendar->groups.nodes[i];
         const struct lull_calendar_node *node = &calendar->nodes[number];
         const uint32_t free = node->steps[lull_calendar_step_at(node, start_ns)].free;
         const uint32_t really =
@@ -213,8 +213,8 @@ static int64_t find_on_many(struct lull_calendar *calendar,
     int64_t start_ns;
 
     calendar->change_count = 0;
-    for (size_t i = calendar->members.first[group]; i < calendar->members.first[group + 1]; i++) {
-        const uint32_t number = calendar->members.nodes[i];
+    for (size_t i = calendar->groups.first[group]; i < calendar->groups.first[group + 1]; i++) {
+        const uint32_t number = calendar->groups.nodes[i];
 
         if (add_windows(calendar, number, most, true, request->time_ns, now_ns, real) < 0 ||
             (request->gpus % most > 0 && add_windows(calendar, number, request->gpus % most, false,
@@ -256,7 +256,7 @@ void lull_calendar_destroy(struct lull_calendar *calendar)
     for (uint32_t i = 0; calendar->nodes != NULL && i < calendar->cluster->node_count; i++)
         free(calendar->nodes[i].steps);
     free(calendar->nodes);
-    lull_node_groups_fini(&calendar->members);
+    lull_node_groups_fini(&calendar->groups);
     free(calendar->most);
     free(calendar->changes);
     free(calendar);
@@ -293,7 +293,7 @@ int lull_calendar_create(const struct lull_cluster *cluster, struct lull_calenda
     calendar->nodes = calloc(cluster->node_count, sizeof(*calendar->nodes));
     calendar->most = calloc(groups, sizeof(*calendar->most));
     if (calendar->nodes == NULL || calendar->most == NULL ||
-        lull_node_groups_init(&calendar->members, cluster) < 0 || fill(calendar) < 0) {
+        lull_node_groups_init(&calendar->groups, cluster) < 0 || fill(calendar) < 0) {
         lull_calendar_destroy(calendar);
         return -ENOMEM;
     }

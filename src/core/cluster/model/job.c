@@ -25,8 +25,8 @@ bool lull_cluster_point_is_possible(const struct lull_cluster_job *job, uint32_t
            (memory_mib == 0 || job->memory_mib <= memory_mib);
 }
 
-uint32_t lull_cluster_first_mode(const struct lull_cluster_job *job, uint32_t type,
-                                 const struct lull_cluster *cluster, const uint64_t *gpus_of)
+uint32_t lull_cluster_first_point(const struct lull_cluster_job *job, uint32_t type,
+                                  const struct lull_cluster *cluster, const uint64_t *gpus_of)
 {
     uint32_t point = 0;
 

@@ -96,7 +96,7 @@ uint64_t lull_job_parallel_gpus(const struct lull_job_parallel *parallel);
 
 /*
  * Candidates for operating_points.h: `iterations` (> 0) at every clock of the tempo (0: the
- * highest). modes_out: clock_count places. Returns how many were written, those whose time is in
+ * highest). points_out: clock_count places. Returns how many were written, those whose time is in
  * range, or -ENOMEM.
  */
 int64_t lull_job_parallel_points(const struct lull_job_parallel *parallel,

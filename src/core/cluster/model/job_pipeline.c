@@ -9,7 +9,7 @@
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/rounding/rounding.h"
 
-enum { MOST_MOVES = 2000 }; /* per plan: a operating point is not what a job runs with for weeks */
+enum { MOST_MOVES = 2000 }; /* per plan: an operating point is not what a job runs with for weeks */
 
 /* ---- the problem -------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /*
  * A parallel job (job_parallel.h) as the pipeline planner's problem, and the plans of its frontier
- * as candidates for operating points: in such a operating point every operation of the pipeline has
- * its own clock, so that bubbles and stages that wait cost less energy for the same time.
+ * as candidates for operating points: in such an operating point every operation of the pipeline
+ * has its own clock, so that bubbles and stages that wait cost less energy for the same time.
  *
  * An action is one operation: its computation follows the clock, its collectives keep their time.
  * The last bucket of gradients and the optimizer end every device's iteration; the other buckets
@@ -41,7 +41,7 @@ void lull_job_pipeline_fini(struct lull_job_pipeline *pipeline);
 
 /*
  * Plans of real clocks at `points` (> 1) iteration times between the fastest and that of least
- * energy, `iterations` (> 0) of each; sm_mhz is 0, since they have many. modes_out: `points`
+ * energy, `iterations` (> 0) of each; sm_mhz is 0, since they have many. points_out: `points`
  * places. Returns how many were written, or -ENOMEM.
  */
 int64_t lull_job_pipeline_points(const struct lull_job_pipeline *pipeline, uint32_t points,

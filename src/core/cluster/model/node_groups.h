@@ -18,7 +18,7 @@ struct lull_node_groups {
 };
 
 /* -ENOMEM. */
-int lull_node_groups_init(struct lull_node_groups *members, const struct lull_cluster *cluster);
-void lull_node_groups_fini(struct lull_node_groups *members);
+int lull_node_groups_init(struct lull_node_groups *groups, const struct lull_cluster *cluster);
+void lull_node_groups_fini(struct lull_node_groups *groups);
 
 #endif

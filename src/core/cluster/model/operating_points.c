@@ -88,7 +88,7 @@ static size_t keep_hulls(struct lull_cluster_point *all, size_t count)
     return kept;
 }
 
-/* A operating point of fewer GPUs of the type, hence of another hull, that is as good. */
+/* An operating point of fewer GPUs of the type, hence of another hull, that is as good. */
 static bool is_beaten(const struct lull_cluster_point *point, const struct lull_cluster_point *all,
                       size_t count)
 {
@@ -112,7 +112,7 @@ static size_t drop_beaten(struct lull_cluster_point *all, size_t count)
 
 /* ---- as many as a job may have ------------------------------------------------------------ */
 
-/* The area that goes with a operating point, relative to its hull's fastest; < 0: it is the
+/* The area that goes with an operating point, relative to its hull's fastest; < 0: it is the
  * fastest. */
 static double loss(const struct lull_cluster_point *all, size_t count, size_t at, size_t fastest)
 {

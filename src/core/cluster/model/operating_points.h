@@ -1,7 +1,7 @@
 /*
  * The operating points of a job (job.h) from many candidates: those that no other beats in time,
  * energy and GPUs, on the lower convex hull of time and energy for each type and number of GPUs, at
- * most LULL_CLUSTER_MOST_MODES of them.
+ * most LULL_CLUSTER_MOST_POINTS of them.
  *
  * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -19,10 +19,10 @@
  * stay; of these one goes where that of another hull of its type needs no more of GPUs, time and
  * energy. Where more than most (> 0) are left, that one goes, again and again, with which the least
  * area below its neighbours' line is lost, relative to the time and energy of its hull's fastest
- * operating point, which itself never goes. Modes come out by time, the fastest first; of equals
- * the one of less energy, then fewer GPUs, then the lower type. Returns how many; modes_out has
- * room for most. More hulls (types and numbers of GPUs) than most: those whose fastest operating
- * points are fastest. O(n log n + hull points * (hull points + removed)).
+ * operating point, which itself never goes. Operating points come out by time, the fastest first;
+ * of equals the one of less energy, then fewer GPUs, then the lower type. Returns how many;
+ * points_out has room for most. More hulls (types and numbers of GPUs) than most: those whose
+ * fastest operating points are fastest. O(n log n + hull points * (hull points + removed)).
  */
 size_t lull_operating_points_choose(struct lull_cluster_point *candidates, size_t count,
                                     size_t most, struct lull_cluster_point *points_out);

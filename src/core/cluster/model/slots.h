@@ -7,9 +7,9 @@
  * has one schedule or is rejected; what the schedules take of a type, and of the power cap, is
  * never more than there is. The sum of costs is to be least.
  *
- * Energy: cost_j is a operating point's energy. Weighted completion: delay_j is what a slot later
+ * Energy: cost_j is an operating point's energy. Weighted completion: delay_j is what a slot later
  * costs. Welfare (value less energy, nobody has to run): cost_j = energy - value, reject_j = 0, and
- * the welfare is what is saved, -cost. A value that drops at some deadlines: a operating point for
+ * the welfare is what is saved, -cost. A value that drops at some deadlines: an operating point for
  * each, with its own window and cost.
  *
  * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0

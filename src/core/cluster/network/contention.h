@@ -52,7 +52,7 @@ int lull_contention_create(const struct lull_cluster *cluster,
                            struct lull_contention **contention_out);
 void lull_contention_destroy(struct lull_contention *contention);
 
-/* A job that does not run begins in a operating point on these shares, each node once. -ENOMEM:
+/* A job that does not run begins in an operating point on these shares, each node once. -ENOMEM:
  * nothing has changed. */
 int lull_contention_add(struct lull_contention *contention, uint32_t job,
                         const struct lull_cluster_point *point,

@@ -45,10 +45,11 @@ static struct lull_backfill_shape *shape_of(struct lull_backfill_pool *pool, uin
 
 static void leave(struct lull_backfill *policy, uint32_t job)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
-    const uint32_t type = asked->points[policy->book.pages[job].point].type;
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
+    const uint32_t type = asked->points[policy->ledger.records[job].point].type;
 
-    lull_running_set_remove(&policy->book, lull_backfill_roster_of(policy, asked->pool, type), job);
+    lull_running_set_remove(&policy->ledger, lull_backfill_running_of(policy, asked->pool, type),
+                            job);
 }
 
 static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
@@ -57,19 +58,19 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
 
     (void)now_ns;
     leave(policy, job);
-    lull_job_ledger_end(&policy->book, job);
-    touch(policy, policy->book.jobs->all[job].pool);
+    lull_job_ledger_end(&policy->ledger, job);
+    touch(policy, policy->ledger.jobs->all[job].pool);
 }
 
 static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_backfill *const policy = (struct lull_backfill *)handle;
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     struct lull_backfill_pool *const pool = &policy->pools[asked->pool];
 
-    if (job < policy->book.room && policy->book.pages[job].stage == LULL_CLUSTER_RUNS)
+    if (job < policy->ledger.room && policy->ledger.records[job].stage == LULL_CLUSTER_RUNS)
         end(handle, job, now_ns);
-    if (lull_job_ledger_arrive(&policy->book, job) < 0)
+    if (lull_job_ledger_arrive(&policy->ledger, job) < 0)
         return -ENOMEM;
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
         const uint32_t point = lull_backfill_point_of(policy, job, type);
@@ -80,11 +81,11 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
         shape = shape_of(pool, type, asked->points[point].gpus);
         if (shape == NULL ||
             lull_waiting_add(&shape->waiting, job,
-                             lull_job_ledger_need_ns(&policy->book, job, point)) < 0)
+                             lull_job_ledger_need_ns(&policy->ledger, job, point)) < 0)
             return -ENOMEM;
     }
     /* A reservation that was made counted on GPUs that are gone now. */
-    if (policy->book.pages[job].stamp > 1)
+    if (policy->ledger.records[job].stamp > 1)
         pool->reserved = LULL_WAITING_NONE;
     touch(policy, asked->pool);
     return 0;
@@ -93,14 +94,14 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
 static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
 {
     struct lull_backfill *const policy = (struct lull_backfill *)handle;
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
 
-    if (point == policy->book.pages[job].point)
+    if (point == policy->ledger.records[job].point)
         return;
     leave(policy, job);
-    lull_job_ledger_begin(&policy->book, job, point, now_ns);
-    lull_running_set_add(&policy->book,
-                         lull_backfill_roster_of(policy, asked->pool, asked->points[point].type),
+    lull_job_ledger_begin(&policy->ledger, job, point, now_ns);
+    lull_running_set_add(&policy->ledger,
+                         lull_backfill_running_of(policy, asked->pool, asked->points[point].type),
                          job);
 }
 
@@ -109,10 +110,10 @@ static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pa
                  int64_t now_ns)
 {
     struct lull_backfill *const policy = (struct lull_backfill *)handle;
-    const uint32_t pool = policy->book.jobs->all[job].pool;
+    const uint32_t pool = policy->ledger.jobs->all[job].pool;
 
     (void)end_ns;
-    lull_job_ledger_pace(&policy->book, job, its_pace, now_ns);
+    lull_job_ledger_pace(&policy->ledger, job, its_pace, now_ns);
     policy->pools[pool].reserved = LULL_WAITING_NONE;
     touch(policy, pool);
 }
@@ -134,7 +135,7 @@ static void node(struct lull_cluster_policy *handle, const struct lull_cluster_s
 static bool start(struct lull_backfill *policy, uint32_t job, uint32_t point, size_t share_count,
                   const char *reason, int64_t now_ns, struct lull_cluster_decision *decision)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     struct lull_backfill_pool *const pool = &policy->pools[asked->pool];
 
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
@@ -143,9 +144,9 @@ static bool start(struct lull_backfill *policy, uint32_t job, uint32_t point, si
         if (its < asked->point_count)
             lull_waiting_remove(&shape_of(pool, type, asked->points[its].gpus)->waiting, job);
     }
-    lull_job_ledger_start(&policy->book, job, point, decision->shares, share_count, now_ns);
-    lull_running_set_add(&policy->book,
-                         lull_backfill_roster_of(policy, asked->pool, asked->points[point].type),
+    lull_job_ledger_start(&policy->ledger, job, point, decision->shares, share_count, now_ns);
+    lull_running_set_add(&policy->ledger,
+                         lull_backfill_running_of(policy, asked->pool, asked->points[point].type),
                          job);
     decision->act = LULL_CLUSTER_START;
     decision->job = job;
@@ -158,7 +159,7 @@ static bool start(struct lull_backfill *policy, uint32_t job, uint32_t point, si
 static bool start_first(struct lull_backfill *policy, const struct lull_cluster_state *state,
                         uint32_t job, int64_t now_ns, struct lull_cluster_decision *decision)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
 
     for (uint32_t point = 0; point < asked->point_count; point++) {
         size_t count;
@@ -201,7 +202,7 @@ static uint32_t find_filler(struct lull_backfill *policy, const struct lull_clus
     any = lull_waiting_first(&shape->waiting, head, INT64_MAX);
     if (any == LULL_WAITING_NONE || any == brief)
         return brief;
-    beside = lull_cluster_place_consolidated(policy->scratch.state, pool_number, shape->type,
+    beside = lull_cluster_place_consolidated(policy->trial.state, pool_number, shape->type,
                                              shape->gpus, policy->shares);
     if (beside == 0)
         return brief;
@@ -234,7 +235,7 @@ static bool fill(struct lull_backfill *policy, const struct lull_cluster_state *
     point = lull_backfill_point_of(policy, job, best->type);
     /* One that ends later than the reservation begins takes what it left over. */
     if (pool->start_ns != LULL_CLUSTER_NEVER && pool->type == best->type &&
-        now_ns + lull_job_ledger_need_ns(&policy->book, job, point) > pool->start_ns)
+        now_ns + lull_job_ledger_need_ns(&policy->ledger, job, point) > pool->start_ns)
         for (size_t i = 0; i < count; i++)
             policy->later[decision->shares[i].node] -= decision->shares[i].gpus;
     return start(policy, job, point, count, "does not delay the first in the queue", now_ns,
@@ -269,9 +270,9 @@ static bool decide_in_pool(struct lull_backfill *policy, const struct lull_clust
     if (pool->reserved != head || pool->start_ns == LULL_CLUSTER_NEVER || pool->start_ns <= now_ns)
         lull_backfill_reserve(policy, state, pool_number, head);
     if (pool->start_ns != LULL_CLUSTER_NEVER)
-        for (size_t i = policy->scratch.members.first[group + pool->type];
-             i < policy->scratch.members.first[group + pool->type + 1]; i++)
-            lull_backfill_show_spare(policy, state, policy->scratch.members.nodes[i]);
+        for (size_t i = policy->trial.groups.first[group + pool->type];
+             i < policy->trial.groups.first[group + pool->type + 1]; i++)
+            lull_backfill_show_spare(policy, state, policy->trial.groups.nodes[i]);
     return fill(policy, state, pool_number, now_ns, decision);
 }
 
@@ -306,8 +307,8 @@ static void destroy(struct lull_cluster_policy *handle)
             lull_waiting_fini(&policy->pools[i].shapes[shape].waiting);
         free(policy->pools[i].shapes);
     }
-    lull_trial_state_fini(&policy->scratch);
-    lull_job_ledger_fini(&policy->book);
+    lull_trial_state_fini(&policy->trial);
+    lull_job_ledger_fini(&policy->ledger);
     free(policy->running);
     free(policy->pools);
     free(policy->dirty);
@@ -329,7 +330,7 @@ static int make_room(struct lull_backfill *policy)
     policy->shares = calloc(cluster->node_count, sizeof(*policy->shares));
     if (policy->running == NULL || policy->pools == NULL || policy->dirty == NULL ||
         policy->later == NULL || policy->shares == NULL ||
-        lull_trial_state_init(&policy->scratch, cluster) < 0)
+        lull_trial_state_init(&policy->trial, cluster) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < cluster->pool_count; i++)
         policy->pools[i].reserved = LULL_WAITING_NONE;
@@ -345,7 +346,7 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
     if (policy == NULL)
         return -ENOMEM;
     policy->cluster = cluster;
-    policy->book.jobs = jobs;
+    policy->ledger.jobs = jobs;
     if (make_room(policy) < 0) {
         destroy((struct lull_cluster_policy *)policy);
         return -ENOMEM;

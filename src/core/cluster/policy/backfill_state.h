@@ -24,15 +24,15 @@ struct lull_backfill_pool {
 
 struct lull_backfill {
     const struct lull_cluster *cluster;
-    struct lull_job_ledger book;
+    struct lull_job_ledger ledger;
     struct lull_running_set *running; /* [pool * types + type] */
     struct lull_backfill_pool *pools;
     uint32_t *dirty;
     uint32_t dirty_count;
     /* Of the nodes with a reservation: GPUs free from its start on, without those reserved and
-       those of jobs that run longer; the scratch has what of that is free now. */
+       those of jobs that run longer; the trial has what of that is free now. */
     uint32_t *later;
-    struct lull_trial_state scratch;
+    struct lull_trial_state trial;
     struct lull_cluster_share *shares;
     uint32_t *ends; /* a group's running jobs */
     uint32_t end_room;
@@ -42,12 +42,12 @@ struct lull_backfill {
 static inline uint32_t lull_backfill_point_of(const struct lull_backfill *policy, uint32_t job,
                                               uint32_t type)
 {
-    return lull_cluster_first_mode(&policy->book.jobs->all[job], type, policy->cluster,
-                                   policy->scratch.members.gpus);
+    return lull_cluster_first_point(&policy->ledger.jobs->all[job], type, policy->cluster,
+                                    policy->trial.groups.gpus);
 }
 
-static inline struct lull_running_set *lull_backfill_roster_of(const struct lull_backfill *policy,
-                                                               uint32_t pool, uint32_t type)
+static inline struct lull_running_set *lull_backfill_running_of(const struct lull_backfill *policy,
+                                                                uint32_t pool, uint32_t type)
 {
     return &policy->running[(size_t)pool * policy->cluster->type_count + type];
 }
@@ -59,7 +59,7 @@ static inline struct lull_running_set *lull_backfill_roster_of(const struct lull
 void lull_backfill_reserve(struct lull_backfill *policy, const struct lull_cluster_state *state,
                            uint32_t pool, uint32_t job);
 
-/* The scratch shows of a node what is free now and not reserved later. */
+/* The trial shows of a node what is free now and not reserved later. */
 void lull_backfill_show_spare(struct lull_backfill *policy, const struct lull_cluster_state *state,
                               uint32_t node);
 

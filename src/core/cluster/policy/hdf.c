@@ -48,7 +48,7 @@ static double gpu_power_w(const struct lull_cluster_point *point)
 /* The power of a GPU, W, that the unfinished weight of a queue is worth. */
 static double level(const struct lull_ranked *policy, const struct lull_queue_stats *queue)
 {
-    const struct hdf *hdf = lull_cluster_ranked_more(policy);
+    const struct hdf *hdf = lull_ranked_more(policy);
 
     return hdf->rho_w * queue->weight / fmax((double)queue->gpus, 1.0);
 }
@@ -56,7 +56,7 @@ static double level(const struct lull_ranked *policy, const struct lull_queue_st
 static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t point,
                    const struct lull_queue_stats *queue, int64_t now_ns)
 {
-    const struct hdf *hdf = lull_cluster_ranked_more(policy);
+    const struct hdf *hdf = lull_ranked_more(policy);
     const double power_w = gpu_power_w(&hdf->jobs->all[job].points[point]);
     const double least_w = level(policy, queue);
 
@@ -114,14 +114,14 @@ static void enter(struct hdf *hdf, const struct lull_cluster_job *job,
 static uint32_t dispatch(const struct lull_ranked *policy, uint32_t job,
                          const struct lull_queue_stats *queues)
 {
-    struct hdf *const hdf = lull_cluster_ranked_more(policy);
+    struct hdf *const hdf = lull_ranked_more(policy);
     const struct lull_cluster_job *asked = &hdf->jobs->all[job];
     const struct lull_cluster_point *best = NULL;
     double least = INFINITY;
 
     for (uint32_t type = 0; type < hdf->cluster->type_count; type++) {
         const uint32_t point =
-            lull_cluster_first_mode(asked, type, hdf->cluster, lull_cluster_ranked_gpus(policy));
+            lull_cluster_first_point(asked, type, hdf->cluster, lull_ranked_gpus(policy));
         double added;
 
         if (point == asked->point_count)
@@ -140,12 +140,12 @@ static uint32_t dispatch(const struct lull_ranked *policy, uint32_t job,
 
 static void ended(struct lull_ranked *policy, uint32_t job, uint32_t type)
 {
-    struct hdf *const hdf = lull_cluster_ranked_more(policy);
+    struct hdf *const hdf = lull_ranked_more(policy);
     const struct lull_cluster_job *asked = &hdf->jobs->all[job];
 
     enter(hdf, asked,
-          &asked->points[lull_cluster_first_mode(asked, type, hdf->cluster,
-                                                 lull_cluster_ranked_gpus(policy))],
+          &asked->points[lull_cluster_first_point(asked, type, hdf->cluster,
+                                                  lull_ranked_gpus(policy))],
           -1.0);
 }
 

@@ -11,10 +11,10 @@
  *
  * the posted price of a second of a GPU is what those who wait lose by it, each of them a C-th of a
  * second if C GPUs serve the queue together. The clock of a job follows the price while it runs,
- * its number of GPUs where that is worth beginning again. Modes that would miss a deadline which
- * the fastest one meets are the last choice. A second of a job that waits is worth a fixed price
- * more once its deadline is near: slow clocks make jobs late and it counts several times, where
- * only time counts it goes in its turn. SPDX-License-Identifier: Apache-2.0
+ * its number of GPUs where that is worth beginning again. Operating points that would miss a
+ * deadline which the fastest one meets are the last choice. A second of a job that waits is worth a
+ * fixed price more once its deadline is near: slow clocks make jobs late and it counts several
+ * times, where only time counts it goes in its turn. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <math.h>
@@ -61,20 +61,20 @@ static double level(const struct lull_ranked *policy, const struct lull_queue_st
 
 static bool is_late(const struct lull_ranked *policy, uint32_t job, uint32_t point, int64_t now_ns)
 {
-    const struct lull_job_ledger *book = lull_cluster_ranked_book(policy);
-    const struct lull_cluster_job *asked = &book->jobs->all[job];
+    const struct lull_job_ledger *ledger = lull_ranked_ledger(policy);
+    const struct lull_cluster_job *asked = &ledger->jobs->all[job];
 
     return asked->deadline_ns != LULL_CLUSTER_NEVER &&
-           now_ns + lull_job_ledger_left_ns(book, job, point, now_ns) > asked->deadline_ns;
+           now_ns + lull_job_ledger_left_ns(ledger, job, point, now_ns) > asked->deadline_ns;
 }
 
 static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t point,
                    const struct lull_queue_stats *queue, int64_t now_ns)
 {
-    const struct pd_rats *pd_rats = lull_cluster_ranked_more(policy);
+    const struct pd_rats *pd_rats = lull_ranked_more(policy);
     const struct lull_cluster_job *asked = &pd_rats->jobs->all[job];
     const struct lull_cluster_point *it = &asked->points[point];
-    const bool waits = lull_cluster_ranked_book(policy)->pages[job].stage == LULL_CLUSTER_QUEUED;
+    const bool waits = lull_ranked_ledger(policy)->records[job].stage == LULL_CLUSTER_QUEUED;
     const double behind = waiting_by_gpu(queue, waits ? asked->weight : 0.0);
     const double second_j = pd_rats->second_j * (asked->weight + behind * it->gpus);
     const double sum_j = it->energy_j + second_j * (double)it->time_ns * 1e-9;
@@ -85,7 +85,7 @@ static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t poin
 
 static double urgency(const struct lull_ranked *policy)
 {
-    const struct pd_rats *pd_rats = lull_cluster_ranked_more(policy);
+    const struct pd_rats *pd_rats = lull_ranked_more(policy);
 
     return fmin(1.0 + URGENT_SECOND_J / fmax(pd_rats->second_j, 1.0), MOST_URGENCY);
 }

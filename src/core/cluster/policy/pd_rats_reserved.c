@@ -25,7 +25,7 @@ struct running {
 };
 
 struct pool {
-    struct lull_fluid_price *demand;
+    struct lull_fluid_price *price;
     uint64_t *gpus;             /* [type] */
     struct lull_timeline *free; /* [type], of running jobs */
     struct running *running;
@@ -62,7 +62,7 @@ static int create_pool(struct lull_pd_rats_reserved *policy, struct pool *pool)
     return pool->gpus == NULL || pool->free == NULL
                ? -ENOMEM
                : lull_fluid_price_create(policy->jobs, pool->gpus, types, policy->second_j,
-                                         &pool->demand);
+                                         &pool->price);
 }
 
 static void destroy(struct lull_cluster_policy *handle)
@@ -76,7 +76,7 @@ static void destroy(struct lull_cluster_policy *handle)
 
         for (uint32_t type = 0; pool->free != NULL && type < policy->cluster->type_count; type++)
             lull_timeline_fini(&pool->free[type]);
-        lull_fluid_price_destroy(pool->demand);
+        lull_fluid_price_destroy(pool->price);
         free(pool->gpus);
         free(pool->free);
         free(pool->running);
@@ -138,7 +138,7 @@ static void turn(struct lull_cluster_policy *handle, double setting)
 
     policy->second_j = setting;
     for (uint32_t i = 0; i < policy->cluster->pool_count; i++)
-        lull_fluid_price_weigh(policy->pools[i].demand, setting);
+        lull_fluid_price_weigh(policy->pools[i].price, setting);
 }
 
 /* ---- what runs ---------------------------------------------------------------------------- */
@@ -221,7 +221,7 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
         pool->room = room;
     }
     stop(pool, job);
-    lull_fluid_price_add(pool->demand, job, now_ns);
+    lull_fluid_price_add(pool->price, job, now_ns);
     pool->plan[pool->count++] =
         (struct lull_reservation){.job = job, .point = LULL_RESERVATION_NONE};
     pool->has_changed = true;
@@ -268,8 +268,8 @@ static int plan(struct lull_pd_rats_reserved *policy, uint32_t at,
         .gpus = pool->gpus,
         .memory_mib = policy->memory_mib,
         .free = pool->free,
-        .far_j = lull_fluid_price_prices(pool->demand, now_ns),
-        .fade_ns = fmax(fade_means * lull_fluid_price_mean_ns(pool->demand), 1.0),
+        .far_j = lull_fluid_price_prices(pool->price, now_ns),
+        .fade_ns = fmax(fade_means * lull_fluid_price_mean_ns(pool->price), 1.0),
         .now_ns = now_ns,
         .second_j = policy->second_j,
     };
@@ -288,7 +288,7 @@ static int plan(struct lull_pd_rats_reserved *policy, uint32_t at,
 
 static int64_t stale_after_ns(const struct pool *pool)
 {
-    return (int64_t)fmax(stale_fades * fade_means * lull_fluid_price_mean_ns(pool->demand), 1.0);
+    return (int64_t)fmax(stale_fades * fade_means * lull_fluid_price_mean_ns(pool->price), 1.0);
 }
 
 static bool is_stale(const struct pool *pool, int64_t now_ns)

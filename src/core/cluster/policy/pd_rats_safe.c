@@ -69,18 +69,18 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
 static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_pd_rats_safe *const policy = (struct lull_pd_rats_safe *)handle;
-    struct lull_schedule_set menu;
+    struct lull_schedule_set set;
     struct lull_bid bid;
 
     lull_schedule_set_make(policy->cluster, &policy->jobs->all[job],
-                           lull_prices_slots(policy->prices), &menu);
+                           lull_prices_slots(policy->prices), &set);
     /* One that was taken off its GPUs has had its slots. */
     if (now_ns > policy->jobs->all[job].arrival_ns ||
-        !lull_bid_choose(policy->prices, &menu.job, &bid))
+        !lull_bid_choose(policy->prices, &set.job, &bid))
         return lull_heap_add(&policy->rejected, 0, job);
-    lull_bid_admit(policy->prices, &menu.job, &bid, &policy->account);
-    return lull_heap_add(&policy->due, (int64_t)bid.choice.start * LULL_MENU_SLOT_NS,
-                         (uint64_t)job * LULL_CLUSTER_MOST_POINTS + menu.numbers[bid.choice.point]);
+    lull_bid_admit(policy->prices, &set.job, &bid, &policy->account);
+    return lull_heap_add(&policy->due, (int64_t)bid.choice.start * LULL_SCHEDULE_SLOT_NS,
+                         (uint64_t)job * LULL_CLUSTER_MOST_POINTS + set.numbers[bid.choice.point]);
 }
 
 static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)

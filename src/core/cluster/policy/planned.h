@@ -1,5 +1,5 @@
 /*
- * Policies that give each job, when it comes, a operating point, nodes and a time to start, which
+ * Policies that give each job, when it comes, an operating point, nodes and a time to start, which
  * stay its own (core/cluster/model/calendar.h): the choice of least cost among those that meet its
  * deadline. Where none does, jobs that have not begun are moved to faster operating points and
  * other times to make room for it, if none of them becomes late by it; else it is late, and says so
@@ -14,7 +14,7 @@
 
 #include "core/cluster/policy/policy.h"
 
-/* A operating point, place and time that a job could be given. */
+/* An operating point, place and time that a job could be given. */
 struct lull_cluster_choice {
     const struct lull_cluster_job *job;
     const struct lull_cluster_point *point;
@@ -31,7 +31,7 @@ struct lull_cluster_planning {
     /* What a choice costs; the one that costs least is taken, of equal ones that which ends first.
      */
     double (*cost)(const struct lull_cluster_choice *choice, double setting);
-    bool is_first_mode_only; /* of each type */
+    bool is_first_point_only; /* of each type */
     bool ignores_deadlines;
 };
 

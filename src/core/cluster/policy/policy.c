@@ -104,7 +104,7 @@ static const struct lull_cluster_policy_ops *const table[] = {
         .calls = &lull_planned_calls,
         .rule = &(const struct lull_cluster_planning){.reason = "delays nobody who came before",
                                                       .cost = completion_s,
-                                                      .is_first_mode_only = true,
+                                                      .is_first_point_only = true,
                                                       .ignores_deadlines = true}),
     /* After Thang, "Online primal-dual algorithms with configuration linear programs", ISAAC'20,
        arXiv 1408.0965: the least marginal energy. */

@@ -21,7 +21,7 @@ enum lull_cluster_act {
     LULL_CLUSTER_START,    /* a waiting job starts now in this operating point on these shares */
     LULL_CLUSTER_PREEMPT,  /* a running job stops and waits again */
     LULL_CLUSTER_REJECT,   /* a waiting job will never run */
-    LULL_CLUSTER_RECLOCK,  /* a running job goes on in a operating point that differs only in its
+    LULL_CLUSTER_RECLOCK,  /* a running job goes on in an operating point that differs only in its
                               clock */
     LULL_CLUSTER_NODE_ON,  /* a node that is off turns on */
     LULL_CLUSTER_NODE_OFF, /* a node that is on and has no job turns off */

@@ -50,7 +50,7 @@ static double price(const struct powerflow *powerflow, const struct lull_queue_s
 
 static double level(const struct lull_ranked *policy, const struct lull_queue_stats *queue)
 {
-    return price(lull_cluster_ranked_more(policy), queue, 1);
+    return price(lull_ranked_more(policy), queue, 1);
 }
 
 static bool has_no_buddy(const struct lull_cluster_job *job, uint32_t gpus)
@@ -66,27 +66,27 @@ static bool has_no_buddy(const struct lull_cluster_job *job, uint32_t gpus)
 static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t point,
                    const struct lull_queue_stats *queue, int64_t now_ns)
 {
-    const struct powerflow *powerflow = lull_cluster_ranked_more(policy);
+    const struct powerflow *powerflow = lull_ranked_more(policy);
     const struct lull_cluster_job *asked = &powerflow->jobs->all[job];
     const struct lull_cluster_point *it = &asked->points[point];
-    const struct lull_job_record *page = &lull_cluster_ranked_book(policy)->pages[job];
+    const struct lull_job_record *record = &lull_ranked_ledger(policy)->records[job];
     /* What a running job has booked can be spent again. */
     const double booked_j =
-        page->stage == LULL_CLUSTER_RUNS
-            ? page->left_ratio * asked->points[page->point].energy_j
-            : powerflow->budget_ratio * page->left_ratio * asked->points[0].energy_j;
+        record->stage == LULL_CLUSTER_RUNS
+            ? record->left_ratio * asked->points[record->point].energy_j
+            : powerflow->budget_ratio * record->left_ratio * asked->points[0].energy_j;
     double sum_j = it->energy_j + price(powerflow, queue, it->gpus) * (double)it->time_ns * 1e-9;
 
     (void)now_ns;
-    if (it->energy_j * page->left_ratio > booked_j + fmax(powerflow->spare_j, 0.0))
+    if (it->energy_j * record->left_ratio > booked_j + fmax(powerflow->spare_j, 0.0))
         sum_j = 1e18 + it->energy_j;
     return has_no_buddy(asked, it->gpus) ? sum_j + 1e21 : sum_j;
 }
 
-static void book(struct lull_ranked *policy, uint32_t job, uint32_t point, double left_ratio,
-                 bool is_on)
+static void charge(struct lull_ranked *policy, uint32_t job, uint32_t point, double left_ratio,
+                   bool is_on)
 {
-    struct powerflow *const powerflow = lull_cluster_ranked_more(policy);
+    struct powerflow *const powerflow = lull_ranked_more(policy);
     const struct lull_cluster_point *first = &powerflow->jobs->all[job].points[0];
     const double power_w = first->energy_j / ((double)first->time_ns * 1e-9);
     const double saved_j = left_ratio * (powerflow->budget_ratio * first->energy_j -
@@ -134,5 +134,5 @@ const struct lull_cluster_ranking lull_powerflow_ranking = {
     .is_elastic = true,
     .cost = cost,
     .level = level,
-    .book = book,
+    .charge = charge,
 };

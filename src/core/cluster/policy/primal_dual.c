@@ -19,7 +19,7 @@ static bool is_on_menu(const struct lull_price_law *law, const struct lull_slot_
            gain_j >= law->least_j * point->gpus * point->slots * (1.0 - slack);
 }
 
-/* The best start of a operating point, if it is better than the bid. */
+/* The best start of an operating point, if it is better than the bid. */
 static void bid_point(struct lull_prices *prices, const struct lull_slot_point *point,
                       uint32_t number, struct lull_bid *bid)
 {

@@ -10,7 +10,7 @@
 
 static bool is_stale(const struct lull_ranked *policy, const struct lull_heap_entry *entry)
 {
-    return policy->book.pages[entry->number >> 32].stamp != (uint32_t)entry->number;
+    return policy->ledger.records[entry->number >> 32].stamp != (uint32_t)entry->number;
 }
 
 /* How often a shape is tried until GPUs come free (ranked_state.h). */
@@ -27,21 +27,21 @@ static int reach(struct lull_ranked *policy, uint32_t job)
 
     if (job < policy->type_room)
         return 0;
-    types = realloc(policy->types, policy->book.room * sizeof(*types));
+    types = realloc(policy->types, policy->ledger.room * sizeof(*types));
     if (types == NULL)
         return -ENOMEM;
     policy->types = types;
-    policy->type_room = policy->book.room;
+    policy->type_room = policy->ledger.room;
     return 0;
 }
 
 /* What is left of a running job is to run in its operating point (is_on), or after all not. */
-static void book(struct lull_ranked *policy, uint32_t job, bool is_on)
+static void charge(struct lull_ranked *policy, uint32_t job, bool is_on)
 {
-    const struct lull_job_record *page = &policy->book.pages[job];
+    const struct lull_job_record *record = &policy->ledger.records[job];
 
-    if (policy->ranking->book != NULL)
-        policy->ranking->book(policy, job, page->point, page->left_ratio, is_on);
+    if (policy->ranking->charge != NULL)
+        policy->ranking->charge(policy, job, record->point, record->left_ratio, is_on);
 }
 
 static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
@@ -50,22 +50,22 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
 
     (void)now_ns;
     lull_ranked_forget(policy, job);
-    lull_job_ledger_end(&policy->book, job);
-    lull_ranked_count(policy, job, 0, -policy->book.jobs->all[job].weight);
+    lull_job_ledger_end(&policy->ledger, job);
+    lull_ranked_count(policy, job, 0, -policy->ledger.jobs->all[job].weight);
     if (policy->ranking->ended != NULL && policy->types[job] != UINT32_MAX)
         policy->ranking->ended(policy, job, policy->types[job]);
-    lull_ranked_unblock(policy, policy->book.jobs->all[job].pool);
+    lull_ranked_unblock(policy, policy->ledger.jobs->all[job].pool);
 }
 
 /* A job comes for the first time, or once more from its beginning. */
 static void enter(struct lull_ranked *policy, uint32_t job)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     const size_t pool = (size_t)asked->pool * policy->cluster->type_count;
 
     /* One that lost its GPUs has taken what was booked for it, and gets it once more. */
-    if (policy->book.pages[job].stamp > 1)
-        book(policy, job, false);
+    if (policy->ledger.records[job].stamp > 1)
+        charge(policy, job, false);
     policy->types[job] = policy->ranking->dispatch == NULL || policy->cluster->type_count == 1
                              ? UINT32_MAX
                              : policy->ranking->dispatch(policy, job, &policy->queues[pool]);
@@ -76,11 +76,11 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
 {
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
     const enum lull_cluster_stage stage =
-        job < policy->book.room ? policy->book.pages[job].stage : LULL_CLUSTER_ABSENT;
+        job < policy->ledger.room ? policy->ledger.records[job].stage : LULL_CLUSTER_ABSENT;
 
     if (stage == LULL_CLUSTER_RUNS)
         end(handle, job, now_ns);
-    if (lull_job_ledger_arrive(&policy->book, job) < 0 || reach(policy, job) < 0)
+    if (lull_job_ledger_arrive(&policy->ledger, job) < 0 || reach(policy, job) < 0)
         return -ENOMEM;
     if (stage != LULL_CLUSTER_PAUSED)
         enter(policy, job);
@@ -91,18 +91,18 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
 static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
 {
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
-    const uint32_t old = policy->book.pages[job].point;
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
+    const uint32_t old = policy->ledger.records[job].point;
 
     if (point == old)
         return;
-    book(policy, job, false);
+    charge(policy, job, false);
     lull_ranked_forget(policy, job);
-    lull_job_ledger_begin(&policy->book, job, point, now_ns);
+    lull_job_ledger_begin(&policy->ledger, job, point, now_ns);
     lull_running_set_add(
-        &policy->book,
+        &policy->ledger,
         &policy->groups[lull_ranked_group_of(policy, job, asked->points[point].type)].running, job);
-    book(policy, job, true);
+    charge(policy, job, true);
 }
 
 /* Among those that may be preempted it stays where it was: who shares with it is as slow, for the
@@ -113,7 +113,7 @@ static void pace(struct lull_cluster_policy *handle, uint32_t job, double pace, 
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
 
     (void)end_ns;
-    lull_job_ledger_pace(&policy->book, job, pace, now_ns);
+    lull_job_ledger_pace(&policy->ledger, job, pace, now_ns);
 }
 
 static void node_changed(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
@@ -131,7 +131,7 @@ static void node_changed(struct lull_cluster_policy *handle, const struct lull_c
 static bool start(struct lull_ranked *policy, uint32_t job, uint32_t point, size_t share_count,
                   int64_t now_ns, struct lull_cluster_decision *decision)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     struct lull_ranked_group *const group =
         &policy->groups[lull_ranked_group_of(policy, job, asked->points[point].type)];
 
@@ -141,12 +141,12 @@ static bool start(struct lull_ranked *policy, uint32_t job, uint32_t point, size
     decision->point = point;
     decision->share_count = share_count;
     decision->reason = policy->ranking->reason;
-    lull_job_ledger_start(&policy->book, job, point, decision->shares, share_count, now_ns);
+    lull_job_ledger_start(&policy->ledger, job, point, decision->shares, share_count, now_ns);
     if (group->cursor == group->running.count)
         group->cursor++;
-    lull_running_set_add(&policy->book, &group->running, job);
+    lull_running_set_add(&policy->ledger, &group->running, job);
     lull_ranked_count(policy, job, -1, 0.0);
-    book(policy, job, true);
+    charge(policy, job, true);
     lull_ranked_offer(policy, job, now_ns);
     return true;
 }
@@ -158,23 +158,23 @@ static bool carry_on(struct lull_ranked *policy, const struct lull_cluster_state
 
     if (plan->next_stop < plan->stop_count) {
         const uint32_t job = plan->stops[plan->next_stop++];
-        const uint32_t point = policy->book.pages[job].point;
+        const uint32_t point = policy->ledger.records[job].point;
 
         decision->act = LULL_CLUSTER_PREEMPT;
         decision->job = job;
         decision->reason = policy->ranking->reason;
         decision->restart_ns =
-            lull_cluster_restart_ns(policy->book.jobs->all[job].points[point].gpus);
+            lull_cluster_restart_ns(policy->ledger.jobs->all[job].points[point].gpus);
         lull_ranked_forget(policy, job);
-        lull_job_ledger_settle(&policy->book, job, now_ns);
-        book(policy, job, false);
-        lull_job_ledger_pause(&policy->book, job, decision->restart_ns, now_ns);
+        lull_job_ledger_settle(&policy->ledger, job, now_ns);
+        charge(policy, job, false);
+        lull_job_ledger_pause(&policy->ledger, job, decision->restart_ns, now_ns);
         return true;
     }
     if (!plan->has_start)
         return false;
     plan->has_start = false;
-    lull_ranked_unblock(policy, policy->book.jobs->all[plan->job].pool);
+    lull_ranked_unblock(policy, policy->ledger.jobs->all[plan->job].pool);
     /* Those that stopped may have been elsewhere. */
     if (!lull_cluster_shares_fit(state, plan->shares, plan->share_count))
         return false;
@@ -259,12 +259,12 @@ static bool reclock(struct lull_ranked *policy, size_t group, int64_t now_ns,
 
     if (!lull_ranked_next_clock(policy, group, now_ns, &job, &point))
         return false;
-    lull_job_ledger_settle(&policy->book, job, now_ns);
-    book(policy, job, false);
-    lull_job_ledger_reclock(&policy->book, job, point, now_ns);
-    book(policy, job, true);
+    lull_job_ledger_settle(&policy->ledger, job, now_ns);
+    charge(policy, job, false);
+    lull_job_ledger_reclock(&policy->ledger, job, point, now_ns);
+    charge(policy, job, true);
     if (!policy->ranking->is_fixed) {
-        policy->book.pages[job].stamp++; /* it ends at another time */
+        policy->ledger.records[job].stamp++; /* it ends at another time */
         lull_ranked_offer(policy, job, now_ns);
     }
     decision->act = LULL_CLUSTER_RECLOCK;

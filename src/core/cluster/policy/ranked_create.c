@@ -11,19 +11,19 @@ int64_t lull_cluster_restart_ns(uint32_t gpus)
     return gpus <= 8 ? INT64_C(30000000000) : INT64_C(60000000000);
 }
 
-void *lull_cluster_ranked_more(const struct lull_ranked *policy)
+void *lull_ranked_more(const struct lull_ranked *policy)
 {
     return policy->more;
 }
 
-const struct lull_job_ledger *lull_cluster_ranked_book(const struct lull_ranked *policy)
+const struct lull_job_ledger *lull_ranked_ledger(const struct lull_ranked *policy)
 {
-    return &policy->book;
+    return &policy->ledger;
 }
 
-const uint64_t *lull_cluster_ranked_gpus(const struct lull_ranked *policy)
+const uint64_t *lull_ranked_gpus(const struct lull_ranked *policy)
 {
-    return policy->scratch.members.gpus;
+    return policy->trial.groups.gpus;
 }
 
 static int make_groups(struct lull_ranked *policy)
@@ -38,7 +38,7 @@ static int make_groups(struct lull_ranked *policy)
         return -ENOMEM;
     for (size_t i = 0; i < count; i++) {
         const uint64_t gpus =
-            lull_cluster_state_gpus_of(policy->scratch.state, (uint32_t)(i / cluster->type_count),
+            lull_cluster_state_gpus_of(policy->trial.state, (uint32_t)(i / cluster->type_count),
                                        (uint32_t)(i % cluster->type_count));
 
         policy->queues[i].gpus = gpus;
@@ -72,8 +72,8 @@ void lull_ranked_destroy(struct lull_ranked *policy)
 
     for (size_t i = 0; policy->groups != NULL && i < count; i++)
         free_group(&policy->groups[i]);
-    lull_trial_state_fini(&policy->scratch);
-    lull_job_ledger_fini(&policy->book);
+    lull_trial_state_fini(&policy->trial);
+    lull_job_ledger_fini(&policy->ledger);
     lull_heap_fini(&policy->urgent);
     free(policy->groups);
     free(policy->queues);
@@ -98,8 +98,8 @@ int lull_ranked_create(const struct lull_cluster *cluster, const struct lull_clu
         return -ENOMEM;
     policy->cluster = cluster;
     policy->ranking = ranking;
-    policy->book.jobs = jobs;
-    if (lull_trial_state_init(&policy->scratch, cluster) < 0 || make_groups(policy) < 0 ||
+    policy->ledger.jobs = jobs;
+    if (lull_trial_state_init(&policy->trial, cluster) < 0 || make_groups(policy) < 0 ||
         (ranking->create != NULL && ranking->create(cluster, jobs, &policy->more) < 0)) {
         lull_ranked_destroy(policy);
         return -ENOMEM;

@@ -45,12 +45,12 @@ struct lull_ranked {
     const struct lull_cluster *cluster;
     const struct lull_cluster_ranking *ranking;
     void *more;
-    struct lull_job_ledger book;
+    struct lull_job_ledger ledger;
     uint32_t *types; /* by job: the one that it may use; UINT32_MAX: any */
     size_t type_room;
     struct lull_ranked_group *groups; /* [pool * types + type] */
     struct lull_queue_stats *queues;
-    struct lull_trial_state scratch;
+    struct lull_trial_state trial;
     struct lull_ranked_plan plan;
     struct lull_heap urgent; /* waiting jobs, by when they have to start for their deadlines */
     bool *is_dirty;          /* by pool: something may fit */
@@ -64,7 +64,7 @@ struct lull_ranked {
 static inline size_t lull_ranked_group_of(const struct lull_ranked *policy, uint32_t job,
                                           uint32_t type)
 {
-    return (size_t)policy->book.jobs->all[job].pool * policy->cluster->type_count + type;
+    return (size_t)policy->ledger.jobs->all[job].pool * policy->cluster->type_count + type;
 }
 
 /* ---- ranked_create.c ----------------------------------------------------------------------- */

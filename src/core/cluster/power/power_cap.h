@@ -1,6 +1,6 @@
 /*
  * A power cap around any policy: of the whole cluster, of each node, or both. What counts is the
- * sum of peaks, as a job's GPUs rise and fall together: a job in a operating point draws its mean
+ * sum of peaks, as a job's GPUs rise and fall together: a job in an operating point draws its mean
  * power, energy over time, times a peak factor on each GPU (never less than an idle one); GPUs
  * without a job draw idle power; nodes turning on the more of idle and turn-on power; a node that
  * is down by a failure counts as idle, since nobody asks before it is back; nodes that are off
