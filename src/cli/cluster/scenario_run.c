@@ -4,14 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-/* What a second of completion time is worth to a policy. */
-static double second_j(const struct lull_cluster_policy_ops *policy)
-{
-    if (policy->parameter == NULL)
-        return 0.0;
-    return policy->is_set ? policy->setting : policy->parameter->usual;
-}
-
 static int simulate(struct lull_scenario_run *run, const struct lull_scenario *scenario,
                     struct lull_error *err)
 {
@@ -30,7 +22,7 @@ static int certify(struct lull_scenario_run *run, const struct lull_scenario *sc
     const struct lull_cluster *cluster = &scenario->model.cluster;
     const struct lull_cluster_jobs *jobs = &scenario->model.jobs;
     int rc = lull_cluster_certify(cluster, jobs, run->run, &scenario->conditions, effort,
-                                  second_j(run->policy), &run->certificate, err);
+                                  lull_cluster_policy_setting(run->policy), &run->certificate, err);
 
     if (rc < 0)
         return rc;

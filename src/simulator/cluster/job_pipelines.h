@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "core/cluster/model/job.h"
 #include "simulator/cluster/job_classes.h"
-#include "simulator/cluster/job_points.h"
+#include "core/cluster/model/operating_points.h"
 
 enum {
     LULL_JOB_PIPELINE_TENSOR = 8,

@@ -36,7 +36,7 @@
 #include "base/error.h"
 #include "core/cluster/model/job.h"
 #include "simulator/cluster/job_classes.h"
-#include "simulator/cluster/job_points.h"
+#include "core/cluster/model/operating_points.h"
 
 struct lull_job_workload; /* opaque */
 

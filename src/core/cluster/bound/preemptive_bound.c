@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/cluster/model/node_groups.h"
+#include "core/cluster/model/cluster.h"
 #include "core/cluster/bound/preemptive_alone.h"
 
 /* Of all that is summed up, far more than rounding of doubles can make of millions of terms. */
@@ -33,7 +33,7 @@ static void add_points(struct lull_preemptive *all, const struct lull_cluster_jo
     made->points = &all->points[all->point_count];
     for (uint32_t i = 0; i < job->point_count; i++) {
         const struct lull_cluster_point *point = &job->points[i];
-        const size_t group = (size_t)job->pool * problem->cluster->type_count + point->type;
+        const size_t group = lull_cluster_group(problem->cluster, job->pool, point->type);
 
         if (!lull_cluster_point_is_possible(job, i, problem->cluster, all->members.gpus))
             continue;
@@ -86,7 +86,7 @@ int lull_preemptive_create(const struct lull_preemptive_problem *problem,
     *all = (struct lull_preemptive){
         .problem = problem,
         .slots = {(double)problem->slot_ns * 1e-9, problem->slots},
-        .groups = (size_t)problem->cluster->pool_count * problem->cluster->type_count,
+        .groups = lull_cluster_group_count(problem->cluster),
         .jobs = calloc(jobs + 1, sizeof(*all->jobs)),
         .number = calloc(jobs + 1, sizeof(*all->number)),
         .points = calloc(count_points(problem->jobs) + 1, sizeof(*all->points)),

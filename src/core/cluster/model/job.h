@@ -62,6 +62,10 @@ struct lull_cluster_jobs {
 double lull_cluster_gain_j(const struct lull_cluster_job *job, uint32_t point, int64_t start_ns,
                            double second_j);
 
+/* Whether a GPU of the type has the memory that the job needs, as far as both are known. */
+bool lull_cluster_has_memory(const struct lull_cluster_job *job,
+                             const struct lull_cluster_type *type);
+
 /*
  * Whether an operating point of the job would fit into the empty cluster: enough GPUs of its type
  * in the job's pool, and their memory. O(1) per operating point: gpus_of holds the GPUs of [pool *

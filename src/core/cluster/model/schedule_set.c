@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cluster/policy/primal_dual.h"
+#include "core/cluster/policy/posted_prices.h"
 
 static int64_t slots_of(int64_t time_ns)
 {
@@ -17,7 +17,6 @@ static bool convert(const struct lull_cluster *cluster, const struct lull_cluste
                     uint32_t at, uint32_t known, struct lull_slot_point *point_out)
 {
     const struct lull_cluster_point *point = &job->points[at];
-    const uint32_t memory_mib = cluster->types[point->type].memory_mib;
     const int64_t first = slots_of(job->arrival_ns);
     const int64_t slots = slots_of(point->time_ns);
     int64_t last = job->deadline_ns / LULL_SCHEDULE_SLOT_NS - slots;
@@ -25,7 +24,7 @@ static bool convert(const struct lull_cluster *cluster, const struct lull_cluste
     if (job->deadline_ns == LULL_CLUSTER_NEVER)
         last = first > known ? first : known;
     if (job->value_j <= 0.0 || last < first || last + slots > LULL_SLOTS_MOST ||
-        (memory_mib != 0 && job->memory_mib > memory_mib))
+        !lull_cluster_has_memory(job, &cluster->types[point->type]))
         return false;
     *point_out = (struct lull_slot_point){
         .type = job->pool * cluster->type_count + point->type,
@@ -52,11 +51,11 @@ void lull_schedule_set_make(const struct lull_cluster *cluster, const struct lul
 void lull_schedule_set_laws(const struct lull_cluster *cluster,
                             const struct lull_cluster_jobs *jobs, struct lull_price_law *laws_out)
 {
-    memset(laws_out, 0, (size_t)cluster->pool_count * cluster->type_count * sizeof(*laws_out));
+    memset(laws_out, 0, lull_cluster_group_count(cluster) * sizeof(*laws_out));
     for (uint32_t i = 0; i < cluster->node_count; i++) {
         const struct lull_cluster_node *node = &cluster->nodes[i];
 
-        laws_out[(size_t)node->pool * cluster->type_count + node->type].gpus += node->gpus;
+        laws_out[lull_cluster_group(cluster, node->pool, node->type)].gpus += node->gpus;
     }
     for (size_t i = 0; i < jobs->count; i++) {
         struct lull_schedule_set set;

@@ -64,11 +64,6 @@ void lull_fluid_price_destroy(struct lull_fluid_price *price)
     free(price);
 }
 
-void lull_fluid_price_weigh(struct lull_fluid_price *price, double second_j)
-{
-    price->second_j = second_j;
-}
-
 static size_t kept(const struct lull_fluid_price *price)
 {
     return price->count < LULL_FLUID_PRICE_SEEN ? price->count : LULL_FLUID_PRICE_SEEN;

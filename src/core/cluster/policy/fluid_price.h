@@ -25,9 +25,6 @@ int lull_fluid_price_create(const struct lull_cluster_jobs *jobs, const uint64_t
                             struct lull_fluid_price **price_out);
 void lull_fluid_price_destroy(struct lull_fluid_price *price);
 
-/* Another second_j, before the first job. */
-void lull_fluid_price_weigh(struct lull_fluid_price *price, double second_j);
-
 /* Notes that a job came. now_ns never falls. O(1). */
 void lull_fluid_price_add(struct lull_fluid_price *price, uint32_t job, int64_t now_ns);
 

@@ -24,7 +24,6 @@ struct classes {
 };
 
 struct hdf {
-    double rho_w; /* W by which a unit of weight raises the power that is worth it */
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
     size_t group_count;
@@ -48,9 +47,7 @@ static double gpu_power_w(const struct lull_cluster_point *point)
 /* The power of a GPU, W, that the unfinished weight of a queue is worth. */
 static double level(const struct lull_ranked *policy, const struct lull_queue_stats *queue)
 {
-    const struct hdf *hdf = lull_ranked_more(policy);
-
-    return hdf->rho_w * queue->weight / fmax((double)queue->gpus, 1.0);
+    return lull_ranked_setting(policy) * queue->weight / fmax((double)queue->gpus, 1.0);
 }
 
 static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t point,
@@ -75,12 +72,12 @@ static uint32_t class_of(const struct lull_cluster_job *job, const struct lull_c
 }
 
 /* What a job adds to the sum of all costs if it goes to its operating point's type. */
-static double added_cost(const struct hdf *hdf, const struct lull_cluster_job *job,
+static double added_cost(const struct hdf *hdf, double rho_w, const struct lull_cluster_job *job,
                          const struct lull_cluster_point *point,
                          const struct lull_queue_stats *queue)
 {
     const struct classes *queued =
-        hdf->groups[(size_t)job->pool * hdf->cluster->type_count + point->type];
+        hdf->groups[lull_cluster_group(hdf->cluster, job->pool, point->type)];
     const double time_s = (double)point->time_ns * 1e-9;
     const uint32_t own = class_of(job, point);
     double ahead_gpu_s = 0.0;
@@ -90,16 +87,15 @@ static double added_cost(const struct hdf *hdf, const struct lull_cluster_job *j
         ahead_gpu_s += i <= own ? queued->work[i] : 0.0;
         behind += i > own ? queued->weight[i] : 0.0;
     }
-    return point->energy_j +
-           hdf->rho_w * (job->weight * (ahead_gpu_s / (double)queue->gpus + time_s) +
-                         behind * time_s * point->gpus / (double)queue->gpus);
+    return point->energy_j + rho_w * (job->weight * (ahead_gpu_s / (double)queue->gpus + time_s) +
+                                      behind * time_s * point->gpus / (double)queue->gpus);
 }
 
 static void enter(struct hdf *hdf, const struct lull_cluster_job *job,
                   const struct lull_cluster_point *point, double sign)
 {
     struct classes **queued =
-        &hdf->groups[(size_t)job->pool * hdf->cluster->type_count + point->type];
+        &hdf->groups[lull_cluster_group(hdf->cluster, job->pool, point->type)];
     const uint32_t own = class_of(job, point);
 
     /* Without memory the job does not count when others are dispatched. */
@@ -126,7 +122,8 @@ static uint32_t dispatch(const struct lull_ranked *policy, uint32_t job,
 
         if (point == asked->point_count)
             continue;
-        added = added_cost(hdf, asked, &asked->points[point], &queues[type]);
+        added = added_cost(hdf, lull_ranked_setting(policy), asked, &asked->points[point],
+                           &queues[type]);
         if (added < least) {
             least = added;
             best = &asked->points[point];
@@ -151,17 +148,10 @@ static void ended(struct lull_ranked *policy, uint32_t job, uint32_t type)
 
 /* ---- policy -------------------------------------------------------------------------------- */
 
-static void turn(void *more, double setting)
-{
-    struct hdf *const hdf = more;
-
-    hdf->rho_w = setting;
-}
-
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                   void **more_out)
 {
-    const size_t groups = (size_t)cluster->pool_count * cluster->type_count;
+    const size_t groups = lull_cluster_group_count(cluster);
     struct hdf *hdf = calloc(1, sizeof(*hdf) + groups * sizeof(hdf->groups[0]));
 
     if (hdf == NULL)
@@ -185,7 +175,6 @@ const struct lull_cluster_ranking lull_hdf_ranking = {
     .reason = "had the most weight for its GPU time",
     .create = create,
     .destroy = destroy,
-    .set_parameter = turn,
     .rank = rank,
     .is_fixed = true,
     .cost = cost,

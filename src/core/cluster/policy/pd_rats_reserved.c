@@ -46,7 +46,6 @@ struct lull_pd_rats_reserved {
     const struct lull_cluster_jobs *jobs;
     struct lull_reserver *reserver;
     struct lull_random random;
-    uint32_t *memory_mib; /* [type] */
     struct pool *pools;
     double second_j;
 };
@@ -59,10 +58,9 @@ static int create_pool(struct lull_pd_rats_reserved *policy, struct pool *pool)
 
     pool->gpus = calloc(types, sizeof(*pool->gpus));
     pool->free = calloc(types, sizeof(*pool->free));
-    return pool->gpus == NULL || pool->free == NULL
-               ? -ENOMEM
-               : lull_fluid_price_create(policy->jobs, pool->gpus, types, policy->second_j,
-                                         &pool->price);
+    if (pool->gpus == NULL || pool->free == NULL)
+        return -ENOMEM;
+    return lull_fluid_price_create(policy->jobs, pool->gpus, types, policy->second_j, &pool->price);
 }
 
 static void destroy(struct lull_cluster_policy *handle)
@@ -83,7 +81,6 @@ static void destroy(struct lull_cluster_policy *handle)
         free(pool->plan);
     }
     lull_reserver_destroy(policy->reserver);
-    free(policy->memory_mib);
     free(policy->pools);
     free(policy);
 }
@@ -93,12 +90,8 @@ static int fill(struct lull_pd_rats_reserved *policy)
     const struct lull_cluster *cluster = policy->cluster;
 
     policy->pools = calloc(cluster->pool_count, sizeof(*policy->pools));
-    policy->memory_mib = calloc(cluster->type_count, sizeof(*policy->memory_mib));
-    if (policy->pools == NULL || policy->memory_mib == NULL ||
-        lull_reserver_create(cluster->type_count, &policy->reserver) < 0)
+    if (policy->pools == NULL || lull_reserver_create(cluster->type_count, &policy->reserver) < 0)
         return -ENOMEM;
-    for (uint32_t i = 0; i < cluster->type_count; i++)
-        policy->memory_mib[i] = cluster->types[i].memory_mib;
     for (uint32_t i = 0; i < cluster->pool_count; i++)
         if (create_pool(policy, &policy->pools[i]) < 0)
             return -ENOMEM;
@@ -114,7 +107,7 @@ static int fill(struct lull_pd_rats_reserved *policy)
 }
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, struct lull_cluster_policy **policy_out)
+                  const void *rule, double setting, struct lull_cluster_policy **policy_out)
 {
     struct lull_pd_rats_reserved *policy = calloc(1, sizeof(*policy));
 
@@ -123,6 +116,7 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
         return -ENOMEM;
     policy->cluster = cluster;
     policy->jobs = jobs;
+    policy->second_j = setting;
     lull_random_init(&policy->random, 1);
     if (fill(policy) < 0) {
         destroy((struct lull_cluster_policy *)policy);
@@ -130,15 +124,6 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
     }
     *policy_out = (struct lull_cluster_policy *)policy;
     return 0;
-}
-
-static void turn(struct lull_cluster_policy *handle, double setting)
-{
-    struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
-
-    policy->second_j = setting;
-    for (uint32_t i = 0; i < policy->cluster->pool_count; i++)
-        lull_fluid_price_weigh(policy->pools[i].price, setting);
 }
 
 /* ---- what runs ---------------------------------------------------------------------------- */
@@ -264,9 +249,9 @@ static int plan(struct lull_pd_rats_reserved *policy, uint32_t at,
         return -ENOMEM;
     room = (struct lull_reservation_room){
         .jobs = policy->jobs->all,
+        .types = policy->cluster->types,
         .type_count = policy->cluster->type_count,
         .gpus = pool->gpus,
-        .memory_mib = policy->memory_mib,
         .free = pool->free,
         .far_j = lull_fluid_price_prices(pool->price, now_ns),
         .fade_ns = fmax(fade_means * lull_fluid_price_mean_ns(pool->price), 1.0),
@@ -409,7 +394,6 @@ const struct lull_cluster_policy_calls lull_pd_rats_reserved_calls = {
     .arrive = arrive,
     .end = end,
     .decide = decide,
-    .set_parameter = turn,
     .pace = pace,
     .node = node,
     .wake_ns = wake_ns,

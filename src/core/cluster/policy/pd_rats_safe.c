@@ -6,7 +6,7 @@
 #include "core/cluster/model/schedule_set.h"
 #include "core/cluster/model/placement.h"
 #include "core/cluster/policy/single.h"
-#include "core/cluster/policy/primal_dual.h"
+#include "core/cluster/policy/posted_prices.h"
 
 struct lull_pd_rats_safe {
     const struct lull_cluster *cluster;
@@ -47,11 +47,12 @@ static int make_prices(struct lull_pd_rats_safe *policy)
 }
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, struct lull_cluster_policy **policy_out)
+                  const void *rule, double setting, struct lull_cluster_policy **policy_out)
 {
     struct lull_pd_rats_safe *policy = calloc(1, sizeof(*policy));
 
     (void)rule;
+    (void)setting;
     if (policy == NULL)
         return -ENOMEM;
     policy->cluster = cluster;

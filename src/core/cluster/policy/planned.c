@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/cluster/policy/planned_state.h"
-#include "core/cluster/policy/trial_state.h"
+#include "core/cluster/model/placement.h"
 
 static const char LATE[] = "no mode, time and place meets its deadline: it will be late";
 
@@ -175,13 +175,6 @@ static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 
 /* ---- beginning and end --------------------------------------------------------------------- */
 
-static void turn(struct lull_cluster_policy *handle, double setting)
-{
-    struct lull_planned *const policy = (struct lull_planned *)handle;
-
-    policy->setting = setting;
-}
-
 static void destroy(struct lull_cluster_policy *handle)
 {
     struct lull_planned *const policy = (struct lull_planned *)handle;
@@ -202,7 +195,7 @@ static void destroy(struct lull_cluster_policy *handle)
 }
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, struct lull_cluster_policy **policy_out)
+                  const void *rule, double setting, struct lull_cluster_policy **policy_out)
 {
     struct lull_planned *policy = calloc(1, sizeof(*policy));
 
@@ -210,6 +203,7 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
         return -ENOMEM;
     policy->cluster = cluster;
     policy->planning = rule;
+    policy->setting = setting;
     policy->ledger.jobs = jobs;
     policy->shares = calloc(cluster->node_count, sizeof(*policy->shares));
     policy->best = calloc(cluster->node_count, sizeof(*policy->best));
@@ -229,7 +223,6 @@ const struct lull_cluster_policy_calls lull_planned_calls = {
     .arrive = arrive,
     .end = end,
     .decide = decide,
-    .set_parameter = turn,
     .begin = begin,
     .node = node_changed,
     .wake_ns = wake_ns,

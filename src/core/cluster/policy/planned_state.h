@@ -4,7 +4,7 @@
 
 #include "core/cluster/model/calendar.h"
 #include "core/cluster/model/heap.h"
-#include "core/cluster/model/node_groups.h"
+#include "core/cluster/model/cluster.h"
 #include "core/cluster/policy/job_ledger.h"
 #include "core/cluster/policy/planned.h"
 

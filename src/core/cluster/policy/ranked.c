@@ -191,7 +191,7 @@ static struct lull_ranked_shape *first_shape(const struct lull_ranked *policy, u
 
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
         const struct lull_ranked_group *group =
-            &policy->groups[(size_t)pool * policy->cluster->type_count + type];
+            &policy->groups[lull_cluster_group(policy->cluster, pool, type)];
 
         for (uint32_t i = 0; i < group->shape_count; i++) {
             struct lull_ranked_shape *const shape = &group->shapes[i];
@@ -218,7 +218,7 @@ static struct lull_ranked_shape *first_shape(const struct lull_ranked *policy, u
 static bool takes_fewer(const struct lull_ranked *policy, uint32_t pool, uint32_t type)
 {
     const struct lull_queue_stats *queue =
-        &policy->queues[(size_t)pool * policy->cluster->type_count + type];
+        &policy->queues[lull_cluster_group(policy->cluster, pool, type)];
 
     return !policy->ranking->is_resized || queue->waiting <= 1 + queue->gpus / MANY;
 }
@@ -312,29 +312,122 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
     return false;
 }
 
-/* ---- the family ---------------------------------------------------------------------------- */
+/* ---- for rules ---------------------------------------------------------------------------------
+ */
 
-static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, struct lull_cluster_policy **policy_out)
+int64_t lull_cluster_restart_ns(uint32_t gpus)
 {
-    struct lull_ranked *policy;
-    const int rc = lull_ranked_create(cluster, jobs, rule, &policy);
+    if (gpus == 1)
+        return INT64_C(7000000000);
+    return gpus <= 8 ? INT64_C(30000000000) : INT64_C(60000000000);
+}
 
-    if (rc == 0)
-        *policy_out = (struct lull_cluster_policy *)policy;
-    return rc;
+double lull_ranked_setting(const struct lull_ranked *policy)
+{
+    return policy->setting;
+}
+
+void *lull_ranked_more(const struct lull_ranked *policy)
+{
+    return policy->more;
+}
+
+const struct lull_job_ledger *lull_ranked_ledger(const struct lull_ranked *policy)
+{
+    return &policy->ledger;
+}
+
+const uint64_t *lull_ranked_gpus(const struct lull_ranked *policy)
+{
+    return policy->trial.groups.gpus;
+}
+
+/* ---- beginning and end -------------------------------------------------------------------------
+ */
+
+static int make_groups(struct lull_ranked *policy)
+{
+    const struct lull_cluster *cluster = policy->cluster;
+    const size_t count = lull_cluster_group_count(cluster);
+    uint64_t most = 1;
+
+    policy->groups = calloc(count, sizeof(*policy->groups));
+    policy->queues = calloc(count, sizeof(*policy->queues));
+    if (policy->groups == NULL || policy->queues == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t gpus =
+            lull_cluster_state_gpus_of(policy->trial.state, (uint32_t)(i / cluster->type_count),
+                                       (uint32_t)(i % cluster->type_count));
+
+        policy->queues[i].gpus = gpus;
+        most = gpus > most ? gpus : most;
+    }
+    policy->popped_room = (uint32_t)most;
+    policy->popped = calloc(most, sizeof(*policy->popped));
+    policy->plan.stops = calloc(most, sizeof(*policy->plan.stops));
+    policy->plan.shares = calloc(cluster->node_count, sizeof(*policy->plan.shares));
+    policy->is_dirty = calloc(cluster->pool_count, sizeof(*policy->is_dirty));
+    policy->dirty = calloc(cluster->pool_count, sizeof(*policy->dirty));
+    if (policy->popped == NULL || policy->plan.stops == NULL || policy->plan.shares == NULL ||
+        policy->is_dirty == NULL || policy->dirty == NULL)
+        return -ENOMEM;
+    return 0;
+}
+
+static void free_group(struct lull_ranked_group *group)
+{
+    for (uint32_t i = 0; i < group->shape_count; i++) {
+        lull_heap_fini(&group->shapes[i].waiting);
+        lull_heap_fini(&group->shapes[i].running);
+    }
+    free(group->shapes);
+    free(group->running.jobs);
 }
 
 static void destroy(struct lull_cluster_policy *handle)
 {
-    lull_ranked_destroy((struct lull_ranked *)handle);
+    struct lull_ranked *const policy = (struct lull_ranked *)handle;
+    const size_t count = lull_cluster_group_count(policy->cluster);
+
+    for (size_t i = 0; policy->groups != NULL && i < count; i++)
+        free_group(&policy->groups[i]);
+    lull_trial_state_fini(&policy->trial);
+    lull_job_ledger_fini(&policy->ledger);
+    lull_heap_fini(&policy->urgent);
+    free(policy->groups);
+    free(policy->queues);
+    free(policy->types);
+    free(policy->plan.stops);
+    free(policy->plan.shares);
+    free(policy->popped);
+    free(policy->is_dirty);
+    free(policy->dirty);
+    if (policy->more != NULL && policy->ranking->destroy != NULL)
+        policy->ranking->destroy(policy->more);
+    free(policy->more);
+    free(policy);
 }
 
-static void turn(struct lull_cluster_policy *handle, double setting)
+static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                  const void *rule, double setting, struct lull_cluster_policy **policy_out)
 {
-    struct lull_ranked *const policy = (struct lull_ranked *)handle;
+    const struct lull_cluster_ranking *ranking = rule;
+    struct lull_ranked *policy = calloc(1, sizeof(*policy));
 
-    policy->ranking->set_parameter(policy->more, setting);
+    if (policy == NULL)
+        return -ENOMEM;
+    policy->cluster = cluster;
+    policy->ranking = ranking;
+    policy->setting = setting;
+    policy->ledger.jobs = jobs;
+    if (lull_trial_state_init(&policy->trial, cluster) < 0 || make_groups(policy) < 0 ||
+        (ranking->create != NULL && ranking->create(cluster, jobs, &policy->more) < 0)) {
+        destroy((struct lull_cluster_policy *)policy);
+        return -ENOMEM;
+    }
+    *policy_out = (struct lull_cluster_policy *)policy;
+    return 0;
 }
 
 const struct lull_cluster_policy_calls lull_ranked_calls = {
@@ -343,7 +436,6 @@ const struct lull_cluster_policy_calls lull_ranked_calls = {
     .arrive = arrive,
     .end = end,
     .decide = decide,
-    .set_parameter = turn,
     .begin = begin,
     .pace = pace,
     .node = node_changed,

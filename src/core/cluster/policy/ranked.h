@@ -35,7 +35,6 @@ struct lull_cluster_ranking {
     int (*create)(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                   void **more_out);
     void (*destroy)(void *more); /* frees what it refers to; NULL: it refers to nothing */
-    void (*set_parameter)(void *more, double setting); /* NULL: the rule has no parameter */
 
     /*
      * What ranks first when it is least: a time in ns, of a job that needs need_ns more of
@@ -89,6 +88,9 @@ int64_t lull_cluster_restart_ns(uint32_t gpus);
 extern const struct lull_cluster_policy_calls lull_ranked_calls;
 
 /* ---- for rules ----------------------------------------------------------------------------- */
+
+/* Where the policy's parameter stands; 0: it has none. */
+double lull_ranked_setting(const struct lull_ranked *ranked);
 
 /* What the rule's create() made. */
 void *lull_ranked_more(const struct lull_ranked *ranked);

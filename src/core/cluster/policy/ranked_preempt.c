@@ -125,9 +125,8 @@ bool lull_ranked_make_room(struct lull_ranked *policy, const struct lull_cluster
                            uint32_t job, uint32_t entry_point, int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
-    struct lull_ranked_group *const group =
-        &policy->groups[(size_t)asked->pool * policy->cluster->type_count +
-                        asked->points[entry_point].type];
+    struct lull_ranked_group *const group = &policy->groups[lull_cluster_group(
+        policy->cluster, asked->pool, asked->points[entry_point].type)];
     struct lull_ranked_plan *const plan = &policy->plan;
     uint32_t popped;
 

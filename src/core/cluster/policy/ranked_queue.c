@@ -71,7 +71,7 @@ void lull_ranked_unblock(struct lull_ranked *policy, uint32_t pool)
 {
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
         struct lull_ranked_group *const group =
-            &policy->groups[(size_t)pool * policy->cluster->type_count + type];
+            &policy->groups[lull_cluster_group(policy->cluster, pool, type)];
 
         for (uint32_t i = 0; i < group->shape_count; i++)
             group->shapes[i].tries = 0;

@@ -91,7 +91,7 @@ bool lull_ranked_grow(struct lull_ranked *policy, const struct lull_cluster_stat
                       struct lull_cluster_share *shares)
 {
     struct lull_ranked_group *const group =
-        &policy->groups[(size_t)pool * policy->cluster->type_count + type];
+        &policy->groups[lull_cluster_group(policy->cluster, pool, type)];
     const uint64_t free = lull_cluster_state_free_of(state, pool, type);
     double most = 0.0;
 

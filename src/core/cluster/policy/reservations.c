@@ -114,7 +114,7 @@ static bool is_possible(const struct lull_reservation_room *room,
     const uint32_t type = job->points[point].type;
 
     return job->points[point].gpus <= room->gpus[type] &&
-           (room->memory_mib[type] == 0 || job->memory_mib <= room->memory_mib[type]);
+           lull_cluster_has_memory(job, &room->types[type]);
 }
 
 static bool has_to_run(const struct lull_cluster_job *job)

@@ -57,7 +57,7 @@ static int check(const struct lull_power_budget *budget, struct lull_error *err)
 static int make_room(struct lull_power_budget *budget)
 {
     const uint32_t nodes = budget->cluster->node_count;
-    const size_t groups = (size_t)budget->cluster->pool_count * budget->cluster->type_count;
+    const size_t groups = lull_cluster_group_count(budget->cluster);
     const size_t jobs = budget->jobs->count > 0 ? budget->jobs->count : 1;
 
     budget->node_w = calloc(nodes, sizeof(*budget->node_w));
@@ -77,7 +77,7 @@ static int make_room(struct lull_power_budget *budget)
 static void count_node(struct lull_power_budget *budget, uint32_t number)
 {
     const struct lull_cluster_node *node = &budget->cluster->nodes[number];
-    const size_t group = (size_t)node->pool * budget->cluster->type_count + node->type;
+    const size_t group = lull_cluster_group(budget->cluster, node->pool, node->type);
 
     budget->gpus += node->gpus;
     budget->gpus_of[group] += node->gpus;

@@ -55,8 +55,7 @@ static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t poi
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
 
     lull_power_budget_wait(&policy->budget, job, false);
-    if (policy->inner.calls->begin != NULL)
-        policy->inner.calls->begin(policy->inner.policy, job, point, now_ns);
+    lull_cluster_decider_begin(&policy->inner, job, point, now_ns);
 }
 
 static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,
@@ -65,8 +64,7 @@ static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pa
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
 
     lull_power_budget_expect_end(&policy->budget, job, end_ns);
-    if (policy->inner.calls->pace != NULL)
-        policy->inner.calls->pace(policy->inner.policy, job, its_pace, end_ns, now_ns);
+    lull_cluster_decider_pace(&policy->inner, job, its_pace, end_ns, now_ns);
 }
 
 /* ---- nodes -------------------------------------------------------------------------------- */
@@ -87,25 +85,21 @@ static void node_changed(struct lull_cluster_policy *handle, const struct lull_c
     else if (power == LULL_CLUSTER_OFF)
         lull_power_budget_set_empty(&policy->budget, node,
                                     cluster->types[cluster->nodes[node].type].off_w);
-    if (policy->inner.calls->node != NULL)
-        policy->inner.calls->node(policy->inner.policy, state, node, now_ns);
+    lull_cluster_decider_node(&policy->inner, state, node, now_ns);
 }
 
 static void idle(struct lull_cluster_policy *handle, uint32_t node, bool is_idle, int64_t now_ns)
 {
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
 
-    if (policy->inner.calls->idle != NULL)
-        policy->inner.calls->idle(policy->inner.policy, node, is_idle, now_ns);
+    lull_cluster_decider_idle(&policy->inner, node, is_idle, now_ns);
 }
 
 static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 {
     const struct lull_power_capped *const policy = (const struct lull_power_capped *)handle;
-    const struct lull_cluster_decider *inner = &policy->inner;
 
-    return inner->calls->wake_ns == NULL ? LULL_CLUSTER_NEVER
-                                         : inner->calls->wake_ns(inner->policy, now_ns);
+    return lull_cluster_decider_wake_ns(&policy->inner, now_ns);
 }
 
 /* ---- starts ------------------------------------------------------------------------------- */
@@ -184,8 +178,8 @@ static void hand_back(struct lull_power_capped *policy, const struct lull_cluste
         if (inner->calls->arrive(inner->policy, policy->refused[i], now_ns) < 0)
             policy->refused[kept++] = policy->refused[i]; /* no memory: later */
     policy->refused_count = kept;
-    if (policy->refused_node != NONE && inner->calls->node != NULL)
-        inner->calls->node(inner->policy, state, policy->refused_node, now_ns);
+    if (policy->refused_node != NONE)
+        lull_cluster_decider_node(inner, state, policy->refused_node, now_ns);
     policy->refused_node = NONE;
 }
 
