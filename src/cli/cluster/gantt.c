@@ -8,7 +8,7 @@
 
 #include "base/amount.h"
 #include "cli/cluster/gantt_elements.h"
-#include "cli/picture/axis.h"
+#include "cli/picture/picture.h"
 #include "simulator/cluster/summary.h"
 
 /* Measures of the page, in pixels. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "cli/cluster/gantt_elements.h"
-#include "cli/picture/axis.h"
+#include "cli/picture/picture.h"
 
 enum { FEW_GROUPS = 6, WANTED_BANDS = 24, MOST_POINTS = 24000, LEAST_BINS = 200, MOST_BINS = 1270 };
 

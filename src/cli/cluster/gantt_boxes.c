@@ -6,7 +6,7 @@
 
 #include "cli/cluster/gantt.h"
 #include "cli/cluster/gantt_elements.h"
-#include "cli/picture/axis.h"
+#include "cli/picture/picture.h"
 
 enum { MOST_LANES = 160 };
 

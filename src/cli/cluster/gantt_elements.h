@@ -11,8 +11,7 @@
 #include <stdio.h>
 
 #include "cli/cluster/scenario.h"
-#include "cli/picture/bins.h"
-#include "cli/picture/colour.h"
+#include "cli/picture/picture.h"
 
 enum {
     LULL_GANTT_MOST_LAYERS = 8,

@@ -5,7 +5,7 @@
 
 #include "base/amount.h"
 #include "cli/cluster/gantt_elements.h"
-#include "cli/picture/axis.h"
+#include "cli/picture/picture.h"
 
 /* Heights of the panels, in pixels. */
 static const double power_height = 130.0;

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "cli/picture/colour.h"
+#include "cli/picture/picture.h"
 #include "cli/plan/waiting.h"
 #include "core/pipeline/model/plan.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "cli/picture/axis.h"
+#include "cli/picture/picture.h"
 #include "cli/plan/drawing.h"
 
 /* All lengths are in pixels. */

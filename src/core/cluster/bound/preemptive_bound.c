@@ -199,9 +199,12 @@ int lull_preemptive_search(struct lull_preemptive *preemptive, const int64_t *en
 {
     const size_t cells = lull_preemptive_cells(preemptive);
     double *gpu_w = calloc(cells + 1, sizeof(*gpu_w));
-    int rc = gpu_w != NULL ? guess(preemptive, end_ns, gpu_w) : -ENOMEM;
+    int rc;
 
-    if (rc == 0)
+    if (gpu_w == NULL)
+        return -ENOMEM;
+    rc = guess(preemptive, end_ns, gpu_w);
+    if (rc >= 0)
         rc = lull_price_ascend(cells, look, preemptive, ascent, gpu_w, bound_j_out);
     free(gpu_w);
     return rc;

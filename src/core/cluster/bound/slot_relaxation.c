@@ -34,7 +34,9 @@ static double rest_w(const struct slotter *slotter, const struct lull_cluster_po
 {
     const struct lull_slotting *slotting = slotter->slotting;
 
-    return slotting->rest_w != NULL ? slotting->rest_w[point->type] * point->gpus : 0.0;
+    if (slotting->rest_w == NULL)
+        return 0.0;
+    return slotting->rest_w[point->type] * point->gpus;
 }
 
 /* Above rest, at its peak; a GPU is never counted below an idle one. */

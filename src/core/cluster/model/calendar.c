@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "core/cluster/model/cluster.h"
 #include "core/cluster/model/job.h"
 
@@ -28,7 +29,9 @@ struct calendar_node {
 /* When a step ends; LULL_CLUSTER_NEVER: it is the last one. */
 static int64_t until_ns_of(const struct calendar_node *node, uint32_t step)
 {
-    return step + 1 < node->count ? node->steps[step + 1].from_ns : LULL_CLUSTER_NEVER;
+    if (step + 1 == node->count)
+        return LULL_CLUSTER_NEVER;
+    return node->steps[step + 1].from_ns;
 }
 
 /* The step that a time lies in. */
@@ -248,15 +251,9 @@ static int64_t find_on_one(struct lull_calendar *calendar,
 
 static int add_change(struct lull_calendar *calendar, struct change added)
 {
-    if (calendar->change_count == calendar->change_room) {
-        const size_t room = calendar->change_room > 0 ? 2 * calendar->change_room : 256;
-        struct change *changes = realloc(calendar->changes, room * sizeof(*changes));
-
-        if (changes == NULL)
-            return -ENOMEM;
-        calendar->changes = changes;
-        calendar->change_room = room;
-    }
+    if (lull_array_reserve(&calendar->changes, &calendar->change_room, calendar->change_count,
+                           sizeof(added)) < 0)
+        return -ENOMEM;
     calendar->changes[calendar->change_count++] = added;
     return 0;
 }
@@ -384,7 +381,9 @@ int64_t lull_calendar_find(struct lull_calendar *calendar,
         return LULL_CLUSTER_NEVER;
     if (request->gpus > calendar->most[group]) {
         start_ns = find_on_many(calendar, request, now_ns, real, shares_out, share_count_out);
-        return start_ns < before_ns ? start_ns : LULL_CLUSTER_NEVER;
+        if (start_ns >= before_ns)
+            return LULL_CLUSTER_NEVER;
+        return start_ns;
     }
     *share_count_out = 1;
     return find_on_one(calendar, request, now_ns, before_ns, real, shares_out);

@@ -57,7 +57,9 @@ static void mark(struct free_group *group, uint32_t place, uint32_t free, bool h
 /* Of what may be given away. */
 static uint32_t usable(const struct lull_cluster_state *state, uint32_t node)
 {
-    return state->power[node] == LULL_CLUSTER_ON ? state->free[node] : 0;
+    if (state->power[node] != LULL_CLUSTER_ON)
+        return 0;
+    return state->free[node];
 }
 
 static void set(struct lull_cluster_state *state, uint32_t node, uint32_t free,
@@ -242,7 +244,9 @@ uint32_t lull_cluster_state_count(const struct lull_cluster_state *state, uint32
 {
     const struct free_group *group = group_at(state, pool, type);
 
-    return group->node_count == 0 || free_gpus > group->node_gpus ? 0 : group->count[free_gpus];
+    if (group->node_count == 0 || free_gpus > group->node_gpus)
+        return 0;
+    return group->count[free_gpus];
 }
 
 const uint32_t *lull_cluster_state_racks(const struct lull_cluster_state *state, uint32_t pool,
@@ -281,12 +285,13 @@ uint32_t lull_cluster_state_find(const struct lull_cluster_state *state, uint32_
                                  uint32_t type, uint32_t free_gpus, uint32_t from_node)
 {
     const struct free_group *group = group_at(state, pool, type);
-    uint32_t place;
+    uint32_t place = 0;
     uint64_t mask;
 
     if (free_gpus > group->node_gpus || group->node_count == 0 || group->count[free_gpus] == 0)
         return UINT32_MAX;
-    place = from_node == 0 ? 0 : place_from(group, from_node);
+    if (from_node > 0)
+        place = place_from(group, from_node);
     mask = ~UINT64_C(0) << place % WORD_BITS;
     for (size_t word = place / WORD_BITS; word < group->words; word++) {
         const uint64_t found = group->having[free_gpus * group->words + word] & mask;

@@ -6,6 +6,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* How the search for prices steps, how long what was seen counts, and when prices are computed
+ * anew. All of it was tuned with bench/bench_pd_rats.c, on other seeds than those that its tests
+ * draw. */
 enum {
     STEPS = 32,
     STALE = 8, /* jobs after which prices are computed anew */

@@ -15,7 +15,8 @@
 
 #include "core/cluster/policy/single.h"
 
-/* Classes of density, eight to an octave, the densest first. */
+/* Classes of density, eight to an octave, the densest first: 64 octaves hold any density, and
+ * within a class jobs differ by a tenth at most. Chosen, not measured. */
 enum { CLASSES = 512 };
 
 struct classes {

@@ -95,8 +95,9 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
 
 static const char *reason_for(const struct lull_cluster_job *job)
 {
-    return job->value_j > 0.0 ? "every schedule costs more in posted prices than it gains"
-                              : "it has no value that GPUs could be promised for";
+    if (job->value_j <= 0.0)
+        return "it has no value that GPUs could be promised for";
+    return "every schedule costs more in posted prices than it gains";
 }
 
 static bool start(struct lull_pd_rats_safe *policy, const struct lull_cluster_state *state,
@@ -111,7 +112,7 @@ static bool start(struct lull_pd_rats_safe *policy, const struct lull_cluster_st
 
     decision->share_count =
         lull_cluster_place_consolidated(state, pool, point->type, point->gpus, decision->shares);
-    /* What was promised is there, if perhaps in pieces. */
+    /* What was reserved is there, if perhaps in pieces. */
     if (decision->share_count == 0)
         decision->share_count =
             lull_cluster_place_scattered(state, pool, point->type, point->gpus, decision->shares);
@@ -140,13 +141,14 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
            start(policy, state, decision);
 }
 
-/* When the next promise begins. */
+/* When the next reservation begins. */
 static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 {
     const struct lull_pd_rats_safe *const policy = (const struct lull_pd_rats_safe *)handle;
 
-    return policy->due.count > 0 && policy->due.entries[0].key > now_ns ? policy->due.entries[0].key
-                                                                        : LULL_CLUSTER_NEVER;
+    if (policy->due.count == 0 || policy->due.entries[0].key <= now_ns)
+        return LULL_CLUSTER_NEVER;
+    return policy->due.entries[0].key;
 }
 
 const struct lull_cluster_policy_calls lull_pd_rats_safe_calls = {

@@ -169,8 +169,9 @@ static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
     const struct lull_heap *due = &policy->due;
 
     /* decide() has looked at all that was due by now. */
-    return due->count > 0 && due->entries[0].key > now_ns ? due->entries[0].key
-                                                          : LULL_CLUSTER_NEVER;
+    if (due->count == 0 || due->entries[0].key <= now_ns)
+        return LULL_CLUSTER_NEVER;
+    return due->entries[0].key;
 }
 
 /* ---- beginning and end --------------------------------------------------------------------- */

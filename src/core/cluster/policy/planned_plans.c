@@ -68,10 +68,10 @@ static bool is_choice(const struct lull_planned *policy, const struct lull_clust
 {
     const uint64_t *gpus = policy->groups.gpus;
 
-    return policy->planning->is_first_point_only
-               ? point ==
-                     lull_cluster_first_point(job, job->points[point].type, policy->cluster, gpus)
-               : lull_cluster_point_is_possible(job, point, policy->cluster, gpus);
+    if (policy->planning->is_first_point_only)
+        return point ==
+               lull_cluster_first_point(job, job->points[point].type, policy->cluster, gpus);
+    return lull_cluster_point_is_possible(job, point, policy->cluster, gpus);
 }
 
 /* What choices are compared by: whether they are late, then their cost, then their end. */
@@ -160,15 +160,16 @@ bool lull_planned_plan(struct lull_planned *policy, const struct lull_cluster_st
 
 /* ---- room for a job that would be late ------------------------------------------------------ */
 
-/* More would rarely help and cost each late job as many plans. */
+/* More would rarely help and cost each late job as many plans. Chosen, not measured. */
 enum { MOST_MOVED = 8 };
 
 static int64_t spare_ns(const struct lull_planned *policy, uint32_t job)
 {
     const int64_t deadline_ns = policy->ledger.jobs->all[job].deadline_ns;
 
-    return deadline_ns == LULL_CLUSTER_NEVER ? LULL_CLUSTER_NEVER
-                                             : deadline_ns - policy->plans[job].end_ns;
+    if (deadline_ns == LULL_CLUSTER_NEVER)
+        return LULL_CLUSTER_NEVER;
+    return deadline_ns - policy->plans[job].end_ns;
 }
 
 /* Jobs of the pool that start before the deadline, those that can best wait first. */

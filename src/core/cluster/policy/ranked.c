@@ -66,9 +66,9 @@ static void enter(struct lull_ranked *policy, uint32_t job)
     /* One that lost its GPUs has taken what was booked for it, and gets it once more. */
     if (policy->ledger.records[job].stamp > 1)
         charge(policy, job, false);
-    policy->types[job] = policy->ranking->dispatch == NULL || policy->cluster->type_count == 1
-                             ? UINT32_MAX
-                             : policy->ranking->dispatch(policy, job, &policy->queues[pool]);
+    policy->types[job] = UINT32_MAX;
+    if (policy->ranking->dispatch != NULL && policy->cluster->type_count > 1)
+        policy->types[job] = policy->ranking->dispatch(policy, job, &policy->queues[pool]);
     lull_ranked_count(policy, job, 0, asked->weight);
 }
 
@@ -319,7 +319,9 @@ int64_t lull_cluster_restart_ns(uint32_t gpus)
 {
     if (gpus == 1)
         return INT64_C(7000000000);
-    return gpus <= 8 ? INT64_C(30000000000) : INT64_C(60000000000);
+    if (gpus <= 8)
+        return INT64_C(30000000000);
+    return INT64_C(60000000000);
 }
 
 double lull_ranked_setting(const struct lull_ranked *policy)
@@ -361,7 +363,8 @@ static int make_groups(struct lull_ranked *policy)
                                        (uint32_t)(i % cluster->type_count));
 
         policy->queues[i].gpus = gpus;
-        most = gpus > most ? gpus : most;
+        if (gpus > most)
+            most = gpus;
     }
     policy->popped_room = (uint32_t)most;
     policy->popped = calloc(most, sizeof(*policy->popped));

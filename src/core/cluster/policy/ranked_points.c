@@ -29,11 +29,11 @@ uint32_t lull_ranked_wanted(const struct lull_ranked *policy, uint32_t job, uint
 {
     const uint32_t type = policy->ledger.jobs->all[job].points[entry_point].type;
 
-    return policy->ranking->is_resized
-               ? lull_ranked_cheapest(policy, job, entry_point, 0,
-                                      policy->queues[lull_ranked_group_of(policy, job, type)].gpus,
-                                      now_ns)
-               : entry_point;
+    if (!policy->ranking->is_resized)
+        return entry_point;
+    return lull_ranked_cheapest(policy, job, entry_point, 0,
+                                policy->queues[lull_ranked_group_of(policy, job, type)].gpus,
+                                now_ns);
 }
 
 int64_t lull_ranked_rank(const struct lull_ranked *policy, uint32_t job, uint32_t point,
@@ -41,13 +41,16 @@ int64_t lull_ranked_rank(const struct lull_ranked *policy, uint32_t job, uint32_
 {
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     const bool is_running = policy->ledger.records[job].stage == LULL_CLUSTER_RUNS;
-    const uint32_t its = policy->ranking->is_fixed
-                             ? lull_ranked_entry_point(policy, job, asked->points[point].type)
-                             : point;
+    uint32_t its = point;
+    int64_t need_ns;
     double rank;
-    const int64_t need_ns = is_running ? lull_job_ledger_end_ns(&policy->ledger, job) - now_ns
-                                       : lull_job_ledger_need_ns(&policy->ledger, job, its);
 
+    if (policy->ranking->is_fixed)
+        its = lull_ranked_entry_point(policy, job, asked->points[point].type);
+    if (is_running)
+        need_ns = lull_job_ledger_end_ns(&policy->ledger, job) - now_ns;
+    else
+        need_ns = lull_job_ledger_need_ns(&policy->ledger, job, its);
     rank =
         policy->ranking->rank(asked, asked->points[its].gpus, asked->points[its].time_ns, need_ns);
     if (policy->ledger.records[job].is_urgent)

@@ -47,7 +47,7 @@ static int64_t patience_of(const struct lull_cluster_type *type, uint32_t gpus)
     patience_ns = type->turn_on_j / saves_w * 1e9;
     if (patience_ns > (double)LULL_CLUSTER_MOST_NS)
         return LULL_CLUSTER_NEVER;
-    return patience_ns < 1.0 ? 1 : (int64_t)patience_ns;
+    return (int64_t)fmax(patience_ns, 1.0);
 }
 
 static uint32_t group_number(const struct lull_node_power *policy, uint32_t node)
@@ -118,9 +118,10 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
     struct lull_node_power *const policy = (struct lull_node_power *)handle;
     const int rc = policy->inner.calls->arrive(policy->inner.policy, job, now_ns);
 
-    if (rc == 0)
-        want(policy, job, true);
-    return rc;
+    if (rc < 0)
+        return rc;
+    want(policy, job, true);
+    return 0;
 }
 
 static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)

@@ -20,9 +20,9 @@ double lull_power_budget_turning_on_w(const struct lull_cluster *cluster, uint32
     const struct lull_cluster_type *type = &cluster->types[cluster->nodes[node].type];
     const double idle_w = lull_power_budget_idle_w(cluster, node);
 
-    return type->turn_on_ns == 0
-               ? idle_w
-               : fmax(idle_w, type->turn_on_j / ((double)type->turn_on_ns * 1e-9));
+    if (type->turn_on_ns == 0)
+        return idle_w;
+    return fmax(idle_w, type->turn_on_j / ((double)type->turn_on_ns * 1e-9));
 }
 
 /* Whether every node can be on, and be turned on, while nothing runs: jobs then always get on. */
@@ -291,7 +291,9 @@ int64_t lull_power_budget_when(const struct lull_power_budget *budget, double mo
         }
     lull_heap_fini(&frontier);
     *spare_w_out = fmax(spare_w, 0.0);
-    return spare_w < 0.0 ? now_ns : when_ns;
+    if (spare_w < 0.0)
+        return now_ns;
+    return when_ns;
 }
 
 /* ---- what could ever run ------------------------------------------------------------------- */

@@ -104,21 +104,8 @@ bool lull_power_budget_expect(struct lull_power_budget *budget, uint32_t job);
 
 /* ---- power_place.c ------------------------------------------------------------------------- */
 
-/* Whether two operating points of a job differ in nothing but their clock. */
-bool lull_power_budget_is_clock_of(const struct lull_power_budget *budget, uint32_t job,
-                                   uint32_t point, uint32_t of);
-
 /* A job for which lull_power_budget_expect() was true waits for its start; it does so no longer. */
 void lull_power_budget_wait(struct lull_power_budget *budget, uint32_t job, bool waits);
-
-/*
- * The clock of what was decided that costs least at the price of watts that the jobs that wait make
- * (power_price.h), but none that is late where what was decided is not. What was decided where
- * nobody else waits: its clock costs nobody.
- */
-uint32_t lull_power_budget_cheapest_point(const struct lull_power_budget *budget,
-                                          const struct lull_cluster_decision *decision,
-                                          int64_t now_ns);
 
 /* The job waits for watts from now on, unless another does: those of its most modest operating
  * point. */

@@ -15,8 +15,9 @@
 #define SPARE_RATIO 0.2
 #define SPARE_LOSS 4.0
 
-bool lull_power_budget_is_clock_of(const struct lull_power_budget *budget, uint32_t job,
-                                   uint32_t point, uint32_t of)
+/* Whether two operating points of a job differ in nothing but their clock. */
+static bool is_clock_of(const struct lull_power_budget *budget, uint32_t job, uint32_t point,
+                        uint32_t of)
 {
     const struct lull_cluster_point *points = budget->jobs->all[job].points;
 
@@ -49,7 +50,7 @@ static uint32_t clocks_of(const struct lull_power_budget *budget, uint32_t job,
 
     for (uint32_t point = 0; point < budget->jobs->all[job].point_count; point++) {
         if (!lull_power_budget_could(budget, job, point) ||
-            (count > 0 && !lull_power_budget_is_clock_of(budget, job, point, first)))
+            (count > 0 && !is_clock_of(budget, job, point, first)))
             continue;
         if (count == 0)
             first = point;
@@ -79,9 +80,11 @@ static double watts_ratio(const struct lull_power_budget *budget)
            SPARE_LOSS * fmax(free_ratio - SPARE_RATIO, 0.0);
 }
 
-uint32_t lull_power_budget_cheapest_point(const struct lull_power_budget *budget,
-                                          const struct lull_cluster_decision *decision,
-                                          int64_t now_ns)
+/* The clock of what was decided that costs least at the price of watts that the jobs that wait make
+ * (power_price.h), but none that is late where what was decided is not. What was decided where
+ * nobody else waits: its clock costs nobody. */
+static uint32_t cheapest_point(const struct lull_power_budget *budget,
+                               const struct lull_cluster_decision *decision, int64_t now_ns)
 {
     const struct lull_cluster_job *job = &budget->jobs->all[decision->job];
     const int64_t left_ns = job->deadline_ns - now_ns;
@@ -97,8 +100,8 @@ uint32_t lull_power_budget_cheapest_point(const struct lull_power_budget *budget
         const struct lull_power_use use = use_of(budget, decision->job, point);
         const double cost_s = ratio * use.watts_s + (1.0 - ratio) * use.gpus_s;
 
-        if (!lull_power_budget_is_clock_of(budget, decision->job, point, decision->point) ||
-            cost_s >= least_s || (!is_late && left_ns < job->points[point].time_ns))
+        if (!is_clock_of(budget, decision->job, point, decision->point) || cost_s >= least_s ||
+            (!is_late && left_ns < job->points[point].time_ns))
             continue;
         least_s = cost_s;
         best = point;
@@ -133,8 +136,7 @@ void lull_power_budget_reserve(struct lull_power_budget *budget, uint32_t job, i
         lull_power_budget_when(budget, budget->least_w[job], now_ns, &budget->spare_w);
 }
 
-/* ---- where and in which operating point
- * -------------------------------------------------------------- */
+/* ---- where and in which operating point ------------------------------------------------- */
 
 /* The first node from a number on that has exactly free_gpus free GPUs and may draw more_w more;
  * UINT32_MAX: there is none. */
@@ -225,7 +227,7 @@ static bool try_point(const struct lull_power_budget *budget,
     if (!lull_power_budget_has(budget, lull_power_budget_total_w(budget, job, point)) ||
         !lull_power_budget_could(budget, job, point))
         return false;
-    if (lull_power_budget_is_clock_of(budget, job, point, decision->point) &&
+    if (is_clock_of(budget, job, point, decision->point) &&
         fits(budget, job, point, decision->shares, decision->share_count, now_ns)) {
         decision->point = point;
         return true;
@@ -248,7 +250,7 @@ bool lull_power_budget_replace(const struct lull_power_budget *budget,
 
     if (!lull_power_budget_has(budget, budget->least_w[decision->job]))
         return false;
-    point = lull_power_budget_cheapest_point(budget, decision, now_ns);
+    point = cheapest_point(budget, decision, now_ns);
     if (try_point(budget, state, now_ns, point, decision))
         return true;
     tried |= UINT32_C(1) << point;

@@ -1,0 +1,110 @@
+/*
+ * What pictures (SVG) of things over time share: an axis of time below them, axes of amounts beside
+ * them, and text. Elements carry classes, so that a picture may have another style for dark
+ * grounds: "line" axes and their marks, "grid" lines through the picture, "label" texts.
+ *
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_PICTURE_PICTURE_H
+#define LULL_CLI_PICTURE_PICTURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/amount.h"
+
+/* Text with what XML would take for its own escaped. */
+void lull_picture_write_text(FILE *file, const char *text);
+
+struct lull_picture_time_axis {
+    double left; /* pixels; the axis shows 0 at left to span_s at left + width */
+    double width;
+    double top; /* where lines through the picture begin */
+    double bottom;
+    double span_s; /* > 0 */
+};
+
+/* In ms, s, min, h or d, as fits the span. */
+void lull_picture_draw_time_axis(FILE *file, const struct lull_picture_time_axis *axis);
+
+struct lull_picture_amount_axis {
+    double left;
+    double right;  /* of the lines through the picture */
+    double top;    /* shows most */
+    double bottom; /* shows 0 */
+    double most;   /* > 0 */
+    struct lull_amount (*text)(double amount);
+};
+
+/* To the left of left. */
+void lull_picture_draw_amount_axis(FILE *file, const struct lull_picture_amount_axis *axis);
+
+/* ---- functions of time -------------------------------------------------------------------------
+ */
+
+/* A function of time is shown by its mean over each of many equal parts of the time, so that the
+ * size of a picture does not depend on how often the function changes. Threads: one, of the owner.
+ */
+
+struct lull_picture_bins {
+    double span_s;
+    size_t count;
+    double *mean;
+};
+
+/* From 0 to span_s > 0; zero everywhere. -ENOMEM. */
+int lull_picture_bins_init(struct lull_picture_bins *bins, double span_s, size_t count);
+void lull_picture_bins_fini(struct lull_picture_bins *bins);
+
+/* The function is higher by value from begin_s to end_s, as far as that is within its span. */
+void lull_picture_bins_add(struct lull_picture_bins *bins, double begin_s, double end_s,
+                           double value);
+double lull_picture_bins_most(const struct lull_picture_bins *bins);
+
+/* Where an area is drawn, in pixels. */
+struct lull_picture_area {
+    double left;
+    double width;
+    double bottom;     /* of value 0 */
+    double per_amount; /* height of value 1; below 0: downwards */
+};
+
+/* Writes what stands in a path's d: the area between the function and 0. */
+void lull_picture_bins_write(const struct lull_picture_bins *bins,
+                             const struct lull_picture_area *area, FILE *file);
+
+/* ---- colours of clocks -------------------------------------------------------------------------
+ */
+
+/* Cool for the lowest clock, warm for the highest, grey for what has none. Up to LULL_CLOCK_SHADES
+ * clocks each have their own shade; more share them. */
+
+enum { LULL_CLOCK_SHADES = 48 };
+
+struct lull_clock_shade {
+    uint32_t rgb;
+    bool is_dark; /* text on it should be white */
+};
+
+struct lull_clock_colours {
+    uint32_t low_mhz;
+    uint32_t high_mhz;
+    struct lull_clock_shade shades[LULL_CLOCK_SHADES + 1]; /* the first: no clock */
+    uint32_t shade_count;
+};
+
+/* Init, add every clock that occurs (0: none), finish. */
+void lull_clock_colours_init(struct lull_clock_colours *colours);
+void lull_clock_colours_add(struct lull_clock_colours *colours, uint32_t mhz);
+void lull_clock_colours_finish(struct lull_clock_colours *colours);
+
+/* Index of the shade of a clock. */
+uint32_t lull_clock_colours_shade(const struct lull_clock_colours *colours, uint32_t mhz);
+
+/* Draws the scale as SVG with its upper left corner at x, y; returns where it ends to the right. */
+double lull_clock_colours_draw(const struct lull_clock_colours *colours, FILE *file, double x,
+                               double y);
+
+#endif
