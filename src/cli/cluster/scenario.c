@@ -281,8 +281,7 @@ void lull_scenario_write_placement(const struct lull_cluster_outcome *outcome, u
                 outcome->shares[i].gpus);
 }
 
-/* ---- a run of a scenario -----------------------------------------------------------------------
- */
+/* ---- a run of a scenario --------------------------------------------------------------------- */
 
 static int simulate(struct lull_scenario_run *run, const struct lull_scenario *scenario,
                     struct lull_error *err)

@@ -68,8 +68,7 @@ uint32_t lull_scenario_first_node(const struct lull_cluster *cluster, uint32_t p
 void lull_scenario_write_placement(const struct lull_cluster_outcome *outcome, uint32_t first,
                                    FILE *file);
 
-/* ---- a run of a scenario -----------------------------------------------------------------------
- */
+/* ---- a run of a scenario --------------------------------------------------------------------- */
 
 struct lull_scenario_run {
     const struct lull_cluster_policy_ops *policy;

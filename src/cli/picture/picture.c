@@ -93,8 +93,7 @@ void lull_picture_draw_amount_axis(FILE *file, const struct lull_picture_amount_
     fprintf(file, "</g>\n");
 }
 
-/* ---- functions of time -------------------------------------------------------------------------
- */
+/* ---- functions of time ----------------------------------------------------------------------- */
 
 int lull_picture_bins_init(struct lull_picture_bins *bins, double span_s, size_t count)
 {
@@ -162,8 +161,7 @@ void lull_picture_bins_write(const struct lull_picture_bins *bins,
     }
 }
 
-/* ---- colours of clocks -------------------------------------------------------------------------
- */
+/* ---- colours of clocks ----------------------------------------------------------------------- */
 
 /* From the lowest clock to the highest; lightness differs too, for those who see few colours. */
 static const double stops[][3] = {

@@ -41,8 +41,7 @@ struct lull_picture_amount_axis {
 /* To the left of left. */
 void lull_picture_draw_amount_axis(FILE *file, const struct lull_picture_amount_axis *axis);
 
-/* ---- functions of time -------------------------------------------------------------------------
- */
+/* ---- functions of time ----------------------------------------------------------------------- */
 
 /* A function of time is shown by its mean over each of many equal parts of the time, so that the
  * size of a picture does not depend on how often the function changes. Threads: one, of the owner.
@@ -75,8 +74,7 @@ struct lull_picture_area {
 void lull_picture_bins_write(const struct lull_picture_bins *bins,
                              const struct lull_picture_area *area, FILE *file);
 
-/* ---- colours of clocks -------------------------------------------------------------------------
- */
+/* ---- colours of clocks ----------------------------------------------------------------------- */
 
 /* Cool for the lowest clock, warm for the highest, grey for what has none. Up to LULL_CLOCK_SHADES
  * clocks each have their own shade; more share them. */

@@ -11,8 +11,7 @@
 #include "core/cluster/model/cluster.h"
 #include "core/cluster/model/job.h"
 
-/* ---- one node over time ------------------------------------------------------------------------
- */
+/* ---- one node over time ---------------------------------------------------------------------- */
 
 /* From from_ns until the next step this many GPUs are free. */
 struct calendar_step {
@@ -154,8 +153,7 @@ static int make_room(struct calendar_node *node)
     return 0;
 }
 
-/* ---- all nodes ---------------------------------------------------------------------------------
- */
+/* ---- all nodes ------------------------------------------------------------------------------- */
 
 /* More (or fewer) nodes can begin from a time on. */
 struct change {

@@ -38,8 +38,7 @@ int lull_cluster_check(const struct lull_cluster *cluster, struct lull_error *er
     return 0;
 }
 
-/* ---- jobs (job.h) ------------------------------------------------------------------------------
- */
+/* ---- jobs (job.h) ---------------------------------------------------------------------------- */
 
 double lull_cluster_gain_j(const struct lull_cluster_job *job, uint32_t point, int64_t start_ns,
                            double second_j)
@@ -80,8 +79,7 @@ uint32_t lull_cluster_first_point(const struct lull_cluster_job *job, uint32_t t
     return point;
 }
 
-/* ---- groups ------------------------------------------------------------------------------------
- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static size_t group_of(const struct lull_cluster *cluster, uint32_t node)
 {

@@ -66,8 +66,7 @@ static inline size_t lull_cluster_group(const struct lull_cluster *cluster, uint
 /* Whether the numbers are within their ranges. -EINVAL, with the node. */
 int lull_cluster_check(const struct lull_cluster *cluster, struct lull_error *err);
 
-/* ---- groups ------------------------------------------------------------------------------------
- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 /* Zero-initialised can be ended, too. */
 struct lull_node_groups {

@@ -401,8 +401,7 @@ int64_t lull_job_parallel_points(const struct lull_job_parallel *parallel,
     return count;
 }
 
-/* ---- from a transformer's sizes ----------------------------------------------------------------
- */
+/* ---- from a transformer's sizes -------------------------------------------------------------- */
 
 const struct lull_job_matrix lull_job_matrix_a100 = {312e12, 0.82, 440.0};
 const struct lull_job_matrix lull_job_matrix_h100_fp8 = {1979e12, 0.74, 440.0};

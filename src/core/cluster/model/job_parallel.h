@@ -105,8 +105,7 @@ int64_t lull_job_parallel_points(const struct lull_job_parallel *parallel,
                                  uint64_t iterations, uint32_t type,
                                  struct lull_cluster_point *points_out);
 
-/* ---- from a transformer's sizes ----------------------------------------------------------------
- */
+/* ---- from a transformer's sizes -------------------------------------------------------------- */
 
 /*
  * What an iteration of a GPT-like transformer computes and sends (Narayanan et al., SC'21,

@@ -214,8 +214,7 @@ size_t lull_operating_points(const struct lull_job_offer *offers, size_t offer_c
     return lull_operating_points_choose(candidates, count, LULL_CLUSTER_MOST_POINTS, points_out);
 }
 
-/* ---- relative to the run time ------------------------------------------------------------------
- */
+/* ---- relative to the run time ---------------------------------------------------------------- */
 
 void lull_job_points_choose(struct lull_cluster_point *candidates, size_t count,
                             struct lull_job_points *points_out)

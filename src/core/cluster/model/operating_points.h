@@ -46,8 +46,7 @@ size_t lull_operating_points(const struct lull_job_offer *offers, size_t offer_c
                              struct lull_cluster_point *candidates,
                              struct lull_cluster_point points_out[LULL_CLUSTER_MOST_POINTS]);
 
-/* ---- relative to the run time ------------------------------------------------------------------
- */
+/* ---- relative to the run time ---------------------------------------------------------------- */
 
 /* Jobs that are alike but for their number of iterations share these, which are made once. */
 struct lull_job_points {

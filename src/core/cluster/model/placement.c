@@ -192,8 +192,7 @@ size_t lull_cluster_place_scattered(const struct lull_cluster_state *state, uint
     return gpus == 0 ? count : 0;
 }
 
-/* ---- a state to try placements on --------------------------------------------------------------
- */
+/* ---- a state to try placements on ------------------------------------------------------------ */
 
 int lull_trial_state_init(struct lull_trial_state *trial, const struct lull_cluster *cluster)
 {

@@ -27,8 +27,7 @@ size_t lull_cluster_place_scattered(const struct lull_cluster_state *state, uint
                                     uint32_t type, uint32_t gpus,
                                     struct lull_cluster_share *shares_out);
 
-/* ---- a state to try placements on --------------------------------------------------------------
- */
+/* ---- a state to try placements on ------------------------------------------------------------ */
 
 struct lull_trial_state {
     struct lull_cluster_state *state;

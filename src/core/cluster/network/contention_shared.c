@@ -196,8 +196,7 @@ void lull_contention_settle(struct lull_contention *contention)
     }
 }
 
-/* ---- the storage -------------------------------------------------------------------------------
- */
+/* ---- the storage ----------------------------------------------------------------------------- */
 
 /* What a GPU of the job wants to read; above 0, since a flow cannot want nothing. */
 static double wanted_mb_s(const struct lull_contention_member *member)

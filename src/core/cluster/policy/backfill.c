@@ -174,8 +174,7 @@ static void node(struct lull_cluster_policy *handle, const struct lull_cluster_s
     touch(policy, policy->cluster->nodes[number].pool);
 }
 
-/* ---- when the first job of a pool can start ----------------------------------------------------
- */
+/* ---- when the first job of a pool can start -------------------------------------------------- */
 
 /* Running jobs of a running set by their ends, into policy->ends as places in the running set. */
 static int by_end(const void *left, const void *right, void *context)

@@ -151,8 +151,7 @@ double lull_prices_worth(const struct lull_prices *prices)
     return sum_j;
 }
 
-/* ---- the rule with a proof ---------------------------------------------------------------------
- */
+/* ---- the rule with a proof ------------------------------------------------------------------- */
 
 static double gain_at(const struct lull_slot_point *point, uint32_t start)
 {

@@ -65,8 +65,7 @@ void lull_prices_book(struct lull_prices *prices, uint32_t type, uint32_t first,
 /* What all GPUs of all types cost in all slots, J: sum of C price. O(slots * types). */
 double lull_prices_worth(const struct lull_prices *prices);
 
-/* ---- the rule with a proof ---------------------------------------------------------------------
- */
+/* ---- the rule with a proof ------------------------------------------------------------------- */
 
 /*
  * On arrival a job gets the schedule of its set that gains most after posted prices, for good, or

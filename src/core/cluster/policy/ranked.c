@@ -312,17 +312,7 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
     return false;
 }
 
-/* ---- for rules ---------------------------------------------------------------------------------
- */
-
-int64_t lull_cluster_restart_ns(uint32_t gpus)
-{
-    if (gpus == 1)
-        return INT64_C(7000000000);
-    if (gpus <= 8)
-        return INT64_C(30000000000);
-    return INT64_C(60000000000);
-}
+/* ---- for rules ------------------------------------------------------------------------------- */
 
 double lull_ranked_setting(const struct lull_ranked *policy)
 {
@@ -344,8 +334,7 @@ const uint64_t *lull_ranked_gpus(const struct lull_ranked *policy)
     return policy->trial.groups.gpus;
 }
 
-/* ---- beginning and end -------------------------------------------------------------------------
- */
+/* ---- beginning and end ----------------------------------------------------------------------- */
 
 static int make_groups(struct lull_ranked *policy)
 {

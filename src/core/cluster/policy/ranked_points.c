@@ -11,6 +11,15 @@
 /* Clocks are chosen anew when the level has changed by this factor. Chosen, not measured. */
 static const double LEVEL_STEP = 1.05;
 
+int64_t lull_cluster_restart_ns(uint32_t gpus)
+{
+    if (gpus == 1)
+        return INT64_C(7000000000);
+    if (gpus <= 8)
+        return INT64_C(30000000000);
+    return INT64_C(60000000000);
+}
+
 uint32_t lull_ranked_entry_point(const struct lull_ranked *policy, uint32_t job, uint32_t type)
 {
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
