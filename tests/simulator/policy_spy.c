@@ -93,9 +93,10 @@ static struct spy_event *note(int64_t now_ns, enum spy_kind kind, uint32_t job)
 }
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, struct lull_cluster_policy **policy_out)
+                  const void *rule, double setting, struct lull_cluster_policy **policy_out)
 {
     (void)rule;
+    (void)setting;
     return lull_cluster_policy_create(spied.ops, cluster, jobs, policy_out);
 }
 

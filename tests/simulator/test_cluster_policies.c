@@ -114,7 +114,7 @@ static bool fits(const struct lull_cluster_state *state, uint32_t job)
     struct lull_cluster_share shares[SPY_NODES];
 
     for (uint32_t type = 0; type < it.cluster.type_count; type++) {
-        const uint32_t point = lull_cluster_first_mode(&it.all[job], type, &it.cluster, gpus_of);
+        const uint32_t point = lull_cluster_first_point(&it.all[job], type, &it.cluster, gpus_of);
 
         if (point < it.all[job].point_count &&
             lull_cluster_place_consolidated(state, it.all[job].pool, type,
@@ -178,7 +178,7 @@ static bool has_room(const uint32_t *free, uint32_t pool, uint32_t type, uint32_
 /* When a job would fit on a type if nothing more were started. */
 static int64_t earliest_ns(const struct spy_log *log, uint32_t job, uint32_t type, int64_t now_ns)
 {
-    const uint32_t point = lull_cluster_first_mode(&it.all[job], type, &it.cluster, gpus_of);
+    const uint32_t point = lull_cluster_first_point(&it.all[job], type, &it.cluster, gpus_of);
     uint32_t free[SPY_NODES];
     int64_t at_ns = now_ns;
 

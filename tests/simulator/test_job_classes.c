@@ -13,7 +13,7 @@
 
 #include "core/cluster/model/operating_points.h"
 #include "core/cluster/model/job_pipeline.h"
-#include "core/cluster/model/job_transformer.h"
+#include "core/cluster/model/job_parallel.h"
 #include "simulator/cluster/job_classes.h"
 
 static struct lull_job_model job_model;

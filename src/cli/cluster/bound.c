@@ -100,8 +100,8 @@ static int prepare(struct bounding *bounding, const struct lull_cluster_jobs *jo
     if (bounding->all == NULL || bounding->rest_w == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for %zu jobs", jobs->count);
     last_end_ns = take_done(bounding, jobs, run);
-    lull_baseline_power_power(bounding->cluster, &bounding->done,
-                              bounding->conditions->turns_nodes_off, bounding->rest_w);
+    lull_baseline_power_of_types(bounding->cluster, &bounding->done,
+                                 bounding->conditions->turns_nodes_off, bounding->rest_w);
     bounding->slotting = (struct lull_slotting){
         .slot_ns = choose_slot_ns(slot_s, last_end_ns),
         .horizon_ns = last_end_ns,

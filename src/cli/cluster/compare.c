@@ -10,7 +10,7 @@
 #include "base/amount.h"
 #include "base/text.h"
 #include "base/watch.h"
-#include "cli/cluster/scenario_run.h"
+#include "cli/cluster/scenario.h"
 #include "cli/cluster/totals.h"
 #include "core/cluster/bound/dual_search.h"
 

@@ -89,7 +89,7 @@ void lull_guarantee_print(const struct lull_guarantee *guarantee, FILE *out)
         fprintf(out,
                 "guarantee           no schedule in slots of %.0f s gains more than %.3f times as "
                 "much\n",
-                (double)LULL_MENU_SLOT_NS * 1e-9, guarantee->theorem.ratio);
+                (double)LULL_SCHEDULE_SLOT_NS * 1e-9, guarantee->theorem.ratio);
     else
         fprintf(out, "guarantee           none: no finite ratio is proven for these jobs\n");
     for (size_t i = 0; i < count; i++)

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "cli/cluster/scenario_run.h"
+#include "cli/cluster/scenario.h"
 
 /* Prints lines for people. Errors: -ENOMEM. */
 int lull_cluster_report_print(const struct lull_scenario *scenario,

@@ -10,6 +10,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "cli/cluster/bound.h"
+#include "cli/cluster/guarantee.h"
 #include "cli/cluster/scenario_options.h"
 #include "cli/cluster/scenario_points.h"
 #include "cli/printable.h"
@@ -64,5 +66,29 @@ uint32_t lull_scenario_first_node(const struct lull_cluster *cluster, uint32_t p
 /* Writes where a job ran, "node:GPUs node:GPUs ...", with nodes counted from first on. */
 void lull_scenario_write_placement(const struct lull_cluster_outcome *outcome, uint32_t first,
                                    FILE *file);
+
+/* ---- a run of a scenario --------------------------------------------------------------------- */
+
+struct lull_scenario_run {
+    const struct lull_cluster_policy_ops *policy;
+    struct lull_cluster_run *run;
+    bool is_certified; /* what the policy minimises has a bound: pd-rats and pd-rats-safe */
+    bool is_bounded;   /* --bound was given */
+    struct lull_cluster_certificate certificate; /* where is_certified, as guarantee */
+    struct lull_guarantee guarantee;
+    struct lull_cluster_bound bound; /* where is_bounded */
+};
+
+/*
+ * Runs all jobs under a policy, and judges the run as the options tell. Borrows the scenario and
+ * the policy. Errors: -EINVAL the policy takes only jobs with a value and none has one; -ENOMEM;
+ * those of lull_cluster_simulate_under, lull_cluster_certify and lull_cluster_bound.
+ * lull_scenario_run_fini() must follow, also after an error.
+ */
+int lull_scenario_run_init(struct lull_scenario_run *run, const struct lull_scenario *scenario,
+                           const struct lull_cluster_policy_ops *policy,
+                           const struct lull_scenario_policy_options *options,
+                           struct lull_error *err);
+void lull_scenario_run_fini(struct lull_scenario_run *run);
 
 #endif

@@ -5,16 +5,19 @@
 #include <math.h>
 #include <stdlib.h>
 
-double lull_picture_tick(double span, double about)
+/* 1, 2 or 5 times a power of ten, of which about this many make the span; span > 0. */
+static double tick_of(double span, double about)
 {
     const double power = pow(10.0, floor(log10(span / about)));
-    const double rest = span / about / power;
+    const double ratio = span / about / power;
 
-    if (rest < 1.5)
+    if (ratio < 1.5)
         return power;
-    if (rest < 3.5)
+    if (ratio < 3.5)
         return 2.0 * power;
-    return rest < 7.5 ? 5.0 * power : 10.0 * power;
+    if (ratio < 7.5)
+        return 5.0 * power;
+    return 10.0 * power;
 }
 
 void lull_picture_write_text(FILE *file, const char *text)
@@ -53,7 +56,7 @@ void lull_picture_draw_time_axis(FILE *file, const struct lull_picture_time_axis
 {
     const struct axis_unit unit = unit_of(axis->span_s);
     const double span = axis->span_s / unit.size_s;
-    const double tick = lull_picture_tick(span, 8.0);
+    const double tick = tick_of(span, 8.0);
     const double pixels = axis->width / span * tick;
 
     fprintf(file, "<path class=\"line\" stroke=\"#888\" d=\"M%.1f %.1fH%.1f", axis->left,
@@ -75,7 +78,7 @@ void lull_picture_draw_time_axis(FILE *file, const struct lull_picture_time_axis
 
 void lull_picture_draw_amount_axis(FILE *file, const struct lull_picture_amount_axis *axis)
 {
-    const double tick = lull_picture_tick(axis->most, (axis->bottom - axis->top) / 28.0);
+    const double tick = tick_of(axis->most, (axis->bottom - axis->top) / 28.0);
     const double pixels = (axis->bottom - axis->top) / axis->most * tick;
 
     fprintf(file, "<path class=\"line\" stroke=\"#888\" d=\"M%.1f %.1fV%.1f\"/>\n", axis->left,
@@ -90,7 +93,7 @@ void lull_picture_draw_amount_axis(FILE *file, const struct lull_picture_amount_
     fprintf(file, "</g>\n");
 }
 
-/* ---- functions of time -------------------------------------------------------------------- */
+/* ---- functions of time ----------------------------------------------------------------------- */
 
 int lull_picture_bins_init(struct lull_picture_bins *bins, double span_s, size_t count)
 {
@@ -158,7 +161,7 @@ void lull_picture_bins_write(const struct lull_picture_bins *bins,
     }
 }
 
-/* ---- colours for clocks ------------------------------------------------------------------- */
+/* ---- colours of clocks ----------------------------------------------------------------------- */
 
 /* From the lowest clock to the highest; lightness differs too, for those who see few colours. */
 static const double stops[][3] = {

@@ -1,9 +1,9 @@
 /*
- * What pictures (SVG) of things over time share: axes, text, colours for clocks, and functions of
- * time. Elements carry classes, so that a picture may have another style for dark grounds: "line"
- * axes and their marks, "grid" lines through the picture, "label" texts.
+ * What pictures (SVG) of things over time share: an axis of time below them, axes of amounts beside
+ * them, and text. Elements carry classes, so that a picture may have another style for dark
+ * grounds: "line" axes and their marks, "grid" lines through the picture, "label" texts.
  *
- * Threads: any, one per object. SPDX-License-Identifier: Apache-2.0
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_PICTURE_PICTURE_H
 #define LULL_CLI_PICTURE_PICTURE_H
@@ -14,11 +14,6 @@
 #include <stdio.h>
 
 #include "base/amount.h"
-
-/* ---- axes --------------------------------------------------------------------------------- */
-
-/* 1, 2 or 5 times a power of ten, about so many to the span; span > 0. */
-double lull_picture_tick(double span, double about);
 
 /* Text with what XML would take for its own escaped. */
 void lull_picture_write_text(FILE *file, const char *text);
@@ -46,10 +41,12 @@ struct lull_picture_amount_axis {
 /* To the left of left. */
 void lull_picture_draw_amount_axis(FILE *file, const struct lull_picture_amount_axis *axis);
 
-/* ---- functions of time -------------------------------------------------------------------- */
+/* ---- functions of time ----------------------------------------------------------------------- */
 
-/* The mean over each of many equal parts of the time that a picture shows, so that its size does
- * not depend on how often the function changes. */
+/* A function of time is shown by its mean over each of many equal parts of the time, so that the
+ * size of a picture does not depend on how often the function changes. Threads: one, of the owner.
+ */
+
 struct lull_picture_bins {
     double span_s;
     size_t count;
@@ -77,10 +74,11 @@ struct lull_picture_area {
 void lull_picture_bins_write(const struct lull_picture_bins *bins,
                              const struct lull_picture_area *area, FILE *file);
 
-/* ---- colours for clocks ------------------------------------------------------------------- */
+/* ---- colours of clocks ----------------------------------------------------------------------- */
 
-/* Cool for the lowest clock, warm for the highest, grey for what has none. Up to this many clocks
- * each have their own shade; more share them. */
+/* Cool for the lowest clock, warm for the highest, grey for what has none. Up to LULL_CLOCK_SHADES
+ * clocks each have their own shade; more share them. */
+
 enum { LULL_CLOCK_SHADES = 48 };
 
 struct lull_clock_shade {

@@ -134,11 +134,8 @@ static int64_t next_ns(const struct lull_cluster_run *run)
 
 static int64_t wake_ns(const struct lull_cluster_run *run, int64_t now_ns)
 {
-    const struct lull_cluster_policy_calls *calls = run->decider.calls;
-    int64_t wake_ns = LULL_CLUSTER_NEVER;
+    const int64_t wake_ns = lull_cluster_decider_wake_ns(&run->decider, now_ns);
 
-    if (calls->wake_ns != NULL)
-        wake_ns = calls->wake_ns(run->decider.policy, now_ns);
     return wake_ns > now_ns ? wake_ns : now_ns + 1;
 }
 
@@ -194,7 +191,7 @@ static int make_room(struct lull_cluster_run *run)
     run->on_ns = calloc(cluster->node_count, sizeof(*run->on_ns));
     run->was_off = calloc(cluster->node_count, sizeof(*run->was_off));
     run->use = calloc(cluster->type_count, sizeof(*run->use));
-    run->gpus_of = calloc((size_t)cluster->pool_count * cluster->type_count, sizeof(*run->gpus_of));
+    run->gpus_of = calloc(lull_cluster_group_count(cluster), sizeof(*run->gpus_of));
     if (run->outcomes == NULL || run->lives == NULL || run->running == NULL ||
         run->scratch == NULL || run->on_ns == NULL || run->was_off == NULL || run->use == NULL ||
         run->gpus_of == NULL || lull_cluster_state_create(cluster, &run->state) < 0)
@@ -214,7 +211,7 @@ static int begin(struct lull_cluster_run *run)
         run->lives[i].left_ratio = 1.0;
     for (uint32_t pool = 0; pool < cluster->pool_count; pool++)
         for (uint32_t type = 0; type < cluster->type_count; type++)
-            run->gpus_of[(size_t)pool * cluster->type_count + type] =
+            run->gpus_of[lull_cluster_group(cluster, pool, type)] =
                 lull_cluster_state_gpus_of(run->state, pool, type);
     for (uint32_t node = 0; node < cluster->node_count; node++)
         run->use[cluster->nodes[node].type].on_gpus += cluster->nodes[node].gpus;

@@ -106,13 +106,11 @@ static void tell_idle(struct lull_cluster_run *run, uint32_t job, bool is_idle, 
 {
     const struct lull_cluster_outcome *outcome = &run->outcomes[job];
 
-    if (run->decider.calls->idle == NULL)
-        return;
     for (uint32_t i = 0; i < outcome->share_count; i++) {
         const uint32_t node = outcome->shares[i].node;
 
         if (lull_cluster_state_is_idle(run->state, node))
-            run->decider.calls->idle(run->decider.policy, node, is_idle, now_ns);
+            lull_cluster_decider_idle(&run->decider, node, is_idle, now_ns);
     }
 }
 
@@ -249,8 +247,7 @@ int lull_engine_start(struct lull_cluster_run *run, const struct lull_cluster_de
     use_gpus(run, job);
     if (rc == 0)
         rc = expect_end(run, job, now_ns);
-    if (run->decider.calls->begin != NULL)
-        run->decider.calls->begin(run->decider.policy, job, decision->point, now_ns);
+    lull_cluster_decider_begin(&run->decider, job, decision->point, now_ns);
     return rc < 0 ? rc : lull_engine_measure(run, point_of(run, job)->type, now_ns);
 }
 
@@ -314,8 +311,7 @@ static int change_pace(struct lull_cluster_run *run, uint32_t job, double pace, 
     life->pace = pace;
     use_gpus(run, job);
     rc = expect_end(run, job, now_ns);
-    if (run->decider.calls->pace != NULL)
-        run->decider.calls->pace(run->decider.policy, job, pace, life->end_ns, now_ns);
+    lull_cluster_decider_pace(&run->decider, job, pace, life->end_ns, now_ns);
     return rc < 0 ? rc : lull_engine_measure(run, point_of(run, job)->type, now_ns);
 }
 

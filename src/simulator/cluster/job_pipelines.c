@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/cluster/model/job_pipeline.h"
-#include "core/cluster/model/job_transformer.h"
+#include "core/cluster/model/job_parallel.h"
 
 enum { PLANS = 12, PLANNED_CLOCKS = 40 };
 

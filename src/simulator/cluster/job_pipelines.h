@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "core/cluster/model/job.h"
 #include "simulator/cluster/job_classes.h"
-#include "simulator/cluster/job_points.h"
+#include "core/cluster/model/operating_points.h"
 
 enum {
     LULL_JOB_PIPELINE_TENSOR = 8,
@@ -40,8 +40,8 @@ int lull_job_pipelined_make(const struct lull_job_type *type, enum lull_job_netw
                             struct lull_error *err);
 
 /*
- * The operating points of a job that runs for time_ns in the fastest of them. modes_out: room for
- * LULL_CLUSTER_MOST_MODES. Returns how many.
+ * The operating points of a job that runs for time_ns in the fastest of them. points_out: room for
+ * LULL_CLUSTER_MOST_POINTS. Returns how many.
  */
 uint32_t lull_job_pipelined_points(const struct lull_job_pipelined *pipelined, int64_t time_ns,
                                    uint32_t type, struct lull_cluster_point *points_out);

@@ -36,7 +36,7 @@
 #include "base/error.h"
 #include "core/cluster/model/job.h"
 #include "simulator/cluster/job_classes.h"
-#include "simulator/cluster/job_points.h"
+#include "core/cluster/model/operating_points.h"
 
 struct lull_job_workload; /* opaque */
 
@@ -82,8 +82,8 @@ int lull_job_workload_make(const struct lull_job_workload *workload,
                            struct lull_job_recorded *recorded_out, struct lull_error *err);
 
 /*
- * The operating points of a job that runs for time_ns at the highest clock. modes_out: room for
- * LULL_CLUSTER_MOST_MODES. Returns how many.
+ * The operating points of a job that runs for time_ns at the highest clock. points_out: room for
+ * LULL_CLUSTER_MOST_POINTS. Returns how many.
  */
 uint32_t lull_job_recorded_points(const struct lull_job_recorded *recorded, int64_t time_ns,
                                   uint32_t type, uint32_t gpus,

@@ -5,20 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int make_room(struct lull_cluster_stretches *stretches)
-{
-    const size_t wanted = stretches->room == 0 ? 64 : stretches->room * 2;
-    struct lull_cluster_stretch *larger;
-
-    if (stretches->count < stretches->room)
-        return 0;
-    larger = reallocarray(stretches->all, wanted, sizeof(*larger));
-    if (larger == NULL)
-        return -ENOMEM;
-    stretches->all = larger;
-    stretches->room = wanted;
-    return 0;
-}
+#include "base/array.h"
 
 int lull_cluster_stretches_add(struct lull_cluster_stretches *stretches,
                                const struct lull_cluster_stretch *stretch)
@@ -26,7 +13,8 @@ int lull_cluster_stretches_add(struct lull_cluster_stretches *stretches,
     const size_t size = stretch->share_count * sizeof(*stretch->shares);
     struct lull_cluster_share *const shares = malloc(size > 0 ? size : 1);
 
-    if (shares == NULL || make_room(stretches) < 0) {
+    if (shares == NULL || lull_array_reserve(&stretches->all, &stretches->room, stretches->count,
+                                             sizeof(*stretches->all)) < 0) {
         free(shares);
         return -ENOMEM;
     }
@@ -39,16 +27,9 @@ int lull_cluster_stretches_add(struct lull_cluster_stretches *stretches,
 int lull_cluster_stretches_add_change(struct lull_cluster_stretches *stretches, int64_t time_ns,
                                       uint32_t node, enum lull_cluster_power power)
 {
-    if (stretches->change_count == stretches->change_room) {
-        const size_t wanted = stretches->change_room == 0 ? 64 : stretches->change_room * 2;
-        struct lull_cluster_node_change *const larger =
-            reallocarray(stretches->changes, wanted, sizeof(*larger));
-
-        if (larger == NULL)
-            return -ENOMEM;
-        stretches->changes = larger;
-        stretches->change_room = wanted;
-    }
+    if (lull_array_reserve(&stretches->changes, &stretches->change_room, stretches->change_count,
+                           sizeof(*stretches->changes)) < 0)
+        return -ENOMEM;
     stretches->changes[stretches->change_count++] =
         (struct lull_cluster_node_change){time_ns, node, power, stretches->count};
     return 0;

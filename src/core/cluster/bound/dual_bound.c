@@ -22,7 +22,9 @@ struct lull_dual {
 
 static double usable(double price_j)
 {
-    return price_j > 0.0 && !isinf(price_j) ? price_j : 0.0;
+    if (!(price_j > 0.0) || isinf(price_j))
+        return 0.0;
+    return price_j;
 }
 
 static double sum_of(const double *prices_j, uint32_t count)
@@ -85,9 +87,11 @@ static double joules_below(wide quanta, int exponent)
 static void add_up(const double *prices_j, uint32_t slots, int exponent, int64_t *before)
 {
     before[0] = 0;
-    for (uint32_t t = 0; t < slots; t++)
-        before[t + 1] =
-            before[t] + (prices_j != NULL ? quanta_below(usable(prices_j[t]), exponent) : 0);
+    for (uint32_t t = 0; t < slots; t++) {
+        before[t + 1] = before[t];
+        if (prices_j != NULL)
+            before[t + 1] += quanta_below(usable(prices_j[t]), exponent);
+    }
 }
 
 static void destroy(struct lull_dual *dual)

@@ -86,9 +86,10 @@ static int look(void *user, const double *prices_j, double *bound_j_out, double 
         prices_j, is_capped(problem) ? prices_j + gpu_cells_of(problem) : NULL};
     const int rc = lull_dual_bound(problem, &prices, bound_j_out, search->choices);
 
-    if (rc == 0)
-        find_excess(search, excess_out);
-    return rc;
+    if (rc < 0)
+        return rc;
+    find_excess(search, excess_out);
+    return 0;
 }
 
 int lull_dual_search(const struct lull_slot_problem *problem,

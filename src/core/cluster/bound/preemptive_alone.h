@@ -45,7 +45,7 @@ struct lull_preemptive_job {
     double arrival_s;
     double second_j;      /* what a second of its completion time counts; >= 0 */
     double value_j;       /* by which it may be left out; INFINITY: it has to run */
-    uint32_t point_count; /* to LULL_CLUSTER_MOST_MODES */
+    uint32_t point_count; /* to LULL_CLUSTER_MOST_POINTS */
     const struct lull_preemptive_point *points;
     double worth_j; /* lambda of the last search, where the next begins; 0 at first */
     double tau_s;   /* the mean p of the last search; 0 at first */
@@ -59,8 +59,8 @@ struct lull_preemptive_slots {
 
 /* The operating point that costs least while nobody else is there, in energy and completion time;
  * and what it costs, J, without the value. */
-const struct lull_preemptive_point *lull_preemptive_best_mode(const struct lull_preemptive_job *job,
-                                                              double *cost_j_out);
+const struct lull_preemptive_point *
+lull_preemptive_best_point(const struct lull_preemptive_job *job, double *cost_j_out);
 
 /*
  * A bound on the least cost, J, at prices gpu_w >= 0, J for a second of a GPU; never above that of

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/cluster/model/node_groups.h"
+#include "core/cluster/model/cluster.h"
 #include "core/cluster/bound/preemptive_alone.h"
 
 /* Of all that is summed up, far more than rounding of doubles can make of millions of terms. */
@@ -33,7 +33,7 @@ static void add_points(struct lull_preemptive *all, const struct lull_cluster_jo
     made->points = &all->points[all->point_count];
     for (uint32_t i = 0; i < job->point_count; i++) {
         const struct lull_cluster_point *point = &job->points[i];
-        const size_t group = (size_t)job->pool * problem->cluster->type_count + point->type;
+        const size_t group = lull_cluster_group(problem->cluster, job->pool, point->type);
 
         if (!lull_cluster_point_is_possible(job, i, problem->cluster, all->members.gpus))
             continue;
@@ -86,7 +86,7 @@ int lull_preemptive_create(const struct lull_preemptive_problem *problem,
     *all = (struct lull_preemptive){
         .problem = problem,
         .slots = {(double)problem->slot_ns * 1e-9, problem->slots},
-        .groups = (size_t)problem->cluster->pool_count * problem->cluster->type_count,
+        .groups = lull_cluster_group_count(problem->cluster),
         .jobs = calloc(jobs + 1, sizeof(*all->jobs)),
         .number = calloc(jobs + 1, sizeof(*all->number)),
         .points = calloc(count_points(problem->jobs) + 1, sizeof(*all->points)),
@@ -157,7 +157,7 @@ static void count_present(const struct lull_preemptive *all, const int64_t *end_
     for (size_t i = 0; i < all->count; i++) {
         double unused_j;
         const struct lull_preemptive_point *point =
-            lull_preemptive_best_mode(&all->jobs[i], &unused_j);
+            lull_preemptive_best_point(&all->jobs[i], &unused_j);
         const int64_t arrival_ns = all->problem->jobs->all[all->number[i]].arrival_ns;
         const int64_t last_ns = end_ns[all->number[i]];
 
@@ -199,9 +199,12 @@ int lull_preemptive_search(struct lull_preemptive *preemptive, const int64_t *en
 {
     const size_t cells = lull_preemptive_cells(preemptive);
     double *gpu_w = calloc(cells + 1, sizeof(*gpu_w));
-    int rc = gpu_w != NULL ? guess(preemptive, end_ns, gpu_w) : -ENOMEM;
+    int rc;
 
-    if (rc == 0)
+    if (gpu_w == NULL)
+        return -ENOMEM;
+    rc = guess(preemptive, end_ns, gpu_w);
+    if (rc >= 0)
         rc = lull_price_ascend(cells, look, preemptive, ascent, gpu_w, bound_j_out);
     free(gpu_w);
     return rc;

@@ -63,14 +63,17 @@ static int scale(struct climb *climb)
 {
     const int scales = is_zero(climb->best, climb->cells) ? 1 : SCALES;
     double *guess = malloc((climb->cells + 1) * sizeof(*guess));
-    int rc = guess == NULL ? -ENOMEM : 0;
+    int rc = 0;
 
-    if (guess != NULL)
-        memcpy(guess, climb->best, climb->cells * sizeof(*guess));
-    for (int i = 0; i < scales && rc == 0; i++) {
+    if (guess == NULL)
+        return -ENOMEM;
+    memcpy(guess, climb->best, climb->cells * sizeof(*guess));
+    for (int i = 0; i < scales; i++) {
         for (size_t cell = 0; cell < climb->cells; cell++)
             climb->tried[cell] = guess[cell] * 0.1 * i;
         rc = look(climb);
+        if (rc < 0)
+            break;
     }
     free(guess);
     return rc;
@@ -163,12 +166,18 @@ int lull_price_ascend(size_t cells, lull_price_look look_at, void *asked,
         .excess = calloc(cells + 1, sizeof(double)),
         .best_bound = -INFINITY,
     };
-    int rc = climb.tried != NULL && climb.excess != NULL ? scale(&climb) : -ENOMEM;
+    int rc = -ENOMEM;
 
-    if (rc == 0)
-        rc = step_up(&climb);
-    if (rc == 0)
-        *bound_out = climb.best_bound;
+    if (climb.tried == NULL || climb.excess == NULL)
+        goto end;
+    rc = scale(&climb);
+    if (rc < 0)
+        goto end;
+    rc = step_up(&climb);
+    if (rc < 0)
+        goto end;
+    *bound_out = climb.best_bound;
+end:
     free(climb.tried);
     free(climb.excess);
     return rc;

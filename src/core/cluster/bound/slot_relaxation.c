@@ -19,7 +19,7 @@ static void count_gpus(const struct slotter *slotter)
     for (uint32_t i = 0; i < cluster->node_count; i++) {
         const struct lull_cluster_node *node = &cluster->nodes[i];
 
-        slotter->gpus_of[(size_t)node->pool * cluster->type_count + node->type] += node->gpus;
+        slotter->gpus_of[lull_cluster_group(cluster, node->pool, node->type)] += node->gpus;
     }
     for (uint32_t i = 0; i < slotter->relaxation->problem.type_count; i++)
         slotter->relaxation->gpus[i] = (uint32_t)slotter->gpus_of[i];
@@ -34,7 +34,9 @@ static double rest_w(const struct slotter *slotter, const struct lull_cluster_po
 {
     const struct lull_slotting *slotting = slotter->slotting;
 
-    return slotting->rest_w != NULL ? slotting->rest_w[point->type] * point->gpus : 0.0;
+    if (slotting->rest_w == NULL)
+        return 0.0;
+    return slotting->rest_w[point->type] * point->gpus;
 }
 
 /* Above rest, at its peak; a GPU is never counted below an idle one. */
@@ -158,7 +160,7 @@ static int check_sizes(const struct lull_cluster *cluster, const struct lull_clu
 static int make_room(struct slotter *slotter, const struct lull_cluster_jobs *jobs)
 {
     struct lull_slot_relaxation *relaxation = slotter->relaxation;
-    const size_t types = (size_t)slotter->cluster->pool_count * slotter->cluster->type_count;
+    const size_t types = lull_cluster_group_count(slotter->cluster);
     size_t points = 0;
 
     for (size_t i = 0; i < jobs->count; i++)

@@ -59,11 +59,11 @@ struct lull_slot_relaxation {
 };
 
 /*
- * The cluster and the jobs are checked. Modes that no deadline, no memory or too few GPUs allow are
- * left out. Types of GPU have idle_w, which a job's GPU is never counted below under a cap. Errors:
- * -EINVAL a job that has to run is left without a
- * operating point, with its number; -ERANGE more slots
- * than LULL_SLOTS_MOST, or more types than there may be; -ENOMEM. The output is empty then.
+ * The cluster and the jobs are checked. Operating points that no deadline, no memory or too few
+ * GPUs allow are left out. Types of GPU have idle_w, which a job's GPU is never counted below under
+ * a cap. Errors: -EINVAL a job that has to run is left without a operating point, with its number;
+ * -ERANGE more slots than LULL_SLOTS_MOST, or more types than there may be; -ENOMEM. The output is
+ * empty then.
  */
 int lull_slot_relaxation_create(const struct lull_cluster *cluster,
                                 const struct lull_cluster_jobs *jobs,

@@ -1,13 +1,159 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/model/calendar.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "core/cluster/model/calendar_node.h"
+#include "base/array.h"
+#include "core/cluster/model/cluster.h"
 #include "core/cluster/model/job.h"
-#include "core/cluster/model/node_groups.h"
+
+/* ---- one node over time ---------------------------------------------------------------------- */
+
+/* From from_ns until the next step this many GPUs are free. */
+struct calendar_step {
+    int64_t from_ns;
+    uint32_t free;
+};
+
+struct calendar_node {
+    struct calendar_step *steps; /* ascending; the first from INT64_MIN on */
+    uint32_t count;
+    uint32_t room;
+};
+
+/* When a step ends; LULL_CLUSTER_NEVER: it is the last one. */
+static int64_t until_ns_of(const struct calendar_node *node, uint32_t step)
+{
+    if (step + 1 == node->count)
+        return LULL_CLUSTER_NEVER;
+    return node->steps[step + 1].from_ns;
+}
+
+/* The step that a time lies in. */
+static uint32_t step_at(const struct calendar_node *node, int64_t at_ns)
+{
+    uint32_t low = 0;
+    uint32_t high = node->count;
+
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+
+        if (node->steps[middle].from_ns <= at_ns)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Forgets the steps that end before now_ns. */
+static void forget(struct calendar_node *node, int64_t now_ns)
+{
+    const uint32_t past = step_at(node, now_ns);
+
+    if (past == 0)
+        return;
+    memmove(node->steps, &node->steps[past], (node->count - past) * sizeof(*node->steps));
+    node->count -= past;
+    assert(node->count > 0);
+    node->steps[0].from_ns = INT64_MIN;
+}
+
+/* The first window from *step on in which `gpus` GPUs are free for time_ns: it begins at *from_ns
+   or later. False: none begins before before_ns. *step is the last one of the window then. */
+static bool next_window(const struct calendar_node *node, uint32_t gpus, int64_t time_ns,
+                        int64_t before_ns, uint32_t *step, int64_t *from_ns, int64_t *until_ns)
+{
+    int64_t begin_ns = *from_ns;
+
+    for (uint32_t i = *step; i < node->count; i++) {
+        if (node->steps[i].free < gpus) {
+            begin_ns = until_ns_of(node, i);
+            if (begin_ns >= before_ns)
+                return false;
+        } else if ((i + 1 == node->count || node->steps[i + 1].free < gpus) &&
+                   until_ns_of(node, i) - begin_ns >= time_ns) {
+            *step = i;
+            *from_ns = begin_ns;
+            *until_ns = until_ns_of(node, i);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether `gpus` GPUs are free from from_ns to until_ns without a break. */
+static bool is_free(const struct calendar_node *node, uint32_t gpus, int64_t from_ns,
+                    int64_t until_ns)
+{
+    for (uint32_t i = step_at(node, from_ns); i < node->count && node->steps[i].from_ns < until_ns;
+         i++)
+        if (node->steps[i].free < gpus)
+            return false;
+    return true;
+}
+
+/* A step begins at this time. There is room for it. */
+static void split(struct calendar_node *node, int64_t at_ns)
+{
+    const uint32_t step = step_at(node, at_ns);
+
+    if (node->steps[step].from_ns == at_ns)
+        return;
+    assert(node->count < node->room && node->steps[step].from_ns < at_ns);
+    memmove(&node->steps[step + 2], &node->steps[step + 1],
+            (node->count - step - 1) * sizeof(*node->steps));
+    node->steps[step + 1] = (struct calendar_step){at_ns, node->steps[step].free};
+    node->count++;
+}
+
+/* Steps that differ in nothing from the ones ahead of them go. */
+static void merge(struct calendar_node *node)
+{
+    uint32_t kept = 1;
+
+    for (uint32_t i = 1; i < node->count; i++)
+        if (node->steps[i].free != node->steps[kept - 1].free)
+            node->steps[kept++] = node->steps[i];
+    node->count = kept;
+}
+
+/* Takes GPUs, which are free, or gives them back. There is room for it. */
+static void change_node(struct calendar_node *node, uint32_t gpus, bool is_taken, int64_t from_ns,
+                        int64_t until_ns)
+{
+    assert(from_ns < until_ns);
+    split(node, from_ns);
+    split(node, until_ns);
+    for (uint32_t i = step_at(node, from_ns); i < node->count && node->steps[i].from_ns < until_ns;
+         i++) {
+        assert(!is_taken || node->steps[i].free >= gpus);
+        node->steps[i].free += is_taken ? -gpus : gpus;
+    }
+    merge(node);
+}
+
+/* Makes room for one more change. -ENOMEM: nothing has changed. */
+static int make_room(struct calendar_node *node)
+{
+    const uint32_t room = 2 * node->room;
+    struct calendar_step *steps;
+
+    if (node->count + 2 <= node->room)
+        return 0;
+    steps = realloc(node->steps, room * sizeof(*steps));
+    if (steps == NULL)
+        return -ENOMEM;
+    node->steps = steps;
+    node->room = room;
+    return 0;
+}
+
+/* ---- all nodes ------------------------------------------------------------------------------- */
 
 /* More (or fewer) nodes can begin from a time on. */
 struct change {
@@ -18,8 +164,8 @@ struct change {
 
 struct lull_calendar {
     const struct lull_cluster *cluster;
-    struct lull_calendar_node *nodes;
-    struct lull_node_groups members;
+    struct calendar_node *nodes;
+    struct lull_node_groups groups;
     uint32_t *most; /* [pool * types + type]: GPUs of its largest node */
     struct change *changes;
     size_t change_count;
@@ -30,11 +176,10 @@ static int change_all(struct lull_calendar *calendar, const struct lull_cluster_
                       size_t count, bool is_taken, int64_t from_ns, int64_t until_ns)
 {
     for (size_t i = 0; i < count; i++)
-        if (lull_calendar_make_room(&calendar->nodes[shares[i].node]) < 0)
+        if (make_room(&calendar->nodes[shares[i].node]) < 0)
             return -ENOMEM;
     for (size_t i = 0; i < count; i++)
-        lull_calendar_change(&calendar->nodes[shares[i].node], shares[i].gpus, is_taken, from_ns,
-                             until_ns);
+        change_node(&calendar->nodes[shares[i].node], shares[i].gpus, is_taken, from_ns, until_ns);
     return 0;
 }
 
@@ -58,12 +203,12 @@ static bool begin_search(struct lull_calendar *calendar, uint32_t node, uint32_t
                          int64_t now_ns, const struct lull_cluster_state *real, uint32_t *step,
                          int64_t *from_ns)
 {
-    lull_calendar_forget(&calendar->nodes[node], now_ns);
+    forget(&calendar->nodes[node], now_ns);
     *step = 0;
     *from_ns = now_ns;
     if (real == NULL || lull_cluster_state_free(real, node) >= gpus)
         return true;
-    *from_ns = lull_calendar_until(&calendar->nodes[node], 0);
+    *from_ns = until_ns_of(&calendar->nodes[node], 0);
     *step = 1;
     return *from_ns != LULL_CLUSTER_NEVER;
 }
@@ -73,13 +218,13 @@ static int64_t find_on_one(struct lull_calendar *calendar,
                            int64_t before_ns, const struct lull_cluster_state *real,
                            struct lull_cluster_share *shares_out)
 {
-    const size_t group = (size_t)request->pool * calendar->cluster->type_count + request->type;
+    const size_t group = lull_cluster_group(calendar->cluster, request->pool, request->type);
     int64_t best_ns = LULL_CLUSTER_NEVER;
     uint32_t fewest = UINT32_MAX;
 
-    for (size_t i = calendar->members.first[group]; i < calendar->members.first[group + 1]; i++) {
-        const uint32_t number = calendar->members.nodes[i];
-        const struct lull_calendar_node *node = &calendar->nodes[number];
+    for (size_t i = calendar->groups.first[group]; i < calendar->groups.first[group + 1]; i++) {
+        const uint32_t number = calendar->groups.nodes[i];
+        const struct calendar_node *node = &calendar->nodes[number];
         int64_t from_ns;
         int64_t until_ns;
         uint32_t step;
@@ -87,12 +232,12 @@ static int64_t find_on_one(struct lull_calendar *calendar,
 
         if (calendar->cluster->nodes[number].gpus < request->gpus ||
             !begin_search(calendar, number, request->gpus, now_ns, real, &step, &from_ns) ||
-            !lull_calendar_next_window(node, request->gpus, request->time_ns,
-                                       best_ns == LULL_CLUSTER_NEVER ? before_ns : best_ns + 1,
-                                       &step, &from_ns, &until_ns) ||
+            !next_window(node, request->gpus, request->time_ns,
+                         best_ns == LULL_CLUSTER_NEVER ? before_ns : best_ns + 1, &step, &from_ns,
+                         &until_ns) ||
             from_ns >= before_ns || from_ns > best_ns)
             continue;
-        free = node->steps[lull_calendar_step_at(node, from_ns)].free;
+        free = node->steps[step_at(node, from_ns)].free;
         if (from_ns == best_ns && free >= fewest)
             continue;
         best_ns = from_ns;
@@ -104,15 +249,9 @@ static int64_t find_on_one(struct lull_calendar *calendar,
 
 static int add_change(struct lull_calendar *calendar, struct change added)
 {
-    if (calendar->change_count == calendar->change_room) {
-        const size_t room = calendar->change_room > 0 ? 2 * calendar->change_room : 256;
-        struct change *changes = realloc(calendar->changes, room * sizeof(*changes));
-
-        if (changes == NULL)
-            return -ENOMEM;
-        calendar->changes = changes;
-        calendar->change_room = room;
-    }
+    if (lull_array_reserve(&calendar->changes, &calendar->change_room, calendar->change_count,
+                           sizeof(added)) < 0)
+        return -ENOMEM;
     calendar->changes[calendar->change_count++] = added;
     return 0;
 }
@@ -122,15 +261,14 @@ static int add_windows(struct lull_calendar *calendar, uint32_t number, uint32_t
                        bool is_whole, int64_t time_ns, int64_t now_ns,
                        const struct lull_cluster_state *real)
 {
-    const struct lull_calendar_node *node = &calendar->nodes[number];
+    const struct calendar_node *node = &calendar->nodes[number];
     int64_t from_ns;
     int64_t until_ns;
     uint32_t step;
 
     if (!begin_search(calendar, number, gpus, now_ns, real, &step, &from_ns))
         return 0;
-    while (lull_calendar_next_window(node, gpus, time_ns, LULL_CLUSTER_NEVER, &step, &from_ns,
-                                     &until_ns)) {
+    while (next_window(node, gpus, time_ns, LULL_CLUSTER_NEVER, &step, &from_ns, &until_ns)) {
         if (add_change(calendar, (struct change){from_ns, is_whole, !is_whole}) < 0)
             return -ENOMEM;
         if (until_ns == LULL_CLUSTER_NEVER)
@@ -177,25 +315,25 @@ static size_t choose_nodes(const struct lull_calendar *calendar,
                            int64_t now_ns, const struct lull_cluster_state *real,
                            struct lull_cluster_share *shares_out)
 {
-    const size_t group = (size_t)request->pool * calendar->cluster->type_count + request->type;
+    const size_t group = lull_cluster_group(calendar->cluster, request->pool, request->type);
     const uint32_t most = calendar->most[group];
     const uint32_t whole = request->gpus / most;
     const uint32_t rest = request->gpus % most;
     uint32_t fewest = UINT32_MAX;
     size_t count = 0;
 
-    for (size_t i = calendar->members.first[group]; i < calendar->members.first[group + 1]; i++) {
-        const uint32_t number = calendar->members.nodes[i];
-        const struct lull_calendar_node *node = &calendar->nodes[number];
-        const uint32_t free = node->steps[lull_calendar_step_at(node, start_ns)].free;
+    for (size_t i = calendar->groups.first[group]; i < calendar->groups.first[group + 1]; i++) {
+        const uint32_t number = calendar->groups.nodes[i];
+        const struct calendar_node *node = &calendar->nodes[number];
+        const uint32_t free = node->steps[step_at(node, start_ns)].free;
         const uint32_t really =
             real == NULL || start_ns > now_ns ? most : lull_cluster_state_free(real, number);
 
         if (count < whole && really >= most &&
-            lull_calendar_is_free(node, most, start_ns, start_ns + request->time_ns)) {
+            is_free(node, most, start_ns, start_ns + request->time_ns)) {
             shares_out[count++] = (struct lull_cluster_share){number, most};
         } else if (rest > 0 && free < fewest && really >= rest &&
-                   lull_calendar_is_free(node, rest, start_ns, start_ns + request->time_ns)) {
+                   is_free(node, rest, start_ns, start_ns + request->time_ns)) {
             shares_out[whole] = (struct lull_cluster_share){number, rest};
             fewest = free;
         }
@@ -208,13 +346,13 @@ static int64_t find_on_many(struct lull_calendar *calendar,
                             const struct lull_cluster_state *real,
                             struct lull_cluster_share *shares_out, size_t *share_count_out)
 {
-    const size_t group = (size_t)request->pool * calendar->cluster->type_count + request->type;
+    const size_t group = lull_cluster_group(calendar->cluster, request->pool, request->type);
     const uint32_t most = calendar->most[group];
     int64_t start_ns;
 
     calendar->change_count = 0;
-    for (size_t i = calendar->members.first[group]; i < calendar->members.first[group + 1]; i++) {
-        const uint32_t number = calendar->members.nodes[i];
+    for (size_t i = calendar->groups.first[group]; i < calendar->groups.first[group + 1]; i++) {
+        const uint32_t number = calendar->groups.nodes[i];
 
         if (add_windows(calendar, number, most, true, request->time_ns, now_ns, real) < 0 ||
             (request->gpus % most > 0 && add_windows(calendar, number, request->gpus % most, false,
@@ -234,14 +372,16 @@ int64_t lull_calendar_find(struct lull_calendar *calendar,
                            int64_t before_ns, const struct lull_cluster_state *real,
                            struct lull_cluster_share *shares_out, size_t *share_count_out)
 {
-    const size_t group = (size_t)request->pool * calendar->cluster->type_count + request->type;
+    const size_t group = lull_cluster_group(calendar->cluster, request->pool, request->type);
     int64_t start_ns;
 
     if (calendar->most[group] == 0)
         return LULL_CLUSTER_NEVER;
     if (request->gpus > calendar->most[group]) {
         start_ns = find_on_many(calendar, request, now_ns, real, shares_out, share_count_out);
-        return start_ns < before_ns ? start_ns : LULL_CLUSTER_NEVER;
+        if (start_ns >= before_ns)
+            return LULL_CLUSTER_NEVER;
+        return start_ns;
     }
     *share_count_out = 1;
     return find_on_one(calendar, request, now_ns, before_ns, real, shares_out);
@@ -256,7 +396,7 @@ void lull_calendar_destroy(struct lull_calendar *calendar)
     for (uint32_t i = 0; calendar->nodes != NULL && i < calendar->cluster->node_count; i++)
         free(calendar->nodes[i].steps);
     free(calendar->nodes);
-    lull_node_groups_fini(&calendar->members);
+    lull_node_groups_fini(&calendar->groups);
     free(calendar->most);
     free(calendar->changes);
     free(calendar);
@@ -268,14 +408,14 @@ static int fill(struct lull_calendar *calendar)
 
     for (uint32_t i = 0; i < cluster->node_count; i++) {
         const size_t group =
-            (size_t)cluster->nodes[i].pool * cluster->type_count + cluster->nodes[i].type;
-        struct lull_calendar_node *const node = &calendar->nodes[i];
+            lull_cluster_group(cluster, cluster->nodes[i].pool, cluster->nodes[i].type);
+        struct calendar_node *const node = &calendar->nodes[i];
 
         node->room = 8;
         node->steps = calloc(node->room, sizeof(*node->steps));
         if (node->steps == NULL)
             return -ENOMEM;
-        node->steps[node->count++] = (struct lull_calendar_step){INT64_MIN, cluster->nodes[i].gpus};
+        node->steps[node->count++] = (struct calendar_step){INT64_MIN, cluster->nodes[i].gpus};
         if (cluster->nodes[i].gpus > calendar->most[group])
             calendar->most[group] = cluster->nodes[i].gpus;
     }
@@ -284,7 +424,7 @@ static int fill(struct lull_calendar *calendar)
 
 int lull_calendar_create(const struct lull_cluster *cluster, struct lull_calendar **calendar_out)
 {
-    const size_t groups = (size_t)cluster->pool_count * cluster->type_count;
+    const size_t groups = lull_cluster_group_count(cluster);
     struct lull_calendar *calendar = calloc(1, sizeof(*calendar));
 
     if (calendar == NULL)
@@ -293,7 +433,7 @@ int lull_calendar_create(const struct lull_cluster *cluster, struct lull_calenda
     calendar->nodes = calloc(cluster->node_count, sizeof(*calendar->nodes));
     calendar->most = calloc(groups, sizeof(*calendar->most));
     if (calendar->nodes == NULL || calendar->most == NULL ||
-        lull_node_groups_init(&calendar->members, cluster) < 0 || fill(calendar) < 0) {
+        lull_node_groups_init(&calendar->groups, cluster) < 0 || fill(calendar) < 0) {
         lull_calendar_destroy(calendar);
         return -ENOMEM;
     }

@@ -50,7 +50,33 @@ struct lull_cluster_share {
     uint32_t gpus;
 };
 
+/* How many groups there are, and the number of the one of a pool and a type: arrays of groups are
+ * [pool * type_count + type]. */
+static inline size_t lull_cluster_group_count(const struct lull_cluster *cluster)
+{
+    return (size_t)cluster->pool_count * cluster->type_count;
+}
+
+static inline size_t lull_cluster_group(const struct lull_cluster *cluster, uint32_t pool,
+                                        uint32_t type)
+{
+    return (size_t)pool * cluster->type_count + type;
+}
+
 /* Whether the numbers are within their ranges. -EINVAL, with the node. */
 int lull_cluster_check(const struct lull_cluster *cluster, struct lull_error *err);
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+/* Zero-initialised can be ended, too. */
+struct lull_node_groups {
+    uint32_t *nodes; /* those of a group from first[group] to first[group + 1] */
+    size_t *first;   /* [pool * types + type] */
+    uint64_t *gpus;  /* the same: how many they have */
+};
+
+/* -ENOMEM. */
+int lull_node_groups_init(struct lull_node_groups *groups, const struct lull_cluster *cluster);
+void lull_node_groups_fini(struct lull_node_groups *groups);
 
 #endif

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "core/cluster/model/job.h"
 #include "core/stats/random.h"
 
@@ -67,17 +68,30 @@ static int append(struct list *list, struct lull_cluster_failure failure, struct
     if (list->count == LULL_CLUSTER_MOST_FAILURES)
         return lull_error_set(err, -EINVAL, "more than %d failures: are nodes to fail so often?",
                               LULL_CLUSTER_MOST_FAILURES);
-    if (list->count == list->room) {
-        const size_t room = list->room > 0 ? 2 * list->room : 64;
-        struct lull_cluster_failure *all = realloc(list->all, room * sizeof(*all));
-
-        if (all == NULL)
-            return lull_error_set(err, -ENOMEM, "out of memory");
-        list->all = all;
-        list->room = room;
-    }
+    if (lull_array_reserve(&list->all, &list->room, list->count, sizeof(failure)) < 0)
+        return lull_error_set(err, -ENOMEM, "out of memory");
     list->all[list->count++] = failure;
     return 0;
+}
+
+/* Adds the failures of one node, in order. */
+static int draw_node(uint32_t node, int64_t mtbf_ns, int64_t repair_ns, int64_t until_ns,
+                     struct lull_random *random, struct list *list, struct lull_error *err)
+{
+    int64_t now_ns = 0;
+
+    for (;;) {
+        const double works_ns = -log(1.0 - lull_random_uniform(random)) * (double)mtbf_ns;
+        int rc;
+
+        if (works_ns >= (double)(until_ns - now_ns))
+            return 0;
+        now_ns += (int64_t)works_ns;
+        rc = append(list, (struct lull_cluster_failure){node, now_ns, now_ns + repair_ns}, err);
+        if (rc < 0)
+            return rc;
+        now_ns += repair_ns;
+    }
 }
 
 int lull_cluster_failures_draw(uint32_t node_count, int64_t mtbf_ns, int64_t repair_ns,
@@ -87,32 +101,24 @@ int lull_cluster_failures_draw(uint32_t node_count, int64_t mtbf_ns, int64_t rep
 {
     struct list list = {0};
     struct lull_random seeds;
-    int rc = 0;
+    int rc;
 
     lull_random_init(&seeds, seed);
-    for (uint32_t node = 0; node < node_count && rc == 0; node++) {
+    for (uint32_t node = 0; node < node_count; node++) {
         struct lull_random random;
-        int64_t now_ns = 0;
 
         lull_random_init(&random, lull_random_next(&seeds));
-        while (rc == 0) {
-            const double works_ns = -log(1.0 - lull_random_uniform(&random)) * (double)mtbf_ns;
-
-            if (works_ns >= (double)(until_ns - now_ns))
-                break;
-            now_ns += (int64_t)works_ns;
-            rc =
-                append(&list, (struct lull_cluster_failure){node, now_ns, now_ns + repair_ns}, err);
-            now_ns += repair_ns;
-        }
+        rc = draw_node(node, mtbf_ns, repair_ns, until_ns, &random, &list, err);
+        if (rc < 0)
+            goto fail;
     }
-    if (rc == 0)
-        rc = lull_cluster_failures_order(list.all, list.count, node_count, err);
-    if (rc < 0) {
-        free(list.all);
-        return rc;
-    }
+    rc = lull_cluster_failures_order(list.all, list.count, node_count, err);
+    if (rc < 0)
+        goto fail;
     *failures_out = list.all;
     *count_out = list.count;
     return 0;
+fail:
+    free(list.all);
+    return rc;
 }

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/array.h"
+
 static bool is_before(const struct lull_heap_entry *left, const struct lull_heap_entry *right)
 {
     if (left->key != right->key)
@@ -17,15 +19,8 @@ int lull_heap_add(struct lull_heap *heap, int64_t key, uint64_t number)
     const struct lull_heap_entry added = {key, number};
     size_t at = heap->count;
 
-    if (heap->count == heap->room) {
-        const size_t room = heap->room > 0 ? 2 * heap->room : 64;
-        struct lull_heap_entry *entries = realloc(heap->entries, room * sizeof(*entries));
-
-        if (entries == NULL)
-            return -ENOMEM;
-        heap->entries = entries;
-        heap->room = room;
-    }
+    if (lull_array_reserve(&heap->entries, &heap->room, heap->count, sizeof(added)) < 0)
+        return -ENOMEM;
     assert(heap->count < heap->room);
     heap->count++;
     while (at > 0 && is_before(&added, &heap->entries[(at - 1) / 2])) {

@@ -1,8 +1,8 @@
 /*
  * A job, as schedulers see it: when it came, what it is worth, and the operating points it could
- * run in. An operating point is a GPU type, a number of GPUs and an operating point, with the time
- * and energy they make: what the pipeline planner and the curves of time and power know of a job,
- * collapsed.
+ * run in. To a scheduler an operating point is a GPU type, a number of GPUs and their clock, with
+ * the time and energy that they make: what the pipeline planner and the curves of time and power
+ * know of a job, collapsed.
  *
  * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
  */
@@ -44,7 +44,7 @@ struct lull_cluster_job {
     uint32_t memory_mib; /* of each GPU; 0: not known */
     bool is_preemptible;
     int64_t checkpoint_ns; /* it saves its progress each time it has run this long; 0: never */
-    uint32_t point_count;  /* 1 to LULL_CLUSTER_MOST_MODES */
+    uint32_t point_count;  /* 1 to LULL_CLUSTER_MOST_POINTS */
     const struct lull_cluster_point *points;
 };
 
@@ -62,6 +62,10 @@ struct lull_cluster_jobs {
 double lull_cluster_gain_j(const struct lull_cluster_job *job, uint32_t point, int64_t start_ns,
                            double second_j);
 
+/* Whether a GPU of the type has the memory that the job needs, as far as both are known. */
+bool lull_cluster_has_memory(const struct lull_cluster_job *job,
+                             const struct lull_cluster_type *type);
+
 /*
  * Whether an operating point of the job would fit into the empty cluster: enough GPUs of its type
  * in the job's pool, and their memory. O(1) per operating point: gpus_of holds the GPUs of [pool *
@@ -71,7 +75,7 @@ bool lull_cluster_point_is_possible(const struct lull_cluster_job *job, uint32_t
                                     const struct lull_cluster *cluster, const uint64_t *gpus_of);
 
 /* The first operating point of a type that is possible; point_count: none. O(operating points). */
-uint32_t lull_cluster_first_mode(const struct lull_cluster_job *job, uint32_t type,
-                                 const struct lull_cluster *cluster, const uint64_t *gpus_of);
+uint32_t lull_cluster_first_point(const struct lull_cluster_job *job, uint32_t type,
+                                  const struct lull_cluster *cluster, const uint64_t *gpus_of);
 
 #endif

@@ -401,3 +401,49 @@ int64_t lull_job_parallel_points(const struct lull_job_parallel *parallel,
     }
     return count;
 }
+
+/* ---- from a transformer's sizes -------------------------------------------------------------- */
+
+const struct lull_job_matrix lull_job_matrix_a100 = {312e12, 0.82, 440.0};
+const struct lull_job_matrix lull_job_matrix_h100_fp8 = {1979e12, 0.74, 440.0};
+
+enum { BYTES = 2 }; /* of an activation or a gradient */
+
+/* No task takes less than a nanosecond. */
+static int64_t task_ns(double seconds)
+{
+    return to_ns(fmax(seconds * 1e9, 1.0));
+}
+
+void lull_job_transformer_fill(const struct lull_job_transformer *model,
+                               const struct lull_job_matrix *matrix,
+                               struct lull_job_parallel *parallel)
+{
+    const double tokens = (double)model->micro_batch * model->sequence;
+    const double hidden = model->hidden;
+    const double width = hidden / parallel->tensor;
+    const double flops =
+        matrix->peak_flops * matrix->limit_ratio * width / (width + matrix->half_width);
+    const double speed = flops * parallel->tensor;
+    const double layers = (double)model->layers / parallel->pipeline / parallel->schedule.chunks;
+    const double core = 4.0 * tokens * model->sequence * hidden;
+    const double forward = 24.0 * tokens * hidden * hidden + core;
+    const double again = model->is_all_recomputed ? forward : core;
+    const double head = 2.0 * tokens * hidden * model->vocabulary;
+    const double gradients = 12.0 * model->layers * hidden * hidden;
+    double backward_calls = 2.0;
+
+    if (model->is_all_recomputed)
+        backward_calls = 4.0;
+    else if (model->is_sequence_parallel)
+        backward_calls = 3.0;
+    parallel->forward_ns = task_ns(layers * forward / speed);
+    parallel->backward_ns = task_ns(layers * (2.0 * forward + again) / speed);
+    parallel->head_forward_ns = task_ns(head / speed);
+    parallel->head_backward_ns = task_ns(2.0 * head / speed);
+    parallel->forward_calls = (uint32_t)lround(2.0 * layers);
+    parallel->backward_calls = (uint32_t)lround(backward_calls * layers);
+    parallel->call_bytes = BYTES * tokens * hidden;
+    parallel->stage_bytes = BYTES * tokens * hidden / parallel->tensor;
+    parallel->gradient_bytes = BYTES * gradients / parallel->tensor / parallel->pipeline;
+}

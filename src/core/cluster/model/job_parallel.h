@@ -96,7 +96,7 @@ uint64_t lull_job_parallel_gpus(const struct lull_job_parallel *parallel);
 
 /*
  * Candidates for operating_points.h: `iterations` (> 0) at every clock of the tempo (0: the
- * highest). modes_out: clock_count places. Returns how many were written, those whose time is in
+ * highest). points_out: clock_count places. Returns how many were written, those whose time is in
  * range, or -ENOMEM.
  */
 int64_t lull_job_parallel_points(const struct lull_job_parallel *parallel,
@@ -104,5 +104,51 @@ int64_t lull_job_parallel_points(const struct lull_job_parallel *parallel,
                                  const struct lull_job_tempo *tempo, uint32_t clock_count,
                                  uint64_t iterations, uint32_t type,
                                  struct lull_cluster_point *points_out);
+
+/* ---- from a transformer's sizes -------------------------------------------------------------- */
+
+/*
+ * What an iteration of a GPT-like transformer computes and sends (Narayanan et al., SC'21,
+ * appendix; Korthikanti et al., MLSys'23, section 3): for jobs of which nobody has measured more.
+ *
+ * A layer's forward of B sequences of s tokens and width h takes 24 B s h^2 + 4 B s^2 h operations,
+ * a backward twice as many, and what is computed again: the attention's core or the whole forward.
+ * Matrix products reach peak * limit * w / (w + half) on a share w = h / tensor of the width: two
+ * constants of a type of GPU.
+ */
+
+struct lull_job_transformer {
+    uint32_t layers;
+    uint32_t hidden;
+    uint32_t sequence; /* tokens */
+    uint32_t vocabulary;
+    uint32_t micro_batch;   /* sequences */
+    bool is_all_recomputed; /* else the attention's core only */
+    /* Its activations are split between layers too: one all-gather more for every layer half in
+       the backward (half an all-reduce). Not with is_all_recomputed. */
+    bool is_sequence_parallel;
+};
+
+/* Of one GPU, for matrix products. */
+struct lull_job_matrix {
+    double peak_flops;  /* > 0 */
+    double limit_ratio; /* of the peak, for ever wider products; 0..1 */
+    double half_width;  /* at which half of that is reached; >= 0 */
+};
+
+/* A100, bf16: fitted to the eight steps of Korthikanti et al., table 5, largest error 2.1 %. */
+extern const struct lull_job_matrix lull_job_matrix_a100;
+/* H100, fp8: fitted to GPT-3 175B on 512 GPUs in MLPerf v4.1, with the A100's half_width. Steps of
+ * thousands of GPUs come out a fifth to a quarter too short. */
+extern const struct lull_job_matrix lull_job_matrix_h100_fp8;
+
+/*
+ * Fills in times, calls and bytes. Taken as they are: data, tensor, pipeline, microbatches,
+ * schedule, buckets, optimizer_ns and the links of parallel. Activations and gradients take two
+ * bytes each.
+ */
+void lull_job_transformer_fill(const struct lull_job_transformer *model,
+                               const struct lull_job_matrix *matrix,
+                               struct lull_job_parallel *parallel);
 
 #endif

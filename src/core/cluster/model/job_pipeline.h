@@ -41,7 +41,7 @@ void lull_job_pipeline_fini(struct lull_job_pipeline *pipeline);
 
 /*
  * Plans of real clocks at `points` (> 1) iteration times between the fastest and that of least
- * energy, `iterations` (> 0) of each; sm_mhz is 0, since they have many. modes_out: `points`
+ * energy, `iterations` (> 0) of each; sm_mhz is 0, since they have many. points_out: `points`
  * places. Returns how many were written, or -ENOMEM.
  */
 int64_t lull_job_pipeline_points(const struct lull_job_pipeline *pipeline, uint32_t points,

@@ -1,7 +1,7 @@
 /*
  * The operating points of a job (job.h) from many candidates: those that no other beats in time,
  * energy and GPUs, on the lower convex hull of time and energy for each type and number of GPUs, at
- * most LULL_CLUSTER_MOST_MODES of them.
+ * most LULL_CLUSTER_MOST_POINTS of them.
  *
  * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -19,10 +19,10 @@
  * stay; of these one goes where that of another hull of its type needs no more of GPUs, time and
  * energy. Where more than most (> 0) are left, that one goes, again and again, with which the least
  * area below its neighbours' line is lost, relative to the time and energy of its hull's fastest
- * operating point, which itself never goes. Modes come out by time, the fastest first; of equals
- * the one of less energy, then fewer GPUs, then the lower type. Returns how many; modes_out has
- * room for most. More hulls (types and numbers of GPUs) than most: those whose fastest operating
- * points are fastest. O(n log n + hull points * (hull points + removed)).
+ * operating point, which itself never goes. Operating points come out by time, the fastest first;
+ * of equals the one of less energy, then fewer GPUs, then the lower type. Returns how many;
+ * points_out has room for most. More hulls (types and numbers of GPUs) than most: those whose
+ * fastest operating points are fastest. O(n log n + hull points * (hull points + removed)).
  */
 size_t lull_operating_points_choose(struct lull_cluster_point *candidates, size_t count,
                                     size_t most, struct lull_cluster_point *points_out);
@@ -45,5 +45,32 @@ size_t lull_operating_points(const struct lull_job_offer *offers, size_t offer_c
                              const uint32_t *gpus, size_t gpus_count, uint32_t step,
                              struct lull_cluster_point *candidates,
                              struct lull_cluster_point points_out[LULL_CLUSTER_MOST_POINTS]);
+
+/* ---- relative to the run time ---------------------------------------------------------------- */
+
+/* Jobs that are alike but for their number of iterations share these, which are made once. */
+struct lull_job_points {
+    uint32_t count;
+    struct {
+        uint32_t sm_mhz;     /* 0: a plan's clocks */
+        double time_ratio;   /* to the fastest, which is the first: 1 */
+        double energy_w;     /* of all GPUs, over the time of the fastest */
+        float exposed_ratio; /* as of an operating point */
+        float waiting_w;
+    } all[LULL_CLUSTER_MOST_POINTS];
+};
+
+/* Those of count > 0 candidates of one iteration that lull_operating_points_choose keeps;
+ * candidates are put into another order. */
+void lull_job_points_choose(struct lull_cluster_point *candidates, size_t count,
+                            struct lull_job_points *points_out);
+
+/*
+ * The operating points of a job on so many GPUs of a type that runs for time_ns in the fastest of
+ * them; points_out: room for LULL_CLUSTER_MOST_POINTS. Returns how many: those whose time is in
+ * range.
+ */
+uint32_t lull_job_points_make(const struct lull_job_points *points, int64_t time_ns, uint32_t type,
+                              uint32_t gpus, struct lull_cluster_point *points_out);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * Jobs of a cluster (job.h) as the rule with a proof sees them (primal_dual.h): menus of schedules
+ * Jobs of a cluster (job.h) as the rule with a proof sees them (primal_dual.h): sets of schedules
  * in slots, and the numbers of its theorem (docs/competitive.md).
  *
  * Times are rounded up to whole slots, and so is an arrival: what a schedule holds in slots it
  * holds in time. A job gains its value less the energy of its operating point; without a value its
- * menu is empty. Types of the problem are [pool * type_count + type].
+ * set is empty. Types of the problem are [pool * type_count + type].
  *
  * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
  */
@@ -16,7 +16,7 @@
 #include "core/cluster/model/slots.h"
 
 /* Coarse, because the proven ratio grows with the logarithm of a job's length in slots. */
-#define LULL_MENU_SLOT_NS INT64_C(300000000000)
+#define LULL_SCHEDULE_SLOT_NS INT64_C(300000000000)
 
 struct lull_schedule_set {
     struct lull_slot_job job; /* of the operating points below; it may be left out at no cost */
@@ -27,12 +27,12 @@ struct lull_schedule_set {
 
 /*
  * The schedules that end by the job's deadline. Without a deadline the last start is the first, or
- * slot `known` if that is later. The menu refers to itself: not to be copied. O(operating points).
+ * slot `known` if that is later. The set refers to itself: not to be copied. O(operating points).
  */
 void lull_schedule_set_make(const struct lull_cluster *cluster, const struct lull_cluster_job *job,
-                            uint32_t known, struct lull_schedule_set *menu_out);
+                            uint32_t known, struct lull_schedule_set *set_out);
 
-/* laws_out [pool * type_count + type]: the ranges of gangs and gains that all of the jobs' menus
+/* laws_out [pool * type_count + type]: the ranges of gangs and gains that all of the jobs' sets
  * lie in (lull_bid_widen). O(nodes + jobs * operating points). */
 void lull_schedule_set_laws(const struct lull_cluster *cluster,
                             const struct lull_cluster_jobs *jobs, struct lull_price_law *laws_out);

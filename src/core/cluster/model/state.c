@@ -35,7 +35,7 @@ struct lull_cluster_state {
 static struct free_group *group_at(const struct lull_cluster_state *state, uint32_t pool,
                                    uint32_t type)
 {
-    return &state->groups[(size_t)pool * state->cluster->type_count + type];
+    return &state->groups[lull_cluster_group(state->cluster, pool, type)];
 }
 
 static struct free_group *group_of(const struct lull_cluster_state *state, uint32_t node)
@@ -57,7 +57,9 @@ static void mark(struct free_group *group, uint32_t place, uint32_t free, bool h
 /* Of what may be given away. */
 static uint32_t usable(const struct lull_cluster_state *state, uint32_t node)
 {
-    return state->power[node] == LULL_CLUSTER_ON ? state->free[node] : 0;
+    if (state->power[node] != LULL_CLUSTER_ON)
+        return 0;
+    return state->free[node];
 }
 
 static void set(struct lull_cluster_state *state, uint32_t node, uint32_t free,
@@ -138,12 +140,12 @@ static int fill_groups(struct lull_cluster_state *state)
 {
     const struct lull_cluster *cluster = state->cluster;
 
-    for (size_t i = 0; i < (size_t)cluster->pool_count * cluster->type_count; i++)
+    for (size_t i = 0; i < lull_cluster_group_count(cluster); i++)
         if (state->groups[i].node_count > 0 && make_group(&state->groups[i]) < 0)
             return -ENOMEM;
     for (uint32_t i = 0; i < cluster->node_count; i++)
         group_of(state, i)->nodes[state->place[i]] = i;
-    for (size_t i = 0; i < (size_t)cluster->pool_count * cluster->type_count; i++)
+    for (size_t i = 0; i < lull_cluster_group_count(cluster); i++)
         if (state->groups[i].node_count > 0)
             fill_racks(cluster, &state->groups[i]);
     for (uint32_t i = 0; i < cluster->node_count; i++)
@@ -159,8 +161,7 @@ int lull_cluster_state_create(const struct lull_cluster *cluster,
     if (state == NULL)
         return -ENOMEM;
     state->cluster = cluster;
-    state->groups =
-        calloc((size_t)cluster->pool_count * cluster->type_count, sizeof(*state->groups));
+    state->groups = calloc(lull_cluster_group_count(cluster), sizeof(*state->groups));
     state->place = calloc(cluster->node_count, sizeof(*state->place));
     state->free = calloc(cluster->node_count, sizeof(*state->free));
     state->power = calloc(cluster->node_count, sizeof(*state->power));
@@ -182,9 +183,7 @@ void lull_cluster_state_destroy(struct lull_cluster_state *state)
 {
     if (state == NULL)
         return;
-    for (size_t i = 0; state->groups != NULL &&
-                       i < (size_t)state->cluster->pool_count * state->cluster->type_count;
-         i++) {
+    for (size_t i = 0; state->groups != NULL && i < lull_cluster_group_count(state->cluster); i++) {
         free(state->groups[i].nodes);
         free(state->groups[i].having);
         free(state->groups[i].count);
@@ -245,7 +244,9 @@ uint32_t lull_cluster_state_count(const struct lull_cluster_state *state, uint32
 {
     const struct free_group *group = group_at(state, pool, type);
 
-    return group->node_count == 0 || free_gpus > group->node_gpus ? 0 : group->count[free_gpus];
+    if (group->node_count == 0 || free_gpus > group->node_gpus)
+        return 0;
+    return group->count[free_gpus];
 }
 
 const uint32_t *lull_cluster_state_racks(const struct lull_cluster_state *state, uint32_t pool,
@@ -284,12 +285,13 @@ uint32_t lull_cluster_state_find(const struct lull_cluster_state *state, uint32_
                                  uint32_t type, uint32_t free_gpus, uint32_t from_node)
 {
     const struct free_group *group = group_at(state, pool, type);
-    uint32_t place;
+    uint32_t place = 0;
     uint64_t mask;
 
     if (free_gpus > group->node_gpus || group->node_count == 0 || group->count[free_gpus] == 0)
         return UINT32_MAX;
-    place = from_node == 0 ? 0 : place_from(group, from_node);
+    if (from_node > 0)
+        place = place_from(group, from_node);
     mask = ~UINT64_C(0) << place % WORD_BITS;
     for (size_t word = place / WORD_BITS; word < group->words; word++) {
         const uint64_t found = group->having[free_gpus * group->words + word] & mask;
@@ -323,6 +325,13 @@ void lull_cluster_state_give(struct lull_cluster_state *state,
         assert(state->free[node] + shares[i].gpus <= state->cluster->nodes[node].gpus);
         set(state, node, state->free[node] + shares[i].gpus, lull_cluster_state_power(state, node));
     }
+}
+
+void lull_cluster_state_set_free(struct lull_cluster_state *state, uint32_t node, uint32_t gpus)
+{
+    assert(lull_cluster_state_power(state, node) == LULL_CLUSTER_ON);
+    if (gpus != state->free[node])
+        set(state, node, gpus, LULL_CLUSTER_ON);
 }
 
 void lull_cluster_state_set_power(struct lull_cluster_state *state, uint32_t node,

@@ -70,6 +70,9 @@ void lull_cluster_state_take(struct lull_cluster_state *state,
 void lull_cluster_state_give(struct lull_cluster_state *state,
                              const struct lull_cluster_share *shares, size_t count);
 
+/* Takes or gives until this many GPUs of a node that is on are free. */
+void lull_cluster_state_set_free(struct lull_cluster_state *state, uint32_t node, uint32_t gpus);
+
 /* The power state of a node; and sets it. O(1). */
 enum lull_cluster_power lull_cluster_state_power(const struct lull_cluster_state *state,
                                                  uint32_t node);

@@ -13,7 +13,53 @@
 #include <string.h>
 
 #include "core/cluster/model/placement.h"
-#include "core/cluster/policy/backfill_state.h"
+#include "core/cluster/policy/job_ledger.h"
+#include "core/cluster/policy/policy.h"
+#include "core/cluster/policy/waiting.h"
+
+struct lull_backfill_shape {
+    uint32_t type;
+    uint32_t gpus;
+    struct lull_waiting waiting;
+};
+
+struct lull_backfill_pool {
+    struct lull_backfill_shape *shapes;
+    uint32_t shape_count;
+    bool is_dirty;
+    uint32_t reserved; /* the job that has a reservation; LULL_WAITING_NONE: none */
+    uint32_t type;     /* of GPU that it has */
+    int64_t start_ns;
+};
+
+struct lull_backfill {
+    const struct lull_cluster *cluster;
+    struct lull_job_ledger ledger;
+    struct lull_running_set *running; /* [pool * types + type] */
+    struct lull_backfill_pool *pools;
+    uint32_t *dirty;
+    uint32_t dirty_count;
+    /* Of the nodes with a reservation: GPUs free from its start on, without those reserved and
+       those of jobs that run longer; the trial has what of that is free now. */
+    uint32_t *later;
+    struct lull_trial_state trial;
+    struct lull_cluster_share *shares;
+    uint32_t *ends; /* a group's running jobs */
+    uint32_t end_room;
+};
+
+/* The operating point that a job has on a type; point_count: none. */
+static uint32_t point_of(const struct lull_backfill *policy, uint32_t job, uint32_t type)
+{
+    return lull_cluster_first_point(&policy->ledger.jobs->all[job], type, policy->cluster,
+                                    policy->trial.groups.gpus);
+}
+
+static struct lull_running_set *running_of(const struct lull_backfill *policy, uint32_t pool,
+                                           uint32_t type)
+{
+    return &policy->running[lull_cluster_group(policy->cluster, pool, type)];
+}
 
 static void touch(struct lull_backfill *policy, uint32_t pool)
 {
@@ -45,10 +91,10 @@ static struct lull_backfill_shape *shape_of(struct lull_backfill_pool *pool, uin
 
 static void leave(struct lull_backfill *policy, uint32_t job)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
-    const uint32_t type = asked->points[policy->book.pages[job].point].type;
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
+    const uint32_t type = asked->points[policy->ledger.records[job].point].type;
 
-    lull_running_set_remove(&policy->book, lull_backfill_roster_of(policy, asked->pool, type), job);
+    lull_running_set_remove(&policy->ledger, running_of(policy, asked->pool, type), job);
 }
 
 static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
@@ -57,22 +103,22 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
 
     (void)now_ns;
     leave(policy, job);
-    lull_job_ledger_end(&policy->book, job);
-    touch(policy, policy->book.jobs->all[job].pool);
+    lull_job_ledger_end(&policy->ledger, job);
+    touch(policy, policy->ledger.jobs->all[job].pool);
 }
 
 static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_backfill *const policy = (struct lull_backfill *)handle;
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     struct lull_backfill_pool *const pool = &policy->pools[asked->pool];
 
-    if (job < policy->book.room && policy->book.pages[job].stage == LULL_CLUSTER_RUNS)
+    if (job < policy->ledger.room && policy->ledger.records[job].stage == LULL_CLUSTER_RUNS)
         end(handle, job, now_ns);
-    if (lull_job_ledger_arrive(&policy->book, job) < 0)
+    if (lull_job_ledger_arrive(&policy->ledger, job) < 0)
         return -ENOMEM;
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
-        const uint32_t point = lull_backfill_point_of(policy, job, type);
+        const uint32_t point = point_of(policy, job, type);
         struct lull_backfill_shape *shape;
 
         if (point == asked->point_count)
@@ -80,11 +126,11 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
         shape = shape_of(pool, type, asked->points[point].gpus);
         if (shape == NULL ||
             lull_waiting_add(&shape->waiting, job,
-                             lull_job_ledger_need_ns(&policy->book, job, point)) < 0)
+                             lull_job_ledger_need_ns(&policy->ledger, job, point)) < 0)
             return -ENOMEM;
     }
     /* A reservation that was made counted on GPUs that are gone now. */
-    if (policy->book.pages[job].stamp > 1)
+    if (policy->ledger.records[job].stamp > 1)
         pool->reserved = LULL_WAITING_NONE;
     touch(policy, asked->pool);
     return 0;
@@ -93,15 +139,14 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
 static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
 {
     struct lull_backfill *const policy = (struct lull_backfill *)handle;
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
 
-    if (point == policy->book.pages[job].point)
+    if (point == policy->ledger.records[job].point)
         return;
     leave(policy, job);
-    lull_job_ledger_begin(&policy->book, job, point, now_ns);
-    lull_running_set_add(&policy->book,
-                         lull_backfill_roster_of(policy, asked->pool, asked->points[point].type),
-                         job);
+    lull_job_ledger_begin(&policy->ledger, job, point, now_ns);
+    lull_running_set_add(&policy->ledger,
+                         running_of(policy, asked->pool, asked->points[point].type), job);
 }
 
 /* A reservation that was made counted on another end of this job. */
@@ -109,10 +154,10 @@ static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pa
                  int64_t now_ns)
 {
     struct lull_backfill *const policy = (struct lull_backfill *)handle;
-    const uint32_t pool = policy->book.jobs->all[job].pool;
+    const uint32_t pool = policy->ledger.jobs->all[job].pool;
 
     (void)end_ns;
-    lull_job_ledger_pace(&policy->book, job, its_pace, now_ns);
+    lull_job_ledger_pace(&policy->ledger, job, its_pace, now_ns);
     policy->pools[pool].reserved = LULL_WAITING_NONE;
     touch(policy, pool);
 }
@@ -129,24 +174,131 @@ static void node(struct lull_cluster_policy *handle, const struct lull_cluster_s
     touch(policy, policy->cluster->nodes[number].pool);
 }
 
+/* ---- when the first job of a pool can start -------------------------------------------------- */
+
+/* Running jobs of a running set by their ends, into policy->ends as places in the running set. */
+static int by_end(const void *left, const void *right, void *context)
+{
+    const struct lull_backfill *policy = context;
+    const uint32_t a = *(const uint32_t *)left;
+    const uint32_t b = *(const uint32_t *)right;
+    const int64_t a_ns = lull_job_ledger_end_ns(&policy->ledger, a);
+    const int64_t b_ns = lull_job_ledger_end_ns(&policy->ledger, b);
+
+    return a_ns != b_ns ? (a_ns > b_ns) - (a_ns < b_ns) : (a > b) - (a < b);
+}
+
+static bool has_room_for_ends(struct lull_backfill *policy, uint32_t count)
+{
+    uint32_t *ends;
+
+    if (count <= policy->end_room)
+        return true;
+    ends = realloc(policy->ends, 2 * count * sizeof(*ends));
+    if (ends == NULL)
+        return false;
+    policy->ends = ends;
+    policy->end_room = 2 * count;
+    return true;
+}
+
+/*
+ * When an operating point would fit if nothing more were started, at most before_ns; its shares are
+ * in policy->shares then, and the trial is as the cluster will be. LULL_CLUSTER_NEVER: not
+ * before, or there is no memory.
+ */
+static int64_t find_start(struct lull_backfill *policy, const struct lull_cluster_state *state,
+                          uint32_t pool, const struct lull_cluster_point *point, int64_t before_ns,
+                          size_t *share_count_out)
+{
+    const struct lull_running_set *running = running_of(policy, pool, point->type);
+
+    if (!has_room_for_ends(policy, running->count))
+        return LULL_CLUSTER_NEVER;
+    for (uint32_t i = 0; i < running->count; i++)
+        policy->ends[i] = running->jobs[i];
+    if (running->count > 0)
+        qsort_r(policy->ends, running->count, sizeof(*policy->ends), by_end, policy);
+    lull_trial_state_sync(&policy->trial, state, pool, point->type);
+    for (uint32_t i = 0; i < running->count; i++) {
+        const uint32_t job = policy->ends[i];
+        const int64_t end_ns = lull_job_ledger_end_ns(&policy->ledger, job);
+
+        if (end_ns >= before_ns)
+            break;
+        lull_trial_state_give(&policy->trial, policy->ledger.records[job].shares,
+                              policy->ledger.records[job].share_count);
+        if (i + 1 < running->count &&
+            lull_job_ledger_end_ns(&policy->ledger, policy->ends[i + 1]) == end_ns)
+            continue;
+        *share_count_out = lull_cluster_place_consolidated(policy->trial.state, pool, point->type,
+                                                           point->gpus, policy->shares);
+        if (*share_count_out > 0)
+            return end_ns;
+    }
+    return LULL_CLUSTER_NEVER;
+}
+
+/* The trial shows of a node what is free now and not reserved later. */
+static void show_spare(struct lull_backfill *policy, const struct lull_cluster_state *state,
+                       uint32_t node)
+{
+    uint32_t spare = lull_cluster_state_free(state, node);
+
+    if (policy->later[node] < spare)
+        spare = policy->later[node];
+    lull_cluster_state_set_free(policy->trial.state, node, spare);
+}
+
+/* Gives the first job of a pool, which does not fit, the earliest time and place that the ends of
+ * running jobs allow. O(r log r) for r that run. */
+static void reserve(struct lull_backfill *policy, const struct lull_cluster_state *state,
+                    uint32_t pool_number, uint32_t job)
+{
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
+    struct lull_backfill_pool *const pool = &policy->pools[pool_number];
+    size_t count = 0;
+
+    pool->reserved = job;
+    pool->start_ns = LULL_CLUSTER_NEVER;
+    for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
+        const uint32_t point = point_of(policy, job, type);
+        const size_t group = lull_cluster_group(policy->cluster, pool_number, type);
+        int64_t start_ns;
+
+        if (point == asked->point_count)
+            continue;
+        start_ns =
+            find_start(policy, state, pool_number, &asked->points[point], pool->start_ns, &count);
+        if (start_ns == LULL_CLUSTER_NEVER)
+            continue;
+        pool->start_ns = start_ns;
+        pool->type = type;
+        lull_cluster_state_take(policy->trial.state, policy->shares, count);
+        for (size_t i = policy->trial.groups.first[group];
+             i < policy->trial.groups.first[group + 1]; i++)
+            policy->later[policy->trial.groups.nodes[i]] =
+                lull_cluster_state_free(policy->trial.state, policy->trial.groups.nodes[i]);
+    }
+}
+
 /* ---- decisions ----------------------------------------------------------------------------- */
 
 static bool start(struct lull_backfill *policy, uint32_t job, uint32_t point, size_t share_count,
                   const char *reason, int64_t now_ns, struct lull_cluster_decision *decision)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     struct lull_backfill_pool *const pool = &policy->pools[asked->pool];
 
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
-        const uint32_t its = lull_backfill_point_of(policy, job, type);
+        const uint32_t its = point_of(policy, job, type);
 
         if (its < asked->point_count)
             lull_waiting_remove(&shape_of(pool, type, asked->points[its].gpus)->waiting, job);
     }
-    lull_job_ledger_start(&policy->book, job, point, decision->shares, share_count, now_ns);
-    lull_running_set_add(&policy->book,
-                         lull_backfill_roster_of(policy, asked->pool, asked->points[point].type),
-                         job);
+    lull_job_ledger_start(&policy->ledger, job, point, decision->shares, share_count, now_ns);
+    lull_running_set_add(&policy->ledger,
+                         running_of(policy, asked->pool, asked->points[point].type), job);
     decision->act = LULL_CLUSTER_START;
     decision->job = job;
     decision->point = point;
@@ -158,12 +310,12 @@ static bool start(struct lull_backfill *policy, uint32_t job, uint32_t point, si
 static bool start_first(struct lull_backfill *policy, const struct lull_cluster_state *state,
                         uint32_t job, int64_t now_ns, struct lull_cluster_decision *decision)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
 
     for (uint32_t point = 0; point < asked->point_count; point++) {
         size_t count;
 
-        if (point != lull_backfill_point_of(policy, job, asked->points[point].type))
+        if (point != point_of(policy, job, asked->points[point].type))
             continue;
         count = lull_cluster_place_consolidated(state, asked->pool, asked->points[point].type,
                                                 asked->points[point].gpus, decision->shares);
@@ -201,7 +353,7 @@ static uint32_t find_filler(struct lull_backfill *policy, const struct lull_clus
     any = lull_waiting_first(&shape->waiting, head, INT64_MAX);
     if (any == LULL_WAITING_NONE || any == brief)
         return brief;
-    beside = lull_cluster_place_consolidated(policy->scratch.state, pool_number, shape->type,
+    beside = lull_cluster_place_consolidated(policy->trial.state, pool_number, shape->type,
                                              shape->gpus, policy->shares);
     if (beside == 0)
         return brief;
@@ -231,10 +383,10 @@ static bool fill(struct lull_backfill *policy, const struct lull_cluster_state *
     if (best == NULL)
         return false;
     find_filler(policy, state, pool_number, best, now_ns, decision->shares, &count);
-    point = lull_backfill_point_of(policy, job, best->type);
+    point = point_of(policy, job, best->type);
     /* One that ends later than the reservation begins takes what it left over. */
     if (pool->start_ns != LULL_CLUSTER_NEVER && pool->type == best->type &&
-        now_ns + lull_job_ledger_need_ns(&policy->book, job, point) > pool->start_ns)
+        now_ns + lull_job_ledger_need_ns(&policy->ledger, job, point) > pool->start_ns)
         for (size_t i = 0; i < count; i++)
             policy->later[decision->shares[i].node] -= decision->shares[i].gpus;
     return start(policy, job, point, count, "does not delay the first in the queue", now_ns,
@@ -267,11 +419,11 @@ static bool decide_in_pool(struct lull_backfill *policy, const struct lull_clust
     if (start_first(policy, state, head, now_ns, decision))
         return true;
     if (pool->reserved != head || pool->start_ns == LULL_CLUSTER_NEVER || pool->start_ns <= now_ns)
-        lull_backfill_reserve(policy, state, pool_number, head);
+        reserve(policy, state, pool_number, head);
     if (pool->start_ns != LULL_CLUSTER_NEVER)
-        for (size_t i = policy->scratch.members.first[group + pool->type];
-             i < policy->scratch.members.first[group + pool->type + 1]; i++)
-            lull_backfill_show_spare(policy, state, policy->scratch.members.nodes[i]);
+        for (size_t i = policy->trial.groups.first[group + pool->type];
+             i < policy->trial.groups.first[group + pool->type + 1]; i++)
+            show_spare(policy, state, policy->trial.groups.nodes[i]);
     return fill(policy, state, pool_number, now_ns, decision);
 }
 
@@ -298,16 +450,15 @@ static void destroy(struct lull_cluster_policy *handle)
     struct lull_backfill *const policy = (struct lull_backfill *)handle;
     const struct lull_cluster *cluster = policy->cluster;
 
-    for (size_t i = 0;
-         policy->running != NULL && i < (size_t)cluster->pool_count * cluster->type_count; i++)
+    for (size_t i = 0; policy->running != NULL && i < lull_cluster_group_count(cluster); i++)
         free(policy->running[i].jobs);
     for (uint32_t i = 0; policy->pools != NULL && i < cluster->pool_count; i++) {
         for (uint32_t shape = 0; shape < policy->pools[i].shape_count; shape++)
             lull_waiting_fini(&policy->pools[i].shapes[shape].waiting);
         free(policy->pools[i].shapes);
     }
-    lull_trial_state_fini(&policy->scratch);
-    lull_job_ledger_fini(&policy->book);
+    lull_trial_state_fini(&policy->trial);
+    lull_job_ledger_fini(&policy->ledger);
     free(policy->running);
     free(policy->pools);
     free(policy->dirty);
@@ -320,7 +471,7 @@ static void destroy(struct lull_cluster_policy *handle)
 static int make_room(struct lull_backfill *policy)
 {
     const struct lull_cluster *cluster = policy->cluster;
-    const size_t groups = (size_t)cluster->pool_count * cluster->type_count;
+    const size_t groups = lull_cluster_group_count(cluster);
 
     policy->running = calloc(groups, sizeof(*policy->running));
     policy->pools = calloc(cluster->pool_count, sizeof(*policy->pools));
@@ -329,7 +480,7 @@ static int make_room(struct lull_backfill *policy)
     policy->shares = calloc(cluster->node_count, sizeof(*policy->shares));
     if (policy->running == NULL || policy->pools == NULL || policy->dirty == NULL ||
         policy->later == NULL || policy->shares == NULL ||
-        lull_trial_state_init(&policy->scratch, cluster) < 0)
+        lull_trial_state_init(&policy->trial, cluster) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < cluster->pool_count; i++)
         policy->pools[i].reserved = LULL_WAITING_NONE;
@@ -337,15 +488,16 @@ static int make_room(struct lull_backfill *policy)
 }
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, struct lull_cluster_policy **policy_out)
+                  const void *rule, double setting, struct lull_cluster_policy **policy_out)
 {
     struct lull_backfill *policy = calloc(1, sizeof(*policy));
 
     (void)rule;
+    (void)setting;
     if (policy == NULL)
         return -ENOMEM;
     policy->cluster = cluster;
-    policy->book.jobs = jobs;
+    policy->ledger.jobs = jobs;
     if (make_room(policy) < 0) {
         destroy((struct lull_cluster_policy *)policy);
         return -ENOMEM;

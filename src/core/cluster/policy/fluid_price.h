@@ -14,7 +14,7 @@
 
 #include "core/cluster/model/job.h"
 
-enum { LULL_DEMAND_SEEN = 256 }; /* the last jobs, no more */
+enum { LULL_FLUID_PRICE_SEEN = 256 }; /* the last jobs, no more */
 
 struct lull_fluid_price; /* opaque */
 
@@ -22,23 +22,20 @@ struct lull_fluid_price; /* opaque */
  * -ENOMEM. */
 int lull_fluid_price_create(const struct lull_cluster_jobs *jobs, const uint64_t *gpus,
                             uint32_t type_count, double second_j,
-                            struct lull_fluid_price **demand_out);
-void lull_fluid_price_destroy(struct lull_fluid_price *demand);
-
-/* Another second_j, before the first job. */
-void lull_fluid_price_weigh(struct lull_fluid_price *demand, double second_j);
+                            struct lull_fluid_price **price_out);
+void lull_fluid_price_destroy(struct lull_fluid_price *price);
 
 /* Notes that a job came. now_ns never falls. O(1). */
-void lull_fluid_price_add(struct lull_fluid_price *demand, uint32_t job, int64_t now_ns);
+void lull_fluid_price_add(struct lull_fluid_price *price, uint32_t job, int64_t now_ns);
 
 /* The mean of the shortest times of the jobs seen, ns; 0: none seen. */
-double lull_fluid_price_mean_ns(const struct lull_fluid_price *demand);
+double lull_fluid_price_mean_ns(const struct lull_fluid_price *price);
 
 /*
  * prices_out[type]: J per GPU and second. Each type's price is found by bisection while those of
  * the others stay, two rounds. Computed anew once some jobs more have come or some time has passed;
  * O(jobs seen * operating points * types) then.
  */
-const double *lull_fluid_price_prices(struct lull_fluid_price *demand, int64_t now_ns);
+const double *lull_fluid_price_prices(struct lull_fluid_price *price, int64_t now_ns);
 
 #endif

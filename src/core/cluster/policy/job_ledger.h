@@ -44,56 +44,57 @@ struct lull_running_set {
 /* Zero-initialised but for jobs is empty. */
 struct lull_job_ledger {
     const struct lull_cluster_jobs *jobs;
-    struct lull_job_record *pages; /* by job */
+    struct lull_job_record *records; /* by job */
     size_t room;
 };
 
-void lull_job_ledger_fini(struct lull_job_ledger *book);
+void lull_job_ledger_fini(struct lull_job_ledger *ledger);
 
 /*
- * The job waits: for the first time, after lull_cluster_book_pause(), or because it was thrown off
+ * The job waits: for the first time, after lull_job_ledger_pause(), or because it was thrown off
  * its GPUs, with or without an end; then what it did since it last started counts as lost. -ENOMEM.
  */
-int lull_job_ledger_arrive(struct lull_job_ledger *book, uint32_t job);
+int lull_job_ledger_arrive(struct lull_job_ledger *ledger, uint32_t job);
 
 /* It runs from now on. */
-void lull_job_ledger_start(struct lull_job_ledger *book, uint32_t job, uint32_t point,
+void lull_job_ledger_start(struct lull_job_ledger *ledger, uint32_t job, uint32_t point,
                            const struct lull_cluster_share *shares, size_t share_count,
                            int64_t now_ns);
 
 /* What a running job has done until now counts as done: its left_ratio is that of now. */
-void lull_job_ledger_settle(struct lull_job_ledger *book, uint32_t job, int64_t now_ns);
+void lull_job_ledger_settle(struct lull_job_ledger *ledger, uint32_t job, int64_t now_ns);
 
 /* A running job goes on in an operating point of the same type and GPUs. */
-void lull_job_ledger_reclock(struct lull_job_ledger *book, uint32_t job, uint32_t point,
+void lull_job_ledger_reclock(struct lull_job_ledger *ledger, uint32_t job, uint32_t point,
                              int64_t now_ns);
 
 /* A running job goes on at a pace (policy.h). */
-void lull_job_ledger_pace(struct lull_job_ledger *book, uint32_t job, double pace, int64_t now_ns);
+void lull_job_ledger_pace(struct lull_job_ledger *ledger, uint32_t job, double pace,
+                          int64_t now_ns);
 
 /* A job that has been started runs in this operating point, perhaps not the one that was decided.
  */
-void lull_job_ledger_begin(struct lull_job_ledger *book, uint32_t job, uint32_t point,
+void lull_job_ledger_begin(struct lull_job_ledger *ledger, uint32_t job, uint32_t point,
                            int64_t now_ns);
 
 /* A running job stops, and will need restart_ns before it goes on. It is absent until it arrives.
  */
-void lull_job_ledger_pause(struct lull_job_ledger *book, uint32_t job, int64_t restart_ns,
+void lull_job_ledger_pause(struct lull_job_ledger *ledger, uint32_t job, int64_t restart_ns,
                            int64_t now_ns);
 
-void lull_job_ledger_end(struct lull_job_ledger *book, uint32_t job);
+void lull_job_ledger_end(struct lull_job_ledger *ledger, uint32_t job);
 
-void lull_running_set_add(struct lull_job_ledger *book, struct lull_running_set *running,
+void lull_running_set_add(struct lull_job_ledger *ledger, struct lull_running_set *running,
                           uint32_t job);
-void lull_running_set_remove(struct lull_job_ledger *book, struct lull_running_set *running,
+void lull_running_set_remove(struct lull_job_ledger *ledger, struct lull_running_set *running,
                              uint32_t job);
 
 /* What a job that does not run would need in an operating point; when one that runs will end. */
-int64_t lull_job_ledger_need_ns(const struct lull_job_ledger *book, uint32_t job, uint32_t point);
-int64_t lull_job_ledger_end_ns(const struct lull_job_ledger *book, uint32_t job);
+int64_t lull_job_ledger_need_ns(const struct lull_job_ledger *ledger, uint32_t job, uint32_t point);
+int64_t lull_job_ledger_end_ns(const struct lull_job_ledger *ledger, uint32_t job);
 
 /* What any job would need in an operating point from now on, whether it runs or not. */
-int64_t lull_job_ledger_left_ns(const struct lull_job_ledger *book, uint32_t job, uint32_t point,
+int64_t lull_job_ledger_left_ns(const struct lull_job_ledger *ledger, uint32_t job, uint32_t point,
                                 int64_t now_ns);
 
 #endif

@@ -20,7 +20,7 @@ struct lull_ordered {
 };
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, struct lull_cluster_policy **policy_out)
+                  const void *rule, double setting, struct lull_cluster_policy **policy_out)
 {
     struct lull_ordered *policy = calloc(1, sizeof(*policy));
     struct ordered_queue *pools = calloc(cluster->pool_count, sizeof(*pools));
@@ -30,6 +30,7 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
         free(pools);
         return -ENOMEM;
     }
+    (void)setting;
     *policy = (struct lull_ordered){cluster, jobs, rule, pools};
     *policy_out = (struct lull_cluster_policy *)policy;
     return 0;
@@ -64,14 +65,6 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
     policy->pools[policy->jobs->all[job].pool].has_changed = true;
 }
 
-static bool has_memory(const struct lull_ordered *policy, const struct lull_cluster_job *job,
-                       uint32_t type)
-{
-    const uint32_t memory_mib = policy->cluster->types[type].memory_mib;
-
-    return memory_mib == 0 || job->memory_mib <= memory_mib;
-}
-
 /* The first of its operating points that fits now. */
 static bool place(const struct lull_ordered *policy, const struct lull_cluster_state *state,
                   uint32_t job, struct lull_cluster_decision *decision)
@@ -81,7 +74,7 @@ static bool place(const struct lull_ordered *policy, const struct lull_cluster_s
     for (uint32_t point = 0; point < asked->point_count; point++) {
         size_t count;
 
-        if (!has_memory(policy, asked, asked->points[point].type))
+        if (!lull_cluster_has_memory(asked, &policy->cluster->types[asked->points[point].type]))
             continue;
         count = lull_cluster_place_consolidated(state, asked->pool, asked->points[point].type,
                                                 asked->points[point].gpus, decision->shares);

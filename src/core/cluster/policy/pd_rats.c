@@ -18,7 +18,7 @@ struct lull_pd_rats {
 };
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, struct lull_cluster_policy **policy_out)
+                  const void *rule, double setting, struct lull_cluster_policy **policy_out)
 {
     struct lull_pd_rats *policy = calloc(1, sizeof(*policy));
 
@@ -27,6 +27,7 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
         return -ENOMEM;
     policy->cluster = cluster;
     policy->jobs = jobs;
+    policy->second_j = setting;
     *policy_out = (struct lull_cluster_policy *)policy;
     return 0;
 }
@@ -42,13 +43,6 @@ static void destroy(struct lull_cluster_policy *handle)
     free(policy);
 }
 
-static void turn(struct lull_cluster_policy *handle, double setting)
-{
-    struct lull_pd_rats *const policy = (struct lull_pd_rats *)handle;
-
-    policy->second_j = setting;
-}
-
 static bool can_be_ranked(const struct lull_cluster_jobs *jobs)
 {
     for (size_t i = 0; i < jobs->count; i++)
@@ -59,25 +53,29 @@ static bool can_be_ranked(const struct lull_cluster_jobs *jobs)
 
 static int choose(struct lull_pd_rats *policy)
 {
-    const bool is_ranked = can_be_ranked(policy->jobs);
-    const struct lull_cluster_policy_calls *const calls =
-        is_ranked ? &lull_ranked_calls : &lull_pd_rats_reserved_calls;
-    const int rc = calls->create(policy->cluster, policy->jobs,
-                                 is_ranked ? &lull_pd_rats_ranking : NULL, &policy->inner.policy);
+    const struct lull_cluster_policy_calls *calls = &lull_pd_rats_reserved_calls;
+    const struct lull_cluster_ranking *rule = NULL;
+    int rc;
 
+    if (can_be_ranked(policy->jobs)) {
+        calls = &lull_ranked_calls;
+        rule = &lull_pd_rats_ranking;
+    }
+    rc =
+        calls->create(policy->cluster, policy->jobs, rule, policy->second_j, &policy->inner.policy);
     if (rc < 0)
         return rc;
     policy->inner.calls = calls;
-    calls->set_parameter(policy->inner.policy, policy->second_j);
     return 0;
 }
 
 static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_pd_rats *const policy = (struct lull_pd_rats *)handle;
-    const int rc = policy->inner.calls == NULL ? choose(policy) : 0;
 
-    return rc < 0 ? rc : policy->inner.calls->arrive(policy->inner.policy, job, now_ns);
+    if (policy->inner.calls == NULL && choose(policy) < 0)
+        return -ENOMEM;
+    return policy->inner.calls->arrive(policy->inner.policy, job, now_ns);
 }
 
 static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
@@ -100,8 +98,7 @@ static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t poi
 {
     struct lull_pd_rats *const policy = (struct lull_pd_rats *)handle;
 
-    if (policy->inner.calls->begin != NULL)
-        policy->inner.calls->begin(policy->inner.policy, job, point, now_ns);
+    lull_cluster_decider_begin(&policy->inner, job, point, now_ns);
 }
 
 static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,
@@ -109,7 +106,7 @@ static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pa
 {
     struct lull_pd_rats *const policy = (struct lull_pd_rats *)handle;
 
-    policy->inner.calls->pace(policy->inner.policy, job, its_pace, end_ns, now_ns);
+    lull_cluster_decider_pace(&policy->inner, job, its_pace, end_ns, now_ns);
 }
 
 static void node(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
@@ -118,16 +115,16 @@ static void node(struct lull_cluster_policy *handle, const struct lull_cluster_s
     struct lull_pd_rats *const policy = (struct lull_pd_rats *)handle;
 
     if (policy->inner.calls != NULL)
-        policy->inner.calls->node(policy->inner.policy, state, node, now_ns);
+        lull_cluster_decider_node(&policy->inner, state, node, now_ns);
 }
 
 static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 {
     const struct lull_pd_rats *const policy = (const struct lull_pd_rats *)handle;
-    const struct lull_cluster_policy_calls *calls = policy->inner.calls;
 
-    return calls != NULL && calls->wake_ns != NULL ? calls->wake_ns(policy->inner.policy, now_ns)
-                                                   : LULL_CLUSTER_NEVER;
+    if (policy->inner.calls == NULL)
+        return LULL_CLUSTER_NEVER;
+    return lull_cluster_decider_wake_ns(&policy->inner, now_ns);
 }
 
 const struct lull_cluster_policy_calls lull_pd_rats_calls = {
@@ -136,7 +133,6 @@ const struct lull_cluster_policy_calls lull_pd_rats_calls = {
     .arrive = arrive,
     .end = end,
     .decide = decide,
-    .set_parameter = turn,
     .begin = begin,
     .pace = pace,
     .node = node,

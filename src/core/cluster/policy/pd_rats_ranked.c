@@ -11,21 +11,14 @@
  *
  * the posted price of a second of a GPU is what those who wait lose by it, each of them a C-th of a
  * second if C GPUs serve the queue together. The clock of a job follows the price while it runs,
- * its number of GPUs where that is worth beginning again. Modes that would miss a deadline which
- * the fastest one meets are the last choice. A second of a job that waits is worth a fixed price
- * more once its deadline is near: slow clocks make jobs late and it counts several times, where
- * only time counts it goes in its turn. SPDX-License-Identifier: Apache-2.0
+ * its number of GPUs where that is worth beginning again. Operating points that would miss a
+ * deadline which the fastest one meets are the last choice. A second of a job that waits is worth a
+ * fixed price more once its deadline is near: slow clocks make jobs late and it counts several
+ * times, where only time counts it goes in its turn. SPDX-License-Identifier: Apache-2.0
  */
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "core/cluster/policy/single.h"
-
-struct pd_rats {
-    double second_j;
-    const struct lull_cluster_jobs *jobs;
-};
 
 /* Above all that a job can cost. */
 static const double LATE_J = 1e24;
@@ -61,60 +54,37 @@ static double level(const struct lull_ranked *policy, const struct lull_queue_st
 
 static bool is_late(const struct lull_ranked *policy, uint32_t job, uint32_t point, int64_t now_ns)
 {
-    const struct lull_job_ledger *book = lull_cluster_ranked_book(policy);
-    const struct lull_cluster_job *asked = &book->jobs->all[job];
+    const struct lull_job_ledger *ledger = lull_ranked_ledger(policy);
+    const struct lull_cluster_job *asked = &ledger->jobs->all[job];
 
     return asked->deadline_ns != LULL_CLUSTER_NEVER &&
-           now_ns + lull_job_ledger_left_ns(book, job, point, now_ns) > asked->deadline_ns;
+           now_ns + lull_job_ledger_left_ns(ledger, job, point, now_ns) > asked->deadline_ns;
 }
 
 static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t point,
                    const struct lull_queue_stats *queue, int64_t now_ns)
 {
-    const struct pd_rats *pd_rats = lull_cluster_ranked_more(policy);
-    const struct lull_cluster_job *asked = &pd_rats->jobs->all[job];
+    const struct lull_job_ledger *ledger = lull_ranked_ledger(policy);
+    const struct lull_cluster_job *asked = &ledger->jobs->all[job];
     const struct lull_cluster_point *it = &asked->points[point];
-    const bool waits = lull_cluster_ranked_book(policy)->pages[job].stage == LULL_CLUSTER_QUEUED;
+    const bool waits = ledger->records[job].stage == LULL_CLUSTER_QUEUED;
     const double behind = waiting_by_gpu(queue, waits ? asked->weight : 0.0);
-    const double second_j = pd_rats->second_j * (asked->weight + behind * it->gpus);
+    const double second_j = lull_ranked_setting(policy) * (asked->weight + behind * it->gpus);
     const double sum_j = it->energy_j + second_j * (double)it->time_ns * 1e-9;
 
-    return is_late(policy, job, point, now_ns) && !is_late(policy, job, 0, now_ns) ? sum_j + LATE_J
-                                                                                   : sum_j;
+    if (is_late(policy, job, point, now_ns) && !is_late(policy, job, 0, now_ns))
+        return sum_j + LATE_J;
+    return sum_j;
 }
 
 static double urgency(const struct lull_ranked *policy)
 {
-    const struct pd_rats *pd_rats = lull_cluster_ranked_more(policy);
-
-    return fmin(1.0 + URGENT_SECOND_J / fmax(pd_rats->second_j, 1.0), MOST_URGENCY);
-}
-
-static void turn(void *more, double setting)
-{
-    struct pd_rats *const pd_rats = more;
-
-    pd_rats->second_j = setting;
-}
-
-static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  void **more_out)
-{
-    struct pd_rats *pd_rats = calloc(1, sizeof(*pd_rats));
-
-    (void)cluster;
-    if (pd_rats == NULL)
-        return -ENOMEM;
-    pd_rats->jobs = jobs;
-    *more_out = pd_rats;
-    return 0;
+    return fmin(1.0 + URGENT_SECOND_J / fmax(lull_ranked_setting(policy), 1.0), MOST_URGENCY);
 }
 
 const struct lull_cluster_ranking lull_pd_rats_ranking = {
     .reason =
         "had the least GPU time left for its weight, and this mode cost least at the price of GPUs",
-    .create = create,
-    .set_parameter = turn,
     .rank = rank,
     .is_elastic = true,
     .is_resized = true,

@@ -5,13 +5,15 @@
 #include <stdlib.h>
 
 #include "core/cluster/policy/fluid_price.h"
+#include "base/array.h"
 #include "core/cluster/model/placement.h"
 #include "core/cluster/policy/single.h"
 #include "core/cluster/policy/reservations.h"
 
-/* How much a plan may try (reservations.h): about a millisecond. */
+/* How much a plan may try (reservations.h): about a millisecond. Chosen, not measured. */
 static const double most_steps = 3e5;
-/* The time in which prices fade from near to far, in mean times of jobs. */
+/* The time in which prices fade from near to far, in mean times of jobs. Tuned with
+ * bench/bench_pd_rats.c, on other seeds than its tests draw; so is the next one. */
 static const double fade_means = 0.6;
 
 /* How long a plan stays good while nothing happens, in fades. */
@@ -25,7 +27,7 @@ struct running {
 };
 
 struct pool {
-    struct lull_fluid_price *demand;
+    struct lull_fluid_price *price;
     uint64_t *gpus;             /* [type] */
     struct lull_timeline *free; /* [type], of running jobs */
     struct running *running;
@@ -46,7 +48,6 @@ struct lull_pd_rats_reserved {
     const struct lull_cluster_jobs *jobs;
     struct lull_reserver *reserver;
     struct lull_random random;
-    uint32_t *memory_mib; /* [type] */
     struct pool *pools;
     double second_j;
 };
@@ -59,10 +60,9 @@ static int create_pool(struct lull_pd_rats_reserved *policy, struct pool *pool)
 
     pool->gpus = calloc(types, sizeof(*pool->gpus));
     pool->free = calloc(types, sizeof(*pool->free));
-    return pool->gpus == NULL || pool->free == NULL
-               ? -ENOMEM
-               : lull_fluid_price_create(policy->jobs, pool->gpus, types, policy->second_j,
-                                         &pool->demand);
+    if (pool->gpus == NULL || pool->free == NULL)
+        return -ENOMEM;
+    return lull_fluid_price_create(policy->jobs, pool->gpus, types, policy->second_j, &pool->price);
 }
 
 static void destroy(struct lull_cluster_policy *handle)
@@ -76,14 +76,13 @@ static void destroy(struct lull_cluster_policy *handle)
 
         for (uint32_t type = 0; pool->free != NULL && type < policy->cluster->type_count; type++)
             lull_timeline_fini(&pool->free[type]);
-        lull_fluid_price_destroy(pool->demand);
+        lull_fluid_price_destroy(pool->price);
         free(pool->gpus);
         free(pool->free);
         free(pool->running);
         free(pool->plan);
     }
     lull_reserver_destroy(policy->reserver);
-    free(policy->memory_mib);
     free(policy->pools);
     free(policy);
 }
@@ -93,12 +92,8 @@ static int fill(struct lull_pd_rats_reserved *policy)
     const struct lull_cluster *cluster = policy->cluster;
 
     policy->pools = calloc(cluster->pool_count, sizeof(*policy->pools));
-    policy->memory_mib = calloc(cluster->type_count, sizeof(*policy->memory_mib));
-    if (policy->pools == NULL || policy->memory_mib == NULL ||
-        lull_reserver_create(cluster->type_count, &policy->reserver) < 0)
+    if (policy->pools == NULL || lull_reserver_create(cluster->type_count, &policy->reserver) < 0)
         return -ENOMEM;
-    for (uint32_t i = 0; i < cluster->type_count; i++)
-        policy->memory_mib[i] = cluster->types[i].memory_mib;
     for (uint32_t i = 0; i < cluster->pool_count; i++)
         if (create_pool(policy, &policy->pools[i]) < 0)
             return -ENOMEM;
@@ -114,7 +109,7 @@ static int fill(struct lull_pd_rats_reserved *policy)
 }
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, struct lull_cluster_policy **policy_out)
+                  const void *rule, double setting, struct lull_cluster_policy **policy_out)
 {
     struct lull_pd_rats_reserved *policy = calloc(1, sizeof(*policy));
 
@@ -123,6 +118,7 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
         return -ENOMEM;
     policy->cluster = cluster;
     policy->jobs = jobs;
+    policy->second_j = setting;
     lull_random_init(&policy->random, 1);
     if (fill(policy) < 0) {
         destroy((struct lull_cluster_policy *)policy);
@@ -132,31 +128,15 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
     return 0;
 }
 
-static void turn(struct lull_cluster_policy *handle, double setting)
-{
-    struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
-
-    policy->second_j = setting;
-    for (uint32_t i = 0; i < policy->cluster->pool_count; i++)
-        lull_fluid_price_weigh(policy->pools[i].demand, setting);
-}
-
 /* ---- what runs ---------------------------------------------------------------------------- */
 
 static int run(struct pool *pool, uint32_t job, const struct lull_cluster_point *point,
                int64_t now_ns)
 {
-    if (pool->running_count == pool->running_room) {
-        const size_t room = pool->running_room < 8 ? 16 : pool->running_room * 2;
-        struct running *running = realloc(pool->running, room * sizeof(*running));
-
-        if (running == NULL)
-            return -ENOMEM;
-        pool->running = running;
-        pool->running_room = room;
-    }
-    if (lull_timeline_take(&pool->free[point->type], now_ns, now_ns + point->time_ns, point->gpus) <
-        0)
+    if (lull_array_reserve(&pool->running, &pool->running_room, pool->running_count,
+                           sizeof(*pool->running)) < 0 ||
+        lull_timeline_take(&pool->free[point->type], now_ns, now_ns + point->time_ns, point->gpus) <
+            0)
         return -ENOMEM;
     pool->running[pool->running_count++] =
         (struct running){job, point->type, point->gpus, now_ns + point->time_ns};
@@ -177,14 +157,20 @@ static void stop(struct pool *pool, uint32_t job)
 static int rebuild(struct pool *pool, uint32_t type, int64_t now_ns, int64_t free)
 {
     struct lull_timeline *const timeline = &pool->free[type];
-    int rc = lull_timeline_reset(timeline, now_ns, free);
 
-    for (size_t i = 0; rc == 0 && i < pool->running_count; i++)
-        if (pool->running[i].type == type)
-            rc = lull_timeline_take(
-                timeline, pool->running[i].end_ns > now_ns ? pool->running[i].end_ns : now_ns + 1,
-                INT64_MAX, -(int64_t)pool->running[i].gpus);
-    return rc;
+    if (lull_timeline_reset(timeline, now_ns, free) < 0)
+        return -ENOMEM;
+    for (size_t i = 0; i < pool->running_count; i++) {
+        const struct running *running = &pool->running[i];
+        int64_t end_ns = now_ns + 1;
+
+        if (running->end_ns > now_ns)
+            end_ns = running->end_ns;
+        if (running->type == type &&
+            lull_timeline_take(timeline, end_ns, INT64_MAX, -(int64_t)running->gpus) < 0)
+            return -ENOMEM;
+    }
+    return 0;
 }
 
 static int look(struct lull_pd_rats_reserved *policy, uint32_t at,
@@ -211,17 +197,10 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
     struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
     struct pool *const pool = &policy->pools[policy->jobs->all[job].pool];
 
-    if (pool->count == pool->room) {
-        const size_t room = pool->room < 8 ? 16 : pool->room * 2;
-        struct lull_reservation *plan = realloc(pool->plan, room * sizeof(*plan));
-
-        if (plan == NULL)
-            return -ENOMEM;
-        pool->plan = plan;
-        pool->room = room;
-    }
+    if (lull_array_reserve(&pool->plan, &pool->room, pool->count, sizeof(*pool->plan)) < 0)
+        return -ENOMEM;
     stop(pool, job);
-    lull_fluid_price_add(pool->demand, job, now_ns);
+    lull_fluid_price_add(pool->price, job, now_ns);
     pool->plan[pool->count++] =
         (struct lull_reservation){.job = job, .point = LULL_RESERVATION_NONE};
     pool->has_changed = true;
@@ -264,12 +243,12 @@ static int plan(struct lull_pd_rats_reserved *policy, uint32_t at,
         return -ENOMEM;
     room = (struct lull_reservation_room){
         .jobs = policy->jobs->all,
+        .types = policy->cluster->types,
         .type_count = policy->cluster->type_count,
         .gpus = pool->gpus,
-        .memory_mib = policy->memory_mib,
         .free = pool->free,
-        .far_j = lull_fluid_price_prices(pool->demand, now_ns),
-        .fade_ns = fmax(fade_means * lull_fluid_price_mean_ns(pool->demand), 1.0),
+        .far_j = lull_fluid_price_prices(pool->price, now_ns),
+        .fade_ns = fmax(fade_means * lull_fluid_price_mean_ns(pool->price), 1.0),
         .now_ns = now_ns,
         .second_j = policy->second_j,
     };
@@ -288,7 +267,7 @@ static int plan(struct lull_pd_rats_reserved *policy, uint32_t at,
 
 static int64_t stale_after_ns(const struct pool *pool)
 {
-    return (int64_t)fmax(stale_fades * fade_means * lull_fluid_price_mean_ns(pool->demand), 1.0);
+    return (int64_t)fmax(stale_fades * fade_means * lull_fluid_price_mean_ns(pool->price), 1.0);
 }
 
 static bool is_stale(const struct pool *pool, int64_t now_ns)
@@ -409,7 +388,6 @@ const struct lull_cluster_policy_calls lull_pd_rats_reserved_calls = {
     .arrive = arrive,
     .end = end,
     .decide = decide,
-    .set_parameter = turn,
     .pace = pace,
     .node = node,
     .wake_ns = wake_ns,

@@ -6,7 +6,7 @@
 #include "core/cluster/model/schedule_set.h"
 #include "core/cluster/model/placement.h"
 #include "core/cluster/policy/single.h"
-#include "core/cluster/policy/primal_dual.h"
+#include "core/cluster/policy/posted_prices.h"
 
 struct lull_pd_rats_safe {
     const struct lull_cluster *cluster;
@@ -47,11 +47,12 @@ static int make_prices(struct lull_pd_rats_safe *policy)
 }
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, struct lull_cluster_policy **policy_out)
+                  const void *rule, double setting, struct lull_cluster_policy **policy_out)
 {
     struct lull_pd_rats_safe *policy = calloc(1, sizeof(*policy));
 
     (void)rule;
+    (void)setting;
     if (policy == NULL)
         return -ENOMEM;
     policy->cluster = cluster;
@@ -69,18 +70,18 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
 static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_pd_rats_safe *const policy = (struct lull_pd_rats_safe *)handle;
-    struct lull_schedule_set menu;
+    struct lull_schedule_set set;
     struct lull_bid bid;
 
     lull_schedule_set_make(policy->cluster, &policy->jobs->all[job],
-                           lull_prices_slots(policy->prices), &menu);
+                           lull_prices_slots(policy->prices), &set);
     /* One that was taken off its GPUs has had its slots. */
     if (now_ns > policy->jobs->all[job].arrival_ns ||
-        !lull_bid_choose(policy->prices, &menu.job, &bid))
+        !lull_bid_choose(policy->prices, &set.job, &bid))
         return lull_heap_add(&policy->rejected, 0, job);
-    lull_bid_admit(policy->prices, &menu.job, &bid, &policy->account);
-    return lull_heap_add(&policy->due, (int64_t)bid.choice.start * LULL_MENU_SLOT_NS,
-                         (uint64_t)job * LULL_CLUSTER_MOST_POINTS + menu.numbers[bid.choice.point]);
+    lull_bid_admit(policy->prices, &set.job, &bid, &policy->account);
+    return lull_heap_add(&policy->due, (int64_t)bid.choice.start * LULL_SCHEDULE_SLOT_NS,
+                         (uint64_t)job * LULL_CLUSTER_MOST_POINTS + set.numbers[bid.choice.point]);
 }
 
 static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
@@ -94,8 +95,9 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
 
 static const char *reason_for(const struct lull_cluster_job *job)
 {
-    return job->value_j > 0.0 ? "every schedule costs more in posted prices than it gains"
-                              : "it has no value that GPUs could be promised for";
+    if (job->value_j <= 0.0)
+        return "it has no value that GPUs could be promised for";
+    return "every schedule costs more in posted prices than it gains";
 }
 
 static bool start(struct lull_pd_rats_safe *policy, const struct lull_cluster_state *state,
@@ -110,7 +112,7 @@ static bool start(struct lull_pd_rats_safe *policy, const struct lull_cluster_st
 
     decision->share_count =
         lull_cluster_place_consolidated(state, pool, point->type, point->gpus, decision->shares);
-    /* What was promised is there, if perhaps in pieces. */
+    /* What was reserved is there, if perhaps in pieces. */
     if (decision->share_count == 0)
         decision->share_count =
             lull_cluster_place_scattered(state, pool, point->type, point->gpus, decision->shares);
@@ -139,13 +141,14 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
            start(policy, state, decision);
 }
 
-/* When the next promise begins. */
+/* When the next reservation begins. */
 static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 {
     const struct lull_pd_rats_safe *const policy = (const struct lull_pd_rats_safe *)handle;
 
-    return policy->due.count > 0 && policy->due.entries[0].key > now_ns ? policy->due.entries[0].key
-                                                                        : LULL_CLUSTER_NEVER;
+    if (policy->due.count == 0 || policy->due.entries[0].key <= now_ns)
+        return LULL_CLUSTER_NEVER;
+    return policy->due.entries[0].key;
 }
 
 const struct lull_cluster_policy_calls lull_pd_rats_safe_calls = {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/cluster/policy/planned_state.h"
-#include "core/cluster/policy/trial_state.h"
+#include "core/cluster/model/placement.h"
 
 static const char LATE[] = "no mode, time and place meets its deadline: it will be late";
 
@@ -26,18 +26,19 @@ static int reach(struct lull_planned *policy)
 {
     struct lull_planned_job *plans;
 
-    if (policy->plan_room == policy->book.room)
+    if (policy->plan_room == policy->ledger.room)
         return 0;
-    plans = realloc(policy->plans, policy->book.room * sizeof(*plans));
+    plans = realloc(policy->plans, policy->ledger.room * sizeof(*plans));
     if (plans == NULL)
         return -ENOMEM;
     policy->plans = plans;
-    if (list_reach(&policy->unplanned, policy->book.room) < 0 ||
-        list_reach(&policy->planned, policy->book.room) < 0 ||
-        list_reach(&policy->stuck, policy->book.room) < 0)
+    if (list_reach(&policy->unplanned, policy->ledger.room) < 0 ||
+        list_reach(&policy->planned, policy->ledger.room) < 0 ||
+        list_reach(&policy->stuck, policy->ledger.room) < 0)
         return -ENOMEM;
-    memset(&plans[policy->plan_room], 0, (policy->book.room - policy->plan_room) * sizeof(*plans));
-    policy->plan_room = policy->book.room;
+    memset(&plans[policy->plan_room], 0,
+           (policy->ledger.room - policy->plan_room) * sizeof(*plans));
+    policy->plan_room = policy->ledger.room;
     return 0;
 }
 
@@ -48,7 +49,7 @@ static void plan(struct lull_planned *policy, const struct lull_cluster_state *s
                  int64_t now_ns)
 {
     const bool has_deadline = !policy->planning->ignores_deadlines &&
-                              policy->book.jobs->all[job].deadline_ns != LULL_CLUSTER_NEVER;
+                              policy->ledger.jobs->all[job].deadline_ns != LULL_CLUSTER_NEVER;
 
     if (has_deadline && (lull_planned_plan(policy, state, job, LULL_PLAN_IN_TIME, now_ns) ||
                          lull_planned_repair(policy, state, job, now_ns)))
@@ -85,7 +86,7 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
     struct lull_planned *const policy = (struct lull_planned *)handle;
 
     release(policy, job, now_ns);
-    lull_job_ledger_end(&policy->book, job);
+    lull_job_ledger_end(&policy->ledger, job);
     look_again(policy);
 }
 
@@ -93,7 +94,7 @@ static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t poi
 {
     struct lull_planned *const policy = (struct lull_planned *)handle;
 
-    lull_job_ledger_begin(&policy->book, job, point, now_ns);
+    lull_job_ledger_begin(&policy->ledger, job, point, now_ns);
 }
 
 static void node_changed(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
@@ -111,9 +112,9 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
 {
     struct lull_planned *const policy = (struct lull_planned *)handle;
 
-    if (job < policy->book.room && policy->book.pages[job].stage == LULL_CLUSTER_RUNS)
+    if (job < policy->ledger.room && policy->ledger.records[job].stage == LULL_CLUSTER_RUNS)
         end(handle, job, now_ns);
-    if (lull_job_ledger_arrive(&policy->book, job) < 0 || reach(policy) < 0)
+    if (lull_job_ledger_arrive(&policy->ledger, job) < 0 || reach(policy) < 0)
         return -ENOMEM;
     lull_job_list_add(&policy->unplanned, job);
     return 0;
@@ -131,7 +132,8 @@ static bool start(struct lull_planned *policy, uint32_t job, int64_t now_ns,
     decision->share_count = plan->share_count;
     decision->reason = lull_planned_is_late(policy, job) ? LATE : policy->planning->reason;
     memcpy(decision->shares, plan->shares, plan->share_count * sizeof(*plan->shares));
-    lull_job_ledger_start(&policy->book, job, plan->point, plan->shares, plan->share_count, now_ns);
+    lull_job_ledger_start(&policy->ledger, job, plan->point, plan->shares, plan->share_count,
+                          now_ns);
     return true;
 }
 
@@ -167,18 +169,12 @@ static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
     const struct lull_heap *due = &policy->due;
 
     /* decide() has looked at all that was due by now. */
-    return due->count > 0 && due->entries[0].key > now_ns ? due->entries[0].key
-                                                          : LULL_CLUSTER_NEVER;
+    if (due->count == 0 || due->entries[0].key <= now_ns)
+        return LULL_CLUSTER_NEVER;
+    return due->entries[0].key;
 }
 
 /* ---- beginning and end --------------------------------------------------------------------- */
-
-static void turn(struct lull_cluster_policy *handle, double setting)
-{
-    struct lull_planned *const policy = (struct lull_planned *)handle;
-
-    policy->setting = setting;
-}
 
 static void destroy(struct lull_cluster_policy *handle)
 {
@@ -187,8 +183,8 @@ static void destroy(struct lull_cluster_policy *handle)
     for (size_t i = 0; i < policy->plan_room; i++)
         free(policy->plans[i].shares);
     lull_calendar_destroy(policy->calendar);
-    lull_node_groups_fini(&policy->members);
-    lull_job_ledger_fini(&policy->book);
+    lull_node_groups_fini(&policy->groups);
+    lull_job_ledger_fini(&policy->ledger);
     lull_heap_fini(&policy->due);
     free(policy->plans);
     free(policy->unplanned.jobs);
@@ -200,7 +196,7 @@ static void destroy(struct lull_cluster_policy *handle)
 }
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, struct lull_cluster_policy **policy_out)
+                  const void *rule, double setting, struct lull_cluster_policy **policy_out)
 {
     struct lull_planned *policy = calloc(1, sizeof(*policy));
 
@@ -208,11 +204,12 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
         return -ENOMEM;
     policy->cluster = cluster;
     policy->planning = rule;
-    policy->book.jobs = jobs;
+    policy->setting = setting;
+    policy->ledger.jobs = jobs;
     policy->shares = calloc(cluster->node_count, sizeof(*policy->shares));
     policy->best = calloc(cluster->node_count, sizeof(*policy->best));
     if (policy->shares == NULL || policy->best == NULL ||
-        lull_node_groups_init(&policy->members, cluster) < 0 ||
+        lull_node_groups_init(&policy->groups, cluster) < 0 ||
         lull_calendar_create(cluster, &policy->calendar) < 0) {
         destroy((struct lull_cluster_policy *)policy);
         return -ENOMEM;
@@ -227,7 +224,6 @@ const struct lull_cluster_policy_calls lull_planned_calls = {
     .arrive = arrive,
     .end = end,
     .decide = decide,
-    .set_parameter = turn,
     .begin = begin,
     .node = node_changed,
     .wake_ns = wake_ns,

@@ -31,7 +31,7 @@ struct lull_cluster_planning {
     /* What a choice costs; the one that costs least is taken, of equal ones that which ends first.
      */
     double (*cost)(const struct lull_cluster_choice *choice, double setting);
-    bool is_first_mode_only; /* of each type */
+    bool is_first_point_only; /* of each type */
     bool ignores_deadlines;
 };
 

@@ -25,7 +25,7 @@ void lull_planned_leave(struct lull_planned *policy, uint32_t job)
 bool lull_planned_is_late(const struct lull_planned *policy, uint32_t job)
 {
     return !policy->planning->ignores_deadlines &&
-           policy->plans[job].end_ns > policy->book.jobs->all[job].deadline_ns;
+           policy->plans[job].end_ns > policy->ledger.jobs->all[job].deadline_ns;
 }
 
 /* Gives a job the plan that it once had, whose GPUs are free. It takes the shares. */
@@ -66,12 +66,12 @@ struct lull_planned_job lull_planned_withdraw(struct lull_planned *policy, uint3
 static bool is_choice(const struct lull_planned *policy, const struct lull_cluster_job *job,
                       uint32_t point)
 {
-    const uint64_t *gpus = policy->members.gpus;
+    const uint64_t *gpus = policy->groups.gpus;
 
-    return policy->planning->is_first_mode_only
-               ? point ==
-                     lull_cluster_first_mode(job, job->points[point].type, policy->cluster, gpus)
-               : lull_cluster_point_is_possible(job, point, policy->cluster, gpus);
+    if (policy->planning->is_first_point_only)
+        return point ==
+               lull_cluster_first_point(job, job->points[point].type, policy->cluster, gpus);
+    return lull_cluster_point_is_possible(job, point, policy->cluster, gpus);
 }
 
 /* What choices are compared by: whether they are late, then their cost, then their end. */
@@ -93,9 +93,9 @@ static bool is_better(const struct worth *left, const struct worth *right)
 static struct worth worth_of(const struct lull_planned *policy, uint32_t job, uint32_t point,
                              int64_t start_ns, enum lull_plan_aim aim, int64_t now_ns)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     const struct lull_cluster_point *it = &asked->points[point];
-    const int64_t need_ns = lull_job_ledger_need_ns(&policy->book, job, point);
+    const int64_t need_ns = lull_job_ledger_need_ns(&policy->ledger, job, point);
     const struct lull_cluster_choice choice = {
         .job = asked,
         .point = it,
@@ -115,7 +115,7 @@ static struct worth worth_of(const struct lull_planned *policy, uint32_t job, ui
 bool lull_planned_plan(struct lull_planned *policy, const struct lull_cluster_state *state,
                        uint32_t job, enum lull_plan_aim aim, int64_t now_ns)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     struct lull_planned_job best = {0};
     struct worth most = {true, INFINITY, LULL_CLUSTER_NEVER};
 
@@ -124,7 +124,7 @@ bool lull_planned_plan(struct lull_planned *policy, const struct lull_cluster_st
             .pool = asked->pool,
             .type = asked->points[point].type,
             .gpus = asked->points[point].gpus,
-            .time_ns = lull_job_ledger_need_ns(&policy->book, job, point),
+            .time_ns = lull_job_ledger_need_ns(&policy->ledger, job, point),
         };
         struct worth worth;
         size_t count = 0;
@@ -160,21 +160,22 @@ bool lull_planned_plan(struct lull_planned *policy, const struct lull_cluster_st
 
 /* ---- room for a job that would be late ------------------------------------------------------ */
 
-/* More would rarely help and cost each late job as many plans. */
+/* More would rarely help and cost each late job as many plans. Chosen, not measured. */
 enum { MOST_MOVED = 8 };
 
 static int64_t spare_ns(const struct lull_planned *policy, uint32_t job)
 {
-    const int64_t deadline_ns = policy->book.jobs->all[job].deadline_ns;
+    const int64_t deadline_ns = policy->ledger.jobs->all[job].deadline_ns;
 
-    return deadline_ns == LULL_CLUSTER_NEVER ? LULL_CLUSTER_NEVER
-                                             : deadline_ns - policy->plans[job].end_ns;
+    if (deadline_ns == LULL_CLUSTER_NEVER)
+        return LULL_CLUSTER_NEVER;
+    return deadline_ns - policy->plans[job].end_ns;
 }
 
 /* Jobs of the pool that start before the deadline, those that can best wait first. */
 static size_t choose_moved(const struct lull_planned *policy, uint32_t job, uint32_t *moved_out)
 {
-    const struct lull_cluster_job *late = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *late = &policy->ledger.jobs->all[job];
     size_t count = 0;
 
     for (size_t i = 0; i < policy->planned.count; i++) {
@@ -182,7 +183,7 @@ static size_t choose_moved(const struct lull_planned *policy, uint32_t job, uint
         const int64_t its_ns = spare_ns(policy, other);
         size_t at;
 
-        if (policy->book.jobs->all[other].pool != late->pool ||
+        if (policy->ledger.jobs->all[other].pool != late->pool ||
             policy->plans[other].start_ns >= late->deadline_ns || its_ns < 0)
             continue;
         at = count < MOST_MOVED ? count++ : MOST_MOVED;

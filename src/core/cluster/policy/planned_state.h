@@ -4,7 +4,7 @@
 
 #include "core/cluster/model/calendar.h"
 #include "core/cluster/model/heap.h"
-#include "core/cluster/model/node_groups.h"
+#include "core/cluster/model/cluster.h"
 #include "core/cluster/policy/job_ledger.h"
 #include "core/cluster/policy/planned.h"
 
@@ -34,9 +34,9 @@ struct lull_planned {
     const struct lull_cluster *cluster;
     const struct lull_cluster_planning *planning;
     double setting;
-    struct lull_job_ledger book;
+    struct lull_job_ledger ledger;
     struct lull_calendar *calendar;
-    struct lull_node_groups members;
+    struct lull_node_groups groups;
     struct lull_planned_job *plans; /* by job */
     size_t plan_room;
     struct lull_heap due;              /* starts; job << 32 | stamp */

@@ -104,7 +104,7 @@ static const struct lull_cluster_policy_ops *const table[] = {
         .calls = &lull_planned_calls,
         .rule = &(const struct lull_cluster_planning){.reason = "delays nobody who came before",
                                                       .cost = completion_s,
-                                                      .is_first_mode_only = true,
+                                                      .is_first_point_only = true,
                                                       .ignores_deadlines = true}),
     /* After Thang, "Online primal-dual algorithms with configuration linear programs", ISAAC'20,
        arXiv 1408.0965: the least marginal energy. */
@@ -200,16 +200,56 @@ int lull_cluster_policy_set(const struct lull_cluster_policy_ops *ops, double se
     return 0;
 }
 
+double lull_cluster_policy_setting(const struct lull_cluster_policy_ops *ops)
+{
+    if (ops->is_set)
+        return ops->setting;
+    return ops->parameter != NULL ? ops->parameter->usual : 0.0;
+}
+
 int lull_cluster_policy_create(const struct lull_cluster_policy_ops *ops,
                                const struct lull_cluster *cluster,
                                const struct lull_cluster_jobs *jobs,
                                struct lull_cluster_policy **policy_out)
 {
-    const int rc = ops->calls->create(cluster, jobs, ops->rule, policy_out);
+    return ops->calls->create(cluster, jobs, ops->rule, lull_cluster_policy_setting(ops),
+                              policy_out);
+}
 
-    assert(ops->parameter == NULL || ops->calls->set_parameter != NULL);
-    if (rc < 0 || ops->parameter == NULL)
-        return rc;
-    ops->calls->set_parameter(*policy_out, ops->is_set ? ops->setting : ops->parameter->usual);
-    return 0;
+/* ---- deciders ------------------------------------------------------------------------------ */
+
+void lull_cluster_decider_begin(const struct lull_cluster_decider *decider, uint32_t job,
+                                uint32_t point, int64_t now_ns)
+{
+    if (decider->calls->begin != NULL)
+        decider->calls->begin(decider->policy, job, point, now_ns);
+}
+
+void lull_cluster_decider_pace(const struct lull_cluster_decider *decider, uint32_t job,
+                               double pace, int64_t end_ns, int64_t now_ns)
+{
+    if (decider->calls->pace != NULL)
+        decider->calls->pace(decider->policy, job, pace, end_ns, now_ns);
+}
+
+void lull_cluster_decider_node(const struct lull_cluster_decider *decider,
+                               const struct lull_cluster_state *state, uint32_t node,
+                               int64_t now_ns)
+{
+    if (decider->calls->node != NULL)
+        decider->calls->node(decider->policy, state, node, now_ns);
+}
+
+void lull_cluster_decider_idle(const struct lull_cluster_decider *decider, uint32_t node,
+                               bool is_idle, int64_t now_ns)
+{
+    if (decider->calls->idle != NULL)
+        decider->calls->idle(decider->policy, node, is_idle, now_ns);
+}
+
+int64_t lull_cluster_decider_wake_ns(const struct lull_cluster_decider *decider, int64_t now_ns)
+{
+    if (decider->calls->wake_ns == NULL)
+        return LULL_CLUSTER_NEVER;
+    return decider->calls->wake_ns(decider->policy, now_ns);
 }

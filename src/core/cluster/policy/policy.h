@@ -54,9 +54,9 @@ struct lull_policy_parameter {
 /* What a policy does. Policies that differ in a rule only share these. */
 struct lull_cluster_policy_calls {
     /* Borrows the cluster, the rule, and the jobs, whose array may grow but keeps its order.
-     * -ENOMEM. */
+     * setting: of the parameter; a policy without one does not read it. -ENOMEM. */
     int (*create)(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, struct lull_cluster_policy **policy_out);
+                  const void *rule, double setting, struct lull_cluster_policy **policy_out);
     void (*destroy)(struct lull_cluster_policy *policy);
 
     /* A job came, or came back: from preemption, or after `end` from a failure. -ENOMEM. */
@@ -71,10 +71,6 @@ struct lull_cluster_policy_calls {
                    int64_t now_ns, struct lull_cluster_decision *decision);
 
     /* The pointers that follow may be NULL. */
-
-    /* Sets the parameter, once and before any other call but create; NULL where there is no
-     * parameter. */
-    void (*set_parameter)(struct lull_cluster_policy *policy, double setting);
 
     /* A job runs now as was decided, or, where a rule around the policy changed the decision, in
      * another operating point. */
@@ -117,6 +113,19 @@ struct lull_cluster_decider {
     struct lull_cluster_policy *policy;
 };
 
+/* Tell the policy, or ask it, where it has such a function; a policy without wake_ns is never
+ * woken. */
+void lull_cluster_decider_begin(const struct lull_cluster_decider *decider, uint32_t job,
+                                uint32_t point, int64_t now_ns);
+void lull_cluster_decider_pace(const struct lull_cluster_decider *decider, uint32_t job,
+                               double pace, int64_t end_ns, int64_t now_ns);
+void lull_cluster_decider_node(const struct lull_cluster_decider *decider,
+                               const struct lull_cluster_state *state, uint32_t node,
+                               int64_t now_ns);
+void lull_cluster_decider_idle(const struct lull_cluster_decider *decider, uint32_t node,
+                               bool is_idle, int64_t now_ns);
+int64_t lull_cluster_decider_wake_ns(const struct lull_cluster_decider *decider, int64_t now_ns);
+
 /*
  * A copy of a policy whose parameter stands at `setting`; it refers to nothing that ends before the
  * program. -EINVAL: it has no parameter, or the setting is out of range; nothing is written then.
@@ -124,7 +133,11 @@ struct lull_cluster_decider {
 int lull_cluster_policy_set(const struct lull_cluster_policy_ops *ops, double setting,
                             struct lull_cluster_policy_ops *set_out, struct lull_error *err);
 
-/* Creates a policy with its parameter as it is set, or at its usual setting. -ENOMEM. */
+/* Where the parameter of a policy stands: as it is set, else where it usually does; 0: it has none.
+ */
+double lull_cluster_policy_setting(const struct lull_cluster_policy_ops *ops);
+
+/* Creates a policy with its parameter there. -ENOMEM. */
 int lull_cluster_policy_create(const struct lull_cluster_policy_ops *ops,
                                const struct lull_cluster *cluster,
                                const struct lull_cluster_jobs *jobs,

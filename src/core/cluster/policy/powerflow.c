@@ -20,11 +20,9 @@
 #include "core/cluster/policy/single.h"
 
 struct powerflow {
-    double budget_ratio;
-    const struct lull_cluster_jobs *jobs;
     double lambda_w; /* J per second of completion time; 0: not known yet */
-    double spare_j;  /* of the budget, not booked */
-    double count;    /* of what was booked */
+    double spare_j;  /* of the budget, not charged */
+    double count;    /* of jobs that were charged, in parts of a whole one */
     double sum_w;    /* its power and energy in first operating points */
     double sum_j;
 };
@@ -50,7 +48,7 @@ static double price(const struct powerflow *powerflow, const struct lull_queue_s
 
 static double level(const struct lull_ranked *policy, const struct lull_queue_stats *queue)
 {
-    return price(lull_cluster_ranked_more(policy), queue, 1);
+    return price(lull_ranked_more(policy), queue, 1);
 }
 
 static bool has_no_buddy(const struct lull_cluster_job *job, uint32_t gpus)
@@ -66,31 +64,34 @@ static bool has_no_buddy(const struct lull_cluster_job *job, uint32_t gpus)
 static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t point,
                    const struct lull_queue_stats *queue, int64_t now_ns)
 {
-    const struct powerflow *powerflow = lull_cluster_ranked_more(policy);
-    const struct lull_cluster_job *asked = &powerflow->jobs->all[job];
+    const struct powerflow *powerflow = lull_ranked_more(policy);
+    const struct lull_job_ledger *ledger = lull_ranked_ledger(policy);
+    const struct lull_cluster_job *asked = &ledger->jobs->all[job];
     const struct lull_cluster_point *it = &asked->points[point];
-    const struct lull_job_record *page = &lull_cluster_ranked_book(policy)->pages[job];
-    /* What a running job has booked can be spent again. */
-    const double booked_j =
-        page->stage == LULL_CLUSTER_RUNS
-            ? page->left_ratio * asked->points[page->point].energy_j
-            : powerflow->budget_ratio * page->left_ratio * asked->points[0].energy_j;
+    const struct lull_job_record *record = &ledger->records[job];
+    double own_j = lull_ranked_setting(policy) * record->left_ratio * asked->points[0].energy_j;
     double sum_j = it->energy_j + price(powerflow, queue, it->gpus) * (double)it->time_ns * 1e-9;
 
     (void)now_ns;
-    if (it->energy_j * page->left_ratio > booked_j + fmax(powerflow->spare_j, 0.0))
+    /* What a running job was charged for can be spent again. */
+    if (record->stage == LULL_CLUSTER_RUNS)
+        own_j = record->left_ratio * asked->points[record->point].energy_j;
+    if (it->energy_j * record->left_ratio > own_j + fmax(powerflow->spare_j, 0.0))
         sum_j = 1e18 + it->energy_j;
-    return has_no_buddy(asked, it->gpus) ? sum_j + 1e21 : sum_j;
+    if (has_no_buddy(asked, it->gpus))
+        sum_j += 1e21;
+    return sum_j;
 }
 
-static void book(struct lull_ranked *policy, uint32_t job, uint32_t point, double left_ratio,
-                 bool is_on)
+static void charge(struct lull_ranked *policy, uint32_t job, uint32_t point, double left_ratio,
+                   bool is_on)
 {
-    struct powerflow *const powerflow = lull_cluster_ranked_more(policy);
-    const struct lull_cluster_point *first = &powerflow->jobs->all[job].points[0];
+    struct powerflow *const powerflow = lull_ranked_more(policy);
+    const struct lull_cluster_point *points = lull_ranked_ledger(policy)->jobs->all[job].points;
+    const struct lull_cluster_point *first = &points[0];
     const double power_w = first->energy_j / ((double)first->time_ns * 1e-9);
-    const double saved_j = left_ratio * (powerflow->budget_ratio * first->energy_j -
-                                         powerflow->jobs->all[job].points[point].energy_j);
+    const double saved_j =
+        left_ratio * (lull_ranked_setting(policy) * first->energy_j - points[point].energy_j);
 
     powerflow->spare_j += is_on ? saved_j : -saved_j;
     if (!is_on)
@@ -105,22 +106,15 @@ static void book(struct lull_ranked *policy, uint32_t job, uint32_t point, doubl
                                    10.0));
 }
 
-static void turn(void *more, double setting)
-{
-    struct powerflow *const powerflow = more;
-
-    powerflow->budget_ratio = setting;
-}
-
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                   void **more_out)
 {
     struct powerflow *powerflow = calloc(1, sizeof(*powerflow));
 
     (void)cluster;
+    (void)jobs;
     if (powerflow == NULL)
         return -ENOMEM;
-    powerflow->jobs = jobs;
     *more_out = powerflow;
     return 0;
 }
@@ -128,11 +122,10 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
 const struct lull_cluster_ranking lull_powerflow_ranking = {
     .reason = "had the least service, and this mode the most time for its energy",
     .create = create,
-    .set_parameter = turn,
     .rank = rank,
     .is_fixed = true,
     .is_elastic = true,
     .cost = cost,
     .level = level,
-    .book = book,
+    .charge = charge,
 };

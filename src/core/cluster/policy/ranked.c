@@ -10,7 +10,7 @@
 
 static bool is_stale(const struct lull_ranked *policy, const struct lull_heap_entry *entry)
 {
-    return policy->book.pages[entry->number >> 32].stamp != (uint32_t)entry->number;
+    return policy->ledger.records[entry->number >> 32].stamp != (uint32_t)entry->number;
 }
 
 /* How often a shape is tried until GPUs come free (ranked_state.h). */
@@ -27,21 +27,21 @@ static int reach(struct lull_ranked *policy, uint32_t job)
 
     if (job < policy->type_room)
         return 0;
-    types = realloc(policy->types, policy->book.room * sizeof(*types));
+    types = realloc(policy->types, policy->ledger.room * sizeof(*types));
     if (types == NULL)
         return -ENOMEM;
     policy->types = types;
-    policy->type_room = policy->book.room;
+    policy->type_room = policy->ledger.room;
     return 0;
 }
 
 /* What is left of a running job is to run in its operating point (is_on), or after all not. */
-static void book(struct lull_ranked *policy, uint32_t job, bool is_on)
+static void charge(struct lull_ranked *policy, uint32_t job, bool is_on)
 {
-    const struct lull_job_record *page = &policy->book.pages[job];
+    const struct lull_job_record *record = &policy->ledger.records[job];
 
-    if (policy->ranking->book != NULL)
-        policy->ranking->book(policy, job, page->point, page->left_ratio, is_on);
+    if (policy->ranking->charge != NULL)
+        policy->ranking->charge(policy, job, record->point, record->left_ratio, is_on);
 }
 
 static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
@@ -50,25 +50,25 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
 
     (void)now_ns;
     lull_ranked_forget(policy, job);
-    lull_job_ledger_end(&policy->book, job);
-    lull_ranked_count(policy, job, 0, -policy->book.jobs->all[job].weight);
+    lull_job_ledger_end(&policy->ledger, job);
+    lull_ranked_count(policy, job, 0, -policy->ledger.jobs->all[job].weight);
     if (policy->ranking->ended != NULL && policy->types[job] != UINT32_MAX)
         policy->ranking->ended(policy, job, policy->types[job]);
-    lull_ranked_unblock(policy, policy->book.jobs->all[job].pool);
+    lull_ranked_unblock(policy, policy->ledger.jobs->all[job].pool);
 }
 
 /* A job comes for the first time, or once more from its beginning. */
 static void enter(struct lull_ranked *policy, uint32_t job)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     const size_t pool = (size_t)asked->pool * policy->cluster->type_count;
 
     /* One that lost its GPUs has taken what was booked for it, and gets it once more. */
-    if (policy->book.pages[job].stamp > 1)
-        book(policy, job, false);
-    policy->types[job] = policy->ranking->dispatch == NULL || policy->cluster->type_count == 1
-                             ? UINT32_MAX
-                             : policy->ranking->dispatch(policy, job, &policy->queues[pool]);
+    if (policy->ledger.records[job].stamp > 1)
+        charge(policy, job, false);
+    policy->types[job] = UINT32_MAX;
+    if (policy->ranking->dispatch != NULL && policy->cluster->type_count > 1)
+        policy->types[job] = policy->ranking->dispatch(policy, job, &policy->queues[pool]);
     lull_ranked_count(policy, job, 0, asked->weight);
 }
 
@@ -76,11 +76,11 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
 {
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
     const enum lull_cluster_stage stage =
-        job < policy->book.room ? policy->book.pages[job].stage : LULL_CLUSTER_ABSENT;
+        job < policy->ledger.room ? policy->ledger.records[job].stage : LULL_CLUSTER_ABSENT;
 
     if (stage == LULL_CLUSTER_RUNS)
         end(handle, job, now_ns);
-    if (lull_job_ledger_arrive(&policy->book, job) < 0 || reach(policy, job) < 0)
+    if (lull_job_ledger_arrive(&policy->ledger, job) < 0 || reach(policy, job) < 0)
         return -ENOMEM;
     if (stage != LULL_CLUSTER_PAUSED)
         enter(policy, job);
@@ -91,18 +91,18 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
 static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
 {
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
-    const uint32_t old = policy->book.pages[job].point;
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
+    const uint32_t old = policy->ledger.records[job].point;
 
     if (point == old)
         return;
-    book(policy, job, false);
+    charge(policy, job, false);
     lull_ranked_forget(policy, job);
-    lull_job_ledger_begin(&policy->book, job, point, now_ns);
+    lull_job_ledger_begin(&policy->ledger, job, point, now_ns);
     lull_running_set_add(
-        &policy->book,
+        &policy->ledger,
         &policy->groups[lull_ranked_group_of(policy, job, asked->points[point].type)].running, job);
-    book(policy, job, true);
+    charge(policy, job, true);
 }
 
 /* Among those that may be preempted it stays where it was: who shares with it is as slow, for the
@@ -113,7 +113,7 @@ static void pace(struct lull_cluster_policy *handle, uint32_t job, double pace, 
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
 
     (void)end_ns;
-    lull_job_ledger_pace(&policy->book, job, pace, now_ns);
+    lull_job_ledger_pace(&policy->ledger, job, pace, now_ns);
 }
 
 static void node_changed(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
@@ -131,7 +131,7 @@ static void node_changed(struct lull_cluster_policy *handle, const struct lull_c
 static bool start(struct lull_ranked *policy, uint32_t job, uint32_t point, size_t share_count,
                   int64_t now_ns, struct lull_cluster_decision *decision)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     struct lull_ranked_group *const group =
         &policy->groups[lull_ranked_group_of(policy, job, asked->points[point].type)];
 
@@ -141,12 +141,12 @@ static bool start(struct lull_ranked *policy, uint32_t job, uint32_t point, size
     decision->point = point;
     decision->share_count = share_count;
     decision->reason = policy->ranking->reason;
-    lull_job_ledger_start(&policy->book, job, point, decision->shares, share_count, now_ns);
+    lull_job_ledger_start(&policy->ledger, job, point, decision->shares, share_count, now_ns);
     if (group->cursor == group->running.count)
         group->cursor++;
-    lull_running_set_add(&policy->book, &group->running, job);
+    lull_running_set_add(&policy->ledger, &group->running, job);
     lull_ranked_count(policy, job, -1, 0.0);
-    book(policy, job, true);
+    charge(policy, job, true);
     lull_ranked_offer(policy, job, now_ns);
     return true;
 }
@@ -158,23 +158,23 @@ static bool carry_on(struct lull_ranked *policy, const struct lull_cluster_state
 
     if (plan->next_stop < plan->stop_count) {
         const uint32_t job = plan->stops[plan->next_stop++];
-        const uint32_t point = policy->book.pages[job].point;
+        const uint32_t point = policy->ledger.records[job].point;
 
         decision->act = LULL_CLUSTER_PREEMPT;
         decision->job = job;
         decision->reason = policy->ranking->reason;
         decision->restart_ns =
-            lull_cluster_restart_ns(policy->book.jobs->all[job].points[point].gpus);
+            lull_cluster_restart_ns(policy->ledger.jobs->all[job].points[point].gpus);
         lull_ranked_forget(policy, job);
-        lull_job_ledger_settle(&policy->book, job, now_ns);
-        book(policy, job, false);
-        lull_job_ledger_pause(&policy->book, job, decision->restart_ns, now_ns);
+        lull_job_ledger_settle(&policy->ledger, job, now_ns);
+        charge(policy, job, false);
+        lull_job_ledger_pause(&policy->ledger, job, decision->restart_ns, now_ns);
         return true;
     }
     if (!plan->has_start)
         return false;
     plan->has_start = false;
-    lull_ranked_unblock(policy, policy->book.jobs->all[plan->job].pool);
+    lull_ranked_unblock(policy, policy->ledger.jobs->all[plan->job].pool);
     /* Those that stopped may have been elsewhere. */
     if (!lull_cluster_shares_fit(state, plan->shares, plan->share_count))
         return false;
@@ -191,7 +191,7 @@ static struct lull_ranked_shape *first_shape(const struct lull_ranked *policy, u
 
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
         const struct lull_ranked_group *group =
-            &policy->groups[(size_t)pool * policy->cluster->type_count + type];
+            &policy->groups[lull_cluster_group(policy->cluster, pool, type)];
 
         for (uint32_t i = 0; i < group->shape_count; i++) {
             struct lull_ranked_shape *const shape = &group->shapes[i];
@@ -218,7 +218,7 @@ static struct lull_ranked_shape *first_shape(const struct lull_ranked *policy, u
 static bool takes_fewer(const struct lull_ranked *policy, uint32_t pool, uint32_t type)
 {
     const struct lull_queue_stats *queue =
-        &policy->queues[(size_t)pool * policy->cluster->type_count + type];
+        &policy->queues[lull_cluster_group(policy->cluster, pool, type)];
 
     return !policy->ranking->is_resized || queue->waiting <= 1 + queue->gpus / MANY;
 }
@@ -259,12 +259,12 @@ static bool reclock(struct lull_ranked *policy, size_t group, int64_t now_ns,
 
     if (!lull_ranked_next_clock(policy, group, now_ns, &job, &point))
         return false;
-    lull_job_ledger_settle(&policy->book, job, now_ns);
-    book(policy, job, false);
-    lull_job_ledger_reclock(&policy->book, job, point, now_ns);
-    book(policy, job, true);
+    lull_job_ledger_settle(&policy->ledger, job, now_ns);
+    charge(policy, job, false);
+    lull_job_ledger_reclock(&policy->ledger, job, point, now_ns);
+    charge(policy, job, true);
     if (!policy->ranking->is_fixed) {
-        policy->book.pages[job].stamp++; /* it ends at another time */
+        policy->ledger.records[job].stamp++; /* it ends at another time */
         lull_ranked_offer(policy, job, now_ns);
     }
     decision->act = LULL_CLUSTER_RECLOCK;
@@ -312,29 +312,114 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
     return false;
 }
 
-/* ---- the family ---------------------------------------------------------------------------- */
+/* ---- for rules ------------------------------------------------------------------------------- */
 
-static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, struct lull_cluster_policy **policy_out)
+double lull_ranked_setting(const struct lull_ranked *policy)
 {
-    struct lull_ranked *policy;
-    const int rc = lull_ranked_create(cluster, jobs, rule, &policy);
+    return policy->setting;
+}
 
-    if (rc == 0)
-        *policy_out = (struct lull_cluster_policy *)policy;
-    return rc;
+void *lull_ranked_more(const struct lull_ranked *policy)
+{
+    return policy->more;
+}
+
+const struct lull_job_ledger *lull_ranked_ledger(const struct lull_ranked *policy)
+{
+    return &policy->ledger;
+}
+
+const uint64_t *lull_ranked_gpus(const struct lull_ranked *policy)
+{
+    return policy->trial.groups.gpus;
+}
+
+/* ---- beginning and end ----------------------------------------------------------------------- */
+
+static int make_groups(struct lull_ranked *policy)
+{
+    const struct lull_cluster *cluster = policy->cluster;
+    const size_t count = lull_cluster_group_count(cluster);
+    uint64_t most = 1;
+
+    policy->groups = calloc(count, sizeof(*policy->groups));
+    policy->queues = calloc(count, sizeof(*policy->queues));
+    if (policy->groups == NULL || policy->queues == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t gpus =
+            lull_cluster_state_gpus_of(policy->trial.state, (uint32_t)(i / cluster->type_count),
+                                       (uint32_t)(i % cluster->type_count));
+
+        policy->queues[i].gpus = gpus;
+        if (gpus > most)
+            most = gpus;
+    }
+    policy->popped_room = (uint32_t)most;
+    policy->popped = calloc(most, sizeof(*policy->popped));
+    policy->plan.stops = calloc(most, sizeof(*policy->plan.stops));
+    policy->plan.shares = calloc(cluster->node_count, sizeof(*policy->plan.shares));
+    policy->is_dirty = calloc(cluster->pool_count, sizeof(*policy->is_dirty));
+    policy->dirty = calloc(cluster->pool_count, sizeof(*policy->dirty));
+    if (policy->popped == NULL || policy->plan.stops == NULL || policy->plan.shares == NULL ||
+        policy->is_dirty == NULL || policy->dirty == NULL)
+        return -ENOMEM;
+    return 0;
+}
+
+static void free_group(struct lull_ranked_group *group)
+{
+    for (uint32_t i = 0; i < group->shape_count; i++) {
+        lull_heap_fini(&group->shapes[i].waiting);
+        lull_heap_fini(&group->shapes[i].running);
+    }
+    free(group->shapes);
+    free(group->running.jobs);
 }
 
 static void destroy(struct lull_cluster_policy *handle)
 {
-    lull_ranked_destroy((struct lull_ranked *)handle);
+    struct lull_ranked *const policy = (struct lull_ranked *)handle;
+    const size_t count = lull_cluster_group_count(policy->cluster);
+
+    for (size_t i = 0; policy->groups != NULL && i < count; i++)
+        free_group(&policy->groups[i]);
+    lull_trial_state_fini(&policy->trial);
+    lull_job_ledger_fini(&policy->ledger);
+    lull_heap_fini(&policy->urgent);
+    free(policy->groups);
+    free(policy->queues);
+    free(policy->types);
+    free(policy->plan.stops);
+    free(policy->plan.shares);
+    free(policy->popped);
+    free(policy->is_dirty);
+    free(policy->dirty);
+    if (policy->more != NULL && policy->ranking->destroy != NULL)
+        policy->ranking->destroy(policy->more);
+    free(policy->more);
+    free(policy);
 }
 
-static void turn(struct lull_cluster_policy *handle, double setting)
+static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                  const void *rule, double setting, struct lull_cluster_policy **policy_out)
 {
-    struct lull_ranked *const policy = (struct lull_ranked *)handle;
+    const struct lull_cluster_ranking *ranking = rule;
+    struct lull_ranked *policy = calloc(1, sizeof(*policy));
 
-    policy->ranking->set_parameter(policy->more, setting);
+    if (policy == NULL)
+        return -ENOMEM;
+    policy->cluster = cluster;
+    policy->ranking = ranking;
+    policy->setting = setting;
+    policy->ledger.jobs = jobs;
+    if (lull_trial_state_init(&policy->trial, cluster) < 0 || make_groups(policy) < 0 ||
+        (ranking->create != NULL && ranking->create(cluster, jobs, &policy->more) < 0)) {
+        destroy((struct lull_cluster_policy *)policy);
+        return -ENOMEM;
+    }
+    *policy_out = (struct lull_cluster_policy *)policy;
+    return 0;
 }
 
 const struct lull_cluster_policy_calls lull_ranked_calls = {
@@ -343,7 +428,6 @@ const struct lull_cluster_policy_calls lull_ranked_calls = {
     .arrive = arrive,
     .end = end,
     .decide = decide,
-    .set_parameter = turn,
     .begin = begin,
     .pace = pace,
     .node = node_changed,

@@ -35,7 +35,6 @@ struct lull_cluster_ranking {
     int (*create)(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                   void **more_out);
     void (*destroy)(void *more); /* frees what it refers to; NULL: it refers to nothing */
-    void (*set_parameter)(void *more, double setting); /* NULL: the rule has no parameter */
 
     /*
      * What ranks first when it is least: a time in ns, of a job that needs need_ns more of
@@ -75,8 +74,8 @@ struct lull_cluster_ranking {
      * This part of a job is to run in an operating point (is_on), or after all does not: it stops,
      * or goes on in another one. NULL: the rule does not need to know.
      */
-    void (*book)(struct lull_ranked *ranked, uint32_t job, uint32_t point, double left_ratio,
-                 bool is_on);
+    void (*charge)(struct lull_ranked *ranked, uint32_t job, uint32_t point, double left_ratio,
+                   bool is_on);
 
     /* A job that dispatch() sent to a type has ended. NULL: the rule does not need to know. */
     void (*ended)(struct lull_ranked *ranked, uint32_t job, uint32_t type);
@@ -90,11 +89,14 @@ extern const struct lull_cluster_policy_calls lull_ranked_calls;
 
 /* ---- for rules ----------------------------------------------------------------------------- */
 
+/* Where the policy's parameter stands; 0: it has none. */
+double lull_ranked_setting(const struct lull_ranked *ranked);
+
 /* What the rule's create() made. */
-void *lull_cluster_ranked_more(const struct lull_ranked *ranked);
+void *lull_ranked_more(const struct lull_ranked *ranked);
 
 /* How many GPUs there are of [pool * types + type]. */
-const uint64_t *lull_cluster_ranked_gpus(const struct lull_ranked *ranked);
-const struct lull_job_ledger *lull_cluster_ranked_book(const struct lull_ranked *ranked);
+const uint64_t *lull_ranked_gpus(const struct lull_ranked *ranked);
+const struct lull_job_ledger *lull_ranked_ledger(const struct lull_ranked *ranked);
 
 #endif

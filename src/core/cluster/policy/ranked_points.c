@@ -11,11 +11,20 @@
 /* Clocks are chosen anew when the level has changed by this factor. Chosen, not measured. */
 static const double LEVEL_STEP = 1.05;
 
+int64_t lull_cluster_restart_ns(uint32_t gpus)
+{
+    if (gpus == 1)
+        return INT64_C(7000000000);
+    if (gpus <= 8)
+        return INT64_C(30000000000);
+    return INT64_C(60000000000);
+}
+
 uint32_t lull_ranked_entry_point(const struct lull_ranked *policy, uint32_t job, uint32_t type)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     uint32_t best =
-        lull_cluster_first_mode(asked, type, policy->cluster, policy->scratch.members.gpus);
+        lull_cluster_first_point(asked, type, policy->cluster, policy->trial.groups.gpus);
 
     for (uint32_t point = best; policy->ranking->is_elastic && point < asked->point_count; point++)
         if (asked->points[point].type == type &&
@@ -27,30 +36,33 @@ uint32_t lull_ranked_entry_point(const struct lull_ranked *policy, uint32_t job,
 uint32_t lull_ranked_wanted(const struct lull_ranked *policy, uint32_t job, uint32_t entry_point,
                             int64_t now_ns)
 {
-    const uint32_t type = policy->book.jobs->all[job].points[entry_point].type;
+    const uint32_t type = policy->ledger.jobs->all[job].points[entry_point].type;
 
-    return policy->ranking->is_resized
-               ? lull_ranked_cheapest(policy, job, entry_point, 0,
-                                      policy->queues[lull_ranked_group_of(policy, job, type)].gpus,
-                                      now_ns)
-               : entry_point;
+    if (!policy->ranking->is_resized)
+        return entry_point;
+    return lull_ranked_cheapest(policy, job, entry_point, 0,
+                                policy->queues[lull_ranked_group_of(policy, job, type)].gpus,
+                                now_ns);
 }
 
 int64_t lull_ranked_rank(const struct lull_ranked *policy, uint32_t job, uint32_t point,
                          int64_t now_ns)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
-    const bool is_running = policy->book.pages[job].stage == LULL_CLUSTER_RUNS;
-    const uint32_t its = policy->ranking->is_fixed
-                             ? lull_ranked_entry_point(policy, job, asked->points[point].type)
-                             : point;
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
+    const bool is_running = policy->ledger.records[job].stage == LULL_CLUSTER_RUNS;
+    uint32_t its = point;
+    int64_t need_ns;
     double rank;
-    const int64_t need_ns = is_running ? lull_job_ledger_end_ns(&policy->book, job) - now_ns
-                                       : lull_job_ledger_need_ns(&policy->book, job, its);
 
+    if (policy->ranking->is_fixed)
+        its = lull_ranked_entry_point(policy, job, asked->points[point].type);
+    if (is_running)
+        need_ns = lull_job_ledger_end_ns(&policy->ledger, job) - now_ns;
+    else
+        need_ns = lull_job_ledger_need_ns(&policy->ledger, job, its);
     rank =
         policy->ranking->rank(asked, asked->points[its].gpus, asked->points[its].time_ns, need_ns);
-    if (policy->book.pages[job].is_urgent)
+    if (policy->ledger.records[job].is_urgent)
         rank /= policy->ranking->urgency(policy);
     return (int64_t)fmin(rank, 4e18);
 }
@@ -58,7 +70,7 @@ int64_t lull_ranked_rank(const struct lull_ranked *policy, uint32_t job, uint32_
 uint32_t lull_ranked_cheapest(const struct lull_ranked *policy, uint32_t job, uint32_t like,
                               uint32_t gpus, uint64_t most, int64_t now_ns)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     const struct lull_queue_stats *queue =
         &policy->queues[lull_ranked_group_of(policy, job, asked->points[like].type)];
     uint32_t best = asked->point_count;
@@ -86,7 +98,7 @@ bool lull_ranked_choose(const struct lull_ranked *policy, const struct lull_clus
                         uint32_t *point_out, struct lull_cluster_share *shares_out,
                         size_t *share_count_out)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     const struct lull_cluster_point *entry = &asked->points[entry_point];
     uint64_t most = lull_cluster_state_free_of(state, asked->pool, entry->type);
 
@@ -126,12 +138,12 @@ bool lull_ranked_next_clock(struct lull_ranked *policy, size_t at, int64_t now_n
     assert(group->cursor <= group->running.count);
     while (group->cursor < group->running.count) {
         const uint32_t job = group->running.jobs[group->cursor++];
-        const uint32_t old = policy->book.pages[job].point;
+        const uint32_t old = policy->ledger.records[job].point;
         const uint32_t point = lull_ranked_cheapest(
-            policy, job, old, policy->book.jobs->all[job].points[old].gpus, 0, now_ns);
+            policy, job, old, policy->ledger.jobs->all[job].points[old].gpus, 0, now_ns);
 
         /* What was decided at this very time may not have come about (power_cap.h). */
-        if (point == old || policy->book.pages[job].since_ns == now_ns)
+        if (point == old || policy->ledger.records[job].since_ns == now_ns)
             continue;
         *job_out = job;
         *point_out = point;

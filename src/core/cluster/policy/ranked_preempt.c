@@ -15,12 +15,12 @@ static uint32_t job_of(const struct lull_heap_entry *entry)
 
 static bool is_stale(const struct lull_ranked *policy, const struct lull_heap_entry *entry)
 {
-    return policy->book.pages[job_of(entry)].stamp != (uint32_t)~entry->number;
+    return policy->ledger.records[job_of(entry)].stamp != (uint32_t)~entry->number;
 }
 
 static int64_t rank_of(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
-    return lull_ranked_rank(policy, job, policy->book.pages[job].point, now_ns);
+    return lull_ranked_rank(policy, job, policy->ledger.records[job].point, now_ns);
 }
 
 /* The running job that ranks last, if behind `rank`, leaves its heap for `popped`. */
@@ -53,7 +53,8 @@ static void push_back(struct lull_ranked *policy, struct lull_ranked_group *grou
                       const struct lull_heap_entry *entry)
 {
     const uint32_t job = job_of(entry);
-    const uint32_t gpus = policy->book.jobs->all[job].points[policy->book.pages[job].point].gpus;
+    const uint32_t gpus =
+        policy->ledger.jobs->all[job].points[policy->ledger.records[job].point].gpus;
 
     /* There is room: it has just been there. */
     for (uint32_t i = 0; i < group->shape_count; i++)
@@ -63,32 +64,32 @@ static void push_back(struct lull_ranked *policy, struct lull_ranked_group *grou
 
 static uint32_t gpus_of(const struct lull_ranked *policy, uint32_t job)
 {
-    return policy->book.jobs->all[job].points[policy->book.pages[job].point].gpus;
+    return policy->ledger.jobs->all[job].points[policy->ledger.records[job].point].gpus;
 }
 
 static void give(struct lull_ranked *policy, uint32_t job)
 {
-    lull_trial_state_give(&policy->scratch, policy->book.pages[job].shares,
-                          policy->book.pages[job].share_count);
+    lull_trial_state_give(&policy->trial, policy->ledger.records[job].shares,
+                          policy->ledger.records[job].share_count);
 }
 
 /* A job that has just begun ranks before whatever comes later at the same time; and its start may
    not have come about, as a rule around the policy can refuse it (power_cap.h). */
 static bool has_just_begun(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
-    return policy->book.pages[job].since_ns == now_ns;
+    return policy->ledger.records[job].since_ns == now_ns;
 }
 
 /*
  * Pops jobs from the one that ranks last on until the job fits in its entry operating point. Its
- * shares are in the plan then, and the scratch is as the cluster would be without those that were
+ * shares are in the plan then, and the trial is as the cluster would be without those that were
  * popped. Returns how many were popped.
  */
 static uint32_t pop_enough(struct lull_ranked *policy, struct lull_ranked_group *group,
                            const struct lull_cluster_state *state, uint32_t job,
                            uint32_t entry_point, int64_t now_ns)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     const struct lull_cluster_point *entry = &asked->points[entry_point];
     const int64_t rank = lull_ranked_rank(policy, job, entry_point, now_ns);
     uint64_t free = lull_cluster_state_free_of(state, asked->pool, entry->type);
@@ -108,14 +109,14 @@ static uint32_t pop_enough(struct lull_ranked *policy, struct lull_ranked_group 
         if (free < entry->gpus)
             continue;
         if (!is_synced) {
-            lull_trial_state_sync(&policy->scratch, state, asked->pool, entry->type);
+            lull_trial_state_sync(&policy->trial, state, asked->pool, entry->type);
             for (uint32_t i = 0; i < popped; i++)
                 if (!has_just_begun(policy, job_of(&policy->popped[i]), now_ns))
                     give(policy, job_of(&policy->popped[i]));
             is_synced = true;
         }
         policy->plan.share_count = lull_cluster_place_consolidated(
-            policy->scratch.state, asked->pool, entry->type, entry->gpus, policy->plan.shares);
+            policy->trial.state, asked->pool, entry->type, entry->gpus, policy->plan.shares);
     }
     return popped;
 }
@@ -123,16 +124,15 @@ static uint32_t pop_enough(struct lull_ranked *policy, struct lull_ranked_group 
 bool lull_ranked_make_room(struct lull_ranked *policy, const struct lull_cluster_state *state,
                            uint32_t job, uint32_t entry_point, int64_t now_ns)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
-    struct lull_ranked_group *const group =
-        &policy->groups[(size_t)asked->pool * policy->cluster->type_count +
-                        asked->points[entry_point].type];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
+    struct lull_ranked_group *const group = &policy->groups[lull_cluster_group(
+        policy->cluster, asked->pool, asked->points[entry_point].type)];
     struct lull_ranked_plan *const plan = &policy->plan;
     uint32_t popped;
 
     /* Room was made for it before at this time, and a rule around the policy, as a power cap, does
        not let it start. */
-    if (policy->book.pages[job].room_ns == now_ns)
+    if (policy->ledger.records[job].room_ns == now_ns)
         return false;
     popped = pop_enough(policy, group, state, job, entry_point, now_ns);
     plan->stop_count = 0;
@@ -142,18 +142,18 @@ bool lull_ranked_make_room(struct lull_ranked *policy, const struct lull_cluster
         lull_ranked_cheapest(policy, job, entry_point, asked->points[entry_point].gpus, 0, now_ns);
     plan->has_start = plan->share_count > 0;
     if (plan->has_start) {
-        lull_cluster_state_take(policy->scratch.state, plan->shares, plan->share_count);
-        policy->book.pages[job].room_ns = now_ns;
+        lull_cluster_state_take(policy->trial.state, plan->shares, plan->share_count);
+        policy->ledger.records[job].room_ns = now_ns;
     }
     /* Those of the popped jobs that rank first stay where they are if there is room. */
     while (popped-- > 0) {
         const struct lull_heap_entry *entry = &policy->popped[popped];
-        const struct lull_job_record *page = &policy->book.pages[job_of(entry)];
+        const struct lull_job_record *record = &policy->ledger.records[job_of(entry)];
 
         if (!plan->has_start ||
-            lull_cluster_shares_fit(policy->scratch.state, page->shares, page->share_count)) {
+            lull_cluster_shares_fit(policy->trial.state, record->shares, record->share_count)) {
             if (plan->has_start)
-                lull_cluster_state_take(policy->scratch.state, page->shares, page->share_count);
+                lull_cluster_state_take(policy->trial.state, record->shares, record->share_count);
             push_back(policy, group, entry);
         } else {
             assert(plan->stop_count < policy->popped_room);

@@ -36,25 +36,25 @@ static struct lull_ranked_shape *shape_of(struct lull_ranked_group *group, uint3
 
 static uint64_t number_of(const struct lull_ranked *policy, uint32_t job)
 {
-    return (uint64_t)job << 32 | policy->book.pages[job].stamp;
+    return (uint64_t)job << 32 | policy->ledger.records[job].stamp;
 }
 
 void lull_ranked_offer(struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
-    const struct lull_job_record *page = &policy->book.pages[job];
-    const uint32_t type = asked->points[page->point].type;
-    const uint32_t gpus = asked->points[page->point].gpus;
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
+    const struct lull_job_record *record = &policy->ledger.records[job];
+    const uint32_t type = asked->points[record->point].type;
+    const uint32_t gpus = asked->points[record->point].gpus;
     struct lull_ranked_shape *const shape =
         shape_of(&policy->groups[lull_ranked_group_of(policy, job, type)], gpus);
-    const int64_t rank = lull_ranked_rank(policy, job, page->point, now_ns);
+    const int64_t rank = lull_ranked_rank(policy, job, record->point, now_ns);
 
     /* Jobs on equally many GPUs near their ends equally fast, so that the order of ends stays.
        Without memory the job is not preempted, and no harm is done. */
-    if (asked->is_preemptible && page->shares != NULL && shape != NULL)
+    if (asked->is_preemptible && record->shares != NULL && shape != NULL)
         lull_heap_add(&shape->running,
                       policy->ranking->is_fixed ? -rank
-                                                : -lull_job_ledger_end_ns(&policy->book, job),
+                                                : -lull_job_ledger_end_ns(&policy->ledger, job),
                       ~number_of(policy, job));
 }
 
@@ -71,7 +71,7 @@ void lull_ranked_unblock(struct lull_ranked *policy, uint32_t pool)
 {
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
         struct lull_ranked_group *const group =
-            &policy->groups[(size_t)pool * policy->cluster->type_count + type];
+            &policy->groups[lull_cluster_group(policy->cluster, pool, type)];
 
         for (uint32_t i = 0; i < group->shape_count; i++)
             group->shapes[i].tries = 0;
@@ -82,18 +82,18 @@ void lull_ranked_unblock(struct lull_ranked *policy, uint32_t pool)
 
 void lull_ranked_forget(struct lull_ranked *policy, uint32_t job)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     struct lull_ranked_group *const group = &policy->groups[lull_ranked_group_of(
-        policy, job, asked->points[policy->book.pages[job].point].type)];
+        policy, job, asked->points[policy->ledger.records[job].point].type)];
 
-    lull_running_set_remove(&policy->book, &group->running, job);
+    lull_running_set_remove(&policy->ledger, &group->running, job);
     if (group->cursor > group->running.count)
         group->cursor = group->running.count;
 }
 
 void lull_ranked_count(struct lull_ranked *policy, uint32_t job, int waiting, double weight)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     const uint32_t only = policy->types[job];
 
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
@@ -115,14 +115,14 @@ void lull_ranked_count(struct lull_ranked *policy, uint32_t job, int waiting, do
 /* Notes when a waiting job has to start in its fastest operating point to meet its deadline. */
 static int note_urgency(struct lull_ranked *policy, uint32_t job)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
 
     if (policy->ranking->urgency == NULL || asked->deadline_ns == LULL_CLUSTER_NEVER ||
-        policy->book.pages[job].is_urgent)
+        policy->ledger.records[job].is_urgent)
         return 0;
     return lull_heap_add(&policy->urgent,
                          asked->deadline_ns - (int64_t)(URGENCY * (double)lull_job_ledger_need_ns(
-                                                                      &policy->book, job, 0)),
+                                                                      &policy->ledger, job, 0)),
                          number_of(policy, job));
 }
 
@@ -134,18 +134,18 @@ void lull_ranked_mark_urgent(struct lull_ranked *policy, int64_t now_ns)
         const uint32_t job = (uint32_t)(first.number >> 32);
 
         if (number_of(policy, job) != first.number ||
-            now_ns + lull_job_ledger_need_ns(&policy->book, job, 0) >
-                policy->book.jobs->all[job].deadline_ns)
+            now_ns + lull_job_ledger_need_ns(&policy->ledger, job, 0) >
+                policy->ledger.jobs->all[job].deadline_ns)
             continue;
-        policy->book.pages[job].is_urgent = true;
-        policy->book.pages[job].stamp++;
+        policy->ledger.records[job].is_urgent = true;
+        policy->ledger.records[job].stamp++;
         (void)lull_ranked_enqueue(policy, job, now_ns);
     }
 }
 
 int lull_ranked_enqueue(struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     const uint32_t only = policy->types[job];
 
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {

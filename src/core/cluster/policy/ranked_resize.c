@@ -14,16 +14,16 @@ static const double CLEARLY = 2.0;
 
 static const struct lull_cluster_point *point_of(const struct lull_ranked *policy, uint32_t job)
 {
-    return &policy->book.jobs->all[job].points[policy->book.pages[job].point];
+    return &policy->ledger.jobs->all[job].points[policy->ledger.records[job].point];
 }
 
 /* Whether a running job may be stopped, its GPUs are known, and it did not begin just now. */
 static bool can_move(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
-    const struct lull_job_record *page = &policy->book.pages[job];
+    const struct lull_job_record *record = &policy->ledger.records[job];
 
-    return policy->book.jobs->all[job].is_preemptible && page->shares != NULL &&
-           page->since_ns < now_ns;
+    return policy->ledger.jobs->all[job].is_preemptible && record->shares != NULL &&
+           record->since_ns < now_ns;
 }
 
 /* What a running job gains by an operating point with more GPUs, less what beginning again costs,
@@ -32,14 +32,14 @@ static double gain_by(const struct lull_ranked *policy, uint32_t job, uint32_t p
                       int64_t now_ns)
 {
     const struct lull_cluster_point *old = point_of(policy, job);
-    const struct lull_cluster_point *wide = &policy->book.jobs->all[job].points[point];
+    const struct lull_cluster_point *wide = &policy->ledger.jobs->all[job].points[point];
     const struct lull_queue_stats *queue =
         &policy->queues[lull_ranked_group_of(policy, job, old->type)];
     const double left_ratio =
-        (double)(lull_job_ledger_end_ns(&policy->book, job) - now_ns) / (double)old->time_ns;
+        (double)(lull_job_ledger_end_ns(&policy->ledger, job) - now_ns) / (double)old->time_ns;
     const double wide_cost = policy->ranking->cost(policy, job, point, queue, now_ns);
     const double old_cost =
-        policy->ranking->cost(policy, job, policy->book.pages[job].point, queue, now_ns);
+        policy->ranking->cost(policy, job, policy->ledger.records[job].point, queue, now_ns);
     const double again_ratio = (double)lull_cluster_restart_ns(old->gpus) / (double)wide->time_ns;
 
     return (left_ratio * (old_cost - wide_cost) - CLEARLY * again_ratio * wide_cost) /
@@ -49,21 +49,21 @@ static double gain_by(const struct lull_ranked *policy, uint32_t job, uint32_t p
 static size_t place_wider(struct lull_ranked *policy, uint32_t job, uint32_t gpus,
                           struct lull_cluster_share *shares_out)
 {
-    struct lull_cluster_state *const scratch = policy->scratch.state;
-    const struct lull_job_record *page = &policy->book.pages[job];
+    struct lull_cluster_state *const trial = policy->trial.state;
+    const struct lull_job_record *record = &policy->ledger.records[job];
     size_t count;
 
-    lull_cluster_state_give(scratch, page->shares, page->share_count);
-    count = lull_cluster_place_consolidated(scratch, policy->book.jobs->all[job].pool,
+    lull_cluster_state_give(trial, record->shares, record->share_count);
+    count = lull_cluster_place_consolidated(trial, policy->ledger.jobs->all[job].pool,
                                             point_of(policy, job)->type, gpus, shares_out);
-    lull_cluster_state_take(scratch, page->shares, page->share_count);
+    lull_cluster_state_take(trial, record->shares, record->share_count);
     return count;
 }
 
 /* Whether a running job may be moved and has an operating point with more GPUs. */
 static bool can_grow(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
-    const struct lull_cluster_job *asked = &policy->book.jobs->all[job];
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     const struct lull_cluster_point *now = point_of(policy, job);
 
     for (uint32_t point = 0; point < asked->point_count; point++)
@@ -91,16 +91,16 @@ bool lull_ranked_grow(struct lull_ranked *policy, const struct lull_cluster_stat
                       struct lull_cluster_share *shares)
 {
     struct lull_ranked_group *const group =
-        &policy->groups[(size_t)pool * policy->cluster->type_count + type];
+        &policy->groups[lull_cluster_group(policy->cluster, pool, type)];
     const uint64_t free = lull_cluster_state_free_of(state, pool, type);
     double most = 0.0;
 
     if (free == 0 || free == group->barren_gpus)
         return false;
-    lull_trial_state_sync(&policy->scratch, state, pool, type);
+    lull_trial_state_sync(&policy->trial, state, pool, type);
     for (uint32_t i = 0; i < group->running.count; i++) {
         const uint32_t job = group->running.jobs[i];
-        const uint32_t old = policy->book.pages[job].point;
+        const uint32_t old = policy->ledger.records[job].point;
         const uint32_t gpus = point_of(policy, job)->gpus;
         uint32_t point;
         size_t count;
@@ -109,12 +109,12 @@ bool lull_ranked_grow(struct lull_ranked *policy, const struct lull_cluster_stat
         if (!can_grow(policy, job, now_ns))
             continue;
         point = lull_ranked_cheapest(policy, job, old, 0, gpus + free, now_ns);
-        if (policy->book.jobs->all[job].points[point].gpus <= gpus)
+        if (policy->ledger.jobs->all[job].points[point].gpus <= gpus)
             continue;
         gain = gain_by(policy, job, point, now_ns);
         if (gain <= most)
             continue;
-        count = place_wider(policy, job, policy->book.jobs->all[job].points[point].gpus, shares);
+        count = place_wider(policy, job, policy->ledger.jobs->all[job].points[point].gpus, shares);
         if (count == 0)
             continue;
         most = gain;

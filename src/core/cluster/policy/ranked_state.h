@@ -6,7 +6,7 @@
 
 #include "core/cluster/model/heap.h"
 #include "core/cluster/policy/ranked.h"
-#include "core/cluster/policy/trial_state.h"
+#include "core/cluster/model/placement.h"
 
 /* Jobs of a group that want this many GPUs. Numbers are job << 32 | stamp, those of running jobs
    inverted, so that of equals the highest stops first; those of old stamps are stale. */
@@ -44,13 +44,14 @@ struct lull_ranked_plan {
 struct lull_ranked {
     const struct lull_cluster *cluster;
     const struct lull_cluster_ranking *ranking;
+    double setting;
     void *more;
-    struct lull_job_ledger book;
+    struct lull_job_ledger ledger;
     uint32_t *types; /* by job: the one that it may use; UINT32_MAX: any */
     size_t type_room;
     struct lull_ranked_group *groups; /* [pool * types + type] */
     struct lull_queue_stats *queues;
-    struct lull_trial_state scratch;
+    struct lull_trial_state trial;
     struct lull_ranked_plan plan;
     struct lull_heap urgent; /* waiting jobs, by when they have to start for their deadlines */
     bool *is_dirty;          /* by pool: something may fit */
@@ -64,15 +65,8 @@ struct lull_ranked {
 static inline size_t lull_ranked_group_of(const struct lull_ranked *policy, uint32_t job,
                                           uint32_t type)
 {
-    return (size_t)policy->book.jobs->all[job].pool * policy->cluster->type_count + type;
+    return lull_cluster_group(policy->cluster, policy->ledger.jobs->all[job].pool, type);
 }
-
-/* ---- ranked_create.c ----------------------------------------------------------------------- */
-
-/* -ENOMEM. */
-int lull_ranked_create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                       const struct lull_cluster_ranking *ranking, struct lull_ranked **policy_out);
-void lull_ranked_destroy(struct lull_ranked *policy);
 
 /* ---- ranked_queue.c ------------------------------------------------------------------------ */
 

@@ -39,10 +39,10 @@ struct lull_reservation {
 /* A pool of the cluster at one moment. */
 struct lull_reservation_room {
     const struct lull_cluster_job *jobs;
+    const struct lull_cluster_type *types;
     uint32_t type_count;
     const uint64_t
         *gpus; /* [type] of the pool; an operating point of a type with less is skipped */
-    const uint32_t *memory_mib;       /* [type]; 0: not known */
     const struct lull_timeline *free; /* [type], from now_ns on; never falling */
     const double *far_j;              /* [type] J per GPU and second; >= 0 */
     double fade_ns;                   /* > 0 */

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 static const int64_t GONE = INT64_MAX;
 
 void lull_waiting_fini(struct lull_waiting *waiting)
@@ -31,17 +33,19 @@ static size_t place_of(const struct lull_waiting *waiting, uint32_t job)
     return low;
 }
 
+/* The lesser of a node's two children. */
+static int64_t least_below(const int64_t *least_ns, size_t at)
+{
+    return lull_earlier_ns(least_ns[2 * at], least_ns[2 * at + 1]);
+}
+
 static void set(struct lull_waiting *waiting, size_t place, int64_t time_ns)
 {
     size_t at = waiting->room + place;
 
     waiting->least_ns[at] = time_ns;
-    for (at /= 2; at > 0; at /= 2) {
-        const int64_t left = waiting->least_ns[2 * at];
-        const int64_t right = waiting->least_ns[2 * at + 1];
-
-        waiting->least_ns[at] = left < right ? left : right;
-    }
+    for (at /= 2; at > 0; at /= 2)
+        waiting->least_ns[at] = least_below(waiting->least_ns, at);
 }
 
 static int grow(struct lull_waiting *waiting)
@@ -62,8 +66,7 @@ static int grow(struct lull_waiting *waiting)
         memcpy(&least_ns[room], &waiting->least_ns[waiting->room],
                waiting->count * sizeof(*least_ns));
     for (size_t at = room - 1; at > 0; at--)
-        least_ns[at] =
-            least_ns[2 * at] < least_ns[2 * at + 1] ? least_ns[2 * at] : least_ns[2 * at + 1];
+        least_ns[at] = least_below(least_ns, at);
     free(waiting->least_ns);
     waiting->least_ns = least_ns;
     waiting->room = room;
@@ -95,7 +98,7 @@ void lull_waiting_remove(struct lull_waiting *waiting, uint32_t job)
 uint32_t lull_waiting_first(const struct lull_waiting *waiting, uint32_t after, int64_t most_ns)
 {
     const size_t from = after == LULL_WAITING_NONE ? 0 : place_of(waiting, after + 1);
-    const int64_t limit = most_ns < GONE ? most_ns : GONE - 1;
+    const int64_t limit = lull_earlier_ns(most_ns, GONE - 1);
     size_t at;
 
     if (from >= waiting->count)

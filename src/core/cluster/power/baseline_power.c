@@ -13,33 +13,34 @@ static double seconds(int64_t ns)
     return (double)ns * 1e-9;
 }
 
-void lull_baseline_power_power(const struct lull_cluster *cluster,
-                               const struct lull_cluster_jobs *jobs, bool turns_nodes_off,
-                               double *rest_w_out)
+void lull_baseline_power_of_types(const struct lull_cluster *cluster,
+                                  const struct lull_cluster_jobs *jobs, bool turns_nodes_off,
+                                  double *baseline_w_out)
 {
     for (uint32_t i = 0; i < cluster->type_count; i++)
-        rest_w_out[i] = cluster->types[i].idle_w;
+        baseline_w_out[i] = cluster->types[i].idle_w;
     for (uint32_t i = 0; i < cluster->node_count && turns_nodes_off; i++) {
         const struct lull_cluster_node *node = &cluster->nodes[i];
 
-        rest_w_out[node->type] =
-            fmin(rest_w_out[node->type], cluster->types[node->type].off_w / node->gpus);
+        baseline_w_out[node->type] =
+            fmin(baseline_w_out[node->type], cluster->types[node->type].off_w / node->gpus);
     }
     for (size_t i = 0; i < jobs->count; i++)
         for (uint32_t m = 0; m < jobs->all[i].point_count; m++) {
             const struct lull_cluster_point *point = &jobs->all[i].points[m];
 
-            rest_w_out[point->type] = fmin(rest_w_out[point->type],
-                                           point->energy_j / seconds(point->time_ns) / point->gpus);
+            baseline_w_out[point->type] =
+                fmin(baseline_w_out[point->type],
+                     point->energy_j / seconds(point->time_ns) / point->gpus);
         }
 }
 
-double lull_baseline_power_total_w(const struct lull_cluster *cluster, const double *rest_w)
+double lull_baseline_power_total_w(const struct lull_cluster *cluster, const double *baseline_w)
 {
     double sum_w = 0.0;
 
     for (uint32_t i = 0; i < cluster->node_count; i++)
-        sum_w += rest_w[cluster->nodes[i].type] * cluster->nodes[i].gpus;
+        sum_w += baseline_w[cluster->nodes[i].type] * cluster->nodes[i].gpus;
     return sum_w;
 }
 
@@ -88,17 +89,17 @@ int lull_baseline_power_least_end(const struct lull_cluster *cluster,
     return 0;
 }
 
-double lull_baseline_power_energy_j(const struct lull_cluster *cluster, const double *rest_w,
+double lull_baseline_power_energy_j(const struct lull_cluster *cluster, const double *baseline_w,
                                     const struct lull_cluster_failure *failures,
                                     size_t failure_count, int64_t end_ns)
 {
-    double all_j = lull_baseline_power_total_w(cluster, rest_w) * seconds(end_ns);
+    double all_j = lull_baseline_power_total_w(cluster, baseline_w) * seconds(end_ns);
 
     for (size_t i = 0; i < failure_count && failures[i].from_ns < end_ns; i++) {
         const struct lull_cluster_node *node = &cluster->nodes[failures[i].node];
         const int64_t to_ns = failures[i].to_ns < end_ns ? failures[i].to_ns : end_ns;
 
-        all_j -= rest_w[node->type] * node->gpus * seconds(to_ns - failures[i].from_ns);
+        all_j -= baseline_w[node->type] * node->gpus * seconds(to_ns - failures[i].from_ns);
     }
     return fmax(all_j * (1.0 - rounding), 0.0);
 }

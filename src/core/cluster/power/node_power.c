@@ -47,7 +47,7 @@ static int64_t patience_of(const struct lull_cluster_type *type, uint32_t gpus)
     patience_ns = type->turn_on_j / saves_w * 1e9;
     if (patience_ns > (double)LULL_CLUSTER_MOST_NS)
         return LULL_CLUSTER_NEVER;
-    return patience_ns < 1.0 ? 1 : (int64_t)patience_ns;
+    return (int64_t)fmax(patience_ns, 1.0);
 }
 
 static uint32_t group_number(const struct lull_node_power *policy, uint32_t node)
@@ -118,9 +118,10 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
     struct lull_node_power *const policy = (struct lull_node_power *)handle;
     const int rc = policy->inner.calls->arrive(policy->inner.policy, job, now_ns);
 
-    if (rc == 0)
-        want(policy, job, true);
-    return rc;
+    if (rc < 0)
+        return rc;
+    want(policy, job, true);
+    return 0;
 }
 
 static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
@@ -135,8 +136,7 @@ static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t poi
     struct lull_node_power *const policy = (struct lull_node_power *)handle;
 
     want(policy, job, false);
-    if (policy->inner.calls->begin != NULL)
-        policy->inner.calls->begin(policy->inner.policy, job, point, now_ns);
+    lull_cluster_decider_begin(&policy->inner, job, point, now_ns);
 }
 
 static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,
@@ -144,8 +144,7 @@ static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pa
 {
     struct lull_node_power *const policy = (struct lull_node_power *)handle;
 
-    if (policy->inner.calls->pace != NULL)
-        policy->inner.calls->pace(policy->inner.policy, job, its_pace, end_ns, now_ns);
+    lull_cluster_decider_pace(&policy->inner, job, its_pace, end_ns, now_ns);
 }
 
 /* ---- nodes -------------------------------------------------------------------------------- */
@@ -183,8 +182,7 @@ static void node_changed(struct lull_cluster_policy *handle, const struct lull_c
     /* One that is off may stand in the heap twice, or no longer be off; turn_on looks. */
     if (power == LULL_CLUSTER_OFF)
         (void)lull_heap_add(&group->off, node, node);
-    if (policy->inner.calls->node != NULL)
-        policy->inner.calls->node(policy->inner.policy, state, node, now_ns);
+    lull_cluster_decider_node(&policy->inner, state, node, now_ns);
 }
 
 static void idle(struct lull_cluster_policy *handle, uint32_t node, bool is_idle, int64_t now_ns)
@@ -192,8 +190,7 @@ static void idle(struct lull_cluster_policy *handle, uint32_t node, bool is_idle
     struct lull_node_power *const policy = (struct lull_node_power *)handle;
 
     set_idle(policy, node, is_idle ? now_ns : LULL_CLUSTER_NEVER);
-    if (policy->inner.calls->idle != NULL)
-        policy->inner.calls->idle(policy->inner.policy, node, is_idle, now_ns);
+    lull_cluster_decider_idle(&policy->inner, node, is_idle, now_ns);
 }
 
 /* ---- decisions ---------------------------------------------------------------------------- */
@@ -280,9 +277,7 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
 static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 {
     const struct lull_node_power *const policy = (const struct lull_node_power *)handle;
-    const struct lull_cluster_decider *inner = &policy->inner;
-    int64_t wake =
-        inner->calls->wake_ns != NULL ? inner->calls->wake_ns(inner->policy, now_ns) : INT64_MAX;
+    int64_t wake = lull_cluster_decider_wake_ns(&policy->inner, now_ns);
 
     /* Those that are over have been looked at, or will be when next asked. */
     if (policy->timers.count > 0 && policy->timers.entries[0].key > now_ns &&
@@ -295,7 +290,7 @@ static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 
 static void release(struct lull_node_power *policy)
 {
-    const size_t count = (size_t)policy->cluster->pool_count * policy->cluster->type_count;
+    const size_t count = lull_cluster_group_count(policy->cluster);
 
     for (size_t i = 0; policy->groups != NULL && i < count; i++) {
         lull_heap_fini(&policy->groups[i].off);
@@ -321,7 +316,7 @@ static void destroy(struct lull_cluster_policy *handle)
 static int make_room(struct lull_node_power *policy)
 {
     const struct lull_cluster *cluster = policy->cluster;
-    const size_t count = (size_t)cluster->pool_count * cluster->type_count;
+    const size_t count = lull_cluster_group_count(cluster);
 
     policy->groups = calloc(count, sizeof(*policy->groups));
     policy->changed = calloc(count, sizeof(*policy->changed));

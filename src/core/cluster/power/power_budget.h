@@ -32,11 +32,11 @@ struct lull_power_budget {
     struct lull_power_load *loads; /* [job] */
     double *least_w;               /* [job] of its most modest operating point */
     size_t running;
-    struct lull_heap ends;              /* of loads; some have ended since */
-    uint64_t *gpus_of;                  /* [pool][type] */
-    uint32_t *node_gpus;                /* the same: the most that a node has */
-    double idle_w;                      /* of all nodes */
-    struct lull_cluster_share *scratch; /* [node] */
+    struct lull_heap ends;            /* of loads; some have ended since */
+    uint64_t *gpus_of;                /* [pool][type] */
+    uint32_t *node_gpus;              /* the same: the most that a node has */
+    double idle_w;                    /* of all nodes */
+    struct lull_cluster_share *trial; /* [node] */
 
     /* The job that waits for watts, and what it is promised. */
     uint32_t head;   /* LULL_POWER_NONE: none */
@@ -48,17 +48,17 @@ struct lull_power_budget {
 };
 
 /* Starts with all nodes on and idle. Errors: as lull_power_cap_wrap. */
-int lull_power_budget_init(struct lull_power_budget *room, const struct lull_cluster *cluster,
+int lull_power_budget_init(struct lull_power_budget *budget, const struct lull_cluster *cluster,
                            const struct lull_cluster_jobs *jobs, const struct lull_power_cap *cap,
                            struct lull_error *err);
-void lull_power_budget_fini(struct lull_power_budget *room);
+void lull_power_budget_fini(struct lull_power_budget *budget);
 
 /* What a GPU of a job in an operating point draws more than an idle one, W; >= 0. */
-double lull_power_budget_extra_w(const struct lull_power_budget *room, uint32_t job,
+double lull_power_budget_extra_w(const struct lull_power_budget *budget, uint32_t job,
                                  uint32_t point);
 
 /* What all GPUs of a job in an operating point draw more than idle ones, W; >= 0. */
-double lull_power_budget_total_w(const struct lull_power_budget *room, uint32_t job,
+double lull_power_budget_total_w(const struct lull_power_budget *budget, uint32_t job,
                                  uint32_t point);
 
 /* What a node draws without jobs, W: on and idle; while it turns on. */
@@ -66,74 +66,61 @@ double lull_power_budget_idle_w(const struct lull_cluster *cluster, uint32_t nod
 double lull_power_budget_turning_on_w(const struct lull_cluster *cluster, uint32_t node);
 
 /* Whether more_w more watts fit under the cluster's cap, or under a node's. */
-bool lull_power_budget_has(const struct lull_power_budget *room, double more_w);
-bool lull_power_budget_has_on(const struct lull_power_budget *room, uint32_t node, double more_w);
+bool lull_power_budget_has(const struct lull_power_budget *budget, double more_w);
+bool lull_power_budget_has_on(const struct lull_power_budget *budget, uint32_t node, double more_w);
 
 /* A job runs from now on. -ENOMEM: nothing has changed. */
-int lull_power_budget_add(struct lull_power_budget *room, uint32_t job, uint32_t point,
+int lull_power_budget_add(struct lull_power_budget *budget, uint32_t job, uint32_t point,
                           const struct lull_cluster_share *shares, size_t count, int64_t now_ns);
 
 /* A job that runs goes on in another operating point of as many GPUs. -ENOMEM: nothing has changed.
  */
-int lull_power_budget_reclock(struct lull_power_budget *room, uint32_t job, uint32_t point,
+int lull_power_budget_reclock(struct lull_power_budget *budget, uint32_t job, uint32_t point,
                               int64_t now_ns);
 
 /* A running job ends at another time; without memory for that the old one stands. */
-void lull_power_budget_expect_end(struct lull_power_budget *room, uint32_t job, int64_t end_ns);
+void lull_power_budget_expect_end(struct lull_power_budget *budget, uint32_t job, int64_t end_ns);
 
 /* A job runs no longer; nothing if it did not. */
-void lull_power_budget_remove(struct lull_power_budget *room, uint32_t job);
+void lull_power_budget_remove(struct lull_power_budget *budget, uint32_t job);
 
 /* A node draws w watts without its jobs from now on. */
-void lull_power_budget_set_empty(struct lull_power_budget *room, uint32_t node, double w);
+void lull_power_budget_set_empty(struct lull_power_budget *budget, uint32_t node, double w);
 
 /*
  * When running jobs will at the latest have left room for more_w more watts under the cluster's
  * cap, and what is left over then, W. now_ns: there is no such time. O(k log k) for k ends until
  * then.
  */
-int64_t lull_power_budget_when(const struct lull_power_budget *room, double more_w, int64_t now_ns,
-                               double *spare_w_out);
+int64_t lull_power_budget_when(const struct lull_power_budget *budget, double more_w,
+                               int64_t now_ns, double *spare_w_out);
 
 /* Whether the empty cluster could hold a job in an operating point under the caps. */
-bool lull_power_budget_could(const struct lull_power_budget *room, uint32_t job, uint32_t point);
+bool lull_power_budget_could(const struct lull_power_budget *budget, uint32_t job, uint32_t point);
 
 /* A job came: notes what it needs at least; false: the empty cluster could not hold any operating
  * point of it under the caps. */
-bool lull_power_budget_expect(struct lull_power_budget *room, uint32_t job);
+bool lull_power_budget_expect(struct lull_power_budget *budget, uint32_t job);
 
 /* ---- power_place.c ------------------------------------------------------------------------- */
 
-/* Whether two operating points of a job differ in nothing but their clock. */
-bool lull_power_budget_is_clock_of(const struct lull_power_budget *room, uint32_t job,
-                                   uint32_t point, uint32_t of);
-
-/* A job for which lull_power_room_expect() was true waits for its start; it does so no longer. */
-void lull_power_budget_wait(struct lull_power_budget *room, uint32_t job, bool waits);
-
-/*
- * The clock of what was decided that costs least at the price of watts that the jobs that wait make
- * (power_price.h), but none that is late where what was decided is not. What was decided where
- * nobody else waits: its clock costs nobody.
- */
-uint32_t lull_power_budget_cheapest_point(const struct lull_power_budget *room,
-                                          const struct lull_cluster_decision *decision,
-                                          int64_t now_ns);
+/* A job for which lull_power_budget_expect() was true waits for its start; it does so no longer. */
+void lull_power_budget_wait(struct lull_power_budget *budget, uint32_t job, bool waits);
 
 /* The job waits for watts from now on, unless another does: those of its most modest operating
  * point. */
-void lull_power_budget_reserve(struct lull_power_budget *room, uint32_t job, int64_t now_ns);
+void lull_power_budget_reserve(struct lull_power_budget *budget, uint32_t job, int64_t now_ns);
 
 /* Whether the job that waits for watts is no worse off if another draws more_w more until until_ns;
  * and notes that it does. */
-bool lull_power_budget_fits_reservation(const struct lull_power_budget *room, uint32_t job,
+bool lull_power_budget_fits_reservation(const struct lull_power_budget *budget, uint32_t job,
                                         double more_w, int64_t until_ns);
-void lull_power_budget_pass(struct lull_power_budget *room, uint32_t job, double more_w,
+void lull_power_budget_pass(struct lull_power_budget *budget, uint32_t job, double more_w,
                             int64_t until_ns);
 
 /* Puts a start elsewhere, or into another operating point, where it does not fit as it is; false:
  * nothing fits. */
-bool lull_power_budget_replace(const struct lull_power_budget *room,
+bool lull_power_budget_replace(const struct lull_power_budget *budget,
                                const struct lull_cluster_state *state, int64_t now_ns,
                                struct lull_cluster_decision *decision);
 

@@ -16,7 +16,7 @@ enum {
 struct lull_power_capped {
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
-    struct lull_power_budget room;
+    struct lull_power_budget budget;
     struct lull_cluster_decider inner;
 
     uint32_t refused[MOST_LOOKS]; /* jobs that are to go back to the policy */
@@ -32,9 +32,9 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
 {
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
 
-    lull_power_budget_remove(&policy->room, job); /* it may have been preempted */
-    if (lull_power_budget_expect(&policy->room, job)) {
-        lull_power_budget_wait(&policy->room, job, true);
+    lull_power_budget_remove(&policy->budget, job); /* it may have been preempted */
+    if (lull_power_budget_expect(&policy->budget, job)) {
+        lull_power_budget_wait(&policy->budget, job, true);
         return policy->inner.calls->arrive(policy->inner.policy, job, now_ns);
     }
     assert(policy->hopeless_count < policy->jobs->count);
@@ -46,7 +46,7 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
 {
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
 
-    lull_power_budget_remove(&policy->room, job);
+    lull_power_budget_remove(&policy->budget, job);
     policy->inner.calls->end(policy->inner.policy, job, now_ns);
 }
 
@@ -54,9 +54,8 @@ static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t poi
 {
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
 
-    lull_power_budget_wait(&policy->room, job, false);
-    if (policy->inner.calls->begin != NULL)
-        policy->inner.calls->begin(policy->inner.policy, job, point, now_ns);
+    lull_power_budget_wait(&policy->budget, job, false);
+    lull_cluster_decider_begin(&policy->inner, job, point, now_ns);
 }
 
 static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,
@@ -64,9 +63,8 @@ static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pa
 {
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
 
-    lull_power_budget_expect_end(&policy->room, job, end_ns);
-    if (policy->inner.calls->pace != NULL)
-        policy->inner.calls->pace(policy->inner.policy, job, its_pace, end_ns, now_ns);
+    lull_power_budget_expect_end(&policy->budget, job, end_ns);
+    lull_cluster_decider_pace(&policy->inner, job, its_pace, end_ns, now_ns);
 }
 
 /* ---- nodes -------------------------------------------------------------------------------- */
@@ -80,32 +78,28 @@ static void node_changed(struct lull_cluster_policy *handle, const struct lull_c
 
     /* One that is down will draw again what it did before, and nobody asks then. */
     if (power == LULL_CLUSTER_ON)
-        lull_power_budget_set_empty(&policy->room, node, lull_power_budget_idle_w(cluster, node));
+        lull_power_budget_set_empty(&policy->budget, node, lull_power_budget_idle_w(cluster, node));
     else if (power == LULL_CLUSTER_TURNING_ON)
-        lull_power_budget_set_empty(&policy->room, node,
+        lull_power_budget_set_empty(&policy->budget, node,
                                     lull_power_budget_turning_on_w(cluster, node));
     else if (power == LULL_CLUSTER_OFF)
-        lull_power_budget_set_empty(&policy->room, node,
+        lull_power_budget_set_empty(&policy->budget, node,
                                     cluster->types[cluster->nodes[node].type].off_w);
-    if (policy->inner.calls->node != NULL)
-        policy->inner.calls->node(policy->inner.policy, state, node, now_ns);
+    lull_cluster_decider_node(&policy->inner, state, node, now_ns);
 }
 
 static void idle(struct lull_cluster_policy *handle, uint32_t node, bool is_idle, int64_t now_ns)
 {
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
 
-    if (policy->inner.calls->idle != NULL)
-        policy->inner.calls->idle(policy->inner.policy, node, is_idle, now_ns);
+    lull_cluster_decider_idle(&policy->inner, node, is_idle, now_ns);
 }
 
 static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 {
     const struct lull_power_capped *const policy = (const struct lull_power_capped *)handle;
-    const struct lull_cluster_decider *inner = &policy->inner;
 
-    return inner->calls->wake_ns == NULL ? LULL_CLUSTER_NEVER
-                                         : inner->calls->wake_ns(inner->policy, now_ns);
+    return lull_cluster_decider_wake_ns(&policy->inner, now_ns);
 }
 
 /* ---- starts ------------------------------------------------------------------------------- */
@@ -117,17 +111,17 @@ static bool admit(struct lull_power_capped *policy, const struct lull_cluster_st
     const uint32_t wanted = decision->point;
     double more_w;
 
-    if (!lull_power_budget_replace(&policy->room, state, now_ns, decision)) {
-        if (!lull_power_budget_has(&policy->room,
-                                   lull_power_budget_total_w(&policy->room, job, wanted)))
-            lull_power_budget_reserve(&policy->room, job, now_ns);
+    if (!lull_power_budget_replace(&policy->budget, state, now_ns, decision)) {
+        if (!lull_power_budget_has(&policy->budget,
+                                   lull_power_budget_total_w(&policy->budget, job, wanted)))
+            lull_power_budget_reserve(&policy->budget, job, now_ns);
         return false;
     }
-    more_w = lull_power_budget_total_w(&policy->room, job, decision->point);
-    if (lull_power_budget_add(&policy->room, job, decision->point, decision->shares,
+    more_w = lull_power_budget_total_w(&policy->budget, job, decision->point);
+    if (lull_power_budget_add(&policy->budget, job, decision->point, decision->shares,
                               decision->share_count, now_ns) < 0)
         return false;
-    lull_power_budget_pass(&policy->room, job, more_w,
+    lull_power_budget_pass(&policy->budget, job, more_w,
                            now_ns + policy->jobs->all[job].points[decision->point].time_ns);
     if (decision->point != wanted)
         decision->reason = "in a mode that stays under the power cap";
@@ -143,29 +137,31 @@ static bool reclock(struct lull_power_capped *policy, int64_t now_ns,
 {
     const uint32_t job = decision->job;
     const struct lull_cluster_point *points = policy->jobs->all[job].points;
-    const struct lull_power_load *load = &policy->room.loads[job];
-    const double before_w = lull_power_budget_extra_w(&policy->room, job, load->point);
-    const double more_w = lull_power_budget_extra_w(&policy->room, job, decision->point) - before_w;
-    bool has = lull_power_budget_has(&policy->room, more_w * points[decision->point].gpus);
+    const struct lull_power_load *load = &policy->budget.loads[job];
+    const double before_w = lull_power_budget_extra_w(&policy->budget, job, load->point);
+    const double more_w =
+        lull_power_budget_extra_w(&policy->budget, job, decision->point) - before_w;
+    bool has = lull_power_budget_has(&policy->budget, more_w * points[decision->point].gpus);
 
     for (uint32_t i = 0; i < load->share_count; i++)
-        has = has && lull_power_budget_has_on(&policy->room, load->shares[i].node,
+        has = has && lull_power_budget_has_on(&policy->budget, load->shares[i].node,
                                               more_w * load->shares[i].gpus);
-    return (more_w <= 0.0 || (has && lull_power_budget_fits_reservation(
-                                         &policy->room, job, more_w * points[decision->point].gpus,
-                                         now_ns + points[decision->point].time_ns))) &&
-           lull_power_budget_reclock(&policy->room, job, decision->point, now_ns) == 0;
+    return (more_w <= 0.0 ||
+            (has && lull_power_budget_fits_reservation(
+                        &policy->budget, job, more_w * points[decision->point].gpus,
+                        now_ns + points[decision->point].time_ns))) &&
+           lull_power_budget_reclock(&policy->budget, job, decision->point, now_ns) == 0;
 }
 
 static bool turn_on(struct lull_power_capped *policy, uint32_t node)
 {
     const double more_w =
-        lull_power_budget_turning_on_w(policy->cluster, node) - policy->room.empty_w[node];
+        lull_power_budget_turning_on_w(policy->cluster, node) - policy->budget.empty_w[node];
 
-    if (!lull_power_budget_has(&policy->room, more_w) ||
-        !lull_power_budget_fits_reservation(&policy->room, NO_JOB, more_w, LULL_CLUSTER_NEVER))
+    if (!lull_power_budget_has(&policy->budget, more_w) ||
+        !lull_power_budget_fits_reservation(&policy->budget, NO_JOB, more_w, LULL_CLUSTER_NEVER))
         return false;
-    lull_power_budget_pass(&policy->room, NO_JOB, more_w, LULL_CLUSTER_NEVER);
+    lull_power_budget_pass(&policy->budget, NO_JOB, more_w, LULL_CLUSTER_NEVER);
     return true;
 }
 
@@ -182,8 +178,8 @@ static void hand_back(struct lull_power_capped *policy, const struct lull_cluste
         if (inner->calls->arrive(inner->policy, policy->refused[i], now_ns) < 0)
             policy->refused[kept++] = policy->refused[i]; /* no memory: later */
     policy->refused_count = kept;
-    if (policy->refused_node != NONE && inner->calls->node != NULL)
-        inner->calls->node(inner->policy, state, policy->refused_node, now_ns);
+    if (policy->refused_node != NONE)
+        lull_cluster_decider_node(inner, state, policy->refused_node, now_ns);
     policy->refused_node = NONE;
 }
 
@@ -207,7 +203,7 @@ static bool look_at(struct lull_power_capped *policy, const struct lull_cluster_
         policy->refused_node = decision->node;
         return false;
     case LULL_CLUSTER_REJECT:
-        lull_power_budget_wait(&policy->room, decision->job, false);
+        lull_power_budget_wait(&policy->budget, decision->job, false);
         return true;
     default:
         return true;
@@ -247,8 +243,8 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
 
     if (reject(policy, decision))
         return true;
-    if (policy->room.head != NONE && now_ns > policy->room.head_ns)
-        policy->room.head = NONE;
+    if (policy->budget.head != NONE && now_ns > policy->budget.head_ns)
+        policy->budget.head = NONE;
     if (ask(policy, state, now_ns, decision))
         return true;
     hand_back(policy, state, now_ns);
@@ -259,7 +255,7 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
 
 static void release(struct lull_power_capped *policy)
 {
-    lull_power_budget_fini(&policy->room);
+    lull_power_budget_fini(&policy->budget);
     free(policy->hopeless);
     free(policy);
 }
@@ -295,7 +291,7 @@ int lull_power_cap_wrap(const struct lull_cluster *cluster, const struct lull_cl
         return lull_error_set(err, -ENOMEM, "out of memory");
     *policy = (struct lull_power_capped){
         .cluster = cluster, .jobs = jobs, .inner = *decider, .refused_node = NONE};
-    rc = lull_power_budget_init(&policy->room, cluster, jobs, cap, err);
+    rc = lull_power_budget_init(&policy->budget, cluster, jobs, cap, err);
     if (rc < 0) {
         free(policy);
         return rc;

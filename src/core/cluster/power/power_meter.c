@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 #define J_PER_KWH 3.6e6
 
 /* A sum that does not lose what is small (Neumaier 1974): millions of stretches are added up. */
@@ -125,15 +127,8 @@ static struct lull_power_point *point_at(struct lull_power_meter *meter, uint32_
 
     if (dial->last != SIZE_MAX && meter->points[dial->last].time_ns == now_ns)
         return &meter->points[dial->last];
-    if (meter->count == meter->room) {
-        const size_t room = meter->room > 0 ? 2 * meter->room : 256;
-        struct lull_power_point *points = realloc(meter->points, room * sizeof(*points));
-
-        if (points == NULL)
-            return NULL;
-        meter->points = points;
-        meter->room = room;
-    }
+    if (lull_array_reserve(&meter->points, &meter->room, meter->count, sizeof(*point)) < 0)
+        return NULL;
     dial->last = meter->count++;
     point = &meter->points[dial->last];
     *point = (struct lull_power_point){.time_ns = now_ns, .type = type};

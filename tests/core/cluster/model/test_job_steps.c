@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "core/cluster/model/job_transformer.h"
+#include "core/cluster/model/job_parallel.h"
 
 static const struct lull_job_tempo highest = {1410, 1.0, 400.0, 1.0, 120.0, 90.0};
 

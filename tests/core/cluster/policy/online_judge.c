@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "core/cluster/bound/dual_search.h"
-#include "core/cluster/policy/primal_dual.h"
+#include "core/cluster/policy/posted_prices.h"
 #include "core/cluster/bound/slot_relaxation.h"
 #include "../bound/slot_lp.h"
 

@@ -104,10 +104,9 @@ struct online_result online_case_run(const struct online_case *it,
     uint32_t next = 0;
 
     make(&running, it);
-    if (ops->calls->create(&it->cluster, &it->jobs, ops->rule, &policy) < 0)
+    /* A setting of 0 is welfare: time counts nothing but by deadlines. */
+    if (ops->calls->create(&it->cluster, &it->jobs, ops->rule, 0.0, &policy) < 0)
         abort();
-    if (ops->calls->set_parameter != NULL)
-        ops->calls->set_parameter(policy, 0.0); /* welfare: time counts nothing but by deadlines */
     for (size_t i = 0; starts_out != NULL && i < it->jobs.count; i++)
         starts_out[i] = UINT32_MAX;
     for (uint32_t slot = 0; slot < it->slots; slot++) {

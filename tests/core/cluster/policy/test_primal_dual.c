@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/cluster/policy/primal_dual.h"
+#include "core/cluster/policy/posted_prices.h"
 #include "core/cluster/bound/slot_relaxation.h"
 #include "core/stats/random.h"
 #include "online_case.h"

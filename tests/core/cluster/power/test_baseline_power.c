@@ -35,12 +35,12 @@ static void test_power(void **state)
     double rest_w[2];
 
     (void)state;
-    lull_baseline_power_power(&cluster, &jobs, false, rest_w);
+    lull_baseline_power_of_types(&cluster, &jobs, false, rest_w);
     assert_near(rest_w[0], 45.0, 1e-9);
     assert_near(rest_w[1], 20.0, 1e-9);
     assert_near(lull_baseline_power_total_w(&cluster, rest_w), 10 * 45.0 + 24 * 20.0, 1e-9);
     /* The largest of the fast nodes has 4 GPUs for its 80 W; a slow one's 200 W are 25 a GPU. */
-    lull_baseline_power_power(&cluster, &jobs, true, rest_w);
+    lull_baseline_power_of_types(&cluster, &jobs, true, rest_w);
     assert_near(rest_w[0], 20.0, 1e-9);
     assert_near(rest_w[1], 20.0, 1e-9);
 }
