@@ -47,9 +47,9 @@ static bool is_every(const struct lull_nccl_work *work, enum nccl_fault fault, u
 static void tell_foreign_operation(const struct lull_nccl_work *work)
 {
     const struct lull_nccl_report event = {.type = NCCL_EVENT_PROXY_OP,
-                                          .comm = work->comm,
-                                          .task = &work->tasks[0],
-                                          .pid = getpid() + 1};
+                                           .comm = work->comm,
+                                           .task = &work->tasks[0],
+                                           .pid = getpid() + 1};
 
     nccl_plugin_stop(nccl_plugin_start_foreign(FOREIGN_POINTER, FOREIGN_POINTER, &event));
 }
@@ -59,10 +59,10 @@ static void tell_proxy_operation(const struct lull_nccl_work *work,
                                  const struct lull_nccl_task *task)
 {
     const struct lull_nccl_report event = {.type = NCCL_EVENT_PROXY_OP,
-                                          .parent = task->handle,
-                                          .comm = work->comm,
-                                          .task = task,
-                                          .pid = getpid()};
+                                           .parent = task->handle,
+                                           .comm = work->comm,
+                                           .task = task,
+                                           .pid = getpid()};
 
     if ((task->mask & NCCL_EVENT_PROXY_OP) && work->comm->nodes > 1)
         nccl_plugin_stop(nccl_plugin_start(&event));
@@ -80,10 +80,10 @@ static void stop_channel(void *handle, int64_t timer_ns)
 static void start_channels(struct lull_nccl_work *work, struct lull_nccl_task *task)
 {
     struct lull_nccl_report event = {.type = NCCL_EVENT_KERNEL_CH,
-                                    .parent = task->handle,
-                                    .comm = work->comm,
-                                    .task = task,
-                                    .timer_ns = atomic_load(&work->begin_ns)};
+                                     .parent = task->handle,
+                                     .comm = work->comm,
+                                     .task = task,
+                                     .timer_ns = atomic_load(&work->begin_ns)};
     uint8_t count = task->channels;
 
     if (task->handle == NULL || !(task->mask & NCCL_EVENT_KERNEL_CH))

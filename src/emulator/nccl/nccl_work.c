@@ -154,11 +154,12 @@ static void start_group_api(const struct lull_nccl_call *call)
 static void tell_call(const struct lull_nccl_call *call, struct lull_nccl_task *task)
 {
     const bool is_p2p = is_point_to_point(task->function);
-    const struct lull_nccl_report event = {.type = is_p2p ? NCCL_EVENT_P2P_API : NCCL_EVENT_COLL_API,
-                                          .parent = group.group_api,
-                                          .comm = call->comm,
-                                          .task = task,
-                                          .stream = call->stream};
+    const struct lull_nccl_report event = {.type =
+                                               is_p2p ? NCCL_EVENT_P2P_API : NCCL_EVENT_COLL_API,
+                                           .parent = group.group_api,
+                                           .comm = call->comm,
+                                           .task = task,
+                                           .stream = call->stream};
 
     if (call->comm->context == NULL)
         return;
@@ -288,9 +289,9 @@ int nccl_group_begin(void)
 static void launch(struct lull_nccl_work *work)
 {
     const struct lull_nccl_report event = {.type = NCCL_EVENT_KERNEL_LAUNCH,
-                                          .parent = group.group_api,
-                                          .comm = work->comm,
-                                          .stream = work->stream};
+                                           .parent = group.group_api,
+                                           .comm = work->comm,
+                                           .stream = work->stream};
     void *handle = NULL;
     int result;
 
