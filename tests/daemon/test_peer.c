@@ -113,7 +113,7 @@ static void a_peer_is_known_by_the_kernels_word(void **state)
 /* A start time stands for a process: the same for all who ask, none for none. */
 static void a_process_of_a_number_is_told_from_a_later_one(void **state)
 {
-    const unsigned long long own = start_time_of(getpid());
+    const int64_t own = lull_process_start_ticks(getpid());
     const int before = count_fds();
     struct pollfd watched = {.events = POLLIN};
     pid_t child;
@@ -121,13 +121,13 @@ static void a_process_of_a_number_is_told_from_a_later_one(void **state)
 
     (void)state;
     assert_true(own > 0);
-    assert_true(start_time_of(getppid()) <= own);
+    assert_true(lull_process_start_ticks(getppid()) <= own);
     child = fork();
     if (child == 0) {
         pause();
         _exit(0);
     }
-    assert_true(start_time_of(child) >= own);
+    assert_true(lull_process_start_ticks(child) >= own);
     fd = open_by_number(child);
     assert_true(fd >= 0);
     watched.fd = fd;
@@ -136,7 +136,7 @@ static void a_process_of_a_number_is_told_from_a_later_one(void **state)
     assert_int_equal(waitpid(child, NULL, 0), child);
     assert_int_equal(poll(&watched, 1, 0), 1); /* it says that the process has ended */
     close(fd);
-    assert_int_equal(start_time_of(child), 0);
+    assert_int_equal(lull_process_start_ticks(child), -1);
     assert_int_equal(open_by_number(child), -ESRCH);
     assert_int_equal(count_fds(), before);
 }

@@ -467,9 +467,6 @@ static void what_is_set_and_what_fails(void **state)
         assert_int_equal(gpus[0].locked_mhz[1], 900);
         assert_int_equal(lull_nvml_vendor.reset_sm(opened, 0, &error), wanted);
         assert_int_equal(gpus[0].locked_mhz[1], 0);
-        assert_int_equal(lull_nvml_vendor.lock_memory(opened, 0, 800, 1200, &error), wanted);
-        assert_int_equal(gpus[0].memory_mhz[0], 800);
-        assert_int_equal(gpus[0].memory_mhz[1], 1200);
         assert_int_equal(lull_nvml_vendor.reset_memory(opened, 0, &error), wanted);
         assert_int_equal(lull_nvml_vendor.set_power_limit(opened, 0, 300000, &error), wanted);
         assert_int_equal(gpus[0].limit_mw, 300000);
@@ -482,7 +479,6 @@ static void what_is_set_and_what_fails(void **state)
     opened->set_power_limit = NULL;
     assert_int_equal(lull_nvml_vendor.lock_sm(opened, 0, 1, 2, &error), LULL_E_UNSUPPORTED);
     assert_int_equal(lull_nvml_vendor.reset_sm(opened, 0, &error), LULL_E_UNSUPPORTED);
-    assert_int_equal(lull_nvml_vendor.lock_memory(opened, 0, 1, 2, &error), LULL_E_UNSUPPORTED);
     assert_int_equal(lull_nvml_vendor.reset_memory(opened, 0, &error), LULL_E_UNSUPPORTED);
     assert_int_equal(lull_nvml_vendor.set_power_limit(opened, 0, 1, &error), LULL_E_UNSUPPORTED);
     close_gpus();

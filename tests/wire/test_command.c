@@ -40,38 +40,6 @@ static void on_store(const volatile void *address)
         versions_seen[stores++] = *watched;
 }
 
-static bool take(struct lull_command_table *table, uint32_t slot,
-                 struct lull_switch_request *request)
-{
-    const struct lull_switch_channel channel = lull_command_channel(table);
-
-    return channel.take(channel.context, slot, request);
-}
-
-static void publish(struct lull_command_table *table, uint32_t slot,
-                    const struct lull_switch_result *result)
-{
-    const struct lull_switch_channel channel = lull_command_channel(table);
-
-    channel.publish(channel.context, slot, result);
-}
-
-static bool take_limit(struct lull_command_table *table, uint32_t slot,
-                       struct lull_limit_request *request)
-{
-    const struct lull_switch_channel channel = lull_command_channel(table);
-
-    return channel.take_limit(channel.context, slot, request);
-}
-
-static void publish_limit(struct lull_command_table *table, uint32_t slot,
-                          const struct lull_limit_result *result)
-{
-    const struct lull_switch_channel channel = lull_command_channel(table);
-
-    channel.publish_limit(channel.context, slot, result);
-}
-
 static const size_t table_bytes = 4 * LULL_COMMAND_SLOTS * 64;
 
 static void test_latest_request_is_taken_once(void **state)
@@ -229,8 +197,8 @@ static void test_a_half_written_result_is_not_read(void **state)
     versions[0] = memory + (LULL_COMMAND_SLOTS + 5) * 64;     /* the result of slot 5... */
     versions[1] = memory + (3 * LULL_COMMAND_SLOTS + 5) * 64; /* ...and that of its limit */
     for (uint32_t round = 1; round <= 3; round++) {
-        lull_command_publish(table, 5, &first);
-        lull_command_publish_limit(table, 5, &first_limit);
+        publish(table, 5, &first);
+        publish_limit(table, 5, &first_limit);
         for (int i = 0; i < 2; i++)
             assert_int_equal(*versions[i], 2 * round);
     }
@@ -287,13 +255,13 @@ static void test_records_are_marked_while_they_are_written(void **state)
         lull_command_post(table, 3, &request);
         check_stores(3, 2 * round);
         watch(&table->shared->results[3].version);
-        lull_command_publish(table, 3, &result);
+        publish(table, 3, &result);
         check_stores(9, 2 * round);
         watch(&table->shared->limit_requests[3].version);
         lull_command_post_limit(table, 3, &limit_request);
         check_stores(1, 2 * round);
         watch(&table->shared->limit_results[3].version);
-        lull_command_publish_limit(table, 3, &limit_result);
+        publish_limit(table, 3, &limit_result);
         check_stores(3, 2 * round);
     }
     lull_command_table_close(table);
@@ -320,8 +288,8 @@ static void test_versions_of_requests(void **state)
     }
     memory[7 * 64]++;
     memory[(2 * LULL_COMMAND_SLOTS + 7) * 64]++;
-    assert_false(lull_command_take(table, 7, &request));
-    assert_false(lull_command_take_limit(table, 7, &limit));
+    assert_false(take(table, 7, &request));
+    assert_false(take_limit(table, 7, &limit));
     munmap(memory, table_bytes);
     lull_command_table_close(table);
 }

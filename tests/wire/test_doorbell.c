@@ -39,7 +39,7 @@ static long fake_futex(void *word, int operation, uint32_t value, const struct t
 #define syscall(number, word, operation, value, until, unused, mask)                               \
     fake_futex(word, operation, value, until)
 
-#include "wire/event_doorbell.c"
+#include "wire/event_ring.c"
 
 #define T0 LULL_NS_PER_S
 #define MS LULL_NS_PER_MS
@@ -209,7 +209,7 @@ static void who_wakes_whom(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         call_count = 0;
         atomic_store(bell_of(state), rows[i].before);
-        lull_event_ring_doorbell(&job->segment->header);
+        ring_doorbell(&job->segment->header);
         assert_int_equal(*bell_of(state), rows[i].after_ring);
         assert_int_equal(call_count, rows[i].ring_calls);
         call_count = 0;
