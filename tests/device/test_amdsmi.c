@@ -261,7 +261,10 @@ static struct lull_device_reading read_die(uint32_t gpu, uint32_t wanted)
 {
     struct lull_device_reading reading = {0};
 
-    lull_amdsmi_vendor.read(opened, gpu, wanted, &reading);
+    for (uint32_t field = 1; field <= LULL_READING_ALL; field <<= 1)
+        if ((wanted & field) != 0 &&
+            lull_amdsmi_vendor.read(opened, gpu, (enum lull_reading_field)field, &reading))
+            reading.valid |= field;
     return reading;
 }
 

@@ -306,7 +306,10 @@ static struct lull_device_reading read_card(uint32_t wanted)
 {
     struct lull_device_reading reading = {0};
 
-    lull_levelzero_vendor.read(opened, 0, wanted, &reading);
+    for (uint32_t field = 1; field <= LULL_READING_ALL; field <<= 1)
+        if ((wanted & field) != 0 &&
+            lull_levelzero_vendor.read(opened, 0, (enum lull_reading_field)field, &reading))
+            reading.valid |= field;
     return reading;
 }
 

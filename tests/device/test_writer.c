@@ -794,10 +794,13 @@ static void test_a_new_lease_waits_for_the_end_of_the_old(void **state)
     advance(T0 + 10 * MS);
     other = client;
     other.source.context = &other;
+    other.source.channel.context = &other;
     lull_writer_end(writer, 0);
     lull_writer_grant(writer, 0, &other.source, &(struct lull_band){600, 900});
-    other.requests[0] =
-        (struct lull_switch_request){7, 1400, T0 + LULL_NS_PER_S, T0 + LULL_NS_PER_S};
+    other.requests[0] = (struct lull_switch_request){.sequence = 7,
+                                                     .sm_mhz = 1400,
+                                                     .deadline_ns = T0 + LULL_NS_PER_S,
+                                                     .valid_until_ns = T0 + LULL_NS_PER_S};
     advance(T0 + 10 * MS + FAKE_CALL_NS);
     assert_int_equal(ends, 0);
     assert_false(state_of(0).is_leased);
