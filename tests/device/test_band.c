@@ -95,12 +95,12 @@ static void test_a_gpu_is_found_by_its_uuid(void **state)
     (void)state;
     assert_non_null(devices);
     devices->count = 2;
-    strcpy(devices->infos[0].uuid, "GPU-a");
-    strcpy(devices->infos[2].uuid, "GPU-c"); /* beyond the last */
+    memcpy(devices->infos[0].uuid, "GPU-a", sizeof("GPU-a"));
+    memcpy(devices->infos[2].uuid, "GPU-c", sizeof("GPU-c")); /* beyond the last */
     assert_int_equal(lull_device_find(devices, "GPU-a"), 0);
     assert_int_equal(lull_device_find(devices, "GPU-c"), -ENODEV);
     assert_int_equal(lull_device_find(devices, ""), -ENODEV); /* although one tells none */
-    strcpy(devices->infos[1].uuid, "GPU-b");
+    memcpy(devices->infos[1].uuid, "GPU-b", sizeof("GPU-b"));
     assert_int_equal(lull_device_find(devices, "GPU-b"), 1);
     assert_int_equal(lull_devices_count(devices), 2);
     assert_ptr_equal(lull_device_info(devices, 1), &devices->infos[1]);

@@ -187,9 +187,9 @@ static void test_the_longest_path(void **state)
     (void)state;
     snprintf(other, sizeof(other), "%s/deep", directory);
     memset(long_path, '/', sizeof(long_path));
-    strcpy(long_path + room + 1 - strlen(other), other);
+    memcpy(long_path + room + 1 - strlen(other), other, strlen(other) + 1);
     assert_int_equal(lull_journal_open(long_path, &journal, &error), -ENAMETOOLONG);
-    strcpy(long_path + room - strlen(other), other); /* it fits */
+    memcpy(long_path + room - strlen(other), other, strlen(other) + 1); /* it fits */
     assert_int_equal(lull_journal_open(long_path, &journal, &error), 0);
     lull_journal_close(journal);
     lull_journal_close(NULL);
