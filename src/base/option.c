@@ -261,7 +261,7 @@ static void print_range(const struct lull_option *row, FILE *out)
     }
 }
 
-/* What to give, behind "give ". */
+/* Describes the values that an option takes; an error text puts it after "give ". */
 static void print_expected(const struct lull_option *row, FILE *out)
 {
     static const char *const kinds[] = {[LULL_OPTION_WHOLE] = "a whole number",

@@ -33,7 +33,7 @@ enum lull_option_type {
     LULL_OPTION_OWN,    /* as parse() says */
 };
 
-/* What completion offers for a value that has no words. */
+/* Completion offers this kind of thing for a value that has no list of words. */
 enum lull_option_hint { LULL_OPTION_PLAIN, LULL_OPTION_FILE, LULL_OPTION_FOLDER };
 
 /* A zero row ends a table. */
@@ -117,7 +117,7 @@ struct lull_option_table {
 
 enum { LULL_OPTION_MOST_TABLES = 4, LULL_OPTION_MOST_ROWS = 128 };
 
-/* What is left of a command line when its options are taken out. */
+/* The words that remain of a command line after its options were taken out. */
 struct lull_operands {
     char **words; /* null-terminated only where there is no command */
     uint32_t count;

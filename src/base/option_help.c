@@ -6,7 +6,7 @@
 
 enum { HELP_COLUMN = 28, LINE_COLUMNS = 79 };
 
-/* What stands for the value: RATIO, or a|b|c; nothing for a flag. */
+/* Writes the word that stands for the value in help: RATIO, or a|b|c; a flag has none. */
 static void write_value(const struct lull_option *row, char *text, size_t size)
 {
     size_t used = 0;

@@ -206,7 +206,7 @@ static bool is_any(const char *word, const char *a, const char *b)
     return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
-/* Whether the program has only one command, which it does not name. */
+/* Tells whether the program has a single command, which users do not name. */
 static bool is_single(const struct lull_program *program)
 {
     return strcmp(program->commands[0]->name, program->name) == 0;

@@ -54,8 +54,12 @@ static void give_out(struct ticker *jobs, uint32_t gpus)
         gpus -= it.points[first][0].gpus;
     }
     for (uint32_t i = 0; i < it.jobs.count; i++) {
-        const int64_t cost_s = it.points[i][0].gpus == 1 ? 7 : it.points[i][0].gpus <= 8 ? 30 : 60;
+        int64_t cost_s = 60;
 
+        if (it.points[i][0].gpus == 1)
+            cost_s = 7;
+        else if (it.points[i][0].gpus <= 8)
+            cost_s = 30;
         if (jobs[i].is_running && !is_chosen[i] && jobs[i].restart_s < cost_s)
             jobs[i].restart_s = cost_s;
         jobs[i].is_running = is_chosen[i];
