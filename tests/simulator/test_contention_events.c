@@ -202,7 +202,7 @@ static void model(const struct network *it, double *slowdown)
 
         assert_int_equal(lull_contention_add(contention, i, &point, job->shares, job->count), 0);
     }
-    assert_true(lull_contention_update(contention, &told) >= 0);
+    lull_contention_update(contention, &told);
     for (uint32_t i = 0; i < it->job_count; i++)
         slowdown[i] = 1.0 / lull_contention_pace(contention, i) - 1.0;
     lull_contention_destroy(contention);

@@ -1,5 +1,5 @@
 /*
- * Transfers over shared links in virtual time (core/cluster/network/fair_share.h): each waits its
+ * Transfers over shared links in virtual time (fair_share.h): each waits its
  * latency, then moves as fast as the links let it beside the others, whose speeds change whenever
  * one begins or ends. Event by event: only transfers whose speed changes are touched.
  *
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/cluster/network/fair_share.h"
+#include "fair_share.h"
 
 struct lull_network_transfer {
     const struct lull_share_use *uses; /* the links on its way */

@@ -318,14 +318,12 @@ static int change_pace(struct lull_cluster_run *run, uint32_t job, double pace, 
 int lull_engine_change_paces(struct lull_cluster_run *run, int64_t now_ns)
 {
     const uint32_t *jobs;
-    int64_t count;
+    size_t count;
 
     if (run->contention == NULL)
         return 0;
     count = lull_contention_update(run->contention, &jobs);
-    if (count < 0)
-        return (int)count;
-    for (int64_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const double pace = lull_contention_pace(run->contention, jobs[i]);
         const int rc = change_pace(run, jobs[i], pace, now_ns);
 

@@ -17,17 +17,6 @@ bool lull_contention_is_on(const struct lull_contention_rules *rules)
     return rules->shares_links || rules->storage_mb_s > 0.0;
 }
 
-int lull_contention_check(const struct lull_contention_rules *rules, struct lull_error *err)
-{
-    const double numbers[] = {rules->uplink_links, rules->penalty_ratio, rules->storage_mb_s};
-
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (!(numbers[i] >= 0.0) || isinf(numbers[i]))
-            return lull_error_set(err, -EINVAL,
-                                  "an uplink, a penalty and a storage are not below 0");
-    return 0;
-}
-
 /* ---- beginning and end -------------------------------------------------------------------- */
 
 static int make_links(struct lull_contention *contention)
@@ -50,7 +39,6 @@ int lull_contention_create(const struct lull_cluster *cluster,
                            const struct lull_contention_rules *rules,
                            struct lull_contention **contention_out)
 {
-    const struct lull_share_link storage = {rules->storage_mb_s, 0.0};
     struct lull_contention *contention = calloc(1, sizeof(*contention));
 
     if (contention == NULL)
@@ -60,13 +48,6 @@ int lull_contention_create(const struct lull_cluster *cluster,
     if (make_links(contention) < 0) {
         lull_contention_destroy(contention);
         return -ENOMEM;
-    }
-    if (rules->storage_mb_s > 0.0) {
-        contention->storage = lull_share_create(&storage, 1, LULL_SHARE_MAX_MIN);
-        if (contention->storage == NULL) {
-            lull_contention_destroy(contention);
-            return -ENOMEM;
-        }
     }
     *contention_out = contention;
     return 0;
@@ -82,7 +63,6 @@ void lull_contention_destroy(struct lull_contention *contention)
          contention->links != NULL && i < contention->cluster->node_count + contention->rack_count;
          i++)
         free(contention->links[i].users);
-    lull_share_destroy(contention->storage);
     free(contention->links);
     free(contention->rack_stamp);
     free(contention->members);
@@ -90,7 +70,7 @@ void lull_contention_destroy(struct lull_contention *contention)
     free(contention->round.jobs);
     free(contention->due.jobs);
     free(contention->told.jobs);
-    free(contention->flow_jobs);
+    free(contention->readers.jobs);
     free(contention);
 }
 
@@ -120,7 +100,8 @@ static int reach(struct lull_contention *contention, uint32_t job)
         return -ENOMEM;
     contention->members = members;
     if (list_reach(&contention->open, room) < 0 || list_reach(&contention->round, room) < 0 ||
-        list_reach(&contention->due, room) < 0 || list_reach(&contention->told, room) < 0)
+        list_reach(&contention->due, room) < 0 || list_reach(&contention->told, room) < 0 ||
+        list_reach(&contention->readers, room) < 0)
         return -ENOMEM;
     memset(&members[contention->room], 0, (room - contention->room) * sizeof(*members));
     contention->room = room;
@@ -132,7 +113,7 @@ int lull_contention_add(struct lull_contention *contention, uint32_t job,
                         const struct lull_cluster_share *shares, size_t count)
 {
     const bool sends = contention->rules.shares_links && count > 1 && point->exposed_ratio > 0.0F;
-    const bool reads = contention->storage != NULL && point->read_mb_s > 0.0F;
+    const bool reads = contention->rules.storage_mb_s > 0.0 && point->read_mb_s > 0.0F;
     struct lull_contention_member *member;
 
     if (reach(contention, job) < 0)
@@ -144,10 +125,8 @@ int lull_contention_add(struct lull_contention *contention, uint32_t job,
     member->link_pace = member->pace = 1.0;
     if (sends && lull_contention_join(contention, job, shares, count) < 0)
         return -ENOMEM;
-    if (reads && lull_contention_begin_reading(contention, job) < 0) {
-        lull_contention_part(contention, job);
-        return -ENOMEM;
-    }
+    if (reads)
+        lull_contention_begin_reading(contention, job);
     member->runs = true;
     return 0;
 }
@@ -182,28 +161,23 @@ static double pace_of(const struct lull_contention *contention, uint32_t job)
 }
 
 /* Tells the storage what jobs want to read whose links have changed. */
-static int want_all(struct lull_contention *contention)
+static void want_all(struct lull_contention *contention)
 {
     for (size_t i = 0; i < contention->due.count; i++) {
         const uint32_t job = contention->due.jobs[i];
 
-        if (contention->members[job].runs && contention->members[job].read_mb_s > 0.0 &&
-            lull_contention_want(contention, job) < 0)
-            return -ENOMEM;
+        if (contention->members[job].runs && contention->members[job].read_mb_s > 0.0)
+            lull_contention_want(contention, job);
     }
-    return 0;
 }
 
-int64_t lull_contention_update(struct lull_contention *contention, const uint32_t **jobs_out)
+size_t lull_contention_update(struct lull_contention *contention, const uint32_t **jobs_out)
 {
     struct lull_contention_list *const told = &contention->told;
 
     lull_contention_settle(contention);
-    if (contention->storage != NULL) {
-        if (want_all(contention) < 0)
-            return -ENOMEM;
-        lull_contention_serve(contention);
-    }
+    want_all(contention);
+    lull_contention_serve(contention);
     told->count = 0;
     for (size_t i = 0; i < contention->due.count; i++) {
         const uint32_t job = contention->due.jobs[i];
@@ -221,7 +195,7 @@ int64_t lull_contention_update(struct lull_contention *contention, const uint32_
     if (told->count > 1)
         qsort(told->jobs, told->count, sizeof(*told->jobs), by_number);
     *jobs_out = told->jobs;
-    return (int64_t)told->count;
+    return told->count;
 }
 
 double lull_contention_pace(const struct lull_contention *contention, uint32_t job)

@@ -16,7 +16,7 @@
  * one fixed point, to which any order of updates converges.
  *
  * **Storage.** Jobs read ahead while they compute. Where all together want more than the storage
- * gives, each GPU gets an equal part of it, and no more than it wants (max-min fair, fair_share.h);
+ * gives, each GPU gets an equal part of it, and no more than it wants (max-min fair);
  * a job is as slow as its reads are. Its links are taken to be as busy as if they were not.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
@@ -43,10 +43,8 @@ struct lull_contention; /* opaque */
 /* Whether anything is shared. */
 bool lull_contention_is_on(const struct lull_contention_rules *rules);
 
-/* -EINVAL: a number is below 0 or not finite. */
-int lull_contention_check(const struct lull_contention_rules *rules, struct lull_error *err);
-
-/* Nobody runs. Borrows the cluster, which has been checked, as the rules have. -ENOMEM. */
+/* Nobody runs at first. Borrows the cluster, which has been checked; the numbers of the rules are
+ * finite. -ENOMEM. */
 int lull_contention_create(const struct lull_cluster *cluster,
                            const struct lull_contention_rules *rules,
                            struct lull_contention **contention_out);
@@ -64,12 +62,11 @@ void lull_contention_remove(struct lull_contention *contention, uint32_t job);
 /*
  * Finds the paces of those that run now, and writes to *jobs_out whose changed since the last call
  * by more than a millionth, in the order of their numbers; they stand there until the next call. A
- * job that began is at a pace of 1 before. Returns how many, or -ENOMEM, after which
- * there is nothing to do but to destroy it. O(jobs that share a link
- * with one whose pace changes, times their links), and, while the storage is short or just was, the
- * jobs that read.
+ * job that began is at a pace of 1 before. Returns how many there are. O(jobs that share a link with one
+ * whose pace changes, times their links), and, while the storage is short or just was, the jobs that
+ * read.
  */
-int64_t lull_contention_update(struct lull_contention *contention, const uint32_t **jobs_out);
+size_t lull_contention_update(struct lull_contention *contention, const uint32_t **jobs_out);
 
 /* How fast a running job is, as of the last update, over how fast it is alone; above 0, to 1. */
 double lull_contention_pace(const struct lull_contention *contention, uint32_t job);

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/array.h"
+
 /* A duty that changes by at most this is not passed on to those who share its links. Chosen, not
    measured. */
 static const double DUTY_STEP = 1e-10;
@@ -54,21 +56,6 @@ static void list_links(struct lull_contention *contention, const struct lull_clu
     }
 }
 
-static int make_room(struct lull_contention_link *link)
-{
-    const uint32_t room = 2 * link->room + 4;
-    struct lull_contention_user *users;
-
-    if (link->count < link->room)
-        return 0;
-    users = realloc(link->users, room * sizeof(*users));
-    if (users == NULL)
-        return -ENOMEM;
-    link->users = users;
-    link->room = room;
-    return 0;
-}
-
 static void open_job(struct lull_contention *contention, uint32_t job)
 {
     if (contention->members[job].is_open)
@@ -85,7 +72,7 @@ static void open_others(struct lull_contention *contention, uint32_t job)
     for (uint32_t i = 0; i < member->use_count; i++) {
         const struct lull_contention_link *link = &contention->links[member->uses[i].link];
 
-        for (uint32_t k = 0; k < link->count; k++)
+        for (size_t k = 0; k < link->count; k++)
             if (link->users[k].job != job)
                 open_job(contention, link->users[k].job);
     }
@@ -101,13 +88,16 @@ int lull_contention_join(struct lull_contention *contention, uint32_t job,
     if (member->uses == NULL)
         return -ENOMEM;
     list_links(contention, shares, count, member);
-    for (uint32_t i = 0; i < member->use_count; i++)
-        if (make_room(&contention->links[member->uses[i].link]) < 0) {
-            free(member->uses);
-            member->uses = NULL;
-            member->use_count = 0;
-            return -ENOMEM;
-        }
+    for (uint32_t i = 0; i < member->use_count; i++) {
+        struct lull_contention_link *const link = &contention->links[member->uses[i].link];
+
+        if (lull_array_reserve(&link->users, &link->room, link->count, sizeof(*link->users)) == 0)
+            continue;
+        free(member->uses);
+        member->uses = NULL;
+        member->use_count = 0;
+        return -ENOMEM;
+    }
     for (uint32_t i = 0; i < member->use_count; i++) {
         struct lull_contention_link *const link = &contention->links[member->uses[i].link];
 
@@ -198,75 +188,85 @@ void lull_contention_settle(struct lull_contention *contention)
 
 /* ---- the storage ----------------------------------------------------------------------------- */
 
-/* What a GPU of the job wants to read; above 0, since a flow cannot want nothing. */
+/* What a GPU of the job wants to read at the pace of its links; above 0, so that parts of it are
+ * defined. */
 static double wanted_mb_s(const struct lull_contention_member *member)
 {
     return fmax(member->read_mb_s / member->gpus * member->link_pace, 1e-12);
 }
 
-static int reach(struct lull_contention *contention, uint32_t flow)
-{
-    const uint32_t room = 2 * flow + 16;
-    uint32_t *jobs;
-
-    if (flow < contention->flow_room)
-        return 0;
-    jobs = realloc(contention->flow_jobs, room * sizeof(*jobs));
-    if (jobs == NULL)
-        return -ENOMEM;
-    contention->flow_jobs = jobs;
-    contention->flow_room = room;
-    return 0;
-}
-
-int lull_contention_begin_reading(struct lull_contention *contention, uint32_t job)
+void lull_contention_begin_reading(struct lull_contention *contention, uint32_t job)
 {
     struct lull_contention_member *const member = &contention->members[job];
-    const struct lull_share_use use = {0, member->gpus};
-    const double most_mb_s = wanted_mb_s(member);
-    uint32_t flow;
 
-    if (lull_share_add(contention->storage, &use, 1, most_mb_s, &flow) < 0)
-        return -ENOMEM;
-    if (reach(contention, flow) < 0) {
-        lull_share_remove(contention->storage, flow);
-        return -ENOMEM;
-    }
-    contention->flow_jobs[flow] = job;
-    contention->wanted_mb_s += most_mb_s * member->gpus;
-    contention->reading++;
+    assert(contention->readers.count < contention->room);
+    member->reader = contention->readers.count;
+    member->wanted_mb_s = wanted_mb_s(member);
+    contention->readers.jobs[contention->readers.count++] = job;
+    contention->wanted_mb_s += member->wanted_mb_s * member->gpus;
     contention->has_changed = true;
-    member->flow = flow;
-    member->flow_mb_s = most_mb_s;
-    return 0;
 }
 
 void lull_contention_end_reading(struct lull_contention *contention, uint32_t job)
 {
     const struct lull_contention_member *member = &contention->members[job];
+    struct lull_contention_list *const readers = &contention->readers;
 
-    assert(contention->reading > 0 && contention->flow_jobs[member->flow] == job);
-    lull_share_remove(contention->storage, member->flow);
-    contention->reading--;
+    assert(readers->count > 0 && readers->jobs[member->reader] == job);
+    readers->jobs[member->reader] = readers->jobs[--readers->count];
+    contention->members[readers->jobs[member->reader]].reader = member->reader;
     contention->has_changed = true;
-    /* What rounding leaves is nobody's. */
+    /* The sum of nobody's wishes is 0, whatever rounding has left of it. */
     contention->wanted_mb_s =
-        contention->reading > 0 ? contention->wanted_mb_s - member->flow_mb_s * member->gpus : 0.0;
+        readers->count > 0 ? contention->wanted_mb_s - member->wanted_mb_s * member->gpus : 0.0;
 }
 
-int lull_contention_want(struct lull_contention *contention, uint32_t job)
+void lull_contention_want(struct lull_contention *contention, uint32_t job)
 {
-    if (wanted_mb_s(&contention->members[job]) == contention->members[job].flow_mb_s)
-        return 0;
+    if (wanted_mb_s(&contention->members[job]) == contention->members[job].wanted_mb_s)
+        return;
     lull_contention_end_reading(contention, job);
-    return lull_contention_begin_reading(contention, job);
+    lull_contention_begin_reading(contention, job);
+}
+
+/*
+ * Max-min fairness by progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2): the rate
+ * of all GPUs rises until those that want no more drop out, and again, until what is left is
+ * divided equally among the rest.
+ */
+static void divide_storage(struct lull_contention *contention)
+{
+    const struct lull_contention_list *readers = &contention->readers;
+    double left_mb_s = contention->rules.storage_mb_s;
+    double open_gpus = 0.0;
+    double rate_mb_s;
+    bool has_dropped = true;
+
+    for (size_t i = 0; i < readers->count; i++) {
+        open_gpus += contention->members[readers->jobs[i]].gpus;
+        contention->members[readers->jobs[i]].is_served = false;
+    }
+    while (has_dropped && open_gpus > 0.0) {
+        rate_mb_s = fmax(left_mb_s, 0.0) / open_gpus;
+        has_dropped = false;
+        for (size_t i = 0; i < readers->count; i++) {
+            struct lull_contention_member *const member = &contention->members[readers->jobs[i]];
+
+            if (member->is_served)
+                continue;
+            member->served_mb_s = fmin(member->wanted_mb_s, rate_mb_s);
+            if (member->wanted_mb_s > rate_mb_s)
+                continue;
+            member->is_served = has_dropped = true;
+            left_mb_s -= member->wanted_mb_s * member->gpus;
+            open_gpus -= member->gpus;
+        }
+    }
 }
 
 void lull_contention_serve(struct lull_contention *contention)
 {
     const bool was_short = contention->is_short;
-    const uint32_t *flows;
-    uint32_t count;
 
     if (!contention->has_changed)
         return;
@@ -274,9 +274,9 @@ void lull_contention_serve(struct lull_contention *contention)
     contention->is_short = contention->wanted_mb_s > contention->rules.storage_mb_s;
     if (!was_short && !contention->is_short)
         return;
-    count = lull_share_update(contention->storage, &flows);
-    for (uint32_t i = 0; i < count; i++)
-        lull_contention_mark_due(contention, contention->flow_jobs[flows[i]]);
+    divide_storage(contention);
+    for (size_t i = 0; i < contention->readers.count; i++)
+        lull_contention_mark_due(contention, contention->readers.jobs[i]);
 }
 
 double lull_contention_served_ratio(const struct lull_contention *contention, uint32_t job)
@@ -285,5 +285,5 @@ double lull_contention_served_ratio(const struct lull_contention *contention, ui
 
     if (!contention->is_short)
         return 1.0;
-    return fmin(lull_share_rate_mb_s(contention->storage, member->flow) / member->flow_mb_s, 1.0);
+    return fmin(member->served_mb_s / member->wanted_mb_s, 1.0);
 }

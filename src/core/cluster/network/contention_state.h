@@ -5,12 +5,11 @@
 #include <assert.h>
 
 #include "core/cluster/network/contention.h"
-#include "core/cluster/network/fair_share.h"
 
 /* A link that a job's transfers take. */
 struct lull_contention_use {
     uint32_t link;
-    uint32_t at; /* among the link's users */
+    size_t at; /* its place among the link's users */
 };
 
 struct lull_contention_member {
@@ -23,10 +22,12 @@ struct lull_contention_member {
     struct lull_contention_use *uses;
     double duty;      /* of its time, it communicates */
     double link_pace; /* as its links let it */
-    double read_mb_s; /* of all its GPUs at a pace of 1 */
-    uint32_t flow;    /* of the storage's, if read_mb_s > 0 */
-    double flow_mb_s; /* that the flow was told to want, of a GPU */
-    double pace;      /* that was told */
+    double read_mb_s;   /* of all its GPUs at a pace of 1; 0: it reads nothing */
+    size_t reader;      /* its place among the readers, if it reads */
+    double wanted_mb_s; /* what each of its GPUs wants to read at the pace of its links */
+    double served_mb_s; /* what the storage gives each of its GPUs while it is short */
+    bool is_served;     /* served_mb_s has been found in this round */
+    double pace;        /* the pace that the last update told */
 };
 
 struct lull_contention_user {
@@ -36,8 +37,8 @@ struct lull_contention_user {
 
 struct lull_contention_link {
     struct lull_contention_user *users;
-    uint32_t count;
-    uint32_t room;
+    size_t count;
+    size_t room;
     double duties; /* sum over its users */
 };
 
@@ -62,13 +63,10 @@ struct lull_contention {
     struct lull_contention_list due;   /* is_due */
     struct lull_contention_list told;
 
-    struct lull_share *storage;
-    uint32_t *flow_jobs; /* [flow] */
-    uint32_t flow_room;
-    double wanted_mb_s; /* by all flows */
-    uint32_t reading;   /* jobs */
-    bool is_short;      /* as of the last update */
-    bool has_changed;   /* since then */
+    struct lull_contention_list readers; /* jobs that read from the storage */
+    double wanted_mb_s;                  /* what all readers together want */
+    bool is_short;                       /* whether that was more than there is, at the last update */
+    bool has_changed;                    /* whether a reader has come, left or changed since then */
 };
 
 /* The pace of a running job may have changed. */
@@ -81,7 +79,7 @@ static inline void lull_contention_mark_due(struct lull_contention *contention, 
     contention->due.jobs[contention->due.count++] = job;
 }
 
-/* contention_links.c */
+/* contention_shared.c */
 
 /* The links of a job that is not on any. -ENOMEM: nothing has changed. */
 int lull_contention_join(struct lull_contention *contention, uint32_t job,
@@ -91,14 +89,12 @@ void lull_contention_part(struct lull_contention *contention, uint32_t job);
 /* Finds all duties, and link_pace; marks as due whose changed. */
 void lull_contention_settle(struct lull_contention *contention);
 
-/* contention_storage.c */
-
-/* A job that runs begins to read. -ENOMEM: nothing has changed. */
-int lull_contention_begin_reading(struct lull_contention *contention, uint32_t job);
+/* A job that runs begins to read, and ends. */
+void lull_contention_begin_reading(struct lull_contention *contention, uint32_t job);
 void lull_contention_end_reading(struct lull_contention *contention, uint32_t job);
 
-/* Tells the storage that a reading job's link_pace has changed. -ENOMEM. */
-int lull_contention_want(struct lull_contention *contention, uint32_t job);
+/* Tells the storage that a reader's link_pace has changed. */
+void lull_contention_want(struct lull_contention *contention, uint32_t job);
 
 /* Finds what each job gets of the storage; marks those as due whose part may have changed. */
 void lull_contention_serve(struct lull_contention *contention);

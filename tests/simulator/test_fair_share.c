@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/cluster/network/fair_share.h"
-#include "../../property.h"
+#include "fair_share.h"
+#include "../core/property.h"
 
 enum { LINKS = 6, FLOWS = 12, MOST_USES = 4 };
 

@@ -17,8 +17,8 @@
  * rule busiest: that share a link) are found anew. Pure; one thread at a time.
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_CORE_CLUSTER_NETWORK_FAIR_SHARE_H
-#define LULL_CORE_CLUSTER_NETWORK_FAIR_SHARE_H
+#ifndef LULL_TESTS_SIMULATOR_FAIR_SHARE_H
+#define LULL_TESTS_SIMULATOR_FAIR_SHARE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,12 +1,12 @@
 /*
  * Private to fair_share*.c. SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_CORE_CLUSTER_NETWORK_FAIR_SHARE_STATE_H
-#define LULL_CORE_CLUSTER_NETWORK_FAIR_SHARE_STATE_H
+#ifndef LULL_TESTS_SIMULATOR_FAIR_SHARE_STATE_H
+#define LULL_TESTS_SIMULATOR_FAIR_SHARE_STATE_H
 
 #include <stdbool.h>
 
-#include "core/cluster/network/fair_share.h"
+#include "fair_share.h"
 
 /* One flow on a link. */
 struct lull_share_entry {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "core/cluster/network/fair_share_state.h"
+#include "fair_share_state.h"
 
 /* What a link lets through with flows of this sum of weights on it. */
 static double capacity_mb_s(const struct lull_share_link *link, double flows)

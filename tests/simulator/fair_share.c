@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/cluster/network/fair_share.h"
+#include "fair_share.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/cluster/network/fair_share_state.h"
+#include "fair_share_state.h"
 
 struct lull_share *lull_share_create(const struct lull_share_link *links, uint32_t count,
                                      enum lull_share_rule rule)
