@@ -127,7 +127,7 @@ static void policies_choose_as_they_did(void **state)
 
     (void)state;
     for (const struct lull_cluster_policy_ops *const *policy = lull_cluster_policy_all();
-         *policy != NULL; policy++) {
+         *policy != NULL && !(*policy)->needs_value; policy++) {
         struct digest choices = {0};
         struct digest conditions = {0};
 

@@ -107,11 +107,15 @@ static int simulate(const struct lull_scenario_options *options, struct lull_err
 
 /* ---- the command line --------------------------------------------------------------------- */
 
-static void print_policies(const struct lull_cluster_policy_ops *const *ops, FILE *out)
+/* Prints the policies that take only jobs with a value, or all others. */
+static void print_policies(bool needs_value, FILE *out)
 {
+    const struct lull_cluster_policy_ops *const *ops = lull_cluster_policy_all();
     const int column = 25;
 
     for (; *ops != NULL; ops++) {
+        if ((*ops)->needs_value != needs_value)
+            continue;
         fprintf(out, "  %-22s ", (*ops)->name);
         lull_option_print_wrapped((*ops)->summary, column, column, out);
         fputc('\n', out);
@@ -126,9 +130,9 @@ static void print_policies(const struct lull_cluster_policy_ops *const *ops, FIL
 static void print_all_policies(FILE *out)
 {
     fprintf(out, "\nPolicies for gangs in queues:\n");
-    print_policies(lull_cluster_policy_all(), out);
+    print_policies(false, out);
     fprintf(out, "\nPolicies for jobs with a value:\n");
-    print_policies(lull_cluster_policy_of_values(), out);
+    print_policies(true, out);
 }
 
 static void prepare(void *options)

@@ -48,44 +48,28 @@ static int add_row(struct comparison *table, const struct lull_cluster_policy_op
 
 /* ---- which policies ----------------------------------------------------------------------- */
 
-static void add_names(const struct lull_cluster_policy_ops *const *ops, char *text, size_t size)
-{
-    for (; *ops != NULL; ops++) {
-        const size_t length = strlen(text);
-
-        snprintf(text + length, size - length, "%s%s", length > 0 ? ", " : "", (*ops)->name);
-    }
-}
-
 static int refuse_policy(const char *name, struct lull_error *err)
 {
+    const struct lull_cluster_policy_ops *const *ops = lull_cluster_policy_all();
     char known[512] = "";
+    size_t used = 0;
 
-    add_names(lull_cluster_policy_all(), known, sizeof(known));
-    add_names(lull_cluster_policy_of_values(), known, sizeof(known));
+    for (; *ops != NULL && used < sizeof(known); ops++)
+        used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", used > 0 ? ", " : "",
+                                 (*ops)->name);
     return lull_error_set(err, -EINVAL, "%s: no such policy; there are %s", name, known);
-}
-
-static int add_each(struct comparison *table, const struct lull_cluster_policy_ops *const *ops,
-                    struct lull_error *err)
-{
-    for (; *ops != NULL; ops++) {
-        const int rc = add_row(table, *ops, err);
-
-        if (rc < 0)
-            return rc;
-    }
-    return 0;
 }
 
 /* Adds all policies; those that take only jobs with a value, where there are such jobs. */
 static int add_all(struct comparison *table, bool has_values, struct lull_error *err)
 {
-    const int rc = add_each(table, lull_cluster_policy_all(), err);
+    const struct lull_cluster_policy_ops *const *ops = lull_cluster_policy_all();
+    int rc = 0;
 
-    if (rc < 0 || !has_values)
-        return rc;
-    return add_each(table, lull_cluster_policy_of_values(), err);
+    for (; rc == 0 && *ops != NULL; ops++)
+        if (has_values || !(*ops)->needs_value)
+            rc = add_row(table, *ops, err);
+    return rc;
 }
 
 static int add_named(struct comparison *table, const char *names, struct lull_error *err)

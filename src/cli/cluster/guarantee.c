@@ -20,7 +20,7 @@ int lull_guarantee_find(const struct lull_cluster *cluster, const struct lull_cl
                         struct lull_guarantee *guarantee_out)
 {
     *guarantee_out = (struct lull_guarantee){
-        .is_proven = lull_cluster_policy_needs_value(policy),
+        .is_proven = policy->needs_value,
         .has_failures = has_failures,
         .has_cap = conditions->cap.cluster_w > 0.0 || conditions->cap.node_w > 0.0,
         .turns_nodes_off = conditions->turns_nodes_off,

@@ -286,7 +286,7 @@ void lull_scenario_write_placement(const struct lull_cluster_outcome *outcome, u
 static int simulate(struct lull_scenario_run *run, const struct lull_scenario *scenario,
                     struct lull_error *err)
 {
-    if (lull_cluster_policy_needs_value(run->policy) && !scenario->model.has_values)
+    if (run->policy->needs_value && !scenario->model.has_values)
         return lull_error_set(err, -EINVAL,
                               "policy %s takes only jobs with a value, and none has one: give the "
                               "table a column value_j, or --value FACTOR",
@@ -321,8 +321,7 @@ int lull_scenario_run_init(struct lull_scenario_run *run, const struct lull_scen
 
     *run = (struct lull_scenario_run){
         .policy = policy,
-        .is_certified =
-            strcmp(policy->name, "pd-rats") == 0 || lull_cluster_policy_needs_value(policy),
+        .is_certified = strcmp(policy->name, "pd-rats") == 0 || policy->needs_value,
         .is_bounded = options->is_bounded,
     };
     rc = simulate(run, scenario, err);

@@ -13,16 +13,12 @@
 
 /* ---- values ------------------------------------------------------------------------------- */
 
-/* Of all policies: those that take any job, then those that need values. */
+/* index: at most the number of policies. */
 static const char *policy_name(uint32_t index)
 {
-    const struct lull_cluster_policy_ops *const *ops = lull_cluster_policy_all();
+    const struct lull_cluster_policy_ops *ops = lull_cluster_policy_all()[index];
 
-    for (; *ops != NULL && index > 0; ops++)
-        index--;
-    if (*ops == NULL)
-        ops = lull_cluster_policy_of_values() + index;
-    return *ops != NULL ? (*ops)->name : NULL;
+    return ops != NULL ? ops->name : NULL;
 }
 
 static int parse_policy(const char *text, void *ops, struct lull_error *err)

@@ -237,17 +237,20 @@ void lull_contention_want(struct lull_contention *contention, uint32_t job)
 static void divide_storage(struct lull_contention *contention)
 {
     const struct lull_contention_list *readers = &contention->readers;
-    double left_mb_s = contention->rules.storage_mb_s;
+    const double storage_mb_s = contention->rules.storage_mb_s;
+    double left_mb_s;
     double open_gpus = 0.0;
-    double rate_mb_s;
     bool has_dropped = true;
 
     for (size_t i = 0; i < readers->count; i++) {
         open_gpus += contention->members[readers->jobs[i]].gpus;
         contention->members[readers->jobs[i]].is_served = false;
     }
+    /* This is storage_mb_s but for a rounding, which recorded results contain. */
+    left_mb_s = open_gpus / (open_gpus / storage_mb_s);
     while (has_dropped && open_gpus > 0.0) {
-        rate_mb_s = fmax(left_mb_s, 0.0) / open_gpus;
+        const double rate_mb_s = fmax(left_mb_s, 0.0) / open_gpus;
+
         has_dropped = false;
         for (size_t i = 0; i < readers->count; i++) {
             struct lull_contention_member *const member = &contention->members[readers->jobs[i]];

@@ -12,7 +12,6 @@ struct lull_pd_rats_safe {
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
     struct lull_prices *prices; /* types as in schedule_set.h */
-    struct lull_bid_account account;
     struct lull_heap due;      /* admitted: operating points and jobs by first slot */
     struct lull_heap rejected; /* jobs */
 };
@@ -79,7 +78,7 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
     if (now_ns > policy->jobs->all[job].arrival_ns ||
         !lull_bid_choose(policy->prices, &set.job, &bid))
         return lull_heap_add(&policy->rejected, 0, job);
-    lull_bid_admit(policy->prices, &set.job, &bid, &policy->account);
+    lull_bid_admit(policy->prices, &set.job, &bid);
     return lull_heap_add(&policy->due, (int64_t)bid.choice.start * LULL_SCHEDULE_SLOT_NS,
                          (uint64_t)job * LULL_CLUSTER_MOST_POINTS + set.numbers[bid.choice.point]);
 }

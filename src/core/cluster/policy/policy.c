@@ -4,7 +4,6 @@
  */
 #include "core/cluster/policy/policy.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -150,7 +149,6 @@ static const struct lull_cluster_policy_ops *const table[] = {
         .parameter =
             &(const struct lull_policy_parameter){
                 "what a second of a job's completion time is worth, J", 0.0, 1e9, 500.0}),
-    NULL, /* the policies behind it need values */
     ROW(.name = "pd-rats-safe",
         .summary = "reservations on arrival, for good, at posted prices with a proven ratio",
         .calls = &lull_pd_rats_safe_calls, .needs_value = true),
@@ -162,27 +160,13 @@ const struct lull_cluster_policy_ops *const *lull_cluster_policy_all(void)
     return table;
 }
 
-const struct lull_cluster_policy_ops *const *lull_cluster_policy_of_values(void)
+const struct lull_cluster_policy_ops *lull_cluster_policy_find(const char *name)
 {
     const struct lull_cluster_policy_ops *const *row = table;
 
-    while (*row != NULL)
+    while (*row != NULL && strcmp((*row)->name, name) != 0)
         row++;
-    assert(row[1] != NULL && row[1]->needs_value);
-    return row + 1;
-}
-
-const struct lull_cluster_policy_ops *lull_cluster_policy_find(const char *name)
-{
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-        if (table[i] != NULL && strcmp(table[i]->name, name) == 0)
-            return table[i];
-    return NULL;
-}
-
-bool lull_cluster_policy_needs_value(const struct lull_cluster_policy_ops *ops)
-{
-    return ops->needs_value;
+    return *row;
 }
 
 int lull_cluster_policy_set(const struct lull_cluster_policy_ops *ops, double setting,

@@ -146,9 +146,7 @@ int lull_cluster_policy_create(const struct lull_cluster_policy_ops *ops,
 /* By name; NULL: there is no such policy. */
 const struct lull_cluster_policy_ops *lull_cluster_policy_find(const char *name);
 
-/* The policies that take any job, with NULL behind the last; and those that need values. */
+/* All policies, with NULL behind the last: those that take any job come first. */
 const struct lull_cluster_policy_ops *const *lull_cluster_policy_all(void);
-const struct lull_cluster_policy_ops *const *lull_cluster_policy_of_values(void);
-bool lull_cluster_policy_needs_value(const struct lull_cluster_policy_ops *ops);
 
 #endif

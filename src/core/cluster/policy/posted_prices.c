@@ -39,6 +39,36 @@ double lull_price_kappa(const struct lull_price_law *law)
     return law->gpus / rest * (expm1(x) / x) * log_range;
 }
 
+static int grow(struct lull_prices *prices, uint32_t room)
+{
+    for (uint32_t i = 0; i < prices->type_count; i++) {
+        struct posted_prices_slot *slots =
+            realloc(prices->rows[i].slots, ((size_t)room + 1) * sizeof(*slots));
+
+        if (slots == NULL)
+            return -ENOMEM;
+        prices->rows[i].slots = slots;
+    }
+    prices->room = room;
+    return 0;
+}
+
+/* Makes at least this many slots known; nothing is booked in the new ones. */
+static int reach(struct lull_prices *prices, uint32_t slots)
+{
+    const uint32_t from = prices->slots > 0 ? prices->slots + 1 : 0;
+
+    if (slots <= prices->slots)
+        return 0;
+    if (slots > prices->room && grow(prices, slots < UINT32_MAX / 2 ? slots * 2 : slots) < 0)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < prices->type_count; i++)
+        for (uint32_t slot = from; slot <= slots; slot++)
+            prices->rows[i].slots[slot] = (struct posted_prices_slot){0};
+    prices->slots = slots;
+    return 0;
+}
+
 int lull_prices_create(const struct lull_price_law *laws, uint32_t type_count,
                        struct lull_prices **prices_out)
 {
@@ -54,7 +84,7 @@ int lull_prices_create(const struct lull_price_law *laws, uint32_t type_count,
     }
     for (uint32_t i = 0; i < type_count; i++)
         prices->rows[i].law = laws[i];
-    if (lull_prices_reach(prices, 1) < 0) {
+    if (reach(prices, 1) < 0) {
         lull_prices_destroy(prices);
         return -ENOMEM;
     }
@@ -72,43 +102,9 @@ void lull_prices_destroy(struct lull_prices *prices)
     free(prices);
 }
 
-const struct lull_price_law *lull_prices_law(const struct lull_prices *prices, uint32_t type)
-{
-    return &prices->rows[type].law;
-}
-
 uint32_t lull_prices_slots(const struct lull_prices *prices)
 {
     return prices->slots;
-}
-
-static int grow(struct lull_prices *prices, uint32_t room)
-{
-    for (uint32_t i = 0; i < prices->type_count; i++) {
-        struct posted_prices_slot *slots =
-            realloc(prices->rows[i].slots, ((size_t)room + 1) * sizeof(*slots));
-
-        if (slots == NULL)
-            return -ENOMEM;
-        prices->rows[i].slots = slots;
-    }
-    prices->room = room;
-    return 0;
-}
-
-int lull_prices_reach(struct lull_prices *prices, uint32_t slots)
-{
-    const uint32_t from = prices->slots > 0 ? prices->slots + 1 : 0;
-
-    if (slots <= prices->slots)
-        return 0;
-    if (slots > prices->room && grow(prices, slots < UINT32_MAX / 2 ? slots * 2 : slots) < 0)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < prices->type_count; i++)
-        for (uint32_t slot = from; slot <= slots; slot++)
-            prices->rows[i].slots[slot] = (struct posted_prices_slot){0};
-    prices->slots = slots;
-    return 0;
 }
 
 uint32_t lull_prices_load(const struct lull_prices *prices, uint32_t type, uint32_t slot)
@@ -125,30 +121,6 @@ double lull_prices_sum(struct lull_prices *prices, uint32_t type, uint32_t first
         row->slots[row->summed + 1].before_j =
             row->slots[row->summed].before_j + row->slots[row->summed].price_j;
     return row->slots[first + slots].before_j - row->slots[first].before_j;
-}
-
-void lull_prices_book(struct lull_prices *prices, uint32_t type, uint32_t first, uint32_t slots,
-                      uint32_t gpus)
-{
-    struct posted_prices_row *const row = &prices->rows[type];
-
-    for (uint32_t slot = first; slot < first + slots; slot++) {
-        assert(row->slots[slot].load + gpus <= row->law.gpus);
-        row->slots[slot].load += gpus;
-        row->slots[slot].price_j = lull_price_of(&row->law, row->slots[slot].load);
-    }
-    if (first < row->summed)
-        row->summed = first;
-}
-
-double lull_prices_worth(const struct lull_prices *prices)
-{
-    double sum_j = 0.0;
-
-    for (uint32_t i = 0; i < prices->type_count; i++)
-        for (uint32_t slot = 0; slot < prices->slots; slot++)
-            sum_j += prices->rows[i].law.gpus * prices->rows[i].slots[slot].price_j;
-    return sum_j;
 }
 
 /* ---- the rule with a proof ------------------------------------------------------------------- */
@@ -173,7 +145,7 @@ static bool is_in_set(const struct lull_price_law *law, const struct lull_slot_p
 static void bid_point(struct lull_prices *prices, const struct lull_slot_point *point,
                       uint32_t number, struct lull_bid *bid)
 {
-    const struct lull_price_law *law = lull_prices_law(prices, point->type);
+    const struct lull_price_law *law = &prices->rows[point->type].law;
 
     for (uint32_t start = point->first; start <= point->last; start++) {
         const double gain_j = gain_at(point, start);
@@ -195,26 +167,28 @@ bool lull_bid_choose(struct lull_prices *prices, const struct lull_slot_job *job
 {
     *bid_out = (struct lull_bid){.choice = {LULL_SLOT_REJECTED, 0}};
     for (uint32_t i = 0; i < job->point_count; i++)
-        if (lull_prices_reach(prices, job->points[i].last + job->points[i].slots) < 0)
+        if (reach(prices, job->points[i].last + job->points[i].slots) < 0)
             return false;
     for (uint32_t i = 0; i < job->point_count; i++)
         bid_point(prices, &job->points[i], i, bid_out);
     return bid_out->choice.point != LULL_SLOT_REJECTED && bid_out->gain_j > bid_out->price_j;
 }
 
+
 void lull_bid_admit(struct lull_prices *prices, const struct lull_slot_job *job,
-                    const struct lull_bid *bid, struct lull_bid_account *account)
+                    const struct lull_bid *bid)
 {
     const struct lull_slot_point *point = &job->points[bid->choice.point];
+    struct posted_prices_row *const row = &prices->rows[point->type];
+    const uint32_t first = bid->choice.start;
 
-    lull_prices_book(prices, point->type, bid->choice.start, point->slots, point->gpus);
-    account->gain_j += bid->gain_j;
-    account->surplus_j += bid->gain_j - bid->price_j;
-}
-
-double lull_bid_dual_j(const struct lull_prices *prices, const struct lull_bid_account *account)
-{
-    return account->surplus_j + lull_prices_worth(prices);
+    for (uint32_t slot = first; slot < first + point->slots; slot++) {
+        assert(row->slots[slot].load + point->gpus <= row->law.gpus);
+        row->slots[slot].load += point->gpus;
+        row->slots[slot].price_j = lull_price_of(&row->law, row->slots[slot].load);
+    }
+    if (first < row->summed)
+        row->summed = first;
 }
 
 double lull_bid_ratio(const struct lull_price_law *laws, uint32_t type_count)

@@ -43,13 +43,8 @@ int lull_prices_create(const struct lull_price_law *laws, uint32_t type_count,
                        struct lull_prices **prices_out);
 void lull_prices_destroy(struct lull_prices *prices);
 
-const struct lull_price_law *lull_prices_law(const struct lull_prices *prices, uint32_t type);
-
 /* How many slots are known; later ones are free of charge. */
 uint32_t lull_prices_slots(const struct lull_prices *prices);
-
-/* Makes at least this many slots known. -ENOMEM. */
-int lull_prices_reach(struct lull_prices *prices, uint32_t slots);
 
 /* GPUs booked in a known slot. */
 uint32_t lull_prices_load(const struct lull_prices *prices, uint32_t type, uint32_t slot);
@@ -57,13 +52,6 @@ uint32_t lull_prices_load(const struct lull_prices *prices, uint32_t type, uint3
 /* Of a GPU in the known slots [first, first + slots), J. O(1), but for the first question after a
  * booking: O(slots) then. */
 double lull_prices_sum(struct lull_prices *prices, uint32_t type, uint32_t first, uint32_t slots);
-
-/* Books GPUs in known slots; there is room. O(slots). */
-void lull_prices_book(struct lull_prices *prices, uint32_t type, uint32_t first, uint32_t slots,
-                      uint32_t gpus);
-
-/* What all GPUs of all types cost in all slots, J: sum of C price. O(slots * types). */
-double lull_prices_worth(const struct lull_prices *prices);
 
 /* ---- the rule with a proof ------------------------------------------------------------------- */
 
@@ -85,12 +73,6 @@ struct lull_bid {
     double price_j;
 };
 
-/* Sums over all jobs so far. */
-struct lull_bid_account {
-    double gain_j;    /* of those admitted: the primal value */
-    double surplus_j; /* of those admitted, gain less price: the dual's part of the jobs */
-};
-
 /*
  * Looks at all schedules of the set: the highest gain less price, the first operating point and
  * earliest start of equals. Makes slots known up to the job's last. True: gain is above price,
@@ -100,12 +82,9 @@ struct lull_bid_account {
 bool lull_bid_choose(struct lull_prices *prices, const struct lull_slot_job *job,
                      struct lull_bid *bid_out);
 
-/* Books what lull_bid_choose() found, if it was true. */
+/* Books the schedule that lull_bid_choose() found, if it was true. O(slots). */
 void lull_bid_admit(struct lull_prices *prices, const struct lull_slot_job *job,
-                    const struct lull_bid *bid, struct lull_bid_account *account);
-
-/* The dual value: no schedule of all jobs' sets gains more. */
-double lull_bid_dual_j(const struct lull_prices *prices, const struct lull_bid_account *account);
+                    const struct lull_bid *bid);
 
 /* The proven ratio of dual to primal: kappa + max(1, kappa), of the type where it is highest. */
 double lull_bid_ratio(const struct lull_price_law *laws, uint32_t type_count);
