@@ -395,14 +395,6 @@ static void lose(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
     run->outcomes[job].lost_ns += now_ns - last_checkpoint_ns(run, job, now_ns);
 }
 
-static int by_number(const void *a, const void *b)
-{
-    const uint32_t left = *(const uint32_t *)a;
-    const uint32_t right = *(const uint32_t *)b;
-
-    return (left > right) - (left < right);
-}
-
 int lull_engine_lose_jobs(struct lull_cluster_run *run, uint32_t node, int64_t now_ns)
 {
     uint32_t lost[LULL_CLUSTER_MOST_NODE_GPUS]; /* each has a GPU of the node */
@@ -412,7 +404,7 @@ int lull_engine_lose_jobs(struct lull_cluster_run *run, uint32_t node, int64_t n
     for (size_t i = 0; i < run->running_count; i++)
         if (runs_on(run, run->running[i], node))
             lost[count++] = run->running[i];
-    qsort(lost, count, sizeof(*lost), by_number);
+    qsort(lost, count, sizeof(*lost), lull_cluster_by_number);
     for (size_t i = 0; i < count; i++)
         lose(run, lost[i], now_ns);
     rc = lull_engine_measure(run, run->cluster->nodes[node].type, now_ns);

@@ -288,7 +288,6 @@ int lull_job_chakra_build(const struct lull_chakra_graph *trace, const char *nam
     struct chakra_builder builder = {.trace = trace, .name = name, .err = err};
     int rc;
 
-    lull_job_graph_init(&builder.graph);
     rc = build(&builder);
     free(builder.links);
     if (rc < 0)

@@ -203,7 +203,6 @@ static int build_stage(const struct layout *layout, struct lull_job_graph *graph
     const struct lull_job_resource resource = {1, LULL_JOB_BY_RANK};
     struct simai_builder builder = {.layout = layout, .last = -1};
 
-    lull_job_graph_init(&builder.graph);
     for (int i = 0; i < RESOURCES && builder.rc == 0; i++)
         if (lull_job_graph_add_resource(&builder.graph, &resource) < 0)
             builder.rc = -ENOMEM;

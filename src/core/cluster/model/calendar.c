@@ -22,7 +22,7 @@ struct calendar_step {
 struct calendar_node {
     struct calendar_step *steps; /* ascending; the first from INT64_MIN on */
     uint32_t count;
-    uint32_t room;
+    size_t room;
 };
 
 /* When a step ends; LULL_CLUSTER_NEVER: it is the last one. */
@@ -137,22 +137,6 @@ static void change_node(struct calendar_node *node, uint32_t gpus, bool is_taken
     merge(node);
 }
 
-/* Makes room for one more change. -ENOMEM: nothing has changed. */
-static int make_room(struct calendar_node *node)
-{
-    const uint32_t room = 2 * node->room;
-    struct calendar_step *steps;
-
-    if (node->count + 2 <= node->room)
-        return 0;
-    steps = realloc(node->steps, room * sizeof(*steps));
-    if (steps == NULL)
-        return -ENOMEM;
-    node->steps = steps;
-    node->room = room;
-    return 0;
-}
-
 /* ---- all nodes ------------------------------------------------------------------------------- */
 
 /* More (or fewer) nodes can begin from a time on. */
@@ -166,7 +150,6 @@ struct lull_calendar {
     const struct lull_cluster *cluster;
     struct calendar_node *nodes;
     struct lull_node_groups groups;
-    uint32_t *most; /* [pool * types + type]: GPUs of its largest node */
     struct change *changes;
     size_t change_count;
     size_t change_room;
@@ -175,9 +158,14 @@ struct lull_calendar {
 static int change_all(struct lull_calendar *calendar, const struct lull_cluster_share *shares,
                       size_t count, bool is_taken, int64_t from_ns, int64_t until_ns)
 {
-    for (size_t i = 0; i < count; i++)
-        if (make_room(&calendar->nodes[shares[i].node]) < 0)
+    for (size_t i = 0; i < count; i++) {
+        struct calendar_node *const node = &calendar->nodes[shares[i].node];
+
+        /* A change splits two steps at most. */
+        if (lull_array_reserve(&node->steps, &node->room, node->count + 1, sizeof(*node->steps)) <
+            0)
             return -ENOMEM;
+    }
     for (size_t i = 0; i < count; i++)
         change_node(&calendar->nodes[shares[i].node], shares[i].gpus, is_taken, from_ns, until_ns);
     return 0;
@@ -316,7 +304,7 @@ static size_t choose_nodes(const struct lull_calendar *calendar,
                            struct lull_cluster_share *shares_out)
 {
     const size_t group = lull_cluster_group(calendar->cluster, request->pool, request->type);
-    const uint32_t most = calendar->most[group];
+    const uint32_t most = calendar->groups.most[group];
     const uint32_t whole = request->gpus / most;
     const uint32_t rest = request->gpus % most;
     uint32_t fewest = UINT32_MAX;
@@ -347,7 +335,7 @@ static int64_t find_on_many(struct lull_calendar *calendar,
                             struct lull_cluster_share *shares_out, size_t *share_count_out)
 {
     const size_t group = lull_cluster_group(calendar->cluster, request->pool, request->type);
-    const uint32_t most = calendar->most[group];
+    const uint32_t most = calendar->groups.most[group];
     int64_t start_ns;
 
     calendar->change_count = 0;
@@ -375,9 +363,9 @@ int64_t lull_calendar_find(struct lull_calendar *calendar,
     const size_t group = lull_cluster_group(calendar->cluster, request->pool, request->type);
     int64_t start_ns;
 
-    if (calendar->most[group] == 0)
+    if (calendar->groups.most[group] == 0)
         return LULL_CLUSTER_NEVER;
-    if (request->gpus > calendar->most[group]) {
+    if (request->gpus > calendar->groups.most[group]) {
         start_ns = find_on_many(calendar, request, now_ns, real, shares_out, share_count_out);
         if (start_ns >= before_ns)
             return LULL_CLUSTER_NEVER;
@@ -397,7 +385,6 @@ void lull_calendar_destroy(struct lull_calendar *calendar)
         free(calendar->nodes[i].steps);
     free(calendar->nodes);
     lull_node_groups_fini(&calendar->groups);
-    free(calendar->most);
     free(calendar->changes);
     free(calendar);
 }
@@ -407,8 +394,6 @@ static int fill(struct lull_calendar *calendar)
     const struct lull_cluster *cluster = calendar->cluster;
 
     for (uint32_t i = 0; i < cluster->node_count; i++) {
-        const size_t group =
-            lull_cluster_group(cluster, cluster->nodes[i].pool, cluster->nodes[i].type);
         struct calendar_node *const node = &calendar->nodes[i];
 
         node->room = 8;
@@ -416,23 +401,19 @@ static int fill(struct lull_calendar *calendar)
         if (node->steps == NULL)
             return -ENOMEM;
         node->steps[node->count++] = (struct calendar_step){INT64_MIN, cluster->nodes[i].gpus};
-        if (cluster->nodes[i].gpus > calendar->most[group])
-            calendar->most[group] = cluster->nodes[i].gpus;
     }
     return 0;
 }
 
 int lull_calendar_create(const struct lull_cluster *cluster, struct lull_calendar **calendar_out)
 {
-    const size_t groups = lull_cluster_group_count(cluster);
     struct lull_calendar *calendar = calloc(1, sizeof(*calendar));
 
     if (calendar == NULL)
         return -ENOMEM;
     calendar->cluster = cluster;
     calendar->nodes = calloc(cluster->node_count, sizeof(*calendar->nodes));
-    calendar->most = calloc(groups, sizeof(*calendar->most));
-    if (calendar->nodes == NULL || calendar->most == NULL ||
+    if (calendar->nodes == NULL ||
         lull_node_groups_init(&calendar->groups, cluster) < 0 || fill(calendar) < 0) {
         lull_calendar_destroy(calendar);
         return -ENOMEM;

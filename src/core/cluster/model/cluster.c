@@ -79,6 +79,14 @@ uint32_t lull_cluster_first_point(const struct lull_cluster_job *job, uint32_t t
     return point;
 }
 
+int lull_cluster_by_number(const void *left, const void *right)
+{
+    const uint32_t a = *(const uint32_t *)left;
+    const uint32_t b = *(const uint32_t *)right;
+
+    return (a > b) - (a < b);
+}
+
 /* ---- groups ---------------------------------------------------------------------------------- */
 
 static size_t group_of(const struct lull_cluster *cluster, uint32_t node)
@@ -94,12 +102,18 @@ int lull_node_groups_init(struct lull_node_groups *groups, const struct lull_clu
     groups->nodes = calloc(cluster->node_count, sizeof(*groups->nodes));
     groups->first = calloc(count + 2, sizeof(*groups->first));
     groups->gpus = calloc(count, sizeof(*groups->gpus));
-    if (groups->nodes == NULL || groups->first == NULL || groups->gpus == NULL)
+    groups->most = calloc(count, sizeof(*groups->most));
+    if (groups->nodes == NULL || groups->first == NULL || groups->gpus == NULL ||
+        groups->most == NULL)
         return -ENOMEM;
     /* Counted two places on, each group's place moves to its end while it is filled. */
     for (uint32_t i = 0; i < cluster->node_count; i++) {
-        groups->first[group_of(cluster, i) + 2]++;
-        groups->gpus[group_of(cluster, i)] += cluster->nodes[i].gpus;
+        const size_t group = group_of(cluster, i);
+        const uint32_t gpus = cluster->nodes[i].gpus;
+
+        groups->first[group + 2]++;
+        groups->gpus[group] += gpus;
+        groups->most[group] = gpus > groups->most[group] ? gpus : groups->most[group];
     }
     for (size_t group = 2; group < count + 2; group++)
         groups->first[group] += groups->first[group - 1];
@@ -114,4 +128,5 @@ void lull_node_groups_fini(struct lull_node_groups *groups)
     free(groups->nodes);
     free(groups->first);
     free(groups->gpus);
+    free(groups->most);
 }

@@ -68,15 +68,19 @@ int lull_cluster_check(const struct lull_cluster *cluster, struct lull_error *er
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Zero-initialised can be ended, too. */
+/* The nodes of each group, by lull_cluster_group(). Zero-initialised it is empty. */
 struct lull_node_groups {
-    uint32_t *nodes; /* those of a group from first[group] to first[group + 1] */
-    size_t *first;   /* [pool * types + type] */
-    uint64_t *gpus;  /* the same: how many they have */
+    uint32_t *nodes; /* of a group from first[group] to first[group + 1], ascending */
+    size_t *first;   /* [group], and one more */
+    uint64_t *gpus;  /* [group]: GPUs of all its nodes */
+    uint32_t *most;  /* [group]: the most GPUs that one node has; 0: the group has no nodes */
 };
 
 /* -ENOMEM. */
 int lull_node_groups_init(struct lull_node_groups *groups, const struct lull_cluster *cluster);
 void lull_node_groups_fini(struct lull_node_groups *groups);
+
+/* Compares two uint32_t, for qsort() and bsearch(). */
+int lull_cluster_by_number(const void *left, const void *right);
 
 #endif

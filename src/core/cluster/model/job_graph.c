@@ -6,12 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_ROOM = 64 };
-
-void lull_job_graph_init(struct lull_job_graph *graph)
-{
-    *graph = (struct lull_job_graph){0};
-}
+#include "base/array.h"
 
 void lull_job_graph_fini(struct lull_job_graph *graph)
 {
@@ -24,71 +19,42 @@ void lull_job_graph_fini(struct lull_job_graph *graph)
     *graph = (struct lull_job_graph){0};
 }
 
-/* Room for one more of `size` bytes in an array that holds count. */
-static int grow(void **array, size_t count, size_t *room, size_t size, size_t most)
-{
-    void *larger;
-
-    if (count < *room)
-        return 0;
-    if (count >= most)
-        return -E2BIG;
-
-    const size_t wanted = *room > 0 ? 2 * *room : FIRST_ROOM;
-
-    larger = realloc(*array, wanted * size);
-    if (larger == NULL)
-        return -ENOMEM;
-    *array = larger;
-    *room = wanted;
-    return 0;
-}
-
 int64_t lull_job_graph_add_resource(struct lull_job_graph *graph,
                                     const struct lull_job_resource *resource)
 {
-    void *array = graph->resources;
-    int rc;
-
     if (resource->units == 0)
         return -EINVAL;
-    rc = grow(&array, graph->resource_count, &graph->resource_room, sizeof(*resource),
-              LULL_JOB_MOST_RESOURCES);
-    graph->resources = array;
-    if (rc < 0)
-        return rc;
+    if (graph->resource_count == LULL_JOB_MOST_RESOURCES)
+        return -E2BIG;
+    if (lull_array_reserve(&graph->resources, &graph->resource_room, graph->resource_count,
+                           sizeof(*resource)) < 0)
+        return -ENOMEM;
     graph->resources[graph->resource_count] = *resource;
     return (int64_t)graph->resource_count++;
 }
 
 int64_t lull_job_graph_add(struct lull_job_graph *graph, const struct lull_job_task *task)
 {
-    void *array = graph->tasks;
-    int rc;
-
     if (task->resource >= graph->resource_count || task->device >= graph->resource_count ||
         task->time_ns < 0 || task->time_ns > LULL_JOB_MOST_TASK_NS)
         return -EINVAL;
-    rc = grow(&array, graph->task_count, &graph->task_room, sizeof(*task), LULL_JOB_MOST_TASKS);
-    graph->tasks = array;
-    if (rc < 0)
-        return rc;
+    if (graph->task_count == LULL_JOB_MOST_TASKS)
+        return -E2BIG;
+    if (lull_array_reserve(&graph->tasks, &graph->task_room, graph->task_count, sizeof(*task)) < 0)
+        return -ENOMEM;
     graph->tasks[graph->task_count] = *task;
     return (int64_t)graph->task_count++;
 }
 
 int lull_job_graph_connect(struct lull_job_graph *graph, uint32_t from, uint32_t to)
 {
-    void *array = graph->edges;
-    int rc;
-
     if (from >= graph->task_count || to >= graph->task_count)
         return -EINVAL;
-    rc = grow(&array, graph->edge_count, &graph->edge_room, sizeof(*graph->edges),
-              LULL_JOB_MOST_EDGES);
-    graph->edges = array;
-    if (rc < 0)
-        return rc;
+    if (graph->edge_count == LULL_JOB_MOST_EDGES)
+        return -E2BIG;
+    if (lull_array_reserve(&graph->edges, &graph->edge_room, graph->edge_count,
+                           sizeof(*graph->edges)) < 0)
+        return -ENOMEM;
     graph->edges[graph->edge_count++] = (struct lull_job_edge){from, to};
     return 0;
 }

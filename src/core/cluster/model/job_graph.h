@@ -11,7 +11,7 @@
  * For independent tasks on m equal machines such a schedule is at most (2 - 1/m) times as long as
  * the best (Graham 1966); for a chain, and where all orders are given by edges, it is the best.
  *
- * Built once, then read: init, add resources, tasks and edges, finish. Pure. Threads: any for a
+ * It is built once, by adding resources, tasks and edges and finishing it, and then only read. Pure. Threads: any for a
  * finished graph. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_CLUSTER_MODEL_JOB_GRAPH_H
@@ -59,6 +59,7 @@ struct lull_job_edge {
     uint32_t to;
 };
 
+/* Zero-initialised it is empty. */
 struct lull_job_graph {
     struct lull_job_resource *resources;
     size_t resource_count;
@@ -76,7 +77,6 @@ struct lull_job_graph {
     uint32_t *topological; /* tasks, each after all that it waits for */
 };
 
-void lull_job_graph_init(struct lull_job_graph *graph);
 void lull_job_graph_fini(struct lull_job_graph *graph);
 
 /* Each returns the index. -E2BIG, -ENOMEM; -EINVAL no units, a time out of range, a resource or

@@ -350,7 +350,6 @@ int lull_job_parallel_build(const struct lull_job_parallel *parallel,
 
     if (rc < 0)
         return rc;
-    lull_job_graph_init(&builder.graph);
     rc = build(&builder, parallel, err);
     lull_pipeline_order_fini(&builder.order);
     free(builder.device);

@@ -192,47 +192,31 @@ size_t lull_cluster_place_scattered(const struct lull_cluster_state *state, uint
     return gpus == 0 ? count : 0;
 }
 
-/* ---- a state to try placements on ------------------------------------------------------------ */
+/* ---- a copy to try placements on -------------------------------------------------------------- */
 
-int lull_trial_state_init(struct lull_trial_state *trial, const struct lull_cluster *cluster)
+void lull_cluster_copy_group(struct lull_cluster_state *copy, const struct lull_cluster_state *real,
+                             uint32_t pool, uint32_t type)
 {
-    *trial = (struct lull_trial_state){0};
-    if (lull_node_groups_init(&trial->groups, cluster) < 0 ||
-        lull_cluster_state_create(cluster, &trial->state) < 0)
-        return -ENOMEM;
-    return 0;
+    const struct lull_node_groups *groups = lull_cluster_state_groups(real);
+    const size_t group = lull_cluster_group(lull_cluster_state_cluster(real), pool, type);
+
+    for (size_t i = groups->first[group]; i < groups->first[group + 1]; i++)
+        lull_cluster_state_set_free(copy, groups->nodes[i],
+                                    lull_cluster_state_free(real, groups->nodes[i]));
 }
 
-void lull_trial_state_fini(struct lull_trial_state *trial)
+void lull_cluster_copy_give(struct lull_cluster_state *copy,
+                            const struct lull_cluster_share *shares, size_t count)
 {
-    lull_cluster_state_destroy(trial->state);
-    lull_node_groups_fini(&trial->groups);
-}
-
-void lull_trial_state_sync(struct lull_trial_state *trial, const struct lull_cluster_state *real,
-                           uint32_t pool, uint32_t type)
-{
-    const size_t group = (size_t)pool * lull_cluster_state_cluster(real)->type_count + type;
-
-    for (size_t i = trial->groups.first[group]; i < trial->groups.first[group + 1]; i++) {
-        const uint32_t node = trial->groups.nodes[i];
-
-        lull_cluster_state_set_free(trial->state, node, lull_cluster_state_free(real, node));
-    }
-}
-
-void lull_trial_state_give(struct lull_trial_state *trial, const struct lull_cluster_share *shares,
-                           size_t count)
-{
-    const struct lull_cluster_node *nodes = lull_cluster_state_cluster(trial->state)->nodes;
+    const struct lull_cluster_node *nodes = lull_cluster_state_cluster(copy)->nodes;
 
     for (size_t i = 0; i < count; i++) {
         const uint32_t most = nodes[shares[i].node].gpus;
-        uint32_t free = lull_cluster_state_free(trial->state, shares[i].node) + shares[i].gpus;
+        uint32_t free = lull_cluster_state_free(copy, shares[i].node) + shares[i].gpus;
 
         if (free > most)
             free = most;
-        lull_cluster_state_set_free(trial->state, shares[i].node, free);
+        lull_cluster_state_set_free(copy, shares[i].node, free);
     }
 }
 

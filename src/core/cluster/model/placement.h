@@ -27,25 +27,16 @@ size_t lull_cluster_place_scattered(const struct lull_cluster_state *state, uint
                                     uint32_t type, uint32_t gpus,
                                     struct lull_cluster_share *shares_out);
 
-/* ---- a state to try placements on ------------------------------------------------------------ */
+/* ---- a copy to try placements on -------------------------------------------------------------- */
 
-struct lull_trial_state {
-    struct lull_cluster_state *state;
-    struct lull_node_groups groups;
-};
+/* Makes a group of the copy as it is in the real state of the same cluster. O(nodes of the group). */
+void lull_cluster_copy_group(struct lull_cluster_state *copy, const struct lull_cluster_state *real,
+                             uint32_t pool, uint32_t type);
 
-/* Zero-initialised can be ended, too. -ENOMEM. */
-int lull_trial_state_init(struct lull_trial_state *trial, const struct lull_cluster *cluster);
-void lull_trial_state_fini(struct lull_trial_state *trial);
-
-/* A group of the trial is as it is in a real state of the same cluster. O(nodes of the group). */
-void lull_trial_state_sync(struct lull_trial_state *trial, const struct lull_cluster_state *real,
-                           uint32_t pool, uint32_t type);
-
-/* Shares come free in the trial, as far as they were taken: somebody around the policy may have
-   put the job elsewhere. */
-void lull_trial_state_give(struct lull_trial_state *trial, const struct lull_cluster_share *shares,
-                           size_t count);
+/* Frees the shares in the copy as far as they are taken there: a rule around the policy may have
+ * put the job elsewhere than the policy decided. */
+void lull_cluster_copy_give(struct lull_cluster_state *copy,
+                            const struct lull_cluster_share *shares, size_t count);
 
 /* Whether all of the shares are free. */
 bool lull_cluster_shares_fit(const struct lull_cluster_state *state,

@@ -10,10 +10,9 @@ enum { WORD_BITS = 64 };
 
 /* Nodes of one pool and type; a node's place is its number among them. */
 struct free_group {
-    uint32_t *nodes; /* ascending */
+    const uint32_t *nodes; /* of the state's members, ascending */
     uint32_t node_count;
     uint32_t node_gpus; /* the most that one has */
-    uint64_t gpus;
     uint64_t free;
     size_t words;
     uint64_t *having; /* [free GPUs][word]: the places of nodes with this many */
@@ -26,6 +25,7 @@ struct free_group {
 
 struct lull_cluster_state {
     const struct lull_cluster *cluster;
+    struct lull_node_groups members;
     struct free_group *groups; /* [pool][type] */
     uint32_t *place;           /* [node] in its group */
     uint32_t *free;            /* [node], whether it is on or not */
@@ -78,58 +78,34 @@ static void set(struct lull_cluster_state *state, uint32_t node, uint32_t free,
 
 /* ---- beginning and end -------------------------------------------------------------------- */
 
-static void count_groups(struct lull_cluster_state *state)
-{
-    const struct lull_cluster *cluster = state->cluster;
-
-    for (uint32_t i = 0; i < cluster->node_count; i++) {
-        struct free_group *const group = group_of(state, i);
-
-        state->place[i] = group->node_count++;
-        state->free[i] = cluster->nodes[i].gpus;
-        group->gpus += cluster->nodes[i].gpus;
-        if (cluster->nodes[i].gpus > group->node_gpus)
-            group->node_gpus = cluster->nodes[i].gpus;
-    }
-}
-
 static int make_group(struct free_group *group)
 {
     const size_t levels = (size_t)group->node_gpus + 1;
 
     group->words = (group->node_count + WORD_BITS - 1) / WORD_BITS;
-    group->free = group->gpus;
-    group->nodes = calloc(group->node_count, sizeof(*group->nodes));
     group->having = calloc(levels * group->words, sizeof(*group->having));
     group->count = calloc(levels, sizeof(*group->count));
     group->racks = calloc(group->node_count, sizeof(*group->racks));
     group->rack_at = calloc(group->node_count, sizeof(*group->rack_at));
     group->whole = calloc(group->node_count, sizeof(*group->whole));
-    if (group->nodes == NULL || group->having == NULL || group->count == NULL ||
-        group->racks == NULL || group->rack_at == NULL || group->whole == NULL)
+    if (group->having == NULL || group->count == NULL || group->racks == NULL ||
+        group->rack_at == NULL || group->whole == NULL)
         return -ENOMEM;
     return 0;
-}
-
-static int by_number(const void *a, const void *b)
-{
-    const uint32_t left = *(const uint32_t *)a;
-    const uint32_t right = *(const uint32_t *)b;
-
-    return (left > right) - (left < right);
 }
 
 static void fill_racks(const struct lull_cluster *cluster, struct free_group *group)
 {
     for (uint32_t i = 0; i < group->node_count; i++)
         group->racks[i] = cluster->nodes[group->nodes[i]].rack;
-    qsort(group->racks, group->node_count, sizeof(*group->racks), by_number);
+    qsort(group->racks, group->node_count, sizeof(*group->racks), lull_cluster_by_number);
     for (uint32_t i = 0; i < group->node_count; i++)
         if (i == 0 || group->racks[i] != group->racks[group->rack_count - 1])
             group->racks[group->rack_count++] = group->racks[i];
     for (uint32_t i = 0; i < group->node_count; i++) {
-        const uint32_t *found = bsearch(&cluster->nodes[group->nodes[i]].rack, group->racks,
-                                        group->rack_count, sizeof(*group->racks), by_number);
+        const uint32_t *found =
+            bsearch(&cluster->nodes[group->nodes[i]].rack, group->racks, group->rack_count,
+                    sizeof(*group->racks), lull_cluster_by_number);
 
         assert(found != NULL);
         group->rack_at[i] = (uint32_t)(found - group->racks);
@@ -139,17 +115,30 @@ static void fill_racks(const struct lull_cluster *cluster, struct free_group *gr
 static int fill_groups(struct lull_cluster_state *state)
 {
     const struct lull_cluster *cluster = state->cluster;
+    const struct lull_node_groups *members = &state->members;
 
-    for (size_t i = 0; i < lull_cluster_group_count(cluster); i++)
-        if (state->groups[i].node_count > 0 && make_group(&state->groups[i]) < 0)
+    for (size_t i = 0; i < lull_cluster_group_count(cluster); i++) {
+        struct free_group *const group = &state->groups[i];
+
+        *group = (struct free_group){
+            .nodes = &members->nodes[members->first[i]],
+            .node_count = (uint32_t)(members->first[i + 1] - members->first[i]),
+            .node_gpus = members->most[i],
+            .free = members->gpus[i],
+        };
+        if (group->node_count == 0)
+            continue;
+        if (make_group(group) < 0)
             return -ENOMEM;
-    for (uint32_t i = 0; i < cluster->node_count; i++)
-        group_of(state, i)->nodes[state->place[i]] = i;
-    for (size_t i = 0; i < lull_cluster_group_count(cluster); i++)
-        if (state->groups[i].node_count > 0)
-            fill_racks(cluster, &state->groups[i]);
-    for (uint32_t i = 0; i < cluster->node_count; i++)
-        mark(group_of(state, i), state->place[i], state->free[i], true);
+        fill_racks(cluster, group);
+        for (uint32_t place = 0; place < group->node_count; place++) {
+            const uint32_t node = group->nodes[place];
+
+            state->place[node] = place;
+            state->free[node] = cluster->nodes[node].gpus;
+            mark(group, place, state->free[node], true);
+        }
+    }
     return 0;
 }
 
@@ -166,12 +155,8 @@ int lull_cluster_state_create(const struct lull_cluster *cluster,
     state->free = calloc(cluster->node_count, sizeof(*state->free));
     state->power = calloc(cluster->node_count, sizeof(*state->power));
     if (state->groups == NULL || state->place == NULL || state->free == NULL ||
-        state->power == NULL) {
-        lull_cluster_state_destroy(state);
-        return -ENOMEM;
-    }
-    count_groups(state);
-    if (fill_groups(state) < 0) {
+        state->power == NULL || lull_node_groups_init(&state->members, cluster) < 0 ||
+        fill_groups(state) < 0) {
         lull_cluster_state_destroy(state);
         return -ENOMEM;
     }
@@ -184,13 +169,13 @@ void lull_cluster_state_destroy(struct lull_cluster_state *state)
     if (state == NULL)
         return;
     for (size_t i = 0; state->groups != NULL && i < lull_cluster_group_count(state->cluster); i++) {
-        free(state->groups[i].nodes);
         free(state->groups[i].having);
         free(state->groups[i].count);
         free(state->groups[i].racks);
         free(state->groups[i].rack_at);
         free(state->groups[i].whole);
     }
+    lull_node_groups_fini(&state->members);
     free(state->groups);
     free(state->place);
     free(state->free);
@@ -203,6 +188,11 @@ void lull_cluster_state_destroy(struct lull_cluster_state *state)
 const struct lull_cluster *lull_cluster_state_cluster(const struct lull_cluster_state *state)
 {
     return state->cluster;
+}
+
+const struct lull_node_groups *lull_cluster_state_groups(const struct lull_cluster_state *state)
+{
+    return &state->members;
 }
 
 uint32_t lull_cluster_state_free(const struct lull_cluster_state *state, uint32_t node)
@@ -230,7 +220,7 @@ uint64_t lull_cluster_state_free_of(const struct lull_cluster_state *state, uint
 uint64_t lull_cluster_state_gpus_of(const struct lull_cluster_state *state, uint32_t pool,
                                     uint32_t type)
 {
-    return group_at(state, pool, type)->gpus;
+    return state->members.gpus[lull_cluster_group(state->cluster, pool, type)];
 }
 
 uint32_t lull_cluster_state_node_gpus(const struct lull_cluster_state *state, uint32_t pool,

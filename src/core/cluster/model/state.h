@@ -30,6 +30,7 @@ int lull_cluster_state_create(const struct lull_cluster *cluster,
 void lull_cluster_state_destroy(struct lull_cluster_state *state);
 
 const struct lull_cluster *lull_cluster_state_cluster(const struct lull_cluster_state *state);
+const struct lull_node_groups *lull_cluster_state_groups(const struct lull_cluster_state *state);
 
 /* GPUs of a node that are free; of a group all together; and of a group in all, whether its nodes
  * are on or not. O(1). */

@@ -6,24 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int make_room(struct lull_timeline *timeline, size_t count)
-{
-    const size_t room = count < 16 ? 16 : count * 2;
-    struct lull_timeline_step *steps;
-
-    if (count <= timeline->room)
-        return 0;
-    steps = realloc(timeline->steps, room * sizeof(*steps));
-    if (steps == NULL)
-        return -ENOMEM;
-    timeline->steps = steps;
-    timeline->room = room;
-    return 0;
-}
+#include "base/array.h"
 
 int lull_timeline_reset(struct lull_timeline *timeline, int64_t now_ns, int64_t free)
 {
-    if (make_room(timeline, 1) < 0)
+    if (lull_array_reserve(&timeline->steps, &timeline->room, 0, sizeof(*timeline->steps)) < 0)
         return -ENOMEM;
     timeline->steps[0] = (struct lull_timeline_step){now_ns, free};
     timeline->count = 1;
@@ -72,7 +59,9 @@ int lull_timeline_take(struct lull_timeline *timeline, int64_t from_ns, int64_t 
     size_t first;
     size_t end;
 
-    if (make_room(timeline, timeline->count + 2) < 0)
+    /* Two steps are split at most. */
+    if (lull_array_reserve(&timeline->steps, &timeline->room, timeline->count + 1,
+                           sizeof(*timeline->steps)) < 0)
         return -ENOMEM;
     first = split(timeline, from_ns);
     end = until_ns == INT64_MAX ? timeline->count : split(timeline, until_ns);

@@ -143,14 +143,6 @@ void lull_contention_remove(struct lull_contention *contention, uint32_t job)
 
 /* ---- paces -------------------------------------------------------------------------------- */
 
-static int by_number(const void *a, const void *b)
-{
-    const uint32_t left = *(const uint32_t *)a;
-    const uint32_t right = *(const uint32_t *)b;
-
-    return (left > right) - (left < right);
-}
-
 static double pace_of(const struct lull_contention *contention, uint32_t job)
 {
     const struct lull_contention_member *member = &contention->members[job];
@@ -193,7 +185,7 @@ size_t lull_contention_update(struct lull_contention *contention, const uint32_t
     }
     contention->due.count = 0;
     if (told->count > 1)
-        qsort(told->jobs, told->count, sizeof(*told->jobs), by_number);
+        qsort(told->jobs, told->count, sizeof(*told->jobs), lull_cluster_by_number);
     *jobs_out = told->jobs;
     return told->count;
 }

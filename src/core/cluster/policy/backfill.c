@@ -40,9 +40,9 @@ struct lull_backfill {
     uint32_t *dirty;
     uint32_t dirty_count;
     /* Of the nodes with a reservation: GPUs free from its start on, without those reserved and
-       those of jobs that run longer; the trial has what of that is free now. */
+       those of jobs that run longer; the copy has what of that is free now. */
     uint32_t *later;
-    struct lull_trial_state trial;
+    struct lull_cluster_state *copy; /* to try placements on */
     struct lull_cluster_share *shares;
     uint32_t *ends; /* a group's running jobs */
     uint32_t end_room;
@@ -52,7 +52,7 @@ struct lull_backfill {
 static uint32_t point_of(const struct lull_backfill *policy, uint32_t job, uint32_t type)
 {
     return lull_cluster_first_point(&policy->ledger.jobs->all[job], type, policy->cluster,
-                                    policy->trial.groups.gpus);
+                                    lull_cluster_state_groups(policy->copy)->gpus);
 }
 
 static struct lull_running_set *running_of(const struct lull_backfill *policy, uint32_t pool,
@@ -204,7 +204,7 @@ static bool has_room_for_ends(struct lull_backfill *policy, uint32_t count)
 
 /*
  * When an operating point would fit if nothing more were started, at most before_ns; its shares are
- * in policy->shares then, and the trial is as the cluster will be. LULL_CLUSTER_NEVER: not
+ * in policy->shares then, and the copy is as the cluster will be. LULL_CLUSTER_NEVER: not
  * before, or there is no memory.
  */
 static int64_t find_start(struct lull_backfill *policy, const struct lull_cluster_state *state,
@@ -219,19 +219,19 @@ static int64_t find_start(struct lull_backfill *policy, const struct lull_cluste
         policy->ends[i] = running->jobs[i];
     if (running->count > 0)
         qsort_r(policy->ends, running->count, sizeof(*policy->ends), by_end, policy);
-    lull_trial_state_sync(&policy->trial, state, pool, point->type);
+    lull_cluster_copy_group(policy->copy, state, pool, point->type);
     for (uint32_t i = 0; i < running->count; i++) {
         const uint32_t job = policy->ends[i];
         const int64_t end_ns = lull_job_ledger_end_ns(&policy->ledger, job);
 
         if (end_ns >= before_ns)
             break;
-        lull_trial_state_give(&policy->trial, policy->ledger.records[job].shares,
+        lull_cluster_copy_give(policy->copy, policy->ledger.records[job].shares,
                               policy->ledger.records[job].share_count);
         if (i + 1 < running->count &&
             lull_job_ledger_end_ns(&policy->ledger, policy->ends[i + 1]) == end_ns)
             continue;
-        *share_count_out = lull_cluster_place_consolidated(policy->trial.state, pool, point->type,
+        *share_count_out = lull_cluster_place_consolidated(policy->copy, pool, point->type,
                                                            point->gpus, policy->shares);
         if (*share_count_out > 0)
             return end_ns;
@@ -239,15 +239,30 @@ static int64_t find_start(struct lull_backfill *policy, const struct lull_cluste
     return LULL_CLUSTER_NEVER;
 }
 
-/* The trial shows of a node what is free now and not reserved later. */
-static void show_spare(struct lull_backfill *policy, const struct lull_cluster_state *state,
-                       uint32_t node)
+/* Notes what the copy leaves free of each node of a group. */
+static void note_later(struct lull_backfill *policy, uint32_t pool, uint32_t type)
 {
-    uint32_t spare = lull_cluster_state_free(state, node);
+    const struct lull_node_groups *groups = lull_cluster_state_groups(policy->copy);
+    const size_t group = lull_cluster_group(policy->cluster, pool, type);
 
-    if (policy->later[node] < spare)
-        spare = policy->later[node];
-    lull_cluster_state_set_free(policy->trial.state, node, spare);
+    for (size_t i = groups->first[group]; i < groups->first[group + 1]; i++)
+        policy->later[groups->nodes[i]] = lull_cluster_state_free(policy->copy, groups->nodes[i]);
+}
+
+/* Makes the copy show of each node of a group what is free now and not reserved later. */
+static void show_spare(struct lull_backfill *policy, const struct lull_cluster_state *state,
+                       uint32_t pool, uint32_t type)
+{
+    const struct lull_node_groups *groups = lull_cluster_state_groups(policy->copy);
+    const size_t group = lull_cluster_group(policy->cluster, pool, type);
+
+    for (size_t i = groups->first[group]; i < groups->first[group + 1]; i++) {
+        const uint32_t node = groups->nodes[i];
+        const uint32_t free = lull_cluster_state_free(state, node);
+
+        lull_cluster_state_set_free(policy->copy, node,
+                                    policy->later[node] < free ? policy->later[node] : free);
+    }
 }
 
 /* Gives the first job of a pool, which does not fit, the earliest time and place that the ends of
@@ -263,7 +278,6 @@ static void reserve(struct lull_backfill *policy, const struct lull_cluster_stat
     pool->start_ns = LULL_CLUSTER_NEVER;
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
         const uint32_t point = point_of(policy, job, type);
-        const size_t group = lull_cluster_group(policy->cluster, pool_number, type);
         int64_t start_ns;
 
         if (point == asked->point_count)
@@ -274,11 +288,8 @@ static void reserve(struct lull_backfill *policy, const struct lull_cluster_stat
             continue;
         pool->start_ns = start_ns;
         pool->type = type;
-        lull_cluster_state_take(policy->trial.state, policy->shares, count);
-        for (size_t i = policy->trial.groups.first[group];
-             i < policy->trial.groups.first[group + 1]; i++)
-            policy->later[policy->trial.groups.nodes[i]] =
-                lull_cluster_state_free(policy->trial.state, policy->trial.groups.nodes[i]);
+        lull_cluster_state_take(policy->copy, policy->shares, count);
+        note_later(policy, pool_number, type);
     }
 }
 
@@ -353,7 +364,7 @@ static uint32_t find_filler(struct lull_backfill *policy, const struct lull_clus
     any = lull_waiting_first(&shape->waiting, head, INT64_MAX);
     if (any == LULL_WAITING_NONE || any == brief)
         return brief;
-    beside = lull_cluster_place_consolidated(policy->trial.state, pool_number, shape->type,
+    beside = lull_cluster_place_consolidated(policy->copy, pool_number, shape->type,
                                              shape->gpus, policy->shares);
     if (beside == 0)
         return brief;
@@ -412,7 +423,6 @@ static bool decide_in_pool(struct lull_backfill *policy, const struct lull_clust
 {
     struct lull_backfill_pool *const pool = &policy->pools[pool_number];
     const uint32_t head = find_head(pool);
-    const size_t group = (size_t)pool_number * policy->cluster->type_count;
 
     if (head == LULL_WAITING_NONE)
         return false;
@@ -421,9 +431,7 @@ static bool decide_in_pool(struct lull_backfill *policy, const struct lull_clust
     if (pool->reserved != head || pool->start_ns == LULL_CLUSTER_NEVER || pool->start_ns <= now_ns)
         reserve(policy, state, pool_number, head);
     if (pool->start_ns != LULL_CLUSTER_NEVER)
-        for (size_t i = policy->trial.groups.first[group + pool->type];
-             i < policy->trial.groups.first[group + pool->type + 1]; i++)
-            show_spare(policy, state, policy->trial.groups.nodes[i]);
+        show_spare(policy, state, pool_number, pool->type);
     return fill(policy, state, pool_number, now_ns, decision);
 }
 
@@ -457,7 +465,7 @@ static void destroy(struct lull_cluster_policy *handle)
             lull_waiting_fini(&policy->pools[i].shapes[shape].waiting);
         free(policy->pools[i].shapes);
     }
-    lull_trial_state_fini(&policy->trial);
+    lull_cluster_state_destroy(policy->copy);
     lull_job_ledger_fini(&policy->ledger);
     free(policy->running);
     free(policy->pools);
@@ -480,7 +488,7 @@ static int make_room(struct lull_backfill *policy)
     policy->shares = calloc(cluster->node_count, sizeof(*policy->shares));
     if (policy->running == NULL || policy->pools == NULL || policy->dirty == NULL ||
         policy->later == NULL || policy->shares == NULL ||
-        lull_trial_state_init(&policy->trial, cluster) < 0)
+        lull_cluster_state_create(cluster, &policy->copy) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < cluster->pool_count; i++)
         policy->pools[i].reserved = LULL_WAITING_NONE;

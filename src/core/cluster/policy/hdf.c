@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/cluster/policy/ranked_state.h"
 #include "core/cluster/policy/single.h"
 
 /* Classes of density, eight to an octave, the densest first: 64 octaves hold any density, and
@@ -48,13 +49,13 @@ static double gpu_power_w(const struct lull_cluster_point *point)
 /* The power of a GPU, W, that the unfinished weight of a queue is worth. */
 static double level(const struct lull_ranked *policy, const struct lull_queue_stats *queue)
 {
-    return lull_ranked_setting(policy) * queue->weight / fmax((double)queue->gpus, 1.0);
+    return policy->setting * queue->weight / fmax((double)queue->gpus, 1.0);
 }
 
 static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t point,
                    const struct lull_queue_stats *queue, int64_t now_ns)
 {
-    const struct hdf *hdf = lull_ranked_more(policy);
+    const struct hdf *hdf = policy->more;
     const double power_w = gpu_power_w(&hdf->jobs->all[job].points[point]);
     const double least_w = level(policy, queue);
 
@@ -111,19 +112,19 @@ static void enter(struct hdf *hdf, const struct lull_cluster_job *job,
 static uint32_t dispatch(const struct lull_ranked *policy, uint32_t job,
                          const struct lull_queue_stats *queues)
 {
-    struct hdf *const hdf = lull_ranked_more(policy);
+    struct hdf *const hdf = policy->more;
     const struct lull_cluster_job *asked = &hdf->jobs->all[job];
     const struct lull_cluster_point *best = NULL;
     double least = INFINITY;
 
     for (uint32_t type = 0; type < hdf->cluster->type_count; type++) {
         const uint32_t point =
-            lull_cluster_first_point(asked, type, hdf->cluster, lull_ranked_gpus(policy));
+            lull_cluster_first_point(asked, type, hdf->cluster, lull_cluster_state_groups(policy->copy)->gpus);
         double added;
 
         if (point == asked->point_count)
             continue;
-        added = added_cost(hdf, lull_ranked_setting(policy), asked, &asked->points[point],
+        added = added_cost(hdf, policy->setting, asked, &asked->points[point],
                            &queues[type]);
         if (added < least) {
             least = added;
@@ -138,12 +139,12 @@ static uint32_t dispatch(const struct lull_ranked *policy, uint32_t job,
 
 static void ended(struct lull_ranked *policy, uint32_t job, uint32_t type)
 {
-    struct hdf *const hdf = lull_ranked_more(policy);
+    struct hdf *const hdf = policy->more;
     const struct lull_cluster_job *asked = &hdf->jobs->all[job];
 
     enter(hdf, asked,
           &asked->points[lull_cluster_first_point(asked, type, hdf->cluster,
-                                                  lull_ranked_gpus(policy))],
+                                                  lull_cluster_state_groups(policy->copy)->gpus)],
           -1.0);
 }
 

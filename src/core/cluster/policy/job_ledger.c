@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 void lull_job_ledger_fini(struct lull_job_ledger *ledger)
 {
     for (size_t i = 0; i < ledger->room; i++)
@@ -172,16 +174,9 @@ int64_t lull_job_ledger_end_ns(const struct lull_job_ledger *ledger, uint32_t jo
 void lull_running_set_add(struct lull_job_ledger *ledger, struct lull_running_set *running,
                           uint32_t job)
 {
-    if (running->count == running->room) {
-        const uint32_t room = running->room > 0 ? 2 * running->room : 16;
-        uint32_t *jobs = realloc(running->jobs, room * sizeof(*jobs));
-
-        ledger->records[job].position = UINT32_MAX;
-        if (jobs == NULL)
-            return;
-        running->jobs = jobs;
-        running->room = room;
-    }
+    ledger->records[job].position = UINT32_MAX;
+    if (lull_array_reserve(&running->jobs, &running->room, running->count, sizeof(job)) < 0)
+        return;
     ledger->records[job].position = running->count;
     running->jobs[running->count++] = job;
 }

@@ -38,7 +38,7 @@ struct lull_job_record {
 struct lull_running_set {
     uint32_t *jobs;
     uint32_t count;
-    uint32_t room;
+    size_t room;
 };
 
 /* Zero-initialised but for jobs is empty. */

@@ -18,6 +18,7 @@
  */
 #include <math.h>
 
+#include "core/cluster/policy/ranked_state.h"
 #include "core/cluster/policy/single.h"
 
 /* Above all that a job can cost. */
@@ -54,7 +55,7 @@ static double level(const struct lull_ranked *policy, const struct lull_queue_st
 
 static bool is_late(const struct lull_ranked *policy, uint32_t job, uint32_t point, int64_t now_ns)
 {
-    const struct lull_job_ledger *ledger = lull_ranked_ledger(policy);
+    const struct lull_job_ledger *ledger = &policy->ledger;
     const struct lull_cluster_job *asked = &ledger->jobs->all[job];
 
     return asked->deadline_ns != LULL_CLUSTER_NEVER &&
@@ -64,12 +65,12 @@ static bool is_late(const struct lull_ranked *policy, uint32_t job, uint32_t poi
 static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t point,
                    const struct lull_queue_stats *queue, int64_t now_ns)
 {
-    const struct lull_job_ledger *ledger = lull_ranked_ledger(policy);
+    const struct lull_job_ledger *ledger = &policy->ledger;
     const struct lull_cluster_job *asked = &ledger->jobs->all[job];
     const struct lull_cluster_point *it = &asked->points[point];
     const bool waits = ledger->records[job].stage == LULL_CLUSTER_QUEUED;
     const double behind = waiting_by_gpu(queue, waits ? asked->weight : 0.0);
-    const double second_j = lull_ranked_setting(policy) * (asked->weight + behind * it->gpus);
+    const double second_j = policy->setting * (asked->weight + behind * it->gpus);
     const double sum_j = it->energy_j + second_j * (double)it->time_ns * 1e-9;
 
     if (is_late(policy, job, point, now_ns) && !is_late(policy, job, 0, now_ns))
@@ -79,7 +80,7 @@ static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t poin
 
 static double urgency(const struct lull_ranked *policy)
 {
-    return fmin(1.0 + URGENT_SECOND_J / fmax(lull_ranked_setting(policy), 1.0), MOST_URGENCY);
+    return fmin(1.0 + URGENT_SECOND_J / fmax(policy->setting, 1.0), MOST_URGENCY);
 }
 
 const struct lull_cluster_ranking lull_pd_rats_ranking = {

@@ -17,6 +17,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/cluster/policy/ranked_state.h"
 #include "core/cluster/policy/single.h"
 
 struct powerflow {
@@ -48,7 +49,7 @@ static double price(const struct powerflow *powerflow, const struct lull_queue_s
 
 static double level(const struct lull_ranked *policy, const struct lull_queue_stats *queue)
 {
-    return price(lull_ranked_more(policy), queue, 1);
+    return price(policy->more, queue, 1);
 }
 
 static bool has_no_buddy(const struct lull_cluster_job *job, uint32_t gpus)
@@ -64,12 +65,12 @@ static bool has_no_buddy(const struct lull_cluster_job *job, uint32_t gpus)
 static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t point,
                    const struct lull_queue_stats *queue, int64_t now_ns)
 {
-    const struct powerflow *powerflow = lull_ranked_more(policy);
-    const struct lull_job_ledger *ledger = lull_ranked_ledger(policy);
+    const struct powerflow *powerflow = policy->more;
+    const struct lull_job_ledger *ledger = &policy->ledger;
     const struct lull_cluster_job *asked = &ledger->jobs->all[job];
     const struct lull_cluster_point *it = &asked->points[point];
     const struct lull_job_record *record = &ledger->records[job];
-    double own_j = lull_ranked_setting(policy) * record->left_ratio * asked->points[0].energy_j;
+    double own_j = policy->setting * record->left_ratio * asked->points[0].energy_j;
     double sum_j = it->energy_j + price(powerflow, queue, it->gpus) * (double)it->time_ns * 1e-9;
 
     (void)now_ns;
@@ -86,12 +87,12 @@ static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t poin
 static void charge(struct lull_ranked *policy, uint32_t job, uint32_t point, double left_ratio,
                    bool is_on)
 {
-    struct powerflow *const powerflow = lull_ranked_more(policy);
-    const struct lull_cluster_point *points = lull_ranked_ledger(policy)->jobs->all[job].points;
+    struct powerflow *const powerflow = policy->more;
+    const struct lull_cluster_point *points = policy->ledger.jobs->all[job].points;
     const struct lull_cluster_point *first = &points[0];
     const double power_w = first->energy_j / ((double)first->time_ns * 1e-9);
     const double saved_j =
-        left_ratio * (lull_ranked_setting(policy) * first->energy_j - points[point].energy_j);
+        left_ratio * (policy->setting * first->energy_j - points[point].energy_j);
 
     powerflow->spare_j += is_on ? saved_j : -saved_j;
     if (!is_on)

@@ -312,34 +312,13 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
     return false;
 }
 
-/* ---- for rules ------------------------------------------------------------------------------- */
-
-double lull_ranked_setting(const struct lull_ranked *policy)
-{
-    return policy->setting;
-}
-
-void *lull_ranked_more(const struct lull_ranked *policy)
-{
-    return policy->more;
-}
-
-const struct lull_job_ledger *lull_ranked_ledger(const struct lull_ranked *policy)
-{
-    return &policy->ledger;
-}
-
-const uint64_t *lull_ranked_gpus(const struct lull_ranked *policy)
-{
-    return policy->trial.groups.gpus;
-}
-
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
 static int make_groups(struct lull_ranked *policy)
 {
     const struct lull_cluster *cluster = policy->cluster;
     const size_t count = lull_cluster_group_count(cluster);
+    const uint64_t *gpus = lull_cluster_state_groups(policy->copy)->gpus;
     uint64_t most = 1;
 
     policy->groups = calloc(count, sizeof(*policy->groups));
@@ -347,13 +326,8 @@ static int make_groups(struct lull_ranked *policy)
     if (policy->groups == NULL || policy->queues == NULL)
         return -ENOMEM;
     for (size_t i = 0; i < count; i++) {
-        const uint64_t gpus =
-            lull_cluster_state_gpus_of(policy->trial.state, (uint32_t)(i / cluster->type_count),
-                                       (uint32_t)(i % cluster->type_count));
-
-        policy->queues[i].gpus = gpus;
-        if (gpus > most)
-            most = gpus;
+        policy->queues[i].gpus = gpus[i];
+        most = gpus[i] > most ? gpus[i] : most;
     }
     policy->popped_room = (uint32_t)most;
     policy->popped = calloc(most, sizeof(*policy->popped));
@@ -384,7 +358,7 @@ static void destroy(struct lull_cluster_policy *handle)
 
     for (size_t i = 0; policy->groups != NULL && i < count; i++)
         free_group(&policy->groups[i]);
-    lull_trial_state_fini(&policy->trial);
+    lull_cluster_state_destroy(policy->copy);
     lull_job_ledger_fini(&policy->ledger);
     lull_heap_fini(&policy->urgent);
     free(policy->groups);
@@ -413,7 +387,7 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
     policy->ranking = ranking;
     policy->setting = setting;
     policy->ledger.jobs = jobs;
-    if (lull_trial_state_init(&policy->trial, cluster) < 0 || make_groups(policy) < 0 ||
+    if (lull_cluster_state_create(cluster, &policy->copy) < 0 || make_groups(policy) < 0 ||
         (ranking->create != NULL && ranking->create(cluster, jobs, &policy->more) < 0)) {
         destroy((struct lull_cluster_policy *)policy);
         return -ENOMEM;

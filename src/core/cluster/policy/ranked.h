@@ -25,7 +25,7 @@ struct lull_queue_stats {
     double weight_waiting;
 };
 
-struct lull_ranked; /* a ranked policy at work; ranked_state.h */
+struct lull_ranked; /* a ranked policy at work; rules read it by ranked_state.h */
 
 /* The rule of such a policy. */
 struct lull_cluster_ranking {
@@ -86,17 +86,5 @@ struct lull_cluster_ranking {
 int64_t lull_cluster_restart_ns(uint32_t gpus);
 
 extern const struct lull_cluster_policy_calls lull_ranked_calls;
-
-/* ---- for rules ----------------------------------------------------------------------------- */
-
-/* Where the policy's parameter stands; 0: it has none. */
-double lull_ranked_setting(const struct lull_ranked *ranked);
-
-/* What the rule's create() made. */
-void *lull_ranked_more(const struct lull_ranked *ranked);
-
-/* How many GPUs there are of [pool * types + type]. */
-const uint64_t *lull_ranked_gpus(const struct lull_ranked *ranked);
-const struct lull_job_ledger *lull_ranked_ledger(const struct lull_ranked *ranked);
 
 #endif

@@ -24,7 +24,7 @@ uint32_t lull_ranked_entry_point(const struct lull_ranked *policy, uint32_t job,
 {
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     uint32_t best =
-        lull_cluster_first_point(asked, type, policy->cluster, policy->trial.groups.gpus);
+        lull_cluster_first_point(asked, type, policy->cluster, lull_cluster_state_groups(policy->copy)->gpus);
 
     for (uint32_t point = best; policy->ranking->is_elastic && point < asked->point_count; point++)
         if (asked->points[point].type == type &&

@@ -69,7 +69,7 @@ static uint32_t gpus_of(const struct lull_ranked *policy, uint32_t job)
 
 static void give(struct lull_ranked *policy, uint32_t job)
 {
-    lull_trial_state_give(&policy->trial, policy->ledger.records[job].shares,
+    lull_cluster_copy_give(policy->copy, policy->ledger.records[job].shares,
                           policy->ledger.records[job].share_count);
 }
 
@@ -82,7 +82,7 @@ static bool has_just_begun(const struct lull_ranked *policy, uint32_t job, int64
 
 /*
  * Pops jobs from the one that ranks last on until the job fits in its entry operating point. Its
- * shares are in the plan then, and the trial is as the cluster would be without those that were
+ * shares are in the plan then, and the copy is as the cluster would be without those that were
  * popped. Returns how many were popped.
  */
 static uint32_t pop_enough(struct lull_ranked *policy, struct lull_ranked_group *group,
@@ -109,14 +109,14 @@ static uint32_t pop_enough(struct lull_ranked *policy, struct lull_ranked_group 
         if (free < entry->gpus)
             continue;
         if (!is_synced) {
-            lull_trial_state_sync(&policy->trial, state, asked->pool, entry->type);
+            lull_cluster_copy_group(policy->copy, state, asked->pool, entry->type);
             for (uint32_t i = 0; i < popped; i++)
                 if (!has_just_begun(policy, job_of(&policy->popped[i]), now_ns))
                     give(policy, job_of(&policy->popped[i]));
             is_synced = true;
         }
         policy->plan.share_count = lull_cluster_place_consolidated(
-            policy->trial.state, asked->pool, entry->type, entry->gpus, policy->plan.shares);
+            policy->copy, asked->pool, entry->type, entry->gpus, policy->plan.shares);
     }
     return popped;
 }
@@ -142,7 +142,7 @@ bool lull_ranked_make_room(struct lull_ranked *policy, const struct lull_cluster
         lull_ranked_cheapest(policy, job, entry_point, asked->points[entry_point].gpus, 0, now_ns);
     plan->has_start = plan->share_count > 0;
     if (plan->has_start) {
-        lull_cluster_state_take(policy->trial.state, plan->shares, plan->share_count);
+        lull_cluster_state_take(policy->copy, plan->shares, plan->share_count);
         policy->ledger.records[job].room_ns = now_ns;
     }
     /* Those of the popped jobs that rank first stay where they are if there is room. */
@@ -151,9 +151,9 @@ bool lull_ranked_make_room(struct lull_ranked *policy, const struct lull_cluster
         const struct lull_job_record *record = &policy->ledger.records[job_of(entry)];
 
         if (!plan->has_start ||
-            lull_cluster_shares_fit(policy->trial.state, record->shares, record->share_count)) {
+            lull_cluster_shares_fit(policy->copy, record->shares, record->share_count)) {
             if (plan->has_start)
-                lull_cluster_state_take(policy->trial.state, record->shares, record->share_count);
+                lull_cluster_state_take(policy->copy, record->shares, record->share_count);
             push_back(policy, group, entry);
         } else {
             assert(plan->stop_count < policy->popped_room);

@@ -49,14 +49,14 @@ static double gain_by(const struct lull_ranked *policy, uint32_t job, uint32_t p
 static size_t place_wider(struct lull_ranked *policy, uint32_t job, uint32_t gpus,
                           struct lull_cluster_share *shares_out)
 {
-    struct lull_cluster_state *const trial = policy->trial.state;
+    struct lull_cluster_state *const copy = policy->copy;
     const struct lull_job_record *record = &policy->ledger.records[job];
     size_t count;
 
-    lull_cluster_state_give(trial, record->shares, record->share_count);
-    count = lull_cluster_place_consolidated(trial, policy->ledger.jobs->all[job].pool,
+    lull_cluster_state_give(copy, record->shares, record->share_count);
+    count = lull_cluster_place_consolidated(copy, policy->ledger.jobs->all[job].pool,
                                             point_of(policy, job)->type, gpus, shares_out);
-    lull_cluster_state_take(trial, record->shares, record->share_count);
+    lull_cluster_state_take(copy, record->shares, record->share_count);
     return count;
 }
 
@@ -97,7 +97,7 @@ bool lull_ranked_grow(struct lull_ranked *policy, const struct lull_cluster_stat
 
     if (free == 0 || free == group->barren_gpus)
         return false;
-    lull_trial_state_sync(&policy->trial, state, pool, type);
+    lull_cluster_copy_group(policy->copy, state, pool, type);
     for (uint32_t i = 0; i < group->running.count; i++) {
         const uint32_t job = group->running.jobs[i];
         const uint32_t old = policy->ledger.records[job].point;

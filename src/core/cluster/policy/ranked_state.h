@@ -1,5 +1,6 @@
 /*
- * Private to ranked*.c: queues by shape, running jobs by rank. SPDX-License-Identifier: Apache-2.0
+ * Private to ranked*.c and to the files of single rules, which read it: queues by shape, and running
+ * jobs by rank. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_CLUSTER_POLICY_RANKED_STATE_H
 #define LULL_CORE_CLUSTER_POLICY_RANKED_STATE_H
@@ -51,7 +52,7 @@ struct lull_ranked {
     size_t type_room;
     struct lull_ranked_group *groups; /* [pool * types + type] */
     struct lull_queue_stats *queues;
-    struct lull_trial_state trial;
+    struct lull_cluster_state *copy; /* to try placements on */
     struct lull_ranked_plan plan;
     struct lull_heap urgent; /* waiting jobs, by when they have to start for their deadlines */
     bool *is_dirty;          /* by pool: something may fit */

@@ -134,7 +134,7 @@ static void draw(struct lull_random *random, struct lull_job_graph *graph, uint3
 {
     const uint32_t count = 2 + (uint32_t)lull_random_below(random, MOST - 1);
 
-    lull_job_graph_init(graph);
+    *graph = (struct lull_job_graph){0};
     for (uint32_t i = 0; i < RESOURCES; i++)
         add_resource(graph, 1 + (uint32_t)lull_random_below(random, 2),
                      i == 2 ? LULL_JOB_SHORTEST_FIRST : LULL_JOB_BY_RANK);
@@ -190,7 +190,7 @@ static void test_equal_machines(void **state)
         const uint32_t count = 2 + (uint32_t)lull_random_below(&random, MOST - 1);
         struct lull_job_graph graph;
 
-        lull_job_graph_init(&graph);
+        graph = (struct lull_job_graph){0};
         add_resource(&graph, machines, LULL_JOB_BY_RANK);
         for (uint32_t i = 0; i < count; i++)
             add(&graph, LULL_JOB_COMPUTE, 0, 1 + (int64_t)lull_random_below(&random, 7));
@@ -214,7 +214,7 @@ static void test_chain(void **state)
     int64_t sum = 0;
 
     (void)state;
-    lull_job_graph_init(&graph);
+    graph = (struct lull_job_graph){0};
     for (uint32_t i = 0; i < 3; i++)
         add_resource(&graph, 1, LULL_JOB_BY_RANK);
     for (uint32_t i = 0; i < 300; i++) {
@@ -242,7 +242,7 @@ static void test_exposed_communication(void **state)
     struct lull_job_usage usage[2];
 
     (void)state;
-    lull_job_graph_init(&graph);
+    graph = (struct lull_job_graph){0};
     add_resource(&graph, 1, LULL_JOB_BY_RANK);
     add_resource(&graph, 1, LULL_JOB_SHORTEST_FIRST);
     add(&graph, LULL_JOB_COMPUTE, 0, 20);
@@ -267,7 +267,7 @@ static void test_shortest_transfer_first(void **state)
     struct lull_job_graph graph;
 
     (void)state;
-    lull_job_graph_init(&graph);
+    graph = (struct lull_job_graph){0};
     add_resource(&graph, 1, LULL_JOB_SHORTEST_FIRST);
     add(&graph, LULL_JOB_TRANSFER, 0, 30);
     add(&graph, LULL_JOB_TRANSFER, 0, 10);
@@ -287,7 +287,7 @@ static void test_refused(void **state)
     struct lull_error err = {0};
 
     (void)state;
-    lull_job_graph_init(&graph);
+    graph = (struct lull_job_graph){0};
     assert_int_equal(lull_job_graph_finish(&graph, &err), -EINVAL);
     add_resource(&graph, 1, LULL_JOB_BY_RANK);
     assert_int_equal(lull_job_graph_add_resource(&graph, &none), -EINVAL);
