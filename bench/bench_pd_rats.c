@@ -175,7 +175,7 @@ static int time_policy(const struct lull_cluster_policy_ops *policy, uint32_t gp
         nodes[i].gpus = 4;
     draw_stream(gpus, all, points);
     begin = clock();
-    result = lull_cluster_simulate(&cluster, &jobs, policy, &run, &err);
+    result = lull_cluster_simulate(&cluster, &jobs, policy, NULL, &run, &err);
     if (result < 0) {
         fprintf(stderr, "%s: %s\n", policy->name, err.text);
         free(nodes);

@@ -33,43 +33,31 @@ static bool is_needed(const struct lull_slot_job *job, uint32_t point)
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
-/* The most that a job can take of a type, and when; once for each type, at its first operating
- * point. */
-static void add_most_of_type(const struct lull_slot_job *job, uint32_t point, int64_t *change)
+/* Adds the most that a job can take of a resource, a type of GPU or, behind them, power, from when
+ * it can begin to take it until it must have ended. Adds nothing where an operating point ahead of
+ * number `at` takes the resource too, so that each type is added once. */
+static void add_most(const struct lull_slot_problem *problem, const struct lull_slot_job *job,
+                     uint32_t resource, uint32_t at, int64_t *change)
 {
-    const uint32_t type = job->points[point].type;
-    uint32_t begin = UINT32_MAX, end = 0, gpus = 0;
-
-    for (uint32_t m = 0; m < job->point_count; m++) {
-        const struct lull_slot_point *other = &job->points[m];
-
-        if (other->type != type)
-            continue;
-        if (m < point)
-            return;
-        begin = other->first < begin ? other->first : begin;
-        end = other->last + other->slots > end ? other->last + other->slots : end;
-        gpus = other->gpus > gpus ? other->gpus : gpus;
-    }
-    change[begin] += gpus;
-    change[end] -= gpus;
-}
-
-static void add_most_power(const struct lull_slot_job *job, int64_t *change)
-{
-    uint32_t begin = UINT32_MAX, end = 0, power_w = 0;
+    const bool is_power = resource == problem->type_count;
+    uint32_t begin = UINT32_MAX, end = 0, most = 0;
 
     for (uint32_t m = 0; m < job->point_count; m++) {
         const struct lull_slot_point *point = &job->points[m];
+        const uint32_t taken = is_power ? point->power_w : point->gpus;
 
+        if (!is_power && point->type != resource)
+            continue;
+        if (m < at)
+            return;
         begin = point->first < begin ? point->first : begin;
         end = point->last + point->slots > end ? point->last + point->slots : end;
-        power_w = point->power_w > power_w ? point->power_w : power_w;
+        most = taken > most ? taken : most;
     }
-    if (job->point_count > 0) {
-        change[begin] += power_w;
-        change[end] -= power_w;
-    }
+    if (begin == UINT32_MAX)
+        return;
+    change[begin] += most;
+    change[end] -= most;
 }
 
 static double room_of(const struct lull_slot_problem *problem, uint32_t resource)
@@ -78,7 +66,7 @@ static double room_of(const struct lull_slot_problem *problem, uint32_t resource
                                           : (double)problem->cap_w;
 }
 
-/* Gives rows to the slots that could be too full; changes: as in add_most_*, per resource. */
+/* Gives rows to the slots that could be too full; changes: those of add_most(), by resource. */
 static void number_rows(struct lull_time_indexed *program, const int64_t *changes)
 {
     const struct lull_slot_problem *problem = program->problem;
@@ -148,8 +136,8 @@ static int make_rows(struct lull_time_indexed *program)
         const struct lull_slot_job *job = &problem->jobs[i];
 
         for (uint32_t m = 0; m < job->point_count; m++)
-            add_most_of_type(job, m, changes + job->points[m].type * row);
-        add_most_power(job, changes + problem->type_count * row);
+            add_most(problem, job, job->points[m].type, m, changes + job->points[m].type * row);
+        add_most(problem, job, problem->type_count, 0, changes + problem->type_count * row);
     }
     number_rows(program, changes);
     free(changes);

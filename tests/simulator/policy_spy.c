@@ -171,7 +171,7 @@ struct lull_cluster_run *spy_run(const struct spy_case *it,
     spied.pause = pause;
     spied.log = log;
     log->count = 0;
-    if (lull_cluster_simulate(&it->cluster, &it->jobs, &spy, &run, &err) != 0)
+    if (lull_cluster_simulate(&it->cluster, &it->jobs, &spy, NULL, &run, &err) != 0)
         fail_msg("seed %" PRIu64 ", %s: %s", it->seed, ops->name, err.text);
     return run;
 }

@@ -26,7 +26,7 @@ static struct lull_cluster_run *run_case(struct cluster_case *it,
     struct lull_cluster_run *run = NULL;
     struct lull_error err = {0};
 
-    if (lull_cluster_simulate_under(&it->cluster, &it->jobs, policy, conditions, &run, &err) < 0)
+    if (lull_cluster_simulate(&it->cluster, &it->jobs, policy, conditions, &run, &err) < 0)
         fail_msg("seed %" PRIu64 ", %s: %s", seed, policy->name, err.text);
     return run;
 }

@@ -30,7 +30,7 @@ static struct lull_cluster_run *run_hand(uint32_t nodes, const struct lull_clust
 
     cluster = (struct lull_cluster){&gpu, 1, node_pair, nodes, 1};
     jobs = (struct lull_cluster_jobs){all, count};
-    assert_int_equal(lull_cluster_simulate_under(&cluster, &jobs, lull_cluster_policy_find("fifo"),
+    assert_int_equal(lull_cluster_simulate(&cluster, &jobs, lull_cluster_policy_find("fifo"),
                                                  conditions, &run, NULL),
                      0);
     return run;
@@ -161,7 +161,7 @@ static void test_at_most_twice_foresight(void **state)
                                                 .points = &full};
             now_ns += full.time_ns;
         }
-        assert_int_equal(lull_cluster_simulate_under(&cluster, &all,
+        assert_int_equal(lull_cluster_simulate(&cluster, &all,
                                                      lull_cluster_policy_find("fifo"), &conditions,
                                                      &run, NULL),
                          0);
@@ -262,16 +262,16 @@ static void test_caps_that_cannot_be(void **state)
     struct lull_error err;
 
     (void)state;
-    assert_int_equal(lull_cluster_simulate_under(&cluster, &jobs, lull_cluster_policy_find("fifo"),
+    assert_int_equal(lull_cluster_simulate(&cluster, &jobs, lull_cluster_policy_find("fifo"),
                                                  &conditions, &run, &err),
                      -EINVAL);
     assert_non_null(strstr(err.text, "199 W is below the 200 W"));
     conditions.cap = (struct lull_power_cap){.node_w = 99.0, .peak_ratio = 1.0};
-    assert_int_equal(lull_cluster_simulate_under(&cluster, &jobs, lull_cluster_policy_find("fifo"),
+    assert_int_equal(lull_cluster_simulate(&cluster, &jobs, lull_cluster_policy_find("fifo"),
                                                  &conditions, &run, &err),
                      -EINVAL);
     conditions.cap = (struct lull_power_cap){.node_w = 100.0, .peak_ratio = 0.9};
-    assert_int_equal(lull_cluster_simulate_under(&cluster, &jobs, lull_cluster_policy_find("fifo"),
+    assert_int_equal(lull_cluster_simulate(&cluster, &jobs, lull_cluster_policy_find("fifo"),
                                                  &conditions, &run, &err),
                      -EINVAL);
 }

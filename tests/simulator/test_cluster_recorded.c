@@ -184,7 +184,7 @@ static void test_every_start_and_placement(void **state)
         ordered[i] = it.jobs[order[i]];
     jobs.count = it.count;
     assert_int_equal(
-        lull_cluster_simulate(&it.cluster, &jobs, lull_cluster_policy_find("fifo"), &run, &err), 0);
+        lull_cluster_simulate(&it.cluster, &jobs, lull_cluster_policy_find("fifo"), NULL, &run, &err), 0);
     for (size_t i = 0; i < it.count; i++) {
         const struct lull_cluster_outcome *outcome = &lull_cluster_run_outcomes(run)[i];
 
@@ -235,7 +235,7 @@ static void compare_with_chronus(const struct lull_cluster_jobs *jobs,
 
     for (size_t i = 0; i < 120; i++)
         nodes[i].gpus = NODE_GPUS;
-    assert_int_equal(lull_cluster_simulate(&cluster, jobs, expected->policy, &run, &err), 0);
+    assert_int_equal(lull_cluster_simulate(&cluster, jobs, expected->policy, NULL, &run, &err), 0);
     sums = sum_up(run, jobs);
     assert_near(sums.completion_s / 60.0, expected->completion_min, 5e-5);
     assert_near(sums.queue_s / 60.0, expected->queue_min, 5e-5);

@@ -49,7 +49,7 @@ static void check(const char *name, uint32_t gpus, uint32_t stages, uint32_t dat
     assert_int_equal(lull_job_pipelined_make(&type, LULL_JOB_NVLINK, gpus, &pipelined, NULL), 0);
     assert_int_equal(pipelined.stages, stages);
     assert_int_equal(pipelined.data, data);
-    count = lull_job_pipelined_points(&pipelined, time_ns, 2, points);
+    count = lull_job_points_make(&pipelined.points, time_ns, 2, pipelined.gpus, points);
     assert_in_range(count, 3, LULL_CLUSTER_MOST_POINTS);
     assert_int_equal(points[0].time_ns, time_ns);
     for (uint32_t i = 0; i < count; i++) {
@@ -68,7 +68,7 @@ static void check(const char *name, uint32_t gpus, uint32_t stages, uint32_t dat
                   100.0 * points[count - 1].energy_j / points[0].energy_j - 100.0);
     assert_true(2 * plans > count);
     /* What would take over 30 years is not an operating point. */
-    assert_int_equal(lull_job_pipelined_points(&pipelined, LULL_CLUSTER_MOST_NS, 0, points), 1);
+    assert_int_equal(lull_job_points_make(&pipelined.points, LULL_CLUSTER_MOST_NS, 0, pipelined.gpus, points), 1);
 }
 
 static void test_layouts(void **state)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/watch.h"
 #include "core/cluster/bound/dual_search.h"
 #include "core/cluster/bound/preemptive_bound.h"
@@ -40,11 +41,6 @@ static double cost_of(const struct lull_cluster_jobs *jobs, const struct lull_cl
 }
 
 /* ---- the problem -------------------------------------------------------------------------- */
-
-static int64_t longer(int64_t a_ns, int64_t b_ns)
-{
-    return a_ns > b_ns ? a_ns : b_ns;
-}
 
 /* The jobs that a schedule has to run, and those that it may run. */
 struct judged {
@@ -88,7 +84,7 @@ static int take(const struct lull_cluster_jobs *jobs, const struct lull_cluster_
             judged->end_ns[count] = outcomes[i].end_ns;
             last_ns = outcomes[i].end_ns;
         }
-        judged->last_ns = longer(judged->last_ns, last_ns);
+        judged->last_ns = lull_later_ns(judged->last_ns, last_ns);
         judged->may_pause |= lull_cluster_may_pause(job, conditions);
         count++;
     }
@@ -100,22 +96,16 @@ static int take(const struct lull_cluster_jobs *jobs, const struct lull_cluster_
 static void choose_slots(const struct lull_cluster_jobs *jobs, int64_t last_ns, int64_t slots,
                          struct lull_slotting *slotting)
 {
-    const int64_t limit_ns = INT64_MAX / 2 / MOST_RUNS;
-    const int64_t run_ns = last_ns < limit_ns ? last_ns : limit_ns;
+    const int64_t run_ns = lull_earlier_ns(last_ns, INT64_MAX / 2 / MOST_RUNS);
     int64_t horizon_ns = run_ns;
-    int64_t longest_ns = 0;
+    int64_t least_ns;
 
-    for (size_t i = 0; i < jobs->count; i++) {
-        const struct lull_cluster_job *job = &jobs->all[i];
-
-        if (job->value_j > 0.0 && job->deadline_ns != LULL_CLUSTER_NEVER)
-            horizon_ns = longer(horizon_ns, job->deadline_ns);
-        for (uint32_t m = 0; m < job->point_count; m++)
-            longest_ns = longer(longest_ns, job->points[m].time_ns);
-    }
-    slotting->horizon_ns = horizon_ns < MOST_RUNS * run_ns ? horizon_ns : MOST_RUNS * run_ns;
-    slotting->slot_ns = longer(
-        longer(run_ns / slots, (slotting->horizon_ns + longest_ns) / (MOST_SLOTS * slots)), 1);
+    for (size_t i = 0; i < jobs->count; i++)
+        if (jobs->all[i].value_j > 0.0 && jobs->all[i].deadline_ns != LULL_CLUSTER_NEVER)
+            horizon_ns = lull_later_ns(horizon_ns, jobs->all[i].deadline_ns);
+    slotting->horizon_ns = lull_earlier_ns(horizon_ns, MOST_RUNS * run_ns);
+    least_ns = (slotting->horizon_ns + lull_cluster_longest_ns(jobs)) / (MOST_SLOTS * slots);
+    slotting->slot_ns = lull_later_ns(lull_later_ns(run_ns / slots, least_ns), 1);
 }
 
 /* ---- its bound ---------------------------------------------------------------------------- */

@@ -135,11 +135,6 @@ static void print_all_policies(FILE *out)
     print_policies(true, out);
 }
 
-static void prepare(void *options)
-{
-    lull_scenario_options_prepare(options);
-}
-
 static int check(void *given, const struct lull_operands *operands, struct lull_error *err)
 {
     struct lull_scenario_options *const options = given;
@@ -166,7 +161,7 @@ const struct lull_program_command lull_cluster_command = {
     .tables = {{lull_scenario_rows, 0}},
     .operands = {.least = 1, .most = 1, .missing = "give a table of jobs, or - for standard input"},
     .size = sizeof(struct lull_scenario_options),
-    .prepare = prepare,
+    .prepare = lull_scenario_options_prepare,
     .check = check,
     .run = run,
 };

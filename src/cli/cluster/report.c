@@ -63,8 +63,7 @@ static int collect(const struct lull_scenario *scenario, const struct lull_scena
 
         summary->bound_j = all_j;
         if (all_j > 0.0)
-            summary->certificate_ratio =
-                (summary->run_j + summary->idle_j + summary->turn_on_j) / all_j;
+            summary->certificate_ratio = lull_cluster_summary_energy_j(summary) / all_j;
     }
     return 0;
 }

@@ -143,16 +143,12 @@ static int make_jobs(struct lull_scenario_model *model, int64_t checkpoint_ns,
 
 /* ---- what happens beside them ------------------------------------------------------------- */
 
-/* When the longest job could have run after the last arrival. */
+/* Random failures end when the longest job could have run after the last arrival. */
 static int64_t last_failure_ns(const struct lull_cluster_jobs *jobs)
 {
-    int64_t most_ns = 0;
-
-    for (size_t i = 0; i < jobs->count; i++)
-        for (uint32_t point = 0; point < jobs->all[i].point_count; point++)
-            if (jobs->all[i].points[point].time_ns > most_ns)
-                most_ns = jobs->all[i].points[point].time_ns;
-    return jobs->count > 0 ? jobs->all[jobs->count - 1].arrival_ns + most_ns : 0;
+    if (jobs->count == 0)
+        return 0;
+    return jobs->all[jobs->count - 1].arrival_ns + lull_cluster_longest_ns(jobs);
 }
 
 static int make_failures(struct lull_scenario *scenario,
@@ -291,7 +287,7 @@ static int simulate(struct lull_scenario_run *run, const struct lull_scenario *s
                               "policy %s takes only jobs with a value, and none has one: give the "
                               "table a column value_j, or --value FACTOR",
                               run->policy->name);
-    return lull_cluster_simulate_under(&scenario->model.cluster, &scenario->model.jobs, run->policy,
+    return lull_cluster_simulate(&scenario->model.cluster, &scenario->model.jobs, run->policy,
                                        &scenario->conditions, &run->run, err);
 }
 

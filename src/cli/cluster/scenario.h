@@ -82,7 +82,7 @@ struct lull_scenario_run {
 /*
  * Runs all jobs under a policy, and judges the run as the options tell. Borrows the scenario and
  * the policy. Errors: -EINVAL the policy takes only jobs with a value and none has one; -ENOMEM;
- * those of lull_cluster_simulate_under, lull_cluster_certify and lull_cluster_bound.
+ * those of lull_cluster_simulate, lull_cluster_certify and lull_cluster_bound.
  * lull_scenario_run_fini() must follow, also after an error.
  */
 int lull_scenario_run_init(struct lull_scenario_run *run, const struct lull_scenario *scenario,

@@ -315,8 +315,10 @@ _Static_assert(LULL_SCENARIO_MOST_TYPES == 4 && LULL_SCENARIO_MOST_ELASTIC == 16
 
 /* ---- what goes together ------------------------------------------------------------------- */
 
-void lull_scenario_options_prepare(struct lull_scenario_options *options)
+void lull_scenario_options_prepare(void *given)
 {
+    struct lull_scenario_options *const options = given;
+
     options->model.idle_w = -1.0; /* it is not given */
     options->power.peak_ratio = LULL_POWER_CAP_PEAK_RATIO;
 }

@@ -101,8 +101,8 @@ struct lull_scenario_options {
 /* The rows of all parts, whose struct is lull_scenario_options. */
 extern const struct lull_option lull_scenario_rows[];
 
-/* Sets the defaults that no row has. */
-void lull_scenario_options_prepare(struct lull_scenario_options *options);
+/* Sets the defaults that no row has. options: a struct lull_scenario_options. */
+void lull_scenario_options_prepare(void *options);
 
 /* What rows cannot say of options together. -EINVAL: they do not go together. */
 int lull_scenario_options_check(struct lull_scenario_options *options, struct lull_error *err);

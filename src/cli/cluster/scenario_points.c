@@ -87,21 +87,13 @@ static uint32_t choose_class(struct lull_scenario_points *points, const char *mo
     return job_class;
 }
 
-static double rate_with(const struct lull_job_rates *rates, uint32_t gpus)
-{
-    for (uint32_t i = 0; i < rates->count; i++)
-        if (rates->rows[i].gpus == gpus)
-            return rates->rows[i].rate;
-    return 0.0;
-}
-
 /* Adds how the job runs on a type, unless nothing tells how fast it is there. */
 static void offer_type(const struct lull_scenario_points *points, struct points_work *work,
                        uint32_t type, uint32_t job_class, const struct lull_cluster_jobs_row *row)
 {
     const struct lull_job_rates *here = &work->rates[type];
-    const double rate = rate_with(here, row->gpus);
-    const double reference = rate_with(&work->rates[0], row->gpus);
+    const double rate = lull_job_rate_with(here, row->gpus);
+    const double reference = lull_job_rate_with(&work->rates[0], row->gpus);
     struct lull_job_offer *offer = &work->offers[work->offer_count];
 
     if (type > 0 && !(rate > 0.0 && reference > 0.0))
@@ -218,7 +210,7 @@ static int make_pipeline(struct lull_scenario_points *points,
 
     if (rc < 0)
         return rc;
-    job->point_count = lull_job_pipelined_points(pipelined, row->duration_ns, 0, next_of(points));
+    job->point_count = lull_job_points_make(&pipelined->points, row->duration_ns, 0, pipelined->gpus, next_of(points));
     points->pipelines++;
     return 0;
 }

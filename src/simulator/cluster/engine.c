@@ -85,9 +85,10 @@ static int64_t decide(struct lull_cluster_run *run, int64_t now_ns, struct lull_
 static bool could_ever_run(const struct lull_cluster_run *run, uint32_t job)
 {
     const struct lull_cluster_job *asked = &run->jobs->all[job];
+    const uint64_t *gpus = lull_cluster_state_groups(run->state)->gpus;
 
     for (uint32_t point = 0; point < asked->point_count; point++)
-        if (lull_cluster_point_is_possible(asked, point, run->cluster, run->gpus_of))
+        if (lull_cluster_point_is_possible(asked, point, run->cluster, gpus))
             return true;
     return false;
 }
@@ -132,9 +133,9 @@ static int64_t next_ns(const struct lull_cluster_run *run)
     return next_ns;
 }
 
-static int64_t wake_ns(const struct lull_cluster_run *run, int64_t now_ns)
+static int64_t wake_ns(struct lull_cluster_run *run, int64_t now_ns)
 {
-    const int64_t wake_ns = lull_cluster_decider_wake_ns(&run->decider, now_ns);
+    const int64_t wake_ns = lull_cluster_decider_wake_ns(lull_engine_decider(run), now_ns);
 
     return wake_ns > now_ns ? wake_ns : now_ns + 1;
 }
@@ -191,10 +192,9 @@ static int make_room(struct lull_cluster_run *run)
     run->on_ns = calloc(cluster->node_count, sizeof(*run->on_ns));
     run->was_off = calloc(cluster->node_count, sizeof(*run->was_off));
     run->use = calloc(cluster->type_count, sizeof(*run->use));
-    run->gpus_of = calloc(lull_cluster_group_count(cluster), sizeof(*run->gpus_of));
     if (run->outcomes == NULL || run->lives == NULL || run->running == NULL ||
         run->scratch == NULL || run->on_ns == NULL || run->was_off == NULL || run->use == NULL ||
-        run->gpus_of == NULL || lull_cluster_state_create(cluster, &run->state) < 0)
+        lull_cluster_state_create(cluster, &run->state) < 0)
         return -ENOMEM;
     if (lull_contention_is_on(&run->conditions.contention) &&
         lull_contention_create(cluster, &run->conditions.contention, &run->contention) < 0)
@@ -209,10 +209,6 @@ static int begin(struct lull_cluster_run *run)
 
     for (size_t i = 0; i < run->jobs->count; i++)
         run->lives[i].left_ratio = 1.0;
-    for (uint32_t pool = 0; pool < cluster->pool_count; pool++)
-        for (uint32_t type = 0; type < cluster->type_count; type++)
-            run->gpus_of[lull_cluster_group(cluster, pool, type)] =
-                lull_cluster_state_gpus_of(run->state, pool, type);
     for (uint32_t node = 0; node < cluster->node_count; node++)
         run->use[cluster->nodes[node].type].on_gpus += cluster->nodes[node].gpus;
     for (uint32_t type = 0; type < cluster->type_count; type++)
@@ -269,7 +265,7 @@ static int check_order(const struct lull_cluster_jobs *jobs, struct lull_error *
     return 0;
 }
 
-int lull_cluster_simulate_under(const struct lull_cluster *cluster,
+int lull_cluster_simulate(const struct lull_cluster *cluster,
                                 const struct lull_cluster_jobs *jobs,
                                 const struct lull_cluster_policy_ops *policy,
                                 const struct lull_cluster_conditions *conditions,
@@ -308,13 +304,6 @@ destroy_run:
     return rc;
 }
 
-int lull_cluster_simulate(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                          const struct lull_cluster_policy_ops *policy,
-                          struct lull_cluster_run **run_out, struct lull_error *err)
-{
-    return lull_cluster_simulate_under(cluster, jobs, policy, NULL, run_out, err);
-}
-
 bool lull_cluster_may_pause(const struct lull_cluster_job *job,
                             const struct lull_cluster_conditions *conditions)
 {
@@ -342,7 +331,6 @@ void lull_cluster_run_destroy(struct lull_cluster_run *run)
     free(run->on_ns);
     free(run->was_off);
     free(run->use);
-    free(run->gpus_of);
     free(run);
 }
 

@@ -77,16 +77,12 @@ struct lull_cluster_run; /* opaque */
  * cannot be kept, a decision of the policy that cannot be carried out, or one that only ever asks
  * to be asked again; -ENOMEM.
  */
-int lull_cluster_simulate_under(const struct lull_cluster *cluster,
+int lull_cluster_simulate(const struct lull_cluster *cluster,
                                 const struct lull_cluster_jobs *jobs,
                                 const struct lull_cluster_policy_ops *policy,
                                 const struct lull_cluster_conditions *conditions,
                                 struct lull_cluster_run **run_out, struct lull_error *err);
 
-/* Simulates without conditions. */
-int lull_cluster_simulate(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                          const struct lull_cluster_policy_ops *policy,
-                          struct lull_cluster_run **run_out, struct lull_error *err);
 void lull_cluster_run_destroy(struct lull_cluster_run *run);
 
 /* What became of each job, by number. */

@@ -110,7 +110,7 @@ static void tell_idle(struct lull_cluster_run *run, uint32_t job, bool is_idle, 
         const uint32_t node = outcome->shares[i].node;
 
         if (lull_cluster_state_is_idle(run->state, node))
-            lull_cluster_decider_idle(&run->decider, node, is_idle, now_ns);
+            lull_cluster_decider_idle(lull_engine_decider(run), node, is_idle, now_ns);
     }
 }
 
@@ -247,7 +247,7 @@ int lull_engine_start(struct lull_cluster_run *run, const struct lull_cluster_de
     use_gpus(run, job);
     if (rc == 0)
         rc = expect_end(run, job, now_ns);
-    lull_cluster_decider_begin(&run->decider, job, decision->point, now_ns);
+    lull_cluster_decider_begin(lull_engine_decider(run), job, decision->point, now_ns);
     return rc < 0 ? rc : lull_engine_measure(run, point_of(run, job)->type, now_ns);
 }
 
@@ -311,7 +311,7 @@ static int change_pace(struct lull_cluster_run *run, uint32_t job, double pace, 
     life->pace = pace;
     use_gpus(run, job);
     rc = expect_end(run, job, now_ns);
-    lull_cluster_decider_pace(&run->decider, job, pace, life->end_ns, now_ns);
+    lull_cluster_decider_pace(lull_engine_decider(run), job, pace, life->end_ns, now_ns);
     return rc < 0 ? rc : lull_engine_measure(run, point_of(run, job)->type, now_ns);
 }
 

@@ -30,7 +30,7 @@ static int change(struct lull_cluster_run *run, uint32_t node, enum lull_cluster
     count(run, node, lull_cluster_state_power(run->state, node), false);
     count(run, node, power, true);
     lull_cluster_state_set_power(run->state, node, power);
-    lull_cluster_decider_node(&run->decider, run->state, node, now_ns);
+    lull_cluster_decider_node(lull_engine_decider(run), run->state, node, now_ns);
     return lull_cluster_stretches_add_change(&run->stretches, now_ns, node, power);
 }
 

@@ -66,9 +66,14 @@ struct lull_cluster_run {
     uint8_t *was_off;            /* [node] down: it was not on */
     struct lull_cluster_node_counts counts;
     struct lull_cluster_share *scratch;
-    uint64_t *gpus_of; /* [pool][type] */
     double busy_j;     /* of jobs, so far */
 };
+
+/* The decider as the functions of policy.h take it. */
+static inline struct lull_cluster_policy *lull_engine_decider(struct lull_cluster_run *run)
+{
+    return (struct lull_cluster_policy *)&run->decider;
+}
 
 /* All functions below return 0 or -ENOMEM unless they say more. */
 

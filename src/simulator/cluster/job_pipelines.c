@@ -142,9 +142,3 @@ int lull_job_pipelined_make(const struct lull_job_type *type, enum lull_job_netw
     free(candidates);
     return count < 0 ? (int)count : 0;
 }
-
-uint32_t lull_job_pipelined_points(const struct lull_job_pipelined *pipelined, int64_t time_ns,
-                                   uint32_t type, struct lull_cluster_point *points_out)
-{
-    return lull_job_points_make(&pipelined->points, time_ns, type, pipelined->gpus, points_out);
-}

@@ -39,11 +39,4 @@ int lull_job_pipelined_make(const struct lull_job_type *type, enum lull_job_netw
                             uint32_t gpus, struct lull_job_pipelined *pipelined_out,
                             struct lull_error *err);
 
-/*
- * The operating points of a job that runs for time_ns in the fastest of them. points_out: room for
- * LULL_CLUSTER_MOST_POINTS. Returns how many.
- */
-uint32_t lull_job_pipelined_points(const struct lull_job_pipelined *pipelined, int64_t time_ns,
-                                   uint32_t type, struct lull_cluster_point *points_out);
-
 #endif

@@ -36,6 +36,9 @@ struct lull_cluster_summary {
 int lull_cluster_summarise_times(const double *completion_s, size_t count,
                                  struct lull_cluster_summary *summary);
 
+/* All energy that the run took, J. */
+double lull_cluster_summary_energy_j(const struct lull_cluster_summary *summary);
+
 void lull_cluster_summary_print(const struct lull_cluster_summary *summary, FILE *out);
 
 /* The summary's fields as a JSON object, which the caller owns. NULL: there is no memory. */

@@ -94,31 +94,20 @@ static void add_up(const double *prices_j, uint32_t slots, int exponent, int64_t
     }
 }
 
-static void destroy(struct lull_dual *dual)
-{
-    if (dual == NULL)
-        return;
-    free(dual->sums);
-    free(dual->before);
-    free(dual);
-}
-
-static int create(const struct lull_slot_problem *problem, const struct lull_dual_prices *prices,
-                  struct lull_dual **dual_out)
+/* lull_dual's arrays are the caller's to free, also after -ENOMEM. */
+static int init(struct lull_dual *dual, const struct lull_slot_problem *problem,
+                const struct lull_dual_prices *prices)
 {
     const size_t rows = (size_t)problem->type_count + 1;
     const size_t row = (size_t)problem->slots + 1;
-    struct lull_dual *dual = calloc(1, sizeof(*dual));
 
-    if (dual == NULL)
+    *dual = (struct lull_dual){
+        .problem = problem,
+        .sums = calloc(rows * row, sizeof(*dual->sums)),
+        .before = calloc(rows, sizeof(*dual->before)),
+    };
+    if (dual->sums == NULL || dual->before == NULL)
         return -ENOMEM;
-    dual->problem = problem;
-    dual->sums = calloc(rows * row, sizeof(*dual->sums));
-    dual->before = calloc(rows, sizeof(*dual->before));
-    if (dual->sums == NULL || dual->before == NULL) {
-        destroy(dual);
-        return -ENOMEM;
-    }
     frexp(largest(problem, prices), &dual->exponent);
     dual->exponent -= QUANTUM_BITS;
     for (size_t i = 0; i < rows; i++) {
@@ -128,7 +117,6 @@ static int create(const struct lull_slot_problem *problem, const struct lull_dua
         add_up(of_row, problem->slots, dual->exponent, dual->sums + i * row);
         dual->before[i] = dual->sums + i * row;
     }
-    *dual_out = dual;
     return 0;
 }
 
@@ -195,20 +183,22 @@ int lull_dual_bound(const struct lull_slot_problem *problem, const struct lull_d
 {
     const struct lull_dual_prices taken = {
         prices->gpu_j, problem->cap_w != LULL_SLOTS_UNCAPPED ? prices->cap_j : NULL};
-    struct lull_dual *dual;
+    struct lull_dual dual;
     wide sum = 0;
+    const int rc = init(&dual, problem, &taken);
 
-    if (create(problem, &taken, &dual) < 0)
-        return -ENOMEM;
+    if (rc < 0)
+        goto end;
     for (size_t i = 0; i < problem->job_count; i++) {
         struct lull_slot_choice choice;
 
-        sum += choose(dual, &problem->jobs[i], &choice);
+        sum += choose(&dual, &problem->jobs[i], &choice);
         if (choices_out != NULL)
             choices_out[i] = choice;
     }
-    sum -= cost_of_all(dual);
-    *bound_j_out = joules_below(sum, dual->exponent);
-    destroy(dual);
-    return 0;
+    *bound_j_out = joules_below(sum - cost_of_all(&dual), dual.exponent);
+end:
+    free(dual.sums);
+    free(dual.before);
+    return rc;
 }

@@ -8,22 +8,9 @@ struct slotter {
     const struct lull_cluster *cluster;
     const struct lull_slotting *slotting;
     struct lull_slot_relaxation *relaxation;
-    uint64_t *gpus_of; /* [pool * type_count + type] */
+    struct lull_node_groups groups;
     size_t point_count;
 };
-
-static void count_gpus(const struct slotter *slotter)
-{
-    const struct lull_cluster *cluster = slotter->cluster;
-
-    for (uint32_t i = 0; i < cluster->node_count; i++) {
-        const struct lull_cluster_node *node = &cluster->nodes[i];
-
-        slotter->gpus_of[lull_cluster_group(cluster, node->pool, node->type)] += node->gpus;
-    }
-    for (uint32_t i = 0; i < slotter->relaxation->problem.type_count; i++)
-        slotter->relaxation->gpus[i] = (uint32_t)slotter->gpus_of[i];
-}
 
 static double seconds(int64_t ns)
 {
@@ -88,7 +75,7 @@ static void add_point(struct slotter *slotter, const struct lull_cluster_job *jo
     int64_t last_ns = until_ns - point->time_ns;
 
     if (last_ns < job->arrival_ns ||
-        !lull_cluster_point_is_possible(job, number, slotter->cluster, slotter->gpus_of))
+        !lull_cluster_point_is_possible(job, number, slotter->cluster, slotter->groups.gpus))
         return;
     if (job->is_preemptible) {
         add_free(slotter, job, point, is_open ? 0 : first, begun_ns);
@@ -137,13 +124,9 @@ static int add_jobs(struct slotter *slotter, const struct lull_cluster_jobs *job
 static int64_t slots_of(const struct lull_cluster_jobs *jobs, const struct lull_slotting *slotting)
 {
     int64_t slots = slotting->horizon_ns / slotting->slot_ns;
-    int64_t longest_ns = 0;
 
-    for (size_t i = 0; i < jobs->count && slotting->is_open; i++)
-        for (uint32_t m = 0; m < jobs->all[i].point_count; m++)
-            if (jobs->all[i].points[m].time_ns > longest_ns)
-                longest_ns = jobs->all[i].points[m].time_ns;
-    slots += longest_ns / slotting->slot_ns;
+    if (slotting->is_open)
+        slots += lull_cluster_longest_ns(jobs) / slotting->slot_ns;
     return slots > 0 ? slots : 1;
 }
 
@@ -165,7 +148,6 @@ static int make_room(struct slotter *slotter, const struct lull_cluster_jobs *jo
 
     for (size_t i = 0; i < jobs->count; i++)
         points += 2 * jobs->all[i].point_count; /* one behind the horizon, too */
-    slotter->gpus_of = calloc(types, sizeof(*slotter->gpus_of));
     relaxation->gpus = calloc(types, sizeof(*relaxation->gpus));
     relaxation->jobs = calloc(jobs->count + 1, sizeof(*relaxation->jobs));
     relaxation->points = calloc(points + 1, sizeof(*relaxation->points));
@@ -177,9 +159,11 @@ static int make_room(struct slotter *slotter, const struct lull_cluster_jobs *jo
         .job_count = jobs->count,
         .jobs = relaxation->jobs,
     };
-    if (slotter->gpus_of == NULL || relaxation->gpus == NULL || relaxation->jobs == NULL ||
-        relaxation->points == NULL)
+    if (relaxation->gpus == NULL || relaxation->jobs == NULL || relaxation->points == NULL ||
+        lull_node_groups_init(&slotter->groups, slotter->cluster) < 0)
         return -ENOMEM;
+    for (size_t i = 0; i < types; i++)
+        relaxation->gpus[i] = (uint32_t)slotter->groups.gpus[i];
     return 0;
 }
 
@@ -195,13 +179,11 @@ int lull_slot_relaxation_create(const struct lull_cluster *cluster,
     if (result < 0)
         return result;
     result = make_room(&slotter, jobs);
-    if (result == 0) {
-        count_gpus(&slotter);
+    if (result == 0)
         result = add_jobs(&slotter, jobs, err);
-    } else {
+    else
         lull_error_set(err, result, "no memory for %zu jobs in slots", jobs->count);
-    }
-    free(slotter.gpus_of);
+    lull_node_groups_fini(&slotter.groups);
     if (result < 0)
         lull_slot_relaxation_fini(slotted_out);
     return result;

@@ -52,6 +52,17 @@ double lull_cluster_gain_j(const struct lull_cluster_job *job, uint32_t point, i
            second_j * job->weight * (double)(end_ns - job->arrival_ns) * 1e-9;
 }
 
+int64_t lull_cluster_longest_ns(const struct lull_cluster_jobs *jobs)
+{
+    int64_t longest_ns = 0;
+
+    for (size_t i = 0; i < jobs->count; i++)
+        for (uint32_t point = 0; point < jobs->all[i].point_count; point++)
+            if (jobs->all[i].points[point].time_ns > longest_ns)
+                longest_ns = jobs->all[i].points[point].time_ns;
+    return longest_ns;
+}
+
 bool lull_cluster_has_memory(const struct lull_cluster_job *job,
                              const struct lull_cluster_type *type)
 {

@@ -362,17 +362,7 @@ int lull_job_parallel_build(const struct lull_job_parallel *parallel,
     return rc;
 }
 
-/* ---- as operating points
- * ------------------------------------------------------------------------------ */
-
-int lull_job_parallel_iterate(const struct lull_job_parallel *parallel,
-                              const struct lull_job_graph *graph,
-                              const struct lull_job_tempo *tempo,
-                              struct lull_job_iteration *iteration_out)
-{
-    return lull_job_iterate(graph, parallel->pipeline, (uint64_t)parallel->data * parallel->tensor,
-                            tempo, iteration_out);
-}
+/* ---- as operating points ------------------------------------------------------------------ */
 
 int64_t lull_job_parallel_points(const struct lull_job_parallel *parallel,
                                  const struct lull_job_graph *graph,
@@ -380,11 +370,12 @@ int64_t lull_job_parallel_points(const struct lull_job_parallel *parallel,
                                  uint64_t iterations, uint32_t type,
                                  struct lull_cluster_point *points_out)
 {
+    const uint64_t device_gpus = (uint64_t)parallel->data * parallel->tensor;
     int64_t count = 0;
 
     for (uint32_t clock = 0; clock < clock_count; clock++) {
         struct lull_job_iteration once;
-        const int rc = lull_job_parallel_iterate(parallel, graph, &tempo[clock], &once);
+        const int rc = lull_job_iterate(graph, parallel->pipeline, device_gpus, &tempo[clock], &once);
 
         if (rc < 0)
             return rc;

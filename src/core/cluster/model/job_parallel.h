@@ -85,12 +85,6 @@ int64_t lull_job_parallel_bucket_ns(const struct lull_job_parallel *parallel);
 int lull_job_parallel_build(const struct lull_job_parallel *parallel,
                             struct lull_job_graph *graph_out, struct lull_error *err);
 
-/* lull_job_iterate of the job: all GPUs of all copies, at one clock. Errors: -ENOMEM. */
-int lull_job_parallel_iterate(const struct lull_job_parallel *parallel,
-                              const struct lull_job_graph *graph,
-                              const struct lull_job_tempo *tempo,
-                              struct lull_job_iteration *iteration_out);
-
 /* GPUs of the job. */
 uint64_t lull_job_parallel_gpus(const struct lull_job_parallel *parallel);
 

@@ -83,7 +83,7 @@ struct split {
     double transfer;
 };
 
-static double rate_of(const struct lull_job_rates *rates, uint32_t gpus)
+double lull_job_rate_with(const struct lull_job_rates *rates, uint32_t gpus)
 {
     for (uint32_t i = 0; i < rates->count; i++)
         if (rates->rows[i].gpus == gpus)
@@ -96,8 +96,8 @@ static bool split_by_rates(const struct lull_job_surface *surface, uint32_t gpus
                            struct split *split)
 {
     const struct lull_job_rates *rates = surface->rates;
-    const double own = rate_of(rates, surface->gpus);
-    const double here = rate_of(rates, gpus);
+    const double own = lull_job_rate_with(rates, surface->gpus);
+    const double here = lull_job_rate_with(rates, gpus);
     const double alone = rates->rows[0].rate / rates->rows[0].gpus;
 
     if (!(own > 0.0) || !(here > 0.0))

@@ -92,6 +92,9 @@ struct lull_job_rates {
     } rows[LULL_JOB_MOST_RATES];
 };
 
+/* The rate with this many GPUs; 0: it was not measured. */
+double lull_job_rate_with(const struct lull_job_rates *rates, uint32_t gpus);
+
 struct lull_job_surface {
     const struct lull_job_tempo *tempo; /* of one type of GPU */
     uint32_t clock_count;

@@ -310,12 +310,7 @@ static bool start(struct lull_backfill *policy, uint32_t job, uint32_t point, si
     lull_job_ledger_start(&policy->ledger, job, point, decision->shares, share_count, now_ns);
     lull_running_set_add(&policy->ledger,
                          running_of(policy, asked->pool, asked->points[point].type), job);
-    decision->act = LULL_CLUSTER_START;
-    decision->job = job;
-    decision->point = point;
-    decision->share_count = share_count;
-    decision->reason = reason;
-    return true;
+    return lull_cluster_decide_start(decision, job, point, share_count, reason);
 }
 
 static bool start_first(struct lull_backfill *policy, const struct lull_cluster_state *state,

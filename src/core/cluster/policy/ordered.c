@@ -80,12 +80,7 @@ static bool place(const struct lull_ordered *policy, const struct lull_cluster_s
                                                 asked->points[point].gpus, decision->shares);
         if (count == 0)
             continue;
-        decision->act = LULL_CLUSTER_START;
-        decision->job = job;
-        decision->point = point;
-        decision->share_count = count;
-        decision->reason = policy->ordering->reason;
-        return true;
+        return lull_cluster_decide_start(decision, job, point, count, policy->ordering->reason);
     }
     return false;
 }

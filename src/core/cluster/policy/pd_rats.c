@@ -11,10 +11,10 @@
 #include <stdlib.h>
 
 struct lull_pd_rats {
+    struct lull_cluster_decider inner; /* none until a job comes; first (policy.h) */
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
     double second_j;
-    struct lull_cluster_decider inner; /* calls NULL: no job has come yet */
 };
 
 static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
@@ -78,13 +78,6 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
     return policy->inner.calls->arrive(policy->inner.policy, job, now_ns);
 }
 
-static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
-{
-    struct lull_pd_rats *const policy = (struct lull_pd_rats *)handle;
-
-    policy->inner.calls->end(policy->inner.policy, job, now_ns);
-}
-
 static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
                    int64_t now_ns, struct lull_cluster_decision *decision)
 {
@@ -94,47 +87,14 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
            policy->inner.calls->decide(policy->inner.policy, state, now_ns, decision);
 }
 
-static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
-{
-    struct lull_pd_rats *const policy = (struct lull_pd_rats *)handle;
-
-    lull_cluster_decider_begin(&policy->inner, job, point, now_ns);
-}
-
-static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,
-                 int64_t now_ns)
-{
-    struct lull_pd_rats *const policy = (struct lull_pd_rats *)handle;
-
-    lull_cluster_decider_pace(&policy->inner, job, its_pace, end_ns, now_ns);
-}
-
-static void node(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
-                 uint32_t node, int64_t now_ns)
-{
-    struct lull_pd_rats *const policy = (struct lull_pd_rats *)handle;
-
-    if (policy->inner.calls != NULL)
-        lull_cluster_decider_node(&policy->inner, state, node, now_ns);
-}
-
-static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
-{
-    const struct lull_pd_rats *const policy = (const struct lull_pd_rats *)handle;
-
-    if (policy->inner.calls == NULL)
-        return LULL_CLUSTER_NEVER;
-    return lull_cluster_decider_wake_ns(&policy->inner, now_ns);
-}
-
 const struct lull_cluster_policy_calls lull_pd_rats_calls = {
     .create = create,
     .destroy = destroy,
     .arrive = arrive,
-    .end = end,
+    .end = lull_cluster_decider_end,
     .decide = decide,
-    .begin = begin,
-    .pace = pace,
-    .node = node,
-    .wake_ns = wake_ns,
+    .begin = lull_cluster_decider_begin,
+    .pace = lull_cluster_decider_pace,
+    .node = lull_cluster_decider_node,
+    .wake_ns = lull_cluster_decider_wake_ns,
 };

@@ -300,15 +300,13 @@ static bool start(struct lull_pd_rats_reserved *policy, struct pool *pool,
     const struct lull_reservation *chosen = &pool->plan[pool->next];
     const struct lull_cluster_job *job = &policy->jobs->all[chosen->job];
     const struct lull_cluster_point *point = &job->points[chosen->point];
+    const size_t count = lull_cluster_place_consolidated(state, job->pool, point->type, point->gpus,
+                                                         decision->shares);
 
-    decision->share_count = lull_cluster_place_consolidated(state, job->pool, point->type,
-                                                            point->gpus, decision->shares);
-    if (decision->share_count == 0 || run(pool, chosen->job, point, now_ns) < 0)
+    if (count == 0 || run(pool, chosen->job, point, now_ns) < 0)
         return false;
-    decision->act = LULL_CLUSTER_START;
-    decision->job = chosen->job;
-    decision->point = chosen->point;
-    decision->reason = "its place in the plan of highest value less energy and prices";
+    lull_cluster_decide_start(decision, chosen->job, chosen->point, count,
+                              "its place in the plan of highest value less energy and prices");
     drop(pool, pool->next);
     return true;
 }

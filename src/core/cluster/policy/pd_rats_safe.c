@@ -108,20 +108,16 @@ static bool start(struct lull_pd_rats_safe *policy, const struct lull_cluster_st
     const struct lull_cluster_point *point = &policy->jobs->all[job].points[at];
     const uint32_t pool = policy->jobs->all[job].pool;
     struct lull_heap_entry entry;
-
-    decision->share_count =
+    size_t count =
         lull_cluster_place_consolidated(state, pool, point->type, point->gpus, decision->shares);
+
     /* What was reserved is there, if perhaps in pieces. */
-    if (decision->share_count == 0)
-        decision->share_count =
+    if (count == 0)
+        count =
             lull_cluster_place_scattered(state, pool, point->type, point->gpus, decision->shares);
-    if (decision->share_count == 0)
-        return false;
-    decision->act = LULL_CLUSTER_START;
-    decision->job = job;
-    decision->point = at;
-    decision->reason = "its reserved time, at posted prices below its gain";
-    return lull_heap_take(&policy->due, INT64_MAX, &entry);
+    return count > 0 && lull_heap_take(&policy->due, INT64_MAX, &entry) &&
+           lull_cluster_decide_start(decision, job, at, count,
+                                     "its reserved time, at posted prices below its gain");
 }
 
 static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,

@@ -126,15 +126,12 @@ static bool start(struct lull_planned *policy, uint32_t job, int64_t now_ns,
     const struct lull_planned_job *plan = &policy->plans[job];
 
     lull_planned_leave(policy, job);
-    decision->act = LULL_CLUSTER_START;
-    decision->job = job;
-    decision->point = plan->point;
-    decision->share_count = plan->share_count;
-    decision->reason = lull_planned_is_late(policy, job) ? LATE : policy->planning->reason;
     memcpy(decision->shares, plan->shares, plan->share_count * sizeof(*plan->shares));
     lull_job_ledger_start(&policy->ledger, job, plan->point, plan->shares, plan->share_count,
                           now_ns);
-    return true;
+    return lull_cluster_decide_start(
+        decision, job, plan->point, plan->share_count,
+        lull_planned_is_late(policy, job) ? LATE : policy->planning->reason);
 }
 
 static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,

@@ -200,40 +200,65 @@ int lull_cluster_policy_create(const struct lull_cluster_policy_ops *ops,
                               policy_out);
 }
 
+bool lull_cluster_decide_start(struct lull_cluster_decision *decision, uint32_t job, uint32_t point,
+                               size_t share_count, const char *reason)
+{
+    decision->act = LULL_CLUSTER_START;
+    decision->job = job;
+    decision->point = point;
+    decision->share_count = share_count;
+    decision->reason = reason;
+    return true;
+}
+
 /* ---- deciders ------------------------------------------------------------------------------ */
 
-void lull_cluster_decider_begin(const struct lull_cluster_decider *decider, uint32_t job,
-                                uint32_t point, int64_t now_ns)
+static const struct lull_cluster_decider *decider_of(const struct lull_cluster_policy *around)
 {
-    if (decider->calls->begin != NULL)
-        decider->calls->begin(decider->policy, job, point, now_ns);
+    return (const struct lull_cluster_decider *)around;
 }
 
-void lull_cluster_decider_pace(const struct lull_cluster_decider *decider, uint32_t job,
-                               double pace, int64_t end_ns, int64_t now_ns)
+void lull_cluster_decider_end(struct lull_cluster_policy *around, uint32_t job, int64_t now_ns)
 {
-    if (decider->calls->pace != NULL)
-        decider->calls->pace(decider->policy, job, pace, end_ns, now_ns);
+    decider_of(around)->calls->end(decider_of(around)->policy, job, now_ns);
 }
 
-void lull_cluster_decider_node(const struct lull_cluster_decider *decider,
+void lull_cluster_decider_begin(struct lull_cluster_policy *around, uint32_t job, uint32_t point,
+                                int64_t now_ns)
+{
+    if (decider_of(around)->calls->begin != NULL)
+        decider_of(around)->calls->begin(decider_of(around)->policy, job, point, now_ns);
+}
+
+void lull_cluster_decider_pace(struct lull_cluster_policy *around, uint32_t job, double pace,
+                               int64_t end_ns, int64_t now_ns)
+{
+    if (decider_of(around)->calls->pace != NULL)
+        decider_of(around)->calls->pace(decider_of(around)->policy, job, pace, end_ns, now_ns);
+}
+
+void lull_cluster_decider_node(struct lull_cluster_policy *around,
                                const struct lull_cluster_state *state, uint32_t node,
                                int64_t now_ns)
 {
-    if (decider->calls->node != NULL)
-        decider->calls->node(decider->policy, state, node, now_ns);
+    const struct lull_cluster_policy_calls *calls = decider_of(around)->calls;
+
+    if (calls != NULL && calls->node != NULL)
+        calls->node(decider_of(around)->policy, state, node, now_ns);
 }
 
-void lull_cluster_decider_idle(const struct lull_cluster_decider *decider, uint32_t node,
-                               bool is_idle, int64_t now_ns)
+void lull_cluster_decider_idle(struct lull_cluster_policy *around, uint32_t node, bool is_idle,
+                               int64_t now_ns)
 {
-    if (decider->calls->idle != NULL)
-        decider->calls->idle(decider->policy, node, is_idle, now_ns);
+    if (decider_of(around)->calls->idle != NULL)
+        decider_of(around)->calls->idle(decider_of(around)->policy, node, is_idle, now_ns);
 }
 
-int64_t lull_cluster_decider_wake_ns(const struct lull_cluster_decider *decider, int64_t now_ns)
+int64_t lull_cluster_decider_wake_ns(const struct lull_cluster_policy *around, int64_t now_ns)
 {
-    if (decider->calls->wake_ns == NULL)
+    const struct lull_cluster_policy_calls *calls = decider_of(around)->calls;
+
+    if (calls == NULL || calls->wake_ns == NULL)
         return LULL_CLUSTER_NEVER;
-    return decider->calls->wake_ns(decider->policy, now_ns);
+    return calls->wake_ns(decider_of(around)->policy, now_ns);
 }

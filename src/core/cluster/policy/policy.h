@@ -106,25 +106,36 @@ struct lull_cluster_policy_ops {
     bool is_set;
 };
 
-/* A policy at work and what it does. Others can stand around it and see its decisions first
- * (node_power.h, power_cap.h). */
+/* Fills in that a job starts on the decision's shares. Returns true, as decide() does then. */
+bool lull_cluster_decide_start(struct lull_cluster_decision *decision, uint32_t job, uint32_t point,
+                               size_t share_count, const char *reason);
+
+/*
+ * A policy at work and what it does. A rule can stand around another policy and see its decisions
+ * first (node_power.h, power_cap.h): it is a policy whose struct begins with the decider of the
+ * inner one. calls NULL: there is no inner policy yet.
+ */
 struct lull_cluster_decider {
     const struct lull_cluster_policy_calls *calls;
     struct lull_cluster_policy *policy;
 };
 
-/* Tell the policy, or ask it, where it has such a function; a policy without wake_ns is never
- * woken. */
-void lull_cluster_decider_begin(const struct lull_cluster_decider *decider, uint32_t job,
-                                uint32_t point, int64_t now_ns);
-void lull_cluster_decider_pace(const struct lull_cluster_decider *decider, uint32_t job,
-                               double pace, int64_t end_ns, int64_t now_ns);
-void lull_cluster_decider_node(const struct lull_cluster_decider *decider,
+/*
+ * Calls for the table of such a rule, which pass everything on to the inner policy where it has
+ * such a function; a policy without wake_ns is never woken. `around` is the rule, or a decider
+ * itself. Only the last two may be called before there is an inner policy.
+ */
+void lull_cluster_decider_end(struct lull_cluster_policy *around, uint32_t job, int64_t now_ns);
+void lull_cluster_decider_begin(struct lull_cluster_policy *around, uint32_t job, uint32_t point,
+                                int64_t now_ns);
+void lull_cluster_decider_pace(struct lull_cluster_policy *around, uint32_t job, double pace,
+                               int64_t end_ns, int64_t now_ns);
+void lull_cluster_decider_idle(struct lull_cluster_policy *around, uint32_t node, bool is_idle,
+                               int64_t now_ns);
+void lull_cluster_decider_node(struct lull_cluster_policy *around,
                                const struct lull_cluster_state *state, uint32_t node,
                                int64_t now_ns);
-void lull_cluster_decider_idle(const struct lull_cluster_decider *decider, uint32_t node,
-                               bool is_idle, int64_t now_ns);
-int64_t lull_cluster_decider_wake_ns(const struct lull_cluster_decider *decider, int64_t now_ns);
+int64_t lull_cluster_decider_wake_ns(const struct lull_cluster_policy *around, int64_t now_ns);
 
 /*
  * A copy of a policy whose parameter stands at `setting`; it refers to nothing that ends before the

@@ -136,11 +136,6 @@ static bool start(struct lull_ranked *policy, uint32_t job, uint32_t point, size
         &policy->groups[lull_ranked_group_of(policy, job, asked->points[point].type)];
 
     assert(share_count > 0);
-    decision->act = LULL_CLUSTER_START;
-    decision->job = job;
-    decision->point = point;
-    decision->share_count = share_count;
-    decision->reason = policy->ranking->reason;
     lull_job_ledger_start(&policy->ledger, job, point, decision->shares, share_count, now_ns);
     if (group->cursor == group->running.count)
         group->cursor++;
@@ -148,7 +143,7 @@ static bool start(struct lull_ranked *policy, uint32_t job, uint32_t point, size
     lull_ranked_count(policy, job, -1, 0.0);
     charge(policy, job, true);
     lull_ranked_offer(policy, job, now_ns);
-    return true;
+    return lull_cluster_decide_start(decision, job, point, share_count, policy->ranking->reason);
 }
 
 static bool carry_on(struct lull_ranked *policy, const struct lull_cluster_state *state,

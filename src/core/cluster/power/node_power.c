@@ -10,10 +10,6 @@
 
 /* Nodes of one pool and type. */
 struct idle_group {
-    uint64_t gpus;
-    uint32_t node_gpus; /* the most that one has */
-    uint32_t node_count;
-    bool is_mixed;        /* some have fewer */
     uint64_t wanted;      /* nodes for the jobs that wait */
     uint32_t idle;        /* nodes that are on without a job */
     uint32_t turning_on;  /* nodes */
@@ -23,9 +19,10 @@ struct idle_group {
 };
 
 struct lull_node_power {
+    struct lull_cluster_decider inner; /* first (policy.h) */
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
-    struct lull_cluster_decider inner;
+    struct lull_node_groups members;
     struct idle_group *groups; /* [pool][type] */
     uint32_t *changed;         /* groups to look at */
     uint32_t changed_count;
@@ -72,9 +69,13 @@ static struct idle_group *change(struct lull_node_power *policy, uint32_t number
 /* ---- jobs --------------------------------------------------------------------------------- */
 
 /* How many idle nodes of a group are sure to hold this many GPUs. */
-static uint64_t nodes_for(const struct idle_group *group, uint32_t gpus)
+static uint64_t nodes_for(const struct lull_node_power *policy, uint32_t group, uint32_t gpus)
 {
-    return group->is_mixed ? group->node_count : (gpus + group->node_gpus - 1) / group->node_gpus;
+    const struct lull_node_groups *members = &policy->members;
+    const uint64_t nodes = members->first[group + 1] - members->first[group];
+    const bool is_mixed = members->gpus[group] != nodes * members->most[group];
+
+    return is_mixed ? nodes : (gpus + members->most[group] - 1) / members->most[group];
 }
 
 /* Whether an earlier operating point of the job has this one's type and could run. */
@@ -85,7 +86,7 @@ static bool is_counted(const struct lull_node_power *policy, const struct lull_c
 
     for (uint32_t i = 0; i < point; i++)
         if (job->points[i].type == job->points[point].type &&
-            job->points[i].gpus <= policy->groups[pool + job->points[i].type].gpus)
+            job->points[i].gpus <= policy->members.gpus[pool + job->points[i].type])
             return true;
     return false;
 }
@@ -102,14 +103,16 @@ static void want(struct lull_node_power *policy, uint32_t job, bool waits)
         const uint32_t number =
             asked->pool * policy->cluster->type_count + asked->points[point].type;
         const uint32_t gpus = asked->points[point].gpus;
+        uint64_t nodes;
 
-        if (gpus > policy->groups[number].gpus || is_counted(policy, asked, point))
+        if (gpus > policy->members.gpus[number] || is_counted(policy, asked, point))
             continue;
-        assert(waits || policy->groups[number].wanted >= nodes_for(&policy->groups[number], gpus));
+        nodes = nodes_for(policy, number, gpus);
+        assert(waits || policy->groups[number].wanted >= nodes);
         if (waits)
-            change(policy, number)->wanted += nodes_for(&policy->groups[number], gpus);
+            change(policy, number)->wanted += nodes;
         else
-            change(policy, number)->wanted -= nodes_for(&policy->groups[number], gpus);
+            change(policy, number)->wanted -= nodes;
     }
 }
 
@@ -124,27 +127,12 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
     return 0;
 }
 
-static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
-{
-    struct lull_node_power *const policy = (struct lull_node_power *)handle;
-
-    policy->inner.calls->end(policy->inner.policy, job, now_ns);
-}
-
 static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
 {
     struct lull_node_power *const policy = (struct lull_node_power *)handle;
 
     want(policy, job, false);
-    lull_cluster_decider_begin(&policy->inner, job, point, now_ns);
-}
-
-static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,
-                 int64_t now_ns)
-{
-    struct lull_node_power *const policy = (struct lull_node_power *)handle;
-
-    lull_cluster_decider_pace(&policy->inner, job, its_pace, end_ns, now_ns);
+    lull_cluster_decider_begin(handle, job, point, now_ns);
 }
 
 /* ---- nodes -------------------------------------------------------------------------------- */
@@ -156,7 +144,7 @@ static void set_idle(struct lull_node_power *policy, uint32_t node, int64_t sinc
     struct idle_group *const group = change(policy, group_number(policy, node));
     const struct lull_cluster_node *asked = &policy->cluster->nodes[node];
 
-    assert(group->idle >= was && group->idle - was + is <= group->node_count);
+    assert(group->idle >= was && group->idle - was + is <= policy->cluster->node_count);
     group->idle = group->idle - was + is;
     policy->idle_since_ns[node] = since_ns;
     if (is) {
@@ -182,7 +170,7 @@ static void node_changed(struct lull_cluster_policy *handle, const struct lull_c
     /* One that is off may stand in the heap twice, or no longer be off; turn_on looks. */
     if (power == LULL_CLUSTER_OFF)
         (void)lull_heap_add(&group->off, node, node);
-    lull_cluster_decider_node(&policy->inner, state, node, now_ns);
+    lull_cluster_decider_node(handle, state, node, now_ns);
 }
 
 static void idle(struct lull_cluster_policy *handle, uint32_t node, bool is_idle, int64_t now_ns)
@@ -190,7 +178,7 @@ static void idle(struct lull_cluster_policy *handle, uint32_t node, bool is_idle
     struct lull_node_power *const policy = (struct lull_node_power *)handle;
 
     set_idle(policy, node, is_idle ? now_ns : LULL_CLUSTER_NEVER);
-    lull_cluster_decider_idle(&policy->inner, node, is_idle, now_ns);
+    lull_cluster_decider_idle(handle, node, is_idle, now_ns);
 }
 
 /* ---- decisions ---------------------------------------------------------------------------- */
@@ -277,7 +265,7 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
 static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 {
     const struct lull_node_power *const policy = (const struct lull_node_power *)handle;
-    int64_t wake = lull_cluster_decider_wake_ns(&policy->inner, now_ns);
+    int64_t wake = lull_cluster_decider_wake_ns(handle, now_ns);
 
     /* Those that are over have been looked at, or will be when next asked. */
     if (policy->timers.count > 0 && policy->timers.entries[0].key > now_ns &&
@@ -297,6 +285,7 @@ static void release(struct lull_node_power *policy)
         lull_heap_fini(&policy->groups[i].due);
     }
     lull_heap_fini(&policy->timers);
+    lull_node_groups_fini(&policy->members);
     free(policy->groups);
     free(policy->changed);
     free(policy->waits);
@@ -325,7 +314,8 @@ static int make_room(struct lull_node_power *policy)
     policy->power = calloc(cluster->node_count, sizeof(*policy->power));
     policy->idle_since_ns = calloc(cluster->node_count, sizeof(*policy->idle_since_ns));
     if (policy->groups == NULL || policy->changed == NULL || policy->waits == NULL ||
-        policy->power == NULL || policy->idle_since_ns == NULL)
+        policy->power == NULL || policy->idle_since_ns == NULL ||
+        lull_node_groups_init(&policy->members, cluster) < 0)
         return -ENOMEM;
     return 0;
 }
@@ -333,10 +323,10 @@ static int make_room(struct lull_node_power *policy)
 static const struct lull_cluster_policy_calls calls = {
     .destroy = destroy,
     .arrive = arrive,
-    .end = end,
+    .end = lull_cluster_decider_end,
     .decide = decide,
     .begin = begin,
-    .pace = pace,
+    .pace = lull_cluster_decider_pace,
     .node = node_changed,
     .idle = idle,
     .wake_ns = wake_ns,
@@ -357,12 +347,6 @@ int lull_node_power_wrap(const struct lull_cluster *cluster, const struct lull_c
         return -ENOMEM;
     }
     for (uint32_t node = 0; node < cluster->node_count; node++) {
-        struct idle_group *const group = &policy->groups[group_number(policy, node)];
-
-        group->gpus += cluster->nodes[node].gpus;
-        group->is_mixed |= group->node_count++ > 0 && cluster->nodes[node].gpus != group->node_gpus;
-        if (cluster->nodes[node].gpus > group->node_gpus)
-            group->node_gpus = cluster->nodes[node].gpus;
         policy->idle_since_ns[node] = LULL_CLUSTER_NEVER;
         set_idle(policy, node, 0);
     }

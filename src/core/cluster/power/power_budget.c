@@ -57,34 +57,18 @@ static int check(const struct lull_power_budget *budget, struct lull_error *err)
 static int make_room(struct lull_power_budget *budget)
 {
     const uint32_t nodes = budget->cluster->node_count;
-    const size_t groups = lull_cluster_group_count(budget->cluster);
     const size_t jobs = budget->jobs->count > 0 ? budget->jobs->count : 1;
 
     budget->node_w = calloc(nodes, sizeof(*budget->node_w));
     budget->empty_w = calloc(nodes, sizeof(*budget->empty_w));
     budget->trial = calloc(nodes, sizeof(*budget->trial));
-    budget->gpus_of = calloc(groups, sizeof(*budget->gpus_of));
-    budget->node_gpus = calloc(groups, sizeof(*budget->node_gpus));
     budget->loads = calloc(jobs, sizeof(*budget->loads));
     budget->least_w = calloc(jobs, sizeof(*budget->least_w));
     if (budget->node_w == NULL || budget->empty_w == NULL || budget->trial == NULL ||
-        budget->gpus_of == NULL || budget->node_gpus == NULL || budget->loads == NULL ||
-        budget->least_w == NULL)
+        budget->loads == NULL || budget->least_w == NULL ||
+        lull_node_groups_init(&budget->groups, budget->cluster) < 0)
         return -ENOMEM;
     return 0;
-}
-
-static void count_node(struct lull_power_budget *budget, uint32_t number)
-{
-    const struct lull_cluster_node *node = &budget->cluster->nodes[number];
-    const size_t group = lull_cluster_group(budget->cluster, node->pool, node->type);
-
-    budget->gpus += node->gpus;
-    budget->gpus_of[group] += node->gpus;
-    if (node->gpus > budget->node_gpus[group])
-        budget->node_gpus[group] = node->gpus;
-    budget->idle_w += lull_power_budget_idle_w(budget->cluster, number);
-    lull_power_budget_set_empty(budget, number, lull_power_budget_idle_w(budget->cluster, number));
 }
 
 int lull_power_budget_init(struct lull_power_budget *budget, const struct lull_cluster *cluster,
@@ -99,8 +83,11 @@ int lull_power_budget_init(struct lull_power_budget *budget, const struct lull_c
         lull_power_budget_fini(budget);
         return lull_error_set(err, -ENOMEM, "out of memory");
     }
-    for (uint32_t i = 0; i < cluster->node_count; i++)
-        count_node(budget, i);
+    for (uint32_t i = 0; i < cluster->node_count; i++) {
+        budget->gpus += cluster->nodes[i].gpus;
+        budget->idle_w += lull_power_budget_idle_w(cluster, i);
+        lull_power_budget_set_empty(budget, i, lull_power_budget_idle_w(cluster, i));
+    }
     rc = check(budget, err);
     if (rc < 0)
         lull_power_budget_fini(budget);
@@ -116,8 +103,7 @@ void lull_power_budget_fini(struct lull_power_budget *budget)
     free(budget->node_w);
     free(budget->empty_w);
     free(budget->trial);
-    free(budget->gpus_of);
-    free(budget->node_gpus);
+    lull_node_groups_fini(&budget->groups);
     lull_heap_fini(&budget->ends);
 }
 
@@ -304,7 +290,8 @@ static bool could_stay_under(const struct lull_power_budget *budget, uint32_t jo
     const struct lull_cluster_point *asked = &budget->jobs->all[job].points[point];
     const struct lull_power_cap *cap = &budget->cap;
     const uint32_t node_gpus =
-        budget->node_gpus[budget->jobs->all[job].pool * budget->cluster->type_count + asked->type];
+        budget->groups.most[lull_cluster_group(budget->cluster, budget->jobs->all[job].pool,
+                                               asked->type)];
     const double extra_w = lull_power_budget_extra_w(budget, job, point);
     const double node_w = budget->cluster->types[asked->type].idle_w * node_gpus +
                           extra_w * fmin(asked->gpus, node_gpus);
@@ -316,7 +303,7 @@ static bool could_stay_under(const struct lull_power_budget *budget, uint32_t jo
 bool lull_power_budget_could(const struct lull_power_budget *budget, uint32_t job, uint32_t point)
 {
     return lull_cluster_point_is_possible(&budget->jobs->all[job], point, budget->cluster,
-                                          budget->gpus_of) &&
+                                          budget->groups.gpus) &&
            could_stay_under(budget, job, point);
 }
 

@@ -33,8 +33,7 @@ struct lull_power_budget {
     double *least_w;               /* [job] of its most modest operating point */
     size_t running;
     struct lull_heap ends;            /* of loads; some have ended since */
-    uint64_t *gpus_of;                /* [pool][type] */
-    uint32_t *node_gpus;              /* the same: the most that a node has */
+    struct lull_node_groups groups;
     double idle_w;                    /* of all nodes */
     struct lull_cluster_share *trial; /* [node] */
 

@@ -14,10 +14,10 @@ enum {
 };
 
 struct lull_power_capped {
+    struct lull_cluster_decider inner; /* first (policy.h) */
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
     struct lull_power_budget budget;
-    struct lull_cluster_decider inner;
 
     uint32_t refused[MOST_LOOKS]; /* jobs that are to go back to the policy */
     size_t refused_count;
@@ -47,7 +47,7 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
 
     lull_power_budget_remove(&policy->budget, job);
-    policy->inner.calls->end(policy->inner.policy, job, now_ns);
+    lull_cluster_decider_end(handle, job, now_ns);
 }
 
 static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
@@ -55,7 +55,7 @@ static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t poi
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
 
     lull_power_budget_wait(&policy->budget, job, false);
-    lull_cluster_decider_begin(&policy->inner, job, point, now_ns);
+    lull_cluster_decider_begin(handle, job, point, now_ns);
 }
 
 static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,
@@ -64,7 +64,7 @@ static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pa
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
 
     lull_power_budget_expect_end(&policy->budget, job, end_ns);
-    lull_cluster_decider_pace(&policy->inner, job, its_pace, end_ns, now_ns);
+    lull_cluster_decider_pace(handle, job, its_pace, end_ns, now_ns);
 }
 
 /* ---- nodes -------------------------------------------------------------------------------- */
@@ -85,21 +85,7 @@ static void node_changed(struct lull_cluster_policy *handle, const struct lull_c
     else if (power == LULL_CLUSTER_OFF)
         lull_power_budget_set_empty(&policy->budget, node,
                                     cluster->types[cluster->nodes[node].type].off_w);
-    lull_cluster_decider_node(&policy->inner, state, node, now_ns);
-}
-
-static void idle(struct lull_cluster_policy *handle, uint32_t node, bool is_idle, int64_t now_ns)
-{
-    struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
-
-    lull_cluster_decider_idle(&policy->inner, node, is_idle, now_ns);
-}
-
-static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
-{
-    const struct lull_power_capped *const policy = (const struct lull_power_capped *)handle;
-
-    return lull_cluster_decider_wake_ns(&policy->inner, now_ns);
+    lull_cluster_decider_node(handle, state, node, now_ns);
 }
 
 /* ---- starts ------------------------------------------------------------------------------- */
@@ -171,6 +157,7 @@ static bool turn_on(struct lull_power_capped *policy, uint32_t node)
 static void hand_back(struct lull_power_capped *policy, const struct lull_cluster_state *state,
                       int64_t now_ns)
 {
+    struct lull_cluster_policy *const around = (struct lull_cluster_policy *)policy;
     const struct lull_cluster_decider *inner = &policy->inner;
     size_t kept = 0;
 
@@ -179,7 +166,7 @@ static void hand_back(struct lull_power_capped *policy, const struct lull_cluste
             policy->refused[kept++] = policy->refused[i]; /* no memory: later */
     policy->refused_count = kept;
     if (policy->refused_node != NONE)
-        lull_cluster_decider_node(inner, state, policy->refused_node, now_ns);
+        lull_cluster_decider_node(around, state, policy->refused_node, now_ns);
     policy->refused_node = NONE;
 }
 
@@ -276,8 +263,8 @@ static const struct lull_cluster_policy_calls calls = {
     .begin = begin,
     .pace = pace,
     .node = node_changed,
-    .idle = idle,
-    .wake_ns = wake_ns,
+    .idle = lull_cluster_decider_idle,
+    .wake_ns = lull_cluster_decider_wake_ns,
 };
 
 int lull_power_cap_wrap(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,

@@ -62,20 +62,6 @@ static double value_of(const struct power_meter_sum *sum)
 
 /* ---- tariffs ------------------------------------------------------------------------------ */
 
-int lull_tariff_check(const struct lull_tariff *tariff, struct lull_error *err)
-{
-    if (tariff->count == 0)
-        return lull_error_set(err, -EINVAL, "a tariff has at least one step");
-    for (size_t i = 0; i < tariff->count; i++) {
-        if (!isfinite(tariff->value[i]))
-            return lull_error_set(err, -EINVAL, "step %zu of the tariff is no number", i);
-        if (i > 0 && tariff->time_ns[i] <= tariff->time_ns[i - 1])
-            return lull_error_set(err, -EINVAL,
-                                  "step %zu of the tariff is not after the one ahead of it", i);
-    }
-    return 0;
-}
-
 /* Charges w watts from one time to another. */
 static void charge(struct bill *bill, double w, int64_t from_ns, int64_t to_ns)
 {

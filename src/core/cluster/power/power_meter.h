@@ -37,9 +37,6 @@ struct lull_tariff {
     size_t count;           /* > 0 */
 };
 
-/* -EINVAL, with what is wrong. */
-int lull_tariff_check(const struct lull_tariff *tariff, struct lull_error *err);
-
 struct lull_power_meter; /* opaque */
 
 /*

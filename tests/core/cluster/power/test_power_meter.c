@@ -127,7 +127,6 @@ static void test_against_seconds(void **state)
             prices[i] = lull_random_uniform(&random) - 0.2;
             grams[i] = 500.0 * lull_random_uniform(&random);
         }
-        assert_int_equal(lull_tariff_check(&price, NULL), 0);
         assert_int_equal(lull_power_meter_create(TYPES, true, &price, &carbon, &meter), 0);
         play(meter, seconds, &random);
         check_energy(meter, seconds, seed);
@@ -138,24 +137,10 @@ static void test_against_seconds(void **state)
     }
 }
 
-static void test_bad_tariffs(void **state)
-{
-    const int64_t times_ns[] = {0, 5, 5};
-    const double values[] = {1.0, 2.0, 3.0};
-    const double nothing[] = {NAN};
-
-    (void)state;
-    assert_int_equal(lull_tariff_check(&(struct lull_tariff){times_ns, values, 2}, NULL), 0);
-    assert_int_equal(lull_tariff_check(&(struct lull_tariff){times_ns, values, 3}, NULL), -EINVAL);
-    assert_int_equal(lull_tariff_check(&(struct lull_tariff){times_ns, values, 0}, NULL), -EINVAL);
-    assert_int_equal(lull_tariff_check(&(struct lull_tariff){times_ns, nothing, 1}, NULL), -EINVAL);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_seconds),
-        cmocka_unit_test(test_bad_tariffs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
