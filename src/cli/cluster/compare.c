@@ -12,7 +12,6 @@
 #include "base/watch.h"
 #include "cli/cluster/scenario.h"
 #include "cli/cluster/totals.h"
-#include "core/cluster/bound/dual_search.h"
 
 enum { MOST_ROWS = 100000 };
 
@@ -166,24 +165,15 @@ static int run_row(const struct lull_scenario *scenario,
                    const struct lull_scenario_policy_options *options,
                    struct lull_cluster_totals *totals, struct compared *row, struct lull_error *err)
 {
-    const struct lull_scenario_model *model = &scenario->model;
     struct lull_scenario_run run;
     int rc = lull_scenario_run_init(&run, scenario, &row->policy, options, err);
 
     if (rc < 0)
         goto end;
-    lull_cluster_totals_count(&model->cluster, &model->jobs, run.run, totals);
-    row->all = totals[model->cluster.pool_count];
-    rc = lull_cluster_totals_summarise(&row->all, &model->jobs, run.run, &row->summary);
-    if (rc < 0) {
+    rc = lull_cluster_totals_summarise(&scenario->model, &run, totals, &row->summary);
+    if (rc < 0)
         lull_error_set(err, rc, "no memory for the summary");
-        goto end;
-    }
-    if (run.is_certified) {
-        row->summary.bound_j = run.certificate.bound_j;
-        row->summary.certificate_ratio =
-            lull_dual_ratio(run.certificate.bound_j, run.certificate.cost_j);
-    }
+    row->all = totals[scenario->model.cluster.pool_count];
 end:
     lull_scenario_run_fini(&run);
     return rc;

@@ -7,7 +7,6 @@
 
 #include "base/amount.h"
 #include "cli/cluster/totals.h"
-#include "core/cluster/bound/dual_search.h"
 
 /* A run, and what is counted of it to be told. */
 struct findings {
@@ -48,16 +47,10 @@ static int collect(const struct lull_scenario *scenario, const struct lull_scena
     if (findings_out->pools == NULL)
         return -ENOMEM;
     findings_out->all = &findings_out->pools[pools];
-    lull_cluster_totals_count(&model->cluster, &model->jobs, run->run, findings_out->pools);
     count_delays(findings_out);
-    rc = lull_cluster_totals_summarise(findings_out->all, &model->jobs, run->run, summary);
+    rc = lull_cluster_totals_summarise(model, run, findings_out->pools, summary);
     if (rc < 0)
         return rc;
-    if (run->is_certified) {
-        summary->bound_j = run->certificate.bound_j;
-        summary->certificate_ratio =
-            lull_dual_ratio(run->certificate.bound_j, run->certificate.cost_j);
-    }
     if (run->is_bounded) {
         const double all_j = run->bound.all_j;
 

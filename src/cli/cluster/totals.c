@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/cluster/bound/dual_search.h"
+
 static double seconds(int64_t from_ns, int64_t to_ns)
 {
     return (double)(to_ns - from_ns) * 1e-9;
@@ -48,29 +50,30 @@ static void add_pool(struct lull_cluster_totals *all, const struct lull_cluster_
     all->offered_j += pool->offered_j;
 }
 
-void lull_cluster_totals_count(const struct lull_cluster *cluster,
-                               const struct lull_cluster_jobs *jobs,
-                               const struct lull_cluster_run *run,
-                               struct lull_cluster_totals *totals_out)
+/* Counts pool by pool, and behind them all pools. */
+static void count(const struct lull_scenario_model *model, const struct lull_cluster_run *run,
+                  struct lull_cluster_totals *totals)
 {
     const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(run);
     const struct lull_cluster_stretches *stretches = lull_cluster_run_stretches(run);
+    const struct lull_cluster *cluster = &model->cluster;
+    const struct lull_cluster_job *jobs = model->jobs.all;
 
     for (uint32_t i = 0; i <= cluster->pool_count; i++)
-        totals_out[i] = (struct lull_cluster_totals){0};
+        totals[i] = (struct lull_cluster_totals){0};
     for (uint32_t i = 0; i < cluster->node_count; i++)
-        totals_out[cluster->nodes[i].pool].gpus += cluster->nodes[i].gpus;
-    for (size_t i = 0; i < jobs->count; i++)
-        add_job(&jobs->all[i], &outcomes[i], &totals_out[jobs->all[i].pool]);
+        totals[cluster->nodes[i].pool].gpus += cluster->nodes[i].gpus;
+    for (size_t i = 0; i < model->jobs.count; i++)
+        add_job(&jobs[i], &outcomes[i], &totals[jobs[i].pool]);
     for (size_t i = 0; i < stretches->count; i++) {
         const struct lull_cluster_stretch *stretch = &stretches->all[i];
-        const struct lull_cluster_job *job = &jobs->all[stretch->job];
+        const struct lull_cluster_job *job = &jobs[stretch->job];
 
-        totals_out[job->pool].busy_gpu_s +=
+        totals[job->pool].busy_gpu_s +=
             job->points[stretch->point].gpus * seconds(stretch->begin_ns, stretch->end_ns);
     }
     for (uint32_t i = 0; i < cluster->pool_count; i++)
-        add_pool(&totals_out[cluster->pool_count], &totals_out[i]);
+        add_pool(&totals[cluster->pool_count], &totals[i]);
 }
 
 double lull_cluster_totals_mean_wait_s(const struct lull_cluster_totals *totals)
@@ -85,18 +88,20 @@ double lull_cluster_totals_utilisation(const struct lull_cluster_totals *totals,
     return gpu_s > 0.0 ? totals->busy_gpu_s / gpu_s : 0.0;
 }
 
-int lull_cluster_totals_summarise(const struct lull_cluster_totals *all,
-                                  const struct lull_cluster_jobs *jobs,
-                                  const struct lull_cluster_run *run,
+int lull_cluster_totals_summarise(const struct lull_scenario_model *model,
+                                  const struct lull_scenario_run *run,
+                                  struct lull_cluster_totals *totals_out,
                                   struct lull_cluster_summary *summary_out)
 {
-    const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(run);
-    double *completion_s = malloc((jobs->count + 1) * sizeof(*completion_s));
+    const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(run->run);
+    const struct lull_cluster_totals *all = &totals_out[model->cluster.pool_count];
+    double *completion_s = malloc((model->jobs.count + 1) * sizeof(*completion_s));
     size_t done = 0;
     int rc;
 
     if (completion_s == NULL)
         return -ENOMEM;
+    count(model, run->run, totals_out);
     *summary_out = (struct lull_cluster_summary){
         .jobs = all->jobs,
         .rejected = all->rejected,
@@ -104,14 +109,19 @@ int lull_cluster_totals_summarise(const struct lull_cluster_totals *all,
         .bound_j = NAN,
         .certificate_ratio = NAN,
     };
-    for (size_t i = 0; i < jobs->count; i++) {
+    for (size_t i = 0; i < model->jobs.count; i++) {
         if (outcomes[i].fate != LULL_CLUSTER_DONE)
             continue;
-        completion_s[done++] = seconds(jobs->all[i].arrival_ns, outcomes[i].end_ns);
+        completion_s[done++] = seconds(model->jobs.all[i].arrival_ns, outcomes[i].end_ns);
         summary_out->makespan_s = fmax(summary_out->makespan_s, seconds(0, outcomes[i].end_ns));
     }
-    lull_cluster_run_energy(run, &summary_out->run_j, &summary_out->idle_j);
-    summary_out->turn_on_j = lull_cluster_run_turn_on_j(run);
+    lull_cluster_run_energy(run->run, &summary_out->run_j, &summary_out->idle_j);
+    summary_out->turn_on_j = lull_cluster_run_turn_on_j(run->run);
+    if (run->is_certified) {
+        summary_out->bound_j = run->certificate.bound_j;
+        summary_out->certificate_ratio =
+            lull_dual_ratio(run->certificate.bound_j, run->certificate.cost_j);
+    }
     rc = lull_cluster_summarise_times(completion_s, done, summary_out);
     free(completion_s);
     return rc;

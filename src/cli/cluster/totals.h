@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "simulator/cluster/engine.h"
+#include "cli/cluster/scenario.h"
 #include "simulator/cluster/summary.h"
 
 struct lull_cluster_totals {
@@ -24,23 +24,20 @@ struct lull_cluster_totals {
     double offered_j; /* values of all jobs */
 };
 
-/* Counts a run. totals_out: one for each pool of the cluster, and one more for all pools. O(jobs +
- * stretches + nodes). */
-void lull_cluster_totals_count(const struct lull_cluster *cluster,
-                               const struct lull_cluster_jobs *jobs,
-                               const struct lull_cluster_run *run,
-                               struct lull_cluster_totals *totals_out);
-
 /* How long done jobs waited on average; 0 where none is done. */
 double lull_cluster_totals_mean_wait_s(const struct lull_cluster_totals *totals);
 
 /* The share of the GPUs that was busy until time_s; 0 where there are no GPUs or no time. */
 double lull_cluster_totals_utilisation(const struct lull_cluster_totals *totals, double time_s);
 
-/* Fills in all but the bound, from the totals of all pools. Errors: -ENOMEM. */
-int lull_cluster_totals_summarise(const struct lull_cluster_totals *all,
-                                  const struct lull_cluster_jobs *jobs,
-                                  const struct lull_cluster_run *run,
+/*
+ * Counts and summarises a run of the model. totals_out: one for each pool of the cluster, and one
+ * more for all pools. The bound and the ratio are those of the certificate, where the run has one.
+ * O(jobs log jobs + stretches + nodes). Errors: -ENOMEM.
+ */
+int lull_cluster_totals_summarise(const struct lull_scenario_model *model,
+                                  const struct lull_scenario_run *run,
+                                  struct lull_cluster_totals *totals_out,
                                   struct lull_cluster_summary *summary_out);
 
 #endif
