@@ -3,6 +3,7 @@
  * whose schedule is no shorter than its longest path, and no longer than all tasks in turn.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "../core/cluster/model/critical_path.h"
 #include "../text_file.h"
 #include "fuzz.h"
 #include "simulator/cluster/job_workload_graph.h"
@@ -26,7 +27,7 @@ static void check_graph(const struct lull_job_graph *graph, uint32_t devices)
     }
     if (all_ns <= MOST_WORK_NS) {
         makespan_ns = lull_job_graph_schedule(graph, duration_ns, NULL);
-        require(makespan_ns >= lull_job_graph_critical_path(graph, duration_ns));
+        require(makespan_ns >= critical_path(graph, duration_ns));
         require(makespan_ns > 0 && makespan_ns <= all_ns);
     }
     free(duration_ns);

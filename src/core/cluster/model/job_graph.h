@@ -101,10 +101,6 @@ int lull_job_graph_finish(struct lull_job_graph *graph, struct lull_error *err);
 int64_t lull_job_graph_schedule(const struct lull_job_graph *graph, const int64_t *duration_ns,
                                 int64_t *begin_out);
 
-/* The longest path: no schedule is shorter. Returns -ENOMEM without memory. */
-int64_t lull_job_graph_critical_path(const struct lull_job_graph *graph,
-                                     const int64_t *duration_ns);
-
 /* Where the time of a device goes; the three add up to the makespan on a device of one unit. */
 struct lull_job_usage {
     int64_t compute_ns;

@@ -26,20 +26,6 @@ static void fill_ranks(const struct lull_job_graph *graph, const int64_t *durati
     }
 }
 
-int64_t lull_job_graph_critical_path(const struct lull_job_graph *graph, const int64_t *duration_ns)
-{
-    int64_t *rank_ns = malloc(graph->task_count * sizeof(*rank_ns));
-    int64_t longest = 0;
-
-    if (rank_ns == NULL)
-        return -ENOMEM;
-    fill_ranks(graph, duration_ns, rank_ns);
-    for (size_t i = 0; i < graph->task_count; i++)
-        longest = rank_ns[i] > longest ? rank_ns[i] : longest;
-    free(rank_ns);
-    return longest;
-}
-
 /* ---- schedule ----------------------------------------------------------------------------- */
 
 /* Ready tasks of a resource; equal keys come out by number, so numbers are places in an order that

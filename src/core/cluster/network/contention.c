@@ -76,18 +76,12 @@ void lull_contention_destroy(struct lull_contention *contention)
 
 /* ---- jobs that come and go ---------------------------------------------------------------- */
 
-static int list_reach(struct lull_contention_list *list, uint32_t room)
-{
-    uint32_t *jobs = realloc(list->jobs, room * sizeof(*jobs));
-
-    if (jobs == NULL)
-        return -ENOMEM;
-    list->jobs = jobs;
-    return 0;
-}
-
+/* Makes room for the job in the array of members and in each list. */
 static int reach(struct lull_contention *contention, uint32_t job)
 {
+    struct lull_contention_list *const lists[] = {&contention->open, &contention->round,
+                                                  &contention->due, &contention->told,
+                                                  &contention->readers};
     uint32_t room = contention->room > 0 ? contention->room : 256;
     struct lull_contention_member *members;
 
@@ -99,10 +93,13 @@ static int reach(struct lull_contention *contention, uint32_t job)
     if (members == NULL)
         return -ENOMEM;
     contention->members = members;
-    if (list_reach(&contention->open, room) < 0 || list_reach(&contention->round, room) < 0 ||
-        list_reach(&contention->due, room) < 0 || list_reach(&contention->told, room) < 0 ||
-        list_reach(&contention->readers, room) < 0)
-        return -ENOMEM;
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        uint32_t *jobs = realloc(lists[i]->jobs, room * sizeof(*jobs));
+
+        if (jobs == NULL)
+            return -ENOMEM;
+        lists[i]->jobs = jobs;
+    }
     memset(&members[contention->room], 0, (room - contention->room) * sizeof(*members));
     contention->room = room;
     return 0;

@@ -31,11 +31,12 @@ struct reserved_entry {
 struct lull_reserver {
     uint32_t type_count;
     struct lull_timeline *reserved; /* [type], while jobs are placed */
-    struct reserved_entry *first;   /* all, in the order of what they would pay */
-    struct reserved_entry *tried;   /* two arrays that take turns: a trial, and the best so far */
-    struct reserved_entry *best;
-    size_t room;
-    double near_j; /* of the trial */
+    struct reserved_entry *entries; /* what the next three point into */
+    struct reserved_entry *first;   /* all jobs, in the order of what they would pay */
+    struct reserved_entry *tried;   /* the plan being made; it and the best one take turns */
+    struct reserved_entry *best;    /* the best plan so far */
+    size_t room;                    /* of each of the three */
+    double near_j;                  /* the near price of the plan being made */
 };
 
 int lull_reserver_create(uint32_t type_count, struct lull_reserver **reserver_out)
@@ -61,31 +62,24 @@ void lull_reserver_destroy(struct lull_reserver *reserver)
     for (uint32_t i = 0; i < reserver->type_count; i++)
         lull_timeline_fini(&reserver->reserved[i]);
     free(reserver->reserved);
-    free(reserver->first);
-    free(reserver->tried);
-    free(reserver->best);
+    free(reserver->entries);
     free(reserver);
 }
 
-static int grow(struct reserved_entry **entries, size_t room)
-{
-    struct reserved_entry *grown = realloc(*entries, room * sizeof(*grown));
-
-    if (grown == NULL)
-        return -ENOMEM;
-    *entries = grown;
-    return 0;
-}
-
+/* Entries need not be kept: each plan fills them anew. */
 static int make_room(struct lull_reserver *reserver, size_t count)
 {
     const size_t room = count * 2;
+    struct reserved_entry *entries;
 
     if (count <= reserver->room)
         return 0;
-    if (grow(&reserver->first, room) < 0 || grow(&reserver->tried, room) < 0 ||
-        grow(&reserver->best, room) < 0)
+    entries = realloc(reserver->entries, 3 * room * sizeof(*entries));
+    if (entries == NULL)
         return -ENOMEM;
+    reserver->entries = reserver->first = entries;
+    reserver->tried = &entries[room];
+    reserver->best = &entries[2 * room];
     reserver->room = room;
     return 0;
 }
@@ -190,7 +184,7 @@ static double choose(const struct lull_reserver *reserver, const struct lull_res
     return score_j;
 }
 
-/* Places all of the trial in its order. -ENOMEM. */
+/* Places all jobs of the plan being made in its order. -ENOMEM. */
 static int place(struct lull_reserver *reserver, const struct lull_reservation_room *room,
                  size_t count, double *score_j_out)
 {
