@@ -104,8 +104,7 @@ static int measure(const struct bench *bench, const struct lull_cluster_policy_o
     struct lull_error err;
     double took_s;
 
-    if (lull_cluster_simulate(&bench->cluster, &bench->jobs, policy, conditions, &run, &err) <
-        0) {
+    if (lull_cluster_simulate(&bench->cluster, &bench->jobs, policy, conditions, &run, &err) < 0) {
         fprintf(stderr, "bench_cluster: %s\n", err.text);
         return 1;
     }

@@ -40,7 +40,8 @@ static struct lull_cluster_run *run_fifo(void)
     struct lull_cluster_run *run = NULL;
 
     assert_int_equal(
-        lull_cluster_simulate(&cluster, &jobs, lull_cluster_policy_find("fifo"), NULL, &run, NULL), 0);
+        lull_cluster_simulate(&cluster, &jobs, lull_cluster_policy_find("fifo"), NULL, &run, NULL),
+        0);
     return run;
 }
 
@@ -148,8 +149,8 @@ static void test_no_run_is_below(void **state)
         conditions = conditions_of(seed);
         for (size_t i = 0; i < POLICIES; i++)
             holds(lull_cluster_simulate(&it.cluster, &it.jobs,
-                                              lull_cluster_policy_find(policies[i]), &conditions,
-                                              &runs[i], &err) == 0,
+                                        lull_cluster_policy_find(policies[i]), &conditions,
+                                        &runs[i], &err) == 0,
                   seed);
         for (size_t i = 0; i < POLICIES; i++) {
             struct lull_cluster_bound bound;

@@ -31,7 +31,7 @@ static struct lull_cluster_run *run_hand(uint32_t nodes, const struct lull_clust
     cluster = (struct lull_cluster){&gpu, 1, node_pair, nodes, 1};
     jobs = (struct lull_cluster_jobs){all, count};
     assert_int_equal(lull_cluster_simulate(&cluster, &jobs, lull_cluster_policy_find("fifo"),
-                                                 conditions, &run, NULL),
+                                           conditions, &run, NULL),
                      0);
     return run;
 }
@@ -161,9 +161,8 @@ static void test_at_most_twice_foresight(void **state)
                                                 .points = &full};
             now_ns += full.time_ns;
         }
-        assert_int_equal(lull_cluster_simulate(&cluster, &all,
-                                                     lull_cluster_policy_find("fifo"), &conditions,
-                                                     &run, NULL),
+        assert_int_equal(lull_cluster_simulate(&cluster, &all, lull_cluster_policy_find("fifo"),
+                                               &conditions, &run, NULL),
                          0);
         lull_cluster_run_energy(run, &run_j, &idle_j);
         idle_j += lull_cluster_run_turn_on_j(run);
@@ -263,16 +262,16 @@ static void test_caps_that_cannot_be(void **state)
 
     (void)state;
     assert_int_equal(lull_cluster_simulate(&cluster, &jobs, lull_cluster_policy_find("fifo"),
-                                                 &conditions, &run, &err),
+                                           &conditions, &run, &err),
                      -EINVAL);
     assert_non_null(strstr(err.text, "199 W is below the 200 W"));
     conditions.cap = (struct lull_power_cap){.node_w = 99.0, .peak_ratio = 1.0};
     assert_int_equal(lull_cluster_simulate(&cluster, &jobs, lull_cluster_policy_find("fifo"),
-                                                 &conditions, &run, &err),
+                                           &conditions, &run, &err),
                      -EINVAL);
     conditions.cap = (struct lull_power_cap){.node_w = 100.0, .peak_ratio = 0.9};
     assert_int_equal(lull_cluster_simulate(&cluster, &jobs, lull_cluster_policy_find("fifo"),
-                                                 &conditions, &run, &err),
+                                           &conditions, &run, &err),
                      -EINVAL);
 }
 

@@ -183,8 +183,9 @@ static void test_every_start_and_placement(void **state)
     for (size_t i = 0; i < it.count; i++)
         ordered[i] = it.jobs[order[i]];
     jobs.count = it.count;
-    assert_int_equal(
-        lull_cluster_simulate(&it.cluster, &jobs, lull_cluster_policy_find("fifo"), NULL, &run, &err), 0);
+    assert_int_equal(lull_cluster_simulate(&it.cluster, &jobs, lull_cluster_policy_find("fifo"),
+                                           NULL, &run, &err),
+                     0);
     for (size_t i = 0; i < it.count; i++) {
         const struct lull_cluster_outcome *outcome = &lull_cluster_run_outcomes(run)[i];
 

@@ -189,8 +189,7 @@ static struct result run_crowd(const struct lull_cluster_policy_ops *policy, dou
     struct lull_cluster_run *run = NULL;
     struct result result;
 
-    assert_int_equal(lull_cluster_simulate(&cluster, &jobs, policy, &conditions, &run, NULL),
-                     0);
+    assert_int_equal(lull_cluster_simulate(&cluster, &jobs, policy, &conditions, &run, NULL), 0);
     result = judge(run, &conditions.cap);
     lull_cluster_run_destroy(run);
     return result;

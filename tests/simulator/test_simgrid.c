@@ -291,7 +291,8 @@ static void simulate_queue(const struct lull_cluster_job *all, size_t count, dou
     for (uint32_t i = 0; i < it.count; i++)
         nodes[i] = (struct lull_cluster_node){.gpus = 1};
     assert_int_equal(
-        lull_cluster_simulate(&cluster, &jobs, lull_cluster_policy_find("fifo"), NULL, &run, NULL), 0);
+        lull_cluster_simulate(&cluster, &jobs, lull_cluster_policy_find("fifo"), NULL, &run, NULL),
+        0);
     answer[0] = 0.0;
     for (size_t i = 0; i < count; i++)
         answer[0] = fmax(answer[0], (double)lull_cluster_run_outcomes(run)[i].end_ns * 1e-9);

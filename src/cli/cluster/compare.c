@@ -235,7 +235,8 @@ static void print_row(const struct compared *row, int width)
            lull_amount_time(row->summary.average_completion_s).text,
            lull_amount_time(row->summary.p99_completion_s).text,
            lull_amount_time(lull_cluster_totals_mean_wait_s(&row->all)).text,
-           lull_amount_time(row->summary.makespan_s).text, lull_amount_energy(lull_cluster_summary_energy_j(&row->summary)).text,
+           lull_amount_time(row->summary.makespan_s).text,
+           lull_amount_energy(lull_cluster_summary_energy_j(&row->summary)).text,
            100.0 * lull_cluster_totals_utilisation(&row->all, row->summary.makespan_s),
            lull_amount_count(row->summary.rejected).text,
            lull_amount_count(row->summary.deadline_misses).text);

@@ -288,7 +288,7 @@ static int simulate(struct lull_scenario_run *run, const struct lull_scenario *s
                               "table a column value_j, or --value FACTOR",
                               run->policy->name);
     return lull_cluster_simulate(&scenario->model.cluster, &scenario->model.jobs, run->policy,
-                                       &scenario->conditions, &run->run, err);
+                                 &scenario->conditions, &run->run, err);
 }
 
 static int certify(struct lull_scenario_run *run, const struct lull_scenario *scenario,

@@ -210,7 +210,8 @@ static int make_pipeline(struct lull_scenario_points *points,
 
     if (rc < 0)
         return rc;
-    job->point_count = lull_job_points_make(&pipelined->points, row->duration_ns, 0, pipelined->gpus, next_of(points));
+    job->point_count = lull_job_points_make(&pipelined->points, row->duration_ns, 0,
+                                            pipelined->gpus, next_of(points));
     points->pipelines++;
     return 0;
 }

@@ -108,7 +108,7 @@ static int arrive_jobs(struct lull_cluster_run *run, int64_t now_ns)
     return 0;
 }
 
-/* Lets happen what happens now whatever the policy decides. */
+/* Plays the events of this instant that do not depend on the policy. */
 static int happen(struct lull_cluster_run *run, int64_t now_ns)
 {
     int rc = lull_engine_end_jobs(run, now_ns);
@@ -121,7 +121,7 @@ static int happen(struct lull_cluster_run *run, int64_t now_ns)
     return arrive_jobs(run, now_ns);
 }
 
-/* When something happens next that the policy does not ask for. */
+/* The time of the next event that does not depend on the policy. */
 static int64_t next_ns(const struct lull_cluster_run *run)
 {
     int64_t next_ns = lull_engine_next_change_ns(run);
@@ -133,6 +133,7 @@ static int64_t next_ns(const struct lull_cluster_run *run)
     return next_ns;
 }
 
+/* When the policy wants to be asked, but later than now, so that time goes on. */
 static int64_t wake_ns(struct lull_cluster_run *run, int64_t now_ns)
 {
     const int64_t wake_ns = lull_cluster_decider_wake_ns(lull_engine_decider(run), now_ns);
@@ -265,11 +266,10 @@ static int check_order(const struct lull_cluster_jobs *jobs, struct lull_error *
     return 0;
 }
 
-int lull_cluster_simulate(const struct lull_cluster *cluster,
-                                const struct lull_cluster_jobs *jobs,
-                                const struct lull_cluster_policy_ops *policy,
-                                const struct lull_cluster_conditions *conditions,
-                                struct lull_cluster_run **run_out, struct lull_error *err)
+int lull_cluster_simulate(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                          const struct lull_cluster_policy_ops *policy,
+                          const struct lull_cluster_conditions *conditions,
+                          struct lull_cluster_run **run_out, struct lull_error *err)
 {
     struct lull_cluster_run *run;
     int rc = check_order(jobs, err);

@@ -1,9 +1,10 @@
 /*
- * A cluster in virtual time under a scheduling policy (core/cluster/policy/policy.h). Event-driven
- * and deterministic: at each instant jobs that end give their GPUs back, nodes work again, have
- * turned on, and fail, jobs arrive, in the order of their numbers, then the policy is asked until
- * it has nothing left to do. A job that ends as its node fails is done. Then those that share links
- * or a storage with jobs that came or left get faster or slower.
+ * A cluster in virtual time under a scheduling policy (core/cluster/policy/policy.h). The
+ * simulation goes from event to event and is deterministic. At each instant, in this order: jobs
+ * that end give their GPUs back; nodes work again, have turned on, or fail; jobs arrive, in the
+ * order of their numbers; the policy is asked until it has nothing left to do; and jobs that share
+ * links or a storage with jobs that came or left become slower or faster. So a job that ends as its
+ * node fails is done.
  *
  * One thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -21,7 +22,7 @@
 #include "simulator/cluster/stretches.h"
 
 enum lull_cluster_fate {
-    LULL_CLUSTER_WAITED, /* to the end, nothing could start it */
+    LULL_CLUSTER_WAITED, /* it waited to the end of the run, since nothing could start it */
     LULL_CLUSTER_DONE,
     LULL_CLUSTER_REJECTED,
 };
@@ -34,8 +35,8 @@ struct lull_cluster_outcome {
     int64_t end_ns;
     uint32_t preemptions;
     uint32_t failures; /* of nodes that it ran on */
-    int64_t lost_ns;   /* what it had run since its last checkpoint, each time */
-    int64_t shared_ns; /* that it ran the longer for sharing links and the storage */
+    int64_t lost_ns; /* work since its last checkpoint that failures undid, all of them together */
+    int64_t shared_ns; /* how much longer it ran because it shared links and the storage */
     uint32_t share_count;
     const struct lull_cluster_share *shares; /* the last time; in the order of choice */
     const char *reason;                      /* static; NULL: none */
@@ -51,7 +52,7 @@ struct lull_cluster_conditions {
     const struct lull_tariff *price;         /* checked; NULL: none */
     const struct lull_tariff *carbon;        /* the same, in g */
     bool keeps_power;                        /* the points of lull_cluster_run_meter */
-    /* Called now and then with how far the run is; NULL: nobody is told. */
+    /* Is called now and then with how far the run is; NULL: nobody is told. */
     void (*tell)(void *user, size_t gone, size_t jobs); /* gone: done or rejected */
     void *user;
 };
@@ -77,11 +78,10 @@ struct lull_cluster_run; /* opaque */
  * cannot be kept, a decision of the policy that cannot be carried out, or one that only ever asks
  * to be asked again; -ENOMEM.
  */
-int lull_cluster_simulate(const struct lull_cluster *cluster,
-                                const struct lull_cluster_jobs *jobs,
-                                const struct lull_cluster_policy_ops *policy,
-                                const struct lull_cluster_conditions *conditions,
-                                struct lull_cluster_run **run_out, struct lull_error *err);
+int lull_cluster_simulate(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                          const struct lull_cluster_policy_ops *policy,
+                          const struct lull_cluster_conditions *conditions,
+                          struct lull_cluster_run **run_out, struct lull_error *err);
 
 void lull_cluster_run_destroy(struct lull_cluster_run *run);
 

@@ -10,7 +10,8 @@ static const struct lull_cluster_point *point_of(const struct lull_cluster_run *
     return &run->jobs->all[job].points[run->outcomes[job].point];
 }
 
-/* What the job draws, W: less while it waits for others. */
+/* What the job draws, W: between its mean power, and what its GPUs draw while they wait for others.
+ */
 static double power_w(const struct lull_cluster_run *run, uint32_t job)
 {
     const struct lull_cluster_point *point = point_of(run, job);
@@ -20,7 +21,7 @@ static double power_w(const struct lull_cluster_run *run, uint32_t job)
            point->waiting_w * (1.0 - pace);
 }
 
-/* The time that a job needs from here on. At least a nanosecond, so that it ends after it began. */
+/* The time that a job needs from here on; at least a nanosecond, so that it ends after it began. */
 static int64_t time_left_ns(const struct lull_cluster_run *run, uint32_t job)
 {
     const struct lull_engine_life *life = &run->lives[job];
@@ -53,7 +54,7 @@ static int64_t last_checkpoint_ns(const struct lull_cluster_run *run, uint32_t j
     return every_ns == 0 ? begun_ns : now_ns - (now_ns - begun_ns) % every_ns;
 }
 
-/* Accounts for the stretch that ends now. */
+/* Counts the energy and the work of a running job from since_ns until now. */
 static void account(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 {
     const struct lull_cluster_point *point = point_of(run, job);
@@ -131,8 +132,8 @@ static void leave_gpus(struct lull_cluster_run *run, uint32_t job)
     use->jobs_w = use->busy_gpus > 0 ? use->jobs_w - power_w(run, job) : 0.0;
 }
 
-/* Beside the others, in the operating point that it has now. Until its pace is found it is alone.
- */
+/* Puts the job beside those that share links and the storage, in the operating point that it has
+ * now. Its pace is 1 until lull_engine_change_paces() finds it. */
 static int share(struct lull_cluster_run *run, uint32_t job)
 {
     const struct lull_cluster_outcome *outcome = &run->outcomes[job];
@@ -158,7 +159,8 @@ static int expect_end(struct lull_cluster_run *run, uint32_t job, int64_t now_ns
     return lull_heap_add(&run->ends, life->end_ns, job);
 }
 
-/* Ends the job's stretch and frees its GPUs, without telling the meter. */
+/* Ends the job's stretch and frees its GPUs. The caller measures the type, since it may stop more
+ * than one job. */
 static void stop(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 {
     const struct lull_cluster_outcome *outcome = &run->outcomes[job];
@@ -354,7 +356,7 @@ int lull_engine_end_jobs(struct lull_cluster_run *run, int64_t now_ns)
         struct lull_engine_life *const life = &run->lives[job];
         int rc;
 
-        /* A job that was stopped before or got faster has left its old end behind. */
+        /* The entry is an old one where the job was stopped meanwhile, or is looked at earlier. */
         if (life->progress != LULL_ENGINE_RUNNING || life->looked_ns != now_ns)
             continue;
         if (life->end_ns > now_ns) {
@@ -397,7 +399,7 @@ static void lose(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 
 int lull_engine_lose_jobs(struct lull_cluster_run *run, uint32_t node, int64_t now_ns)
 {
-    uint32_t lost[LULL_CLUSTER_MOST_NODE_GPUS]; /* each has a GPU of the node */
+    uint32_t lost[LULL_CLUSTER_MOST_NODE_GPUS]; /* no more jobs, since each has a GPU of the node */
     size_t count = 0;
     int rc;
 

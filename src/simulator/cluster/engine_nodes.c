@@ -8,7 +8,7 @@ static const struct lull_cluster_type *type_of(const struct lull_cluster_run *ru
     return &run->cluster->types[run->cluster->nodes[node].type];
 }
 
-/* One node more or less of those that a power state counts. */
+/* Counts a node in or out of the nodes in a power state. */
 static void count(struct lull_cluster_run *run, uint32_t node, enum lull_cluster_power power,
                   bool is_more)
 {
@@ -23,7 +23,7 @@ static void count(struct lull_cluster_run *run, uint32_t node, enum lull_cluster
         use->turning_on_nodes = is_more ? use->turning_on_nodes + 1 : use->turning_on_nodes - 1;
 }
 
-/* Does not measure. */
+/* Changes a node's power state and tells the policy. The caller measures the type. */
 static int change(struct lull_cluster_run *run, uint32_t node, enum lull_cluster_power power,
                   int64_t now_ns)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Kernels were measured on it. */
+/* The model of GPU on which the kernels were measured. */
 #define MEASURED_ON "A100-SXM4-40GB"
 
 const struct lull_job_class lull_job_classes[LULL_JOB_CLASSES] = {
@@ -78,7 +78,8 @@ static const struct lull_gpu_profile *find_kernel(const struct lull_gpu_model *m
     return NULL;
 }
 
-/* The model's own kernel, or the A100's in the proportion of a kernel that both have. */
+/* The model's own kernel; else the A100's, with its power scaled as that of a kernel that was
+ * measured on both. */
 static struct lull_gpu_profile take_kernel(const struct lull_gpu_model *model, const char *name,
                                            const char *like)
 {

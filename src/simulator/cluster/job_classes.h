@@ -1,10 +1,12 @@
 /*
- * Kinds of jobs on models of GPUs: what a trace does not say. A class is a mix of kernels whose
- * power and memory share were measured on an A100, and a share of exposed communication that was
- * measured with data-parallel replicas; docs/cluster.md has the table and the sources.
+ * Classes of jobs on models of GPUs, which stand in for what a trace does not say. A class is a mix
+ * of kernels whose power and memory share were measured on an A100, and a share of exposed
+ * communication that was measured with data-parallel replicas; docs/cluster.md has the table and
+ * the sources.
  *
- * A model of GPU that lacks a kernel gets the A100's, its power by what the one draws more than the
- * other in a kernel that both have. One thread. SPDX-License-Identifier: Apache-2.0
+ * For a model of GPU on which a kernel was not measured, the A100's kernel is taken, with its power
+ * scaled as that of a kernel that was measured on both. One thread. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #ifndef LULL_SIMULATOR_CLUSTER_JOB_CLASSES_H
 #define LULL_SIMULATOR_CLUSTER_JOB_CLASSES_H
@@ -16,7 +18,7 @@
 #include "core/stats/random.h"
 #include "emulator/gpu_model.h"
 
-/* What joins the GPUs of a job. */
+/* The network that joins the GPUs of a job. */
 enum lull_job_network {
     LULL_JOB_NVLINK,   /* the model's own link, 16 SMs drive it */
     LULL_JOB_ETHERNET, /* 10 to 25 Gbit/s, 4 SMs */
@@ -44,14 +46,14 @@ uint32_t lull_job_class_find(const char *name);
  * "LM (batch size 20)"), case ignored; LULL_JOB_CLASSES: not known. */
 uint32_t lull_job_class_of(const char *model);
 
-/* One of all classes, each as likely. */
+/* Draws a class; all are equally likely. */
 uint32_t lull_job_class_draw(struct lull_random *random);
 
-/* A class on a model. */
+/* Tells what a job of a class computes on a model of GPU. */
 void lull_job_class_work(uint32_t job_class, const struct lull_gpu_model *model,
                          enum lull_job_network network, struct lull_job_work *work_out);
 
-/* The model at its default power limit, and the clocks that it points at. */
+/* A model of GPU at its default power limit; gpu points at the clocks beside it. */
 struct lull_job_model {
     struct lull_job_gpu gpu;
     struct lull_job_clock clocks[LULL_JOB_MOST_CLOCKS];
@@ -76,7 +78,7 @@ struct lull_job_type {
 /* By name or alias, case ignored; name need not end behind length. -ENOENT: not known. */
 int lull_job_type_find(const char *name, uint32_t length, struct lull_job_type *type_out);
 
-/* What large jobs send over: a + b M for M bytes of one GPU. */
+/* The links that large jobs send over: M bytes of one GPU take a + b M. */
 struct lull_job_links {
     struct lull_job_link inside;  /* a node: the type's own; a board's are those between nodes */
     struct lull_job_link between; /* nodes, in a collective */
@@ -85,7 +87,8 @@ struct lull_job_links {
 struct lull_job_links lull_job_type_links(const struct lull_job_type *type,
                                           enum lull_job_network network);
 
-/* What a class is on a type; tempo_out: LULL_JOB_MOST_CLOCKS places. Returns how many clocks. */
+/* Tells how a class runs on a type at each of its clocks; tempo_out has LULL_JOB_MOST_CLOCKS
+ * places. Returns how many clocks there are. */
 uint32_t lull_job_type_tempo(const struct lull_job_type *type, uint32_t job_class,
                              enum lull_job_network network, struct lull_job_tempo *tempo_out);
 

@@ -76,7 +76,8 @@ static uint32_t thin_out(const struct lull_job_tempo *tempo, uint32_t count,
     return kept;
 }
 
-/* Candidates of both kinds, for one iteration. Returns how many. */
+/* Makes candidates of one iteration: one for each clock, and the planner's plans. Returns how many.
+ */
 static int64_t make_candidates(const struct lull_job_parallel *parallel,
                                const struct lull_job_tempo *tempo, uint32_t clock_count,
                                struct lull_cluster_point *candidates, struct lull_error *err)
@@ -102,7 +103,8 @@ static int64_t make_candidates(const struct lull_job_parallel *parallel,
     return plans < 0 ? plans : count + plans;
 }
 
-/* What is sent to other nodes, and seen, are gradients: nothing of an iteration hides the last. */
+/* Notes how much of each candidate is exposed communication with other nodes: the last bucket of
+ * gradients, since nothing of an iteration is left to hide it. */
 static void fill_sharing(const struct lull_job_parallel *parallel, double waiting_w,
                          struct lull_cluster_point *candidates, int64_t count)
 {

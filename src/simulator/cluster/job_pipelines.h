@@ -1,8 +1,9 @@
 /*
- * Large jobs as pipelines of transformers: what one iteration with one clock for all GPUs, and the
- * pipeline planner's plans, are for a job of so many GPUs, relative to how long it runs. The layout
- * is assumed: GPT-3's stages (12 layers of width 12288) on 8 tensor parallel GPUs each, as many
- * stages up to 8 as the GPUs have room for, copies of that, 4 micro-batches per stage, 1F1B.
+ * Large jobs as pipelines of transformers: the operating points of a job of so many GPUs, relative
+ * to how long it runs. Some have one clock for all GPUs, the others are plans of the pipeline
+ * planner. The layout is assumed: GPT-3's stages (12 layers of width 12288) on 8 tensor parallel
+ * GPUs each, as many stages up to 8 as the GPUs have room for, copies of that, 4 micro-batches per
+ * stage, 1F1B.
  *
  * One thread. SPDX-License-Identifier: Apache-2.0
  */

@@ -69,7 +69,8 @@ static int check_work(const struct lull_job_graph *graph, const char *name, stru
         work_ns += graph->tasks[i].time_ns;
     return work_ns <= MOST_WORK_NS
                ? 0
-               : lull_error_set(err, LULL_E_FORMAT, "%s: an iteration of over 3 years", name);
+               : lull_error_set(err, LULL_E_FORMAT,
+                                "%s: the tasks of an iteration take over 3 years together", name);
 }
 
 static int read_chakra(struct lull_job_workload *workload, struct lull_error *err)
@@ -140,7 +141,7 @@ bool lull_job_workload_needs_gpus(const struct lull_job_workload *workload)
 
 /* ---- schedules at all clocks -------------------------------------------------------------- */
 
-/* A graph at every clock that is looked at, of one GPU. */
+/* An iteration of one GPU, scheduled at each clock that is looked at. */
 struct scheduled {
     struct lull_job_tempo tempo[LULL_JOB_MOST_CLOCKS];
     uint32_t clock_count;
@@ -148,7 +149,8 @@ struct scheduled {
     uint32_t count;
 };
 
-/* Keeps every so many clocks, so that large graphs take seconds, too; the highest always. */
+/* Keeps only every so many clocks, and always the highest, so that large graphs take seconds too.
+ */
 static void thin_out(struct scheduled *scheduled, size_t tasks)
 {
     const size_t most = MOST_SCHEDULED / tasks > 4 ? MOST_SCHEDULED / tasks : 4;

@@ -9,7 +9,8 @@
 /* Resources; links follow. */
 enum { GPU, HOST, COPIES, MARKS, LINKS };
 
-/* Sends and receives pass each other. */
+/* A link is used in both directions at once, so that sends and receives do not wait for each other.
+ */
 enum job_workload_chakra_direction { TOGETHER, OUT, IN };
 
 enum { MOST_LINKS = 4096 };
@@ -63,7 +64,8 @@ static enum job_workload_chakra_direction direction_of(const struct lull_chakra_
     return node->kind == LULL_CHAKRA_RECEIVE ? IN : TOGETHER;
 }
 
-/* Process groups are few. */
+/* Finds the link of a communication; link_count: there is none yet. A search from end to end will
+ * do, because process groups are few. */
 static size_t find_link(const struct chakra_builder *builder, const struct lull_chakra_node *node)
 {
     const enum job_workload_chakra_direction direction = direction_of(node);
@@ -82,7 +84,7 @@ static int add_link(struct chakra_builder *builder, const struct lull_chakra_nod
     if (find_link(builder, node) < builder->link_count)
         return 0;
     if (builder->link_count == MOST_LINKS)
-        return lull_error_set(builder->err, LULL_E_FORMAT, "%s: over %d process groups",
+        return lull_error_set(builder->err, LULL_E_FORMAT, "%s: more than %d process groups",
                               builder->name, MOST_LINKS);
     links = realloc(builder->links, (builder->link_count + 1) * sizeof(*links));
     if (links == NULL)

@@ -81,7 +81,7 @@ int lull_job_simai_check(const struct lull_simai_workload *workload, const char 
 
 /* ---- who is in a collective --------------------------------------------------------------- */
 
-/* 1 for what is not told. */
+/* A number of the workload, or 1 where it tells none. */
 static int64_t at_least_one(int64_t number)
 {
     return number > 1 ? number : 1;
@@ -121,7 +121,7 @@ static struct ranks ranks_of(const struct layout *layout, enum group group)
     return all[group];
 }
 
-/* All but an all-reduce is one round of its ring. */
+/* How long a collective takes: an all-reduce is two rounds of a ring, all others are one. */
 static int64_t collective_ns(const struct layout *layout, const struct lull_simai_work *work,
                              int part)
 {
@@ -146,7 +146,8 @@ struct simai_builder {
     int rc;       /* the first error */
 };
 
-/* Behind `behind`. Returns the task, which is `behind` itself where nothing takes time. */
+/* Adds a task that waits for the task `behind`. Returns its number, or `behind` where it would take
+ * no time and so is left out. */
 static int64_t add(struct simai_builder *builder, enum lull_job_task_kind kind, uint32_t resource,
                    int64_t time_ns, int64_t behind)
 {
@@ -220,7 +221,7 @@ static int build_stage(const struct layout *layout, struct lull_job_graph *graph
 
 /* ---- several stages: micro-batches that are alike ----------------------------------------- */
 
-/* What all layers come to, once for all micro-batches. */
+/* The times of all layers added up, by part; the layers of all micro-batches are among them. */
 struct sums {
     int64_t compute_ns[LULL_SIMAI_PARTS];
     int64_t link_ns[LULL_SIMAI_PARTS];

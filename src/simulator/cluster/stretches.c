@@ -35,7 +35,7 @@ int lull_cluster_stretches_add_change(struct lull_cluster_stretches *stretches, 
     return 0;
 }
 
-/* At one instant GPUs are given back before they are taken. */
+/* Orders events by time; at one instant GPUs are given back before others take them. */
 static int compare(const void *left, const void *right)
 {
     const struct lull_cluster_event *a = left;

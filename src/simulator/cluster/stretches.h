@@ -1,7 +1,8 @@
 /*
- * What ran when and where: each time that a job had its GPUs at a clock, from a start to an end, a
- * preemption or another clock; and when nodes were not on. Everything that is told of a run
- * afterwards comes from it.
+ * The record of a run. A stretch is a time in which a job had its GPUs at one clock: it begins with
+ * a start or a change of clock, and ends with the job, a preemption, a failure or a change of
+ * clock. Changes of nodes are recorded too. Everything that is told of a run afterwards comes from
+ * this.
  *
  * Threads: one, of the owner. SPDX-License-Identifier: Apache-2.0
  */
@@ -29,7 +30,8 @@ struct lull_cluster_node_change {
     int64_t time_ns;
     uint32_t node;
     enum lull_cluster_power power;
-    size_t stretch; /* at that instant it was before this one began, behind all that ended */
+    size_t stretch; /* the first stretch that began after the change; at one instant a change comes
+                       after all stretches that end and before this one begins */
 };
 
 /* In the order in which the policy started them. Zero-initialised is empty. */

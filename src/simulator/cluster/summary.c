@@ -52,10 +52,12 @@ void lull_cluster_summary_print(const struct lull_cluster_summary *summary, FILE
             lull_amount_seconds(summary->average_completion_s).text,
             lull_amount_seconds(summary->p99_completion_s).text);
     fprintf(out, "last end            %s\n", lull_amount_seconds(summary->makespan_s).text);
-    fprintf(out, "energy              %s", lull_amount_energy(lull_cluster_summary_energy_j(summary)).text);
+    fprintf(out, "energy              %s",
+            lull_amount_energy(lull_cluster_summary_energy_j(summary)).text);
     if (lull_cluster_summary_energy_j(summary) >= j_per_kwh)
-        fprintf(out, " (%s kWh)",
-                lull_amount_count((uint64_t)(lull_cluster_summary_energy_j(summary) / j_per_kwh)).text);
+        fprintf(
+            out, " (%s kWh)",
+            lull_amount_count((uint64_t)(lull_cluster_summary_energy_j(summary) / j_per_kwh)).text);
     fprintf(out, ": running %s, idle %s, turning on %s\n", lull_amount_energy(summary->run_j).text,
             lull_amount_energy(summary->idle_j).text, lull_amount_energy(summary->turn_on_j).text);
     if (!isnan(summary->bound_j))
@@ -78,8 +80,8 @@ json_t *lull_cluster_summary_json(const struct lull_cluster_summary *summary)
                      (json_int_t)summary->jobs, "rejected", (json_int_t)summary->rejected,
                      "average_completion_s", summary->average_completion_s, "p99_completion_s",
                      summary->p99_completion_s, "makespan_s", summary->makespan_s, "energy_j",
-                     lull_cluster_summary_energy_j(summary), "run_j", summary->run_j, "idle_j", summary->idle_j,
-                     "turn_on_j", summary->turn_on_j, "deadline_misses",
+                     lull_cluster_summary_energy_j(summary), "run_j", summary->run_j, "idle_j",
+                     summary->idle_j, "turn_on_j", summary->turn_on_j, "deadline_misses",
                      (json_int_t)summary->deadline_misses, "bound_j", known(summary->bound_j),
                      "certificate_ratio", known(summary->certificate_ratio));
 }

@@ -1,6 +1,6 @@
 /*
- * What every simulation of a cluster reports at its end, whatever the policy: the figures that can
- * be compared between policies, as text and as JSON. Tables of single jobs are written here too.
+ * The figures that every simulation of a cluster reports at its end, whatever the policy, so that
+ * policies can be compared; as text and as JSON.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */

@@ -64,7 +64,7 @@ static int collect(struct waiting_replay *replay)
     return 0;
 }
 
-/* Nodes up to an instant, and in it up to a stretch. */
+/* Plays the changes of nodes up to an instant, and at that instant those before a stretch began. */
 static void play_nodes(struct waiting_replay *replay, int64_t time_ns, size_t before_stretch)
 {
     const struct lull_cluster_stretches *stretches = replay->stretches;
@@ -90,7 +90,7 @@ static void play(struct waiting_replay *replay, const struct lull_cluster_event 
     replay->is_running[stretch->job] = event->is_begin;
 }
 
-/* Up to what has happened at an instant before the policy starts a stretch. */
+/* Plays all that had happened at an instant when the policy started a stretch. */
 static void play_until(struct waiting_replay *replay, int64_t time_ns, size_t before_stretch)
 {
     for (; replay->next < replay->event_count; replay->next++) {
@@ -107,7 +107,7 @@ static void play_until(struct waiting_replay *replay, int64_t time_ns, size_t be
 
 /* ---- what was free ------------------------------------------------------------------------ */
 
-/* of_first: as many GPUs as the job put on the first of its nodes. */
+/* Counts what is free now. of_first: how many GPUs the job took on the first of its nodes. */
 static void look(const struct waiting_replay *replay, uint32_t of_first,
                  struct lull_cluster_room *room)
 {
@@ -133,7 +133,7 @@ static void look(const struct waiting_replay *replay, uint32_t of_first,
     }
 }
 
-/* The job that the policy let in next of those that waited now. UINT32_MAX: none of them. */
+/* The job that was started next of those that wait now; UINT32_MAX: none of them was. */
 static uint32_t next_in(const struct waiting_replay *replay, int64_t now_ns)
 {
     for (size_t i = replay->next; i < replay->event_count; i++) {
@@ -183,7 +183,7 @@ static void count_running(struct waiting_replay *replay)
     }
 }
 
-/* Everybody whom the policy started from its arrival on, before it. */
+/* Names the jobs that were started between its arrival and its own start. */
 static void count_others(struct waiting_replay *replay, size_t from_event)
 {
     for (size_t i = from_event; i < replay->event_count; i++) {
@@ -230,7 +230,8 @@ static void measure(struct waiting_replay *replay, int64_t *behind_ns)
     }
 }
 
-/* Its place, and who made room for it. */
+/* Looks at what was free when it was started, whether it was placed as placement.h does, and which
+ * jobs left its place at that instant. */
 static void look_at_start(struct waiting_replay *replay)
 {
     const struct lull_cluster_stretch *own = &replay->stretches->all[replay->own];
@@ -251,7 +252,7 @@ static void look_at_start(struct waiting_replay *replay)
             &replay->stretches->all[replay->events[i].stretch];
         bool is_near = false;
 
-        /* One that changes its clock at that instant ends a stretch, but stays. */
+        /* A job that changes its clock at that instant ends a stretch, but keeps its GPUs. */
         if (replay->events[i].is_begin || replay->events[i].time_ns != own->begin_ns ||
             replay->is_running[other->job])
             continue;

@@ -1,7 +1,7 @@
 /*
- * Why a job waited: from what ran when and where, by running the time from its arrival to its start
- * again. Nothing is asked of the policy, so that it holds for all of them: only GPUs that jobs held
- * are looked at, and who was let in next.
+ * Explains why a job waited, by replaying the record of the run from its arrival to its start. Only
+ * the GPUs that jobs held, and the order in which jobs were started, are looked at; the policy is
+ * not asked, so that the explanation holds for every policy.
  *
  * One thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -12,19 +12,19 @@
 
 #include "simulator/cluster/engine.h"
 
-/* Of every instant of a wait the first that is true. */
+/* Why a job waits at an instant: the first of these that is true. */
 enum lull_cluster_cause {
     LULL_CLUSTER_SHORT,     /* fewer GPUs were free, on nodes that are on, than any operating point
                                needs */
     LULL_CLUSTER_SCATTERED, /* enough, but on too many nodes for a gang (placement.h) */
-    LULL_CLUSTER_BEHIND,    /* it would have fitted; of those who waited another was to go first */
-    LULL_CLUSTER_HELD,      /* it would have fitted and was the next: the policy let it wait */
+    LULL_CLUSTER_BEHIND, /* it would have fitted, but another waiting job was started before it */
+    LULL_CLUSTER_HELD,   /* it would have fitted and was the next, and yet it was not started */
     LULL_CLUSTER_CAUSES,
 };
 
 enum { LULL_CLUSTER_WAIT_NAMES = 4 };
 
-/* Some jobs of many. */
+/* A list of jobs, of which the first few are named. */
 struct lull_cluster_names {
     uint64_t count;
     uint64_t gpus;                           /* of all of them */
@@ -33,13 +33,13 @@ struct lull_cluster_names {
 
 /* What was free for one operating point, in the job's pool. */
 struct lull_cluster_room {
-    uint64_t gpus; /* of its type there are in all */
+    uint64_t gpus; /* all GPUs of its type */
     uint64_t free;
     uint32_t nodes;     /* of its type */
     uint32_t not_on;    /* off, turning on or down */
     uint32_t with_free; /* nodes that had one or more free */
     uint32_t most_free; /* on one node */
-    uint32_t with_room; /* nodes that had as many free as the job put on its first */
+    uint32_t with_room; /* nodes that had as many free as the job took on its first node */
 };
 
 struct lull_cluster_wait {
@@ -52,7 +52,7 @@ struct lull_cluster_wait {
     struct lull_cluster_names ahead;        /* waited on arrival and started before it, in order */
     struct lull_cluster_names overtaking;   /* came later and started before it, in order */
     struct lull_cluster_names freed;        /* left GPUs of its first place when it started */
-    uint32_t behind;                        /* whom it was behind the longest; UINT32_MAX: nobody */
+    uint32_t behind; /* the job that it was behind the longest; UINT32_MAX: none */
     int64_t behind_ns;
     bool is_consolidated; /* placed as placement.h does */
 };

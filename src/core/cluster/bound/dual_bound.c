@@ -36,7 +36,7 @@ static double sum_of(const double *prices_j, uint32_t count)
     return sum_j;
 }
 
-/* No less than what any schedule can come to. */
+/* A number that no schedule of any job can exceed in cost and prices, J. */
 static double largest(const struct lull_slot_problem *problem,
                       const struct lull_dual_prices *prices)
 {
@@ -145,7 +145,7 @@ static int64_t choose_start(const struct lull_dual *dual, const struct lull_slot
     return best;
 }
 
-/* INT64_MAX: a mandatory job without operating points. */
+/* The least cost of a job at the prices, and its schedule; INT64_MAX: a mandatory job has none. */
 static int64_t choose(const struct lull_dual *dual, const struct lull_slot_job *job,
                       struct lull_slot_choice *choice)
 {
@@ -164,7 +164,7 @@ static int64_t choose(const struct lull_dual *dual, const struct lull_slot_job *
     return best;
 }
 
-/* What all there is would cost; the products are not negative. */
+/* What all GPUs and all watts there are would cost. */
 static wide cost_of_all(const struct lull_dual *dual)
 {
     const struct lull_slot_problem *problem = dual->problem;

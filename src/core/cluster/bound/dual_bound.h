@@ -1,5 +1,6 @@
 /*
- * A proven bound from any prices. Of the linear program over x[job, schedule] >= 0
+ * A proven bound on the cost of all schedules, from any prices. For the linear program over
+ * x[job, schedule] >= 0
  *
  *   least  sum cost x + sum reject (1 - sum x)
  *   with   sum of a job's x <= 1 (= 1 where it is mandatory),
@@ -34,16 +35,17 @@
 
 #include "core/cluster/model/slots.h"
 
-/* J. */
+/* Prices, J. */
 struct lull_dual_prices {
     const double *gpu_j; /* [type * slots + slot] of a GPU for a slot */
     const double *cap_j; /* [slot] of a watt for a slot; NULL: all 0 */
 };
 
 /*
- * The bound, J. The problem is checked (lull_slot_problem_check). choices_out, unless NULL, has
- * room for job_count: the schedule that is best for each job at these prices, the first operating
- * point and earliest start of equals, rejected where that is no dearer. -ENOMEM.
+ * Computes the bound, J, of a problem that is checked (lull_slot_problem_check). choices_out,
+ * unless NULL, has room for job_count, and gets the schedule that is best for each job at these
+ * prices: of equals the first operating point and the earliest start, and none where leaving the
+ * job out costs no more. Errors: -ENOMEM.
  */
 int lull_dual_bound(const struct lull_slot_problem *problem, const struct lull_dual_prices *prices,
                     double *bound_j_out, struct lull_slot_choice *choices_out);

@@ -1,7 +1,7 @@
 /*
- * How far from the optimum a schedule can be at most, found after the run, or what any schedule
- * costs at least: prices that prove a tight bound (dual_bound.h). Any prices prove one; so they may
- * be guessed, scaled and improved freely.
+ * Searches prices that prove a tight bound (dual_bound.h): how far from the optimum a schedule can
+ * be at most, found after the run, or what any schedule costs at least. Since any prices prove a
+ * bound, they may be guessed, scaled and improved freely.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -23,8 +23,9 @@ size_t lull_dual_cells(const struct lull_slot_problem *problem);
 int lull_dual_search(const struct lull_slot_problem *problem,
                      const struct lull_price_ascent *ascent, double *prices_j, double *bound_j_out);
 
-/* Optimum over achieved where both are welfare (-cost), achieved over optimum where both are cost:
- * at least 1, and 1 where there is nothing to gain. INFINITY: nothing was achieved. */
+/* How many times as good as what was achieved the optimum can be at most: optimum over achieved
+ * where both are welfare (negative costs), achieved over optimum where both are costs. At least 1,
+ * and 1 where there is nothing to gain; INFINITY: nothing was achieved. */
 double lull_dual_ratio(double bound_j, double achieved_j);
 
 #endif

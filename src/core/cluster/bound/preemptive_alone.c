@@ -10,7 +10,7 @@ enum { MOST_TRIALS = 10 };
 /* The first step from the last search's worth, of what lies between the least worth and it. */
 static const double first_step = 0.02;
 
-/* Of the progress asked for: where it is one, the bound is highest. */
+/* How near 1 the progress asked for has to come: where it is 1, the bound is highest. */
 static const double close_enough = 0.01;
 
 /* One search. */
@@ -25,7 +25,7 @@ struct alone_search {
     double worth_j;                         /* where it was */
 };
 
-/* What is asked for at a worth. */
+/* How much a job would ask for if a unit of progress had some worth. */
 struct preemptive_alone_asked {
     double loss_j;
     double progress;
@@ -66,7 +66,8 @@ static double price_units(const struct alone_search *search, uint32_t slot, doub
     return least_j;
 }
 
-/* Half of what the best operating point does in a time, where a unit is worth so much. */
+/* Adds half of what the best operating point would do in a time, where a unit is worth so much: the
+ * trapezoid over a slot is half of what its begin asks for and half of what its end does. */
 static void ask(struct alone_search *search, uint32_t slot, const double *unit_j, double worth_j,
                 double time_s, struct preemptive_alone_asked *asked)
 {
@@ -158,8 +159,8 @@ static void climb(struct alone_search *search, double most_j)
     }
 }
 
-/* The dearest operating point is no reason to wait: what one pays for the wait until after the
- * slots. */
+/* The highest worth that makes sense: of doing all the work after the slots, where GPUs are free.
+ */
 static double most_worth_j(const struct alone_search *search)
 {
     const double end_s = search->slots->slot_s * search->slots->slots;

@@ -1,6 +1,7 @@
 /*
- * What a job that may stop and go on, and change its operating point as it runs, costs at least
- * where it is alone and pays for its GPUs: one term of the bound of preemptive_bound.h.
+ * The least that a job costs which may stop and go on, and change its operating point as it runs,
+ * where it is alone on the cluster and pays for its GPUs: one term of the bound of
+ * preemptive_bound.h.
  *
  * Progress phi from 0 to 1 in operating points of time p, energy E and g GPUs costs E + g p pi(t)
  * for each unit of it that is made at t. And completion counts: with any tau >= 0

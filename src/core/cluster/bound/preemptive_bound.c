@@ -8,7 +8,8 @@
 #include "core/cluster/model/cluster.h"
 #include "core/cluster/bound/preemptive_alone.h"
 
-/* Of all that is summed up, far more than rounding of doubles can make of millions of terms. */
+/* The share of all summed terms by which the bound is lowered: far more than the rounding of
+ * doubles can add up to in millions of terms. */
 static const double slip_ratio = 1e-9;
 
 struct lull_preemptive {
@@ -17,7 +18,7 @@ struct lull_preemptive {
     struct lull_node_groups members;
     size_t groups;
     struct lull_preemptive_job *jobs;
-    size_t *number; /* of each, among the problem's */
+    size_t *number; /* [job here]: its number in the problem */
     size_t count;
     struct lull_preemptive_point *points; /* of all */
     size_t point_count;
@@ -148,7 +149,8 @@ double lull_preemptive_bound(struct lull_preemptive *preemptive, const double *g
 
 /* ---- the search --------------------------------------------------------------------------- */
 
-/* Who is there in each slot: GPUs asked for, and what their seconds count. */
+/* Adds up, slot by slot, the GPUs that the jobs present ask for, and what a second of them counts.
+ */
 static void count_present(const struct lull_preemptive *all, const int64_t *end_ns, double *gpus,
                           double *second_j)
 {

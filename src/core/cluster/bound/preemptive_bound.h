@@ -1,6 +1,6 @@
 /*
  * A proven bound on schedules that may stop jobs and go on, and change their operating points as
- * they run: what slots.h, where each job runs whole, cannot bound.
+ * they run. Problems in slots (slots.h), in which each job runs whole, do not bound these.
  *
  * What is bounded is cost, J: the energy of jobs, and second_j for each second of theirs from
  * arrival to end, times their weight, less the values of jobs that end in time; a job that has a
@@ -31,7 +31,7 @@ struct lull_preemptive_problem {
     uint32_t slots;                       /* > 0; later on GPUs are free of charge */
 };
 
-/* Made ready for one problem, which it borrows. */
+/* A problem, which it borrows, in the form that the bound is computed from. */
 struct lull_preemptive; /* opaque */
 
 /* -ENOMEM. */
@@ -39,7 +39,7 @@ int lull_preemptive_create(const struct lull_preemptive_problem *problem,
                            struct lull_preemptive **preemptive_out);
 void lull_preemptive_destroy(struct lull_preemptive *preemptive);
 
-/* How many prices: [(pool * types + type) * slots + slot]. */
+/* The number of prices; they are indexed [(pool * types + type) * slots + slot]. */
 size_t lull_preemptive_cells(const struct lull_preemptive *preemptive);
 
 /*

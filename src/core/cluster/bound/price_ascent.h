@@ -1,9 +1,9 @@
 /*
- * Prices that prove a high bound: steps along a subgradient, what is asked for at the prices less
- * what there is, as long as Polyak's rule says for a goal between the best bound so far and what a
- * schedule has achieved, or, where no schedule is known, for a level above the best bound that
- * comes nearer (Polyak 1969; Held, Wolfe, Crowder, Mathematical Programming 6, 1974). Any prices
- * prove a bound, so that none of this can be wrong, only slow.
+ * Searches prices that prove a high bound by steps along a subgradient, which is what is asked for
+ * at the prices less what there is. A step is as long as Polyak's rule says for a goal between the
+ * best bound so far and what a schedule has achieved, or, where no schedule is known, for a level
+ * above the best bound that comes nearer (Polyak 1969; Held, Wolfe, Crowder, Mathematical
+ * Programming 6, 1974). Any prices prove a bound, so that none of this can be wrong, only slow.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -30,8 +30,9 @@ typedef int (*lull_price_look)(void *asked, const double *prices, double *bound_
                                double *excess_out);
 
 /*
- * The best bound: of the prices times 0, 0.1 to 1.2, then of the steps. prices: `cells` of them,
- * >= 0, overwritten by the best. asked: for look. -ENOMEM, or what look returned.
+ * Finds the best bound among the given prices times 0, 0.1 to 1.2, and then along the steps.
+ * prices: `cells` of them, >= 0, which the best ones overwrite. asked is handed to look. Errors:
+ * -ENOMEM, or what look returned.
  */
 int lull_price_ascend(size_t cells, lull_price_look look, void *asked,
                       const struct lull_price_ascent *ascent, double *prices, double *bound_out);

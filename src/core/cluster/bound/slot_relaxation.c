@@ -26,7 +26,8 @@ static double rest_w(const struct slotter *slotter, const struct lull_cluster_po
     return slotting->rest_w[point->type] * point->gpus;
 }
 
-/* Above rest, at its peak; a GPU is never counted below an idle one. */
+/* What the job draws at its peak above its GPUs at rest. The simulation never counts a GPU with a
+ * job below an idle one, so that this does not either. */
 static uint32_t power_w(const struct slotter *slotter, const struct lull_cluster_point *point)
 {
     const double peak_ratio = fmax(slotter->slotting->peak_ratio, 1.0);
@@ -36,7 +37,8 @@ static uint32_t power_w(const struct slotter *slotter, const struct lull_cluster
     return (uint32_t)fmin(floor(fmax(peak_w - rest_w(slotter, point), 0.0)), UINT32_MAX);
 }
 
-/* If it begins so long after the job's arrival, which may be below 0 for the slot of it. */
+/* What the job costs if it begins so long after its arrival; below 0 where its slot begins earlier.
+ */
 static double cost_j(const struct slotter *slotter, const struct lull_cluster_job *job,
                      const struct lull_cluster_point *point, int64_t after_ns)
 {
@@ -48,7 +50,7 @@ static double cost_j(const struct slotter *slotter, const struct lull_cluster_jo
            count_w * (seconds(after_ns) + seconds(point->time_ns));
 }
 
-/* Without room or a window: where that is a bound by itself. */
+/* Adds an operating point that takes no GPUs and has one start, which bounds the job from below. */
 static void add_free(struct slotter *slotter, const struct lull_cluster_job *job,
                      const struct lull_cluster_point *point, int64_t first, int64_t after_ns)
 {
@@ -120,7 +122,7 @@ static int add_jobs(struct slotter *slotter, const struct lull_cluster_jobs *job
     return lull_slot_problem_check(&slotter->relaxation->problem, err);
 }
 
-/* How many slots there are: whatever begins by the horizon ends in them. */
+/* How many slots there are, so that whatever begins by the horizon also ends in one of them. */
 static int64_t slots_of(const struct lull_cluster_jobs *jobs, const struct lull_slotting *slotting)
 {
     int64_t slots = slotting->horizon_ns / slotting->slot_ns;

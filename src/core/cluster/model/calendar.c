@@ -13,7 +13,7 @@
 
 /* ---- one node over time ---------------------------------------------------------------------- */
 
-/* From from_ns until the next step this many GPUs are free. */
+/* How many GPUs are free from from_ns until the next step begins. */
 struct calendar_step {
     int64_t from_ns;
     uint32_t free;
@@ -97,7 +97,7 @@ static bool is_free(const struct calendar_node *node, uint32_t gpus, int64_t fro
     return true;
 }
 
-/* A step begins at this time. There is room for it. */
+/* Makes a step begin at this time; the array has room for it. */
 static void split(struct calendar_node *node, int64_t at_ns)
 {
     const uint32_t step = step_at(node, at_ns);
@@ -111,7 +111,7 @@ static void split(struct calendar_node *node, int64_t at_ns)
     node->count++;
 }
 
-/* Steps that differ in nothing from the ones ahead of them go. */
+/* Removes steps in which as many GPUs are free as in the step before, so that steps stay few. */
 static void merge(struct calendar_node *node)
 {
     uint32_t kept = 1;
@@ -122,7 +122,7 @@ static void merge(struct calendar_node *node)
     node->count = kept;
 }
 
-/* Takes GPUs, which are free, or gives them back. There is room for it. */
+/* Takes GPUs, which are free, or gives them back; the array has room for two more steps. */
 static void change_node(struct calendar_node *node, uint32_t gpus, bool is_taken, int64_t from_ns,
                         int64_t until_ns)
 {
@@ -139,7 +139,7 @@ static void change_node(struct calendar_node *node, uint32_t gpus, bool is_taken
 
 /* ---- all nodes ------------------------------------------------------------------------------- */
 
-/* More (or fewer) nodes can begin from a time on. */
+/* From at_ns on, a gang can begin on more nodes, or on fewer. */
 struct change {
     int64_t at_ns;
     int32_t whole; /* nodes that are free all over */
@@ -413,8 +413,8 @@ int lull_calendar_create(const struct lull_cluster *cluster, struct lull_calenda
         return -ENOMEM;
     calendar->cluster = cluster;
     calendar->nodes = calloc(cluster->node_count, sizeof(*calendar->nodes));
-    if (calendar->nodes == NULL ||
-        lull_node_groups_init(&calendar->groups, cluster) < 0 || fill(calendar) < 0) {
+    if (calendar->nodes == NULL || lull_node_groups_init(&calendar->groups, cluster) < 0 ||
+        fill(calendar) < 0) {
         lull_calendar_destroy(calendar);
         return -ENOMEM;
     }

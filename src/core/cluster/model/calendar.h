@@ -1,7 +1,7 @@
 /*
- * When GPUs of which node will be free: reservations of gangs on concrete nodes, and the earliest
- * time and place for another. What is reserved is there when its time comes, whatever the nodes are
- * split into.
+ * When GPUs of which node will be free: gangs are reserved on concrete nodes, and the earliest time
+ * and place for another gang is found. Because nodes are known, the GPUs of a reservation lie on as
+ * few nodes as it needs when its time comes.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -30,19 +30,20 @@ struct lull_calendar_request {
 
 /*
  * The earliest time from now_ns on, but before before_ns, at which the request is free from begin
- * to end: on one node if one has as many GPUs, on the one with the fewest free at that time; else
- * on free nodes and one for the rest. Of equals the lowest number. At now_ns the GPUs must be free
- * in `real`, too (NULL: that is taken for granted). Writes the shares (room for node_count).
- * LULL_CLUSTER_NEVER: there is none. What lies before now_ns is forgotten.
- * O(nodes and reservations of the group); log of those more for gangs over several nodes.
- * -ENOMEM comes out as LULL_CLUSTER_NEVER.
+ * to end. A gang that fits into one node goes to the node with the fewest free GPUs at that time; a
+ * larger one to wholly free nodes, and one more for the rest. Of equal nodes the one with the
+ * lowest number is taken. At now_ns the GPUs must be free in `real`, too (NULL: that is taken for
+ * granted). Writes the shares (room for node_count). Returns LULL_CLUSTER_NEVER where there is no
+ * such time. What lies before now_ns is forgotten. O(nodes and reservations of the group); log of
+ * those more for gangs over several nodes. Without memory it returns LULL_CLUSTER_NEVER.
  */
 int64_t lull_calendar_find(struct lull_calendar *calendar,
                            const struct lull_calendar_request *request, int64_t now_ns,
                            int64_t before_ns, const struct lull_cluster_state *real,
                            struct lull_cluster_share *shares_out, size_t *share_count_out);
 
-/* The shares, which are free (add) or reserved (remove) all the time. -ENOMEM: nothing changed. */
+/* Reserve shares that are free all that time, or free shares that are reserved all that time.
+ * Errors: -ENOMEM; nothing has changed then. */
 int lull_calendar_add(struct lull_calendar *calendar, const struct lull_cluster_share *shares,
                       size_t count, int64_t from_ns, int64_t until_ns);
 int lull_calendar_remove(struct lull_calendar *calendar, const struct lull_cluster_share *shares,

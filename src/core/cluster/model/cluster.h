@@ -1,6 +1,6 @@
 /*
- * A cluster of GPU nodes, as schedulers see it. Nodes of one type in one pool (virtual cluster,
- * partition) form a group: within it any node is as good as another but for what runs on it.
+ * A cluster of GPU nodes as schedulers see it. The nodes of one type in one pool (a virtual cluster
+ * or partition) form a group, within which nodes differ only in what runs on them.
  *
  * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
  */
@@ -50,8 +50,8 @@ struct lull_cluster_share {
     uint32_t gpus;
 };
 
-/* How many groups there are, and the number of the one of a pool and a type: arrays of groups are
- * [pool * type_count + type]. */
+/* The number of groups, and the number of a pool's and a type's group. Arrays of groups are indexed
+ * by it: [pool * type_count + type]. */
 static inline size_t lull_cluster_group_count(const struct lull_cluster *cluster)
 {
     return (size_t)cluster->pool_count * cluster->type_count;
@@ -63,7 +63,7 @@ static inline size_t lull_cluster_group(const struct lull_cluster *cluster, uint
     return (size_t)pool * cluster->type_count + type;
 }
 
-/* Whether the numbers are within their ranges. -EINVAL, with the node. */
+/* Checks that all numbers are within their ranges. Errors: -EINVAL, with the node. */
 int lull_cluster_check(const struct lull_cluster *cluster, struct lull_error *err);
 
 /* ---- groups ---------------------------------------------------------------------------------- */

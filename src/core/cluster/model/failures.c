@@ -30,9 +30,10 @@ static int check(const struct lull_cluster_failure *failures, size_t count, uint
                                   failure->node, node_count);
         if (failure->from_ns < 0 || failure->to_ns <= failure->from_ns ||
             failure->to_ns > 2 * LULL_CLUSTER_MOST_NS)
-            return lull_error_set(err, -EINVAL,
-                                  "node %u: a failure begins at 0 s or later and ends after that",
-                                  failure->node);
+            return lull_error_set(
+                err, -EINVAL,
+                "node %u: a failure must begin at 0 s or later and end after it began",
+                failure->node);
         if (failure->from_ns < up_ns[failure->node])
             return lull_error_set(err, -EINVAL, "node %u fails at %.9g s while it is down",
                                   failure->node, (double)failure->from_ns * 1e-9);
@@ -66,8 +67,10 @@ struct list {
 static int append(struct list *list, struct lull_cluster_failure failure, struct lull_error *err)
 {
     if (list->count == LULL_CLUSTER_MOST_FAILURES)
-        return lull_error_set(err, -EINVAL, "more than %d failures: are nodes to fail so often?",
-                              LULL_CLUSTER_MOST_FAILURES);
+        return lull_error_set(
+            err, -EINVAL,
+            "more than %d failures would be drawn: give a longer mean time between failures",
+            LULL_CLUSTER_MOST_FAILURES);
     if (lull_array_reserve(&list->all, &list->room, list->count, sizeof(failure)) < 0)
         return lull_error_set(err, -ENOMEM, "out of memory");
     list->all[list->count++] = failure;

@@ -18,15 +18,15 @@ struct lull_cluster_failure {
 };
 
 /*
- * Sorts failures by their beginning, of equals by node, and looks whether they can be: times and
- * nodes in their ranges, no node failing while it is down. O(n log n). -EINVAL, with the node;
- * -ENOMEM.
+ * Sorts failures by their beginning, equal ones by node, and checks that they are possible: times
+ * and nodes are in their ranges, and no node fails while it is down. O(n log n). Errors: -EINVAL,
+ * with the node; -ENOMEM.
  */
 int lull_cluster_failures_order(struct lull_cluster_failure *failures, size_t count,
                                 uint32_t node_count, struct lull_error *err);
 
 /*
- * Failures at random, in order: each node works for an exponentially distributed time of mean
+ * Draws failures at random, in order: each node works for an exponentially distributed time of mean
  * mtbf_ns, then is down for repair_ns, and so on; none begins at until_ns or later. Each node draws
  * from a sequence of its own (seed, node), so that a larger cluster leaves the others' alone.
  * mtbf_ns > 0, repair_ns > 0. The caller frees *failures_out. Errors: -EINVAL more than

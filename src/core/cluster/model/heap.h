@@ -1,7 +1,7 @@
 /*
- * Numbers by key, the least first, equal keys by number: a binary heap that grows. What comes out
- * never depends on the order in which it went in. Pure; one thread at a time.
- * SPDX-License-Identifier: Apache-2.0
+ * A binary heap of numbers with keys: the least key comes out first, of equal keys the lowest
+ * number. The order in which entries come out never depends on the order in which they were added.
+ * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_CLUSTER_MODEL_HEAP_H
 #define LULL_CORE_CLUSTER_MODEL_HEAP_H

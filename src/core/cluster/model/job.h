@@ -1,8 +1,8 @@
 /*
- * A job, as schedulers see it: when it came, what it is worth, and the operating points it could
- * run in. To a scheduler an operating point is a GPU type, a number of GPUs and their clock, with
- * the time and energy that they make: what the pipeline planner and the curves of time and power
- * know of a job, collapsed.
+ * A job as schedulers see it: when it came, what it is worth, and the operating points that it
+ * could run in. To a scheduler, an operating point is a type of GPU, a number of GPUs and their
+ * clock, with the time and the energy that the job takes there. Where those come from, curves of a
+ * GPU's power or plans of the pipeline planner, does not matter here.
  *
  * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
  */
@@ -26,20 +26,21 @@ struct lull_cluster_point {
     uint32_t type;   /* of GPU */
     uint32_t gpus;   /* > 0, all at once (a gang) */
     uint32_t sm_mhz; /* 0: the default clock, or those of a plan (job_pipeline.h) */
-    /* What it asks of a network and a storage that jobs share (contention.h); zeros: nothing. */
-    float exposed_ratio; /* of its time, it only communicates with other nodes; 0 to 1 */
-    int64_t time_ns;     /* > 0, start to end without a pause */
-    double energy_j;     /* >= 0, of all its GPUs */
-    float waiting_w;     /* of all its GPUs while it waits for others; >= 0, at most the mean */
-    float read_mb_s;     /* from the storage; >= 0 */
+    /* The share of its time in which the job does nothing but communicate with other nodes, 0 to 1;
+       what it asks of a network that jobs share (contention.h). */
+    float exposed_ratio;
+    int64_t time_ns; /* > 0, from start to end without a pause */
+    double energy_j; /* >= 0, of all its GPUs */
+    float waiting_w; /* of all its GPUs while they wait for other jobs; >= 0, at most the mean */
+    float read_mb_s; /* what it reads from the storage that jobs share; >= 0 */
 };
 
 struct lull_cluster_job {
     int64_t arrival_ns;  /* 0 to LULL_CLUSTER_MOST_NS */
     int64_t deadline_ns; /* on the same clock; LULL_CLUSTER_NEVER: none */
-    double weight;       /* > 0: what a second of its completion time counts; 1 unless told */
-    double value_j;      /* what it is worth in time: the energy that one would spend on it; 0: not
-                            told, it has to run */
+    double weight;       /* > 0: how much a second of its completion time counts; usually 1 */
+    double value_j;      /* the energy that one would spend to have it done by its deadline; 0: no
+                            value is known, and the job has to run */
     uint32_t pool;
     uint32_t memory_mib; /* of each GPU; 0: not known */
     bool is_preemptible;
@@ -55,7 +56,7 @@ struct lull_cluster_jobs {
 };
 
 /*
- * What a schedule of a job is worth, J: its value (0 if it has to run) less the energy of the
+ * How much a job gains by a schedule, J: its value (0 if it has to run) less the energy of the
  * operating point and less second_j for each second from its arrival to its end, times its weight.
  * -INFINITY where a job that need not run would end after its deadline. second_j >= 0.
  */

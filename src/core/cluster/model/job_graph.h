@@ -11,8 +11,8 @@
  * For independent tasks on m equal machines such a schedule is at most (2 - 1/m) times as long as
  * the best (Graham 1966); for a chain, and where all orders are given by edges, it is the best.
  *
- * It is built once, by adding resources, tasks and edges and finishing it, and then only read. Pure. Threads: any for a
- * finished graph. SPDX-License-Identifier: Apache-2.0
+ * It is built once, by adding resources, tasks and edges and finishing it, and then only read.
+ * Pure. Threads: any for a finished graph. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_CLUSTER_MODEL_JOB_GRAPH_H
 #define LULL_CORE_CLUSTER_MODEL_JOB_GRAPH_H
@@ -34,7 +34,8 @@ enum {
 enum lull_job_task_kind {
     LULL_JOB_COMPUTE, /* follows the clock */
     LULL_JOB_TRANSFER,
-    LULL_JOB_HOST, /* keeps its time: of the host, or a copy of memory. On a device of its own */
+    LULL_JOB_HOST, /* work of the host or a copy of memory, which keeps its time; on a device of its
+                      own */
 };
 
 enum lull_job_order {
@@ -50,7 +51,8 @@ struct lull_job_resource {
 struct lull_job_task {
     enum lull_job_task_kind kind;
     uint32_t resource;
-    uint32_t device; /* a resource: whose time it is; of a transfer, who waits for it */
+    uint32_t
+        device; /* the resource whose time it takes; for a transfer, the one that waits for it */
     int64_t time_ns; /* 0 to LULL_JOB_MOST_TASK_NS */
 };
 
@@ -67,11 +69,11 @@ struct lull_job_graph {
     struct lull_job_task *tasks;
     size_t task_count;
     size_t task_room;
-    struct lull_job_edge *edges; /* finished: by from */
+    struct lull_job_edge *edges; /* sorted by `from` once the graph is finished */
     size_t edge_count;
     size_t edge_room;
 
-    /* Finished only. */
+    /* These are only there once the graph is finished. */
     uint32_t *first_out; /* task_count + 1: edges out of task i are edges[first_out[i]..[i + 1]] */
     uint32_t *waits_for; /* how many edges lead into a task */
     uint32_t *topological; /* tasks, each after all that it waits for */
@@ -79,13 +81,14 @@ struct lull_job_graph {
 
 void lull_job_graph_fini(struct lull_job_graph *graph);
 
-/* Each returns the index. -E2BIG, -ENOMEM; -EINVAL no units, a time out of range, a resource or
- * device that is not there. */
+/* Add a resource or a task, and return its index. Errors: -EINVAL there are no units, a time is out
+ * of range, or a resource or device is not there; -E2BIG; -ENOMEM. */
 int64_t lull_job_graph_add_resource(struct lull_job_graph *graph,
                                     const struct lull_job_resource *resource);
 int64_t lull_job_graph_add(struct lull_job_graph *graph, const struct lull_job_task *task);
 
-/* to waits for from. -EINVAL no such task; -E2BIG, -ENOMEM. */
+/* Makes the task `to` wait for the task `from`. Errors: -EINVAL there is no such task; -E2BIG;
+ * -ENOMEM. */
 int lull_job_graph_connect(struct lull_job_graph *graph, uint32_t from, uint32_t to);
 
 /* Errors: -EINVAL no tasks; -ELOOP tasks that wait for each other, one of them in the text;
@@ -101,7 +104,7 @@ int lull_job_graph_finish(struct lull_job_graph *graph, struct lull_error *err);
 int64_t lull_job_graph_schedule(const struct lull_job_graph *graph, const int64_t *duration_ns,
                                 int64_t *begin_out);
 
-/* Where the time of a device goes; the three add up to the makespan on a device of one unit. */
+/* Where the time of a device goes; on a device of one unit the three add up to the makespan. */
 struct lull_job_usage {
     int64_t compute_ns;
     int64_t exposed_ns; /* it does not compute, and a transfer that it waits for is under way */

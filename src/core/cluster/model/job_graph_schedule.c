@@ -143,7 +143,8 @@ static int end_task(struct job_graph_schedule_run *run, uint32_t task)
     return 0;
 }
 
-/* All that ends at one time has ended before anything begins. */
+/* Plays the iteration from end to end of tasks. All tasks that end at one time end before any
+ * begins, so that the one of highest rank is chosen among all that are ready then. */
 static int64_t go(struct job_graph_schedule_run *run)
 {
     const struct lull_job_graph *graph = run->graph;
@@ -232,7 +233,8 @@ static int by_begin(const void *left, const void *right)
     return (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns);
 }
 
-/* What stretches from first on, all of one device, cover of either kind and of both together. */
+/* Adds up how long the stretches of one device, from `first` on, cover: those of computation, and
+ * those of any kind. Returns the first stretch behind them. */
 static size_t cover(const struct stretch *all, size_t first, size_t count, int64_t *compute_ns,
                     int64_t *both_ns)
 {

@@ -9,7 +9,8 @@
 
 /* ---- what its parts take ------------------------------------------------------------------- */
 
-/* Beyond what a task may take, where it is refused. */
+/* Rounds a time. One that is too long for a task stays too long, and is refused when it is added.
+ */
 static int64_t to_ns(double time_ns)
 {
     return llround(fmin(time_ns, 2.0 * (double)LULL_JOB_MOST_TASK_NS));
@@ -51,7 +52,7 @@ int64_t lull_job_parallel_compute_ns(const struct lull_job_parallel *parallel,
     }
 }
 
-/* The gradient of the weights needs no collective. */
+/* The gradient of the weights needs no collective, so that a pass for it alone sends nothing. */
 int64_t lull_job_parallel_tensor_ns(const struct lull_job_parallel *parallel,
                                     enum lull_pipeline_kind kind)
 {
@@ -170,7 +171,7 @@ static bool makes_gradient(const struct lull_pipeline_action *action)
     return action->kind == LULL_PIPELINE_BACKWARD || action->kind == LULL_PIPELINE_WEIGHT;
 }
 
-/* Nothing of the chunk's gradient comes after this action. */
+/* Whether the chunk's gradient is complete with this action. */
 static bool is_last_gradient(const struct lull_pipeline_row *row, size_t at)
 {
     if (!makes_gradient(&row->actions[at]))
@@ -283,7 +284,9 @@ static int check(const struct lull_job_parallel *parallel, struct lull_error *er
         parallel->head_backward_ns < 0 || parallel->optimizer_ns < 0 ||
         parallel->forward_link_ns < 0 || parallel->backward_link_ns < 0 ||
         parallel->gradient_link_ns < 0)
-        return lull_error_set(err, -EINVAL, "a time of the job is not above 0");
+        return lull_error_set(
+            err, -EINVAL,
+            "a forward and a backward take more than 0 s, and no other time is below 0");
     if (!is_within(parallel->call_bytes, most_bytes) ||
         !is_within(parallel->stage_bytes, most_bytes) ||
         !is_within(parallel->gradient_bytes, most_bytes))
@@ -291,9 +294,12 @@ static int check(const struct lull_job_parallel *parallel, struct lull_error *er
     for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++)
         if (!is_within((double)links[i]->latency_ns, most_ns) ||
             !is_within(links[i]->ns_per_byte, 1e6))
-            return lull_error_set(err, -EINVAL, "a link takes 0 or more for every byte and call");
+            return lull_error_set(
+                err, -EINVAL,
+                "a link's latency and its time per byte are not below 0, at most 1000 s and 1 ms");
     if (parallel->schedule.family == LULL_PIPELINE_DUALPIPEV)
-        return lull_error_set(err, -EINVAL, "forward and backward at once are not modelled");
+        return lull_error_set(
+            err, -EINVAL, "the schedule dualpipev, forward and backward at once, is not modelled");
     return 0;
 }
 
@@ -375,7 +381,8 @@ int64_t lull_job_parallel_points(const struct lull_job_parallel *parallel,
 
     for (uint32_t clock = 0; clock < clock_count; clock++) {
         struct lull_job_iteration once;
-        const int rc = lull_job_iterate(graph, parallel->pipeline, device_gpus, &tempo[clock], &once);
+        const int rc =
+            lull_job_iterate(graph, parallel->pipeline, device_gpus, &tempo[clock], &once);
 
         if (rc < 0)
             return rc;

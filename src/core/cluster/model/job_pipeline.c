@@ -50,7 +50,7 @@ static int add_chunk(struct lull_pipeline_profile *measured,
     return rc < 0 ? rc : 0;
 }
 
-/* Where a second of computation costs least. */
+/* The clock at which the work of a second at the highest clock costs least energy. */
 static const struct lull_job_tempo *find_thriftiest(const struct lull_job_tempo *tempo,
                                                     uint32_t clock_count)
 {
@@ -179,8 +179,9 @@ static int planner_init(struct planner *planner, const struct lull_job_pipeline 
     return 0;
 }
 
-/* Of a device: what it does, and its waits at the clock of what it did before, which for the first
- * is the last of the iteration before. An operation of one option keeps the clock. */
+/* The energy of a device over an iteration: that of its operations, and that of its waits, each at
+ * the clock of the operation before. What precedes the first operation is the last one of the
+ * iteration before. An operation that has only one option leaves the clock as it is. */
 static double device_nj(const struct planner *planner, const struct lull_job_pipeline *pipeline,
                         uint32_t device, int64_t makespan_ns)
 {
@@ -224,7 +225,8 @@ static void evaluate(struct planner *planner, const struct lull_job_pipeline *pi
         cost_out->energy_j += device_nj(planner, pipeline, device, cost_out->time_ns) * 1e-9;
 }
 
-/* 1 and what the plan costs; 0: there is none of this time. */
+/* Finds a plan of real clocks that takes at most time_ns. Returns 1 and what the plan costs, or 0
+ * where there is none; or an error. */
 static int plan(struct planner *planner, const struct lull_job_pipeline *pipeline, int64_t time_ns,
                 struct lull_pipeline_cost *cost_out)
 {
@@ -247,7 +249,7 @@ static int plan(struct planner *planner, const struct lull_job_pipeline *pipelin
     return 1;
 }
 
-/* From the fastest of all to the time of least energy. */
+/* Finds the shortest time that is possible, and the time beyond which no energy is saved. */
 static int find_ends(struct planner *planner, int64_t *fastest_out, int64_t *cheapest_out)
 {
     int rc = lull_frontier_seek_cheapest(planner->frontier);

@@ -25,7 +25,7 @@ enum {
 
 /* ---- a GPU -------------------------------------------------------------------------------- */
 
-/* What one clock makes of a GPU; ratios to the highest clock. */
+/* How a GPU behaves at one clock; ratios are to its behaviour at the highest clock. */
 struct lull_job_clock {
     uint32_t sm_mhz;
     double core_ratio;      /* f / fmax; > 0, at most 1 */
@@ -39,23 +39,25 @@ struct lull_job_clock {
 struct lull_job_gpu {
     const struct lull_job_clock *clocks; /* the highest first */
     uint32_t clock_count;                /* 1 to LULL_JOB_MOST_CLOCKS */
-    double limit_w;                      /* that the board settles at; > 0, may be INFINITY */
+    double limit_w;                      /* where the board holds its power; > 0, may be INFINITY */
 };
 
 /* ---- the work of a job -------------------------------------------------------------------- */
 
 /* A kernel on one model of GPU. */
 struct lull_job_part {
-    double base_w;       /* B >= 0 */
-    double slope_w;      /* A >= 0 */
-    double memory_ratio; /* of its time at the highest clock, what waits for memory; 0..1 */
-    double share_ratio;  /* of the job's time without communication; >= 0 */
+    double base_w;  /* B >= 0 */
+    double slope_w; /* A >= 0 */
+    double
+        memory_ratio;   /* the share of its time at the highest clock that waits for memory; 0..1 */
+    double share_ratio; /* its share of the job's time without communication; >= 0 */
 };
 
 struct lull_job_work {
     struct lull_job_part parts[LULL_JOB_MOST_PARTS];
     uint32_t part_count;
-    /* Beside the parts: the GPU waits for the host. The shares and this add up to 1. */
+    /* The share of the time in which the GPU waits for the host. With the shares of the parts it
+       adds up to 1. */
     double host_ratio;
     /* Exposed communication: its share of the time with LULL_JOB_SYNC_GPUS GPUs; 0 to below 1. */
     double sync_ratio;

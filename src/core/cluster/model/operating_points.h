@@ -15,14 +15,15 @@
 #include "core/cluster/model/job_surface.h"
 
 /*
- * Chooses among count > 0 candidates, which are put into another order. Of each hull its corners
- * stay; of these one goes where that of another hull of its type needs no more of GPUs, time and
- * energy. Where more than most (> 0) are left, that one goes, again and again, with which the least
- * area below its neighbours' line is lost, relative to the time and energy of its hull's fastest
- * operating point, which itself never goes. Operating points come out by time, the fastest first;
- * of equals the one of less energy, then fewer GPUs, then the lower type. Returns how many;
- * points_out has room for most. More hulls (types and numbers of GPUs) than most: those whose
- * fastest operating points are fastest. O(n log n + hull points * (hull points + removed)).
+ * Chooses among count > 0 candidates, which are put into another order. The corners of each hull
+ * stay, except those that a corner of another hull of the type beats: it needs no more GPUs, time
+ * and energy. Where more than `most` (> 0) are left, one after the other is dropped: always the one
+ * that loses the least area below the line between its neighbours, relative to the time and energy
+ * of its hull's fastest point. The fastest point of a hull stays. Operating points come out by
+ * time, the fastest first; of equals the one of less energy, then fewer GPUs, then the lower type.
+ * Returns how many; points_out has room for most. More hulls (types and numbers of GPUs) than most:
+ * those whose fastest operating points are fastest. O(n log n + hull points * (hull points +
+ * removed)).
  */
 size_t lull_operating_points_choose(struct lull_cluster_point *candidates, size_t count,
                                     size_t most, struct lull_cluster_point *points_out);
@@ -48,7 +49,8 @@ size_t lull_operating_points(const struct lull_job_offer *offers, size_t offer_c
 
 /* ---- relative to the run time ---------------------------------------------------------------- */
 
-/* Jobs that are alike but for their number of iterations share these, which are made once. */
+/* Operating points relative to a job's time: jobs that differ only in their number of iterations
+ * share them, so that they are made once. */
 struct lull_job_points {
     uint32_t count;
     struct {

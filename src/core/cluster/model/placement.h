@@ -10,26 +10,29 @@
  * Consolidated, as clusters place in practice (Helios, SC'21, section 2.1): a gang that fits into
  * one node takes the node with the fewest free GPUs that still fits, which keeps whole nodes free
  * for others; a larger one takes completely free nodes and puts its rest on the node with the most
- * free GPUs. The free nodes are those of the rack with the fewest that has enough of them; else of
- * as few racks as that takes, the emptiest first. Of equals the lowest number. gpus > 0.
- * shares_out: room for node_count, in the order of choice. Returns how many shares; 0: it does not
- * fit.
+ * free GPUs. The free nodes are taken from the rack that has enough of them and the fewest; where
+ * no rack has enough, from as few racks as that takes, the emptiest first. Of equals, the one with
+ * the lowest number is taken. gpus > 0. shares_out has room for node_count shares, and gets them in
+ * the order of choice. Returns how many there are; 0: the gang does not fit.
  */
 size_t lull_cluster_place_consolidated(const struct lull_cluster_state *state, uint32_t pool,
                                        uint32_t type, uint32_t gpus,
                                        struct lull_cluster_share *shares_out);
 
 /*
- * Wherever GPUs are free, on as few nodes as that takes: the emptiest nodes first, of equals the
- * lowest number. As lull_cluster_place_consolidated() otherwise; 0: fewer are free.
+ * Places a gang wherever GPUs are free, on as few nodes as that takes: the emptiest nodes first, of
+ * equals those with the lowest numbers. Returns the number of shares as
+ * lull_cluster_place_consolidated() does; 0: fewer GPUs are free than it wants.
  */
 size_t lull_cluster_place_scattered(const struct lull_cluster_state *state, uint32_t pool,
                                     uint32_t type, uint32_t gpus,
                                     struct lull_cluster_share *shares_out);
 
-/* ---- a copy to try placements on -------------------------------------------------------------- */
+/* ---- a copy to try placements on --------------------------------------------------------------
+ */
 
-/* Makes a group of the copy as it is in the real state of the same cluster. O(nodes of the group). */
+/* Makes a group of the copy as it is in the real state of the same cluster. O(nodes of the group).
+ */
 void lull_cluster_copy_group(struct lull_cluster_state *copy, const struct lull_cluster_state *real,
                              uint32_t pool, uint32_t type);
 

@@ -12,7 +12,8 @@ static int64_t slots_of(int64_t time_ns)
     return (time_ns + LULL_SCHEDULE_SLOT_NS - 1) / LULL_SCHEDULE_SLOT_NS;
 }
 
-/* An operating point's own slots, whole and within the job's window; false: it has none. */
+/* Turns an operating point into a window of starts in whole slots; false: none of its starts ends
+ * in time, or the job has no value that it could gain. */
 static bool convert(const struct lull_cluster *cluster, const struct lull_cluster_job *job,
                     uint32_t at, uint32_t known, struct lull_slot_point *point_out)
 {

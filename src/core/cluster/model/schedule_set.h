@@ -1,6 +1,6 @@
 /*
- * Jobs of a cluster (job.h) as the rule with a proof sees them (primal_dual.h): sets of schedules
- * in slots, and the numbers of its theorem (docs/competitive.md).
+ * Jobs of a cluster (job.h) as the policy with a proof sees them (posted_prices.h): sets of
+ * schedules in slots, and the numbers of its theorem (docs/competitive.md).
  *
  * Times are rounded up to whole slots, and so is an arrival: what a schedule holds in slots it
  * holds in time. A job gains its value less the energy of its operating point; without a value its
@@ -37,7 +37,7 @@ void lull_schedule_set_make(const struct lull_cluster *cluster, const struct lul
 void lull_schedule_set_laws(const struct lull_cluster *cluster,
                             const struct lull_cluster_jobs *jobs, struct lull_price_law *laws_out);
 
-/* What the theorem says of these jobs, and of how many it does not speak. */
+/* What the theorem says of the jobs, and how many of them it does not cover. */
 struct lull_schedule_set_theorem {
     double ratio; /* optimum over what the rule gains, at most; may be INFINITY */
     size_t without_value;

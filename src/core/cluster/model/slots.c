@@ -81,7 +81,7 @@ int lull_slot_problem_check(const struct lull_slot_problem *problem, struct lull
 
 /* ---- what a schedule costs ---------------------------------------------------------------- */
 
-/* Adds up changes into what is taken, and compares it with what there is. */
+/* Whether what is taken, the sum of the changes up to each slot, is never more than there is. */
 static bool is_within(int64_t *change, uint32_t slots, int64_t most)
 {
     int64_t taken = 0;
@@ -94,7 +94,8 @@ static bool is_within(int64_t *change, uint32_t slots, int64_t most)
     return true;
 }
 
-/* changes: of each type, and of power, by slot, with one more at the end of each. */
+/* Adds up what the choices cost, and notes in `changes` from slot to slot how much more or less of
+ * each type, and behind them of power, they take; each row has one slot more, for ends. */
 static int take(const struct lull_slot_problem *problem, const struct lull_slot_choice *choices,
                 int64_t *changes, double *cost_j_out)
 {

@@ -1,6 +1,7 @@
 /*
- * Scheduling in time slots with complete information: which operating point and which first slot
- * for each job, at the least cost. What offline bounds are computed on (dual_bound.h, src/bound).
+ * Scheduling in time slots with everything known in advance: each job is to get an operating point
+ * and a first slot, at the least cost. Offline bounds are computed on such problems (dual_bound.h,
+ * src/bound).
  *
  * A schedule (operating point, start) of a job takes `gpus` GPUs of one type and `power_w` watts in
  * each of the slots [start, start + slots), and costs cost_j + delay_j * (start - first). Each job
@@ -66,11 +67,11 @@ struct lull_slot_problem {
     const struct lull_slot_job *jobs;
 };
 
-/* Whether all numbers are within their ranges, and no mandatory job is without operating points.
- * -EINVAL, with the job's number. */
+/* Checks that all numbers are within their ranges, and that each mandatory job has an operating
+ * point. Errors: -EINVAL, with the job's number. */
 int lull_slot_problem_check(const struct lull_slot_problem *problem, struct lull_error *err);
 
-/* What a job was given. */
+/* The schedule that a job was given. */
 struct lull_slot_choice {
     uint32_t point; /* LULL_SLOT_REJECTED: none */
     uint32_t start;
@@ -79,9 +80,9 @@ struct lull_slot_choice {
 #define LULL_SLOT_REJECTED UINT32_MAX
 
 /*
- * What the choices, one per job, cost; each is within its window. -ERANGE: they take more than
- * there is of a type or of the cap; -EINVAL: a mandatory job is rejected, a start is outside its
- * window or the type has too few GPUs; -ENOMEM. O(jobs + slots * types).
+ * Tells what the choices, one per job, cost together. Errors: -ERANGE they take more than there is
+ * of a type or of the cap; -EINVAL a mandatory job is rejected, or a start is outside its window;
+ * -ENOMEM. O(jobs + slots * types).
  */
 int lull_slot_cost(const struct lull_slot_problem *problem, const struct lull_slot_choice *choices,
                    double *cost_j_out);

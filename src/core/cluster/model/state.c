@@ -29,7 +29,7 @@ struct lull_cluster_state {
     struct free_group *groups; /* [pool][type] */
     uint32_t *place;           /* [node] in its group */
     uint32_t *free;            /* [node], whether it is on or not */
-    uint8_t *power;            /* [node]: enum lull_cluster_power */
+    uint8_t *power;            /* [node]: enum lull_cluster_power, in a byte */
 };
 
 static struct free_group *group_at(const struct lull_cluster_state *state, uint32_t pool,
@@ -54,7 +54,7 @@ static void mark(struct free_group *group, uint32_t place, uint32_t free, bool h
         group->whole[group->rack_at[place]] += has ? 1 : UINT32_MAX;
 }
 
-/* Of what may be given away. */
+/* How many GPUs of a node may be given to jobs: none while it is not on. */
 static uint32_t usable(const struct lull_cluster_state *state, uint32_t node)
 {
     if (state->power[node] != LULL_CLUSTER_ON)
@@ -254,7 +254,7 @@ uint32_t lull_cluster_state_whole_of(const struct lull_cluster_state *state, uin
     return group_at(state, pool, type)->whole[at];
 }
 
-/* The first place that is not of a node below from_node. */
+/* The first place whose node has a number of from_node or above. */
 static uint32_t place_from(const struct free_group *group, uint32_t from_node)
 {
     uint32_t low = 0;

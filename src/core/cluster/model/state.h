@@ -32,7 +32,7 @@ void lull_cluster_state_destroy(struct lull_cluster_state *state);
 const struct lull_cluster *lull_cluster_state_cluster(const struct lull_cluster_state *state);
 const struct lull_node_groups *lull_cluster_state_groups(const struct lull_cluster_state *state);
 
-/* GPUs of a node that are free; of a group all together; and of a group in all, whether its nodes
+/* How many GPUs are free on a node and in a group, and how many GPUs a group has, whether its nodes
  * are on or not. O(1). */
 uint32_t lull_cluster_state_free(const struct lull_cluster_state *state, uint32_t node);
 uint64_t lull_cluster_state_free_of(const struct lull_cluster_state *state, uint32_t pool,
@@ -64,17 +64,17 @@ const uint32_t *lull_cluster_state_racks(const struct lull_cluster_state *state,
 uint32_t lull_cluster_state_whole_of(const struct lull_cluster_state *state, uint32_t pool,
                                      uint32_t type, uint32_t at);
 
-/* The shares are free (take) or taken (give); each node at most once. A node that is not on can be
- * given to. O(shares). */
+/* Take GPUs, all of which must be free, or give back GPUs that were taken; each node stands in the
+ * shares at most once. GPUs can be given back to a node that is not on. O(shares). */
 void lull_cluster_state_take(struct lull_cluster_state *state,
                              const struct lull_cluster_share *shares, size_t count);
 void lull_cluster_state_give(struct lull_cluster_state *state,
                              const struct lull_cluster_share *shares, size_t count);
 
-/* Takes or gives until this many GPUs of a node that is on are free. */
+/* Takes or gives back GPUs of a node, which is on, until this many are free. */
 void lull_cluster_state_set_free(struct lull_cluster_state *state, uint32_t node, uint32_t gpus);
 
-/* The power state of a node; and sets it. O(1). */
+/* Tells and sets the power state of a node. O(1). */
 enum lull_cluster_power lull_cluster_state_power(const struct lull_cluster_state *state,
                                                  uint32_t node);
 void lull_cluster_state_set_power(struct lull_cluster_state *state, uint32_t node,

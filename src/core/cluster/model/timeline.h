@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* From at_ns on this many GPUs are free, until the next step; the last step lasts for ever. */
+/* How many GPUs are free from at_ns until the next step begins; the last step lasts for ever. */
 struct lull_timeline_step {
     int64_t at_ns;
     int64_t free;
@@ -23,7 +23,7 @@ struct lull_timeline {
     size_t room;
 };
 
-/* Makes one step of it. -ENOMEM. */
+/* Replaces all steps by one: so many GPUs are free from now_ns on. Errors: -ENOMEM. */
 int lull_timeline_reset(struct lull_timeline *timeline, int64_t now_ns, int64_t free);
 void lull_timeline_fini(struct lull_timeline *timeline);
 

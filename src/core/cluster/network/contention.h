@@ -1,11 +1,12 @@
 /*
- * How fast jobs are that share a network and a storage.
+ * How fast jobs run that share a network and a storage.
  *
- * **Links.** A node has a link, a rack an uplink. A job on several nodes sends over the link of
- * each of them, and over the uplinks of its racks if they are several (a ring enters and leaves
- * each once). Alone on links of nodes it computes for 1 - r of an iteration and communicates for r
- * (its exposed_ratio). Iterations of jobs are not in step, so that one finds another on a link for
- * the part of the time that the other communicates (its duty): a transfer that takes t alone takes
+ * **Links.** Each node has a link, and each rack an uplink. A job on several nodes sends over the
+ * links of all of them, and, where they are in several racks, over the uplinks of these (a ring
+ * enters and leaves each once). Alone on links of nodes it computes for 1 - r of an iteration and
+ * communicates for r (its exposed_ratio). Iterations of jobs are not in step, so that one finds
+ * another on a link for the part of the time that the other communicates (its duty): a transfer
+ * that takes t alone takes
  *
  *   max over its links of ((1 + s) b + s eta) t,   s = the sum of the duties of the others there,
  *
@@ -30,7 +31,7 @@
 
 #include "core/cluster/model/job.h"
 
-/* All zeros: nothing is shared. */
+/* What jobs share; with all zeros, nothing. */
 struct lull_contention_rules {
     bool shares_links;
     double uplink_links;  /* what an uplink carries, in links of a node; 0: all that comes */
@@ -62,13 +63,14 @@ void lull_contention_remove(struct lull_contention *contention, uint32_t job);
 /*
  * Finds the paces of those that run now, and writes to *jobs_out whose changed since the last call
  * by more than a millionth, in the order of their numbers; they stand there until the next call. A
- * job that began is at a pace of 1 before. Returns how many there are. O(jobs that share a link with one
- * whose pace changes, times their links), and, while the storage is short or just was, the jobs that
- * read.
+ * job that began is at a pace of 1 before. Returns how many there are. O(jobs that share a link
+ * with one whose pace changes, times their links), and, while the storage is short or just was, the
+ * jobs that read.
  */
 size_t lull_contention_update(struct lull_contention *contention, const uint32_t **jobs_out);
 
-/* How fast a running job is, as of the last update, over how fast it is alone; above 0, to 1. */
+/* How fast a running job is, as of the last update, as a part of how fast it is alone: above 0, at
+ * most 1. */
 double lull_contention_pace(const struct lull_contention *contention, uint32_t job);
 
 #endif

@@ -104,7 +104,7 @@ int lull_contention_join(struct lull_contention *contention, uint32_t job,
         member->uses[i].at = link->count;
         link->users[link->count++] = (struct lull_contention_user){job, i};
     }
-    member->duty = 0.0; /* until it is found */
+    member->duty = 0.0; /* until lull_contention_settle() finds it */
     open_job(contention, job);
     return 0;
 }
@@ -123,7 +123,7 @@ void lull_contention_part(struct lull_contention *contention, uint32_t job)
 
         link->users[member->uses[i].at] = moved;
         contention->members[moved.job].uses[moved.use].at = member->uses[i].at;
-        /* What rounding leaves is nobody's. */
+        /* The duties of nobody are 0, whatever rounding has left of their sum. */
         link->duties = link->count > 0 ? link->duties - member->duty : 0.0;
     }
     free(member->uses);
@@ -133,7 +133,8 @@ void lull_contention_part(struct lull_contention *contention, uint32_t job)
 
 /* ---- how busy ----------------------------------------------------------------------------- */
 
-/* How many times as long a transfer takes as it would alone on links of nodes. */
+/* How many times as long a transfer of the job takes as it would alone on the links of nodes: the
+ * slowest of its links decides. */
 static double stretch_of(const struct lull_contention *contention,
                          const struct lull_contention_member *member)
 {

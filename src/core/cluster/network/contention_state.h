@@ -20,8 +20,8 @@ struct lull_contention_member {
     uint32_t gpus;
     uint32_t use_count; /* 0: it sends nothing to other nodes */
     struct lull_contention_use *uses;
-    double duty;      /* of its time, it communicates */
-    double link_pace; /* as its links let it */
+    double duty;        /* the share of its time in which it communicates */
+    double link_pace;   /* the pace that its links allow */
     double read_mb_s;   /* of all its GPUs at a pace of 1; 0: it reads nothing */
     size_t reader;      /* its place among the readers, if it reads */
     double wanted_mb_s; /* what each of its GPUs wants to read at the pace of its links */
@@ -65,8 +65,8 @@ struct lull_contention {
 
     struct lull_contention_list readers; /* jobs that read from the storage */
     double wanted_mb_s;                  /* what all readers together want */
-    bool is_short;                       /* whether that was more than there is, at the last update */
-    bool has_changed;                    /* whether a reader has come, left or changed since then */
+    bool is_short;    /* whether that was more than there is, at the last update */
+    bool has_changed; /* whether a reader has come, left or changed since then */
 };
 
 /* The pace of a running job may have changed. */
@@ -81,12 +81,13 @@ static inline void lull_contention_mark_due(struct lull_contention *contention, 
 
 /* contention_shared.c */
 
-/* The links of a job that is not on any. -ENOMEM: nothing has changed. */
+/* A job gets on the links of its shares, and leaves all its links. Errors: -ENOMEM; nothing has
+ * changed then. */
 int lull_contention_join(struct lull_contention *contention, uint32_t job,
                          const struct lull_cluster_share *shares, size_t count);
 void lull_contention_part(struct lull_contention *contention, uint32_t job);
 
-/* Finds all duties, and link_pace; marks as due whose changed. */
+/* Finds the duties and the link_pace of all jobs, and marks the jobs as due whose changed. */
 void lull_contention_settle(struct lull_contention *contention);
 
 /* A job that runs begins to read, and ends. */
@@ -96,10 +97,10 @@ void lull_contention_end_reading(struct lull_contention *contention, uint32_t jo
 /* Tells the storage that a reader's link_pace has changed. */
 void lull_contention_want(struct lull_contention *contention, uint32_t job);
 
-/* Finds what each job gets of the storage; marks those as due whose part may have changed. */
+/* Divides the storage among its readers, and marks those as due whose part may have changed. */
 void lull_contention_serve(struct lull_contention *contention);
 
-/* What a running job gets of what it wants, above 0, to 1. */
+/* The part of what it wants that a running job gets from the storage; above 0, at most 1. */
 double lull_contention_served_ratio(const struct lull_contention *contention, uint32_t job);
 
 #endif

@@ -176,7 +176,7 @@ static void node(struct lull_cluster_policy *handle, const struct lull_cluster_s
 
 /* ---- when the first job of a pool can start -------------------------------------------------- */
 
-/* Running jobs of a running set by their ends, into policy->ends as places in the running set. */
+/* Orders running jobs by their expected ends, equal ones by number. */
 static int by_end(const void *left, const void *right, void *context)
 {
     const struct lull_backfill *policy = context;
@@ -227,7 +227,7 @@ static int64_t find_start(struct lull_backfill *policy, const struct lull_cluste
         if (end_ns >= before_ns)
             break;
         lull_cluster_copy_give(policy->copy, policy->ledger.records[job].shares,
-                              policy->ledger.records[job].share_count);
+                               policy->ledger.records[job].share_count);
         if (i + 1 < running->count &&
             lull_job_ledger_end_ns(&policy->ledger, policy->ends[i + 1]) == end_ns)
             continue;
@@ -359,8 +359,8 @@ static uint32_t find_filler(struct lull_backfill *policy, const struct lull_clus
     any = lull_waiting_first(&shape->waiting, head, INT64_MAX);
     if (any == LULL_WAITING_NONE || any == brief)
         return brief;
-    beside = lull_cluster_place_consolidated(policy->copy, pool_number, shape->type,
-                                             shape->gpus, policy->shares);
+    beside = lull_cluster_place_consolidated(policy->copy, pool_number, shape->type, shape->gpus,
+                                             policy->shares);
     if (beside == 0)
         return brief;
     memcpy(shares_out, policy->shares, beside * sizeof(*shares_out));

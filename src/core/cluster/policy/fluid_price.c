@@ -116,14 +116,14 @@ static uint32_t choose(const struct lull_fluid_price *price, const struct lull_c
     return best;
 }
 
-/* How much the job at place `at` still counts. */
+/* How much the job at place `at` still counts: less, the longer ago it came. */
 static double share(const struct lull_fluid_price *price, size_t at, int64_t now_ns,
                     double window_ns)
 {
     return exp(-(double)(now_ns - price->seen_ns[at]) / window_ns);
 }
 
-/* GPU-s that are asked for at the prices as they are, of each type. */
+/* Adds up the GPU-seconds of each type that the jobs would ask for at the prices as they are. */
 static void add_load(struct lull_fluid_price *price, const double *shares)
 {
     for (uint32_t type = 0; type < price->type_count; type++)

@@ -28,7 +28,8 @@ void lull_fluid_price_destroy(struct lull_fluid_price *price);
 /* Notes that a job came. now_ns never falls. O(1). */
 void lull_fluid_price_add(struct lull_fluid_price *price, uint32_t job, int64_t now_ns);
 
-/* The mean of the shortest times of the jobs seen, ns; 0: none seen. */
+/* The mean over the jobs seen of the shortest time that each can take, ns; 0: no job has been seen.
+ */
 double lull_fluid_price_mean_ns(const struct lull_fluid_price *price);
 
 /*

@@ -60,7 +60,8 @@ static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t poin
     const double least_w = level(policy, queue);
 
     (void)now_ns;
-    /* The least power that is enough; if none is, the most. */
+    /* Chooses the operating point of least power that is enough; if none is, the one of most power.
+     */
     return power_w >= least_w ? power_w : 1e15 - power_w;
 }
 
@@ -118,14 +119,13 @@ static uint32_t dispatch(const struct lull_ranked *policy, uint32_t job,
     double least = INFINITY;
 
     for (uint32_t type = 0; type < hdf->cluster->type_count; type++) {
-        const uint32_t point =
-            lull_cluster_first_point(asked, type, hdf->cluster, lull_cluster_state_groups(policy->copy)->gpus);
+        const uint32_t point = lull_cluster_first_point(
+            asked, type, hdf->cluster, lull_cluster_state_groups(policy->copy)->gpus);
         double added;
 
         if (point == asked->point_count)
             continue;
-        added = added_cost(hdf, policy->setting, asked, &asked->points[point],
-                           &queues[type]);
+        added = added_cost(hdf, policy->setting, asked, &asked->points[point], &queues[type]);
         if (added < least) {
             least = added;
             best = &asked->points[point];

@@ -1,7 +1,7 @@
 /*
- * What a policy remembers of its jobs: how much of each is left, and where those that run are. The
- * same sums as whoever drives the policy does, so that expected ends are the real ones unless a job
- * is thrown off its GPUs. Private to policies. SPDX-License-Identifier: Apache-2.0
+ * What a policy remembers of its jobs: how much of each is left, and where the running ones are. It
+ * counts as the driver of the policy does, so that expected ends are the real ones unless a job is
+ * thrown off its GPUs. Private to policies. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_CLUSTER_POLICY_JOB_LEDGER_H
 #define LULL_CORE_CLUSTER_POLICY_JOB_LEDGER_H
@@ -21,12 +21,12 @@ enum lull_cluster_stage {
 
 struct lull_job_record {
     enum lull_cluster_stage stage;
-    uint32_t stamp;     /* another one whenever the stage changes; entries of old ones are stale */
-    uint32_t point;     /* running */
-    int64_t since_ns;   /* running in this operating point at this pace */
-    double pace;        /* running: of its operating point's */
-    double left_ratio;  /* of its work, at since_ns */
-    int64_t restart_ns; /* before it goes on with it */
+    uint32_t stamp;   /* changes with the stage, so that heap entries of earlier stages are known */
+    uint32_t point;   /* running */
+    int64_t since_ns; /* running: since when in this operating point at this pace */
+    double pace;      /* running: of its operating point's */
+    double left_ratio;                 /* of its work, at since_ns */
+    int64_t restart_ns;                /* before it goes on with it */
     struct lull_cluster_share *shares; /* running; NULL: not known, for want of memory */
     size_t share_count;
     bool is_urgent;    /* its policy ranks it higher, for its deadline */
@@ -56,7 +56,7 @@ void lull_job_ledger_fini(struct lull_job_ledger *ledger);
  */
 int lull_job_ledger_arrive(struct lull_job_ledger *ledger, uint32_t job);
 
-/* It runs from now on. */
+/* The job runs from now on. */
 void lull_job_ledger_start(struct lull_job_ledger *ledger, uint32_t job, uint32_t point,
                            const struct lull_cluster_share *shares, size_t share_count,
                            int64_t now_ns);

@@ -9,7 +9,7 @@
 
 struct ordered_queue {
     struct lull_heap waiting;
-    bool has_changed; /* since its first job was last seen not to fit */
+    bool has_changed; /* something may fit that did not when the queue was last looked at */
 };
 
 struct lull_ordered {
@@ -65,7 +65,8 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
     policy->pools[policy->jobs->all[job].pool].has_changed = true;
 }
 
-/* The first of its operating points that fits now. */
+/* Decides that the job starts in the first of its operating points that fits now; false: none does.
+ */
 static bool place(const struct lull_ordered *policy, const struct lull_cluster_state *state,
                   uint32_t job, struct lull_cluster_decision *decision)
 {
@@ -90,7 +91,8 @@ static bool is_before(const struct lull_heap_entry *left, const struct lull_heap
     return left->key != right->key ? left->key < right->key : left->number < right->number;
 }
 
-/* Of the queues that have changed, the one whose first job goes first: pools may share power. */
+/* Of the queues that have changed, the one whose first job goes first. Pools share no GPUs, but
+ * they may share power under a cap, so that their order counts. */
 static struct ordered_queue *first_queue(struct lull_ordered *policy)
 {
     struct ordered_queue *first = NULL;

@@ -152,8 +152,8 @@ static void stop(struct pool *pool, uint32_t job)
         }
 }
 
-/* From what runs: jobs have ended early, late or not at all. What should have ended is expected to
- * end in a moment. -ENOMEM. */
+/* Makes the timeline anew from what runs, because jobs have ended early, late or not at all. A job
+ * that should have ended is expected to end in a moment. Errors: -ENOMEM. */
 static int rebuild(struct pool *pool, uint32_t type, int64_t now_ns, int64_t free)
 {
     struct lull_timeline *const timeline = &pool->free[type];
@@ -276,7 +276,7 @@ static bool is_stale(const struct pool *pool, int64_t now_ns)
            (pool->has_changed || now_ns - pool->planned_ns >= stale_after_ns(pool));
 }
 
-/* No operating point of a job that need not run would end in time. */
+/* Whether a job that need not run can gain nothing any more, in any of its operating points. */
 static bool is_hopeless(const struct lull_cluster_job *job, double second_j, int64_t now_ns)
 {
     for (uint32_t i = 0; i < job->point_count; i++)

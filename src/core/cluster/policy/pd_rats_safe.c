@@ -12,8 +12,8 @@ struct lull_pd_rats_safe {
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
     struct lull_prices *prices; /* types as in schedule_set.h */
-    struct lull_heap due;      /* admitted: operating points and jobs by first slot */
-    struct lull_heap rejected; /* jobs */
+    struct lull_heap due;       /* admitted: operating points and jobs by first slot */
+    struct lull_heap rejected;  /* jobs */
 };
 
 /* ---- beginning and end -------------------------------------------------------------------- */

@@ -129,9 +129,9 @@ static bool start(struct lull_planned *policy, uint32_t job, int64_t now_ns,
     memcpy(decision->shares, plan->shares, plan->share_count * sizeof(*plan->shares));
     lull_job_ledger_start(&policy->ledger, job, plan->point, plan->shares, plan->share_count,
                           now_ns);
-    return lull_cluster_decide_start(
-        decision, job, plan->point, plan->share_count,
-        lull_planned_is_late(policy, job) ? LATE : policy->planning->reason);
+    return lull_cluster_decide_start(decision, job, plan->point, plan->share_count,
+                                     lull_planned_is_late(policy, job) ? LATE
+                                                                       : policy->planning->reason);
 }
 
 static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,

@@ -1,9 +1,10 @@
 /*
- * Policies that give each job, when it comes, an operating point, nodes and a time to start, which
- * stay its own (core/cluster/model/calendar.h): the choice of least cost among those that meet its
- * deadline. Where none does, jobs that have not begun are moved to faster operating points and
- * other times to make room for it, if none of them becomes late by it; else it is late, and says so
- * when it starts. A job that is thrown off its nodes, or finds them taken, is planned anew.
+ * Policies that give each job, when it comes, an operating point, nodes and a time to start, and
+ * keep these reserved for it (core/cluster/model/calendar.h). They make the choice of least cost
+ * among those that meet its deadline. Where none does, jobs that have not begun are moved to faster
+ * operating points and other times to make room for it, if none of them becomes late by it; else it
+ * is late, and says so when it starts. A job that is thrown off its nodes, or finds them taken, is
+ * planned anew.
  *
  * A plan costs O(operating points x (nodes and reservations of the pool)); a decision O(log n).
  *

@@ -74,7 +74,7 @@ static bool is_choice(const struct lull_planned *policy, const struct lull_clust
     return lull_cluster_point_is_possible(job, point, policy->cluster, gpus);
 }
 
-/* What choices are compared by: whether they are late, then their cost, then their end. */
+/* Choices are compared by whether they are late, then by their cost, then by their end. */
 struct worth {
     bool is_late;
     double cost;
@@ -200,7 +200,7 @@ static size_t choose_moved(const struct lull_planned *policy, uint32_t job, uint
     return count;
 }
 
-/* The one with the least time goes first again. */
+/* Plans the moved jobs again: the one with the least time to spare goes first. */
 static bool plan_again(struct lull_planned *policy, const struct lull_cluster_state *state,
                        const uint32_t *moved, size_t count, int64_t now_ns)
 {

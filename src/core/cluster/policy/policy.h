@@ -1,6 +1,6 @@
 /*
- * A scheduling policy: it is told what happens to jobs and is asked what to do. The same code
- * schedules a cluster in virtual time and a real one.
+ * A scheduling policy: it is told what happens to jobs, and is asked what to do. It knows no clock
+ * and does nothing itself, so that the same code can schedule a simulated cluster and a real one.
  *
  * The driver of a policy applies a decision to the state before it asks for the next one, and asks
  * after every change until the policy has no decision left. Pure; one thread at a time.
@@ -43,7 +43,7 @@ struct lull_cluster_decision {
 /* A policy at work. This struct has no body: each policy casts it to a struct of its own. */
 struct lull_cluster_policy;
 
-/* The one number by which a policy trades time for energy. */
+/* The one number of a policy, by which it trades time for energy. */
 struct lull_policy_parameter {
     const char *what; /* in the user's words, with its unit */
     double least;
@@ -51,7 +51,7 @@ struct lull_policy_parameter {
     double usual; /* where nobody sets it */
 };
 
-/* What a policy does. Policies that differ in a rule only share these. */
+/* The functions of a policy. Policies that differ only in a rule share them. */
 struct lull_cluster_policy_calls {
     /* Borrows the cluster, the rule, and the jobs, whose array may grow but keeps its order.
      * setting: of the parameter; a policy without one does not read it. -ENOMEM. */
@@ -99,7 +99,7 @@ struct lull_cluster_policy_ops {
     const char *name;
     const char *summary; /* one line */
     const struct lull_cluster_policy_calls *calls;
-    const void *rule; /* what calls->create reads; NULL: it reads none */
+    const void *rule; /* handed to calls->create(); NULL: the policy has no rule of its own */
     const struct lull_policy_parameter *parameter; /* NULL: the policy has none */
     bool needs_value;                              /* the policy rejects jobs without a value */
     double setting; /* of the parameter, in a copy of lull_cluster_policy_set() */
@@ -144,11 +144,10 @@ int64_t lull_cluster_decider_wake_ns(const struct lull_cluster_policy *around, i
 int lull_cluster_policy_set(const struct lull_cluster_policy_ops *ops, double setting,
                             struct lull_cluster_policy_ops *set_out, struct lull_error *err);
 
-/* Where the parameter of a policy stands: as it is set, else where it usually does; 0: it has none.
- */
+/* The value of a policy's parameter: the one that was set, else the usual one; 0: it has none. */
 double lull_cluster_policy_setting(const struct lull_cluster_policy_ops *ops);
 
-/* Creates a policy with its parameter there. -ENOMEM. */
+/* Creates a policy with that value of its parameter. Errors: -ENOMEM. */
 int lull_cluster_policy_create(const struct lull_cluster_policy_ops *ops,
                                const struct lull_cluster *cluster,
                                const struct lull_cluster_jobs *jobs,

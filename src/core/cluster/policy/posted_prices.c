@@ -174,7 +174,6 @@ bool lull_bid_choose(struct lull_prices *prices, const struct lull_slot_job *job
     return bid_out->choice.point != LULL_SLOT_REJECTED && bid_out->gain_j > bid_out->price_j;
 }
 
-
 void lull_bid_admit(struct lull_prices *prices, const struct lull_slot_job *job,
                     const struct lull_bid *bid)
 {

@@ -1,6 +1,6 @@
 /*
- * Policies that rank jobs and always run those that come first, as far as they fit: one that does
- * not fit holds up nobody but jobs that want as many GPUs of the same type. A job that comes later
+ * Policies that rank jobs and always run those that rank first, as far as they fit. A job that does
+ * not fit holds up only jobs that want as many GPUs of the same type. A job that comes later
  * but ranks first takes the GPUs of preemptible ones that rank last; a preempted job needs some
  * seconds before it goes on (lull_cluster_restart_ns). Clocks may be chosen, and changed while a
  * job runs, by a cost per operating point.
@@ -37,8 +37,8 @@ struct lull_cluster_ranking {
     void (*destroy)(void *more); /* frees what it refers to; NULL: it refers to nothing */
 
     /*
-     * What ranks first when it is least: a time in ns, of a job that needs need_ns more of
-     * full_ns in all with this many GPUs.
+     * The rank of a job that needs need_ns more, of full_ns in all, with this many GPUs: a time in
+     * ns, of which the least ranks first.
      */
     double (*rank)(const struct lull_cluster_job *job, uint32_t gpus, int64_t full_ns,
                    int64_t need_ns);
@@ -52,8 +52,8 @@ struct lull_cluster_ranking {
        then that of the whole job, in proportion to its time. */
     bool is_resized;
 
-    /* By what the rank of a waiting job is divided that soon cannot meet its deadline any more; >=
-       1, and always the same. NULL: deadlines do not count. */
+    /* The number by which the rank of a waiting job is divided once it has to start for its
+       deadline; >= 1, and always the same. NULL: deadlines do not count. */
     double (*urgency)(const struct lull_ranked *ranked);
 
     /* Of the operating points that a job may be given now the one that costs least, of equals the

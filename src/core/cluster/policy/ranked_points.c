@@ -1,5 +1,5 @@
 /*
- * Which operating point a job gets, where it stands, and the clocks of those that run.
+ * Which operating point a job gets, how it ranks, and when running jobs change their clocks.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
@@ -23,8 +23,8 @@ int64_t lull_cluster_restart_ns(uint32_t gpus)
 uint32_t lull_ranked_entry_point(const struct lull_ranked *policy, uint32_t job, uint32_t type)
 {
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
-    uint32_t best =
-        lull_cluster_first_point(asked, type, policy->cluster, lull_cluster_state_groups(policy->copy)->gpus);
+    uint32_t best = lull_cluster_first_point(asked, type, policy->cluster,
+                                             lull_cluster_state_groups(policy->copy)->gpus);
 
     for (uint32_t point = best; policy->ranking->is_elastic && point < asked->point_count; point++)
         if (asked->points[point].type == type &&

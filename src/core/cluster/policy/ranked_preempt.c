@@ -1,5 +1,5 @@
 /*
- * Who has to stop so that a job which ranks before them can start.
+ * Chooses the running jobs that have to stop so that a job which ranks before them can start.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
@@ -70,7 +70,7 @@ static uint32_t gpus_of(const struct lull_ranked *policy, uint32_t job)
 static void give(struct lull_ranked *policy, uint32_t job)
 {
     lull_cluster_copy_give(policy->copy, policy->ledger.records[job].shares,
-                          policy->ledger.records[job].share_count);
+                           policy->ledger.records[job].share_count);
 }
 
 /* A job that has just begun ranks before whatever comes later at the same time; and its start may

@@ -1,6 +1,6 @@
 /*
- * Where jobs stand: queues by shape, those that run, and how many want a pool's GPUs.
- * SPDX-License-Identifier: Apache-2.0
+ * Where the jobs of a ranked policy stand: queues by shape, the running jobs, and how many jobs
+ * want a pool's GPUs. SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
 #include <errno.h>

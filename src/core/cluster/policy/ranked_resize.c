@@ -1,6 +1,6 @@
 /*
- * Running jobs that get more GPUs, where some are free that nobody who waits can use: they stop and
- * begin again. Fewer they get as whoever is preempted: by what is free when they start once more.
+ * Running jobs get more GPUs where some are free that no waiting job can use: they stop and begin
+ * again. Fewer GPUs they get only by being preempted, if fewer are free when they start once more.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <string.h>

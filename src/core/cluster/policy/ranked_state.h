@@ -1,6 +1,6 @@
 /*
- * Private to ranked*.c and to the files of single rules, which read it: queues by shape, and running
- * jobs by rank. SPDX-License-Identifier: Apache-2.0
+ * Private to ranked*.c and to the files of single rules, which read it: queues by shape, and
+ * running jobs by rank. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_CLUSTER_POLICY_RANKED_STATE_H
 #define LULL_CORE_CLUSTER_POLICY_RANKED_STATE_H
@@ -9,14 +9,15 @@
 #include "core/cluster/policy/ranked.h"
 #include "core/cluster/model/placement.h"
 
-/* Jobs of a group that want this many GPUs. Numbers are job << 32 | stamp, those of running jobs
-   inverted, so that of equals the highest stops first; those of old stamps are stale. */
+/* Jobs of a group that want this many GPUs. The numbers in the heaps are job << 32 | stamp,
+   inverted for running jobs, so that of equal ones the job with the highest number stops first.
+   Entries whose stamp is not the job's any more are stale. */
 struct lull_ranked_shape {
     uint32_t gpus;
     struct lull_heap waiting; /* by rank */
     struct lull_heap running; /* preemptible, what ranks last first */
-    /* Its first did not fit, and nothing has been freed since: 1, with the GPUs that it wants; 2,
-       with any number. */
+    /* How far its first job has been tried in vain since GPUs were last freed: 0, not at all; 1,
+       with the GPUs that it wants; 2, with any number of them. */
     uint32_t tries;
 };
 
@@ -30,7 +31,8 @@ struct lull_ranked_group {
     uint64_t barren_gpus; /* that were free when no running job was worth more of them */
 };
 
-/* Decisions that are made one by one: jobs that stop, then one that starts. */
+/* A change that takes several decisions, which are asked for one by one: jobs stop, then one
+ * starts. */
 struct lull_ranked_plan {
     uint32_t *stops;
     uint32_t stop_count;
@@ -74,10 +76,10 @@ static inline size_t lull_ranked_group_of(const struct lull_ranked *policy, uint
 /* A running job may be preempted from now on, if it is preemptible. */
 void lull_ranked_offer(struct lull_ranked *policy, uint32_t job, int64_t now_ns);
 
-/* GPUs of the pool came free. */
+/* GPUs of the pool came free: all shapes of the pool are tried again. */
 void lull_ranked_unblock(struct lull_ranked *policy, uint32_t pool);
 
-/* A running job runs no longer. */
+/* Takes a job out of the running ones. */
 void lull_ranked_forget(struct lull_ranked *policy, uint32_t job);
 
 /* Counts the job in or out of the queues of the types that it may use: `waiting` (1, 0, -1) jobs

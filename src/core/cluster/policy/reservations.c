@@ -86,7 +86,7 @@ static int make_room(struct lull_reserver *reserver, size_t count)
 
 /* ---- prices and keys ---------------------------------------------------------------------- */
 
-/* The time from start_ns on, in seconds, as far as it counts at near prices. */
+/* How many of the seconds from start_ns on count at the near price: the later, the fewer. */
 static double near_s(const struct lull_reservation_room *room, int64_t start_ns, int64_t time_ns)
 {
     const double after = exp(-(double)(start_ns - room->now_ns) / room->fade_ns);
@@ -290,7 +290,7 @@ static int search_orders(struct lull_reserver *reserver, const struct lull_reser
     return 0;
 }
 
-/* What it takes to place the first so many once: looks at a reserved step. */
+/* How many looks at reserved steps it takes to place the first `count` jobs once. */
 static double pass_steps(const struct lull_reserver *reserver,
                          const struct lull_reservation_room *room, size_t count)
 {
@@ -301,7 +301,7 @@ static double pass_steps(const struct lull_reserver *reserver,
     return points * (double)(count + 1);
 }
 
-/* Into the order of what they would pay for a GPU-second. */
+/* Sorts the jobs by what they would pay for a GPU-second. */
 static void sort(const struct lull_reserver *reserver, const struct lull_reservation_room *room,
                  const struct lull_reservation *plan, size_t count)
 {

@@ -1,6 +1,6 @@
 /*
- * What policies with a file of their own give to the table of policies (policy.c) and to each
- * other. Private to policies. SPDX-License-Identifier: Apache-2.0
+ * What the policies that have a file of their own each give to the table of policies (policy.c).
+ * Private to policies. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_CLUSTER_POLICY_SINGLE_H
 #define LULL_CORE_CLUSTER_POLICY_SINGLE_H

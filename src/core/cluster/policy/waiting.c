@@ -103,7 +103,7 @@ uint32_t lull_waiting_first(const struct lull_waiting *waiting, uint32_t after, 
 
     if (from >= waiting->count)
         return LULL_WAITING_NONE;
-    /* Up until what lies to the right has one, then down to the first. */
+    /* Climbs until a subtree to the right has such a job, then goes down to its first one. */
     at = waiting->room + from;
     while (waiting->least_ns[at] > limit) {
         while (at > 1 && at % 2 == 1)

@@ -1,6 +1,7 @@
 /*
- * Jobs of equal shape that wait, in the order of their numbers, and the first of them that is short
- * enough: a tree of least times over them, O(log n). Private to policies.
+ * Jobs of equal shape that wait, in the order of their numbers, and a search for the first of them
+ * that is short enough. A tree holds the least time of each part of the list, so that the search
+ * takes O(log n). Private to policies.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_CLUSTER_POLICY_WAITING_H
@@ -21,13 +22,15 @@ struct lull_waiting {
 
 void lull_waiting_fini(struct lull_waiting *waiting);
 
-/* A job whose number is above all others', or that has been there before. -ENOMEM. */
+/* Adds a job, whose number is above those of all others, or that was in the list before. Errors:
+ * -ENOMEM. */
 int lull_waiting_add(struct lull_waiting *waiting, uint32_t job, int64_t time_ns);
 
-/* One that is there. */
+/* Removes a job, which is in the list. */
 void lull_waiting_remove(struct lull_waiting *waiting, uint32_t job);
 
-/* The first job above `after` (LULL_WAITING_NONE: of all) that takes at most most_ns. */
+/* The first job with a number above `after` (LULL_WAITING_NONE: with any number) that takes at most
+ * most_ns; LULL_WAITING_NONE: there is none. */
 uint32_t lull_waiting_first(const struct lull_waiting *waiting, uint32_t after, int64_t most_ns);
 
 #endif

@@ -5,7 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Of sums of many terms, so that what is called least is no more than it is. */
+/* The share by which sums of many terms are lowered, so that rounding cannot raise a least value.
+ */
 static const double rounding = 1e-12;
 
 static double seconds(int64_t ns)

@@ -1,6 +1,7 @@
 /*
- * What the GPUs of a cluster draw whatever runs on them, and for how long at least: the part of a
- * bound on all energy, and under a power cap, that no schedule changes.
+ * The power that the GPUs of a cluster draw whatever runs on them, and how long they do so at
+ * least: the part of all energy that no schedule can save, in bounds of energy and under a power
+ * cap.
  *
  * Each GPU draws baseline_w at every instant, with a job or without, as long as its node works:
  * what a job draws counts above that. So all energy of any schedule is at least

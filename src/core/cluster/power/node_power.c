@@ -78,7 +78,8 @@ static uint64_t nodes_for(const struct lull_node_power *policy, uint32_t group, 
     return is_mixed ? nodes : (gpus + members->most[group] - 1) / members->most[group];
 }
 
-/* Whether an earlier operating point of the job has this one's type and could run. */
+/* Whether the type of this operating point is counted already: an earlier one has the same type and
+ * could run. */
 static bool is_counted(const struct lull_node_power *policy, const struct lull_cluster_job *job,
                        uint32_t point)
 {
@@ -91,7 +92,7 @@ static bool is_counted(const struct lull_node_power *policy, const struct lull_c
     return false;
 }
 
-/* A job that waits, or does so no longer: nodes of every type that could ever run it. */
+/* Counts the nodes that a job wants in every group that could ever run it, while it waits. */
 static void want(struct lull_node_power *policy, uint32_t job, bool waits)
 {
     const struct lull_cluster_job *asked = &policy->jobs->all[job];
@@ -267,7 +268,7 @@ static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
     const struct lull_node_power *const policy = (const struct lull_node_power *)handle;
     int64_t wake = lull_cluster_decider_wake_ns(handle, now_ns);
 
-    /* Those that are over have been looked at, or will be when next asked. */
+    /* A timer that is over has been looked at, or will be when the policy is next asked. */
     if (policy->timers.count > 0 && policy->timers.entries[0].key > now_ns &&
         policy->timers.entries[0].key < wake)
         wake = policy->timers.entries[0].key;

@@ -32,7 +32,8 @@ static int check(const struct lull_power_budget *budget, struct lull_error *err)
     double most_more_w = 0.0;
 
     if (!(cap->peak_ratio >= 1.0) || isinf(cap->peak_ratio))
-        return lull_error_set(err, -EINVAL, "a peak is at least the mean, not %g times it",
+        return lull_error_set(err, -EINVAL,
+                              "the peak power of a job is at least its mean, not %g times it",
                               cap->peak_ratio);
     for (uint32_t i = 0; i < budget->cluster->node_count; i++) {
         const double turning_on_w = cap->turns_nodes_on
@@ -186,7 +187,7 @@ int lull_power_budget_reclock(struct lull_power_budget *budget, uint32_t job, ui
     return 0;
 }
 
-/* Of ends that have been moved, when they are most of all. */
+/* Removes entries of ends that have been moved, once they are most of the heap. */
 static void drop_moved(struct lull_power_budget *budget)
 {
     size_t kept = 0;
@@ -199,7 +200,7 @@ static void drop_moved(struct lull_power_budget *budget)
         if (budget->loads[end.number].end_ns == end.key)
             budget->ends.entries[kept++] = end;
     }
-    /* Entries go back to where there is room for them. */
+    /* The entries that are kept go back into the heap, which has room for them. */
     budget->ends.count = 0;
     for (size_t i = 0; i < kept; i++) {
         const struct lull_heap_entry end = budget->ends.entries[i];
@@ -290,8 +291,8 @@ static bool could_stay_under(const struct lull_power_budget *budget, uint32_t jo
     const struct lull_cluster_point *asked = &budget->jobs->all[job].points[point];
     const struct lull_power_cap *cap = &budget->cap;
     const uint32_t node_gpus =
-        budget->groups.most[lull_cluster_group(budget->cluster, budget->jobs->all[job].pool,
-                                               asked->type)];
+        budget->groups
+            .most[lull_cluster_group(budget->cluster, budget->jobs->all[job].pool, asked->type)];
     const double extra_w = lull_power_budget_extra_w(budget, job, point);
     const double node_w = budget->cluster->types[asked->type].idle_w * node_gpus +
                           extra_w * fmin(asked->gpus, node_gpus);

@@ -32,15 +32,15 @@ struct lull_power_budget {
     struct lull_power_load *loads; /* [job] */
     double *least_w;               /* [job] of its most modest operating point */
     size_t running;
-    struct lull_heap ends;            /* of loads; some have ended since */
+    struct lull_heap ends; /* of loads; some have ended since */
     struct lull_node_groups groups;
     double idle_w;                    /* of all nodes */
     struct lull_cluster_share *trial; /* [node] */
 
     /* The job that waits for watts, and what it is promised. */
-    uint32_t head;   /* LULL_POWER_NONE: none */
-    int64_t head_ns; /* has its watts then at the latest */
-    double spare_w;  /* what others may take beyond */
+    uint32_t head;   /* LULL_POWER_NONE: no job waits for watts */
+    int64_t head_ns; /* when the watts that it needs are free at the latest */
+    double spare_w;  /* watts that others may take beyond that time without delaying it */
 
     uint64_t gpus;                 /* of all nodes */
     struct lull_power_price price; /* of watts, by the jobs that wait */
@@ -60,7 +60,7 @@ double lull_power_budget_extra_w(const struct lull_power_budget *budget, uint32_
 double lull_power_budget_total_w(const struct lull_power_budget *budget, uint32_t job,
                                  uint32_t point);
 
-/* What a node draws without jobs, W: on and idle; while it turns on. */
+/* What a node draws without jobs, W: when it is on, and while it turns on. */
 double lull_power_budget_idle_w(const struct lull_cluster *cluster, uint32_t node);
 double lull_power_budget_turning_on_w(const struct lull_cluster *cluster, uint32_t node);
 
@@ -103,11 +103,11 @@ bool lull_power_budget_expect(struct lull_power_budget *budget, uint32_t job);
 
 /* ---- power_place.c ------------------------------------------------------------------------- */
 
-/* A job for which lull_power_budget_expect() was true waits for its start; it does so no longer. */
+/* A job for which lull_power_budget_expect() was true waits for its start, or no longer does. */
 void lull_power_budget_wait(struct lull_power_budget *budget, uint32_t job, bool waits);
 
-/* The job waits for watts from now on, unless another does: those of its most modest operating
- * point. */
+/* Reserves watts for a job that waits for them, those of its most modest operating point, unless
+ * another job has a reservation. */
 void lull_power_budget_reserve(struct lull_power_budget *budget, uint32_t job, int64_t now_ns);
 
 /* Whether the job that waits for watts is no worse off if another draws more_w more until until_ns;

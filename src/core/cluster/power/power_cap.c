@@ -116,8 +116,7 @@ static bool admit(struct lull_power_capped *policy, const struct lull_cluster_st
 
 /* ---- other decisions ---------------------------------------------------------------------- */
 
-/* The clock of a running job: no operating point that would be too much, but one as near as can be.
- */
+/* Lets a running job change its clock if the caps and the job that waits for watts allow it. */
 static bool reclock(struct lull_power_capped *policy, int64_t now_ns,
                     struct lull_cluster_decision *decision)
 {
@@ -153,7 +152,7 @@ static bool turn_on(struct lull_power_capped *policy, uint32_t node)
 
 /* ---- deciding ----------------------------------------------------------------------------- */
 
-/* What was refused waits with the policy again. */
+/* Hands what was refused back to the policy, where it waits again. */
 static void hand_back(struct lull_power_capped *policy, const struct lull_cluster_state *state,
                       int64_t now_ns)
 {

@@ -48,8 +48,8 @@ int lull_power_meter_create(uint32_t type_count, bool keeps_points, const struct
 void lull_power_meter_destroy(struct lull_power_meter *meter);
 
 /*
- * From now on the part draws w watts. now_ns: not before that of the last call of any function
- * here. O(1), and as many steps as a tariff takes in between. -ENOMEM.
+ * Notes that the part draws w watts from now on. now_ns never falls from one call of a function
+ * here to the next. O(1), and as many steps as a tariff takes in between. Errors: -ENOMEM.
  */
 int lull_power_meter_set(struct lull_power_meter *meter, uint32_t type, enum lull_power_part part,
                          double w, int64_t now_ns);
@@ -60,11 +60,11 @@ int lull_power_meter_spend(struct lull_power_meter *meter, uint32_t type, double
 /* Readings are those of the last mark. O(types). */
 void lull_power_meter_mark(struct lull_power_meter *meter, int64_t now_ns);
 
-/* J since time 0 until the mark. */
+/* The energy of a part from time 0 until the mark, J. */
 double lull_power_meter_j(const struct lull_power_meter *meter, uint32_t type,
                           enum lull_power_part part);
 
-/* Until the mark, in the tariff's unit; 0 without one. */
+/* What all energy until the mark cost and emitted, in the units of the tariffs; 0 without one. */
 double lull_power_meter_price(const struct lull_power_meter *meter);
 double lull_power_meter_carbon(const struct lull_power_meter *meter);
 

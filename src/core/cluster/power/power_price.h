@@ -36,7 +36,7 @@ struct lull_power_price {
 void lull_power_price_add(struct lull_power_price *price, const struct lull_power_use *clocks,
                           uint32_t count);
 
-/* It does so no longer: with what it was added with. */
+/* A job waits no longer; clocks are those that it was added with. */
 void lull_power_price_remove(struct lull_power_price *price, const struct lull_power_use *clocks,
                              uint32_t count);
 

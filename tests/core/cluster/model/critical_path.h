@@ -1,5 +1,6 @@
 /*
- * The longest path of a job's graph, ns: no schedule is shorter. SPDX-License-Identifier: Apache-2.0
+ * The longest path of a job's graph, ns: no schedule is shorter. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #ifndef LULL_TESTS_CORE_CLUSTER_MODEL_CRITICAL_PATH_H
 #define LULL_TESTS_CORE_CLUSTER_MODEL_CRITICAL_PATH_H

@@ -44,7 +44,10 @@ static struct lull_job_iteration iterate(const struct lull_job_parallel *paralle
     struct lull_job_graph graph;
 
     assert_int_equal(lull_job_parallel_build(parallel, &graph, NULL), 0);
-    assert_int_equal(lull_job_iterate(&graph, parallel->pipeline, (uint64_t)parallel->data * parallel->tensor, tempo, &iteration), 0);
+    assert_int_equal(lull_job_iterate(&graph, parallel->pipeline,
+                                      (uint64_t)parallel->data * parallel->tensor, tempo,
+                                      &iteration),
+                     0);
     lull_job_graph_fini(&graph);
     return iteration;
 }

@@ -65,7 +65,10 @@ static struct lull_job_iteration iterate(const struct step *step, bool is_h100, 
     lull_job_transformer_fill(&model, is_h100 ? &lull_job_matrix_h100_fp8 : &lull_job_matrix_a100,
                               &parallel);
     assert_int_equal(lull_job_parallel_build(&parallel, &graph, NULL), 0);
-    assert_int_equal(lull_job_iterate(&graph, parallel.pipeline, (uint64_t)parallel.data * parallel.tensor, &highest, &iteration), 0);
+    assert_int_equal(lull_job_iterate(&graph, parallel.pipeline,
+                                      (uint64_t)parallel.data * parallel.tensor, &highest,
+                                      &iteration),
+                     0);
     lull_job_graph_fini(&graph);
     return iteration;
 }

@@ -297,10 +297,8 @@ static void test_nothing_shared(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_the_judge),
-        cmocka_unit_test(test_transfers_without_end),
-        cmocka_unit_test(test_two_alike),
-        cmocka_unit_test(test_a_book_that_hears_of_paces),
+        cmocka_unit_test(test_against_the_judge), cmocka_unit_test(test_transfers_without_end),
+        cmocka_unit_test(test_two_alike),         cmocka_unit_test(test_a_book_that_hears_of_paces),
         cmocka_unit_test(test_nothing_shared),
     };
 

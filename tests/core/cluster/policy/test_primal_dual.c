@@ -24,7 +24,7 @@ struct proof {
     struct lull_slot_relaxation made;
     struct lull_price_law laws[MOST_TYPES];
     struct lull_prices *prices;
-    double gain_j;                /* of the admitted jobs: the primal value */
+    double gain_j;               /* of the admitted jobs: the primal value */
     double surplus_j[MOST_JOBS]; /* u of each job; 0: not admitted */
     struct lull_bid bids[MOST_JOBS];
 };
@@ -107,8 +107,7 @@ static double dual_j(const struct proof *proof)
     for (uint32_t type = 0; type < proof->made.problem.type_count; type++)
         for (uint32_t slot = 0; slot < lull_prices_slots(proof->prices); slot++)
             sum_j += proof->laws[type].gpus *
-                     lull_price_of(&proof->laws[type],
-                                   lull_prices_load(proof->prices, type, slot));
+                     lull_price_of(&proof->laws[type], lull_prices_load(proof->prices, type, slot));
     return sum_j;
 }
 
@@ -226,8 +225,7 @@ static void test_booking_raises_the_dual(void **state)
                 assert_true(rise_j == 0.0);
             }
         }
-        assert_true(dual_j(proof) <=
-                    ratio * proof->gain_j * (1.0 + 1e-9));
+        assert_true(dual_j(proof) <= ratio * proof->gain_j * (1.0 + 1e-9));
         close_proof(proof);
     }
 }
