@@ -1,7 +1,7 @@
 /*
- * lull-bound: what any schedule of jobs on a cluster costs at least, all known in advance. A
- * program of its own: CLP and CBC (EPL) must not share one with GPL libraries, which others of Lull
- * link. SPDX-License-Identifier: Apache-2.0
+ * lull-bound tells what any schedule of jobs on a cluster costs at least, with everything known in
+ * advance. It is a program of its own because CLP and CBC (EPL) must not be in one process with GPL
+ * libraries, which other programs of Lull link. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <signal.h>
@@ -17,6 +17,8 @@
 
 static volatile sig_atomic_t seconds;
 
+/* Writes how long it has been solving. It is a signal handler, which may not use stdio, so that it
+ * puts the digits into the text itself. */
 static void on_second(int signal_number)
 {
     char text[] = "\rlull-bound: solving, 000000 s ";
@@ -80,6 +82,7 @@ static int solve(struct lull_bound_run *run, struct lull_error *err)
     if (run->options->is_by_prices)
         return solve_by_prices(run, err);
     result = lull_time_indexed_create(&run->file.problem, &run->program, err);
+    /* A program that is too large is bounded by prices instead, unless a schedule was asked for. */
     if (result == -E2BIG && !run->options->is_integer)
         return solve_by_prices(run, err);
     if (result < 0)
@@ -87,6 +90,7 @@ static int solve(struct lull_bound_run *run, struct lull_error *err)
     result = lull_solve_lp(&run->program, run->options->time_limit_s, &run->lp, err);
     if (result < 0 || run->lp.is_infeasible)
         return result;
+    /* Prices may prove more than a solver that was stopped early. */
     if (!run->lp.is_optimal)
         result = solve_by_prices(run, err);
     if (result < 0 || !run->options->is_integer)

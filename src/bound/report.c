@@ -34,7 +34,8 @@ static bool is_infeasible(const struct lull_bound_run *run)
     return run->lp.is_infeasible || run->ilp.is_infeasible;
 }
 
-/* How far the schedule lies above the proven bound, as a share of its cost. */
+/* How far the schedule lies above the proven bound, as a share of its cost. 1e-300 only keeps a
+ * cost of 0 from dividing. */
 static double gap_ratio(const struct lull_bound_run *run)
 {
     const double above_j = run->ilp.schedule_j - run->lp.bound_j;

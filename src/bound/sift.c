@@ -26,6 +26,8 @@ struct sift {
 
 /* ---- reduced costs ------------------------------------------------------------------------ */
 
+/* What a column would change in the objective if it came into the basis: below 0, it improves it.
+ */
 static double reduced_cost(const struct lull_time_indexed *program, int column, const double *dual)
 {
     double cost = program->cost[column];
@@ -145,6 +147,8 @@ static void release(struct sift *sift)
 
 /* ---- rounds ------------------------------------------------------------------------------- */
 
+/* Solves again and again with the columns that the last duals ask for. Returns 1 once none is left
+ * to add, which is the optimum of the whole program; 0: it has not come to that. */
 static int add_what_is_missing(struct sift *sift, Clp_Simplex *model)
 {
     for (int round = 0; round < MOST_ROUNDS && Clp_status(model) == 0; round++) {

@@ -37,6 +37,7 @@ static int make_result(const struct lull_slot_problem *problem, struct lull_lp_r
     return -ENOMEM;
 }
 
+/* Whether the processor time of the ascent is used up. */
 static bool is_time_over(void *user)
 {
     const clock_t *until = user;
@@ -190,6 +191,8 @@ static int solve(const struct lull_time_indexed *program, double time_limit_s,
         return -ENOMEM;
     if (program->columns >= MANY_COLUMNS) {
         is_solved = sift(model, program, time_limit_s);
+        /* Where sifting does not get to the optimum, the whole program is solved with a new model.
+         */
         if (is_solved <= 0)
             Clp_deleteModel(model);
         if (is_solved < 0)

@@ -1,5 +1,6 @@
 /*
- * The linear program by CLP. What comes back does not rest on the solver's arithmetic: of its
+ * Solves the linear program by CLP. The bound that comes back does not rest on the solver's
+ * arithmetic: of its
  * solution only the dual prices are taken, and the bound is computed anew from them
  * (core/cluster/bound/dual_bound.h). One thread. SPDX-License-Identifier: Apache-2.0
  */

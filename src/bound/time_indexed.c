@@ -84,7 +84,8 @@ static void number_rows(struct lull_time_indexed *program, const int64_t *change
     }
 }
 
-/* How many rows the slots before each one have, so that those of a window are a difference. */
+/* Counts for each slot the rows of the slots before it, so that the rows of a window are a
+ * difference of two such counts. */
 static int count_rows(struct lull_time_indexed *program)
 {
     const struct lull_slot_problem *problem = program->problem;
@@ -170,8 +171,8 @@ static int rows_of(const struct lull_time_indexed *program, const struct lull_sl
            (point->power_w > 0 ? rows_within(program, power, point, start) : 0);
 }
 
-/* What the job costs at most, since it can always be had so: left out, or where it is in nobody's
-   way. */
+/* The most that the job can cost in an optimum: it can always be left out, or run where no row
+ * limits it. */
 static double most_cost(const struct lull_time_indexed *program, const struct lull_slot_job *job)
 {
     double most_j = job->reject_j;
@@ -220,8 +221,8 @@ struct time_indexed_walk {
     int64_t entries;
 };
 
-/* Columns of one operating point; *has_free: the job has one that is in nobody's way, no other is
- * needed. */
+/* Goes through the columns of one operating point. *has_free: the job has a column that no row
+ * limits, so that it needs no other of that kind. */
 static void walk_point(struct lull_time_indexed *program, struct lull_time_indexed_column column,
                        double most_j, bool *has_free, struct time_indexed_walk *walk)
 {

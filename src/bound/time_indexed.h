@@ -45,7 +45,8 @@ struct lull_time_indexed {
 };
 
 /*
- * Builds it; the problem is checked, and borrowed. -E2BIG: more than these; -ENOMEM.
+ * Builds the program; the problem is checked, and borrowed. Errors: -E2BIG it would have more
+ * columns or entries than the limits above; -ENOMEM.
  */
 int lull_time_indexed_create(const struct lull_slot_problem *problem,
                              struct lull_time_indexed *program_out, struct lull_error *err);

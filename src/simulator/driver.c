@@ -78,6 +78,7 @@ void lull_virtual_driver_ask(struct lull_virtual_driver *driver, const struct lu
     unit->asked_ns = now_ns;
 }
 
+/* Reports the switches whose clock has settled by now. */
 static void settle(struct lull_virtual_driver *driver, uint32_t gpu, int64_t now_ns)
 {
     struct driver_unit *unit = &driver->units[gpu];
@@ -110,6 +111,7 @@ static void finish_call(struct lull_virtual_driver *driver)
     unit->valid_until_ns = point == 0 ? never_ns : driver->call.valid_until_ns;
     if (point == 0)
         lull_switch_budget_raise(&unit->budget, now_ns);
+    /* Where too many wait, the last one is replaced: this switch has overtaken it. */
     if (unit->settling_count == SETTLING)
         unit->settling_count--;
     unit->settling[unit->settling_count++] = (struct lull_switch_outcome){
@@ -163,6 +165,7 @@ static bool goes_before(const struct driver_unit *a, const struct driver_unit *b
     return a->command.deadline_ns < b->command.deadline_ns;
 }
 
+/* Begins the call that goes before all others that may be served now, if there is one. */
 static void begin_call(struct lull_virtual_driver *driver, int64_t now_ns)
 {
     int32_t best = -1;

@@ -40,6 +40,7 @@ static uint32_t popcount(uint32_t bits)
 
 /* ---- what happens on the GPUs ------------------------------------------------------------ */
 
+/* Hands the controller the calls that the gap map has found by now. */
 static void take_gaps(struct simulation *simulation, uint32_t index, int64_t now_ns)
 {
     struct lull_call call;
@@ -71,6 +72,7 @@ static uint32_t order_of(const struct simulation *simulation, uint32_t index, ui
     return (uint32_t)(number / count) * orders[count] + orders[number % count];
 }
 
+/* Tells the gap map that a communication begins or ends, in the order in which a probe would. */
 static void take_communication(struct simulation *simulation, uint32_t index,
                                const struct lull_play_event *event)
 {
@@ -203,6 +205,7 @@ static uint32_t *number_communication(const struct lull_play_rank *rank)
     return orders;
 }
 
+/* Makes what decides about the GPUs: gap maps, the controller and the driver. */
 static int make_managed(struct simulation *simulation, struct lull_error *err)
 {
     const struct lull_simulation_options *options = simulation->options;
@@ -261,6 +264,7 @@ static void describe_target(const struct simulation *simulation,
         outcome->switched += lull_controller_target_of(simulation->controller, 0, i) != NULL;
 }
 
+/* Computes the means of the measured periods. */
 static void conclude(const struct simulation *simulation,
                      struct lull_simulation_outcome *outcome_out)
 {

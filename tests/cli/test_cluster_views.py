@@ -119,7 +119,7 @@ class Explain(unittest.TestCase):
         self.assertEqual(explained("0", text=text)["job_id"], "1")
         done = cluster("-", "--nodes", 1, "--explain", "2", text=text)
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("no job of that name or number; there are 2", done.stderr)
+        self.assertIn("no job has that name or number; numbers go from 0, and there are 2 jobs", done.stderr)
         done = cluster("-", "--nodes", 1, "--explain", "0", text=HEADER)
         self.assertIn("there are 0", done.stderr)
 

@@ -19,7 +19,8 @@
 #include "governor/run/launch.h"
 #include "trace/slot_file.h"
 
-enum { USUAL_SLOTS = 288 }; /* chosen, not measured */
+/* How many slots a run has where no length is given. Chosen, not measured. */
+enum { USUAL_SLOTS = 288 };
 
 /* CLP and CBC must never share a program with what GPL libraries are linked to, so that lull-bound
  * runs as a process. */
@@ -130,7 +131,9 @@ static int take_result(json_t *document, double *bound_j_out, struct lull_error 
     const json_t *bound = json_object_get(document, "bound_j");
 
     if (!json_is_number(bound))
-        return lull_error_set(err, LULL_E_FORMAT, "%s printed no bound_j", program);
+        return lull_error_set(err, LULL_E_FORMAT,
+                              "%s printed no bound_j: are it and this program of the same version?",
+                              program);
     *bound_j_out = json_number_value(bound);
     return 0;
 }
@@ -162,7 +165,8 @@ static int start(FILE *problem, int out_fd, struct lull_child *child, struct lul
     return rc < 0 ? lull_error_set(err, rc, "%s", why.text) : 0;
 }
 
-/* Starts the program and takes its document, which is null where there is none. */
+/* Starts the program and reads its document, which is null where it printed none. Its result is
+ * read to the end before it is waited for, so that a full pipe cannot stop it. */
 static int run_program(FILE *problem, struct lull_child *child, json_t **document_out,
                        struct lull_error *err)
 {
@@ -196,7 +200,8 @@ static int find_bound(FILE *problem, double *bound_j_out, struct lull_error *err
         return rc;
     lull_child_reap(&child, true, &status);
     if (status != 0)
-        rc = lull_error_set(err, LULL_E_FORMAT, "%s failed (status %d)", program, status);
+        rc = lull_error_set(err, LULL_E_FORMAT,
+                            "%s failed with status %d; what it said stands above", program, status);
     else
         rc = take_result(document, bound_j_out, err);
     json_decref(document);

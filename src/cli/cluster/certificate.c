@@ -92,7 +92,8 @@ static int take(const struct lull_cluster_jobs *jobs, const struct lull_cluster_
     return 0;
 }
 
-/* Slots reach as far as the deadlines of jobs with a value, within limits. */
+/* Chooses slots that reach as far as the deadlines of jobs with a value, since a better schedule
+ * could still run those; but not so far, or so short, that the search takes many times as long. */
 static void choose_slots(const struct lull_cluster_jobs *jobs, int64_t last_ns, int64_t slots,
                          struct lull_slotting *slotting)
 {
@@ -123,7 +124,7 @@ static void tell(void *user, uint32_t step)
         lull_watch_draw("lull: certificate, step %u of %u", step, telling->steps);
 }
 
-/* Bounds the cost of jobs that each run whole. */
+/* Bounds the cost of jobs each of which runs from start to end without a pause. */
 static int bound_whole(const struct lull_cluster *cluster, const struct judged *judged,
                        double second_j, int64_t slots, const struct lull_price_ascent *ascent,
                        double *bound_j_out, struct lull_error *err)

@@ -1,5 +1,5 @@
 /*
- * How far a run was from the optimum at most, by prices that are found after it
+ * Certifies how far a run was from the optimum at most, by prices that are found after the run
  * (core/cluster/bound/dual_search.h; preemptive_bound.h where jobs may stop and go on).
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -33,7 +33,7 @@ struct lull_certificate_effort {
 /*
  * Certifies a run, and draws its progress. second_j >= 0. Where jobs run whole, the bound counts
  * each as up to a slot shorter than it is, so that fewer slots give a lower bound. Errors: -ENOMEM;
- * -EINVAL and -ERANGE of slotted.h.
+ * -EINVAL and -ERANGE of lull_slot_relaxation_create().
  */
 int lull_cluster_certify(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                          const struct lull_cluster_run *run,

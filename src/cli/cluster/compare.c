@@ -17,7 +17,7 @@ enum { MOST_ROWS = 100000 };
 
 struct compared {
     struct lull_cluster_policy_ops policy;
-    char label[32]; /* the setting of a knob, else the policy's name */
+    char label[32]; /* the setting of the knob where it is swept, else the policy's name */
     struct lull_cluster_summary summary;
     struct lull_cluster_totals all;
 };
@@ -145,7 +145,9 @@ static int add_settings(struct comparison *table, const struct lull_cluster_poli
     if (policy->parameter == NULL)
         return lull_error_set(err, -EINVAL, "policy %s has no knob to sweep", policy->name);
     if (parse_range(sweep, policy->parameter, &range) < 0)
-        return lull_error_set(err, -EINVAL, "--sweep %s: give COUNT or FROM:TO:COUNT", sweep);
+        return lull_error_set(err, -EINVAL,
+                              "--sweep %s: give COUNT, or FROM:TO:COUNT, with a COUNT of 1 or more",
+                              sweep);
     for (int64_t i = 0; i < range.count; i++) {
         struct lull_cluster_policy_ops set;
         int rc = lull_cluster_policy_set(policy, setting_at(&range, i), &set, err);
@@ -160,7 +162,7 @@ static int add_settings(struct comparison *table, const struct lull_cluster_poli
 
 /* ---- running ------------------------------------------------------------------------------ */
 
-/* totals: room for one per pool and one more. */
+/* Runs the scenario for one row of the table. totals has room for one per pool and one more. */
 static int run_row(const struct lull_scenario *scenario,
                    const struct lull_scenario_policy_options *options,
                    struct lull_cluster_totals *totals, struct compared *row, struct lull_error *err)

@@ -11,6 +11,8 @@ enum { MOST_POINT_LINES = 8 };
 
 /* ---- which job ---------------------------------------------------------------------------- */
 
+/* The number of the job that the table calls so, else of that number. A name comes first, because
+ * tables name jobs by numbers too. UINT32_MAX: there is none. */
 static uint32_t find_job(const struct lull_scenario_model *model, const char *wanted)
 {
     int64_t number;
@@ -31,8 +33,10 @@ int lull_explain_job(const struct lull_scenario_model *model,
     const uint32_t number = find_job(model, wanted);
 
     if (number == UINT32_MAX)
-        return lull_error_set(err, -EINVAL, "%s: no job of that name or number; there are %zu",
-                              wanted, model->jobs.count);
+        return lull_error_set(
+            err, -EINVAL,
+            "%s: no job has that name or number; numbers go from 0, and there are %zu jobs", wanted,
+            model->jobs.count);
     *explained_out = (struct lull_explained){
         .model = model,
         .policy = policy,
@@ -92,7 +96,7 @@ static const char *plural(uint64_t count)
     return count == 1 ? "" : "s";
 }
 
-/* Prints nothing where there are no such jobs. */
+/* Prints how many jobs there are of a kind, and names the first; nothing where there are none. */
 static void print_names(const struct lull_scenario_model *model, const char *what,
                         const struct lull_cluster_names *names, FILE *out)
 {
@@ -119,7 +123,7 @@ static void print_causes(const struct lull_explained *explained, FILE *out)
         "fewer GPUs were free than it needs",
         "enough GPUs were free, but spread over too many nodes",
         "it would have fitted, but others were to go first",
-        "it would have fitted and was the next: the policy, or a cap, let it wait",
+        "it would have fitted and was the next, but the policy, or a cap, let it wait",
     };
     const struct lull_cluster_wait *wait = &explained->wait;
 
@@ -137,6 +141,8 @@ static void print_causes(const struct lull_explained *explained, FILE *out)
     }
 }
 
+/* Tells what was free when the job came, how long it waited for which reason, and which jobs had to
+ * do with it. */
 static void print_wait(const struct lull_explained *explained, FILE *out)
 {
     const struct lull_cluster_wait *wait = &explained->wait;
@@ -166,6 +172,7 @@ static void print_wait(const struct lull_explained *explained, FILE *out)
 
 /* ---- why this place ----------------------------------------------------------------------- */
 
+/* Tells where the job ran and by which rule that place was chosen. */
 static void print_place(const struct lull_explained *explained, FILE *out)
 {
     const struct lull_scenario_model *model = explained->model;
@@ -277,6 +284,8 @@ static void print_pools_with(const struct lull_explained *explained,
     fputs(shown > 0 ? "\n" : "  no pool could hold it\n", out);
 }
 
+/* Tells why a job was rejected, and what would have let it run: more nodes, another pool, GPUs with
+ * more memory, or another policy. */
 static void print_rejection(const struct lull_explained *explained, FILE *out)
 {
     const struct lull_scenario_model *model = explained->model;

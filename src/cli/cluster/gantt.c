@@ -39,6 +39,8 @@ struct legend_key {
     uint32_t rgb;
 };
 
+/* Draws a key of the legend, and returns where the next one may begin. A letter is taken to be 5.9
+ * pixels wide, since SVG does not tell how wide a text will be. */
 static double draw_key(FILE *file, const struct legend_key *key, const char *what)
 {
     fprintf(file,
@@ -82,6 +84,7 @@ static void draw_job_keys(const struct lull_gantt *gantt, bool has_boxes)
     }
 }
 
+/* Tells what the shades of the strips above the pools mean. */
 static void draw_wait_keys(const struct lull_gantt *gantt)
 {
     static const char *const words[] = {"", "waiting jobs want GPUs", "1/4 of their pool or more",
@@ -125,7 +128,8 @@ static void draw_header(const struct lull_gantt *gantt, const char *policy, bool
 
 /* ---- all together ------------------------------------------------------------------------- */
 
-/* Draws all below the header. *bottom_out: where the page ends. Errors: -ENOMEM. */
+/* Draws all below the header: boxes, or bands where boxes would be too many, then the panels, and
+ * the axis of time across them. *bottom_out: where the page ends. Errors: -ENOMEM. */
 static int draw_body(const struct lull_gantt *gantt, bool *has_boxes_out, double *bottom_out)
 {
     double bottom = NAN;

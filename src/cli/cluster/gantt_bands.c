@@ -6,6 +6,9 @@
 #include "cli/cluster/gantt_elements.h"
 #include "cli/picture/picture.h"
 
+/* Fewer groups than FEW_GROUPS are split, to about WANTED_BANDS bands. All bands together have
+ * about MOST_POINTS short times, so that the picture stays small; each has LEAST_BINS to MOST_BINS
+ * of them, no more than the page has pixels. Chosen, not measured. */
 enum { FEW_GROUPS = 6, WANTED_BANDS = 24, MOST_POINTS = 24000, LEAST_BINS = 200, MOST_BINS = 1270 };
 
 static const double band_gap = 3.0;
@@ -90,6 +93,7 @@ static void find_bands(struct bands *bands)
 
 /* ---- what ran ----------------------------------------------------------------------------- */
 
+/* Adds a time in which a node was not on to its band. */
 static void see_state(void *user, uint32_t node, enum lull_cluster_power power, double begin_s,
                       double end_s)
 {
@@ -100,6 +104,8 @@ static void see_state(void *user, uint32_t node, enum lull_cluster_power power, 
                           bands->gantt->model->cluster.nodes[node].gpus);
 }
 
+/* Adds up what each band ran over time. A layer contains those below it, so that drawing them from
+ * the highest down leaves each its own part visible. */
 static int fill(struct bands *bands)
 {
     const struct lull_gantt *gantt = bands->gantt;
@@ -132,6 +138,7 @@ static int fill(struct bands *bands)
 
 /* ---- drawing ------------------------------------------------------------------------------ */
 
+/* Names a band by its pool, its type where there are several, and its nodes or GPUs. */
 static void draw_label(const struct bands *bands, const struct band *band, double y)
 {
     const struct lull_scenario_model *model = bands->gantt->model;

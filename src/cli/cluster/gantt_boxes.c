@@ -34,7 +34,7 @@ struct boxes {
 /* ---- which GPUs --------------------------------------------------------------------------- */
 
 /* The simulator counts the GPUs of a node and does not name them, so that a stretch gets the lowest
- * free lanes. False: too many boxes. */
+ * free lanes. False: there would be too many boxes. */
 static bool take(struct boxes *boxes, size_t stretch, const struct lull_cluster_share *share)
 {
     const uint32_t end =
@@ -60,7 +60,8 @@ static bool take(struct boxes *boxes, size_t stretch, const struct lull_cluster_
     return true;
 }
 
-/* False: too many boxes. */
+/* Gives every stretch its lanes, event by event, in the order of time. False: there would be too
+ * many boxes. */
 static bool assign(struct boxes *boxes, const struct lull_cluster_event *events, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -79,6 +80,8 @@ static bool assign(struct boxes *boxes, const struct lull_cluster_event *events,
 
 /* ---- drawing ------------------------------------------------------------------------------ */
 
+/* Draws the empty rows of all nodes with their labels, and notes where each lane is. Returns where
+ * the rows end. */
 static double draw_rows(struct boxes *boxes, double top)
 {
     const struct lull_gantt *gantt = boxes->gantt;
@@ -129,6 +132,7 @@ static void write_state(void *user, uint32_t node, enum lull_cluster_power power
                 boxes->height * boxes->gantt->model->cluster.nodes[node].gpus, begin);
 }
 
+/* Draws the times in which nodes were not on, one colour after the other. */
 static int draw_states(const struct boxes *boxes)
 {
     for (int power = 0; power <= LULL_CLUSTER_DOWN; power++) {
@@ -183,6 +187,7 @@ static void draw_late(const struct boxes *boxes)
     fprintf(gantt->file, "\"/>\n");
 }
 
+/* Writes the names of jobs into those boxes that are large enough for them. */
 static void draw_names(const struct boxes *boxes)
 {
     const struct lull_gantt *gantt = boxes->gantt;

@@ -12,6 +12,7 @@ double lull_gantt_x(const struct lull_gantt *gantt, double time_s)
     return gantt->left + gantt->width * time_s / gantt->span_s;
 }
 
+/* Finds how much time the picture shows: until the last end or arrival, and never 0. */
 static void find_span(struct lull_gantt *gantt)
 {
     const struct lull_cluster_jobs *jobs = &gantt->model->jobs;
@@ -100,6 +101,8 @@ static void find_colours(const struct lull_gantt *gantt, struct lull_clock_colou
     lull_clock_colours_finish(colours);
 }
 
+/* Finds the colours of the picture: ranges of clocks where jobs have clocks, else in time and late.
+ */
 static void find_layers(struct lull_gantt *gantt)
 {
     struct lull_clock_colours colours;
@@ -177,6 +180,7 @@ int lull_gantt_each_node_state(const struct lull_gantt *gantt,
 
 /* ---- who waited --------------------------------------------------------------------------- */
 
+/* Adds a time in which a job waited to the strip of its pool and to the panel. */
 static void add_wait(struct lull_gantt *gantt, uint32_t job, double begin_s, double end_s)
 {
     const struct lull_cluster_job *waiting = &gantt->model->jobs.all[job];
@@ -198,6 +202,8 @@ static int make_room(struct lull_gantt *gantt)
     return lull_picture_bins_init(&gantt->waiting, gantt->span_s, LULL_GANTT_BINS);
 }
 
+/* Finds when each job waited: from its arrival, and from the end of each stretch, until its next
+ * stretch begins, or until it was rejected or the picture ends. */
 static int find_waits(struct lull_gantt *gantt)
 {
     const struct lull_cluster_jobs *jobs = &gantt->model->jobs;

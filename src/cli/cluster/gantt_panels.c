@@ -11,6 +11,7 @@
 static const double power_height = 130.0;
 static const double waiting_height = 90.0;
 
+/* Writes what a panel shows above it. */
 static void draw_caption(const struct lull_gantt *gantt, double top, const char *caption)
 {
     fprintf(gantt->file,
@@ -108,6 +109,7 @@ end:
 
 /* ---- jobs that wait ----------------------------------------------------------------------- */
 
+/* Formats a mark of the axis; marks between whole numbers of jobs are not rounded. */
 static struct lull_amount count_text(double count)
 {
     struct lull_amount amount;

@@ -38,6 +38,7 @@ static bool has_ratio(const struct lull_guarantee *guarantee)
 
 /* ---- what the theorem does not cover ------------------------------------------------------ */
 
+/* Adds a note on a number of jobs, unless there are none. Returns how many notes there are then. */
 static size_t note_jobs(struct note *notes, size_t count, size_t jobs, const char *what)
 {
     if (jobs == 0)
@@ -47,6 +48,7 @@ static size_t note_jobs(struct note *notes, size_t count, size_t jobs, const cha
     return count + 1;
 }
 
+/* Adds a note if it applies. Returns how many notes there are then. */
 static size_t note_if(struct note *notes, size_t count, bool is_so, const char *what)
 {
     if (!is_so)
@@ -55,6 +57,7 @@ static size_t note_if(struct note *notes, size_t count, bool is_so, const char *
     return count + 1;
 }
 
+/* Lists what the guarantee does not cover in this scenario. */
 static size_t list(const struct lull_guarantee *guarantee, struct note *notes)
 {
     const struct lull_schedule_set_theorem *theorem = &guarantee->theorem;

@@ -21,6 +21,7 @@ struct findings {
     double shared_s;       /* by how much longer */
 };
 
+/* Counts what failures and sharing cost the jobs. */
 static void count_delays(struct findings *findings)
 {
     const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(findings->run->run);
@@ -227,6 +228,8 @@ static void print_conditions(const struct findings *findings)
         printf("carbon              %.3f t\n", lull_power_meter_carbon(meter) * 1e-6);
 }
 
+/* Prints what the policy makes small, and the bound on it; as a gain where values exceed the cost.
+ */
 static void print_cost(const struct lull_cluster_certificate *certificate, bool has_values)
 {
     const double cost_j = certificate->cost_j;

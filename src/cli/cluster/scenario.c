@@ -50,6 +50,7 @@ static uint32_t make_types(struct lull_scenario_model *model,
     return count;
 }
 
+/* Makes the nodes, pool by pool and type by type, so that the nodes of a group are neighbours. */
 static int make_cluster(struct lull_scenario_model *model,
                         const struct lull_scenario_options *options, struct lull_error *err)
 {
@@ -99,6 +100,8 @@ static double full_energy_j(const struct lull_cluster_job *job, uint32_t gpus)
     return best != NULL ? best->energy_j : 0.0;
 }
 
+/* Makes a job of each row of the table. Operating points come first, since the value of a job whose
+ * row has none is a multiple of the energy at full clocks. */
 static int make_jobs(struct lull_scenario_model *model, int64_t checkpoint_ns,
                      struct lull_error *err)
 {

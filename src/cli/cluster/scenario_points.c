@@ -27,6 +27,7 @@ static struct lull_job_tempo *tempo_of(const struct lull_scenario_points *points
     return &points->tempo[((size_t)type * LULL_JOB_CLASSES + job_class) * LULL_JOB_MOST_CLOCKS];
 }
 
+/* Makes what all jobs share: how each class runs on each type at each clock. */
 static int prepare(struct lull_scenario_points *points, size_t jobs, struct lull_error *err)
 {
     const struct lull_scenario_model_options *options = points->options;
@@ -283,6 +284,7 @@ static int make_job(struct lull_scenario_points *points,
     return 0;
 }
 
+/* Makes room for the operating points of one more job. */
 static int make_room(struct lull_scenario_points *points, struct lull_error *err)
 {
     struct lull_cluster_point *all;
@@ -315,7 +317,7 @@ static int make_all(struct lull_scenario_points *points,
             return rc;
         points->count += jobs[i].point_count;
     }
-    /* The array does not move any more. */
+    /* Only now may jobs point into the array: it does not move any more. */
     for (size_t i = 0; i < table->count; i++) {
         jobs[i].points = &points->all[first];
         first += jobs[i].point_count;

@@ -90,6 +90,7 @@ static double sum(const double *values, uint32_t count)
     return all;
 }
 
+/* Writes a line for what happens at now_ns, with the mean power since the line above. */
 static void write_line(struct power_table *table, char type)
 {
     const double passed_s = (double)(table->now_ns - table->written_ns) / 1e9;
@@ -104,6 +105,7 @@ static void write_line(struct power_table *table, char type)
     table->written_j = table->energy_j;
 }
 
+/* Lets time pass in which nothing changes. */
 static void pass(struct power_table *table, int64_t until_ns)
 {
     table->energy_j +=
@@ -111,7 +113,8 @@ static void pass(struct power_table *table, int64_t until_ns)
     table->now_ns = until_ns;
 }
 
-/* Lets time pass, with what changes at until_ns itself. */
+/* Lets time pass up to until_ns, with the changes of power on the way and those at until_ns itself.
+ */
 static void pass_points(struct power_table *table, int64_t until_ns)
 {
     for (; table->next < table->point_count && table->points[table->next].time_ns <= until_ns;

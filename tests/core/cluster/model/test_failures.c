@@ -111,7 +111,7 @@ static void test_what_cannot_be(void **state)
     (void)state;
     refuse(good, (struct lull_cluster_failure){4, 0, S}, "node 4 fails, but the cluster has 4");
     refuse(good, (struct lull_cluster_failure){0, -1, S}, "0 s or later");
-    refuse(good, (struct lull_cluster_failure){0, S, S}, "ends after that");
+    refuse(good, (struct lull_cluster_failure){0, S, S}, "end after it began");
     refuse(good, (struct lull_cluster_failure){1, 8 * S, 10 * S}, "node 1 fails at 8 s while");
     assert_int_equal(
         lull_cluster_failures_draw(1 << 20, 1, 1, INT64_C(1) << 50, 1, &failures, &count, NULL),
