@@ -138,13 +138,6 @@ static int take_result(json_t *document, double *bound_j_out, struct lull_error 
     return 0;
 }
 
-/* The program beside this one, in a build or installed; else the one on the path. */
-static void find_program(char *path, size_t size)
-{
-    if (lull_file_find_own("bound/lull-bound", "../../bin/lull-bound", path, size, NULL) < 0)
-        snprintf(path, size, "%s", program);
-}
-
 static int start(FILE *problem, int out_fd, struct lull_child *child, struct lull_error *err)
 {
     const struct lull_child_setup setup = {.stdout_fd = out_fd, .stderr_fd = -1};
@@ -154,7 +147,10 @@ static int start(FILE *problem, int out_fd, struct lull_child *child, struct lul
     struct lull_error why = {0};
     int rc;
 
-    find_program(path, sizeof(path));
+    /* The program lies beside this one, in a build or installed; else it is sought on the path. */
+    if (lull_file_find_own("bound/lull-bound", "../../bin/lull-bound", path, sizeof(path), NULL) <
+        0)
+        snprintf(path, sizeof(path), "%s", program);
     snprintf(name, sizeof(name), "/dev/fd/%d", fileno(problem));
     rc = lull_child_start_as(argv, NULL, &setup, child, &why);
     if (rc == -ENOENT)

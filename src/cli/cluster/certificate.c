@@ -51,12 +51,6 @@ struct judged {
     bool may_pause;  /* one of them or more may run in pieces */
 };
 
-static void fini(struct judged *judged)
-{
-    free(judged->all);
-    free(judged->end_ns);
-}
-
 /* Takes the jobs that this run brought to their ends, and all jobs with a value, since a schedule
  * is free to run or leave these whatever this run did. Errors: -ENOMEM. */
 static int take(const struct lull_cluster_jobs *jobs, const struct lull_cluster_run *run,
@@ -206,7 +200,8 @@ int lull_cluster_certify(const struct lull_cluster *cluster, const struct lull_c
     if (rc == 0)
         *certificate_out = certificate;
 end:
-    fini(&judged);
+    free(judged.all);
+    free(judged.end_ns);
     lull_watch_end(&telling.watch);
     return rc;
 }

@@ -13,17 +13,11 @@ static int blame(const char *path, const struct lull_cluster_jobs_row *row,
     return lull_error_set(err, why->code, "%s: line %zu, workload: %s", path, row->line, why->text);
 }
 
-static size_t folder_length(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash != NULL ? (size_t)(slash - path) + 1 : 0;
-}
-
 /* The path of a file whose name begins in the folder of the table. Null: no memory. */
 static char *locate(const char *path, const char *name)
 {
-    const size_t folder = name[0] == '/' ? 0 : folder_length(path);
+    const char *slash = name[0] == '/' ? NULL : strrchr(path, '/');
+    const size_t folder = slash != NULL ? (size_t)(slash - path) + 1 : 0;
     const size_t size = folder + strlen(name) + 1;
     char *const located = malloc(size);
 

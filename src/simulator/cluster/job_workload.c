@@ -194,12 +194,6 @@ static int schedule_all(struct scheduled *scheduled, const struct lull_job_graph
     return 0;
 }
 
-static void collapse(struct scheduled *scheduled, struct lull_job_recorded *recorded_out)
-{
-    recorded_out->step_ns = scheduled->candidates[0].time_ns;
-    lull_job_points_choose(scheduled->candidates, scheduled->count, &recorded_out->points);
-}
-
 static int make(const struct lull_job_workload *workload, const struct lull_job_graph *graph,
                 uint32_t devices, const struct lull_job_setting *setting,
                 struct lull_job_recorded *recorded_out, struct lull_error *err)
@@ -215,10 +209,12 @@ static int make(const struct lull_job_workload *workload, const struct lull_job_
         thin_out(scheduled, graph->task_count);
         rc = schedule_all(scheduled, graph, devices);
     }
-    if (rc < 0)
+    if (rc < 0) {
         (void)lull_error_set(err, rc, "%s: no memory for its schedules", workload->name);
-    else
-        collapse(scheduled, recorded_out);
+    } else {
+        recorded_out->step_ns = scheduled->candidates[0].time_ns;
+        lull_job_points_choose(scheduled->candidates, scheduled->count, &recorded_out->points);
+    }
     free(scheduled);
     return rc;
 }

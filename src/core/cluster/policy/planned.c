@@ -10,20 +10,12 @@
 
 static const char LATE[] = "no mode, time and place meets its deadline: it will be late";
 
-/* ---- lists --------------------------------------------------------------------------------- */
+/* ---- room for jobs ------------------------------------------------------------------------- */
 
-static int list_reach(struct lull_job_list *list, size_t room)
-{
-    uint32_t *jobs = realloc(list->jobs, room * sizeof(*jobs));
-
-    if (jobs == NULL)
-        return -ENOMEM;
-    list->jobs = jobs;
-    return 0;
-}
-
+/* Makes room in the plans and in each list for all jobs that the ledger has room for. */
 static int reach(struct lull_planned *policy)
 {
+    struct lull_job_list *const lists[] = {&policy->unplanned, &policy->planned, &policy->stuck};
     struct lull_planned_job *plans;
 
     if (policy->plan_room == policy->ledger.room)
@@ -32,10 +24,13 @@ static int reach(struct lull_planned *policy)
     if (plans == NULL)
         return -ENOMEM;
     policy->plans = plans;
-    if (list_reach(&policy->unplanned, policy->ledger.room) < 0 ||
-        list_reach(&policy->planned, policy->ledger.room) < 0 ||
-        list_reach(&policy->stuck, policy->ledger.room) < 0)
-        return -ENOMEM;
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        uint32_t *jobs = realloc(lists[i]->jobs, policy->ledger.room * sizeof(*jobs));
+
+        if (jobs == NULL)
+            return -ENOMEM;
+        lists[i]->jobs = jobs;
+    }
     memset(&plans[policy->plan_room], 0,
            (policy->ledger.room - policy->plan_room) * sizeof(*plans));
     policy->plan_room = policy->ledger.room;
