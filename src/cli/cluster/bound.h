@@ -29,8 +29,8 @@ int lull_cluster_bound(const struct lull_cluster *cluster, const struct lull_clu
                        const struct lull_cluster_conditions *conditions, double slot_s,
                        struct lull_cluster_bound *bound_out, struct lull_error *err);
 
-/* Tells what such a bound does not count, for users: notes_out has room for
- * LULL_CLUSTER_BOUND_NOTES static texts. Returns how many there are. */
+/* Lists for users what such a bound does not count. notes_out has room for LULL_CLUSTER_BOUND_NOTES
+ * static texts. Returns how many there are. */
 enum { LULL_CLUSTER_BOUND_NOTES = 4 };
 size_t lull_cluster_bound_notes(const struct lull_cluster_jobs *jobs,
                                 const struct lull_cluster_conditions *conditions,

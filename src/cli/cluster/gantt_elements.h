@@ -20,7 +20,7 @@ enum {
     LULL_GANTT_WANT_SHADES = 4,
 };
 
-/* Jobs of one colour. */
+/* A colour of the picture, and the jobs that have it. */
 struct lull_gantt_layer {
     uint32_t low_mhz; /* the range of clocks; 0: the colour stands for a state */
     uint32_t high_mhz;
@@ -71,7 +71,7 @@ uint32_t lull_gantt_layer_of(const struct lull_gantt *gantt,
 /* Whether a job ended after its deadline. */
 bool lull_gantt_is_late(const struct lull_gantt *gantt, uint32_t job);
 
-/* How nodes look that are not on, by their power. */
+/* How a node looks while it is not on, by its power state. */
 struct lull_gantt_node_look {
     const char *name; /* null: the node is on */
     const char *class;
@@ -79,7 +79,7 @@ struct lull_gantt_node_look {
 };
 extern const struct lull_gantt_node_look lull_gantt_node_looks[LULL_CLUSTER_DOWN + 1];
 
-/* Shows `see` each time that a node was not on. Errors: -ENOMEM. */
+/* Calls `see` for each time in which a node was not on. Errors: -ENOMEM. */
 int lull_gantt_each_node_state(const struct lull_gantt *gantt,
                                void (*see)(void *user, uint32_t node, enum lull_cluster_power power,
                                            double begin_s, double end_s),

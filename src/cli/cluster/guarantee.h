@@ -28,7 +28,7 @@ int lull_guarantee_find(const struct lull_cluster *cluster, const struct lull_cl
                         const struct lull_cluster_conditions *conditions, bool has_failures,
                         struct lull_guarantee *guarantee_out);
 
-/* Tells it in lines for people. */
+/* Prints the guarantee, and what it does not cover, in lines for people. */
 void lull_guarantee_print(const struct lull_guarantee *guarantee, FILE *out);
 
 /* Adds the fields proven_ratio (null where there is none) and not_proven (what the theorem does

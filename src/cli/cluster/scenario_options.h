@@ -26,7 +26,7 @@ struct lull_scenario_model_options {
     double run_w;        /* what a GPU with a job draws, where type_count is 0 */
     double idle_w;       /* what a GPU without a job draws; below 0: what its model tells */
     double value_ratio;  /* value over energy of jobs whose value the table lacks; 0: no value */
-    bool is_preemptible; /* jobs of which the table does not tell it */
+    bool is_preemptible; /* whether jobs may be stopped of which the table does not tell it */
     /* The types of GPU in the cluster. The table's durations are those on the first type. */
     struct lull_job_type types[LULL_SCENARIO_MOST_TYPES];
     int64_t type_nodes[LULL_SCENARIO_MOST_TYPES]; /* 0: --nodes or --pools tells */
@@ -65,7 +65,7 @@ struct lull_scenario_power_options {
     const char *carbon; /* a tariff; null: none */
 };
 
-/* Nodes that fail. */
+/* When nodes fail, and how often jobs save their progress. */
 struct lull_scenario_failure_options {
     const char *table;     /* null: none */
     int64_t mtbf_ns;       /* mean time between random failures of a node; 0: none */
@@ -80,7 +80,7 @@ struct lull_scenario_network_options {
     int64_t rack_nodes; /* nodes of a rack; 0: there are no racks */
 };
 
-/* What to print, write and draw; null: not. */
+/* What to print, write and draw; null: this is not asked for. */
 struct lull_scenario_output_options {
     bool is_json;
     const char *jobs_out;  /* a table of when and where each job ran */

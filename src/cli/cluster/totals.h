@@ -1,5 +1,5 @@
 /*
- * What the jobs of a run have come to, pool by pool and in all.
+ * The totals of a run: what became of its jobs, pool by pool and in all.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_CLUSTER_TOTALS_H

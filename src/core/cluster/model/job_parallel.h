@@ -43,7 +43,7 @@ struct lull_job_parallel {
     /* Of a chunk and a micro-batch, on one GPU at the highest clock. */
     int64_t forward_ns;      /* > 0 */
     int64_t backward_ns;     /* > 0; what it computes again included */
-    int64_t head_forward_ns; /* that the last chunk has more; >= 0 */
+    int64_t head_forward_ns; /* how much longer the last chunk takes, for its head; >= 0 */
     int64_t head_backward_ns;
     uint32_t forward_calls; /* all-reduces among the tensor parallel GPUs */
     uint32_t backward_calls;
@@ -67,14 +67,14 @@ struct lull_job_parallel {
 int64_t lull_job_transfer_ns(const struct lull_job_link *link, double bytes);
 int64_t lull_job_all_reduce_ns(const struct lull_job_link *link, double bytes, uint32_t ranks);
 
-/* Of one action of a chunk (forward, backward, input, weight or recompute) at the highest clock:
- * what it computes, and its collectives among the tensor parallel GPUs. */
+/* How long an action of a chunk (forward, backward, input, weight or recompute) takes at the
+ * highest clock: to compute, and for its collectives among the tensor parallel GPUs. */
 int64_t lull_job_parallel_compute_ns(const struct lull_job_parallel *parallel,
                                      enum lull_pipeline_kind kind, bool is_last_chunk);
 int64_t lull_job_parallel_tensor_ns(const struct lull_job_parallel *parallel,
                                     enum lull_pipeline_kind kind);
 
-/* One bucket's all-reduce among the copies; 0: there is one copy. */
+/* How long the all-reduce of one bucket among the copies takes; 0: there is only one copy. */
 int64_t lull_job_parallel_bucket_ns(const struct lull_job_parallel *parallel);
 
 /*
@@ -123,7 +123,7 @@ struct lull_job_transformer {
     bool is_sequence_parallel;
 };
 
-/* Of one GPU, for matrix products. */
+/* How fast one GPU is at matrix products. */
 struct lull_job_matrix {
     double peak_flops;  /* > 0 */
     double limit_ratio; /* of the peak, for ever wider products; 0..1 */

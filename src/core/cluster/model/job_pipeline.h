@@ -1,7 +1,8 @@
 /*
- * A parallel job (job_parallel.h) as the pipeline planner's problem, and the plans of its frontier
- * as candidates for operating points: in such an operating point every operation of the pipeline
- * has its own clock, so that bubbles and stages that wait cost less energy for the same time.
+ * Turns a parallel job (job_parallel.h) into a problem of the pipeline planner, and the plans of
+ * its frontier into candidates for operating points. In such an operating point every operation of
+ * the pipeline has its own clock, so that bubbles and stages that wait cost less energy for the
+ * same time.
  *
  * An action is one operation: its computation follows the clock, its collectives keep their time.
  * The last bucket of gradients and the optimizer end every device's iteration; the other buckets

@@ -13,7 +13,8 @@ static double kernel_ratio(const struct lull_job_clock *clock, const struct lull
            (1.0 - part->memory_ratio) / clock->core_ratio;
 }
 
-/* Where memory is slower than at the highest clock, the cores wait for it and draw less. */
+/* The power of a kernel. Where memory is slower than at the highest clock, the cores wait for it
+ * and draw less. */
 static double kernel_w(const struct lull_job_clock *clock, const struct lull_job_part *part)
 {
     const double fed = part->memory_ratio + (1.0 - part->memory_ratio) / clock->core_ratio;
@@ -91,7 +92,8 @@ double lull_job_rate_with(const struct lull_job_rates *rates, uint32_t gpus)
     return 0.0;
 }
 
-/* What a GPU does less than where there are fewest of them is communication. */
+/* Splits the time by measured rates: whatever a GPU does less than it does where there are fewest
+ * of them is taken for communication. */
 static bool split_by_rates(const struct lull_job_surface *surface, uint32_t gpus,
                            struct split *split)
 {

@@ -45,7 +45,7 @@ static int by_time(const void *left, const void *right)
     return (a->type > b->type) - (a->type < b->type);
 }
 
-/* Clocks come by time for the most part: then there is nothing to do. */
+/* Candidates mostly come in order already, since clocks do: then nothing is sorted. */
 static void sort_by_hull(struct lull_cluster_point *all, size_t count)
 {
     for (size_t i = 1; i < count; i++)
@@ -89,7 +89,7 @@ static size_t keep_hulls(struct lull_cluster_point *all, size_t count)
     return kept;
 }
 
-/* An operating point of fewer GPUs of the type, hence of another hull, that is as good. */
+/* Whether an operating point with fewer GPUs of the type, hence of another hull, is as good. */
 static bool is_beaten(const struct lull_cluster_point *point, const struct lull_cluster_point *all,
                       size_t count)
 {
@@ -100,7 +100,8 @@ static bool is_beaten(const struct lull_cluster_point *point, const struct lull_
     return false;
 }
 
-/* In their order, in which fewer GPUs stand before more: those that beat are kept themselves. */
+/* Drops operating points that others beat. Those with fewer GPUs stand first, so that only those
+ * that are kept have to be looked at. */
 static size_t drop_beaten(struct lull_cluster_point *all, size_t count)
 {
     size_t kept = 0;
@@ -131,7 +132,7 @@ static double loss(const struct lull_cluster_point *all, size_t count, size_t at
     return unit > 0.0 ? area / unit : 0.0;
 }
 
-/* The operating point to go next; count: all are the fastest of their hulls. */
+/* The operating point to drop next; count: all that are left are the fastest of their hulls. */
 static size_t find_least(const struct lull_cluster_point *all, size_t count)
 {
     size_t fastest = 0;

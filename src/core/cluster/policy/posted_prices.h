@@ -1,6 +1,6 @@
 /*
- * Posted prices of GPUs by type and slot, that rise with what is booked: the provable law of
- * PD-RATS (docs/competitive.md),
+ * Posted prices of GPUs by type and slot, which rise with what is booked, by the law that the proof
+ * of PD-RATS is about (docs/competitive.md):
  *
  *   price(load) = least ((1 + most / least)^(load / (gpus - gang)) - 1).
  *
@@ -38,7 +38,7 @@ double lull_price_kappa(const struct lull_price_law *law);
 
 struct lull_prices; /* opaque */
 
-/* Nothing booked. Laws are copied. -ENOMEM. */
+/* Creates prices with nothing booked; the laws are copied. Errors: -ENOMEM. */
 int lull_prices_create(const struct lull_price_law *laws, uint32_t type_count,
                        struct lull_prices **prices_out);
 void lull_prices_destroy(struct lull_prices *prices);
@@ -49,8 +49,8 @@ uint32_t lull_prices_slots(const struct lull_prices *prices);
 /* GPUs booked in a known slot. */
 uint32_t lull_prices_load(const struct lull_prices *prices, uint32_t type, uint32_t slot);
 
-/* Of a GPU in the known slots [first, first + slots), J. O(1), but for the first question after a
- * booking: O(slots) then. */
+/* The price of a GPU over the known slots [first, first + slots), J. O(1), but for the first
+ * question after a booking: O(slots) then. */
 double lull_prices_sum(struct lull_prices *prices, uint32_t type, uint32_t first, uint32_t slots);
 
 /* ---- the rule with a proof ------------------------------------------------------------------- */

@@ -41,7 +41,8 @@ static struct lull_power_use use_of(const struct lull_power_budget *budget, uint
                                        (budget->cap.cluster_w - budget->idle_w)};
 }
 
-/* The clocks that the caps allow of the first operating point that they allow; returns how many. */
+/* Lists what a waiting job takes at each clock: of the first operating point that the caps allow,
+ * all clocks that they allow. Returns how many. */
 static uint32_t clocks_of(const struct lull_power_budget *budget, uint32_t job,
                           struct lull_power_use *uses_out)
 {
