@@ -179,6 +179,8 @@ static void stop(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 
 /* ---- decisions ---------------------------------------------------------------------------- */
 
+/* Whether the job waits, and the shares are free, of its pool and type, and as many as it asks for.
+ */
 static bool can_start(const struct lull_cluster_run *run,
                       const struct lull_cluster_decision *decision)
 {
@@ -303,6 +305,7 @@ int lull_engine_reclock(struct lull_cluster_run *run, const struct lull_cluster_
     return rc < 0 ? rc : lull_engine_measure(run, point_of(run, job)->type, now_ns);
 }
 
+/* Puts a running job on another pace, and tells the policy when it ends now. */
 static int change_pace(struct lull_cluster_run *run, uint32_t job, double pace, int64_t now_ns)
 {
     struct lull_engine_life *const life = &run->lives[job];
@@ -386,6 +389,7 @@ static bool runs_on(const struct lull_cluster_run *run, uint32_t job, uint32_t n
     return false;
 }
 
+/* Takes a job off its failed node: what it did since its last checkpoint is lost. */
 static void lose(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 {
     struct lull_engine_life *const life = &run->lives[job];

@@ -59,6 +59,7 @@ static bool is_zero(const double *values, size_t count)
     return true;
 }
 
+/* Tries the guessed prices times 0, 0.1 and so on. A guess of all zeros is tried once. */
 static int scale(struct climb *climb)
 {
     const int scales = is_zero(climb->best, climb->cells) ? 1 : SCALES;
@@ -115,6 +116,8 @@ static bool is_over(const struct climb *climb, double way)
     return ascent->is_over != NULL && ascent->is_over(ascent->user);
 }
 
+/* Steps along the subgradient. After many steps without a better bound the goal comes nearer, and
+ * the search goes on from the best prices. */
 static int step_up(struct climb *climb)
 {
     const struct lull_price_ascent *ascent = climb->ascent;

@@ -201,6 +201,8 @@ static bool begin_search(struct lull_calendar *calendar, uint32_t node, uint32_t
     return *from_ns != LULL_CLUSTER_NEVER;
 }
 
+/* The earliest time at which one node has room, and of those nodes the one with the fewest free
+ * GPUs. Each window found bounds the search on the nodes behind it. */
 static int64_t find_on_one(struct lull_calendar *calendar,
                            const struct lull_calendar_request *request, int64_t now_ns,
                            int64_t before_ns, const struct lull_cluster_state *real,
@@ -329,6 +331,7 @@ static size_t choose_nodes(const struct lull_calendar *calendar,
     return whole + (rest > 0);
 }
 
+/* The earliest time at which enough whole nodes, and one for the rest, have room at once. */
 static int64_t find_on_many(struct lull_calendar *calendar,
                             const struct lull_calendar_request *request, int64_t now_ns,
                             const struct lull_cluster_state *real,

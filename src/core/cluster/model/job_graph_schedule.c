@@ -10,6 +10,7 @@
 
 /* ---- upward rank -------------------------------------------------------------------------- */
 
+/* The upward rank of each task: the longest path from its begin to the end of the iteration. */
 static void fill_ranks(const struct lull_job_graph *graph, const int64_t *duration_ns,
                        int64_t *rank_ns)
 {
@@ -107,6 +108,7 @@ static int make_ready(struct job_graph_schedule_run *run, uint32_t task)
                          run->place[task]);
 }
 
+/* Starts what is ready on the resources that have changed, as long as they have free units. */
 static int start_tasks(struct job_graph_schedule_run *run, int64_t now_ns)
 {
     while (run->asked_count > 0) {

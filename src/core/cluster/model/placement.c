@@ -7,6 +7,7 @@
 
 /* ---- one node ----------------------------------------------------------------------------- */
 
+/* Places a gang on the node with the fewest free GPUs that still fits. */
 static size_t place_within_node(const struct lull_cluster_state *state, uint32_t pool,
                                 uint32_t type, uint32_t gpus, struct lull_cluster_share *shares_out)
 {
@@ -133,6 +134,7 @@ static uint32_t emptiest(const struct taking *taking, uint32_t gpus, bool is_nea
     return UINT32_MAX;
 }
 
+/* Takes the rest of a gang from one node, in a rack that it has nodes in if that is possible. */
 static bool take_rest(struct taking *taking, uint32_t gpus)
 {
     uint32_t node = emptiest(taking, gpus, true);

@@ -72,7 +72,8 @@ static void touch(struct lull_backfill *policy, uint32_t pool)
 
 /* ---- what happens -------------------------------------------------------------------------- */
 
-/* NULL: no memory. */
+/* The shape of jobs that want this many GPUs of a type, which is made if it is new; NULL: no
+ * memory. */
 static struct lull_backfill_shape *shape_of(struct lull_backfill_pool *pool, uint32_t type,
                                             uint32_t gpus)
 {
@@ -89,6 +90,7 @@ static struct lull_backfill_shape *shape_of(struct lull_backfill_pool *pool, uin
     return &shapes[pool->shape_count++];
 }
 
+/* Takes a job out of the running ones. */
 static void leave(struct lull_backfill *policy, uint32_t job)
 {
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
@@ -313,6 +315,7 @@ static bool start(struct lull_backfill *policy, uint32_t job, uint32_t point, si
     return lull_cluster_decide_start(decision, job, point, share_count, reason);
 }
 
+/* Starts the first job of a pool if one of its operating points fits now. */
 static bool start_first(struct lull_backfill *policy, const struct lull_cluster_state *state,
                         uint32_t job, int64_t now_ns, struct lull_cluster_decision *decision)
 {
@@ -368,6 +371,8 @@ static uint32_t find_filler(struct lull_backfill *policy, const struct lull_clus
     return any;
 }
 
+/* Starts the first of the jobs, in the order of their numbers, that may run ahead of the pool's
+ * first job. */
 static bool fill(struct lull_backfill *policy, const struct lull_cluster_state *state,
                  uint32_t pool_number, int64_t now_ns, struct lull_cluster_decision *decision)
 {
@@ -412,6 +417,8 @@ static uint32_t find_head(const struct lull_backfill_pool *pool)
     return head;
 }
 
+/* Makes a reservation for the first job of a pool anew where it has none any more, or where its
+ * time has come and it still does not fit, since somebody ran longer than was expected. */
 static bool decide_in_pool(struct lull_backfill *policy, const struct lull_cluster_state *state,
                            uint32_t pool_number, int64_t now_ns,
                            struct lull_cluster_decision *decision)

@@ -67,6 +67,7 @@ static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t poin
 
 /* ---- dispatch ------------------------------------------------------------------------------ */
 
+/* The class of a job's density in an operating point. */
 static uint32_t class_of(const struct lull_cluster_job *job, const struct lull_cluster_point *point)
 {
     const double octaves = log2(fmax(rank(job, point->gpus, point->time_ns, 0), 1.0));
@@ -94,6 +95,7 @@ static double added_cost(const struct hdf *hdf, double rho_w, const struct lull_
                                       behind * time_s * point->gpus / (double)queue->gpus);
 }
 
+/* Counts a job into the classes of a group, or out of them. */
 static void enter(struct hdf *hdf, const struct lull_cluster_job *job,
                   const struct lull_cluster_point *point, double sign)
 {

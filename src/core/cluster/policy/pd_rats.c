@@ -43,6 +43,7 @@ static void destroy(struct lull_cluster_policy *handle)
     free(policy);
 }
 
+/* Whether all jobs may be preempted and have to run, so that nothing has to be promised to them. */
 static bool can_be_ranked(const struct lull_cluster_jobs *jobs)
 {
     for (size_t i = 0; i < jobs->count; i++)
@@ -51,6 +52,8 @@ static bool can_be_ranked(const struct lull_cluster_jobs *jobs)
     return true;
 }
 
+/* Creates the inner policy, ranked or with reservations. The choice waits for the first job, since
+ * jobs may still be added before. */
 static int choose(struct lull_pd_rats *policy)
 {
     const struct lull_cluster_policy_calls *calls = &lull_pd_rats_reserved_calls;

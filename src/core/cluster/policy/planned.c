@@ -115,6 +115,7 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
     return 0;
 }
 
+/* Starts a job as planned. A job that will be late says so in the reason. */
 static bool start(struct lull_planned *policy, uint32_t job, int64_t now_ns,
                   struct lull_cluster_decision *decision)
 {

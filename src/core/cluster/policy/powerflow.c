@@ -40,6 +40,8 @@ static double rank(const struct lull_cluster_job *job, uint32_t gpus, int64_t fu
     return (double)full_ns * gpus;
 }
 
+/* What a second of an operating point with this many GPUs is worth, J: its own, and that of the
+ * jobs that wait behind it. */
 static double price(const struct powerflow *powerflow, const struct lull_queue_stats *queue,
                     uint32_t gpus)
 {
@@ -52,6 +54,7 @@ static double level(const struct lull_ranked *policy, const struct lull_queue_st
     return price(policy->more, queue, 1);
 }
 
+/* Whether a number of GPUs is no power of two although the job has an operating point with one. */
 static bool has_no_buddy(const struct lull_cluster_job *job, uint32_t gpus)
 {
     if ((gpus & (gpus - 1)) == 0)
@@ -84,6 +87,9 @@ static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t poin
     return sum_j;
 }
 
+/* Books a part of a job into the budget or out of it, and adapts lambda: it is the mean power of
+ * all jobs in their first operating points, times e to what is left of the budget in parts of
+ * PATIENCE jobs. */
 static void charge(struct lull_ranked *policy, uint32_t job, uint32_t point, double left_ratio,
                    bool is_on)
 {

@@ -146,6 +146,8 @@ static bool start(struct lull_ranked *policy, uint32_t job, uint32_t point, size
     return lull_cluster_decide_start(decision, job, point, share_count, policy->ranking->reason);
 }
 
+/* Carries out the next step of a plan: jobs stop one by one, then the one that they make room for
+ * starts. False: there is no step left. */
 static bool carry_on(struct lull_ranked *policy, const struct lull_cluster_state *state,
                      int64_t now_ns, struct lull_cluster_decision *decision)
 {
@@ -268,6 +270,8 @@ static bool reclock(struct lull_ranked *policy, size_t group, int64_t now_ns,
     return true;
 }
 
+/* A policy that resizes jobs tries all shapes with the GPUs that they want before it gives any job
+ * fewer or more. */
 static bool decide_in_pool(struct lull_ranked *policy, const struct lull_cluster_state *state,
                            uint32_t pool, int64_t now_ns, struct lull_cluster_decision *decision)
 {
@@ -309,6 +313,7 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
+/* No more jobs can run, stop or be popped in a group than it has GPUs, which bounds the arrays. */
 static int make_groups(struct lull_ranked *policy)
 {
     const struct lull_cluster *cluster = policy->cluster;

@@ -14,7 +14,7 @@
    docs/cluster.md ("cluster: PD-RATS preempts and resizes jobs"), not measured by itself. */
 static const double URGENCY = 1.7;
 
-/* NULL: no memory. */
+/* The shape of a group with this many GPUs, which is made if it is new; NULL: no memory. */
 static struct lull_ranked_shape *shape_of(struct lull_ranked_group *group, uint32_t gpus)
 {
     struct lull_ranked_shape *shapes = group->shapes;

@@ -46,6 +46,8 @@ static double gain_by(const struct lull_ranked *policy, uint32_t job, uint32_t p
            (left_ratio * (double)wide->time_ns * (wide->gpus - old->gpus));
 }
 
+/* Places a running job on more GPUs, as if it had given its own back. Returns how many shares; 0:
+ * it does not fit. */
 static size_t place_wider(struct lull_ranked *policy, uint32_t job, uint32_t gpus,
                           struct lull_cluster_share *shares_out)
 {

@@ -209,6 +209,7 @@ static int place(struct lull_reserver *reserver, const struct lull_reservation_r
     return 0;
 }
 
+/* Makes the plan being made the best one; the former best one is overwritten next. */
 static void keep(struct lull_reserver *reserver)
 {
     struct reserved_entry *const better = reserver->tried;
@@ -269,6 +270,7 @@ static int search_prices(struct lull_reserver *reserver, const struct lull_reser
     return 0;
 }
 
+/* Tries orders that differ from the best one at random, and keeps each that is better. */
 static int search_orders(struct lull_reserver *reserver, const struct lull_reservation_room *room,
                          struct lull_random *random, size_t orders, size_t count, double best_j)
 {

@@ -138,6 +138,7 @@ static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t poi
 
 /* ---- nodes -------------------------------------------------------------------------------- */
 
+/* Notes since when a node is idle, and sets the timer of its patience. */
 static void set_idle(struct lull_node_power *policy, uint32_t node, int64_t since_ns)
 {
     const bool was = policy->idle_since_ns[node] != LULL_CLUSTER_NEVER;
@@ -184,6 +185,8 @@ static void idle(struct lull_cluster_policy *handle, uint32_t node, bool is_idle
 
 /* ---- decisions ---------------------------------------------------------------------------- */
 
+/* Decides to turn on the first node that is off, if the waiting jobs want more nodes than are idle
+ * or turning on. */
 static bool turn_on(struct lull_node_power *policy, struct idle_group *group,
                     struct lull_cluster_decision *decision)
 {
@@ -211,6 +214,7 @@ static bool is_due(const struct lull_node_power *policy, uint32_t node, int64_t 
                patience_of(&policy->cluster->types[asked->type], asked->gpus);
 }
 
+/* Decides to turn off a node that has idled for its patience, if no waiting job may want it. */
 static bool turn_off(struct lull_node_power *policy, struct idle_group *group, int64_t now_ns,
                      struct lull_cluster_decision *decision)
 {
@@ -227,6 +231,7 @@ static bool turn_off(struct lull_node_power *policy, struct idle_group *group, i
     return false;
 }
 
+/* Lists the nodes whose patience is over. */
 static void expire(struct lull_node_power *policy, int64_t now_ns)
 {
     struct lull_heap_entry timer;

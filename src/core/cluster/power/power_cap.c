@@ -90,6 +90,8 @@ static void node_changed(struct lull_cluster_policy *handle, const struct lull_c
 
 /* ---- starts ------------------------------------------------------------------------------- */
 
+/* Lets a job start, perhaps in another operating point or elsewhere. A job that only the watts of
+ * the cluster keep from starting gets a reservation of watts. */
 static bool admit(struct lull_power_capped *policy, const struct lull_cluster_state *state,
                   int64_t now_ns, struct lull_cluster_decision *decision)
 {
@@ -138,6 +140,7 @@ static bool reclock(struct lull_power_capped *policy, int64_t now_ns,
            lull_power_budget_reclock(&policy->budget, job, decision->point, now_ns) == 0;
 }
 
+/* Lets a node turn on if its watts are there, also beside the job that waits for watts. */
 static bool turn_on(struct lull_power_capped *policy, uint32_t node)
 {
     const double more_w =
@@ -196,6 +199,8 @@ static bool look_at(struct lull_power_capped *policy, const struct lull_cluster_
     }
 }
 
+/* Asks the policy until a decision may be carried out. The number of looks is bounded, since a
+ * policy may propose one job after the other that no cap allows. */
 static bool ask(struct lull_power_capped *policy, const struct lull_cluster_state *state,
                 int64_t now_ns, struct lull_cluster_decision *decision)
 {

@@ -81,6 +81,7 @@ static void charge(struct bill *bill, double w, int64_t from_ns, int64_t to_ns)
     add(&bill->sum, w * (double)(to_ns - from_ns) * 1e-9 * tariff->value[bill->at]);
 }
 
+/* Charges energy that is spent in no time, at the step that holds now. */
 static void charge_at_once(struct bill *bill, double j, int64_t now_ns)
 {
     const struct lull_tariff *tariff = bill->tariff;
@@ -92,6 +93,7 @@ static void charge_at_once(struct bill *bill, double j, int64_t now_ns)
     add(&bill->sum, j * tariff->value[bill->at]);
 }
 
+/* Charges what all parts drew since the last call. */
 static void advance(struct lull_power_meter *meter, int64_t now_ns)
 {
     assert(now_ns >= meter->now_ns);
@@ -155,6 +157,7 @@ void lull_power_meter_destroy(struct lull_power_meter *meter)
     free(meter);
 }
 
+/* Adds what a part drew since it last changed to its energy. */
 static void settle(struct dial *dial, enum lull_power_part part, int64_t now_ns)
 {
     assert(now_ns >= dial->since_ns[part]);

@@ -72,6 +72,7 @@ void lull_power_budget_wait(struct lull_power_budget *budget, uint32_t job, bool
         lull_power_price_remove(&budget->price, uses, clocks_of(budget, job, uses));
 }
 
+/* The price of watts beside that of GPUs, less for watts that nobody uses. */
 static double watts_ratio(const struct lull_power_budget *budget)
 {
     const double free_ratio =
@@ -191,6 +192,7 @@ static size_t place(const struct lull_power_budget *budget, const struct lull_cl
     return 0;
 }
 
+/* Whether the caps, and the job that waits for watts, allow a start on these shares. */
 static bool fits(const struct lull_power_budget *budget, uint32_t job, uint32_t point,
                  const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
 {
@@ -218,6 +220,7 @@ static uint32_t next_point(const struct lull_power_budget *budget, uint32_t job,
     return best;
 }
 
+/* Puts a start into an operating point, on its own nodes or on others; false: it does not fit. */
 static bool try_point(const struct lull_power_budget *budget,
                       const struct lull_cluster_state *state, int64_t now_ns, uint32_t point,
                       struct lull_cluster_decision *decision)
