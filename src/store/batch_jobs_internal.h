@@ -15,13 +15,6 @@ struct lull_batch_jobs {
 /* Names this process. Errors: -ENOENT /proc cannot be read. */
 int lull_batch_owner_self(struct lull_batch_owner *owner_out, struct lull_error *err);
 
-/*
- * Whether an owner still lives. /proc tells it of one in the place of self; another one is taken
- * for dead if it has said nothing for silence_s, and that is 60 s or more.
- */
-bool lull_batch_owner_is_alive(const struct lull_batch_owner *owner,
-                               const struct lull_batch_owner *self, int64_t silence_s);
-
 /* Reads a job. Errors: -ENOENT there is no such job; *job_out is then untouched. */
 int lull_batch_job_read(struct lull_batch_jobs *jobs, const char *name,
                         struct lull_batch_job *job_out, struct lull_error *err);

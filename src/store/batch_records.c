@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/process.h"
 #include "store/batch_jobs_internal.h"
 
@@ -36,8 +37,12 @@ int lull_batch_owner_self(struct lull_batch_owner *owner_out, struct lull_error 
     return 0;
 }
 
-bool lull_batch_owner_is_alive(const struct lull_batch_owner *owner,
-                               const struct lull_batch_owner *self, int64_t silence_s)
+/*
+ * Whether an owner still lives. /proc tells it of one in the place of self; another one is taken
+ * for dead if it has said nothing for SILENCE_S or more.
+ */
+static bool is_alive(const struct lull_batch_owner *owner, const struct lull_batch_owner *self,
+                     int64_t silence_s)
 {
     if (strcmp(owner->place, self->place) == 0)
         return lull_process_start_ticks((pid_t)owner->pid) == owner->start;
@@ -105,7 +110,6 @@ struct batch_records_reading {
     int64_t now_s;
     struct lull_batch_entry *entries;
     size_t count;
-    size_t capacity;
 };
 
 static int take_entry(void *context, const struct lull_sql_row *row)
@@ -113,15 +117,8 @@ static int take_entry(void *context, const struct lull_sql_row *row)
     struct batch_records_reading *reading = context;
     struct lull_batch_entry *entry;
 
-    if (reading->count == reading->capacity) {
-        const size_t capacity = reading->capacity == 0 ? 64 : 2 * reading->capacity;
-
-        entry = realloc(reading->entries, capacity * sizeof(*entry));
-        if (entry == NULL)
-            return -ENOMEM;
-        reading->entries = entry;
-        reading->capacity = capacity;
-    }
+    if (lull_array_grow(&reading->entries, reading->count, sizeof(*entry)) < 0)
+        return -ENOMEM;
     entry = &reading->entries[reading->count++];
     *entry = (struct lull_batch_entry){
         .submitted = {.event = LULL_BATCH_SUBMITTED,
@@ -141,9 +138,8 @@ static int take_entry(void *context, const struct lull_sql_row *row)
         .metric = lull_sql_number(row, 15, NAN),
     };
     snprintf(entry->owner.place, sizeof(entry->owner.place), "%s", lull_sql_text(row, 6));
-    entry->is_alive =
-        !entry->is_over && lull_batch_owner_is_alive(&entry->owner, &reading->jobs->self,
-                                                     reading->now_s - lull_sql_integer(row, 9, 0));
+    entry->is_alive = !entry->is_over && is_alive(&entry->owner, &reading->jobs->self,
+                                                  reading->now_s - lull_sql_integer(row, 9, 0));
     return 0;
 }
 

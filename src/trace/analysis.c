@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "core/section/call.h"
@@ -32,16 +33,8 @@ struct analysis_work {
     struct lull_union computes;
     struct lull_union communicates;
     struct lull_interval span;
+    struct lull_memory memory; /* of the arrays */
 };
-
-static void release(struct analysis_work *work)
-{
-    free(work->all);
-    free(work->compute);
-    free(work->busy);
-    free(work->communications);
-    free(work->lengths_ms);
-}
 
 static uint64_t signature_of(const struct lull_trace_kernel *kernel)
 {
@@ -85,24 +78,18 @@ static void split(struct analysis_work *work)
         (struct lull_union){work->busy, lull_intervals_unite(work->busy, work->count)};
 }
 
-static int prepare(const struct lull_trace *trace, struct analysis_work *work,
-                   struct lull_error *err)
+static int prepare(const struct lull_trace *trace, struct analysis_work *work)
 {
     const size_t count = trace->kernel_count;
 
-    *work = (struct analysis_work){
-        .trace = trace,
-        .all = malloc(count * sizeof(*work->all)),
-        .compute = malloc(count * sizeof(*work->compute)),
-        .busy = malloc(count * sizeof(*work->busy)),
-        .communications = malloc(count * sizeof(*work->communications)),
-        .lengths_ms = malloc(count * sizeof(*work->lengths_ms)),
-    };
-    if (work->all == NULL || work->compute == NULL || work->busy == NULL ||
-        work->communications == NULL || work->lengths_ms == NULL) {
-        release(work);
-        return lull_error_set(err, -ENOMEM, "no memory to analyse %zu kernels", count);
-    }
+    *work = (struct analysis_work){.trace = trace};
+    work->all = lull_memory_take(&work->memory, count, sizeof(*work->all));
+    work->compute = lull_memory_take(&work->memory, count, sizeof(*work->compute));
+    work->busy = lull_memory_take(&work->memory, count, sizeof(*work->busy));
+    work->communications = lull_memory_take(&work->memory, count, sizeof(*work->communications));
+    work->lengths_ms = lull_memory_take(&work->memory, count, sizeof(*work->lengths_ms));
+    if (work->memory.has_failed)
+        return -ENOMEM;
     split(work);
     return 0;
 }
@@ -334,11 +321,10 @@ int lull_analysis_init(const struct lull_trace *trace, struct lull_analysis *ana
                               "no GPU kernels among its %" PRIu64 " events and %" PRId64
                               " bytes; record it with ProfilerActivity.CUDA",
                               trace->events, trace->text_bytes);
-    result = prepare(trace, &work, err);
-    if (result < 0)
-        return result;
-    result = analyze(&work, &analysis);
-    release(&work);
+    result = prepare(trace, &work);
+    if (result == 0)
+        result = analyze(&work, &analysis);
+    lull_memory_free(&work.memory);
     if (result < 0) {
         lull_analysis_fini(&analysis);
         return lull_error_set(err, result, "no memory to analyse %zu kernels", trace->kernel_count);

@@ -197,7 +197,7 @@ static int keep_steps(const struct row_reading *reading, const struct lull_clust
     row->step_count = count;
     row->deadline_ns = steps[0].deadline_ns;
     for (uint32_t i = 0; i < count; i++) {
-        const int rc = lull_array_append(&table->steps, &table->step_count, &steps[i],
+        const int rc = lull_trace_append(&table->steps, &table->step_count, &steps[i],
                                          sizeof(steps[i]), reading->columns->name, reading->err);
 
         if (rc < 0)
@@ -400,7 +400,7 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
         return 0;
     }
     table->fractional += row.gpu_milli < WHOLE_MILLI;
-    return lull_array_append(&table->rows, &table->count, &row, sizeof(row), columns->name, err);
+    return lull_trace_append(&table->rows, &table->count, &row, sizeof(row), columns->name, err);
 }
 
 static int by_submission(const void *a, const void *b)

@@ -40,7 +40,7 @@ static int read_pool(const struct lull_columns *columns, void *context, struct l
     if (table->count == LULL_CLUSTER_POOLS_MAX || nodes > MOST_NODES - (int64_t)table->nodes)
         return lull_columns_refuse(columns, VC, "there are more than 4096 clusters or 2^20 nodes",
                                    err);
-    rc = lull_array_grow(&table->rows, table->count, sizeof(*table->rows), columns->name, err);
+    rc = lull_trace_grow(&table->rows, table->count, sizeof(*table->rows), columns->name, err);
     if (rc < 0)
         return rc;
     row.nodes = (uint32_t)nodes;
@@ -102,7 +102,7 @@ static int read_failure(const struct lull_columns *columns, void *context, struc
     if (failures->count == LULL_CLUSTER_MOST_FAILURES)
         return lull_columns_refuse(columns, NODE, "there are more than 16777216 failures", err);
     row.node = (uint32_t)node;
-    return lull_array_append(&failures->rows, &failures->count, &row, sizeof(row), columns->name,
+    return lull_trace_append(&failures->rows, &failures->count, &row, sizeof(row), columns->name,
                              err);
 }
 
@@ -157,10 +157,10 @@ static int read_rate(const struct lull_columns *columns, void *context, struct l
                            &value, err);
     if (rc < 0)
         return rc;
-    rc = lull_array_grow(&table->time_ns, count, sizeof(*table->time_ns), columns->name, err);
+    rc = lull_trace_grow(&table->time_ns, count, sizeof(*table->time_ns), columns->name, err);
     if (rc < 0)
         return rc;
-    rc = lull_array_grow(&table->value, count, sizeof(*table->value), columns->name, err);
+    rc = lull_trace_grow(&table->value, count, sizeof(*table->value), columns->name, err);
     if (rc < 0)
         return rc;
     table->time_ns[count] = time_ns;

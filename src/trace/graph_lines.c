@@ -121,7 +121,7 @@ static int read_op(struct graph_reader *reader, const struct lull_lines *lines,
         return rc;
     cover_stage(reader, line.stage);
     cover_stage(reader, line.partner);
-    return lull_array_append(&reader->ops, &reader->op_count, &line, sizeof(line), reader->path,
+    return lull_trace_append(&reader->ops, &reader->op_count, &line, sizeof(line), reader->path,
                              reader->err);
 }
 
@@ -139,7 +139,7 @@ static int read_edge(struct graph_reader *reader, const struct lull_lines *lines
 
     if (rc < 0)
         return rc;
-    return lull_array_append(&reader->edges, &reader->edge_count, &line, sizeof(line), reader->path,
+    return lull_trace_append(&reader->edges, &reader->edge_count, &line, sizeof(line), reader->path,
                              reader->err);
 }
 

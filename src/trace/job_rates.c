@@ -91,7 +91,7 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
 
     if (table->count == LULL_JOB_RATES_MAX)
         return lull_columns_refuse(columns, GPU, "there are more than 65536 rows", err);
-    rc = lull_array_grow(&table->rows, table->count, sizeof(*table->rows), columns->name, err);
+    rc = lull_trace_grow(&table->rows, table->count, sizeof(*table->rows), columns->name, err);
     if (rc < 0)
         return rc;
     rc = read_row(columns, &table->rows[table->count], err);

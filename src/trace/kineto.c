@@ -163,7 +163,7 @@ static int add_kernel(struct kineto_reading *reading)
                              reading->err);
     if (rc < 0)
         return rc;
-    return lull_array_append(&trace->kernels, &trace->kernel_count, &kernel, sizeof(kernel),
+    return lull_trace_append(&trace->kernels, &trace->kernel_count, &kernel, sizeof(kernel),
                              reading->name, reading->err);
 }
 
@@ -173,7 +173,7 @@ static int add_launch(struct kineto_reading *reading)
     const struct lull_trace_launch launch = {event->correlation, event->ts_ns,
                                              event->ts_ns + event->dur_ns};
 
-    return lull_array_append(&reading->trace->launches, &reading->trace->launch_count, &launch,
+    return lull_trace_append(&reading->trace->launches, &reading->trace->launch_count, &launch,
                              sizeof(launch), reading->name, reading->err);
 }
 
@@ -182,7 +182,7 @@ static int add_step(struct kineto_reading *reading, int64_t number)
     const struct kineto_event *const event = &reading->event;
     const struct lull_trace_step step = {number, event->ts_ns, event->ts_ns + event->dur_ns};
 
-    return lull_array_append(&reading->trace->steps, &reading->trace->step_count, &step,
+    return lull_trace_append(&reading->trace->steps, &reading->trace->step_count, &step,
                              sizeof(step), reading->name, reading->err);
 }
 

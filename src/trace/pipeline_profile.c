@@ -99,16 +99,6 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
 
 /* ---- the whole ---- */
 
-static uint32_t count_stages(const struct lull_pipeline_profile *profile)
-{
-    uint32_t stages = 0;
-
-    for (size_t i = 0; i < profile->class_count; i++)
-        if (profile->classes[i].stage >= stages)
-            stages = profile->classes[i].stage + 1;
-    return stages;
-}
-
 static bool has_kind(const struct lull_pipeline_profile *profile, enum lull_pipeline_kind kind)
 {
     for (size_t i = 0; i < profile->class_count; i++)
@@ -121,7 +111,7 @@ static bool has_kind(const struct lull_pipeline_profile *profile, enum lull_pipe
 static int check_complete(const struct lull_pipeline_profile *profile, const char *path,
                           struct lull_error *err)
 {
-    const uint32_t stages = count_stages(profile);
+    const uint32_t stages = lull_pipeline_profile_stages(profile);
 
     if (stages == 0)
         return lull_error_set(err, LULL_E_FORMAT, "%s: there are no rows after the header", path);

@@ -188,7 +188,7 @@ static int read_operation(struct lull_json_reader *reader, void *object)
         return rc;
     if (operation.kind == LULL_PIPELINE_KINDS)
         return lull_json_refuse(reader, "an operation has no name");
-    return lull_array_append(&text->operations, &text->operation_count, &operation,
+    return lull_trace_append(&text->operations, &text->operation_count, &operation,
                              sizeof(operation), reader->name, reader->err);
 }
 
@@ -211,7 +211,7 @@ static int read_device(struct lull_json_reader *reader, void *object)
         return rc;
     if (device.blocking_w < 0.0)
         return lull_json_refuse(reader, "a device has no blocking_w");
-    return lull_array_append(&text->plan.blocking_w, &text->device_count, &device.blocking_w,
+    return lull_trace_append(&text->plan.blocking_w, &text->device_count, &device.blocking_w,
                              sizeof(device.blocking_w), reader->name, reader->err);
 }
 
@@ -230,7 +230,7 @@ static int read_edge(struct lull_json_reader *reader, void *object)
 
     if (rc < 0)
         return rc;
-    return lull_array_append(&text->edges, &text->edge_count, &edge, sizeof(edge), reader->name,
+    return lull_trace_append(&text->edges, &text->edge_count, &edge, sizeof(edge), reader->name,
                              reader->err);
 }
 
@@ -266,7 +266,7 @@ static int read_waiting_point(struct lull_json_reader *reader, void *object)
                                 "a clock for waiting has no power_w, or there are too many");
     waiting = (struct lull_pipeline_waiting_point){(uint32_t)point.sm_mhz, point.power_w,
                                                    point.down_ns, point.up_ns, point.switch_j};
-    return lull_array_append(&plan->waiting_points, &plan->waiting_point_count, &waiting,
+    return lull_trace_append(&plan->waiting_points, &plan->waiting_point_count, &waiting,
                              sizeof(waiting), reader->name, reader->err);
 }
 
@@ -300,7 +300,7 @@ static int read_gap(struct lull_json_reader *reader, void *object)
     wait.point = (uint32_t)gap.point;
     wait.begin_ns = gap.begin_ns;
     wait.wake_ns = gap.wake_ns;
-    return lull_array_append(&plan->waits, &plan->wait_count, &wait, sizeof(wait), reader->name,
+    return lull_trace_append(&plan->waits, &plan->wait_count, &wait, sizeof(wait), reader->name,
                              reader->err);
 }
 

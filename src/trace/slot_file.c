@@ -207,7 +207,7 @@ static int read_point(struct slot_reader *reader, const json_t *object, const st
         .cost_j = line.energy_j +
                   job->weight_j * ((double)line.first + (double)line.slots - (double)job->arrival),
     };
-    return lull_array_append(&file->points, &reader->point_count, &point, sizeof(point),
+    return lull_trace_append(&file->points, &reader->point_count, &point, sizeof(point),
                              lull_lines_name(reader->lines), reader->err);
 }
 
@@ -230,11 +230,11 @@ static int add_job(struct slot_reader *reader, const struct lull_slot_job *job, 
     struct lull_slot_file *const file = reader->file;
     const char *const path = lull_lines_name(reader->lines);
     const size_t count = file->problem.job_count;
-    int rc = lull_array_grow(&file->jobs, count, sizeof(*file->jobs), path, reader->err);
+    int rc = lull_trace_grow(&file->jobs, count, sizeof(*file->jobs), path, reader->err);
 
     if (rc < 0)
         return rc;
-    rc = lull_array_grow(&file->name_of, count, sizeof(*file->name_of), path, reader->err);
+    rc = lull_trace_grow(&file->name_of, count, sizeof(*file->name_of), path, reader->err);
     if (rc < 0)
         return rc;
     file->jobs[count] = *job;

@@ -204,7 +204,7 @@ static int add_cell(struct torch_table *table, char *text, uint32_t column, stru
         return lull_error_set(err, LULL_E_FORMAT,
                               "%s: row %u, column %u: there are more than %d actions", table->name,
                               cell.row + 1, column + 1, MOST);
-    return lull_array_append(&table->cells, &table->count, &cell, sizeof(cell), table->name, err);
+    return lull_trace_append(&table->cells, &table->count, &cell, sizeof(cell), table->name, err);
 }
 
 static int add_row(struct torch_table *table, char *rest, struct lull_error *err)

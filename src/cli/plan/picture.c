@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/file.h"
 #include "cli/picture/picture.h"
 #include "cli/plan/drawing.h"
@@ -209,23 +210,22 @@ int lull_plan_picture_write(const char *path, const char *title,
                             struct lull_error *err)
 {
     const size_t count = problem->graph->op_count;
+    struct lull_memory memory = {0};
     struct lull_plan_drawing drawing = {
         .problem = problem,
         .waiting = waiting,
         .left = left,
         .width = page_width - left - right,
         .row = fmin(26.0, fmax(2.0, 600.0 / problem->graph->device_count)),
-        .duration_ns = calloc(count, sizeof(*drawing.duration_ns)),
-        .begin_ns = calloc(count, sizeof(*drawing.begin_ns)),
-        .path = calloc(count, sizeof(*drawing.path)),
+        .duration_ns = lull_memory_take(&memory, count, sizeof(*drawing.duration_ns)),
+        .begin_ns = lull_memory_take(&memory, count, sizeof(*drawing.begin_ns)),
+        .path = lull_memory_take(&memory, count, sizeof(*drawing.path)),
     };
     int result = -ENOMEM;
 
-    if (drawing.duration_ns != NULL && drawing.begin_ns != NULL && drawing.path != NULL)
+    if (!memory.has_failed)
         result = write_text(&drawing, path, title, panels, panel_count, err);
-    free(drawing.duration_ns);
-    free(drawing.begin_ns);
-    free(drawing.path);
+    lull_memory_free(&memory);
     if (result == -ENOMEM)
         return lull_error_set(err, result, "%s: no memory for the picture", path);
     return result;

@@ -44,16 +44,6 @@ void lull_plan_profiles_fini(struct lull_plan_profiles *profiles)
 
 /* ---- the pipeline ------------------------------------------------------------------------ */
 
-static uint32_t count_stages(const struct lull_pipeline_profile *profile)
-{
-    uint32_t last = 0;
-
-    for (size_t i = 0; i < profile->class_count; i++)
-        if (profile->classes[i].stage > last)
-            last = profile->classes[i].stage;
-    return last + 1;
-}
-
 static int build_schedule(struct lull_plan_task *task, struct lull_error *err)
 {
     const struct lull_plan_source *const source = task->source;
@@ -69,8 +59,8 @@ static int build_schedule(struct lull_plan_task *task, struct lull_error *err)
     if (result < 0)
         return result;
     result = lull_plan_shape_init(task, &shape, err);
-    shape.shape.by_chunk =
-        schedule.chunks > 1 && count_stages(measured) == schedule.chunks * task->stages;
+    shape.shape.by_chunk = schedule.chunks > 1 &&
+                           lull_pipeline_profile_stages(measured) == schedule.chunks * task->stages;
     task->parts = shape.shape.by_chunk || schedule.chunks == 0 ? 1 : schedule.chunks;
     snprintf(task->title, sizeof(task->title), "%.40s, %u stages, %u micro-batches",
              source->schedule, task->stages, shape.shape.microbatches);
@@ -101,7 +91,7 @@ static int build_torch(const struct lull_plan_source *source, struct lull_pipeli
     if (result < 0)
         return result;
     if (schedule.order.stages % schedule.order.devices == 0 &&
-        count_stages(fit->measured) != schedule.order.stages)
+        lull_pipeline_profile_stages(fit->measured) != schedule.order.stages)
         fit->parts = schedule.order.stages / schedule.order.devices;
     task->stages = schedule.order.devices;
     task->parts = fit->parts;

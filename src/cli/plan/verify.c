@@ -51,15 +51,12 @@ static int fit_classes(const struct lull_plan_file *plan,
     struct lull_pipeline_profile fitted;
     struct lull_pipeline_fit fit = {.measured = measured,
                                     .fitted = &fitted,
-                                    .stages = 1,
+                                    .stages = lull_pipeline_profile_stages(&plan->profile),
                                     .parts = (uint32_t)plan->parts,
                                     .input_ratio = 0.5};
     int result = 0;
 
     lull_pipeline_profile_init(&fitted);
-    for (size_t i = 0; i < plan->profile.class_count; i++)
-        if (plan->profile.classes[i].stage >= fit.stages)
-            fit.stages = plan->profile.classes[i].stage + 1;
     for (size_t i = 0; i < plan->profile.class_count && result >= 0; i++) {
         const struct lull_pipeline_class *const class = &plan->profile.classes[i];
 
@@ -304,18 +301,16 @@ static void replay_proof(const struct lull_plan_file *plan, struct verify_replay
 {
     const struct lull_pipeline_problem problem = problem_of(plan);
     struct lull_error err = {0};
-    double blocking_w = 0.0;
 
     if (lull_certificate_check(&plan->certificate, &plan->graph, &err) < 0) {
         snprintf(replay->reason, sizeof(replay->reason), "its flow proves nothing: %s", err.text);
         return;
     }
-    for (uint32_t device = 0; device < plan->graph.device_count; device++)
-        blocking_w += plan->blocking_w[device];
-    replay->bound_j = lull_certificate_bound(&plan->certificate, &problem, replay->time_ns) +
-                      (plan->period_ns > replay->time_ns
-                           ? blocking_w * (double)(plan->period_ns - replay->time_ns) * 1e-9
-                           : 0.0);
+    replay->bound_j =
+        lull_certificate_bound(&plan->certificate, &problem, replay->time_ns) +
+        (plan->period_ns > replay->time_ns ? lull_pipeline_blocking_sum_w(&problem) *
+                                                 (double)(plan->period_ns - replay->time_ns) * 1e-9
+                                           : 0.0);
 }
 
 static void judge(const struct lull_plan_file *plan, struct verify_replay *replay)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/smaller.h"
 #include "core/tuning/batch_state.h"
 
@@ -90,24 +91,14 @@ static int find_arm(const struct lull_batch *batch, uint32_t size)
     return -1;
 }
 
-/* Room for one more run, and for its result later: an end cannot fail for memory. */
+/* Makes room for one more run, and for its result later, so that its end cannot fail for lack of
+ * memory. Both arrays grow with the number of runs. */
 static int make_room(struct lull_batch *batch, struct lull_error *err)
 {
-    const size_t capacity = lull_larger_room(batch->run_capacity, 64);
-    struct lull_batch_run *runs;
-    size_t *results;
-
-    if (batch->run_count < batch->run_capacity)
-        return 0;
-    runs = realloc(batch->runs, capacity * sizeof(*runs));
-    if (runs != NULL)
-        batch->runs = runs;
-    results = realloc(batch->results, capacity * sizeof(*results));
-    if (results != NULL)
-        batch->results = results;
-    if (runs == NULL || results == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for %zu runs", capacity);
-    batch->run_capacity = capacity;
+    if (lull_array_grow(&batch->runs, batch->run_count, sizeof(*batch->runs)) < 0 ||
+        lull_array_grow(&batch->results, batch->run_count, sizeof(*batch->results)) < 0)
+        return lull_error_set(err, -ENOMEM, "there is no memory for more than %zu runs",
+                              batch->run_count);
     return 0;
 }
 

@@ -37,7 +37,6 @@ struct lull_batch {
     uint32_t default_arm;
     struct lull_batch_run *runs; /* in the order of submission */
     size_t run_count;
-    size_t run_capacity;
     size_t *results; /* indices of runs in the order in which they ended; lost ones are left out */
     size_t result_count;
     size_t first_result; /* those before are of other data */

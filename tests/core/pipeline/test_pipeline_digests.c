@@ -123,12 +123,9 @@ static void digest_switching(struct digest *digest, const struct pipeline_case *
 
         for (size_t i = 0; i < it->graph.op_count; i++)
             changed[i] = point[i];
-        if (way == 0)
-            rc = lull_pipeline_switching_quick(&it->problem, &switching, deadline_ns, changed,
-                                               &report, &err);
-        else if (way == 1)
-            rc = lull_pipeline_switching(&it->problem, &switching, deadline_ns, changed, &report,
-                                         &err);
+        if (way < 2)
+            rc = lull_pipeline_switching(&it->problem, &switching, deadline_ns, way == 0, changed,
+                                         &report, &err);
         else
             rc = lull_pipeline_switching_replan(&it->problem, rounding, frontier, &switching,
                                                 deadline_ns, changed, &report, &err);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "core/pipeline/follow/sequence_locator.h"
 
@@ -39,6 +40,7 @@ struct lull_op_tracker {
     uint32_t edge_first;
     uint32_t edge_count;
     uint32_t edge_room;
+    struct lull_memory memory; /* of the arrays */
     struct lull_op_tracker_op ops[];
 };
 
@@ -75,11 +77,11 @@ struct lull_op_tracker *lull_op_tracker_create(const struct lull_op_tracker_op *
     memcpy(tracker->ops, ops, count * sizeof(ops[0]));
     tracker->count = count;
     tracker->edge_room = 4 * count + 8; /* more than can come of one event */
-    tracker->send_ops = calloc(count, sizeof(tracker->send_ops[0]));
-    tracker->input_ns = calloc(count, sizeof(tracker->input_ns[0]));
-    tracker->edges = calloc(tracker->edge_room, sizeof(tracker->edges[0]));
-    if (tracker->send_ops == NULL || tracker->input_ns == NULL || tracker->edges == NULL ||
-        !create_locators(tracker)) {
+    tracker->send_ops = lull_memory_take(&tracker->memory, count, sizeof(tracker->send_ops[0]));
+    tracker->input_ns = lull_memory_take(&tracker->memory, count, sizeof(tracker->input_ns[0]));
+    tracker->edges =
+        lull_memory_take(&tracker->memory, tracker->edge_room, sizeof(tracker->edges[0]));
+    if (tracker->memory.has_failed || !create_locators(tracker)) {
         lull_op_tracker_destroy(tracker);
         return NULL;
     }
@@ -92,9 +94,7 @@ void lull_op_tracker_destroy(struct lull_op_tracker *tracker)
         return;
     lull_sequence_locator_destroy(tracker->kinds);
     lull_sequence_locator_destroy(tracker->sends);
-    free(tracker->send_ops);
-    free(tracker->input_ns);
-    free(tracker->edges);
+    lull_memory_free(&tracker->memory);
     free(tracker);
 }
 

@@ -205,8 +205,8 @@ static int find(struct lull_replan *replan, const struct lull_pipeline_problem *
     if (moved < 0)
         return (int)moved;
     /* A plan that cannot respect switching within the time is carried out as it is. */
-    result = lull_pipeline_switching_quick(problem, switching, deadline_ns, replan->found, &report,
-                                           NULL);
+    result = lull_pipeline_switching(problem, switching, deadline_ns, true, replan->found, &report,
+                                     NULL);
     if (result == -ENOMEM)
         return result;
     outcome->energy_j = energy_j(problem, switching, replan->found, deadline_ns);

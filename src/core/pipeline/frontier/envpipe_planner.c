@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 enum { GREEDY_STEPS = 3 }; /* as published */
 
 struct lull_envpipe {
@@ -17,6 +19,7 @@ struct lull_envpipe {
     int64_t *end_ns;      /* when it ends by the profile */
     uint32_t *path;       /* the critical path, the last operation first */
     size_t path_length;
+    struct lull_memory memory; /* of the arrays */
 };
 
 static void choose(struct lull_envpipe *planner, uint32_t op, uint32_t point)
@@ -68,7 +71,7 @@ static void set_initial(struct lull_envpipe *planner, enum lull_envpipe_method m
             lull_pipeline_class_of(planner->problem, op);
         const bool is_high = planner->is_envelope[op] && method != LULL_ENVPIPE_UNIFORM;
 
-        choose(planner, op, is_high ? lull_pipeline_highest(operations) : least_energy(operations));
+        choose(planner, op, is_high ? LULL_PIPELINE_HIGHEST : least_energy(operations));
     }
 }
 
@@ -132,7 +135,7 @@ static bool is_inside_envelope(const struct lull_envpipe *planner)
  * index down. */
 static bool can_rise(const struct lull_envpipe *planner, uint32_t op)
 {
-    return planner->point[op] > lull_pipeline_highest(lull_pipeline_class_of(planner->problem, op));
+    return planner->point[op] > LULL_PIPELINE_HIGHEST;
 }
 
 static uint32_t clock_of(const struct lull_envpipe *planner, uint32_t op)
@@ -198,17 +201,14 @@ struct lull_envpipe *lull_envpipe_create(const struct lull_pipeline_problem *pro
 
     if (envpipe == NULL)
         return NULL;
-    *envpipe = (struct lull_envpipe){
-        .problem = problem,
-        .method = method,
-        .point = calloc(count, sizeof(*envpipe->point)),
-        .is_envelope = calloc(count, sizeof(*envpipe->is_envelope)),
-        .duration_ns = calloc(count, sizeof(*envpipe->duration_ns)),
-        .end_ns = calloc(count, sizeof(*envpipe->end_ns)),
-        .path = calloc(count, sizeof(*envpipe->path)),
-    };
-    if (envpipe->point == NULL || envpipe->is_envelope == NULL || envpipe->duration_ns == NULL ||
-        envpipe->end_ns == NULL || envpipe->path == NULL) {
+    envpipe->problem = problem;
+    envpipe->method = method;
+    envpipe->point = lull_memory_take(&envpipe->memory, count, sizeof(*envpipe->point));
+    envpipe->is_envelope = lull_memory_take(&envpipe->memory, count, sizeof(*envpipe->is_envelope));
+    envpipe->duration_ns = lull_memory_take(&envpipe->memory, count, sizeof(*envpipe->duration_ns));
+    envpipe->end_ns = lull_memory_take(&envpipe->memory, count, sizeof(*envpipe->end_ns));
+    envpipe->path = lull_memory_take(&envpipe->memory, count, sizeof(*envpipe->path));
+    if (envpipe->memory.has_failed) {
         lull_envpipe_destroy(envpipe);
         return NULL;
     }
@@ -221,11 +221,7 @@ void lull_envpipe_destroy(struct lull_envpipe *envpipe)
 {
     if (envpipe == NULL)
         return;
-    free(envpipe->point);
-    free(envpipe->is_envelope);
-    free(envpipe->duration_ns);
-    free(envpipe->end_ns);
-    free(envpipe->path);
+    lull_memory_free(&envpipe->memory);
     free(envpipe);
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/smaller.h"
+#include "base/array.h"
 #include "core/pipeline/frontier/periodic_expand.h"
 #include "core/pipeline/frontier/periodic_growth.h"
 #include "core/pipeline/frontier/state.h"
@@ -20,29 +20,10 @@ struct lull_periodic {
     struct lull_frontier_point *points;
     int64_t *small_ns; /* the time of the small frontier at every point */
     size_t point_count;
-    size_t point_room;
     double blocking_w;  /* of all devices */
     int64_t *slower_ns; /* durations at the point before */
     int64_t *tried_ns;  /* durations from the column at hand */
 };
-
-static int make_room(struct lull_periodic *periodic)
-{
-    const size_t wanted = lull_larger_room(periodic->point_room, 256);
-    struct lull_frontier_point *points =
-        realloc(periodic->points, wanted * sizeof(*periodic->points));
-    int64_t *small_ns;
-
-    if (points == NULL)
-        return -ENOMEM;
-    periodic->points = points;
-    small_ns = realloc(periodic->small_ns, wanted * sizeof(*periodic->small_ns));
-    if (small_ns == NULL)
-        return -ENOMEM;
-    periodic->small_ns = small_ns;
-    periodic->point_room = wanted;
-    return 0;
-}
 
 /* Adds the point that extends the one where the small frontier stands. Where stages differ much,
  * times may not fall; such points are left out. */
@@ -54,7 +35,8 @@ static int extend_point(struct lull_periodic *periodic, const struct lull_period
 
     if (count > 0 && point.time_ns >= periodic->points[count - 1].time_ns)
         return 0;
-    if (count == periodic->point_room && make_room(periodic) != 0)
+    if (lull_array_grow(&periodic->points, count, sizeof(*periodic->points)) < 0 ||
+        lull_array_grow(&periodic->small_ns, count, sizeof(*periodic->small_ns)) < 0)
         return -ENOMEM;
     periodic->points[count] = point;
     periodic->small_ns[count] = lull_frontier_here(periodic->small).time_ns;
@@ -105,8 +87,7 @@ static int init(struct lull_periodic *periodic, struct lull_error *err)
         return status;
     periodic->slower_ns = malloc(op_count * sizeof(*periodic->slower_ns));
     periodic->tried_ns = malloc(op_count * sizeof(*periodic->tried_ns));
-    for (uint32_t device = 0; device < periodic->problem.full.graph->device_count; device++)
-        periodic->blocking_w += periodic->problem.full.blocking_w[device];
+    periodic->blocking_w = lull_pipeline_blocking_sum_w(&periodic->problem.full);
     if (periodic->slower_ns == NULL || periodic->tried_ns == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for the frontier");
     return 0;

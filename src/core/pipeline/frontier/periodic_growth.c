@@ -43,9 +43,8 @@ int lull_periodic_growth_init(struct lull_periodic_growth *growth,
     uint32_t *place = malloc(count * sizeof(*place));
     int status;
 
-    *growth = (struct lull_periodic_growth){.ops = malloc(count * sizeof(*growth->ops))};
-    for (uint32_t device = 0; device < small->graph->device_count; device++)
-        growth->blocking_w += small->blocking_w[device];
+    *growth = (struct lull_periodic_growth){.ops = malloc(count * sizeof(*growth->ops)),
+                                            .blocking_w = lull_pipeline_blocking_sum_w(small)};
     if (place == NULL || growth->ops == NULL) {
         free(place);
         return lull_error_set(err, -ENOMEM, "no memory for the frontier");

@@ -6,10 +6,7 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include "base/smaller.h"
 
 enum { BEGIN, END };
 
@@ -17,15 +14,8 @@ static int heap_push(struct lull_frontier_network *network, int64_t distance, ui
 {
     size_t i = network->heap_count;
 
-    if (i == network->heap_room) {
-        const size_t room = lull_larger_room(i, 1024);
-        struct lull_frontier_flow_key *heap = realloc(network->heap, room * sizeof(*heap));
-
-        if (heap == NULL)
-            return -ENOMEM;
-        network->heap = heap;
-        network->heap_room = room;
-    }
+    if (lull_array_reserve(&network->heap, &network->heap_room, i, sizeof(*network->heap)) < 0)
+        return -ENOMEM;
     network->heap_count++;
     while (i > 0 && network->heap[(i - 1) / 2].distance > distance) {
         network->heap[i] = network->heap[(i - 1) / 2];

@@ -22,19 +22,9 @@ struct recipe {
     size_t count;
 };
 
-static uint32_t count_stages(const struct lull_pipeline_profile *profile)
-{
-    uint32_t count = 0;
-
-    for (size_t i = 0; i < profile->class_count; i++)
-        if (profile->classes[i].stage >= count)
-            count = profile->classes[i].stage + 1;
-    return count;
-}
-
 uint32_t lull_pipeline_fit_stage(const struct lull_pipeline_fit *fit, uint32_t stage)
 {
-    const uint32_t measured = count_stages(fit->measured);
+    const uint32_t measured = lull_pipeline_profile_stages(fit->measured);
     const uint32_t whole = stage / fit->parts;
     const uint32_t last = (fit->stages - 1) / fit->parts;
 

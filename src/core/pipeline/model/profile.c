@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/smaller.h"
+
 static const char *const kind_names[LULL_PIPELINE_KINDS] = {
     [LULL_PIPELINE_FORWARD] = "forward",     [LULL_PIPELINE_BACKWARD] = "backward",
     [LULL_PIPELINE_INPUT] = "input",         [LULL_PIPELINE_WEIGHT] = "weight",
@@ -65,6 +67,15 @@ int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint
                                enum lull_pipeline_kind kind, uint32_t partner)
 {
     return lull_pipeline_profile_find_copy(profile, 0, stage, kind, partner);
+}
+
+uint32_t lull_pipeline_profile_stages(const struct lull_pipeline_profile *profile)
+{
+    uint32_t stages = 0;
+
+    for (size_t i = 0; i < profile->class_count; i++)
+        stages = lull_larger_u32(profile->classes[i].stage + 1, stages);
+    return stages;
 }
 
 /* Where an operating point with this clock belongs: before the first operating point whose clock is
@@ -217,10 +228,4 @@ size_t lull_pipeline_pareto(const struct lull_pipeline_class *operations, double
     for (size_t i = 0; i < kept; i++)
         chosen_out[i] = points[i].index;
     return kept;
-}
-
-uint32_t lull_pipeline_highest(const struct lull_pipeline_class *operations)
-{
-    (void)operations;
-    return 0; /* clocks descend */
 }

@@ -83,6 +83,9 @@ int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t st
 int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint32_t stage,
                                enum lull_pipeline_kind kind, uint32_t partner);
 
+/* The number of stages that a profile has classes of: the last one's number + 1; 0: no classes. */
+uint32_t lull_pipeline_profile_stages(const struct lull_pipeline_profile *profile);
+
 /* The same two for a class of one data parallel copy; with copy 0 they are the ones above. */
 int lull_pipeline_profile_add_copy(struct lull_pipeline_profile *profile, uint32_t copy,
                                    uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner,
@@ -111,7 +114,7 @@ static inline double lull_pipeline_effective_nj(const struct lull_pipeline_point
     return (double)point->energy_nj - blocking_w * (double)point->time_ns;
 }
 
-/* The operating point with the highest clock: the first one. */
-uint32_t lull_pipeline_highest(const struct lull_pipeline_class *operations);
+/* The operating point with the highest clock: clocks descend. */
+enum { LULL_PIPELINE_HIGHEST = 0 };
 
 #endif

@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/pipeline/frontier/certificate.h"
@@ -44,25 +43,21 @@ static int search_create(struct beam_search *search)
 {
     const struct lull_pipeline_rounding *rounding = search->rounding;
     const size_t count = rounding->count;
+    struct lull_memory *const memory = &search->beam.memory; /* is freed with the beam */
     int result = lull_beam_create(&search->beam, rounding, search->deadline_ns);
 
     if (result == 0)
         result = lull_certificate_init(&search->flow, rounding->problem->graph);
-    search->duration_ns = malloc(count * sizeof(*search->duration_ns));
-    search->found = malloc(count * sizeof(*search->found));
-    search->best = malloc(count * sizeof(*search->best));
-    if (search->duration_ns == NULL || search->found == NULL || search->best == NULL)
-        return -ENOMEM;
-    return result;
+    search->duration_ns = lull_memory_take(memory, count, sizeof(*search->duration_ns));
+    search->found = lull_memory_take(memory, count, sizeof(*search->found));
+    search->best = lull_memory_take(memory, count, sizeof(*search->best));
+    return memory->has_failed ? -ENOMEM : result;
 }
 
 static void search_destroy(struct beam_search *search)
 {
     lull_beam_destroy(&search->beam);
     lull_certificate_fini(&search->flow);
-    free(search->duration_ns);
-    free(search->found);
-    free(search->best);
 }
 
 /* Guides along the relaxed optimum's ends, stretched to the deadline. */

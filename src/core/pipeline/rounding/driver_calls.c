@@ -288,7 +288,7 @@ lull_pipeline_queue_walk(struct lull_pipeline_queue *queue,
  */
 static uint32_t point_from(const struct lull_pipeline_class *class, uint32_t mhz)
 {
-    uint32_t best = lull_pipeline_highest(class);
+    uint32_t best = LULL_PIPELINE_HIGHEST;
 
     for (uint32_t i = 0; i < class->point_count; i++)
         if (class->points[i].sm_mhz >= mhz && class->points[i].sm_mhz < class->points[best].sm_mhz)

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/array.h"
 #include "core/pipeline/rounding/rounding.h"
 
 struct lull_rounding_ladder_step {
@@ -67,8 +68,9 @@ struct lull_rounding_cut {
 
 struct lull_pipeline_rounding {
     const struct lull_pipeline_problem *problem;
-    uint32_t count;        /* operations */
-    const uint32_t *place; /* operation of the graph at each place */
+    uint32_t count;            /* operations */
+    struct lull_memory memory; /* of all arrays, the cut's included */
+    const uint32_t *place;     /* operation of the graph at each place */
 
     struct lull_rounding_ladder *ladders;
     uint32_t ladder_count;
@@ -105,10 +107,9 @@ struct lull_pipeline_rounding {
  * since frontiers never need it. Error: -ENOMEM. */
 int lull_round_prepare_moves(struct lull_pipeline_rounding *rounding);
 
-/* cut.c. The caller of create destroys the cut also after an error: -ENOMEM. Before it calls solve,
+/* cut.c. create lays out the cut of rounding->cut. Error: -ENOMEM. Before the caller calls solve,
  * it sets room and excess; solve returns whether anything is worth moving. */
-int lull_cut_create(struct lull_rounding_cut *cut, const struct lull_pipeline_rounding *rounding);
-void lull_cut_destroy(struct lull_rounding_cut *cut);
+int lull_cut_create(struct lull_pipeline_rounding *rounding);
 bool lull_cut_solve(struct lull_rounding_cut *cut);
 
 /* rounding.c. Translate between steps and operating points of the graph's operations. */

@@ -111,7 +111,7 @@ static int64_t wanted(const struct lull_pipeline_schedule *schedule,
 
     if (forward == NULL || backward == NULL)
         return -ENOENT;
-    more = backward->points[lull_pipeline_highest(backward)].time_ns *
+    more = backward->points[LULL_PIPELINE_HIGHEST].time_ns *
            (int64_t)(shape->devices - device - 1) / low_time_ns(forward);
     if (schedule->limits == 1)
         more = min(more, schedule->limit[0]);

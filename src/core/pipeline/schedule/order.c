@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/smaller.h"
 #include "core/pipeline/schedule/order_action.h"
 
@@ -39,15 +40,8 @@ int lull_pipeline_order_add(struct lull_pipeline_order *order, uint32_t device,
     assert(device < order->devices);
     if (row->count == LULL_PIPELINE_MAX_ACTIONS)
         return -E2BIG;
-    if (row->count == row->capacity) {
-        const size_t capacity = lull_larger_room(row->capacity, 32);
-        struct lull_pipeline_action *actions = realloc(row->actions, capacity * sizeof(*actions));
-
-        if (actions == NULL)
-            return -ENOMEM;
-        row->actions = actions;
-        row->capacity = capacity;
-    }
+    if (lull_array_grow(&row->actions, row->count, sizeof(*row->actions)) < 0)
+        return -ENOMEM;
     row->actions[row->count++] = *action;
     return 0;
 }

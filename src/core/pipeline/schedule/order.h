@@ -37,7 +37,6 @@ struct lull_pipeline_action {
 struct lull_pipeline_row {
     struct lull_pipeline_action *actions;
     size_t count;
-    size_t capacity;
 };
 
 struct lull_pipeline_order {

@@ -1,8 +1,8 @@
 /* Makes task graphs of orders. SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 
+#include "base/array.h"
 #include "core/pipeline/schedule/order.h"
 #include "core/pipeline/schedule/order_action.h"
 
@@ -24,12 +24,13 @@ struct build {
     struct lull_pipeline_graph *graph;
     struct lull_error *err;
     struct order_graph_cell *cells;
-    uint32_t *device_of; /* per stage */
-    uint32_t *chunk_of;  /* per stage: which of its device's chunks it is */
-    uint32_t *classes;   /* per action of a copy */
-    uint32_t *known;     /* per stage and kind: the class found last, or NOBODY */
-    uint32_t *end_of;    /* per device: the number of its last operation, plus 1 */
-    uint32_t per_copy;   /* the operations of a copy of the pipeline without syncs */
+    uint32_t *device_of;       /* per stage */
+    uint32_t *chunk_of;        /* per stage: which of its device's chunks it is */
+    uint32_t *classes;         /* per action of a copy */
+    uint32_t *known;           /* per stage and kind: the class found last, or NOBODY */
+    uint32_t *end_of;          /* per device: the number of its last operation, plus 1 */
+    struct lull_memory memory; /* of the tables above */
+    uint32_t per_copy;         /* the operations of a copy of the pipeline without syncs */
 };
 
 static struct order_graph_cell *cell_of(const struct build *build, uint32_t stage,
@@ -373,17 +374,16 @@ static int check_surroundings(const struct build *build)
 static int allocate(struct build *build)
 {
     const struct lull_pipeline_order *order = build->order;
+    struct lull_memory *const memory = &build->memory;
+    const size_t stages = order->stages;
 
-    build->cells = calloc((size_t)order->stages * order->microbatches, sizeof(*build->cells));
-    build->device_of = calloc(order->stages, sizeof(*build->device_of));
-    build->chunk_of = calloc(order->stages, sizeof(*build->chunk_of));
-    build->classes = calloc(build->per_copy, sizeof(*build->classes));
-    build->known = calloc((size_t)order->stages * LULL_PIPELINE_KINDS, sizeof(*build->known));
-    build->end_of = calloc(order->devices, sizeof(*build->end_of));
-    if (build->cells == NULL || build->device_of == NULL || build->chunk_of == NULL ||
-        build->classes == NULL || build->known == NULL || build->end_of == NULL)
-        return out_of_memory(build, -ENOMEM);
-    return 0;
+    build->cells = lull_memory_take(memory, stages * order->microbatches, sizeof(*build->cells));
+    build->device_of = lull_memory_take(memory, stages, sizeof(*build->device_of));
+    build->chunk_of = lull_memory_take(memory, stages, sizeof(*build->chunk_of));
+    build->classes = lull_memory_take(memory, build->per_copy, sizeof(*build->classes));
+    build->known = lull_memory_take(memory, stages * LULL_PIPELINE_KINDS, sizeof(*build->known));
+    build->end_of = lull_memory_take(memory, order->devices, sizeof(*build->end_of));
+    return memory->has_failed ? out_of_memory(build, -ENOMEM) : 0;
 }
 
 int lull_pipeline_order_build(const struct lull_pipeline_order *order,
@@ -412,12 +412,7 @@ int lull_pipeline_order_build(const struct lull_pipeline_order *order,
     rc = allocate(&build);
     if (rc >= 0)
         rc = fill_graph(&build);
-    free(build.end_of);
-    free(build.known);
-    free(build.classes);
-    free(build.chunk_of);
-    free(build.device_of);
-    free(build.cells);
+    lull_memory_free(&build.memory);
     if (rc < 0) {
         lull_pipeline_graph_fini(&graph);
         return rc;

@@ -34,10 +34,11 @@ static int conclude(struct lull_switching_search *search, uint32_t *point_inout,
     return 0;
 }
 
-static int respect(const struct lull_pipeline_problem *problem,
-                   const struct lull_pipeline_switching *switching, int64_t deadline_ns, bool quick,
-                   uint32_t *point_inout, struct lull_pipeline_switching_report *report_out,
-                   struct lull_error *err)
+int lull_pipeline_switching(const struct lull_pipeline_problem *problem,
+                            const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                            bool is_quick, uint32_t *point_inout,
+                            struct lull_pipeline_switching_report *report_out,
+                            struct lull_error *err)
 {
     struct lull_switching_search search = {
         .problem = problem, .switching = switching, .deadline_ns = deadline_ns};
@@ -48,29 +49,11 @@ static int respect(const struct lull_pipeline_problem *problem,
     memcpy(search.plan, point_inout, problem->graph->op_count * sizeof(*point_inout));
     lull_switching_consider(&search);
     lull_switching_consider_uniform(&search);
-    lull_switching_consider_stretches(&search, point_inout, quick);
+    lull_switching_consider_stretches(&search, point_inout, is_quick);
     rc = conclude(&search, point_inout, report_out, err);
 done:
     lull_switching_end(&search);
     return rc;
-}
-
-int lull_pipeline_switching(const struct lull_pipeline_problem *problem,
-                            const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                            uint32_t *point_inout,
-                            struct lull_pipeline_switching_report *report_out,
-                            struct lull_error *err)
-{
-    return respect(problem, switching, deadline_ns, false, point_inout, report_out, err);
-}
-
-int lull_pipeline_switching_quick(const struct lull_pipeline_problem *problem,
-                                  const struct lull_pipeline_switching *switching,
-                                  int64_t deadline_ns, uint32_t *point_inout,
-                                  struct lull_pipeline_switching_report *report_out,
-                                  struct lull_error *err)
-{
-    return respect(problem, switching, deadline_ns, true, point_inout, report_out, err);
 }
 
 /* Shorter deadlines leave time for clocks to settle; these are shares of the deadline. Commit

@@ -74,21 +74,14 @@ struct lull_pipeline_switching_report {
  * device, and stretches of one clock, such as a device's warm-up, its steady phase and its
  * cool-down (switching_stretches.c). Errors: -ERANGE no plan that it finds keeps the deadline (the
  * text in err says by how much); -ENOMEM. On failure the plan is left alone. It takes one to four
- * seconds for 192 operations, up to nine for 2048.
+ * seconds for 192 operations, up to nine for 2048. With is_quick it does an eighth of that work, as
+ * for each point of a frontier, and finds most of what there is to save.
  */
 int lull_pipeline_switching(const struct lull_pipeline_problem *problem,
                             const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                            uint32_t *point_inout,
+                            bool is_quick, uint32_t *point_inout,
                             struct lull_pipeline_switching_report *report_out,
                             struct lull_error *err);
-
-/* The same in an eighth of the work, for each point of a frontier; it finds most of what there is
- * to save. */
-int lull_pipeline_switching_quick(const struct lull_pipeline_problem *problem,
-                                  const struct lull_pipeline_switching *switching,
-                                  int64_t deadline_ns, uint32_t *point_inout,
-                                  struct lull_pipeline_switching_report *report_out,
-                                  struct lull_error *err);
 
 /*
  * The same, which starts from the relaxation again: it also considers plans for somewhat shorter

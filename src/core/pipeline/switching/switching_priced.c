@@ -131,16 +131,17 @@ int lull_switching_price(struct lull_switching_search *search, const double *pri
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;
     struct lane lane = {.search = search, .problem = search->problem, .price_w = price_w};
+    struct lull_memory memory = {0};
     int rc = 0;
 
     for (size_t i = 0; i < search->problem->profile->class_count; i++)
         if (search->problem->profile->classes[i].point_count > lane.width)
             lane.width = (uint32_t)search->problem->profile->classes[i].point_count;
-    lane.ops = malloc(graph->op_count * sizeof(*lane.ops));
-    lane.before = malloc(graph->op_count * lane.width * sizeof(*lane.before));
-    lane.cost_nj = malloc(lane.width * sizeof(*lane.cost_nj));
-    lane.next_nj = malloc(lane.width * sizeof(*lane.next_nj));
-    if (lane.ops == NULL || lane.before == NULL || lane.cost_nj == NULL || lane.next_nj == NULL) {
+    lane.ops = lull_memory_take(&memory, graph->op_count, sizeof(*lane.ops));
+    lane.before = lull_memory_take(&memory, graph->op_count * lane.width, sizeof(*lane.before));
+    lane.cost_nj = lull_memory_take(&memory, lane.width, sizeof(*lane.cost_nj));
+    lane.next_nj = lull_memory_take(&memory, lane.width, sizeof(*lane.next_nj));
+    if (memory.has_failed) {
         rc = -ENOMEM;
         goto done;
     }
@@ -151,9 +152,6 @@ int lull_switching_price(struct lull_switching_search *search, const double *pri
         plan_device(&lane, device, search->trial);
     memcpy(search->plan, search->trial, graph->op_count * sizeof(*search->plan));
 done:
-    free(lane.ops);
-    free(lane.before);
-    free(lane.cost_nj);
-    free(lane.next_nj);
+    lull_memory_free(&memory);
     return rc;
 }

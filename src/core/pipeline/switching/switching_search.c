@@ -339,33 +339,27 @@ void lull_switching_consider(struct lull_switching_search *search)
 int lull_switching_begin(struct lull_switching_search *search,
                          const struct lull_pipeline_problem *problem, struct lull_error *err)
 {
-    size_t ops = problem->graph->op_count;
+    const size_t ops = problem->graph->op_count;
+    const size_t devices = problem->graph->device_count;
+    struct lull_memory *const memory = &search->memory;
 
-    search->clocks = malloc(problem->graph->device_count * sizeof(*search->clocks));
-    search->end_ns = malloc(ops * sizeof(*search->end_ns));
-    search->plan = malloc(ops * sizeof(*search->plan));
-    search->trial = malloc(ops * sizeof(*search->trial));
-    search->best = malloc(ops * sizeof(*search->best));
-    search->device_nj = malloc(problem->graph->device_count * sizeof(*search->device_nj));
-    search->trial_nj = malloc(problem->graph->device_count * sizeof(*search->trial_nj));
+    search->clocks = lull_memory_take(memory, devices, sizeof(*search->clocks));
+    search->end_ns = lull_memory_take(memory, ops, sizeof(*search->end_ns));
+    search->plan = lull_memory_take(memory, ops, sizeof(*search->plan));
+    search->trial = lull_memory_take(memory, ops, sizeof(*search->trial));
+    search->best = lull_memory_take(memory, ops, sizeof(*search->best));
+    search->device_nj = lull_memory_take(memory, devices, sizeof(*search->device_nj));
+    search->trial_nj = lull_memory_take(memory, devices, sizeof(*search->trial_nj));
     search->least_nj = (double)INFINITY;
     search->wrong_ns = INT64_MAX;
-    if (search->clocks == NULL || search->end_ns == NULL || search->plan == NULL ||
-        search->trial == NULL || search->best == NULL || search->device_nj == NULL ||
-        search->trial_nj == NULL)
+    if (memory->has_failed)
         return lull_error_set(err, -ENOMEM, "no memory for a plan of %zu operations", ops);
     return 0;
 }
 
 void lull_switching_end(struct lull_switching_search *search)
 {
-    free(search->clocks);
-    free(search->end_ns);
-    free(search->plan);
-    free(search->trial);
-    free(search->best);
-    free(search->device_nj);
-    free(search->trial_nj);
+    lull_memory_free(&search->memory);
 }
 
 void lull_switching_consider_uniform(struct lull_switching_search *search)

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 
+#include "base/array.h"
 #include "core/pipeline/switching/switching.h"
 
 /* A device's clock on its way through an iteration. */
@@ -60,7 +61,8 @@ struct lull_switching_search {
     uint32_t *plan;
     uint32_t *trial;
     uint32_t *best;
-    uint64_t walks_left; /* how many more plans may be walked through */
+    struct lull_memory memory; /* of all arrays */
+    uint64_t walks_left;       /* how many more plans may be walked through */
 
     /* What is known of `plan`. */
     double cost_nj;      /* effective energy, clocks on their way and changes together */

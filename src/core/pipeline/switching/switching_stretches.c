@@ -189,19 +189,20 @@ void lull_switching_consider_stretches(struct lull_switching_search *search, con
     const int most = quick ? QUICK_ROUNDS : ROUNDS;
     const int allowed = count_rounds(search->problem->graph);
     const int rounds = allowed < most ? allowed : most;
-    struct lull_switching_pricing *it = rounds < LEAST_ROUNDS ? NULL : malloc(sizeof(*it));
+    struct lull_memory memory = {0};
+    struct lull_switching_pricing *it;
 
-    if (it == NULL)
+    if (rounds < LEAST_ROUNDS)
         return;
-    it->search = search;
-    it->price = malloc(ops * sizeof(*it->price));
-    it->begin_ns = malloc(ops * sizeof(*it->begin_ns));
-    it->kept = malloc(ops * sizeof(*it->kept));
+    it = lull_memory_take(&memory, 1, sizeof(*it));
+    if (it != NULL) {
+        it->search = search;
+        it->price = lull_memory_take(&memory, ops, sizeof(*it->price));
+        it->begin_ns = lull_memory_take(&memory, ops, sizeof(*it->begin_ns));
+        it->kept = lull_memory_take(&memory, ops, sizeof(*it->kept));
+    }
     for (size_t i = 0; i < (quick ? 1 : sizeof(gains) / sizeof(gains[0])); i++)
-        if (it->price != NULL && it->begin_ns != NULL && it->kept != NULL)
+        if (!memory.has_failed)
             consider(it, point, rounds, gains[i], !quick && ops <= MOST_SEARCHED_OPS);
-    free(it->price);
-    free(it->begin_ns);
-    free(it->kept);
-    free(it);
+    lull_memory_free(&memory);
 }

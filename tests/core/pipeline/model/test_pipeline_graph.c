@@ -251,7 +251,7 @@ static void test_profile_keeps_clocks_descending(void **state)
     assert_int_equal(profile.classes[0].points[0].sm_mhz, 1400);
     assert_int_equal(profile.classes[0].points[1].sm_mhz, 1000);
     assert_int_equal(profile.classes[0].points[2].sm_mhz, 600);
-    assert_int_equal(lull_pipeline_highest(&profile.classes[0]), 0);
+    assert_int_equal(LULL_PIPELINE_HIGHEST, 0);
     assert_int_equal(lull_pipeline_profile_add(&profile, 0, LULL_PIPELINE_FORWARD, 0, &point, &err),
                      -EEXIST);
     assert_non_null(strstr(err.text, "1400 MHz"));
