@@ -32,7 +32,7 @@ static inline int lull_array_reserve(void *array_at, size_t *room, size_t count,
         wanted = 2 * *room;
     /* The caller's pointer has a type of its own, as which alone it may be read and written. */
     memcpy(&array, array_at, sizeof(array));
-    array = reallocarray(array, wanted, size);
+    array = realloc(array, wanted * size);
     if (array == NULL)
         return -ENOMEM;
     memcpy(array_at, &array, sizeof(array));

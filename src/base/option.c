@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/smaller.h"
 #include "base/text.h"
 
 /* One row of any of the tables, and what the command line said of it. */
@@ -41,11 +42,6 @@ static void collect(struct option_reading *reading)
 
 enum { LONGEST_WORD = 48 };
 
-static uint32_t least_of(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Insertions, deletions, replacements and swaps of neighbours that make one word the other. */
 static uint32_t distance(const char *a, const char *b)
 {
@@ -62,10 +58,10 @@ static uint32_t distance(const char *a, const char *b)
 
         now[0] = i;
         for (uint32_t j = 1; j <= width; j++) {
-            now[j] = least_of(before[j - 1] + (a[i - 1] != b[j - 1]),
-                              least_of(before[j], now[j - 1]) + 1);
+            now[j] = lull_smaller_u32(before[j - 1] + (a[i - 1] != b[j - 1]),
+                                      lull_smaller_u32(before[j], now[j - 1]) + 1);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                now[j] = least_of(now[j], rows[(i - 2) % 3][j - 2] + 1);
+                now[j] = lull_smaller_u32(now[j], rows[(i - 2) % 3][j - 2] + 1);
         }
     }
     return rows[strlen(a) % 3][width];

@@ -54,7 +54,7 @@ double lull_sql_number(const struct lull_sql_row *row, size_t column, double nul
     return text == NULL ? null_value : strtod(text, NULL);
 }
 
-int lull_sql_open(const char *location, const struct lull_sql_schema *schema, bool may_create,
+int lull_sql_open(const char *location, const struct lull_store_schema *schema, bool may_create,
                   struct lull_sql **sql_out, struct lull_error *err)
 {
     static const char *const schemes[] = {"postgresql://", "postgres://"};

@@ -420,14 +420,6 @@ static int no_memory(const struct resolver *resolver)
                           resolver->name);
 }
 
-static int64_t find_option(const struct lull_pipeline_class *operations, int64_t sm_mhz)
-{
-    for (size_t i = 0; i < operations->point_count; i++)
-        if (operations->points[i].sm_mhz == sm_mhz)
-            return (int64_t)i;
-    return -1;
-}
-
 static int resolve_operation(const struct resolver *resolver, size_t i)
 {
     struct lull_plan_file *const plan = resolver->plan;
@@ -437,14 +429,13 @@ static int resolve_operation(const struct resolver *resolver, size_t i)
         (uint32_t)operation->partner);
     struct lull_pipeline_op op = {operation->device, 0, (uint32_t)operation->microbatch,
                                   (uint32_t)operation->chunk};
-    int64_t option;
 
     if (class_index < 0)
         return fail(resolver, "an operation is of no class in \"classes\"", i);
-    option = find_option(&plan->profile.classes[class_index], operation->sm_mhz);
-    if (option < 0)
+    plan->option[i] =
+        lull_pipeline_point_at(&plan->profile.classes[class_index], (uint32_t)operation->sm_mhz);
+    if (plan->option[i] == UINT32_MAX)
         return fail(resolver, "an operation has a clock that its class does not have", i);
-    plan->option[i] = (uint32_t)option;
     op.class_index = (uint32_t)class_index;
     if (lull_pipeline_graph_add(&plan->graph, &op) < 0)
         return fail(resolver, "there are too many operations or devices", i);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "trace/array.h"
 #include "trace/lines.h"
 
@@ -49,23 +50,6 @@ static const char *const names[TORCH_TYPES] = {
     "SEND_F",      "RECV_F",  "SEND_B",  "RECV_B",      "WAIT_SEND_F",
     "WAIT_SEND_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "WAIT_REDUCE_GRAD"};
 
-/* Parses the digits at *at, which is moved behind them. */
-static int parse_number(const char **at, uint32_t limit, uint32_t *number_out)
-{
-    const char *c = *at;
-    uint32_t number = 0;
-
-    if (*c < '0' || *c > '9')
-        return -EINVAL;
-    for (; *c >= '0' && *c <= '9'; c++)
-        number = number < limit ? 10 * number + (uint32_t)(*c - '0') : limit;
-    *at = c;
-    if (number >= limit)
-        return -ERANGE;
-    *number_out = number;
-    return 0;
-}
-
 /* Parses the word at *at, which digits or nothing follow, and moves *at behind it. */
 static int parse_type(const char **at, enum torch_type *type_out)
 {
@@ -89,7 +73,7 @@ static bool is_of_stage(enum torch_type type)
 static int parse_single(const char *at, struct torch_action *action_out)
 {
     struct torch_action action = {0};
-    int rc = parse_number(&at, LULL_PIPELINE_MAX_STAGES, &action.stage);
+    int rc = lull_text_take_digits(&at, LULL_PIPELINE_MAX_STAGES, &action.stage);
 
     if (rc < 0)
         return rc;
@@ -97,7 +81,7 @@ static int parse_single(const char *at, struct torch_action *action_out)
     if (rc < 0 || action.type == TORCH_OVERLAP)
         return -EINVAL;
     if (*at != '\0' || !is_of_stage(action.type))
-        rc = parse_number(&at, LULL_PIPELINE_MAX_MICROBATCHES, &action.microbatch);
+        rc = lull_text_take_digits(&at, LULL_PIPELINE_MAX_MICROBATCHES, &action.microbatch);
     if (rc < 0)
         return rc;
     if (*at != '\0')

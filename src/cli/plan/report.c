@@ -31,7 +31,7 @@ static double slowdown_ratio(const struct lull_plan_point *point,
 static uint32_t clock_of(const struct lull_plan_task *task, const struct lull_plan_single *single,
                          uint32_t op)
 {
-    return lull_pipeline_class_of(&task->problem, op)->points[single->option[op]].sm_mhz;
+    return lull_pipeline_point_of(&task->problem, single->option, op)->sm_mhz;
 }
 
 /* ---- for programs: printed piece by piece, for plans may have a hundred thousand operations ---

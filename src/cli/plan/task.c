@@ -67,7 +67,7 @@ static int build_schedule(struct lull_plan_task *task, struct lull_error *err)
     if (result == 0)
         result = lull_pipeline_schedule_build(&schedule, &shape.shape, measured, &task->profile,
                                               &task->graph, err);
-    lull_plan_shape_fini(&shape);
+    lull_memory_free(&shape.memory);
     return result;
 }
 
@@ -82,10 +82,8 @@ static const char *base_name(const char *path)
 static int build_torch(const struct lull_plan_source *source, struct lull_pipeline_fit *fit,
                        struct lull_plan_task *task, struct lull_error *err)
 {
-    const int64_t latency_ns = lull_ns_from_ms(source->latency_ms);
-    const struct lull_pipeline_links links = {&latency_ns, latency_ns > 0 ? 1 : 0};
     struct lull_torch_schedule schedule;
-    struct lull_plan_sync sync = {0};
+    struct lull_plan_shape shape = {0};
     int result = lull_torch_schedule_read(source->graph, NULL, &schedule, err);
 
     if (result < 0)
@@ -100,11 +98,11 @@ static int build_torch(const struct lull_plan_source *source, struct lull_pipeli
              schedule.order.microbatches);
     result = lull_plan_stages_blocking(source->blocking, task, err);
     if (result == 0)
-        result = lull_plan_sync_init(task, &sync, err);
+        result = lull_plan_shape_init(task, &shape, err);
     if (result == 0)
-        result = lull_pipeline_order_build(&schedule.order, &links, &sync.replicas, fit,
-                                           &task->graph, err);
-    lull_plan_sync_fini(&sync);
+        result = lull_pipeline_order_build(&schedule.order, &shape.shape.links,
+                                           &shape.shape.replicas, fit, &task->graph, err);
+    lull_memory_free(&shape.memory);
     lull_pipeline_order_fini(&schedule.order);
     return result;
 }

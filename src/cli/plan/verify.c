@@ -86,11 +86,9 @@ static int translate(struct lull_plan_file *plan, const struct lull_pipeline_pro
         const uint32_t index = plan->graph.ops[op].class_index;
         const struct lull_pipeline_class *const class = &replaced->classes[index];
         const uint32_t mhz = plan->profile.classes[index].points[plan->option[op]].sm_mhz;
-        uint32_t option = 0;
+        const uint32_t option = lull_pipeline_point_at(class, mhz);
 
-        while (option < class->point_count && class->points[option].sm_mhz != mhz)
-            option++;
-        if (option == class->point_count)
+        if (option == UINT32_MAX)
             return lull_error_set(err, LULL_E_FORMAT,
                                   "%s: has no %u MHz for %s of stage %u, which the plan runs at",
                                   name, mhz, lull_pipeline_kind_name(class->kind), class->stage);

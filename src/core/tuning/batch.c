@@ -223,11 +223,6 @@ uint32_t lull_batch_best_size(const struct lull_batch *batch)
     return batch->sizes[lull_batch_smooth_best(batch)];
 }
 
-bool lull_batch_is_exploring(const struct lull_batch *batch)
-{
-    return lull_batch_smooth_is_exploring(batch);
-}
-
 uint32_t lull_batch_change_count(const struct lull_batch *batch)
 {
     return batch->change_count;

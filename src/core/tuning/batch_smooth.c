@@ -180,7 +180,7 @@ uint32_t lull_batch_smooth_best(const struct lull_batch *batch)
 }
 
 /* Is there an untried size that may well be better than the best? */
-bool lull_batch_smooth_is_exploring(const struct lull_batch *batch)
+bool lull_batch_is_exploring(const struct lull_batch *batch)
 {
     const double doubt = 2.0; /* deviations */
     struct outlook outlook;

@@ -76,7 +76,6 @@ struct lull_batch_belief {
 void lull_batch_smooth_choose(const struct lull_batch *batch, uint32_t attempt,
                               struct lull_batch_choice *choice);
 uint32_t lull_batch_smooth_best(const struct lull_batch *batch);
-bool lull_batch_smooth_is_exploring(const struct lull_batch *batch);
 void lull_batch_smooth_believe(const struct lull_batch *batch, uint32_t arm,
                                struct lull_batch_belief *belief);
 

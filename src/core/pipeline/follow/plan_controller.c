@@ -363,16 +363,6 @@ uint64_t lull_plan_controller_iteration_of(const struct lull_plan_controller *pl
     return plan_controller->gpus[gpu].iteration;
 }
 
-uint32_t lull_plan_controller_planned(const struct lull_plan_controller *plan_controller,
-                                      uint32_t gpu)
-{
-    const struct lull_plan_controller_gpu *of = &plan_controller->gpus[gpu];
-
-    if (of->is_lost)
-        return 0;
-    return lull_plan_controller_point_of(plan_controller, of, of->op);
-}
-
 void lull_plan_controller_slowdown(const struct lull_plan_controller *plan_controller,
                                    struct lull_guard_estimate *estimate_out)
 {

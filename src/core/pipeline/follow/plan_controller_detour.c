@@ -102,8 +102,3 @@ void lull_plan_controller_end_detour(struct lull_plan_controller *plan_controlle
     rewrite_slots(plan_controller);
     plan_controller->has_news = true;
 }
-
-bool lull_plan_controller_is_detoured(const struct lull_plan_controller *plan_controller)
-{
-    return plan_controller->is_detoured;
-}

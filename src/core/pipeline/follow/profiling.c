@@ -158,19 +158,20 @@ static uint32_t find_best(const struct lull_profiling *profiling, uint32_t stage
     return best;
 }
 
-uint32_t lull_profiling_valley(const struct lull_profiling *profiling, uint32_t stage)
-{
-    return find_best(profiling, stage, false, -INFINITY);
-}
-
 static bool is_few(const struct lull_profiling *profiling)
 {
     return profiling->clock_count <= FEW_CLOCKS;
 }
 
-static bool is_wanted(const struct lull_profiling *profiling, uint32_t clock, uint32_t iterations)
+/* Offers a clock that has been measured in fewer than so many iterations. Returns whether it has.
+ */
+static bool offer(const struct lull_profiling *profiling, uint32_t clock, uint32_t iterations,
+                  uint32_t *clock_out)
 {
-    return profiling->counts[clock] < lull_smaller_u32(iterations, profiling->iterations);
+    if (profiling->counts[clock] >= lull_smaller_u32(iterations, profiling->iterations))
+        return false;
+    *clock_out = clock;
+    return true;
 }
 
 static bool next_coarse(const struct lull_profiling *profiling, uint32_t *clock_out)
@@ -178,14 +179,12 @@ static bool next_coarse(const struct lull_profiling *profiling, uint32_t *clock_
     const uint32_t wanted = is_few(profiling) ? FEW_ITERATIONS : COARSE_ITERATIONS;
 
     for (uint32_t clock = 0; clock < profiling->clock_count; clock++)
-        if (is_coarse(profiling, clock) && is_wanted(profiling, clock, wanted)) {
-            *clock_out = clock;
+        if (is_coarse(profiling, clock) && offer(profiling, clock, wanted, clock_out))
             return true;
-        }
     return false;
 }
 
-/* The next clock around the best one of the coarse look, stage by stage. */
+/* Offers the clocks around the best one of the coarse look, stage by stage. */
 static bool next_fine(const struct lull_profiling *profiling, uint32_t *clock_out)
 {
     const uint32_t wanted = is_few(profiling) ? FEW_ITERATIONS : FINE_ITERATIONS;
@@ -196,15 +195,14 @@ static bool next_fine(const struct lull_profiling *profiling, uint32_t *clock_ou
 
         for (uint32_t clock = first;
              clock < best + profiling->step && clock < profiling->clock_count; clock++)
-            if (is_wanted(profiling, clock, wanted)) {
-                *clock_out = clock;
+            if (offer(profiling, clock, wanted, clock_out))
                 return true;
-            }
     }
     return false;
 }
 
-/* The next one of the best few, until each has been measured as often as a sweep would. */
+/* Offers the best few clocks of each stage, until each has been measured as often as a sweep would.
+ */
 static bool next_final(const struct lull_profiling *profiling, uint32_t *clock_out)
 {
     const uint32_t finalists = is_few(profiling) ? FEW_FINALISTS : FINALISTS;
@@ -216,10 +214,8 @@ static bool next_final(const struct lull_profiling *profiling, uint32_t *clock_o
             const uint32_t clock = find_best(profiling, stage, false, above_j);
 
             above_j = lull_profiling_mean(profiling, stage, clock).energy_j;
-            if (is_wanted(profiling, clock, profiling->iterations)) {
-                *clock_out = clock;
+            if (offer(profiling, clock, profiling->iterations, clock_out))
                 return true;
-            }
         }
     }
     return false;
@@ -228,10 +224,8 @@ static bool next_final(const struct lull_profiling *profiling, uint32_t *clock_o
 static bool next_of_sweep(const struct lull_profiling *profiling, uint32_t *clock_out)
 {
     for (uint32_t clock = 0; clock < profiling->clock_count; clock++)
-        if (is_wanted(profiling, clock, profiling->iterations)) {
-            *clock_out = clock;
+        if (offer(profiling, clock, profiling->iterations, clock_out))
             return true;
-        }
     return false;
 }
 

@@ -72,11 +72,6 @@ void lull_sequence_locator_destroy(struct lull_sequence_locator *locator)
     free(locator);
 }
 
-uint32_t lull_sequence_locator_place(const struct lull_sequence_locator *locator)
-{
-    return locator->place;
-}
-
 void lull_sequence_locator_forget(struct lull_sequence_locator *locator)
 {
     locator->place = LULL_SEQUENCE_LOCATOR_UNKNOWN;

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "core/pipeline/frontier/periodic_expand.h"
-#include "core/pipeline/frontier/periodic_growth.h"
 #include "core/pipeline/frontier/state.h"
 
 struct lull_periodic {
@@ -25,13 +25,145 @@ struct lull_periodic {
     int64_t *tried_ns;  /* durations from the column at hand */
 };
 
+/* ---- growth ------------------------------------------------------------------------------- */
+
+/*
+ * What one more period adds to a frontier is read off the column in the middle of the small
+ * pipeline. Where a flow repeats itself, an operation that it goes through and the same one a
+ * period later are joined by paths without slack: their distance is the period's time, and the
+ * column's operations cost what a period costs. The watts that flow there are those of the slope,
+ * so that no second frontier is needed for the difference.
+ */
+
+/* An operation of the column and the same one a period later, by place. */
+struct column_op {
+    uint32_t here;
+    uint32_t later;
+};
+
+struct growth {
+    struct column_op *ops;
+    size_t op_count;
+    double blocking_w; /* of all devices */
+};
+
+enum { BEGIN, END };
+
+/* Lists the column's operations. place: that of every operation of the small graph. */
+static int list_column(struct growth *growth, const struct lull_periodic_expansion *expansion,
+                       const uint32_t *place, struct lull_error *err)
+{
+    const size_t count = expansion->problem->small.graph->op_count;
+
+    for (size_t i = 0; i < count; i++) {
+        struct lull_periodic_op_key key = expansion->small[i];
+        const struct lull_periodic_op_key *later;
+
+        if (key.op.microbatch < expansion->column ||
+            key.op.microbatch >= expansion->column + expansion->period)
+            continue;
+        key.op.microbatch += expansion->period;
+        later = lull_periodic_expansion_find(expansion, &key);
+        if (later == NULL)
+            return lull_error_set(err, -EINVAL,
+                                  "the pipeline does not repeat itself in the middle");
+        growth->ops[growth->op_count++] = (struct column_op){place[key.index], place[later->index]};
+    }
+    return 0;
+}
+
+/* Finds the column. The caller calls growth_fini also after an error: -EINVAL the column does not
+ * repeat itself, -ENOMEM. */
+static int growth_init(struct growth *growth, const struct lull_periodic_expansion *expansion,
+                       struct lull_error *err)
+{
+    const struct lull_pipeline_problem *small = &expansion->problem->small;
+    const size_t count = small->graph->op_count;
+    uint32_t *place = malloc(count * sizeof(*place));
+    int status;
+
+    *growth = (struct growth){.ops = malloc(count * sizeof(*growth->ops)),
+                              .blocking_w = lull_pipeline_blocking_sum_w(small)};
+    if (place == NULL || growth->ops == NULL) {
+        free(place);
+        return lull_error_set(err, -ENOMEM, "no memory for the frontier");
+    }
+    for (uint32_t i = 0; i < count; i++)
+        place[small->graph->topological[i]] = i;
+    status = list_column(growth, expansion, place, err);
+    free(place);
+    return status;
+}
+
+static void growth_fini(struct growth *growth)
+{
+    free(growth->ops);
+    *growth = (struct growth){.ops = NULL};
+}
+
+/* How much flows at least through both an operation and the same one a period later. */
+static int64_t flow_through(const struct lull_frontier_network *network, const struct column_op *op)
+{
+    const int64_t here = network->ops[op->here].flow;
+    const int64_t later = network->ops[op->later].flow;
+
+    return lull_earlier_ns(here, later);
+}
+
+/* A period's time: the distance of an operation from the same one a period later. It takes the
+ * operation through which most flows, since there is no slack there. */
+static int64_t period_ns(const struct growth *growth, const struct lull_frontier_network *network)
+{
+    const struct column_op *best = &growth->ops[0];
+
+    assert(growth->op_count > 0);
+    for (size_t i = 1; i < growth->op_count; i++) {
+        if (flow_through(network, &growth->ops[i]) > flow_through(network, best))
+            best = &growth->ops[i];
+    }
+    return network->potential[2 * best->later + BEGIN] - network->potential[2 * best->here + BEGIN];
+}
+
+static double column_nj(const struct growth *growth, const struct lull_frontier_network *network)
+{
+    double energy_nj = 0.0;
+
+    for (size_t i = 0; i < growth->op_count; i++) {
+        const uint32_t here = growth->ops[i].here;
+        const struct lull_frontier_flow_op *op = &network->ops[here];
+
+        /* A window longer than the slowest corner's length costs what that does. */
+        energy_nj += lull_curve_energy_nj(&network->curves.all[op->curve], network->curves.unit_w,
+                                          network->potential[2 * here + END] -
+                                              network->potential[2 * here + BEGIN]);
+    }
+    return energy_nj;
+}
+
+/* The point of a pipeline that is `periods` periods longer, at the slope where the small frontier
+ * stands. */
+static struct lull_frontier_point growth_extend(const struct growth *growth,
+                                                const struct lull_frontier *small, int64_t periods)
+{
+    const struct lull_frontier_network *network = lull_frontier_network(small);
+    const int64_t more_ns = period_ns(growth, network);
+    struct lull_frontier_point point = lull_frontier_here(small);
+
+    point.time_ns += periods * more_ns;
+    point.energy_j += (double)periods *
+                      (column_nj(growth, network) + growth->blocking_w * (double)more_ns) * 1e-9;
+    return point;
+}
+
+/* ---- the full frontier ---------------------------------------------------------------------- */
+
 /* Adds the point that extends the one where the small frontier stands. Where stages differ much,
  * times may not fall; such points are left out. */
-static int extend_point(struct lull_periodic *periodic, const struct lull_periodic_growth *growth)
+static int extend_point(struct lull_periodic *periodic, const struct growth *growth)
 {
     const size_t count = periodic->point_count;
     const struct lull_frontier_point point =
-        lull_periodic_growth_extend(growth, periodic->small, periodic->expansion.periods);
+        growth_extend(growth, periodic->small, periodic->expansion.periods);
 
     if (count > 0 && point.time_ns >= periodic->points[count - 1].time_ns)
         return 0;
@@ -49,8 +181,8 @@ static int extend_point(struct lull_periodic *periodic, const struct lull_period
 static int solve(struct lull_periodic *periodic, struct lull_error *err)
 {
     struct lull_frontier_point point;
-    struct lull_periodic_growth growth;
-    int status = lull_periodic_growth_init(&growth, &periodic->expansion, err);
+    struct growth growth;
+    int status = growth_init(&growth, &periodic->expansion, err);
     int moved;
 
     if (status != 0)
@@ -68,7 +200,7 @@ static int solve(struct lull_periodic *periodic, struct lull_error *err)
     if (moved < 0 || status < 0)
         status = lull_error_set(err, -ENOMEM, "no memory for the frontier");
 done:
-    lull_periodic_growth_fini(&growth);
+    growth_fini(&growth);
     return status;
 }
 

@@ -94,15 +94,6 @@ static bool choose_recipe(const struct lull_pipeline_fit *fit, uint32_t stage,
     }
 }
 
-static const struct lull_pipeline_point *at_clock(const struct lull_pipeline_class *operations,
-                                                  uint32_t sm_mhz)
-{
-    for (size_t i = 0; i < operations->point_count; i++)
-        if (operations->points[i].sm_mhz == sm_mhz)
-            return &operations->points[i];
-    return NULL;
-}
-
 /* Mixes the recipe at one clock. Returns false if a share has no such clock. */
 static bool mix(const struct recipe *recipe, uint32_t parts, uint32_t sm_mhz,
                 struct lull_pipeline_point *point_out)
@@ -112,12 +103,12 @@ static bool mix(const struct recipe *recipe, uint32_t parts, uint32_t sm_mhz,
 
     for (size_t i = 0; i < recipe->count; i++) {
         const struct fit_share *share = &recipe->shares[i];
-        const struct lull_pipeline_point *point = at_clock(share->operations, sm_mhz);
+        const uint32_t at = lull_pipeline_point_at(share->operations, sm_mhz);
 
-        if (point == NULL)
+        if (at == UINT32_MAX)
             return false;
-        time_ns += share->ratio * (double)point->time_ns;
-        energy_nj += share->ratio * (double)point->energy_nj;
+        time_ns += share->ratio * (double)share->operations->points[at].time_ns;
+        energy_nj += share->ratio * (double)share->operations->points[at].energy_nj;
     }
     point_out->sm_mhz = sm_mhz;
     point_out->time_ns = llround(time_ns / parts);

@@ -78,15 +78,29 @@ uint32_t lull_pipeline_profile_stages(const struct lull_pipeline_profile *profil
     return stages;
 }
 
-/* Where an operating point with this clock belongs: before the first operating point whose clock is
- * not higher. */
-static size_t place_of(const struct lull_pipeline_class *operations, uint32_t sm_mhz)
+size_t lull_pipeline_first_not_above(const struct lull_pipeline_class *operations, uint32_t mhz)
 {
-    size_t place = 0;
+    size_t low = 0;
+    size_t high = operations->point_count;
 
-    while (place < operations->point_count && operations->points[place].sm_mhz > sm_mhz)
-        place++;
-    return place;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+
+        if (operations->points[middle].sm_mhz > mhz)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+uint32_t lull_pipeline_point_at(const struct lull_pipeline_class *operations, uint32_t mhz)
+{
+    const size_t at = lull_pipeline_first_not_above(operations, mhz);
+
+    if (at == operations->point_count || operations->points[at].sm_mhz != mhz)
+        return UINT32_MAX;
+    return (uint32_t)at;
 }
 
 static int check_point(const struct lull_pipeline_point *point, struct lull_error *err)
@@ -106,7 +120,7 @@ static int insert_point(struct lull_pipeline_class *operations,
                         const struct lull_pipeline_point *point, struct lull_error *err)
 {
     const size_t count = operations->point_count;
-    const size_t place = place_of(operations, point->sm_mhz);
+    const size_t place = lull_pipeline_first_not_above(operations, point->sm_mhz);
     struct lull_pipeline_point *points;
 
     if (place < count && operations->points[place].sm_mhz == point->sm_mhz)

@@ -79,19 +79,26 @@ int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t st
                               enum lull_pipeline_kind kind, uint32_t partner,
                               const struct lull_pipeline_point *point, struct lull_error *err);
 
+/* The first operating point whose clock is not above mhz; point_count if all are. O(log n). */
+size_t lull_pipeline_first_not_above(const struct lull_pipeline_class *operations, uint32_t mhz);
+
+/* The operating point of a class at this very clock, UINT32_MAX if there is none. O(log n). */
+uint32_t lull_pipeline_point_at(const struct lull_pipeline_class *operations, uint32_t mhz);
+
 /* The index of a class, -ENOENT if there is none. */
 int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint32_t stage,
                                enum lull_pipeline_kind kind, uint32_t partner);
 
-/* The number of stages that a profile has classes of: the last one's number + 1; 0: no classes. */
-uint32_t lull_pipeline_profile_stages(const struct lull_pipeline_profile *profile);
-
-/* The same two for a class of one data parallel copy; with copy 0 they are the ones above. */
+/* lull_pipeline_profile_add and _find for a class of one data parallel copy; copy 0 stands for all
+ * copies without classes of their own, as in those two. */
 int lull_pipeline_profile_add_copy(struct lull_pipeline_profile *profile, uint32_t copy,
                                    uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner,
                                    const struct lull_pipeline_point *point, struct lull_error *err);
 int lull_pipeline_profile_find_copy(const struct lull_pipeline_profile *profile, uint32_t copy,
                                     uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner);
+
+/* The number of stages that a profile has classes of: the last one's number + 1; 0: no classes. */
+uint32_t lull_pipeline_profile_stages(const struct lull_pipeline_profile *profile);
 
 /*
  * Lists the operating points that a planner may choose, the fastest first: effective energy falls

@@ -56,7 +56,7 @@ static int search_create(struct beam_search *search)
 
 static void search_destroy(struct beam_search *search)
 {
-    lull_beam_destroy(&search->beam);
+    lull_memory_free(&search->beam.memory);
     lull_certificate_fini(&search->flow);
 }
 

@@ -95,11 +95,6 @@ int lull_beam_create(struct lull_beam *beam, const struct lull_pipeline_rounding
     return 0;
 }
 
-void lull_beam_destroy(struct lull_beam *beam)
-{
-    lull_memory_free(&beam->memory);
-}
-
 void lull_beam_set_flow(struct lull_beam *beam, const struct lull_certificate *flow)
 {
     const struct lull_pipeline_rounding *rounding = beam->rounding;

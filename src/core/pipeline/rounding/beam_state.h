@@ -77,10 +77,9 @@ struct lull_beam {
     struct lull_beam_origin *origins; /* a row of width for each turn */
 };
 
-/* Allocates a beam for a deadline; the caller destroys it also after an error. Error: -ENOMEM. */
+/* Allocates a beam for a deadline; the caller frees beam->memory also after an error: -ENOMEM. */
 int lull_beam_create(struct lull_beam *beam, const struct lull_pipeline_rounding *rounding,
                      int64_t deadline_ns);
-void lull_beam_destroy(struct lull_beam *beam);
 
 /* Takes the prices of time from a flow. */
 void lull_beam_set_flow(struct lull_beam *beam, const struct lull_certificate *flow);

@@ -95,7 +95,7 @@ int lull_pipeline_round_quick(struct lull_pipeline_rounding *rounding, const int
             lull_round_latest(rounding, step, deadline_ns);
         }
     }
-    lull_round_spend(rounding, step);
+    lull_round_sweep(rounding, 0.0, step);
     lull_round_to_points(rounding, step, point_out);
     return 0;
 }

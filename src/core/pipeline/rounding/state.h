@@ -136,9 +136,9 @@ int64_t lull_round_cost(const struct lull_pipeline_rounding *rounding, const uin
 bool lull_round_down(struct lull_pipeline_rounding *rounding, const int64_t *relaxed_ns,
                      int64_t deadline_ns, uint32_t *step_inout);
 
-/* Spends slack in one pass from the first operation on. Latest begins must be those of this plan.
- */
-void lull_round_spend(struct lull_pipeline_rounding *rounding, uint32_t *step);
+/* Spends slack in one pass from the first operation on, where a nanosecond of it saves at least
+ * `least`. Latest begins must be those of this plan. */
+void lull_round_sweep(struct lull_pipeline_rounding *rounding, double least, uint32_t *step);
 
 /* Spends slack until nothing fits, first where a second of it saves most. levels: how finely it
  * tells larger savings from smaller ones. */

@@ -32,7 +32,7 @@ static uint32_t clock_at(const struct waiting_walk *walk, uint32_t place)
 
     if (walk->timeline->point == NULL)
         return 0;
-    return lull_pipeline_class_of(walk->problem, op)->points[walk->timeline->point[op]].sm_mhz;
+    return lull_pipeline_point_of(walk->problem, walk->timeline->point, op)->sm_mhz;
 }
 
 /* When the device becomes free for the operation at a place, and is told its clock. */

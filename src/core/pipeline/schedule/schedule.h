@@ -81,6 +81,9 @@ struct lull_pipeline_shape {
 int lull_pipeline_schedule_parse(const char *text, struct lull_pipeline_schedule *schedule_out,
                                  struct lull_error *err);
 
+/* The name by which lull_pipeline_schedule_parse knows a family, without numbers. */
+const char *lull_pipeline_family_name(enum lull_pipeline_family family);
+
 /*
  * Finds the order of every device. Only envpipe needs measured, for its r_s; it may be null for
  * others. order_out need not be initialised; it is written on success. Errors: -EINVAL the schedule

@@ -52,7 +52,7 @@ int lull_pipeline_switching(const struct lull_pipeline_problem *problem,
     lull_switching_consider_stretches(&search, point_inout, is_quick);
     rc = conclude(&search, point_inout, report_out, err);
 done:
-    lull_switching_end(&search);
+    lull_memory_free(&search.memory);
     return rc;
 }
 
@@ -201,7 +201,7 @@ static int replan(const struct lull_pipeline_problem *problem,
     rc = conclude(&search, point_inout, report_out, err);
 done:
     free(duration_ns);
-    lull_switching_end(&search);
+    lull_memory_free(&search.memory);
     return rc;
 }
 

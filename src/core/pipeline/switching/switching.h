@@ -1,5 +1,5 @@
 /*
- * Dwell: changing a clock takes time, and a device cannot be changed at will.
+ * Switching: changing a clock takes time, and a device cannot be changed at will.
  *
  * A device is told its next clock as soon as an operation has ended. Until the clock has settled,
  * the next operation runs at the slower of both clocks (the worst case: a lowered clock is low at
@@ -39,6 +39,15 @@ struct lull_pipeline_switching {
     int64_t call_ns;  /* >= 0, fed forward: a node's driver is busy this long with each change, and
                        * serves one after the other (driver_calls.h); 0: it serves all at once */
     uint32_t drivers; /* nodes with equally many devices each, in the order of ranks; 0: one */
+};
+
+/* A plan under switching, and its times. */
+struct lull_pipeline_timed_plan {
+    const struct lull_pipeline_problem *problem;
+    const struct lull_pipeline_switching *switching;
+    const uint32_t *point;
+    const int64_t *end_ns; /* when each operation ends */
+    int64_t period_ns;     /* how long the iteration takes; another one like it follows */
 };
 
 /*
@@ -84,10 +93,10 @@ int lull_pipeline_switching(const struct lull_pipeline_problem *problem,
                             struct lull_error *err);
 
 /*
- * The same, which starts from the relaxation again: it also considers plans for somewhat shorter
- * deadlines, which leave clocks time to settle. point_inout: before, the plan to compare with. The
- * frontier is left standing somewhere near. It takes a second or two for 512 operations. Errors:
- * those of lull_pipeline_dwell and of lull_frontier_seek.
+ * Does the same work but starts from the relaxation again: it also considers plans for somewhat
+ * shorter deadlines, which leave clocks time to settle. point_inout: before, the plan to compare
+ * with. The frontier is left standing somewhere near. It takes a second or two for 512 operations.
+ * Errors: those of lull_pipeline_switching and of lull_frontier_seek.
  */
 int lull_pipeline_switching_replan(const struct lull_pipeline_problem *problem,
                                    struct lull_pipeline_rounding *rounding,

@@ -33,20 +33,6 @@ static double effective_nj(const struct lane *lane, uint32_t op, uint32_t point)
                                       problem->blocking_w[problem->graph->ops[op].device]);
 }
 
-/* What it costs if an operation runs at a higher clock than its operating point's for this long,
- * nJ. */
-static double stray_nj(const struct lane *lane, uint32_t op, uint32_t point, uint32_t mhz,
-                       int64_t time_ns)
-{
-    const struct lull_pipeline_class *class = lull_pipeline_class_of(lane->problem, op);
-    const uint32_t stray = lull_switching_point_below(class, mhz);
-
-    if (time_ns <= 0)
-        return 0.0;
-    return fmin((double)time_ns / (double)class->points[stray].time_ns, 1.0) *
-           (effective_nj(lane, op, stray) - effective_nj(lane, op, point));
-}
-
 /* What the change from one operation's operating point to the next one's costs, nJ. */
 static double change_nj(const struct lane *lane, uint32_t place, uint32_t from, uint32_t to)
 {
@@ -57,16 +43,17 @@ static double change_nj(const struct lane *lane, uint32_t place, uint32_t from, 
     const uint32_t to_mhz = lull_pipeline_class_of(lane->problem, op)->points[to].sm_mhz;
     const int64_t *end_ns = lane->search->end_ns;
     const int64_t pause_ns =
-        end_ns[op] -
-        lull_pipeline_class_of(lane->problem, op)->points[lane->search->plan[op]].time_ns -
+        end_ns[op] - lull_pipeline_point_of(lane->problem, lane->search->plan, op)->time_ns -
         end_ns[before];
     const double change = switching->switch_j * 1e9;
 
     if (to_mhz == from_mhz)
         return 0.0;
     if (to_mhz > from_mhz)
-        return change + stray_nj(lane, before, from, to_mhz, switching->early_ns - pause_ns);
-    return change + stray_nj(lane, op, to, from_mhz, switching->down_ns - pause_ns);
+        return change + lull_switching_stray_nj(lane->problem, before, from, to_mhz,
+                                                switching->early_ns - pause_ns);
+    return change +
+           lull_switching_stray_nj(lane->problem, op, to, from_mhz, switching->down_ns - pause_ns);
 }
 
 /* Extends the sequences by the operation at a place. */

@@ -21,7 +21,7 @@
 static uint32_t mhz_of(const struct lull_switching_search *search, const uint32_t *point,
                        uint32_t op)
 {
-    return lull_pipeline_class_of(search->problem, op)->points[point[op]].sm_mhz;
+    return lull_pipeline_point_of(search->problem, point, op)->sm_mhz;
 }
 
 /* The effective energy of an operation at an operating point. */
@@ -62,8 +62,10 @@ static int64_t excess(const struct lull_switching_search *search,
 static double switching_nj(const struct lull_switching_search *search, const uint32_t *point,
                            const struct lull_switching_verdict *verdict, double *device_nj_out)
 {
-    return lull_switching_switching_nj(search->problem, search->switching, point, search->end_ns,
-                                       verdict->time_ns, device_nj_out) +
+    const struct lull_pipeline_timed_plan plan = {search->problem, search->switching, point,
+                                                  search->end_ns, verdict->time_ns};
+
+    return lull_switching_switching_nj(&plan, device_nj_out) +
            search->switching->switch_j * 1e9 * (double)verdict->switches;
 }
 
@@ -91,7 +93,7 @@ static bool set_clock(struct lull_switching_search *search, uint32_t from, uint3
 
         if (mhz_of(search, search->plan, op) == 0)
             continue;
-        point = lull_switching_point_at(lull_pipeline_class_of(search->problem, op), mhz);
+        point = lull_pipeline_point_at(lull_pipeline_class_of(search->problem, op), mhz);
         if (point == UINT32_MAX)
             return false;
         differs = differs || point != search->plan[op];
@@ -355,11 +357,6 @@ int lull_switching_begin(struct lull_switching_search *search,
     if (memory->has_failed)
         return lull_error_set(err, -ENOMEM, "no memory for a plan of %zu operations", ops);
     return 0;
-}
-
-void lull_switching_end(struct lull_switching_search *search)
-{
-    lull_memory_free(&search->memory);
 }
 
 void lull_switching_consider_uniform(struct lull_switching_search *search)
