@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* A write may be cut short, so it goes on until all is written. */
 static int write_all(int fd, const char *data, size_t size)
 {
     while (size > 0) {
@@ -26,6 +27,7 @@ static int write_all(int fd, const char *data, size_t size)
     return 0;
 }
 
+/* A rename is only safe from a crash once the directory itself has been written. */
 static int sync_directory_of(const char *path)
 {
     char copy[PATH_MAX];
@@ -88,6 +90,8 @@ failed:
     return lull_error_set(err, result, "%s: cannot write the file: %s", path, strerror(-result));
 }
 
+/* The text is made in memory first, so that an error while it is made leaves the old file
+ * untouched. */
 int lull_file_write_with(const char *path, int (*write)(const void *context, FILE *file),
                          const void *context, struct lull_error *err)
 {

@@ -139,6 +139,7 @@ struct batch_records_reading {
     size_t count;
 };
 
+/* Columns are taken by their place in the SELECT of entries_read. */
 static int take_entry(void *context, const struct lull_sql_row *row)
 {
     struct batch_records_reading *reading = context;
@@ -202,6 +203,8 @@ struct batch_records_replay {
     struct lull_error *err;
 };
 
+/* Columns are taken by their place in the SELECT of state_read. Records that cannot be are refused,
+ * as they would lead the search astray silently. */
 static int take_record(void *context, const struct lull_sql_row *row)
 {
     struct batch_records_replay *replay = context;
@@ -302,7 +305,7 @@ static int next_record(struct lull_batch_jobs *jobs, const char *name, int64_t *
     return result < 0 ? result : 0;
 }
 
-/* To be called within a transaction. Where progress is null, what was known stays. */
+/* Ends a run within the caller's transaction. Where progress is null, what was known stays. */
 static int end_run(struct lull_batch_jobs *jobs, const char *name, uint64_t run,
                    enum lull_batch_event event, const struct lull_batch_progress *progress,
                    struct lull_error *err)
@@ -342,12 +345,12 @@ int lull_batch_jobs_end(struct lull_batch_jobs *jobs, const char *name, uint64_t
                         enum lull_batch_event event, const struct lull_batch_progress *progress,
                         struct lull_error *err)
 {
-    int result = lull_sql_begin(jobs->sql, err);
+    int result = jobs->sql->kind->begin(jobs->sql, err);
 
     if (result < 0)
         return result;
     result = end_run(jobs, name, run, event, progress, err);
-    return lull_sql_end(jobs->sql, result, err);
+    return jobs->sql->kind->end(jobs->sql, result, err);
 }
 
 int lull_batch_jobs_beat(struct lull_batch_jobs *jobs, const char *name, uint64_t run,
@@ -371,6 +374,8 @@ int lull_batch_jobs_beat(struct lull_batch_jobs *jobs, const char *name, uint64_
 
 /* ---- submitting ---------------------------------------------------------------------------- */
 
+/* The seed has 64 bits without a sign, which SQL's integers do not have, so it is stored as text.
+ * */
 static int insert_job(struct lull_batch_jobs *jobs, const struct lull_batch_job *job, int64_t now_s,
                       struct lull_error *err)
 {
@@ -430,6 +435,8 @@ static int check_job(const struct lull_batch_job *job, const struct lull_batch_j
                           job->name, what);
 }
 
+/* A run whose process died would be waited for for ever; it becomes a lost run, which teaches
+ * nothing. */
 static int expire_dead(struct lull_batch_jobs *jobs, const char *name, int64_t now_s,
                        uint32_t *count_out, struct lull_error *err)
 {
@@ -447,6 +454,8 @@ static int expire_dead(struct lull_batch_jobs *jobs, const char *name, int64_t n
     return result;
 }
 
+/* The choice is recorded in the transaction in which it was made, so that two processes never make
+ * the same one. */
 static int record_choice(struct lull_batch_jobs *jobs, const char *name, uint64_t retry_of,
                          int64_t now_s, struct lull_batch_ticket *ticket, struct lull_error *err)
 {
@@ -474,7 +483,7 @@ static int record_choice(struct lull_batch_jobs *jobs, const char *name, uint64_
                         &values, NULL, NULL, err);
 }
 
-/* To be called within the transaction. */
+/* Makes the job if need be and chooses, within the caller's transaction. */
 static int begin_run(struct lull_batch_jobs *jobs, const struct lull_batch_job *wanted,
                      uint64_t retry_of, struct lull_batch_ticket *ticket, struct lull_error *err)
 {
@@ -507,12 +516,12 @@ int lull_batch_jobs_submit(struct lull_batch_jobs *jobs, const struct lull_batch
                            struct lull_error *err)
 {
     struct lull_batch_ticket ticket = {0};
-    int result = lull_sql_begin(jobs->sql, err);
+    int result = jobs->sql->kind->begin(jobs->sql, err);
 
     if (result < 0)
         return result;
     result = begin_run(jobs, job, retry_of, &ticket, err);
-    result = lull_sql_end(jobs->sql, result, err);
+    result = jobs->sql->kind->end(jobs->sql, result, err);
     if (result == 0)
         *ticket_out = ticket;
     return result;
@@ -541,6 +550,7 @@ int lull_batch_jobs_walk(struct lull_batch_jobs *jobs, int (*each)(void *context
                         &walk, err);
 }
 
+/* A job is not removed while a run of it is under way, whose end would find no job. */
 static int remove_job(struct lull_batch_jobs *jobs, const char *name, struct lull_error *err)
 {
     struct lull_batch_entry *entries = NULL;
@@ -570,12 +580,12 @@ static int remove_job(struct lull_batch_jobs *jobs, const char *name, struct lul
 
 int lull_batch_jobs_forget(struct lull_batch_jobs *jobs, const char *name, struct lull_error *err)
 {
-    int result = lull_sql_begin(jobs->sql, err);
+    int result = jobs->sql->kind->begin(jobs->sql, err);
 
     if (result < 0)
         return result;
     result = remove_job(jobs, name, err);
-    return lull_sql_end(jobs->sql, result, err);
+    return jobs->sql->kind->end(jobs->sql, result, err);
 }
 
 int lull_batch_jobs_load(struct lull_batch_jobs *jobs, const char *name,
@@ -587,7 +597,7 @@ int lull_batch_jobs_load(struct lull_batch_jobs *jobs, const char *name,
     int64_t now_s = 0;
     size_t count = 0;
     /* All readings are in one transaction, so that no other process writes between them. */
-    int result = lull_sql_begin(jobs->sql, err);
+    int result = jobs->sql->kind->begin(jobs->sql, err);
 
     if (result < 0)
         return result;
@@ -598,7 +608,7 @@ int lull_batch_jobs_load(struct lull_batch_jobs *jobs, const char *name,
         result = entries_read(jobs, name, now_s, &entries, &count, err);
     if (result == 0 && batch_out != NULL)
         result = state_read(jobs, &job, batch_out, err);
-    result = lull_sql_end(jobs->sql, result, err);
+    result = jobs->sql->kind->end(jobs->sql, result, err);
     if (result < 0) {
         free(entries);
         return result;

@@ -79,16 +79,6 @@ int lull_sql_run(struct lull_sql *sql, const char *statement, const struct lull_
     return sql->kind->run(sql, statement, values != NULL ? values : &none, each, context, err);
 }
 
-int lull_sql_begin(struct lull_sql *sql, struct lull_error *err)
-{
-    return sql->kind->begin(sql, err);
-}
-
-int lull_sql_end(struct lull_sql *sql, int result, struct lull_error *err)
-{
-    return sql->kind->end(sql, result, err);
-}
-
 struct integer {
     int64_t value;
     bool is_there;

@@ -53,6 +53,7 @@ struct lull_sql_kind {
                lull_sql_each each, void *context, struct lull_error *err);
     /* Begins a transaction that is alone with the database until its end. */
     int (*begin)(struct lull_sql *sql, struct lull_error *err);
+    /* Commits if result is 0, else rolls back. Returns result, or what kept it from committing. */
     int (*end)(struct lull_sql *sql, int result, struct lull_error *err);
     void (*close)(struct lull_sql *sql);
     const char *now; /* expression: seconds since 1970 by the clock that all users share */
@@ -75,12 +76,9 @@ int lull_sql_open(const char *location, const struct lull_store_schema *schema, 
 /* Null is allowed. */
 void lull_sql_close(struct lull_sql *sql);
 
-/* These call the function of the same name of the database's kind; values may be NULL. */
+/* Runs one statement; values may be NULL. */
 int lull_sql_run(struct lull_sql *sql, const char *statement, const struct lull_sql_values *values,
                  lull_sql_each each, void *context, struct lull_error *err);
-int lull_sql_begin(struct lull_sql *sql, struct lull_error *err);
-/* Commits if result is 0, else rolls back. Returns result, or what kept it from committing. */
-int lull_sql_end(struct lull_sql *sql, int result, struct lull_error *err);
 
 /* Reads the seconds since 1970 by the database's clock. */
 int lull_sql_now(struct lull_sql *sql, int64_t *now_s_out, struct lull_error *err);

@@ -185,7 +185,7 @@ static int read_version(struct lull_sql *sql, const char *name, int64_t *version
                                 version_out, err);
 }
 
-/* To be called within a transaction. */
+/* Brings the tables up to date, within the caller's transaction. */
 static int migrate(struct lull_sql *sql, const struct lull_store_schema *schema,
                    struct lull_error *err)
 {

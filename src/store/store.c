@@ -27,6 +27,7 @@ const char *lull_store_path(const struct lull_store *store)
 
 /* ---- errors ------------------------------------------------------------------------------ */
 
+/* Only the primary result code counts; the extended ones tell apart what needs the same answer. */
 static int code_of(int status)
 {
     switch (status & 0xff) {
@@ -137,6 +138,7 @@ static int migrate(struct lull_store *store, const struct lull_store_schema *sch
     return lull_store_end(store, result, err);
 }
 
+/* Write-ahead logging is asked for when the tables are made: the mode stays with the file. */
 static int prepare(struct lull_store *store, const struct lull_store_schema *schema,
                    struct lull_error *err)
 {

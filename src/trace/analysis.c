@@ -36,6 +36,8 @@ struct analysis_work {
     struct lull_memory memory; /* of the arrays */
 };
 
+/* Kernels of one section have the same name, bytes, group and ranks, in the trace as in the running
+ * job. */
 static uint64_t signature_of(const struct lull_trace_kernel *kernel)
 {
     const struct lull_call call = {
@@ -204,7 +206,7 @@ static void describe(const struct lull_trace *trace, const struct lull_trace_ker
     snprintf(section->group, sizeof(section->group), "%s", lull_trace_string(trace, kernel->group));
 }
 
-/* Communications from first up to end, all of one signature. */
+/* Sums up the communications from first up to end, which all have one signature. */
 static void sum_section(const struct analysis_work *work, size_t first, size_t end,
                         struct lull_analysis_section *section)
 {
@@ -231,6 +233,7 @@ static void sum_section(const struct analysis_work *work, size_t first, size_t e
     section->p99_ms = lull_quantile_of_sorted(lengths_ms, count, 0.99);
 }
 
+/* The communications are sorted by section, so that each section is one run of the array. */
 static int find_sections(struct analysis_work *work, struct lull_analysis *analysis)
 {
     size_t first = 0;
@@ -274,6 +277,8 @@ static int64_t column_ns(const struct analysis_work *work, int column)
     return work->span.begin_ns + whole_ns + rest_ns;
 }
 
+/* A column shows what fills most of it; what is equal counts as computing first, then as
+ * communication. */
 static void draw_timeline(const struct analysis_work *work, struct lull_analysis *analysis)
 {
     for (int i = 0; i < LULL_ANALYSIS_COLUMNS; i++) {
@@ -290,6 +295,7 @@ static void draw_timeline(const struct analysis_work *work, struct lull_analysis
     }
 }
 
+/* Sections come last, because finding them reorders the communications. */
 static int analyze(struct analysis_work *work, struct lull_analysis *analysis)
 {
     int result = 0;

@@ -93,6 +93,8 @@ static int compare(const void *left, const void *right)
     return (a->id > b->id) - (a->id < b->id);
 }
 
+/* Ids are the trace's own and need not be consecutive; sorted, each dependency is found in log n
+ * steps. */
 static int sort_ids(const struct lull_chakra_building *building, struct id_place *places)
 {
     const struct lull_chakra_graph *graph = building->graph;
@@ -108,6 +110,8 @@ static int sort_ids(const struct lull_chakra_building *building, struct id_place
     return 0;
 }
 
+/* A dependency on a node that is not in the trace is left out and counted: traces are often cut at
+ * an iteration's border. */
 static void resolve(struct lull_chakra_building *building, const struct id_place *places)
 {
     struct lull_chakra_graph *const graph = building->graph;
@@ -141,6 +145,7 @@ struct trackers {
     uint32_t *waits; /* dependencies that a node still waits for */
 };
 
+/* Counts first and then fills, so that one array holds the lists of all nodes. */
 static void list_trackers(const struct lull_chakra_graph *graph, struct trackers *trackers)
 {
     for (size_t i = 0; i < graph->dependency_count; i++)
@@ -177,6 +182,7 @@ static size_t walk(struct lull_chakra_graph *graph, struct trackers *trackers)
     return count;
 }
 
+/* Names any node that is left: all of them wait for the circle, or lie on it. */
 static int refuse_circle(const struct lull_chakra_building *building,
                          const struct trackers *trackers)
 {

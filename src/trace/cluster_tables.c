@@ -22,6 +22,7 @@ uint32_t lull_cluster_pools_find(const struct lull_cluster_pools_table *table, c
     return table->count;
 }
 
+/* Names are compared one by one: there are some dozens of virtual clusters. */
 static int read_pool(const struct lull_columns *columns, void *context, struct lull_error *err)
 {
     struct lull_cluster_pools_table *const table = context;
@@ -141,6 +142,7 @@ fail:
 
 enum tariff_field { TIME, VALUE };
 
+/* Times must rise, because a row holds until the next one. */
 static int read_rate(const struct lull_columns *columns, void *context, struct lull_error *err)
 {
     struct lull_tariff_table *const table = context;

@@ -101,6 +101,8 @@ static int make_room(struct lull_lines *lines, struct lull_error *err)
     return 0;
 }
 
+/* Reads as much as the buffer has room for, whatever that cuts: hand_out looks for the line's end.
+ * */
 static int read_more(struct lull_lines *lines, struct lull_error *err)
 {
     const int rc = make_room(lines, err);

@@ -61,7 +61,7 @@ struct class_fields {
     size_t point_count;
 };
 
-/* The context of every function in the tables. */
+/* What every function in the tables gets as its context. */
 struct plan_reading {
     struct plan_text *text;
     struct class_fields entry; /* being read */
@@ -124,6 +124,7 @@ static int read_class_kind(struct lull_json_reader *reader, void *object)
     return read_kind(reader, &((struct class_fields *)object)->kind);
 }
 
+/* The points of a class are gathered first, because its name may come after them. */
 static int read_class(struct lull_json_reader *reader, void *object)
 {
     static const struct lull_json_field fields[] = {
@@ -147,9 +148,9 @@ static int read_class(struct lull_json_reader *reader, void *object)
     if (entry->kind == LULL_PIPELINE_KINDS || entry->point_count == 0)
         return lull_json_refuse(reader, "a class has no operation or no options");
     for (size_t i = 0; i < entry->point_count; i++) {
-        rc = lull_pipeline_profile_add_copy(
-            &text->plan.profile, (uint32_t)entry->copy, (uint32_t)entry->stage, entry->kind,
-            (uint32_t)entry->partner, &entry->points[i], reader->err);
+        rc = lull_pipeline_profile_add(&text->plan.profile, (uint32_t)entry->copy,
+                                       (uint32_t)entry->stage, entry->kind,
+                                       (uint32_t)entry->partner, &entry->points[i], reader->err);
         if (rc < 0)
             return rc;
     }
@@ -424,9 +425,9 @@ static int resolve_operation(const struct resolver *resolver, size_t i)
 {
     struct lull_plan_file *const plan = resolver->plan;
     const struct plan_operation *const operation = &resolver->text->operations[i];
-    const int class_index = lull_pipeline_profile_find_copy(
-        &plan->profile, (uint32_t)operation->copy, (uint32_t)operation->stage, operation->kind,
-        (uint32_t)operation->partner);
+    const int class_index = lull_pipeline_profile_find(&plan->profile, (uint32_t)operation->copy,
+                                                       (uint32_t)operation->stage, operation->kind,
+                                                       (uint32_t)operation->partner);
     struct lull_pipeline_op op = {operation->device, 0, (uint32_t)operation->microbatch,
                                   (uint32_t)operation->chunk};
 
@@ -488,6 +489,8 @@ static void resolve_edge_flow(const struct resolver *resolver, const struct plan
             resolver->plan->certificate.edge_flow[graph->out_edges[k]] = edge->flow;
 }
 
+/* A flow is taken as it stands; whether it proves anything is for the certificate's check to say.
+ * */
 static int resolve_flow(const struct resolver *resolver)
 {
     const struct plan_text *const text = resolver->text;
@@ -541,6 +544,8 @@ void lull_plan_file_fini(struct lull_plan_file *plan)
     free(plan->waits);
 }
 
+/* Operations come before edges, which name them, and the finished graph before waits and flow,
+ * which refer to its order. */
 static int resolve(const struct resolver *resolver)
 {
     static int (*const steps[])(const struct resolver *) = {resolve_operations, resolve_edges,

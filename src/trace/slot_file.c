@@ -10,7 +10,7 @@
 #include "trace/json_lines.h"
 #include "trace/string_set.h"
 
-/* LULL_SLOTS_MOST_J as a bound of members. */
+/* This is LULL_SLOTS_MOST_J as an integer, which bounds of members are. */
 #define MOST_J INT64_C(1000000000000000000)
 
 /* A file while it is read, and its current line. */
@@ -93,6 +93,7 @@ struct cluster_line {
 #define CLUSTER(name, kind, is_optional, least, most)                                              \
 #name, LULL_MEMBER_##kind, is_optional, least, most, offsetof(struct cluster_line, name)
 
+/* The cluster comes first, because every job is checked against its slots, types and cap. */
 static int read_cluster(struct slot_reader *reader, const json_t *object)
 {
     static const struct lull_member members[] = {
@@ -225,6 +226,7 @@ static int read_points(struct slot_reader *reader, const json_t *points, const s
     return 0;
 }
 
+/* A name of its own array stands beside each job, since the problem's jobs know no names. */
 static int add_job(struct slot_reader *reader, const struct lull_slot_job *job, uint32_t name)
 {
     struct lull_slot_file *const file = reader->file;

@@ -159,6 +159,8 @@ static void cover(uint32_t *count, uint32_t index)
         *count = index + 1;
 }
 
+/* What computes tells the sizes of the pipeline; transfers may name stages that nobody computes,
+ * which is found later. */
 static int add_cell(struct torch_table *table, char *text, uint32_t column, struct lull_error *err)
 {
     enum { MOST = 4 * LULL_PIPELINE_MAX_ACTIONS }; /* with sends and receives */
@@ -216,6 +218,7 @@ static int add_row(struct torch_table *table, char *rest, struct lull_error *err
     return 0;
 }
 
+/* A blank line at the end is harmless, but one between rows would shift the ranks after it. */
 static int read_table(struct lull_lines *lines, struct torch_table *table, struct lull_error *err)
 {
     char *text;
@@ -350,6 +353,7 @@ static const struct transfer {
     [TORCH_RECV_B] = {RECEIVED_B, 0, SENT_B, true, "received twice", "nobody sends it"},
 };
 
+/* Follows one action that communicates, in the order of its row. */
 static int take_comm(struct torch_check *check, const struct torch_cell *cell)
 {
     const struct torch_action *action = &cell->action;
@@ -389,6 +393,7 @@ static int check_partner(const struct torch_check *check, const struct torch_cel
     return 0;
 }
 
+/* The ranks of stages must be known before transfers are judged. */
 static void survey(struct torch_check *check)
 {
     for (size_t i = 0; i < check->table->count; i++) {
@@ -401,6 +406,8 @@ static void survey(struct torch_check *check)
     }
 }
 
+/* What is needed before an action is checked while the rows are walked through, the other ends of
+ * transfers only once all rows are known. */
 static int check_cells(struct torch_check *check)
 {
     survey(check);
@@ -480,6 +487,7 @@ static bool convert(const struct torch_action *from, const struct lull_torch_tim
     return computes(from->type) || to->time_ns > 0;
 }
 
+/* Transfers are left out of the order: in the graph they are latencies of edges. */
 static int fill_order(const struct torch_table *table, const struct lull_torch_times *times,
                       struct lull_torch_schedule *schedule, struct lull_error *err)
 {

@@ -73,6 +73,8 @@ static int64_t fit_length(const struct lull_plan_task *task, int64_t period, int
     return length + 2 * period <= microbatches ? length : 0;
 }
 
+/* The shorter and the longer pipeline differ by one period, from which the extension learns what a
+ * period adds. */
 static int build(struct lull_plan_long *extended, const struct lull_plan_task *task, int64_t length)
 {
     struct lull_plan_source source = *task->source;

@@ -51,6 +51,8 @@ static int64_t deadline_of(const struct lull_plan_orders_options *options, int64
     return all_max_ns + (int64_t)((double)all_max_ns * options->slowdown_ratio);
 }
 
+/* All orders are compared at one deadline, which a slowdown counts from 1f1b at the highest clocks.
+ * */
 static int choose(const struct lull_plan_task *task, const struct lull_plan_orders_options *options,
                   uint32_t *in_flight, struct lull_plan_orders *orders, struct lull_error *err)
 {

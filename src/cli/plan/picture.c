@@ -148,6 +148,7 @@ static void draw_waits(const struct drawing *drawing, const struct lull_plan_wai
 
 /* ---- operations one by one --------------------------------------------------------------- */
 
+/* Forwards are drawn less tall than backwards, so that both can be told apart at one clock. */
 static void add_box(const struct drawing *drawing, size_t op)
 {
     const struct lull_pipeline_op *const entry = &drawing->problem->graph->ops[op];
@@ -161,6 +162,7 @@ static void add_box(const struct drawing *drawing, size_t op)
             y_of(drawing, entry->device) + inset, width, drawing->row - 2.0 * inset, -width);
 }
 
+/* All operations of a shade share one path, which makes files of thousands of operations small. */
 static void draw_operations(const struct drawing *drawing)
 {
     const size_t count = drawing->problem->graph->op_count;
@@ -272,6 +274,7 @@ static int64_t cell_shade(const struct drawing *drawing, const struct drawing_ce
                                     (uint32_t)(cell->clock_ns / cell->busy_ns + 0.5));
 }
 
+/* Neighbouring cells of one shade are drawn as one line. */
 static void draw_cell_row(const struct drawing *drawing, uint32_t device, size_t cell_count,
                           struct drawing_cell *cells)
 {
@@ -317,6 +320,8 @@ static int draw_cells(const struct drawing *drawing)
     return 0;
 }
 
+/* A path of very many operations is thinned out: a line of more points than pixels shows nothing
+ * more. */
 static void draw_path_line(const struct drawing *drawing)
 {
     const size_t stride = drawing->path_length / MOST_PATH_POINTS + 1;
@@ -484,6 +489,7 @@ static int draw(struct drawing *drawing, const char *title, const struct lull_pl
 
 /* ---- all together ------------------------------------------------------------------------ */
 
+/* All panels share one time axis, so that their lengths can be compared. */
 static int64_t span_of(struct drawing *drawing, const struct lull_plan_panel *panels, size_t count)
 {
     int64_t span_ns = 1;
@@ -496,6 +502,7 @@ static int64_t span_of(struct drawing *drawing, const struct lull_plan_panel *pa
     return span_ns;
 }
 
+/* All panels share their colours, so that a shade means the same clock in each. */
 static void find_colours(struct drawing *drawing, const struct lull_plan_panel *panels,
                          size_t count)
 {

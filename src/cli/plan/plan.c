@@ -253,6 +253,7 @@ static bool is_best(const struct plan_arguments *arguments)
     return arguments->source.schedule != NULL && strcmp(arguments->source.schedule, "best") == 0;
 }
 
+/* Says what is missing in the order in which a new user would give it. */
 static int check_source(struct lull_plan_source *source, struct lull_error *err)
 {
     if (source->profile == NULL)
@@ -285,6 +286,8 @@ static int check_order(const struct plan_arguments *arguments, struct lull_error
     return 0;
 }
 
+/* Checks what no single option can know: which of them ask for one plan, and which for the
+ * frontier. */
 static int check(void *options, const struct lull_operands *operands, struct lull_error *err)
 {
     struct plan_arguments *const arguments = options;
@@ -356,6 +359,7 @@ static void set_options(const struct lull_plan_task *task, struct plan_arguments
         options->deadline_ns = options->straggler_ns;
 }
 
+/* Files are written before anything is printed, so that what is printed is also kept. */
 static int write_files(const struct plan_arguments *arguments, const struct lull_plan_task *task,
                        const struct lull_plan_result *result, struct lull_error *err)
 {
@@ -371,6 +375,8 @@ static int write_files(const struct plan_arguments *arguments, const struct lull
     return code;
 }
 
+/* EnvPipe's plan is a courtesy of the text; programs get what they asked for, and nothing that
+ * takes longer. */
 static int print(const struct plan_arguments *arguments, const struct lull_plan_task *task,
                  const struct lull_plan_result *result, struct lull_error *err)
 {

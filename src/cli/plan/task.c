@@ -71,7 +71,7 @@ static int build_schedule(struct lull_plan_task *task, struct lull_error *err)
     return result;
 }
 
-/* The part of a path after its last slash, for titles. */
+/* Finds the part of a path after its last slash, for titles. */
 static const char *base_name(const char *path)
 {
     const char *const slash = strrchr(path, '/');
@@ -79,6 +79,8 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
+/* A schedule of chunks fits a profile of whole stages as well: neighbouring chunks then share a
+ * measured stage. */
 static int build_torch(const struct lull_plan_source *source, struct lull_pipeline_fit *fit,
                        struct lull_plan_task *task, struct lull_error *err)
 {
@@ -107,6 +109,7 @@ static int build_torch(const struct lull_plan_source *source, struct lull_pipeli
     return result;
 }
 
+/* A graph of operations says everything itself, so options that would add to it are refused. */
 static int build_lines(const struct lull_plan_source *source, struct lull_pipeline_fit *fit,
                        struct lull_plan_task *task, struct lull_error *err)
 {
@@ -187,6 +190,8 @@ static int64_t shortest_time(const struct lull_plan_task *task, int64_t *duratio
     return lull_pipeline_earliest(&task->graph, duration_ns, NULL);
 }
 
+/* Every plan is compared with the highest clocks, and no deadline below the shortest time can be
+ * kept. */
 static int find_extremes(struct lull_plan_task *task, struct lull_error *err)
 {
     const size_t count = task->graph.op_count;

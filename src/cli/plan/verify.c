@@ -34,7 +34,7 @@ static int copy_options(const struct lull_pipeline_class *from,
                         struct lull_error *err)
 {
     for (size_t i = 0; i < from->point_count; i++) {
-        const int result = lull_pipeline_profile_add(profile, as->stage, as->kind, as->partner,
+        const int result = lull_pipeline_profile_add(profile, 0, as->stage, as->kind, as->partner,
                                                      &from->points[i], err);
 
         if (result < 0)
@@ -97,6 +97,7 @@ static int translate(struct lull_plan_file *plan, const struct lull_pipeline_pro
     return 0;
 }
 
+/* The plan keeps its clocks; only their times and energies are those of the other profile. */
 static int replace_profile(struct lull_plan_file *plan, const char *path, struct lull_error *err)
 {
     struct lull_pipeline_profile measured;
@@ -210,6 +211,8 @@ static int check_wait(struct verify_waits_check *check, const struct lull_pipeli
     return result != 0 ? result : change_clock(check, wait->device, wait->wake_ns);
 }
 
+/* Walks through the device's gaps as a job would: the clock changes at a wait's two ends, or where
+ * the next operation has another clock. */
 static int check_waits_of_device(struct verify_waits_check *check, uint32_t device)
 {
     const struct lull_plan_file *const plan = check->plan;
@@ -276,6 +279,7 @@ static void check_waits(const struct lull_plan_file *plan, const int64_t *begin_
 
 /* ---- the replay --------------------------------------------------------------------------- */
 
+/* Times come from the replay alone; what the file claims of them is compared later. */
 static int replay_time(const struct lull_plan_file *plan, struct verify_replay *replay)
 {
     const struct lull_pipeline_problem problem = problem_of(plan);
@@ -311,6 +315,7 @@ static void replay_proof(const struct lull_plan_file *plan, struct verify_replay
                                            : 0.0);
 }
 
+/* The first claim that does not hold is told: the later ones mostly follow from it. */
 static void judge(const struct lull_plan_file *plan, struct verify_replay *replay)
 {
     char *const reason = replay->reason;

@@ -112,6 +112,7 @@ int lull_plan_waiting_parse(const char *text, double down_ms, double up_ms,
 
 /* ---- chosen ------------------------------------------------------------------------------ */
 
+/* Counts every gap, of any length, so that the report can say how few of them are worth a clock. */
 static size_t count_gaps(const struct lull_pipeline_graph *graph, const int64_t *begin_ns,
                          const int64_t *end_ns, int64_t period_ns)
 {

@@ -66,6 +66,8 @@ static int64_t stride_of(const struct lull_plan_solver *solver, int64_t cheapest
            (int64_t)(wanted < LEAST_POINTS ? LEAST_POINTS : wanted);
 }
 
+/* Goes from the least energy to the shortest time. The frontier's own corners lie much closer
+ * together than plans differ, so most are passed over. */
 static int walk_directly(struct lull_plan_solver *solver, struct lull_plan_result *result)
 {
     struct lull_frontier_point point;
@@ -123,6 +125,8 @@ static int walk_extended(struct lull_plan_solver *solver, struct lull_plan_resul
     return code;
 }
 
+/* Where an extension fails on the way, all that it found is dropped and the whole pipeline is
+ * solved. */
 static int walk(struct lull_plan_solver *solver, struct lull_plan_result *result)
 {
     int code;

@@ -23,6 +23,7 @@ void lull_batch_config_default(struct lull_batch_config *config)
     };
 }
 
+/* Sizes must ascend: the search takes neighbours in the list for neighbours in size. */
 static int check_sizes(const struct lull_batch_config *config, uint32_t *default_out,
                        struct lull_error *err)
 {
@@ -102,7 +103,7 @@ static int make_room(struct lull_batch *batch, struct lull_error *err)
     return 0;
 }
 
-/* The run that is repeated; where there is none, one of no attempts. */
+/* Finds the run that is repeated; where there is none, one of no attempts stands for it. */
 static const struct lull_batch_run *run_before(const struct lull_batch *batch, uint64_t retry_of)
 {
     static const struct lull_batch_run none = {.attempt = 0};
@@ -159,6 +160,7 @@ static double observed_cost(const struct lull_batch *batch, const struct lull_ba
     return lull_job_cost(&batch->config.price, record->energy_j, record->time_s);
 }
 
+/* A change of the data is looked for before the result joins the others, which it would dilute. */
 static void learn(struct lull_batch *batch, struct lull_batch_run *run, double cost)
 {
     bool has_changed;

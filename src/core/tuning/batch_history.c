@@ -27,6 +27,7 @@ size_t lull_batch_results(const struct lull_batch *batch, uint32_t arm,
     return count;
 }
 
+/* Only runs that reached the target count: one that failed early looks cheap. */
 static int cheapest_since(const struct lull_batch *batch, size_t first_result)
 {
     double sum[LULL_BATCH_SIZES] = {0.0};

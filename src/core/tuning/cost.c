@@ -32,6 +32,7 @@ static int check_selector(const struct lull_job_selector *selector, struct lull_
     return lull_job_price_check(&selector->price, err);
 }
 
+/* Measurements come from files, too, so each is checked before it can win. */
 static int check_points(const struct lull_cost_point *points, size_t count, struct lull_error *err)
 {
     if (count == 0)

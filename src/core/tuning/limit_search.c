@@ -275,7 +275,7 @@ static bool is_contender(const struct lull_limit_search *search,
            value_of(search, best) * (1.0 + margin_between(measure, best, least_margin));
 }
 
-/* Visits of half a slice for which there is time yet. */
+/* How many visits of half a slice there is still time for. */
 static double affordable_visits(const struct lull_limit_search *search)
 {
     const struct lull_limit_search_config *config = &search->config;
@@ -348,6 +348,8 @@ static bool is_too_slow(struct lull_limit_search *search, const struct lull_limi
     return over > far_over_margin || search->over >= STRIKES;
 }
 
+/* Two worse points in a row are asked for, because where a limit begins to bind the limiter makes a
+ * hump that lower limits may come down from. */
 static bool is_too_bad(struct lull_limit_search *search, const struct lull_limit_measure *measure)
 {
     const struct lull_limit_measure *best = find_best(search);

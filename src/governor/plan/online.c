@@ -46,7 +46,7 @@ static int build_order(struct lull_online *online, struct lull_error *err)
     lull_pipeline_profile_init(&stages);
     for (uint32_t i = 0; i < 2 * online->devices && result >= 0; i++)
         result = lull_pipeline_profile_add(
-            &stages, i / 2, i % 2 == 0 ? LULL_PIPELINE_FORWARD : LULL_PIPELINE_BACKWARD, 0, &any,
+            &stages, 0, i / 2, i % 2 == 0 ? LULL_PIPELINE_FORWARD : LULL_PIPELINE_BACKWARD, 0, &any,
             err);
     if (result >= 0)
         result = lull_pipeline_schedule_parse(online->options.schedule, schedule, err);

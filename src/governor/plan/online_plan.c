@@ -55,7 +55,7 @@ static int add_options(const struct lull_online *online, uint32_t device, uint32
             .sm_mhz = online->mhz[clock],
         };
 
-        result = lull_pipeline_profile_add(measured, device,
+        result = lull_pipeline_profile_add(measured, 0, device,
                                            i == 0 ? LULL_PIPELINE_FORWARD : LULL_PIPELINE_BACKWARD,
                                            0, &option, err);
     }

@@ -203,7 +203,7 @@ static void make_profile(struct lull_pipeline_profile *profile, uint32_t stages)
                     1400 - 170 * (uint32_t)clock};
 
                 assert_int_equal(
-                    lull_pipeline_profile_add(profile, stage, kinds[k], 0, &point, NULL), 0);
+                    lull_pipeline_profile_add(profile, 0, stage, kinds[k], 0, &point, NULL), 0);
             }
 }
 

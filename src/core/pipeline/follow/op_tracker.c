@@ -9,11 +9,11 @@
 #include "base/clock.h"
 #include "core/pipeline/follow/sequence_locator.h"
 
-/* Devices that one device receives from, at most: two in every known schedule, and some to spare.
- */
+/* One device receives from at most this many others: there are two in every known schedule, and
+ * some are to spare. */
 enum { PEERS = 8 };
 
-/* Receives from one device since the latest send. */
+/* How many receives from one device have been seen since the latest send. */
 struct op_tracker_peer {
     uint32_t device;
     uint32_t received;
@@ -46,7 +46,7 @@ struct lull_op_tracker {
 
 /* ---- creating ---------------------------------------------------------------------------- */
 
-/* False: no memory. */
+/* Returns false where there is no memory. */
 static bool create_locators(struct lull_op_tracker *tracker)
 {
     uint32_t *symbols = calloc(tracker->count, sizeof(symbols[0]));
@@ -199,7 +199,8 @@ static bool may_begin_next(const struct lull_op_tracker *tracker)
            tracker->input_ns[next] != 0;
 }
 
-/* INT64_MAX: nothing runs, or its end will be seen. */
+/* When the operation that runs is expected to end; INT64_MAX if none runs, or its end will be seen.
+ * */
 static int64_t expected_end_ns(const struct lull_op_tracker *tracker)
 {
     const struct lull_op_tracker_op *op = &tracker->ops[tracker->op];
@@ -286,6 +287,8 @@ static void find_place(struct lull_op_tracker *tracker, int64_t time_ns)
     end(tracker, time_ns);
 }
 
+/* A send tells that its operation has ended; those before it, of which nothing was seen, must be
+ * over as well. */
 static void take_send(struct lull_op_tracker *tracker, uint32_t device, int64_t time_ns)
 {
     uint32_t place = LULL_SEQUENCE_LOCATOR_UNKNOWN;
@@ -305,6 +308,7 @@ static void take_send(struct lull_op_tracker *tracker, uint32_t device, int64_t 
         tracker->peers[i].received = 0;
 }
 
+/* A receive that no operation waits for contradicts the known place, which is then given up. */
 static void take_receive(struct lull_op_tracker *tracker, uint32_t device, int64_t time_ns)
 {
     struct op_tracker_peer *peer = peer_of(tracker, device);

@@ -13,7 +13,8 @@
 enum { COARSE_CLOCKS = 8, LEAST_STEP = 2 };
 /* Iterations at each clock of the coarse look and around its best; clocks measured to the end. */
 enum { COARSE_ITERATIONS = 3, FINE_ITERATIONS = 3, FINALISTS = 5 };
-/* The same with at most this many clocks, where a third of the sweep allows less. */
+/* With at most this many clocks a third of the sweep allows less, so fewer are measured less often.
+ * */
 enum { FEW_CLOCKS = 12, FEW_ITERATIONS = 2, FEW_FINALISTS = 2 };
 /* Among more values than this outliers are dropped, as EnvPipe does. */
 enum { DROPPED_FROM = 3 };

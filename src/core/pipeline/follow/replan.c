@@ -106,6 +106,8 @@ static int64_t scale(int64_t value, double factor, int64_t most)
     return (int64_t)fmin(ceil((double)value * fmin(factor, most_factor)), (double)most);
 }
 
+/* A slow device takes longer by the same factor at every clock and draws the same power, so its
+ * energy grows by that factor too. */
 static int copy_class(const struct lull_pipeline_class *from, double factor,
                       struct lull_pipeline_class *to)
 {
@@ -142,6 +144,8 @@ static int own_class(const struct lull_pipeline_problem *problem, const double *
     return 0;
 }
 
+/* Copies the problem with classes of their own for every device, since classes are shared between
+ * devices and only some of them are slow. */
 static int scaled_init(struct scaled *scaled, const struct lull_pipeline_problem *problem,
                        const double *factor)
 {
@@ -184,6 +188,8 @@ static double energy_j(const struct lull_pipeline_problem *problem,
     return cost.energy_j + lull_pipeline_switching_energy_j(problem, switching, point);
 }
 
+/* Moves the frontier to the deadline, rounds and improves the plan, and makes it respect switching.
+ * Returns 1 if the result saves enough to be worth changing clocks, else 0. */
 static int find(struct lull_replan *replan, const struct lull_pipeline_problem *problem,
                 struct lull_frontier *frontier, struct lull_pipeline_rounding *rounding,
                 const struct lull_pipeline_switching *switching,
@@ -215,6 +221,8 @@ static int find(struct lull_replan *replan, const struct lull_pipeline_problem *
     return !(outcome->energy_j > (1.0 - least_saving) * outcome->kept_j);
 }
 
+/* With slow devices the frontier that was prepared is of no use: one of the scaled problem is
+ * computed anew. */
 static int find_scaled(struct lull_replan *replan, const double *factor, int64_t extra_ns,
                        const struct lull_pipeline_switching *switching,
                        struct lull_replan_outcome *outcome)

@@ -115,6 +115,7 @@ static bool is_longest_pause(struct lull_sequence_locator *locator)
     return true;
 }
 
+/* Takes an event while the place is unknown, and says whether the events so far determine it. */
 static uint32_t search(struct lull_sequence_locator *locator, uint32_t symbol, int64_t pause_ns)
 {
     locator->taken++;

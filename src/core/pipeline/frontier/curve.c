@@ -60,6 +60,8 @@ static void fill_curve(struct lull_frontier_curve *curve,
     }
 }
 
+/* Makes a curve that has room for its corners; they are filled in once the unit of flow is known.
+ * */
 static int make_curve(struct lull_frontier_curves *curves,
                       const struct lull_pipeline_problem *problem, uint32_t class_index,
                       double blocking_w)

@@ -58,6 +58,7 @@ static uint32_t least_energy(const struct lull_pipeline_class *operations)
 
 /* ---- where it begins --------------------------------------------------------------------- */
 
+/* The outer envelope bounds the iteration from both ends, so EnvPipe never lowers it. */
 static void mark_envelope(struct lull_envpipe *planner)
 {
     const struct lull_pipeline_graph *const graph = planner->problem->graph;
@@ -124,6 +125,7 @@ static int64_t critical_before(const struct lull_envpipe *planner, uint32_t op,
     return found;
 }
 
+/* The path is followed back from the operation that ended last. */
 static void find_path(struct lull_envpipe *planner, const int64_t *end_ns)
 {
     int64_t op = 0;
@@ -160,6 +162,7 @@ static uint32_t clock_of(const struct lull_envpipe *planner, uint32_t op)
     return lull_pipeline_point_of(planner->problem, planner->point, op)->sm_mhz;
 }
 
+/* All operations of the path at its lowest clock are raised together, as published. */
 static bool raise_lowest(struct lull_envpipe *planner)
 {
     uint32_t lowest_mhz = UINT32_MAX;
@@ -179,6 +182,7 @@ static bool raise_lowest(struct lull_envpipe *planner)
     return lowest_mhz != UINT32_MAX;
 }
 
+/* The path's first entry is its last operation, with which the greedy method begins. */
 static bool raise_last(struct lull_envpipe *planner)
 {
     for (size_t i = 0; i < planner->path_length; i++) {

@@ -43,6 +43,7 @@ void lull_network_carry(struct lull_frontier_network *network, uint32_t edge, in
         list_carriers(network, &network->ops[changed->to]);
 }
 
+/* Allocates all arrays whose size the graph gives; the heap grows with the search. */
 static int allocate(struct lull_frontier_network *network)
 {
     const struct lull_pipeline_graph *graph = network->graph;

@@ -124,6 +124,7 @@ static int64_t period_ns(const struct growth *growth, const struct lull_frontier
     return network->potential[2 * best->later + BEGIN] - network->potential[2 * best->here + BEGIN];
 }
 
+/* Adds up what the operations of the column cost in the windows that the potentials leave them. */
 static double column_nj(const struct growth *growth, const struct lull_frontier_network *network)
 {
     double energy_nj = 0.0;
@@ -204,6 +205,7 @@ done:
     return status;
 }
 
+/* Solves the small frontier and prepares what every plan of the full pipeline needs. */
 static int init(struct lull_periodic *periodic, struct lull_error *err)
 {
     const size_t op_count = periodic->problem.full.graph->op_count;
@@ -286,6 +288,8 @@ static void mix(int64_t *duration_ns, int64_t faster_ns, const int64_t *slower, 
         duration_ns[op] += (int64_t)floor(share * (double)(slower[op] - duration_ns[op]));
 }
 
+/* What durations cost when operations may mix their operating points, in an iteration of time_ns.
+ * */
 static double relaxed_j(const struct lull_periodic *periodic, const int64_t *duration_ns,
                         int64_t time_ns)
 {

@@ -110,6 +110,8 @@ lull_periodic_expansion_find(const struct lull_periodic_expansion *expansion,
                    by_repeat);
 }
 
+/* Every operation of the full pipeline must have one that stands for it, or the graphs do not
+ * continue each other. */
 static int find_representatives(struct lull_periodic_expansion *expansion, struct lull_error *err)
 {
     const struct lull_pipeline_graph *full = expansion->problem->full.graph;
@@ -130,6 +132,7 @@ static int find_representatives(struct lull_periodic_expansion *expansion, struc
     return 0;
 }
 
+/* Checks that the three pipelines differ by whole periods, before any operation is looked up. */
 static int compare_sizes(struct lull_periodic_expansion *expansion, struct lull_error *err)
 {
     const struct lull_periodic_problem *problem = expansion->problem;

@@ -10,6 +10,8 @@
 
 enum { BEGIN, END };
 
+/* An entry is not moved when its node is reached over a shorter way: it is skipped when it comes
+ * out (settle_nearest). */
 static int heap_push(struct lull_frontier_network *network, int64_t distance, uint32_t node)
 {
     size_t i = network->heap_count;
@@ -92,6 +94,8 @@ static inline bool is_farther(const struct curve_search *search, uint32_t node)
     return search->distance_to[node] > search->distance;
 }
 
+/* From an operation's begin the search goes on to its end, and back over edges whose flow can be
+ * taken away. */
 static inline void look_from_begin(struct curve_search *search, uint32_t node)
 {
     const struct lull_frontier_flow_op *op = &search->ops[node / 2];
@@ -108,6 +112,8 @@ static inline void look_from_begin(struct curve_search *search, uint32_t node)
     }
 }
 
+/* From an operation's end the search goes on to those that wait for it, to the sink if there are
+ * none, and back to its begin if it has flow that can be taken away. */
 static inline void look_from_end(struct curve_search *search, uint32_t node)
 {
     const struct lull_frontier_flow_op *op = &search->ops[node / 2];

@@ -39,7 +39,7 @@ uint32_t lull_pipeline_fit_stage(const struct lull_pipeline_fit *fit, uint32_t s
 static const struct lull_pipeline_class *find(const struct lull_pipeline_fit *fit, uint32_t stage,
                                               enum lull_pipeline_kind kind, uint32_t partner)
 {
-    const int found = lull_pipeline_profile_find(fit->measured, stage, kind, partner);
+    const int found = lull_pipeline_profile_find(fit->measured, 0, stage, kind, partner);
 
     return found >= 0 ? &fit->measured->classes[found] : NULL;
 }
@@ -138,17 +138,18 @@ static int add_class(struct lull_pipeline_fit *fit, uint32_t stage, enum lull_pi
 
         if (!mix(recipe, fit->parts, first->points[i].sm_mhz, &point))
             continue;
-        rc = lull_pipeline_profile_add_copy(fit->fitted, fit->copy, stage, kind, partner, &point,
-                                            err);
+        rc = lull_pipeline_profile_add(fit->fitted, fit->copy, stage, kind, partner, &point, err);
         if (rc < 0)
             return rc;
         has_point = true;
     }
     if (!has_point)
         return no_class(fit, stage, kind, "has no clock in common with its partner", err);
-    return lull_pipeline_profile_find_copy(fit->fitted, fit->copy, stage, kind, partner);
+    return lull_pipeline_profile_find(fit->fitted, fit->copy, stage, kind, partner);
 }
 
+/* The stages come from a file or the command line, so they are checked before anything is derived.
+ * */
 static int check_fit(const struct lull_pipeline_fit *fit, uint32_t stage, uint32_t partner,
                      struct lull_error *err)
 {
@@ -167,7 +168,7 @@ static int check_fit(const struct lull_pipeline_fit *fit, uint32_t stage, uint32
 int lull_pipeline_fit_class(struct lull_pipeline_fit *fit, uint32_t stage,
                             enum lull_pipeline_kind kind, uint32_t partner, struct lull_error *err)
 {
-    const int known = lull_pipeline_profile_find_copy(fit->fitted, fit->copy, stage, kind, partner);
+    const int known = lull_pipeline_profile_find(fit->fitted, fit->copy, stage, kind, partner);
     struct recipe recipe = {.count = 0};
     uint32_t measured_partner = 0;
     int rc;
@@ -200,8 +201,8 @@ int lull_pipeline_fit_fixed(struct lull_pipeline_fit *fit, uint32_t stage, int64
             return (int)i;
         number++;
     }
-    rc = lull_pipeline_profile_add(fit->fitted, stage, LULL_PIPELINE_FIXED, number, &point, err);
+    rc = lull_pipeline_profile_add(fit->fitted, 0, stage, LULL_PIPELINE_FIXED, number, &point, err);
     if (rc < 0)
         return rc;
-    return lull_pipeline_profile_find(fit->fitted, stage, LULL_PIPELINE_FIXED, number);
+    return lull_pipeline_profile_find(fit->fitted, 0, stage, LULL_PIPELINE_FIXED, number);
 }

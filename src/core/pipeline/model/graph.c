@@ -84,6 +84,8 @@ static uint32_t *allocate(struct lull_pipeline_graph *graph, size_t count)
     return lull_memory_take(&graph->memory, count, sizeof(uint32_t));
 }
 
+/* A device runs its operations one after the other, which the graph says by edges without latency:
+ * what works on a graph then needs no other notion of a device's order. */
 static int order_devices(struct lull_pipeline_graph *graph)
 {
     struct lull_pipeline_edge edge = {.latency_ns = 0};
@@ -107,6 +109,8 @@ static int order_devices(struct lull_pipeline_graph *graph)
     return 0;
 }
 
+/* Orders edges by their ends, and of those between the same operations puts the one with the
+ * longest latency first, which drop_repeated keeps. */
 static int by_ends(const void *a, const void *b)
 {
     const struct lull_pipeline_edge *left = a;
@@ -255,6 +259,8 @@ static int name_cycle(const struct lull_pipeline_graph *graph,
     return lull_error_set(err, -ELOOP, "%s%s", text.text, length > NAMED ? " after ..." : "");
 }
 
+/* Everything that works on a finished graph looks classes up without asking, so a graph of unknown
+ * classes must not be finished. */
 static int check_classes(const struct lull_pipeline_graph *graph,
                          const struct lull_pipeline_profile *profile, struct lull_error *err)
 {

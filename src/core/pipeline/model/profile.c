@@ -50,8 +50,8 @@ void lull_pipeline_profile_fini(struct lull_pipeline_profile *profile)
     lull_pipeline_profile_init(profile);
 }
 
-int lull_pipeline_profile_find_copy(const struct lull_pipeline_profile *profile, uint32_t copy,
-                                    uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner)
+int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint32_t copy,
+                               uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner)
 {
     for (size_t i = 0; i < profile->class_count; i++) {
         const struct lull_pipeline_class *found = &profile->classes[i];
@@ -61,12 +61,6 @@ int lull_pipeline_profile_find_copy(const struct lull_pipeline_profile *profile,
             return (int)i;
     }
     return -ENOENT;
-}
-
-int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint32_t stage,
-                               enum lull_pipeline_kind kind, uint32_t partner)
-{
-    return lull_pipeline_profile_find_copy(profile, 0, stage, kind, partner);
 }
 
 uint32_t lull_pipeline_profile_stages(const struct lull_pipeline_profile *profile)
@@ -103,6 +97,7 @@ uint32_t lull_pipeline_point_at(const struct lull_pipeline_class *operations, ui
     return (uint32_t)at;
 }
 
+/* The limits keep every sum of times along a path of the largest graph within int64_t. */
 static int check_point(const struct lull_pipeline_point *point, struct lull_error *err)
 {
     if (point->time_ns <= 0 || point->time_ns > LULL_PIPELINE_MAX_TIME_NS)
@@ -116,6 +111,8 @@ static int check_point(const struct lull_pipeline_point *point, struct lull_erro
     return 0;
 }
 
+/* The operating points stay sorted by descending clock, because searches by clock and the highest
+ * clock at index 0 rely on it. */
 static int insert_point(struct lull_pipeline_class *operations,
                         const struct lull_pipeline_point *point, struct lull_error *err)
 {
@@ -156,11 +153,11 @@ static int add_class(struct lull_pipeline_profile *profile, const struct lull_pi
     return 0;
 }
 
-int lull_pipeline_profile_add_copy(struct lull_pipeline_profile *profile, uint32_t copy,
-                                   uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner,
-                                   const struct lull_pipeline_point *point, struct lull_error *err)
+int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t copy, uint32_t stage,
+                              enum lull_pipeline_kind kind, uint32_t partner,
+                              const struct lull_pipeline_point *point, struct lull_error *err)
 {
-    const int index = lull_pipeline_profile_find_copy(profile, copy, stage, kind, partner);
+    const int index = lull_pipeline_profile_find(profile, copy, stage, kind, partner);
     struct lull_pipeline_class operations = {
         .stage = stage, .kind = kind, .partner = partner, .copy = copy};
     int status = check_point(point, err);
@@ -177,13 +174,6 @@ int lull_pipeline_profile_add_copy(struct lull_pipeline_profile *profile, uint32
     return status;
 }
 
-int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t stage,
-                              enum lull_pipeline_kind kind, uint32_t partner,
-                              const struct lull_pipeline_point *point, struct lull_error *err)
-{
-    return lull_pipeline_profile_add_copy(profile, 0, stage, kind, partner, point, err);
-}
-
 /* An operating point as a point of time and effective energy. */
 struct point {
     int64_t time_ns;
@@ -191,6 +181,8 @@ struct point {
     uint32_t index;
 };
 
+/* Orders operating points from the fastest on; of equal ones the cheaper and then the higher clock
+ * comes first, so that pareto keeps that one. */
 static int by_time(const void *a, const void *b)
 {
     const struct point *left = a;

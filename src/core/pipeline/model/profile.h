@@ -71,11 +71,12 @@ void lull_pipeline_profile_fini(struct lull_pipeline_profile *profile);
 
 /*
  * Adds a measured operating point, in any order; the class comes into being with its first one.
+ * copy: the data parallel copy that was measured; 0: all copies without classes of their own.
  * Errors, with the values in the text: -EINVAL a time that is not positive, a negative energy,
  * either beyond its limit, or more than LULL_PIPELINE_MAX_OPTIONS; -EEXIST the class has this clock
  * already; -ENOMEM.
  */
-int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t stage,
+int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t copy, uint32_t stage,
                               enum lull_pipeline_kind kind, uint32_t partner,
                               const struct lull_pipeline_point *point, struct lull_error *err);
 
@@ -86,16 +87,8 @@ size_t lull_pipeline_first_not_above(const struct lull_pipeline_class *operation
 uint32_t lull_pipeline_point_at(const struct lull_pipeline_class *operations, uint32_t mhz);
 
 /* The index of a class, -ENOENT if there is none. */
-int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint32_t stage,
-                               enum lull_pipeline_kind kind, uint32_t partner);
-
-/* lull_pipeline_profile_add and _find for a class of one data parallel copy; copy 0 stands for all
- * copies without classes of their own, as in those two. */
-int lull_pipeline_profile_add_copy(struct lull_pipeline_profile *profile, uint32_t copy,
-                                   uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner,
-                                   const struct lull_pipeline_point *point, struct lull_error *err);
-int lull_pipeline_profile_find_copy(const struct lull_pipeline_profile *profile, uint32_t copy,
-                                    uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner);
+int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint32_t copy,
+                               uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner);
 
 /* The number of stages that a profile has classes of: the last one's number + 1; 0: no classes. */
 uint32_t lull_pipeline_profile_stages(const struct lull_pipeline_profile *profile);

@@ -39,6 +39,7 @@ struct beam_search {
     int64_t found_cost;
 };
 
+/* The working arrays live in the beam's memory, so that one free ends the whole search. */
 static int search_create(struct beam_search *search)
 {
     const struct lull_pipeline_rounding *rounding = search->rounding;
@@ -92,6 +93,7 @@ static void guide_found(struct beam_search *search, enum guide guide)
     }
 }
 
+/* Guides follow the best plan of the flow at hand, but the result is the best plan of all flows. */
 static void keep_better(struct beam_search *search, const uint32_t *step)
 {
     const struct lull_pipeline_rounding *rounding = search->rounding;

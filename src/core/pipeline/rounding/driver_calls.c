@@ -44,6 +44,8 @@ static uint32_t driver_of(const struct lull_pipeline_queue *queue,
     return (uint32_t)((uint64_t)rank * count_drivers(timed->switching) / devices);
 }
 
+/* A raising has a latest begin, so that its clock holds in time; a lowering an earliest one, so
+ * that the operation before does not run below its clock. */
 static void add_call(struct lull_pipeline_queue *queue,
                      const struct lull_pipeline_timed_plan *timed, uint32_t before, uint32_t op,
                      int64_t wrap_ns)
@@ -207,6 +209,8 @@ static double stray_nj(const struct lull_pipeline_timed_plan *timed, uint32_t op
     return lull_switching_stray_nj(timed->problem, op, timed->point[op], mhz_of(timed, at), for_ns);
 }
 
+/* A raising is never late by construction, but costs energy when it is served early; a lowering may
+ * be late, and then the plan cannot be delivered. */
 static struct lull_pipeline_queue_verdict judge(struct lull_pipeline_queue *queue,
                                                 const struct lull_pipeline_timed_plan *timed)
 {

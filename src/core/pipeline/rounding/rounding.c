@@ -197,6 +197,8 @@ static bool from_start(struct lull_pipeline_rounding *rounding, const int64_t *r
     return true;
 }
 
+/* Plans are compared by their energy in an iteration that takes as long as the deadline, since
+ * waiting for it draws blocking power. */
 static int search(struct lull_pipeline_rounding *rounding, const struct starts *starts,
                   int64_t deadline_ns, uint32_t *point_out)
 {

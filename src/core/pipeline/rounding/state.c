@@ -139,6 +139,7 @@ static void number_edges(struct lull_pipeline_rounding *rounding)
     rounding->first_out[rounding->count] = outs;
 }
 
+/* Allocates what every rounding needs. */
 static int make_room(struct lull_pipeline_rounding *rounding)
 {
     struct lull_memory *const memory = &rounding->memory;
@@ -159,6 +160,7 @@ static int make_room(struct lull_pipeline_rounding *rounding)
     return memory->has_failed ? -ENOMEM : 0;
 }
 
+/* Allocates what only moves need: the roundings for a frontier make none. */
 static int make_move_room(struct lull_pipeline_rounding *rounding)
 {
     struct lull_memory *const memory = &rounding->memory;

@@ -49,6 +49,8 @@ static uint32_t next_change(const struct waiting_walk *walk, uint32_t place, uin
     return place;
 }
 
+/* One iteration follows the other: the device enters this one with the clock of its last operation,
+ * and its last change counts for the dwell. */
 static void begin(struct waiting_walk *walk)
 {
     walk->last_ns = -far_ns;

@@ -83,19 +83,10 @@ struct order_check {
     struct lull_error *err;
 };
 
-static const char *name_of(enum seen what)
-{
-    switch (what) {
-    case SEEN_FORWARD:
-        return "the forward";
-    case SEEN_GRADIENT:
-        return "the backward";
-    case SEEN_WEIGHT:
-        return "the weight gradient";
-    default:
-        return "the recomputation";
-    }
-}
+static const char *const seen_names[] = {[SEEN_FORWARD] = "the forward",
+                                         [SEEN_GRADIENT] = "the backward",
+                                         [SEEN_WEIGHT] = "the weight gradient",
+                                         [SEEN_RECOMPUTE] = "the recomputation"};
 
 /* Notes one part of an action. */
 static int note(struct order_check *check, uint32_t device, uint32_t stage, uint32_t microbatch,
@@ -118,11 +109,13 @@ static int note(struct order_check *check, uint32_t device, uint32_t stage, uint
     if ((*seen & what) != 0)
         return lull_error_set(check->err, -EINVAL,
                               "device %u: %s of stage %u, micro-batch %u comes twice", device,
-                              name_of(what), stage, microbatch);
+                              seen_names[what], stage, microbatch);
     *seen = (uint8_t)(*seen | what);
     return 0;
 }
 
+/* A backward computes both gradients, so it counts as two parts; an overlap is a forward and such a
+ * backward. */
 static int note_action(struct order_check *check, uint32_t device,
                        const struct lull_pipeline_action *action)
 {
@@ -157,6 +150,8 @@ static int note_action(struct order_check *check, uint32_t device,
     }
 }
 
+/* Every stage must do every micro-batch's forward and both gradients; a recomputation is optional.
+ * */
 static int find_missing(struct order_check *check)
 {
     const struct lull_pipeline_order *order = check->order;
@@ -173,11 +168,12 @@ static int find_missing(struct order_check *check)
         check->place.device = device;
         check->place.index = device < order->devices ? order->rows[device].count : 0;
         return lull_error_set(check->err, -EINVAL, "%s of stage %zu, micro-batch %zu is missing",
-                              name_of(first), stage, i % order->microbatches);
+                              seen_names[first], stage, i % order->microbatches);
     }
     return 0;
 }
 
+/* The place at hand is kept up to date, so that whatever is wrong is reported with it. */
 static int check_all(struct order_check *check)
 {
     const struct lull_pipeline_order *order = check->order;

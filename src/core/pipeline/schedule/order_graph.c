@@ -42,6 +42,8 @@ static struct order_graph_cell *cell_of(const struct build *build, uint32_t stag
 
 /* ---- tables ---- */
 
+/* Notes which operation does each part of a stage's micro-batch; the data edges follow from that.
+ * */
 static void enter(struct build *build, const struct lull_pipeline_action *action, uint32_t op)
 {
     uint32_t stage;
@@ -67,6 +69,8 @@ static void number_chunks(struct build *build)
         build->chunk_of[s] = chunks[build->device_of[s]]++;
 }
 
+/* Remembers the class found last for a stage and kind, because looking it up for each of thousands
+ * of operations would take quadratic time. */
 static int class_of(struct build *build, const struct lull_pipeline_action *action)
 {
     uint32_t *const known =
@@ -153,6 +157,8 @@ static int out_of_memory(const struct build *build, int code)
                           (size_t)build->per_copy * build->replicas->count);
 }
 
+/* Every copy has operations of its own in the same order, so that its numbers are those of the
+ * first copy plus a constant. */
 static int add_copy(struct build *build, uint32_t copy)
 {
     const struct lull_pipeline_order *order = build->order;
@@ -218,6 +224,8 @@ static int connect_stages(struct build *build, uint32_t copy, uint32_t stage, ui
     return depend(build, copy, next->gradient, here->gradient, latency_ns, is_same);
 }
 
+/* Within a stage a gradient waits for the forward, a weight gradient for the input's, and a
+ * recomputation lies between forward and gradient. */
 static int connect_cell(struct build *build, uint32_t copy, uint32_t stage, uint32_t microbatch)
 {
     const struct order_graph_cell *cell = cell_of(build, stage, microbatch);
@@ -296,6 +304,7 @@ static int add_sync(struct build *build, uint32_t copy, uint32_t device)
     return 0;
 }
 
+/* A sync is the last operation of its device, hence added after all others. */
 static int add_syncs(struct build *build)
 {
     for (uint32_t copy = 0; copy < build->replicas->count; copy++) {
@@ -312,6 +321,7 @@ static int add_syncs(struct build *build)
     return 0;
 }
 
+/* All copies' operations come before any edge, since a sync connects copies. */
 static int fill_graph(struct build *build)
 {
     int rc = fill_tables(build);

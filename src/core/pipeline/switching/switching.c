@@ -154,6 +154,8 @@ static int consider_envpipe(struct lull_switching_search *search)
     return 0;
 }
 
+/* Fed forward, switching costs energy instead of time, so plans of few changes and plans that pay
+ * for each change compete with those that ignore switching. */
 static int consider_fed_forward(struct lull_switching_search *search,
                                 struct lull_pipeline_rounding *rounding,
                                 struct lull_frontier *frontier, int64_t *duration_ns)
@@ -172,6 +174,8 @@ done:
     return rc;
 }
 
+/* Collects candidates from shorter deadlines, from prices and from stretches; the cheapest of those
+ * that keep the deadline is reported. */
 static int replan(const struct lull_pipeline_problem *problem,
                   struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
                   const struct lull_pipeline_switching *switching, int64_t deadline_ns,

@@ -100,6 +100,8 @@ static void choose(const struct lane *lane, uint32_t *point_out)
     }
 }
 
+/* Operations without a clock are left out: they neither ask for a change nor stand in the way of
+ * one. */
 static void plan_device(struct lane *lane, uint32_t device, uint32_t *point_out)
 {
     const struct lull_pipeline_graph *graph = lane->problem->graph;

@@ -210,6 +210,8 @@ static bool change_op(struct lull_switching_search *search, uint32_t first, uint
     return changed;
 }
 
+/* Whole runs are tried before single operations, since a change of a run can remove two changes of
+ * the clock at once. */
 static bool change_device(struct lull_switching_search *search, uint32_t device)
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;

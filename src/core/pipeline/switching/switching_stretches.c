@@ -29,7 +29,7 @@ struct priced_stretch {
     uint32_t mhz;
 };
 
-/* Prices, and the device at hand. */
+/* The prices that the search has found, and what is known of the device at hand. */
 struct pricing {
     struct lull_switching_search *search;
     double *price; /* of every operation's time, nJ per ns */
@@ -328,6 +328,8 @@ static double first_price(const struct pricing *it, uint32_t device, uint32_t op
            blocking_w;
 }
 
+/* The prices begin where the plan at hand stands, so that the first rounds already cut devices near
+ * it. The level adds up every device's mean price, about what a path pays. */
 static void begin_prices(struct pricing *it, const uint32_t *point)
 {
     const struct lull_pipeline_graph *graph = it->search->problem->graph;

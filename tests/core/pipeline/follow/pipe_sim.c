@@ -136,7 +136,7 @@ static void fill_profile(struct pipe_sim *sim, struct lull_pipeline_profile *pro
                 const struct lull_pipeline_point option = {
                     (int64_t)(ms * 1e6), (int64_t)(ms * 1e6 * power_w(point)), mhz_of(point)};
 
-                lull_pipeline_profile_add(profile, stage,
+                lull_pipeline_profile_add(profile, 0, stage,
                                           backward ? LULL_PIPELINE_BACKWARD : LULL_PIPELINE_FORWARD,
                                           0, &option, NULL);
             }

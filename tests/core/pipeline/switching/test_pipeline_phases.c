@@ -34,7 +34,7 @@ static void measure(struct lull_pipeline_profile *profile)
                                                           rows[i].mj[stage][kind] * 1000000,
                                                           rows[i].sm_mhz};
 
-                assert_int_equal(lull_pipeline_profile_add(profile, stage,
+                assert_int_equal(lull_pipeline_profile_add(profile, 0, stage,
                                                            kind == 0 ? LULL_PIPELINE_FORWARD
                                                                      : LULL_PIPELINE_BACKWARD,
                                                            0, &point, NULL),
