@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
+
 /* A write may be cut short, so it goes on until all is written. */
 static int write_all(int fd, const char *data, size_t size)
 {
@@ -125,14 +127,9 @@ int lull_file_read(const char *path, size_t limit, char **data_out, size_t *size
     if (file == NULL)
         return lull_error_set(err, -errno, "%s: cannot open: %s", path, strerror(errno));
     for (;;) {
-        if (size + 1 >= capacity) {
-            char *grown = realloc(data, capacity = capacity == 0 ? 4096 : capacity * 2);
-
-            if (grown == NULL) {
-                result = lull_error_set(err, -ENOMEM, "%s: no memory to read it", path);
-                goto out;
-            }
-            data = grown;
+        if (lull_array_reserve(&data, &capacity, size + 1, 1) < 0) {
+            result = lull_error_set(err, -ENOMEM, "%s: no memory to read it", path);
+            goto out;
         }
         size_t got = fread(data + size, 1, capacity - size - 1, file);
 

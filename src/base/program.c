@@ -216,6 +216,7 @@ static bool is_single(const struct lull_program *program)
     return strcmp(program->commands[0]->name, program->name) == 0;
 }
 
+/* A word that names no command may still be the first word of commands that have two. */
 int lull_program_main(const struct lull_program *program, int argc, char **argv)
 {
     const struct lull_program_command *command;

@@ -404,7 +404,6 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
         table->step_count -= row.step_count;
         return 0;
     }
-    table->fractional += row.gpu_milli < WHOLE_MILLI;
     return lull_trace_append(&table->rows, &table->count, &row, sizeof(row), columns->name, err);
 }
 

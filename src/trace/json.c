@@ -486,6 +486,8 @@ static int read_value(struct lull_json *json, int first, struct lull_json_text *
     return result;
 }
 
+/* The grammar is a small state machine: what may come next is all that is remembered, besides what
+ * is open. */
 int lull_json_next(struct lull_json *json, struct lull_json_text *text_out, struct lull_error *err)
 {
     int c;

@@ -148,6 +148,7 @@ static int hand_out(struct lull_lines *lines, char *newline, char **text_out,
     return 1;
 }
 
+/* A line may cross any number of reads, so the search goes on where the last read ended. */
 int lull_lines_next(struct lull_lines *lines, char **text_out, struct lull_error *err)
 {
     size_t searched = 0;

@@ -112,6 +112,7 @@ ssize_t lull_source_peek(struct lull_source *source, const char **head_out, stru
     return got;
 }
 
+/* What was peeked at is handed out first. */
 ssize_t lull_source_read(struct lull_source *source, char *buffer, size_t size,
                          struct lull_error *err)
 {

@@ -84,28 +84,27 @@ static const char *base_name(const char *path)
 static int build_torch(const struct lull_plan_source *source, struct lull_pipeline_fit *fit,
                        struct lull_plan_task *task, struct lull_error *err)
 {
-    struct lull_torch_schedule schedule;
+    struct lull_pipeline_order order;
     struct lull_plan_shape shape = {0};
-    int result = lull_torch_schedule_read(source->graph, NULL, &schedule, err);
+    int result = lull_torch_schedule_read(source->graph, &order, err);
 
     if (result < 0)
         return result;
-    if (schedule.order.stages % schedule.order.devices == 0 &&
-        lull_pipeline_profile_stages(fit->measured) != schedule.order.stages)
-        fit->parts = schedule.order.stages / schedule.order.devices;
-    task->stages = schedule.order.devices;
+    if (order.stages % order.devices == 0 &&
+        lull_pipeline_profile_stages(fit->measured) != order.stages)
+        fit->parts = order.stages / order.devices;
+    task->stages = order.devices;
     task->parts = fit->parts;
     snprintf(task->title, sizeof(task->title), "%.60s: %u ranks, %u stages, %u micro-batches",
-             base_name(source->graph), schedule.order.devices, schedule.order.stages,
-             schedule.order.microbatches);
+             base_name(source->graph), order.devices, order.stages, order.microbatches);
     result = lull_plan_stages_blocking(source->blocking, task, err);
     if (result == 0)
         result = lull_plan_shape_init(task, &shape, err);
     if (result == 0)
-        result = lull_pipeline_order_build(&schedule.order, &shape.shape.links,
-                                           &shape.shape.replicas, fit, &task->graph, err);
+        result = lull_pipeline_order_build(&order, &shape.shape.links, &shape.shape.replicas, fit,
+                                           &task->graph, err);
     lull_memory_free(&shape.memory);
-    lull_pipeline_order_fini(&schedule.order);
+    lull_pipeline_order_fini(&order);
     return result;
 }
 

@@ -106,6 +106,8 @@ static bool is_usable(const struct lull_energy_account *account,
            reading->time_ns >= lull_energy_point(account, account->count - 1)->time_ns;
 }
 
+/* The counter decides where energy lies; the polled power only says how it is spread between two of
+ * its readings. */
 void lull_energy_account_take(struct lull_energy_account *account,
                               const struct lull_energy_reading *reading)
 {

@@ -141,6 +141,8 @@ static bool accumulate(struct lull_batch_side *side, double surprise, size_t res
     return side->sum > limit;
 }
 
+/* A result is compared with what its own size has cost, so that trying another size does not look
+ * like a change of the data. */
 bool lull_batch_change_test(struct lull_batch *batch, const struct lull_batch_run *run)
 {
     enum { LEAST_RESULTS = 2 };

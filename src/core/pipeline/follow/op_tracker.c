@@ -142,6 +142,8 @@ static void end(struct lull_op_tracker *tracker, int64_t time_ns)
 
 /* ---- sections ---------------------------------------------------------------------------- */
 
+/* The first section means that the program tells its sections; what was concluded from transfers
+ * before is dropped, because the two need not agree. */
 void lull_op_tracker_take_section(struct lull_op_tracker *tracker, bool is_backward, bool is_end,
                                   int64_t time_ns)
 {

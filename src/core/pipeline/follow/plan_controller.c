@@ -307,6 +307,8 @@ void lull_plan_controller_take_waiting(struct lull_plan_controller *plan_control
                   lull_driver_queue_take_waiting(&plan_controller->queue, now_ns, waiting_ms, 0.0));
 }
 
+/* The outcome is learnt without the time in the driver's queue, which the queue plans for itself.
+ * */
 void lull_plan_controller_take_switch(struct lull_plan_controller *plan_controller, uint32_t gpu,
                                       const struct lull_switch_outcome *outcome)
 {

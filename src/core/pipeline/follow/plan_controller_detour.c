@@ -47,6 +47,8 @@ static bool may_detour(const struct lull_plan_controller *plan_controller, int32
            !is_in_use(plan_controller, place);
 }
 
+/* Two places take turns, so that the iteration that still runs at the detour before keeps its
+ * clocks. */
 int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
                                 const struct lull_plan_controller_op *const *ops)
 {

@@ -233,6 +233,8 @@ static void look_ahead(const struct lull_plan_controller *plan_controller,
     }
 }
 
+/* Where no plan may lower anything the decision is the highest clock, which stands for no lock at
+ * all. */
 struct lull_plan_controller_decision
 lull_plan_controller_decide_clock(const struct lull_plan_controller *plan_controller,
                                   const struct lull_plan_controller_gpu *gpu, int64_t now_ns,

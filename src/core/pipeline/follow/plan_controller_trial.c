@@ -125,6 +125,8 @@ static void warm_up(struct lull_plan_controller *plan_controller, uint64_t numbe
         trial->phase = LULL_PLAN_CONTROLLER_KEPT;
 }
 
+/* An iteration is decided while the one before it runs; its test number tells later whether it is
+ * still evidence. */
 void lull_plan_controller_decide(struct lull_plan_controller *plan_controller, uint64_t number)
 {
     struct lull_plan_controller_trial *trial = &plan_controller->trial;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/smaller.h"
 
 /* All of these were chosen so that test_profiling finds EnvPipe's valleys within a third of the
@@ -26,6 +27,7 @@ struct lull_profiling {
     uint32_t iterations; /* of each clock, at most */
     uint32_t taken;
     uint32_t step;
+    struct lull_memory memory;             /* of the two arrays */
     uint32_t *counts;                      /* per clock */
     struct lull_profiling_sample *samples; /* per clock, iteration and stage */
 };
@@ -43,12 +45,13 @@ struct lull_profiling *lull_profiling_create(enum lull_profiling_method method,
     profiling->clock_count = clock_count;
     profiling->stage_count = stage_count;
     profiling->iterations = iterations;
-    profiling->step = (clock_count + COARSE_CLOCKS - 1) / COARSE_CLOCKS;
-    if (profiling->step < LEAST_STEP)
-        profiling->step = LEAST_STEP;
-    profiling->counts = calloc(clock_count, sizeof(profiling->counts[0]));
-    profiling->samples = calloc(samples, sizeof(profiling->samples[0]));
-    if (profiling->counts == NULL || profiling->samples == NULL) {
+    profiling->step =
+        lull_larger_u32((clock_count + COARSE_CLOCKS - 1) / COARSE_CLOCKS, LEAST_STEP);
+    profiling->counts =
+        lull_memory_take(&profiling->memory, clock_count, sizeof(profiling->counts[0]));
+    profiling->samples =
+        lull_memory_take(&profiling->memory, samples, sizeof(profiling->samples[0]));
+    if (profiling->memory.has_failed) {
         lull_profiling_destroy(profiling);
         return NULL;
     }
@@ -59,8 +62,7 @@ void lull_profiling_destroy(struct lull_profiling *profiling)
 {
     if (profiling == NULL)
         return;
-    free(profiling->counts);
-    free(profiling->samples);
+    lull_memory_free(&profiling->memory);
     free(profiling);
 }
 
@@ -107,6 +109,7 @@ static double find_band(const struct lull_profiling *profiling, uint32_t stage, 
     return count > DROPPED_FROM ? sqrt(squares / count) : INFINITY;
 }
 
+/* Outliers are dropped by energy alone, since that is what a valley is chosen by. */
 struct lull_profiling_mean lull_profiling_mean(const struct lull_profiling *profiling,
                                                uint32_t stage, uint32_t clock)
 {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/rounding/rounding.h"
 
@@ -28,6 +29,7 @@ struct lull_replan {
     uint32_t *highest; /* operating points */
     uint32_t *found;
     int64_t *relaxed_ns;
+    struct lull_memory memory; /* of the three arrays */
 };
 
 /* A problem with a class of its own for every class on every device. */
@@ -51,12 +53,11 @@ int lull_replan_create(const struct lull_pipeline_problem *problem, const uint32
         return lull_error_set(err, -ENOMEM, "no memory to replan");
     replan->problem = problem;
     replan->point = point;
-    replan->highest = calloc(count, sizeof(replan->highest[0]));
-    replan->found = calloc(count, sizeof(replan->found[0]));
-    replan->relaxed_ns = calloc(count, sizeof(replan->relaxed_ns[0]));
+    replan->highest = lull_memory_take(&replan->memory, count, sizeof(replan->highest[0]));
+    replan->found = lull_memory_take(&replan->memory, count, sizeof(replan->found[0]));
+    replan->relaxed_ns = lull_memory_take(&replan->memory, count, sizeof(replan->relaxed_ns[0]));
     replan->frontier = lull_frontier_create(problem, err);
-    if (replan->highest == NULL || replan->found == NULL || replan->relaxed_ns == NULL ||
-        replan->frontier == NULL) {
+    if (replan->memory.has_failed || replan->frontier == NULL) {
         if (err != NULL && err->code == -EINVAL)
             result = -EINVAL;
         goto fail;
@@ -85,11 +86,8 @@ void lull_replan_destroy(struct lull_replan *replan)
     if (replan == NULL)
         return;
     lull_frontier_destroy(replan->frontier);
-    if (replan->rounding != NULL)
-        lull_pipeline_rounding_destroy(replan->rounding);
-    free(replan->highest);
-    free(replan->found);
-    free(replan->relaxed_ns);
+    lull_pipeline_rounding_destroy(replan->rounding);
+    lull_memory_free(&replan->memory);
     free(replan);
 }
 

@@ -136,6 +136,8 @@ static bool is_still_first(struct lull_sequence_locator *locator, int64_t pause_
     return locator->strikes < STRIKES;
 }
 
+/* While the place is known an event is checked against the next symbol; a deviation starts the
+ * search anew with this very event. */
 uint32_t lull_sequence_locator_take(struct lull_sequence_locator *locator, uint32_t symbol,
                                     int64_t pause_ns)
 {

@@ -135,6 +135,8 @@ static int check_blocking(const struct lull_pipeline_problem *problem, struct lu
     return 0;
 }
 
+/* The unit of flow is made coarser where all flow together would leave int64_t; only then can
+ * thresholds be rounded to it. */
 int lull_curves_init(struct lull_frontier_curves *curves,
                      const struct lull_pipeline_problem *problem, struct lull_error *err)
 {

@@ -128,6 +128,8 @@ void lull_network_fini(struct lull_frontier_network *network)
     free(network->heap);
 }
 
+/* Without flow every operation is at its slowest corner, and the potentials are the longest
+ * distances from the sources, shifted so that the sink is at 0. */
 void lull_network_reset(struct lull_frontier_network *network)
 {
     network->value = 0;

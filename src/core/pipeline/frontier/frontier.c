@@ -221,6 +221,8 @@ int lull_frontier_next(struct lull_frontier *frontier, struct lull_frontier_poin
     return 1;
 }
 
+/* Remembered places make going back cheap; from the nearest one the way forwards is the usual one.
+ * */
 int lull_frontier_seek(struct lull_frontier *frontier, int64_t time_ns)
 {
     int status = 0;

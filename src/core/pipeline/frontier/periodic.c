@@ -436,28 +436,23 @@ static int fit(struct lull_periodic *periodic, size_t point, int64_t time_ns, in
     return status;
 }
 
+/* Durations and flow come from the small pipeline, but what is returned is measured on the full
+ * graph. */
 int lull_periodic_plan(struct lull_periodic *periodic, int64_t time_ns, int64_t *duration_out,
-                       struct lull_certificate *certificate, struct lull_periodic_plan *plan_out,
-                       struct lull_error *err)
+                       struct lull_certificate *certificate, struct lull_periodic_plan *plan_out)
 {
     const struct lull_pipeline_problem *full = &periodic->problem.full;
     const size_t point = point_at(periodic, time_ns);
     int status = fit(periodic, point, time_ns, duration_out);
 
-    if (status == -ERANGE)
-        return lull_error_set(err, -ERANGE, "no plan of %.9g s: the fastest takes %.9g s",
-                              (double)time_ns * 1e-9,
-                              (double)periodic->points[periodic->point_count - 1].time_ns * 1e-9);
     if (status != 0)
-        return lull_error_set(err, -ENOMEM, "no memory for the plan");
+        return status;
     status = lull_periodic_expansion_certify(&periodic->expansion, periodic->small, duration_out,
-                                             certificate, err);
+                                             certificate);
     if (status != 0)
         return status;
     plan_out->time_ns = lull_pipeline_earliest(full->graph, duration_out, NULL);
     plan_out->relaxed_j = relaxed_j(periodic, duration_out, time_ns);
     plan_out->bound_j = lull_certificate_bound(certificate, full, time_ns);
-    if (plan_out->time_ns < 0)
-        return lull_error_set(err, -ENOMEM, "no memory for the plan");
-    return 0;
+    return plan_out->time_ns < 0 ? -ENOMEM : 0;
 }

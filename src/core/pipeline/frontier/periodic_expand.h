@@ -63,6 +63,6 @@ void lull_periodic_expansion_durations(const struct lull_periodic_expansion *exp
  */
 int lull_periodic_expansion_certify(struct lull_periodic_expansion *expansion,
                                     const struct lull_frontier *small, const int64_t *duration_ns,
-                                    struct lull_certificate *certificate, struct lull_error *err);
+                                    struct lull_certificate *certificate);
 
 #endif

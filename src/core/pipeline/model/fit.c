@@ -22,6 +22,8 @@ struct recipe {
     size_t count;
 };
 
+/* The last stage carries the model's head, so the last one measured stands for it; all between are
+ * alike and take one of the middle. */
 uint32_t lull_pipeline_fit_stage(const struct lull_pipeline_fit *fit, uint32_t stage)
 {
     const uint32_t measured = lull_pipeline_profile_stages(fit->measured);
@@ -185,6 +187,7 @@ int lull_pipeline_fit_class(struct lull_pipeline_fit *fit, uint32_t stage,
     return add_class(fit, stage, kind, partner, &recipe, err);
 }
 
+/* Fixed classes are few, so equal ones are found by looking at all of them. */
 int lull_pipeline_fit_fixed(struct lull_pipeline_fit *fit, uint32_t stage, int64_t time_ns,
                             int64_t energy_nj, struct lull_error *err)
 {

@@ -19,6 +19,8 @@ void lull_pipeline_plan_highest(const struct lull_pipeline_problem *problem, uin
         point_out[op] = LULL_PIPELINE_HIGHEST;
 }
 
+/* Effective energies leave blocking power out, so it is added once for all devices and the whole
+ * iteration. */
 struct lull_pipeline_cost lull_pipeline_plan_cost(const struct lull_pipeline_problem *problem,
                                                   const uint32_t *point, int64_t period_ns)
 {

@@ -209,6 +209,8 @@ static bool above_line(const struct point *left, const struct point *middle,
     return rise >= line;
 }
 
+/* One sweep from the fastest point on: a point that is not cheaper than the last one kept is
+ * dropped; with hull, points above the line of their neighbours are taken back. */
 size_t lull_pipeline_pareto(const struct lull_pipeline_class *operations, double blocking_w,
                             bool hull, uint32_t *chosen_out)
 {

@@ -168,6 +168,7 @@ static int run_guides(struct beam_search *search)
     return 0;
 }
 
+/* The plan at hand is the first best, so that the result is never dearer than it was. */
 int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
                        int64_t deadline_ns, uint32_t *point_inout)
 {

@@ -56,6 +56,7 @@ static void lay_out(struct lull_rounding_cut *cut, const struct lull_pipeline_ro
     assert(cut->first_arc[cut->node_count] == cut->arc_count);
 }
 
+/* The graph's shape is laid out once; each move only sets what its arcs carry. */
 int lull_cut_create(struct lull_pipeline_rounding *rounding)
 {
     struct lull_rounding_cut *const cut = &rounding->cut;

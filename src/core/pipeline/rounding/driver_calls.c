@@ -339,6 +339,8 @@ static int64_t walk(struct lull_pipeline_queue *queue, struct lull_pipeline_time
     return lull_pipeline_queue_walk(queue, timed).short_ns;
 }
 
+/* Leaving a lowering out makes no operation slower, so the loop ends: each round removes a lowering
+ * that was too late. */
 int lull_pipeline_queue_deliver(const struct lull_pipeline_problem *problem,
                                 const struct lull_pipeline_switching *switching,
                                 uint32_t *point_inout)

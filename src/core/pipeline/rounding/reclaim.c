@@ -195,6 +195,8 @@ void lull_round_sweep(struct lull_pipeline_rounding *rounding, double least, uin
     }
 }
 
+/* Slack is spent where it saves most first: the price of a nanosecond falls level by level, and a
+ * last pass takes whatever fits. */
 void lull_round_reclaim(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
                         unsigned levels, uint32_t *step)
 {

@@ -80,6 +80,8 @@ static bool squeeze(struct lull_pipeline_rounding *rounding, int64_t deadline_ns
     return true;
 }
 
+/* Relaxed durations that do not hold the deadline are squeezed; if rounding then still misses it,
+ * the fastest plan is the start. */
 int lull_pipeline_round_quick(struct lull_pipeline_rounding *rounding, const int64_t *relaxed_ns,
                               int64_t deadline_ns, uint32_t *point_out)
 {

@@ -123,6 +123,8 @@ static bool choose(struct waiting_walk *walk, uint32_t place,
     return wait->saved_j > 0.0;
 }
 
+/* Gaps are judged as time goes on, since a wait that was chosen moves the last change, from which
+ * the dwell counts for the next. */
 size_t lull_pipeline_waiting(const struct lull_pipeline_problem *problem,
                              const struct lull_pipeline_waiting_point *points, size_t point_count,
                              const struct lull_pipeline_timeline *timeline,

@@ -124,6 +124,8 @@ static int64_t wanted(const struct lull_pipeline_schedule *schedule,
     return more > 0 ? more : 0;
 }
 
+/* The second pass evens the numbers out, since a device gains nothing from more forwards than the
+ * one before it sends. */
 int lull_pipeline_envpipe_hoist(const struct lull_pipeline_schedule *schedule,
                                 const struct lull_pipeline_shape *shape,
                                 const struct lull_pipeline_profile *measured, uint32_t *hoist_out,

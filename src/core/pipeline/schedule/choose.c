@@ -261,6 +261,7 @@ static int compare_all(struct choosing *it, struct lull_pipeline_choices *choice
     return search_hoist(it, &choices->choices[choices->count++]);
 }
 
+/* The number of tries follows from the size, so that choosing takes seconds for any pipeline. */
 int lull_pipeline_choose_order(const struct lull_pipeline_order_options *options,
                                struct lull_pipeline_choices *choices_out, struct lull_error *err)
 {

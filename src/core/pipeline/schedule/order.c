@@ -67,7 +67,6 @@ bool lull_pipeline_action_backward(const struct lull_pipeline_action *action, ui
 /* ---- every micro-batch passes every stage once ---- */
 
 enum seen {
-    SEEN_NOTHING = 0, /* by a fixed operation */
     SEEN_FORWARD = 1,
     SEEN_GRADIENT = 2, /* the gradient of the input */
     SEEN_WEIGHT = 4,
@@ -146,7 +145,8 @@ static int note_action(struct order_check *check, uint32_t device,
             return rc;
         return note(check, device, action->partner_stage, action->partner_microbatch, SEEN_WEIGHT);
     default:
-        return note(check, device, s, 0, SEEN_NOTHING);
+        return lull_error_set(check->err, -EINVAL, "device %u: an order has no fixed actions",
+                              device);
     }
 }
 
@@ -245,6 +245,8 @@ done:
     return rc;
 }
 
+/* A micro-batch is counted from its forward to its weight gradient, which needs the activations
+ * last. */
 uint32_t lull_pipeline_order_in_flight(const struct lull_pipeline_order *order, uint32_t device)
 {
     const struct lull_pipeline_row *row = &order->rows[device];

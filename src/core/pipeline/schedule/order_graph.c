@@ -77,9 +77,6 @@ static int class_of(struct build *build, const struct lull_pipeline_action *acti
         &build->known[(size_t)action->stage * LULL_PIPELINE_KINDS + action->kind];
     int found;
 
-    if (action->kind == LULL_PIPELINE_FIXED)
-        return lull_pipeline_fit_fixed(build->fit, action->stage, action->time_ns,
-                                       action->energy_nj, build->err);
     if (*known != NOBODY && build->fit->fitted->classes[*known].partner == action->partner_stage)
         return (int)*known;
     found = lull_pipeline_fit_class(build->fit, action->stage, action->kind, action->partner_stage,
@@ -396,6 +393,7 @@ static int allocate(struct build *build)
     return memory->has_failed ? out_of_memory(build, -ENOMEM) : 0;
 }
 
+/* The order is checked first: the tables below are indexed by its numbers without asking again. */
 int lull_pipeline_order_build(const struct lull_pipeline_order *order,
                               const struct lull_pipeline_links *links,
                               const struct lull_pipeline_replicas *replicas,

@@ -72,7 +72,6 @@ struct lull_pipeline_shape {
     uint32_t microbatches;
     struct lull_pipeline_links links; /* count 0: transfers take no time */
     struct lull_pipeline_replicas replicas;
-    double input_ratio; /* as in fit.h; 0 or less means 0.5 */
     bool by_chunk; /* whether the profile's stages are model chunks, not devices' whole stages */
 };
 

@@ -199,6 +199,8 @@ double lull_switching_switching_nj(const struct lull_pipeline_timed_plan *plan,
     return sum_nj;
 }
 
+/* What clocks on their way cost and what the drivers' queues cost are independent of each other, so
+ * they are added. */
 double lull_pipeline_switching_energy_j(const struct lull_pipeline_problem *problem,
                                         const struct lull_pipeline_switching *switching,
                                         const uint32_t *point)

@@ -102,6 +102,8 @@ static int64_t short_around(const struct lull_switching_clock_state *clock, int6
     return clock->commands > 0 && apart < dwell_ns ? dwell_ns - apart : 0;
 }
 
+/* Operations are visited in topological order, so that all that one waits for has its end already;
+ * devices carry their clock state along. */
 struct lull_switching_verdict lull_switching_walk(const struct lull_pipeline_problem *problem,
                                                   const struct lull_pipeline_switching *switching,
                                                   const uint32_t *point, int64_t period_ns,
