@@ -11,6 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
+
+/* A write may be cut short, so it goes on until all is written. */
 static int write_all(int fd, const char *data, size_t size)
 {
     while (size > 0) {
@@ -26,6 +29,7 @@ static int write_all(int fd, const char *data, size_t size)
     return 0;
 }
 
+/* A rename is only safe from a crash once the directory itself has been written. */
 static int sync_directory_of(const char *path)
 {
     char copy[PATH_MAX];
@@ -88,6 +92,8 @@ failed:
     return lull_error_set(err, result, "%s: cannot write the file: %s", path, strerror(-result));
 }
 
+/* The text is made in memory first, so that an error while it is made leaves the old file
+ * untouched. */
 int lull_file_write_with(const char *path, int (*write)(const void *context, FILE *file),
                          const void *context, struct lull_error *err)
 {
@@ -121,14 +127,9 @@ int lull_file_read(const char *path, size_t limit, char **data_out, size_t *size
     if (file == NULL)
         return lull_error_set(err, -errno, "%s: cannot open: %s", path, strerror(errno));
     for (;;) {
-        if (size + 1 >= capacity) {
-            char *grown = realloc(data, capacity = capacity == 0 ? 4096 : capacity * 2);
-
-            if (grown == NULL) {
-                result = lull_error_set(err, -ENOMEM, "%s: no memory to read it", path);
-                goto out;
-            }
-            data = grown;
+        if (lull_array_reserve(&data, &capacity, size + 1, 1) < 0) {
+            result = lull_error_set(err, -ENOMEM, "%s: no memory to read it", path);
+            goto out;
         }
         size_t got = fread(data + size, 1, capacity - size - 1, file);
 

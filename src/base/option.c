@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/smaller.h"
 #include "base/text.h"
 
 /* One row of any of the tables, and what the command line said of it. */
@@ -41,12 +42,8 @@ static void collect(struct option_reading *reading)
 
 enum { LONGEST_WORD = 48 };
 
-static uint32_t least_of(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Insertions, deletions, replacements and swaps of neighbours that make one word the other. */
+/* Counts the insertions, deletions, replacements and swaps of neighbours that make one word the
+ * other. */
 static uint32_t distance(const char *a, const char *b)
 {
     uint32_t rows[3][LONGEST_WORD + 1];
@@ -62,10 +59,10 @@ static uint32_t distance(const char *a, const char *b)
 
         now[0] = i;
         for (uint32_t j = 1; j <= width; j++) {
-            now[j] = least_of(before[j - 1] + (a[i - 1] != b[j - 1]),
-                              least_of(before[j], now[j - 1]) + 1);
+            now[j] = lull_smaller_u32(before[j - 1] + (a[i - 1] != b[j - 1]),
+                                      lull_smaller_u32(before[j], now[j - 1]) + 1);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                now[j] = least_of(now[j], rows[(i - 2) % 3][j - 2] + 1);
+                now[j] = lull_smaller_u32(now[j], rows[(i - 2) % 3][j - 2] + 1);
         }
     }
     return rows[strlen(a) % 3][width];
@@ -155,7 +152,7 @@ static const struct option_unit {
              {"MHZ", "megahertz", 0.0}, {"H", "hours", 3.6e12},
              {"MIN", "minutes", 6e10},  {NULL, NULL, 0.0}};
 
-/* The last one, without a name, for a value that is no unit. */
+/* Finds the unit of a row; for a value that is no unit the last one, which has no name. */
 static const struct option_unit *unit_of(const struct lull_option *row)
 {
     const struct option_unit *unit = units;
@@ -181,7 +178,7 @@ static int take_time(const struct lull_option *row, const char *text, void *plac
     return 0;
 }
 
-/* The text is a value that the row allows; nothing is printed. */
+/* Takes the text if it is a value that the row allows. Prints nothing. */
 static int take_value(const struct option_slot *slot, const char *text, struct lull_error *err)
 {
     const struct lull_option *const row = slot->row;
@@ -319,7 +316,8 @@ static int set(struct option_reading *reading, struct option_slot *slot, const c
     return rc < 0 ? refuse_value(reading, slot->row, text, rc, &err) : 0;
 }
 
-/* Length of the alias at the beginning of a list of them; more_out: those behind it. */
+/* Finds the length of the alias that a list of them begins with; *more_out is the rest of the list.
+ * */
 static size_t next_alias(const char *list, const char **more_out)
 {
     const size_t length = strcspn(list, ",");
@@ -364,6 +362,7 @@ static bool has_letter(const struct lull_option *row, char letter)
     return false;
 }
 
+/* The nearest name is offered, because most unknown options are typing errors. */
 static int refuse_option(const struct option_reading *reading, const char *word, size_t length)
 {
     char name[LONGEST_WORD + 1];
@@ -380,7 +379,8 @@ static int refuse_option(const struct option_reading *reading, const char *word,
     return refer_to_help(reading);
 }
 
-/* Null, and a message, where no row or several have the name. */
+/* Finds the option of a long name. Returns null, after a message, where no row or several have it.
+ * */
 static struct option_slot *find_long(struct option_reading *reading, const char *word,
                                      size_t length)
 {
@@ -475,6 +475,8 @@ static struct option_slot *find_letter(struct option_reading *reading, char lett
     return NULL;
 }
 
+/* Flags may share one dash; the first letter that takes a value ends them, and the rest of the word
+ * is that value. */
 static int take_letters(struct option_reading *reading, char ***at)
 {
     for (const char *letter = **at + 1; *letter != '\0'; letter++) {
@@ -507,6 +509,8 @@ static int take_letters(struct option_reading *reading, char ***at)
     return 0;
 }
 
+/* Defaults go through the same parser as what people type, so that a default out of its range is
+ * found by the first run. */
 static int set_defaults(struct option_reading *reading)
 {
     for (uint32_t i = 0; i < reading->count; i++) {
@@ -553,7 +557,7 @@ static bool find_given(const struct option_reading *reading, const char *list,
     return false;
 }
 
-/* "this|that=value" as "--this or --that value". */
+/* Prints "this|that=value" as "--this or --that value". */
 static void print_list(const char *list, FILE *out)
 {
     fputs("--", out);
@@ -565,6 +569,7 @@ static void print_list(const char *list, FILE *out)
     }
 }
 
+/* Needs and exclusions are checked last, when it is known which options were given. */
 static int check_together(const struct option_reading *reading)
 {
     const char *const command = reading->reader->name;

@@ -1,5 +1,5 @@
 /*
- * Telling one process from a later one that has the same number, and one boot from the next.
+ * Tells one process from a later one that has the same number, and one boot from the next.
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_BASE_PROCESS_H

@@ -37,6 +37,8 @@ static int finish(const char *name, int status)
     return status == LULL_EXIT_OK ? LULL_EXIT_FAILED : status;
 }
 
+/* Help and version are answered before any check, so that a wrong command line can still ask for
+ * help. */
 static int read_and_run(const struct lull_program *program,
                         const struct lull_program_command *command, const char *name, void *options,
                         int argc, char **argv)
@@ -111,7 +113,8 @@ static bool is_group(const struct lull_program *program, const char *word)
     return false;
 }
 
-/* group: "", or the first word of commands that have two. */
+/* Lists the commands of a group, which is the first word of commands that have two; "" lists all.
+ * */
 static void print_commands(const struct lull_program *program, const char *group, FILE *out)
 {
     const char *const space = group[0] != '\0' ? " " : "";
@@ -125,7 +128,8 @@ static void print_commands(const struct lull_program *program, const char *group
             group);
 }
 
-/* The command of one word or two; words_out: how many. Null: there is none. */
+/* Finds the command that one word or two name; *words_out is how many. Returns null if there is
+ * none. */
 static const struct lull_program_command *find(const struct lull_program *program, char **argv,
                                                int *words_out)
 {
@@ -173,7 +177,7 @@ static int call(const struct lull_program *program, const struct lull_program_co
     return run_command(program, command, name, argc, argv);
 }
 
-/* words: behind `help`. */
+/* Answers `help`; words are those behind it. */
 static int help(const struct lull_program *program, char **words)
 {
     static char option[] = "--help";
@@ -212,6 +216,7 @@ static bool is_single(const struct lull_program *program)
     return strcmp(program->commands[0]->name, program->name) == 0;
 }
 
+/* A word that names no command may still be the first word of commands that have two. */
 int lull_program_main(const struct lull_program *program, int argc, char **argv)
 {
     const struct lull_program_command *command;

@@ -7,10 +7,30 @@
 #ifndef LULL_BASE_TEXT_H
 #define LULL_BASE_TEXT_H
 
+#include <errno.h>
 #include <stdint.h>
 
 /* Parses a decimal integer in [min, max]. -EINVAL: it is not such a number. */
 int lull_text_parse_int(const char *text, int64_t min, int64_t max, int64_t *value_out);
+
+/* Parses the digits at *at as a number below limit, and moves *at behind them. Errors: -EINVAL no
+ * digits; -ERANGE limit or more, which leaves *at where it is. */
+static inline int lull_text_take_digits(const char **at, uint32_t limit, uint32_t *number_out)
+{
+    const char *c = *at;
+    uint64_t number = 0;
+
+    if (*c < '0' || *c > '9')
+        return -EINVAL;
+    for (; *c >= '0' && *c <= '9'; c++) {
+        number = 10 * number + (uint64_t)(*c - '0');
+        if (number >= limit)
+            return -ERANGE;
+    }
+    *at = c;
+    *number_out = (uint32_t)number;
+    return 0;
+}
 
 /* Parses a finite decimal number. -EINVAL: it is none. */
 int lull_text_parse_number(const char *text, double *value_out);

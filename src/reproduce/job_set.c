@@ -26,7 +26,7 @@ static int append(const struct lull_columns *record, void *context, struct lull_
 {
     struct job_reading *const reading = context;
     const struct lull_job_kind *const kind = reading->kind;
-    int rc = lull_array_grow(&reading->jobs, reading->count, kind->size, record->name, err);
+    int rc = lull_trace_grow(&reading->jobs, reading->count, kind->size, record->name, err);
 
     if (rc < 0)
         return rc;
@@ -141,7 +141,7 @@ static int list_numbers(const char *path, struct job_numbers *numbers, struct lu
             rc = lull_error_set(err, LULL_E_FORMAT,
                                 "%s: there are more than a million jobs in this folder", path);
         else
-            rc = lull_array_grow(&numbers->all, numbers->count, sizeof(number), path, err);
+            rc = lull_trace_grow(&numbers->all, numbers->count, sizeof(number), path, err);
         if (rc == 0)
             numbers->all[numbers->count++] = number;
     }

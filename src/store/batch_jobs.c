@@ -7,8 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "store/batch_jobs_internal.h"
+#include "base/array.h"
+#include "base/process.h"
+#include "store/sql.h"
 
 /*
  * `records` of a job counts its records; each takes the next number: `run` when it is submitted,
@@ -28,8 +32,233 @@ static const char *const migrations[] = {
     " epochs BIGINT, metric DOUBLE PRECISION, PRIMARY KEY (job, run));",
 };
 
-static const struct lull_sql_schema schema = {
+static const struct lull_store_schema schema = {
     .name = "batch", .migrations = migrations, .version = 1};
+
+struct lull_batch_jobs {
+    struct lull_sql *sql;
+    struct lull_batch_owner self;
+};
+
+/* ---- whose run it is ----------------------------------------------------------------------- */
+
+/* An owner in another place is taken for dead after this much silence, which is many of the beats
+ * that it tells every second. Chosen, not measured. */
+enum { SILENCE_S = 60 };
+
+/* Names this process. Errors: -ENOENT /proc cannot be read. */
+static int owner_self(struct lull_batch_owner *owner_out, struct lull_error *err)
+{
+    char boot[LULL_BOOT_ID_BYTES];
+    const int64_t start = lull_process_start_ticks(0);
+    struct stat pids;
+
+    if (lull_boot_id(boot) < 0 || start < 0 || stat("/proc/self/ns/pid", &pids) < 0)
+        return lull_error_set(err, -ENOENT,
+                              "/proc/sys/kernel/random/boot_id or /proc/self: cannot be read");
+    snprintf(owner_out->place, sizeof(owner_out->place), "%s %" PRIu64, boot,
+             (uint64_t)pids.st_ino);
+    owner_out->pid = getpid();
+    owner_out->start = start;
+    return 0;
+}
+
+/*
+ * Whether an owner still lives. /proc tells it of one in the place of self; another one is taken
+ * for dead if it has said nothing for SILENCE_S or more.
+ */
+static bool is_alive(const struct lull_batch_owner *owner, const struct lull_batch_owner *self,
+                     int64_t silence_s)
+{
+    if (strcmp(owner->place, self->place) == 0)
+        return lull_process_start_ticks((pid_t)owner->pid) == owner->start;
+    return silence_s < SILENCE_S;
+}
+
+/* ---- the job ------------------------------------------------------------------------------- */
+
+static size_t parse_sizes(const char *text, uint32_t sizes[LULL_BATCH_SIZES])
+{
+    size_t count = 0;
+
+    while (count < LULL_BATCH_SIZES && *text != '\0') {
+        char *end;
+
+        sizes[count++] = (uint32_t)strtoul(text, &end, 10);
+        if (end == text)
+            return 0;
+        text = *end == ',' ? end + 1 : end;
+    }
+    return count;
+}
+
+static int take_job(void *context, const struct lull_sql_row *row)
+{
+    struct lull_batch_job *job = context;
+
+    snprintf(job->name, sizeof(job->name), "%s", lull_sql_text(row, 0));
+    job->size_count = parse_sizes(lull_sql_text(row, 1), job->sizes);
+    job->default_size = (uint32_t)lull_sql_integer(row, 2, 0);
+    job->price.eta_ratio = lull_sql_number(row, 3, NAN);
+    job->price.max_power_w = lull_sql_number(row, 4, NAN);
+    job->price.gpu_count = (uint32_t)lull_sql_integer(row, 5, 0);
+    job->beta_ratio = lull_sql_number(row, 6, INFINITY);
+    job->seed = strtoull(lull_sql_text(row, 7), NULL, 10);
+    snprintf(job->gpu_name, sizeof(job->gpu_name), "%s", lull_sql_text(row, 8));
+    job->created_s = lull_sql_integer(row, 9, 0);
+    return 0;
+}
+
+/* Reads a job. Errors: -ENOENT there is no such job; *job_out is then untouched. */
+static int job_read(struct lull_batch_jobs *jobs, const char *name, struct lull_batch_job *job_out,
+                    struct lull_error *err)
+{
+    struct lull_sql_values values = {0};
+    struct lull_batch_job job = {0};
+    int result;
+
+    lull_sql_add_text(&values, name);
+    result = lull_sql_run(jobs->sql,
+                          "SELECT name, sizes, default_size, eta_ratio, max_power_w, gpu_count,"
+                          " beta_ratio, seed, gpu_name, created_s FROM batch_job WHERE name = $1",
+                          &values, take_job, &job, err);
+    if (result < 0)
+        return result;
+    if (job.name[0] == '\0')
+        return lull_error_set(err, -ENOENT, "%s: no such job; see lull batch list", name);
+    *job_out = job;
+    return 0;
+}
+
+/* ---- its runs ------------------------------------------------------------------------------ */
+
+struct batch_records_reading {
+    struct lull_batch_jobs *jobs;
+    int64_t now_s;
+    struct lull_batch_entry *entries;
+    size_t count;
+};
+
+/* Columns are taken by their place in the SELECT of entries_read. */
+static int take_entry(void *context, const struct lull_sql_row *row)
+{
+    struct batch_records_reading *reading = context;
+    struct lull_batch_entry *entry;
+
+    if (lull_array_grow(&reading->entries, reading->count, sizeof(*entry)) < 0)
+        return -ENOMEM;
+    entry = &reading->entries[reading->count++];
+    *entry = (struct lull_batch_entry){
+        .submitted = {.event = LULL_BATCH_SUBMITTED,
+                      .run = (uint64_t)lull_sql_integer(row, 0, 0),
+                      .retry_of = (uint64_t)lull_sql_integer(row, 1, 0),
+                      .size = (uint32_t)lull_sql_integer(row, 2, 0),
+                      .bound = lull_sql_number(row, 3, INFINITY)},
+        .is_exploring = lull_sql_integer(row, 4, 0) != 0,
+        .submitted_s = lull_sql_integer(row, 5, 0),
+        .owner = {.pid = lull_sql_integer(row, 7, 0), .start = lull_sql_integer(row, 8, 0)},
+        .is_over = lull_sql_integer(row, 10, 0) != 0,
+        .over = {.event = (enum lull_batch_event)lull_sql_integer(row, 11, LULL_BATCH_LOST),
+                 .run = (uint64_t)lull_sql_integer(row, 0, 0),
+                 .energy_j = lull_sql_number(row, 12, NAN),
+                 .time_s = lull_sql_number(row, 13, 0.0)},
+        .epochs = (uint32_t)lull_sql_integer(row, 14, 0),
+        .metric = lull_sql_number(row, 15, NAN),
+    };
+    snprintf(entry->owner.place, sizeof(entry->owner.place), "%s", lull_sql_text(row, 6));
+    entry->is_alive = !entry->is_over && is_alive(&entry->owner, &reading->jobs->self,
+                                                  reading->now_s - lull_sql_integer(row, 9, 0));
+    return 0;
+}
+
+/* Reads the runs of a job in the order of submission. The caller frees *entries_out. */
+static int entries_read(struct lull_batch_jobs *jobs, const char *name, int64_t now_s,
+                        struct lull_batch_entry **entries_out, size_t *count_out,
+                        struct lull_error *err)
+{
+    struct batch_records_reading reading = {.jobs = jobs, .now_s = now_s};
+    struct lull_sql_values values = {0};
+    int result;
+
+    lull_sql_add_text(&values, name);
+    result = lull_sql_run(jobs->sql,
+                          "SELECT run, retry_of, size, bound_j, is_exploring, submitted_s, place,"
+                          " pid, start, seen_s, ended, event, energy_j, time_s, epochs, metric"
+                          " FROM batch_run WHERE job = $1 ORDER BY run",
+                          &values, take_entry, &reading, err);
+    if (result < 0) {
+        free(reading.entries);
+        return result == -ENOMEM ? lull_error_set(err, -ENOMEM, "%s: no memory for its runs", name)
+                                 : result;
+    }
+    *entries_out = reading.entries;
+    *count_out = reading.count;
+    return 0;
+}
+
+/* ---- the search's state -------------------------------------------------------------------- */
+
+struct batch_records_replay {
+    struct lull_batch *batch;
+    struct lull_error *err;
+};
+
+/* Columns are taken by their place in the SELECT of state_read. Records that cannot be are refused,
+ * as they would lead the search astray silently. */
+static int take_record(void *context, const struct lull_sql_row *row)
+{
+    struct batch_records_replay *replay = context;
+    const struct lull_batch_record record = {
+        .event = (enum lull_batch_event)lull_sql_integer(row, 1, -1),
+        .run = (uint64_t)lull_sql_integer(row, 2, 0),
+        .retry_of = (uint64_t)lull_sql_integer(row, 3, 0),
+        .size = (uint32_t)lull_sql_integer(row, 4, 0),
+        .bound = lull_sql_number(row, 5, INFINITY),
+        .energy_j = lull_sql_number(row, 6, NAN),
+        .time_s = lull_sql_number(row, 7, NAN),
+    };
+
+    if (record.event < LULL_BATCH_SUBMITTED || record.event > LULL_BATCH_LOST)
+        return lull_error_set(replay->err, LULL_E_FORMAT, "run %" PRIu64 ": no known event",
+                              record.run);
+    return lull_batch_apply(replay->batch, &record, replay->err);
+}
+
+/* Makes the search's state from all records in their order. */
+static int state_read(struct lull_batch_jobs *jobs, const struct lull_batch_job *job,
+                      struct lull_batch **batch_out, struct lull_error *err)
+{
+    struct lull_batch_config config;
+    struct lull_sql_values values = {0};
+    struct batch_records_replay replay = {.err = err};
+    int result;
+
+    lull_batch_config_default(&config);
+    config.sizes = job->sizes;
+    config.size_count = job->size_count;
+    config.default_size = job->default_size;
+    config.price = job->price;
+    config.beta_ratio = job->beta_ratio;
+    config.seed = job->seed;
+    result = lull_batch_create(&config, &replay.batch, err);
+    if (result < 0)
+        return result;
+    lull_sql_add_text(&values, job->name);
+    result = lull_sql_run(jobs->sql,
+                          "SELECT run AS place, 0 AS event, run, retry_of, size, bound_j,"
+                          " energy_j, time_s FROM batch_run WHERE job = $1 UNION ALL"
+                          " SELECT ended, event, run, 0, 0, NULL, energy_j, time_s FROM batch_run"
+                          " WHERE job = $1 AND ended IS NOT NULL ORDER BY 1",
+                          &values, take_record, &replay, err);
+    if (result < 0) {
+        lull_batch_destroy(replay.batch);
+        return result;
+    }
+    *batch_out = replay.batch;
+    return 0;
+}
+
+/* ---- the store ----------------------------------------------------------------------------- */
 
 int lull_batch_jobs_open(const char *location, bool may_create, struct lull_batch_jobs **jobs_out,
                          struct lull_error *err)
@@ -39,7 +268,7 @@ int lull_batch_jobs_open(const char *location, bool may_create, struct lull_batc
 
     if (jobs == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for a database");
-    result = lull_batch_owner_self(&jobs->self, err);
+    result = owner_self(&jobs->self, err);
     if (result == 0)
         result = lull_sql_open(location, &schema, may_create, &jobs->sql, err);
     if (result < 0) {
@@ -76,7 +305,7 @@ static int next_record(struct lull_batch_jobs *jobs, const char *name, int64_t *
     return result < 0 ? result : 0;
 }
 
-/* To be called within a transaction. Where progress is null, what was known stays. */
+/* Ends a run within the caller's transaction. Where progress is null, what was known stays. */
 static int end_run(struct lull_batch_jobs *jobs, const char *name, uint64_t run,
                    enum lull_batch_event event, const struct lull_batch_progress *progress,
                    struct lull_error *err)
@@ -116,12 +345,12 @@ int lull_batch_jobs_end(struct lull_batch_jobs *jobs, const char *name, uint64_t
                         enum lull_batch_event event, const struct lull_batch_progress *progress,
                         struct lull_error *err)
 {
-    int result = lull_sql_begin(jobs->sql, err);
+    int result = jobs->sql->kind->begin(jobs->sql, err);
 
     if (result < 0)
         return result;
     result = end_run(jobs, name, run, event, progress, err);
-    return lull_sql_end(jobs->sql, result, err);
+    return jobs->sql->kind->end(jobs->sql, result, err);
 }
 
 int lull_batch_jobs_beat(struct lull_batch_jobs *jobs, const char *name, uint64_t run,
@@ -145,8 +374,10 @@ int lull_batch_jobs_beat(struct lull_batch_jobs *jobs, const char *name, uint64_
 
 /* ---- submitting ---------------------------------------------------------------------------- */
 
-static int make_job(struct lull_batch_jobs *jobs, const struct lull_batch_job *job, int64_t now_s,
-                    struct lull_error *err)
+/* The seed has 64 bits without a sign, which SQL's integers do not have, so it is stored as text.
+ * */
+static int insert_job(struct lull_batch_jobs *jobs, const struct lull_batch_job *job, int64_t now_s,
+                      struct lull_error *err)
 {
     struct lull_sql_values values = {0};
     char sizes[12 * LULL_BATCH_SIZES] = "";
@@ -204,12 +435,14 @@ static int check_job(const struct lull_batch_job *job, const struct lull_batch_j
                           job->name, what);
 }
 
+/* A run whose process died would be waited for for ever; it becomes a lost run, which teaches
+ * nothing. */
 static int expire_dead(struct lull_batch_jobs *jobs, const char *name, int64_t now_s,
                        uint32_t *count_out, struct lull_error *err)
 {
     struct lull_batch_entry *entries = NULL;
     size_t count = 0;
-    int result = lull_batch_entries_read(jobs, name, now_s, &entries, &count, err);
+    int result = entries_read(jobs, name, now_s, &entries, &count, err);
 
     for (size_t i = 0; result == 0 && i < count; i++) {
         if (entries[i].is_over || entries[i].is_alive)
@@ -221,6 +454,8 @@ static int expire_dead(struct lull_batch_jobs *jobs, const char *name, int64_t n
     return result;
 }
 
+/* The choice is recorded in the transaction in which it was made, so that two processes never make
+ * the same one. */
 static int record_choice(struct lull_batch_jobs *jobs, const char *name, uint64_t retry_of,
                          int64_t now_s, struct lull_batch_ticket *ticket, struct lull_error *err)
 {
@@ -248,9 +483,9 @@ static int record_choice(struct lull_batch_jobs *jobs, const char *name, uint64_
                         &values, NULL, NULL, err);
 }
 
-/* To be called within the transaction. */
-static int submit(struct lull_batch_jobs *jobs, const struct lull_batch_job *wanted,
-                  uint64_t retry_of, struct lull_batch_ticket *ticket, struct lull_error *err)
+/* Makes the job if need be and chooses, within the caller's transaction. */
+static int begin_run(struct lull_batch_jobs *jobs, const struct lull_batch_job *wanted,
+                     uint64_t retry_of, struct lull_batch_ticket *ticket, struct lull_error *err)
 {
     struct lull_batch *batch = NULL;
     struct lull_batch_job job;
@@ -258,9 +493,9 @@ static int submit(struct lull_batch_jobs *jobs, const struct lull_batch_job *wan
     int result = lull_sql_now(jobs->sql, &now_s, err);
 
     if (result == 0)
-        result = lull_batch_job_read(jobs, wanted->name, &job, err);
+        result = job_read(jobs, wanted->name, &job, err);
     if (result == -ENOENT) {
-        result = make_job(jobs, wanted, now_s, err);
+        result = insert_job(jobs, wanted, now_s, err);
         job = *wanted;
     } else if (result == 0) {
         result = check_job(wanted, &job, err);
@@ -268,7 +503,7 @@ static int submit(struct lull_batch_jobs *jobs, const struct lull_batch_job *wan
     if (result == 0)
         result = expire_dead(jobs, job.name, now_s, &ticket->lost_count, err);
     if (result == 0)
-        result = lull_batch_state_read(jobs, &job, &batch, err);
+        result = state_read(jobs, &job, &batch, err);
     if (result < 0)
         return result;
     lull_batch_choose(batch, retry_of, &ticket->choice);
@@ -281,12 +516,12 @@ int lull_batch_jobs_submit(struct lull_batch_jobs *jobs, const struct lull_batch
                            struct lull_error *err)
 {
     struct lull_batch_ticket ticket = {0};
-    int result = lull_sql_begin(jobs->sql, err);
+    int result = jobs->sql->kind->begin(jobs->sql, err);
 
     if (result < 0)
         return result;
-    result = submit(jobs, job, retry_of, &ticket, err);
-    result = lull_sql_end(jobs->sql, result, err);
+    result = begin_run(jobs, job, retry_of, &ticket, err);
+    result = jobs->sql->kind->end(jobs->sql, result, err);
     if (result == 0)
         *ticket_out = ticket;
     return result;
@@ -315,19 +550,20 @@ int lull_batch_jobs_walk(struct lull_batch_jobs *jobs, int (*each)(void *context
                         &walk, err);
 }
 
-static int forget(struct lull_batch_jobs *jobs, const char *name, struct lull_error *err)
+/* A job is not removed while a run of it is under way, whose end would find no job. */
+static int remove_job(struct lull_batch_jobs *jobs, const char *name, struct lull_error *err)
 {
     struct lull_batch_entry *entries = NULL;
     struct lull_sql_values values = {0};
     struct lull_batch_job job;
     size_t count = 0;
     int64_t now_s = 0;
-    int result = lull_batch_job_read(jobs, name, &job, err);
+    int result = job_read(jobs, name, &job, err);
 
     if (result == 0)
         result = lull_sql_now(jobs->sql, &now_s, err);
     if (result == 0)
-        result = lull_batch_entries_read(jobs, name, now_s, &entries, &count, err);
+        result = entries_read(jobs, name, now_s, &entries, &count, err);
     for (size_t i = 0; result == 0 && i < count; i++)
         if (entries[i].is_alive)
             result = lull_error_set(err, -EBUSY,
@@ -344,10 +580,41 @@ static int forget(struct lull_batch_jobs *jobs, const char *name, struct lull_er
 
 int lull_batch_jobs_forget(struct lull_batch_jobs *jobs, const char *name, struct lull_error *err)
 {
-    int result = lull_sql_begin(jobs->sql, err);
+    int result = jobs->sql->kind->begin(jobs->sql, err);
 
     if (result < 0)
         return result;
-    result = forget(jobs, name, err);
-    return lull_sql_end(jobs->sql, result, err);
+    result = remove_job(jobs, name, err);
+    return jobs->sql->kind->end(jobs->sql, result, err);
+}
+
+int lull_batch_jobs_load(struct lull_batch_jobs *jobs, const char *name,
+                         struct lull_batch_job *job_out, struct lull_batch_entry **entries_out,
+                         size_t *count_out, struct lull_batch **batch_out, struct lull_error *err)
+{
+    struct lull_batch_entry *entries = NULL;
+    struct lull_batch_job job;
+    int64_t now_s = 0;
+    size_t count = 0;
+    /* All readings are in one transaction, so that no other process writes between them. */
+    int result = jobs->sql->kind->begin(jobs->sql, err);
+
+    if (result < 0)
+        return result;
+    result = lull_sql_now(jobs->sql, &now_s, err);
+    if (result == 0)
+        result = job_read(jobs, name, &job, err);
+    if (result == 0)
+        result = entries_read(jobs, name, now_s, &entries, &count, err);
+    if (result == 0 && batch_out != NULL)
+        result = state_read(jobs, &job, batch_out, err);
+    result = jobs->sql->kind->end(jobs->sql, result, err);
+    if (result < 0) {
+        free(entries);
+        return result;
+    }
+    *job_out = job;
+    *entries_out = entries;
+    *count_out = count;
+    return 0;
 }

@@ -60,6 +60,7 @@ static int run(struct lull_store *store, sqlite3_stmt *statement, struct lull_er
     return result < 0 ? result : 0;
 }
 
+/* The new profile takes the place of the old one, whose measures go with it (ON DELETE CASCADE). */
 static int insert_profile(struct lull_store *store, const struct lull_limit_profile *profile,
                           int64_t *id_out, struct lull_error *err)
 {
@@ -142,6 +143,7 @@ static void take_text(sqlite3_stmt *statement, int column, char *text_out, size_
     snprintf(text_out, size, "%s", text != NULL ? (const char *)text : "");
 }
 
+/* Columns are taken by their place in select_profile. */
 static void take_profile(sqlite3_stmt *statement, struct lull_limit_profile *profile)
 {
     char aim[32];
@@ -189,6 +191,8 @@ static bool is_possible(const struct lull_limit_measure *measure)
            isfinite(measure->point.limit_w);
 }
 
+/* A file may be damaged or edited: whatever cannot be makes the whole profile useless, since its
+ * choice was made of all measures. */
 static int load_measures(struct lull_store *store, int64_t id, struct lull_limit_profile *profile,
                          struct lull_error *err)
 {

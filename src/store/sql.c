@@ -54,7 +54,7 @@ double lull_sql_number(const struct lull_sql_row *row, size_t column, double nul
     return text == NULL ? null_value : strtod(text, NULL);
 }
 
-int lull_sql_open(const char *location, const struct lull_sql_schema *schema, bool may_create,
+int lull_sql_open(const char *location, const struct lull_store_schema *schema, bool may_create,
                   struct lull_sql **sql_out, struct lull_error *err)
 {
     static const char *const schemes[] = {"postgresql://", "postgres://"};
@@ -77,16 +77,6 @@ int lull_sql_run(struct lull_sql *sql, const char *statement, const struct lull_
     static const struct lull_sql_values none;
 
     return sql->kind->run(sql, statement, values != NULL ? values : &none, each, context, err);
-}
-
-int lull_sql_begin(struct lull_sql *sql, struct lull_error *err)
-{
-    return sql->kind->begin(sql, err);
-}
-
-int lull_sql_end(struct lull_sql *sql, int result, struct lull_error *err)
-{
-    return sql->kind->end(sql, result, err);
 }
 
 struct integer {

@@ -1,6 +1,6 @@
 /*
  * One small table of functions over the databases that several processes or nodes share: sqlite
- * (sql_sqlite.c) and PostgreSQL (sql_postgres.c). Statements are SQL that both understand, with
+ * (store.c) and PostgreSQL (sql_postgres.c). Statements are SQL that both understand, with
  * parameters $1, $2 ...; values go in and come out as text, and numbers so that none of their
  * digits is lost.
  *
@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "store/store.h"
 
 enum { LULL_SQL_PARAMETERS = 16, LULL_SQL_COLUMNS = 24, LULL_SQL_NUMBER_BYTES = 32 };
 
@@ -52,6 +53,7 @@ struct lull_sql_kind {
                lull_sql_each each, void *context, struct lull_error *err);
     /* Begins a transaction that is alone with the database until its end. */
     int (*begin)(struct lull_sql *sql, struct lull_error *err);
+    /* Commits if result is 0, else rolls back. Returns result, or what kept it from committing. */
     int (*end)(struct lull_sql *sql, int result, struct lull_error *err);
     void (*close)(struct lull_sql *sql);
     const char *now; /* expression: seconds since 1970 by the clock that all users share */
@@ -62,31 +64,21 @@ struct lull_sql {
     const struct lull_sql_kind *kind;
 };
 
-/* A subject's tables: the same SQL for each kind of database. */
-struct lull_sql_schema {
-    const char *name;              /* of the database file or, as prefix, of the tables */
-    const char *const *migrations; /* see struct lull_store_schema */
-    int version;
-};
-
 /*
  * Opens a database, and brings its tables up to date. location: "postgresql://..." or
  * "postgres://...", as libpq reads it; else a directory, made if may_create; null:
  * lull_file_state_directory. Errors: those of lull_store_open; LULL_E_UNSUPPORTED libpq is not
  * there; -ECONNREFUSED there is no such server.
  */
-int lull_sql_open(const char *location, const struct lull_sql_schema *schema, bool may_create,
+int lull_sql_open(const char *location, const struct lull_store_schema *schema, bool may_create,
                   struct lull_sql **sql_out, struct lull_error *err);
 
 /* Null is allowed. */
 void lull_sql_close(struct lull_sql *sql);
 
-/* These call the function of the same name of the database's kind; values may be NULL. */
+/* Runs one statement; values may be NULL. */
 int lull_sql_run(struct lull_sql *sql, const char *statement, const struct lull_sql_values *values,
                  lull_sql_each each, void *context, struct lull_error *err);
-int lull_sql_begin(struct lull_sql *sql, struct lull_error *err);
-/* Commits if result is 0, else rolls back. Returns result, or what kept it from committing. */
-int lull_sql_end(struct lull_sql *sql, int result, struct lull_error *err);
 
 /* Reads the seconds since 1970 by the database's clock. */
 int lull_sql_now(struct lull_sql *sql, int64_t *now_s_out, struct lull_error *err);
@@ -97,9 +89,9 @@ int lull_sql_get_integer(struct lull_sql *sql, const char *statement,
                          struct lull_error *err);
 
 /* Open one kind of database; lull_sql_open chooses between them. */
-int lull_sql_open_sqlite(const char *directory, const struct lull_sql_schema *schema,
+int lull_sql_open_sqlite(const char *directory, const struct lull_store_schema *schema,
                          bool may_create, struct lull_sql **sql_out, struct lull_error *err);
-int lull_sql_open_postgres(const char *location, const struct lull_sql_schema *schema,
+int lull_sql_open_postgres(const char *location, const struct lull_store_schema *schema,
                            struct lull_sql **sql_out, struct lull_error *err);
 
 #endif

@@ -185,8 +185,8 @@ static int read_version(struct lull_sql *sql, const char *name, int64_t *version
                                 version_out, err);
 }
 
-/* To be called within a transaction. */
-static int migrate(struct lull_sql *sql, const struct lull_sql_schema *schema,
+/* Brings the tables up to date, within the caller's transaction. */
+static int migrate(struct lull_sql *sql, const struct lull_store_schema *schema,
                    struct lull_error *err)
 {
     struct postgres *postgres = postgres_of(sql);
@@ -238,7 +238,7 @@ static struct pg_connection *connect_to(const struct library *library, const cha
     return library->connect(keywords, values, 1);
 }
 
-int lull_sql_open_postgres(const char *location, const struct lull_sql_schema *schema,
+int lull_sql_open_postgres(const char *location, const struct lull_store_schema *schema,
                            struct lull_sql **sql_out, struct lull_error *err)
 {
     struct postgres *postgres = calloc(1, sizeof(*postgres));

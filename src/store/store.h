@@ -14,9 +14,9 @@
 
 #include "base/error.h"
 
-/* One subject's database. */
+/* One subject's tables: the same SQL for each kind of database (sql.h). */
 struct lull_store_schema {
-    const char *name;              /* of the file, without .db; also for error texts */
+    const char *name;              /* of the file, without .db; of the row of its version */
     const char *const *migrations; /* SQL that leads from version i to i + 1 */
     int version;                   /* how many there are: what this program reads and writes */
 };

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "core/section/call.h"
@@ -32,17 +33,11 @@ struct analysis_work {
     struct lull_union computes;
     struct lull_union communicates;
     struct lull_interval span;
+    struct lull_memory memory; /* of the arrays */
 };
 
-static void release(struct analysis_work *work)
-{
-    free(work->all);
-    free(work->compute);
-    free(work->busy);
-    free(work->communications);
-    free(work->lengths_ms);
-}
-
+/* Kernels of one section have the same name, bytes, group and ranks, in the trace as in the running
+ * job. */
 static uint64_t signature_of(const struct lull_trace_kernel *kernel)
 {
     const struct lull_call call = {
@@ -85,24 +80,18 @@ static void split(struct analysis_work *work)
         (struct lull_union){work->busy, lull_intervals_unite(work->busy, work->count)};
 }
 
-static int prepare(const struct lull_trace *trace, struct analysis_work *work,
-                   struct lull_error *err)
+static int prepare(const struct lull_trace *trace, struct analysis_work *work)
 {
     const size_t count = trace->kernel_count;
 
-    *work = (struct analysis_work){
-        .trace = trace,
-        .all = malloc(count * sizeof(*work->all)),
-        .compute = malloc(count * sizeof(*work->compute)),
-        .busy = malloc(count * sizeof(*work->busy)),
-        .communications = malloc(count * sizeof(*work->communications)),
-        .lengths_ms = malloc(count * sizeof(*work->lengths_ms)),
-    };
-    if (work->all == NULL || work->compute == NULL || work->busy == NULL ||
-        work->communications == NULL || work->lengths_ms == NULL) {
-        release(work);
-        return lull_error_set(err, -ENOMEM, "no memory to analyse %zu kernels", count);
-    }
+    *work = (struct analysis_work){.trace = trace};
+    work->all = lull_memory_take(&work->memory, count, sizeof(*work->all));
+    work->compute = lull_memory_take(&work->memory, count, sizeof(*work->compute));
+    work->busy = lull_memory_take(&work->memory, count, sizeof(*work->busy));
+    work->communications = lull_memory_take(&work->memory, count, sizeof(*work->communications));
+    work->lengths_ms = lull_memory_take(&work->memory, count, sizeof(*work->lengths_ms));
+    if (work->memory.has_failed)
+        return -ENOMEM;
     split(work);
     return 0;
 }
@@ -217,7 +206,7 @@ static void describe(const struct lull_trace *trace, const struct lull_trace_ker
     snprintf(section->group, sizeof(section->group), "%s", lull_trace_string(trace, kernel->group));
 }
 
-/* Communications from first up to end, all of one signature. */
+/* Sums up the communications from first up to end, which all have one signature. */
 static void sum_section(const struct analysis_work *work, size_t first, size_t end,
                         struct lull_analysis_section *section)
 {
@@ -244,6 +233,7 @@ static void sum_section(const struct analysis_work *work, size_t first, size_t e
     section->p99_ms = lull_quantile_of_sorted(lengths_ms, count, 0.99);
 }
 
+/* The communications are sorted by section, so that each section is one run of the array. */
 static int find_sections(struct analysis_work *work, struct lull_analysis *analysis)
 {
     size_t first = 0;
@@ -287,6 +277,8 @@ static int64_t column_ns(const struct analysis_work *work, int column)
     return work->span.begin_ns + whole_ns + rest_ns;
 }
 
+/* A column shows what fills most of it; what is equal counts as computing first, then as
+ * communication. */
 static void draw_timeline(const struct analysis_work *work, struct lull_analysis *analysis)
 {
     for (int i = 0; i < LULL_ANALYSIS_COLUMNS; i++) {
@@ -303,6 +295,7 @@ static void draw_timeline(const struct analysis_work *work, struct lull_analysis
     }
 }
 
+/* Sections come last, because finding them reorders the communications. */
 static int analyze(struct analysis_work *work, struct lull_analysis *analysis)
 {
     int result = 0;
@@ -334,11 +327,10 @@ int lull_analysis_init(const struct lull_trace *trace, struct lull_analysis *ana
                               "no GPU kernels among its %" PRIu64 " events and %" PRId64
                               " bytes; record it with ProfilerActivity.CUDA",
                               trace->events, trace->text_bytes);
-    result = prepare(trace, &work, err);
-    if (result < 0)
-        return result;
-    result = analyze(&work, &analysis);
-    release(&work);
+    result = prepare(trace, &work);
+    if (result == 0)
+        result = analyze(&work, &analysis);
+    lull_memory_free(&work.memory);
     if (result < 0) {
         lull_analysis_fini(&analysis);
         return lull_error_set(err, result, "no memory to analyse %zu kernels", trace->kernel_count);

@@ -45,7 +45,7 @@ int lull_chakra_want(struct lull_chakra_building *building, uint64_t id, bool is
     }
     if (building->wanted_count == LULL_CHAKRA_MAX_DEPENDENCIES)
         return refuse(building, "there are more than 268 million dependencies");
-    return lull_array_append(&building->wanted, &building->wanted_count, &id, sizeof(id),
+    return lull_trace_append(&building->wanted, &building->wanted_count, &id, sizeof(id),
                              building->name, building->err);
 }
 
@@ -74,7 +74,7 @@ int lull_chakra_add(struct lull_chakra_building *building, struct lull_chakra_no
         node->first_dependency = last->first_dependency + last->dependency_count;
     }
     node->dependency_count = (uint32_t)(building->wanted_count - node->first_dependency);
-    return lull_array_append(&graph->nodes, &graph->count, node, sizeof(*node), building->name,
+    return lull_trace_append(&graph->nodes, &graph->count, node, sizeof(*node), building->name,
                              building->err);
 }
 
@@ -93,6 +93,8 @@ static int compare(const void *left, const void *right)
     return (a->id > b->id) - (a->id < b->id);
 }
 
+/* Ids are the trace's own and need not be consecutive; sorted, each dependency is found in log n
+ * steps. */
 static int sort_ids(const struct lull_chakra_building *building, struct id_place *places)
 {
     const struct lull_chakra_graph *graph = building->graph;
@@ -108,6 +110,8 @@ static int sort_ids(const struct lull_chakra_building *building, struct id_place
     return 0;
 }
 
+/* A dependency on a node that is not in the trace is left out and counted: traces are often cut at
+ * an iteration's border. */
 static void resolve(struct lull_chakra_building *building, const struct id_place *places)
 {
     struct lull_chakra_graph *const graph = building->graph;
@@ -141,6 +145,7 @@ struct trackers {
     uint32_t *waits; /* dependencies that a node still waits for */
 };
 
+/* Counts first and then fills, so that one array holds the lists of all nodes. */
 static void list_trackers(const struct lull_chakra_graph *graph, struct trackers *trackers)
 {
     for (size_t i = 0; i < graph->dependency_count; i++)
@@ -177,6 +182,7 @@ static size_t walk(struct lull_chakra_graph *graph, struct trackers *trackers)
     return count;
 }
 
+/* Names any node that is left: all of them wait for the circle, or lie on it. */
 static int refuse_circle(const struct lull_chakra_building *building,
                          const struct trackers *trackers)
 {
@@ -193,25 +199,23 @@ static int refuse_circle(const struct lull_chakra_building *building,
 static int find_order(struct lull_chakra_building *building)
 {
     struct lull_chakra_graph *const graph = building->graph;
+    struct lull_memory memory = {0};
     struct trackers trackers = {
-        .begin = calloc(graph->count + 2, sizeof(*trackers.begin)),
-        .all = calloc(graph->dependency_count + 1, sizeof(*trackers.all)),
-        .waits = calloc(graph->count, sizeof(*trackers.waits)),
+        .begin = lull_memory_take(&memory, graph->count + 2, sizeof(*trackers.begin)),
+        .all = lull_memory_take(&memory, graph->dependency_count, sizeof(*trackers.all)),
+        .waits = lull_memory_take(&memory, graph->count, sizeof(*trackers.waits)),
     };
     int rc = 0;
 
     graph->order = calloc(graph->count, sizeof(*graph->order));
-    if (trackers.begin == NULL || trackers.all == NULL || trackers.waits == NULL ||
-        graph->order == NULL) {
+    if (memory.has_failed || graph->order == NULL) {
         rc = out_of_memory(building);
     } else {
         list_trackers(graph, &trackers);
         if (walk(graph, &trackers) < graph->count)
             rc = refuse_circle(building, &trackers);
     }
-    free(trackers.begin);
-    free(trackers.all);
-    free(trackers.waits);
+    lull_memory_free(&memory);
     return rc;
 }
 

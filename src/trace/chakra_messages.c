@@ -187,6 +187,7 @@ static int64_t *find_place(struct lull_chakra_node *node, const struct wire_span
     return NULL;
 }
 
+/* Attributes that nobody asks for are passed over, whatever their type. */
 static int read_attribute(const struct message_reading *reading, const struct wire_span *bytes,
                           struct lull_chakra_node *node)
 {
@@ -218,6 +219,7 @@ static int read_attribute(const struct message_reading *reading, const struct wi
 
 enum { ID = 1, NAME, KIND, CONTROL, DATA, BEGIN, DURATION, ATTRIBUTE = 10 };
 
+/* Writers pack repeated numbers or send them one by one; the wire format allows both. */
 static int read_dependencies(const struct message_reading *reading, const struct wire_field *field)
 {
     const bool is_control = field->number == CONTROL;
@@ -238,6 +240,7 @@ static int read_dependencies(const struct message_reading *reading, const struct
     return 0;
 }
 
+/* A number beyond its range is refused here, so that no sum of durations overflows later. */
 static int read_number(const struct message_reading *reading, const struct wire_field *field,
                        struct lull_chakra_node *node)
 {

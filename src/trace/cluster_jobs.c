@@ -90,6 +90,7 @@ static bool is_filled(const struct row_reading *reading, enum job_field field)
     return lull_columns_is_filled(reading->columns, field);
 }
 
+/* Times may be given in two ways, each by one column or two; this asks for one complete way. */
 static int check_header(const struct lull_columns *columns, void *context, struct lull_error *err)
 {
     (void)context;
@@ -188,6 +189,7 @@ static const char *parse_values(const char *text, struct lull_cluster_step *step
     return NULL;
 }
 
+/* All rows share one array of steps, in which a row names its own. */
 static int keep_steps(const struct row_reading *reading, const struct lull_cluster_step *steps,
                       uint32_t count, struct lull_cluster_jobs_row *row)
 {
@@ -197,7 +199,7 @@ static int keep_steps(const struct row_reading *reading, const struct lull_clust
     row->step_count = count;
     row->deadline_ns = steps[0].deadline_ns;
     for (uint32_t i = 0; i < count; i++) {
-        const int rc = lull_array_append(&table->steps, &table->step_count, &steps[i],
+        const int rc = lull_trace_append(&table->steps, &table->step_count, &steps[i],
                                          sizeof(steps[i]), reading->columns->name, reading->err);
 
         if (rc < 0)
@@ -223,6 +225,7 @@ static int read_deadlines(const struct row_reading *reading, struct lull_cluster
     return keep_steps(reading, steps, count, row);
 }
 
+/* A single deadline is a list of one step that is worth 1. */
 static int read_deadline(const struct row_reading *reading, struct lull_cluster_jobs_row *row)
 {
     struct lull_cluster_step step = {.value = 1.0};
@@ -384,6 +387,8 @@ static int read_row(const struct row_reading *reading, struct lull_cluster_jobs_
     return 0;
 }
 
+/* Jobs that need no GPU or whose length is unknown cannot be simulated; they are counted, so that a
+ * report can say how many were left out. */
 static int add_row(const struct lull_columns *columns, void *context, struct lull_error *err)
 {
     struct lull_cluster_jobs_table *const table = context;
@@ -399,8 +404,7 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
         table->step_count -= row.step_count;
         return 0;
     }
-    table->fractional += row.gpu_milli < WHOLE_MILLI;
-    return lull_array_append(&table->rows, &table->count, &row, sizeof(row), columns->name, err);
+    return lull_trace_append(&table->rows, &table->count, &row, sizeof(row), columns->name, err);
 }
 
 static int by_submission(const void *a, const void *b)

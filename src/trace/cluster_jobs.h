@@ -82,7 +82,6 @@ struct lull_cluster_jobs_table {
     size_t count;
     struct lull_cluster_step *steps; /* of all rows */
     size_t step_count;
-    size_t fractional;       /* rows for which less than a whole GPU would do */
     size_t without_gpus;     /* left out */
     size_t without_duration; /* left out */
     struct lull_string_set *names;

@@ -22,6 +22,7 @@ uint32_t lull_cluster_pools_find(const struct lull_cluster_pools_table *table, c
     return table->count;
 }
 
+/* Names are compared one by one: there are some dozens of virtual clusters. */
 static int read_pool(const struct lull_columns *columns, void *context, struct lull_error *err)
 {
     struct lull_cluster_pools_table *const table = context;
@@ -40,7 +41,7 @@ static int read_pool(const struct lull_columns *columns, void *context, struct l
     if (table->count == LULL_CLUSTER_POOLS_MAX || nodes > MOST_NODES - (int64_t)table->nodes)
         return lull_columns_refuse(columns, VC, "there are more than 4096 clusters or 2^20 nodes",
                                    err);
-    rc = lull_array_grow(&table->rows, table->count, sizeof(*table->rows), columns->name, err);
+    rc = lull_trace_grow(&table->rows, table->count, sizeof(*table->rows), columns->name, err);
     if (rc < 0)
         return rc;
     row.nodes = (uint32_t)nodes;
@@ -102,7 +103,7 @@ static int read_failure(const struct lull_columns *columns, void *context, struc
     if (failures->count == LULL_CLUSTER_MOST_FAILURES)
         return lull_columns_refuse(columns, NODE, "there are more than 16777216 failures", err);
     row.node = (uint32_t)node;
-    return lull_array_append(&failures->rows, &failures->count, &row, sizeof(row), columns->name,
+    return lull_trace_append(&failures->rows, &failures->count, &row, sizeof(row), columns->name,
                              err);
 }
 
@@ -141,6 +142,7 @@ fail:
 
 enum tariff_field { TIME, VALUE };
 
+/* Times must rise, because a row holds until the next one. */
 static int read_rate(const struct lull_columns *columns, void *context, struct lull_error *err)
 {
     struct lull_tariff_table *const table = context;
@@ -157,10 +159,10 @@ static int read_rate(const struct lull_columns *columns, void *context, struct l
                            &value, err);
     if (rc < 0)
         return rc;
-    rc = lull_array_grow(&table->time_ns, count, sizeof(*table->time_ns), columns->name, err);
+    rc = lull_trace_grow(&table->time_ns, count, sizeof(*table->time_ns), columns->name, err);
     if (rc < 0)
         return rc;
-    rc = lull_array_grow(&table->value, count, sizeof(*table->value), columns->name, err);
+    rc = lull_trace_grow(&table->value, count, sizeof(*table->value), columns->name, err);
     if (rc < 0)
         return rc;
     table->time_ns[count] = time_ns;

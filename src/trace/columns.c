@@ -94,6 +94,8 @@ static int add_column(struct lull_columns *columns, const char *name, struct lul
     return column != NULL ? note_column(columns, column, 1, err) : 0;
 }
 
+/* All columns are judged before the first record is read, so that a wrong file is refused at its
+ * first line. */
 static int read_header(struct lull_columns *columns, const struct lull_table *table, void *context,
                        struct lull_error *err)
 {
@@ -123,6 +125,8 @@ static int read_header(struct lull_columns *columns, const struct lull_table *ta
 
 /* ---- cells -------------------------------------------------------------------------------- */
 
+/* A line must have as many cells as the header: a missing comma would otherwise shift every later
+ * column. */
 static int split_line(struct lull_columns *columns, char *rest, struct lull_error *err)
 {
     const size_t number = lull_lines_number(columns->lines);

@@ -62,6 +62,8 @@ static uint64_t scale(uint64_t mantissa, int64_t exponent)
     return mantissa + (rounds_up && exponent == 0);
 }
 
+/* Decimal digits are shifted as integers, never through a double, so that times and energies are
+ * exact to the last digit of the file. */
 int lull_decimal_parse(const char *bytes, size_t length, int shift, int64_t *value_out)
 {
     struct scan scan = {.at = bytes, .end = bytes + length, .exponent = shift};

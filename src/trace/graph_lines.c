@@ -121,7 +121,7 @@ static int read_op(struct graph_reader *reader, const struct lull_lines *lines,
         return rc;
     cover_stage(reader, line.stage);
     cover_stage(reader, line.partner);
-    return lull_array_append(&reader->ops, &reader->op_count, &line, sizeof(line), reader->path,
+    return lull_trace_append(&reader->ops, &reader->op_count, &line, sizeof(line), reader->path,
                              reader->err);
 }
 
@@ -139,7 +139,7 @@ static int read_edge(struct graph_reader *reader, const struct lull_lines *lines
 
     if (rc < 0)
         return rc;
-    return lull_array_append(&reader->edges, &reader->edge_count, &line, sizeof(line), reader->path,
+    return lull_trace_append(&reader->edges, &reader->edge_count, &line, sizeof(line), reader->path,
                              reader->err);
 }
 
@@ -158,22 +158,16 @@ static int read_line(const struct lull_lines *lines, const json_t *object, void 
 
 /* ---- the graph ---- */
 
-static int compare_ids(const void *left, const void *right)
-{
-    const struct op_entry *const a = left;
-    const struct op_entry *const b = right;
-
-    return (a->id > b->id) - (a->id < b->id);
-}
-
-/* By id; equal ones in the order of the file. */
+/* Orders by id, equal ones in the order of the file. An index of UINT32_MAX, that of a key which is
+ * looked for, equals any other. */
 static int compare_entries(const void *left, const void *right)
 {
     const struct op_entry *const a = left;
     const struct op_entry *const b = right;
-    const int order = compare_ids(a, b);
 
-    return order != 0 ? order : (a->index > b->index) - (a->index < b->index);
+    if (a->id != b->id || a->index == UINT32_MAX)
+        return (a->id > b->id) - (a->id < b->id);
+    return (a->index > b->index) - (a->index < b->index);
 }
 
 /* LULL_E_FORMAT, with the file and a line that was read before. */
@@ -202,6 +196,7 @@ static int index_ops(struct graph_reader *reader)
     return 0;
 }
 
+/* The profile is fitted when the number of stages is known, hence after all lines were read. */
 static int add_op(const struct graph_reader *reader, struct lull_pipeline_fit *fit,
                   struct lull_pipeline_graph *graph, const struct op_line *line)
 {
@@ -230,9 +225,10 @@ static int add_op(const struct graph_reader *reader, struct lull_pipeline_fit *f
 
 static const struct op_entry *find(const struct graph_reader *reader, int64_t id)
 {
-    const struct op_entry key = {.id = id};
+    const struct op_entry key = {.id = id, .index = UINT32_MAX};
 
-    return bsearch(&key, reader->entries, reader->op_count, sizeof(*reader->entries), compare_ids);
+    return bsearch(&key, reader->entries, reader->op_count, sizeof(*reader->entries),
+                   compare_entries);
 }
 
 static int add_edge(const struct graph_reader *reader, struct lull_pipeline_graph *graph,
@@ -253,6 +249,7 @@ static int add_edge(const struct graph_reader *reader, struct lull_pipeline_grap
     return 0;
 }
 
+/* Edges may name operations of later lines, so all operations come first. */
 static int fill_graph(struct graph_reader *reader, struct lull_pipeline_fit *fit,
                       struct lull_pipeline_graph *graph)
 {

@@ -91,7 +91,7 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
 
     if (table->count == LULL_JOB_RATES_MAX)
         return lull_columns_refuse(columns, GPU, "there are more than 65536 rows", err);
-    rc = lull_array_grow(&table->rows, table->count, sizeof(*table->rows), columns->name, err);
+    rc = lull_trace_grow(&table->rows, table->count, sizeof(*table->rows), columns->name, err);
     if (rc < 0)
         return rc;
     rc = read_row(columns, &table->rows[table->count], err);
@@ -101,6 +101,7 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
     return 0;
 }
 
+/* Sorted rows allow a binary search, and show rows that are there twice as neighbours. */
 static int sort_rows(const char *path, struct lull_job_rates_table *table, struct lull_error *err)
 {
     if (table->count == 0)
@@ -149,6 +150,7 @@ bool lull_job_rates_has_gpu(const struct lull_job_rates_table *table, const char
     return at < table->count && compare_gpu(&table->rows[at], gpu, strcspn(gpu, "-")) == 0;
 }
 
+/* Rates are kept by rising numbers of GPUs; of two for the same number the first one counts. */
 static void add_rate(const struct lull_job_rates_row *row, struct lull_job_rates *rates)
 {
     uint32_t at = rates->count;

@@ -98,7 +98,7 @@ static const char *const wanted[] = {
     [EXPECT_NOTHING] = "nothing more",
 };
 
-/* The byte at json->at is not what should stand there. */
+/* Refuses the byte at json->at, which is not what should stand there. */
 static int refuse(struct lull_json *json, const char *instead, struct lull_error *err)
 {
     const unsigned char byte = (unsigned char)*json->at;
@@ -114,7 +114,7 @@ static int refuse(struct lull_json *json, const char *instead, struct lull_error
                           json->name, offset, line, instead, byte);
 }
 
-/* The text ended, or reading it failed, where something should follow. */
+/* Reports that the text ended, or that reading it failed, where something should follow. */
 static int report_end(struct lull_json *json, struct lull_error *err)
 {
     if (json->error.code != 0) {
@@ -157,7 +157,8 @@ static bool has_byte(struct lull_json *json)
     return json->at < json->end || refill(json);
 }
 
-/* The next byte that is no white space, left in place; -1: there is none. */
+/* Finds the next byte that is no white space, and leaves it in place. Returns -1 if there is none.
+ * */
 static inline int peek(struct lull_json *json)
 {
     do {
@@ -195,7 +196,8 @@ static struct lull_json_text gathered(const struct lull_json *json)
 
 /* ---- strings ---- */
 
-/* A UTF-16 code unit as UTF-8; halves of pairs, which UTF-8 does not have, as a question mark. */
+/* Gathers a UTF-16 code unit as UTF-8. Halves of pairs, which UTF-8 does not have, become question
+ * marks. */
 static void gather_unit(struct lull_json *json, unsigned unit)
 {
     if (unit >= 0xd800 && unit <= 0xdfff) {
@@ -212,7 +214,8 @@ static void gather_unit(struct lull_json *json, unsigned unit)
     }
 }
 
-/* Behind \u: four hexadecimal digits, or what there is of them as it stands. */
+/* Gathers what stands behind \u: four hexadecimal digits, or, if there are fewer, the text as it
+ * stands. */
 static void gather_unicode(struct lull_json *json)
 {
     char digits[5] = "";
@@ -230,7 +233,7 @@ static void gather_unicode(struct lull_json *json)
         gather(json, digits[i]);
 }
 
-/* Behind a backslash. False: the text ends here. */
+/* Gathers what stands behind a backslash. Returns false if the text ends here. */
 static bool gather_escape(struct lull_json *json)
 {
     static const char known[] = "\"\\/bfnrt";
@@ -415,7 +418,7 @@ static int read_scalar(struct lull_json *json, struct lull_json_text *text_out,
 
 /* ---- tokens ---- */
 
-/* After a value or the end of an object or array. */
+/* Sets what may come after a value, or after the end of an object or array. */
 static void expect_more(struct lull_json *json)
 {
     json->expect = json->depth > 0 ? EXPECT_MORE : EXPECT_NOTHING;
@@ -483,6 +486,8 @@ static int read_value(struct lull_json *json, int first, struct lull_json_text *
     return result;
 }
 
+/* The grammar is a small state machine: what may come next is all that is remembered, besides what
+ * is open. */
 int lull_json_next(struct lull_json *json, struct lull_json_text *text_out, struct lull_error *err)
 {
     int c;

@@ -26,6 +26,8 @@ int lull_json_expect(const struct lull_json_reader *reader, enum lull_json_token
 
 /* ---- values ---- */
 
+/* A lenient reader leaves the place as it was where the value is no number, as if it were missing.
+ * */
 static int store_integer(const struct lull_json_reader *reader, const struct lull_json_field *field,
                          const struct lull_json_text *text, int64_t *place)
 {
@@ -97,6 +99,7 @@ static const struct {
     [LULL_JSON_IS_TUPLES] = {LULL_JSON_ARRAY_BEGIN, "expected an array"},
 };
 
+/* What a lenient reader does not want is read to its end, so that the next key is found. */
 static int read_field(struct lull_json_reader *reader, const struct lull_json_field *field,
                       void *object)
 {

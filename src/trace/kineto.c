@@ -163,7 +163,7 @@ static int add_kernel(struct kineto_reading *reading)
                              reading->err);
     if (rc < 0)
         return rc;
-    return lull_array_append(&trace->kernels, &trace->kernel_count, &kernel, sizeof(kernel),
+    return lull_trace_append(&trace->kernels, &trace->kernel_count, &kernel, sizeof(kernel),
                              reading->name, reading->err);
 }
 
@@ -173,7 +173,7 @@ static int add_launch(struct kineto_reading *reading)
     const struct lull_trace_launch launch = {event->correlation, event->ts_ns,
                                              event->ts_ns + event->dur_ns};
 
-    return lull_array_append(&reading->trace->launches, &reading->trace->launch_count, &launch,
+    return lull_trace_append(&reading->trace->launches, &reading->trace->launch_count, &launch,
                              sizeof(launch), reading->name, reading->err);
 }
 
@@ -182,7 +182,7 @@ static int add_step(struct kineto_reading *reading, int64_t number)
     const struct kineto_event *const event = &reading->event;
     const struct lull_trace_step step = {number, event->ts_ns, event->ts_ns + event->dur_ns};
 
-    return lull_array_append(&reading->trace->steps, &reading->trace->step_count, &step,
+    return lull_trace_append(&reading->trace->steps, &reading->trace->step_count, &step,
                              sizeof(step), reading->name, reading->err);
 }
 
@@ -204,6 +204,8 @@ static bool is_step(const struct kineto_event *event, int64_t *number_out)
            lull_text_parse_int(event->name + strlen(prefix), 0, INT64_MAX, number_out) == 0;
 }
 
+/* Only complete events (phase X) have a duration; kernels without usable times are counted, because
+ * a trace of many is not to be trusted. */
 static int keep_event(struct kineto_reading *reading)
 {
     const struct kineto_event *const event = &reading->event;
@@ -356,6 +358,7 @@ static void sort(void *array, size_t count, size_t size, int (*order)(const void
         qsort(array, count, size, order);
 }
 
+/* A step may be marked by several threads; the earliest mark of each number is kept. */
 static void sort_steps(struct lull_trace *trace)
 {
     size_t kept = 0;
@@ -368,6 +371,8 @@ static void sort_steps(struct lull_trace *trace)
     sort(trace->steps, trace->step_count, sizeof(*trace->steps), compare_step_begins);
 }
 
+/* A node's trace lists all its GPUs, so the name is that of the device that the first kernel ran
+ * on. */
 static void find_gpu(struct kineto_reading *reading)
 {
     struct lull_trace *const trace = reading->trace;

@@ -101,6 +101,8 @@ static int make_room(struct lull_lines *lines, struct lull_error *err)
     return 0;
 }
 
+/* Reads as much as the buffer has room for, whatever that cuts: hand_out looks for the line's end.
+ * */
 static int read_more(struct lull_lines *lines, struct lull_error *err)
 {
     const int rc = make_room(lines, err);
@@ -146,6 +148,7 @@ static int hand_out(struct lull_lines *lines, char *newline, char **text_out,
     return 1;
 }
 
+/* A line may cross any number of reads, so the search goes on where the last read ended. */
 int lull_lines_next(struct lull_lines *lines, char **text_out, struct lull_error *err)
 {
     size_t searched = 0;

@@ -41,6 +41,8 @@ static int read_kind(const struct lull_columns *columns, enum lull_pipeline_kind
     return read_stage(columns, PARTNER, partner_out, err);
 }
 
+/* Decimals are read exactly, in nanoseconds and nanojoules, as plans must add up to the last digit.
+ * */
 static int read_quantity(const struct lull_columns *columns, enum profile_field field,
                          int64_t least, int64_t most, const char *what, int64_t *value_out,
                          struct lull_error *err)
@@ -91,23 +93,13 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
     rc = read_point(columns, &point, err);
     if (rc < 0)
         return rc;
-    rc = lull_pipeline_profile_add(context, stage, kind, partner, &point, &why);
+    rc = lull_pipeline_profile_add(context, 0, stage, kind, partner, &point, &why);
     if (rc == -ENOMEM)
         return lull_error_set(err, rc, "%s: %s", columns->name, why.text);
     return rc < 0 ? lull_columns_refuse(columns, FREQUENCY, why.text, err) : 0;
 }
 
 /* ---- the whole ---- */
-
-static uint32_t count_stages(const struct lull_pipeline_profile *profile)
-{
-    uint32_t stages = 0;
-
-    for (size_t i = 0; i < profile->class_count; i++)
-        if (profile->classes[i].stage >= stages)
-            stages = profile->classes[i].stage + 1;
-    return stages;
-}
 
 static bool has_kind(const struct lull_pipeline_profile *profile, enum lull_pipeline_kind kind)
 {
@@ -121,7 +113,7 @@ static bool has_kind(const struct lull_pipeline_profile *profile, enum lull_pipe
 static int check_complete(const struct lull_pipeline_profile *profile, const char *path,
                           struct lull_error *err)
 {
-    const uint32_t stages = count_stages(profile);
+    const uint32_t stages = lull_pipeline_profile_stages(profile);
 
     if (stages == 0)
         return lull_error_set(err, LULL_E_FORMAT, "%s: there are no rows after the header", path);
@@ -129,7 +121,8 @@ static int check_complete(const struct lull_pipeline_profile *profile, const cha
         const enum lull_pipeline_kind wanted = (enum lull_pipeline_kind)kind;
 
         for (uint32_t s = 0; kind != LULL_PIPELINE_OVERLAP && s < stages; s++)
-            if (has_kind(profile, wanted) && lull_pipeline_profile_find(profile, s, wanted, 0) < 0)
+            if (has_kind(profile, wanted) &&
+                lull_pipeline_profile_find(profile, 0, s, wanted, 0) < 0)
                 return lull_error_set(err, LULL_E_FORMAT,
                                       "%s: stage %u of 0 to %u has no %s; every stage needs the "
                                       "instructions that the others have",

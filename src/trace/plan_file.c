@@ -61,7 +61,7 @@ struct class_fields {
     size_t point_count;
 };
 
-/* The context of every function in the tables. */
+/* What every function in the tables gets as its context. */
 struct plan_reading {
     struct plan_text *text;
     struct class_fields entry; /* being read */
@@ -124,6 +124,7 @@ static int read_class_kind(struct lull_json_reader *reader, void *object)
     return read_kind(reader, &((struct class_fields *)object)->kind);
 }
 
+/* The points of a class are gathered first, because its name may come after them. */
 static int read_class(struct lull_json_reader *reader, void *object)
 {
     static const struct lull_json_field fields[] = {
@@ -147,9 +148,9 @@ static int read_class(struct lull_json_reader *reader, void *object)
     if (entry->kind == LULL_PIPELINE_KINDS || entry->point_count == 0)
         return lull_json_refuse(reader, "a class has no operation or no options");
     for (size_t i = 0; i < entry->point_count; i++) {
-        rc = lull_pipeline_profile_add_copy(
-            &text->plan.profile, (uint32_t)entry->copy, (uint32_t)entry->stage, entry->kind,
-            (uint32_t)entry->partner, &entry->points[i], reader->err);
+        rc = lull_pipeline_profile_add(&text->plan.profile, (uint32_t)entry->copy,
+                                       (uint32_t)entry->stage, entry->kind,
+                                       (uint32_t)entry->partner, &entry->points[i], reader->err);
         if (rc < 0)
             return rc;
     }
@@ -188,7 +189,7 @@ static int read_operation(struct lull_json_reader *reader, void *object)
         return rc;
     if (operation.kind == LULL_PIPELINE_KINDS)
         return lull_json_refuse(reader, "an operation has no name");
-    return lull_array_append(&text->operations, &text->operation_count, &operation,
+    return lull_trace_append(&text->operations, &text->operation_count, &operation,
                              sizeof(operation), reader->name, reader->err);
 }
 
@@ -211,7 +212,7 @@ static int read_device(struct lull_json_reader *reader, void *object)
         return rc;
     if (device.blocking_w < 0.0)
         return lull_json_refuse(reader, "a device has no blocking_w");
-    return lull_array_append(&text->plan.blocking_w, &text->device_count, &device.blocking_w,
+    return lull_trace_append(&text->plan.blocking_w, &text->device_count, &device.blocking_w,
                              sizeof(device.blocking_w), reader->name, reader->err);
 }
 
@@ -230,7 +231,7 @@ static int read_edge(struct lull_json_reader *reader, void *object)
 
     if (rc < 0)
         return rc;
-    return lull_array_append(&text->edges, &text->edge_count, &edge, sizeof(edge), reader->name,
+    return lull_trace_append(&text->edges, &text->edge_count, &edge, sizeof(edge), reader->name,
                              reader->err);
 }
 
@@ -266,7 +267,7 @@ static int read_waiting_point(struct lull_json_reader *reader, void *object)
                                 "a clock for waiting has no power_w, or there are too many");
     waiting = (struct lull_pipeline_waiting_point){(uint32_t)point.sm_mhz, point.power_w,
                                                    point.down_ns, point.up_ns, point.switch_j};
-    return lull_array_append(&plan->waiting_points, &plan->waiting_point_count, &waiting,
+    return lull_trace_append(&plan->waiting_points, &plan->waiting_point_count, &waiting,
                              sizeof(waiting), reader->name, reader->err);
 }
 
@@ -300,7 +301,7 @@ static int read_gap(struct lull_json_reader *reader, void *object)
     wait.point = (uint32_t)gap.point;
     wait.begin_ns = gap.begin_ns;
     wait.wake_ns = gap.wake_ns;
-    return lull_array_append(&plan->waits, &plan->wait_count, &wait, sizeof(wait), reader->name,
+    return lull_trace_append(&plan->waits, &plan->wait_count, &wait, sizeof(wait), reader->name,
                              reader->err);
 }
 
@@ -420,31 +421,22 @@ static int no_memory(const struct resolver *resolver)
                           resolver->name);
 }
 
-static int64_t find_option(const struct lull_pipeline_class *operations, int64_t sm_mhz)
-{
-    for (size_t i = 0; i < operations->point_count; i++)
-        if (operations->points[i].sm_mhz == sm_mhz)
-            return (int64_t)i;
-    return -1;
-}
-
 static int resolve_operation(const struct resolver *resolver, size_t i)
 {
     struct lull_plan_file *const plan = resolver->plan;
     const struct plan_operation *const operation = &resolver->text->operations[i];
-    const int class_index = lull_pipeline_profile_find_copy(
-        &plan->profile, (uint32_t)operation->copy, (uint32_t)operation->stage, operation->kind,
-        (uint32_t)operation->partner);
+    const int class_index = lull_pipeline_profile_find(&plan->profile, (uint32_t)operation->copy,
+                                                       (uint32_t)operation->stage, operation->kind,
+                                                       (uint32_t)operation->partner);
     struct lull_pipeline_op op = {operation->device, 0, (uint32_t)operation->microbatch,
                                   (uint32_t)operation->chunk};
-    int64_t option;
 
     if (class_index < 0)
         return fail(resolver, "an operation is of no class in \"classes\"", i);
-    option = find_option(&plan->profile.classes[class_index], operation->sm_mhz);
-    if (option < 0)
+    plan->option[i] =
+        lull_pipeline_point_at(&plan->profile.classes[class_index], (uint32_t)operation->sm_mhz);
+    if (plan->option[i] == UINT32_MAX)
         return fail(resolver, "an operation has a clock that its class does not have", i);
-    plan->option[i] = (uint32_t)option;
     op.class_index = (uint32_t)class_index;
     if (lull_pipeline_graph_add(&plan->graph, &op) < 0)
         return fail(resolver, "there are too many operations or devices", i);
@@ -497,6 +489,8 @@ static void resolve_edge_flow(const struct resolver *resolver, const struct plan
             resolver->plan->certificate.edge_flow[graph->out_edges[k]] = edge->flow;
 }
 
+/* A flow is taken as it stands; whether it proves anything is for the certificate's check to say.
+ * */
 static int resolve_flow(const struct resolver *resolver)
 {
     const struct plan_text *const text = resolver->text;
@@ -550,6 +544,8 @@ void lull_plan_file_fini(struct lull_plan_file *plan)
     free(plan->waits);
 }
 
+/* Operations come before edges, which name them, and the finished graph before waits and flow,
+ * which refer to its order. */
 static int resolve(const struct resolver *resolver)
 {
     static int (*const steps[])(const struct resolver *) = {resolve_operations, resolve_edges,

@@ -72,6 +72,7 @@ static void write_class(const struct lull_pipeline_class *operations, FILE *file
     fprintf(file, "]}");
 }
 
+/* Members that are 0 in most plans are left out, to keep files small. */
 static void write_operation(const struct lull_plan_file *plan, uint32_t op, FILE *file)
 {
     const struct lull_pipeline_op *const entry = &plan->graph.ops[op];

@@ -173,10 +173,11 @@ static int read_layer(const struct simai_reading *reading)
     }
     if (lull_text_parse_int(take_word(&rest), 0, MOST, &unused) < 0 || take_word(&rest)[0] != '\0')
         return refuse(reading, "a layer does not end with one delay");
-    return lull_array_append(&workload->layers, &workload->count, &layer, sizeof(layer),
+    return lull_trace_append(&workload->layers, &workload->count, &layer, sizeof(layer),
                              lull_lines_name(reading->lines), reading->err);
 }
 
+/* Blank lines may follow the last layer, nothing else. */
 static int read_all(const struct simai_reading *reading)
 {
     size_t count = 0;

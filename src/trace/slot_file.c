@@ -10,7 +10,7 @@
 #include "trace/json_lines.h"
 #include "trace/string_set.h"
 
-/* LULL_SLOTS_MOST_J as a bound of members. */
+/* This is LULL_SLOTS_MOST_J as an integer, which bounds of members are. */
 #define MOST_J INT64_C(1000000000000000000)
 
 /* A file while it is read, and its current line. */
@@ -93,6 +93,7 @@ struct cluster_line {
 #define CLUSTER(name, kind, is_optional, least, most)                                              \
 #name, LULL_MEMBER_##kind, is_optional, least, most, offsetof(struct cluster_line, name)
 
+/* The cluster comes first, because every job is checked against its slots, types and cap. */
 static int read_cluster(struct slot_reader *reader, const json_t *object)
 {
     static const struct lull_member members[] = {
@@ -207,7 +208,7 @@ static int read_point(struct slot_reader *reader, const json_t *object, const st
         .cost_j = line.energy_j +
                   job->weight_j * ((double)line.first + (double)line.slots - (double)job->arrival),
     };
-    return lull_array_append(&file->points, &reader->point_count, &point, sizeof(point),
+    return lull_trace_append(&file->points, &reader->point_count, &point, sizeof(point),
                              lull_lines_name(reader->lines), reader->err);
 }
 
@@ -225,16 +226,17 @@ static int read_points(struct slot_reader *reader, const json_t *points, const s
     return 0;
 }
 
+/* A name of its own array stands beside each job, since the problem's jobs know no names. */
 static int add_job(struct slot_reader *reader, const struct lull_slot_job *job, uint32_t name)
 {
     struct lull_slot_file *const file = reader->file;
     const char *const path = lull_lines_name(reader->lines);
     const size_t count = file->problem.job_count;
-    int rc = lull_array_grow(&file->jobs, count, sizeof(*file->jobs), path, reader->err);
+    int rc = lull_trace_grow(&file->jobs, count, sizeof(*file->jobs), path, reader->err);
 
     if (rc < 0)
         return rc;
-    rc = lull_array_grow(&file->name_of, count, sizeof(*file->name_of), path, reader->err);
+    rc = lull_trace_grow(&file->name_of, count, sizeof(*file->name_of), path, reader->err);
     if (rc < 0)
         return rc;
     file->jobs[count] = *job;

@@ -3,16 +3,16 @@
  * gzip. The first line is the cluster, each other one a job; empty lines are passed over:
  *
  *   {"slots": 288, "types": [{"name": "V100", "gpus": 64}, ...], "slot_s": 300, "cap_w": 90000}
- *   {"job": "a", "arrival": 0, "deadline": 40, "weight_j": 0, "value_j": 9e6, "operating points": [
+ *   {"job": "a", "arrival": 0, "deadline": 40, "weight_j": 0, "value_j": 9e6, "modes": [
  *    {"type": "V100", "gpus": 4, "slots": 3, "energy_j": 3.6e6, "power_w": 4000}, ...]}
  *
  * (each on one line). Slots count from 0; a job may take slots from `arrival` (default 0) up to but
  * not including `deadline` (default: all). `weight_j` is what each slot from its arrival to its end
  * costs (default 0). With `value_j` the job may be left out, at that cost; without it has to run.
  * `cap_w` limits the sum of `power_w` (whole watts, default 0) in every slot; without it there is
- * no limit. `slot_s` is for readers of results only. An operating point may give its window itself:
- * `first` and `last` start, and instead of `weight_j` its own `delay_j` for each slot later than
- * `first`.
+ * no limit. `slot_s` is for readers of results only. A mode, that is an operating point, may give
+ * its window itself: `first` and `last` start, and instead of `weight_j` its own `delay_j` for each
+ * slot later than `first`.
  *
  * Modes that do not fit (more GPUs than the type has, more watts than the cap, more slots than
  * there are between arrival and deadline) are dropped and counted.

@@ -27,6 +27,7 @@ static int open_descriptor(const char *path)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
+/* The size is asked of regular files alone: only for them a share of the work can be told. */
 int lull_source_open(const char *path, struct lull_source **source_out, struct lull_error *err)
 {
     enum { INPUT_BYTES = 1 << 18 };
@@ -68,7 +69,7 @@ void lull_source_close(struct lull_source *source)
     free(source);
 }
 
-/* What zlib says once it gave no more bytes; 0: the text ends here. */
+/* Reports what zlib says once it gives no more bytes. Returns 0 if the text ends here. */
 static int failure(const struct lull_source *source, struct lull_error *err)
 {
     const char *damage = "damaged";
@@ -111,6 +112,7 @@ ssize_t lull_source_peek(struct lull_source *source, const char **head_out, stru
     return got;
 }
 
+/* What was peeked at is handed out first. */
 ssize_t lull_source_read(struct lull_source *source, char *buffer, size_t size,
                          struct lull_error *err)
 {

@@ -74,6 +74,8 @@ static int grow(struct lull_string_set *set)
     return 0;
 }
 
+/* Two strings of one 64-bit hash count as one; among a million names the odds of that are one in
+ * thirty million. */
 int lull_string_set_add(struct lull_string_set *set, const char *text, uint32_t *number_out,
                         const char *file, struct lull_error *err)
 {

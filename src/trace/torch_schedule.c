@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "trace/array.h"
 #include "trace/lines.h"
 
@@ -49,23 +50,6 @@ static const char *const names[TORCH_TYPES] = {
     "SEND_F",      "RECV_F",  "SEND_B",  "RECV_B",      "WAIT_SEND_F",
     "WAIT_SEND_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "WAIT_REDUCE_GRAD"};
 
-/* Parses the digits at *at, which is moved behind them. */
-static int parse_number(const char **at, uint32_t limit, uint32_t *number_out)
-{
-    const char *c = *at;
-    uint32_t number = 0;
-
-    if (*c < '0' || *c > '9')
-        return -EINVAL;
-    for (; *c >= '0' && *c <= '9'; c++)
-        number = number < limit ? 10 * number + (uint32_t)(*c - '0') : limit;
-    *at = c;
-    if (number >= limit)
-        return -ERANGE;
-    *number_out = number;
-    return 0;
-}
-
 /* Parses the word at *at, which digits or nothing follow, and moves *at behind it. */
 static int parse_type(const char **at, enum torch_type *type_out)
 {
@@ -89,7 +73,7 @@ static bool is_of_stage(enum torch_type type)
 static int parse_single(const char *at, struct torch_action *action_out)
 {
     struct torch_action action = {0};
-    int rc = parse_number(&at, LULL_PIPELINE_MAX_STAGES, &action.stage);
+    int rc = lull_text_take_digits(&at, LULL_PIPELINE_MAX_STAGES, &action.stage);
 
     if (rc < 0)
         return rc;
@@ -97,7 +81,7 @@ static int parse_single(const char *at, struct torch_action *action_out)
     if (rc < 0 || action.type == TORCH_OVERLAP)
         return -EINVAL;
     if (*at != '\0' || !is_of_stage(action.type))
-        rc = parse_number(&at, LULL_PIPELINE_MAX_MICROBATCHES, &action.microbatch);
+        rc = lull_text_take_digits(&at, LULL_PIPELINE_MAX_MICROBATCHES, &action.microbatch);
     if (rc < 0)
         return rc;
     if (*at != '\0')
@@ -164,7 +148,6 @@ struct torch_table {
     uint32_t rows;
     uint32_t stages;       /* of the actions that compute */
     uint32_t microbatches; /* of these, too */
-    size_t columns;        /* of the longest row, trailing blanks left out */
 };
 
 /* ---- cells ---- */
@@ -175,6 +158,8 @@ static void cover(uint32_t *count, uint32_t index)
         *count = index + 1;
 }
 
+/* What computes tells the sizes of the pipeline; transfers may name stages that nobody computes,
+ * which is found later. */
 static int add_cell(struct torch_table *table, char *text, uint32_t column, struct lull_error *err)
 {
     enum { MOST = 4 * LULL_PIPELINE_MAX_ACTIONS }; /* with sends and receives */
@@ -198,13 +183,11 @@ static int add_cell(struct torch_table *table, char *text, uint32_t column, stru
         cover(&table->microbatches, cell.action.microbatch);
         cover(&table->microbatches, cell.action.partner_microbatch);
     }
-    if (column >= table->columns)
-        table->columns = (size_t)column + 1;
     if (table->count == MOST)
         return lull_error_set(err, LULL_E_FORMAT,
                               "%s: row %u, column %u: there are more than %d actions", table->name,
                               cell.row + 1, column + 1, MOST);
-    return lull_array_append(&table->cells, &table->count, &cell, sizeof(cell), table->name, err);
+    return lull_trace_append(&table->cells, &table->count, &cell, sizeof(cell), table->name, err);
 }
 
 static int add_row(struct torch_table *table, char *rest, struct lull_error *err)
@@ -232,6 +215,7 @@ static int add_row(struct torch_table *table, char *rest, struct lull_error *err
     return 0;
 }
 
+/* A blank line at the end is harmless, but one between rows would shift the ranks after it. */
 static int read_table(struct lull_lines *lines, struct torch_table *table, struct lull_error *err)
 {
     char *text;
@@ -366,6 +350,7 @@ static const struct transfer {
     [TORCH_RECV_B] = {RECEIVED_B, 0, SENT_B, true, "received twice", "nobody sends it"},
 };
 
+/* Follows one action that communicates, in the order of its row. */
 static int take_comm(struct torch_check *check, const struct torch_cell *cell)
 {
     const struct torch_action *action = &cell->action;
@@ -405,6 +390,7 @@ static int check_partner(const struct torch_check *check, const struct torch_cel
     return 0;
 }
 
+/* The ranks of stages must be known before transfers are judged. */
 static void survey(struct torch_check *check)
 {
     for (size_t i = 0; i < check->table->count; i++) {
@@ -417,6 +403,8 @@ static void survey(struct torch_check *check)
     }
 }
 
+/* What is needed before an action is checked while the rows are walked through, the other ends of
+ * transfers only once all rows are known. */
 static int check_cells(struct torch_check *check)
 {
     survey(check);
@@ -465,7 +453,7 @@ static int check_transfers(const struct torch_table *table, struct lull_error *e
 
 /* ---- from cells to an order ---- */
 
-static enum lull_pipeline_kind kind_of(enum torch_type type)
+static struct lull_pipeline_action action_of(const struct torch_action *from)
 {
     static const enum lull_pipeline_kind kinds[] = {
         [TORCH_F] = LULL_PIPELINE_FORWARD,       [TORCH_B] = LULL_PIPELINE_BACKWARD,
@@ -473,33 +461,18 @@ static enum lull_pipeline_kind kind_of(enum torch_type type)
         [TORCH_OVERLAP] = LULL_PIPELINE_OVERLAP,
     };
 
-    return computes(type) ? kinds[type] : LULL_PIPELINE_FIXED;
+    return (struct lull_pipeline_action){.kind = kinds[from->type],
+                                         .stage = from->stage,
+                                         .microbatch = from->microbatch,
+                                         .partner_stage = from->partner_stage,
+                                         .partner_microbatch = from->partner_microbatch};
 }
 
-/* Converts an action. False: it takes no time, so that the order does not show it. */
-static bool convert(const struct torch_action *from, const struct lull_torch_times *times,
-                    struct lull_pipeline_action *to)
+/* Only what computes is in the order: transfers are latencies of edges in the graph, and
+ * collectives are told by their times at the end of an iteration (--sync-ms). */
+static int fill_order(const struct torch_table *table, struct lull_pipeline_order *order,
+                      struct lull_error *err)
 {
-    *to = (struct lull_pipeline_action){.kind = kind_of(from->type),
-                                        .stage = from->stage,
-                                        .microbatch = from->microbatch,
-                                        .partner_stage = from->partner_stage,
-                                        .partner_microbatch = from->partner_microbatch};
-    if (from->type == TORCH_UNSHARD) {
-        to->time_ns = times->unshard_ns;
-        to->energy_nj = times->unshard_energy_nj;
-    }
-    if (from->type == TORCH_REDUCE_GRAD) {
-        to->time_ns = times->reduce_ns;
-        to->energy_nj = times->reduce_energy_nj;
-    }
-    return computes(from->type) || to->time_ns > 0;
-}
-
-static int fill_order(const struct torch_table *table, const struct lull_torch_times *times,
-                      struct lull_torch_schedule *schedule, struct lull_error *err)
-{
-    struct lull_pipeline_order *order = &schedule->order;
     int rc = lull_pipeline_order_init(order, table->rows, err);
 
     order->stages = table->stages;
@@ -508,38 +481,36 @@ static int fill_order(const struct torch_table *table, const struct lull_torch_t
         const struct torch_cell *cell = &table->cells[i];
         struct lull_pipeline_action action;
 
-        schedule->has_comms |= !computes(cell->action.type);
-        if (convert(&cell->action, times, &action)) {
-            rc = lull_pipeline_order_add(order, cell->row, &action);
-            if (rc < 0)
-                (void)lull_error_set(err, rc, "%s: there is no room for its %zu actions",
-                                     table->name, table->count);
-        }
+        if (!computes(cell->action.type))
+            continue;
+        action = action_of(&cell->action);
+        rc = lull_pipeline_order_add(order, cell->row, &action);
+        if (rc < 0)
+            (void)lull_error_set(err, rc, "%s: there is no room for its %zu actions", table->name,
+                                 table->count);
     }
     return rc;
 }
 
 /* Finds the cell that an action of the order came from; null: that is not certain. */
 static const struct torch_cell *cell_at(const struct torch_table *table,
-                                        const struct lull_torch_times *times,
                                         const struct lull_pipeline_place *place)
 {
-    struct lull_pipeline_action action;
     size_t left = place->index;
 
     for (size_t i = 0; i < table->count; i++) {
         const struct torch_cell *cell = &table->cells[i];
 
-        if (cell->row == place->device && convert(&cell->action, times, &action) && left-- == 0)
+        if (cell->row == place->device && computes(cell->action.type) && left-- == 0)
             return cell;
     }
     return NULL;
 }
 
-static int blame(const struct torch_table *table, const struct lull_torch_times *times,
-                 const struct lull_pipeline_place *place, const char *why, struct lull_error *err)
+static int blame(const struct torch_table *table, const struct lull_pipeline_place *place,
+                 const char *why, struct lull_error *err)
 {
-    const struct torch_cell *cell = cell_at(table, times, place);
+    const struct torch_cell *cell = cell_at(table, place);
 
     if (cell != NULL)
         return lull_error_set(err, LULL_E_FORMAT, "%s: row %u, column %u: %.160s", table->name,
@@ -550,19 +521,19 @@ static int blame(const struct torch_table *table, const struct lull_torch_times 
     return lull_error_set(err, LULL_E_FORMAT, "%s: %.160s", table->name, why);
 }
 
-static int check_order(const struct torch_table *table, const struct lull_torch_times *times,
-                       const struct lull_pipeline_order *order, struct lull_error *err)
+static int check_order(const struct torch_table *table, const struct lull_pipeline_order *order,
+                       struct lull_error *err)
 {
     struct lull_pipeline_place place;
     struct lull_error why = {0};
     int rc = lull_pipeline_order_check(order, &place, &why);
 
     if (rc == -EINVAL)
-        return blame(table, times, &place, why.text, err);
+        return blame(table, &place, why.text, err);
     if (rc >= 0)
         rc = lull_pipeline_order_stuck(order, &place);
     if (rc > 0)
-        return blame(table, times, &place,
+        return blame(table, &place,
                      "it never gets its turn: what it waits for comes later, or waits for it (a "
                      "cycle)",
                      err);
@@ -573,31 +544,27 @@ static int check_order(const struct torch_table *table, const struct lull_torch_
 
 /* ---- reading ---- */
 
-int lull_torch_schedule_read(const char *path, const struct lull_torch_times *times,
-                             struct lull_torch_schedule *schedule_out, struct lull_error *err)
+int lull_torch_schedule_read(const char *path, struct lull_pipeline_order *order_out,
+                             struct lull_error *err)
 {
-    static const struct lull_torch_times no_times = {0};
     struct torch_table table = {.name = path};
-    struct lull_torch_schedule schedule = {.has_comms = false};
+    struct lull_pipeline_order order = {0};
     struct lull_lines *lines;
     int rc = lull_lines_open(path, &lines, err);
 
     if (rc < 0)
         return rc;
-    if (times == NULL)
-        times = &no_times;
     rc = read_table(lines, &table, err);
     lull_lines_close(lines);
     if (rc >= 0)
-        rc = fill_order(&table, times, &schedule, err);
+        rc = fill_order(&table, &order, err);
     if (rc >= 0)
-        rc = check_order(&table, times, &schedule.order, err);
+        rc = check_order(&table, &order, err);
     free(table.cells);
     if (rc < 0) {
-        lull_pipeline_order_fini(&schedule.order);
+        lull_pipeline_order_fini(&order);
         return rc;
     }
-    schedule.columns = table.columns;
-    *schedule_out = schedule;
+    *order_out = order;
     return 0;
 }

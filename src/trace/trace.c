@@ -2,46 +2,11 @@
 #include "trace/trace.h"
 
 #include <errno.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "trace/kineto.h"
 #include "trace/source.h"
 #include "trace/string_set.h"
-
-/* ---- formats ---- */
-
-struct format {
-    const char *name;
-    /* Whether the first bytes of a text, of which there are at most LULL_SOURCE_HEAD, look like it.
-     */
-    bool (*sniff)(const char *head, size_t size);
-    /* Reads the whole text, whose path is the source's, into a trace that is empty but for its
-     * strings. What it leaves in the trace on errors is freed by the caller. */
-    int (*read)(struct lull_source *source, const char *path,
-                const struct lull_trace_progress *progress, struct lull_trace *trace,
-                struct lull_error *err);
-};
-
-static const struct format formats[] = {
-    {"PyTorch profiler (Kineto) and other Chrome traces, as JSON that begins with { or [",
-     lull_kineto_sniff, lull_kineto_read},
-};
-
-enum { FORMATS = sizeof(formats) / sizeof(formats[0]) };
-
-static int refuse_format(const char *path, struct lull_error *err)
-{
-    char names[160] = "";
-    size_t used = 0;
-
-    for (size_t i = 0; i < FORMATS && used < sizeof(names); i++)
-        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i > 0 ? "; " : "",
-                                 formats[i].name);
-    return lull_error_set(err, LULL_E_FORMAT,
-                          "%s: this is no trace in a format that lull reads: %s", path, names);
-}
 
 static int read_source(struct lull_source *source, const char *path,
                        const struct lull_trace_progress *progress, struct lull_trace *trace,
@@ -54,10 +19,12 @@ static int read_source(struct lull_source *source, const char *path,
         return (int)size;
     if (size == 0)
         return lull_error_set(err, LULL_E_FORMAT, "%s: byte 0: the file is empty", path);
-    for (size_t i = 0; i < FORMATS; i++)
-        if (formats[i].sniff(head, (size_t)size))
-            return formats[i].read(source, path, progress, trace, err);
-    return refuse_format(path, err);
+    if (!lull_kineto_sniff(head, (size_t)size))
+        return lull_error_set(err, LULL_E_FORMAT,
+                              "%s: this is no trace in a format that lull reads: PyTorch profiler "
+                              "(Kineto) and other Chrome traces, as JSON that begins with { or [",
+                              path);
+    return lull_kineto_read(source, path, progress, trace, err);
 }
 
 int lull_trace_read(const char *path, const struct lull_trace_progress *progress,

@@ -1,6 +1,6 @@
 /*
- * A recorded rank: what ran on its GPU, and when. Read from the files of other people's profilers,
- * whose formats are rows of one table (trace.c): a new format is a row there.
+ * A recorded rank: what ran on its GPU, and when. It is read from the files of other people's
+ * profilers; their one format so far is Kineto's (kineto.h).
  *
  * Kernels with "nccl" in their name (any case) communicate, all others compute. Times are exact
  * nanoseconds of the trace's own clock. Unknown numbers are LULL_TRACE_UNKNOWN.

@@ -122,7 +122,7 @@ static void check_recorded(const char *name, size_t clocks, int64_t first_ns, in
     assert_int_equal(profile.class_count, 16);
     for (size_t i = 0; i < profile.class_count; i++)
         assert_int_equal(profile.classes[i].point_count, clocks);
-    found = lull_pipeline_profile_find(&profile, 0, LULL_PIPELINE_FORWARD, 0);
+    found = lull_pipeline_profile_find(&profile, 0, 0, LULL_PIPELINE_FORWARD, 0);
     assert_true(found >= 0);
     assert_true(profile.classes[found].points[0].time_ns == first_ns);
     assert_true(profile.classes[found].points[0].energy_nj == first_nj);

@@ -73,6 +73,8 @@ static int64_t fit_length(const struct lull_plan_task *task, int64_t period, int
     return length + 2 * period <= microbatches ? length : 0;
 }
 
+/* The shorter and the longer pipeline differ by one period, from which the extension learns what a
+ * period adds. */
 static int build(struct lull_plan_long *extended, const struct lull_plan_task *task, int64_t length)
 {
     struct lull_plan_source source = *task->source;
@@ -127,7 +129,7 @@ static double probe(const struct lull_plan_long *extended, const struct lull_pla
             struct lull_periodic_plan plan = {.relaxed_j = (double)INFINITY, .bound_j = 1.0};
 
             lull_periodic_plan(extended->periodic, points[probed[i]].time_ns, duration_ns,
-                               &certificate, &plan, NULL);
+                               &certificate, &plan);
             worst = fmax(worst, plan.relaxed_j / plan.bound_j - 1.0);
         }
     }
@@ -184,5 +186,5 @@ int lull_plan_long_relax(struct lull_plan_long *extended, int64_t time_ns, int64
 {
     struct lull_periodic_plan plan;
 
-    return lull_periodic_plan(extended->periodic, time_ns, duration_out, certificate, &plan, NULL);
+    return lull_periodic_plan(extended->periodic, time_ns, duration_out, certificate, &plan);
 }

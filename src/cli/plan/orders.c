@@ -11,14 +11,9 @@
 /* Writes the schedule's name as --schedule takes it. Error: -E2BIG it does not fit. */
 static int name_of(const struct lull_pipeline_schedule *schedule, char *name, size_t size)
 {
-    static const char *const families[LULL_PIPELINE_FAMILIES] = {[LULL_PIPELINE_GPIPE] = "gpipe",
-                                                                 [LULL_PIPELINE_1F1B] = "1f1b",
-                                                                 [LULL_PIPELINE_ZB_H1] = "zb-h1",
-                                                                 [LULL_PIPELINE_ENVPIPE] =
-                                                                     "envpipe"};
     const bool is_alike =
         schedule->limits > 1 && schedule->limit[0] == schedule->limit[schedule->limits - 1];
-    size_t length = (size_t)snprintf(name, size, "%s", families[schedule->family]);
+    size_t length = (size_t)snprintf(name, size, "%s", lull_pipeline_family_name(schedule->family));
 
     for (uint32_t i = 0; i < schedule->limits && length < size; i++) {
         if (is_alike && i > 0)
@@ -56,6 +51,8 @@ static int64_t deadline_of(const struct lull_plan_orders_options *options, int64
     return all_max_ns + (int64_t)((double)all_max_ns * options->slowdown_ratio);
 }
 
+/* All orders are compared at one deadline, which a slowdown counts from 1f1b at the highest clocks.
+ * */
 static int choose(const struct lull_plan_task *task, const struct lull_plan_orders_options *options,
                   uint32_t *in_flight, struct lull_plan_orders *orders, struct lull_error *err)
 {
@@ -75,7 +72,7 @@ static int choose(const struct lull_plan_task *task, const struct lull_plan_orde
                                                   .deadline_ns = orders->deadline_ns,
                                                   .straggler_ns = options->straggler_ns},
             &orders->choices, err);
-    lull_plan_shape_fini(&shape);
+    lull_memory_free(&shape.memory);
     return result;
 }
 

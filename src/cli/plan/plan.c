@@ -15,6 +15,7 @@
 struct plan_arguments {
     struct lull_plan_source source;
     struct lull_plan_options options;
+    uint32_t planner; /* an index of planners */
     bool is_frontier;
     double deadline_ms;    /* 0: not given */
     double slowdown_ratio; /* below 0: not given */
@@ -63,25 +64,15 @@ static const char *const planners[] = {
     "frontier",        "envpipe", "envpipe:balanced", "envpipe:greedy", "envpipe:envelope",
     "envpipe:uniform", NULL};
 
-static int parse_planner(const char *text, void *arguments, struct lull_error *err)
+/* Sets who plans from the index of his name. */
+static void set_planner(struct lull_plan_options *options, uint32_t index)
 {
-    static const struct {
-        enum lull_plan_planner planner;
-        enum lull_envpipe_method method;
-    } choices[] = {
-        {LULL_PLAN_FRONTIER, LULL_ENVPIPE_BALANCED}, {LULL_PLAN_ENVPIPE, LULL_ENVPIPE_BALANCED},
-        {LULL_PLAN_ENVPIPE, LULL_ENVPIPE_BALANCED},  {LULL_PLAN_ENVPIPE, LULL_ENVPIPE_GREEDY},
-        {LULL_PLAN_ENVPIPE, LULL_ENVPIPE_ENVELOPE},  {LULL_PLAN_ENVPIPE, LULL_ENVPIPE_UNIFORM}};
-    struct lull_plan_options *const options = &((struct plan_arguments *)arguments)->options;
+    static const enum lull_envpipe_method methods[] = {LULL_ENVPIPE_BALANCED, LULL_ENVPIPE_BALANCED,
+                                                       LULL_ENVPIPE_BALANCED, LULL_ENVPIPE_GREEDY,
+                                                       LULL_ENVPIPE_ENVELOPE, LULL_ENVPIPE_UNIFORM};
 
-    (void)err;
-    for (uint32_t i = 0; planners[i] != NULL; i++)
-        if (strcmp(text, planners[i]) == 0) {
-            options->planner = choices[i].planner;
-            options->method = choices[i].method;
-            return 0;
-        }
-    return -EINVAL;
+    options->planner = index == 0 ? LULL_PLAN_FRONTIER : LULL_PLAN_ENVPIPE;
+    options->method = methods[index];
 }
 
 static const struct lull_option rows[] = {
@@ -162,13 +153,13 @@ static const struct lull_option rows[] = {
                   "as long as the straggler."),
 
     LULL_GROUP("How it is planned"),
-    LULL_OWN("planner", "frontier|envpipe", parse_planner,
-             "Who plans: Lull, for the least energy in the same time, or EnvPipe's loop, for "
-             "comparison.",
-             .words = planners, .usual = "frontier",
-             .more = "frontier: the exact optimum of the relaxation, in which operations may mix "
-                     "their clocks, rounded to real ones. EnvPipe's loop knows no deadlines; there "
-                     "are envpipe:greedy, envpipe:envelope and envpipe:uniform, too."),
+    VALUE("planner", "frontier|envpipe", WORD, planner,
+          "Who plans: Lull, for the least energy in the same time, or EnvPipe's loop, for "
+          "comparison.",
+          .words = planners, .usual = "frontier",
+          .more = "frontier: the exact optimum of the relaxation, in which operations may mix "
+                  "their clocks, rounded to real ones. EnvPipe's loop knows no deadlines; there "
+                  "are envpipe:greedy, envpipe:envelope and envpipe:uniform, too."),
     VALUE("switch-ms", "DOWN,UP", OWN, down_ms,
           "How long it takes, in the worst case, until a lower and a higher clock hold.",
           .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES, .usual = "0,0",
@@ -253,6 +244,7 @@ static bool is_best(const struct plan_arguments *arguments)
     return arguments->source.schedule != NULL && strcmp(arguments->source.schedule, "best") == 0;
 }
 
+/* Says what is missing in the order in which a new user would give it. */
 static int check_source(struct lull_plan_source *source, struct lull_error *err)
 {
     if (source->profile == NULL)
@@ -285,16 +277,19 @@ static int check_order(const struct plan_arguments *arguments, struct lull_error
     return 0;
 }
 
+/* Checks what no single option can know: which of them ask for one plan, and which for the
+ * frontier. */
 static int check(void *options, const struct lull_operands *operands, struct lull_error *err)
 {
     struct plan_arguments *const arguments = options;
-    const bool is_envpipe = arguments->options.planner == LULL_PLAN_ENVPIPE;
+    const bool is_envpipe = arguments->planner != 0;
     const bool is_single = has_time(arguments) || is_envpipe;
     int rc;
 
     (void)operands;
     if (arguments->verify != NULL)
         return 0;
+    set_planner(&arguments->options, arguments->planner);
     rc = check_source(&arguments->source, err);
     if (rc < 0)
         return rc;
@@ -356,6 +351,7 @@ static void set_options(const struct lull_plan_task *task, struct plan_arguments
         options->deadline_ns = options->straggler_ns;
 }
 
+/* Files are written before anything is printed, so that what is printed is also kept. */
 static int write_files(const struct plan_arguments *arguments, const struct lull_plan_task *task,
                        const struct lull_plan_result *result, struct lull_error *err)
 {
@@ -371,6 +367,8 @@ static int write_files(const struct plan_arguments *arguments, const struct lull
     return code;
 }
 
+/* EnvPipe's plan is a courtesy of the text; programs get what they asked for, and nothing that
+ * takes longer. */
 static int print(const struct plan_arguments *arguments, const struct lull_plan_task *task,
                  const struct lull_plan_result *result, struct lull_error *err)
 {

@@ -31,7 +31,7 @@ static double slowdown_ratio(const struct lull_plan_point *point,
 static uint32_t clock_of(const struct lull_plan_task *task, const struct lull_plan_single *single,
                          uint32_t op)
 {
-    return lull_pipeline_class_of(&task->problem, op)->points[single->option[op]].sm_mhz;
+    return lull_pipeline_point_of(&task->problem, single->option, op)->sm_mhz;
 }
 
 /* ---- for programs: printed piece by piece, for plans may have a hundred thousand operations ---
@@ -128,6 +128,8 @@ static size_t find_point(const struct lull_plan_result *result, int64_t most_ns)
     return found;
 }
 
+/* A frontier has hundreds of plans; the text shows those nearest to round slowdowns, and the two
+ * ends. */
 static void print_frontier(const struct lull_plan_result *result,
                            const struct lull_plan_point *high)
 {
@@ -180,6 +182,8 @@ static void print_clocks(const struct clocks *clocks)
                clocks->high_mhz);
 }
 
+/* A change counts where the clock differs from that of the operation before; operations without a
+ * clock do not count. */
 static void print_device(const struct lull_plan_task *task, const struct lull_plan_single *single,
                          uint32_t device)
 {

@@ -114,6 +114,8 @@ static int prove(struct lull_plan_solver *solver, struct lull_plan_single *singl
     return 0;
 }
 
+/* EnvPipe cannot be given a deadline; its plan is refused if it misses the one that was asked for.
+ * */
 static int plan_envpipe(const struct lull_plan_solver *solver)
 {
     const int64_t deadline_ns = solver->options->deadline_ns;
@@ -148,6 +150,8 @@ static int plan_extended(struct lull_plan_solver *solver, int64_t target_ns)
                                      solver->option);
 }
 
+/* Small pipelines get the thorough search and the beam, larger ones a quick rounding, to keep the
+ * time of a plan within seconds. */
 static int plan_directly(struct lull_plan_solver *solver, int64_t target_ns)
 {
     int result;
@@ -167,6 +171,7 @@ static int plan_directly(struct lull_plan_solver *solver, int64_t target_ns)
                                      solver->option);
 }
 
+/* An extended plan that fails is no error: the whole pipeline is then solved. */
 static int plan_single(struct lull_plan_solver *solver)
 {
     int64_t target_ns;
@@ -206,6 +211,7 @@ static int solve_single(struct lull_plan_solver *solver, struct lull_plan_single
 
 /* ---- all together ------------------------------------------------------------------------ */
 
+/* Clocks for waiting are chosen last, in the gaps that the finished plan leaves. */
 static int solve_into_single(struct lull_plan_solver *solver, struct lull_plan_result *result)
 {
     int code;

@@ -37,7 +37,7 @@ struct lull_plan_options {
     const struct lull_plan_orders *orders;    /* the orders that were compared, or null */
 };
 
-/* The planner's name, as --planner takes it. */
+/* The planner's name in plan files, which --planner takes too. */
 const char *lull_plan_planner_name(const struct lull_plan_options *options);
 
 struct lull_plan_point {

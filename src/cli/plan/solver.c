@@ -61,15 +61,14 @@ static int respect_switching(struct lull_plan_solver *solver, int64_t deadline_n
     const struct lull_plan_options *const options = solver->options;
     const struct lull_pipeline_problem *const problem = &solver->task->problem;
 
-    if (options->deadline_ns == 0 && options->planner == LULL_PLAN_FRONTIER)
-        return lull_pipeline_switching_quick(problem, &options->switching, deadline_ns,
-                                             solver->option, report, solver->err);
-    if (options->switching.is_fed_forward && solver->frontier != NULL)
+    const bool is_frontier = options->deadline_ns == 0 && options->planner == LULL_PLAN_FRONTIER;
+
+    if (!is_frontier && options->switching.is_fed_forward && solver->frontier != NULL)
         return lull_pipeline_switching_replan(problem, solver->rounding, solver->frontier,
                                               &options->switching, deadline_ns, solver->option,
                                               report, solver->err);
-    return lull_pipeline_switching(problem, &options->switching, deadline_ns, solver->option,
-                                   report, solver->err);
+    return lull_pipeline_switching(problem, &options->switching, deadline_ns, is_frontier,
+                                   solver->option, report, solver->err);
 }
 
 int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,

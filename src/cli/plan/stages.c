@@ -13,6 +13,17 @@
 static const double most_w = 1e6;
 static const double most_sync_ms = 1e5; /* as long as an operation may be */
 
+const struct lull_gpu_model *lull_plan_stages_model(const char *text, double *count_out)
+{
+    char *end;
+    const unsigned long count = strtoul(text, &end, 10);
+    const bool is_counted = end != text && *end == 'x' && count > 0 && count <= 1024;
+    const char *const name = is_counted ? end + 1 : text;
+
+    *count_out = is_counted ? (double)count : 1.0;
+    return lull_gpu_model_find(name, (uint32_t)strlen(name));
+}
+
 /* ---- blocking power ---------------------------------------------------------------------- */
 
 /* The power of one GPU that is blocked in a receive, as the authors of Perseus (SOSP'24) measured
@@ -26,15 +37,12 @@ static const struct {
  * model was measured. */
 static double blocking_of_model(const char *text)
 {
-    char *end;
-    const unsigned long count = strtoul(text, &end, 10);
-    const bool is_counted = end != text && *end == 'x' && count > 0 && count <= 1024;
-    const char *const name = is_counted ? end + 1 : text;
-    const struct lull_gpu_model *const model = lull_gpu_model_find(name, (uint32_t)strlen(name));
+    double count;
+    const struct lull_gpu_model *const model = lull_plan_stages_model(text, &count);
 
     for (size_t i = 0; i < sizeof(measured_blocking) / sizeof(measured_blocking[0]); i++)
         if (model != NULL && strcmp(model->name, measured_blocking[i].model) == 0)
-            return measured_blocking[i].watts * (is_counted ? (double)count : 1.0);
+            return measured_blocking[i].watts * count;
     return 0.0;
 }
 
@@ -117,88 +125,65 @@ int lull_plan_stages_spread(struct lull_plan_task *task, struct lull_error *err)
 
 /* ---- data parallel copies ---------------------------------------------------------------- */
 
-void lull_plan_sync_fini(struct lull_plan_sync *sync)
-{
-    free(sync->measured);
-    free(sync->time_ns);
-    free(sync->energy_nj);
-}
-
-/* The profiles of the copies that have their own. */
-static int set_profiles(const struct lull_plan_task *task, struct lull_plan_sync *sync,
-                        struct lull_error *err)
+/* Names the profiles of the copies that have their own. */
+static void set_profiles(const struct lull_plan_task *task, struct lull_plan_shape *shape)
 {
     const struct lull_plan_profiles *const profiles = task->profiles;
 
     if (profiles->copy_count == 0)
-        return 0;
-    sync->measured = calloc((size_t)task->source->replicas, sizeof(sync->measured[0]));
-    if (sync->measured == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory for the profiles of %u copies",
-                              profiles->copy_count);
-    for (uint32_t i = 0; i < profiles->copy_count; i++)
-        sync->measured[i + 1] = &profiles->copies[i];
-    sync->replicas.measured = sync->measured;
-    return 0;
+        return;
+    shape->measured = lull_memory_take(&shape->memory, (size_t)task->source->replicas,
+                                       sizeof(shape->measured[0]));
+    for (uint32_t i = 0; shape->measured != NULL && i < profiles->copy_count; i++)
+        shape->measured[i + 1] = &profiles->copies[i];
 }
 
-static int refuse_sync(const char *text, uint32_t stages, struct lull_error *err)
+/* Reads how long the copies of each stage synchronise, and what that takes. */
+static int set_syncs(const struct lull_plan_task *task, struct lull_plan_shape *shape,
+                     struct lull_error *err)
 {
-    return lull_error_set(err, -EINVAL,
-                          "--sync-ms %.60s: expected milliseconds from 0 to 100000, one number or "
-                          "one for each of %u stages (12 or 12,10,15)",
-                          text, stages);
-}
-
-int lull_plan_sync_init(const struct lull_plan_task *task, struct lull_plan_sync *sync,
-                        struct lull_error *err)
-{
-    const struct lull_plan_source *const source = task->source;
     const uint32_t stages = task->stages;
-    double *const time_ms = calloc(stages, sizeof(*time_ms));
-    int result = 0;
+    double *const time_ms = lull_memory_take(&shape->memory, stages, sizeof(*time_ms));
 
-    *sync = (struct lull_plan_sync){.replicas.count = (uint32_t)source->replicas,
-                                    .time_ns = calloc(stages, sizeof(*sync->time_ns)),
-                                    .energy_nj = calloc(stages, sizeof(*sync->energy_nj))};
-    if (time_ms == NULL || sync->time_ns == NULL || sync->energy_nj == NULL)
-        result = lull_error_set(err, -ENOMEM, "no memory for %u stages", stages);
-    else if (source->sync != NULL &&
-             parse_per_stage(source->sync, stages, most_sync_ms, time_ms) < 0)
-        result = refuse_sync(source->sync, stages, err);
-    for (uint32_t stage = 0; result == 0 && stage < stages; stage++) {
-        sync->time_ns[stage] = lull_ns_from_ms(time_ms[stage]);
-        sync->energy_nj[stage] =
-            llround(task->blocking_w[stage] * (double)sync->time_ns[stage]); /* W ns */
+    shape->sync_ns = lull_memory_take(&shape->memory, stages, sizeof(*shape->sync_ns));
+    shape->sync_energy_nj =
+        lull_memory_take(&shape->memory, stages, sizeof(*shape->sync_energy_nj));
+    if (shape->memory.has_failed)
+        return lull_error_set(err, -ENOMEM, "no memory for %u stages", stages);
+    if (task->source->sync != NULL &&
+        parse_per_stage(task->source->sync, stages, most_sync_ms, time_ms) < 0)
+        return lull_error_set(err, -EINVAL,
+                              "--sync-ms %.60s: expected milliseconds from 0 to 100000, one number "
+                              "or one for each of %u stages (12 or 12,10,15)",
+                              task->source->sync, stages);
+    for (uint32_t stage = 0; stage < stages; stage++) {
+        shape->sync_ns[stage] = lull_ns_from_ms(time_ms[stage]);
+        shape->sync_energy_nj[stage] =
+            llround(task->blocking_w[stage] * (double)shape->sync_ns[stage]); /* W ns */
     }
-    sync->replicas.sync_ns = sync->time_ns;
-    sync->replicas.sync_energy_nj = sync->energy_nj;
-    sync->replicas.sync_count = source->sync != NULL ? stages : 0;
-    if (result == 0)
-        result = set_profiles(task, sync, err);
-    free(time_ms);
-    return result;
+    return 0;
 }
 
 int lull_plan_shape_init(const struct lull_plan_task *task, struct lull_plan_shape *shape,
                          struct lull_error *err)
 {
     const struct lull_plan_source *const source = task->source;
-    const int result = lull_plan_sync_init(task, &shape->sync, err);
+    int result;
 
-    shape->latency_ns = lull_ns_from_ms(source->latency_ms);
+    *shape = (struct lull_plan_shape){.latency_ns = lull_ns_from_ms(source->latency_ms)};
+    set_profiles(task, shape);
+    result = set_syncs(task, shape, err);
     shape->shape = (struct lull_pipeline_shape){
         .devices = (uint32_t)source->stages,
         .microbatches = (uint32_t)source->microbatches,
         .links = {&shape->latency_ns, shape->latency_ns > 0 ? 1 : 0},
-        .replicas = shape->sync.replicas,
+        .replicas = {.count = (uint32_t)source->replicas,
+                     .sync_ns = shape->sync_ns,
+                     .sync_energy_nj = shape->sync_energy_nj,
+                     .sync_count = source->sync != NULL ? task->stages : 0,
+                     .measured = shape->measured},
     };
     return result;
-}
-
-void lull_plan_shape_fini(struct lull_plan_shape *shape)
-{
-    lull_plan_sync_fini(&shape->sync);
 }
 
 int lull_plan_stages_counts(const char *text, uint32_t stages, double most, uint32_t *counts_out)

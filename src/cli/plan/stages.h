@@ -5,9 +5,15 @@
 #ifndef LULL_CLI_PLAN_STAGES_H
 #define LULL_CLI_PLAN_STAGES_H
 
+#include "base/array.h"
 #include "base/error.h"
 #include "cli/plan/task.h"
 #include "core/pipeline/schedule/schedule.h"
+#include "emulator/gpu_model.h"
+
+/* Finds the GPU model that an option names, such as "A40", or "8xA40" for stages of eight GPUs;
+ * null if there is none. */
+const struct lull_gpu_model *lull_plan_stages_model(const char *text, double *count_out);
 
 /*
  * Sets task->blocking_w, which it allocates, for the stages of one copy. text: watts or a GPU
@@ -20,32 +26,21 @@ int lull_plan_stages_blocking(const char *text, struct lull_plan_task *task,
  * copies are alike. Error: -ENOMEM. */
 int lull_plan_stages_spread(struct lull_plan_task *task, struct lull_error *err);
 
-/* What the copies of a device do together in the end, and what it takes: nobody computes, so a
- * device draws its blocking power. */
-struct lull_plan_sync {
-    struct lull_pipeline_replicas replicas; /* points into this */
-    int64_t *time_ns;                       /* of each stage */
-    int64_t *energy_nj;
-    const struct lull_pipeline_profile **measured; /* of each copy; null where it has none */
-};
-
-/* From the options of a task whose stages and blocking power are known. The caller calls fini also
- * after an error: -EINVAL the times are none; -ENOMEM. */
-int lull_plan_sync_init(const struct lull_plan_task *task, struct lull_plan_sync *sync,
-                        struct lull_error *err);
-void lull_plan_sync_fini(struct lull_plan_sync *sync);
-
-/* The shape of the pipeline that a task's schedule is for. */
+/* The shape of the pipeline that a task's schedule is for, with what its data parallel copies do
+ * together in the end: nobody computes then, so a device draws its blocking power. */
 struct lull_plan_shape {
-    struct lull_pipeline_shape shape; /* points into this */
+    struct lull_pipeline_shape shape; /* points to the rest */
     int64_t latency_ns;
-    struct lull_plan_sync sync;
+    int64_t *sync_ns;                              /* of each stage */
+    int64_t *sync_energy_nj;                       /* of each stage */
+    const struct lull_pipeline_profile **measured; /* of each copy; null where it has none */
+    struct lull_memory memory;                     /* of the three arrays */
 };
 
-/* As lull_plan_sync_init. */
+/* Takes the options of a task whose stages and blocking power are known. The caller frees
+ * shape->memory also after an error: -EINVAL the times are none; -ENOMEM. */
 int lull_plan_shape_init(const struct lull_plan_task *task, struct lull_plan_shape *shape,
                          struct lull_error *err);
-void lull_plan_shape_fini(struct lull_plan_shape *shape);
 
 /* Reads one whole number for all stages, or one for each, from 1 to most. Errors: -EINVAL the text
  * is something else; -ENOMEM. */

@@ -44,16 +44,6 @@ void lull_plan_profiles_fini(struct lull_plan_profiles *profiles)
 
 /* ---- the pipeline ------------------------------------------------------------------------ */
 
-static uint32_t count_stages(const struct lull_pipeline_profile *profile)
-{
-    uint32_t last = 0;
-
-    for (size_t i = 0; i < profile->class_count; i++)
-        if (profile->classes[i].stage > last)
-            last = profile->classes[i].stage;
-    return last + 1;
-}
-
 static int build_schedule(struct lull_plan_task *task, struct lull_error *err)
 {
     const struct lull_plan_source *const source = task->source;
@@ -69,19 +59,19 @@ static int build_schedule(struct lull_plan_task *task, struct lull_error *err)
     if (result < 0)
         return result;
     result = lull_plan_shape_init(task, &shape, err);
-    shape.shape.by_chunk =
-        schedule.chunks > 1 && count_stages(measured) == schedule.chunks * task->stages;
+    shape.shape.by_chunk = schedule.chunks > 1 &&
+                           lull_pipeline_profile_stages(measured) == schedule.chunks * task->stages;
     task->parts = shape.shape.by_chunk || schedule.chunks == 0 ? 1 : schedule.chunks;
     snprintf(task->title, sizeof(task->title), "%.40s, %u stages, %u micro-batches",
              source->schedule, task->stages, shape.shape.microbatches);
     if (result == 0)
         result = lull_pipeline_schedule_build(&schedule, &shape.shape, measured, &task->profile,
                                               &task->graph, err);
-    lull_plan_shape_fini(&shape);
+    lull_memory_free(&shape.memory);
     return result;
 }
 
-/* The part of a path after its last slash, for titles. */
+/* Finds the part of a path after its last slash, for titles. */
 static const char *base_name(const char *path)
 {
     const char *const slash = strrchr(path, '/');
@@ -89,36 +79,36 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
+/* A schedule of chunks fits a profile of whole stages as well: neighbouring chunks then share a
+ * measured stage. */
 static int build_torch(const struct lull_plan_source *source, struct lull_pipeline_fit *fit,
                        struct lull_plan_task *task, struct lull_error *err)
 {
-    const int64_t latency_ns = lull_ns_from_ms(source->latency_ms);
-    const struct lull_pipeline_links links = {&latency_ns, latency_ns > 0 ? 1 : 0};
-    struct lull_torch_schedule schedule;
-    struct lull_plan_sync sync = {0};
-    int result = lull_torch_schedule_read(source->graph, NULL, &schedule, err);
+    struct lull_pipeline_order order;
+    struct lull_plan_shape shape = {0};
+    int result = lull_torch_schedule_read(source->graph, &order, err);
 
     if (result < 0)
         return result;
-    if (schedule.order.stages % schedule.order.devices == 0 &&
-        count_stages(fit->measured) != schedule.order.stages)
-        fit->parts = schedule.order.stages / schedule.order.devices;
-    task->stages = schedule.order.devices;
+    if (order.stages % order.devices == 0 &&
+        lull_pipeline_profile_stages(fit->measured) != order.stages)
+        fit->parts = order.stages / order.devices;
+    task->stages = order.devices;
     task->parts = fit->parts;
     snprintf(task->title, sizeof(task->title), "%.60s: %u ranks, %u stages, %u micro-batches",
-             base_name(source->graph), schedule.order.devices, schedule.order.stages,
-             schedule.order.microbatches);
+             base_name(source->graph), order.devices, order.stages, order.microbatches);
     result = lull_plan_stages_blocking(source->blocking, task, err);
     if (result == 0)
-        result = lull_plan_sync_init(task, &sync, err);
+        result = lull_plan_shape_init(task, &shape, err);
     if (result == 0)
-        result = lull_pipeline_order_build(&schedule.order, &links, &sync.replicas, fit,
+        result = lull_pipeline_order_build(&order, &shape.shape.links, &shape.shape.replicas, fit,
                                            &task->graph, err);
-    lull_plan_sync_fini(&sync);
-    lull_pipeline_order_fini(&schedule.order);
+    lull_memory_free(&shape.memory);
+    lull_pipeline_order_fini(&order);
     return result;
 }
 
+/* A graph of operations says everything itself, so options that would add to it are refused. */
 static int build_lines(const struct lull_plan_source *source, struct lull_pipeline_fit *fit,
                        struct lull_plan_task *task, struct lull_error *err)
 {
@@ -199,6 +189,8 @@ static int64_t shortest_time(const struct lull_plan_task *task, int64_t *duratio
     return lull_pipeline_earliest(&task->graph, duration_ns, NULL);
 }
 
+/* Every plan is compared with the highest clocks, and no deadline below the shortest time can be
+ * kept. */
 static int find_extremes(struct lull_plan_task *task, struct lull_error *err)
 {
     const size_t count = task->graph.op_count;

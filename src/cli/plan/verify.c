@@ -34,7 +34,7 @@ static int copy_options(const struct lull_pipeline_class *from,
                         struct lull_error *err)
 {
     for (size_t i = 0; i < from->point_count; i++) {
-        const int result = lull_pipeline_profile_add(profile, as->stage, as->kind, as->partner,
+        const int result = lull_pipeline_profile_add(profile, 0, as->stage, as->kind, as->partner,
                                                      &from->points[i], err);
 
         if (result < 0)
@@ -51,15 +51,12 @@ static int fit_classes(const struct lull_plan_file *plan,
     struct lull_pipeline_profile fitted;
     struct lull_pipeline_fit fit = {.measured = measured,
                                     .fitted = &fitted,
-                                    .stages = 1,
+                                    .stages = lull_pipeline_profile_stages(&plan->profile),
                                     .parts = (uint32_t)plan->parts,
                                     .input_ratio = 0.5};
     int result = 0;
 
     lull_pipeline_profile_init(&fitted);
-    for (size_t i = 0; i < plan->profile.class_count; i++)
-        if (plan->profile.classes[i].stage >= fit.stages)
-            fit.stages = plan->profile.classes[i].stage + 1;
     for (size_t i = 0; i < plan->profile.class_count && result >= 0; i++) {
         const struct lull_pipeline_class *const class = &plan->profile.classes[i];
 
@@ -89,11 +86,9 @@ static int translate(struct lull_plan_file *plan, const struct lull_pipeline_pro
         const uint32_t index = plan->graph.ops[op].class_index;
         const struct lull_pipeline_class *const class = &replaced->classes[index];
         const uint32_t mhz = plan->profile.classes[index].points[plan->option[op]].sm_mhz;
-        uint32_t option = 0;
+        const uint32_t option = lull_pipeline_point_at(class, mhz);
 
-        while (option < class->point_count && class->points[option].sm_mhz != mhz)
-            option++;
-        if (option == class->point_count)
+        if (option == UINT32_MAX)
             return lull_error_set(err, LULL_E_FORMAT,
                                   "%s: has no %u MHz for %s of stage %u, which the plan runs at",
                                   name, mhz, lull_pipeline_kind_name(class->kind), class->stage);
@@ -102,6 +97,7 @@ static int translate(struct lull_plan_file *plan, const struct lull_pipeline_pro
     return 0;
 }
 
+/* The plan keeps its clocks; only their times and energies are those of the other profile. */
 static int replace_profile(struct lull_plan_file *plan, const char *path, struct lull_error *err)
 {
     struct lull_pipeline_profile measured;
@@ -215,6 +211,8 @@ static int check_wait(struct verify_waits_check *check, const struct lull_pipeli
     return result != 0 ? result : change_clock(check, wait->device, wait->wake_ns);
 }
 
+/* Walks through the device's gaps as a job would: the clock changes at a wait's two ends, or where
+ * the next operation has another clock. */
 static int check_waits_of_device(struct verify_waits_check *check, uint32_t device)
 {
     const struct lull_plan_file *const plan = check->plan;
@@ -281,6 +279,7 @@ static void check_waits(const struct lull_plan_file *plan, const int64_t *begin_
 
 /* ---- the replay --------------------------------------------------------------------------- */
 
+/* Times come from the replay alone; what the file claims of them is compared later. */
 static int replay_time(const struct lull_plan_file *plan, struct verify_replay *replay)
 {
     const struct lull_pipeline_problem problem = problem_of(plan);
@@ -304,20 +303,19 @@ static void replay_proof(const struct lull_plan_file *plan, struct verify_replay
 {
     const struct lull_pipeline_problem problem = problem_of(plan);
     struct lull_error err = {0};
-    double blocking_w = 0.0;
 
     if (lull_certificate_check(&plan->certificate, &plan->graph, &err) < 0) {
         snprintf(replay->reason, sizeof(replay->reason), "its flow proves nothing: %s", err.text);
         return;
     }
-    for (uint32_t device = 0; device < plan->graph.device_count; device++)
-        blocking_w += plan->blocking_w[device];
-    replay->bound_j = lull_certificate_bound(&plan->certificate, &problem, replay->time_ns) +
-                      (plan->period_ns > replay->time_ns
-                           ? blocking_w * (double)(plan->period_ns - replay->time_ns) * 1e-9
-                           : 0.0);
+    replay->bound_j =
+        lull_certificate_bound(&plan->certificate, &problem, replay->time_ns) +
+        (plan->period_ns > replay->time_ns ? lull_pipeline_blocking_sum_w(&problem) *
+                                                 (double)(plan->period_ns - replay->time_ns) * 1e-9
+                                           : 0.0);
 }
 
+/* The first claim that does not hold is told: the later ones mostly follow from it. */
 static void judge(const struct lull_plan_file *plan, struct verify_replay *replay)
 {
     char *const reason = replay->reason;

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "emulator/gpu_model.h"
+#include "cli/plan/stages.h"
 
 static const double most_w = 1e6;
 static const double most_ms = 10000.0;
@@ -23,13 +23,8 @@ static const char *const measured[] = {"A100-SXM4-40GB", "A100-SXM4-80GB", "H100
  */
 static const struct lull_gpu_model *find_model(const char *text, double *count_out)
 {
-    char *end;
-    const unsigned long count = strtoul(text, &end, 10);
-    const bool is_counted = end != text && *end == 'x' && count > 0 && count <= 1024;
-    const char *const name = is_counted ? end + 1 : text;
-    const struct lull_gpu_model *const model = lull_gpu_model_find(name, (uint32_t)strlen(name));
+    const struct lull_gpu_model *const model = lull_plan_stages_model(text, count_out);
 
-    *count_out = is_counted ? (double)count : 1.0;
     for (size_t i = 0; model != NULL && i < sizeof(measured) / sizeof(measured[0]); i++)
         if (strcmp(model->name, measured[i]) == 0)
             return model;
@@ -117,6 +112,7 @@ int lull_plan_waiting_parse(const char *text, double down_ms, double up_ms,
 
 /* ---- chosen ------------------------------------------------------------------------------ */
 
+/* Counts every gap, of any length, so that the report can say how few of them are worth a clock. */
 static size_t count_gaps(const struct lull_pipeline_graph *graph, const int64_t *begin_ns,
                          const int64_t *end_ns, int64_t period_ns)
 {

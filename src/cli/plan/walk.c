@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/array.h"
+
 enum {
     MOST_ROUNDED_OPS = 8000000, /* operations of all plans together, some seconds; chosen */
     MOST_EXTENDED_OPS = 524288, /* the same where every plan has a flow of its own; chosen */
@@ -30,26 +32,9 @@ static void show_progress(struct lull_plan_solver *solver, int64_t time_ns)
 
 /* ---- the whole frontier ------------------------------------------------------------------ */
 
-static int add_point(struct lull_plan_result *result, size_t *room,
-                     const struct lull_plan_point *point)
-{
-    if (result->point_count == *room) {
-        const size_t wanted = *room == 0 ? 256 : *room * 2;
-        struct lull_plan_point *const larger =
-            reallocarray(result->points, wanted, sizeof(*larger));
-
-        if (larger == NULL)
-            return -ENOMEM;
-        result->points = larger;
-        *room = wanted;
-    }
-    result->points[result->point_count++] = *point;
-    return 0;
-}
-
 /* Rounds the durations at hand, which hold time_ns, and adds the plan. */
 static int add_rounded(struct lull_plan_solver *solver, int64_t time_ns,
-                       struct lull_plan_result *result, size_t *room)
+                       struct lull_plan_result *result)
 {
     struct lull_plan_point point = {0};
     int code =
@@ -66,7 +51,10 @@ static int add_rounded(struct lull_plan_solver *solver, int64_t time_ns,
     if (solver->extended != NULL)
         point.bound_j =
             lull_certificate_bound(&solver->certificate, &solver->task->problem, point.time_ns);
-    return add_point(result, room, &point);
+    if (lull_array_grow(&result->points, result->point_count, sizeof(*result->points)) < 0)
+        return -ENOMEM;
+    result->points[result->point_count++] = point;
+    return 0;
 }
 
 /* How far apart the times of plans are at least. */
@@ -78,12 +66,13 @@ static int64_t stride_of(const struct lull_plan_solver *solver, int64_t cheapest
            (int64_t)(wanted < LEAST_POINTS ? LEAST_POINTS : wanted);
 }
 
+/* Goes from the least energy to the shortest time. The frontier's own corners lie much closer
+ * together than plans differ, so most are passed over. */
 static int walk_directly(struct lull_plan_solver *solver, struct lull_plan_result *result)
 {
     struct lull_frontier_point point;
     int64_t rounded_ns = INT64_MAX;
     int64_t stride_ns;
-    size_t room = 0;
     int moved = 1;
     int code = lull_frontier_seek_cheapest(solver->frontier);
 
@@ -93,14 +82,14 @@ static int walk_directly(struct lull_plan_solver *solver, struct lull_plan_resul
         if (rounded_ns - point.time_ns >= stride_ns) {
             rounded_ns = point.time_ns;
             lull_frontier_durations(solver->frontier, solver->duration_ns);
-            code = add_rounded(solver, point.time_ns, result, &room);
+            code = add_rounded(solver, point.time_ns, result);
         }
         show_progress(solver, point.time_ns);
         moved = lull_frontier_next(solver->frontier, &point);
     }
     if (code == 0 && moved == 0 && rounded_ns != point.time_ns) {
         lull_frontier_durations(solver->frontier, solver->duration_ns);
-        code = add_rounded(solver, point.time_ns, result, &room);
+        code = add_rounded(solver, point.time_ns, result);
     }
     return moved < 0 ? moved : code;
 }
@@ -113,7 +102,6 @@ static int walk_extended(struct lull_plan_solver *solver, struct lull_plan_resul
         lull_plan_long_points(solver->extended, &count);
     int64_t next_ns;
     int64_t stride_ns;
-    size_t room = 0;
     size_t i = 0;
     int code = 0;
 
@@ -131,12 +119,14 @@ static int walk_extended(struct lull_plan_solver *solver, struct lull_plan_resul
         code = lull_plan_long_relax(solver->extended, time_ns, solver->duration_ns,
                                     &solver->certificate);
         if (code == 0)
-            code = add_rounded(solver, time_ns, result, &room);
+            code = add_rounded(solver, time_ns, result);
         show_progress(solver, time_ns);
     }
     return code;
 }
 
+/* Where an extension fails on the way, all that it found is dropped and the whole pipeline is
+ * solved. */
 static int walk(struct lull_plan_solver *solver, struct lull_plan_result *result)
 {
     int code;

@@ -324,8 +324,8 @@ static int nominal_profile(const struct lull_play_pipeline *pipeline,
             };
 
             result = lull_pipeline_profile_add(
-                profile, stage, i == 0 ? LULL_PIPELINE_FORWARD : LULL_PIPELINE_BACKWARD, 0, &option,
-                err);
+                profile, 0, stage, i == 0 ? LULL_PIPELINE_FORWARD : LULL_PIPELINE_BACKWARD, 0,
+                &option, err);
         }
     }
     return result < 0 ? result : 0;

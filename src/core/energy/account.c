@@ -45,8 +45,8 @@ static double step_variance(const struct lull_energy_account *account,
     return 0.5 * lull_energy_square((after->power_w - before->power_w) * reach_s);
 }
 
-/* Energy while the counter was being reset: what the power says, and no less than it counts anew.
- */
+/* Estimates the energy that was drawn while the counter was reset: what the power says, and no less
+ * than the counter has counted since. */
 static void bridge_reset(struct lull_energy_account *account,
                          const struct lull_energy_point *before, struct lull_energy_point *after,
                          double counter_j)
@@ -67,6 +67,8 @@ static void bridge_reset(struct lull_energy_account *account,
     account->resets++;
 }
 
+/* A counter that falls, or leaps by more than the device can draw, has been reset; then the power
+ * has to bridge the gap. */
 static void count(struct lull_energy_account *account, const struct lull_energy_point *before,
                   struct lull_energy_point *after, double counter_j)
 {
@@ -89,6 +91,8 @@ const struct lull_energy_point *lull_energy_last(const struct lull_energy_accoun
     return NULL;
 }
 
+/* Readings must come in the order of time: one that is older than the last would make energy run
+ * backwards. */
 static bool is_usable(const struct lull_energy_account *account,
                       const struct lull_energy_reading *reading)
 {
@@ -102,6 +106,8 @@ static bool is_usable(const struct lull_energy_account *account,
            reading->time_ns >= lull_energy_point(account, account->count - 1)->time_ns;
 }
 
+/* The counter decides where energy lies; the polled power only says how it is spread between two of
+ * its readings. */
 void lull_energy_account_take(struct lull_energy_account *account,
                               const struct lull_energy_reading *reading)
 {

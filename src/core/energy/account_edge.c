@@ -53,6 +53,8 @@ struct account_edge_gap {
     bool has_power;
 };
 
+/* The energy of a reading is that of a little before it, so the gap around an edge is found with
+ * that age in mind. */
 static bool find_gap(const struct lull_energy_account *account, int64_t time_ns,
                      struct account_edge_gap *gap)
 {
@@ -81,7 +83,8 @@ static bool find_gap(const struct lull_energy_account *account, int64_t time_ns,
     return gap->since_s >= 0.0;
 }
 
-/* Scatter of the powers read from a little before the gap to a little behind it. */
+/* Finds mean and scatter of the powers that were read from a little before the gap to a little
+ * behind it. */
 static void look_at_power(const struct lull_energy_account *account, struct account_edge_gap *gap)
 {
     const struct lull_energy_source *source = &account->source;
@@ -149,7 +152,7 @@ static void compare_with_counter(const struct lull_energy_account *account,
     gap->power_w = counted_w;
 }
 
-/* Energy from the reading before the edge up to the edge. */
+/* Finds the energy from the reading before the edge up to the edge. */
 static double share_j(const struct lull_energy_account *account, const struct account_edge_gap *gap,
                       int64_t time_ns)
 {
@@ -224,6 +227,8 @@ static double edge_bias(const struct lull_energy_account *account,
     return smeared_ratio * sqrt(gap->scatter_w2) * smear_s(account, gap);
 }
 
+/* The age of both readings is uncertain by their refresh; each counts by how near the edge lies to
+ * it. */
 static double edge_variance(const struct lull_energy_account *account,
                             const struct account_edge_gap *gap)
 {

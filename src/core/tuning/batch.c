@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/smaller.h"
 #include "core/tuning/batch_state.h"
 
@@ -22,6 +23,7 @@ void lull_batch_config_default(struct lull_batch_config *config)
     };
 }
 
+/* Sizes must ascend: the search takes neighbours in the list for neighbours in size. */
 static int check_sizes(const struct lull_batch_config *config, uint32_t *default_out,
                        struct lull_error *err)
 {
@@ -90,28 +92,18 @@ static int find_arm(const struct lull_batch *batch, uint32_t size)
     return -1;
 }
 
-/* Room for one more run, and for its result later: an end cannot fail for memory. */
+/* Makes room for one more run, and for its result later, so that its end cannot fail for lack of
+ * memory. Both arrays grow with the number of runs. */
 static int make_room(struct lull_batch *batch, struct lull_error *err)
 {
-    const size_t capacity = lull_larger_room(batch->run_capacity, 64);
-    struct lull_batch_run *runs;
-    size_t *results;
-
-    if (batch->run_count < batch->run_capacity)
-        return 0;
-    runs = realloc(batch->runs, capacity * sizeof(*runs));
-    if (runs != NULL)
-        batch->runs = runs;
-    results = realloc(batch->results, capacity * sizeof(*results));
-    if (results != NULL)
-        batch->results = results;
-    if (runs == NULL || results == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for %zu runs", capacity);
-    batch->run_capacity = capacity;
+    if (lull_array_grow(&batch->runs, batch->run_count, sizeof(*batch->runs)) < 0 ||
+        lull_array_grow(&batch->results, batch->run_count, sizeof(*batch->results)) < 0)
+        return lull_error_set(err, -ENOMEM, "there is no memory for more than %zu runs",
+                              batch->run_count);
     return 0;
 }
 
-/* The run that is repeated; where there is none, one of no attempts. */
+/* Finds the run that is repeated; where there is none, one of no attempts stands for it. */
 static const struct lull_batch_run *run_before(const struct lull_batch *batch, uint64_t retry_of)
 {
     static const struct lull_batch_run none = {.attempt = 0};
@@ -168,6 +160,7 @@ static double observed_cost(const struct lull_batch *batch, const struct lull_ba
     return lull_job_cost(&batch->config.price, record->energy_j, record->time_s);
 }
 
+/* A change of the data is looked for before the result joins the others, which it would dilute. */
 static void learn(struct lull_batch *batch, struct lull_batch_run *run, double cost)
 {
     bool has_changed;
@@ -230,11 +223,6 @@ uint32_t lull_batch_best_size(const struct lull_batch *batch)
     if (lull_batch_cheapest_arm(batch) < 0)
         return 0;
     return batch->sizes[lull_batch_smooth_best(batch)];
-}
-
-bool lull_batch_is_exploring(const struct lull_batch *batch)
-{
-    return lull_batch_smooth_is_exploring(batch);
 }
 
 uint32_t lull_batch_change_count(const struct lull_batch *batch)

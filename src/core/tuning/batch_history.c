@@ -27,6 +27,7 @@ size_t lull_batch_results(const struct lull_batch *batch, uint32_t arm,
     return count;
 }
 
+/* Only runs that reached the target count: one that failed early looks cheap. */
 static int cheapest_since(const struct lull_batch *batch, size_t first_result)
 {
     double sum[LULL_BATCH_SIZES] = {0.0};
@@ -140,6 +141,8 @@ static bool accumulate(struct lull_batch_side *side, double surprise, size_t res
     return side->sum > limit;
 }
 
+/* A result is compared with what its own size has cost, so that trying another size does not look
+ * like a change of the data. */
 bool lull_batch_change_test(struct lull_batch *batch, const struct lull_batch_run *run)
 {
     enum { LEAST_RESULTS = 2 };

@@ -37,7 +37,8 @@ struct outlook {
     int best; /* of those that have reached the target; -1: none */
 };
 
-/* Reached sizes and the neighbours of such; what has failed and never reached is given up. */
+/* Candidates are the sizes that have reached the target and their neighbours; a size that has
+ * failed and never reached it is given up. */
 static void find_candidates(const struct lull_batch *batch, struct outlook *outlook)
 {
     const struct lull_batch_summary *s = outlook->summaries;
@@ -51,7 +52,8 @@ static void find_candidates(const struct lull_batch *batch, struct outlook *outl
     }
 }
 
-/* False: nothing has been seen since the last change. */
+/* Fits the curve to all results, and finds the candidates and the best of them. Returns false if
+ * nothing has been seen since the last change. */
 static bool look(const struct lull_batch *batch, struct outlook *outlook)
 {
     const size_t count = batch->config.size_count;
@@ -77,7 +79,7 @@ static bool look(const struct lull_batch *batch, struct outlook *outlook)
     return true;
 }
 
-/* The size to use where there is nothing to learn, or nothing is known. */
+/* Finds the size to use where there is nothing to learn, or nothing is known. */
 static uint32_t fallback(const struct lull_batch *batch)
 {
     const int cheapest = lull_batch_cheapest_arm(batch);
@@ -132,7 +134,8 @@ static double find_bound(const struct lull_batch *batch, const struct outlook *o
     return fmax(bound, exp(best_log + luck * sqrt(outlook->noise_variance)));
 }
 
-/* Where nothing has reached the target: the sizes in turn, from the default, those tried least. */
+/* Where nothing has reached the target, sizes are tried in turn, from the default on, those tried
+ * least first. */
 static uint32_t try_in_turn(const struct lull_batch *batch, const struct outlook *outlook)
 {
     uint32_t least = batch->default_arm;
@@ -179,8 +182,8 @@ uint32_t lull_batch_smooth_best(const struct lull_batch *batch)
     return (uint32_t)outlook.best;
 }
 
-/* Is there an untried size that may well be better than the best? */
-bool lull_batch_smooth_is_exploring(const struct lull_batch *batch)
+/* Whether there is an untried size that may well be better than the best. */
+bool lull_batch_is_exploring(const struct lull_batch *batch)
 {
     const double doubt = 2.0; /* deviations */
     struct outlook outlook;

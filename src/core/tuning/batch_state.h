@@ -37,7 +37,6 @@ struct lull_batch {
     uint32_t default_arm;
     struct lull_batch_run *runs; /* in the order of submission */
     size_t run_count;
-    size_t run_capacity;
     size_t *results; /* indices of runs in the order in which they ended; lost ones are left out */
     size_t result_count;
     size_t first_result; /* those before are of other data */
@@ -77,7 +76,6 @@ struct lull_batch_belief {
 void lull_batch_smooth_choose(const struct lull_batch *batch, uint32_t attempt,
                               struct lull_batch_choice *choice);
 uint32_t lull_batch_smooth_best(const struct lull_batch *batch);
-bool lull_batch_smooth_is_exploring(const struct lull_batch *batch);
 void lull_batch_smooth_believe(const struct lull_batch *batch, uint32_t arm,
                                struct lull_batch_belief *belief);
 

@@ -32,6 +32,7 @@ static int check_selector(const struct lull_job_selector *selector, struct lull_
     return lull_job_price_check(&selector->price, err);
 }
 
+/* Measurements come from files, too, so each is checked before it can win. */
 static int check_points(const struct lull_cost_point *points, size_t count, struct lull_error *err)
 {
     if (count == 0)
@@ -45,20 +46,20 @@ static int check_points(const struct lull_cost_point *points, size_t count, stru
     return 0;
 }
 
-static double value(const struct lull_job_selector *selector, const struct lull_cost_point *point)
+double lull_job_value(const struct lull_job_selector *selector, double energy_j, double time_s)
 {
     switch (selector->aim) {
     case LULL_JOB_COST:
-        return lull_job_cost(&selector->price, point->energy_j, point->time_s);
+        return lull_job_cost(&selector->price, energy_j, time_s);
     case LULL_JOB_TIME:
-        return point->time_s;
+        return time_s;
     case LULL_JOB_DELAY:
-        return point->energy_j * point->time_s;
+        return energy_j * time_s;
     case LULL_JOB_ENERGY:
     case LULL_JOB_SLOWDOWN:
         break;
     }
-    return point->energy_j;
+    return energy_j;
 }
 
 int lull_job_select(const struct lull_job_selector *selector, const struct lull_cost_point *points,
@@ -81,11 +82,14 @@ int lull_job_select(const struct lull_job_selector *selector, const struct lull_
     best = highest;
     if (selector->aim == LULL_JOB_SLOWDOWN)
         longest_s = points[highest].time_s * (1.0 + selector->slowdown_ratio);
-    for (size_t i = 0; i < count; i++)
-        if (points[i].time_s <= longest_s && value(selector, &points[i]) < least) {
-            least = value(selector, &points[i]);
+    for (size_t i = 0; i < count; i++) {
+        const double value = lull_job_value(selector, points[i].energy_j, points[i].time_s);
+
+        if (points[i].time_s <= longest_s && value < least) {
+            least = value;
             best = i;
         }
+    }
     *index_out = best;
     return 0;
 }

@@ -47,6 +47,9 @@ struct lull_job_selector {
     double slowdown_ratio;       /* LULL_JOB_SLOWDOWN only; >= 0, 0.05: at most 5 % slower */
 };
 
+/* What the aim makes least of some work: C, E, T or E T; a bound on slowdown is another matter. */
+double lull_job_value(const struct lull_job_selector *selector, double energy_j, double time_s);
+
 /*
  * Index of the point that serves the aim best; of equal ones the first. One always exists: the
  * highest level meets every slowdown. Errors: -EINVAL no point, or a value beyond its range (with

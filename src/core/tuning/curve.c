@@ -47,6 +47,7 @@ struct work {
     double relation[N][N]; /* factor^-1 (covariance of observed values with all points) */
 };
 
+/* Sizes that were not run carry no information about the curve and are left out of the factor. */
 static void factorize_observed(const struct lull_curve_prior *prior,
                                const struct lull_curve_point *points, size_t count,
                                double noise_variance, struct work *work)
@@ -67,6 +68,7 @@ static void factorize_observed(const struct lull_curve_prior *prior,
     factorize(work->count, work->factor);
 }
 
+/* Solves for the values and for all points at once, with the one factor that both need. */
 static void relate(const struct lull_curve_prior *prior, const struct lull_curve_point *points,
                    size_t count, struct work *work)
 {

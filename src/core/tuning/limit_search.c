@@ -173,26 +173,17 @@ static double mean_w(const struct lull_limit_measure *measure)
 
 /* What the aim makes of an iteration; a bound on slowdown is another matter. Of the product the
  * root is taken: a per cent of energy or time is to weigh alike for all aims. */
-static double value(const struct lull_job_selector *selector, double energy_j, double time_s)
+static double value_at(const struct lull_job_selector *selector, double energy_j, double time_s)
 {
-    switch (selector->aim) {
-    case LULL_JOB_COST:
-        return lull_job_cost(&selector->price, energy_j, time_s);
-    case LULL_JOB_TIME:
-        return time_s;
-    case LULL_JOB_DELAY:
-        return sqrt(energy_j * time_s);
-    case LULL_JOB_ENERGY:
-    case LULL_JOB_SLOWDOWN:
-        break;
-    }
-    return energy_j;
+    const double value = lull_job_value(selector, energy_j, time_s);
+
+    return selector->aim == LULL_JOB_DELAY ? sqrt(value) : value;
 }
 
 static double value_of(const struct lull_limit_search *search,
                        const struct lull_limit_measure *measure)
 {
-    return value(&search->config.selector, mean_j(measure), mean_s(measure));
+    return value_at(&search->config.selector, mean_j(measure), mean_s(measure));
 }
 
 int lull_limit_choose(const struct lull_job_selector *selector,
@@ -258,7 +249,7 @@ static bool is_hopeless(const struct lull_limit_search *search,
     const double energy_j = mean_j(measure) - lull_limit_half_width(&measure->iteration_j);
 
     return best != NULL && time_s > 0.0 && energy_j > 0.0 &&
-           value(&search->config.selector, energy_j, time_s) >
+           value_at(&search->config.selector, energy_j, time_s) >
                LULL_LIMIT_SEARCH_FAR * value_of(search, best);
 }
 
@@ -284,7 +275,7 @@ static bool is_contender(const struct lull_limit_search *search,
            value_of(search, best) * (1.0 + margin_between(measure, best, least_margin));
 }
 
-/* Visits of half a slice for which there is time yet. */
+/* How many visits of half a slice there is still time for. */
 static double affordable_visits(const struct lull_limit_search *search)
 {
     const struct lull_limit_search_config *config = &search->config;
@@ -357,6 +348,8 @@ static bool is_too_slow(struct lull_limit_search *search, const struct lull_limi
     return over > far_over_margin || search->over >= STRIKES;
 }
 
+/* Two worse points in a row are asked for, because where a limit begins to bind the limiter makes a
+ * hump that lower limits may come down from. */
 static bool is_too_bad(struct lull_limit_search *search, const struct lull_limit_measure *measure)
 {
     const struct lull_limit_measure *best = find_best(search);

@@ -113,6 +113,8 @@ static void add_settled(const struct lull_limit_visit *visit, const struct lull_
     *joules += visit->joules * exp(slopes->energy * away_c);
 }
 
+/* Visits of one operating point at different temperatures tell the slopes; with these each visit is
+ * brought to the temperature at which the job would settle. */
 void lull_limit_visits_settle(const struct lull_limit_visits *visits,
                               const enum lull_limit_kind *kinds, uint32_t count,
                               double *seconds_out, double *joules_out)

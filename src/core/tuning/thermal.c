@@ -20,6 +20,8 @@ static double tau_of(uint32_t index)
     return shortest_tau_s * pow(2.0, 0.5 * index);
 }
 
+/* The normal equations are updated reading by reading, so that a fit needs no readings to be kept.
+ * */
 static void follow(struct lull_thermal_track *track, double tau_s, double seconds, double deviation,
                    double temperature_c)
 {

@@ -4,7 +4,7 @@
  *
  *     tau dT/dt = base + rise (P / P0 - 1) - T,    P0 the power of the first reading.
  *
- * What leaks grows with temperature, and a temperature follows its power within a minute: what is
+ * Leakage grows with temperature, and a temperature follows its power within a minute. So what is
  * measured some seconds after a change of power is not yet what it will be.
  *
  * Least squares over all readings, for each time constant of a grid; the one that leaves the least
@@ -43,12 +43,12 @@ struct lull_thermal_fit {
     double tau_s;
 };
 
-/* For `seconds` > 0 the mean power was watts >= 0, at the end of which the temperature was
- * temperature_c. Not finite: ignored. */
+/* Takes a reading: for `seconds` > 0 the mean power was watts >= 0, and at their end the
+ * temperature was temperature_c. A reading that is not finite is ignored. */
 void lull_thermal_take(struct lull_thermal *thermal, double seconds, double watts,
                        double temperature_c);
 
-/* False: fewer than eight readings. */
+/* Fits the model to all readings. Returns false where there are fewer than eight. */
 bool lull_thermal_fit(const struct lull_thermal *thermal, struct lull_thermal_fit *fit_out);
 
 /* Where the temperature settles at this power. */
@@ -79,7 +79,8 @@ struct lull_warmth {
 /* Whether the next reading is due at now_ns; none needs be taken before. */
 bool lull_warmth_is_due(const struct lull_warmth *warmth, int64_t now_ns);
 
-/* A reading, later than the one before, the job running. True: the temperature has settled. */
+/* Takes a reading while the job runs, later than the one before. Returns whether the temperature
+ * has settled. */
 bool lull_warmth_take(struct lull_warmth *warmth, int64_t now_ns, double temperature_c);
 
 #endif

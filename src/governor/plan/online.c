@@ -46,7 +46,7 @@ static int build_order(struct lull_online *online, struct lull_error *err)
     lull_pipeline_profile_init(&stages);
     for (uint32_t i = 0; i < 2 * online->devices && result >= 0; i++)
         result = lull_pipeline_profile_add(
-            &stages, i / 2, i % 2 == 0 ? LULL_PIPELINE_FORWARD : LULL_PIPELINE_BACKWARD, 0, &any,
+            &stages, 0, i / 2, i % 2 == 0 ? LULL_PIPELINE_FORWARD : LULL_PIPELINE_BACKWARD, 0, &any,
             err);
     if (result >= 0)
         result = lull_pipeline_schedule_parse(online->options.schedule, schedule, err);
@@ -96,7 +96,7 @@ void lull_online_destroy(struct lull_online *online)
     for (int i = 0; i < PLANS; i++)
         lull_plan_file_fini(&online->plans[i]);
     lull_profiling_destroy(online->profiling);
-    lull_envpipe_loop_destroy(online->raising);
+    lull_envpipe_destroy(online->raising);
     free(online->end_ns);
     free(online);
 }
@@ -108,7 +108,7 @@ const struct lull_plan_file *lull_online_plans(const struct lull_online *online)
 
 uint32_t lull_online_raisings(const struct lull_online *online)
 {
-    return online->raising == NULL ? 0 : lull_envpipe_loop_count(online->raising);
+    return online->raising == NULL ? 0 : lull_envpipe_count(online->raising);
 }
 
 uint32_t lull_online_iterations(const struct lull_online *online, bool *is_done_out)
@@ -171,9 +171,9 @@ static int take_executed(struct lull_online *online, struct lull_plan_runner *ru
         iteration->plan != lull_plan_controller_plan(lull_plan_runner_plan_controller(runner)) ||
         !lull_plan_runner_ends(runner, iteration->number, online->end_ns))
         return USELESS;
-    if (!lull_envpipe_loop_take(online->raising, online->end_ns))
+    if (!lull_envpipe_take(online->raising, online->end_ns))
         return TAKEN;
-    memcpy(plan->option, lull_envpipe_loop_points(online->raising), size);
+    memcpy(plan->option, lull_envpipe_points(online->raising), size);
     lull_online_judge_plan(online);
     if (lull_plan_runner_hold_next(runner) < 0)
         online->is_raised = true;
@@ -221,8 +221,7 @@ static bool go_on(struct lull_online *online, struct lull_plan_runner *runner,
     if (online->raising == NULL && (int32_t)clock != online->held &&
         lull_plan_runner_hold_point(runner, online->points[clock]) == 0)
         online->held = (int32_t)clock;
-    if (online->raising != NULL &&
-        (online->is_raised || lull_envpipe_loop_is_done(online->raising))) {
+    if (online->raising != NULL && (online->is_raised || lull_envpipe_is_done(online->raising))) {
         online->is_done = true;
         if (lull_plan_runner_try_next(runner) < 0)
             give_up(online, runner, "no memory", note_out);

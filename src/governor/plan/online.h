@@ -6,7 +6,7 @@
  *
  * The frontier's plan is made for switching as the plan controller has come to know it. EnvPipe's
  * begins with the low clocks and is executed untried while its loop
- * (core/pipeline/follow/envpipe_loop.h) finds the critical path of each iteration and raises
+ * (core/pipeline/frontier/envpipe_planner.h) finds the critical path of each iteration and raises
  * clocks; what that ends with is tried.
  *
  * Energies are of whole iterations, for counters are coarse: what a stage draws while it computes

@@ -55,7 +55,7 @@ static int add_options(const struct lull_online *online, uint32_t device, uint32
             .sm_mhz = online->mhz[clock],
         };
 
-        result = lull_pipeline_profile_add(measured, device,
+        result = lull_pipeline_profile_add(measured, 0, device,
                                            i == 0 ? LULL_PIPELINE_FORWARD : LULL_PIPELINE_BACKWARD,
                                            0, &option, err);
     }
@@ -149,11 +149,11 @@ static int begin_raising(struct lull_online *online, uint32_t *option)
 {
     const size_t count = online->problem.graph->op_count;
 
-    online->raising = lull_envpipe_loop_create(&online->problem, tie_ns);
+    online->raising = lull_envpipe_create(&online->problem, LULL_ENVPIPE_BALANCED, tie_ns);
     online->end_ns = calloc(count, sizeof(online->end_ns[0]));
     if (online->raising == NULL || online->end_ns == NULL)
         return -ENOMEM;
-    memcpy(option, lull_envpipe_loop_points(online->raising), count * sizeof(option[0]));
+    memcpy(option, lull_envpipe_points(online->raising), count * sizeof(option[0]));
     return 0;
 }
 

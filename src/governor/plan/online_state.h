@@ -5,7 +5,7 @@
 #ifndef LULL_GOVERNOR_PLAN_ONLINE_STATE_H
 #define LULL_GOVERNOR_PLAN_ONLINE_STATE_H
 
-#include "core/pipeline/follow/envpipe_loop.h"
+#include "core/pipeline/frontier/envpipe_planner.h"
 #include "governor/plan/online.h"
 
 /* Each clock is profiled for so many iterations, and so many useless iterations in a row end the
@@ -29,7 +29,7 @@ struct lull_online {
     bool is_done;
     struct lull_plan_file plans[PLANS];
     struct lull_pipeline_problem problem; /* what the plan solves, once there is a profile */
-    struct lull_envpipe_loop *raising;    /* EnvPipe's loop, once it has begun */
+    struct lull_envpipe *raising;         /* EnvPipe's loop, once it has begun */
     bool is_raised;                       /* there is no room for more of its plans */
     int64_t *end_ns;                      /* when every operation ended, for raising */
 };

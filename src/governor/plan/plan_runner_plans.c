@@ -80,7 +80,7 @@ static double slowdown_of(const struct lull_plan_file *plan, struct lull_runner_
         const struct lull_pipeline_class *class =
             &plan->profile.classes[plan->graph.ops[i].class_index];
 
-        parts->duration_ns[i] = class->points[lull_pipeline_highest(class)].time_ns;
+        parts->duration_ns[i] = class->points[LULL_PIPELINE_HIGHEST].time_ns;
     }
     highest_ns = lull_pipeline_earliest(&plan->graph, parts->duration_ns, parts->begin_ns);
     return plan->time_ns > highest_ns ? (double)plan->time_ns / (double)highest_ns - 1.0 : 0.0;

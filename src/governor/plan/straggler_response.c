@@ -257,7 +257,7 @@ static void find_slowness(const struct lull_straggler_response *response, const 
     memset(slowness, 0, graph->device_count * sizeof(slowness[0]));
     for (size_t op = 0; op < graph->op_count; op++) {
         const struct lull_pipeline_class *class = lull_pipeline_class_of(&response->problem, op);
-        const uint32_t taken = option == NULL ? lull_pipeline_highest(class) : option[op];
+        const uint32_t taken = option == NULL ? LULL_PIPELINE_HIGHEST : option[op];
 
         if (class->kind != LULL_PIPELINE_FIXED)
             slowness[graph->ops[op].device] += lull_ms_from_ns(class->points[taken].time_ns);

@@ -62,7 +62,7 @@ bool pipeline_case_profile(struct lull_pipeline_profile *profile, const char *pa
             const uint32_t row = i == stages - 1 ? LAST_STAGE : i < LAST_STAGE ? i : LAST_STAGE - 1;
 
             if (row == stage)
-                must(lull_pipeline_profile_add(profile, i, kind, 0, &point, NULL) == 0);
+                must(lull_pipeline_profile_add(profile, 0, i, kind, 0, &point, NULL) == 0);
         }
     }
     fclose(file);
@@ -73,7 +73,7 @@ static void add_op(struct pipeline_case *it, uint32_t stage, bool backward, uint
                    uint32_t *number)
 {
     const int class_index = lull_pipeline_profile_find(
-        &it->profile, stage, backward ? LULL_PIPELINE_BACKWARD : LULL_PIPELINE_FORWARD, 0);
+        &it->profile, 0, stage, backward ? LULL_PIPELINE_BACKWARD : LULL_PIPELINE_FORWARD, 0);
     const struct lull_pipeline_op op = {
         .device = stage, .class_index = (uint32_t)class_index, .microbatch = microbatch};
     const int64_t index = lull_pipeline_graph_add(&it->graph, &op);
@@ -158,7 +158,7 @@ static void draw_class(struct pipeline_case *it, struct lull_random *random, uin
         const struct lull_pipeline_point point = {llround(time_ms * 1e6), llround(energy_j * 1e9),
                                                   fixed ? 0 : 2000 - 15 * i};
 
-        must(lull_pipeline_profile_add(&it->profile, stage,
+        must(lull_pipeline_profile_add(&it->profile, 0, stage,
                                        fixed ? LULL_PIPELINE_FIXED : LULL_PIPELINE_FORWARD, 0,
                                        &point, NULL) == 0);
     }

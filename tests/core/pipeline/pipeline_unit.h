@@ -28,14 +28,14 @@ static inline void unit_profile(struct lull_pipeline_profile *profile, int64_t b
                 kinds[i] == LULL_PIPELINE_BACKWARD ? backward_units * UNIT_NS : UNIT_NS, 1000,
                 1000};
 
-            assert_int_equal(lull_pipeline_profile_add(profile, stage, kinds[i], 0, &point, NULL),
-                             0);
+            assert_int_equal(
+                lull_pipeline_profile_add(profile, 0, stage, kinds[i], 0, &point, NULL), 0);
         }
     }
     for (uint32_t pair = 0; pair < 4; pair++) {
         const struct lull_pipeline_point point = {UNIT_NS, 1000, 1000};
 
-        assert_int_equal(lull_pipeline_profile_add(profile, pair / 2, LULL_PIPELINE_OVERLAP,
+        assert_int_equal(lull_pipeline_profile_add(profile, 0, pair / 2, LULL_PIPELINE_OVERLAP,
                                                    pair % 2, &point, NULL),
                          0);
     }

@@ -123,12 +123,9 @@ static void digest_switching(struct digest *digest, const struct pipeline_case *
 
         for (size_t i = 0; i < it->graph.op_count; i++)
             changed[i] = point[i];
-        if (way == 0)
-            rc = lull_pipeline_switching_quick(&it->problem, &switching, deadline_ns, changed,
-                                               &report, &err);
-        else if (way == 1)
-            rc = lull_pipeline_switching(&it->problem, &switching, deadline_ns, changed, &report,
-                                         &err);
+        if (way < 2)
+            rc = lull_pipeline_switching(&it->problem, &switching, deadline_ns, way == 0, changed,
+                                         &report, &err);
         else
             rc = lull_pipeline_switching_replan(&it->problem, rounding, frontier, &switching,
                                                 deadline_ns, changed, &report, &err);
@@ -206,7 +203,7 @@ static void make_profile(struct lull_pipeline_profile *profile, uint32_t stages)
                     1400 - 170 * (uint32_t)clock};
 
                 assert_int_equal(
-                    lull_pipeline_profile_add(profile, stage, kinds[k], 0, &point, NULL), 0);
+                    lull_pipeline_profile_add(profile, 0, stage, kinds[k], 0, &point, NULL), 0);
             }
 }
 

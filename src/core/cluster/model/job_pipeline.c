@@ -45,7 +45,7 @@ static int add_chunk(struct lull_pipeline_profile *measured,
             const struct lull_pipeline_point option =
                 make_option(parallel, &tempo[i], kinds[k], is_last);
 
-            rc = lull_pipeline_profile_add(measured, chunk, kinds[k], 0, &option, err);
+            rc = lull_pipeline_profile_add(measured, 0, chunk, kinds[k], 0, &option, err);
         }
     return rc < 0 ? rc : 0;
 }

@@ -5,14 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "core/pipeline/follow/sequence_locator.h"
 
-/* Devices that one device receives from, at most: two in every known schedule, and some to spare.
- */
+/* One device receives from at most this many others: there are two in every known schedule, and
+ * some are to spare. */
 enum { PEERS = 8 };
 
-/* Receives from one device since the latest send. */
+/* How many receives from one device have been seen since the latest send. */
 struct op_tracker_peer {
     uint32_t device;
     uint32_t received;
@@ -39,12 +40,13 @@ struct lull_op_tracker {
     uint32_t edge_first;
     uint32_t edge_count;
     uint32_t edge_room;
+    struct lull_memory memory; /* of the arrays */
     struct lull_op_tracker_op ops[];
 };
 
 /* ---- creating ---------------------------------------------------------------------------- */
 
-/* False: no memory. */
+/* Returns false where there is no memory. */
 static bool create_locators(struct lull_op_tracker *tracker)
 {
     uint32_t *symbols = calloc(tracker->count, sizeof(symbols[0]));
@@ -75,11 +77,11 @@ struct lull_op_tracker *lull_op_tracker_create(const struct lull_op_tracker_op *
     memcpy(tracker->ops, ops, count * sizeof(ops[0]));
     tracker->count = count;
     tracker->edge_room = 4 * count + 8; /* more than can come of one event */
-    tracker->send_ops = calloc(count, sizeof(tracker->send_ops[0]));
-    tracker->input_ns = calloc(count, sizeof(tracker->input_ns[0]));
-    tracker->edges = calloc(tracker->edge_room, sizeof(tracker->edges[0]));
-    if (tracker->send_ops == NULL || tracker->input_ns == NULL || tracker->edges == NULL ||
-        !create_locators(tracker)) {
+    tracker->send_ops = lull_memory_take(&tracker->memory, count, sizeof(tracker->send_ops[0]));
+    tracker->input_ns = lull_memory_take(&tracker->memory, count, sizeof(tracker->input_ns[0]));
+    tracker->edges =
+        lull_memory_take(&tracker->memory, tracker->edge_room, sizeof(tracker->edges[0]));
+    if (tracker->memory.has_failed || !create_locators(tracker)) {
         lull_op_tracker_destroy(tracker);
         return NULL;
     }
@@ -92,9 +94,7 @@ void lull_op_tracker_destroy(struct lull_op_tracker *tracker)
         return;
     lull_sequence_locator_destroy(tracker->kinds);
     lull_sequence_locator_destroy(tracker->sends);
-    free(tracker->send_ops);
-    free(tracker->input_ns);
-    free(tracker->edges);
+    lull_memory_free(&tracker->memory);
     free(tracker);
 }
 
@@ -142,6 +142,8 @@ static void end(struct lull_op_tracker *tracker, int64_t time_ns)
 
 /* ---- sections ---------------------------------------------------------------------------- */
 
+/* The first section means that the program tells its sections; what was concluded from transfers
+ * before is dropped, because the two need not agree. */
 void lull_op_tracker_take_section(struct lull_op_tracker *tracker, bool is_backward, bool is_end,
                                   int64_t time_ns)
 {
@@ -199,7 +201,8 @@ static bool may_begin_next(const struct lull_op_tracker *tracker)
            tracker->input_ns[next] != 0;
 }
 
-/* INT64_MAX: nothing runs, or its end will be seen. */
+/* When the operation that runs is expected to end; INT64_MAX if none runs, or its end will be seen.
+ * */
 static int64_t expected_end_ns(const struct lull_op_tracker *tracker)
 {
     const struct lull_op_tracker_op *op = &tracker->ops[tracker->op];
@@ -286,6 +289,8 @@ static void find_place(struct lull_op_tracker *tracker, int64_t time_ns)
     end(tracker, time_ns);
 }
 
+/* A send tells that its operation has ended; those before it, of which nothing was seen, must be
+ * over as well. */
 static void take_send(struct lull_op_tracker *tracker, uint32_t device, int64_t time_ns)
 {
     uint32_t place = LULL_SEQUENCE_LOCATOR_UNKNOWN;
@@ -305,6 +310,7 @@ static void take_send(struct lull_op_tracker *tracker, uint32_t device, int64_t 
         tracker->peers[i].received = 0;
 }
 
+/* A receive that no operation waits for contradicts the known place, which is then given up. */
 static void take_receive(struct lull_op_tracker *tracker, uint32_t device, int64_t time_ns)
 {
     struct op_tracker_peer *peer = peer_of(tracker, device);

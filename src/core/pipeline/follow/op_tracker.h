@@ -47,19 +47,19 @@ struct lull_op_tracker *lull_op_tracker_create(const struct lull_op_tracker_op *
                                                uint32_t count);
 void lull_op_tracker_destroy(struct lull_op_tracker *tracker);
 
-/* The program enters or leaves a section of computation. */
+/* Tells that the program enters or leaves a section of computation. */
 void lull_op_tracker_take_section(struct lull_op_tracker *tracker, bool is_backward, bool is_end,
                                   int64_t time_ns);
 
-/* A kernel that sends to, or receives from, another device begins or ends. */
+/* Tells that a kernel which sends to, or receives from, another device begins or ends. */
 void lull_op_tracker_take_transfer(struct lull_op_tracker *tracker, uint32_t device, bool is_send,
                                    bool is_end, int64_t time_ns);
 
-/* The next edge that is known at now_ns; false: there is none. */
+/* Takes the next edge that is known at now_ns. Returns false if there is none. */
 bool lull_op_tracker_poll(struct lull_op_tracker *tracker, int64_t now_ns,
                           struct lull_op_tracker_edge *edge_out);
 
-/* When an expected end is due; INT64_MAX: none is. */
+/* When the next end is expected of which nothing will be seen; INT64_MAX: none is expected. */
 int64_t lull_op_tracker_wake_ns(const struct lull_op_tracker *tracker);
 
 #endif

@@ -116,6 +116,8 @@ lull_plan_controller_switch_cost(struct lull_plan_controller *plan_controller, u
 
 /* ---- iterations -------------------------------------------------------------------------- */
 
+/* The first iteration after a change is told as not measured: its clocks were still on their way.
+ * */
 static void end_iteration(struct lull_plan_controller *plan_controller, int64_t time_ns)
 {
     const struct lull_plan_controller_slot *slot =
@@ -180,6 +182,8 @@ static void number_iteration(struct lull_plan_controller *plan_controller, uint3
 
 /* ---- edges ------------------------------------------------------------------------------- */
 
+/* Intervals of another plan say nothing about this one, so they are forgotten when the plan
+ * changes. */
 static void learn_interval(struct lull_plan_controller *plan_controller,
                            struct lull_plan_controller_gpu *gpu, uint32_t op, int64_t begin_ns)
 {
@@ -206,6 +210,8 @@ static bool teaches(const struct lull_plan_controller *plan_controller, uint64_t
            lull_plan_controller_slot_of(plan_controller, iteration - 1)->plan == plan;
 }
 
+/* An operation out of turn means that the order was left; the GPU is followed again from its
+ * operation 0 on, where iterations can be counted. */
 static void take_begin(struct lull_plan_controller *plan_controller, uint32_t index, uint32_t op,
                        int64_t time_ns)
 {
@@ -301,6 +307,8 @@ void lull_plan_controller_take_waiting(struct lull_plan_controller *plan_control
                   lull_driver_queue_take_waiting(&plan_controller->queue, now_ns, waiting_ms, 0.0));
 }
 
+/* The outcome is learnt without the time in the driver's queue, which the queue plans for itself.
+ * */
 void lull_plan_controller_take_switch(struct lull_plan_controller *plan_controller, uint32_t gpu,
                                       const struct lull_switch_outcome *outcome)
 {
@@ -361,16 +369,6 @@ uint64_t lull_plan_controller_iteration_of(const struct lull_plan_controller *pl
                                            uint32_t gpu)
 {
     return plan_controller->gpus[gpu].iteration;
-}
-
-uint32_t lull_plan_controller_planned(const struct lull_plan_controller *plan_controller,
-                                      uint32_t gpu)
-{
-    const struct lull_plan_controller_gpu *of = &plan_controller->gpus[gpu];
-
-    if (of->is_lost)
-        return 0;
-    return lull_plan_controller_point_of(plan_controller, of, of->op);
 }
 
 void lull_plan_controller_slowdown(const struct lull_plan_controller *plan_controller,

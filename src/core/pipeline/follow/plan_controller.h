@@ -50,7 +50,7 @@ struct lull_plan_controller_config {
                       */
 };
 
-/* Tolerance 1 %, confidence 95 %, windows of 2 iterations, 4 to 40 pairs. */
+/* Sets a tolerance of 1 %, a confidence of 95 %, windows of 2 iterations, and 4 to 40 pairs. */
 void lull_plan_controller_config_default(struct lull_plan_controller_config *config);
 
 /* An operation of a GPU, in the order of a plan. */
@@ -140,38 +140,37 @@ int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
  * later. Without a detour nothing happens.
  */
 void lull_plan_controller_end_detour(struct lull_plan_controller *plan_controller);
-bool lull_plan_controller_is_detoured(const struct lull_plan_controller *plan_controller);
 
 /* What switching costs on this GPU; the caller may fill in what is known beforehand. */
 struct lull_switch_cost *
 lull_plan_controller_switch_cost(struct lull_plan_controller *plan_controller, uint32_t gpu);
 
-/* An operation of the GPU's order begins or ends. */
+/* Tells that an operation of the GPU's order begins or ends. */
 void lull_plan_controller_take_edge(struct lull_plan_controller *plan_controller, uint32_t gpu,
                                     uint32_t op, bool is_end, int64_t time_ns);
 
-/* The GPU has left its order, or its rank the job. */
+/* Tells that the GPU has left its order, or its rank the job. */
 void lull_plan_controller_take_lost(struct lull_plan_controller *plan_controller, uint32_t gpu);
 
-/* Outcome of a command. If it failed, the plan is withdrawn for good. */
+/* Tells the outcome of a command. If it failed, the plan is withdrawn for good. */
 void lull_plan_controller_take_switch(struct lull_plan_controller *plan_controller, uint32_t gpu,
                                       const struct lull_switch_outcome *outcome);
 
-/* A driver call has returned after blocked_ms; the oldest unanswered request has waited for
- * waiting_ms (0: none is unanswered). */
+/* Tell that a driver call has returned after blocked_ms, and that the oldest request without an
+ * answer has waited for waiting_ms (0: all are answered). */
 void lull_plan_controller_take_blocked(struct lull_plan_controller *plan_controller, int64_t now_ns,
                                        double blocked_ms);
 void lull_plan_controller_take_waiting(struct lull_plan_controller *plan_controller, int64_t now_ns,
                                        double waiting_ms);
 
-/* Commands due at now_ns, at most one per GPU; returns how many were written. */
+/* Writes the commands that are due at now_ns, at most one per GPU, and returns their number. */
 uint32_t lull_plan_controller_poll(struct lull_plan_controller *plan_controller, int64_t now_ns,
                                    struct lull_plan_controller_command *commands_out, uint32_t max);
 
-/* When to poll again at the latest; INT64_MAX: only after the next edge. */
+/* When the caller must poll again at the latest; INT64_MAX: only after the next edge. */
 int64_t lull_plan_controller_wake_ns(const struct lull_plan_controller *plan_controller);
 
-/* The next iteration that has ended and was not told yet; false: there is none. */
+/* Takes the next iteration that has ended and was not told yet. Returns false if there is none. */
 bool lull_plan_controller_next_iteration(struct lull_plan_controller *plan_controller,
                                          struct lull_plan_controller_iteration *iteration_out);
 
@@ -185,23 +184,20 @@ int32_t lull_plan_controller_plan(const struct lull_plan_controller *plan_contro
 uint64_t lull_plan_controller_iteration_of(const struct lull_plan_controller *plan_controller,
                                            uint32_t gpu);
 
-/* The point that the plan has for the GPU's present operation; 0 where it holds no plan. */
-uint32_t lull_plan_controller_planned(const struct lull_plan_controller *plan_controller,
-                                      uint32_t gpu);
-
-/* Slowdown of the plan that is tried or kept against its references, as far as measured. */
+/* Estimates how much slower the plan that is tried or kept is than its references, as far as that
+ * has been measured. */
 void lull_plan_controller_slowdown(const struct lull_plan_controller *plan_controller,
                                    struct lull_guard_estimate *estimate_out);
 
-/* How long a driver call is planned to take, ms. */
+/* How long the plan controller takes a driver call to last when it plans ahead, ms. */
 double lull_plan_controller_call_ms(const struct lull_plan_controller *plan_controller);
 
-/* What made the plan controller withdraw a plan, and how often. */
+/* What made the plan controller withdraw plans, and how often that happened. */
 enum lull_plan_controller_trouble
 lull_plan_controller_trouble(const struct lull_plan_controller *plan_controller,
                              uint32_t *withdrawals_out);
 
-/* Raisings that had effect only after the operation that they were for had begun. */
+/* How many raisings had effect only after the operation that they were for had begun. */
 uint64_t lull_plan_controller_late(const struct lull_plan_controller *plan_controller);
 
 #endif

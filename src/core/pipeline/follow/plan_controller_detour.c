@@ -47,6 +47,8 @@ static bool may_detour(const struct lull_plan_controller *plan_controller, int32
            !is_in_use(plan_controller, place);
 }
 
+/* Two places take turns, so that the iteration that still runs at the detour before keeps its
+ * clocks. */
 int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
                                 const struct lull_plan_controller_op *const *ops)
 {
@@ -101,9 +103,4 @@ void lull_plan_controller_end_detour(struct lull_plan_controller *plan_controlle
                                     plan_controller->iteration + 2);
     rewrite_slots(plan_controller);
     plan_controller->has_news = true;
-}
-
-bool lull_plan_controller_is_detoured(const struct lull_plan_controller *plan_controller)
-{
-    return plan_controller->is_detoured;
 }

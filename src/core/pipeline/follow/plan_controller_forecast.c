@@ -34,6 +34,8 @@ void lull_plan_controller_destroy_plan(struct lull_plan_controller_plan *plan)
     free(plan);
 }
 
+/* Counts the raisings of an iteration as well: all of them together share the lateness that the
+ * tolerance allows. */
 static bool copy_ops(const struct lull_plan_controller *plan_controller,
                      struct lull_plan_controller_plan *plan, uint32_t gpu,
                      const struct lull_plan_controller_op *ops)
@@ -135,6 +137,8 @@ static int64_t least_interval_ns(const struct lull_plan_controller *plan_control
     return least_ns;
 }
 
+/* A lowering ahead of an operation's end must not come before its longest recent length, or the
+ * operation would run below its clock. */
 static int64_t longest_ns(const struct lull_plan_controller *plan_controller,
                           const struct lull_plan_controller_gpu *gpu, uint32_t op)
 {
@@ -229,6 +233,8 @@ static void look_ahead(const struct lull_plan_controller *plan_controller,
     }
 }
 
+/* Where no plan may lower anything the decision is the highest clock, which stands for no lock at
+ * all. */
 struct lull_plan_controller_decision
 lull_plan_controller_decide_clock(const struct lull_plan_controller *plan_controller,
                                   const struct lull_plan_controller_gpu *gpu, int64_t now_ns,

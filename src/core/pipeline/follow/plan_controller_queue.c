@@ -34,6 +34,8 @@ struct round {
     uint32_t max;
 };
 
+/* Asks every GPU what it wants while nothing is decided yet, so that raisings can be packed before
+ * a lowering is let in. */
 static void look_around(struct round *round)
 {
     struct lull_plan_controller *plan_controller = round->plan_controller;
@@ -106,7 +108,7 @@ static int64_t next_begin_ns(const struct round *round)
     return lull_driver_plan_next_ns(round->begins_ns, round->plan.count, INT64_MIN);
 }
 
-/* The lowering that wins most; false: none wins anything. */
+/* Finds the lowering that wins most. Returns false if none wins anything. */
 static bool find_lowering(const struct round *round, struct lull_lowering *lowering_out)
 {
     const struct lull_plan_controller *plan_controller = round->plan_controller;
@@ -156,6 +158,8 @@ static int64_t lowering_deadline_ns(const struct round *round)
     return lull_later_ns(deadline_ns, least_ns);
 }
 
+/* At most one lowering is posted per round, because each of them moves the raisings that the next
+ * one must be weighed against. */
 static void post_lowering(struct round *round)
 {
     struct lull_lowering lowering;
@@ -170,6 +174,8 @@ static void post_lowering(struct round *round)
          lowering.raise_by_ns);
 }
 
+/* A lowered clock is undone by the device writer unless it is renewed, so that no GPU stays low
+ * when this process dies. */
 static void renew(struct round *round)
 {
     struct lull_plan_controller *plan_controller = round->plan_controller;

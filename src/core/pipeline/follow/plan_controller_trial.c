@@ -125,6 +125,8 @@ static void warm_up(struct lull_plan_controller *plan_controller, uint64_t numbe
         trial->phase = LULL_PLAN_CONTROLLER_KEPT;
 }
 
+/* An iteration is decided while the one before it runs; its test number tells later whether it is
+ * still evidence. */
 void lull_plan_controller_decide(struct lull_plan_controller *plan_controller, uint64_t number)
 {
     struct lull_plan_controller_trial *trial = &plan_controller->trial;
@@ -167,6 +169,8 @@ static void go_on_watching(struct lull_plan_controller *plan_controller, uint64_
     lull_plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT, since);
 }
 
+/* A kept plan is only ever given up by evidence that it hurts; a pair that was set aside or slow by
+ * chance lets the watch go on. */
 static void act_on(struct lull_plan_controller *plan_controller, enum lull_trial_result result,
                    uint64_t since)
 {

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/smaller.h"
 
 /* All of these were chosen so that test_profiling finds EnvPipe's valleys within a third of the
@@ -13,7 +14,8 @@
 enum { COARSE_CLOCKS = 8, LEAST_STEP = 2 };
 /* Iterations at each clock of the coarse look and around its best; clocks measured to the end. */
 enum { COARSE_ITERATIONS = 3, FINE_ITERATIONS = 3, FINALISTS = 5 };
-/* The same with at most this many clocks, where a third of the sweep allows less. */
+/* With at most this many clocks a third of the sweep allows less, so fewer are measured less often.
+ * */
 enum { FEW_CLOCKS = 12, FEW_ITERATIONS = 2, FEW_FINALISTS = 2 };
 /* Among more values than this outliers are dropped, as EnvPipe does. */
 enum { DROPPED_FROM = 3 };
@@ -25,6 +27,7 @@ struct lull_profiling {
     uint32_t iterations; /* of each clock, at most */
     uint32_t taken;
     uint32_t step;
+    struct lull_memory memory;             /* of the two arrays */
     uint32_t *counts;                      /* per clock */
     struct lull_profiling_sample *samples; /* per clock, iteration and stage */
 };
@@ -42,12 +45,13 @@ struct lull_profiling *lull_profiling_create(enum lull_profiling_method method,
     profiling->clock_count = clock_count;
     profiling->stage_count = stage_count;
     profiling->iterations = iterations;
-    profiling->step = (clock_count + COARSE_CLOCKS - 1) / COARSE_CLOCKS;
-    if (profiling->step < LEAST_STEP)
-        profiling->step = LEAST_STEP;
-    profiling->counts = calloc(clock_count, sizeof(profiling->counts[0]));
-    profiling->samples = calloc(samples, sizeof(profiling->samples[0]));
-    if (profiling->counts == NULL || profiling->samples == NULL) {
+    profiling->step =
+        lull_larger_u32((clock_count + COARSE_CLOCKS - 1) / COARSE_CLOCKS, LEAST_STEP);
+    profiling->counts =
+        lull_memory_take(&profiling->memory, clock_count, sizeof(profiling->counts[0]));
+    profiling->samples =
+        lull_memory_take(&profiling->memory, samples, sizeof(profiling->samples[0]));
+    if (profiling->memory.has_failed) {
         lull_profiling_destroy(profiling);
         return NULL;
     }
@@ -58,8 +62,7 @@ void lull_profiling_destroy(struct lull_profiling *profiling)
 {
     if (profiling == NULL)
         return;
-    free(profiling->counts);
-    free(profiling->samples);
+    lull_memory_free(&profiling->memory);
     free(profiling);
 }
 
@@ -106,6 +109,7 @@ static double find_band(const struct lull_profiling *profiling, uint32_t stage, 
     return count > DROPPED_FROM ? sqrt(squares / count) : INFINITY;
 }
 
+/* Outliers are dropped by energy alone, since that is what a valley is chosen by. */
 struct lull_profiling_mean lull_profiling_mean(const struct lull_profiling *profiling,
                                                uint32_t stage, uint32_t clock)
 {
@@ -158,19 +162,20 @@ static uint32_t find_best(const struct lull_profiling *profiling, uint32_t stage
     return best;
 }
 
-uint32_t lull_profiling_valley(const struct lull_profiling *profiling, uint32_t stage)
-{
-    return find_best(profiling, stage, false, -INFINITY);
-}
-
 static bool is_few(const struct lull_profiling *profiling)
 {
     return profiling->clock_count <= FEW_CLOCKS;
 }
 
-static bool is_wanted(const struct lull_profiling *profiling, uint32_t clock, uint32_t iterations)
+/* Offers a clock that has been measured in fewer than so many iterations. Returns whether it has.
+ */
+static bool offer(const struct lull_profiling *profiling, uint32_t clock, uint32_t iterations,
+                  uint32_t *clock_out)
 {
-    return profiling->counts[clock] < lull_smaller_u32(iterations, profiling->iterations);
+    if (profiling->counts[clock] >= lull_smaller_u32(iterations, profiling->iterations))
+        return false;
+    *clock_out = clock;
+    return true;
 }
 
 static bool next_coarse(const struct lull_profiling *profiling, uint32_t *clock_out)
@@ -178,14 +183,12 @@ static bool next_coarse(const struct lull_profiling *profiling, uint32_t *clock_
     const uint32_t wanted = is_few(profiling) ? FEW_ITERATIONS : COARSE_ITERATIONS;
 
     for (uint32_t clock = 0; clock < profiling->clock_count; clock++)
-        if (is_coarse(profiling, clock) && is_wanted(profiling, clock, wanted)) {
-            *clock_out = clock;
+        if (is_coarse(profiling, clock) && offer(profiling, clock, wanted, clock_out))
             return true;
-        }
     return false;
 }
 
-/* The next clock around the best one of the coarse look, stage by stage. */
+/* Offers the clocks around the best one of the coarse look, stage by stage. */
 static bool next_fine(const struct lull_profiling *profiling, uint32_t *clock_out)
 {
     const uint32_t wanted = is_few(profiling) ? FEW_ITERATIONS : FINE_ITERATIONS;
@@ -196,15 +199,14 @@ static bool next_fine(const struct lull_profiling *profiling, uint32_t *clock_ou
 
         for (uint32_t clock = first;
              clock < best + profiling->step && clock < profiling->clock_count; clock++)
-            if (is_wanted(profiling, clock, wanted)) {
-                *clock_out = clock;
+            if (offer(profiling, clock, wanted, clock_out))
                 return true;
-            }
     }
     return false;
 }
 
-/* The next one of the best few, until each has been measured as often as a sweep would. */
+/* Offers the best few clocks of each stage, until each has been measured as often as a sweep would.
+ */
 static bool next_final(const struct lull_profiling *profiling, uint32_t *clock_out)
 {
     const uint32_t finalists = is_few(profiling) ? FEW_FINALISTS : FINALISTS;
@@ -216,10 +218,8 @@ static bool next_final(const struct lull_profiling *profiling, uint32_t *clock_o
             const uint32_t clock = find_best(profiling, stage, false, above_j);
 
             above_j = lull_profiling_mean(profiling, stage, clock).energy_j;
-            if (is_wanted(profiling, clock, profiling->iterations)) {
-                *clock_out = clock;
+            if (offer(profiling, clock, profiling->iterations, clock_out))
                 return true;
-            }
         }
     }
     return false;
@@ -228,10 +228,8 @@ static bool next_final(const struct lull_profiling *profiling, uint32_t *clock_o
 static bool next_of_sweep(const struct lull_profiling *profiling, uint32_t *clock_out)
 {
     for (uint32_t clock = 0; clock < profiling->clock_count; clock++)
-        if (is_wanted(profiling, clock, profiling->iterations)) {
-            *clock_out = clock;
+        if (offer(profiling, clock, profiling->iterations, clock_out))
             return true;
-        }
     return false;
 }
 

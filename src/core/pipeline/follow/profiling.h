@@ -49,20 +49,19 @@ struct lull_profiling *lull_profiling_create(enum lull_profiling_method method,
                                              uint32_t iterations);
 void lull_profiling_destroy(struct lull_profiling *profiling);
 
-/* The clock that the next iteration is to run at; false: all is known. */
+/* Finds the clock that the next iteration is to run at. Returns false once all is known. */
 bool lull_profiling_next(struct lull_profiling *profiling, uint32_t *clock_out);
 
-/* An iteration was measured at a clock; stage_count samples. Any clock may be given. */
+/* Takes what an iteration at a clock has measured: a sample of each stage. Any clock may be given.
+ */
 void lull_profiling_take(struct lull_profiling *profiling, uint32_t clock,
                          const struct lull_profiling_sample *samples);
 
-/* Iterations taken so far. */
+/* How many iterations have been taken so far. */
 uint32_t lull_profiling_iterations(const struct lull_profiling *profiling);
 
+/* What the iterations at a clock say of a stage; its count is 0 if there were none. */
 struct lull_profiling_mean lull_profiling_mean(const struct lull_profiling *profiling,
                                                uint32_t stage, uint32_t clock);
-
-/* The clock of a stage's least mean energy among those measured; 0 before any. */
-uint32_t lull_profiling_valley(const struct lull_profiling *profiling, uint32_t stage);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/rounding/rounding.h"
 
@@ -28,6 +29,7 @@ struct lull_replan {
     uint32_t *highest; /* operating points */
     uint32_t *found;
     int64_t *relaxed_ns;
+    struct lull_memory memory; /* of the three arrays */
 };
 
 /* A problem with a class of its own for every class on every device. */
@@ -51,12 +53,11 @@ int lull_replan_create(const struct lull_pipeline_problem *problem, const uint32
         return lull_error_set(err, -ENOMEM, "no memory to replan");
     replan->problem = problem;
     replan->point = point;
-    replan->highest = calloc(count, sizeof(replan->highest[0]));
-    replan->found = calloc(count, sizeof(replan->found[0]));
-    replan->relaxed_ns = calloc(count, sizeof(replan->relaxed_ns[0]));
+    replan->highest = lull_memory_take(&replan->memory, count, sizeof(replan->highest[0]));
+    replan->found = lull_memory_take(&replan->memory, count, sizeof(replan->found[0]));
+    replan->relaxed_ns = lull_memory_take(&replan->memory, count, sizeof(replan->relaxed_ns[0]));
     replan->frontier = lull_frontier_create(problem, err);
-    if (replan->highest == NULL || replan->found == NULL || replan->relaxed_ns == NULL ||
-        replan->frontier == NULL) {
+    if (replan->memory.has_failed || replan->frontier == NULL) {
         if (err != NULL && err->code == -EINVAL)
             result = -EINVAL;
         goto fail;
@@ -85,11 +86,8 @@ void lull_replan_destroy(struct lull_replan *replan)
     if (replan == NULL)
         return;
     lull_frontier_destroy(replan->frontier);
-    if (replan->rounding != NULL)
-        lull_pipeline_rounding_destroy(replan->rounding);
-    free(replan->highest);
-    free(replan->found);
-    free(replan->relaxed_ns);
+    lull_pipeline_rounding_destroy(replan->rounding);
+    lull_memory_free(&replan->memory);
     free(replan);
 }
 
@@ -106,6 +104,8 @@ static int64_t scale(int64_t value, double factor, int64_t most)
     return (int64_t)fmin(ceil((double)value * fmin(factor, most_factor)), (double)most);
 }
 
+/* A slow device takes longer by the same factor at every clock and draws the same power, so its
+ * energy grows by that factor too. */
 static int copy_class(const struct lull_pipeline_class *from, double factor,
                       struct lull_pipeline_class *to)
 {
@@ -142,6 +142,8 @@ static int own_class(const struct lull_pipeline_problem *problem, const double *
     return 0;
 }
 
+/* Copies the problem with classes of their own for every device, since classes are shared between
+ * devices and only some of them are slow. */
 static int scaled_init(struct scaled *scaled, const struct lull_pipeline_problem *problem,
                        const double *factor)
 {
@@ -184,6 +186,8 @@ static double energy_j(const struct lull_pipeline_problem *problem,
     return cost.energy_j + lull_pipeline_switching_energy_j(problem, switching, point);
 }
 
+/* Moves the frontier to the deadline, rounds and improves the plan, and makes it respect switching.
+ * Returns 1 if the result saves enough to be worth changing clocks, else 0. */
 static int find(struct lull_replan *replan, const struct lull_pipeline_problem *problem,
                 struct lull_frontier *frontier, struct lull_pipeline_rounding *rounding,
                 const struct lull_pipeline_switching *switching,
@@ -205,8 +209,8 @@ static int find(struct lull_replan *replan, const struct lull_pipeline_problem *
     if (moved < 0)
         return (int)moved;
     /* A plan that cannot respect switching within the time is carried out as it is. */
-    result = lull_pipeline_switching_quick(problem, switching, deadline_ns, replan->found, &report,
-                                           NULL);
+    result = lull_pipeline_switching(problem, switching, deadline_ns, true, replan->found, &report,
+                                     NULL);
     if (result == -ENOMEM)
         return result;
     outcome->energy_j = energy_j(problem, switching, replan->found, deadline_ns);
@@ -215,6 +219,8 @@ static int find(struct lull_replan *replan, const struct lull_pipeline_problem *
     return !(outcome->energy_j > (1.0 - least_saving) * outcome->kept_j);
 }
 
+/* With slow devices the frontier that was prepared is of no use: one of the scaled problem is
+ * computed anew. */
 static int find_scaled(struct lull_replan *replan, const double *factor, int64_t extra_ns,
                        const struct lull_pipeline_switching *switching,
                        struct lull_replan_outcome *outcome)

@@ -1,6 +1,6 @@
 /*
- * Replan: another plan for a pipeline that runs, found in milliseconds: for devices that have
- * become slower, or for more time. The slow part of planning (the frontier) is done once,
+ * Replanning finds another plan for a running pipeline in milliseconds, because devices have become
+ * slower or because there is more time. The slow part of planning (the frontier) is done once,
  * beforehand.
  *
  * The operations of a slow device are taken to last longer by one factor at every clock, and to
@@ -22,8 +22,8 @@
 
 struct lull_replan;
 
-/* Borrows the problem and operating point (the plan that is carried out, op_count entries) until
- * destroy. Errors: -EINVAL a blocking power that is negative or no number; -ENOMEM. O(frontier). */
+/* Borrows the problem and `point` (the plan that is carried out, op_count entries) until destroy.
+ * Errors: -EINVAL a blocking power that is negative or no number; -ENOMEM. O(frontier). */
 int lull_replan_create(const struct lull_pipeline_problem *problem, const uint32_t *point,
                        struct lull_replan **replan_out, struct lull_error *err);
 void lull_replan_destroy(struct lull_replan *replan);

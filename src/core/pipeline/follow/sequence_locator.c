@@ -72,11 +72,6 @@ void lull_sequence_locator_destroy(struct lull_sequence_locator *locator)
     free(locator);
 }
 
-uint32_t lull_sequence_locator_place(const struct lull_sequence_locator *locator)
-{
-    return locator->place;
-}
-
 void lull_sequence_locator_forget(struct lull_sequence_locator *locator)
 {
     locator->place = LULL_SEQUENCE_LOCATOR_UNKNOWN;
@@ -120,6 +115,7 @@ static bool is_longest_pause(struct lull_sequence_locator *locator)
     return true;
 }
 
+/* Takes an event while the place is unknown, and says whether the events so far determine it. */
 static uint32_t search(struct lull_sequence_locator *locator, uint32_t symbol, int64_t pause_ns)
 {
     locator->taken++;
@@ -140,6 +136,8 @@ static bool is_still_first(struct lull_sequence_locator *locator, int64_t pause_
     return locator->strikes < STRIKES;
 }
 
+/* While the place is known an event is checked against the next symbol; a deviation starts the
+ * search anew with this very event. */
 uint32_t lull_sequence_locator_take(struct lull_sequence_locator *locator, uint32_t symbol,
                                     int64_t pause_ns)
 {

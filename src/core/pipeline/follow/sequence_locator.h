@@ -1,6 +1,7 @@
 /*
- * Cycle: where a stream of events stands in a sequence that is known and repeats for ever. That is
- * how a device's operations, of which one sees only the kind, are told apart.
+ * The sequence locator finds where a stream of events stands in a sequence that is known and
+ * repeats for ever. That is how a device's operations, of which one sees only the kind, are told
+ * apart.
  *
  * The stream may be joined anywhere. Where the sequence has one rotation that fits, the place is
  * known after one round; where several fit (forward and backward in turn, as on the last stage of
@@ -30,9 +31,6 @@ void lull_sequence_locator_destroy(struct lull_sequence_locator *locator);
  */
 uint32_t lull_sequence_locator_take(struct lull_sequence_locator *locator, uint32_t symbol,
                                     int64_t pause_ns);
-
-/* The place of the last event; LULL_SEQUENCE_LOCATOR_UNKNOWN if that is not known. */
-uint32_t lull_sequence_locator_place(const struct lull_sequence_locator *locator);
 
 /* Forgets the place, because events were lost. */
 void lull_sequence_locator_forget(struct lull_sequence_locator *locator);

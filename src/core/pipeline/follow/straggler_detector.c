@@ -102,6 +102,7 @@ static bool is_known(const struct usual *usual)
     return usual->count >= LATEST;
 }
 
+/* Sorts by insertion: there are only five values. */
 static double median(const struct usual *usual)
 {
     double sorted[LATEST];
@@ -116,6 +117,8 @@ static double median(const struct usual *usual)
     return sorted[LATEST / 2];
 }
 
+/* What is usual falls at once, because a shorter time is never an accident, and rises slowly,
+ * because a longer one may be a straggler. */
 static void learn(struct usual *usual, double value, bool is_quiet)
 {
     double middle;
@@ -197,6 +200,7 @@ static void begin_streak(struct lull_straggler_detector *straggler)
         straggler->devices[i].least = INFINITY;
 }
 
+/* Every iteration in a row must say the same, so only the least of what they say is acted on. */
 static void extend_streak(struct lull_straggler_detector *straggler,
                           const struct lull_straggler_detector_sample *sample)
 {
@@ -238,6 +242,8 @@ static enum lull_straggler_detector_verdict ask(struct lull_straggler_detector *
     return LULL_STRAGGLER_STRETCH;
 }
 
+/* Twice the margin is odd, because a margin of waiting stays when the iteration is stretched: less
+ * would win nothing. */
 static enum lull_straggler_detector_verdict
 take_usual(struct lull_straggler_detector *straggler,
            const struct lull_straggler_detector_sample *sample)
@@ -260,6 +266,8 @@ take_usual(struct lull_straggler_detector *straggler,
 
 /* ---- stretched --------------------------------------------------------------------------- */
 
+/* After a straggler that was over within a few iterations the next one is believed later, so that
+ * flickering does not make the job stretch again and again. */
 static enum lull_straggler_detector_verdict go_back(struct lull_straggler_detector *straggler)
 {
     if (straggler->stretched >= SHORT_LIVED)
@@ -304,6 +312,8 @@ static bool is_refuted(const struct lull_straggler_detector *straggler,
     return grown_ns > margin_ns(straggler) && unshrunk_ns < 0.5 * grown_ns;
 }
 
+/* What looked like a straggler was a longer iteration of the job itself; it becomes the usual, so
+ * that it is never acted on again. */
 static enum lull_straggler_detector_verdict
 refute(struct lull_straggler_detector *straggler,
        const struct lull_straggler_detector_sample *sample)
@@ -319,6 +329,8 @@ refute(struct lull_straggler_detector *straggler,
     return go_back(straggler);
 }
 
+/* A stretched iteration ends the stretch as soon as the straggler is over or was none, and asks for
+ * more only if it still waits clearly longer than the margin. */
 static enum lull_straggler_detector_verdict
 take_stretched(struct lull_straggler_detector *straggler,
                const struct lull_straggler_detector_sample *sample)

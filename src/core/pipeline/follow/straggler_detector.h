@@ -1,6 +1,6 @@
 /*
- * Straggler: sees in the iterations of one copy of a pipeline that somebody has become slower, and
- * by how much, and that it is over.
+ * The straggler detector sees in the iterations of one copy of a pipeline that some device or
+ * another copy has become slower, by how much, and when that is over.
  *
  * Two things tell. *Late*: at the end of its iteration the copy waits for longer than usual until
  * the next one begins, because other copies are late. *Slow*: the operations of one device take
@@ -34,7 +34,7 @@ struct lull_straggler_detector_config {
         patience; /* iterations in a row that say the same before anything is asked for, >= 1 */
 };
 
-/* Margin 1 %, patience 2. */
+/* Sets a margin of 1 % and a patience of 2 iterations. */
 void lull_straggler_detector_config_default(struct lull_straggler_detector_config *config);
 
 enum lull_straggler_detector_kind {
@@ -68,7 +68,8 @@ lull_straggler_detector_create(const struct lull_straggler_detector_config *conf
                                uint32_t device_count);
 void lull_straggler_detector_destroy(struct lull_straggler_detector *straggler);
 
-/* Samples in the order of iterations; some may be missing. O(devices). */
+/* Takes a sample and says what to do. Samples come in the order of iterations; some may be missing.
+ * O(devices). */
 enum lull_straggler_detector_verdict
 lull_straggler_detector_take(struct lull_straggler_detector *straggler,
                              const struct lull_straggler_detector_sample *sample);
@@ -78,9 +79,11 @@ lull_straggler_detector_take(struct lull_straggler_detector *straggler,
 int64_t lull_straggler_detector_request(const struct lull_straggler_detector *straggler,
                                         double *factor_out);
 
-/* Whether that is being done. False: there is nothing to win, and it is asked for again later. */
+/* Answers the request: whether the longer iteration is being run. If not, because nothing is to be
+ * won by it, it is asked for again later. */
 void lull_straggler_detector_answer(struct lull_straggler_detector *straggler, bool is_stretched);
 
+/* Whether the iterations are stretched, as the last answer said. */
 bool lull_straggler_detector_is_stretched(const struct lull_straggler_detector *straggler);
 
 /* Whether the latest iterations are such that something will be asked for soon. */

@@ -59,6 +59,7 @@ static int refuse(const struct lull_pipeline_graph *graph, size_t op, const char
         op, graph->ops[op].device, graph->ops[op].microbatch, why);
 }
 
+/* Sums are checked for overflow, because a flow from a file may hold any numbers. */
 int lull_certificate_check(const struct lull_certificate *certificate,
                            const struct lull_pipeline_graph *graph, struct lull_error *err)
 {

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/smaller.h"
 
 /* The finest unit of flow: a nanowatt. */
 static const double finest_w = 1e-9;
@@ -61,6 +60,8 @@ static void fill_curve(struct lull_frontier_curve *curve,
     }
 }
 
+/* Makes a curve that has room for its corners; they are filled in once the unit of flow is known.
+ * */
 static int make_curve(struct lull_frontier_curves *curves,
                       const struct lull_pipeline_problem *problem, uint32_t class_index,
                       double blocking_w)
@@ -68,20 +69,14 @@ static int make_curve(struct lull_frontier_curves *curves,
     const struct lull_pipeline_class *operations = &problem->profile->classes[class_index];
     struct lull_frontier_curve curve = {.class_index = class_index, .blocking_w = blocking_w};
 
-    if (curves->count == curves->room) {
-        const size_t room = lull_larger_room(curves->room, 16);
-        struct lull_frontier_curve *all = realloc(curves->all, room * sizeof(*all));
-
-        if (all == NULL)
-            return -ENOMEM;
-        curves->all = all;
-        curves->room = room;
-    }
-    curve.length_ns = malloc(operations->point_count * sizeof(*curve.length_ns));
-    curve.threshold = malloc(operations->point_count * sizeof(*curve.threshold));
-    curves->all[curves->count++] = curve;
-    if (curve.length_ns == NULL || curve.threshold == NULL)
+    curve.length_ns =
+        lull_memory_take(&curves->memory, operations->point_count, sizeof(*curve.length_ns));
+    curve.threshold =
+        lull_memory_take(&curves->memory, operations->point_count, sizeof(*curve.threshold));
+    if (curves->memory.has_failed ||
+        lull_array_grow(&curves->all, curves->count, sizeof(*curves->all)) < 0)
         return -ENOMEM;
+    curves->all[curves->count++] = curve;
     return 0;
 }
 
@@ -140,6 +135,8 @@ static int check_blocking(const struct lull_pipeline_problem *problem, struct lu
     return 0;
 }
 
+/* The unit of flow is made coarser where all flow together would leave int64_t; only then can
+ * thresholds be rounded to it. */
 int lull_curves_init(struct lull_frontier_curves *curves,
                      const struct lull_pipeline_problem *problem, struct lull_error *err)
 {
@@ -150,7 +147,8 @@ int lull_curves_init(struct lull_frontier_curves *curves,
     *curves = (struct lull_frontier_curves){.unit_w = finest_w};
     if (status != 0)
         return status;
-    curves->of_op = malloc(problem->graph->op_count * sizeof(*curves->of_op));
+    curves->of_op =
+        lull_memory_take(&curves->memory, problem->graph->op_count, sizeof(*curves->of_op));
     first_of_class = malloc(problem->profile->class_count * sizeof(*first_of_class));
     status = -ENOMEM;
     if (curves->of_op != NULL && first_of_class != NULL)
@@ -168,12 +166,8 @@ int lull_curves_init(struct lull_frontier_curves *curves,
 
 void lull_curves_fini(struct lull_frontier_curves *curves)
 {
-    for (size_t i = 0; i < curves->count; i++) {
-        free(curves->all[i].length_ns);
-        free(curves->all[i].threshold);
-    }
     free(curves->all);
-    free(curves->of_op);
+    lull_memory_free(&curves->memory);
     *curves = (struct lull_frontier_curves){.count = 0};
 }
 

@@ -6,7 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 enum { GREEDY_STEPS = 3 }; /* as published */
+
+/* Iterations in a row with the critical path in the envelope after which nothing is raised any
+ * more: the number of the publication. */
+enum { SETTLED_FROM = 10 };
+
+/* What a look at the critical path led to. */
+enum envpipe_step {
+    INSIDE, /* the path lies in the envelope: nothing was raised */
+    RAISED,
+    EXHAUSTED /* all on the path is at the highest clock */
+};
 
 struct lull_envpipe {
     const struct lull_pipeline_problem *problem;
@@ -17,6 +30,13 @@ struct lull_envpipe {
     int64_t *end_ns;      /* when it ends by the profile */
     uint32_t *path;       /* the critical path, the last operation first */
     size_t path_length;
+    struct lull_memory memory; /* of the arrays */
+
+    /* The loop in the running job. */
+    int64_t tie_ns;
+    uint32_t inside; /* iterations in a row with the critical path in the envelope */
+    uint32_t count;  /* iterations that raised clocks */
+    bool is_exhausted;
 };
 
 static void choose(struct lull_envpipe *planner, uint32_t op, uint32_t point)
@@ -38,6 +58,7 @@ static uint32_t least_energy(const struct lull_pipeline_class *operations)
 
 /* ---- where it begins --------------------------------------------------------------------- */
 
+/* The outer envelope bounds the iteration from both ends, so EnvPipe never lowers it. */
 static void mark_envelope(struct lull_envpipe *planner)
 {
     const struct lull_pipeline_graph *const graph = planner->problem->graph;
@@ -68,7 +89,7 @@ static void set_initial(struct lull_envpipe *planner, enum lull_envpipe_method m
             lull_pipeline_class_of(planner->problem, op);
         const bool is_high = planner->is_envelope[op] && method != LULL_ENVPIPE_UNIFORM;
 
-        choose(planner, op, is_high ? lull_pipeline_highest(operations) : least_energy(operations));
+        choose(planner, op, is_high ? LULL_PIPELINE_HIGHEST : least_energy(operations));
     }
 }
 
@@ -79,7 +100,7 @@ static void set_initial(struct lull_envpipe *planner, enum lull_envpipe_method m
  * reproduces what was recorded: before a forward the one of another device, else the device's own.
  */
 static int64_t critical_before(const struct lull_envpipe *planner, uint32_t op,
-                               const int64_t *end_ns, int64_t tie_ns)
+                               const int64_t *end_ns)
 {
     const struct lull_pipeline_graph *const graph = planner->problem->graph;
     const bool prefers_own =
@@ -97,14 +118,15 @@ static int64_t critical_before(const struct lull_envpipe *planner, uint32_t op,
         const struct lull_pipeline_edge *const edge = &graph->edges[graph->in_edges[i]];
         const bool is_own = graph->ops[edge->from].device == graph->ops[op].device;
 
-        if (end_ns[edge->from] + edge->latency_ns + tie_ns >= latest_ns &&
+        if (end_ns[edge->from] + edge->latency_ns + planner->tie_ns >= latest_ns &&
             (found < 0 || is_own == prefers_own))
             found = edge->from;
     }
     return found;
 }
 
-static void find_path(struct lull_envpipe *planner, const int64_t *end_ns, int64_t tie_ns)
+/* The path is followed back from the operation that ended last. */
+static void find_path(struct lull_envpipe *planner, const int64_t *end_ns)
 {
     int64_t op = 0;
 
@@ -112,7 +134,7 @@ static void find_path(struct lull_envpipe *planner, const int64_t *end_ns, int64
         if (end_ns[i] > end_ns[op])
             op = i;
     planner->path_length = 0;
-    for (; op >= 0; op = critical_before(planner, (uint32_t)op, end_ns, tie_ns)) {
+    for (; op >= 0; op = critical_before(planner, (uint32_t)op, end_ns)) {
         assert(planner->path_length < planner->problem->graph->op_count);
         planner->path[planner->path_length++] = (uint32_t)op;
     }
@@ -132,14 +154,15 @@ static bool is_inside_envelope(const struct lull_envpipe *planner)
  * index down. */
 static bool can_rise(const struct lull_envpipe *planner, uint32_t op)
 {
-    return planner->point[op] > lull_pipeline_highest(lull_pipeline_class_of(planner->problem, op));
+    return planner->point[op] > LULL_PIPELINE_HIGHEST;
 }
 
 static uint32_t clock_of(const struct lull_envpipe *planner, uint32_t op)
 {
-    return lull_pipeline_class_of(planner->problem, op)->points[planner->point[op]].sm_mhz;
+    return lull_pipeline_point_of(planner->problem, planner->point, op)->sm_mhz;
 }
 
+/* All operations of the path at its lowest clock are raised together, as published. */
 static bool raise_lowest(struct lull_envpipe *planner)
 {
     uint32_t lowest_mhz = UINT32_MAX;
@@ -159,6 +182,7 @@ static bool raise_lowest(struct lull_envpipe *planner)
     return lowest_mhz != UINT32_MAX;
 }
 
+/* The path's first entry is its last operation, with which the greedy method begins. */
 static bool raise_last(struct lull_envpipe *planner)
 {
     for (size_t i = 0; i < planner->path_length; i++) {
@@ -173,42 +197,68 @@ static bool raise_last(struct lull_envpipe *planner)
     return false;
 }
 
-enum lull_envpipe_step lull_envpipe_step(struct lull_envpipe *envpipe, const int64_t *end_ns,
-                                         int64_t tie_ns)
+static enum envpipe_step step(struct lull_envpipe *envpipe, const int64_t *end_ns)
 {
     bool is_raised;
 
-    find_path(envpipe, end_ns, tie_ns);
+    find_path(envpipe, end_ns);
     if (is_inside_envelope(envpipe))
-        return LULL_ENVPIPE_INSIDE;
+        return INSIDE;
     if (envpipe->method == LULL_ENVPIPE_GREEDY)
         is_raised = raise_last(envpipe);
     else
         is_raised = raise_lowest(envpipe);
-    return is_raised ? LULL_ENVPIPE_RAISED : LULL_ENVPIPE_EXHAUSTED;
+    return is_raised ? RAISED : EXHAUSTED;
+}
+
+bool lull_envpipe_take(struct lull_envpipe *envpipe, const int64_t *end_ns)
+{
+    if (lull_envpipe_is_done(envpipe))
+        return false;
+    switch (step(envpipe, end_ns)) {
+    case RAISED:
+        envpipe->inside = 0;
+        envpipe->count++;
+        return true;
+    case INSIDE:
+        assert(envpipe->inside < SETTLED_FROM);
+        envpipe->inside++;
+        return false;
+    default:
+        envpipe->is_exhausted = true;
+        return false;
+    }
+}
+
+bool lull_envpipe_is_done(const struct lull_envpipe *envpipe)
+{
+    return envpipe->is_exhausted || envpipe->inside >= SETTLED_FROM;
+}
+
+uint32_t lull_envpipe_count(const struct lull_envpipe *envpipe)
+{
+    return envpipe->count;
 }
 
 /* ---- all together ------------------------------------------------------------------------ */
 
 struct lull_envpipe *lull_envpipe_create(const struct lull_pipeline_problem *problem,
-                                         enum lull_envpipe_method method)
+                                         enum lull_envpipe_method method, int64_t tie_ns)
 {
     const size_t count = problem->graph->op_count;
     struct lull_envpipe *const envpipe = calloc(1, sizeof(*envpipe));
 
     if (envpipe == NULL)
         return NULL;
-    *envpipe = (struct lull_envpipe){
-        .problem = problem,
-        .method = method,
-        .point = calloc(count, sizeof(*envpipe->point)),
-        .is_envelope = calloc(count, sizeof(*envpipe->is_envelope)),
-        .duration_ns = calloc(count, sizeof(*envpipe->duration_ns)),
-        .end_ns = calloc(count, sizeof(*envpipe->end_ns)),
-        .path = calloc(count, sizeof(*envpipe->path)),
-    };
-    if (envpipe->point == NULL || envpipe->is_envelope == NULL || envpipe->duration_ns == NULL ||
-        envpipe->end_ns == NULL || envpipe->path == NULL) {
+    envpipe->problem = problem;
+    envpipe->method = method;
+    envpipe->tie_ns = tie_ns;
+    envpipe->point = lull_memory_take(&envpipe->memory, count, sizeof(*envpipe->point));
+    envpipe->is_envelope = lull_memory_take(&envpipe->memory, count, sizeof(*envpipe->is_envelope));
+    envpipe->duration_ns = lull_memory_take(&envpipe->memory, count, sizeof(*envpipe->duration_ns));
+    envpipe->end_ns = lull_memory_take(&envpipe->memory, count, sizeof(*envpipe->end_ns));
+    envpipe->path = lull_memory_take(&envpipe->memory, count, sizeof(*envpipe->path));
+    if (envpipe->memory.has_failed) {
         lull_envpipe_destroy(envpipe);
         return NULL;
     }
@@ -221,11 +271,7 @@ void lull_envpipe_destroy(struct lull_envpipe *envpipe)
 {
     if (envpipe == NULL)
         return;
-    free(envpipe->point);
-    free(envpipe->is_envelope);
-    free(envpipe->duration_ns);
-    free(envpipe->end_ns);
-    free(envpipe->path);
+    lull_memory_free(&envpipe->memory);
     free(envpipe);
 }
 
@@ -248,7 +294,7 @@ int lull_envpipe_plan(const struct lull_pipeline_problem *problem, enum lull_env
                       uint32_t most_iterations, uint32_t *point_out,
                       struct lull_envpipe_outcome *outcome_out)
 {
-    struct lull_envpipe *const envpipe = lull_envpipe_create(problem, method);
+    struct lull_envpipe *const envpipe = lull_envpipe_create(problem, method, 0);
     const bool raises = method == LULL_ENVPIPE_BALANCED || method == LULL_ENVPIPE_GREEDY;
 
     if (envpipe == NULL)
@@ -257,12 +303,11 @@ int lull_envpipe_plan(const struct lull_pipeline_problem *problem, enum lull_env
     while (!outcome_out->is_settled) {
         imagine(envpipe);
         if (outcome_out->iterations == most_iterations) {
-            find_path(envpipe, envpipe->end_ns, 0);
+            find_path(envpipe, envpipe->end_ns);
             outcome_out->is_settled = is_inside_envelope(envpipe);
             break;
         }
-        outcome_out->is_settled =
-            lull_envpipe_step(envpipe, envpipe->end_ns, 0) != LULL_ENVPIPE_RAISED;
+        outcome_out->is_settled = step(envpipe, envpipe->end_ns) != RAISED;
         outcome_out->iterations += !outcome_out->is_settled;
     }
     memcpy(point_out, envpipe->point, problem->graph->op_count * sizeof(point_out[0]));

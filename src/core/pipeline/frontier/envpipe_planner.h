@@ -38,33 +38,29 @@ struct lull_envpipe_outcome {
                           * highest clocks; false: most_iterations came first */
 };
 
-/* What a look at the critical path led to. */
-enum lull_envpipe_step {
-    LULL_ENVPIPE_INSIDE, /* the path lies in the envelope: nothing was raised */
-    LULL_ENVPIPE_RAISED,
-    LULL_ENVPIPE_EXHAUSTED /* all on the path is at the highest clock */
-};
-
 /*
- * The planner step by step, for a job that executes its plan between two looks (EnvPipe's loop:
- * execute, find the critical path, reconfigure). It borrows the problem until destroy. Steps need a
- * method other than UNIFORM and ENVELOPE. create returns null where there is no memory.
+ * EnvPipe's loop in the running job: execute the plan, find the critical path of what happened,
+ * raise clocks on it, until the path has stayed in the outer envelope for ten iterations in a row.
+ * Besides what is said above, the path is found from when operations really ended, not from receive
+ * times. The problem is borrowed until destroy; the method is BALANCED or GREEDY. The critical path
+ * goes back to what an operation waited for longest; arrivals that are at most tie_ns (>= 0) apart
+ * count as one. create returns null where there is no memory.
  */
 struct lull_envpipe;
 struct lull_envpipe *lull_envpipe_create(const struct lull_pipeline_problem *problem,
-                                         enum lull_envpipe_method method);
+                                         enum lull_envpipe_method method, int64_t tie_ns);
 void lull_envpipe_destroy(struct lull_envpipe *envpipe);
 
-/* The current plan, op_count indices into the operating points; valid until the next step. */
+/* The current plan, op_count indices into the operating points; valid until the next take. */
 const uint32_t *lull_envpipe_points(const struct lull_envpipe *envpipe);
 
-/*
- * Looks at an iteration and raises clocks. end_ns says when every operation ended, as measured by a
- * clock that all devices share. The critical path goes back to what an operation waited for
- * longest; arrivals that are at most tie_ns (>= 0) apart count as one. O(operations).
- */
-enum lull_envpipe_step lull_envpipe_step(struct lull_envpipe *envpipe, const int64_t *end_ns,
-                                         int64_t tie_ns);
+/* Takes an iteration that was executed at the plan: when each operation ended, by a clock that all
+ * devices share. Returns whether clocks were raised. O(operations). */
+bool lull_envpipe_take(struct lull_envpipe *envpipe, const int64_t *end_ns);
+
+/* Whether nothing will be raised any more; and how many times clocks were raised. */
+bool lull_envpipe_is_done(const struct lull_envpipe *envpipe);
+uint32_t lull_envpipe_count(const struct lull_envpipe *envpipe);
 
 /*
  * Makes EnvPipe's plan. point_out receives op_count indices into the operating points; outcome_out

@@ -43,29 +43,27 @@ void lull_network_carry(struct lull_frontier_network *network, uint32_t edge, in
         list_carriers(network, &network->ops[changed->to]);
 }
 
+/* Allocates all arrays whose size the graph gives; the heap grows with the search. */
 static int allocate(struct lull_frontier_network *network)
 {
     const struct lull_pipeline_graph *graph = network->graph;
+    struct lull_memory *const memory = &network->memory;
     const size_t nodes = 2 * graph->op_count;
+    const size_t edges = graph->edge_count;
 
-    network->ops = calloc(graph->op_count + 1, sizeof(*network->ops));
-    network->edges = calloc(graph->edge_count + 1, sizeof(*network->edges));
-    network->in_edges = calloc(graph->edge_count + 1, sizeof(*network->in_edges));
-    network->carried_from = calloc(graph->edge_count + 1, sizeof(*network->carried_from));
-    network->sources = calloc(graph->op_count, sizeof(*network->sources));
-    network->sinks = calloc(graph->op_count, sizeof(*network->sinks));
-    network->potential = calloc(nodes, sizeof(*network->potential));
-    network->distance = calloc(nodes, sizeof(*network->distance));
-    network->rank = calloc(nodes, sizeof(*network->rank));
-    network->cursor = calloc(nodes, sizeof(*network->cursor));
-    network->way = calloc(nodes, sizeof(*network->way));
-    network->settled = calloc(nodes, sizeof(*network->settled));
-    if (network->ops == NULL || network->edges == NULL || network->in_edges == NULL ||
-        network->carried_from == NULL || network->sources == NULL || network->sinks == NULL ||
-        network->potential == NULL || network->distance == NULL || network->rank == NULL ||
-        network->cursor == NULL || network->way == NULL || network->settled == NULL)
-        return -ENOMEM;
-    return 0;
+    network->ops = lull_memory_take(memory, graph->op_count + 1, sizeof(*network->ops));
+    network->edges = lull_memory_take(memory, edges, sizeof(*network->edges));
+    network->in_edges = lull_memory_take(memory, edges, sizeof(*network->in_edges));
+    network->carried_from = lull_memory_take(memory, edges, sizeof(*network->carried_from));
+    network->sources = lull_memory_take(memory, graph->op_count, sizeof(*network->sources));
+    network->sinks = lull_memory_take(memory, graph->op_count, sizeof(*network->sinks));
+    network->potential = lull_memory_take(memory, nodes, sizeof(*network->potential));
+    network->distance = lull_memory_take(memory, nodes, sizeof(*network->distance));
+    network->rank = lull_memory_take(memory, nodes, sizeof(*network->rank));
+    network->cursor = lull_memory_take(memory, nodes, sizeof(*network->cursor));
+    network->way = lull_memory_take(memory, nodes, sizeof(*network->way));
+    network->settled = lull_memory_take(memory, nodes, sizeof(*network->settled));
+    return memory->has_failed ? -ENOMEM : 0;
 }
 
 /* Copies the graph and names the ends of its edges by place. place: that of every operation. */
@@ -126,21 +124,12 @@ int lull_network_init(struct lull_frontier_network *network,
 void lull_network_fini(struct lull_frontier_network *network)
 {
     lull_curves_fini(&network->curves);
-    free(network->ops);
-    free(network->edges);
-    free(network->in_edges);
-    free(network->carried_from);
-    free(network->sources);
-    free(network->sinks);
-    free(network->potential);
-    free(network->distance);
-    free(network->rank);
-    free(network->cursor);
+    lull_memory_free(&network->memory);
     free(network->heap);
-    free(network->way);
-    free(network->settled);
 }
 
+/* Without flow every operation is at its slowest corner, and the potentials are the longest
+ * distances from the sources, shifted so that the sink is at 0. */
 void lull_network_reset(struct lull_frontier_network *network)
 {
     network->value = 0;

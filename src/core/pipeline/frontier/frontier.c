@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/smaller.h"
 
 struct lull_frontier {
     struct lull_frontier_network network;
@@ -19,7 +18,6 @@ struct lull_frontier {
     bool found; /* whether the last search led here: its way to the sink has no slack left */
     struct lull_frontier_point *points;
     size_t point_count;
-    size_t point_room;
     struct lull_frontier_kept kept[LULL_FRONTIER_KEPT]; /* longer times first */
     size_t kept_count;
     size_t kept_every; /* kept places are this many points apart */
@@ -87,15 +85,8 @@ static int record(struct lull_frontier *frontier)
 
     if (count > 0 && frontier->points[count - 1].time_ns <= frontier->network.time_ns)
         return 0;
-    if (count == frontier->point_room) {
-        const size_t room = lull_larger_room(count, 256);
-        struct lull_frontier_point *points = realloc(frontier->points, room * sizeof(*points));
-
-        if (points == NULL)
-            return -ENOMEM;
-        frontier->points = points;
-        frontier->point_room = room;
-    }
+    if (lull_array_grow(&frontier->points, count, sizeof(*frontier->points)) < 0)
+        return -ENOMEM;
     frontier->points[frontier->point_count++] = lull_frontier_here(frontier);
     keep(frontier);
     return 0;
@@ -152,8 +143,7 @@ struct lull_frontier *lull_frontier_create(const struct lull_pipeline_problem *p
         lull_frontier_destroy(frontier);
         return NULL;
     }
-    for (uint32_t device = 0; device < problem->graph->device_count; device++)
-        frontier->blocking_w += problem->blocking_w[device];
+    frontier->blocking_w = lull_pipeline_blocking_sum_w(problem);
     for (uint32_t i = 0; i < frontier->network.op_count; i++)
         frontier->slow_nj += frontier->network.curves.all[frontier->network.ops[i].curve].slow_nj;
     frontier->effective_nj = frontier->slow_nj;
@@ -231,6 +221,8 @@ int lull_frontier_next(struct lull_frontier *frontier, struct lull_frontier_poin
     return 1;
 }
 
+/* Remembered places make going back cheap; from the nearest one the way forwards is the usual one.
+ * */
 int lull_frontier_seek(struct lull_frontier *frontier, int64_t time_ns)
 {
     int status = 0;

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/smaller.h"
+#include "base/array.h"
+#include "base/clock.h"
 #include "core/pipeline/frontier/periodic_expand.h"
-#include "core/pipeline/frontier/periodic_growth.h"
 #include "core/pipeline/frontier/state.h"
 
 struct lull_periodic {
@@ -20,41 +20,156 @@ struct lull_periodic {
     struct lull_frontier_point *points;
     int64_t *small_ns; /* the time of the small frontier at every point */
     size_t point_count;
-    size_t point_room;
     double blocking_w;  /* of all devices */
     int64_t *slower_ns; /* durations at the point before */
     int64_t *tried_ns;  /* durations from the column at hand */
 };
 
-static int make_room(struct lull_periodic *periodic)
-{
-    const size_t wanted = lull_larger_room(periodic->point_room, 256);
-    struct lull_frontier_point *points =
-        realloc(periodic->points, wanted * sizeof(*periodic->points));
-    int64_t *small_ns;
+/* ---- growth ------------------------------------------------------------------------------- */
 
-    if (points == NULL)
-        return -ENOMEM;
-    periodic->points = points;
-    small_ns = realloc(periodic->small_ns, wanted * sizeof(*periodic->small_ns));
-    if (small_ns == NULL)
-        return -ENOMEM;
-    periodic->small_ns = small_ns;
-    periodic->point_room = wanted;
+/*
+ * What one more period adds to a frontier is read off the column in the middle of the small
+ * pipeline. Where a flow repeats itself, an operation that it goes through and the same one a
+ * period later are joined by paths without slack: their distance is the period's time, and the
+ * column's operations cost what a period costs. The watts that flow there are those of the slope,
+ * so that no second frontier is needed for the difference.
+ */
+
+/* An operation of the column and the same one a period later, by place. */
+struct column_op {
+    uint32_t here;
+    uint32_t later;
+};
+
+struct growth {
+    struct column_op *ops;
+    size_t op_count;
+    double blocking_w; /* of all devices */
+};
+
+enum { BEGIN, END };
+
+/* Lists the column's operations. place: that of every operation of the small graph. */
+static int list_column(struct growth *growth, const struct lull_periodic_expansion *expansion,
+                       const uint32_t *place, struct lull_error *err)
+{
+    const size_t count = expansion->problem->small.graph->op_count;
+
+    for (size_t i = 0; i < count; i++) {
+        struct lull_periodic_op_key key = expansion->small[i];
+        const struct lull_periodic_op_key *later;
+
+        if (key.op.microbatch < expansion->column ||
+            key.op.microbatch >= expansion->column + expansion->period)
+            continue;
+        key.op.microbatch += expansion->period;
+        later = lull_periodic_expansion_find(expansion, &key);
+        if (later == NULL)
+            return lull_error_set(err, -EINVAL,
+                                  "the pipeline does not repeat itself in the middle");
+        growth->ops[growth->op_count++] = (struct column_op){place[key.index], place[later->index]};
+    }
     return 0;
 }
 
+/* Finds the column. The caller calls growth_fini also after an error: -EINVAL the column does not
+ * repeat itself, -ENOMEM. */
+static int growth_init(struct growth *growth, const struct lull_periodic_expansion *expansion,
+                       struct lull_error *err)
+{
+    const struct lull_pipeline_problem *small = &expansion->problem->small;
+    const size_t count = small->graph->op_count;
+    uint32_t *place = malloc(count * sizeof(*place));
+    int status;
+
+    *growth = (struct growth){.ops = malloc(count * sizeof(*growth->ops)),
+                              .blocking_w = lull_pipeline_blocking_sum_w(small)};
+    if (place == NULL || growth->ops == NULL) {
+        free(place);
+        return lull_error_set(err, -ENOMEM, "no memory for the frontier");
+    }
+    for (uint32_t i = 0; i < count; i++)
+        place[small->graph->topological[i]] = i;
+    status = list_column(growth, expansion, place, err);
+    free(place);
+    return status;
+}
+
+static void growth_fini(struct growth *growth)
+{
+    free(growth->ops);
+    *growth = (struct growth){.ops = NULL};
+}
+
+/* How much flows at least through both an operation and the same one a period later. */
+static int64_t flow_through(const struct lull_frontier_network *network, const struct column_op *op)
+{
+    const int64_t here = network->ops[op->here].flow;
+    const int64_t later = network->ops[op->later].flow;
+
+    return lull_earlier_ns(here, later);
+}
+
+/* A period's time: the distance of an operation from the same one a period later. It takes the
+ * operation through which most flows, since there is no slack there. */
+static int64_t period_ns(const struct growth *growth, const struct lull_frontier_network *network)
+{
+    const struct column_op *best = &growth->ops[0];
+
+    assert(growth->op_count > 0);
+    for (size_t i = 1; i < growth->op_count; i++) {
+        if (flow_through(network, &growth->ops[i]) > flow_through(network, best))
+            best = &growth->ops[i];
+    }
+    return network->potential[2 * best->later + BEGIN] - network->potential[2 * best->here + BEGIN];
+}
+
+/* Adds up what the operations of the column cost in the windows that the potentials leave them. */
+static double column_nj(const struct growth *growth, const struct lull_frontier_network *network)
+{
+    double energy_nj = 0.0;
+
+    for (size_t i = 0; i < growth->op_count; i++) {
+        const uint32_t here = growth->ops[i].here;
+        const struct lull_frontier_flow_op *op = &network->ops[here];
+
+        /* A window longer than the slowest corner's length costs what that does. */
+        energy_nj += lull_curve_energy_nj(&network->curves.all[op->curve], network->curves.unit_w,
+                                          network->potential[2 * here + END] -
+                                              network->potential[2 * here + BEGIN]);
+    }
+    return energy_nj;
+}
+
+/* The point of a pipeline that is `periods` periods longer, at the slope where the small frontier
+ * stands. */
+static struct lull_frontier_point growth_extend(const struct growth *growth,
+                                                const struct lull_frontier *small, int64_t periods)
+{
+    const struct lull_frontier_network *network = lull_frontier_network(small);
+    const int64_t more_ns = period_ns(growth, network);
+    struct lull_frontier_point point = lull_frontier_here(small);
+
+    point.time_ns += periods * more_ns;
+    point.energy_j += (double)periods *
+                      (column_nj(growth, network) + growth->blocking_w * (double)more_ns) * 1e-9;
+    return point;
+}
+
+/* ---- the full frontier ---------------------------------------------------------------------- */
+
 /* Adds the point that extends the one where the small frontier stands. Where stages differ much,
  * times may not fall; such points are left out. */
-static int extend_point(struct lull_periodic *periodic, const struct lull_periodic_growth *growth)
+static int extend_point(struct lull_periodic *periodic, const struct growth *growth)
 {
     const size_t count = periodic->point_count;
     const struct lull_frontier_point point =
-        lull_periodic_growth_extend(growth, periodic->small, periodic->expansion.periods);
+        growth_extend(growth, periodic->small, periodic->expansion.periods);
 
     if (count > 0 && point.time_ns >= periodic->points[count - 1].time_ns)
         return 0;
-    if (count == periodic->point_room && make_room(periodic) != 0)
+    if (lull_array_grow(&periodic->points, count, sizeof(*periodic->points)) < 0 ||
+        lull_array_grow(&periodic->small_ns, count, sizeof(*periodic->small_ns)) < 0)
         return -ENOMEM;
     periodic->points[count] = point;
     periodic->small_ns[count] = lull_frontier_here(periodic->small).time_ns;
@@ -67,8 +182,8 @@ static int extend_point(struct lull_periodic *periodic, const struct lull_period
 static int solve(struct lull_periodic *periodic, struct lull_error *err)
 {
     struct lull_frontier_point point;
-    struct lull_periodic_growth growth;
-    int status = lull_periodic_growth_init(&growth, &periodic->expansion, err);
+    struct growth growth;
+    int status = growth_init(&growth, &periodic->expansion, err);
     int moved;
 
     if (status != 0)
@@ -86,10 +201,11 @@ static int solve(struct lull_periodic *periodic, struct lull_error *err)
     if (moved < 0 || status < 0)
         status = lull_error_set(err, -ENOMEM, "no memory for the frontier");
 done:
-    lull_periodic_growth_fini(&growth);
+    growth_fini(&growth);
     return status;
 }
 
+/* Solves the small frontier and prepares what every plan of the full pipeline needs. */
 static int init(struct lull_periodic *periodic, struct lull_error *err)
 {
     const size_t op_count = periodic->problem.full.graph->op_count;
@@ -105,8 +221,7 @@ static int init(struct lull_periodic *periodic, struct lull_error *err)
         return status;
     periodic->slower_ns = malloc(op_count * sizeof(*periodic->slower_ns));
     periodic->tried_ns = malloc(op_count * sizeof(*periodic->tried_ns));
-    for (uint32_t device = 0; device < periodic->problem.full.graph->device_count; device++)
-        periodic->blocking_w += periodic->problem.full.blocking_w[device];
+    periodic->blocking_w = lull_pipeline_blocking_sum_w(&periodic->problem.full);
     if (periodic->slower_ns == NULL || periodic->tried_ns == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for the frontier");
     return 0;
@@ -173,6 +288,8 @@ static void mix(int64_t *duration_ns, int64_t faster_ns, const int64_t *slower, 
         duration_ns[op] += (int64_t)floor(share * (double)(slower[op] - duration_ns[op]));
 }
 
+/* What durations cost when operations may mix their operating points, in an iteration of time_ns.
+ * */
 static double relaxed_j(const struct lull_periodic *periodic, const int64_t *duration_ns,
                         int64_t time_ns)
 {
@@ -319,28 +436,23 @@ static int fit(struct lull_periodic *periodic, size_t point, int64_t time_ns, in
     return status;
 }
 
+/* Durations and flow come from the small pipeline, but what is returned is measured on the full
+ * graph. */
 int lull_periodic_plan(struct lull_periodic *periodic, int64_t time_ns, int64_t *duration_out,
-                       struct lull_certificate *certificate, struct lull_periodic_plan *plan_out,
-                       struct lull_error *err)
+                       struct lull_certificate *certificate, struct lull_periodic_plan *plan_out)
 {
     const struct lull_pipeline_problem *full = &periodic->problem.full;
     const size_t point = point_at(periodic, time_ns);
     int status = fit(periodic, point, time_ns, duration_out);
 
-    if (status == -ERANGE)
-        return lull_error_set(err, -ERANGE, "no plan of %.9g s: the fastest takes %.9g s",
-                              (double)time_ns * 1e-9,
-                              (double)periodic->points[periodic->point_count - 1].time_ns * 1e-9);
     if (status != 0)
-        return lull_error_set(err, -ENOMEM, "no memory for the plan");
+        return status;
     status = lull_periodic_expansion_certify(&periodic->expansion, periodic->small, duration_out,
-                                             certificate, err);
+                                             certificate);
     if (status != 0)
         return status;
     plan_out->time_ns = lull_pipeline_earliest(full->graph, duration_out, NULL);
     plan_out->relaxed_j = relaxed_j(periodic, duration_out, time_ns);
     plan_out->bound_j = lull_certificate_bound(certificate, full, time_ns);
-    if (plan_out->time_ns < 0)
-        return lull_error_set(err, -ENOMEM, "no memory for the plan");
-    return 0;
+    return plan_out->time_ns < 0 ? -ENOMEM : 0;
 }

@@ -59,7 +59,6 @@ struct lull_periodic_plan {
  * besides a solution of the small frontier.
  */
 int lull_periodic_plan(struct lull_periodic *periodic, int64_t time_ns, int64_t *duration_out,
-                       struct lull_certificate *certificate, struct lull_periodic_plan *plan_out,
-                       struct lull_error *err);
+                       struct lull_certificate *certificate, struct lull_periodic_plan *plan_out);
 
 #endif

@@ -52,9 +52,11 @@ static int by_repeat(const void *a, const void *b)
 }
 
 /* Lists the keys of all operations, sorted. Returns null where there is no memory. */
-static struct lull_periodic_op_key *list_keys(const struct lull_pipeline_graph *graph)
+static struct lull_periodic_op_key *list_keys(struct lull_memory *memory,
+                                              const struct lull_pipeline_graph *graph)
 {
-    struct lull_periodic_op_key *keys = malloc(graph->op_count * sizeof(*keys));
+    struct lull_periodic_op_key *const keys =
+        lull_memory_take(memory, graph->op_count, sizeof(*keys));
 
     if (keys == NULL)
         return NULL;
@@ -67,20 +69,14 @@ static struct lull_periodic_op_key *list_keys(const struct lull_pipeline_graph *
     return keys;
 }
 
-/* Lists the same keys in the order of the operations. */
-static struct lull_periodic_op_key *list_keys_by_op(const struct lull_pipeline_graph *graph)
+/* Lists sorted keys in the order of the operations. Returns null where there is no memory. */
+static struct lull_periodic_op_key *
+list_keys_by_op(struct lull_memory *memory, const struct lull_periodic_op_key *sorted, size_t count)
 {
-    struct lull_periodic_op_key *sorted = list_keys(graph);
-    struct lull_periodic_op_key *keys = malloc(graph->op_count * sizeof(*keys));
+    struct lull_periodic_op_key *const keys = lull_memory_take(memory, count, sizeof(*keys));
 
-    if (sorted != NULL && keys != NULL) {
-        for (size_t i = 0; i < graph->op_count; i++)
-            keys[sorted[i].index] = sorted[i];
-    } else {
-        free(keys);
-        keys = NULL;
-    }
-    free(sorted);
+    for (size_t i = 0; sorted != NULL && keys != NULL && i < count; i++)
+        keys[sorted[i].index] = sorted[i];
     return keys;
 }
 
@@ -114,6 +110,8 @@ lull_periodic_expansion_find(const struct lull_periodic_expansion *expansion,
                    by_repeat);
 }
 
+/* Every operation of the full pipeline must have one that stands for it, or the graphs do not
+ * continue each other. */
 static int find_representatives(struct lull_periodic_expansion *expansion, struct lull_error *err)
 {
     const struct lull_pipeline_graph *full = expansion->problem->full.graph;
@@ -134,6 +132,7 @@ static int find_representatives(struct lull_periodic_expansion *expansion, struc
     return 0;
 }
 
+/* Checks that the three pipelines differ by whole periods, before any operation is looked up. */
 static int compare_sizes(struct lull_periodic_expansion *expansion, struct lull_error *err)
 {
     const struct lull_periodic_problem *problem = expansion->problem;
@@ -166,33 +165,30 @@ int lull_periodic_expansion_init(struct lull_periodic_expansion *expansion,
 {
     const struct lull_pipeline_graph *small = problem->small.graph;
     const struct lull_pipeline_graph *full = problem->full.graph;
+    struct lull_memory *const memory = &expansion->memory;
+    struct lull_memory scratch = {0}; /* of the full graph's sorted keys */
     int status;
 
     expansion->problem = problem;
     status = compare_sizes(expansion, err);
     if (status != 0)
         return status;
-    expansion->small = list_keys(small);
-    expansion->small_by_op = list_keys_by_op(small);
-    expansion->full = list_keys_by_op(full);
-    expansion->stands_for = malloc(full->op_count * sizeof(*expansion->stands_for));
-    expansion->small_duration_ns = malloc(small->op_count * sizeof(*expansion->small_duration_ns));
-    expansion->begin_ns = malloc(full->op_count * sizeof(*expansion->begin_ns));
-    if (expansion->small == NULL || expansion->small_by_op == NULL || expansion->full == NULL ||
-        expansion->stands_for == NULL || expansion->small_duration_ns == NULL ||
-        expansion->begin_ns == NULL || lull_certificate_init(&expansion->small_flow, small) != 0)
+    expansion->small = list_keys(memory, small);
+    expansion->small_by_op = list_keys_by_op(memory, expansion->small, small->op_count);
+    expansion->full = list_keys_by_op(memory, list_keys(&scratch, full), full->op_count);
+    expansion->stands_for = lull_memory_take(memory, full->op_count, sizeof(uint32_t));
+    expansion->small_duration_ns = lull_memory_take(memory, small->op_count, sizeof(int64_t));
+    expansion->begin_ns = lull_memory_take(memory, full->op_count, sizeof(int64_t));
+    status = memory->has_failed || scratch.has_failed ? -ENOMEM : 0;
+    lull_memory_free(&scratch);
+    if (status != 0 || lull_certificate_init(&expansion->small_flow, small) != 0)
         return lull_error_set(err, -ENOMEM, "no memory for the frontier");
     return find_representatives(expansion, err);
 }
 
 void lull_periodic_expansion_fini(struct lull_periodic_expansion *expansion)
 {
-    free(expansion->small);
-    free(expansion->small_by_op);
-    free(expansion->full);
-    free(expansion->stands_for);
-    free(expansion->small_duration_ns);
-    free(expansion->begin_ns);
+    lull_memory_free(&expansion->memory);
     lull_certificate_fini(&expansion->small_flow);
 }
 
@@ -341,7 +337,7 @@ static void conserve(const struct fan *fan, struct lull_certificate *certificate
 
 int lull_periodic_expansion_certify(struct lull_periodic_expansion *expansion,
                                     const struct lull_frontier *small, const int64_t *duration_ns,
-                                    struct lull_certificate *certificate, struct lull_error *err)
+                                    struct lull_certificate *certificate)
 {
     const struct lull_pipeline_graph *full = expansion->problem->full.graph;
     const struct fan fan = {full, expansion->begin_ns, duration_ns, certificate->edge_flow};
@@ -354,5 +350,5 @@ int lull_periodic_expansion_certify(struct lull_periodic_expansion *expansion,
     for (size_t i = 0; i < full->edge_count; i++)
         certificate->edge_flow[i] = edge_flow(expansion, &full->edges[i]);
     conserve(&fan, certificate);
-    return lull_certificate_check(certificate, full, err);
+    return lull_certificate_check(certificate, full, NULL);
 }

@@ -11,6 +11,7 @@
 #ifndef LULL_CORE_PIPELINE_FRONTIER_PERIODIC_EXPAND_H
 #define LULL_CORE_PIPELINE_FRONTIER_PERIODIC_EXPAND_H
 
+#include "base/array.h"
 #include "core/pipeline/frontier/periodic.h"
 
 struct lull_periodic_op_key {
@@ -26,6 +27,7 @@ struct lull_periodic_expansion {
     struct lull_periodic_op_key *full; /* of the full graph, by operation */
     uint32_t *stands_for; /* by operation of the full graph: the operation of the small one */
     struct lull_certificate small_flow;
+    struct lull_memory memory; /* of the arrays above and below */
     int64_t *small_duration_ns;
     int64_t *begin_ns; /* of the full graph's operations */
     uint32_t small_microbatches;
@@ -61,6 +63,6 @@ void lull_periodic_expansion_durations(const struct lull_periodic_expansion *exp
  */
 int lull_periodic_expansion_certify(struct lull_periodic_expansion *expansion,
                                     const struct lull_frontier *small, const int64_t *duration_ns,
-                                    struct lull_certificate *certificate, struct lull_error *err);
+                                    struct lull_certificate *certificate);
 
 #endif

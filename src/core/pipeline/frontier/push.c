@@ -125,6 +125,7 @@ static inline int64_t room_into(const struct lull_frontier_network *network, uin
     return node % 2 == BEGIN ? unbounded : network->edges[edge].flow;
 }
 
+/* An arc that is used backwards takes flow away from its operation or edge. */
 static inline void push_into(struct lull_frontier_network *network, uint32_t node, int64_t amount)
 {
     struct lull_frontier_flow_op *op = &network->ops[node / 2];

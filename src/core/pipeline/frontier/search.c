@@ -6,26 +6,18 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include "base/smaller.h"
 
 enum { BEGIN, END };
 
+/* An entry is not moved when its node is reached over a shorter way: it is skipped when it comes
+ * out (settle_nearest). */
 static int heap_push(struct lull_frontier_network *network, int64_t distance, uint32_t node)
 {
     size_t i = network->heap_count;
 
-    if (i == network->heap_room) {
-        const size_t room = lull_larger_room(i, 1024);
-        struct lull_frontier_flow_key *heap = realloc(network->heap, room * sizeof(*heap));
-
-        if (heap == NULL)
-            return -ENOMEM;
-        network->heap = heap;
-        network->heap_room = room;
-    }
+    if (lull_array_reserve(&network->heap, &network->heap_room, i, sizeof(*network->heap)) < 0)
+        return -ENOMEM;
     network->heap_count++;
     while (i > 0 && network->heap[(i - 1) / 2].distance > distance) {
         network->heap[i] = network->heap[(i - 1) / 2];
@@ -102,6 +94,8 @@ static inline bool is_farther(const struct curve_search *search, uint32_t node)
     return search->distance_to[node] > search->distance;
 }
 
+/* From an operation's begin the search goes on to its end, and back over edges whose flow can be
+ * taken away. */
 static inline void look_from_begin(struct curve_search *search, uint32_t node)
 {
     const struct lull_frontier_flow_op *op = &search->ops[node / 2];
@@ -118,6 +112,8 @@ static inline void look_from_begin(struct curve_search *search, uint32_t node)
     }
 }
 
+/* From an operation's end the search goes on to those that wait for it, to the sink if there are
+ * none, and back to its begin if it has flow that can be taken away. */
 static inline void look_from_end(struct curve_search *search, uint32_t node)
 {
     const struct lull_frontier_flow_op *op = &search->ops[node / 2];

@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 
+#include "base/array.h"
 #include "core/pipeline/frontier/frontier.h"
 
 /* Corners of the convex hull of a class at a blocking power, the slowest first. */
@@ -31,9 +32,9 @@ struct lull_frontier_curve {
 struct lull_frontier_curves {
     struct lull_frontier_curve *all;
     size_t count;
-    size_t room;
-    uint32_t *of_op; /* by place */
-    double unit_w;   /* watts per unit of flow */
+    uint32_t *of_op;           /* by place */
+    double unit_w;             /* watts per unit of flow */
+    struct lull_memory memory; /* of the curves' corners and of of_op */
 };
 
 /* An operation, with the length at which more can flow through it, and the one at which less can.
@@ -81,7 +82,8 @@ struct lull_frontier_network {
     int64_t time_ns; /* the longest path */
     int64_t value;   /* of the flow */
 
-    int64_t *potential; /* by node */
+    struct lull_memory memory; /* of all arrays but the heap */
+    int64_t *potential;        /* by node */
 
     /* The state of the search, by node where nothing else is said. */
     int64_t *distance;
@@ -89,8 +91,8 @@ struct lull_frontier_network {
     uint32_t *cursor; /* the first of the arcs into the node that has not been tried in vain */
     struct lull_frontier_flow_key *heap;
     size_t heap_count;
-    size_t heap_room;
-    uint32_t *way; /* for the blocking flow */
+    size_t heap_room; /* kept, because the heap shrinks and grows in every search */
+    uint32_t *way;    /* for the blocking flow */
     uint32_t *settled;
     uint32_t settled_count;
     int64_t shift_ns; /* the distance of the sink: by how much the time can fall */

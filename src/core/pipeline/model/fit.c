@@ -22,19 +22,11 @@ struct recipe {
     size_t count;
 };
 
-static uint32_t count_stages(const struct lull_pipeline_profile *profile)
-{
-    uint32_t count = 0;
-
-    for (size_t i = 0; i < profile->class_count; i++)
-        if (profile->classes[i].stage >= count)
-            count = profile->classes[i].stage + 1;
-    return count;
-}
-
+/* The last stage carries the model's head, so the last one measured stands for it; all between are
+ * alike and take one of the middle. */
 uint32_t lull_pipeline_fit_stage(const struct lull_pipeline_fit *fit, uint32_t stage)
 {
-    const uint32_t measured = count_stages(fit->measured);
+    const uint32_t measured = lull_pipeline_profile_stages(fit->measured);
     const uint32_t whole = stage / fit->parts;
     const uint32_t last = (fit->stages - 1) / fit->parts;
 
@@ -49,7 +41,7 @@ uint32_t lull_pipeline_fit_stage(const struct lull_pipeline_fit *fit, uint32_t s
 static const struct lull_pipeline_class *find(const struct lull_pipeline_fit *fit, uint32_t stage,
                                               enum lull_pipeline_kind kind, uint32_t partner)
 {
-    const int found = lull_pipeline_profile_find(fit->measured, stage, kind, partner);
+    const int found = lull_pipeline_profile_find(fit->measured, 0, stage, kind, partner);
 
     return found >= 0 ? &fit->measured->classes[found] : NULL;
 }
@@ -104,15 +96,6 @@ static bool choose_recipe(const struct lull_pipeline_fit *fit, uint32_t stage,
     }
 }
 
-static const struct lull_pipeline_point *at_clock(const struct lull_pipeline_class *operations,
-                                                  uint32_t sm_mhz)
-{
-    for (size_t i = 0; i < operations->point_count; i++)
-        if (operations->points[i].sm_mhz == sm_mhz)
-            return &operations->points[i];
-    return NULL;
-}
-
 /* Mixes the recipe at one clock. Returns false if a share has no such clock. */
 static bool mix(const struct recipe *recipe, uint32_t parts, uint32_t sm_mhz,
                 struct lull_pipeline_point *point_out)
@@ -122,12 +105,12 @@ static bool mix(const struct recipe *recipe, uint32_t parts, uint32_t sm_mhz,
 
     for (size_t i = 0; i < recipe->count; i++) {
         const struct fit_share *share = &recipe->shares[i];
-        const struct lull_pipeline_point *point = at_clock(share->operations, sm_mhz);
+        const uint32_t at = lull_pipeline_point_at(share->operations, sm_mhz);
 
-        if (point == NULL)
+        if (at == UINT32_MAX)
             return false;
-        time_ns += share->ratio * (double)point->time_ns;
-        energy_nj += share->ratio * (double)point->energy_nj;
+        time_ns += share->ratio * (double)share->operations->points[at].time_ns;
+        energy_nj += share->ratio * (double)share->operations->points[at].energy_nj;
     }
     point_out->sm_mhz = sm_mhz;
     point_out->time_ns = llround(time_ns / parts);
@@ -157,17 +140,18 @@ static int add_class(struct lull_pipeline_fit *fit, uint32_t stage, enum lull_pi
 
         if (!mix(recipe, fit->parts, first->points[i].sm_mhz, &point))
             continue;
-        rc = lull_pipeline_profile_add_copy(fit->fitted, fit->copy, stage, kind, partner, &point,
-                                            err);
+        rc = lull_pipeline_profile_add(fit->fitted, fit->copy, stage, kind, partner, &point, err);
         if (rc < 0)
             return rc;
         has_point = true;
     }
     if (!has_point)
         return no_class(fit, stage, kind, "has no clock in common with its partner", err);
-    return lull_pipeline_profile_find_copy(fit->fitted, fit->copy, stage, kind, partner);
+    return lull_pipeline_profile_find(fit->fitted, fit->copy, stage, kind, partner);
 }
 
+/* The stages come from a file or the command line, so they are checked before anything is derived.
+ * */
 static int check_fit(const struct lull_pipeline_fit *fit, uint32_t stage, uint32_t partner,
                      struct lull_error *err)
 {
@@ -186,7 +170,7 @@ static int check_fit(const struct lull_pipeline_fit *fit, uint32_t stage, uint32
 int lull_pipeline_fit_class(struct lull_pipeline_fit *fit, uint32_t stage,
                             enum lull_pipeline_kind kind, uint32_t partner, struct lull_error *err)
 {
-    const int known = lull_pipeline_profile_find_copy(fit->fitted, fit->copy, stage, kind, partner);
+    const int known = lull_pipeline_profile_find(fit->fitted, fit->copy, stage, kind, partner);
     struct recipe recipe = {.count = 0};
     uint32_t measured_partner = 0;
     int rc;
@@ -203,6 +187,7 @@ int lull_pipeline_fit_class(struct lull_pipeline_fit *fit, uint32_t stage,
     return add_class(fit, stage, kind, partner, &recipe, err);
 }
 
+/* Fixed classes are few, so equal ones are found by looking at all of them. */
 int lull_pipeline_fit_fixed(struct lull_pipeline_fit *fit, uint32_t stage, int64_t time_ns,
                             int64_t energy_nj, struct lull_error *err)
 {
@@ -219,8 +204,8 @@ int lull_pipeline_fit_fixed(struct lull_pipeline_fit *fit, uint32_t stage, int64
             return (int)i;
         number++;
     }
-    rc = lull_pipeline_profile_add(fit->fitted, stage, LULL_PIPELINE_FIXED, number, &point, err);
+    rc = lull_pipeline_profile_add(fit->fitted, 0, stage, LULL_PIPELINE_FIXED, number, &point, err);
     if (rc < 0)
         return rc;
-    return lull_pipeline_profile_find(fit->fitted, stage, LULL_PIPELINE_FIXED, number);
+    return lull_pipeline_profile_find(fit->fitted, 0, stage, LULL_PIPELINE_FIXED, number);
 }

@@ -30,7 +30,7 @@ struct lull_pipeline_fit {
     uint32_t stages;    /* of the pipeline, model chunks counted; 1..LULL_PIPELINE_MAX_STAGES */
     uint32_t parts;     /* neighbouring stages of the pipeline that share a measured one; 1.. */
     double input_ratio; /* of a backward that is split; in (0, 1), 0.5 is usual */
-    uint32_t copy; /* whose classes are made: a data parallel copy that measured is of, 0: all */
+    uint32_t copy;      /* the data parallel copy that `measured` belongs to; 0: all copies */
 };
 
 /* The profile's stage that stage `stage` of the pipeline takes. */

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/smaller.h"
-
 void lull_pipeline_graph_init(struct lull_pipeline_graph *graph)
 {
     memset(graph, 0, sizeof(*graph));
@@ -21,44 +19,17 @@ void lull_pipeline_graph_fini(struct lull_pipeline_graph *graph)
         return;
     free(graph->ops);
     free(graph->edges);
-    free(graph->topological);
-    free(graph->first_in);
-    free(graph->in_edges);
-    free(graph->first_out);
-    free(graph->out_edges);
-    free(graph->first_on);
-    free(graph->on_device);
+    lull_memory_free(&graph->memory);
     lull_pipeline_graph_init(graph);
-}
-
-/* Makes room for one more element of `size` bytes; the array may move. */
-static int make_room(void **array, size_t count, size_t *room, size_t size)
-{
-    const size_t larger = lull_larger_room(*room, 64);
-    void *moved;
-
-    if (count < *room)
-        return 0;
-    moved = realloc(*array, larger * size);
-    if (moved == NULL)
-        return -ENOMEM;
-    *array = moved;
-    *room = larger;
-    return 0;
 }
 
 int64_t lull_pipeline_graph_add(struct lull_pipeline_graph *graph,
                                 const struct lull_pipeline_op *op)
 {
-    void *ops = graph->ops;
-    int status;
-
     if (graph->op_count == LULL_PIPELINE_MAX_OPS || op->device >= LULL_PIPELINE_MAX_DEVICES)
         return -E2BIG;
-    status = make_room(&ops, graph->op_count, &graph->op_room, sizeof(*graph->ops));
-    graph->ops = ops;
-    if (status != 0)
-        return status;
+    if (lull_array_grow(&graph->ops, graph->op_count, sizeof(*graph->ops)) < 0)
+        return -ENOMEM;
     graph->ops[graph->op_count] = *op;
     if (op->device >= graph->device_count)
         graph->device_count = op->device + 1;
@@ -67,16 +38,12 @@ int64_t lull_pipeline_graph_add(struct lull_pipeline_graph *graph,
 
 static int add_edge(struct lull_pipeline_graph *graph, const struct lull_pipeline_edge *edge)
 {
-    void *edges = graph->edges;
-    int status;
-
     if (graph->edge_count == LULL_PIPELINE_MAX_EDGES)
         return -E2BIG;
-    status = make_room(&edges, graph->edge_count, &graph->edge_room, sizeof(*graph->edges));
-    graph->edges = edges;
-    if (status == 0)
-        graph->edges[graph->edge_count++] = *edge;
-    return status;
+    if (lull_array_grow(&graph->edges, graph->edge_count, sizeof(*graph->edges)) < 0)
+        return -ENOMEM;
+    graph->edges[graph->edge_count++] = *edge;
+    return 0;
 }
 
 int lull_pipeline_graph_connect(struct lull_pipeline_graph *graph, uint32_t from, uint32_t to,
@@ -112,19 +79,21 @@ static void list_by_key(const uint32_t *key_at, size_t stride, size_t count, siz
     first_out[0] = 0;
 }
 
-static uint32_t *allocate(size_t count)
+static uint32_t *allocate(struct lull_pipeline_graph *graph, size_t count)
 {
-    return malloc(lull_larger_size(count, 1) * sizeof(uint32_t));
+    return lull_memory_take(&graph->memory, count, sizeof(uint32_t));
 }
 
+/* A device runs its operations one after the other, which the graph says by edges without latency:
+ * what works on a graph then needs no other notion of a device's order. */
 static int order_devices(struct lull_pipeline_graph *graph)
 {
     struct lull_pipeline_edge edge = {.latency_ns = 0};
     int status = 0;
 
-    graph->first_on = allocate((size_t)graph->device_count + 1);
-    graph->on_device = allocate(graph->op_count);
-    if (graph->first_on == NULL || graph->on_device == NULL)
+    graph->first_on = allocate(graph, (size_t)graph->device_count + 1);
+    graph->on_device = allocate(graph, graph->op_count);
+    if (graph->memory.has_failed)
         return -ENOMEM;
     list_by_key(&graph->ops[0].device, sizeof(graph->ops[0]), graph->op_count, graph->device_count,
                 graph->first_on, graph->on_device);
@@ -140,6 +109,8 @@ static int order_devices(struct lull_pipeline_graph *graph)
     return 0;
 }
 
+/* Orders edges by their ends, and of those between the same operations puts the one with the
+ * longest latency first, which drop_repeated keeps. */
 static int by_ends(const void *a, const void *b)
 {
     const struct lull_pipeline_edge *left = a;
@@ -170,25 +141,27 @@ static void drop_repeated(struct lull_pipeline_graph *graph)
     graph->edge_count = kept;
 }
 
-static int list_edges(struct lull_pipeline_graph *graph)
+/* Lists the edges by their ends. A graph without edges keeps the zeros of its new arrays. */
+static void list_edges(struct lull_pipeline_graph *graph)
 {
-    graph->first_in = allocate(graph->op_count + 1);
-    graph->first_out = allocate(graph->op_count + 1);
-    graph->in_edges = allocate(graph->edge_count);
-    graph->out_edges = allocate(graph->edge_count);
-    graph->topological = allocate(graph->op_count);
-    if (graph->first_in == NULL || graph->first_out == NULL || graph->in_edges == NULL ||
-        graph->out_edges == NULL || graph->topological == NULL)
-        return -ENOMEM;
-    if (graph->edge_count == 0) {
-        memset(graph->first_in, 0, (graph->op_count + 1) * sizeof(uint32_t));
-        memset(graph->first_out, 0, (graph->op_count + 1) * sizeof(uint32_t));
-        return 0;
-    }
+    if (graph->edge_count == 0)
+        return;
     list_by_key(&graph->edges[0].to, sizeof(graph->edges[0]), graph->edge_count, graph->op_count,
                 graph->first_in, graph->in_edges);
     list_by_key(&graph->edges[0].from, sizeof(graph->edges[0]), graph->edge_count, graph->op_count,
                 graph->first_out, graph->out_edges);
+}
+
+static int make_lists(struct lull_pipeline_graph *graph)
+{
+    graph->first_in = allocate(graph, graph->op_count + 1);
+    graph->first_out = allocate(graph, graph->op_count + 1);
+    graph->in_edges = allocate(graph, graph->edge_count);
+    graph->out_edges = allocate(graph, graph->edge_count);
+    graph->topological = allocate(graph, graph->op_count);
+    if (graph->memory.has_failed)
+        return -ENOMEM;
+    list_edges(graph);
     return 0;
 }
 
@@ -221,32 +194,19 @@ static size_t sort_operations(struct lull_pipeline_graph *graph, uint32_t *waiti
     return taken;
 }
 
-static int by_place(const void *a, const void *b)
-{
-    const struct lull_pipeline_edge *left = a;
-    const struct lull_pipeline_edge *right = b;
-
-    if (left->from != right->from)
-        return (left->from > right->from) - (left->from < right->from);
-    return (left->to > right->to) - (left->to < right->to);
-}
-
-/* Sorts the edges by their begin's place in the topological order, and lists them anew. */
+/* Sorts the edges by their begin's place in the topological order, and lists them anew. For the
+ * sorting `from` is that place; no two edges have the same ends any more. */
 static void sort_edges(struct lull_pipeline_graph *graph, uint32_t *place)
 {
     for (uint32_t i = 0; i < graph->op_count; i++)
         place[graph->topological[i]] = i;
     for (size_t i = 0; i < graph->edge_count; i++)
         graph->edges[i].from = place[graph->edges[i].from];
-    if (graph->edge_count == 0)
-        return;
-    qsort(graph->edges, graph->edge_count, sizeof(graph->edges[0]), by_place);
+    if (graph->edge_count > 0)
+        qsort(graph->edges, graph->edge_count, sizeof(graph->edges[0]), by_ends);
     for (size_t i = 0; i < graph->edge_count; i++)
         graph->edges[i].from = graph->topological[graph->edges[i].from];
-    list_by_key(&graph->edges[0].to, sizeof(graph->edges[0]), graph->edge_count, graph->op_count,
-                graph->first_in, graph->in_edges);
-    list_by_key(&graph->edges[0].from, sizeof(graph->edges[0]), graph->edge_count, graph->op_count,
-                graph->first_out, graph->out_edges);
+    list_edges(graph);
 }
 
 /* An operation that waits, and that `op`, which waits as well, waits for. */
@@ -299,6 +259,8 @@ static int name_cycle(const struct lull_pipeline_graph *graph,
     return lull_error_set(err, -ELOOP, "%s%s", text.text, length > NAMED ? " after ..." : "");
 }
 
+/* Everything that works on a finished graph looks classes up without asking, so a graph of unknown
+ * classes must not be finished. */
 static int check_classes(const struct lull_pipeline_graph *graph,
                          const struct lull_pipeline_profile *profile, struct lull_error *err)
 {
@@ -313,10 +275,12 @@ static int check_classes(const struct lull_pipeline_graph *graph,
     return 0;
 }
 
+/* A cycle shows as operations that are never taken in the topological sort; only then is it looked
+ * for, to name it. */
 int lull_pipeline_graph_finish(struct lull_pipeline_graph *graph,
                                const struct lull_pipeline_profile *profile, struct lull_error *err)
 {
-    uint32_t *scratch;
+    uint32_t *scratch = NULL;
     int status = check_classes(graph, profile, err);
 
     if (status != 0)
@@ -324,10 +288,11 @@ int lull_pipeline_graph_finish(struct lull_pipeline_graph *graph,
     status = order_devices(graph);
     if (status == -E2BIG)
         return lull_error_set(err, status, "more than %d edges", (int)LULL_PIPELINE_MAX_EDGES);
-    scratch = status == 0 ? allocate(graph->op_count) : NULL;
+    if (status == 0)
+        scratch = calloc(graph->op_count, sizeof(*scratch));
     if (scratch != NULL) {
         drop_repeated(graph);
-        status = list_edges(graph);
+        status = make_lists(graph);
     }
     if (scratch == NULL || status != 0) {
         free(scratch);

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/array.h"
 #include "base/error.h"
 #include "core/pipeline/model/profile.h"
 
@@ -43,15 +44,14 @@ struct lull_pipeline_graph {
     size_t op_count;
     struct lull_pipeline_edge *edges; /* finished: in topological order of `from` */
     size_t edge_count;
-    size_t op_room; /* how many operations there is memory for */
-    size_t edge_room;
     uint32_t device_count; /* the largest device + 1 */
 
     /* The rest is there once the graph is finished. */
-    uint32_t *topological; /* operations, each after all that it waits for */
-    uint32_t *first_in;    /* op_count + 1: edges into op i are in_edges[first_in[i]..[i + 1]] */
-    uint32_t *in_edges;    /* indices into edges */
-    uint32_t *first_out;   /* the same for edges out of op i */
+    struct lull_memory memory; /* of the arrays below */
+    uint32_t *topological;     /* operations, each after all that it waits for */
+    uint32_t *first_in;  /* op_count + 1: edges into op i are in_edges[first_in[i]..[i + 1]] */
+    uint32_t *in_edges;  /* indices into edges */
+    uint32_t *first_out; /* the same for edges out of op i */
     uint32_t *out_edges;
     uint32_t *first_on;  /* device_count + 1: device d's operations, in its order, are */
     uint32_t *on_device; /* on_device[first_on[d]..first_on[d + 1]] */

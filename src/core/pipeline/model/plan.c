@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/model/plan.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-/* The operating point that a plan gives an operation. */
-static const struct lull_pipeline_point *chosen(const struct lull_pipeline_problem *problem,
-                                                const uint32_t *point, size_t op)
+double lull_pipeline_blocking_sum_w(const struct lull_pipeline_problem *problem)
 {
-    const struct lull_pipeline_class *class = lull_pipeline_class_of(problem, op);
+    double sum_w = 0.0;
 
-    assert(point[op] < class->point_count);
-    return &class->points[point[op]];
+    for (uint32_t device = 0; device < problem->graph->device_count; device++)
+        sum_w += problem->blocking_w[device];
+    return sum_w;
 }
 
 void lull_pipeline_plan_highest(const struct lull_pipeline_problem *problem, uint32_t *point_out)
 {
     for (size_t op = 0; op < problem->graph->op_count; op++)
-        point_out[op] = lull_pipeline_highest(lull_pipeline_class_of(problem, op));
+        point_out[op] = LULL_PIPELINE_HIGHEST;
 }
 
+/* Effective energies leave blocking power out, so it is added once for all devices and the whole
+ * iteration. */
 struct lull_pipeline_cost lull_pipeline_plan_cost(const struct lull_pipeline_problem *problem,
                                                   const uint32_t *point, int64_t period_ns)
 {
@@ -28,12 +28,11 @@ struct lull_pipeline_cost lull_pipeline_plan_cost(const struct lull_pipeline_pro
     int64_t *duration_ns = malloc(graph->op_count * sizeof(*duration_ns));
     struct lull_pipeline_cost cost = {.time_ns = -ENOMEM};
     double energy_nj = 0.0;
-    double blocking_w = 0.0;
 
     if (duration_ns == NULL)
         return cost;
     for (size_t op = 0; op < graph->op_count; op++) {
-        const struct lull_pipeline_point *runs_at = chosen(problem, point, op);
+        const struct lull_pipeline_point *runs_at = lull_pipeline_point_of(problem, point, op);
 
         duration_ns[op] = runs_at->time_ns;
         energy_nj +=
@@ -43,11 +42,9 @@ struct lull_pipeline_cost lull_pipeline_plan_cost(const struct lull_pipeline_pro
     free(duration_ns);
     if (cost.time_ns < 0)
         return cost;
-    for (uint32_t device = 0; device < graph->device_count; device++)
-        blocking_w += problem->blocking_w[device];
     if (period_ns < cost.time_ns)
         period_ns = cost.time_ns;
-    cost.energy_j = (energy_nj + blocking_w * (double)period_ns) * 1e-9;
+    cost.energy_j = (energy_nj + lull_pipeline_blocking_sum_w(problem) * (double)period_ns) * 1e-9;
     return cost;
 }
 

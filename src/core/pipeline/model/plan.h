@@ -12,6 +12,7 @@
 #ifndef LULL_CORE_PIPELINE_MODEL_PLAN_H
 #define LULL_CORE_PIPELINE_MODEL_PLAN_H
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,21 @@ lull_pipeline_class_of(const struct lull_pipeline_problem *problem, size_t op)
 {
     return &problem->profile->classes[problem->graph->ops[op].class_index];
 }
+
+/* The operating point that a plan gives an operation; point: of every operation, as in all plans.
+ */
+static inline const struct lull_pipeline_point *
+lull_pipeline_point_of(const struct lull_pipeline_problem *problem, const uint32_t *point,
+                       size_t op)
+{
+    const struct lull_pipeline_class *class = lull_pipeline_class_of(problem, op);
+
+    assert(point[op] < class->point_count);
+    return &class->points[point[op]];
+}
+
+/* The blocking power of all devices together, W. */
+double lull_pipeline_blocking_sum_w(const struct lull_pipeline_problem *problem);
 
 /* The number of devices of one copy of the pipeline, >= 1: copies stand one after the other and
  * begin with the same stage. */

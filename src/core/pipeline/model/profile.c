@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/smaller.h"
+
 static const char *const kind_names[LULL_PIPELINE_KINDS] = {
     [LULL_PIPELINE_FORWARD] = "forward",     [LULL_PIPELINE_BACKWARD] = "backward",
     [LULL_PIPELINE_INPUT] = "input",         [LULL_PIPELINE_WEIGHT] = "weight",
@@ -48,8 +50,8 @@ void lull_pipeline_profile_fini(struct lull_pipeline_profile *profile)
     lull_pipeline_profile_init(profile);
 }
 
-int lull_pipeline_profile_find_copy(const struct lull_pipeline_profile *profile, uint32_t copy,
-                                    uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner)
+int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint32_t copy,
+                               uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner)
 {
     for (size_t i = 0; i < profile->class_count; i++) {
         const struct lull_pipeline_class *found = &profile->classes[i];
@@ -61,23 +63,41 @@ int lull_pipeline_profile_find_copy(const struct lull_pipeline_profile *profile,
     return -ENOENT;
 }
 
-int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint32_t stage,
-                               enum lull_pipeline_kind kind, uint32_t partner)
+uint32_t lull_pipeline_profile_stages(const struct lull_pipeline_profile *profile)
 {
-    return lull_pipeline_profile_find_copy(profile, 0, stage, kind, partner);
+    uint32_t stages = 0;
+
+    for (size_t i = 0; i < profile->class_count; i++)
+        stages = lull_larger_u32(profile->classes[i].stage + 1, stages);
+    return stages;
 }
 
-/* Where an operating point with this clock belongs: before the first operating point whose clock is
- * not higher. */
-static size_t place_of(const struct lull_pipeline_class *operations, uint32_t sm_mhz)
+size_t lull_pipeline_first_not_above(const struct lull_pipeline_class *operations, uint32_t mhz)
 {
-    size_t place = 0;
+    size_t low = 0;
+    size_t high = operations->point_count;
 
-    while (place < operations->point_count && operations->points[place].sm_mhz > sm_mhz)
-        place++;
-    return place;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+
+        if (operations->points[middle].sm_mhz > mhz)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
+uint32_t lull_pipeline_point_at(const struct lull_pipeline_class *operations, uint32_t mhz)
+{
+    const size_t at = lull_pipeline_first_not_above(operations, mhz);
+
+    if (at == operations->point_count || operations->points[at].sm_mhz != mhz)
+        return UINT32_MAX;
+    return (uint32_t)at;
+}
+
+/* The limits keep every sum of times along a path of the largest graph within int64_t. */
 static int check_point(const struct lull_pipeline_point *point, struct lull_error *err)
 {
     if (point->time_ns <= 0 || point->time_ns > LULL_PIPELINE_MAX_TIME_NS)
@@ -91,11 +111,13 @@ static int check_point(const struct lull_pipeline_point *point, struct lull_erro
     return 0;
 }
 
+/* The operating points stay sorted by descending clock, because searches by clock and the highest
+ * clock at index 0 rely on it. */
 static int insert_point(struct lull_pipeline_class *operations,
                         const struct lull_pipeline_point *point, struct lull_error *err)
 {
     const size_t count = operations->point_count;
-    const size_t place = place_of(operations, point->sm_mhz);
+    const size_t place = lull_pipeline_first_not_above(operations, point->sm_mhz);
     struct lull_pipeline_point *points;
 
     if (place < count && operations->points[place].sm_mhz == point->sm_mhz)
@@ -131,11 +153,11 @@ static int add_class(struct lull_pipeline_profile *profile, const struct lull_pi
     return 0;
 }
 
-int lull_pipeline_profile_add_copy(struct lull_pipeline_profile *profile, uint32_t copy,
-                                   uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner,
-                                   const struct lull_pipeline_point *point, struct lull_error *err)
+int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t copy, uint32_t stage,
+                              enum lull_pipeline_kind kind, uint32_t partner,
+                              const struct lull_pipeline_point *point, struct lull_error *err)
 {
-    const int index = lull_pipeline_profile_find_copy(profile, copy, stage, kind, partner);
+    const int index = lull_pipeline_profile_find(profile, copy, stage, kind, partner);
     struct lull_pipeline_class operations = {
         .stage = stage, .kind = kind, .partner = partner, .copy = copy};
     int status = check_point(point, err);
@@ -152,13 +174,6 @@ int lull_pipeline_profile_add_copy(struct lull_pipeline_profile *profile, uint32
     return status;
 }
 
-int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t stage,
-                              enum lull_pipeline_kind kind, uint32_t partner,
-                              const struct lull_pipeline_point *point, struct lull_error *err)
-{
-    return lull_pipeline_profile_add_copy(profile, 0, stage, kind, partner, point, err);
-}
-
 /* An operating point as a point of time and effective energy. */
 struct point {
     int64_t time_ns;
@@ -166,6 +181,8 @@ struct point {
     uint32_t index;
 };
 
+/* Orders operating points from the fastest on; of equal ones the cheaper and then the higher clock
+ * comes first, so that pareto keeps that one. */
 static int by_time(const void *a, const void *b)
 {
     const struct point *left = a;
@@ -192,6 +209,8 @@ static bool above_line(const struct point *left, const struct point *middle,
     return rise >= line;
 }
 
+/* One sweep from the fastest point on: a point that is not cheaper than the last one kept is
+ * dropped; with hull, points above the line of their neighbours are taken back. */
 size_t lull_pipeline_pareto(const struct lull_pipeline_class *operations, double blocking_w,
                             bool hull, uint32_t *chosen_out)
 {
@@ -217,10 +236,4 @@ size_t lull_pipeline_pareto(const struct lull_pipeline_class *operations, double
     for (size_t i = 0; i < kept; i++)
         chosen_out[i] = points[i].index;
     return kept;
-}
-
-uint32_t lull_pipeline_highest(const struct lull_pipeline_class *operations)
-{
-    (void)operations;
-    return 0; /* clocks descend */
 }

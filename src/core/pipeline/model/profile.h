@@ -71,24 +71,27 @@ void lull_pipeline_profile_fini(struct lull_pipeline_profile *profile);
 
 /*
  * Adds a measured operating point, in any order; the class comes into being with its first one.
+ * copy: the data parallel copy that was measured; 0: all copies without classes of their own.
  * Errors, with the values in the text: -EINVAL a time that is not positive, a negative energy,
  * either beyond its limit, or more than LULL_PIPELINE_MAX_OPTIONS; -EEXIST the class has this clock
  * already; -ENOMEM.
  */
-int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t stage,
+int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t copy, uint32_t stage,
                               enum lull_pipeline_kind kind, uint32_t partner,
                               const struct lull_pipeline_point *point, struct lull_error *err);
 
-/* The index of a class, -ENOENT if there is none. */
-int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint32_t stage,
-                               enum lull_pipeline_kind kind, uint32_t partner);
+/* The first operating point whose clock is not above mhz; point_count if all are. O(log n). */
+size_t lull_pipeline_first_not_above(const struct lull_pipeline_class *operations, uint32_t mhz);
 
-/* The same two for a class of one data parallel copy; with copy 0 they are the ones above. */
-int lull_pipeline_profile_add_copy(struct lull_pipeline_profile *profile, uint32_t copy,
-                                   uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner,
-                                   const struct lull_pipeline_point *point, struct lull_error *err);
-int lull_pipeline_profile_find_copy(const struct lull_pipeline_profile *profile, uint32_t copy,
-                                    uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner);
+/* The operating point of a class at this very clock, UINT32_MAX if there is none. O(log n). */
+uint32_t lull_pipeline_point_at(const struct lull_pipeline_class *operations, uint32_t mhz);
+
+/* The index of a class, -ENOENT if there is none. */
+int lull_pipeline_profile_find(const struct lull_pipeline_profile *profile, uint32_t copy,
+                               uint32_t stage, enum lull_pipeline_kind kind, uint32_t partner);
+
+/* The number of stages that a profile has classes of: the last one's number + 1; 0: no classes. */
+uint32_t lull_pipeline_profile_stages(const struct lull_pipeline_profile *profile);
 
 /*
  * Lists the operating points that a planner may choose, the fastest first: effective energy falls
@@ -111,7 +114,7 @@ static inline double lull_pipeline_effective_nj(const struct lull_pipeline_point
     return (double)point->energy_nj - blocking_w * (double)point->time_ns;
 }
 
-/* The operating point with the highest clock: the first one. */
-uint32_t lull_pipeline_highest(const struct lull_pipeline_class *operations);
+/* The operating point with the highest clock: clocks descend. */
+enum { LULL_PIPELINE_HIGHEST = 0 };
 
 #endif

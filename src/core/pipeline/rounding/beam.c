@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/pipeline/frontier/certificate.h"
@@ -40,29 +39,26 @@ struct beam_search {
     int64_t found_cost;
 };
 
+/* The working arrays live in the beam's memory, so that one free ends the whole search. */
 static int search_create(struct beam_search *search)
 {
     const struct lull_pipeline_rounding *rounding = search->rounding;
     const size_t count = rounding->count;
+    struct lull_memory *const memory = &search->beam.memory; /* is freed with the beam */
     int result = lull_beam_create(&search->beam, rounding, search->deadline_ns);
 
     if (result == 0)
         result = lull_certificate_init(&search->flow, rounding->problem->graph);
-    search->duration_ns = malloc(count * sizeof(*search->duration_ns));
-    search->found = malloc(count * sizeof(*search->found));
-    search->best = malloc(count * sizeof(*search->best));
-    if (search->duration_ns == NULL || search->found == NULL || search->best == NULL)
-        return -ENOMEM;
-    return result;
+    search->duration_ns = lull_memory_take(memory, count, sizeof(*search->duration_ns));
+    search->found = lull_memory_take(memory, count, sizeof(*search->found));
+    search->best = lull_memory_take(memory, count, sizeof(*search->best));
+    return memory->has_failed ? -ENOMEM : result;
 }
 
 static void search_destroy(struct beam_search *search)
 {
-    lull_beam_destroy(&search->beam);
+    lull_memory_free(&search->beam.memory);
     lull_certificate_fini(&search->flow);
-    free(search->duration_ns);
-    free(search->found);
-    free(search->best);
 }
 
 /* Guides along the relaxed optimum's ends, stretched to the deadline. */
@@ -97,6 +93,7 @@ static void guide_found(struct beam_search *search, enum guide guide)
     }
 }
 
+/* Guides follow the best plan of the flow at hand, but the result is the best plan of all flows. */
 static void keep_better(struct beam_search *search, const uint32_t *step)
 {
     const struct lull_pipeline_rounding *rounding = search->rounding;
@@ -171,6 +168,7 @@ static int run_guides(struct beam_search *search)
     return 0;
 }
 
+/* The plan at hand is the first best, so that the result is never dearer than it was. */
 int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
                        int64_t deadline_ns, uint32_t *point_inout)
 {

@@ -142,6 +142,8 @@ static int64_t begin_turn(const struct lull_beam *beam, uint32_t turn, const int
     return begin_ns;
 }
 
+/* Extends every partial plan by the few steps of least loss. A candidate that cannot reach the
+ * deadline any more, even at the fastest steps, is dropped at once. */
 static uint32_t list_candidates(struct lull_beam *beam, uint32_t turn, uint32_t partials)
 {
     const uint32_t op = beam->turns[turn].op;
@@ -175,6 +177,7 @@ static uint32_t list_candidates(struct lull_beam *beam, uint32_t turn, uint32_t 
 
 /* ---- what is kept ------------------------------------------------------------------------ */
 
+/* The order is total, so that equal losses give the same plan on every machine. */
 static int by_key(const void *left, const void *right)
 {
     const struct lull_beam_candidate *a = left;

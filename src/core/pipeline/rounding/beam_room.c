@@ -3,8 +3,6 @@
  */
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/smaller.h"
 #include "core/pipeline/frontier/certificate.h"
@@ -46,87 +44,55 @@ static void find_tails(struct lull_beam *beam)
     }
 }
 
-static int make_tables(struct lull_beam *beam)
+static void make_tables(struct lull_beam *beam)
 {
     const size_t count = beam->rounding->count;
     const size_t edges = beam->rounding->first_in[count];
+    struct lull_memory *const memory = &beam->memory;
 
-    beam->op_price_w = calloc(count, sizeof(*beam->op_price_w));
-    beam->in_price_w = calloc(edges + 1, sizeof(*beam->in_price_w));
-    beam->tail_ns = calloc(count, sizeof(*beam->tail_ns));
-    beam->guide_ns = calloc(count, sizeof(*beam->guide_ns));
-    beam->turns = calloc(count, sizeof(*beam->turns));
-    beam->turn_of = calloc(count, sizeof(*beam->turn_of));
-    beam->last_use = calloc(count, sizeof(*beam->last_use));
-    beam->slot = calloc(count, sizeof(*beam->slot));
-    beam->free_slots = calloc(count, sizeof(*beam->free_slots));
-    if (beam->op_price_w == NULL || beam->in_price_w == NULL || beam->tail_ns == NULL ||
-        beam->guide_ns == NULL || beam->turns == NULL || beam->turn_of == NULL ||
-        beam->last_use == NULL || beam->slot == NULL || beam->free_slots == NULL)
-        return -ENOMEM;
-    return 0;
+    beam->op_price_w = lull_memory_take(memory, count, sizeof(*beam->op_price_w));
+    beam->in_price_w = lull_memory_take(memory, edges, sizeof(*beam->in_price_w));
+    beam->tail_ns = lull_memory_take(memory, count, sizeof(*beam->tail_ns));
+    beam->guide_ns = lull_memory_take(memory, count, sizeof(*beam->guide_ns));
+    beam->turns = lull_memory_take(memory, count, sizeof(*beam->turns));
+    beam->turn_of = lull_memory_take(memory, count, sizeof(*beam->turn_of));
+    beam->last_use = lull_memory_take(memory, count, sizeof(*beam->last_use));
+    beam->slot = lull_memory_take(memory, count, sizeof(*beam->slot));
+    beam->free_slots = lull_memory_take(memory, count, sizeof(*beam->free_slots));
 }
 
-static int make_partials(struct lull_beam *beam)
+static void make_partials(struct lull_beam *beam)
 {
     const size_t width = beam->width;
     const size_t cells = width * beam->rounding->count;
+    struct lull_memory *const memory = &beam->memory;
 
     beam->seen_size = 1;
     while (beam->seen_size < SEEN_PER_PARTIAL * beam->width)
         beam->seen_size *= 2;
-    beam->now = calloc(width, sizeof(*beam->now));
-    beam->next = calloc(width, sizeof(*beam->next));
-    beam->now_end_ns = calloc(cells, sizeof(*beam->now_end_ns));
-    beam->next_end_ns = calloc(cells, sizeof(*beam->next_end_ns));
-    beam->candidates = calloc(width * BEAM_STEPS, sizeof(*beam->candidates));
-    beam->seen = calloc(beam->seen_size, sizeof(*beam->seen));
-    beam->origins = calloc(cells, sizeof(*beam->origins));
-    if (beam->now == NULL || beam->next == NULL || beam->now_end_ns == NULL ||
-        beam->next_end_ns == NULL || beam->candidates == NULL || beam->seen == NULL ||
-        beam->origins == NULL)
-        return -ENOMEM;
-    return 0;
+    beam->now = lull_memory_take(memory, width, sizeof(*beam->now));
+    beam->next = lull_memory_take(memory, width, sizeof(*beam->next));
+    beam->now_end_ns = lull_memory_take(memory, cells, sizeof(*beam->now_end_ns));
+    beam->next_end_ns = lull_memory_take(memory, cells, sizeof(*beam->next_end_ns));
+    beam->candidates = lull_memory_take(memory, width * BEAM_STEPS, sizeof(*beam->candidates));
+    beam->seen = lull_memory_take(memory, beam->seen_size, sizeof(*beam->seen));
+    beam->origins = lull_memory_take(memory, cells, sizeof(*beam->origins));
 }
 
 int lull_beam_create(struct lull_beam *beam, const struct lull_pipeline_rounding *rounding,
                      int64_t deadline_ns)
 {
-    int result;
-
     *beam = (struct lull_beam){.rounding = rounding,
                                .deadline_ns = deadline_ns,
                                .grain_ns = deadline_ns / GRAINS + 1,
                                .width = width_for(rounding->count)};
     assert(rounding->count > 0 && deadline_ns > 0);
-    result = make_tables(beam);
-    if (result < 0)
-        return result;
-    result = make_partials(beam);
-    if (result < 0)
-        return result;
+    make_tables(beam);
+    make_partials(beam);
+    if (beam->memory.has_failed)
+        return -ENOMEM;
     find_tails(beam);
     return 0;
-}
-
-void lull_beam_destroy(struct lull_beam *beam)
-{
-    free(beam->op_price_w);
-    free(beam->in_price_w);
-    free(beam->tail_ns);
-    free(beam->guide_ns);
-    free(beam->turns);
-    free(beam->turn_of);
-    free(beam->last_use);
-    free(beam->slot);
-    free(beam->free_slots);
-    free(beam->now);
-    free(beam->next);
-    free(beam->now_end_ns);
-    free(beam->next_end_ns);
-    free(beam->candidates);
-    free(beam->seen);
-    free(beam->origins);
 }
 
 void lull_beam_set_flow(struct lull_beam *beam, const struct lull_certificate *flow)

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/array.h"
 #include "core/pipeline/rounding/state.h"
 
 struct lull_certificate;
@@ -48,8 +49,9 @@ struct lull_beam_turn {
 struct lull_beam {
     const struct lull_pipeline_rounding *rounding;
     int64_t deadline_ns;
-    int64_t grain_ns; /* partial plans whose ends differ by less count as alike */
-    uint32_t width;   /* how many partial plans are kept */
+    int64_t grain_ns;          /* partial plans whose ends differ by less count as alike */
+    uint32_t width;            /* how many partial plans are kept */
+    struct lull_memory memory; /* of all arrays */
 
     double *op_price_w; /* the flow through each operation */
     double *in_price_w; /* of each edge, in the order of `in` */
@@ -75,10 +77,9 @@ struct lull_beam {
     struct lull_beam_origin *origins; /* a row of width for each turn */
 };
 
-/* Allocates a beam for a deadline; the caller destroys it also after an error. Error: -ENOMEM. */
+/* Allocates a beam for a deadline; the caller frees beam->memory also after an error: -ENOMEM. */
 int lull_beam_create(struct lull_beam *beam, const struct lull_pipeline_rounding *rounding,
                      int64_t deadline_ns);
-void lull_beam_destroy(struct lull_beam *beam);
 
 /* Takes the prices of time from a flow. */
 void lull_beam_set_flow(struct lull_beam *beam, const struct lull_certificate *flow);

@@ -7,7 +7,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { UNREACHED = UINT32_MAX };
@@ -57,41 +56,28 @@ static void lay_out(struct lull_rounding_cut *cut, const struct lull_pipeline_ro
     assert(cut->first_arc[cut->node_count] == cut->arc_count);
 }
 
-int lull_cut_create(struct lull_rounding_cut *cut, const struct lull_pipeline_rounding *rounding)
+/* The graph's shape is laid out once; each move only sets what its arcs carry. */
+int lull_cut_create(struct lull_pipeline_rounding *rounding)
 {
-    size_t nodes = (size_t)rounding->count * 2;
-    size_t arcs = ((size_t)rounding->count + rounding->first_out[rounding->count]) * 2;
+    struct lull_rounding_cut *const cut = &rounding->cut;
+    struct lull_memory *const memory = &rounding->memory;
+    const size_t nodes = (size_t)rounding->count * 2;
+    const size_t arcs = ((size_t)rounding->count + rounding->first_out[rounding->count]) * 2;
 
-    cut->first_arc = malloc((nodes + 1) * sizeof(*cut->first_arc));
-    cut->arcs = malloc(arcs * sizeof(*cut->arcs));
-    cut->head = malloc(arcs * sizeof(*cut->head));
-    cut->room = malloc(arcs * sizeof(*cut->room));
-    cut->excess = malloc(nodes * sizeof(*cut->excess));
-    cut->level = malloc(nodes * sizeof(*cut->level));
-    cut->current = malloc(nodes * sizeof(*cut->current));
-    cut->queue = malloc(nodes * sizeof(*cut->queue));
-    cut->path = malloc(nodes * sizeof(*cut->path));
-    if (cut->first_arc == NULL || cut->arcs == NULL || cut->head == NULL || cut->room == NULL ||
-        cut->excess == NULL || cut->level == NULL || cut->current == NULL || cut->queue == NULL ||
-        cut->path == NULL)
+    cut->first_arc = lull_memory_take(memory, nodes + 1, sizeof(*cut->first_arc));
+    cut->arcs = lull_memory_take(memory, arcs, sizeof(*cut->arcs));
+    cut->head = lull_memory_take(memory, arcs, sizeof(*cut->head));
+    cut->room = lull_memory_take(memory, arcs, sizeof(*cut->room));
+    cut->excess = lull_memory_take(memory, nodes, sizeof(*cut->excess));
+    cut->level = lull_memory_take(memory, nodes, sizeof(*cut->level));
+    cut->current = lull_memory_take(memory, nodes, sizeof(*cut->current));
+    cut->queue = lull_memory_take(memory, nodes, sizeof(*cut->queue));
+    cut->path = lull_memory_take(memory, nodes, sizeof(*cut->path));
+    if (memory->has_failed)
         return -ENOMEM;
     cut->node_count = (uint32_t)nodes;
     lay_out(cut, rounding);
     return 0;
-}
-
-void lull_cut_destroy(struct lull_rounding_cut *cut)
-{
-    free(cut->first_arc);
-    free(cut->arcs);
-    free(cut->head);
-    free(cut->room);
-    free(cut->excess);
-    free(cut->level);
-    free(cut->current);
-    free(cut->queue);
-    free(cut->path);
-    *cut = (struct lull_rounding_cut){0};
 }
 
 /* Finds levels from all nodes with excess along arcs with room. Returns whether they reach a node

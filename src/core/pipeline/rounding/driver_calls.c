@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/smaller.h"
@@ -14,41 +13,16 @@ int lull_pipeline_queue_init(struct lull_pipeline_queue *queue,
 {
     const size_t ops = problem->graph->op_count;
 
-    *queue = (struct lull_pipeline_queue){
-        .stages = lull_pipeline_stages(problem),
-        .calls = malloc((ops + 1) * sizeof(*queue->calls)),
-        .order = malloc((ops + 1) * sizeof(*queue->order)),
-        .busy_ns = malloc((ops + 1) * sizeof(*queue->busy_ns)),
-    };
-    if (queue->calls == NULL || queue->order == NULL || queue->busy_ns == NULL)
-        return -ENOMEM;
-    return 0;
+    *queue = (struct lull_pipeline_queue){.stages = lull_pipeline_stages(problem)};
+    queue->calls = lull_memory_take(&queue->memory, ops, sizeof(*queue->calls));
+    queue->order = lull_memory_take(&queue->memory, ops, sizeof(*queue->order));
+    queue->busy_ns = lull_memory_take(&queue->memory, ops, sizeof(*queue->busy_ns));
+    return queue->memory.has_failed ? -ENOMEM : 0;
 }
 
-void lull_pipeline_queue_fini(struct lull_pipeline_queue *queue)
+static uint32_t mhz_of(const struct lull_pipeline_timed_plan *timed, uint32_t op)
 {
-    free(queue->calls);
-    free(queue->order);
-    free(queue->busy_ns);
-}
-
-/* A plan and its times. */
-struct timed {
-    const struct lull_pipeline_problem *problem;
-    const struct lull_pipeline_switching *switching;
-    const uint32_t *point;
-    const int64_t *end_ns;
-    int64_t period_ns;
-};
-
-static const struct lull_pipeline_point *chosen(const struct timed *timed, uint32_t op)
-{
-    return &lull_pipeline_class_of(timed->problem, op)->points[timed->point[op]];
-}
-
-static uint32_t mhz_of(const struct timed *timed, uint32_t op)
-{
-    return chosen(timed, op)->sm_mhz;
+    return lull_pipeline_point_of(timed->problem, timed->point, op)->sm_mhz;
 }
 
 /* ---- calls ------------------------------------------------------------------------------- */
@@ -60,8 +34,8 @@ static uint32_t count_drivers(const struct lull_pipeline_switching *switching)
 
 /* The driver of a device. Ranks stand as the governor's pilot places them: rank = replica +
  * replicas * stage. */
-static uint32_t driver_of(const struct lull_pipeline_queue *queue, const struct timed *timed,
-                          uint32_t device)
+static uint32_t driver_of(const struct lull_pipeline_queue *queue,
+                          const struct lull_pipeline_timed_plan *timed, uint32_t device)
 {
     const uint32_t devices = timed->problem->graph->device_count;
     const uint32_t rank =
@@ -70,11 +44,15 @@ static uint32_t driver_of(const struct lull_pipeline_queue *queue, const struct 
     return (uint32_t)((uint64_t)rank * count_drivers(timed->switching) / devices);
 }
 
-static void add_call(struct lull_pipeline_queue *queue, const struct timed *timed, uint32_t before,
-                     uint32_t op, int64_t wrap_ns)
+/* A raising has a latest begin, so that its clock holds in time; a lowering an earliest one, so
+ * that the operation before does not run below its clock. */
+static void add_call(struct lull_pipeline_queue *queue,
+                     const struct lull_pipeline_timed_plan *timed, uint32_t before, uint32_t op,
+                     int64_t wrap_ns)
 {
     const bool is_raising = mhz_of(timed, op) > mhz_of(timed, before);
-    const int64_t begin_ns = timed->end_ns[op] - chosen(timed, op)->time_ns;
+    const int64_t begin_ns =
+        timed->end_ns[op] - lull_pipeline_point_of(timed->problem, timed->point, op)->time_ns;
 
     assert(queue->count < timed->problem->graph->op_count);
     queue->calls[queue->count++] = (struct lull_pipeline_call){
@@ -89,8 +67,8 @@ static void add_call(struct lull_pipeline_queue *queue, const struct timed *time
 
 /* Adds the changes of a device, in its order. The first operation's change follows the last
  * operation of the iteration before. */
-static void add_device(struct lull_pipeline_queue *queue, const struct timed *timed,
-                       uint32_t device)
+static void add_device(struct lull_pipeline_queue *queue,
+                       const struct lull_pipeline_timed_plan *timed, uint32_t device)
 {
     const struct lull_pipeline_graph *graph = timed->problem->graph;
     uint32_t before = UINT32_MAX;
@@ -142,8 +120,8 @@ static size_t sort_calls(struct lull_pipeline_queue *queue, uint32_t driver, boo
 
 /* Packs a driver's raisings, backwards through two iterations, since the second one's first
  * raisings may have to begin in the first. Returns how many there are. */
-static size_t pack_raisings(struct lull_pipeline_queue *queue, const struct timed *timed,
-                            uint32_t driver)
+static size_t pack_raisings(struct lull_pipeline_queue *queue,
+                            const struct lull_pipeline_timed_plan *timed, uint32_t driver)
 {
     const size_t count = sort_calls(queue, driver, true);
     int64_t next_ns = INT64_MAX;
@@ -166,16 +144,17 @@ static size_t pack_raisings(struct lull_pipeline_queue *queue, const struct time
 /* ---- lowerings --------------------------------------------------------------------------- */
 
 /* When the i-th raising of the driver begins, counted on through the iterations. */
-static int64_t raising_ns(const struct lull_pipeline_queue *queue, const struct timed *timed,
-                          size_t count, size_t i)
+static int64_t raising_ns(const struct lull_pipeline_queue *queue,
+                          const struct lull_pipeline_timed_plan *timed, size_t count, size_t i)
 {
     return queue->busy_ns[i % count] + (int64_t)(i / count) * timed->period_ns;
 }
 
 /* Places each lowering at the first time when the driver is free; through two iterations, of which
  * the second counts. */
-static void place_lowerings(struct lull_pipeline_queue *queue, const struct timed *timed,
-                            uint32_t driver, size_t raisings)
+static void place_lowerings(struct lull_pipeline_queue *queue,
+                            const struct lull_pipeline_timed_plan *timed, uint32_t driver,
+                            size_t raisings)
 {
     const int64_t call_ns = timed->switching->call_ns;
     const size_t count = sort_calls(queue, driver, false);
@@ -206,8 +185,8 @@ static void place_lowerings(struct lull_pipeline_queue *queue, const struct time
 
 /* When the device's next change after this one is served, or wanted where it is a lowering; it may
  * be the next iteration's. Calls of a device stand next to each other. */
-static int64_t next_change_ns(const struct lull_pipeline_queue *queue, const struct timed *timed,
-                              size_t index)
+static int64_t next_change_ns(const struct lull_pipeline_queue *queue,
+                              const struct lull_pipeline_timed_plan *timed, size_t index)
 {
     const struct lull_pipeline_graph *graph = timed->problem->graph;
     const uint32_t device = graph->ops[queue->calls[index].op].device;
@@ -224,20 +203,16 @@ static int64_t next_change_ns(const struct lull_pipeline_queue *queue, const str
 }
 
 /* What it costs if an operation runs at the higher clock of another one for this long, nJ. */
-static double stray_nj(const struct timed *timed, uint32_t op, uint32_t at, int64_t for_ns)
+static double stray_nj(const struct lull_pipeline_timed_plan *timed, uint32_t op, uint32_t at,
+                       int64_t for_ns)
 {
-    const struct lull_pipeline_class *class = lull_pipeline_class_of(timed->problem, op);
-    const double blocking_w = timed->problem->blocking_w[timed->problem->graph->ops[op].device];
-    const struct lull_pipeline_point *stray =
-        &class->points[lull_switching_point_below(class, mhz_of(timed, at))];
-
-    return fmin((double)for_ns / (double)stray->time_ns, 1.0) *
-           (lull_pipeline_effective_nj(stray, blocking_w) -
-            lull_pipeline_effective_nj(chosen(timed, op), blocking_w));
+    return lull_switching_stray_nj(timed->problem, op, timed->point[op], mhz_of(timed, at), for_ns);
 }
 
+/* A raising is never late by construction, but costs energy when it is served early; a lowering may
+ * be late, and then the plan cannot be delivered. */
 static struct lull_pipeline_queue_verdict judge(struct lull_pipeline_queue *queue,
-                                                const struct timed *timed)
+                                                const struct lull_pipeline_timed_plan *timed)
 {
     struct lull_pipeline_queue_verdict verdict = {0};
 
@@ -261,24 +236,22 @@ static struct lull_pipeline_queue_verdict judge(struct lull_pipeline_queue *queu
 
 struct lull_pipeline_queue_verdict
 lull_pipeline_queue_walk(struct lull_pipeline_queue *queue,
-                         const struct lull_pipeline_problem *problem,
-                         const struct lull_pipeline_switching *switching, const uint32_t *point,
-                         const int64_t *end_ns, int64_t period_ns)
+                         const struct lull_pipeline_timed_plan *timed)
 {
-    const struct timed timed = {problem, switching, point, end_ns, period_ns};
+    const struct lull_pipeline_switching *switching = timed->switching;
     const uint32_t drivers = count_drivers(switching);
 
     queue->count = 0;
     if (switching->call_ns == 0 || !switching->is_fed_forward)
         return (struct lull_pipeline_queue_verdict){0};
-    for (uint32_t device = 0; device < problem->graph->device_count; device++)
-        add_device(queue, &timed, device);
+    for (uint32_t device = 0; device < timed->problem->graph->device_count; device++)
+        add_device(queue, timed, device);
     for (uint32_t driver = 0; driver < drivers; driver++) {
-        const size_t raisings = pack_raisings(queue, &timed, driver);
+        const size_t raisings = pack_raisings(queue, timed, driver);
 
-        place_lowerings(queue, &timed, driver, raisings);
+        place_lowerings(queue, timed, driver, raisings);
     }
-    return judge(queue, &timed);
+    return judge(queue, timed);
 }
 
 /* ---- delivering -------------------------------------------------------------------------- */
@@ -288,7 +261,7 @@ lull_pipeline_queue_walk(struct lull_pipeline_queue *queue,
  */
 static uint32_t point_from(const struct lull_pipeline_class *class, uint32_t mhz)
 {
-    uint32_t best = lull_pipeline_highest(class);
+    uint32_t best = LULL_PIPELINE_HIGHEST;
 
     for (uint32_t i = 0; i < class->point_count; i++)
         if (class->points[i].sm_mhz >= mhz && class->points[i].sm_mhz < class->points[best].sm_mhz)
@@ -297,7 +270,8 @@ static uint32_t point_from(const struct lull_pipeline_class *class, uint32_t mhz
 }
 
 /* The place of the device's next operation with another clock, round the end of the iteration. */
-static uint32_t next_place(const struct timed *timed, uint32_t place, uint32_t first, uint32_t last)
+static uint32_t next_place(const struct lull_pipeline_timed_plan *timed, uint32_t place,
+                           uint32_t first, uint32_t last)
 {
     const uint32_t *on_device = timed->problem->graph->on_device;
     const uint32_t mhz = mhz_of(timed, on_device[place]);
@@ -310,8 +284,8 @@ static uint32_t next_place(const struct timed *timed, uint32_t place, uint32_t f
 
 /* Leaves a lowering out: its operations keep the clock from before, or take the clock that follows
  * if that lies between. */
-static void leave_out(const struct timed *timed, const struct lull_pipeline_call *call,
-                      uint32_t *point)
+static void leave_out(const struct lull_pipeline_timed_plan *timed,
+                      const struct lull_pipeline_call *call, uint32_t *point)
 {
     const struct lull_pipeline_graph *graph = timed->problem->graph;
     const uint32_t device = graph->ops[call->op].device;
@@ -353,46 +327,40 @@ static const struct lull_pipeline_call *find_late(const struct lull_pipeline_que
     return worst;
 }
 
-/* Plans the calls of a plan, and tells by how much they are late. Error: -ENOMEM. */
-static int walk(struct lull_pipeline_queue *queue, const struct lull_pipeline_problem *problem,
-                const struct lull_pipeline_switching *switching, const uint32_t *point,
-                int64_t *end_ns, struct timed *timed_out, int64_t *short_out)
+/* Finds the times of a plan and plans its calls. Returns by how much they are late all together, or
+ * -ENOMEM. end_ns: the plan's own, to be written. */
+static int64_t walk(struct lull_pipeline_queue *queue, struct lull_pipeline_timed_plan *timed,
+                    int64_t *end_ns)
 {
-    const int64_t time_ns =
-        lull_pipeline_switching_timeline(problem, switching, point, NULL, end_ns);
-
-    if (time_ns < 0)
-        return (int)time_ns;
-    *timed_out = (struct timed){problem, switching, point, end_ns, time_ns};
-    *short_out =
-        lull_pipeline_queue_walk(queue, problem, switching, point, end_ns, time_ns).short_ns;
-    return 0;
+    timed->period_ns = lull_pipeline_switching_timeline(timed->problem, timed->switching,
+                                                        timed->point, NULL, end_ns);
+    if (timed->period_ns < 0)
+        return timed->period_ns;
+    return lull_pipeline_queue_walk(queue, timed).short_ns;
 }
 
+/* Leaving a lowering out makes no operation slower, so the loop ends: each round removes a lowering
+ * that was too late. */
 int lull_pipeline_queue_deliver(const struct lull_pipeline_problem *problem,
                                 const struct lull_pipeline_switching *switching,
                                 uint32_t *point_inout)
 {
     int64_t *end_ns = malloc(problem->graph->op_count * sizeof(*end_ns));
+    struct lull_pipeline_timed_plan timed = {problem, switching, point_inout, end_ns, 0};
     struct lull_pipeline_queue queue;
-    int rc = lull_pipeline_queue_init(&queue, problem);
-    int64_t short_ns = 0;
-    struct timed timed;
+    const int rc = lull_pipeline_queue_init(&queue, problem);
+    int64_t short_ns = -ENOMEM;
 
-    if (rc < 0 || end_ns == NULL) {
-        rc = -ENOMEM;
-        goto done;
-    }
-    rc = walk(&queue, problem, switching, point_inout, end_ns, &timed, &short_ns);
-    while (rc == 0 && short_ns > 0) {
+    if (rc == 0 && end_ns != NULL)
+        short_ns = walk(&queue, &timed, end_ns);
+    while (short_ns > 0) {
         const struct lull_pipeline_call *late = find_late(&queue, switching->call_ns);
 
         assert(late != NULL);
         leave_out(&timed, late, point_inout);
-        rc = walk(&queue, problem, switching, point_inout, end_ns, &timed, &short_ns);
+        short_ns = walk(&queue, &timed, end_ns);
     }
-done:
-    lull_pipeline_queue_fini(&queue);
+    lull_memory_free(&queue.memory);
     free(end_ns);
-    return rc;
+    return (int)short_ns;
 }

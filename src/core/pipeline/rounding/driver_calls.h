@@ -1,6 +1,6 @@
 /*
- * Queue: the calls that a plan asks of the drivers of its nodes, each of which serves one call
- * after the other.
+ * Driver calls: what a plan asks of the drivers of its nodes, each of which serves one call after
+ * the other.
  *
  * Every change of a device's clock is a call. A raising has a latest begin, `up_ns` ahead of its
  * operation; a lowering has an earliest begin, the end of the operation before. Raisings are served
@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/array.h"
 #include "core/pipeline/switching/switching.h"
 
 /* A change of a clock. Times count from the iteration's begin; raisings for its first operations
@@ -38,8 +39,9 @@ struct lull_pipeline_queue {
     uint32_t stages; /* the devices of a copy of the pipeline */
     struct lull_pipeline_call *calls;
     size_t count;
-    uint32_t *order;  /* a driver's raisings or lowerings, by when they are wanted */
-    int64_t *busy_ns; /* when a driver's raisings begin */
+    uint32_t *order;           /* a driver's raisings or lowerings, by when they are wanted */
+    int64_t *busy_ns;          /* when a driver's raisings begin */
+    struct lull_memory memory; /* of the arrays */
 };
 
 struct lull_pipeline_queue_verdict {
@@ -48,21 +50,17 @@ struct lull_pipeline_queue_verdict {
     double more_nj;   /* the energy that waiting in the queue costs */
 };
 
-/* Allocates a queue; the caller calls fini also after an error. Error: -ENOMEM. */
+/* Allocates a queue; the caller frees queue->memory also after an error: -ENOMEM. */
 int lull_pipeline_queue_init(struct lull_pipeline_queue *queue,
                              const struct lull_pipeline_problem *problem);
-void lull_pipeline_queue_fini(struct lull_pipeline_queue *queue);
 
 /*
- * Plans the calls of a plan whose operations end at end_ns, in an iteration of period_ns. There are
- * no calls where switching->call_ns is 0 or switching is not fed forward. O(n + calls^2 per
- * driver).
+ * Plans the calls of a plan. There are none where call_ns is 0 or switching is not fed forward. O(n
+ * + calls^2 per driver).
  */
 struct lull_pipeline_queue_verdict
 lull_pipeline_queue_walk(struct lull_pipeline_queue *queue,
-                         const struct lull_pipeline_problem *problem,
-                         const struct lull_pipeline_switching *switching, const uint32_t *point,
-                         const int64_t *end_ns, int64_t period_ns);
+                         const struct lull_pipeline_timed_plan *plan);
 
 /*
  * Changes a plan so that it can be delivered: lowerings that come too late are left out, the latest

@@ -183,7 +183,7 @@ static double best_rate(struct lull_pipeline_rounding *rounding, const uint32_t 
 
 /* One pass from the first operation to the last: each takes what it may of the time until the
  * operations after it must begin. Latest begins must be those of the plan before the pass. */
-static void sweep(struct lull_pipeline_rounding *rounding, double least, uint32_t *step)
+void lull_round_sweep(struct lull_pipeline_rounding *rounding, double least, uint32_t *step)
 {
     for (uint32_t op = 0; op < rounding->count; op++) {
         const struct lull_rounding_ladder *ladder = ladder_at(rounding, op);
@@ -195,11 +195,8 @@ static void sweep(struct lull_pipeline_rounding *rounding, double least, uint32_
     }
 }
 
-void lull_round_spend(struct lull_pipeline_rounding *rounding, uint32_t *step)
-{
-    sweep(rounding, 0.0, step);
-}
-
+/* Slack is spent where it saves most first: the price of a nanosecond falls level by level, and a
+ * last pass takes whatever fits. */
 void lull_round_reclaim(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
                         unsigned levels, uint32_t *step)
 {
@@ -209,9 +206,9 @@ void lull_round_reclaim(struct lull_pipeline_rounding *rounding, int64_t deadlin
     least = best_rate(rounding, step);
     for (unsigned level = 0; level < levels && least > 0.0; level++) {
         least *= LEVEL_RATIO;
-        sweep(rounding, least, step);
+        lull_round_sweep(rounding, least, step);
         lull_round_latest(rounding, step, deadline_ns);
     }
     if (least > 0.0)
-        sweep(rounding, 0.0, step);
+        lull_round_sweep(rounding, 0.0, step);
 }

@@ -80,6 +80,8 @@ static bool squeeze(struct lull_pipeline_rounding *rounding, int64_t deadline_ns
     return true;
 }
 
+/* Relaxed durations that do not hold the deadline are squeezed; if rounding then still misses it,
+ * the fastest plan is the start. */
 int lull_pipeline_round_quick(struct lull_pipeline_rounding *rounding, const int64_t *relaxed_ns,
                               int64_t deadline_ns, uint32_t *point_out)
 {
@@ -95,7 +97,7 @@ int lull_pipeline_round_quick(struct lull_pipeline_rounding *rounding, const int
             lull_round_latest(rounding, step, deadline_ns);
         }
     }
-    lull_round_spend(rounding, step);
+    lull_round_sweep(rounding, 0.0, step);
     lull_round_to_points(rounding, step, point_out);
     return 0;
 }
@@ -197,6 +199,8 @@ static bool from_start(struct lull_pipeline_rounding *rounding, const int64_t *r
     return true;
 }
 
+/* Plans are compared by their energy in an iteration that takes as long as the deadline, since
+ * waiting for it draws blocking power. */
 static int search(struct lull_pipeline_rounding *rounding, const struct starts *starts,
                   int64_t deadline_ns, uint32_t *point_out)
 {

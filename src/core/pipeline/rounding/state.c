@@ -33,9 +33,11 @@ static int make_ladders(struct lull_pipeline_rounding *rounding)
     const struct lull_pipeline_problem *problem = rounding->problem;
     size_t most = 0;
 
-    rounding->ladders = calloc(rounding->count, sizeof(*rounding->ladders));
-    rounding->ladder_of = malloc(rounding->count * sizeof(*rounding->ladder_of));
-    if (rounding->ladders == NULL || rounding->ladder_of == NULL)
+    rounding->ladders =
+        lull_memory_take(&rounding->memory, rounding->count, sizeof(*rounding->ladders));
+    rounding->ladder_of =
+        lull_memory_take(&rounding->memory, rounding->count, sizeof(*rounding->ladder_of));
+    if (rounding->memory.has_failed)
         return -ENOMEM;
     for (uint32_t op = 0; op < rounding->count; op++) {
         const struct lull_pipeline_op *it = &problem->graph->ops[rounding->place[op]];
@@ -45,10 +47,8 @@ static int make_ladders(struct lull_pipeline_rounding *rounding)
     }
     for (uint32_t i = 0; i < rounding->ladder_count; i++)
         most += problem->profile->classes[rounding->ladders[i].class_index].point_count;
-    rounding->steps = malloc(most * sizeof(*rounding->steps));
-    if (rounding->steps == NULL)
-        return -ENOMEM;
-    return 0;
+    rounding->steps = lull_memory_take(&rounding->memory, most, sizeof(*rounding->steps));
+    return rounding->memory.has_failed ? -ENOMEM : 0;
 }
 
 /* How much dearer the first step of a ladder is than its last, nJ. */
@@ -109,20 +109,13 @@ static void price_steps(struct lull_pipeline_rounding *rounding, double sum_nj)
 }
 
 /* Lists the edges by the places of their operations, in both directions. */
-static int number_edges(struct lull_pipeline_rounding *rounding)
+static void number_edges(struct lull_pipeline_rounding *rounding)
 {
     const struct lull_pipeline_graph *graph = rounding->problem->graph;
     uint32_t *where = rounding->trial; /* not in use yet */
     uint32_t ins = 0;
     uint32_t outs = 0;
 
-    rounding->first_in = malloc((rounding->count + 1) * sizeof(*rounding->first_in));
-    rounding->first_out = malloc((rounding->count + 1) * sizeof(*rounding->first_out));
-    rounding->in = malloc((graph->edge_count + 1) * sizeof(*rounding->in));
-    rounding->out = malloc((graph->edge_count + 1) * sizeof(*rounding->out));
-    if (rounding->first_in == NULL || rounding->first_out == NULL || rounding->in == NULL ||
-        rounding->out == NULL)
-        return -ENOMEM;
     for (uint32_t op = 0; op < rounding->count; op++)
         where[rounding->place[op]] = op;
     for (uint32_t op = 0; op < rounding->count; op++) {
@@ -144,64 +137,48 @@ static int number_edges(struct lull_pipeline_rounding *rounding)
     assert(ins == graph->edge_count && outs == graph->edge_count);
     rounding->first_in[rounding->count] = ins;
     rounding->first_out[rounding->count] = outs;
-    return 0;
 }
 
+/* Allocates what every rounding needs. */
 static int make_room(struct lull_pipeline_rounding *rounding)
 {
-    size_t count = rounding->count;
+    struct lull_memory *const memory = &rounding->memory;
+    const size_t count = rounding->count;
+    const size_t edges = rounding->problem->graph->edge_count;
 
-    rounding->end_ns = malloc(count * sizeof(*rounding->end_ns));
-    rounding->latest_begin_ns = malloc(count * sizeof(*rounding->latest_begin_ns));
-    rounding->duration_ns = malloc(count * sizeof(*rounding->duration_ns));
-    rounding->step = calloc(count, sizeof(*rounding->step));
-    rounding->trial = malloc(count * sizeof(*rounding->trial));
-    rounding->shorter = malloc(count * sizeof(*rounding->shorter));
-    rounding->point = malloc(count * sizeof(*rounding->point));
-    if (rounding->end_ns == NULL || rounding->latest_begin_ns == NULL ||
-        rounding->duration_ns == NULL || rounding->step == NULL || rounding->trial == NULL ||
-        rounding->shorter == NULL || rounding->point == NULL)
-        return -ENOMEM;
-    return 0;
+    rounding->first_in = lull_memory_take(memory, count + 1, sizeof(*rounding->first_in));
+    rounding->first_out = lull_memory_take(memory, count + 1, sizeof(*rounding->first_out));
+    rounding->in = lull_memory_take(memory, edges, sizeof(*rounding->in));
+    rounding->out = lull_memory_take(memory, edges, sizeof(*rounding->out));
+    rounding->end_ns = lull_memory_take(memory, count, sizeof(*rounding->end_ns));
+    rounding->latest_begin_ns = lull_memory_take(memory, count, sizeof(int64_t));
+    rounding->duration_ns = lull_memory_take(memory, count, sizeof(*rounding->duration_ns));
+    rounding->step = lull_memory_take(memory, count, sizeof(*rounding->step));
+    rounding->trial = lull_memory_take(memory, count, sizeof(*rounding->trial));
+    rounding->shorter = lull_memory_take(memory, count, sizeof(*rounding->shorter));
+    rounding->point = lull_memory_take(memory, count, sizeof(*rounding->point));
+    return memory->has_failed ? -ENOMEM : 0;
 }
 
+/* Allocates what only moves need: the roundings for a frontier make none. */
 static int make_move_room(struct lull_pipeline_rounding *rounding)
 {
-    size_t edges = rounding->problem->graph->edge_count;
+    struct lull_memory *const memory = &rounding->memory;
+    const size_t widths = (size_t)rounding->step_count * WIDTHS_OF_A_STEP;
 
-    rounding->widths =
-        malloc(rounding->step_count * WIDTHS_OF_A_STEP * sizeof(struct lull_rounding_width));
-    rounding->users = malloc(rounding->step_count * sizeof(*rounding->users));
-    rounding->gain = malloc(rounding->count * sizeof(*rounding->gain));
-    rounding->op_flow = malloc(rounding->count * sizeof(*rounding->op_flow));
-    rounding->edge_flow = malloc((edges + 1) * sizeof(*rounding->edge_flow));
-    if (rounding->widths == NULL || rounding->users == NULL || rounding->gain == NULL ||
-        rounding->op_flow == NULL || rounding->edge_flow == NULL)
-        return -ENOMEM;
-    return lull_cut_create(&rounding->cut, rounding);
-}
-
-static void free_move_room(struct lull_pipeline_rounding *rounding)
-{
-    lull_cut_destroy(&rounding->cut);
-    free(rounding->widths);
-    free(rounding->users);
-    free(rounding->gain);
-    free(rounding->op_flow);
-    free(rounding->edge_flow);
-    rounding->widths = NULL;
-    rounding->users = NULL;
-    rounding->gain = NULL;
-    rounding->op_flow = NULL;
-    rounding->edge_flow = NULL;
+    rounding->widths = lull_memory_take(memory, widths, sizeof(*rounding->widths));
+    rounding->users = lull_memory_take(memory, rounding->step_count, sizeof(*rounding->users));
+    rounding->gain = lull_memory_take(memory, rounding->count, sizeof(*rounding->gain));
+    rounding->op_flow = lull_memory_take(memory, rounding->count, sizeof(*rounding->op_flow));
+    rounding->edge_flow = lull_memory_take(memory, rounding->problem->graph->edge_count,
+                                           sizeof(*rounding->edge_flow));
+    return lull_cut_create(rounding);
 }
 
 int lull_round_prepare_moves(struct lull_pipeline_rounding *rounding)
 {
-    if (rounding->cut.node_count == 0 && make_move_room(rounding) < 0) {
-        free_move_room(rounding);
+    if (rounding->cut.node_count == 0 && make_move_room(rounding) < 0)
         return -ENOMEM;
-    }
     /* A plan must not depend on those made before. */
     memset(rounding->op_flow, 0, rounding->count * sizeof(*rounding->op_flow));
     memset(rounding->edge_flow, 0,
@@ -227,9 +204,7 @@ int lull_pipeline_rounding_create(const struct lull_pipeline_problem *problem,
     if (rc < 0)
         goto fail;
     price_steps(rounding, choose_steps(rounding));
-    rc = number_edges(rounding);
-    if (rc < 0)
-        goto fail;
+    number_edges(rounding);
     *rounding_out = rounding;
     return 0;
 fail:
@@ -241,20 +216,6 @@ void lull_pipeline_rounding_destroy(struct lull_pipeline_rounding *rounding)
 {
     if (rounding == NULL)
         return;
-    free_move_room(rounding);
-    free(rounding->ladders);
-    free(rounding->ladder_of);
-    free(rounding->steps);
-    free(rounding->first_in);
-    free(rounding->first_out);
-    free(rounding->in);
-    free(rounding->out);
-    free(rounding->end_ns);
-    free(rounding->latest_begin_ns);
-    free(rounding->duration_ns);
-    free(rounding->step);
-    free(rounding->trial);
-    free(rounding->shorter);
-    free(rounding->point);
+    lull_memory_free(&rounding->memory);
     free(rounding);
 }

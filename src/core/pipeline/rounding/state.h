@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/array.h"
 #include "core/pipeline/rounding/rounding.h"
 
 struct lull_rounding_ladder_step {
@@ -67,8 +68,9 @@ struct lull_rounding_cut {
 
 struct lull_pipeline_rounding {
     const struct lull_pipeline_problem *problem;
-    uint32_t count;        /* operations */
-    const uint32_t *place; /* operation of the graph at each place */
+    uint32_t count;            /* operations */
+    struct lull_memory memory; /* of all arrays, the cut's included */
+    const uint32_t *place;     /* operation of the graph at each place */
 
     struct lull_rounding_ladder *ladders;
     uint32_t ladder_count;
@@ -105,10 +107,9 @@ struct lull_pipeline_rounding {
  * since frontiers never need it. Error: -ENOMEM. */
 int lull_round_prepare_moves(struct lull_pipeline_rounding *rounding);
 
-/* cut.c. The caller of create destroys the cut also after an error: -ENOMEM. Before it calls solve,
+/* cut.c. create lays out the cut of rounding->cut. Error: -ENOMEM. Before the caller calls solve,
  * it sets room and excess; solve returns whether anything is worth moving. */
-int lull_cut_create(struct lull_rounding_cut *cut, const struct lull_pipeline_rounding *rounding);
-void lull_cut_destroy(struct lull_rounding_cut *cut);
+int lull_cut_create(struct lull_pipeline_rounding *rounding);
 bool lull_cut_solve(struct lull_rounding_cut *cut);
 
 /* rounding.c. Translate between steps and operating points of the graph's operations. */
@@ -135,9 +136,9 @@ int64_t lull_round_cost(const struct lull_pipeline_rounding *rounding, const uin
 bool lull_round_down(struct lull_pipeline_rounding *rounding, const int64_t *relaxed_ns,
                      int64_t deadline_ns, uint32_t *step_inout);
 
-/* Spends slack in one pass from the first operation on. Latest begins must be those of this plan.
- */
-void lull_round_spend(struct lull_pipeline_rounding *rounding, uint32_t *step);
+/* Spends slack in one pass from the first operation on, where a nanosecond of it saves at least
+ * `least`. Latest begins must be those of this plan. */
+void lull_round_sweep(struct lull_pipeline_rounding *rounding, double least, uint32_t *step);
 
 /* Spends slack until nothing fits, first where a second of it saves most. levels: how finely it
  * tells larger savings from smaller ones. */

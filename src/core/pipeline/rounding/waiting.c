@@ -32,7 +32,7 @@ static uint32_t clock_at(const struct waiting_walk *walk, uint32_t place)
 
     if (walk->timeline->point == NULL)
         return 0;
-    return lull_pipeline_class_of(walk->problem, op)->points[walk->timeline->point[op]].sm_mhz;
+    return lull_pipeline_point_of(walk->problem, walk->timeline->point, op)->sm_mhz;
 }
 
 /* When the device becomes free for the operation at a place, and is told its clock. */
@@ -49,6 +49,8 @@ static uint32_t next_change(const struct waiting_walk *walk, uint32_t place, uin
     return place;
 }
 
+/* One iteration follows the other: the device enters this one with the clock of its last operation,
+ * and its last change counts for the dwell. */
 static void begin(struct waiting_walk *walk)
 {
     walk->last_ns = -far_ns;
@@ -121,6 +123,8 @@ static bool choose(struct waiting_walk *walk, uint32_t place,
     return wait->saved_j > 0.0;
 }
 
+/* Gaps are judged as time goes on, since a wait that was chosen moves the last change, from which
+ * the dwell counts for the next. */
 size_t lull_pipeline_waiting(const struct lull_pipeline_problem *problem,
                              const struct lull_pipeline_waiting_point *points, size_t point_count,
                              const struct lull_pipeline_timeline *timeline,

@@ -26,6 +26,8 @@ int lull_pipeline_write_gpipe(struct lull_pipeline_order *order)
     return writer.rc;
 }
 
+/* After the warm-up every backward makes room for the next forward, so that no more micro-batches
+ * are in memory than the warm-up brought. */
 static void write_row(struct lull_pipeline_writer *writer, uint32_t warm_up, bool recomputes)
 {
     const uint32_t microbatches = writer->order->microbatches;
@@ -60,7 +62,8 @@ int lull_pipeline_write_1f1b(struct lull_pipeline_order *order, const uint32_t *
 
 /* ---- EnvPipe's warm-up ------------------------------------------------------------------- */
 
-/* The measured class of a device's stage. */
+/* Finds the measured class of a device's stage. Returns null, and an error, if the profile lacks
+ * it. */
 static const struct lull_pipeline_class *
 measured_class(const struct lull_pipeline_shape *shape,
                const struct lull_pipeline_profile *measured, uint32_t device,
@@ -69,7 +72,7 @@ measured_class(const struct lull_pipeline_shape *shape,
     const struct lull_pipeline_fit fit = {
         .measured = measured, .stages = shape->devices, .parts = 1};
     const uint32_t stage = lull_pipeline_fit_stage(&fit, device);
-    const int found = lull_pipeline_profile_find(measured, stage, kind, 0);
+    const int found = lull_pipeline_profile_find(measured, 0, stage, kind, 0);
 
     if (found >= 0)
         return &measured->classes[found];
@@ -78,8 +81,8 @@ measured_class(const struct lull_pipeline_shape *shape,
     return NULL;
 }
 
-/* The time at the clock of least energy; of equals the fastest one, which a sweep downwards meets
- * first. */
+/* Finds the time at the clock of least energy; of equal ones it is the fastest, which a sweep
+ * downwards meets first. */
 static int64_t low_time_ns(const struct lull_pipeline_class *operations)
 {
     const struct lull_pipeline_point *best = &operations->points[0];
@@ -111,7 +114,7 @@ static int64_t wanted(const struct lull_pipeline_schedule *schedule,
 
     if (forward == NULL || backward == NULL)
         return -ENOENT;
-    more = backward->points[lull_pipeline_highest(backward)].time_ns *
+    more = backward->points[LULL_PIPELINE_HIGHEST].time_ns *
            (int64_t)(shape->devices - device - 1) / low_time_ns(forward);
     if (schedule->limits == 1)
         more = min(more, schedule->limit[0]);
@@ -121,6 +124,8 @@ static int64_t wanted(const struct lull_pipeline_schedule *schedule,
     return more > 0 ? more : 0;
 }
 
+/* The second pass evens the numbers out, since a device gains nothing from more forwards than the
+ * one before it sends. */
 int lull_pipeline_envpipe_hoist(const struct lull_pipeline_schedule *schedule,
                                 const struct lull_pipeline_shape *shape,
                                 const struct lull_pipeline_profile *measured, uint32_t *hoist_out,
@@ -147,7 +152,7 @@ struct step {
     uint32_t microbatch;
 };
 
-/* Forward number `step`. */
+/* Finds which chunk and micro-batch the forward of this number is of. */
 static struct step step_at(const struct lull_pipeline_order *order, uint32_t group, uint64_t step)
 {
     const uint32_t chunks = order->stages / order->devices;

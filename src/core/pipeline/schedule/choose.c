@@ -26,6 +26,8 @@ struct choosing {
 
 /* ---- one order --------------------------------------------------------------------------- */
 
+/* Memory is counted in micro-batches whose activations a device holds, the unit in which users know
+ * their limits. */
 static int count_in_flight(const struct choosing *it, struct lull_pipeline_choice *choice)
 {
     const struct lull_pipeline_order_options *options = it->options;
@@ -75,6 +77,7 @@ static int find_energy(const struct choosing *it, const struct lull_pipeline_pro
     return rc;
 }
 
+/* An order that does not fit into memory is not solved, for nobody could run it. */
 static int try_order(struct choosing *it, struct lull_pipeline_choice *choice)
 {
     const struct lull_pipeline_order_options *options = it->options;
@@ -196,6 +199,8 @@ static int search_hoist(struct choosing *it, struct lull_pipeline_choice *best)
 
 /* ---- all of them ------------------------------------------------------------------------- */
 
+/* Says why no order serves, if none does: memory comes first, since more time would not help there.
+ * */
 static int conclude(const struct choosing *it, struct lull_pipeline_choices *choices)
 {
     const struct lull_pipeline_choice *first = &choices->choices[0];
@@ -220,7 +225,7 @@ static int conclude(const struct choosing *it, struct lull_pipeline_choices *cho
 
 static bool has(const struct lull_pipeline_profile *measured, enum lull_pipeline_kind kind)
 {
-    return lull_pipeline_profile_find(measured, 0, kind, 0) >= 0;
+    return lull_pipeline_profile_find(measured, 0, 0, kind, 0) >= 0;
 }
 
 /* Compares a family that has no parameters. */
@@ -256,6 +261,7 @@ static int compare_all(struct choosing *it, struct lull_pipeline_choices *choice
     return search_hoist(it, &choices->choices[choices->count++]);
 }
 
+/* The number of tries follows from the size, so that choosing takes seconds for any pipeline. */
 int lull_pipeline_choose_order(const struct lull_pipeline_order_options *options,
                                struct lull_pipeline_choices *choices_out, struct lull_error *err)
 {

@@ -41,6 +41,7 @@ static void write_backward(struct dual_row *row, uint32_t chunk)
                         row->backward[chunk]++);
 }
 
+/* The weight gradient is put off, so that the stage before gets its input gradient sooner. */
 static void write_input(struct dual_row *row, uint32_t chunk)
 {
     const struct lull_pipeline_action weight = {.kind = LULL_PIPELINE_WEIGHT,
@@ -79,6 +80,8 @@ static void write_overlap(struct dual_row *row, uint32_t chunk)
         row->writer->rc = lull_pipeline_order_add(row->writer->order, row->writer->device, &action);
 }
 
+/* Devices near the begin of the V run more forwards of the first chunk ahead, those near its end
+ * more pairs of forwards, until the first backward can come back to them. */
 static void write_begin(struct dual_row *row, uint32_t from_begin, uint32_t from_end)
 {
     for (uint32_t i = 0; i < 2 * from_end; i++)

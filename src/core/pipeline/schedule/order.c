@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/smaller.h"
 #include "core/pipeline/schedule/order_action.h"
 
@@ -39,15 +40,8 @@ int lull_pipeline_order_add(struct lull_pipeline_order *order, uint32_t device,
     assert(device < order->devices);
     if (row->count == LULL_PIPELINE_MAX_ACTIONS)
         return -E2BIG;
-    if (row->count == row->capacity) {
-        const size_t capacity = lull_larger_room(row->capacity, 32);
-        struct lull_pipeline_action *actions = realloc(row->actions, capacity * sizeof(*actions));
-
-        if (actions == NULL)
-            return -ENOMEM;
-        row->actions = actions;
-        row->capacity = capacity;
-    }
+    if (lull_array_grow(&row->actions, row->count, sizeof(*row->actions)) < 0)
+        return -ENOMEM;
     row->actions[row->count++] = *action;
     return 0;
 }
@@ -73,7 +67,6 @@ bool lull_pipeline_action_backward(const struct lull_pipeline_action *action, ui
 /* ---- every micro-batch passes every stage once ---- */
 
 enum seen {
-    SEEN_NOTHING = 0, /* by a fixed operation */
     SEEN_FORWARD = 1,
     SEEN_GRADIENT = 2, /* the gradient of the input */
     SEEN_WEIGHT = 4,
@@ -89,19 +82,10 @@ struct order_check {
     struct lull_error *err;
 };
 
-static const char *name_of(enum seen what)
-{
-    switch (what) {
-    case SEEN_FORWARD:
-        return "the forward";
-    case SEEN_GRADIENT:
-        return "the backward";
-    case SEEN_WEIGHT:
-        return "the weight gradient";
-    default:
-        return "the recomputation";
-    }
-}
+static const char *const seen_names[] = {[SEEN_FORWARD] = "the forward",
+                                         [SEEN_GRADIENT] = "the backward",
+                                         [SEEN_WEIGHT] = "the weight gradient",
+                                         [SEEN_RECOMPUTE] = "the recomputation"};
 
 /* Notes one part of an action. */
 static int note(struct order_check *check, uint32_t device, uint32_t stage, uint32_t microbatch,
@@ -124,11 +108,13 @@ static int note(struct order_check *check, uint32_t device, uint32_t stage, uint
     if ((*seen & what) != 0)
         return lull_error_set(check->err, -EINVAL,
                               "device %u: %s of stage %u, micro-batch %u comes twice", device,
-                              name_of(what), stage, microbatch);
+                              seen_names[what], stage, microbatch);
     *seen = (uint8_t)(*seen | what);
     return 0;
 }
 
+/* A backward computes both gradients, so it counts as two parts; an overlap is a forward and such a
+ * backward. */
 static int note_action(struct order_check *check, uint32_t device,
                        const struct lull_pipeline_action *action)
 {
@@ -159,10 +145,13 @@ static int note_action(struct order_check *check, uint32_t device,
             return rc;
         return note(check, device, action->partner_stage, action->partner_microbatch, SEEN_WEIGHT);
     default:
-        return note(check, device, s, 0, SEEN_NOTHING);
+        return lull_error_set(check->err, -EINVAL, "device %u: an order has no fixed actions",
+                              device);
     }
 }
 
+/* Every stage must do every micro-batch's forward and both gradients; a recomputation is optional.
+ * */
 static int find_missing(struct order_check *check)
 {
     const struct lull_pipeline_order *order = check->order;
@@ -179,11 +168,12 @@ static int find_missing(struct order_check *check)
         check->place.device = device;
         check->place.index = device < order->devices ? order->rows[device].count : 0;
         return lull_error_set(check->err, -EINVAL, "%s of stage %zu, micro-batch %zu is missing",
-                              name_of(first), stage, i % order->microbatches);
+                              seen_names[first], stage, i % order->microbatches);
     }
     return 0;
 }
 
+/* The place at hand is kept up to date, so that whatever is wrong is reported with it. */
 static int check_all(struct order_check *check)
 {
     const struct lull_pipeline_order *order = check->order;
@@ -255,6 +245,8 @@ done:
     return rc;
 }
 
+/* A micro-batch is counted from its forward to its weight gradient, which needs the activations
+ * last. */
 uint32_t lull_pipeline_order_in_flight(const struct lull_pipeline_order *order, uint32_t device)
 {
     const struct lull_pipeline_row *row = &order->rows[device];

@@ -30,14 +30,11 @@ struct lull_pipeline_action {
     uint32_t microbatch;
     uint32_t partner_stage; /* the stage of an overlap's backward; else 0 */
     uint32_t partner_microbatch;
-    int64_t time_ns; /* of a fixed action; else 0 */
-    int64_t energy_nj;
 };
 
 struct lull_pipeline_row {
     struct lull_pipeline_action *actions;
     size_t count;
-    size_t capacity;
 };
 
 struct lull_pipeline_order {

@@ -1,5 +1,6 @@
 /*
- * What the files of kernel_order.h share: what an action does. SPDX-License-Identifier: Apache-2.0
+ * What the files of order.h share: which parts of a forward and a backward an action has.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_SCHEDULE_ORDER_ACTION_H
 #define LULL_CORE_PIPELINE_SCHEDULE_ORDER_ACTION_H

@@ -1,8 +1,8 @@
 /* Makes task graphs of orders. SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 
+#include "base/array.h"
 #include "core/pipeline/schedule/order.h"
 #include "core/pipeline/schedule/order_action.h"
 
@@ -24,12 +24,13 @@ struct build {
     struct lull_pipeline_graph *graph;
     struct lull_error *err;
     struct order_graph_cell *cells;
-    uint32_t *device_of; /* per stage */
-    uint32_t *chunk_of;  /* per stage: which of its device's chunks it is */
-    uint32_t *classes;   /* per action of a copy */
-    uint32_t *known;     /* per stage and kind: the class found last, or NOBODY */
-    uint32_t *end_of;    /* per device: the number of its last operation, plus 1 */
-    uint32_t per_copy;   /* the operations of a copy of the pipeline without syncs */
+    uint32_t *device_of;       /* per stage */
+    uint32_t *chunk_of;        /* per stage: which of its device's chunks it is */
+    uint32_t *classes;         /* per action of a copy */
+    uint32_t *known;           /* per stage and kind: the class found last, or NOBODY */
+    uint32_t *end_of;          /* per device: the number of its last operation, plus 1 */
+    struct lull_memory memory; /* of the tables above */
+    uint32_t per_copy;         /* the operations of a copy of the pipeline without syncs */
 };
 
 static struct order_graph_cell *cell_of(const struct build *build, uint32_t stage,
@@ -41,6 +42,8 @@ static struct order_graph_cell *cell_of(const struct build *build, uint32_t stag
 
 /* ---- tables ---- */
 
+/* Notes which operation does each part of a stage's micro-batch; the data edges follow from that.
+ * */
 static void enter(struct build *build, const struct lull_pipeline_action *action, uint32_t op)
 {
     uint32_t stage;
@@ -66,15 +69,14 @@ static void number_chunks(struct build *build)
         build->chunk_of[s] = chunks[build->device_of[s]]++;
 }
 
+/* Remembers the class found last for a stage and kind, because looking it up for each of thousands
+ * of operations would take quadratic time. */
 static int class_of(struct build *build, const struct lull_pipeline_action *action)
 {
     uint32_t *const known =
         &build->known[(size_t)action->stage * LULL_PIPELINE_KINDS + action->kind];
     int found;
 
-    if (action->kind == LULL_PIPELINE_FIXED)
-        return lull_pipeline_fit_fixed(build->fit, action->stage, action->time_ns,
-                                       action->energy_nj, build->err);
     if (*known != NOBODY && build->fit->fitted->classes[*known].partner == action->partner_stage)
         return (int)*known;
     found = lull_pipeline_fit_class(build->fit, action->stage, action->kind, action->partner_stage,
@@ -152,6 +154,8 @@ static int out_of_memory(const struct build *build, int code)
                           (size_t)build->per_copy * build->replicas->count);
 }
 
+/* Every copy has operations of its own in the same order, so that its numbers are those of the
+ * first copy plus a constant. */
 static int add_copy(struct build *build, uint32_t copy)
 {
     const struct lull_pipeline_order *order = build->order;
@@ -217,6 +221,8 @@ static int connect_stages(struct build *build, uint32_t copy, uint32_t stage, ui
     return depend(build, copy, next->gradient, here->gradient, latency_ns, is_same);
 }
 
+/* Within a stage a gradient waits for the forward, a weight gradient for the input's, and a
+ * recomputation lies between forward and gradient. */
 static int connect_cell(struct build *build, uint32_t copy, uint32_t stage, uint32_t microbatch)
 {
     const struct order_graph_cell *cell = cell_of(build, stage, microbatch);
@@ -295,6 +301,7 @@ static int add_sync(struct build *build, uint32_t copy, uint32_t device)
     return 0;
 }
 
+/* A sync is the last operation of its device, hence added after all others. */
 static int add_syncs(struct build *build)
 {
     for (uint32_t copy = 0; copy < build->replicas->count; copy++) {
@@ -311,6 +318,7 @@ static int add_syncs(struct build *build)
     return 0;
 }
 
+/* All copies' operations come before any edge, since a sync connects copies. */
 static int fill_graph(struct build *build)
 {
     int rc = fill_tables(build);
@@ -373,19 +381,19 @@ static int check_surroundings(const struct build *build)
 static int allocate(struct build *build)
 {
     const struct lull_pipeline_order *order = build->order;
+    struct lull_memory *const memory = &build->memory;
+    const size_t stages = order->stages;
 
-    build->cells = calloc((size_t)order->stages * order->microbatches, sizeof(*build->cells));
-    build->device_of = calloc(order->stages, sizeof(*build->device_of));
-    build->chunk_of = calloc(order->stages, sizeof(*build->chunk_of));
-    build->classes = calloc(build->per_copy, sizeof(*build->classes));
-    build->known = calloc((size_t)order->stages * LULL_PIPELINE_KINDS, sizeof(*build->known));
-    build->end_of = calloc(order->devices, sizeof(*build->end_of));
-    if (build->cells == NULL || build->device_of == NULL || build->chunk_of == NULL ||
-        build->classes == NULL || build->known == NULL || build->end_of == NULL)
-        return out_of_memory(build, -ENOMEM);
-    return 0;
+    build->cells = lull_memory_take(memory, stages * order->microbatches, sizeof(*build->cells));
+    build->device_of = lull_memory_take(memory, stages, sizeof(*build->device_of));
+    build->chunk_of = lull_memory_take(memory, stages, sizeof(*build->chunk_of));
+    build->classes = lull_memory_take(memory, build->per_copy, sizeof(*build->classes));
+    build->known = lull_memory_take(memory, stages * LULL_PIPELINE_KINDS, sizeof(*build->known));
+    build->end_of = lull_memory_take(memory, order->devices, sizeof(*build->end_of));
+    return memory->has_failed ? out_of_memory(build, -ENOMEM) : 0;
 }
 
+/* The order is checked first: the tables below are indexed by its numbers without asking again. */
 int lull_pipeline_order_build(const struct lull_pipeline_order *order,
                               const struct lull_pipeline_links *links,
                               const struct lull_pipeline_replicas *replicas,
@@ -412,12 +420,7 @@ int lull_pipeline_order_build(const struct lull_pipeline_order *order,
     rc = allocate(&build);
     if (rc >= 0)
         rc = fill_graph(&build);
-    free(build.end_of);
-    free(build.known);
-    free(build.classes);
-    free(build.chunk_of);
-    free(build.device_of);
-    free(build.cells);
+    lull_memory_free(&build.memory);
     if (rc < 0) {
         lull_pipeline_graph_fini(&graph);
         return rc;

@@ -35,6 +35,7 @@ static bool can_backward(const struct order_replay *replay, uint32_t stage, uint
             (*cell_of(replay, stage + 1, microbatch) & DONE_GRADIENT) != 0);
 }
 
+/* Says whether all data that an action waits for is there. */
 static bool is_ready(const struct order_replay *replay, const struct lull_pipeline_action *action)
 {
     uint32_t stage;
@@ -61,6 +62,7 @@ static void mark(const struct order_replay *replay, uint32_t stage, uint32_t mic
     *cell = (uint8_t)(*cell | what);
 }
 
+/* Notes the data that an action produces. */
 static void take(const struct order_replay *replay, const struct lull_pipeline_action *action)
 {
     uint32_t stage;
@@ -91,6 +93,7 @@ static bool advance(struct order_replay *replay)
     return has_moved;
 }
 
+/* A backward waits for a recomputation only where the order has one. */
 static void note_recomputations(const struct order_replay *replay)
 {
     const struct lull_pipeline_order *order = replay->order;

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "core/pipeline/schedule/order.h"
 #include "core/pipeline/schedule/schedule.h"
 
@@ -24,6 +25,11 @@ static const struct family families[LULL_PIPELINE_FAMILIES] = {
     [LULL_PIPELINE_DUALPIPEV] = {"dualpipev", 2, 0, "dualpipev"},
 };
 
+const char *lull_pipeline_family_name(enum lull_pipeline_family family)
+{
+    return families[family].name;
+}
+
 static int find_family(const char *text, size_t length, enum lull_pipeline_family *family_out)
 {
     for (int i = 0; i < LULL_PIPELINE_FAMILIES; i++) {
@@ -35,30 +41,13 @@ static int find_family(const char *text, size_t length, enum lull_pipeline_famil
     return -EINVAL;
 }
 
-/* Reads the digits at *at, and moves it after them. */
-static int parse_number(const char **at, uint32_t *number_out)
-{
-    const char *c = *at;
-    uint32_t number = 0;
-
-    if (*c < '0' || *c > '9')
-        return -EINVAL;
-    for (; *c >= '0' && *c <= '9'; c++) {
-        number = 10 * number + (uint32_t)(*c - '0');
-        if (number > LULL_PIPELINE_MAX_MICROBATCHES)
-            return -EINVAL;
-    }
-    *at = c;
-    *number_out = number;
-    return 0;
-}
-
 /* Reads numbers 0..LULL_PIPELINE_MAX_MICROBATCHES with commas between. Returns how many. */
 static int parse_numbers(const char *text, uint32_t most, uint32_t *numbers_out)
 {
     uint32_t count = 0;
 
-    while (count < most && parse_number(&text, &numbers_out[count]) == 0) {
+    while (count < most && lull_text_take_digits(&text, LULL_PIPELINE_MAX_MICROBATCHES + 1,
+                                                 &numbers_out[count]) == 0) {
         count++;
         if (*text == '\0')
             return (int)count;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pipeline/schedule/schedule.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -44,6 +45,7 @@ static int check_limits(const struct lull_pipeline_schedule *schedule,
                           schedule->limits, shape->devices, shape->devices);
 }
 
+/* The numbers come from the command line; the checks keep every product of them within its type. */
 static int check_shape(const struct lull_pipeline_schedule *schedule,
                        const struct lull_pipeline_shape *shape, struct lull_error *err)
 {
@@ -93,26 +95,22 @@ static int write_rows(const struct lull_pipeline_schedule *schedule,
                       const struct lull_pipeline_profile *measured,
                       struct lull_pipeline_order *order, struct lull_error *err)
 {
-    switch (schedule->family) {
-    case LULL_PIPELINE_GPIPE:
-        return lull_pipeline_write_gpipe(order);
-    case LULL_PIPELINE_1F1B:
-        return lull_pipeline_write_1f1b(order, NULL, false);
-    case LULL_PIPELINE_1F1B_RECOMPUTE:
-        return lull_pipeline_write_1f1b(order, NULL, true);
-    case LULL_PIPELINE_INTERLEAVED:
+    /* The families whose order follows from the numbers of the pipeline alone. */
+    static int (*const writers[LULL_PIPELINE_FAMILIES])(struct lull_pipeline_order *) = {
+        [LULL_PIPELINE_GPIPE] = lull_pipeline_write_gpipe,
+        [LULL_PIPELINE_ZB_H1] = lull_pipeline_write_zb_h1,
+        [LULL_PIPELINE_ZBV] = lull_pipeline_write_zbv,
+        [LULL_PIPELINE_DUALPIPEV] = lull_pipeline_write_dualpipev,
+    };
+
+    assert(schedule->family < LULL_PIPELINE_FAMILIES);
+    if (writers[schedule->family] != NULL)
+        return writers[schedule->family](order);
+    if (schedule->family == LULL_PIPELINE_INTERLEAVED)
         return lull_pipeline_write_interleaved(order, group_of(schedule, shape));
-    case LULL_PIPELINE_ENVPIPE:
+    if (schedule->family == LULL_PIPELINE_ENVPIPE)
         return write_envpipe(schedule, shape, measured, order, err);
-    case LULL_PIPELINE_ZB_H1:
-        return lull_pipeline_write_zb_h1(order);
-    case LULL_PIPELINE_ZBV:
-        return lull_pipeline_write_zbv(order);
-    case LULL_PIPELINE_DUALPIPEV:
-        return lull_pipeline_write_dualpipev(order);
-    default:
-        return lull_error_set(err, -EINVAL, "no schedule number %d", (int)schedule->family);
-    }
+    return lull_pipeline_write_1f1b(order, NULL, schedule->family == LULL_PIPELINE_1F1B_RECOMPUTE);
 }
 
 int lull_pipeline_schedule_order(const struct lull_pipeline_schedule *schedule,
@@ -153,7 +151,7 @@ int lull_pipeline_schedule_build(const struct lull_pipeline_schedule *schedule,
         .measured = measured,
         .fitted = &fitted,
         .parts = shape->by_chunk ? 1 : schedule->chunks,
-        .input_ratio = shape->input_ratio > 0.0 ? shape->input_ratio : 0.5,
+        .input_ratio = 0.5, /* the usual share; no command asks for another */
     };
     int rc = lull_pipeline_schedule_order(schedule, shape, measured, &order, err);
 

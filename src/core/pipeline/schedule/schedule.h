@@ -72,7 +72,6 @@ struct lull_pipeline_shape {
     uint32_t microbatches;
     struct lull_pipeline_links links; /* count 0: transfers take no time */
     struct lull_pipeline_replicas replicas;
-    double input_ratio; /* as in fit.h; 0 or less means 0.5 */
     bool by_chunk; /* whether the profile's stages are model chunks, not devices' whole stages */
 };
 
@@ -80,6 +79,9 @@ struct lull_pipeline_shape {
  * lists all schedules where there is none of that name. */
 int lull_pipeline_schedule_parse(const char *text, struct lull_pipeline_schedule *schedule_out,
                                  struct lull_error *err);
+
+/* The name by which lull_pipeline_schedule_parse knows a family, without numbers. */
+const char *lull_pipeline_family_name(enum lull_pipeline_family family);
 
 /*
  * Finds the order of every device. Only envpipe needs measured, for its r_s; it may be null for

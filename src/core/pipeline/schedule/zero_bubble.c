@@ -49,6 +49,7 @@ struct v_row {
     uint32_t weight[2];
 };
 
+/* The pattern may play more micro-batches than the order has; those are counted but not written. */
 static void write_v(struct v_row *row, enum lull_pipeline_kind kind, uint32_t chunk)
 {
     const struct lull_pipeline_order *order = row->writer->order;

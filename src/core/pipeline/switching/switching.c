@@ -34,10 +34,11 @@ static int conclude(struct lull_switching_search *search, uint32_t *point_inout,
     return 0;
 }
 
-static int respect(const struct lull_pipeline_problem *problem,
-                   const struct lull_pipeline_switching *switching, int64_t deadline_ns, bool quick,
-                   uint32_t *point_inout, struct lull_pipeline_switching_report *report_out,
-                   struct lull_error *err)
+int lull_pipeline_switching(const struct lull_pipeline_problem *problem,
+                            const struct lull_pipeline_switching *switching, int64_t deadline_ns,
+                            bool is_quick, uint32_t *point_inout,
+                            struct lull_pipeline_switching_report *report_out,
+                            struct lull_error *err)
 {
     struct lull_switching_search search = {
         .problem = problem, .switching = switching, .deadline_ns = deadline_ns};
@@ -48,29 +49,11 @@ static int respect(const struct lull_pipeline_problem *problem,
     memcpy(search.plan, point_inout, problem->graph->op_count * sizeof(*point_inout));
     lull_switching_consider(&search);
     lull_switching_consider_uniform(&search);
-    lull_switching_consider_stretches(&search, point_inout, quick);
+    lull_switching_consider_stretches(&search, point_inout, is_quick);
     rc = conclude(&search, point_inout, report_out, err);
 done:
-    lull_switching_end(&search);
+    lull_memory_free(&search.memory);
     return rc;
-}
-
-int lull_pipeline_switching(const struct lull_pipeline_problem *problem,
-                            const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                            uint32_t *point_inout,
-                            struct lull_pipeline_switching_report *report_out,
-                            struct lull_error *err)
-{
-    return respect(problem, switching, deadline_ns, false, point_inout, report_out, err);
-}
-
-int lull_pipeline_switching_quick(const struct lull_pipeline_problem *problem,
-                                  const struct lull_pipeline_switching *switching,
-                                  int64_t deadline_ns, uint32_t *point_inout,
-                                  struct lull_pipeline_switching_report *report_out,
-                                  struct lull_error *err)
-{
-    return respect(problem, switching, deadline_ns, true, point_inout, report_out, err);
 }
 
 /* Shorter deadlines leave time for clocks to settle; these are shares of the deadline. Commit
@@ -171,6 +154,8 @@ static int consider_envpipe(struct lull_switching_search *search)
     return 0;
 }
 
+/* Fed forward, switching costs energy instead of time, so plans of few changes and plans that pay
+ * for each change compete with those that ignore switching. */
 static int consider_fed_forward(struct lull_switching_search *search,
                                 struct lull_pipeline_rounding *rounding,
                                 struct lull_frontier *frontier, int64_t *duration_ns)
@@ -189,6 +174,8 @@ done:
     return rc;
 }
 
+/* Collects candidates from shorter deadlines, from prices and from stretches; the cheapest of those
+ * that keep the deadline is reported. */
 static int replan(const struct lull_pipeline_problem *problem,
                   struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
                   const struct lull_pipeline_switching *switching, int64_t deadline_ns,
@@ -218,7 +205,7 @@ static int replan(const struct lull_pipeline_problem *problem,
     rc = conclude(&search, point_inout, report_out, err);
 done:
     free(duration_ns);
-    lull_switching_end(&search);
+    lull_memory_free(&search.memory);
     return rc;
 }
 

@@ -1,5 +1,5 @@
 /*
- * Dwell: changing a clock takes time, and a device cannot be changed at will.
+ * Switching: changing a clock takes time, and a device cannot be changed at will.
  *
  * A device is told its next clock as soon as an operation has ended. Until the clock has settled,
  * the next operation runs at the slower of both clocks (the worst case: a lowered clock is low at
@@ -41,6 +41,15 @@ struct lull_pipeline_switching {
     uint32_t drivers; /* nodes with equally many devices each, in the order of ranks; 0: one */
 };
 
+/* A plan under switching, and its times. */
+struct lull_pipeline_timed_plan {
+    const struct lull_pipeline_problem *problem;
+    const struct lull_pipeline_switching *switching;
+    const uint32_t *point;
+    const int64_t *end_ns; /* when each operation ends */
+    int64_t period_ns;     /* how long the iteration takes; another one like it follows */
+};
+
 /*
  * Finds when each operation begins and ends in the worst case, and returns the makespan. Both
  * outputs have op_count places, and either may be null. Error: -ENOMEM. O(n).
@@ -74,27 +83,20 @@ struct lull_pipeline_switching_report {
  * device, and stretches of one clock, such as a device's warm-up, its steady phase and its
  * cool-down (switching_stretches.c). Errors: -ERANGE no plan that it finds keeps the deadline (the
  * text in err says by how much); -ENOMEM. On failure the plan is left alone. It takes one to four
- * seconds for 192 operations, up to nine for 2048.
+ * seconds for 192 operations, up to nine for 2048. With is_quick it does an eighth of that work, as
+ * for each point of a frontier, and finds most of what there is to save.
  */
 int lull_pipeline_switching(const struct lull_pipeline_problem *problem,
                             const struct lull_pipeline_switching *switching, int64_t deadline_ns,
-                            uint32_t *point_inout,
+                            bool is_quick, uint32_t *point_inout,
                             struct lull_pipeline_switching_report *report_out,
                             struct lull_error *err);
 
-/* The same in an eighth of the work, for each point of a frontier; it finds most of what there is
- * to save. */
-int lull_pipeline_switching_quick(const struct lull_pipeline_problem *problem,
-                                  const struct lull_pipeline_switching *switching,
-                                  int64_t deadline_ns, uint32_t *point_inout,
-                                  struct lull_pipeline_switching_report *report_out,
-                                  struct lull_error *err);
-
 /*
- * The same, which starts from the relaxation again: it also considers plans for somewhat shorter
- * deadlines, which leave clocks time to settle. point_inout: before, the plan to compare with. The
- * frontier is left standing somewhere near. It takes a second or two for 512 operations. Errors:
- * those of lull_pipeline_dwell and of lull_frontier_seek.
+ * Does the same work but starts from the relaxation again: it also considers plans for somewhat
+ * shorter deadlines, which leave clocks time to settle. point_inout: before, the plan to compare
+ * with. The frontier is left standing somewhere near. It takes a second or two for 512 operations.
+ * Errors: those of lull_pipeline_switching and of lull_frontier_seek.
  */
 int lull_pipeline_switching_replan(const struct lull_pipeline_problem *problem,
                                    struct lull_pipeline_rounding *rounding,

@@ -11,13 +11,9 @@
 
 /* The operations of a device, one iteration after the other. */
 struct switching_energy_part {
-    const struct lull_pipeline_problem *problem;
-    const struct lull_pipeline_switching *switching;
-    const uint32_t *point;
-    const int64_t *end_ns;
+    const struct lull_pipeline_timed_plan *plan;
     const uint32_t *ops; /* in the device's order */
     uint32_t count;
-    int64_t period_ns;
 };
 
 /* Places count on through the iterations: place `count` is the first operation of the next one. */
@@ -26,24 +22,25 @@ static uint32_t op_at(const struct switching_energy_part *part, uint32_t place)
     return part->ops[place % part->count];
 }
 
+static const struct lull_pipeline_point *point_at(const struct switching_energy_part *part,
+                                                  uint32_t place)
+{
+    return lull_pipeline_point_of(part->plan->problem, part->plan->point, op_at(part, place));
+}
+
 static uint32_t mhz_at(const struct switching_energy_part *part, uint32_t place)
 {
-    const uint32_t op = op_at(part, place);
-
-    return lull_pipeline_class_of(part->problem, op)->points[part->point[op]].sm_mhz;
+    return point_at(part, place)->sm_mhz;
 }
 
 static int64_t end_at(const struct switching_energy_part *part, uint32_t place)
 {
-    return part->end_ns[op_at(part, place)] + place / part->count * part->period_ns;
+    return part->plan->end_ns[op_at(part, place)] + place / part->count * part->plan->period_ns;
 }
 
 static int64_t begin_at(const struct switching_energy_part *part, uint32_t place)
 {
-    const uint32_t op = op_at(part, place);
-
-    return end_at(part, place) -
-           lull_pipeline_class_of(part->problem, op)->points[part->point[op]].time_ns;
+    return end_at(part, place) - point_at(part, place)->time_ns;
 }
 
 /* The clock that is asked for, one that still holds, and when the operation before really ended. */
@@ -58,7 +55,8 @@ struct switching_energy_asked {
 static bool is_worth_lowering(const struct switching_energy_part *part, uint32_t place,
                               const struct switching_energy_asked *asked)
 {
-    const int64_t needed_ns = asked->ended_ns + part->switching->down_ns + part->switching->up_ns;
+    const int64_t needed_ns =
+        asked->ended_ns + part->plan->switching->down_ns + part->plan->switching->up_ns;
 
     for (uint32_t next = place + 1; next <= place + part->count; next++) {
         if (mhz_at(part, next) > mhz_at(part, place))
@@ -79,26 +77,31 @@ static void ask(const struct switching_energy_part *part, uint32_t place,
         asked->mhz = wanted;
     } else if (is_worth_lowering(part, place, asked)) {
         asked->held_mhz = asked->mhz;
-        asked->held_until_ns = asked->ended_ns + part->switching->down_ns;
+        asked->held_until_ns = asked->ended_ns + part->plan->switching->down_ns;
         asked->mhz = wanted;
     }
 }
 
-/* The effective energy of an operation at a clock. */
+/* The operating point of an operation at a clock that the device has, not its own. */
+static const struct lull_pipeline_point *at_clock(const struct switching_energy_part *part,
+                                                  uint32_t op, uint32_t mhz)
+{
+    const struct lull_pipeline_class *class = lull_pipeline_class_of(part->plan->problem, op);
+
+    return &class->points[lull_switching_point_below(class, mhz)];
+}
+
 static double effective_nj(const struct switching_energy_part *part, uint32_t op, uint32_t mhz)
 {
-    const struct lull_pipeline_class *class = lull_pipeline_class_of(part->problem, op);
-    const struct lull_pipeline_point *at = &class->points[lull_switching_point_below(class, mhz)];
+    const struct lull_pipeline_problem *problem = part->plan->problem;
 
-    return lull_pipeline_effective_nj(
-        at, part->problem->blocking_w[part->problem->graph->ops[op].device]);
+    return lull_pipeline_effective_nj(at_clock(part, op, mhz),
+                                      problem->blocking_w[problem->graph->ops[op].device]);
 }
 
 static double time_of(const struct switching_energy_part *part, uint32_t op, uint32_t mhz)
 {
-    const struct lull_pipeline_class *class = lull_pipeline_class_of(part->problem, op);
-
-    return (double)class->points[lull_switching_point_below(class, mhz)].time_ns;
+    return (double)at_clock(part, op, mhz)->time_ns;
 }
 
 /*
@@ -111,8 +114,8 @@ static double more_nj(const struct switching_energy_part *part, uint32_t place,
 {
     const uint32_t op = op_at(part, place);
     const uint32_t next_mhz = mhz_at(part, place + 1);
-    const double raised_ns =
-        (double)(begin_at(part, place + 1) - part->switching->early_ns - begin_at(part, place));
+    const double raised_ns = (double)(begin_at(part, place + 1) - part->plan->switching->early_ns -
+                                      begin_at(part, place));
     double spent_ns = 0.0;
     double held = 0.0;
     double own;
@@ -173,28 +176,21 @@ static double device_nj(const struct switching_energy_part *part)
     return sum_nj;
 }
 
-double lull_switching_switching_nj(const struct lull_pipeline_problem *problem,
-                                   const struct lull_pipeline_switching *switching,
-                                   const uint32_t *point, const int64_t *end_ns, int64_t period_ns,
+double lull_switching_switching_nj(const struct lull_pipeline_timed_plan *plan,
                                    double *device_nj_out)
 {
-    const struct lull_pipeline_graph *graph = problem->graph;
+    const struct lull_pipeline_graph *graph = plan->problem->graph;
     double sum_nj = 0.0;
 
     for (uint32_t device = 0; device < graph->device_count; device++) {
         const struct switching_energy_part part = {
-            .problem = problem,
-            .switching = switching,
-            .point = point,
-            .end_ns = end_ns,
+            .plan = plan,
             .ops = &graph->on_device[graph->first_on[device]],
             .count = graph->first_on[device + 1] - graph->first_on[device],
-            .period_ns = period_ns,
         };
-
         double nj = 0.0;
 
-        if (switching->is_fed_forward && part.count > 0)
+        if (plan->switching->is_fed_forward && part.count > 0)
             nj = device_nj(&part);
         sum_nj += nj;
         if (device_nj_out != NULL)
@@ -203,13 +199,15 @@ double lull_switching_switching_nj(const struct lull_pipeline_problem *problem,
     return sum_nj;
 }
 
+/* What clocks on their way cost and what the drivers' queues cost are independent of each other, so
+ * they are added. */
 double lull_pipeline_switching_energy_j(const struct lull_pipeline_problem *problem,
                                         const struct lull_pipeline_switching *switching,
                                         const uint32_t *point)
 {
+    struct lull_pipeline_timed_plan plan = {problem, switching, point, NULL, 0};
     struct lull_pipeline_queue queue;
     int64_t *end_ns;
-    int64_t time_ns;
     double sum_nj = NAN;
 
     if (!switching->is_fed_forward)
@@ -217,13 +215,14 @@ double lull_pipeline_switching_energy_j(const struct lull_pipeline_problem *prob
     end_ns = malloc(problem->graph->op_count * sizeof(*end_ns));
     if (lull_pipeline_queue_init(&queue, problem) < 0 || end_ns == NULL)
         goto done;
-    time_ns = lull_pipeline_switching_timeline(problem, switching, point, NULL, end_ns);
-    if (time_ns < 0)
+    plan.end_ns = end_ns;
+    plan.period_ns = lull_pipeline_switching_timeline(problem, switching, point, NULL, end_ns);
+    if (plan.period_ns < 0)
         goto done;
-    sum_nj = lull_switching_switching_nj(problem, switching, point, end_ns, time_ns, NULL) +
-             lull_pipeline_queue_walk(&queue, problem, switching, point, end_ns, time_ns).more_nj;
+    sum_nj =
+        lull_switching_switching_nj(&plan, NULL) + lull_pipeline_queue_walk(&queue, &plan).more_nj;
 done:
-    lull_pipeline_queue_fini(&queue);
+    lull_memory_free(&queue.memory);
     free(end_ns);
     return sum_nj * 1e-9;
 }

@@ -33,20 +33,6 @@ static double effective_nj(const struct lane *lane, uint32_t op, uint32_t point)
                                       problem->blocking_w[problem->graph->ops[op].device]);
 }
 
-/* What it costs if an operation runs at a higher clock than its operating point's for this long,
- * nJ. */
-static double stray_nj(const struct lane *lane, uint32_t op, uint32_t point, uint32_t mhz,
-                       int64_t time_ns)
-{
-    const struct lull_pipeline_class *class = lull_pipeline_class_of(lane->problem, op);
-    const uint32_t stray = lull_switching_point_below(class, mhz);
-
-    if (time_ns <= 0)
-        return 0.0;
-    return fmin((double)time_ns / (double)class->points[stray].time_ns, 1.0) *
-           (effective_nj(lane, op, stray) - effective_nj(lane, op, point));
-}
-
 /* What the change from one operation's operating point to the next one's costs, nJ. */
 static double change_nj(const struct lane *lane, uint32_t place, uint32_t from, uint32_t to)
 {
@@ -57,16 +43,17 @@ static double change_nj(const struct lane *lane, uint32_t place, uint32_t from, 
     const uint32_t to_mhz = lull_pipeline_class_of(lane->problem, op)->points[to].sm_mhz;
     const int64_t *end_ns = lane->search->end_ns;
     const int64_t pause_ns =
-        end_ns[op] -
-        lull_pipeline_class_of(lane->problem, op)->points[lane->search->plan[op]].time_ns -
+        end_ns[op] - lull_pipeline_point_of(lane->problem, lane->search->plan, op)->time_ns -
         end_ns[before];
     const double change = switching->switch_j * 1e9;
 
     if (to_mhz == from_mhz)
         return 0.0;
     if (to_mhz > from_mhz)
-        return change + stray_nj(lane, before, from, to_mhz, switching->early_ns - pause_ns);
-    return change + stray_nj(lane, op, to, from_mhz, switching->down_ns - pause_ns);
+        return change + lull_switching_stray_nj(lane->problem, before, from, to_mhz,
+                                                switching->early_ns - pause_ns);
+    return change +
+           lull_switching_stray_nj(lane->problem, op, to, from_mhz, switching->down_ns - pause_ns);
 }
 
 /* Extends the sequences by the operation at a place. */
@@ -113,6 +100,8 @@ static void choose(const struct lane *lane, uint32_t *point_out)
     }
 }
 
+/* Operations without a clock are left out: they neither ask for a change nor stand in the way of
+ * one. */
 static void plan_device(struct lane *lane, uint32_t device, uint32_t *point_out)
 {
     const struct lull_pipeline_graph *graph = lane->problem->graph;
@@ -131,16 +120,17 @@ int lull_switching_price(struct lull_switching_search *search, const double *pri
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;
     struct lane lane = {.search = search, .problem = search->problem, .price_w = price_w};
+    struct lull_memory memory = {0};
     int rc = 0;
 
     for (size_t i = 0; i < search->problem->profile->class_count; i++)
         if (search->problem->profile->classes[i].point_count > lane.width)
             lane.width = (uint32_t)search->problem->profile->classes[i].point_count;
-    lane.ops = malloc(graph->op_count * sizeof(*lane.ops));
-    lane.before = malloc(graph->op_count * lane.width * sizeof(*lane.before));
-    lane.cost_nj = malloc(lane.width * sizeof(*lane.cost_nj));
-    lane.next_nj = malloc(lane.width * sizeof(*lane.next_nj));
-    if (lane.ops == NULL || lane.before == NULL || lane.cost_nj == NULL || lane.next_nj == NULL) {
+    lane.ops = lull_memory_take(&memory, graph->op_count, sizeof(*lane.ops));
+    lane.before = lull_memory_take(&memory, graph->op_count * lane.width, sizeof(*lane.before));
+    lane.cost_nj = lull_memory_take(&memory, lane.width, sizeof(*lane.cost_nj));
+    lane.next_nj = lull_memory_take(&memory, lane.width, sizeof(*lane.next_nj));
+    if (memory.has_failed) {
         rc = -ENOMEM;
         goto done;
     }
@@ -151,9 +141,6 @@ int lull_switching_price(struct lull_switching_search *search, const double *pri
         plan_device(&lane, device, search->trial);
     memcpy(search->plan, search->trial, graph->op_count * sizeof(*search->plan));
 done:
-    free(lane.ops);
-    free(lane.before);
-    free(lane.cost_nj);
-    free(lane.next_nj);
+    lull_memory_free(&memory);
     return rc;
 }

@@ -21,7 +21,7 @@
 static uint32_t mhz_of(const struct lull_switching_search *search, const uint32_t *point,
                        uint32_t op)
 {
-    return lull_pipeline_class_of(search->problem, op)->points[point[op]].sm_mhz;
+    return lull_pipeline_point_of(search->problem, point, op)->sm_mhz;
 }
 
 /* The effective energy of an operation at an operating point. */
@@ -62,8 +62,10 @@ static int64_t excess(const struct lull_switching_search *search,
 static double switching_nj(const struct lull_switching_search *search, const uint32_t *point,
                            const struct lull_switching_verdict *verdict, double *device_nj_out)
 {
-    return lull_switching_switching_nj(search->problem, search->switching, point, search->end_ns,
-                                       verdict->time_ns, device_nj_out) +
+    const struct lull_pipeline_timed_plan plan = {search->problem, search->switching, point,
+                                                  search->end_ns, verdict->time_ns};
+
+    return lull_switching_switching_nj(&plan, device_nj_out) +
            search->switching->switch_j * 1e9 * (double)verdict->switches;
 }
 
@@ -91,7 +93,7 @@ static bool set_clock(struct lull_switching_search *search, uint32_t from, uint3
 
         if (mhz_of(search, search->plan, op) == 0)
             continue;
-        point = lull_switching_point_at(lull_pipeline_class_of(search->problem, op), mhz);
+        point = lull_pipeline_point_at(lull_pipeline_class_of(search->problem, op), mhz);
         if (point == UINT32_MAX)
             return false;
         differs = differs || point != search->plan[op];
@@ -208,6 +210,8 @@ static bool change_op(struct lull_switching_search *search, uint32_t first, uint
     return changed;
 }
 
+/* Whole runs are tried before single operations, since a change of a run can remove two changes of
+ * the clock at once. */
 static bool change_device(struct lull_switching_search *search, uint32_t device)
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;
@@ -339,33 +343,22 @@ void lull_switching_consider(struct lull_switching_search *search)
 int lull_switching_begin(struct lull_switching_search *search,
                          const struct lull_pipeline_problem *problem, struct lull_error *err)
 {
-    size_t ops = problem->graph->op_count;
+    const size_t ops = problem->graph->op_count;
+    const size_t devices = problem->graph->device_count;
+    struct lull_memory *const memory = &search->memory;
 
-    search->clocks = malloc(problem->graph->device_count * sizeof(*search->clocks));
-    search->end_ns = malloc(ops * sizeof(*search->end_ns));
-    search->plan = malloc(ops * sizeof(*search->plan));
-    search->trial = malloc(ops * sizeof(*search->trial));
-    search->best = malloc(ops * sizeof(*search->best));
-    search->device_nj = malloc(problem->graph->device_count * sizeof(*search->device_nj));
-    search->trial_nj = malloc(problem->graph->device_count * sizeof(*search->trial_nj));
+    search->clocks = lull_memory_take(memory, devices, sizeof(*search->clocks));
+    search->end_ns = lull_memory_take(memory, ops, sizeof(*search->end_ns));
+    search->plan = lull_memory_take(memory, ops, sizeof(*search->plan));
+    search->trial = lull_memory_take(memory, ops, sizeof(*search->trial));
+    search->best = lull_memory_take(memory, ops, sizeof(*search->best));
+    search->device_nj = lull_memory_take(memory, devices, sizeof(*search->device_nj));
+    search->trial_nj = lull_memory_take(memory, devices, sizeof(*search->trial_nj));
     search->least_nj = (double)INFINITY;
     search->wrong_ns = INT64_MAX;
-    if (search->clocks == NULL || search->end_ns == NULL || search->plan == NULL ||
-        search->trial == NULL || search->best == NULL || search->device_nj == NULL ||
-        search->trial_nj == NULL)
+    if (memory->has_failed)
         return lull_error_set(err, -ENOMEM, "no memory for a plan of %zu operations", ops);
     return 0;
-}
-
-void lull_switching_end(struct lull_switching_search *search)
-{
-    free(search->clocks);
-    free(search->end_ns);
-    free(search->plan);
-    free(search->trial);
-    free(search->best);
-    free(search->device_nj);
-    free(search->trial_nj);
 }
 
 void lull_switching_consider_uniform(struct lull_switching_search *search)

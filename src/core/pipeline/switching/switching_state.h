@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 
+#include "base/array.h"
 #include "core/pipeline/switching/switching.h"
 
 /* A device's clock on its way through an iteration. */
@@ -36,19 +37,18 @@ struct lull_switching_verdict lull_switching_walk(const struct lull_pipeline_pro
                                                   struct lull_switching_clock_state *clocks,
                                                   int64_t *begin_ns, int64_t *end_ns);
 
-/* The operating point of an operation's class at a clock, UINT32_MAX if there is none. */
-uint32_t lull_switching_point_at(const struct lull_pipeline_class *class, uint32_t mhz);
-
-/* The same; if the class lacks this clock, the operating point at the next lower one, or at the
- * lowest. */
+/* The operating point of a class at a clock; if it lacks this clock, the one at the next lower, or
+ * at the lowest. */
 uint32_t lull_switching_point_below(const struct lull_pipeline_class *class, uint32_t mhz);
 
-/* switching_energy.c. What operations, which end at end_ns, need more because clocks are on their
- * way, in an iteration of period_ns; 0 unless switching is fed forward. device_nj_out receives each
- * device's share and may be null. O(n). */
-double lull_switching_switching_nj(const struct lull_pipeline_problem *problem,
-                                   const struct lull_pipeline_switching *switching,
-                                   const uint32_t *point, const int64_t *end_ns, int64_t period_ns,
+/* What it costs, nJ, if an operation runs at a higher clock than its operating point's for this
+ * long, at most for as long as it takes at that clock; 0 for no time. */
+double lull_switching_stray_nj(const struct lull_pipeline_problem *problem, uint32_t op,
+                               uint32_t point, uint32_t mhz, int64_t time_ns);
+
+/* switching_energy.c. What operations need more because clocks are on their way; 0 unless switching
+ * is fed forward. device_nj_out receives each device's share and may be null. O(n). */
+double lull_switching_switching_nj(const struct lull_pipeline_timed_plan *plan,
                                    double *device_nj_out);
 
 struct lull_switching_search {
@@ -60,7 +60,8 @@ struct lull_switching_search {
     uint32_t *plan;
     uint32_t *trial;
     uint32_t *best;
-    uint64_t walks_left; /* how many more plans may be walked through */
+    struct lull_memory memory; /* of all arrays */
+    uint64_t walks_left;       /* how many more plans may be walked through */
 
     /* What is known of `plan`. */
     double cost_nj;      /* effective energy, clocks on their way and changes together */
@@ -73,10 +74,10 @@ struct lull_switching_search {
     int64_t wrong_ns; /* the least excess of any plan that was considered */
 };
 
-/* switching_search.c. Allocates a search; the caller calls end also after an error: -ENOMEM. */
+/* switching_search.c. Allocates a search; the caller frees its memory also after an error: -ENOMEM.
+ */
 int lull_switching_begin(struct lull_switching_search *search,
                          const struct lull_pipeline_problem *problem, struct lull_error *err);
-void lull_switching_end(struct lull_switching_search *search);
 
 struct lull_switching_verdict lull_switching_verdict(struct lull_switching_search *search,
                                                      const uint32_t *point);

@@ -5,41 +5,32 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/smaller.h"
 
-/* The first operating point that is not above mhz: clocks descend. */
-static size_t first_not_above(const struct lull_pipeline_class *class, uint32_t mhz)
-{
-    size_t low = 0;
-    size_t high = class->point_count;
-
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-
-        if (class->points[middle].sm_mhz > mhz)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-uint32_t lull_switching_point_at(const struct lull_pipeline_class *class, uint32_t mhz)
-{
-    size_t at = first_not_above(class, mhz);
-
-    return at < class->point_count && class->points[at].sm_mhz == mhz ? (uint32_t)at : UINT32_MAX;
-}
-
 uint32_t lull_switching_point_below(const struct lull_pipeline_class *class, uint32_t mhz)
 {
-    size_t at = first_not_above(class, mhz);
-
     assert(class->point_count > 0);
-    return (uint32_t)(at < class->point_count ? at : class->point_count - 1);
+    return (uint32_t)lull_smaller_size(lull_pipeline_first_not_above(class, mhz),
+                                       class->point_count - 1);
+}
+
+double lull_switching_stray_nj(const struct lull_pipeline_problem *problem, uint32_t op,
+                               uint32_t point, uint32_t mhz, int64_t time_ns)
+{
+    const struct lull_pipeline_class *class = lull_pipeline_class_of(problem, op);
+    const double blocking_w = problem->blocking_w[problem->graph->ops[op].device];
+    const struct lull_pipeline_point *stray =
+        &class->points[lull_switching_point_below(class, mhz)];
+
+    if (time_ns <= 0)
+        return 0.0;
+    return fmin((double)time_ns / (double)stray->time_ns, 1.0) *
+           (lull_pipeline_effective_nj(stray, blocking_w) -
+            lull_pipeline_effective_nj(&class->points[point], blocking_w));
 }
 
 /* Tells the device the clock of its next operation, as soon as the one before has ended. */
@@ -94,7 +85,7 @@ static void begin_clocks(const struct lull_pipeline_problem *problem, const uint
     for (uint32_t device = 0; device < graph->device_count; device++)
         for (uint32_t k = graph->first_on[device]; k < graph->first_on[device + 1]; k++) {
             uint32_t op = graph->on_device[k];
-            uint32_t mhz = lull_pipeline_class_of(problem, op)->points[point[op]].sm_mhz;
+            uint32_t mhz = lull_pipeline_point_of(problem, point, op)->sm_mhz;
 
             if (mhz > 0)
                 clocks[device].target_mhz = mhz;
@@ -111,6 +102,8 @@ static int64_t short_around(const struct lull_switching_clock_state *clock, int6
     return clock->commands > 0 && apart < dwell_ns ? dwell_ns - apart : 0;
 }
 
+/* Operations are visited in topological order, so that all that one waits for has its end already;
+ * devices carry their clock state along. */
 struct lull_switching_verdict lull_switching_walk(const struct lull_pipeline_problem *problem,
                                                   const struct lull_pipeline_switching *switching,
                                                   const uint32_t *point, int64_t period_ns,

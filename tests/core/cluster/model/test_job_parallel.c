@@ -79,12 +79,12 @@ static int64_t pipeline_time_ns(const struct lull_job_parallel *parallel)
         const struct lull_pipeline_point backward = {
             parallel->backward_ns + (is_last ? parallel->head_backward_ns : 0), 1, 1410};
 
-        assert_int_equal(
-            lull_pipeline_profile_add(&measured, stage, LULL_PIPELINE_FORWARD, 0, &forward, NULL),
-            0);
-        assert_int_equal(
-            lull_pipeline_profile_add(&measured, stage, LULL_PIPELINE_BACKWARD, 0, &backward, NULL),
-            0);
+        assert_int_equal(lull_pipeline_profile_add(&measured, 0, stage, LULL_PIPELINE_FORWARD, 0,
+                                                   &forward, NULL),
+                         0);
+        assert_int_equal(lull_pipeline_profile_add(&measured, 0, stage, LULL_PIPELINE_BACKWARD, 0,
+                                                   &backward, NULL),
+                         0);
     }
     assert_int_equal(
         lull_pipeline_schedule_build(&parallel->schedule, &shape, &measured, &fitted, &graph, NULL),

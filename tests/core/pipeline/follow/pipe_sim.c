@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/pipeline/follow/op_tracker.h"
+#include "core/pipeline/follow/plan_controller_state.h"
 #include "core/pipeline/follow/device_plan.h"
 #include "core/pipeline/schedule/schedule.h"
 #include "core/stats/random.h"
@@ -135,7 +136,7 @@ static void fill_profile(struct pipe_sim *sim, struct lull_pipeline_profile *pro
                 const struct lull_pipeline_point option = {
                     (int64_t)(ms * 1e6), (int64_t)(ms * 1e6 * power_w(point)), mhz_of(point)};
 
-                lull_pipeline_profile_add(profile, stage,
+                lull_pipeline_profile_add(profile, 0, stage,
                                           backward ? LULL_PIPELINE_BACKWARD : LULL_PIPELINE_FORWARD,
                                           0, &option, NULL);
             }
@@ -640,12 +641,20 @@ static void take_iterations(struct pipe_sim *sim)
     }
 }
 
+/* The point that the plan has for the GPU's present operation; 0 where it holds no plan. */
+static uint32_t planned(const struct lull_plan_controller *controller, uint32_t gpu)
+{
+    const struct lull_plan_controller_gpu *of = &controller->gpus[gpu];
+
+    return of->is_lost ? 0 : lull_plan_controller_point_of(controller, of, of->op);
+}
+
 /* Nothing may run below what the plan says, but for the lateness of raisings. */
 static void check_points(struct pipe_sim *sim)
 {
     for (uint32_t i = 0; i < sim->devices_all; i++) {
         const struct device *device = &sim->devices[i];
-        const bool is_below = device->point > lull_plan_controller_planned(sim->plan_controller, i);
+        const bool is_below = device->point > planned(sim->plan_controller, i);
 
         if (!device->is_running)
             continue;

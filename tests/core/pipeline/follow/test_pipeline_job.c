@@ -7,7 +7,7 @@
 
 #include "core/pipeline/frontier/envpipe_planner.h"
 #include "core/pipeline/frontier/frontier.h"
-#include "core/pipeline/follow/envpipe_loop.h"
+#include "core/pipeline/frontier/envpipe_planner.h"
 #include "core/pipeline/switching/switching.h"
 #include "core/pipeline/rounding/rounding.h"
 #include "pipe_sim.h"
@@ -130,7 +130,7 @@ static void test_promises(void **state)
 struct loop {
     struct pipe_sim *sim;
     struct lull_plan_controller *plan_controller;
-    struct lull_envpipe_loop *raising;
+    struct lull_envpipe *raising;
     int32_t plans; /* given to the plan controller so far */
     uint32_t iterations;
 };
@@ -142,16 +142,16 @@ static void go_on(void *context, const struct lull_plan_controller_iteration *it
 
     (void)begin_ns;
     (void)energy_j;
-    if (lull_envpipe_loop_is_done(loop->raising) || !iteration->is_measured ||
-        !iteration->is_whole || iteration->plan != loop->plans - 1)
+    if (lull_envpipe_is_done(loop->raising) || !iteration->is_measured || !iteration->is_whole ||
+        iteration->plan != loop->plans - 1)
         return;
     loop->iterations++;
-    if (lull_envpipe_loop_take(loop->raising, end_ns)) {
+    if (lull_envpipe_take(loop->raising, end_ns)) {
         assert_int_equal(pipe_sim_add_plan(loop->sim, loop->plan_controller,
-                                           lull_envpipe_loop_points(loop->raising), 0),
+                                           lull_envpipe_points(loop->raising), 0),
                          0);
         lull_plan_controller_hold_plan(loop->plan_controller, loop->plans++);
-    } else if (lull_envpipe_loop_is_done(loop->raising)) {
+    } else if (lull_envpipe_is_done(loop->raising)) {
         lull_plan_controller_use_plan(loop->plan_controller, loop->plans - 1);
     }
 }
@@ -175,25 +175,24 @@ static void test_envpipe_in_the_job(void **state)
     loop.sim = pipe_sim_create(&job);
     lull_plan_controller_config_default(&config);
     loop.plan_controller = pipe_sim_plan_controller(loop.sim, &config);
-    loop.raising = lull_envpipe_loop_create(pipe_sim_problem(loop.sim), 1000000);
+    loop.raising = lull_envpipe_create(pipe_sim_problem(loop.sim), LULL_ENVPIPE_BALANCED, 1000000);
     assert_non_null(loop.raising);
-    assert_int_equal(pipe_sim_add_plan(loop.sim, loop.plan_controller,
-                                       lull_envpipe_loop_points(loop.raising), 0),
-                     0);
+    assert_int_equal(
+        pipe_sim_add_plan(loop.sim, loop.plan_controller, lull_envpipe_points(loop.raising), 0), 0);
     lull_plan_controller_hold_plan(loop.plan_controller, 0);
     pipe_sim_run(loop.sim, loop.plan_controller, &result);
     at_once = calloc(pipe_sim_problem(loop.sim)->graph->op_count, sizeof(*at_once));
     plan(pipe_sim_problem(loop.sim), ENVPIPE, at_once);
-    looped = promise(pipe_sim_problem(loop.sim), lull_envpipe_loop_points(loop.raising));
+    looped = promise(pipe_sim_problem(loop.sim), lull_envpipe_points(loop.raising));
     planned = promise(pipe_sim_problem(loop.sim), at_once);
     free(at_once);
     printf("%u raisings in %u iterations: promises %.2f %%, planned at once %.2f %%\n",
-           lull_envpipe_loop_count(loop.raising), loop.iterations, 100.0 * looped, 100.0 * planned);
+           lull_envpipe_count(loop.raising), loop.iterations, 100.0 * looped, 100.0 * planned);
     /* What jitter raises is never lowered again. */
     assert_true(looped > planned - 0.02 && looped < planned + 0.003);
-    assert_true(lull_envpipe_loop_is_done(loop.raising));
+    assert_true(lull_envpipe_is_done(loop.raising));
     assert_int_equal(lull_plan_controller_phase(loop.plan_controller), LULL_PLAN_CONTROLLER_KEPT);
-    lull_envpipe_loop_destroy(loop.raising);
+    lull_envpipe_destroy(loop.raising);
     lull_plan_controller_destroy(loop.plan_controller);
     pipe_sim_destroy(loop.sim);
 }

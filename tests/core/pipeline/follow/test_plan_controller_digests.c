@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "core/pipeline/frontier/envpipe_planner.h"
+#include "core/pipeline/follow/plan_controller_state.h"
 #include "pipe_sim.h"
 
 struct job {
@@ -91,7 +92,7 @@ static void detour(void *context, const struct lull_plan_controller_iteration *i
     (void)end_ns;
     digest_add(&detours->digest, iteration->plan);
     digest_add(&detours->digest, energy_j);
-    digest_add(&detours->digest, lull_plan_controller_is_detoured(detours->plan_controller));
+    digest_add(&detours->digest, detours->plan_controller->is_detoured);
     switch (detours->told++) {
     case 25:
     case 33:

@@ -27,7 +27,7 @@ struct pipeline {
 static uint32_t add_op(struct pipeline *pipeline, uint32_t stage, enum lull_pipeline_kind kind,
                        uint32_t microbatch)
 {
-    const int found = lull_pipeline_profile_find(&pipeline->profile, stage, kind, 0);
+    const int found = lull_pipeline_profile_find(&pipeline->profile, 0, stage, kind, 0);
 
     assert_true(found >= 0);
     return (uint32_t)lull_pipeline_graph_add(
@@ -155,7 +155,7 @@ static void build_small(struct pipeline *pipeline, int64_t last_ms)
         for (int kind = LULL_PIPELINE_FORWARD; kind <= LULL_PIPELINE_BACKWARD; kind++)
             for (int64_t clock = 0; clock < 3; clock++)
                 lull_pipeline_profile_add(
-                    &pipeline->profile, stage, (enum lull_pipeline_kind)kind, 0,
+                    &pipeline->profile, 0, stage, (enum lull_pipeline_kind)kind, 0,
                     &(struct lull_pipeline_point){((stage == 1 ? last_ms : 10) + clock) * 1000000,
                                                   (5 - clock) * 1000000000,
                                                   (uint32_t)(300 - 100 * clock)},

@@ -292,7 +292,7 @@ static void draw_profile(struct lull_random *random, struct lull_pipeline_profil
                 const struct lull_pipeline_point point = {
                     (int64_t)(time_ms * 1e6), (int64_t)(time_ms * watts * 1e6), 1400 - 100 * clock};
 
-                assert_int_equal(lull_pipeline_profile_add(profile, stage,
+                assert_int_equal(lull_pipeline_profile_add(profile, 0, stage,
                                                            kind == 0 ? LULL_PIPELINE_FORWARD
                                                                      : LULL_PIPELINE_BACKWARD,
                                                            0, &point, NULL),

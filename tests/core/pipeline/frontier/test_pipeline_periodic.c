@@ -79,8 +79,7 @@ static struct gaps compare(uint32_t small_count, uint32_t full_count, uint64_t s
         const int64_t time_ns = fastest_ns + (points[0].time_ns - fastest_ns) * i / DEADLINES;
         struct lull_periodic_plan plan;
 
-        holds(lull_periodic_plan(periodic, time_ns, duration_ns, &certificate, &plan, NULL) == 0,
-              seed);
+        holds(lull_periodic_plan(periodic, time_ns, duration_ns, &certificate, &plan) == 0, seed);
         holds(lull_pipeline_earliest(&full.graph, duration_ns, NULL) == plan.time_ns, seed);
         holds(plan.time_ns <= time_ns, seed);
         holds(lull_certificate_check(&certificate, &full.graph, NULL) == 0, seed);

@@ -17,7 +17,7 @@ static void add_point(struct lull_pipeline_profile *profile, uint32_t stage,
 {
     const struct lull_pipeline_point point = {time_ns, energy_nj, mhz};
 
-    assert_int_equal(lull_pipeline_profile_add(profile, stage, kind, 0, &point, NULL), 0);
+    assert_int_equal(lull_pipeline_profile_add(profile, 0, stage, kind, 0, &point, NULL), 0);
 }
 
 /* One class of three options; the graph's operations are all of it. */
@@ -251,22 +251,22 @@ static void test_profile_keeps_clocks_descending(void **state)
     assert_int_equal(profile.classes[0].points[0].sm_mhz, 1400);
     assert_int_equal(profile.classes[0].points[1].sm_mhz, 1000);
     assert_int_equal(profile.classes[0].points[2].sm_mhz, 600);
-    assert_int_equal(lull_pipeline_highest(&profile.classes[0]), 0);
-    assert_int_equal(lull_pipeline_profile_add(&profile, 0, LULL_PIPELINE_FORWARD, 0, &point, &err),
-                     -EEXIST);
+    assert_int_equal(LULL_PIPELINE_HIGHEST, 0);
+    assert_int_equal(
+        lull_pipeline_profile_add(&profile, 0, 0, LULL_PIPELINE_FORWARD, 0, &point, &err), -EEXIST);
     assert_non_null(strstr(err.text, "1400 MHz"));
     point = (struct lull_pipeline_point){0, 1, 5};
-    assert_int_equal(lull_pipeline_profile_add(&profile, 1, LULL_PIPELINE_FORWARD, 0, &point, &err),
-                     -EINVAL);
+    assert_int_equal(
+        lull_pipeline_profile_add(&profile, 0, 1, LULL_PIPELINE_FORWARD, 0, &point, &err), -EINVAL);
     point = (struct lull_pipeline_point){1, -1, 5};
-    assert_int_equal(lull_pipeline_profile_add(&profile, 1, LULL_PIPELINE_FORWARD, 0, &point, &err),
-                     -EINVAL);
-    assert_int_equal(lull_pipeline_profile_find(&profile, 1, LULL_PIPELINE_FORWARD, 0), -ENOENT);
+    assert_int_equal(
+        lull_pipeline_profile_add(&profile, 0, 1, LULL_PIPELINE_FORWARD, 0, &point, &err), -EINVAL);
+    assert_int_equal(lull_pipeline_profile_find(&profile, 0, 1, LULL_PIPELINE_FORWARD, 0), -ENOENT);
     for (uint32_t mhz = 1; mhz <= LULL_PIPELINE_MAX_OPTIONS; mhz++)
         add_point(&profile, 1, LULL_PIPELINE_WEIGHT, mhz, 10, 10);
     point = (struct lull_pipeline_point){1, 1, 9999};
-    assert_int_equal(lull_pipeline_profile_add(&profile, 1, LULL_PIPELINE_WEIGHT, 0, &point, &err),
-                     -EINVAL);
+    assert_int_equal(
+        lull_pipeline_profile_add(&profile, 0, 1, LULL_PIPELINE_WEIGHT, 0, &point, &err), -EINVAL);
     fini_both(&profile, &graph);
 }
 

@@ -13,7 +13,7 @@ static void add(struct lull_pipeline_profile *profile, uint32_t stage, enum lull
 {
     const struct lull_pipeline_point point = {time_ns, energy_nj, sm_mhz};
 
-    assert_int_equal(lull_pipeline_profile_add(profile, stage, kind, 0, &point, NULL), 0);
+    assert_int_equal(lull_pipeline_profile_add(profile, 0, stage, kind, 0, &point, NULL), 0);
 }
 
 /* Eight stages; stage s: forward 100 + s, backward 200 + s ns at 1410 MHz, 50 longer at 1080 MHz.

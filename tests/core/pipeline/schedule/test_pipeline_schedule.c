@@ -220,7 +220,7 @@ static void add_clock(struct lull_pipeline_profile *profile, uint32_t stage,
 {
     const struct lull_pipeline_point point = {time_ns, energy_nj, sm_mhz};
 
-    assert_int_equal(lull_pipeline_profile_add(profile, stage, kind, 0, &point, NULL), 0);
+    assert_int_equal(lull_pipeline_profile_add(profile, 0, stage, kind, 0, &point, NULL), 0);
 }
 
 static void check_hoist(const char *text, uint32_t devices, uint32_t microbatches,

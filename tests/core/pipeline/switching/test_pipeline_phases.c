@@ -34,7 +34,7 @@ static void measure(struct lull_pipeline_profile *profile)
                                                           rows[i].mj[stage][kind] * 1000000,
                                                           rows[i].sm_mhz};
 
-                assert_int_equal(lull_pipeline_profile_add(profile, stage,
+                assert_int_equal(lull_pipeline_profile_add(profile, 0, stage,
                                                            kind == 0 ? LULL_PIPELINE_FORWARD
                                                                      : LULL_PIPELINE_BACKWARD,
                                                            0, &point, NULL),
@@ -74,7 +74,8 @@ static double plan(const struct pipeline_case *it, const struct lull_pipeline_sw
 
     lull_pipeline_plan_highest(&it->problem, point);
     assert_int_equal(
-        lull_pipeline_switching(&it->problem, switching, deadline_ns, point, &report, NULL), 0);
+        lull_pipeline_switching(&it->problem, switching, deadline_ns, false, point, &report, NULL),
+        0);
     assert_true(dwell_is_good(it, switching, point, deadline_ns, changes_out));
     return dwell_cost_j(it, switching, point, deadline_ns, *changes_out);
 }

@@ -331,7 +331,7 @@ static void check_plan(const struct pipeline_case *it,
         point[op] = (uint32_t)lull_random_below(
             random, it->profile.classes[it->graph.ops[op].class_index].point_count);
     memcpy(before, point, sizeof(before));
-    rc = lull_pipeline_switching(&it->problem, switching, deadline_ns, point, &report, &err);
+    rc = lull_pipeline_switching(&it->problem, switching, deadline_ns, false, point, &report, &err);
     if (rc == -ERANGE) {
         holds(memcmp(before, point, it->graph.op_count * sizeof(*point)) == 0, seed);
         tally->missed += isfinite(best_j) ? 1 : 0;
