@@ -34,6 +34,19 @@ struct lull_driver {
     struct lull_driver_gpu gpus[LULL_NODE_MAX_GPUS];
 };
 
+/*
+ * Begins an exported function: declares a pointer to the GPU or handle that the entry check sets,
+ * and returns the check's code from the function if it refuses. 0 means success in all interfaces.
+ */
+#define LULL_DRIVER_ENTER(type, name, entry)                                                       \
+    const type *name;                                                                              \
+    {                                                                                              \
+        const int entry_code = (entry);                                                            \
+                                                                                                   \
+        if (entry_code != 0)                                                                       \
+            return entry_code;                                                                     \
+    }
+
 /* Lets a library describe the GPU at a position; called with the driver's mutex held. */
 typedef void lull_driver_describe(uint32_t position);
 

@@ -197,10 +197,8 @@ NVML_ALIAS(nvmlDeviceGetHandleByPciBusId, nvmlDeviceGetHandleByPciBusId_v2);
 #define NVML_GET_TEXT(name, expression)                                                            \
     NVML_EXPORT(name, nvmlDevice_t device, char *text, unsigned size)                              \
     {                                                                                              \
-        const struct lull_nvml_gpu *gpu;                                                           \
-        const int code = nvml_enter(device, text, &gpu);                                           \
-                                                                                                   \
-        return code == NVML_SUCCESS ? nvml_copy_text(expression, text, size) : code;               \
+        NVML_ENTER(nvml_enter(device, text, &gpu));                                                \
+        return nvml_copy_text(expression, text, size);                                             \
     }
 
 NVML_GET_TEXT(nvmlDeviceGetName, gpu->model.product)
@@ -224,11 +222,7 @@ NVML_GET_FACT(nvmlDeviceGetDisplayActive, int, 0)
 
 NVML_EXPORT(nvmlDeviceGetCudaComputeCapability, nvmlDevice_t device, int *major_out, int *minor_out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, major_out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, major_out, &gpu));
     if (minor_out == NULL)
         return NVML_INVALID_ARGUMENT;
     *major_out = (int)gpu->model.compute_major;
@@ -238,13 +232,10 @@ NVML_EXPORT(nvmlDeviceGetCudaComputeCapability, nvmlDevice_t device, int *major_
 
 NVML_EXPORT(nvmlDeviceGetAttributes_v2, nvmlDevice_t device, struct nvml_attributes *out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, out, &gpu);
-
-    if (code == NVML_SUCCESS)
-        *out = (struct nvml_attributes){.counts = {gpu->model.sm_count},
-                                        .memory_mib = gpu->model.memory_mib};
-    return code;
+    NVML_ENTER(nvml_enter(device, out, &gpu));
+    *out = (struct nvml_attributes){.counts = {gpu->model.sm_count},
+                                    .memory_mib = gpu->model.memory_mib};
+    return NVML_SUCCESS;
 }
 
 NVML_ALIAS(nvmlDeviceGetAttributes, nvmlDeviceGetAttributes_v2);
@@ -255,11 +246,7 @@ NVML_ALIAS(nvmlDeviceGetPciInfo, nvmlDeviceGetPciInfo_v3);
 
 NVML_EXPORT(nvmlDeviceGetPciInfoExt, nvmlDevice_t device, struct nvml_pci_info_ext *out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, out, &gpu));
     if (out->version != NVML_VERSION_WORD(struct nvml_pci_info_ext, 1u))
         return NVML_VERSION_MISMATCH;
     out->domain = gpu->pci.domain;
@@ -282,11 +269,7 @@ NVML_GET_FACT(nvmlDeviceGetComputeMode, int,
 
 static int change_setting(nvmlDevice_t device, enum lull_node_setting setting, int value, int max)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter_root(device, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter_root(device, &gpu));
     if (value < 0 || value > max)
         return NVML_INVALID_ARGUMENT;
     lull_node_set_setting(gpu->node, gpu->index, setting, (uint32_t)value);

@@ -31,11 +31,8 @@ NVML_GET_FACT(nvmlDeviceGetPcieReplayCounter, unsigned, 0)
 NVML_EXPORT(nvmlDeviceGetPcieThroughput, nvmlDevice_t device, int counter, unsigned *kb_out)
 {
     const int64_t sampling_ns = 20 * LULL_NS_PER_MS;
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter_reading(device, kb_out, &gpu);
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter_reading(device, kb_out, &gpu));
     if (counter < 0 || counter > 1)
         return NVML_INVALID_ARGUMENT;
     lull_sleep_until_ns(lull_now_ns() + sampling_ns); /* the real call samples for this long */
@@ -47,11 +44,7 @@ NVML_EXPORT(nvmlDeviceGetPcieThroughput, nvmlDevice_t device, int counter, unsig
 
 static int enter_link(nvmlDevice_t device, unsigned link, const void *output)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, output, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, output, &gpu));
     if (gpu->model.nvlink_count == 0)
         return NVML_NOT_SUPPORTED;
     if (link < gpu->model.nvlink_count)
@@ -116,11 +109,7 @@ NVML_EXPORT(nvmlDeviceGetNvLinkRemoteDeviceType, nvmlDevice_t device, unsigned l
 
 static int enter_pair(nvmlDevice_t one, nvmlDevice_t other, const void *output)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(one, output, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(one, output, &gpu));
     return nvml_enter(other, output, &gpu);
 }
 
@@ -158,12 +147,9 @@ NVML_EXPORT(nvmlDeviceGetTopologyNearestGpus, nvmlDevice_t device, int level, un
             nvmlDevice_t *devices)
 {
     nvmlDevice_t found[LULL_NODE_MAX_GPUS];
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, count, &gpu);
     uint32_t length = 0;
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, count, &gpu));
     for (uint32_t i = 0; i < nvml_gpu_count(); i++)
         if (nvml_gpu_at(i) != device && common_level(gpu, nvml_gpu_at(i)) == level)
             found[length++] = nvml_gpu_at(i);
@@ -181,13 +167,10 @@ NVML_EXPORT(nvmlDeviceOnSameBoard, nvmlDevice_t one, nvmlDevice_t other, int *sa
 
 NVML_EXPORT(nvmlDeviceGetCpuAffinity, nvmlDevice_t device, unsigned length, unsigned long *mask)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, mask, &gpu);
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     const long bits = 8 * (long)sizeof(mask[0]);
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, mask, &gpu));
     if (length == 0)
         return NVML_INVALID_ARGUMENT;
     memset(mask, 0, length * sizeof(mask[0]));
@@ -207,11 +190,7 @@ NVML_EXPORT(nvmlDeviceGetCpuAffinityWithinScope, nvmlDevice_t device, unsigned l
 NVML_EXPORT(nvmlDeviceGetMemoryAffinity, nvmlDevice_t device, unsigned length, unsigned long *mask,
             unsigned scope)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, mask, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, mask, &gpu));
     if (length == 0 || scope > 1)
         return NVML_INVALID_ARGUMENT;
     memset(mask, 0, length * sizeof(mask[0]));
@@ -230,11 +209,7 @@ static int has_partitions(const struct lull_nvml_gpu *gpu)
 
 NVML_EXPORT(nvmlDeviceGetMigMode, nvmlDevice_t device, unsigned *current_out, unsigned *pending_out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, current_out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, current_out, &gpu));
     if (pending_out == NULL)
         return NVML_INVALID_ARGUMENT;
     if (!has_partitions(gpu))
@@ -244,25 +219,13 @@ NVML_EXPORT(nvmlDeviceGetMigMode, nvmlDevice_t device, unsigned *current_out, un
     return NVML_SUCCESS;
 }
 
-NVML_EXPORT(nvmlDeviceGetMaxMigDeviceCount, nvmlDevice_t device, unsigned *count_out)
-{
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, count_out, &gpu);
-
-    if (code == NVML_SUCCESS)
-        *count_out = has_partitions(gpu) ? 7 : 0;
-    return code;
-}
+NVML_GET_FACT(nvmlDeviceGetMaxMigDeviceCount, unsigned, has_partitions(gpu) ? 7 : 0)
 
 NVML_EXPORT(nvmlDeviceGetMigDeviceHandleByIndex, nvmlDevice_t device, unsigned index,
             nvmlDevice_t *device_out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, device_out, &gpu);
-
     (void)index;
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, device_out, &gpu));
     if (has_partitions(gpu))
         return NVML_NOT_FOUND;
     return NVML_NOT_SUPPORTED;
@@ -279,11 +242,7 @@ static int has_ecc(const struct lull_nvml_gpu *gpu)
 
 NVML_EXPORT(nvmlDeviceGetEccMode, nvmlDevice_t device, int *current_out, int *pending_out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, current_out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, current_out, &gpu));
     if (pending_out == NULL)
         return NVML_INVALID_ARGUMENT;
     if (!has_ecc(gpu))
@@ -295,11 +254,7 @@ NVML_EXPORT(nvmlDeviceGetEccMode, nvmlDevice_t device, int *current_out, int *pe
 
 static int count_errors(nvmlDevice_t device, unsigned long long *count_out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, count_out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, count_out, &gpu));
     if (!has_ecc(gpu))
         return NVML_NOT_SUPPORTED;
     *count_out = 0;
@@ -325,11 +280,7 @@ NVML_EXPORT(nvmlDeviceGetMemoryErrorCounter, nvmlDevice_t device, int type, int 
 
 NVML_EXPORT(nvmlDeviceGetFanSpeed, nvmlDevice_t device, unsigned *percent_out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, percent_out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, percent_out, &gpu));
     if (!gpu->model.has_fan)
         return NVML_NOT_SUPPORTED;
     *percent_out = 40;
@@ -349,11 +300,7 @@ NVML_GET_FACT(nvmlDeviceGetNumFans, unsigned, gpu->model.has_fan ? 1 : 0)
 
 NVML_EXPORT(nvmlDeviceGetAPIRestriction, nvmlDevice_t device, int api, int *restricted_out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, restricted_out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, restricted_out, &gpu));
     if (api < 0 || api > 1)
         return NVML_INVALID_ARGUMENT;
     *restricted_out = 1;
@@ -387,12 +334,9 @@ NVML_GET_FACT(nvmlDeviceGetSupportedEventTypes, unsigned long long, 0x1f)
 NVML_EXPORT(nvmlDeviceRegisterEvents, nvmlDevice_t device, unsigned long long types,
             struct nvml_event_set *set)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, set, &gpu);
-
-    if (code == NVML_SUCCESS)
-        set->types |= types;
-    return code;
+    NVML_ENTER(nvml_enter(device, set, &gpu));
+    set->types |= types;
+    return NVML_SUCCESS;
 }
 
 /* The emulated node has no events, so every wait times out. */
