@@ -9,28 +9,9 @@
 
 #include "device/amdsmi.h"
 
-static const struct lull_library_symbol symbols[] = {
-    {offsetof(struct lull_amdsmi, init), "amdsmi_init", NULL},
-    {offsetof(struct lull_amdsmi, shut_down), "amdsmi_shut_down", NULL},
-    {offsetof(struct lull_amdsmi, version), "amdsmi_get_lib_version", NULL},
-    {offsetof(struct lull_amdsmi, sockets), "amdsmi_get_socket_handles", NULL},
-    {offsetof(struct lull_amdsmi, processors), "amdsmi_get_processor_handles", NULL},
-    {offsetof(struct lull_amdsmi, asic_info), "amdsmi_get_gpu_asic_info", NULL},
-    {offsetof(struct lull_amdsmi, driver_info), "amdsmi_get_gpu_driver_info", NULL},
-    {offsetof(struct lull_amdsmi, enumeration_info), "amdsmi_get_gpu_enumeration_info", NULL},
-    {offsetof(struct lull_amdsmi, od_info), "amdsmi_get_gpu_od_volt_info", NULL},
-    {offsetof(struct lull_amdsmi, power_info), "amdsmi_get_power_info", NULL},
-    {offsetof(struct lull_amdsmi, activity), "amdsmi_get_gpu_activity", NULL},
-    {offsetof(struct lull_amdsmi, clock_info), "amdsmi_get_clock_info", NULL},
-    {offsetof(struct lull_amdsmi, power_cap_info), "amdsmi_get_power_cap_info", NULL},
-    {offsetof(struct lull_amdsmi, bdf), "amdsmi_get_gpu_device_bdf", NULL},
-    {offsetof(struct lull_amdsmi, uuid), "amdsmi_get_gpu_device_uuid", NULL},
-    {offsetof(struct lull_amdsmi, energy), "amdsmi_get_energy_count", NULL},
-    {offsetof(struct lull_amdsmi, temperature), "amdsmi_get_temp_metric", NULL},
-    {offsetof(struct lull_amdsmi, set_clock_limit), "amdsmi_set_gpu_clk_limit", NULL},
-    {offsetof(struct lull_amdsmi, set_level), "amdsmi_set_gpu_perf_level", NULL},
-    {offsetof(struct lull_amdsmi, set_power_cap), "amdsmi_set_power_cap", NULL},
-};
+#define SYMBOL(type, member, name, older_name)                                                     \
+    {offsetof(struct lull_amdsmi, member), name, older_name},
+static const struct lull_library_symbol symbols[] = {AMDSMI_CALLS(SYMBOL)};
 
 static const struct lull_library_meaning meanings[] = {
     {0, 0, "success"},

@@ -113,28 +113,33 @@ struct amdsmi_die {
     uint32_t sharers; /* how many dies that counter counts */
 };
 
+/* The functions that are bound: type, member, name in the library, and the name in older ones.
+ * They are listed once, for the members of the table and for the names that fill them. */
+#define AMDSMI_CALLS(CALL)                                                                         \
+    CALL(amdsmi_call_init, init, "amdsmi_init", NULL)                                              \
+    CALL(amdsmi_call_do, shut_down, "amdsmi_shut_down", NULL)                                      \
+    CALL(amdsmi_call_version, version, "amdsmi_get_lib_version", NULL)                             \
+    CALL(amdsmi_call_list, sockets, "amdsmi_get_socket_handles", NULL)                             \
+    CALL(amdsmi_call_list_of, processors, "amdsmi_get_processor_handles", NULL)                    \
+    CALL(amdsmi_call_info, asic_info, "amdsmi_get_gpu_asic_info", NULL)                            \
+    CALL(amdsmi_call_info, driver_info, "amdsmi_get_gpu_driver_info", NULL)                        \
+    CALL(amdsmi_call_info, enumeration_info, "amdsmi_get_gpu_enumeration_info", NULL)              \
+    CALL(amdsmi_call_info, od_info, "amdsmi_get_gpu_od_volt_info", NULL)                           \
+    CALL(amdsmi_call_info, power_info, "amdsmi_get_power_info", NULL)                              \
+    CALL(amdsmi_call_info, activity, "amdsmi_get_gpu_activity", NULL)                              \
+    CALL(amdsmi_call_info_of, clock_info, "amdsmi_get_clock_info", NULL)                           \
+    CALL(amdsmi_call_info_of, power_cap_info, "amdsmi_get_power_cap_info", NULL)                   \
+    CALL(amdsmi_call_number, bdf, "amdsmi_get_gpu_device_bdf", NULL)                               \
+    CALL(amdsmi_call_text, uuid, "amdsmi_get_gpu_device_uuid", NULL)                               \
+    CALL(amdsmi_call_energy, energy, "amdsmi_get_energy_count", NULL)                              \
+    CALL(amdsmi_call_temperature, temperature, "amdsmi_get_temp_metric", NULL)                     \
+    CALL(amdsmi_call_clock_limit, set_clock_limit, "amdsmi_set_gpu_clk_limit", NULL)               \
+    CALL(amdsmi_call_set, set_level, "amdsmi_set_gpu_perf_level", NULL)                            \
+    CALL(amdsmi_call_power_cap, set_power_cap, "amdsmi_set_power_cap", NULL)
+
 struct lull_amdsmi {
     void *library;
-    amdsmi_call_init *init;
-    amdsmi_call_do *shut_down;
-    amdsmi_call_version *version;
-    amdsmi_call_list *sockets;
-    amdsmi_call_list_of *processors;
-    amdsmi_call_info *asic_info;
-    amdsmi_call_info *driver_info;
-    amdsmi_call_info *enumeration_info;
-    amdsmi_call_info *od_info;
-    amdsmi_call_info *power_info;
-    amdsmi_call_info *activity;
-    amdsmi_call_info_of *clock_info;
-    amdsmi_call_info_of *power_cap_info;
-    amdsmi_call_number *bdf;
-    amdsmi_call_text *uuid;
-    amdsmi_call_energy *energy;
-    amdsmi_call_temperature *temperature;
-    amdsmi_call_clock_limit *set_clock_limit;
-    amdsmi_call_set *set_level;
-    amdsmi_call_power_cap *set_power_cap;
+    AMDSMI_CALLS(LULL_LIBRARY_MEMBER)
     char library_name[256];
     char driver_version[96];
     uint32_t power_offset; /* how many words stand before struct amdsmi_power_info */

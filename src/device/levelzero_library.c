@@ -7,29 +7,9 @@
 
 #include "device/levelzero.h"
 
-static const struct lull_library_symbol symbols[] = {
-    {offsetof(struct lull_levelzero, init), "zesInit", NULL},
-    {offsetof(struct lull_levelzero, drivers), "zesDriverGet", NULL},
-    {offsetof(struct lull_levelzero, devices), "zesDeviceGet", NULL},
-    {offsetof(struct lull_levelzero, device_properties), "zesDeviceGetProperties", NULL},
-    {offsetof(struct lull_levelzero, pci_properties), "zesDevicePciGetProperties", NULL},
-    {offsetof(struct lull_levelzero, frequency_domains), "zesDeviceEnumFrequencyDomains", NULL},
-    {offsetof(struct lull_levelzero, frequency_properties), "zesFrequencyGetProperties", NULL},
-    {offsetof(struct lull_levelzero, available_clocks), "zesFrequencyGetAvailableClocks", NULL},
-    {offsetof(struct lull_levelzero, set_range), "zesFrequencySetRange", NULL},
-    {offsetof(struct lull_levelzero, frequency_state), "zesFrequencyGetState", NULL},
-    {offsetof(struct lull_levelzero, power_domains), "zesDeviceEnumPowerDomains", NULL},
-    {offsetof(struct lull_levelzero, power_properties), "zesPowerGetProperties", NULL},
-    {offsetof(struct lull_levelzero, energy), "zesPowerGetEnergyCounter", NULL},
-    {offsetof(struct lull_levelzero, limits), "zesPowerGetLimitsExt", NULL},
-    {offsetof(struct lull_levelzero, set_limits), "zesPowerSetLimitsExt", NULL},
-    {offsetof(struct lull_levelzero, temperature_sensors), "zesDeviceEnumTemperatureSensors", NULL},
-    {offsetof(struct lull_levelzero, temperature_properties), "zesTemperatureGetProperties", NULL},
-    {offsetof(struct lull_levelzero, temperature), "zesTemperatureGetState", NULL},
-    {offsetof(struct lull_levelzero, engine_groups), "zesDeviceEnumEngineGroups", NULL},
-    {offsetof(struct lull_levelzero, engine_properties), "zesEngineGetProperties", NULL},
-    {offsetof(struct lull_levelzero, activity), "zesEngineGetActivity", NULL},
-};
+#define SYMBOL(type, member, name, older_name)                                                     \
+    {offsetof(struct lull_levelzero, member), name, older_name},
+static const struct lull_library_symbol symbols[] = {LEVELZERO_CALLS(SYMBOL)};
 
 static const struct lull_library_meaning meanings[] = {
     {0, 0, "success"},

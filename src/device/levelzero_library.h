@@ -180,29 +180,34 @@ struct zes_card {
     struct zes_meter engine_meter;
 };
 
+/* The functions that are bound: type, member, name in the library, and the name in older ones.
+ * They are listed once, for the members of the table and for the names that fill them. */
+#define LEVELZERO_CALLS(CALL)                                                                      \
+    CALL(zes_call_init, init, "zesInit", NULL)                                                     \
+    CALL(zes_call_list, drivers, "zesDriverGet", NULL)                                             \
+    CALL(zes_call_list_of, devices, "zesDeviceGet", NULL)                                          \
+    CALL(zes_call_info, device_properties, "zesDeviceGetProperties", NULL)                         \
+    CALL(zes_call_info, pci_properties, "zesDevicePciGetProperties", NULL)                         \
+    CALL(zes_call_list_of, frequency_domains, "zesDeviceEnumFrequencyDomains", NULL)               \
+    CALL(zes_call_info, frequency_properties, "zesFrequencyGetProperties", NULL)                   \
+    CALL(zes_call_clocks, available_clocks, "zesFrequencyGetAvailableClocks", NULL)                \
+    CALL(zes_call_range, set_range, "zesFrequencySetRange", NULL)                                  \
+    CALL(zes_call_info, frequency_state, "zesFrequencyGetState", NULL)                             \
+    CALL(zes_call_list_of, power_domains, "zesDeviceEnumPowerDomains", NULL)                       \
+    CALL(zes_call_info, power_properties, "zesPowerGetProperties", NULL)                           \
+    CALL(zes_call_counter, energy, "zesPowerGetEnergyCounter", NULL)                               \
+    CALL(zes_call_limits, limits, "zesPowerGetLimitsExt", NULL)                                    \
+    CALL(zes_call_limits, set_limits, "zesPowerSetLimitsExt", NULL)                                \
+    CALL(zes_call_list_of, temperature_sensors, "zesDeviceEnumTemperatureSensors", NULL)           \
+    CALL(zes_call_info, temperature_properties, "zesTemperatureGetProperties", NULL)               \
+    CALL(zes_call_temperature, temperature, "zesTemperatureGetState", NULL)                        \
+    CALL(zes_call_list_of, engine_groups, "zesDeviceEnumEngineGroups", NULL)                       \
+    CALL(zes_call_info, engine_properties, "zesEngineGetProperties", NULL)                         \
+    CALL(zes_call_counter, activity, "zesEngineGetActivity", NULL)
+
 struct lull_levelzero {
     void *library;
-    zes_call_init *init;
-    zes_call_list *drivers;
-    zes_call_list_of *devices;
-    zes_call_info *device_properties;
-    zes_call_info *pci_properties;
-    zes_call_list_of *frequency_domains;
-    zes_call_info *frequency_properties;
-    zes_call_clocks *available_clocks;
-    zes_call_range *set_range;
-    zes_call_info *frequency_state;
-    zes_call_list_of *power_domains;
-    zes_call_info *power_properties;
-    zes_call_counter *energy;
-    zes_call_limits *limits;
-    zes_call_limits *set_limits;
-    zes_call_list_of *temperature_sensors;
-    zes_call_info *temperature_properties;
-    zes_call_temperature *temperature;
-    zes_call_list_of *engine_groups;
-    zes_call_info *engine_properties;
-    zes_call_counter *activity;
+    LEVELZERO_CALLS(LULL_LIBRARY_MEMBER)
     char library_name[256];
     pthread_mutex_t meters; /* guards the cards' meters */
     uint32_t card_count;

@@ -20,6 +20,9 @@ struct lull_library_symbol {
     const char *older_name; /* the same call in older libraries; NULL: none */
 };
 
+/* For lists of CALL(type, member, name, older_name): a member of the table for each function. */
+#define LULL_LIBRARY_MEMBER(type, member, name, older_name) type *member;
+
 /* What a code of a library means. */
 struct lull_library_meaning {
     int code;

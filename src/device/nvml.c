@@ -76,34 +76,42 @@ enum {
     NVML_ARCHITECTURE_UNKNOWN = -1,
 };
 
+/* The functions that are bound: type, member, name in the library, and the name in older ones.
+ * They are listed once, for the members of the table and for the names that fill them. */
+#define NVML_CALLS(CALL)                                                                           \
+    CALL(nvml_call_init, init, "nvmlInit_v2", "nvmlInit")                                          \
+    CALL(nvml_call_init, shutdown, "nvmlShutdown", NULL)                                           \
+    CALL(nvml_call_text, driver_version, "nvmlSystemGetDriverVersion", NULL)                       \
+    CALL(nvml_call_count, count, "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount")                    \
+    CALL(nvml_call_handle, handle, "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex")  \
+    CALL(nvml_call_device_text, name, "nvmlDeviceGetName", NULL)                                   \
+    CALL(nvml_call_device_text, uuid, "nvmlDeviceGetUUID", NULL)                                   \
+    CALL(nvml_call_device_pci, pci_info, "nvmlDeviceGetPciInfo_v3", NULL)                          \
+    CALL(nvml_call_device_value, architecture, "nvmlDeviceGetArchitecture", NULL)                  \
+    CALL(nvml_call_device_list, memory_clocks, "nvmlDeviceGetSupportedMemoryClocks", NULL)         \
+    CALL(nvml_call_device_list_of, graphics_clocks, "nvmlDeviceGetSupportedGraphicsClocks", NULL)  \
+    CALL(nvml_call_device_select, clock, "nvmlDeviceGetClockInfo", NULL)                           \
+    CALL(nvml_call_device_value, power_usage, "nvmlDeviceGetPowerUsage", NULL)                     \
+    CALL(nvml_call_device_value, power_limit, "nvmlDeviceGetPowerManagementLimit", NULL)           \
+    CALL(nvml_call_device_value, power_limit_default, "nvmlDeviceGetPowerManagementDefaultLimit",  \
+         NULL)                                                                                     \
+    CALL(nvml_call_device_pair, power_limit_range, "nvmlDeviceGetPowerManagementLimitConstraints", \
+         NULL)                                                                                     \
+    CALL(nvml_call_device_long, energy, "nvmlDeviceGetTotalEnergyConsumption", NULL)               \
+    CALL(nvml_call_device_select, temperature, "nvmlDeviceGetTemperature", NULL)                   \
+    CALL(nvml_call_device_long, reasons, "nvmlDeviceGetCurrentClocksEventReasons",                 \
+         "nvmlDeviceGetCurrentClocksThrottleReasons")                                              \
+    CALL(nvml_call_device_utilization, utilization, "nvmlDeviceGetUtilizationRates", NULL)         \
+    CALL(nvml_call_device_fields, fields, "nvmlDeviceGetFieldValues", NULL)                        \
+    CALL(nvml_call_device_set_pair, lock_sm, "nvmlDeviceSetGpuLockedClocks", NULL)                 \
+    CALL(nvml_call_device_do, reset_sm, "nvmlDeviceResetGpuLockedClocks", NULL)                    \
+    CALL(nvml_call_device_set_pair, lock_memory, "nvmlDeviceSetMemoryLockedClocks", NULL)          \
+    CALL(nvml_call_device_do, reset_memory, "nvmlDeviceResetMemoryLockedClocks", NULL)             \
+    CALL(nvml_call_device_set, set_power_limit, "nvmlDeviceSetPowerManagementLimit", NULL)
+
 struct nvml {
     void *library;
-    nvml_call_init *init;
-    nvml_call_init *shutdown;
-    nvml_call_text *driver_version;
-    nvml_call_count *count;
-    nvml_call_handle *handle;
-    nvml_call_device_text *name;
-    nvml_call_device_text *uuid;
-    nvml_call_device_pci *pci_info;
-    nvml_call_device_value *architecture;
-    nvml_call_device_list *memory_clocks;
-    nvml_call_device_list_of *graphics_clocks;
-    nvml_call_device_select *clock;
-    nvml_call_device_value *power_usage;
-    nvml_call_device_value *power_limit;
-    nvml_call_device_value *power_limit_default;
-    nvml_call_device_pair *power_limit_range;
-    nvml_call_device_long *energy;
-    nvml_call_device_select *temperature;
-    nvml_call_device_long *reasons;
-    nvml_call_device_utilization *utilization;
-    nvml_call_device_fields *fields;
-    nvml_call_device_set_pair *lock_sm;
-    nvml_call_device_do *reset_sm;
-    nvml_call_device_set_pair *lock_memory;
-    nvml_call_device_do *reset_memory;
-    nvml_call_device_set *set_power_limit;
+    NVML_CALLS(LULL_LIBRARY_MEMBER)
     char library_name[256];
     char version[96];
     bool has_instant_power[LULL_DEVICE_MAX_GPUS]; /* field 186 works on this GPU */
@@ -112,36 +120,8 @@ struct nvml {
 
 /* The newest name of each function comes first; the plain name is the same call in older drivers.
  */
-static const struct lull_library_symbol symbols[] = {
-    {offsetof(struct nvml, init), "nvmlInit_v2", "nvmlInit"},
-    {offsetof(struct nvml, shutdown), "nvmlShutdown", NULL},
-    {offsetof(struct nvml, driver_version), "nvmlSystemGetDriverVersion", NULL},
-    {offsetof(struct nvml, count), "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"},
-    {offsetof(struct nvml, handle), "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"},
-    {offsetof(struct nvml, name), "nvmlDeviceGetName", NULL},
-    {offsetof(struct nvml, uuid), "nvmlDeviceGetUUID", NULL},
-    {offsetof(struct nvml, pci_info), "nvmlDeviceGetPciInfo_v3", NULL},
-    {offsetof(struct nvml, architecture), "nvmlDeviceGetArchitecture", NULL},
-    {offsetof(struct nvml, memory_clocks), "nvmlDeviceGetSupportedMemoryClocks", NULL},
-    {offsetof(struct nvml, graphics_clocks), "nvmlDeviceGetSupportedGraphicsClocks", NULL},
-    {offsetof(struct nvml, clock), "nvmlDeviceGetClockInfo", NULL},
-    {offsetof(struct nvml, power_usage), "nvmlDeviceGetPowerUsage", NULL},
-    {offsetof(struct nvml, power_limit), "nvmlDeviceGetPowerManagementLimit", NULL},
-    {offsetof(struct nvml, power_limit_default), "nvmlDeviceGetPowerManagementDefaultLimit", NULL},
-    {offsetof(struct nvml, power_limit_range), "nvmlDeviceGetPowerManagementLimitConstraints",
-     NULL},
-    {offsetof(struct nvml, energy), "nvmlDeviceGetTotalEnergyConsumption", NULL},
-    {offsetof(struct nvml, temperature), "nvmlDeviceGetTemperature", NULL},
-    {offsetof(struct nvml, reasons), "nvmlDeviceGetCurrentClocksEventReasons",
-     "nvmlDeviceGetCurrentClocksThrottleReasons"},
-    {offsetof(struct nvml, utilization), "nvmlDeviceGetUtilizationRates", NULL},
-    {offsetof(struct nvml, fields), "nvmlDeviceGetFieldValues", NULL},
-    {offsetof(struct nvml, lock_sm), "nvmlDeviceSetGpuLockedClocks", NULL},
-    {offsetof(struct nvml, reset_sm), "nvmlDeviceResetGpuLockedClocks", NULL},
-    {offsetof(struct nvml, lock_memory), "nvmlDeviceSetMemoryLockedClocks", NULL},
-    {offsetof(struct nvml, reset_memory), "nvmlDeviceResetMemoryLockedClocks", NULL},
-    {offsetof(struct nvml, set_power_limit), "nvmlDeviceSetPowerManagementLimit", NULL},
-};
+#define SYMBOL(type, member, name, older_name) {offsetof(struct nvml, member), name, older_name},
+static const struct lull_library_symbol symbols[] = {NVML_CALLS(SYMBOL)};
 
 static const struct lull_library_meaning meanings[] = {
     {0, 0, "success"},
