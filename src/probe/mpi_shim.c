@@ -71,26 +71,9 @@ EACH_FUNCTION(DECLARE)
 
 #define COUNT int
 #define DISPLACEMENT int
-#define SECTION(name, ...) DECLARE(name)
-#define POSTED(name, ...) DECLARE(name)
-#define POLL(name, ...) DECLARE(name)
-#define COLLECTIVE(name, iname, ...) DECLARE(name) DECLARE(iname)
-#include "probe/mpi_calls.def"
-#undef SECTION
-#undef POSTED
-#undef COLLECTIVE
-#if MPI_VERSION >= 4
-#define LARGE_COUNT
-#define SECTION(name, ...) DECLARE(name##_c)
-#define POSTED(name, ...) DECLARE(name##_c)
-#define COLLECTIVE(name, iname, ...) DECLARE(name##_c) DECLARE(iname##_c)
-#include "probe/mpi_calls.def"
-#undef SECTION
-#undef POSTED
-#undef COLLECTIVE
-#undef LARGE_COUNT
-#endif
-#undef POLL
+#define EACH(name) DECLARE(name)
+#include "probe/mpi_names.def"
+#undef EACH
 
 struct function {
     void **next;
@@ -100,26 +83,9 @@ struct function {
 #define ROW(name) {(void **)&next_##name, "PMPI_" #name},
 
 static const struct function functions[] = {EACH_FUNCTION(ROW)
-#define SECTION(name, ...) ROW(name)
-#define POSTED(name, ...) ROW(name)
-#define POLL(name, ...) ROW(name)
-#define COLLECTIVE(name, iname, ...) ROW(name) ROW(iname)
-#include "probe/mpi_calls.def"
-#undef SECTION
-#undef POSTED
-#undef COLLECTIVE
-#if MPI_VERSION >= 4
-#define LARGE_COUNT
-#define SECTION(name, ...) ROW(name##_c)
-#define POSTED(name, ...) ROW(name##_c)
-#define COLLECTIVE(name, iname, ...) ROW(name##_c) ROW(iname##_c)
-#include "probe/mpi_calls.def"
-#undef SECTION
-#undef POSTED
-#undef COLLECTIVE
-#undef LARGE_COUNT
-#endif
-#undef POLL
+#define EACH(name) ROW(name)
+#include "probe/mpi_names.def"
+#undef EACH
 };
 
 /* A function that is not in the program's scope may be in a library that it loaded for itself. */
