@@ -62,13 +62,8 @@ static void read_v1(struct lull_nccl_event *event, const struct lull_nccl_descri
             (event)->pid = (from)->proxy_op.pid;                                                   \
     } while (0)
 
-static void read_v2(struct lull_nccl_event *event, const struct lull_nccl_descriptor_v2 *from)
-{
-    READ_TASKS(event, from);
-}
-
 /* Version 3 adds kernels, without a time of the GPU. */
-static void read_v3(struct lull_nccl_event *event, const struct lull_nccl_descriptor_v3 *from)
+static void read_v2(struct lull_nccl_event *event, const struct lull_nccl_descriptor_v2 *from)
 {
     READ_TASKS(event, from);
     if (event->type == LULL_NCCL_KERNEL_CH)
@@ -214,7 +209,7 @@ INIT_V5(7)
 
 START(1, 1)
 START(2, 2)
-START(3, 3)
+START(3, 2)
 START(4, 4)
 START(5, 5)
 START(6, 5)
