@@ -646,11 +646,10 @@ static void close_handle(uv_handle_t *handle, void *unused)
         uv_close(handle, NULL);
 }
 
-/* After the writer has stopped nothing holds a connection but its own handles. */
+/* After the writer has stopped nothing holds a connection, which stop_serving() has closed, but its
+ * own handles. */
 static void fini_loop(struct server *server)
 {
-    for (struct lull_connection *c = server->connections; c != NULL; c = c->next)
-        lull_connection_close(c);
     while (server->connections != NULL) {
         uv_run(&server->loop, UV_RUN_NOWAIT);
         reap_connections(server);

@@ -54,43 +54,36 @@ static int enter_link(nvmlDevice_t device, unsigned link, const void *output)
 
 NVML_EXPORT(nvmlDeviceGetNvLinkState, nvmlDevice_t device, unsigned link, int *state_out)
 {
-    const int code = enter_link(device, link, state_out);
-
-    if (code == NVML_SUCCESS)
-        *state_out = 1;
-    return code;
+    LULL_DRIVER_CHECK(enter_link(device, link, state_out));
+    *state_out = 1;
+    return NVML_SUCCESS;
 }
 
 NVML_EXPORT(nvmlDeviceGetNvLinkVersion, nvmlDevice_t device, unsigned link, unsigned *version_out)
 {
-    const int code = enter_link(device, link, version_out);
-
-    if (code == NVML_SUCCESS) /* NVLink 2 has 6 links, NVLink 3 has 12, NVLink 4 has 18 */
-        *version_out = device->model.nvlink_count / 6 + 1;
-    return code;
+    LULL_DRIVER_CHECK(enter_link(device, link, version_out));
+    /* NVLink 2 has 6 links, NVLink 3 has 12, NVLink 4 has 18 */
+    *version_out = device->model.nvlink_count / 6 + 1;
+    return NVML_SUCCESS;
 }
 
 NVML_EXPORT(nvmlDeviceGetNvLinkCapability, nvmlDevice_t device, unsigned link, int capability,
             unsigned *value_out)
 {
-    const int code = enter_link(device, link, value_out);
-
-    if (code == NVML_SUCCESS)
-        *value_out = capability != 4; /* every capability but SLI */
-    return code;
+    LULL_DRIVER_CHECK(enter_link(device, link, value_out));
+    *value_out = capability != 4; /* every capability but SLI */
+    return NVML_SUCCESS;
 }
 
 NVML_EXPORT(nvmlDeviceGetNvLinkRemotePciInfo_v2, nvmlDevice_t device, unsigned link,
             struct nvml_pci_info *out)
 {
-    const int code = enter_link(device, link, out);
-
-    if (code == NVML_SUCCESS)
-        *out = (struct nvml_pci_info){.legacy_bus_id = "0000:F5:00.0",
-                                      .bus = 0xf5,
-                                      .device_id = 0x1af110de,
-                                      .bus_id = "00000000:F5:00.0"};
-    return code;
+    LULL_DRIVER_CHECK(enter_link(device, link, out));
+    *out = (struct nvml_pci_info){.legacy_bus_id = "0000:F5:00.0",
+                                  .bus = 0xf5,
+                                  .device_id = 0x1af110de,
+                                  .bus_id = "00000000:F5:00.0"};
+    return NVML_SUCCESS;
 }
 
 NVML_ALIAS(nvmlDeviceGetNvLinkRemotePciInfo, nvmlDeviceGetNvLinkRemotePciInfo_v2);
@@ -98,11 +91,9 @@ NVML_ALIAS(nvmlDeviceGetNvLinkRemotePciInfo, nvmlDeviceGetNvLinkRemotePciInfo_v2
 NVML_EXPORT(nvmlDeviceGetNvLinkRemoteDeviceType, nvmlDevice_t device, unsigned link,
             unsigned *type_out)
 {
-    const int code = enter_link(device, link, type_out);
-
-    if (code == NVML_SUCCESS)
-        *type_out = LINK_REMOTE_SWITCH;
-    return code;
+    LULL_DRIVER_CHECK(enter_link(device, link, type_out));
+    *type_out = LINK_REMOTE_SWITCH;
+    return NVML_SUCCESS;
 }
 
 /* ---- topology ---- */
@@ -116,12 +107,10 @@ static int enter_pair(nvmlDevice_t one, nvmlDevice_t other, const void *output)
 NVML_EXPORT(nvmlDeviceGetP2PStatus, nvmlDevice_t one, nvmlDevice_t other, int index,
             int *status_out)
 {
-    const int code = enter_pair(one, other, status_out);
-
     (void)index;
-    if (code == NVML_SUCCESS)
-        *status_out = 0;
-    return code;
+    LULL_DRIVER_CHECK(enter_pair(one, other, status_out));
+    *status_out = 0;
+    return NVML_SUCCESS;
 }
 
 static int common_level(const struct lull_nvml_gpu *one, const struct lull_nvml_gpu *other)
@@ -136,11 +125,9 @@ static int common_level(const struct lull_nvml_gpu *one, const struct lull_nvml_
 NVML_EXPORT(nvmlDeviceGetTopologyCommonAncestor, nvmlDevice_t one, nvmlDevice_t other,
             int *level_out)
 {
-    const int code = enter_pair(one, other, level_out);
-
-    if (code == NVML_SUCCESS)
-        *level_out = common_level(one, other);
-    return code;
+    LULL_DRIVER_CHECK(enter_pair(one, other, level_out));
+    *level_out = common_level(one, other);
+    return NVML_SUCCESS;
 }
 
 NVML_EXPORT(nvmlDeviceGetTopologyNearestGpus, nvmlDevice_t device, int level, unsigned *count,
@@ -158,11 +145,9 @@ NVML_EXPORT(nvmlDeviceGetTopologyNearestGpus, nvmlDevice_t device, int level, un
 
 NVML_EXPORT(nvmlDeviceOnSameBoard, nvmlDevice_t one, nvmlDevice_t other, int *same_out)
 {
-    const int code = enter_pair(one, other, same_out);
-
-    if (code == NVML_SUCCESS)
-        *same_out = one == other;
-    return code;
+    LULL_DRIVER_CHECK(enter_pair(one, other, same_out));
+    *same_out = one == other;
+    return NVML_SUCCESS;
 }
 
 NVML_EXPORT(nvmlDeviceGetCpuAffinity, nvmlDevice_t device, unsigned length, unsigned long *mask)

@@ -204,20 +204,13 @@ static int build_bert(struct lull_play *play, struct lull_error *err)
 
 enum { FSDP_LAYERS = 24, FSDP_WORLD = 8 };
 
-static int32_t gather(struct presets_builder *builder, uint32_t world, int32_t after)
+/* Gathers a layer's shards before it computes, or scatters its gradients afterwards. */
+static int32_t exchange(struct presets_builder *builder, enum lull_play_function function,
+                        uint32_t world, int32_t after)
 {
     const double layer_bytes = 50e6 * 2; /* 50 M parameters, bf16 */
-    const struct traffic traffic = {LULL_PLAY_ALL_GATHER,     COMM_STREAM,   world, FSDP_WORLD, 0,
-                                    layer_bytes / FSDP_WORLD, infiniband_gbs};
-
-    return add_communication(builder, &traffic, after, LULL_PLAY_NONE);
-}
-
-static int32_t scatter(struct presets_builder *builder, uint32_t world, int32_t after)
-{
-    const double layer_bytes = 50e6 * 2;
-    const struct traffic traffic = {LULL_PLAY_REDUCE_SCATTER, COMM_STREAM,   world, FSDP_WORLD, 0,
-                                    layer_bytes / FSDP_WORLD, infiniband_gbs};
+    const struct traffic traffic = {
+        function, COMM_STREAM, world, FSDP_WORLD, 0, layer_bytes / FSDP_WORLD, infiniband_gbs};
 
     return add_communication(builder, &traffic, after, LULL_PLAY_NONE);
 }
@@ -227,17 +220,17 @@ static int32_t add_pass(struct presets_builder *builder, uint32_t world, double 
                         bool is_backward)
 {
     int32_t computed = latest(builder);
-    int32_t gathered = gather(builder, world, computed);
+    int32_t gathered = exchange(builder, LULL_PLAY_ALL_GATHER, world, computed);
     int32_t scattered = LULL_PLAY_NONE;
 
     for (int layer = 0; layer < FSDP_LAYERS; layer++) {
         const int32_t ready = gathered;
 
         if (layer + 1 < FSDP_LAYERS)
-            gathered = gather(builder, world, computed);
+            gathered = exchange(builder, LULL_PLAY_ALL_GATHER, world, computed);
         computed = add_compute(builder, layer_ms, "training", ready);
         if (is_backward)
-            scattered = scatter(builder, world, computed);
+            scattered = exchange(builder, LULL_PLAY_REDUCE_SCATTER, world, computed);
     }
     return scattered;
 }

@@ -271,8 +271,10 @@ void lull_online_tick(struct lull_online *online, struct lull_control *control,
 
 /* ---- the profile ------------------------------------------------------------------------- */
 
-static void write_rows(const struct lull_pipeline_profile *profile, FILE *file)
+static int write_rows(const void *context, FILE *file)
 {
+    const struct lull_pipeline_profile *profile = context;
+
     fprintf(file, "stage,instruction,frequency,time,energy\n");
     for (size_t c = 0; c < profile->class_count; c++)
         for (size_t i = 0; i < profile->classes[c].point_count; i++) {
@@ -282,27 +284,18 @@ static void write_rows(const struct lull_pipeline_profile *profile, FILE *file)
                     lull_pipeline_kind_name(profile->classes[c].kind), option->sm_mhz,
                     (double)option->time_ns * 1e-9, (double)option->energy_nj * 1e-9);
         }
+    return 0;
 }
 
 int lull_online_write_profile(const struct lull_online *online, const char *directory,
                               struct lull_error *err)
 {
+    const struct lull_pipeline_profile *profile = &online->plans[PLAN].profile;
     char path[PATH_MAX];
-    char *text = NULL;
-    size_t size = 0;
-    FILE *file;
-    int result;
 
-    if (online->plans[PLAN].profile.class_count == 0)
+    if (profile->class_count == 0)
         return 0;
     if ((size_t)snprintf(path, sizeof(path), "%s/profile.csv", directory) >= sizeof(path))
         return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", directory);
-    file = open_memstream(&text, &size);
-    if (file == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: no memory", path);
-    write_rows(&online->plans[PLAN].profile, file);
-    fclose(file);
-    result = lull_file_write_atomic(path, text, size, 0644, err);
-    free(text);
-    return result;
+    return lull_file_write_with(path, write_rows, profile, err);
 }
