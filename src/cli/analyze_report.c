@@ -33,16 +33,12 @@ struct total {
     double saving_j[LULL_SWITCHING_COUNT];
 };
 
-static double gaps_ms(const struct lull_exposure *exposure)
-{
-    return lull_ms_from_ns(exposure->exposed_ns + exposure->idle_ns);
-}
-
 static void add_rank(struct total *total, const struct lull_analyzed_rank *rank)
 {
     const struct lull_prediction *const prediction = &rank->prediction;
+    const struct lull_exposure *const exposure = &rank->analysis.exposure;
 
-    total->gap_ms += gaps_ms(&rank->analysis.exposure);
+    total->gap_ms += lull_ms_from_ns(exposure->exposed_ns + exposure->idle_ns);
     total->energy_j += prediction->energy_j;
     for (int i = 0; i < LULL_SWITCHING_COUNT; i++) {
         total->switchable[i].sections += prediction->switchable[i].sections;

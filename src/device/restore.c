@@ -42,16 +42,11 @@ bool lull_restore_is_free(const struct lull_device_info *info,
     return before_mhz != 0 && reading->sm_mhz != before_mhz;
 }
 
-static bool is_worth_retrying(int result)
-{
-    return result == -EAGAIN;
-}
-
 static int reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_error *err)
 {
     int result = -EAGAIN;
 
-    for (int attempt = 0; attempt < ATTEMPTS && is_worth_retrying(result); attempt++) {
+    for (int attempt = 0; attempt < ATTEMPTS && result == -EAGAIN; attempt++) {
         if (attempt > 0)
             lull_sleep_until_ns(lull_now_ns() + attempt * 10 * LULL_NS_PER_MS);
         result = lull_device_reset_sm(devices, gpu, err);

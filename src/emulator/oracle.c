@@ -63,19 +63,12 @@ struct oracle_run {
 
 /* ---- requests ---- */
 
-static void ask_step(struct oracle_unit *unit, uint32_t step, double settle_factor)
-{
-    const struct lull_clock_setting lock = {.is_locked = true, .max_step = step};
-
-    lull_physics_ask_clocks(&unit->physics, &lock, settle_factor);
-}
-
 /* Advances a unit to until_ns and hands it the requests that fall due on the way. */
 static void advance(struct oracle_unit *unit, int64_t until_ns)
 {
     while (unit->ask_count > 0 && unit->asks[0].at_ns <= until_ns) {
         lull_physics_advance(&unit->physics, unit->asks[0].at_ns);
-        ask_step(unit, unit->asks[0].step, 1.0);
+        lull_physics_lock(&unit->physics, unit->asks[0].step, 1.0);
         unit->ask_count--;
         memmove(&unit->asks[0], &unit->asks[1], unit->ask_count * sizeof(unit->asks[0]));
     }
@@ -100,7 +93,7 @@ static void schedule_asks(struct oracle_run *run, int64_t begin_ns, uint32_t ste
 static void switch_at_once(struct oracle_run *run, int64_t now_ns, uint32_t step)
 {
     for (uint32_t i = 0; i < run->job->gpus; i++) {
-        ask_step(&run->units[i], step, 0.0);
+        lull_physics_lock(&run->units[i].physics, step, 0.0);
         lull_physics_advance(&run->units[i].physics, now_ns);
     }
 }
@@ -163,13 +156,6 @@ static void begin_compute(struct oracle_run *run)
                             run->job->compute_ms * 1e-3, profile);
 }
 
-static void begin_transfer(struct oracle_run *run)
-{
-    for (uint32_t i = 0; i < run->job->gpus; i++)
-        lull_physics_transfer_begin(&run->units[i].physics, run->units[i].context, run->job->bytes,
-                                    run->job->link_gbs, run->job->channels);
-}
-
 static int64_t run_iteration(struct oracle_run *run, int64_t begin_ns)
 {
     int64_t middle_ns;
@@ -185,7 +171,9 @@ static int64_t run_iteration(struct oracle_run *run, int64_t begin_ns)
     middle_ns = run_together(run, kernel_end_ns);
     if (run->mode == MODE_IDEAL)
         switch_at_once(run, middle_ns, run->step);
-    begin_transfer(run);
+    for (uint32_t i = 0; i < run->job->gpus; i++)
+        lull_physics_transfer_begin(&run->units[i].physics, run->units[i].context, run->job->bytes,
+                                    run->job->link_gbs, run->job->channels);
     end_ns = run_together(run, transfer_end_ns);
     for (uint32_t i = 0; i < run->job->gpus; i++)
         lull_physics_transfer_end(&run->units[i].physics, run->units[i].context);
@@ -229,7 +217,7 @@ static void init_units(struct oracle_run *run)
         lull_physics_init(&unit->physics, run->job->model, 0, 0);
         unit->physics.random = lull_noise_mix(i + 1);
         unit->context = lull_physics_open(&unit->physics, 1, 0);
-        ask_step(unit, step, 0.0);
+        lull_physics_lock(&unit->physics, step, 0.0);
         lull_physics_advance(&unit->physics, 0);
     }
 }

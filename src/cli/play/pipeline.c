@@ -36,12 +36,6 @@ struct pipeline_builder {
     } peer[PEERS];
 };
 
-/* The communicators of the replicas' pipelines come first, then one per stage for its replicas. */
-static uint32_t data_communicator(const struct pipeline_builder *builder)
-{
-    return (uint32_t)builder->pipeline->replicas + builder->stage;
-}
-
 static uint32_t rank_of(const struct pipeline_builder *builder, uint32_t stage)
 {
     return builder->replica + (uint32_t)builder->pipeline->replicas * stage;
@@ -149,11 +143,6 @@ static void add_sends(struct pipeline_builder *builder, uint32_t op)
     }
 }
 
-static bool is_forward(enum lull_pipeline_kind kind)
-{
-    return kind == LULL_PIPELINE_FORWARD || kind == LULL_PIPELINE_RECOMPUTE;
-}
-
 static void add_compute(struct pipeline_builder *builder, uint32_t op,
                         const int32_t received[LULL_PLAY_DEPENDENCIES])
 {
@@ -161,7 +150,8 @@ static void add_compute(struct pipeline_builder *builder, uint32_t op,
     const struct lull_pipeline_class *class =
         &builder->profile->classes[builder->graph->ops[op].class_index];
     const double duration_ms = lull_ms_from_ns(class->points[0].time_ns);
-    const bool is_forward_pass = is_forward(class->kind);
+    const bool is_forward_pass =
+        class->kind == LULL_PIPELINE_FORWARD || class->kind == LULL_PIPELINE_RECOMPUTE;
     struct lull_play_op compute = {
         .kind = LULL_PLAY_COMPUTE,
         .stream = COMPUTE_STREAM,
@@ -178,13 +168,6 @@ static void add_compute(struct pipeline_builder *builder, uint32_t op,
     builder->op_of[op] = add(builder, &compute);
 }
 
-/* The play's operation of what stands `back` places before the i-th on this stage. */
-static int32_t ended_before(const struct pipeline_builder *builder, uint32_t first, uint32_t i,
-                            uint32_t back)
-{
-    return i < first + back ? LULL_PLAY_NONE : builder->op_of[builder->graph->on_device[i - back]];
-}
-
 static void add_operations(struct pipeline_builder *builder)
 {
     const struct lull_pipeline_graph *graph = builder->graph;
@@ -192,15 +175,16 @@ static void add_operations(struct pipeline_builder *builder)
     const uint32_t end = graph->first_on[builder->stage + 1];
     int32_t received[LULL_PLAY_DEPENDENCIES];
     int32_t next[LULL_PLAY_DEPENDENCIES] = {LULL_PLAY_NONE, LULL_PLAY_NONE};
+    int32_t ended = LULL_PLAY_NONE; /* the operation before */
 
     add_receives(builder, graph->on_device[first], LULL_PLAY_NONE, next);
     for (uint32_t i = first; i < end && builder->result == 0; i++) {
         memcpy(received, next, sizeof(received));
         if (i + 1 < end)
-            add_receives(builder, graph->on_device[i + 1], ended_before(builder, first, i, 1),
-                         next);
+            add_receives(builder, graph->on_device[i + 1], ended, next);
         add_compute(builder, graph->on_device[i], received);
         add_sends(builder, graph->on_device[i]);
+        ended = builder->op_of[graph->on_device[i]];
     }
 }
 
@@ -214,7 +198,8 @@ static int32_t add_reduce(struct pipeline_builder *builder, int32_t after)
         .depends = {after, LULL_PLAY_NONE},
         .duration_ms = pipeline->reduce_ms,
         .function = LULL_PLAY_ALL_REDUCE,
-        .communicator = data_communicator(builder),
+        /* The replicas' pipelines have the first communicators, then each stage has one. */
+        .communicator = (uint32_t)pipeline->replicas + builder->stage,
         .bytes = (uint64_t)(pipeline->reduce_ms * link_gbs * 1e6),
         .link_gbs = link_gbs,
         .channels = CHANNELS,

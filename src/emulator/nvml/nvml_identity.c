@@ -80,8 +80,7 @@ NVML_EXPORT(nvmlSystemGetProcessName, unsigned pid, char *name, unsigned size)
     char text[256] = "";
     FILE *file;
 
-    if (nvml_ready() != NVML_SUCCESS)
-        return NVML_UNINITIALIZED;
+    LULL_DRIVER_CHECK(nvml_ready());
     if (name == NULL || size == 0)
         return NVML_INVALID_ARGUMENT;
     snprintf(path, sizeof(path), "/proc/%u/cmdline", pid);
@@ -99,8 +98,7 @@ NVML_EXPORT(nvmlSystemGetProcessName, unsigned pid, char *name, unsigned size)
 
 NVML_EXPORT(nvmlDeviceGetCount_v2, unsigned *count_out)
 {
-    if (nvml_ready() != NVML_SUCCESS)
-        return NVML_UNINITIALIZED;
+    LULL_DRIVER_CHECK(nvml_ready());
     if (count_out == NULL)
         return NVML_INVALID_ARGUMENT;
     *count_out = nvml_gpu_count();
@@ -111,8 +109,7 @@ NVML_ALIAS(nvmlDeviceGetCount, nvmlDeviceGetCount_v2);
 
 NVML_EXPORT(nvmlDeviceGetHandleByIndex_v2, unsigned index, nvmlDevice_t *device_out)
 {
-    if (nvml_ready() != NVML_SUCCESS)
-        return NVML_UNINITIALIZED;
+    LULL_DRIVER_CHECK(nvml_ready());
     if (device_out == NULL || index >= nvml_gpu_count())
         return NVML_INVALID_ARGUMENT;
     *device_out = nvml_gpu_at(index);
@@ -125,8 +122,7 @@ typedef int (*is_wanted)(const struct lull_nvml_gpu *gpu, const char *text);
 
 static int find_gpu(const char *text, is_wanted wanted, nvmlDevice_t *device_out)
 {
-    if (nvml_ready() != NVML_SUCCESS)
-        return NVML_UNINITIALIZED;
+    LULL_DRIVER_CHECK(nvml_ready());
     if (text == NULL || device_out == NULL)
         return NVML_INVALID_ARGUMENT;
     for (uint32_t i = 0; i < nvml_gpu_count(); i++) {

@@ -298,8 +298,7 @@ struct nvml_event_set {
 
 NVML_EXPORT(nvmlEventSetCreate, struct nvml_event_set **set_out)
 {
-    if (nvml_ready() != NVML_SUCCESS)
-        return NVML_UNINITIALIZED;
+    LULL_DRIVER_CHECK(nvml_ready());
     if (set_out == NULL)
         return NVML_INVALID_ARGUMENT;
     *set_out = calloc(1, sizeof(**set_out));
@@ -328,8 +327,7 @@ NVML_EXPORT(nvmlDeviceRegisterEvents, nvmlDevice_t device, unsigned long long ty
 NVML_EXPORT(nvmlEventSetWait_v2, struct nvml_event_set *set, struct nvml_event *event_out,
             unsigned timeout_ms)
 {
-    if (nvml_ready() != NVML_SUCCESS)
-        return NVML_UNINITIALIZED;
+    LULL_DRIVER_CHECK(nvml_ready());
     if (set == NULL || event_out == NULL)
         return NVML_INVALID_ARGUMENT;
     lull_sleep_until_ns(lull_now_ns() + timeout_ms * LULL_NS_PER_MS);

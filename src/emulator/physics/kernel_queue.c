@@ -43,20 +43,18 @@ static bool go_on(const struct lull_physics *gpu, struct kernel_queue_walk *walk
     return false;
 }
 
-static struct lull_physics_kernel *next_kernel(struct lull_physics *gpu,
-                                               struct kernel_queue_walk *walk)
-{
-    if (go_on(gpu, walk))
-        return &gpu->contexts[walk->context].kernels[walk->index++];
-    return NULL;
-}
-
 static const struct lull_physics_kernel *next_const_kernel(const struct lull_physics *gpu,
                                                            struct kernel_queue_walk *walk)
 {
     if (go_on(gpu, walk))
         return &gpu->contexts[walk->context].kernels[walk->index++];
     return NULL;
+}
+
+static struct lull_physics_kernel *next_kernel(struct lull_physics *gpu,
+                                               struct kernel_queue_walk *walk)
+{
+    return (struct lull_physics_kernel *)next_const_kernel(gpu, walk);
 }
 
 static uint32_t running_count(const struct lull_physics *gpu)
@@ -296,8 +294,7 @@ static void start(struct lull_physics *gpu, struct lull_physics_kernel *kernel)
     if (gpu->seed != 0) {
         const double spread = 0.001; /* a locked clock repeats a rate to 0.1 % (measured) */
         const uint64_t bits = lull_noise_mix(gpu->seed ^ gpu->kernels_started);
-        const double normal =
-            lull_noise_normal(lull_noise_unit(bits), lull_noise_unit(lull_noise_mix(bits)));
+        const double normal = lull_noise_normal_of(bits);
 
         kernel->work_s *= 1.0 + spread * fmin(fmax(normal, -3.0), 3.0);
     }

@@ -29,16 +29,6 @@ struct presets_builder {
     struct lull_error *err;
 };
 
-struct link {
-    double gbs;
-    uint32_t channels;
-};
-
-static struct link link_over(double gbs)
-{
-    return (struct link){gbs, gbs < nvlink_gbs ? NETWORK_CHANNELS : NVLINK_CHANNELS};
-}
-
 static int32_t add(struct presets_builder *builder, const struct lull_play_op *op)
 {
     int index;
@@ -115,34 +105,28 @@ static int32_t add_communication(struct presets_builder *builder, const struct t
                                  int32_t after, int32_t after_too)
 {
     const double latency_ms = 0.03; /* a few steps [P: NCCL's cost model] */
-    const struct link link = link_over(traffic->gbs);
     const double bytes = moved_bytes(traffic->function, traffic->bytes, traffic->world_ranks);
     const struct lull_play_op op = {
         .kind = LULL_PLAY_COMMUNICATION,
         .stream = traffic->stream,
         .depends = {after, after_too},
-        .duration_ms = latency_ms + bytes / (link.gbs * 1e6),
+        .duration_ms = latency_ms + bytes / (traffic->gbs * 1e6),
         .function = traffic->function,
         .communicator = traffic->communicator,
         .peer = traffic->peer,
         .bytes = (uint64_t)traffic->bytes,
-        .link_gbs = link.gbs,
-        .channels = link.channels,
+        .link_gbs = traffic->gbs,
+        .channels = traffic->gbs < nvlink_gbs ? NETWORK_CHANNELS : NVLINK_CHANNELS,
     };
 
     return add(builder, &op);
-}
-
-static uint32_t all_ranks(const struct lull_play *play)
-{
-    return (1u << play->rank_count) - 1;
 }
 
 /* Adds a communicator of all ranks, which stand for a job of world_ranks. */
 static int add_world(struct lull_play *play, const char *name, uint32_t world_ranks,
                      struct lull_error *err)
 {
-    const int index = lull_play_add_communicator(play, name, all_ranks(play), err);
+    const int index = lull_play_add_communicator(play, name, (1u << play->rank_count) - 1, err);
 
     if (index >= 0 && world_ranks > play->rank_count)
         play->communicators[index].world_ranks = world_ranks;
@@ -271,12 +255,6 @@ struct megatron {
     uint32_t groups[3]; /* its communicators for tensor, pipeline and data */
 };
 
-/* Rank = tensor + T (data + D stage), Megatron's order. */
-static uint32_t tensor_members(const struct megatron *job, uint32_t rank)
-{
-    return ((1u << job->tensor) - 1) << rank / job->tensor * job->tensor;
-}
-
 static uint32_t spaced_members(uint32_t first, uint32_t count, uint32_t distance)
 {
     uint32_t members = 0;
@@ -297,13 +275,14 @@ static int group_of(struct lull_play *play, const char *name, uint32_t members,
     return lull_play_add_communicator(play, name, members, err);
 }
 
+/* Megatron's order: rank = tensor + T (data + D stage). */
 static int find_groups(struct lull_play *play, struct megatron *job, uint32_t rank,
                        struct lull_error *err)
 {
     const uint32_t in_stage = job->tensor * job->data;
     const uint32_t data_first = rank / in_stage * in_stage + rank % job->tensor;
     const uint32_t members[3] = {
-        tensor_members(job, rank),
+        spaced_members(rank / job->tensor * job->tensor, job->tensor, 1),
         spaced_members(rank % in_stage, job->pipeline, in_stage),
         spaced_members(data_first, job->data, job->tensor),
     };

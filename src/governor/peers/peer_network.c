@@ -331,14 +331,6 @@ static bool open_sockets(struct lull_peer_network *network, const char *endpoint
                                : network->zmq.connect(network->socket, endpoint)) == 0;
 }
 
-static int start(struct lull_peer_network *network)
-{
-    const int result = lull_thread_start(&network->thread, serve, network);
-
-    network->running = result == 0;
-    return result;
-}
-
 int lull_peer_network_open(const char *endpoint, const struct lull_nodes *nodes,
                            const struct lull_job_key *key, struct lull_peer_network **network_out,
                            struct lull_error *err)
@@ -355,13 +347,15 @@ int lull_peer_network_open(const char *endpoint, const struct lull_nodes *nodes,
     network->zmq = zmq;
     network->nodes = *nodes;
     if (network->zmq.z85_decode(network->public_key, key->public_key) == NULL ||
-        !open_sockets(network, endpoint, key) || start(network) < 0) {
+        !open_sockets(network, endpoint, key) ||
+        lull_thread_start(&network->thread, serve, network) < 0) {
         const int code = errno != 0 ? errno : EIO;
 
         lull_peer_network_close(network);
         return lull_error_set(err, -code, "%s: cannot %s: %s", endpoint,
                               nodes->self == 0 ? "listen there" : "connect", zmq.strerror(code));
     }
+    network->running = true;
     *network_out = network;
     return 0;
 }
