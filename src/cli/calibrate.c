@@ -162,9 +162,7 @@ static void print_json(const struct calibrate_arguments *arguments,
         json_object_set_new(gpu, "index", json_integer((json_int_t)arguments->gpus[i]));
         json_array_append_new(gpus, gpu);
     }
-    json_dumpf(document, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(document);
+    lull_cli_print_json(document, 0);
 }
 
 /* ---- storing ----------------------------------------------------------------------------- */

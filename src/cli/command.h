@@ -6,6 +6,8 @@
 #ifndef LULL_CLI_COMMAND_H
 #define LULL_CLI_COMMAND_H
 
+#include <jansson.h>
+
 #include "base/program.h"
 
 extern const struct lull_program_command lull_analyze_command;
@@ -32,10 +34,9 @@ int lull_cli_fail(const char *command, const struct lull_error *err);
  * be executed (as env and timeout do), else 1. */
 int lull_cli_fail_to_start(const char *command, const struct lull_error *err);
 
-/*
- * Parses two times "A,B", 0 to 10000 ms each. Errors: -EINVAL, nothing is changed then.
- */
-int lull_cli_parse_latency(const char *text, double *first_ms_out, double *second_ms_out);
+/* Prints a document, which it takes over, with these flags of json_dumpf beside the indentation.
+ * Returns 0; -1: standard output cannot be written. */
+int lull_cli_print_json(json_t *document, size_t flags);
 
 /* ---- rows: more initializers, such as aliases, may follow in each ------------------------- */
 

@@ -152,11 +152,11 @@ static int run(void *options, const struct lull_operands *operands)
         lull_limit_program(request->command, request->program);
     result = serve(request, &err);
     if (result == 0 && request->is_json) {
-        json_dumpf(document, stdout, JSON_INDENT(2));
-        putchar('\n');
-    } else if (result == 0 && request->shown == 0 && !request->is_forgetting) {
-        printf("no profiles yet; lull run --power-limit auto makes them\n");
+        lull_cli_print_json(document, 0);
+        return LULL_EXIT_OK;
     }
+    if (result == 0 && request->shown == 0 && !request->is_forgetting)
+        printf("no profiles yet; lull run --power-limit auto makes them\n");
     json_decref(document);
     return result < 0 ? lull_cli_fail("limit", &err) : LULL_EXIT_OK;
 }

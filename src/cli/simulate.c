@@ -150,9 +150,7 @@ static void print_json(const struct results *results)
                   "slowdown_ratio", results->oracle.real.slowdown_ratio, "ideal_saving_ratio",
                   results->oracle.ideal.saving_ratio, "steady_saving_ratio",
                   results->oracle.steady.saving_ratio, "gap_ratio", results->oracle.gap_ratio));
-    json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-    printf("\n");
-    json_decref(root);
+    lull_cli_print_json(root, JSON_REAL_PRECISION(9));
 }
 
 static void prepare(void *options)

@@ -84,10 +84,8 @@ static int show(struct lull_client *client, uint32_t gpu_count, bool is_json,
         else if (result == 0)
             print_state(&state);
     }
-    if (result == 0 && is_json) {
-        result = json_dumpf(document, stdout, JSON_INDENT(2));
-        putchar('\n');
-    }
+    if (result == 0 && is_json)
+        return lull_cli_print_json(document, 0);
     json_decref(document);
     return result;
 }

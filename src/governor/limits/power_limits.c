@@ -102,6 +102,17 @@ static const struct lull_device_info *info_of(const struct lull_limits *limits,
                             lull_control_gpu(control, limits->gpus[gpu].index)->device);
 }
 
+static struct lull_device_reading read_gpu(const struct lull_limits *limits,
+                                           const struct lull_control *control, uint32_t gpu,
+                                           uint32_t wanted)
+{
+    struct lull_device_reading reading;
+
+    lull_device_read(limits->devices, lull_control_gpu(control, limits->gpus[gpu].index)->device,
+                     wanted, &reading);
+    return reading;
+}
+
 static void give_up(struct lull_limits *limits, struct lull_control *control)
 {
     for (uint32_t i = 0; i < limits->gpu_count; i++)
@@ -166,10 +177,9 @@ static double present_limit_w(struct lull_limits *limits, struct lull_control *c
     double lowest_w = info_of(limits, control, 0)->power_limit_max_mw * 1e-3;
 
     for (uint32_t i = 0; i < limits->gpu_count; i++) {
-        struct lull_device_reading reading;
+        const struct lull_device_reading reading =
+            read_gpu(limits, control, i, LULL_READING_POWER_LIMIT);
 
-        lull_device_read(limits->devices, lull_control_gpu(control, limits->gpus[i].index)->device,
-                         LULL_READING_POWER_LIMIT, &reading);
         if ((reading.valid & LULL_READING_POWER_LIMIT) != 0)
             lowest_w = fmin(lowest_w, reading.power_limit_mw * 1e-3);
     }
@@ -310,10 +320,9 @@ static void poll_gpus(struct lull_limits *limits, struct lull_control *control)
 
     lull_limit_search_measures(limits->search, &measured, &count);
     for (uint32_t i = 0; i < limits->gpu_count; i++) {
-        struct lull_device_reading reading;
+        const struct lull_device_reading reading =
+            read_gpu(limits, control, i, LULL_READING_ENERGY | LULL_READING_SM_CLOCK);
 
-        lull_device_read(limits->devices, lull_control_gpu(control, limits->gpus[i].index)->device,
-                         LULL_READING_ENERGY | LULL_READING_SM_CLOCK, &reading);
         if ((reading.valid & LULL_READING_ENERGY) != 0)
             lull_counter_take(&limits->gpus[i].counter, lull_now_ns(),
                               (double)reading.energy_mj * 1e-3);
@@ -376,10 +385,9 @@ static bool find_energy(const struct lull_limits *limits, double *joules_out)
 static double gpu_temperature_c(const struct lull_limits *limits,
                                 const struct lull_control *control, uint32_t gpu)
 {
-    struct lull_device_reading reading;
+    const struct lull_device_reading reading =
+        read_gpu(limits, control, gpu, LULL_READING_TEMPERATURE);
 
-    lull_device_read(limits->devices, lull_control_gpu(control, limits->gpus[gpu].index)->device,
-                     LULL_READING_TEMPERATURE, &reading);
     return (reading.valid & LULL_READING_TEMPERATURE) != 0 ? (double)reading.temperature_c : NAN;
 }
 

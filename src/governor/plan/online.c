@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "core/pipeline/schedule/schedule.h"
 #include "governor/plan/online_state.h"
 
 /* ---- creating ---------------------------------------------------------------------------- */
@@ -32,16 +31,9 @@ static void choose_clocks(struct lull_online *online, const struct lull_device_i
 /* Builds the order of operations from a profile of the stages alone, which needs no times. */
 static int build_order(struct lull_online *online, struct lull_error *err)
 {
-    struct lull_plan_file *plan = &online->plans[ORDER];
     const struct lull_pipeline_point any = {.time_ns = 1000000, .sm_mhz = online->mhz[0]};
-    const struct lull_pipeline_shape shape = {
-        .devices = online->devices,
-        .microbatches = online->options.microbatches,
-        .replicas = {.count = 1},
-    };
-    struct lull_pipeline_schedule *schedule = calloc(1, sizeof(*schedule));
     struct lull_pipeline_profile stages;
-    int result = schedule == NULL ? -ENOMEM : 0;
+    int result = 0;
 
     lull_pipeline_profile_init(&stages);
     for (uint32_t i = 0; i < 2 * online->devices && result >= 0; i++)
@@ -49,12 +41,8 @@ static int build_order(struct lull_online *online, struct lull_error *err)
             &stages, i / 2, i % 2 == 0 ? LULL_PIPELINE_FORWARD : LULL_PIPELINE_BACKWARD, 0, &any,
             err);
     if (result >= 0)
-        result = lull_pipeline_schedule_parse(online->options.schedule, schedule, err);
-    if (result >= 0)
-        result = lull_pipeline_schedule_build(schedule, &shape, &stages, &plan->profile,
-                                              &plan->graph, err);
+        result = lull_online_build_plan(online, &stages, &online->plans[ORDER], err);
     lull_pipeline_profile_fini(&stages);
-    free(schedule);
     return result;
 }
 
@@ -74,8 +62,6 @@ int lull_online_create(const struct lull_online_options *options,
     result = online->clock_count == 0 ? lull_error_set(err, LULL_E_UNSUPPORTED,
                                                        "%s: no clocks to choose from", gpu->name)
                                       : build_order(online, err);
-    if (result >= 0)
-        result = lull_online_finish_plan(&online->plans[ORDER], options->blocking_w);
     if (result >= 0) {
         online->profiling =
             lull_profiling_create(options->method, online->clock_count, online->devices, EACH);

@@ -178,10 +178,10 @@ int lull_plan_runner_hold_next(struct lull_plan_runner *runner)
     if (runner->conducted_count + 1 >= LULL_PLAN_RUNNER_MAX_CONDUCTED)
         return -ENOSPC;
     result = lull_plan_runner_add_plan(runner, &runner->plans[runner->plan_count]);
-    if (result < 0)
-        return result;
-    lull_plan_controller_hold_plan(runner->plan_controller, (int32_t)runner->conducted_count - 1);
-    return 0;
+    if (result == 0)
+        lull_plan_controller_hold_plan(runner->plan_controller,
+                                       (int32_t)runner->conducted_count - 1);
+    return result;
 }
 
 int lull_plan_runner_try_next(struct lull_plan_runner *runner)
