@@ -216,15 +216,8 @@ NVML_GET_FACT(nvmlDeviceGetBusType, unsigned, 2)
 NVML_GET_FACT(nvmlDeviceGetDisplayMode, int, 0)
 NVML_GET_FACT(nvmlDeviceGetDisplayActive, int, 0)
 
-NVML_EXPORT(nvmlDeviceGetCudaComputeCapability, nvmlDevice_t device, int *major_out, int *minor_out)
-{
-    NVML_ENTER(nvml_enter(device, major_out, &gpu));
-    if (minor_out == NULL)
-        return NVML_INVALID_ARGUMENT;
-    *major_out = (int)gpu->model.compute_major;
-    *minor_out = (int)gpu->model.compute_minor;
-    return NVML_SUCCESS;
-}
+NVML_GET_PAIR(nvmlDeviceGetCudaComputeCapability, int, true, gpu->model.compute_major,
+              gpu->model.compute_minor)
 
 NVML_EXPORT(nvmlDeviceGetAttributes_v2, nvmlDevice_t device, struct nvml_attributes *out)
 {

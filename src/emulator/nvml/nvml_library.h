@@ -43,6 +43,20 @@ struct lull_nvml_gpu {
         return NVML_SUCCESS;                                                                       \
     }
 
+/* Defines a function whose two outputs follow from the model, where the GPU supports it. */
+#define NVML_GET_PAIR(name, type, is_supported, first, second)                                     \
+    NVML_EXPORT(name, nvmlDevice_t device, type *first_out, type *second_out)                      \
+    {                                                                                              \
+        NVML_ENTER(nvml_enter(device, first_out, &gpu));                                           \
+        if (second_out == NULL)                                                                    \
+            return NVML_INVALID_ARGUMENT;                                                          \
+        if (!(is_supported))                                                                       \
+            return NVML_NOT_SUPPORTED;                                                             \
+        *first_out = (type)(first);                                                                \
+        *second_out = (type)(second);                                                              \
+        return NVML_SUCCESS;                                                                       \
+    }
+
 /* Defines a function whose one output is read from the running GPU `physics`. */
 #define NVML_GET_READING(name, type, expression)                                                   \
     NVML_EXPORT(name, nvmlDevice_t device, type *value_out)                                        \

@@ -22,16 +22,8 @@ NVML_GET_FACT(nvmlDeviceGetPowerManagementDefaultLimit, unsigned,
 NVML_GET_FACT(nvmlDeviceGetPowerManagementMode, int, 1)
 NVML_GET_FACT(nvmlDeviceGetPowerSource, unsigned, 0)
 
-NVML_EXPORT(nvmlDeviceGetPowerManagementLimitConstraints, nvmlDevice_t device, unsigned *min_out,
-            unsigned *max_out)
-{
-    NVML_ENTER(nvml_enter(device, min_out, &gpu));
-    if (max_out == NULL)
-        return NVML_INVALID_ARGUMENT;
-    *min_out = mw_from_w(gpu->model.limit_min_w);
-    *max_out = mw_from_w(gpu->model.limit_max_w);
-    return NVML_SUCCESS;
-}
+NVML_GET_PAIR(nvmlDeviceGetPowerManagementLimitConstraints, unsigned, true,
+              mw_from_w(gpu->model.limit_min_w), mw_from_w(gpu->model.limit_max_w))
 
 NVML_EXPORT(nvmlDeviceSetPowerManagementLimit, nvmlDevice_t device, unsigned mw)
 {

@@ -52,20 +52,18 @@ static int enter_link(nvmlDevice_t device, unsigned link, const void *output)
     return NVML_INVALID_ARGUMENT;
 }
 
-NVML_EXPORT(nvmlDeviceGetNvLinkState, nvmlDevice_t device, unsigned link, int *state_out)
-{
-    LULL_DRIVER_CHECK(enter_link(device, link, state_out));
-    *state_out = 1;
-    return NVML_SUCCESS;
-}
+#define NVML_GET_LINK(name, type, expression)                                                      \
+    NVML_EXPORT(name, nvmlDevice_t device, unsigned link, type *value_out)                         \
+    {                                                                                              \
+        LULL_DRIVER_CHECK(enter_link(device, link, value_out));                                    \
+        *value_out = (expression);                                                                 \
+        return NVML_SUCCESS;                                                                       \
+    }
 
-NVML_EXPORT(nvmlDeviceGetNvLinkVersion, nvmlDevice_t device, unsigned link, unsigned *version_out)
-{
-    LULL_DRIVER_CHECK(enter_link(device, link, version_out));
-    /* NVLink 2 has 6 links, NVLink 3 has 12, NVLink 4 has 18 */
-    *version_out = device->model.nvlink_count / 6 + 1;
-    return NVML_SUCCESS;
-}
+NVML_GET_LINK(nvmlDeviceGetNvLinkState, int, 1)
+/* NVLink 2 has 6 links, NVLink 3 has 12, NVLink 4 has 18. */
+NVML_GET_LINK(nvmlDeviceGetNvLinkVersion, unsigned, device->model.nvlink_count / 6 + 1)
+NVML_GET_LINK(nvmlDeviceGetNvLinkRemoteDeviceType, unsigned, LINK_REMOTE_SWITCH)
 
 NVML_EXPORT(nvmlDeviceGetNvLinkCapability, nvmlDevice_t device, unsigned link, int capability,
             unsigned *value_out)
@@ -87,14 +85,6 @@ NVML_EXPORT(nvmlDeviceGetNvLinkRemotePciInfo_v2, nvmlDevice_t device, unsigned l
 }
 
 NVML_ALIAS(nvmlDeviceGetNvLinkRemotePciInfo, nvmlDeviceGetNvLinkRemotePciInfo_v2);
-
-NVML_EXPORT(nvmlDeviceGetNvLinkRemoteDeviceType, nvmlDevice_t device, unsigned link,
-            unsigned *type_out)
-{
-    LULL_DRIVER_CHECK(enter_link(device, link, type_out));
-    *type_out = LINK_REMOTE_SWITCH;
-    return NVML_SUCCESS;
-}
 
 /* ---- topology ---- */
 
@@ -192,18 +182,7 @@ static int has_partitions(const struct lull_nvml_gpu *gpu)
     return gpu->model.compute_major >= 8 && gpu->model.compute_minor == 0;
 }
 
-NVML_EXPORT(nvmlDeviceGetMigMode, nvmlDevice_t device, unsigned *current_out, unsigned *pending_out)
-{
-    NVML_ENTER(nvml_enter(device, current_out, &gpu));
-    if (pending_out == NULL)
-        return NVML_INVALID_ARGUMENT;
-    if (!has_partitions(gpu))
-        return NVML_NOT_SUPPORTED;
-    *current_out = 0;
-    *pending_out = 0;
-    return NVML_SUCCESS;
-}
-
+NVML_GET_PAIR(nvmlDeviceGetMigMode, unsigned, has_partitions(gpu), 0, 0)
 NVML_GET_FACT(nvmlDeviceGetMaxMigDeviceCount, unsigned, has_partitions(gpu) ? 7 : 0)
 
 NVML_EXPORT(nvmlDeviceGetMigDeviceHandleByIndex, nvmlDevice_t device, unsigned index,
@@ -225,17 +204,7 @@ static int has_ecc(const struct lull_nvml_gpu *gpu)
     return !gpu->model.has_fan; /* the boards with a fan in the table have no ECC */
 }
 
-NVML_EXPORT(nvmlDeviceGetEccMode, nvmlDevice_t device, int *current_out, int *pending_out)
-{
-    NVML_ENTER(nvml_enter(device, current_out, &gpu));
-    if (pending_out == NULL)
-        return NVML_INVALID_ARGUMENT;
-    if (!has_ecc(gpu))
-        return NVML_NOT_SUPPORTED;
-    *current_out = 1;
-    *pending_out = 1;
-    return NVML_SUCCESS;
-}
+NVML_GET_PAIR(nvmlDeviceGetEccMode, int, has_ecc(gpu), 1, 1)
 
 static int count_errors(nvmlDevice_t device, unsigned long long *count_out)
 {

@@ -17,17 +17,8 @@ NVML_EXPORT(nvmlDeviceGetUtilizationRates, nvmlDevice_t device, struct nvml_util
     return NVML_SUCCESS;
 }
 
-NVML_EXPORT(nvmlDeviceGetEncoderUtilization, nvmlDevice_t device, unsigned *percent_out,
-            unsigned *period_us_out)
-{
-    NVML_ENTER(nvml_enter(device, percent_out, &gpu));
-    if (period_us_out == NULL)
-        return NVML_INVALID_ARGUMENT;
-    *percent_out = 0; /* the emulated GPUs never encode or decode */
-    *period_us_out = 167000;
-    return NVML_SUCCESS;
-}
-
+/* The emulated GPUs never encode or decode; the second output is the period in microseconds. */
+NVML_GET_PAIR(nvmlDeviceGetEncoderUtilization, unsigned, true, 0, 167000)
 NVML_ALIAS(nvmlDeviceGetDecoderUtilization, nvmlDeviceGetEncoderUtilization);
 NVML_ALIAS(nvmlDeviceGetJpgUtilization, nvmlDeviceGetEncoderUtilization);
 NVML_ALIAS(nvmlDeviceGetOfaUtilization, nvmlDeviceGetEncoderUtilization);

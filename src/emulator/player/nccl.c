@@ -13,25 +13,31 @@
 enum { CONFIG_VERSION = 22809, UNDEFINED = INT_MIN };
 enum { BFLOAT16 = 9, BYTES_PER_ELEMENT = 2, SUM = 0 };
 
+#define BUFFERS const void *send, void *receive, size_t count, int type
+#define PLACE ncclComm_t comm, void *stream
+
+/* NCCL's functions: member, symbol, parameters. All return a code. */
+#define NCCL_FUNCTIONS(FUNCTION)                                                                   \
+    FUNCTION(get_unique_id, "ncclGetUniqueId", (struct lull_play_nccl_id * id))                    \
+    FUNCTION(comm_init_rank_config, "ncclCommInitRankConfig",                                      \
+             (ncclComm_t * comm, int ranks, struct lull_play_nccl_id id, int rank,                 \
+              ncclConfig_t *config))                                                               \
+    FUNCTION(comm_destroy, "ncclCommDestroy", (ncclComm_t comm))                                   \
+    FUNCTION(group_start, "ncclGroupStart", (void))                                                \
+    FUNCTION(group_end, "ncclGroupEnd", (void))                                                    \
+    FUNCTION(all_reduce, "ncclAllReduce", (BUFFERS, int op, PLACE))                                \
+    FUNCTION(reduce_scatter, "ncclReduceScatter", (BUFFERS, int op, PLACE))                        \
+    FUNCTION(all_gather, "ncclAllGather", (BUFFERS, PLACE))                                        \
+    FUNCTION(all_to_all, "ncclAlltoAll", (BUFFERS, PLACE))                                         \
+    FUNCTION(broadcast, "ncclBroadcast", (BUFFERS, int root, PLACE))                               \
+    FUNCTION(send, "ncclSend", (const void *data, size_t count, int type, int peer, PLACE))        \
+    FUNCTION(receive, "ncclRecv", (void *data, size_t count, int type, int peer, PLACE))
+
+#define MEMBER(member, symbol, parameters) int(*member) parameters;
+#define ROW(member, symbol, parameters) {symbol, &call->member},
+
 struct functions {
-    int (*get_unique_id)(struct lull_play_nccl_id *id);
-    int (*comm_init_rank_config)(ncclComm_t *comm, int ranks, struct lull_play_nccl_id id, int rank,
-                                 ncclConfig_t *config);
-    int (*comm_destroy)(ncclComm_t comm);
-    int (*group_start)(void);
-    int (*group_end)(void);
-    int (*all_reduce)(const void *send, void *receive, size_t count, int type, int op,
-                      ncclComm_t comm, void *stream);
-    int (*reduce_scatter)(const void *send, void *receive, size_t count, int type, int op,
-                          ncclComm_t comm, void *stream);
-    int (*all_gather)(const void *send, void *receive, size_t count, int type, ncclComm_t comm,
-                      void *stream);
-    int (*all_to_all)(const void *send, void *receive, size_t count, int type, ncclComm_t comm,
-                      void *stream);
-    int (*broadcast)(const void *send, void *receive, size_t count, int type, int root,
-                     ncclComm_t comm, void *stream);
-    int (*send)(const void *data, size_t count, int type, int peer, ncclComm_t comm, void *stream);
-    int (*receive)(void *data, size_t count, int type, int peer, ncclComm_t comm, void *stream);
+    NCCL_FUNCTIONS(MEMBER)
 };
 
 struct lull_play_nccl {
@@ -72,20 +78,7 @@ static int find_all(struct functions *call, struct lull_error *err)
     const struct {
         const char *name;
         void *function;
-    } table[] = {
-        {"ncclGetUniqueId", &call->get_unique_id},
-        {"ncclCommInitRankConfig", &call->comm_init_rank_config},
-        {"ncclCommDestroy", &call->comm_destroy},
-        {"ncclGroupStart", &call->group_start},
-        {"ncclGroupEnd", &call->group_end},
-        {"ncclAllReduce", &call->all_reduce},
-        {"ncclReduceScatter", &call->reduce_scatter},
-        {"ncclAllGather", &call->all_gather},
-        {"ncclAlltoAll", &call->all_to_all},
-        {"ncclBroadcast", &call->broadcast},
-        {"ncclSend", &call->send},
-        {"ncclRecv", &call->receive},
-    };
+    } table[] = {NCCL_FUNCTIONS(ROW)};
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         const int result = find(table[i].name, table[i].function, err);
