@@ -19,6 +19,13 @@ static int check(int code, uint32_t gpu, const char *what, struct lull_error *er
                           meaning->text, code);
 }
 
+/* Asks for a structure, of which the front is read. False: the library cannot, or does not tell. */
+static bool fetch(amdsmi_call_info *call, const struct amdsmi_die *die, union amdsmi_room *room_out)
+{
+    *room_out = (union amdsmi_room){.bytes = {0}};
+    return call != NULL && call(die->handle, room_out) == AMDSMI_SUCCESS;
+}
+
 static const char *amdsmi_driver_version(const void *state)
 {
     return ((const struct lull_amdsmi *)state)->driver_version;
@@ -67,11 +74,11 @@ static void widen(struct amdsmi_die *die, uint32_t low_mhz, uint32_t high_mhz)
 static void find_range(struct lull_amdsmi *amdsmi, struct amdsmi_die *die)
 {
     struct amdsmi_clock_info clock;
-    union amdsmi_room room = {.bytes = {0}};
+    union amdsmi_room room;
 
     if (read_clock(amdsmi, die, AMDSMI_CLOCK_GFX, &clock))
         widen(die, clock.min_mhz, clock.max_mhz);
-    if (amdsmi->od_info == NULL || amdsmi->od_info(die->handle, &room) != AMDSMI_SUCCESS)
+    if (!fetch(amdsmi->od_info, die, &room))
         return;
     widen(die, as_mhz(room.od.sm_now.low), as_mhz(room.od.sm_now.high));
     widen(die, as_mhz(room.od.sm_limits.low), as_mhz(room.od.sm_limits.high));
@@ -107,10 +114,10 @@ static bool read_power(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
                        uint32_t *power_mw_out, bool *is_instant_out)
 {
     const struct amdsmi_die *counter = &amdsmi->dies[die->counter];
-    union amdsmi_room room = {.bytes = {0}};
+    union amdsmi_room room;
     uint32_t watts;
 
-    if (amdsmi->power_info == NULL || amdsmi->power_info(counter->handle, &room) != AMDSMI_SUCCESS)
+    if (!fetch(amdsmi->power_info, counter, &room))
         return false;
     *is_instant_out = is_told(room.words[amdsmi->power_offset]);
     watts = room.words[amdsmi->power_offset + (*is_instant_out ? 0 : 1)];
@@ -221,10 +228,9 @@ static bool read_limit(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
 static bool read_activity(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
                           uint32_t *percent_out)
 {
-    union amdsmi_room room = {.bytes = {0}};
+    union amdsmi_room room;
 
-    if (amdsmi->activity == NULL || amdsmi->activity(die->handle, &room) != AMDSMI_SUCCESS ||
-        room.words[0] > 100)
+    if (!fetch(amdsmi->activity, die, &room) || room.words[0] > 100)
         return false;
     *percent_out = room.words[0];
     return true;

@@ -163,6 +163,10 @@ const struct lull_library_meaning *lull_nvml_meaning(int code)
     return lull_library_meaning(meanings, sizeof(meanings) / sizeof(meanings[0]), code);
 }
 
+/* Calls a function of the library, which the installed driver may lack. */
+#define INVOKE(nvml, function, ...)                                                                \
+    ((nvml)->function == NULL ? NVML_FUNCTION_NOT_FOUND : (nvml)->function(__VA_ARGS__))
+
 /* Turns the outcome of one call into Lull's code and a line for the user. */
 static int check(int nvml_code, uint32_t gpu, const char *what, struct lull_error *err)
 {
@@ -262,8 +266,7 @@ static int nvml_open(void **state_out, uint32_t *count_out, struct lull_error *e
         nvml_close(nvml);
         return result;
     }
-    if (nvml->driver_version == NULL ||
-        nvml->driver_version(nvml->version, sizeof(nvml->version)) != NVML_SUCCESS)
+    if (INVOKE(nvml, driver_version, nvml->version, sizeof(nvml->version)) != NVML_SUCCESS)
         nvml->version[0] = '\0';
     *state_out = nvml;
     return 0;
@@ -278,16 +281,15 @@ static void describe_clocks(struct nvml *nvml, void *device, struct lull_device_
 {
     unsigned int count = sizeof(info->memory_clocks_mhz) / sizeof(info->memory_clocks_mhz[0]);
 
-    if (nvml->memory_clocks == NULL ||
-        nvml->memory_clocks(device, &count, info->memory_clocks_mhz) != NVML_SUCCESS)
+    if (INVOKE(nvml, memory_clocks, device, &count, info->memory_clocks_mhz) != NVML_SUCCESS)
         return;
     info->memory_clock_count = count;
     lull_library_sort_clocks(info->memory_clocks_mhz, count);
 
     count = LULL_DEVICE_MAX_CLOCKS;
-    if (info->memory_clock_count == 0 || nvml->graphics_clocks == NULL ||
-        nvml->graphics_clocks(device, info->memory_clocks_mhz[0], &count, info->sm_clocks_mhz) !=
-            NVML_SUCCESS)
+    if (info->memory_clock_count == 0 ||
+        INVOKE(nvml, graphics_clocks, device, info->memory_clocks_mhz[0], &count,
+               info->sm_clocks_mhz) != NVML_SUCCESS)
         return;
     info->sm_clock_count = count;
     lull_library_sort_clocks(info->sm_clocks_mhz, count);
@@ -297,7 +299,7 @@ static void describe_clocks(struct nvml *nvml, void *device, struct lull_device_
 static int read_field(struct nvml *nvml, void *device, unsigned int field, uint64_t *value_out)
 {
     struct nvml_field_value value = {.field = field};
-    int status = nvml->fields == NULL ? NVML_FUNCTION_NOT_FOUND : nvml->fields(device, 1, &value);
+    int status = INVOKE(nvml, fields, device, 1, &value);
 
     if (status == NVML_SUCCESS)
         status = value.status;
@@ -332,14 +334,14 @@ static uint32_t describe_capabilities(struct nvml *nvml, uint32_t gpu,
         capabilities |= LULL_CAPABILITY_SM_LOCK;
     if (can_lock_memory(nvml, device, info->architecture))
         capabilities |= LULL_CAPABILITY_MEMORY_LOCK;
-    if (nvml->set_power_limit != NULL && nvml->power_limit_range != NULL &&
-        nvml->power_limit_range(device, &info->power_limit_min_mw, &info->power_limit_max_mw) ==
-            NVML_SUCCESS)
+    if (nvml->set_power_limit != NULL &&
+        INVOKE(nvml, power_limit_range, device, &info->power_limit_min_mw,
+               &info->power_limit_max_mw) == NVML_SUCCESS)
         capabilities |= LULL_CAPABILITY_POWER_LIMIT;
     if (nvml->power_limit_default != NULL &&
         nvml->power_limit_default(device, &info->power_limit_default_mw) != NVML_SUCCESS)
         info->power_limit_default_mw = 0;
-    if (nvml->energy != NULL && nvml->energy(device, &energy) == NVML_SUCCESS)
+    if (INVOKE(nvml, energy, device, &energy) == NVML_SUCCESS)
         capabilities |= LULL_CAPABILITY_ENERGY_COUNTER;
     nvml->has_instant_power[gpu] =
         read_field(nvml, device, NVML_FIELD_POWER_INSTANT, &power) == NVML_SUCCESS;
@@ -355,14 +357,14 @@ static void nvml_describe(void *state, uint32_t gpu, struct lull_device_info *in
     struct device_pci_info pci = {0};
     unsigned int architecture;
 
-    if (nvml->name == NULL || nvml->name(device, info->name, sizeof(info->name)) != NVML_SUCCESS)
+    if (INVOKE(nvml, name, device, info->name, sizeof(info->name)) != NVML_SUCCESS)
         info->name[0] = '\0';
     if (nvml->uuid(device, info->uuid, sizeof(info->uuid)) != NVML_SUCCESS)
         info->uuid[0] = '\0';
-    if (nvml->pci_info != NULL && nvml->pci_info(device, &pci) == NVML_SUCCESS)
+    if (INVOKE(nvml, pci_info, device, &pci) == NVML_SUCCESS)
         snprintf(info->pci_bus_id, sizeof(info->pci_bus_id), "%.*s", (int)sizeof(pci.bus_id) - 1,
                  pci.bus_id);
-    if (nvml->architecture != NULL && nvml->architecture(device, &architecture) == NVML_SUCCESS &&
+    if (INVOKE(nvml, architecture, device, &architecture) == NVML_SUCCESS &&
         (int)architecture != NVML_ARCHITECTURE_UNKNOWN)
         info->architecture = architecture;
     describe_clocks(nvml, device, info);
@@ -380,8 +382,7 @@ static bool read_power(struct nvml *nvml, uint32_t gpu, uint32_t *power_mw_out)
         *power_mw_out = (uint32_t)instant_mw;
         return true;
     }
-    return nvml->power_usage != NULL &&
-           nvml->power_usage(nvml->devices[gpu], power_mw_out) == NVML_SUCCESS;
+    return INVOKE(nvml, power_usage, nvml->devices[gpu], power_mw_out) == NVML_SUCCESS;
 }
 
 static bool read_long(nvml_call_device_long *call, void *device, uint64_t *value_out)
@@ -398,7 +399,7 @@ static bool read_utilization(struct nvml *nvml, void *device, uint32_t *percent_
 {
     struct device_utilization utilization;
 
-    if (nvml->utilization == NULL || nvml->utilization(device, &utilization) != NVML_SUCCESS)
+    if (INVOKE(nvml, utilization, device, &utilization) != NVML_SUCCESS)
         return false;
     *percent_out = utilization.gpu_percent;
     return true;
@@ -420,13 +421,12 @@ static bool nvml_read(void *state, uint32_t gpu, enum lull_reading_field field,
     case LULL_READING_ENERGY:
         return read_long(nvml->energy, device, &out->energy_mj);
     case LULL_READING_TEMPERATURE:
-        return nvml->temperature != NULL &&
-               nvml->temperature(device, NVML_TEMPERATURE_GPU, &out->temperature_c) == NVML_SUCCESS;
+        return INVOKE(nvml, temperature, device, NVML_TEMPERATURE_GPU, &out->temperature_c) ==
+               NVML_SUCCESS;
     case LULL_READING_REASONS:
         return read_long(nvml->reasons, device, &out->reasons);
     case LULL_READING_POWER_LIMIT:
-        return nvml->power_limit != NULL &&
-               nvml->power_limit(device, &out->power_limit_mw) == NVML_SUCCESS;
+        return INVOKE(nvml, power_limit, device, &out->power_limit_mw) == NVML_SUCCESS;
     case LULL_READING_UTILIZATION:
         return read_utilization(nvml, device, &out->utilization_percent);
     case LULL_READING_ALL:
@@ -439,39 +439,33 @@ static int nvml_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t ma
                         struct lull_error *err)
 {
     struct nvml *nvml = state;
-    int status = nvml->lock_sm == NULL ? NVML_FUNCTION_NOT_FOUND
-                                       : nvml->lock_sm(nvml->devices[gpu], min_mhz, max_mhz);
 
-    return check(status, gpu, "lock the SM clock", err);
+    return check(INVOKE(nvml, lock_sm, nvml->devices[gpu], min_mhz, max_mhz), gpu,
+                 "lock the SM clock", err);
 }
 
 static int nvml_reset_sm(void *state, uint32_t gpu, struct lull_error *err)
 {
     struct nvml *nvml = state;
-    int status =
-        nvml->reset_sm == NULL ? NVML_FUNCTION_NOT_FOUND : nvml->reset_sm(nvml->devices[gpu]);
 
-    return check(status, gpu, "reset the SM clock", err);
+    return check(INVOKE(nvml, reset_sm, nvml->devices[gpu]), gpu, "reset the SM clock", err);
 }
 
 static int nvml_reset_memory(void *state, uint32_t gpu, struct lull_error *err)
 {
     struct nvml *nvml = state;
-    int status = nvml->reset_memory == NULL ? NVML_FUNCTION_NOT_FOUND
-                                            : nvml->reset_memory(nvml->devices[gpu]);
 
-    return check(status, gpu, "reset the memory clock", err);
+    return check(INVOKE(nvml, reset_memory, nvml->devices[gpu]), gpu, "reset the memory clock",
+                 err);
 }
 
 static int nvml_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
                                 struct lull_error *err)
 {
     struct nvml *nvml = state;
-    int status = nvml->set_power_limit == NULL
-                     ? NVML_FUNCTION_NOT_FOUND
-                     : nvml->set_power_limit(nvml->devices[gpu], limit_mw);
 
-    return check(status, gpu, "set the power limit", err);
+    return check(INVOKE(nvml, set_power_limit, nvml->devices[gpu], limit_mw), gpu,
+                 "set the power limit", err);
 }
 
 const struct lull_vendor lull_nvml_vendor = {

@@ -198,10 +198,8 @@ static double total_energy_j(const struct oracle_run *run)
 /* Sets the temperature at which this mean power settles; reaching it would take minutes. */
 static void settle_heat(struct oracle_run *run, double mean_w)
 {
-    const struct lull_gpu_model *model = run->job->model;
-
     for (uint32_t i = 0; i < run->job->gpus; i++)
-        run->units[i].physics.temperature_c = model->ambient_c + model->heat_c_per_w * mean_w;
+        lull_physics_warm(&run->units[i].physics, mean_w);
 }
 
 static void init_units(struct oracle_run *run)

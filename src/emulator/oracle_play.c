@@ -257,22 +257,17 @@ static void end_gap(struct oracle *oracle, uint32_t rank, int64_t now_ns)
         plan_lowering(oracle, rank, index, now_ns);
 }
 
-static void set_heat(struct lull_physics *gpu, double mean_w)
-{
-    gpu->temperature_c = gpu->model.ambient_c + gpu->model.heat_c_per_w * mean_w;
-}
-
 static void begin_period(struct oracle *oracle, uint32_t rank, uint64_t period, int64_t now_ns)
 {
     struct lull_physics *gpu = lull_play_sim_gpu(oracle->sim, rank);
     const double energy_j = lull_physics_energy_j(gpu);
 
     if (oracle->question->heat_w > 0)
-        set_heat(gpu, oracle->question->heat_w);
+        lull_physics_warm(gpu, oracle->question->heat_w);
     else if (period > 0) /* as if every earlier period had been like the last one:
                           * waiting for the real temperature to settle would take minutes */
-        set_heat(gpu, (energy_j - oracle->ranks[rank].period_j) /
-                          ((double)(now_ns - oracle->ranks[rank].period_ns) * 1e-9));
+        lull_physics_warm(gpu, (energy_j - oracle->ranks[rank].period_j) /
+                                   ((double)(now_ns - oracle->ranks[rank].period_ns) * 1e-9));
     oracle->ranks[rank].period_ns = now_ns;
     oracle->ranks[rank].period_j = energy_j;
     if (period == WARM_PERIODS) {
