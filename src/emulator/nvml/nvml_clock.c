@@ -62,15 +62,8 @@ NVML_EXPORT(nvmlDeviceGetMaxClockInfo, nvmlDevice_t device, int type, unsigned *
     return highest_clock(gpu, type, mhz_out);
 }
 
-NVML_EXPORT(nvmlDeviceGetMaxCustomerBoostClock, nvmlDevice_t device, int type, unsigned *mhz_out)
-{
-    return nvmlDeviceGetMaxClockInfo(device, type, mhz_out);
-}
-
-NVML_EXPORT(nvmlDeviceGetDefaultApplicationsClock, nvmlDevice_t device, int type, unsigned *mhz_out)
-{
-    return nvmlDeviceGetMaxClockInfo(device, type, mhz_out);
-}
+NVML_ALIAS(nvmlDeviceGetMaxCustomerBoostClock, nvmlDeviceGetMaxClockInfo);
+NVML_ALIAS(nvmlDeviceGetDefaultApplicationsClock, nvmlDeviceGetMaxClockInfo);
 
 NVML_EXPORT(nvmlDeviceGetApplicationsClock, nvmlDevice_t device, int type, unsigned *mhz_out)
 {
@@ -267,7 +260,8 @@ static void apply_nothing(struct lull_physics *physics, double settle_factor, co
 }
 
 /* A deferred lock succeeds and would take effect at a driver reload; live ones are not emulated. */
-static int lock_memory(nvmlDevice_t device, unsigned min_mhz, unsigned max_mhz)
+NVML_EXPORT(nvmlDeviceSetMemoryLockedClocks, nvmlDevice_t device, unsigned min_mhz,
+            unsigned max_mhz)
 {
     NVML_ENTER(nvml_enter_root(device, &gpu));
     if (gpu->model.memory_lock != LULL_MEMORY_LOCK_DEFERRED)
@@ -277,13 +271,7 @@ static int lock_memory(nvmlDevice_t device, unsigned min_mhz, unsigned max_mhz)
     return lull_node_call(gpu->node, gpu->index, 1.0, apply_nothing, NULL);
 }
 
-NVML_EXPORT(nvmlDeviceSetMemoryLockedClocks, nvmlDevice_t device, unsigned min_mhz,
-            unsigned max_mhz)
-{
-    return lock_memory(device, min_mhz, max_mhz);
-}
-
 NVML_EXPORT(nvmlDeviceResetMemoryLockedClocks, nvmlDevice_t device)
 {
-    return lock_memory(device, 0, 0);
+    return nvmlDeviceSetMemoryLockedClocks(device, 0, 0);
 }
