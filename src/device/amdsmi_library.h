@@ -20,7 +20,7 @@
  */
 enum { ROOM_BYTES = 4096 };
 
-struct amdsmi_clock_info { /* min and max are what is allowed at present */
+struct amdsmi_clock_info { /* min and max are the bounds that are allowed at present */
     uint32_t now_mhz;
     uint32_t min_mhz;
     uint32_t max_mhz;
@@ -34,7 +34,7 @@ struct amdsmi_power_cap_info {
     uint64_t max_uw;
 };
 
-struct amdsmi_power_info { /* from version 25 on after 8 bytes of another field */
+struct amdsmi_power_info { /* from version 25 on, it follows 8 bytes of another field */
     uint32_t current_w;
     uint32_t average_w;
 };
@@ -101,7 +101,7 @@ enum {
     CLOCK_STEP_MHZ = 20,
 };
 
-/* One die. */
+/* One die of a GPU, which the library shows as a processor. */
 struct amdsmi_die {
     void *handle;
     uint32_t hip_id;
@@ -151,12 +151,12 @@ struct lull_amdsmi {
 int lull_amdsmi_open(void **state_out, uint32_t *count_out, struct lull_error *err);
 void lull_amdsmi_close(void *state);
 
-/* Reads the energy of all dies of the module since the driver was loaded, uJ. False: this die has
- * no counter. */
+/* Reads the energy that all dies of the module have drawn since the driver was loaded, in uJ.
+ * Returns false if this die has no counter. */
 bool lull_amdsmi_read_energy_uj(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
                                 double *energy_uj_out);
 
-/* Writes the name of the product; "": it is not told. */
+/* Writes the name of the product, or "" if the library does not know it. */
 void lull_amdsmi_read_name(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die, char *name,
                            size_t size);
 

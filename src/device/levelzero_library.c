@@ -90,7 +90,8 @@ static void find_clocks(struct lull_levelzero *levelzero, struct zes_card *card)
     }
 }
 
-/* The card's own domain counts everything; only where there is none the stacks' are summed up. */
+/* The domain of the card counts everything. Only if there is none are those of its stacks added up.
+ */
 static void find_counters(struct lull_levelzero *levelzero, struct zes_card *card)
 {
     void *domains[ZES_MAX_DOMAINS];
@@ -111,7 +112,7 @@ static void find_counters(struct lull_levelzero *levelzero, struct zes_card *car
     }
 }
 
-/* Finds the first part of two kinds, that of the card before those of its stacks. */
+/* Finds the first part of one of two kinds; a part of the whole card goes before one of a stack. */
 static void *find_part(zes_call_list_of *enumerate, zes_call_info *describe, void *device,
                        uint32_t type, const int32_t kinds[2])
 {
@@ -141,6 +142,7 @@ static void add_card(struct lull_levelzero *levelzero, void *device)
     *card = (struct zes_card){.device = device};
     card->properties.head.type = ZES_TYPE_DEVICE_PROPERTIES;
     card->properties.core.head.type = ZE_TYPE_DEVICE_PROPERTIES;
+    /* A GPU inside a CPU draws the power of the CPU, so it is passed over. */
     if (levelzero->device_properties(device, &card->properties.head) != ZE_OK ||
         card->properties.core.type != ZE_DEVICE_GPU ||
         (card->properties.core.flags & ZE_FLAG_INTEGRATED) != 0)
@@ -170,7 +172,7 @@ static int find_cards(struct lull_levelzero *levelzero, struct lull_error *err)
         uint32_t count = LULL_DEVICE_MAX_GPUS;
 
         if (levelzero->devices(drivers[d], &count, devices) != ZE_OK)
-            continue; /* one sick driver must not hide the others */
+            continue; /* a driver that fails must not hide the others */
         for (uint32_t i = 0; i < count && levelzero->card_count < LULL_DEVICE_MAX_GPUS; i++)
             add_card(levelzero, devices[i]);
     }
@@ -185,7 +187,7 @@ void lull_levelzero_close(void *state)
     struct lull_levelzero *levelzero = state;
 
     if (levelzero->library != NULL)
-        dlclose(levelzero->library); /* Sysman has no call that ends it */
+        dlclose(levelzero->library); /* Sysman has no function that ends it */
     pthread_mutex_destroy(&levelzero->meters);
     free(levelzero);
 }

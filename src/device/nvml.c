@@ -1,7 +1,5 @@
-/*
- * NVML behind the vendor table. Only what section 4 of the design switches and reads; a symbol that
- * the installed driver lacks answers "unsupported". SPDX-License-Identifier: Apache-2.0
- */
+/* NVIDIA GPUs behind the vendor table. Only the functions of NVML that Lull needs are bound; a call
+ * that the installed driver lacks fails as unsupported. SPDX-License-Identifier: Apache-2.0 */
 #include "device/nvml.h"
 
 #include <dlfcn.h>
@@ -118,8 +116,6 @@ struct nvml {
     void *devices[LULL_DEVICE_MAX_GPUS];
 };
 
-/* The newest name of each function comes first; the plain name is the same call in older drivers.
- */
 #define SYMBOL(type, member, name, older_name) {offsetof(struct nvml, member), name, older_name},
 static const struct lull_library_symbol symbols[] = {NVML_CALLS(SYMBOL)};
 
@@ -167,7 +163,7 @@ const struct lull_library_meaning *lull_nvml_meaning(int code)
 #define INVOKE(nvml, function, ...)                                                                \
     ((nvml)->function == NULL ? NVML_FUNCTION_NOT_FOUND : (nvml)->function(__VA_ARGS__))
 
-/* Turns the outcome of one call into Lull's code and a line for the user. */
+/* Turns the code of one call into Lull's, and sets a message for the user. */
 static int check(int nvml_code, uint32_t gpu, const char *what, struct lull_error *err)
 {
     const struct lull_library_meaning *meaning = lull_nvml_meaning(nvml_code);
@@ -209,7 +205,7 @@ static int find_devices(struct nvml *nvml, uint32_t *count_out, struct lull_erro
         if (result == NVML_SUCCESS)
             count++;
         else
-            last_failure = result; /* one sick GPU must not hide the others */
+            last_failure = result; /* a GPU that fails must not hide the others */
     }
     if (status == NVML_SUCCESS && count == 0)
         status = last_failure;
@@ -257,6 +253,7 @@ static int nvml_open(void **state_out, uint32_t *count_out, struct lull_error *e
                                     "%s: cannot start NVML: %s (NVML %d)", nvml->library_name,
                                     lull_nvml_meaning(status)->text, status);
     }
+    /* NVML is shut down only where it was started. */
     if (result < 0) {
         close_library(nvml);
         return result;
@@ -295,7 +292,7 @@ static void describe_clocks(struct nvml *nvml, void *device, struct lull_device_
     lull_library_sort_clocks(info->sm_clocks_mhz, count);
 }
 
-/* Reads one field value. Returns 0 or NVML's code. */
+/* Reads one field value. Returns NVML's code, 0 for success. */
 static int read_field(struct nvml *nvml, void *device, unsigned int field, uint64_t *value_out)
 {
     struct nvml_field_value value = {.field = field};
@@ -309,7 +306,8 @@ static int read_field(struct nvml *nvml, void *device, unsigned int field, uint6
     return status;
 }
 
-/* The A100 has the function but not the ability; newer drivers tell so by a field. */
+/* Whether the memory clock can be locked. The A100 has the function but not the ability; newer
+ * drivers have a field that says so. */
 static bool can_lock_memory(struct nvml *nvml, void *device, uint32_t architecture)
 {
     uint64_t mode;
@@ -375,7 +373,7 @@ static bool read_power(struct nvml *nvml, uint32_t gpu, uint32_t *power_mw_out)
 {
     uint64_t instant_mw;
 
-    /* The plain call is a 1 s average on many GPUs; the field is not. */
+    /* The plain call returns a 1 s average on many GPUs; the field has the power of this moment. */
     if (nvml->has_instant_power[gpu] &&
         read_field(nvml, nvml->devices[gpu], NVML_FIELD_POWER_INSTANT, &instant_mw) ==
             NVML_SUCCESS) {
