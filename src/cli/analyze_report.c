@@ -15,7 +15,7 @@
 
 enum { SHOWN_SECTIONS = 5 };
 
-/* What each way of switching is called in JSON, where a suffix such as _ms follows, and for people.
+/* The names of the ways of switching: in JSON, where a suffix such as _ms follows, and in tables.
  */
 static const struct {
     const char *key;
@@ -78,7 +78,8 @@ static const char *clean(const char *text, char *buffer, size_t size)
 
 /* ---- JSON ---- */
 
-/* Takes UTF-8 as it is; text that is none is cleaned first. */
+/* Makes a JSON string of a text. Text that is not UTF-8, which JSON cannot hold, is cleaned first.
+ */
 static json_t *text_json(const char *text)
 {
     char buffer[4096];
@@ -240,7 +241,8 @@ static void print_ranks(const struct lull_analyzed_rank *ranks, size_t count)
     }
 }
 
-/* Terminals that know UTF-8 get shaded blocks, others get letters. */
+/* Chooses what a timeline is drawn with: shaded blocks on terminals that show UTF-8, else letters.
+ */
 static const char *const *shades(void)
 {
     static const char *const blocks[] = {[LULL_ACTIVITY_IDLE] = " ",

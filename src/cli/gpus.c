@@ -7,7 +7,7 @@
 #include "device/device.h"
 #include "governor/report/report_fields.h"
 
-/* NVML's bits of why a clock is what it is, in its words made short, and what can be set. */
+/* Short words for the reasons of a clock, and for what can be set. */
 static const struct word {
     uint64_t bit;
     const char *text;
@@ -59,6 +59,8 @@ static json_t *gpu_as_json(struct lull_devices *devices, uint32_t gpu)
     struct lull_device_reading now;
     json_t *object = json_object();
 
+    /* All readings are taken at once, so that they are of one moment as far as the driver allows.
+     */
     lull_device_read(devices, gpu, LULL_READING_ALL, &now);
     lull_field_integer(object, "index", gpu);
     lull_field_text(object, "name", info->name);

@@ -16,8 +16,8 @@
 struct simulate_arguments {
     struct lull_play_source source;
     uint32_t periods;
-    const struct lull_gpu_model *listed; /* as it is known */
-    struct lull_gpu_model model;         /* with the latencies that were asked for */
+    const struct lull_gpu_model *listed; /* the model as the table has it */
+    struct lull_gpu_model model;         /* the same with the latencies of --call-settle-ms */
     double call_ms;                      /* below 0: the model's latencies */
     double settle_ms;
     double tolerance_ratio;
@@ -170,7 +170,7 @@ static int check(void *options, const struct lull_operands *traces, struct lull_
     if ((arguments->source.preset == NULL) == (traces->count == 0))
         return lull_error_set(err, -EINVAL, "give either traces or --preset");
     arguments->model = *arguments->listed;
-    if (arguments->call_ms >= 0.0) /* constant, instead of the model's spread */
+    if (arguments->call_ms >= 0.0) /* these latencies are constant, while those of the model vary */
         lull_gpu_model_fix_latency(&arguments->model, arguments->call_ms, arguments->settle_ms);
     return 0;
 }

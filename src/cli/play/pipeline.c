@@ -28,8 +28,8 @@ struct pipeline_builder {
     int result;
     uint32_t replica;
     uint32_t stage; /* the device of the graph, whose rank is being built */
-    int32_t *op_of; /* the play's operation of each operation of the graph */
-    uint32_t peers; /* sends to, and receives from, another stage: a stream each */
+    int32_t *op_of; /* for each operation of the graph, the index of its operation in the play */
+    uint32_t peers; /* number of streams: sends to a stage and receives from it have one each */
     struct {
         uint32_t stage;
         bool is_send;
@@ -94,7 +94,8 @@ static int32_t add_transfer(struct pipeline_builder *builder, uint32_t other, bo
     return add(builder, &op);
 }
 
-/* Finds another stage whose result the operation waits for, from edge `from` on. */
+/* Finds the next other stage whose result the operation waits for, beginning with the edge *from.
+ */
 static bool find_source(const struct pipeline_builder *builder, uint32_t op, uint32_t *from,
                         uint32_t *stage_out)
 {
@@ -175,7 +176,7 @@ static void add_operations(struct pipeline_builder *builder)
     const uint32_t end = graph->first_on[builder->stage + 1];
     int32_t received[LULL_PLAY_DEPENDENCIES];
     int32_t next[LULL_PLAY_DEPENDENCIES] = {LULL_PLAY_NONE, LULL_PLAY_NONE};
-    int32_t ended = LULL_PLAY_NONE; /* the operation before */
+    int32_t ended = LULL_PLAY_NONE; /* the operation before this one on the stage */
 
     add_receives(builder, graph->on_device[first], LULL_PLAY_NONE, next);
     for (uint32_t i = first; i < end && builder->result == 0; i++) {
@@ -252,6 +253,7 @@ static void build_rank(struct pipeline_builder *builder)
     if (builder->result < 0)
         return;
     tie_iterations(rank);
+    /* Receives are posted ahead, so an iteration begins with its first computation. */
     while (rank->ops[first].kind != LULL_PLAY_COMPUTE)
         first++;
     rank->ops[first].begins_step = true;
@@ -292,7 +294,8 @@ static int build_ranks(struct pipeline_builder *builder)
 
 /* ---- the schedule ---- */
 
-/* Operations at the highest clock alone; lengths are all that a schedule needs here. */
+/* Builds a profile with one point for each operation, at the highest clock: a schedule needs
+ * nothing but lengths here. */
 static int nominal_profile(const struct lull_play_pipeline *pipeline,
                            struct lull_pipeline_profile *profile, struct lull_error *err)
 {
@@ -364,7 +367,8 @@ int lull_play_pipeline_create(const struct lull_play_pipeline *pipeline,
     result = builder.op_of == NULL ? lull_error_set(err, -ENOMEM, "no memory")
                                    : lull_play_create((uint32_t)ranks, &builder.play, err);
     if (result == 0) {
-        builder.play->is_recorded = true; /* transfers beside computation are paid for */
+        builder.play->is_recorded =
+            true; /* the lengths of operations include what transfers beside them cost */
         builder.play->straggler = pipeline->straggler;
         result = build_ranks(&builder);
     }
