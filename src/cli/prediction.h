@@ -4,8 +4,8 @@
  *
  * Assumed: power settles at once; compute kernels draw what the model's profile "training" draws;
  * communication and idle time last as long at the low clock, which is the lowest one that still
- * fills the link; switches themselves cost no energy. Threads: any. SPDX-License-Identifier:
- * Apache-2.0
+ * fills the link; switches themselves cost no energy. Threads: any.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_PREDICTION_H
 #define LULL_CLI_PREDICTION_H

@@ -10,7 +10,7 @@
 
 #include "daemon/internal.h"
 
-/* This many packets of one client are served before the others get their turn. */
+/* The most packets of one client that are served before the others get their turn. */
 enum { PACKETS_PER_TURN = 16 };
 
 static void on_handle_closed(uv_handle_t *handle)
@@ -149,7 +149,7 @@ static void released(void *context)
     struct lull_connection *connection = context;
     struct server *server = connection->server;
 
-    /* From the store on, the server may free the connection. */
+    /* After this store the server may free the connection, so nothing of it is used below. */
     atomic_store(&connection->is_source_released, true);
     lull_server_wake(server);
 }

@@ -1,6 +1,6 @@
 /*
- * Serves what a client may ask, and ends its leases when it goes. SPDX-License-Identifier:
- * Apache-2.0
+ * Serves what a client may ask, and ends its leases when it goes.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "daemon/server.h"
 
@@ -49,8 +49,9 @@ struct server {
     struct lull_connection *connections;
     uint64_t last_connection_id;
     uint64_t refused_senders;
-    uint64_t settling;                      /* a bit per GPU whose lease has ended */
-    atomic_int ended[LULL_DEVICE_MAX_GPUS]; /* set by the writer's thread */
+    uint64_t settling; /* a bit per GPU whose lease has ended and that is not restored yet */
+    /* What restoring each GPU came to, or NO_RESULT; set by the writer's thread. */
+    atomic_int ended[LULL_DEVICE_MAX_GPUS];
 };
 
 uv_loop_t *lull_server_loop(struct server *server)
@@ -105,7 +106,7 @@ static void finish_waiting(struct lull_connection *connection)
                    : "not every GPU could be restored; lulld goes on trying, see its log");
 }
 
-/* Answers once the GPUs in the mask are restored; at once if there are none. */
+/* Answers a request once the GPUs in the mask are restored; at once if the mask is empty. */
 static void reply_when_settled(struct lull_connection *connection, uint32_t sequence, uint64_t mask)
 {
     if (connection->awaited != 0) {
@@ -370,7 +371,7 @@ static serve_function *const serve_functions[LULL_MESSAGE_TYPE_COUNT] = {
     [LULL_MESSAGE_STATUS] = serve_status, [LULL_MESSAGE_RESTORE] = serve_restore,
 };
 
-/* A descriptor that a forked child inherited is no right to speak for its parent. */
+/* A forked child inherits the descriptor, but must not speak for its parent. */
 static void refuse_sender(struct server *server, struct lull_connection *connection,
                           uint32_t sequence, pid_t sender)
 {
@@ -524,7 +525,7 @@ static int bind_socket(struct server *server, const struct lull_server_options *
     int result;
 
     memcpy(address.sun_path, server->socket_path, sizeof(address.sun_path));
-    unlink(server->socket_path); /* the lock is held: it is a dead daemon's */
+    unlink(server->socket_path); /* this process holds the lock, so the socket is a dead daemon's */
     result = bind(server->listen_fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
     umask(before);
     if (result < 0)
@@ -559,7 +560,8 @@ static int open_socket(struct server *server, const struct lull_server_options *
 
 /* --- start and stop --- */
 
-/* systemd's readiness protocol: one datagram to the socket it names. */
+/* Tells systemd that the daemon is ready, by its protocol: one datagram to the socket that it
+ * names. */
 static void notify_manager(void)
 {
     const char *path = getenv("NOTIFY_SOCKET");
@@ -659,7 +661,8 @@ static void fini_loop(struct server *server)
     uv_loop_close(&server->loop);
 }
 
-/* Raises everything. A writer that is stuck in the driver keeps what it uses for ever. */
+/* Puts all GPUs back and stops the writer. What a writer that is stuck in the driver uses is never
+ * freed. */
 static int stop_serving(struct server *server, struct lull_error *err)
 {
     int result;

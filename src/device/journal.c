@@ -1,6 +1,6 @@
 /* A record is a fixed structure without padding, guarded by a magic number, a version and a
- * checksum: nothing is parsed, so a record is either whole or refused. SPDX-License-Identifier:
- * Apache-2.0 */
+ * checksum: nothing is parsed, so a record is either whole or refused.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "device/journal.h"
 
 #include <ctype.h>

@@ -1,6 +1,6 @@
 /* Intel GPUs behind the vendor table: this file describes, reads and sets them through the
- * functions of Level Zero's Sysman that levelzero_library.c has bound. SPDX-License-Identifier:
- * Apache-2.0 */
+ * functions of Level Zero's Sysman that levelzero_library.c has bound.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "device/levelzero.h"
 
 #include <errno.h>

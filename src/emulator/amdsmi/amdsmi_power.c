@@ -1,6 +1,6 @@
 /*
- * Reads power, energy, temperature and activity, and sets the power cap. SPDX-License-Identifier:
- * Apache-2.0
+ * Reads power, energy, temperature and activity, and sets the power cap.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * Tells who the emulated GPUs are: the system, handles, names and numbers. SPDX-License-Identifier:
- * Apache-2.0
+ * Tells who the emulated GPUs are: the system, handles, names and numbers.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <string.h>

@@ -25,7 +25,8 @@ struct lull_zmq {
     LULL_ZMQ_EACH(LULL_ZMQ_MEMBER)
 };
 
-/* Errors: LULL_E_UNSUPPORTED it is not installed, or cannot encrypt; zmq_out is left alone. */
+/* Opens the library. Errors, with which zmq_out is left alone: LULL_E_UNSUPPORTED it is not
+ * installed, or cannot encrypt. */
 int lull_zmq_load(struct lull_zmq *zmq_out, struct lull_error *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* Makes a profile of what online.c has measured, and a plan for it. SPDX-License-Identifier:
- * Apache-2.0 */
+/* Makes a profile of what online.c has measured, and a plan for it.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -92,7 +92,8 @@ static int build_profile(const struct lull_online *online, struct lull_pipeline_
     return result;
 }
 
-/* Plans the least energy that is as fast as the highest clocks. */
+/* Makes the plan of the least energy whose iterations are no longer than those at the highest
+ * clocks. */
 static int plan_frontier(const struct lull_pipeline_problem *problem,
                          const struct lull_pipeline_switching *switching, uint32_t *option,
                          struct lull_error *err)
