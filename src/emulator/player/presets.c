@@ -328,44 +328,38 @@ static void add_stage(struct presets_builder *builder, const struct megatron *jo
     }
 }
 
-static void add_forward(struct presets_builder *builder, const struct megatron *job)
+/* Adds the forward or the backward of a micro-batch: its input comes from the stage before it in
+ * that direction, and its result goes to the stage behind it. */
+static void add_pass_of_stage(struct presets_builder *builder, const struct megatron *job,
+                              bool is_backward)
 {
-    const double forward_ms =
-        20; /* a GPT-3 stage takes 50 ms [M]; here the micro-batch is smaller */
+    /* A GPT-3 stage takes 50 ms [M]; here the micro-batch is smaller. */
+    const double ms = is_backward ? 40 : 20;
+    const int32_t next = is_backward ? -1 : 1;
+    const bool is_first = job->stage == 0;
+    const bool is_last = job->stage + 1 == job->pipeline;
     int32_t input = builder->done;
 
-    if (job->stage > 0)
-        input = pass_on(builder, job, LULL_PLAY_RECV, RECV_STREAM, -1);
-    add_stage(builder, job, forward_ms, input);
-    if (job->stage + 1 < job->pipeline)
-        pass_on(builder, job, LULL_PLAY_SEND, SEND_STREAM, 1);
+    if (is_backward ? !is_last : !is_first)
+        input = pass_on(builder, job, LULL_PLAY_RECV, is_backward ? RECV_BACK_STREAM : RECV_STREAM,
+                        -next);
+    add_stage(builder, job, ms, input);
+    if (is_backward ? !is_first : !is_last)
+        pass_on(builder, job, LULL_PLAY_SEND, is_backward ? SEND_BACK_STREAM : SEND_STREAM, next);
 }
 
-static void add_backward(struct presets_builder *builder, const struct megatron *job)
-{
-    const double backward_ms = 40;
-    int32_t input = builder->done;
-
-    if (job->stage + 1 < job->pipeline)
-        input = pass_on(builder, job, LULL_PLAY_RECV, RECV_BACK_STREAM, 1);
-    add_stage(builder, job, backward_ms, input);
-    if (job->stage > 0)
-        pass_on(builder, job, LULL_PLAY_SEND, SEND_BACK_STREAM, -1);
-}
-
+/* 1F1B: a stage runs ahead by as many forwards as there are stages behind it. */
 static void add_1f1b(struct presets_builder *builder, const struct megatron *job)
 {
     const uint32_t depth = job->pipeline - job->stage - 1;
     const uint32_t warm = depth < MICRO_BATCHES ? depth : MICRO_BATCHES;
 
-    for (uint32_t i = 0; i < warm; i++)
-        add_forward(builder, job);
-    for (uint32_t i = warm; i < MICRO_BATCHES; i++) {
-        add_forward(builder, job);
-        add_backward(builder, job);
+    for (uint32_t i = 0; i < MICRO_BATCHES + warm; i++) {
+        if (i < MICRO_BATCHES)
+            add_pass_of_stage(builder, job, false);
+        if (i >= warm)
+            add_pass_of_stage(builder, job, true);
     }
-    for (uint32_t i = 0; i < warm; i++)
-        add_backward(builder, job);
 }
 
 static int build_megatron(struct lull_play *play, struct lull_error *err)
@@ -421,10 +415,8 @@ static int build_moe(struct lull_play *play, struct lull_error *err)
                                          infiniband_gbs};
 
         begin_step(&builder, add_compute(&builder, 2, "training", LULL_PLAY_NONE));
-        for (int layer = 0; layer < layers; layer++)
-            add_moe_layer(&builder, &exchange, 1);
-        for (int layer = 0; layer < layers; layer++)
-            add_moe_layer(&builder, &exchange, 2);
+        for (int layer = 0; layer < 2 * layers; layer++) /* forward, then backward */
+            add_moe_layer(&builder, &exchange, layer < layers ? 1 : 2);
         add_compute(&builder, 10, "stream", latest(&builder));
     }
     return builder.result;
