@@ -252,6 +252,8 @@ static int check(void *options, const struct lull_operands *operands, struct lul
         return lull_error_set(err, -EINVAL,
                               "--eta weighs the cost; leave out --choose, or give "
                               "--choose cost");
+    /* How much slower the job may become holds for power limits as well, unless they are chosen
+     * otherwise. */
     if (arguments->has_tolerance && !arguments->has_choice && !arguments->has_eta) {
         selector->aim = LULL_JOB_SLOWDOWN;
         selector->slowdown_ratio = arguments->run.control.tolerance_ratio;
@@ -297,6 +299,8 @@ static int copy_report(const char *path, int out, struct lull_error *err)
 static int run_for_json(const struct lull_run_options *options, int *status_out,
                         struct lull_error *err)
 {
+    /* The job does not inherit it: a process that outlives the job would keep whoever reads the
+     * report waiting. */
     const int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     struct lull_error copy_err = {0};
     char path[PATH_MAX];

@@ -44,10 +44,8 @@ struct lull_connection {
     int awaited_result;
 };
 
-/*
- * Takes over fd and peer.pid_fd and begins to serve them. NULL: no memory or no watch; both are
- * closed then.
- */
+/* Takes over fd and peer.pid_fd and begins to serve them. NULL: no memory; both are closed then. A
+ * connection that cannot be watched is returned all the same, and is closing. */
 struct lull_connection *lull_connection_create(struct server *server, uint64_t id, int fd,
                                                const struct lull_peer *peer);
 

@@ -136,6 +136,7 @@ static void on_expiry(uv_timer_t *timer);
 static void plan_expiry(struct server *server)
 {
     const int64_t next_ns = lull_lease_next_expiry_ns(server->leases);
+    /* Rounded up, so that the lease has expired when the timer fires. */
     int64_t left_ms = (next_ns - lull_now_ns()) / LULL_NS_PER_MS + 1;
 
     if (next_ns == INT64_MAX)
@@ -268,6 +269,7 @@ static void serve_lease(struct server *server, struct lull_connection *connectio
 {
     struct lull_message answer = {.type = LULL_MESSAGE_GRANT, .sequence = message->sequence};
     struct lull_error error;
+    /* One table serves all leases of a connection, so it is passed with the first. */
     const bool is_first = !connection->is_table_passed;
 
     if (grant(server, connection, &message->body.lease, &answer.body.grant, &error) < 0) {
@@ -360,6 +362,7 @@ static void serve_restore(struct server *server, struct lull_connection *connect
     for (uint32_t gpu = 0; gpu < lull_devices_count(server->devices); gpu++)
         revoke_lease(server, gpu, LULL_E_STALE, "restore asked by the administrator");
     plan_expiry(server);
+    /* GPUs whose leases ended earlier are waited for as well: the caller wants all of them back. */
     reply_when_settled(connection, message->sequence, server->settling);
 }
 
@@ -376,6 +379,7 @@ static void refuse_sender(struct server *server, struct lull_connection *connect
                           uint32_t sequence, pid_t sender)
 {
     server->refused_senders++;
+    /* Logged once, because a child that keeps asking would fill the log. */
     if (server->refused_senders == 1)
         lull_log(LULL_LOG_WARNING, "lulld",
                  "message from a process that did not connect refused (pid=%ld connected=%ld)",
@@ -398,6 +402,7 @@ void lull_server_serve(struct server *server, struct lull_connection *connection
         refuse_sender(server, connection, message.sequence, sender);
         return;
     }
+    /* A message that only the daemon sends, or one before HELLO, comes from no client of ours. */
     if (serve_functions[message.type] == NULL ||
         (!connection->is_greeted && message.type != LULL_MESSAGE_HELLO)) {
         lull_connection_close(connection);
@@ -463,6 +468,7 @@ static bool has_room(const struct server *server, uid_t uid)
         total++;
         of_user += c->peer.uid == uid;
     }
+    /* Root is never refused: it must be able to restore the GPUs at any time. */
     return uid == 0 || (total < MAX_CONNECTIONS && of_user < MAX_CONNECTIONS_PER_USER);
 }
 
@@ -604,6 +610,7 @@ static void on_signal(uv_signal_t *handle, int number)
         return;
     server->is_stopping = true;
     lull_log(LULL_LOG_INFO, "lulld", "stopping: raising and restoring every GPU");
+    /* New clients fail at once from here on, instead of waiting for a daemon that ends. */
     unlink(server->socket_path);
     uv_stop(&server->loop);
 }

@@ -39,6 +39,7 @@ struct lull_journal {
     char directory[PATH_MAX - 128];
 };
 
+/* FNV-1a: it finds damage. Forgery needs no defence, because nobody else can write here. */
 static uint64_t checksum_of(const struct stored_record *stored)
 {
     const unsigned char *bytes = (const unsigned char *)stored;
@@ -238,6 +239,8 @@ int lull_journal_load(struct lull_journal *journal, const char *uuid,
     if (!is_intact(&stored) || strncmp(stored.record.uuid, uuid, sizeof(stored.record.uuid)) != 0)
         return lull_error_set(err, LULL_E_FORMAT, "journal %s: damaged or of another version",
                               name);
+    /* A boot has put the driver back to its defaults, so what was saved before must not be
+     * restored. */
     if (memcmp(stored.boot_id, journal->boot_id, sizeof(stored.boot_id)) != 0)
         return lull_error_set(err, LULL_E_STALE, "journal %s: written before the last boot", name);
     stored.record.driver_version[sizeof(stored.record.driver_version) - 1] = '\0';

@@ -46,6 +46,7 @@ int lull_play_sim_create_at(const struct lull_play *play, const struct lull_gpu_
         struct sim_unit *unit = &sim->units[rank];
 
         lull_physics_init(&unit->gpu, model, 0, 0);
+        /* Each rank draws latencies of its own, which are the same in every run. */
         unit->gpu.random = lull_noise_mix(rank + 1);
         unit->context = lull_physics_open(&unit->gpu, 1, 0);
         lull_physics_lock(&unit->gpu, lull_gpu_model_step_count(model) - 1, 0);
@@ -192,6 +193,8 @@ int lull_play_sim_spans(const struct lull_play *play, const struct lull_gpu_mode
     struct recorder recorder = {play, spans, {INT64_MAX, INT64_MAX}};
     const struct lull_play_observer observer = {.event = record, .context = &recorder};
     struct lull_play_sim *sim = NULL;
+    /* The second of three periods is recorded: the first has none before it, and the begin of the
+     * third ends it. */
     int result = lull_play_sim_create(play, model, 3, &sim, err);
 
     if (result < 0)

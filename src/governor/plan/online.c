@@ -192,6 +192,7 @@ static void give_up(struct lull_online *online, struct lull_plan_runner *runner,
                     struct lull_error *note_out)
 {
     online->is_done = true;
+    /* Point 0 is the highest clock: the job is then as fast as without Lull. */
     lull_plan_runner_hold_point(runner, 0);
     lull_error_set(note_out, -ENODATA, "the pipeline is not planned: %s", why);
 }
