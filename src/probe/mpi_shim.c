@@ -466,6 +466,17 @@ WRAP_START(Init, (int *argc, char ***argv), (argc, argv))
 WRAP_START(Init_thread, (int *argc, char ***argv, int required, int *provided),
            (argc, argv, required, provided))
 
+#define WRAP_END(name)                                                                             \
+    EXPORT int MPI_##name(MPI_Comm *comm)                                                          \
+    {                                                                                              \
+        if (is_recording() && comm != NULL)                                                        \
+            forget_communicator(*comm);                                                            \
+        return next_##name != NULL ? next_##name(comm) : MPI_ERR_INTERN;                           \
+    }
+
+WRAP_END(Comm_free)
+WRAP_END(Comm_disconnect)
+
 static void finish(void)
 {
     struct lull_event event;
@@ -483,17 +494,6 @@ EXPORT int MPI_Finalize(void)
     finish();
     return next_Finalize != NULL ? next_Finalize() : MPI_ERR_INTERN;
 }
-
-#define WRAP_END(name)                                                                             \
-    EXPORT int MPI_##name(MPI_Comm *comm)                                                          \
-    {                                                                                              \
-        if (is_recording() && comm != NULL)                                                        \
-            forget_communicator(*comm);                                                            \
-        return next_##name != NULL ? next_##name(comm) : MPI_ERR_INTERN;                           \
-    }
-
-WRAP_END(Comm_free)
-WRAP_END(Comm_disconnect)
 
 /* ---- the wrappers ---- */
 
