@@ -81,7 +81,8 @@ static int fail(const char *file, const struct lull_error *err, bool names_file)
 {
     fprintf(stderr, "lull analyze: %s%s%s\n", names_file ? "" : file, names_file ? "" : ": ",
             err->text);
-    /* A file in a wrong format is no mistake of the command line. */
+    /* A file in a wrong format is no mistake in the command line, so its exit status is not that of
+     * one. */
     return err->code == LULL_E_FORMAT ? LULL_EXIT_FAILED : (int)lull_error_exit_status(err->code);
 }
 

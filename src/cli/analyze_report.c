@@ -10,10 +10,12 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "cli/command.h"
+#include "governor/report/report_fields.h"
 
 enum { SHOWN_SECTIONS = 5 };
 
-/* What each way of switching is called in JSON, where a suffix such as _ms follows, and for people.
+/* The names of the ways of switching: in JSON, where a suffix such as _ms follows, and in tables.
  */
 static const struct {
     const char *key;
@@ -33,16 +35,12 @@ struct total {
     double saving_j[LULL_SWITCHING_COUNT];
 };
 
-static double gaps_ms(const struct lull_exposure *exposure)
-{
-    return lull_ms_from_ns(exposure->exposed_ns + exposure->idle_ns);
-}
-
 static void add_rank(struct total *total, const struct lull_analyzed_rank *rank)
 {
     const struct lull_prediction *const prediction = &rank->prediction;
+    const struct lull_exposure *const exposure = &rank->analysis.exposure;
 
-    total->gap_ms += gaps_ms(&rank->analysis.exposure);
+    total->gap_ms += lull_ms_from_ns(exposure->exposed_ns + exposure->idle_ns);
     total->energy_j += prediction->energy_j;
     for (int i = 0; i < LULL_SWITCHING_COUNT; i++) {
         total->switchable[i].sections += prediction->switchable[i].sections;
@@ -80,7 +78,8 @@ static const char *clean(const char *text, char *buffer, size_t size)
 
 /* ---- JSON ---- */
 
-/* Takes UTF-8 as it is; text that is none is cleaned first. */
+/* Makes a JSON string of a text. Text that is not UTF-8, which JSON cannot hold, is cleaned first.
+ */
 static json_t *text_json(const char *text)
 {
     char buffer[4096];
@@ -153,11 +152,6 @@ static json_t *assumptions_json(const struct lull_prediction *prediction)
                      level_json(prediction->low_mhz, &prediction->levels.low));
 }
 
-static void set_ms(json_t *object, const char *key, int64_t ns)
-{
-    json_object_set_new(object, key, json_real(lull_ms_from_ns(ns)));
-}
-
 static json_t *sections_json(const struct lull_analysis *analysis)
 {
     json_t *const sections = json_array();
@@ -174,28 +168,25 @@ static json_t *rank_json(const struct lull_analyzed_rank *rank)
     const struct total total = sum_ranks(rank, 1);
     json_t *const object = json_object();
 
-    json_object_set_new(object, "file", text_json(rank->file));
-    json_object_set_new(object, "rank", known_integer(rank->rank));
-    json_object_set_new(object, "world_size", known_integer(rank->world_size));
-    json_object_set_new(object, "gpu", known_text(rank->gpu));
-    json_object_set_new(object, "kernels", json_integer((json_int_t)analysis->kernel_count));
-    json_object_set_new(object, "comm_kernels",
-                        json_integer((json_int_t)analysis->communication_kernel_count));
-    json_object_set_new(object, "unusable_kernels",
-                        json_integer((json_int_t)rank->unusable_kernels));
-    set_ms(object, "span_ms", exposure->span_ns);
-    set_ms(object, "compute_ms", exposure->compute_ns);
-    set_ms(object, "comm_ms", exposure->communication_ns);
-    set_ms(object, "overlap_ms", exposure->overlap_ns);
-    set_ms(object, "exposed_ms", exposure->exposed_ns);
-    set_ms(object, "idle_ms", exposure->idle_ns);
-    json_object_set_new(object, "iterations", json_integer((json_int_t)analysis->iterations));
-    json_object_set_new(object, "iteration_ms",
-                        analysis->iterations > 0 ? json_real(analysis->iteration_ms) : json_null());
-    json_object_set_new(object, "iterations_marked", json_boolean(analysis->has_marks));
-    json_object_set_new(object, "sections", sections_json(analysis));
-    json_object_set_new(object, "switchable", switchable_json(&total));
-    json_object_set_new(object, "assumptions", assumptions_json(&rank->prediction));
+    lull_field_json(object, "file", text_json(rank->file));
+    lull_field_json(object, "rank", known_integer(rank->rank));
+    lull_field_json(object, "world_size", known_integer(rank->world_size));
+    lull_field_json(object, "gpu", known_text(rank->gpu));
+    lull_field_integer(object, "kernels", (json_int_t)analysis->kernel_count);
+    lull_field_integer(object, "comm_kernels", (json_int_t)analysis->communication_kernel_count);
+    lull_field_integer(object, "unusable_kernels", (json_int_t)rank->unusable_kernels);
+    lull_field_number(object, "span_ms", lull_ms_from_ns(exposure->span_ns));
+    lull_field_number(object, "compute_ms", lull_ms_from_ns(exposure->compute_ns));
+    lull_field_number(object, "comm_ms", lull_ms_from_ns(exposure->communication_ns));
+    lull_field_number(object, "overlap_ms", lull_ms_from_ns(exposure->overlap_ns));
+    lull_field_number(object, "exposed_ms", lull_ms_from_ns(exposure->exposed_ns));
+    lull_field_number(object, "idle_ms", lull_ms_from_ns(exposure->idle_ns));
+    lull_field_integer(object, "iterations", (json_int_t)analysis->iterations);
+    lull_field_known(object, "iteration_ms", analysis->iteration_ms, analysis->iterations > 0);
+    lull_field_boolean(object, "iterations_marked", analysis->has_marks);
+    lull_field_json(object, "sections", sections_json(analysis));
+    lull_field_json(object, "switchable", switchable_json(&total));
+    lull_field_json(object, "assumptions", assumptions_json(&rank->prediction));
     return object;
 }
 
@@ -204,16 +195,12 @@ int lull_analyze_print_json(const struct lull_analyzed_rank *ranks, size_t count
     const struct total total = sum_ranks(ranks, count);
     json_t *const document = json_object();
     json_t *const array = json_array();
-    int result;
 
     for (size_t i = 0; i < count; i++)
         json_array_append_new(array, rank_json(&ranks[i]));
-    json_object_set_new(document, "ranks", array);
-    json_object_set_new(document, "switchable", switchable_json(&total));
-    result = json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
-    putchar('\n');
-    json_decref(document);
-    return result;
+    lull_field_json(document, "ranks", array);
+    lull_field_json(document, "switchable", switchable_json(&total));
+    return lull_cli_print_json(document, JSON_REAL_PRECISION(12));
 }
 
 /* ---- for people ---- */
@@ -254,7 +241,8 @@ static void print_ranks(const struct lull_analyzed_rank *ranks, size_t count)
     }
 }
 
-/* Terminals that know UTF-8 get shaded blocks, others get letters. */
+/* Chooses what a timeline is drawn with: shaded blocks on terminals that show UTF-8, else letters.
+ */
 static const char *const *shades(void)
 {
     static const char *const blocks[] = {[LULL_ACTIVITY_IDLE] = " ",

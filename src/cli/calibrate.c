@@ -17,7 +17,7 @@
 
 struct calibrate_arguments {
     uint32_t gpus[LULL_DEVICE_MAX_GPUS];
-    uint32_t gpu_count; /* 0: all */
+    uint32_t gpu_count; /* 0: all GPUs of the node */
     uint32_t rounds;
     bool is_json;
     bool no_daemon;
@@ -66,7 +66,8 @@ struct watch {
     bool is_terminal;
 };
 
-/* Signals that end programs are taken here instead, so that the clocks are put back first. */
+/* Blocks the signals that end programs: is_stopped() takes them, so that the clocks are put back
+ * first. */
 static void begin_watch(struct watch *watch)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -162,9 +163,7 @@ static void print_json(const struct calibrate_arguments *arguments,
         json_object_set_new(gpu, "index", json_integer((json_int_t)arguments->gpus[i]));
         json_array_append_new(gpus, gpu);
     }
-    json_dumpf(document, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(document);
+    lull_cli_print_json(document, 0);
 }
 
 /* ---- storing ----------------------------------------------------------------------------- */
@@ -179,7 +178,8 @@ static uint32_t count_model(const struct lull_calibration_record *records, uint3
     return found;
 }
 
-/* Stores one file per model, which has an equal share of the switches of each of its GPUs. */
+/* Stores one file for a GPU model. It has the same number of switches from each GPU of that model.
+ */
 static int store_model(const struct lull_calibration_record *records, uint32_t count,
                        uint32_t first, const char *directory, struct lull_error *err)
 {
@@ -263,6 +263,7 @@ static int calibrate(struct calibrate_arguments *arguments, struct lull_devices 
         print_json(arguments, records);
     else if (result == 0)
         print_table(arguments, records);
+    /* Only a whole calibration is stored: one that was stopped must not replace it. */
     if (result == 0)
         result = store(records, arguments->gpu_count, err);
     free(records);

@@ -24,34 +24,36 @@ int lull_cli_fail_to_start(const char *command, const struct lull_error *err)
     return err->code == -EACCES || err->code == -ENOEXEC ? 126 : LULL_EXIT_FAILED;
 }
 
+int lull_cli_print_json(json_t *document, size_t flags)
+{
+    const int result = json_dumpf(document, stdout, JSON_INDENT(2) | flags);
+
+    putchar('\n');
+    json_decref(document);
+    return result;
+}
+
 /* ---- values -------------------------------------------------------------------------------- */
 
-int lull_cli_parse_latency(const char *text, double *first_ms_out, double *second_ms_out)
+int lull_cli_parse_times(const char *text, void *first_ms, struct lull_error *err)
 {
     const double most_ms = 10000.0;
     const char *const comma = strchr(text, ',');
+    double *const times_ms = first_ms;
+    double parsed_ms[2];
     char first[32];
-    double first_ms;
-    double second_ms;
 
+    (void)err;
     if (comma == NULL || (size_t)(comma - text) >= sizeof(first))
         return -EINVAL;
     memcpy(first, text, (size_t)(comma - text));
     first[comma - text] = '\0';
-    if (lull_text_parse_between(first, 0.0, most_ms, &first_ms) < 0 ||
-        lull_text_parse_between(comma + 1, 0.0, most_ms, &second_ms) < 0)
+    if (lull_text_parse_between(first, 0.0, most_ms, &parsed_ms[0]) < 0 ||
+        lull_text_parse_between(comma + 1, 0.0, most_ms, &parsed_ms[1]) < 0)
         return -EINVAL;
-    *first_ms_out = first_ms;
-    *second_ms_out = second_ms;
+    times_ms[0] = parsed_ms[0];
+    times_ms[1] = parsed_ms[1];
     return 0;
-}
-
-int lull_cli_parse_times(const char *text, void *first_ms, struct lull_error *err)
-{
-    double *const times_ms = first_ms;
-
-    (void)err;
-    return lull_cli_parse_latency(text, &times_ms[0], &times_ms[1]);
 }
 
 int lull_cli_parse_model(const char *text, void *model, struct lull_error *err)

@@ -6,6 +6,8 @@
 #ifndef LULL_CLI_COMMAND_H
 #define LULL_CLI_COMMAND_H
 
+#include <jansson.h>
+
 #include "base/program.h"
 
 extern const struct lull_program_command lull_analyze_command;
@@ -28,14 +30,13 @@ extern const struct lull_program_command lull_status_command;
 /* Prints "lull COMMAND: TEXT" for people and returns the exit status that fits the code. */
 int lull_cli_fail(const char *command, const struct lull_error *err);
 
-/* The same where the command of a job could not be started: 127 if there is none, 126 if it cannot
- * be executed (as env and timeout do), else 1. */
+/* Does the same for a job whose command could not be started. The status is 127 if there is no such
+ * command, 126 if it cannot be executed (as with env and timeout), else 1. */
 int lull_cli_fail_to_start(const char *command, const struct lull_error *err);
 
-/*
- * Parses two times "A,B", 0 to 10000 ms each. Errors: -EINVAL, nothing is changed then.
- */
-int lull_cli_parse_latency(const char *text, double *first_ms_out, double *second_ms_out);
+/* Prints a document, which it takes over, with these flags of json_dumpf beside the indentation.
+ * Returns 0; -1: standard output cannot be written. */
+int lull_cli_print_json(json_t *document, size_t flags);
 
 /* ---- rows: more initializers, such as aliases, may follow in each ------------------------- */
 
@@ -53,12 +54,13 @@ int lull_cli_parse_latency(const char *text, double *first_ms_out, double *secon
                "How much slower the job may become, on average.", .letter = 't', .usual = "1%",    \
                __VA_ARGS__)
 
-/* A const struct lull_gpu_model pointer. */
+/* The field is a pointer to a const struct lull_gpu_model. */
 #define LULL_CLI_MODEL_ROW(OBJECT, FIELD, HELP, ...)                                               \
     LULL_VALUE("model", "MODEL", OWN, OBJECT, FIELD, HELP, .parse = lull_cli_parse_model,          \
                .word_at = lull_cli_model_name, __VA_ARGS__)
 
-/* Two doubles, one behind the other: how long a call takes, and how long the clock then settles. */
+/* The field is the first of two doubles in a row: how long a call takes, and how long the clock
+ * then settles. */
 #define LULL_CLI_CALL_SETTLE_ROW(OBJECT, FIELD, ...)                                               \
     LULL_VALUE("call-settle-ms", "CALL,SETTLE", OWN, OBJECT, FIELD,                                \
                "How long a driver call blocks, and how long the clock then takes to change.",      \
@@ -73,12 +75,12 @@ int lull_cli_parse_latency(const char *text, double *first_ms_out, double *secon
                        "T the seconds, P the highest power limit times the number of GPUs.",       \
                __VA_ARGS__)
 
-/* A struct lull_job_selector. */
+/* The field is a struct lull_job_selector. */
 #define LULL_CLI_CHOOSE_ROW(OBJECT, FIELD, HELP, ...)                                              \
     LULL_VALUE("choose", "AIM", OWN, OBJECT, FIELD, HELP, .parse = lull_cli_parse_choice,          \
                .word_at = lull_cli_choice_name, .expected = LULL_CLI_CHOICES, __VA_ARGS__)
 
-/* lull_option.parse of these rows, and their words. */
+/* How these rows parse their values, and the words that completion offers for them. */
 #define LULL_CLI_TIMES "two numbers of milliseconds from 0 to 10000, such as 15,20"
 #define LULL_CLI_CHOICES "cost, energy, time, edp or slowdown=RATIO"
 int lull_cli_parse_times(const char *text, void *first_ms, struct lull_error *err);

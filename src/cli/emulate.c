@@ -71,7 +71,8 @@ static int wait_for(struct lull_child *child, const sigset_t *watched)
         siginfo_t info;
         const int number = sigwaitinfo(watched, &info);
 
-        /* The signals of the terminal itself reach the child anyway. */
+        /* Signals from the terminal reach the child as well, so passing them on would send them
+         * twice. */
         if (number > 0 && number != SIGCHLD && info.si_code <= 0)
             lull_child_signal(child, number);
         if (lull_child_reap(child, false, &status))
@@ -98,7 +99,8 @@ static void block_signals(sigset_t *watched_out, sigset_t *old_mask_out)
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         sigaddset(watched_out, numbers[i]);
     sigprocmask(SIG_BLOCK, watched_out, old_mask_out);
-    signal(SIGCHLD, SIG_DFL); /* where it was inherited as ignored, no child could be waited for */
+    signal(SIGCHLD,
+           SIG_DFL); /* if it was inherited as ignored, the child could not be waited for */
 }
 
 /* ---- the truth ---- */
@@ -139,7 +141,8 @@ static int find_library_directory(char *directory, size_t size, struct lull_erro
 
     if (result < 0)
         return result;
-    /* It is the directory of the link that counts, not of the file that it may point to. */
+    /* The directory of the link counts and not that of the file: the dynamic linker looks for the
+     * names of the links. */
     if (realpath(dirname(found), whole) == NULL)
         return lull_error_set(err, -errno, "%s: %s", found, strerror(errno));
     if ((size_t)snprintf(directory, size, "%s", whole) >= size)
@@ -192,6 +195,8 @@ static int run(void *options, const struct lull_operands *operands)
 
     if (result < 0)
         return lull_cli_fail("emulate", &err);
+    /* The signals are blocked before the node exists: a signal in between would leave its file
+     * behind. */
     block_signals(&watched, &old_mask);
     result = lull_node_create(&spec, &node, &err);
     if (result == 0) {

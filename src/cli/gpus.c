@@ -5,8 +5,9 @@
 
 #include "cli/command.h"
 #include "device/device.h"
+#include "governor/report/report_fields.h"
 
-/* NVML's bits of why a clock is what it is, in its words made short, and what can be set. */
+/* Short words for the reasons of a clock, and for what can be set. */
 static const struct word {
     uint64_t bit;
     const char *text;
@@ -46,11 +47,6 @@ static json_t *words_as_json(const struct word *words, size_t count, uint64_t bi
 }
 
 /* A reading that is missing is null, never 0. */
-static void set_number(json_t *object, const char *key, bool is_valid, double value)
-{
-    json_object_set_new(object, key, is_valid ? json_real(value) : json_null());
-}
-
 static void set_integer(json_t *object, const char *key, bool is_valid, uint64_t value)
 {
     json_object_set_new(object, key, is_valid ? json_integer((json_int_t)value) : json_null());
@@ -63,23 +59,26 @@ static json_t *gpu_as_json(struct lull_devices *devices, uint32_t gpu)
     struct lull_device_reading now;
     json_t *object = json_object();
 
+    /* All readings are taken at once, so that they are of one moment as far as the driver allows.
+     */
     lull_device_read(devices, gpu, LULL_READING_ALL, &now);
-    json_object_set_new(object, "index", json_integer(gpu));
-    json_object_set_new(object, "name", json_string(info->name));
-    json_object_set_new(object, "uuid", json_string(info->uuid));
-    json_object_set_new(object, "pci_bus_id", json_string(info->pci_bus_id));
+    lull_field_integer(object, "index", gpu);
+    lull_field_text(object, "name", info->name);
+    lull_field_text(object, "uuid", info->uuid);
+    lull_field_text(object, "pci_bus_id", info->pci_bus_id);
     set_integer(object, "sm_clock_mhz", now.valid & LULL_READING_SM_CLOCK, now.sm_mhz);
     set_integer(object, "sm_clock_min_mhz", count > 0,
                 count > 0 ? info->sm_clocks_mhz[count - 1] : 0);
     set_integer(object, "sm_clock_max_mhz", count > 0, info->sm_clocks_mhz[0]);
     set_integer(object, "memory_clock_mhz", now.valid & LULL_READING_MEMORY_CLOCK, now.memory_mhz);
-    set_number(object, "power_w", now.valid & LULL_READING_POWER, now.power_mw * 1e-3);
-    set_number(object, "power_limit_w", now.valid & LULL_READING_POWER_LIMIT,
-               now.power_limit_mw * 1e-3);
-    set_number(object, "energy_j", now.valid & LULL_READING_ENERGY, (double)now.energy_mj * 1e-3);
+    lull_field_known(object, "power_w", now.power_mw * 1e-3, now.valid & LULL_READING_POWER);
+    lull_field_known(object, "power_limit_w", now.power_limit_mw * 1e-3,
+                     now.valid & LULL_READING_POWER_LIMIT);
+    lull_field_known(object, "energy_j", (double)now.energy_mj * 1e-3,
+                     now.valid & LULL_READING_ENERGY);
     set_integer(object, "temperature_c", now.valid & LULL_READING_TEMPERATURE, now.temperature_c);
-    set_number(object, "utilization_ratio", now.valid & LULL_READING_UTILIZATION,
-               now.utilization_percent * 1e-2);
+    lull_field_known(object, "utilization_ratio", now.utilization_percent * 1e-2,
+                     now.valid & LULL_READING_UTILIZATION);
     json_object_set_new(object, "reasons",
                         (now.valid & LULL_READING_REASONS) != 0
                             ? words_as_json(reason_words, REASON_COUNT, now.reasons)
@@ -93,18 +92,13 @@ static int print_json(struct lull_devices *devices)
 {
     json_t *document = json_object();
     json_t *gpus = json_array();
-    int result;
 
     for (uint32_t gpu = 0; gpu < lull_devices_count(devices); gpu++)
         json_array_append_new(gpus, gpu_as_json(devices, gpu));
-    json_object_set_new(document, "vendor", json_string(lull_devices_vendor(devices)));
-    json_object_set_new(document, "driver_version",
-                        json_string(lull_devices_driver_version(devices)));
-    json_object_set_new(document, "gpus", gpus);
-    result = json_dumpf(document, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(document);
-    return result;
+    lull_field_text(document, "vendor", lull_devices_vendor(devices));
+    lull_field_text(document, "driver_version", lull_devices_driver_version(devices));
+    lull_field_json(document, "gpus", gpus);
+    return lull_cli_print_json(document, 0);
 }
 
 static void print_words(const struct word *words, size_t count, uint64_t bits)

@@ -12,11 +12,11 @@
 
 struct limit_request {
     struct lull_job_selector choice;
-    bool has_choice;  /* else as stored */
-    double eta_ratio; /* negative: as stored */
+    bool has_choice;  /* false: the aim that is stored counts */
+    double eta_ratio; /* below 0: the weight that is stored counts */
     bool is_json;
     bool is_forgetting;
-    char *const *command; /* NULL: all */
+    char *const *command; /* NULL: all profiles are shown */
     char program[LULL_LIMIT_PROGRAM_BYTES];
     json_t *profiles;
     uint32_t shown;
@@ -110,7 +110,7 @@ static int serve(struct limit_request *request, struct lull_error *err)
     struct lull_store *store = NULL;
     int result = lull_store_open(NULL, &lull_limit_profiles_schema, false, &store, err);
 
-    if (result == -ENOENT) /* nothing was measured yet */
+    if (result == -ENOENT) /* there is no store yet, because nothing was measured */
         result = request->is_forgetting ? refuse(request, err) : 0;
     else if (result == 0 && request->is_forgetting)
         result = forget(store, request, err);
@@ -152,11 +152,11 @@ static int run(void *options, const struct lull_operands *operands)
         lull_limit_program(request->command, request->program);
     result = serve(request, &err);
     if (result == 0 && request->is_json) {
-        json_dumpf(document, stdout, JSON_INDENT(2));
-        putchar('\n');
-    } else if (result == 0 && request->shown == 0 && !request->is_forgetting) {
-        printf("no profiles yet; lull run --power-limit auto makes them\n");
+        lull_cli_print_json(document, 0);
+        return LULL_EXIT_OK;
     }
+    if (result == 0 && request->shown == 0 && !request->is_forgetting)
+        printf("no profiles yet; lull run --power-limit auto makes them\n");
     json_decref(document);
     return result < 0 ? lull_cli_fail("limit", &err) : LULL_EXIT_OK;
 }

@@ -8,13 +8,14 @@
 #include "base/clock.h"
 
 static const char default_model[] = "A100-SXM4-40GB";
-/* Jobs beyond one node of eight GPUs have one 200 Gb/s adapter per GPU: assumed, not measured. */
+/* Jobs of more than one node with eight GPUs are assumed to have one 200 Gb/s adapter per GPU; this
+ * is not measured. */
 static const double network_gbs = 25.0;
 enum { NODE_GPUS = 8, CHANNELS = 16 };
 
 /* ---- the GPU ---- */
 
-/* Length of a model's name if it stands in a product's name as words of its own, else 0. */
+/* Returns the length of a model's name if it stands in a product's name as whole words, else 0. */
 static size_t match(const char *product, const char *name)
 {
     const size_t length = strlen(name);
@@ -26,7 +27,8 @@ static size_t match(const char *product, const char *name)
     return 0;
 }
 
-/* "NVIDIA A100-SXM4-80GB" holds A100 as well as A100-SXM4-80GB: the longest name counts. */
+/* Finds the model with the longest name in the product's: "NVIDIA A100-SXM4-80GB" contains A100 as
+ * well as A100-SXM4-80GB. */
 static const struct lull_gpu_model *find_model(const char *product)
 {
     const struct lull_gpu_model *found = NULL;
@@ -62,7 +64,7 @@ static void choose_model(const struct lull_prediction_setup *setup, const char *
 
 /* ---- clocks and power ---- */
 
-/* The lowest clock at which the channels still carry what the link does. */
+/* Returns the lowest clock at which the channels still fill the link. */
 static double lowest_harmless_mhz(const struct lull_gpu_model *model, double link_gbs)
 {
     const double full_gbs =
@@ -108,7 +110,8 @@ static void choose_levels(int64_t world_size, struct lull_prediction *prediction
 
 /* ---- switching ---- */
 
-/* How much computation may run at the low clock before the job is slower by the tolerance. */
+/* Returns how much computation may run at the low clock until the job is slower by the tolerance.
+ */
 static double allowed_slowed_ms(const struct lull_exposure *exposure, double speed_ratio)
 {
     const double slowdown = 1.0 / speed_ratio - 1.0;
@@ -129,6 +132,7 @@ int lull_predict(const struct lull_prediction_setup *setup, const struct lull_tr
     int result;
 
     choose_model(setup, trace->gpu, &prediction);
+    /* The low clock depends on the link: it must not slow communication. */
     choose_levels(trace->world_size, &prediction);
     latency = (struct lull_switch_latency){lull_ns_from_ms(prediction.down_ms),
                                            lull_ns_from_ms(prediction.up_ms)};

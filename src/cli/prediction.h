@@ -4,8 +4,8 @@
  *
  * Assumed: power settles at once; compute kernels draw what the model's profile "training" draws;
  * communication and idle time last as long at the low clock, which is the lowest one that still
- * fills the link; switches themselves cost no energy. Threads: any. SPDX-License-Identifier:
- * Apache-2.0
+ * fills the link; switches themselves cost no energy. Threads: any.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_PREDICTION_H
 #define LULL_CLI_PREDICTION_H
@@ -18,14 +18,14 @@
 
 /* Ways to lower the clock in gaps; core/section/savings_estimate.h has the rules. */
 enum lull_switching {
-    LULL_SWITCHING_ALONE,        /* when a gap has begun, each gap for itself */
-    LULL_SWITCHING_MERGED,       /* for several gaps and the computation between them */
+    LULL_SWITCHING_ALONE,        /* each gap for itself, when it has begun */
+    LULL_SWITCHING_MERGED,       /* once for several gaps and the computation between them */
     LULL_SWITCHING_FEED_FORWARD, /* ahead of a gap, with perfect foresight */
     LULL_SWITCHING_IDEAL,        /* by a driver that needs no time */
     LULL_SWITCHING_COUNT,
 };
 
-#define LULL_PREDICTION_TOLERANCE_RATIO 0.01 /* slowdown that merging may cost */
+#define LULL_PREDICTION_TOLERANCE_RATIO 0.01 /* the slowdown that merging may cause */
 
 /* How the GPU of one rank is switched. A negative latency stands for that of the model. */
 struct lull_prediction_setup {
@@ -41,14 +41,15 @@ struct lull_prediction {
     double up_ms;
     double high_mhz;
     double low_mhz;
-    double link_gbs; /* what its communication is assumed to have */
+    double link_gbs; /* bandwidth that its communication is assumed to have */
     struct lull_power_levels levels;
-    double energy_j; /* at the highest clock all the time */
+    double energy_j; /* the energy at the highest clock throughout */
     struct lull_switchable switchable[LULL_SWITCHING_COUNT];
     double saving_j[LULL_SWITCHING_COUNT];
 };
 
-/* The analysis must still have its gaps. Errors: -ENOMEM. */
+/* Predicts the savings on one rank from its analysis, which must still have its gaps. Errors:
+ * -ENOMEM. */
 int lull_predict(const struct lull_prediction_setup *setup, const struct lull_trace *trace,
                  const struct lull_analysis *analysis, struct lull_prediction *prediction_out,
                  struct lull_error *err);

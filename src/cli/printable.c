@@ -4,7 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* How many bytes a character has that begins with this one; 0: none begins so. */
+/* Returns how many bytes a character has that begins with this byte; 0: no character begins with
+ * it. */
 static size_t length_of(unsigned char lead)
 {
     if (lead < 0x80)
@@ -16,8 +17,8 @@ static size_t length_of(unsigned char lead)
     return lead < 0xf0 ? 3 : 4;
 }
 
-/* Bytes of the character that begins here, if it is well-formed (Unicode 3.9, table 3-7) and no
- * control character; else 0. */
+/* Returns the length in bytes of the character that begins here if it is well-formed (Unicode 3.9,
+ * table 3-7) and no control character, else 0. */
 static size_t character(const unsigned char *text)
 {
     const unsigned char lead = text[0];

@@ -22,7 +22,7 @@ static int ask_daemon(struct lull_client *client, struct lull_error *err)
     return result;
 }
 
-/* Without a lulld this process does what lulld does when it starts. */
+/* Restores the GPUs from this process, as lulld does when it starts: there is no lulld to ask. */
 static int restore_here(const char *runtime_dir, struct lull_error *err)
 {
     struct lull_restore_report report = {0};

@@ -54,7 +54,7 @@ static int parse_power_limit(const char *text, void *place, struct lull_error *e
     return 0;
 }
 
-/* search or sweep, with :CLOCKS behind it or not. */
+/* Parses "search" or "sweep", with or without a number of clocks behind it (":9"). */
 static int parse_profiling(const char *text, void *place, struct lull_error *err)
 {
     struct lull_online_options *const online = place;
@@ -252,6 +252,8 @@ static int check(void *options, const struct lull_operands *operands, struct lul
         return lull_error_set(err, -EINVAL,
                               "--eta weighs the cost; leave out --choose, or give "
                               "--choose cost");
+    /* How much slower the job may become holds for power limits as well, unless they are chosen
+     * otherwise. */
     if (arguments->has_tolerance && !arguments->has_choice && !arguments->has_eta) {
         selector->aim = LULL_JOB_SLOWDOWN;
         selector->slowdown_ratio = arguments->run.control.tolerance_ratio;
@@ -263,7 +265,8 @@ static int check(void *options, const struct lull_operands *operands, struct lul
 
 enum { MOST_REPORT_BYTES = 1 << 28 };
 
-/* Whose report.json stands there: each is a file of its own. 0: there is none. */
+/* Returns the inode of the report, 0 if there is none. Each run writes a new file, so another inode
+ * means that this run has written one. */
 static ino_t find_report(const char *path)
 {
     struct stat info;
@@ -291,10 +294,13 @@ static int copy_report(const char *path, int out, struct lull_error *err)
     return rc;
 }
 
-/* Runs with standard output going to standard error, so that the report alone is on the former. */
+/* Runs the job with its standard output going to standard error, so that standard output has the
+ * report alone. */
 static int run_for_json(const struct lull_run_options *options, int *status_out,
                         struct lull_error *err)
 {
+    /* The job does not inherit it: a process that outlives the job would keep whoever reads the
+     * report waiting. */
     const int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     struct lull_error copy_err = {0};
     char path[PATH_MAX];

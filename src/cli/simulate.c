@@ -16,8 +16,8 @@
 struct simulate_arguments {
     struct lull_play_source source;
     uint32_t periods;
-    const struct lull_gpu_model *listed; /* as it is known */
-    struct lull_gpu_model model;         /* with the latencies that were asked for */
+    const struct lull_gpu_model *listed; /* the model as the table has it */
+    struct lull_gpu_model model;         /* the same with the latencies of --call-settle-ms */
     double call_ms;                      /* below 0: the model's latencies */
     double settle_ms;
     double tolerance_ratio;
@@ -150,9 +150,7 @@ static void print_json(const struct results *results)
                   "slowdown_ratio", results->oracle.real.slowdown_ratio, "ideal_saving_ratio",
                   results->oracle.ideal.saving_ratio, "steady_saving_ratio",
                   results->oracle.steady.saving_ratio, "gap_ratio", results->oracle.gap_ratio));
-    json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-    printf("\n");
-    json_decref(root);
+    lull_cli_print_json(root, JSON_REAL_PRECISION(9));
 }
 
 static void prepare(void *options)
@@ -172,7 +170,7 @@ static int check(void *options, const struct lull_operands *traces, struct lull_
     if ((arguments->source.preset == NULL) == (traces->count == 0))
         return lull_error_set(err, -EINVAL, "give either traces or --preset");
     arguments->model = *arguments->listed;
-    if (arguments->call_ms >= 0.0) /* constant, instead of the model's spread */
+    if (arguments->call_ms >= 0.0) /* these latencies are constant, while those of the model vary */
         lull_gpu_model_fix_latency(&arguments->model, arguments->call_ms, arguments->settle_ms);
     return 0;
 }

@@ -78,16 +78,15 @@ static int show(struct lull_client *client, uint32_t gpu_count, bool is_json,
     for (uint32_t gpu = 0; gpu < gpu_count && result == 0; gpu++) {
         struct lull_message_state state;
 
+        /* Messages have a fixed size, so each GPU is asked for by itself. */
         result = ask(client, gpu, &state, err);
         if (result == 0 && is_json)
             json_array_append_new(gpus, state_as_json(&state));
         else if (result == 0)
             print_state(&state);
     }
-    if (result == 0 && is_json) {
-        result = json_dumpf(document, stdout, JSON_INDENT(2));
-        putchar('\n');
-    }
+    if (result == 0 && is_json)
+        return lull_cli_print_json(document, 0);
     json_decref(document);
     return result;
 }

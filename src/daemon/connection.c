@@ -10,9 +10,11 @@
 
 #include "daemon/internal.h"
 
-/* This many packets of one client are served before the others get their turn. */
+/* The most packets of one client that are served before the others get their turn. */
 enum { PACKETS_PER_TURN = 16 };
 
+/* A descriptor is closed only when libuv has let go of it, because its number may be used again at
+ * once. */
 static void on_handle_closed(uv_handle_t *handle)
 {
     struct lull_connection *connection = handle->data;
@@ -138,6 +140,7 @@ void lull_connection_send(struct lull_connection *connection, const struct lull_
         control->cmsg_len = CMSG_LEN(sizeof(fds));
         memcpy(CMSG_DATA(control), fds, sizeof(fds));
     }
+    /* Waiting for a client that does not read would hold up all others. */
     if (sendmsg(connection->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         lull_connection_close(connection);
 }
@@ -149,7 +152,7 @@ static void released(void *context)
     struct lull_connection *connection = context;
     struct server *server = connection->server;
 
-    /* From the store on, the server may free the connection. */
+    /* After this store the server may free the connection, so nothing of it is used below. */
     atomic_store(&connection->is_source_released, true);
     lull_server_wake(server);
 }

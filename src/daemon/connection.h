@@ -30,7 +30,7 @@ struct lull_connection {
     uv_poll_t input;
     uv_poll_t death; /* watches the pidfd of its process */
 
-    /* What follows is made at the first lease. */
+    /* What follows is created with the first lease. */
     struct lull_command_table *table;
     int doorbell_fd;
     bool is_table_passed;
@@ -39,15 +39,13 @@ struct lull_connection {
     atomic_bool is_source_released; /* set by the writer's thread */
 
     /* The answer to RELEASE or RESTORE, which waits until GPUs are restored. */
-    uint64_t awaited; /* these GPUs, a bit for each */
+    uint64_t awaited; /* the GPUs that it waits for, a bit for each */
     uint32_t awaited_sequence;
     int awaited_result;
 };
 
-/*
- * Takes over fd and peer.pid_fd and begins to serve them. NULL: no memory or no watch; both are
- * closed then.
- */
+/* Takes over fd and peer.pid_fd and begins to serve them. NULL: no memory; both are closed then. A
+ * connection that cannot be watched is returned all the same, and is closing. */
 struct lull_connection *lull_connection_create(struct server *server, uint64_t id, int fd,
                                                const struct lull_peer *peer);
 

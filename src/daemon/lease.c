@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 struct seat {
-    struct lull_lease lease; /* id 0: none */
+    struct lull_lease lease; /* id 0: the GPU is not leased */
     bool is_settling;
 };
 

@@ -1,7 +1,5 @@
-/*
- * lulld: the privileged half of Lull. Small and boring: it leases clocks, and puts everything back.
- * SPDX-License-Identifier: Apache-2.0
- */
+/* lulld: the privileged half of Lull. It leases clocks and puts everything back, and does nothing
+ * else, so that its code stays short enough to be audited. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <grp.h>
 #include <stdbool.h>
@@ -71,7 +69,8 @@ static void prepare(void *options)
     settings->server.ready_fd = -1;
 }
 
-/* Restore comes first: nobody gets a GPU that a dead daemon has left lowered. */
+/* Restoring comes before serving, so that nobody is leased a GPU that a dead daemon has left
+ * lowered. */
 static int work(struct lull_devices *devices, struct lull_journal *journal,
                 const struct settings *settings, struct lull_error *err)
 {
@@ -103,7 +102,9 @@ static int run(void *options, const struct lull_operands *operands)
     if (result < 0)
         lull_log(LULL_LOG_ERROR, "lulld", "%s", error.text);
     if (result == -EINPROGRESS)
-        _Exit(LULL_EXIT_FAILED); /* a thread is stuck in the driver; the journal has it all */
+        /* A thread is stuck in the driver and may use all of this; the next daemon restores what
+         * the journal still holds. */
+        _Exit(LULL_EXIT_FAILED);
     lull_devices_close(devices);
     lull_journal_close(journal);
     return (int)lull_error_exit_status(result);

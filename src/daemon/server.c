@@ -1,6 +1,6 @@
 /*
- * Serves what a client may ask, and ends its leases when it goes. SPDX-License-Identifier:
- * Apache-2.0
+ * Serves what a client may ask, and ends its leases when it goes.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "daemon/server.h"
 
@@ -49,8 +49,9 @@ struct server {
     struct lull_connection *connections;
     uint64_t last_connection_id;
     uint64_t refused_senders;
-    uint64_t settling;                      /* a bit per GPU whose lease has ended */
-    atomic_int ended[LULL_DEVICE_MAX_GPUS]; /* set by the writer's thread */
+    uint64_t settling; /* a bit per GPU whose lease has ended and that is not restored yet */
+    /* What restoring each GPU came to, or NO_RESULT; set by the writer's thread. */
+    atomic_int ended[LULL_DEVICE_MAX_GPUS];
 };
 
 uv_loop_t *lull_server_loop(struct server *server)
@@ -105,7 +106,7 @@ static void finish_waiting(struct lull_connection *connection)
                    : "not every GPU could be restored; lulld goes on trying, see its log");
 }
 
-/* Answers once the GPUs in the mask are restored; at once if there are none. */
+/* Answers a request once the GPUs in the mask are restored; at once if the mask is empty. */
 static void reply_when_settled(struct lull_connection *connection, uint32_t sequence, uint64_t mask)
 {
     if (connection->awaited != 0) {
@@ -135,6 +136,7 @@ static void on_expiry(uv_timer_t *timer);
 static void plan_expiry(struct server *server)
 {
     const int64_t next_ns = lull_lease_next_expiry_ns(server->leases);
+    /* Rounded up, so that the lease has expired when the timer fires. */
     int64_t left_ms = (next_ns - lull_now_ns()) / LULL_NS_PER_MS + 1;
 
     if (next_ns == INT64_MAX)
@@ -267,6 +269,7 @@ static void serve_lease(struct server *server, struct lull_connection *connectio
 {
     struct lull_message answer = {.type = LULL_MESSAGE_GRANT, .sequence = message->sequence};
     struct lull_error error;
+    /* One table serves all leases of a connection, so it is passed with the first. */
     const bool is_first = !connection->is_table_passed;
 
     if (grant(server, connection, &message->body.lease, &answer.body.grant, &error) < 0) {
@@ -359,6 +362,7 @@ static void serve_restore(struct server *server, struct lull_connection *connect
     for (uint32_t gpu = 0; gpu < lull_devices_count(server->devices); gpu++)
         revoke_lease(server, gpu, LULL_E_STALE, "restore asked by the administrator");
     plan_expiry(server);
+    /* GPUs whose leases ended earlier are waited for as well: the caller wants all of them back. */
     reply_when_settled(connection, message->sequence, server->settling);
 }
 
@@ -370,11 +374,12 @@ static serve_function *const serve_functions[LULL_MESSAGE_TYPE_COUNT] = {
     [LULL_MESSAGE_STATUS] = serve_status, [LULL_MESSAGE_RESTORE] = serve_restore,
 };
 
-/* A descriptor that a forked child inherited is no right to speak for its parent. */
+/* A forked child inherits the descriptor, but must not speak for its parent. */
 static void refuse_sender(struct server *server, struct lull_connection *connection,
                           uint32_t sequence, pid_t sender)
 {
     server->refused_senders++;
+    /* Logged once, because a child that keeps asking would fill the log. */
     if (server->refused_senders == 1)
         lull_log(LULL_LOG_WARNING, "lulld",
                  "message from a process that did not connect refused (pid=%ld connected=%ld)",
@@ -397,6 +402,7 @@ void lull_server_serve(struct server *server, struct lull_connection *connection
         refuse_sender(server, connection, message.sequence, sender);
         return;
     }
+    /* A message that only the daemon sends, or one before HELLO, comes from no client of ours. */
     if (serve_functions[message.type] == NULL ||
         (!connection->is_greeted && message.type != LULL_MESSAGE_HELLO)) {
         lull_connection_close(connection);
@@ -462,6 +468,7 @@ static bool has_room(const struct server *server, uid_t uid)
         total++;
         of_user += c->peer.uid == uid;
     }
+    /* Root is never refused: it must be able to restore the GPUs at any time. */
     return uid == 0 || (total < MAX_CONNECTIONS && of_user < MAX_CONNECTIONS_PER_USER);
 }
 
@@ -524,7 +531,7 @@ static int bind_socket(struct server *server, const struct lull_server_options *
     int result;
 
     memcpy(address.sun_path, server->socket_path, sizeof(address.sun_path));
-    unlink(server->socket_path); /* the lock is held: it is a dead daemon's */
+    unlink(server->socket_path); /* this process holds the lock, so the socket is a dead daemon's */
     result = bind(server->listen_fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
     umask(before);
     if (result < 0)
@@ -559,7 +566,8 @@ static int open_socket(struct server *server, const struct lull_server_options *
 
 /* --- start and stop --- */
 
-/* systemd's readiness protocol: one datagram to the socket it names. */
+/* Tells systemd that the daemon is ready, by its protocol: one datagram to the socket that it
+ * names. */
 static void notify_manager(void)
 {
     const char *path = getenv("NOTIFY_SOCKET");
@@ -602,6 +610,7 @@ static void on_signal(uv_signal_t *handle, int number)
         return;
     server->is_stopping = true;
     lull_log(LULL_LOG_INFO, "lulld", "stopping: raising and restoring every GPU");
+    /* New clients fail at once from here on, instead of waiting for a daemon that ends. */
     unlink(server->socket_path);
     uv_stop(&server->loop);
 }
@@ -646,11 +655,10 @@ static void close_handle(uv_handle_t *handle, void *unused)
         uv_close(handle, NULL);
 }
 
-/* After the writer has stopped nothing holds a connection but its own handles. */
+/* After the writer has stopped nothing holds a connection, which stop_serving() has closed, but its
+ * own handles. */
 static void fini_loop(struct server *server)
 {
-    for (struct lull_connection *c = server->connections; c != NULL; c = c->next)
-        lull_connection_close(c);
     while (server->connections != NULL) {
         uv_run(&server->loop, UV_RUN_NOWAIT);
         reap_connections(server);
@@ -660,7 +668,8 @@ static void fini_loop(struct server *server)
     uv_loop_close(&server->loop);
 }
 
-/* Raises everything. A writer that is stuck in the driver keeps what it uses for ever. */
+/* Puts all GPUs back and stops the writer. What a writer that is stuck in the driver uses is never
+ * freed. */
 static int stop_serving(struct server *server, struct lull_error *err)
 {
     int result;

@@ -1,7 +1,5 @@
-/*
- * AMD SMI behind the vendor table: what section 4 of the design switches and reads.
- * SPDX-License-Identifier: Apache-2.0
- */
+/* AMD GPUs behind the vendor table: this file describes, reads and sets them through the functions
+ * of AMD SMI that amdsmi_library.c has bound. SPDX-License-Identifier: Apache-2.0 */
 #include "device/amdsmi.h"
 
 #include <errno.h>
@@ -17,6 +15,15 @@ static int check(int code, uint32_t gpu, const char *what, struct lull_error *er
         return 0;
     return lull_error_set(err, meaning->error, "GPU %u: cannot %s: %s (AMD SMI %d)", gpu, what,
                           meaning->text, code);
+}
+
+/* Asks the library for a structure. Its length differs between versions, so it goes into a buffer
+ * that holds any of them. Returns false if the library lacks the function or does not know the
+ * values. */
+static bool fetch(amdsmi_call_info *call, const struct amdsmi_die *die, union amdsmi_room *room_out)
+{
+    *room_out = (union amdsmi_room){.bytes = {0}};
+    return call != NULL && call(die->handle, room_out) == AMDSMI_SUCCESS;
 }
 
 static const char *amdsmi_driver_version(const void *state)
@@ -37,13 +44,13 @@ static bool read_clock(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
     return true;
 }
 
-/* The library writes 16 or 32 bits of ones where it does not tell a value. */
+/* Whether a value is known: the library writes 16 or 32 bits of ones, or 0, for one that is not. */
 static bool is_told(uint32_t value)
 {
     return value != 0 && value != UINT16_MAX && value != UINT32_MAX;
 }
 
-/* Some versions of the library tell Hz here and others MHz, without saying so. */
+/* Some versions of the library return Hz here and others MHz, without saying which. */
 static uint32_t as_mhz(uint64_t value)
 {
     if (value == UINT64_MAX)
@@ -59,25 +66,24 @@ static void widen(struct amdsmi_die *die, uint32_t low_mhz, uint32_t high_mhz)
         die->highest_mhz = high_mhz;
 }
 
-/*
- * Finds what the clock may be set to. The clock's own minimum and maximum are those allowed at
- * present, which somebody may have lowered; the overdrive table, where there is one, has what is
- * possible.
- */
+/* Finds the range in which the clock can be set. The minimum and maximum of the clock itself are
+ * those that are allowed at present, and another program may have narrowed them; the overdrive
+ * table, where there is one, has the range of the hardware. The widest bounds of both are used. */
 static void find_range(struct lull_amdsmi *amdsmi, struct amdsmi_die *die)
 {
     struct amdsmi_clock_info clock;
-    union amdsmi_room room = {.bytes = {0}};
+    union amdsmi_room room;
 
     if (read_clock(amdsmi, die, AMDSMI_CLOCK_GFX, &clock))
         widen(die, clock.min_mhz, clock.max_mhz);
-    if (amdsmi->od_info == NULL || amdsmi->od_info(die->handle, &room) != AMDSMI_SUCCESS)
+    if (!fetch(amdsmi->od_info, die, &room))
         return;
     widen(die, as_mhz(room.od.sm_now.low), as_mhz(room.od.sm_now.high));
     widen(die, as_mhz(room.od.sm_limits.low), as_mhz(room.od.sm_limits.high));
 }
 
-/* The driver takes any MHz of the range; its own list holds two or three. */
+/* Lists the clocks that Lull tries. The driver accepts every MHz of the range, while its own list
+ * holds only two or three clocks, so the list is made in equal steps. */
 static void list_clocks(const struct amdsmi_die *die, struct lull_device_info *info)
 {
     uint32_t mhz = die->highest_mhz;
@@ -107,10 +113,10 @@ static bool read_power(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
                        uint32_t *power_mw_out, bool *is_instant_out)
 {
     const struct amdsmi_die *counter = &amdsmi->dies[die->counter];
-    union amdsmi_room room = {.bytes = {0}};
+    union amdsmi_room room;
     uint32_t watts;
 
-    if (amdsmi->power_info == NULL || amdsmi->power_info(counter->handle, &room) != AMDSMI_SUCCESS)
+    if (!fetch(amdsmi->power_info, counter, &room))
         return false;
     *is_instant_out = is_told(room.words[amdsmi->power_offset]);
     watts = room.words[amdsmi->power_offset + (*is_instant_out ? 0 : 1)];
@@ -221,10 +227,9 @@ static bool read_limit(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
 static bool read_activity(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
                           uint32_t *percent_out)
 {
-    union amdsmi_room room = {.bytes = {0}};
+    union amdsmi_room room;
 
-    if (amdsmi->activity == NULL || amdsmi->activity(die->handle, &room) != AMDSMI_SUCCESS ||
-        room.words[0] > 100)
+    if (!fetch(amdsmi->activity, die, &room) || room.words[0] > 100)
         return false;
     *percent_out = room.words[0];
     return true;
@@ -252,7 +257,7 @@ static bool amdsmi_read(void *state, uint32_t gpu, enum lull_reading_field field
         return read_limit(amdsmi, die, &out->power_limit_mw);
     case LULL_READING_UTILIZATION:
         return read_activity(amdsmi, die, &out->utilization_percent);
-    case LULL_READING_REASONS: /* only newer boards tell it, in a structure of many versions */
+    case LULL_READING_REASONS: /* only newer boards tell them, by version-specific structures */
     case LULL_READING_ALL:
         break;
     }
@@ -269,9 +274,9 @@ static int set_limit(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die, i
                : amdsmi->set_clock_limit(die->handle, AMDSMI_CLOCK_GFX, limit, mhz);
 }
 
-/* Sets only the upper end: the driver takes the two ends in two calls, refuses one that crosses the
- * other, and nothing is gained by keeping an idle GPU up. The lower end is put to the lowest clock
- * once. */
+/* Sets only the upper end of the range. The driver takes the two ends in two calls and refuses one
+ * that crosses the other, and a high lower end would only keep an idle GPU from resting. So the
+ * lower end is set to the lowest clock once and then left alone. */
 static int amdsmi_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
                           struct lull_error *err)
 {
@@ -291,8 +296,9 @@ static int amdsmi_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t 
     die->is_floor_set = code == AMDSMI_SUCCESS;
     if (code == AMDSMI_SUCCESS)
         code = set_limit(amdsmi, die, AMDSMI_LIMIT_MAX, max_mhz);
+    /* Another program may have raised the lower end, so the next call sets it again. */
     if (code != AMDSMI_SUCCESS)
-        die->is_floor_set = false; /* somebody may have raised it */
+        die->is_floor_set = false;
     return check(code, gpu, "limit the clock", err);
 }
 

@@ -16,7 +16,8 @@
 
 extern const struct lull_vendor lull_amdsmi_vendor;
 
-/* The row of an amdsmi_status_t; an undocumented one counts as unknown. Never NULL. */
+/* Returns the row for an amdsmi_status_t, never NULL; a code without documentation counts as
+ * unknown. */
 const struct lull_library_meaning *lull_amdsmi_meaning(int code);
 
 #endif

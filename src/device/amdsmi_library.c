@@ -9,28 +9,9 @@
 
 #include "device/amdsmi.h"
 
-static const struct lull_library_symbol symbols[] = {
-    {offsetof(struct lull_amdsmi, init), "amdsmi_init", NULL},
-    {offsetof(struct lull_amdsmi, shut_down), "amdsmi_shut_down", NULL},
-    {offsetof(struct lull_amdsmi, version), "amdsmi_get_lib_version", NULL},
-    {offsetof(struct lull_amdsmi, sockets), "amdsmi_get_socket_handles", NULL},
-    {offsetof(struct lull_amdsmi, processors), "amdsmi_get_processor_handles", NULL},
-    {offsetof(struct lull_amdsmi, asic_info), "amdsmi_get_gpu_asic_info", NULL},
-    {offsetof(struct lull_amdsmi, driver_info), "amdsmi_get_gpu_driver_info", NULL},
-    {offsetof(struct lull_amdsmi, enumeration_info), "amdsmi_get_gpu_enumeration_info", NULL},
-    {offsetof(struct lull_amdsmi, od_info), "amdsmi_get_gpu_od_volt_info", NULL},
-    {offsetof(struct lull_amdsmi, power_info), "amdsmi_get_power_info", NULL},
-    {offsetof(struct lull_amdsmi, activity), "amdsmi_get_gpu_activity", NULL},
-    {offsetof(struct lull_amdsmi, clock_info), "amdsmi_get_clock_info", NULL},
-    {offsetof(struct lull_amdsmi, power_cap_info), "amdsmi_get_power_cap_info", NULL},
-    {offsetof(struct lull_amdsmi, bdf), "amdsmi_get_gpu_device_bdf", NULL},
-    {offsetof(struct lull_amdsmi, uuid), "amdsmi_get_gpu_device_uuid", NULL},
-    {offsetof(struct lull_amdsmi, energy), "amdsmi_get_energy_count", NULL},
-    {offsetof(struct lull_amdsmi, temperature), "amdsmi_get_temp_metric", NULL},
-    {offsetof(struct lull_amdsmi, set_clock_limit), "amdsmi_set_gpu_clk_limit", NULL},
-    {offsetof(struct lull_amdsmi, set_level), "amdsmi_set_gpu_perf_level", NULL},
-    {offsetof(struct lull_amdsmi, set_power_cap), "amdsmi_set_power_cap", NULL},
-};
+#define SYMBOL(type, member, name, older_name)                                                     \
+    {offsetof(struct lull_amdsmi, member), name, older_name},
+static const struct lull_library_symbol symbols[] = {AMDSMI_CALLS(SYMBOL)};
 
 static const struct lull_library_meaning meanings[] = {
     {0, 0, "success"},
@@ -105,7 +86,7 @@ static void find_dies_of(struct lull_amdsmi *amdsmi, void *socket)
     uint32_t count = LULL_DEVICE_MAX_GPUS - amdsmi->die_count;
 
     if (count == 0 || amdsmi->processors(socket, &count, handles) != AMDSMI_SUCCESS)
-        return; /* one sick GPU must not hide the others */
+        return; /* a GPU that fails must not hide the others */
     for (uint32_t i = 0; i < count && amdsmi->die_count < LULL_DEVICE_MAX_GPUS; i++)
         amdsmi->dies[amdsmi->die_count++].handle = handles[i];
 }
@@ -118,7 +99,8 @@ static int compare_hip_ids(const void *left, const void *right)
     return (a->hip_id > b->hip_id) - (a->hip_id < b->hip_id);
 }
 
-/* The library lists by bus address; jobs count as HIP does, which is not always the same. */
+/* Sorts the dies into the order of HIP, in which jobs count them: the library lists them by bus
+ * address, which is not always the same. */
 static void order_as_hip(struct lull_amdsmi *amdsmi)
 {
     for (uint32_t i = 0; i < amdsmi->die_count; i++) {
@@ -176,8 +158,8 @@ void lull_amdsmi_read_name(struct lull_amdsmi *amdsmi, const struct amdsmi_die *
     snprintf(name, size, "%.*s", (int)size - 1, room.text);
 }
 
-/* A die without a counter that follows one with a counter, of the same name, belongs to the same
- * module. */
+/* Finds the dies that share a counter. Of the two dies of a module only the first has a counter, so
+ * a die without one that follows a die of the same name with one belongs to the same module. */
 static void find_modules(struct lull_amdsmi *amdsmi)
 {
     double ignored;
@@ -205,7 +187,8 @@ static void read_versions(struct lull_amdsmi *amdsmi)
 {
     union amdsmi_room room = {.bytes = {0}};
 
-    /* The first number is the year in 24 and 25, and the major version, which goes on, since. */
+    /* In versions 24 and 25 the first number is the year; since then it is the major version, which
+     * goes on from 26. */
     if (amdsmi->version(&room) == AMDSMI_SUCCESS && room.words[0] >= 25)
         amdsmi->power_offset = 2;
     room = (union amdsmi_room){.bytes = {0}};
@@ -246,6 +229,7 @@ int lull_amdsmi_open(void **state_out, uint32_t *count_out, struct lull_error *e
                                     "%s: cannot start AMD SMI: %s (AMD SMI %d)",
                                     amdsmi->library_name, lull_amdsmi_meaning(code)->text, code);
     }
+    /* The library is shut down only where it was started. */
     if (result < 0) {
         unload(amdsmi);
         return result;

@@ -20,7 +20,7 @@
  */
 enum { ROOM_BYTES = 4096 };
 
-struct amdsmi_clock_info { /* min and max are what is allowed at present */
+struct amdsmi_clock_info { /* min and max are the bounds that are allowed at present */
     uint32_t now_mhz;
     uint32_t min_mhz;
     uint32_t max_mhz;
@@ -34,7 +34,7 @@ struct amdsmi_power_cap_info {
     uint64_t max_uw;
 };
 
-struct amdsmi_power_info { /* from version 25 on after 8 bytes of another field */
+struct amdsmi_power_info { /* from version 25 on, it follows 8 bytes of another field */
     uint32_t current_w;
     uint32_t average_w;
 };
@@ -101,7 +101,7 @@ enum {
     CLOCK_STEP_MHZ = 20,
 };
 
-/* One die. */
+/* One die of a GPU, which the library shows as a processor. */
 struct amdsmi_die {
     void *handle;
     uint32_t hip_id;
@@ -113,28 +113,33 @@ struct amdsmi_die {
     uint32_t sharers; /* how many dies that counter counts */
 };
 
+/* The functions that are bound: type, member, name in the library, and the name in older ones.
+ * They are listed once, for the members of the table and for the names that fill them. */
+#define AMDSMI_CALLS(CALL)                                                                         \
+    CALL(amdsmi_call_init, init, "amdsmi_init", NULL)                                              \
+    CALL(amdsmi_call_do, shut_down, "amdsmi_shut_down", NULL)                                      \
+    CALL(amdsmi_call_version, version, "amdsmi_get_lib_version", NULL)                             \
+    CALL(amdsmi_call_list, sockets, "amdsmi_get_socket_handles", NULL)                             \
+    CALL(amdsmi_call_list_of, processors, "amdsmi_get_processor_handles", NULL)                    \
+    CALL(amdsmi_call_info, asic_info, "amdsmi_get_gpu_asic_info", NULL)                            \
+    CALL(amdsmi_call_info, driver_info, "amdsmi_get_gpu_driver_info", NULL)                        \
+    CALL(amdsmi_call_info, enumeration_info, "amdsmi_get_gpu_enumeration_info", NULL)              \
+    CALL(amdsmi_call_info, od_info, "amdsmi_get_gpu_od_volt_info", NULL)                           \
+    CALL(amdsmi_call_info, power_info, "amdsmi_get_power_info", NULL)                              \
+    CALL(amdsmi_call_info, activity, "amdsmi_get_gpu_activity", NULL)                              \
+    CALL(amdsmi_call_info_of, clock_info, "amdsmi_get_clock_info", NULL)                           \
+    CALL(amdsmi_call_info_of, power_cap_info, "amdsmi_get_power_cap_info", NULL)                   \
+    CALL(amdsmi_call_number, bdf, "amdsmi_get_gpu_device_bdf", NULL)                               \
+    CALL(amdsmi_call_text, uuid, "amdsmi_get_gpu_device_uuid", NULL)                               \
+    CALL(amdsmi_call_energy, energy, "amdsmi_get_energy_count", NULL)                              \
+    CALL(amdsmi_call_temperature, temperature, "amdsmi_get_temp_metric", NULL)                     \
+    CALL(amdsmi_call_clock_limit, set_clock_limit, "amdsmi_set_gpu_clk_limit", NULL)               \
+    CALL(amdsmi_call_set, set_level, "amdsmi_set_gpu_perf_level", NULL)                            \
+    CALL(amdsmi_call_power_cap, set_power_cap, "amdsmi_set_power_cap", NULL)
+
 struct lull_amdsmi {
     void *library;
-    amdsmi_call_init *init;
-    amdsmi_call_do *shut_down;
-    amdsmi_call_version *version;
-    amdsmi_call_list *sockets;
-    amdsmi_call_list_of *processors;
-    amdsmi_call_info *asic_info;
-    amdsmi_call_info *driver_info;
-    amdsmi_call_info *enumeration_info;
-    amdsmi_call_info *od_info;
-    amdsmi_call_info *power_info;
-    amdsmi_call_info *activity;
-    amdsmi_call_info_of *clock_info;
-    amdsmi_call_info_of *power_cap_info;
-    amdsmi_call_number *bdf;
-    amdsmi_call_text *uuid;
-    amdsmi_call_energy *energy;
-    amdsmi_call_temperature *temperature;
-    amdsmi_call_clock_limit *set_clock_limit;
-    amdsmi_call_set *set_level;
-    amdsmi_call_power_cap *set_power_cap;
+    AMDSMI_CALLS(LULL_LIBRARY_MEMBER)
     char library_name[256];
     char driver_version[96];
     uint32_t power_offset; /* how many words stand before struct amdsmi_power_info */
@@ -146,12 +151,12 @@ struct lull_amdsmi {
 int lull_amdsmi_open(void **state_out, uint32_t *count_out, struct lull_error *err);
 void lull_amdsmi_close(void *state);
 
-/* Reads the energy of all dies of the module since the driver was loaded, uJ. False: this die has
- * no counter. */
+/* Reads the energy that all dies of the module have drawn since the driver was loaded, in uJ.
+ * Returns false if this die has no counter. */
 bool lull_amdsmi_read_energy_uj(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
                                 double *energy_uj_out);
 
-/* Writes the name of the product; "": it is not told. */
+/* Writes the name of the product, or "" if the library does not know it. */
 void lull_amdsmi_read_name(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die, char *name,
                            size_t size);
 

@@ -1,6 +1,5 @@
-/*
- * The GPUs of this node, whoever made them. SPDX-License-Identifier: Apache-2.0
- */
+/* The GPUs of this node, behind the functions of the vendor that made them.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "device/device.h"
 
 #include <errno.h>
@@ -24,13 +23,15 @@ static const struct lull_vendor *const vendors[] = {&lull_nvml_vendor, &lull_amd
 
 enum { VENDOR_COUNT = sizeof(vendors) / sizeof(vendors[0]) };
 
-/* Chooses the vendors that are tried, [*first, *end): the one that the user names, else all. */
+/* Chooses the vendors that are tried, as the range [*first, *end) of the table: the one that
+ * LULL_VENDOR names, or all of them. */
 static int choose_vendors(uint32_t *first, uint32_t *end, struct lull_error *err)
 {
     const char *name = getenv("LULL_VENDOR");
 
     *first = 0;
     *end = VENDOR_COUNT;
+    /* Without the variable every vendor is tried. */
     if (name == NULL || name[0] == '\0')
         return 0;
     while (*first < VENDOR_COUNT && strcmp(vendors[*first]->name, name) != 0)
@@ -42,7 +43,8 @@ static int choose_vendors(uint32_t *first, uint32_t *end, struct lull_error *err
     return 0;
 }
 
-/* Returns the error; that no driver is installed becomes LULL_E_NO_DEVICE. */
+/* Passes the error on. Where no driver is installed there is no device either, so -ENOENT becomes
+ * LULL_E_NO_DEVICE. */
 static int fail_open(const struct lull_error *error, struct lull_error *err)
 {
     if (error->code != -ENOENT)
@@ -50,10 +52,9 @@ static int fail_open(const struct lull_error *error, struct lull_error *err)
     return lull_error_set(err, LULL_E_NO_DEVICE, "%s", error->text);
 }
 
-/*
- * Opens the first vendor that has a GPU. A driver that is there and fails for another reason than
- * that it has none ends the search: a sick GPU must not be passed over for another vendor's.
- */
+/* Opens the first vendor that has a GPU. If a driver is installed and fails for another reason than
+ * having no GPU, the search ends: the GPUs of another vendor must not take the place of one that is
+ * broken. */
 static int open_vendor(const struct lull_vendor **vendor_out, void **state_out, uint32_t *count_out,
                        struct lull_error *err)
 {

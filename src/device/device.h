@@ -23,7 +23,7 @@ enum {
     LULL_DEVICE_MAX_CLOCKS = 512,
 };
 
-/* What a GPU lets itself be asked for. */
+/* What can be set on a GPU, or read from it, as bits. */
 enum lull_capability {
     LULL_CAPABILITY_SM_LOCK = 1 << 0,
     LULL_CAPABILITY_MEMORY_LOCK = 1 << 1,
@@ -37,7 +37,7 @@ struct lull_device_info {
     char name[96];
     char uuid[96];
     char pci_bus_id[32];
-    uint32_t architecture; /* NVML's number: 5 Volta ... 10 Blackwell; 0 unknown, or no NVIDIA */
+    uint32_t architecture; /* NVML's number: 5 is Volta, 10 is Blackwell; 0: unknown */
     uint32_t capabilities; /* enum lull_capability */
     uint32_t sm_clock_count;
     uint32_t sm_clocks_mhz[LULL_DEVICE_MAX_CLOCKS];
@@ -48,12 +48,12 @@ struct lull_device_info {
     uint32_t power_limit_default_mw;
 };
 
-/* What can be read, as bits; a reading says with them which of its members are valid. */
+/* What can be read, as bits. A reading has the same bits to say which of its members are valid. */
 enum lull_reading_field {
     LULL_READING_SM_CLOCK = 1 << 0,
     LULL_READING_MEMORY_CLOCK = 1 << 1,
     LULL_READING_POWER = 1 << 2,  /* what the driver reports, which may be a 1 s average */
-    LULL_READING_ENERGY = 1 << 3, /* what was counted since the driver was loaded */
+    LULL_READING_ENERGY = 1 << 3, /* the energy since the driver was loaded */
     LULL_READING_TEMPERATURE = 1 << 4,
     LULL_READING_REASONS = 1 << 5,     /* enum lull_clock_reason */
     LULL_READING_POWER_LIMIT = 1 << 6, /* the limit that was requested last */
@@ -68,7 +68,7 @@ enum lull_reading_field {
  */
 enum lull_clock_reason {
     LULL_CLOCK_REASON_IDLE = 1 << 0,
-    LULL_CLOCK_REASON_SETTING = 1 << 1, /* somebody has set application clocks, or a range */
+    LULL_CLOCK_REASON_SETTING = 1 << 1, /* a program has set application clocks or a range */
     LULL_CLOCK_REASON_POWER_CAP = 1 << 2,
     LULL_CLOCK_REASON_HARDWARE_SLOWDOWN = 1 << 3,
     LULL_CLOCK_REASON_SYNC_BOOST = 1 << 4,
@@ -76,7 +76,7 @@ enum lull_clock_reason {
     LULL_CLOCK_REASON_HARDWARE_THERMAL = 1 << 6,
     LULL_CLOCK_REASON_POWER_BRAKE = 1 << 7,
     LULL_CLOCK_REASON_DISPLAY = 1 << 8,
-    /* Heat or the power supply holds the clock down, which no power limit asks for. */
+    /* In these cases heat or the power supply holds the clock down, and no power limit does. */
     LULL_CLOCK_REASON_THROTTLED = LULL_CLOCK_REASON_HARDWARE_SLOWDOWN | LULL_CLOCK_REASON_THERMAL |
                                   LULL_CLOCK_REASON_HARDWARE_THERMAL |
                                   LULL_CLOCK_REASON_POWER_BRAKE,
@@ -108,10 +108,10 @@ void lull_devices_close(struct lull_devices *devices);
 
 uint32_t lull_devices_count(const struct lull_devices *devices);
 
-/* Returns whose GPUs they are, in the words of LULL_VENDOR. */
+/* Returns the vendor of the GPUs, in the words of LULL_VENDOR. */
 const char *lull_devices_vendor(const struct lull_devices *devices);
 
-/* Returns the driver's version for reports, borrowed from devices; "": it is not known. */
+/* Returns the driver's version for reports, borrowed from devices; "" if it is not known. */
 const char *lull_devices_driver_version(const struct lull_devices *devices);
 
 /* Returns the facts of one GPU, 0..count-1; borrowed, and fixed while devices is open. */
@@ -120,12 +120,10 @@ const struct lull_device_info *lull_device_info(const struct lull_devices *devic
 /* Returns the index of the GPU with this UUID; -ENODEV: there is none. */
 int lull_device_find(const struct lull_devices *devices, const char *uuid);
 
-/*
- * Decides what may be leased of a GPU: narrows the band to the clocks and power limits that it has.
- * Errors: LULL_E_UNSUPPORTED its SM clock cannot be locked, or a power limit is wanted and cannot
- * be set; -EINVAL the band is empty or none of it is in the GPU's range. The band is then as it
- * was.
- */
+/* Decides what may be leased of a GPU: narrows the band to the clocks and power limits that it has.
+ * Errors, after which the band is unchanged: LULL_E_UNSUPPORTED its SM clock cannot be locked, or a
+ * power limit is wanted and cannot be set; -EINVAL the band is empty or lies outside the GPU's
+ * range. */
 int lull_device_fit_band(const struct lull_device_info *info, struct lull_band *band,
                          struct lull_error *err);
 
@@ -133,8 +131,9 @@ int lull_device_fit_band(const struct lull_device_info *info, struct lull_band *
 void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wanted,
                       struct lull_device_reading *reading_out);
 
-/* These set something. Errors: -EPERM this process may not; LULL_E_UNSUPPORTED; LULL_E_NO_DEVICE
- * the GPU is lost; -EAGAIN the failure may pass; -EINVAL. */
+/* These functions set something. Errors: -EPERM this process is not permitted to;
+ * LULL_E_UNSUPPORTED; LULL_E_NO_DEVICE the GPU is lost; -EAGAIN the call may succeed later;
+ * -EINVAL. */
 int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
                         uint32_t max_mhz, struct lull_error *err);
 int lull_device_reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_error *err);

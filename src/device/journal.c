@@ -1,7 +1,6 @@
-/*
- * Records are a fixed structure without padding, guarded by magic, version and checksum: nothing
- * is parsed, so nothing can be half understood. SPDX-License-Identifier: Apache-2.0
- */
+/* A record is a fixed structure without padding, guarded by a magic number, a version and a
+ * checksum: nothing is parsed, so a record is either whole or refused.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "device/journal.h"
 
 #include <ctype.h>
@@ -28,7 +27,7 @@ struct stored_record {
     uint32_t size;
     char boot_id[LULL_BOOT_ID_BYTES];
     struct lull_journal_record record;
-    uint64_t checksum; /* over everything before it */
+    uint64_t checksum; /* checksum of all members before this one */
 };
 
 _Static_assert(sizeof(struct stored_record) == 8 + 4 + 4 + 40 + 208 + 8, "no padding");
@@ -40,6 +39,7 @@ struct lull_journal {
     char directory[PATH_MAX - 128];
 };
 
+/* FNV-1a: it finds damage. Forgery needs no defence, because nobody else can write here. */
 static uint64_t checksum_of(const struct stored_record *stored)
 {
     const unsigned char *bytes = (const unsigned char *)stored;
@@ -74,7 +74,7 @@ static int name_of(const char *uuid, char *name_out, size_t size, struct lull_er
     return 0;
 }
 
-/* Whoever may write the directory decides what is restored: it must be ours alone. */
+/* Whoever can write into the directory decides what is restored, so nobody else may. */
 static int check_directory(int fd, const char *path, struct lull_error *err)
 {
     struct stat status;
@@ -239,6 +239,8 @@ int lull_journal_load(struct lull_journal *journal, const char *uuid,
     if (!is_intact(&stored) || strncmp(stored.record.uuid, uuid, sizeof(stored.record.uuid)) != 0)
         return lull_error_set(err, LULL_E_FORMAT, "journal %s: damaged or of another version",
                               name);
+    /* A boot has put the driver back to its defaults, so what was saved before must not be
+     * restored. */
     if (memcmp(stored.boot_id, journal->boot_id, sizeof(stored.boot_id)) != 0)
         return lull_error_set(err, LULL_E_STALE, "journal %s: written before the last boot", name);
     stored.record.driver_version[sizeof(stored.record.driver_version) - 1] = '\0';
@@ -253,6 +255,7 @@ int lull_journal_remove(struct lull_journal *journal, const char *uuid, struct l
 
     if (result < 0)
         return result;
+    /* A record that is not there any more was removed by an earlier attempt. */
     if (unlinkat(journal->directory_fd, name, 0) < 0 && errno != ENOENT)
         return lull_error_set(err, -errno, "journal %s: cannot remove: %s", name, strerror(errno));
     return 0;
@@ -283,7 +286,7 @@ int lull_journal_list(struct lull_journal *journal, char (*uuids_out)[96], int l
     if (directory == NULL)
         return lull_error_set(err, -errno, "%s: %s", journal->directory, strerror(errno));
     while ((entry = readdir(directory)) != NULL) {
-        /* Half-written and set-aside files carry a dot, which no UUID has. */
+        /* Files that are half written or set aside have a dot in their names, which no UUID has. */
         if (strncmp(entry->d_name, "gpu-", 4) != 0 || !is_uuid(entry->d_name + 4))
             continue;
         if (count < limit)

@@ -21,11 +21,12 @@
 
 enum { LULL_JOURNAL_VERSION = 1 };
 
-/* What one GPU had before Lull. */
+/* The settings that one GPU had before Lull changed them. */
 struct lull_journal_record {
     char uuid[96];
     char driver_version[96];
-    uint32_t controls; /* enum lull_capability: what Lull may change; restore touches only it */
+    uint32_t controls; /* bits of enum lull_capability: what Lull may change; restore touches
+                          nothing else */
     uint32_t reference_sm_mhz;       /* 0: the driver's own choice, restored by a reset */
     uint32_t power_limit_mw;         /* the limit that was requested before Lull; 0 unknown */
     uint32_t power_limit_default_mw; /* 0 unknown */

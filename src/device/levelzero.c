@@ -1,7 +1,6 @@
-/*
- * Level Zero's Sysman behind the vendor table: what section 4 of the design switches and reads.
- * SPDX-License-Identifier: Apache-2.0
- */
+/* Intel GPUs behind the vendor table: this file describes, reads and sets them through the
+ * functions of Level Zero's Sysman that levelzero_library.c has bound.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "device/levelzero.h"
 
 #include <errno.h>
@@ -32,7 +31,8 @@ static uint32_t rounded(double number)
     return (uint32_t)(number + 0.5);
 }
 
-/* Adds up a card's counters, with the time of the latest. False: one of them cannot be read. */
+/* Adds up the counters of a card; the sum has the time of the latest. Returns false if one of them
+ * cannot be read. */
 static bool read_counter(struct lull_levelzero *levelzero, const struct zes_card *card,
                          struct zes_counter *sum_out)
 {
@@ -53,8 +53,8 @@ static bool read_counter(struct lull_levelzero *levelzero, const struct zes_card
     return true;
 }
 
-/* Finds by how much a counter grows per microsecond, since the reading before. The driver takes
- * snapshots: where it tells the same one again, the rate is the same as before. */
+/* Finds how much a counter has grown per microsecond since the reading before. The driver takes
+ * snapshots: when it returns the same one again, the rate stays as it was. */
 static bool take_rate(struct lull_levelzero *levelzero, struct zes_meter *meter,
                       const struct zes_counter *now, double *rate_out)
 {
@@ -121,7 +121,7 @@ static bool read_domain(struct lull_levelzero *levelzero, void *domain,
            state_out->actual_mhz >= 0.0;
 }
 
-/* Reads the clock of the fastest stack, and why any of them is held back. */
+/* Reads the clock of the fastest stack, and the reasons for which any stack is held back. */
 static bool read_stacks(struct lull_levelzero *levelzero, const struct zes_card *card,
                         struct zes_frequency_state *all_out)
 {
@@ -140,15 +140,16 @@ static bool read_stacks(struct lull_levelzero *levelzero, const struct zes_card 
     return all.actual_mhz >= 0.0;
 }
 
-/* Translates Sysman's reasons into Lull's. The end of the hardware's own range is none of these. */
+/* Translates Sysman's reasons into Lull's. That the clock is at the end of the hardware's own range
+ * is a reason to Sysman and none to Lull. */
 static uint64_t as_reasons(const struct zes_frequency_state *state)
 {
     static const struct {
         uint32_t zes;
         uint32_t reason;
     } rows[] = {
-        {0x1 | 0x2 | 0x200, LULL_CLOCK_REASON_POWER_CAP},  /* average, burst, or any power */
-        {0x4 | 0x80, LULL_CLOCK_REASON_HARDWARE_SLOWDOWN}, /* current, voltage */
+        {0x1 | 0x2 | 0x200, LULL_CLOCK_REASON_POWER_CAP},  /* average, burst or other power */
+        {0x4 | 0x80, LULL_CLOCK_REASON_HARDWARE_SLOWDOWN}, /* current or voltage */
         {0x8 | 0x100, LULL_CLOCK_REASON_THERMAL},
         {0x10, LULL_CLOCK_REASON_POWER_BRAKE}, /* the power supply asks for it */
         {0x20, LULL_CLOCK_REASON_SETTING},     /* the range that was set */
@@ -185,7 +186,8 @@ static bool read_temperature(struct lull_levelzero *levelzero, const struct zes_
     return true;
 }
 
-/* Reads all limits of a card and finds the one that holds for long. NULL: none is told in watts. */
+/* Reads all limits of a card and returns the one for sustained power, or NULL if none is in watts.
+ * All are read because the driver only takes them back together. */
 static struct zes_power_limit *find_limit(struct lull_levelzero *levelzero,
                                           const struct zes_card *card,
                                           struct zes_power_limit limits[ZES_MAX_LIMITS],
@@ -319,7 +321,8 @@ static void levelzero_describe(void *state, uint32_t gpu, struct lull_device_inf
     if (levelzero->set_limits != NULL && card->power.can_control != 0 &&
         info->power_limit_max_mw > 0 && read_limit(levelzero, card, &limit_mw))
         info->capabilities |= LULL_CAPABILITY_POWER_LIMIT;
-    /* Power is the counter's own rise between two readings, so as present as they are. */
+    /* Power is computed from the rise of the counter between two readings, so it is as recent as
+     * they are. */
     if (read_energy(levelzero, card, &energy_mj))
         info->capabilities |= LULL_CAPABILITY_ENERGY_COUNTER | LULL_CAPABILITY_INSTANT_POWER;
 }
@@ -364,6 +367,7 @@ static int levelzero_set_power_limit(void *state, uint32_t gpu, uint32_t limit_m
     struct zes_power_limit *limit = find_limit(levelzero, card, limits, &count);
     int code = ZE_UNSUPPORTED_FEATURE;
 
+    /* The other limits go back to the driver as they were read. */
     if (limit != NULL && levelzero->set_limits != NULL && limit_mw <= INT32_MAX) {
         limit->limit = (int32_t)limit_mw;
         limit->is_enabled = 1;

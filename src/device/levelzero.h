@@ -11,7 +11,8 @@
 
 extern const struct lull_vendor lull_levelzero_vendor;
 
-/* The row of a ze_result_t; an undocumented one counts as unknown. Never NULL. Threads: any. */
+/* Returns the row for a ze_result_t, never NULL; a code without documentation counts as unknown.
+ * Threads: any. */
 const struct lull_library_meaning *lull_levelzero_meaning(int code);
 
 #endif

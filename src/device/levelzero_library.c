@@ -7,29 +7,9 @@
 
 #include "device/levelzero.h"
 
-static const struct lull_library_symbol symbols[] = {
-    {offsetof(struct lull_levelzero, init), "zesInit", NULL},
-    {offsetof(struct lull_levelzero, drivers), "zesDriverGet", NULL},
-    {offsetof(struct lull_levelzero, devices), "zesDeviceGet", NULL},
-    {offsetof(struct lull_levelzero, device_properties), "zesDeviceGetProperties", NULL},
-    {offsetof(struct lull_levelzero, pci_properties), "zesDevicePciGetProperties", NULL},
-    {offsetof(struct lull_levelzero, frequency_domains), "zesDeviceEnumFrequencyDomains", NULL},
-    {offsetof(struct lull_levelzero, frequency_properties), "zesFrequencyGetProperties", NULL},
-    {offsetof(struct lull_levelzero, available_clocks), "zesFrequencyGetAvailableClocks", NULL},
-    {offsetof(struct lull_levelzero, set_range), "zesFrequencySetRange", NULL},
-    {offsetof(struct lull_levelzero, frequency_state), "zesFrequencyGetState", NULL},
-    {offsetof(struct lull_levelzero, power_domains), "zesDeviceEnumPowerDomains", NULL},
-    {offsetof(struct lull_levelzero, power_properties), "zesPowerGetProperties", NULL},
-    {offsetof(struct lull_levelzero, energy), "zesPowerGetEnergyCounter", NULL},
-    {offsetof(struct lull_levelzero, limits), "zesPowerGetLimitsExt", NULL},
-    {offsetof(struct lull_levelzero, set_limits), "zesPowerSetLimitsExt", NULL},
-    {offsetof(struct lull_levelzero, temperature_sensors), "zesDeviceEnumTemperatureSensors", NULL},
-    {offsetof(struct lull_levelzero, temperature_properties), "zesTemperatureGetProperties", NULL},
-    {offsetof(struct lull_levelzero, temperature), "zesTemperatureGetState", NULL},
-    {offsetof(struct lull_levelzero, engine_groups), "zesDeviceEnumEngineGroups", NULL},
-    {offsetof(struct lull_levelzero, engine_properties), "zesEngineGetProperties", NULL},
-    {offsetof(struct lull_levelzero, activity), "zesEngineGetActivity", NULL},
-};
+#define SYMBOL(type, member, name, older_name)                                                     \
+    {offsetof(struct lull_levelzero, member), name, older_name},
+static const struct lull_library_symbol symbols[] = {LEVELZERO_CALLS(SYMBOL)};
 
 static const struct lull_library_meaning meanings[] = {
     {0, 0, "success"},
@@ -110,7 +90,8 @@ static void find_clocks(struct lull_levelzero *levelzero, struct zes_card *card)
     }
 }
 
-/* The card's own domain counts everything; only where there is none the stacks' are summed up. */
+/* The domain of the card counts everything. Only if there is none are those of its stacks added up.
+ */
 static void find_counters(struct lull_levelzero *levelzero, struct zes_card *card)
 {
     void *domains[ZES_MAX_DOMAINS];
@@ -131,7 +112,7 @@ static void find_counters(struct lull_levelzero *levelzero, struct zes_card *car
     }
 }
 
-/* Finds the first part of two kinds, that of the card before those of its stacks. */
+/* Finds the first part of one of two kinds; a part of the whole card goes before one of a stack. */
 static void *find_part(zes_call_list_of *enumerate, zes_call_info *describe, void *device,
                        uint32_t type, const int32_t kinds[2])
 {
@@ -161,6 +142,7 @@ static void add_card(struct lull_levelzero *levelzero, void *device)
     *card = (struct zes_card){.device = device};
     card->properties.head.type = ZES_TYPE_DEVICE_PROPERTIES;
     card->properties.core.head.type = ZE_TYPE_DEVICE_PROPERTIES;
+    /* A GPU inside a CPU draws the power of the CPU, so it is passed over. */
     if (levelzero->device_properties(device, &card->properties.head) != ZE_OK ||
         card->properties.core.type != ZE_DEVICE_GPU ||
         (card->properties.core.flags & ZE_FLAG_INTEGRATED) != 0)
@@ -190,7 +172,7 @@ static int find_cards(struct lull_levelzero *levelzero, struct lull_error *err)
         uint32_t count = LULL_DEVICE_MAX_GPUS;
 
         if (levelzero->devices(drivers[d], &count, devices) != ZE_OK)
-            continue; /* one sick driver must not hide the others */
+            continue; /* a driver that fails must not hide the others */
         for (uint32_t i = 0; i < count && levelzero->card_count < LULL_DEVICE_MAX_GPUS; i++)
             add_card(levelzero, devices[i]);
     }
@@ -205,7 +187,7 @@ void lull_levelzero_close(void *state)
     struct lull_levelzero *levelzero = state;
 
     if (levelzero->library != NULL)
-        dlclose(levelzero->library); /* Sysman has no call that ends it */
+        dlclose(levelzero->library); /* Sysman has no function that ends it */
     pthread_mutex_destroy(&levelzero->meters);
     free(levelzero);
 }

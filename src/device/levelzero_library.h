@@ -41,7 +41,7 @@ enum {
     ZES_MAX_LIMITS = 8,
 };
 
-struct zes_head { /* of every structure */
+struct zes_head { /* every structure begins with it */
     uint32_t type;
     void *next;
 };
@@ -54,7 +54,7 @@ struct zes_device_properties {
         uint32_t vendor_id;
         uint32_t device_id;
         uint32_t flags;
-        uint32_t unused[16]; /* sizes and counts */
+        uint32_t unused[16]; /* sizes and counts, which Lull does not read */
         uint8_t uuid[16];
         char name[256];
     } core;
@@ -97,7 +97,7 @@ struct zes_frequency_state {
     double request_mhz;
     double tdp_mhz;
     double efficient_mhz;
-    double actual_mhz; /* 0: asleep; below 0: not told */
+    double actual_mhz; /* 0: the stack sleeps; below 0: unknown */
     uint32_t reasons;
 };
 
@@ -107,12 +107,12 @@ struct zes_power_properties {
     uint32_t subdevice;
     uint8_t can_control;
     uint8_t has_threshold;
-    int32_t default_mw; /* -1: not told */
+    int32_t default_mw; /* -1: unknown */
     int32_t min_mw;
     int32_t max_mw;
 };
 
-struct zes_counter { /* energy: uJ and us; activity: us and us */
+struct zes_counter { /* energy in uJ, or activity in us, and the time of the reading in us */
     uint64_t value;
     uint64_t time_us;
 };
@@ -130,7 +130,8 @@ struct zes_power_limit {
     int32_t limit;
 };
 
-struct zes_part_properties { /* of temperature sensors and engines, as far as they agree */
+struct zes_part_properties { /* the members that the properties of temperature sensors and of
+                                engines share */
     struct zes_head head;
     int32_t kind;
     uint8_t is_on_subdevice;
@@ -156,7 +157,8 @@ typedef int zes_call_counter(void *handle, struct zes_counter *counter);
 typedef int zes_call_limits(void *domain, uint32_t *count, struct zes_power_limit *limits);
 typedef int zes_call_temperature(void *sensor, double *celsius);
 
-/* A counter over its time: what it has grown by per microsecond between the two latest readings. */
+/* A counter with its rate: how much it has grown per microsecond between the two latest readings.
+ */
 struct zes_meter {
     struct zes_counter latest;
     bool has_latest;
@@ -172,7 +174,7 @@ struct zes_card {
     bool can_control;
     void *memory_clock;
     uint32_t counter_count;
-    void *counters[ZES_MAX_DOMAINS]; /* the card's, or else the stacks' */
+    void *counters[ZES_MAX_DOMAINS]; /* the counter of the card, or else those of its stacks */
     struct zes_power_properties power;
     void *temperature;
     void *engines;
@@ -180,29 +182,34 @@ struct zes_card {
     struct zes_meter engine_meter;
 };
 
+/* The functions that are bound: type, member, name in the library, and the name in older ones.
+ * They are listed once, for the members of the table and for the names that fill them. */
+#define LEVELZERO_CALLS(CALL)                                                                      \
+    CALL(zes_call_init, init, "zesInit", NULL)                                                     \
+    CALL(zes_call_list, drivers, "zesDriverGet", NULL)                                             \
+    CALL(zes_call_list_of, devices, "zesDeviceGet", NULL)                                          \
+    CALL(zes_call_info, device_properties, "zesDeviceGetProperties", NULL)                         \
+    CALL(zes_call_info, pci_properties, "zesDevicePciGetProperties", NULL)                         \
+    CALL(zes_call_list_of, frequency_domains, "zesDeviceEnumFrequencyDomains", NULL)               \
+    CALL(zes_call_info, frequency_properties, "zesFrequencyGetProperties", NULL)                   \
+    CALL(zes_call_clocks, available_clocks, "zesFrequencyGetAvailableClocks", NULL)                \
+    CALL(zes_call_range, set_range, "zesFrequencySetRange", NULL)                                  \
+    CALL(zes_call_info, frequency_state, "zesFrequencyGetState", NULL)                             \
+    CALL(zes_call_list_of, power_domains, "zesDeviceEnumPowerDomains", NULL)                       \
+    CALL(zes_call_info, power_properties, "zesPowerGetProperties", NULL)                           \
+    CALL(zes_call_counter, energy, "zesPowerGetEnergyCounter", NULL)                               \
+    CALL(zes_call_limits, limits, "zesPowerGetLimitsExt", NULL)                                    \
+    CALL(zes_call_limits, set_limits, "zesPowerSetLimitsExt", NULL)                                \
+    CALL(zes_call_list_of, temperature_sensors, "zesDeviceEnumTemperatureSensors", NULL)           \
+    CALL(zes_call_info, temperature_properties, "zesTemperatureGetProperties", NULL)               \
+    CALL(zes_call_temperature, temperature, "zesTemperatureGetState", NULL)                        \
+    CALL(zes_call_list_of, engine_groups, "zesDeviceEnumEngineGroups", NULL)                       \
+    CALL(zes_call_info, engine_properties, "zesEngineGetProperties", NULL)                         \
+    CALL(zes_call_counter, activity, "zesEngineGetActivity", NULL)
+
 struct lull_levelzero {
     void *library;
-    zes_call_init *init;
-    zes_call_list *drivers;
-    zes_call_list_of *devices;
-    zes_call_info *device_properties;
-    zes_call_info *pci_properties;
-    zes_call_list_of *frequency_domains;
-    zes_call_info *frequency_properties;
-    zes_call_clocks *available_clocks;
-    zes_call_range *set_range;
-    zes_call_info *frequency_state;
-    zes_call_list_of *power_domains;
-    zes_call_info *power_properties;
-    zes_call_counter *energy;
-    zes_call_limits *limits;
-    zes_call_limits *set_limits;
-    zes_call_list_of *temperature_sensors;
-    zes_call_info *temperature_properties;
-    zes_call_temperature *temperature;
-    zes_call_list_of *engine_groups;
-    zes_call_info *engine_properties;
-    zes_call_counter *activity;
+    LEVELZERO_CALLS(LULL_LIBRARY_MEMBER)
     char library_name[256];
     pthread_mutex_t meters; /* guards the cards' meters */
     uint32_t card_count;

@@ -23,7 +23,7 @@ int lull_library_open(const char *variable, const char *const *names, const char
             *library_out = library;
             return 0;
         }
-        if (reason[0] == '\0') /* the error of the newest name tells most */
+        if (reason[0] == '\0') /* the error for the newest name says most */
             snprintf(reason, sizeof(reason), "%s", dlerror());
     }
     return lull_error_set(err, -ENOENT,
@@ -32,7 +32,8 @@ int lull_library_open(const char *variable, const char *const *names, const char
                           what, reason, variable);
 }
 
-/* A symbol is stored through memcpy: ISO C has no cast from object to function pointer. */
+/* A symbol is stored through memcpy, because ISO C cannot convert an object pointer to a function
+ * pointer. */
 void lull_library_bind(void *library, void *table, const struct lull_library_symbol *symbols,
                        size_t count)
 {

@@ -13,14 +13,17 @@
 #include "base/error.h"
 #include "device/device.h"
 
-/* A function of a library, and where in a table its address is kept. */
+/* A function of a library, and the offset of its address in a table. */
 struct lull_library_symbol {
     size_t offset;
     const char *name;
-    const char *older_name; /* the same call in older libraries; NULL: none */
+    const char *older_name; /* the name of the same call in older libraries; NULL: there is none */
 };
 
-/* What a code of a library means. */
+/* For lists of CALL(type, member, name, older_name): a member of the table for each function. */
+#define LULL_LIBRARY_MEMBER(type, member, name, older_name) type *member;
+
+/* The meaning of one return code of a library. */
 struct lull_library_meaning {
     int code;
     int error; /* 0, -errno or LULL_E_*: what device.h's functions return */
@@ -45,10 +48,8 @@ const struct lull_library_meaning *lull_library_meaning(const struct lull_librar
 /* Sorts clocks from the highest to the lowest. */
 void lull_library_sort_clocks(uint32_t *clocks_mhz, uint32_t count);
 
-/*
- * Returns the lowest power limit that the driver has told, mW; where it names none (0), a quarter
- * of the highest. Nobody runs a job there, and a limit of 0 W must never be requested.
- */
+/* Returns the lowest power limit that the driver names, in mW. Where it names none (0), it is a
+ * quarter of the highest: no job is run below that, and a limit of 0 W must never be requested. */
 uint32_t lull_library_least_limit_mw(uint64_t told_mw, uint32_t highest_mw);
 
 #endif

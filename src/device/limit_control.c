@@ -21,7 +21,7 @@ void lull_limit_control_begin(struct lull_limit_control *control, const struct l
     control->failures = 0;
     control->result = (struct lull_limit_result){0};
     if (lull_limit_control_is_restored(control))
-        control->before_mw = 0; /* it may have been changed since */
+        control->before_mw = 0; /* another program may have changed it since */
 }
 
 void lull_limit_control_end(struct lull_limit_control *control, int64_t now_ns)
@@ -61,8 +61,8 @@ int64_t lull_limit_control_due_ns(const struct lull_limit_control *control)
     return is_wanted ? control->next_ns : INT64_MAX;
 }
 
-/* Clamps a limit to the lease, the device and what the administrator has set; 0: the limit from
- * before. */
+/* Clamps a limit to the lease, the device and what the administrator has set. Returns 0 where the
+ * limit from before the lease is to hold. */
 static uint32_t clamp(const struct lull_limit_control *control, const struct lull_device_info *info)
 {
     uint32_t limit_mw = control->pending.limit_mw;
@@ -105,7 +105,7 @@ static int write_limit(struct lull_limit_control *control, struct lull_devices *
                           limit_mw / 1000, control->result.limit_mw / 1000);
 }
 
-/* Whether another program has set the limit since. */
+/* Whether another program has set the limit since this lease did. */
 static bool is_taken_over(const struct lull_limit_control *control, uint32_t present_mw)
 {
     return !control->is_uncertain && control->applied_mw != 0 && present_mw != 0 &&
@@ -123,6 +123,8 @@ bool lull_limit_control_act(struct lull_limit_control *control, struct lull_devi
 
     control->result.status = 0;
     control->result.limit_mw = present_mw;
+    /* A limit that already holds is not written again: the call would keep the driver busy for
+     * nothing. */
     if (!is_left && (present_mw != target_mw || control->is_uncertain)) {
         control->result.status = write_limit(control, devices, gpu, target_mw, err);
         has_written = true;

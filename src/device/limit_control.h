@@ -33,13 +33,14 @@ struct lull_limit_control {
     struct lull_limit_result result;
 };
 
-/* Begins a lease. All zero is right for a GPU that was never leased. */
+/* Begins a lease. A control of zeros is right for a GPU that was never leased. */
 void lull_limit_control_begin(struct lull_limit_control *control, const struct lull_band *band);
 
 /* Ends a lease: what was set is to be put back, from now_ns on. */
 void lull_limit_control_end(struct lull_limit_control *control, int64_t now_ns);
 
-/* Takes a request; the latest one wins. Errors: LULL_E_UNSUPPORTED the lease is not for limits. */
+/* Takes a request; the latest one wins. Errors: LULL_E_UNSUPPORTED the lease has no band of limits.
+ */
 int lull_limit_control_take(struct lull_limit_control *control,
                             const struct lull_limit_request *request);
 
@@ -54,7 +55,7 @@ int64_t lull_limit_control_due_ns(const struct lull_limit_control *control);
 bool lull_limit_control_act(struct lull_limit_control *control, struct lull_devices *devices,
                             uint32_t gpu, struct lull_error *err);
 
-/* Whether nothing is left to put back. */
+/* Whether the GPU has the limit from before the lease again, so that nothing is left to do. */
 bool lull_limit_control_is_restored(const struct lull_limit_control *control);
 
 #endif

@@ -1,7 +1,5 @@
-/*
- * NVML behind the vendor table. Only what section 4 of the design switches and reads; a symbol that
- * the installed driver lacks answers "unsupported". SPDX-License-Identifier: Apache-2.0
- */
+/* NVIDIA GPUs behind the vendor table. Only the functions of NVML that Lull needs are bound; a call
+ * that the installed driver lacks fails as unsupported. SPDX-License-Identifier: Apache-2.0 */
 #include "device/nvml.h"
 
 #include <dlfcn.h>
@@ -76,72 +74,50 @@ enum {
     NVML_ARCHITECTURE_UNKNOWN = -1,
 };
 
+/* The functions that are bound: type, member, name in the library, and the name in older ones.
+ * They are listed once, for the members of the table and for the names that fill them. */
+#define NVML_CALLS(CALL)                                                                           \
+    CALL(nvml_call_init, init, "nvmlInit_v2", "nvmlInit")                                          \
+    CALL(nvml_call_init, shutdown, "nvmlShutdown", NULL)                                           \
+    CALL(nvml_call_text, driver_version, "nvmlSystemGetDriverVersion", NULL)                       \
+    CALL(nvml_call_count, count, "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount")                    \
+    CALL(nvml_call_handle, handle, "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex")  \
+    CALL(nvml_call_device_text, name, "nvmlDeviceGetName", NULL)                                   \
+    CALL(nvml_call_device_text, uuid, "nvmlDeviceGetUUID", NULL)                                   \
+    CALL(nvml_call_device_pci, pci_info, "nvmlDeviceGetPciInfo_v3", NULL)                          \
+    CALL(nvml_call_device_value, architecture, "nvmlDeviceGetArchitecture", NULL)                  \
+    CALL(nvml_call_device_list, memory_clocks, "nvmlDeviceGetSupportedMemoryClocks", NULL)         \
+    CALL(nvml_call_device_list_of, graphics_clocks, "nvmlDeviceGetSupportedGraphicsClocks", NULL)  \
+    CALL(nvml_call_device_select, clock, "nvmlDeviceGetClockInfo", NULL)                           \
+    CALL(nvml_call_device_value, power_usage, "nvmlDeviceGetPowerUsage", NULL)                     \
+    CALL(nvml_call_device_value, power_limit, "nvmlDeviceGetPowerManagementLimit", NULL)           \
+    CALL(nvml_call_device_value, power_limit_default, "nvmlDeviceGetPowerManagementDefaultLimit",  \
+         NULL)                                                                                     \
+    CALL(nvml_call_device_pair, power_limit_range, "nvmlDeviceGetPowerManagementLimitConstraints", \
+         NULL)                                                                                     \
+    CALL(nvml_call_device_long, energy, "nvmlDeviceGetTotalEnergyConsumption", NULL)               \
+    CALL(nvml_call_device_select, temperature, "nvmlDeviceGetTemperature", NULL)                   \
+    CALL(nvml_call_device_long, reasons, "nvmlDeviceGetCurrentClocksEventReasons",                 \
+         "nvmlDeviceGetCurrentClocksThrottleReasons")                                              \
+    CALL(nvml_call_device_utilization, utilization, "nvmlDeviceGetUtilizationRates", NULL)         \
+    CALL(nvml_call_device_fields, fields, "nvmlDeviceGetFieldValues", NULL)                        \
+    CALL(nvml_call_device_set_pair, lock_sm, "nvmlDeviceSetGpuLockedClocks", NULL)                 \
+    CALL(nvml_call_device_do, reset_sm, "nvmlDeviceResetGpuLockedClocks", NULL)                    \
+    CALL(nvml_call_device_set_pair, lock_memory, "nvmlDeviceSetMemoryLockedClocks", NULL)          \
+    CALL(nvml_call_device_do, reset_memory, "nvmlDeviceResetMemoryLockedClocks", NULL)             \
+    CALL(nvml_call_device_set, set_power_limit, "nvmlDeviceSetPowerManagementLimit", NULL)
+
 struct nvml {
     void *library;
-    nvml_call_init *init;
-    nvml_call_init *shutdown;
-    nvml_call_text *driver_version;
-    nvml_call_count *count;
-    nvml_call_handle *handle;
-    nvml_call_device_text *name;
-    nvml_call_device_text *uuid;
-    nvml_call_device_pci *pci_info;
-    nvml_call_device_value *architecture;
-    nvml_call_device_list *memory_clocks;
-    nvml_call_device_list_of *graphics_clocks;
-    nvml_call_device_select *clock;
-    nvml_call_device_value *power_usage;
-    nvml_call_device_value *power_limit;
-    nvml_call_device_value *power_limit_default;
-    nvml_call_device_pair *power_limit_range;
-    nvml_call_device_long *energy;
-    nvml_call_device_select *temperature;
-    nvml_call_device_long *reasons;
-    nvml_call_device_utilization *utilization;
-    nvml_call_device_fields *fields;
-    nvml_call_device_set_pair *lock_sm;
-    nvml_call_device_do *reset_sm;
-    nvml_call_device_set_pair *lock_memory;
-    nvml_call_device_do *reset_memory;
-    nvml_call_device_set *set_power_limit;
+    NVML_CALLS(LULL_LIBRARY_MEMBER)
     char library_name[256];
     char version[96];
     bool has_instant_power[LULL_DEVICE_MAX_GPUS]; /* field 186 works on this GPU */
     void *devices[LULL_DEVICE_MAX_GPUS];
 };
 
-/* The newest name of each function comes first; the plain name is the same call in older drivers.
- */
-static const struct lull_library_symbol symbols[] = {
-    {offsetof(struct nvml, init), "nvmlInit_v2", "nvmlInit"},
-    {offsetof(struct nvml, shutdown), "nvmlShutdown", NULL},
-    {offsetof(struct nvml, driver_version), "nvmlSystemGetDriverVersion", NULL},
-    {offsetof(struct nvml, count), "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"},
-    {offsetof(struct nvml, handle), "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"},
-    {offsetof(struct nvml, name), "nvmlDeviceGetName", NULL},
-    {offsetof(struct nvml, uuid), "nvmlDeviceGetUUID", NULL},
-    {offsetof(struct nvml, pci_info), "nvmlDeviceGetPciInfo_v3", NULL},
-    {offsetof(struct nvml, architecture), "nvmlDeviceGetArchitecture", NULL},
-    {offsetof(struct nvml, memory_clocks), "nvmlDeviceGetSupportedMemoryClocks", NULL},
-    {offsetof(struct nvml, graphics_clocks), "nvmlDeviceGetSupportedGraphicsClocks", NULL},
-    {offsetof(struct nvml, clock), "nvmlDeviceGetClockInfo", NULL},
-    {offsetof(struct nvml, power_usage), "nvmlDeviceGetPowerUsage", NULL},
-    {offsetof(struct nvml, power_limit), "nvmlDeviceGetPowerManagementLimit", NULL},
-    {offsetof(struct nvml, power_limit_default), "nvmlDeviceGetPowerManagementDefaultLimit", NULL},
-    {offsetof(struct nvml, power_limit_range), "nvmlDeviceGetPowerManagementLimitConstraints",
-     NULL},
-    {offsetof(struct nvml, energy), "nvmlDeviceGetTotalEnergyConsumption", NULL},
-    {offsetof(struct nvml, temperature), "nvmlDeviceGetTemperature", NULL},
-    {offsetof(struct nvml, reasons), "nvmlDeviceGetCurrentClocksEventReasons",
-     "nvmlDeviceGetCurrentClocksThrottleReasons"},
-    {offsetof(struct nvml, utilization), "nvmlDeviceGetUtilizationRates", NULL},
-    {offsetof(struct nvml, fields), "nvmlDeviceGetFieldValues", NULL},
-    {offsetof(struct nvml, lock_sm), "nvmlDeviceSetGpuLockedClocks", NULL},
-    {offsetof(struct nvml, reset_sm), "nvmlDeviceResetGpuLockedClocks", NULL},
-    {offsetof(struct nvml, lock_memory), "nvmlDeviceSetMemoryLockedClocks", NULL},
-    {offsetof(struct nvml, reset_memory), "nvmlDeviceResetMemoryLockedClocks", NULL},
-    {offsetof(struct nvml, set_power_limit), "nvmlDeviceSetPowerManagementLimit", NULL},
-};
+#define SYMBOL(type, member, name, older_name) {offsetof(struct nvml, member), name, older_name},
+static const struct lull_library_symbol symbols[] = {NVML_CALLS(SYMBOL)};
 
 static const struct lull_library_meaning meanings[] = {
     {0, 0, "success"},
@@ -183,7 +159,11 @@ const struct lull_library_meaning *lull_nvml_meaning(int code)
     return lull_library_meaning(meanings, sizeof(meanings) / sizeof(meanings[0]), code);
 }
 
-/* Turns the outcome of one call into Lull's code and a line for the user. */
+/* Calls a function of the library, which the installed driver may lack. */
+#define INVOKE(nvml, function, ...)                                                                \
+    ((nvml)->function == NULL ? NVML_FUNCTION_NOT_FOUND : (nvml)->function(__VA_ARGS__))
+
+/* Turns the code of one call into Lull's, and sets a message for the user. */
 static int check(int nvml_code, uint32_t gpu, const char *what, struct lull_error *err)
 {
     const struct lull_library_meaning *meaning = lull_nvml_meaning(nvml_code);
@@ -225,7 +205,7 @@ static int find_devices(struct nvml *nvml, uint32_t *count_out, struct lull_erro
         if (result == NVML_SUCCESS)
             count++;
         else
-            last_failure = result; /* one sick GPU must not hide the others */
+            last_failure = result; /* a GPU that fails must not hide the others */
     }
     if (status == NVML_SUCCESS && count == 0)
         status = last_failure;
@@ -273,6 +253,7 @@ static int nvml_open(void **state_out, uint32_t *count_out, struct lull_error *e
                                     "%s: cannot start NVML: %s (NVML %d)", nvml->library_name,
                                     lull_nvml_meaning(status)->text, status);
     }
+    /* NVML is shut down only where it was started. */
     if (result < 0) {
         close_library(nvml);
         return result;
@@ -282,8 +263,7 @@ static int nvml_open(void **state_out, uint32_t *count_out, struct lull_error *e
         nvml_close(nvml);
         return result;
     }
-    if (nvml->driver_version == NULL ||
-        nvml->driver_version(nvml->version, sizeof(nvml->version)) != NVML_SUCCESS)
+    if (INVOKE(nvml, driver_version, nvml->version, sizeof(nvml->version)) != NVML_SUCCESS)
         nvml->version[0] = '\0';
     *state_out = nvml;
     return 0;
@@ -298,26 +278,25 @@ static void describe_clocks(struct nvml *nvml, void *device, struct lull_device_
 {
     unsigned int count = sizeof(info->memory_clocks_mhz) / sizeof(info->memory_clocks_mhz[0]);
 
-    if (nvml->memory_clocks == NULL ||
-        nvml->memory_clocks(device, &count, info->memory_clocks_mhz) != NVML_SUCCESS)
+    if (INVOKE(nvml, memory_clocks, device, &count, info->memory_clocks_mhz) != NVML_SUCCESS)
         return;
     info->memory_clock_count = count;
     lull_library_sort_clocks(info->memory_clocks_mhz, count);
 
     count = LULL_DEVICE_MAX_CLOCKS;
-    if (info->memory_clock_count == 0 || nvml->graphics_clocks == NULL ||
-        nvml->graphics_clocks(device, info->memory_clocks_mhz[0], &count, info->sm_clocks_mhz) !=
-            NVML_SUCCESS)
+    if (info->memory_clock_count == 0 ||
+        INVOKE(nvml, graphics_clocks, device, info->memory_clocks_mhz[0], &count,
+               info->sm_clocks_mhz) != NVML_SUCCESS)
         return;
     info->sm_clock_count = count;
     lull_library_sort_clocks(info->sm_clocks_mhz, count);
 }
 
-/* Reads one field value. Returns 0 or NVML's code. */
+/* Reads one field value. Returns NVML's code, 0 for success. */
 static int read_field(struct nvml *nvml, void *device, unsigned int field, uint64_t *value_out)
 {
     struct nvml_field_value value = {.field = field};
-    int status = nvml->fields == NULL ? NVML_FUNCTION_NOT_FOUND : nvml->fields(device, 1, &value);
+    int status = INVOKE(nvml, fields, device, 1, &value);
 
     if (status == NVML_SUCCESS)
         status = value.status;
@@ -327,7 +306,8 @@ static int read_field(struct nvml *nvml, void *device, unsigned int field, uint6
     return status;
 }
 
-/* The A100 has the function but not the ability; newer drivers tell so by a field. */
+/* Whether the memory clock can be locked. The A100 has the function but not the ability; newer
+ * drivers have a field that says so. */
 static bool can_lock_memory(struct nvml *nvml, void *device, uint32_t architecture)
 {
     uint64_t mode;
@@ -352,14 +332,14 @@ static uint32_t describe_capabilities(struct nvml *nvml, uint32_t gpu,
         capabilities |= LULL_CAPABILITY_SM_LOCK;
     if (can_lock_memory(nvml, device, info->architecture))
         capabilities |= LULL_CAPABILITY_MEMORY_LOCK;
-    if (nvml->set_power_limit != NULL && nvml->power_limit_range != NULL &&
-        nvml->power_limit_range(device, &info->power_limit_min_mw, &info->power_limit_max_mw) ==
-            NVML_SUCCESS)
+    if (nvml->set_power_limit != NULL &&
+        INVOKE(nvml, power_limit_range, device, &info->power_limit_min_mw,
+               &info->power_limit_max_mw) == NVML_SUCCESS)
         capabilities |= LULL_CAPABILITY_POWER_LIMIT;
     if (nvml->power_limit_default != NULL &&
         nvml->power_limit_default(device, &info->power_limit_default_mw) != NVML_SUCCESS)
         info->power_limit_default_mw = 0;
-    if (nvml->energy != NULL && nvml->energy(device, &energy) == NVML_SUCCESS)
+    if (INVOKE(nvml, energy, device, &energy) == NVML_SUCCESS)
         capabilities |= LULL_CAPABILITY_ENERGY_COUNTER;
     nvml->has_instant_power[gpu] =
         read_field(nvml, device, NVML_FIELD_POWER_INSTANT, &power) == NVML_SUCCESS;
@@ -375,14 +355,14 @@ static void nvml_describe(void *state, uint32_t gpu, struct lull_device_info *in
     struct device_pci_info pci = {0};
     unsigned int architecture;
 
-    if (nvml->name == NULL || nvml->name(device, info->name, sizeof(info->name)) != NVML_SUCCESS)
+    if (INVOKE(nvml, name, device, info->name, sizeof(info->name)) != NVML_SUCCESS)
         info->name[0] = '\0';
     if (nvml->uuid(device, info->uuid, sizeof(info->uuid)) != NVML_SUCCESS)
         info->uuid[0] = '\0';
-    if (nvml->pci_info != NULL && nvml->pci_info(device, &pci) == NVML_SUCCESS)
+    if (INVOKE(nvml, pci_info, device, &pci) == NVML_SUCCESS)
         snprintf(info->pci_bus_id, sizeof(info->pci_bus_id), "%.*s", (int)sizeof(pci.bus_id) - 1,
                  pci.bus_id);
-    if (nvml->architecture != NULL && nvml->architecture(device, &architecture) == NVML_SUCCESS &&
+    if (INVOKE(nvml, architecture, device, &architecture) == NVML_SUCCESS &&
         (int)architecture != NVML_ARCHITECTURE_UNKNOWN)
         info->architecture = architecture;
     describe_clocks(nvml, device, info);
@@ -393,15 +373,14 @@ static bool read_power(struct nvml *nvml, uint32_t gpu, uint32_t *power_mw_out)
 {
     uint64_t instant_mw;
 
-    /* The plain call is a 1 s average on many GPUs; the field is not. */
+    /* The plain call returns a 1 s average on many GPUs; the field has the power of this moment. */
     if (nvml->has_instant_power[gpu] &&
         read_field(nvml, nvml->devices[gpu], NVML_FIELD_POWER_INSTANT, &instant_mw) ==
             NVML_SUCCESS) {
         *power_mw_out = (uint32_t)instant_mw;
         return true;
     }
-    return nvml->power_usage != NULL &&
-           nvml->power_usage(nvml->devices[gpu], power_mw_out) == NVML_SUCCESS;
+    return INVOKE(nvml, power_usage, nvml->devices[gpu], power_mw_out) == NVML_SUCCESS;
 }
 
 static bool read_long(nvml_call_device_long *call, void *device, uint64_t *value_out)
@@ -418,7 +397,7 @@ static bool read_utilization(struct nvml *nvml, void *device, uint32_t *percent_
 {
     struct device_utilization utilization;
 
-    if (nvml->utilization == NULL || nvml->utilization(device, &utilization) != NVML_SUCCESS)
+    if (INVOKE(nvml, utilization, device, &utilization) != NVML_SUCCESS)
         return false;
     *percent_out = utilization.gpu_percent;
     return true;
@@ -440,13 +419,12 @@ static bool nvml_read(void *state, uint32_t gpu, enum lull_reading_field field,
     case LULL_READING_ENERGY:
         return read_long(nvml->energy, device, &out->energy_mj);
     case LULL_READING_TEMPERATURE:
-        return nvml->temperature != NULL &&
-               nvml->temperature(device, NVML_TEMPERATURE_GPU, &out->temperature_c) == NVML_SUCCESS;
+        return INVOKE(nvml, temperature, device, NVML_TEMPERATURE_GPU, &out->temperature_c) ==
+               NVML_SUCCESS;
     case LULL_READING_REASONS:
         return read_long(nvml->reasons, device, &out->reasons);
     case LULL_READING_POWER_LIMIT:
-        return nvml->power_limit != NULL &&
-               nvml->power_limit(device, &out->power_limit_mw) == NVML_SUCCESS;
+        return INVOKE(nvml, power_limit, device, &out->power_limit_mw) == NVML_SUCCESS;
     case LULL_READING_UTILIZATION:
         return read_utilization(nvml, device, &out->utilization_percent);
     case LULL_READING_ALL:
@@ -459,39 +437,33 @@ static int nvml_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t ma
                         struct lull_error *err)
 {
     struct nvml *nvml = state;
-    int status = nvml->lock_sm == NULL ? NVML_FUNCTION_NOT_FOUND
-                                       : nvml->lock_sm(nvml->devices[gpu], min_mhz, max_mhz);
 
-    return check(status, gpu, "lock the SM clock", err);
+    return check(INVOKE(nvml, lock_sm, nvml->devices[gpu], min_mhz, max_mhz), gpu,
+                 "lock the SM clock", err);
 }
 
 static int nvml_reset_sm(void *state, uint32_t gpu, struct lull_error *err)
 {
     struct nvml *nvml = state;
-    int status =
-        nvml->reset_sm == NULL ? NVML_FUNCTION_NOT_FOUND : nvml->reset_sm(nvml->devices[gpu]);
 
-    return check(status, gpu, "reset the SM clock", err);
+    return check(INVOKE(nvml, reset_sm, nvml->devices[gpu]), gpu, "reset the SM clock", err);
 }
 
 static int nvml_reset_memory(void *state, uint32_t gpu, struct lull_error *err)
 {
     struct nvml *nvml = state;
-    int status = nvml->reset_memory == NULL ? NVML_FUNCTION_NOT_FOUND
-                                            : nvml->reset_memory(nvml->devices[gpu]);
 
-    return check(status, gpu, "reset the memory clock", err);
+    return check(INVOKE(nvml, reset_memory, nvml->devices[gpu]), gpu, "reset the memory clock",
+                 err);
 }
 
 static int nvml_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
                                 struct lull_error *err)
 {
     struct nvml *nvml = state;
-    int status = nvml->set_power_limit == NULL
-                     ? NVML_FUNCTION_NOT_FOUND
-                     : nvml->set_power_limit(nvml->devices[gpu], limit_mw);
 
-    return check(status, gpu, "set the power limit", err);
+    return check(INVOKE(nvml, set_power_limit, nvml->devices[gpu], limit_mw), gpu,
+                 "set the power limit", err);
 }
 
 const struct lull_vendor lull_nvml_vendor = {

@@ -10,8 +10,8 @@
 
 extern const struct lull_vendor lull_nvml_vendor;
 
-/* The row of an nvmlReturn_t; an undocumented one counts as 999, unknown. Never NULL. Threads: any.
- */
+/* Returns the row for an nvmlReturn_t, never NULL; a code without documentation counts as 999,
+ * unknown. Threads: any. */
 const struct lull_library_meaning *lull_nvml_meaning(int code);
 
 #endif

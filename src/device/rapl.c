@@ -172,6 +172,7 @@ static int add_zone(struct lull_rapl *rapl, const char *directory, const char *n
                                                   "lets others read it"
                                                 : "");
     }
+    /* The energy counts from opening; reading the zone has added what came before. */
     zone.energy_j = 0.0;
     rapl->zones[rapl->count++] = zone;
     return 0;

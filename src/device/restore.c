@@ -8,13 +8,14 @@
 #include "base/log.h"
 
 enum {
-    ATTEMPTS = 3, /* of a reset that failed in a way that may pass; chosen, not measured */
-    /* Longer than the slowest published settling (48 ms), for several refreshes of the reading. */
+    ATTEMPTS = 3, /* how often a reset is tried that fails with -EAGAIN; chosen, not measured */
+    /* How long the clock has to show the reset: longer than the slowest published settling (48 ms),
+       so that the reading is refreshed several times. */
     CONFIRM_MS = 500,
     CONFIRM_STEP_MS = 5,
 };
 
-/* Each of these explains a clock below the highest when no lock is left. */
+/* Each of these reasons explains a clock below the highest although no lock is left. */
 static const uint64_t limiting_reasons = LULL_CLOCK_REASON_IDLE | LULL_CLOCK_REASON_POWER_CAP |
                                          LULL_CLOCK_REASON_THROTTLED |
                                          LULL_CLOCK_REASON_SYNC_BOOST | LULL_CLOCK_REASON_DISPLAY;
@@ -36,22 +37,18 @@ bool lull_restore_is_free(const struct lull_device_info *info,
     const uint32_t needed = LULL_READING_SM_CLOCK | LULL_READING_REASONS;
 
     if ((reading->valid & needed) != needed || info->sm_clock_count == 0)
-        return true; /* the device tells nothing: the reset's own word has to do */
+        return true; /* the device tells nothing, so the driver's success has to suffice */
     if (reading->sm_mhz >= info->sm_clocks_mhz[0] || (reading->reasons & limiting_reasons) != 0)
         return true;
     return before_mhz != 0 && reading->sm_mhz != before_mhz;
-}
-
-static bool is_worth_retrying(int result)
-{
-    return result == -EAGAIN;
 }
 
 static int reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_error *err)
 {
     int result = -EAGAIN;
 
-    for (int attempt = 0; attempt < ATTEMPTS && is_worth_retrying(result); attempt++) {
+    for (int attempt = 0; attempt < ATTEMPTS && result == -EAGAIN; attempt++) {
+        /* A driver that is busy needs some time, and more each time. */
         if (attempt > 0)
             lull_sleep_until_ns(lull_now_ns() + attempt * 10 * LULL_NS_PER_MS);
         result = lull_device_reset_sm(devices, gpu, err);
@@ -79,7 +76,7 @@ static int restore_power_limit(struct lull_devices *devices, const struct job *j
     return 0;
 }
 
-/* Undoes every control, even if the one before failed; the power limit before the clocks. */
+/* Undoes every control, even if an earlier one failed. The power limit comes before the clocks. */
 static void undo(struct lull_devices *devices, struct job *job)
 {
     const uint32_t capabilities = lull_device_info(devices, job->gpu)->capabilities;
@@ -143,8 +140,8 @@ static bool prepare(struct lull_devices *devices, struct lull_journal *journal, 
     }
     job->gpu = (uint32_t)found;
     if (result < 0 || strcmp(record.driver_version, lull_devices_driver_version(devices)) != 0) {
-        /* What the GPU had cannot be known: its clocks are reset, its limit is left, and the file
-         * is kept. */
+        /* What the GPU had before cannot be known: its clocks are reset, its power limit is left
+         * alone, and the file is kept for the administrator. */
         lull_log(LULL_LOG_WARNING, "restore",
                  "GPU %s: journal unreadable or of another driver; "
                  "resetting its clocks, file kept aside",
@@ -188,7 +185,7 @@ int lull_restore_all(struct lull_devices *devices, struct lull_journal *journal,
         return count;
     if (count > LULL_DEVICE_MAX_GPUS)
         count = LULL_DEVICE_MAX_GPUS;
-    /* All resets come first, so that the read-backs wait for the settling of all GPUs at once. */
+    /* All resets come before the read-backs, so that the GPUs settle at the same time. */
     for (int i = 0; i < count; i++) {
         is_pending[i] = prepare(devices, journal, uuids[i], &jobs[i], &report);
         if (is_pending[i])

@@ -45,12 +45,12 @@ struct desired {
     uint64_t epoch; /* number of the lease */
 };
 
-/* What the read-back of one write has seen. */
+/* What the read-back after one write has seen so far. */
 struct observation {
     bool is_running;
     uint32_t before_mhz; /* the clock that was locked before the write; 0: none was */
     int64_t call_end_ns;
-    int64_t read_ns; /* when the reading before was taken; at first the call's end */
+    int64_t read_ns; /* time of the reading before; at first, the end of the call */
     int64_t next_ns;
     int64_t changed_ns; /* when the clock now seen was first seen */
 };
@@ -129,7 +129,7 @@ static void show_state(struct lull_writer *writer, uint32_t index)
     pthread_mutex_unlock(&writer->mailbox_lock);
 }
 
-/* Repeated failures are counted, not repeated in the log. */
+/* Counts every failure of a lease, but logs only the first. */
 static void complain(struct gpu *gpu, const struct lull_error *error)
 {
     gpu->state.failed++;
@@ -182,13 +182,13 @@ static void adopt_one(struct lull_writer *writer, uint32_t index, const struct d
     if (desired->source != NULL) {
         begin_lease(gpu, desired);
         show_state(writer, index);
-    } else { /* granted and ended while the thread was busy */
+    } else { /* the lease was granted and has ended while this thread was busy */
         gpu->epoch = desired->epoch;
         report_end(writer, index, 0);
     }
 }
 
-/* Looks into the mailbox: new and ended leases, sources to forget, the order to stop. */
+/* Takes what the mailbox holds: new and ended leases, sources to forget, the order to stop. */
 static void adopt(struct lull_writer *writer, int64_t now_ns)
 {
     struct desired desired[LULL_DEVICE_MAX_GPUS];
@@ -215,7 +215,7 @@ static void adopt(struct lull_writer *writer, int64_t now_ns)
 
 /* --- journal --- */
 
-/* Fills in what the GPU has now, which is what will be put back. */
+/* Fills in the settings that the GPU has now, which are what will be put back. */
 static void fill_record(struct lull_writer *writer, uint32_t index,
                         struct lull_journal_record *record)
 {
@@ -240,7 +240,8 @@ static int record(struct lull_writer *writer, uint32_t index, struct lull_error 
 
     if (gpu->band.max_limit_mw > 0)
         controls |= LULL_CAPABILITY_POWER_LIMIT;
-    /* A record that could not be undone yet still says what the GPU had before Lull. */
+    /* An older record that could not be undone yet says what the GPU had before Lull, so it is kept
+     * and extended. */
     if (lull_journal_load(writer->journal, uuid, &record, NULL) < 0)
         fill_record(writer, index, &record);
     if ((record.controls & controls) != controls) {
@@ -250,7 +251,7 @@ static int record(struct lull_writer *writer, uint32_t index, struct lull_error 
     gpu->is_recorded = result == 0;
     if (result == 0 && gpu->band.max_limit_mw > 0)
         gpu->limit.before_mw = record.power_limit_mw;
-    if (record.power_limit_mw == 0) /* what cannot be put back must not be changed */
+    if (record.power_limit_mw == 0) /* a limit that cannot be put back must not be changed */
         gpu->band.max_limit_mw = gpu->limit.max_mw = 0;
     return result;
 }
@@ -274,7 +275,8 @@ static bool record_one(struct lull_writer *writer)
 
 /* --- requests --- */
 
-/* Clamps a requested clock to the band, and to the next clock that the device has, rounded up. */
+/* Clamps a requested clock to the band of the lease, then rounds it up to a clock that the device
+ * has. */
 static uint32_t clamp(const struct lull_device_info *info, const struct lull_band *band,
                       uint32_t sm_mhz)
 {
@@ -302,7 +304,7 @@ static bool is_raising(const struct gpu *gpu)
            (gpu->applied_mhz != 0 && gpu->pending.sm_mhz > gpu->applied_mhz);
 }
 
-/* A request for the present point writes nothing, but its validity counts. */
+/* A request for the clock that is already set writes nothing, but renews how long it holds. */
 static void renew(struct gpu *gpu, uint32_t index, int64_t now_ns)
 {
     gpu->has_pending = false;
@@ -342,7 +344,8 @@ static void take(struct lull_writer *writer, uint32_t index, int64_t now_ns)
     gpu->has_pending = true;
 }
 
-/* Settles what needs no driver call. Reads the time: the request may be younger than the round. */
+/* Answers requests that need no driver call. The time is read anew, because the request may have
+ * arrived after the round began. */
 static void settle_request(struct lull_writer *writer, uint32_t index)
 {
     struct gpu *gpu = &writer->gpus[index];
@@ -415,13 +418,14 @@ static void begin_observation(struct gpu *gpu, uint32_t before_mhz, int64_t call
     gpu->result.observed_mhz = 0;
 }
 
-/* A refusal changes nothing; a call that failed on its way may have arrived. */
+/* Whether a call that failed may have changed the device: a refusal changes nothing, but a call
+ * that failed on its way may have arrived. */
 static bool may_have_had_effect(int status)
 {
     return status != -EPERM && status != -EINVAL && status != LULL_E_UNSUPPORTED;
 }
 
-/* Makes the call for sm_mhz and notes what it did; the modelled point moves only on success. */
+/* Makes the driver call for sm_mhz and records its result; applied_mhz changes only on success. */
 static int write_point(struct lull_writer *writer, uint32_t index, uint32_t sm_mhz)
 {
     struct gpu *gpu = &writer->gpus[index];
@@ -465,7 +469,7 @@ static void plan_retry(struct gpu *gpu)
     gpu->raise_failures++;
 }
 
-/* Goes back to the reference point, at the request of the client or of the writer itself. */
+/* Resets the clock to the reference point, because the client or the writer itself wants it. */
 static void raise_gpu(struct lull_writer *writer, uint32_t index)
 {
     struct gpu *gpu = &writer->gpus[index];
@@ -486,7 +490,7 @@ static void raise_gpu(struct lull_writer *writer, uint32_t index)
     } else if (gpu->stage == LEASED) {
         gpu->raise_failures = 0;
         if (is_own && reason == LULL_E_STALE)
-            gpu->result.status = LULL_E_STALE; /* the client shall see that it was undone */
+            gpu->result.status = LULL_E_STALE; /* the client must see that its clock was undone */
     }
     publish(gpu, index);
     show_state(writer, index);
@@ -511,7 +515,7 @@ static void serve(struct lull_writer *writer, uint32_t index)
     show_state(writer, index);
 }
 
-/* When a raising of this GPU became due; NEVER_NS: none is wanted. */
+/* Returns when raising this GPU became due; NEVER_NS: no raising is wanted. */
 static int64_t raising_since(const struct gpu *gpu)
 {
     int64_t since_ns = gpu->raise_ns;
@@ -559,7 +563,7 @@ static int find_lowering(const struct lull_writer *writer, int64_t now_ns)
     return found;
 }
 
-/* A limit waits for its record, and for everything that concerns a clock. */
+/* A power limit waits until its record is written and until no clock needs the driver. */
 static bool act_on_limit(struct lull_writer *writer, int64_t now_ns)
 {
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
@@ -610,7 +614,8 @@ static bool is_settled(const struct lull_writer *writer, uint32_t index, uint32_
 
     if (gpu->applied_mhz != 0)
         return seen_mhz == gpu->applied_mhz;
-    /* After a reset any clock is right except the one that was locked, unless it is the highest. */
+    /* After a reset every clock is right but the one that was locked before, unless that is the
+     * highest. */
     return seen_mhz != gpu->observation.before_mhz || info->sm_clock_count == 0 ||
            seen_mhz >= info->sm_clocks_mhz[0];
 }
@@ -636,10 +641,11 @@ static bool is_obeyed(const struct lull_writer *writer, uint32_t index, uint32_t
     if (gpu->applied_mhz == 0) {
         struct lull_device_reading reading;
 
-        /* Still at the old lock: perhaps something else holds it there, and says so. */
+        /* The clock is still at the old lock. If something else holds it there, the reasons say so.
+         */
         lull_device_read(writer->devices, index, LULL_READING_REASONS, &reading);
         if ((reading.valid & LULL_READING_REASONS) == 0)
-            return true; /* the device tells nothing: the reset's own word has to do */
+            return true; /* the device tells nothing, so the driver's success has to suffice */
         return (reading.reasons & ~(uint64_t)LULL_CLOCK_REASON_SETTING) != 0;
     }
     if (gpu->observation.before_mhz != 0 && seen_mhz == gpu->observation.before_mhz)
@@ -695,7 +701,8 @@ static bool observe_one(struct lull_writer *writer, int64_t now_ns)
     return false;
 }
 
-/* Ends with a GPU that has no lease, and was raised and read back: it needs its record no more. */
+/* Finishes with a GPU that has no lease any more and was raised and read back: its record is not
+ * needed any more. */
 static void finish(struct lull_writer *writer, uint32_t index)
 {
     struct gpu *gpu = &writer->gpus[index];
@@ -758,7 +765,8 @@ static int64_t next_due(const struct lull_writer *writer)
     return due_ns;
 }
 
-/* Edge-triggered: neither timer nor doorbells are read, so no client can make a read block. */
+/* Events are edge-triggered, and neither the timer nor the doorbells are read, so no client can
+ * make a read block. */
 static void sleep_until_due(struct lull_writer *writer)
 {
     int64_t due_ns = next_due(writer);
@@ -774,7 +782,7 @@ static void sleep_until_due(struct lull_writer *writer)
     }
     epoll_wait(writer->epoll_fd, events, 16, -1);
     if (due_ns <= lull_now_ns())
-        writer->timer_ns = 0; /* it has fired: set it anew even for the same time */
+        writer->timer_ns = 0; /* the timer has fired: it is set anew, even for the same time */
 }
 
 static bool is_done(const struct lull_writer *writer, int64_t now_ns)
@@ -795,7 +803,8 @@ static void *run(void *argument)
     struct lull_writer *writer = argument;
 
     pthread_setname_np(pthread_self(), "lull-writer");
-    prctl(PR_SET_TIMERSLACK, 1UL); /* the default of 50 us would be most of a switch's latency */
+    /* The default slack of 50 us would be most of a switch's latency. */
+    prctl(PR_SET_TIMERSLACK, 1UL);
     lull_thread_set_realtime();
     for (;;) {
         int64_t now_ns = lull_now_ns();
@@ -900,7 +909,7 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
     return 0;
 }
 
-/* Waits for the thread to end; a thread inside the driver may never do so. */
+/* Waits for the thread to end. A thread inside a driver call may never end. */
 static bool wait_for_end(struct lull_writer *writer, int64_t until_ns)
 {
     const struct timespec patience = lull_timespec_from_ns(until_ns);
@@ -929,7 +938,8 @@ int lull_writer_stop(struct lull_writer *writer, int64_t timeout_ns)
     pthread_mutex_unlock(&writer->mailbox_lock);
     wake(writer);
 
-    if (!wait_for_end(writer, stop_ns + LULL_NS_PER_S / 2)) /* leaves some time to see the limit */
+    /* The margin lets the thread see the limit itself. */
+    if (!wait_for_end(writer, stop_ns + LULL_NS_PER_S / 2))
         return -EINPROGRESS;
     for (uint32_t i = 0; i < writer->gpu_count; i++)
         is_clean = is_clean && writer->gpus[i].raise_ns == NEVER_NS &&

@@ -30,7 +30,8 @@ struct lull_writer;
 struct lull_writer_source {
     int doorbell_fd; /* an eventfd: each write wakes the writer, which never reads it */
     struct lull_switch_channel channel;
-    /* The writer will not touch the source again; on its thread; NULL: nobody need know. */
+    /* Called on the writer's thread when it will not touch the source again; NULL: nobody needs to
+     * know. */
     void (*released)(void *context);
     void *context;
     struct lull_writer_source *next_removed; /* the writer's */
@@ -38,13 +39,12 @@ struct lull_writer_source {
 
 struct lull_writer_options {
     int64_t lowering_gap_ns;    /* a GPU is not lowered sooner than this after it was raised */
-    int64_t lowering_refill_ns; /* each such time saves up one lowering that need not wait;
-                                 * INT64_MAX: none is saved up */
-    int64_t validity_cap_ns;    /* no lowering stays longer than this unless it is renewed */
+    int64_t lowering_refill_ns; /* after each such time one more lowering need not wait; INT64_MAX:
+                                   all have to wait */
+    int64_t validity_cap_ns;    /* a lowering that is not renewed ends after this time */
     void *context;
-    /*
-     * The GPU of an ended lease was raised, read back and its record removed; or result says why
-     * not, and the writer goes on trying. On the writer's thread; may be NULL.
+    /* Called on the writer's thread when the GPU of an ended lease was raised and read back and its
+     * record was removed (0), or when that has failed, and the writer goes on trying. May be NULL.
      */
     void (*ended)(void *context, uint32_t gpu, int result);
 };
@@ -52,7 +52,7 @@ struct lull_writer_options {
 /* lowering_gap_ns 20 ms, lowering_refill_ns 50 ms, validity_cap_ns 5 s, no callback. */
 extern const struct lull_writer_options lull_writer_defaults;
 
-/* One GPU as the writer sees it. */
+/* The state of one GPU as the writer knows it. */
 struct lull_writer_state {
     bool is_leased;
     uint32_t applied_mhz;  /* the clock that is locked; 0: none is, the reference point holds */

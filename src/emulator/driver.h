@@ -34,6 +34,22 @@ struct lull_driver {
     struct lull_driver_gpu gpus[LULL_NODE_MAX_GPUS];
 };
 
+/* Leaves an exported function with the code of an entry check that refuses it; 0 is success in all
+ * interfaces. */
+#define LULL_DRIVER_CHECK(entry)                                                                   \
+    do {                                                                                           \
+        const int entry_code = (entry);                                                            \
+                                                                                                   \
+        if (entry_code != 0)                                                                       \
+            return entry_code;                                                                     \
+    } while (0)
+
+/* Begins an exported function: declares a pointer to the GPU or handle, which the check sets. */
+#define LULL_DRIVER_ENTER(type, name, entry)                                                       \
+    const type *name;                                                                              \
+                                                                                                   \
+    LULL_DRIVER_CHECK(entry)
+
 /* Lets a library describe the GPU at a position; called with the driver's mutex held. */
 typedef void lull_driver_describe(uint32_t position);
 

@@ -36,4 +36,10 @@ static inline double lull_noise_normal(double u, double w)
     return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * w);
 }
 
+/* Makes a standard normal number of 64 mixed bits. */
+static inline double lull_noise_normal_of(uint64_t bits)
+{
+    return lull_noise_normal(lull_noise_unit(bits), lull_noise_unit(lull_noise_mix(bits)));
+}
+
 #endif

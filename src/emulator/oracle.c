@@ -18,7 +18,7 @@
 #include "emulator/spec.h"
 
 /* The numbers of iterations and draws are chosen, not measured: latencies are random only in
- * MODE_REAL, which therefore takes a mean over more iterations. */
+ * LULL_ORACLE_REAL, which therefore takes a mean over more iterations. */
 enum {
     WARM_ITERATIONS = 10,
     IDEAL_ITERATIONS = 16,
@@ -40,18 +40,19 @@ struct oracle_unit {
     uint32_t ask_count;
 };
 
-enum oracle_mode { MODE_REFERENCE, MODE_IDEAL, MODE_REAL, MODE_STEADY };
+/* The reference run tries no clock. */
+enum { REFERENCE = LULL_ORACLE_WAYS };
 
-/* One run of the job: a mode, and the clock step that the mode tries. */
+/* One run of the job: the way, or REFERENCE, and the clock step that is tried in this way. */
 struct oracle_run {
     const struct lull_oracle_job *job;
-    enum oracle_mode mode;
+    uint32_t way;
     uint32_t step;
     uint32_t top_step;
     struct oracle_unit *units;
     uint64_t random; /* generator of the durations of driver calls */
     int64_t driver_free_ns;
-    /* What MODE_REAL forecasts, taken from the reference and the ideal run. */
+    /* What LULL_ORACLE_REAL forecasts, taken from the reference and the ideal run. */
     int64_t compute_ns;
     int64_t transfer_ns;
     int64_t lead_ns;  /* how long before the section the lowering is asked for */
@@ -63,19 +64,12 @@ struct oracle_run {
 
 /* ---- requests ---- */
 
-static void ask_step(struct oracle_unit *unit, uint32_t step, double settle_factor)
-{
-    const struct lull_clock_setting lock = {.is_locked = true, .max_step = step};
-
-    lull_physics_ask_clocks(&unit->physics, &lock, settle_factor);
-}
-
 /* Advances a unit to until_ns and hands it the requests that fall due on the way. */
 static void advance(struct oracle_unit *unit, int64_t until_ns)
 {
     while (unit->ask_count > 0 && unit->asks[0].at_ns <= until_ns) {
         lull_physics_advance(&unit->physics, unit->asks[0].at_ns);
-        ask_step(unit, unit->asks[0].step, 1.0);
+        lull_physics_lock(&unit->physics, unit->asks[0].step, 1.0);
         unit->ask_count--;
         memmove(&unit->asks[0], &unit->asks[1], unit->ask_count * sizeof(unit->asks[0]));
     }
@@ -100,7 +94,7 @@ static void schedule_asks(struct oracle_run *run, int64_t begin_ns, uint32_t ste
 static void switch_at_once(struct oracle_run *run, int64_t now_ns, uint32_t step)
 {
     for (uint32_t i = 0; i < run->job->gpus; i++) {
-        ask_step(&run->units[i], step, 0.0);
+        lull_physics_lock(&run->units[i].physics, step, 0.0);
         lull_physics_advance(&run->units[i].physics, now_ns);
     }
 }
@@ -163,19 +157,12 @@ static void begin_compute(struct oracle_run *run)
                             run->job->compute_ms * 1e-3, profile);
 }
 
-static void begin_transfer(struct oracle_run *run)
-{
-    for (uint32_t i = 0; i < run->job->gpus; i++)
-        lull_physics_transfer_begin(&run->units[i].physics, run->units[i].context, run->job->bytes,
-                                    run->job->link_gbs, run->job->channels);
-}
-
 static int64_t run_iteration(struct oracle_run *run, int64_t begin_ns)
 {
     int64_t middle_ns;
     int64_t end_ns;
 
-    if (run->mode == MODE_REAL) {
+    if (run->way == LULL_ORACLE_REAL) {
         const int64_t section_ns = begin_ns + run->compute_ns;
 
         schedule_asks(run, section_ns - run->lead_ns, run->step);
@@ -183,13 +170,15 @@ static int64_t run_iteration(struct oracle_run *run, int64_t begin_ns)
     }
     begin_compute(run);
     middle_ns = run_together(run, kernel_end_ns);
-    if (run->mode == MODE_IDEAL)
+    if (run->way == LULL_ORACLE_IDEAL)
         switch_at_once(run, middle_ns, run->step);
-    begin_transfer(run);
+    for (uint32_t i = 0; i < run->job->gpus; i++)
+        lull_physics_transfer_begin(&run->units[i].physics, run->units[i].context, run->job->bytes,
+                                    run->job->link_gbs, run->job->channels);
     end_ns = run_together(run, transfer_end_ns);
     for (uint32_t i = 0; i < run->job->gpus; i++)
         lull_physics_transfer_end(&run->units[i].physics, run->units[i].context);
-    if (run->mode == MODE_IDEAL)
+    if (run->way == LULL_ORACLE_IDEAL)
         switch_at_once(run, end_ns, run->top_step);
     run->measured_compute_ns += middle_ns - begin_ns;
     run->measured_transfer_ns += end_ns - middle_ns;
@@ -210,15 +199,13 @@ static double total_energy_j(const struct oracle_run *run)
 /* Sets the temperature at which this mean power settles; reaching it would take minutes. */
 static void settle_heat(struct oracle_run *run, double mean_w)
 {
-    const struct lull_gpu_model *model = run->job->model;
-
     for (uint32_t i = 0; i < run->job->gpus; i++)
-        run->units[i].physics.temperature_c = model->ambient_c + model->heat_c_per_w * mean_w;
+        lull_physics_warm(&run->units[i].physics, mean_w);
 }
 
 static void init_units(struct oracle_run *run)
 {
-    const uint32_t step = run->mode == MODE_STEADY ? run->step : run->top_step;
+    const uint32_t step = run->way == LULL_ORACLE_STEADY ? run->step : run->top_step;
 
     run->random = 1;
     run->driver_free_ns = 0;
@@ -229,7 +216,7 @@ static void init_units(struct oracle_run *run)
         lull_physics_init(&unit->physics, run->job->model, 0, 0);
         unit->physics.random = lull_noise_mix(i + 1);
         unit->context = lull_physics_open(&unit->physics, 1, 0);
-        ask_step(unit, step, 0.0);
+        lull_physics_lock(&unit->physics, step, 0.0);
         lull_physics_advance(&unit->physics, 0);
     }
 }
@@ -244,7 +231,7 @@ static int64_t run_at_heat(struct oracle_run *run, int64_t now_ns)
 
 static struct lull_oracle_outcome run_job(struct oracle_run *run)
 {
-    const uint32_t iterations = run->mode == MODE_REAL ? REAL_ITERATIONS : IDEAL_ITERATIONS;
+    const uint32_t iterations = run->way == LULL_ORACLE_REAL ? REAL_ITERATIONS : IDEAL_ITERATIONS;
     int64_t begin_ns;
     int64_t now_ns = 0;
     double energy_j;
@@ -304,62 +291,42 @@ void lull_oracle_compare(struct lull_oracle_outcome *outcome,
     outcome->saving_ratio = 1.0 - outcome->energy_j / reference->energy_j;
 }
 
-static void sweep_clock(struct oracle_run *run, const struct lull_oracle_outcome *reference,
-                        int64_t compute_ns, struct lull_oracle_point *point)
+static void try_clock(struct oracle_run *run, uint32_t way, struct lull_oracle_answer *answer,
+                      struct lull_oracle_point *point)
 {
-    run->mode = MODE_IDEAL;
-    point->ideal = run_job(run);
-    run->compute_ns = compute_ns;
-    run->transfer_ns = run->measured_transfer_ns;
-    run->lead_ns = lull_oracle_latency_ns(run->job->model, 1, run->step, 0.01);
-    run->raise_ns = lull_oracle_latency_ns(run->job->model, run->job->gpus, run->top_step, 0.95);
-    run->mode = MODE_REAL;
-    point->real = run_job(run);
-    run->mode = MODE_STEADY;
-    point->steady = run_job(run);
-    lull_oracle_compare(&point->ideal, reference);
-    lull_oracle_compare(&point->real, reference);
-    lull_oracle_compare(&point->steady, reference);
-}
-
-static void choose(struct lull_oracle_answer *answer, double tolerance)
-{
-    const struct lull_oracle_point *points = answer->points;
-
-    for (uint32_t i = 1; i < answer->count; i++) {
-        if (points[i].ideal.slowdown_ratio <= tolerance &&
-            points[i].ideal.saving_ratio > points[answer->best_ideal].ideal.saving_ratio)
-            answer->best_ideal = i;
-        if (points[i].real.slowdown_ratio <= tolerance &&
-            points[i].real.saving_ratio > points[answer->best_real].real.saving_ratio)
-            answer->best_real = i;
-        if (points[i].steady.slowdown_ratio <= tolerance &&
-            points[i].steady.saving_ratio > points[answer->best_steady].steady.saving_ratio)
-            answer->best_steady = i;
-    }
+    run->way = way;
+    point->outcomes[way] = run_job(run);
+    lull_oracle_compare(&point->outcomes[way], &answer->reference);
+    if (way == LULL_ORACLE_IDEAL) /* it comes first, and the real way foresees its transfer */
+        run->transfer_ns = run->measured_transfer_ns;
+    if (point->outcomes[way].slowdown_ratio <= run->job->tolerance_ratio &&
+        point->outcomes[way].saving_ratio >
+            answer->points[answer->best[way]].outcomes[way].saving_ratio)
+        answer->best[way] = (uint32_t)(point - answer->points);
 }
 
 static void sweep(struct oracle_run *run, struct lull_oracle_answer *answer)
 {
-    int64_t compute_ns;
-
     memset(answer, 0, sizeof(*answer));
-    run->mode = MODE_REFERENCE;
+    run->way = REFERENCE;
     answer->reference = run_job(run);
-    compute_ns = run->measured_compute_ns;
-    answer->compute_s = (double)compute_ns * 1e-9;
+    run->compute_ns = run->measured_compute_ns;
+    answer->compute_s = (double)run->compute_ns * 1e-9;
     answer->transfer_s = (double)run->measured_transfer_ns * 1e-9;
     answer->count = run->top_step + 1;
+    run->raise_ns = lull_oracle_latency_ns(run->job->model, run->job->gpus, run->top_step, 0.95);
     for (uint32_t i = 0; i < answer->count; i++) {
         struct lull_oracle_point *point = &answer->points[i];
 
         run->step = run->top_step - i;
+        run->lead_ns = lull_oracle_latency_ns(run->job->model, 1, run->step, 0.01);
         point->mhz = lull_gpu_model_step_mhz(run->job->model, run->step);
-        point->ideal = point->real = point->steady = answer->reference;
-        if (i > 0) /* point 0 is the highest clock, where nothing is switched */
-            sweep_clock(run, &answer->reference, compute_ns, point);
+        for (uint32_t way = 0; way < LULL_ORACLE_WAYS; way++)
+            if (i == 0) /* the highest clock, where nothing is switched */
+                point->outcomes[way] = answer->reference;
+            else
+                try_clock(run, way, answer, point);
     }
-    choose(answer, run->job->tolerance_ratio);
 }
 
 int lull_oracle_ask(const struct lull_oracle_job *job, struct lull_oracle_answer *answer_out,

@@ -41,11 +41,17 @@ struct lull_oracle_outcome {
     double saving_ratio;
 };
 
+/* The three ways in which each clock is tried. */
+enum lull_oracle_way {
+    LULL_ORACLE_IDEAL,
+    LULL_ORACLE_REAL,
+    LULL_ORACLE_STEADY,
+    LULL_ORACLE_WAYS,
+};
+
 struct lull_oracle_point {
     double mhz;
-    struct lull_oracle_outcome ideal;
-    struct lull_oracle_outcome real;
-    struct lull_oracle_outcome steady;
+    struct lull_oracle_outcome outcomes[LULL_ORACLE_WAYS];
 };
 
 struct lull_oracle_answer {
@@ -54,10 +60,9 @@ struct lull_oracle_answer {
     struct lull_oracle_outcome reference;
     uint32_t count;
     struct lull_oracle_point points[LULL_ORACLE_CLOCKS]; /* the highest clock comes first */
-    /* Indices of the points that save most within the tolerance; point 0 saves nothing. */
-    uint32_t best_ideal;
-    uint32_t best_real;
-    uint32_t best_steady;
+    /* Of each way, the index of the point that saves most within the tolerance; point 0 saves
+     * nothing. */
+    uint32_t best[LULL_ORACLE_WAYS];
 };
 
 /* Fills the answer, which takes some seconds for eight GPUs. Errors: -EINVAL a number is out of its

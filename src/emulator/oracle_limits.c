@@ -83,7 +83,6 @@ static uint32_t run_for(struct oracle_limits_node *node, int64_t length_ns, doub
 
 static void measure(struct oracle_limits_node *node, struct lull_oracle_limit *limit)
 {
-    const struct lull_gpu_model *model = node->job->model;
     double energies_j[LULL_NODE_MAX_GPUS];
     uint32_t iterations;
     int64_t begin_ns;
@@ -93,9 +92,8 @@ static void measure(struct oracle_limits_node *node, struct lull_oracle_limit *l
         begin_ns = node->now_ns;
         run_for(node, round_ns, energies_j);
         for (uint32_t i = 0; i < node->job->gpus; i++)
-            node->gpus[i].temperature_c =
-                model->ambient_c +
-                model->heat_c_per_w * energies_j[i] / ((double)(node->now_ns - begin_ns) * 1e-9);
+            lull_physics_warm(&node->gpus[i],
+                              energies_j[i] / ((double)(node->now_ns - begin_ns) * 1e-9));
     }
     begin_ns = node->now_ns;
     iterations = run_for(node, measure_ns, energies_j);

@@ -73,14 +73,9 @@ static void print_outcome(const char *name, const struct lull_oracle_outcome *ou
            outcome->saving_ratio, end);
 }
 
-static void print_best(const char *name, double mhz, const struct lull_oracle_outcome *outcome)
-{
-    printf("  \"best_%s\": {\"sm_mhz\": %.1f, ", name, mhz);
-    print_outcome("outcome", outcome, "},\n");
-}
-
 static void print_answer(const struct lull_oracle_job *job, const struct lull_oracle_answer *answer)
 {
+    static const char *const ways[LULL_ORACLE_WAYS] = {"ideal", "real", "steady"};
     const struct lull_oracle_point *points = answer->points;
 
     printf("{\n  \"model\": \"%s\",\n  \"gpus\": %u,\n  \"tolerance_ratio\": %.6f,\n"
@@ -88,15 +83,18 @@ static void print_answer(const struct lull_oracle_job *job, const struct lull_or
            job->model->name, job->gpus, job->tolerance_ratio, answer->compute_s * 1e3,
            answer->transfer_s * 1e3);
     print_outcome("reference", &answer->reference, ",\n");
-    print_best("ideal", points[answer->best_ideal].mhz, &points[answer->best_ideal].ideal);
-    print_best("real", points[answer->best_real].mhz, &points[answer->best_real].real);
-    print_best("steady", points[answer->best_steady].mhz, &points[answer->best_steady].steady);
+    for (uint32_t way = 0; way < LULL_ORACLE_WAYS; way++) {
+        const struct lull_oracle_point *best = &points[answer->best[way]];
+
+        printf("  \"best_%s\": {\"sm_mhz\": %.1f, ", ways[way], best->mhz);
+        print_outcome("outcome", &best->outcomes[way], "},\n");
+    }
     printf("  \"sweep\": [");
     for (uint32_t i = 0; i < answer->count; i++) {
         printf("%s\n    {\"sm_mhz\": %.1f, ", i > 0 ? "," : "", points[i].mhz);
-        print_outcome("ideal", &points[i].ideal, ", ");
-        print_outcome("real", &points[i].real, ", ");
-        print_outcome("steady", &points[i].steady, "}");
+        for (uint32_t way = 0; way < LULL_ORACLE_WAYS; way++)
+            print_outcome(ways[way], &points[i].outcomes[way],
+                          way + 1 < LULL_ORACLE_WAYS ? ", " : "}");
     }
     printf("\n  ]\n}\n");
 }

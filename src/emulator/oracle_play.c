@@ -175,13 +175,6 @@ static int find_gaps(struct oracle *oracle, struct lull_play_span *spans[LULL_PL
 
 /* ---- requests ---- */
 
-static void ask_step(struct lull_physics *gpu, uint32_t step, double settle_factor)
-{
-    const struct lull_clock_setting lock = {.is_locked = true, .max_step = step};
-
-    lull_physics_ask_clocks(gpu, &lock, settle_factor);
-}
-
 static int64_t serve_calls(void *context, int64_t now_ns)
 {
     struct oracle *oracle = context;
@@ -211,7 +204,7 @@ static void begin_gap(struct oracle *oracle, uint32_t rank, uint32_t op, int64_t
     oracle->ranks[rank].since_ns = now_ns;
     oracle->ranks[rank].since_j = now_j;
     if (oracle->mode == MODE_IDEAL)
-        ask_step(lull_play_sim_gpu(oracle->sim, rank), oracle->steps[index], 0);
+        lull_physics_lock(lull_play_sim_gpu(oracle->sim, rank), oracle->steps[index], 0);
     if (oracle->mode == MODE_REAL && oracle->steps[index] != oracle->top_step)
         lull_oracle_queue_raise(
             &oracle->queue, rank,
@@ -259,14 +252,9 @@ static void end_gap(struct oracle *oracle, uint32_t rank, int64_t now_ns)
     if (index == NO_GAP)
         return;
     if (oracle->mode == MODE_IDEAL)
-        ask_step(lull_play_sim_gpu(oracle->sim, rank), oracle->top_step, 0);
+        lull_physics_lock(lull_play_sim_gpu(oracle->sim, rank), oracle->top_step, 0);
     if (oracle->mode == MODE_REAL)
         plan_lowering(oracle, rank, index, now_ns);
-}
-
-static void set_heat(struct lull_physics *gpu, double mean_w)
-{
-    gpu->temperature_c = gpu->model.ambient_c + gpu->model.heat_c_per_w * mean_w;
 }
 
 static void begin_period(struct oracle *oracle, uint32_t rank, uint64_t period, int64_t now_ns)
@@ -275,11 +263,11 @@ static void begin_period(struct oracle *oracle, uint32_t rank, uint64_t period, 
     const double energy_j = lull_physics_energy_j(gpu);
 
     if (oracle->question->heat_w > 0)
-        set_heat(gpu, oracle->question->heat_w);
+        lull_physics_warm(gpu, oracle->question->heat_w);
     else if (period > 0) /* as if every earlier period had been like the last one:
                           * waiting for the real temperature to settle would take minutes */
-        set_heat(gpu, (energy_j - oracle->ranks[rank].period_j) /
-                          ((double)(now_ns - oracle->ranks[rank].period_ns) * 1e-9));
+        lull_physics_warm(gpu, (energy_j - oracle->ranks[rank].period_j) /
+                                   ((double)(now_ns - oracle->ranks[rank].period_ns) * 1e-9));
     oracle->ranks[rank].period_ns = now_ns;
     oracle->ranks[rank].period_j = energy_j;
     if (period == WARM_PERIODS) {
@@ -351,7 +339,7 @@ static int run(struct oracle *oracle, enum oracle_play_mode mode, uint32_t step,
         return result;
     oracle->queue.sim = oracle->sim;
     for (uint32_t rank = 0; rank < ranks && mode == MODE_STEADY; rank++) {
-        ask_step(lull_play_sim_gpu(oracle->sim, rank), step, 0);
+        lull_physics_lock(lull_play_sim_gpu(oracle->sim, rank), step, 0);
         lull_physics_advance(lull_play_sim_gpu(oracle->sim, rank), 0);
     }
     result = lull_play_sim_run(oracle->sim, &observer, err);
@@ -372,12 +360,6 @@ static int run(struct oracle *oracle, enum oracle_play_mode mode, uint32_t step,
 static bool may_be_lowered(const struct oracle *oracle, enum oracle_play_mode mode, uint32_t gap)
 {
     return mode != MODE_REAL || oracle->gaps[gap].length_ns > oracle->raise_lead_ns;
-}
-
-static void set_all(struct oracle *oracle, enum oracle_play_mode mode, uint32_t step)
-{
-    for (uint32_t i = 0; i < oracle->gap_count; i++)
-        oracle->steps[i] = may_be_lowered(oracle, mode, i) ? step : oracle->top_step;
 }
 
 /* Chooses for each gap the step that takes least energy among those within the tolerance. */
@@ -414,7 +396,9 @@ static int sweep(struct oracle *oracle, enum oracle_play_mode mode, struct tally
     for (uint32_t row = 0; row * stride <= oracle->top_step; row++) {
         int result;
 
-        set_all(oracle, mode, oracle->top_step - row * stride);
+        for (uint32_t i = 0; i < oracle->gap_count; i++)
+            oracle->steps[i] =
+                oracle->top_step - (may_be_lowered(oracle, mode, i) ? row * stride : 0);
         result = run(oracle, mode, 0, &ignored, err);
         if (result < 0)
             return result;

@@ -123,11 +123,10 @@ static void end_calls(struct lull_oracle_queue *queue, int64_t now_ns)
 {
     for (uint32_t i = 0; i < queue->ranks; i++) {
         struct lull_oracle_calls *calls = &queue->calls[i];
-        const struct lull_clock_setting lock = {.is_locked = true, .max_step = calls->made_step};
 
         if (calls->ends_ns > now_ns)
             continue;
-        lull_physics_ask_clocks(lull_play_sim_gpu(queue->sim, i), &lock, 1.0);
+        lull_physics_lock(lull_play_sim_gpu(queue->sim, i), calls->made_step, 1.0);
         calls->ends_ns = never_ns;
     }
 }

@@ -19,7 +19,7 @@ static const char *const local_rank_names[] = {
     "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK",
     "MV2_COMM_WORLD_LOCAL_RANK",  "SLURM_LOCALID",   NULL};
 
-/* The number in the first of these variables that holds one from 0 up; -1: none does. */
+/* Returns the number of the first of these variables that holds one, from 0 up; -1: none does. */
 static int32_t number_from_environment(const char *const *names)
 {
     for (; *names != NULL; names++) {

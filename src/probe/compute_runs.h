@@ -36,7 +36,7 @@ struct lull_compute_runs {
  */
 void lull_compute_runs_add(struct lull_compute_runs *runs, int64_t begin_ns, int64_t end_ns);
 
-/* The number of runs that began before a time; they are the first ones of runs[]. */
+/* Returns the number of runs that began before a time; they are the first ones of runs[]. */
 uint32_t lull_compute_runs_before(const struct lull_compute_runs *runs, int64_t before_ns);
 
 /* Forgets the `count` oldest runs. A kernel that would have joined one of them becomes a run of its

@@ -46,35 +46,34 @@ enum {
     LOWEST_PRIORITY = 19,
 };
 
-/* The functions of CUPTI, which are found by their names. */
+/* The functions of CUPTI: member, symbol by which it is found, parameters. All return a code. */
+#define CUPTI_FUNCTIONS(FUNCTION)                                                                  \
+    FUNCTION(get_version, "cuptiGetVersion", (uint32_t * version))                                 \
+    FUNCTION(get_timestamp, "cuptiGetTimestamp", (uint64_t * timestamp))                           \
+    FUNCTION(subscribe, "cuptiSubscribe",                                                          \
+             (void **subscriber, cupti_callback callback, void *user_data))                        \
+    FUNCTION(unsubscribe, "cuptiUnsubscribe", (void *subscriber))                                  \
+    FUNCTION(register_callbacks, "cuptiActivityRegisterCallbacks",                                 \
+             (cupti_buffer_request request, cupti_buffer_complete complete))                       \
+    FUNCTION(enable, "cuptiActivityEnable", (int kind))                                            \
+    FUNCTION(disable, "cuptiActivityDisable", (int kind))                                          \
+    FUNCTION(flush_all, "cuptiActivityFlushAll", (uint32_t flag))                                  \
+    FUNCTION(get_next_record, "cuptiActivityGetNextRecord",                                        \
+             (uint8_t * buffer, size_t valid_size, void **record))                                 \
+    FUNCTION(get_dropped, "cuptiActivityGetNumDroppedRecords",                                     \
+             (void *context, uint32_t stream, size_t *dropped))
+
+#define MEMBER(member, symbol, parameters) int(*member) parameters;
+#define ROW(member, symbol, parameters) {(void **)&cupti.member, symbol},
+
 static struct {
-    int (*get_version)(uint32_t *version);
-    int (*get_timestamp)(uint64_t *timestamp);
-    int (*subscribe)(void **subscriber, cupti_callback callback, void *user_data);
-    int (*unsubscribe)(void *subscriber);
-    int (*register_callbacks)(cupti_buffer_request request, cupti_buffer_complete complete);
-    int (*enable)(int kind);
-    int (*disable)(int kind);
-    int (*flush_all)(uint32_t flag);
-    int (*get_next_record)(uint8_t *buffer, size_t valid_size, void **record);
-    int (*get_dropped)(void *context, uint32_t stream, size_t *dropped);
+    CUPTI_FUNCTIONS(MEMBER)
 } cupti;
 
 static const struct {
     void **function;
     const char *name;
-} functions[] = {
-    {(void **)&cupti.get_version, "cuptiGetVersion"},
-    {(void **)&cupti.get_timestamp, "cuptiGetTimestamp"},
-    {(void **)&cupti.subscribe, "cuptiSubscribe"},
-    {(void **)&cupti.unsubscribe, "cuptiUnsubscribe"},
-    {(void **)&cupti.register_callbacks, "cuptiActivityRegisterCallbacks"},
-    {(void **)&cupti.enable, "cuptiActivityEnable"},
-    {(void **)&cupti.disable, "cuptiActivityDisable"},
-    {(void **)&cupti.flush_all, "cuptiActivityFlushAll"},
-    {(void **)&cupti.get_next_record, "cuptiActivityGetNextRecord"},
-    {(void **)&cupti.get_dropped, "cuptiActivityGetNumDroppedRecords"},
-};
+} functions[] = {CUPTI_FUNCTIONS(ROW)};
 
 /* A process has one CUPTI, hence one window. */
 static struct {

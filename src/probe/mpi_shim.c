@@ -71,26 +71,9 @@ EACH_FUNCTION(DECLARE)
 
 #define COUNT int
 #define DISPLACEMENT int
-#define SECTION(name, ...) DECLARE(name)
-#define POSTED(name, ...) DECLARE(name)
-#define POLL(name, ...) DECLARE(name)
-#define COLLECTIVE(name, iname, ...) DECLARE(name) DECLARE(iname)
-#include "probe/mpi_calls.def"
-#undef SECTION
-#undef POSTED
-#undef COLLECTIVE
-#if MPI_VERSION >= 4
-#define LARGE_COUNT
-#define SECTION(name, ...) DECLARE(name##_c)
-#define POSTED(name, ...) DECLARE(name##_c)
-#define COLLECTIVE(name, iname, ...) DECLARE(name##_c) DECLARE(iname##_c)
-#include "probe/mpi_calls.def"
-#undef SECTION
-#undef POSTED
-#undef COLLECTIVE
-#undef LARGE_COUNT
-#endif
-#undef POLL
+#define EACH(name) DECLARE(name)
+#include "probe/mpi_names.def"
+#undef EACH
 
 struct function {
     void **next;
@@ -100,26 +83,9 @@ struct function {
 #define ROW(name) {(void **)&next_##name, "PMPI_" #name},
 
 static const struct function functions[] = {EACH_FUNCTION(ROW)
-#define SECTION(name, ...) ROW(name)
-#define POSTED(name, ...) ROW(name)
-#define POLL(name, ...) ROW(name)
-#define COLLECTIVE(name, iname, ...) ROW(name) ROW(iname)
-#include "probe/mpi_calls.def"
-#undef SECTION
-#undef POSTED
-#undef COLLECTIVE
-#if MPI_VERSION >= 4
-#define LARGE_COUNT
-#define SECTION(name, ...) ROW(name##_c)
-#define POSTED(name, ...) ROW(name##_c)
-#define COLLECTIVE(name, iname, ...) ROW(name##_c) ROW(iname##_c)
-#include "probe/mpi_calls.def"
-#undef SECTION
-#undef POSTED
-#undef COLLECTIVE
-#undef LARGE_COUNT
-#endif
-#undef POLL
+#define EACH(name) ROW(name)
+#include "probe/mpi_names.def"
+#undef EACH
 };
 
 /* A function that is not in the program's scope may be in a library that it loaded for itself. */
@@ -482,31 +448,34 @@ static void start(void)
     atomic_store_explicit(&mode, ON, memory_order_release);
 }
 
-EXPORT int MPI_Init(int *argc, char ***argv)
-{
-    int result;
+#define WRAP_START(name, parameters, arguments)                                                    \
+    EXPORT int MPI_##name parameters                                                               \
+    {                                                                                              \
+        int result;                                                                                \
+                                                                                                   \
+        is_recording(); /* called for its side effect: it finds the functions */                   \
+        if (next_##name == NULL)                                                                   \
+            return MPI_ERR_INTERN;                                                                 \
+        result = next_##name arguments;                                                            \
+        if (result == MPI_SUCCESS)                                                                 \
+            start();                                                                               \
+        return result;                                                                             \
+    }
 
-    is_recording(); /* called for its side effect: it finds the functions */
-    if (next_Init == NULL)
-        return MPI_ERR_INTERN;
-    result = next_Init(argc, argv);
-    if (result == MPI_SUCCESS)
-        start();
-    return result;
-}
+WRAP_START(Init, (int *argc, char ***argv), (argc, argv))
+WRAP_START(Init_thread, (int *argc, char ***argv, int required, int *provided),
+           (argc, argv, required, provided))
 
-EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
-{
-    int result;
+#define WRAP_END(name)                                                                             \
+    EXPORT int MPI_##name(MPI_Comm *comm)                                                          \
+    {                                                                                              \
+        if (is_recording() && comm != NULL)                                                        \
+            forget_communicator(*comm);                                                            \
+        return next_##name != NULL ? next_##name(comm) : MPI_ERR_INTERN;                           \
+    }
 
-    is_recording();
-    if (next_Init_thread == NULL)
-        return MPI_ERR_INTERN;
-    result = next_Init_thread(argc, argv, required, provided);
-    if (result == MPI_SUCCESS)
-        start();
-    return result;
-}
+WRAP_END(Comm_free)
+WRAP_END(Comm_disconnect)
 
 static void finish(void)
 {
@@ -524,20 +493,6 @@ EXPORT int MPI_Finalize(void)
 {
     finish();
     return next_Finalize != NULL ? next_Finalize() : MPI_ERR_INTERN;
-}
-
-EXPORT int MPI_Comm_free(MPI_Comm *comm)
-{
-    if (is_recording() && comm != NULL)
-        forget_communicator(*comm);
-    return next_Comm_free != NULL ? next_Comm_free(comm) : MPI_ERR_INTERN;
-}
-
-EXPORT int MPI_Comm_disconnect(MPI_Comm *comm)
-{
-    if (is_recording() && comm != NULL)
-        forget_communicator(*comm);
-    return next_Comm_disconnect != NULL ? next_Comm_disconnect(comm) : MPI_ERR_INTERN;
 }
 
 /* ---- the wrappers ---- */
@@ -699,31 +654,24 @@ static void end_fortran_POLL(struct lull_event *event)
     }
 #include "probe/mpi_fortran.def"
 
-EXPORT void mpi_init_(int *ierror);
-EXPORT void mpi_init_thread_(int *required, int *provided, int *ierror);
+#define FORTRAN_START(name, parameters, arguments)                                                 \
+    EXPORT void mpi_##name##_ parameters;                                                          \
+    EXPORT void mpi_##name##_ parameters                                                           \
+    {                                                                                              \
+        void(*behind) parameters;                                                                  \
+                                                                                                   \
+        *(void **)&behind = find_symbol("pmpi_" #name "_");                                        \
+        is_recording();                                                                            \
+        behind arguments;                                                                          \
+        if (*ierror == MPI_SUCCESS)                                                                \
+            start();                                                                               \
+    }
+
+FORTRAN_START(init, (int *ierror), (ierror))
+FORTRAN_START(init_thread, (int *required, int *provided, int *ierror),
+              (required, provided, ierror))
+
 EXPORT void mpi_finalize_(int *ierror);
-
-EXPORT void mpi_init_(int *ierror)
-{
-    void (*behind)(int *);
-
-    *(void **)&behind = find_symbol("pmpi_init_");
-    is_recording();
-    behind(ierror);
-    if (*ierror == MPI_SUCCESS)
-        start();
-}
-
-EXPORT void mpi_init_thread_(int *required, int *provided, int *ierror)
-{
-    void (*behind)(int *, int *, int *);
-
-    *(void **)&behind = find_symbol("pmpi_init_thread_");
-    is_recording();
-    behind(required, provided, ierror);
-    if (*ierror == MPI_SUCCESS)
-        start();
-}
 
 EXPORT void mpi_finalize_(int *ierror)
 {

@@ -60,7 +60,7 @@ struct lull_nccl_profiler {
     int (*finalize)(void *context);
 };
 
-/* ---- members of descriptors that several versions share ---- */
+/* ---- descriptors: the members that Lull reads, and those before them ---- */
 
 struct lull_nccl_proxy_op {
     int pid;
@@ -75,65 +75,6 @@ struct lull_nccl_kernel_ch {
     uint8_t channel;
     uint64_t gpu_ns; /* from version 4 */
 };
-
-struct lull_nccl_p2p_v2 {
-    const char *name;
-    uint64_t hash;
-    const char *function;
-    void *buffer;
-    const char *datatype;
-    size_t count;
-    int peer;
-};
-
-struct lull_nccl_coll_api {
-    const char *function;
-    size_t count;
-    const char *datatype;
-    int root;
-    void *stream;
-    bool is_captured;
-    uint64_t tag; /* version 7; in 5 and 6 a larger member lies here */
-};
-
-struct lull_nccl_p2p_api {
-    const char *function;
-    size_t count;
-    const char *datatype;
-    void *stream;
-    bool is_captured;
-    uint64_t tag; /* version 7 */
-};
-
-struct lull_nccl_group_api {
-    bool is_captured;
-    int depth;
-};
-
-struct lull_nccl_ce_coll {
-    uint64_t sequence;
-    const char *function;
-    const void *send_buffer;
-    void *receive_buffer;
-    size_t count;
-    int root;
-    const char *datatype;
-    const char *strategy;
-    bool has_batch_sync;
-    uint32_t batch_size;
-    uint32_t batches;
-    uint32_t ce_sequence;
-    void *stream;
-};
-
-struct lull_nccl_kernel_phase {
-    uint8_t channel;
-    uint8_t phase;
-    const char *name;
-    uint64_t gpu_ns;
-};
-
-/* ---- descriptors ---- */
 
 struct lull_nccl_descriptor_v1 {
     uint8_t type;
@@ -150,14 +91,6 @@ struct lull_nccl_descriptor_v1 {
             size_t count;
             int root;
             uint8_t datatype;
-            uint32_t reduction;
-            size_t traffic_bytes;
-            uint8_t max_channels;
-            uint8_t warps;
-            uint8_t algorithm;
-            uint8_t protocol;
-            int is_collnet;
-            int is_nvls;
         } coll;
         struct {
             const char *name;
@@ -172,6 +105,7 @@ struct lull_nccl_descriptor_v1 {
     };
 };
 
+/* Version 2, and 3, which adds kernels. */
 struct lull_nccl_descriptor_v2 {
     uint8_t type;
     void *parent;
@@ -187,75 +121,22 @@ struct lull_nccl_descriptor_v2 {
             size_t count;
             int root;
             const char *datatype;
-            size_t traffic_bytes;
-            uint8_t max_channels;
-            uint8_t warps;
-            const char *algorithm;
-            const char *protocol;
         } coll;
-        struct lull_nccl_p2p_v2 p2p;
-        struct lull_nccl_proxy_op proxy_op;
-    };
-};
-
-struct lull_nccl_descriptor_v3 {
-    uint8_t type;
-    void *parent;
-    int rank;
-    union {
         struct {
             const char *name;
             uint64_t hash;
-            uint64_t sequence;
-            const char *function;
-            const void *send_buffer;
-            void *receive_buffer;
-            size_t count;
-            int root;
-            const char *datatype;
-            uint8_t max_channels;
-            uint8_t warps;
-            const char *algorithm;
-            const char *protocol;
-        } coll;
-        struct lull_nccl_p2p_v2 p2p;
-        struct lull_nccl_proxy_op proxy_op;
-        struct lull_nccl_kernel_ch kernel_ch; /* without gpu_ns */
-    };
-};
-
-struct lull_nccl_descriptor_v4 {
-    uint8_t type;
-    void *parent;
-    int rank;
-    union {
-        struct {
-            uint64_t sequence;
-            const char *function;
-            const void *send_buffer;
-            void *receive_buffer;
-            size_t count;
-            int root;
-            const char *datatype;
-            uint8_t channels;
-            uint8_t warps;
-            const char *algorithm;
-            const char *protocol;
-        } coll;
-        struct {
             const char *function;
             void *buffer;
             const char *datatype;
             size_t count;
             int peer;
-            uint8_t channels; /* not filled in by later versions of NCCL */
         } p2p;
         struct lull_nccl_proxy_op proxy_op;
-        struct lull_nccl_kernel_ch kernel_ch;
+        struct lull_nccl_kernel_ch kernel_ch; /* without gpu_ns */
     };
 };
 
-struct lull_nccl_coll_v5 {
+struct lull_nccl_coll_v4 {
     uint64_t sequence;
     const char *function;
     const void *send_buffer;
@@ -267,54 +148,59 @@ struct lull_nccl_coll_v5 {
     uint8_t warps;
     const char *algorithm;
     const char *protocol;
-    void *group;
+    void *group; /* from version 5 */
 };
 
-struct lull_nccl_p2p_v5 {
+struct lull_nccl_p2p_v4 {
     const char *function;
     void *buffer;
     const char *datatype;
     size_t count;
     int peer;
-    uint8_t channels;
-    void *group;
-    uint64_t tag; /* version 7 */
+    uint8_t channels; /* not filled in for version 4 by later versions of NCCL */
+    void *group;      /* from version 5 */
 };
 
-/* Versions 5 and 6. What Lull reads lies at the same place in both, and in version 7. */
+struct lull_nccl_descriptor_v4 {
+    uint8_t type;
+    void *parent;
+    int rank;
+    union {
+        struct lull_nccl_coll_v4 coll;
+        struct lull_nccl_p2p_v4 p2p;
+        struct lull_nccl_proxy_op proxy_op;
+        struct lull_nccl_kernel_ch kernel_ch;
+    };
+};
+
+/* Versions 5 to 7: what Lull reads lies at the same place in all of them. */
 struct lull_nccl_descriptor_v5 {
     uint64_t type;
     void *parent;
     int rank;
     union {
-        struct lull_nccl_coll_v5 coll;
-        struct lull_nccl_p2p_v5 p2p;
+        struct lull_nccl_coll_v4 coll;
+        struct lull_nccl_p2p_v4 p2p;
         struct lull_nccl_proxy_op proxy_op;
         struct lull_nccl_kernel_ch kernel_ch;
-        struct lull_nccl_group_api group_api;
-        struct lull_nccl_coll_api coll_api;
-        struct lull_nccl_p2p_api p2p_api;
-        struct lull_nccl_ce_coll ce_coll; /* version 6 */
-    };
-};
-
-/* What version 7 adds. The rest is read as version 5. */
-struct lull_nccl_descriptor_v7 {
-    uint64_t type;
-    void *parent;
-    int rank;
-    union {
         struct {
-            struct lull_nccl_coll_v5 v5;
-            const char *variant;
-            bool is_symmetric;
-            uint64_t tag;
-        } coll;
+            bool is_captured;
+        } group_api;
         struct {
-            struct lull_nccl_ce_coll v6;
-            uint64_t tag;
-        } ce_coll;
-        struct lull_nccl_kernel_phase kernel_phase;
+            const char *function;
+            size_t count;
+            const char *datatype;
+            int root;
+            void *stream;
+            bool is_captured;
+        } coll_api;
+        struct {
+            const char *function;
+            size_t count;
+            const char *datatype;
+            void *stream;
+            bool is_captured;
+        } p2p_api;
     };
 };
 
@@ -326,31 +212,20 @@ union lull_nccl_arguments {
     uint64_t gpu_ns; /* of LULL_NCCL_KERNEL_CH_STOP */
 };
 
-/* ---- the documented sizes and offsets ---- */
+/* ---- the documented offsets ---- */
 
 #define LULL_AT(version, member, offset)                                                           \
     _Static_assert(offsetof(struct lull_nccl_descriptor_v##version, member) == (offset), #member)
-#define LULL_SIZE(version, size)                                                                   \
-    _Static_assert(sizeof(struct lull_nccl_descriptor_v##version) == (size), "descriptor")
 
-LULL_SIZE(1, 120);
-LULL_SIZE(2, 128);
-LULL_SIZE(3, 120);
-LULL_SIZE(4, 104);
-LULL_SIZE(5, 112); /* and 6 */
-LULL_SIZE(7, 136);
 LULL_AT(1, parent, 8);
 LULL_AT(1, rank, 16);
 LULL_AT(1, coll, 24);
 LULL_AT(1, coll.count, 72);
-LULL_AT(1, coll.max_channels, 104);
+LULL_AT(1, coll.datatype, 84);
 LULL_AT(1, p2p.peer, 72);
 LULL_AT(2, coll.count, 72);
-LULL_AT(2, coll.max_channels, 104);
+LULL_AT(2, coll.datatype, 88);
 LULL_AT(2, p2p.peer, 72);
-LULL_AT(3, coll.count, 72);
-LULL_AT(3, coll.max_channels, 96);
-LULL_AT(3, p2p.peer, 72);
 LULL_AT(4, parent, 8);
 LULL_AT(4, rank, 16);
 LULL_AT(4, coll.count, 56);
@@ -367,25 +242,14 @@ LULL_AT(5, coll.group, 104);
 LULL_AT(5, p2p.peer, 56);
 LULL_AT(5, p2p.channels, 60);
 LULL_AT(5, p2p.group, 64);
-LULL_AT(5, p2p.tag, 72);
 LULL_AT(5, kernel_ch.gpu_ns, 32);
-LULL_AT(5, group_api.depth, 28);
 LULL_AT(5, coll_api.stream, 56);
 LULL_AT(5, coll_api.is_captured, 64);
-LULL_AT(5, coll_api.tag, 72);
 LULL_AT(5, p2p_api.stream, 48);
-LULL_AT(5, p2p_api.tag, 64);
-LULL_AT(5, ce_coll.stream, 104);
-LULL_AT(7, coll.variant, 112);
-LULL_AT(7, coll.is_symmetric, 120);
-LULL_AT(7, coll.tag, 128);
-LULL_AT(7, ce_coll.tag, 112);
-LULL_AT(7, kernel_phase.name, 32);
-LULL_AT(7, kernel_phase.gpu_ns, 40);
+LULL_AT(5, p2p_api.is_captured, 56);
 _Static_assert(sizeof(struct lull_nccl_profiler) == 48, "table");
 _Static_assert(sizeof(union lull_nccl_arguments) == 8, "arguments");
 
 #undef LULL_AT
-#undef LULL_SIZE
 
 #endif

@@ -193,24 +193,24 @@ static bool is_wanted(uint64_t type)
     return false;
 }
 
-/* It has room for a descriptor of any version. */
+/* The documented size of a descriptor in each version: the other plugin may read what Lull does not
+ * declare, so a copy has to hold all of it, and must not read beyond it. */
+static const uint8_t descriptor_bytes[] = {0, 120, 128, 120, 104, 112, 112, 136};
+
+enum { MOST_DESCRIPTOR_BYTES = 136 };
+
+_Static_assert(sizeof(descriptor_bytes) == LULL_NCCL_VERSIONS + 1, "a size for each version");
+
 union descriptor {
+    uint8_t bytes[MOST_DESCRIPTOR_BYTES];
     struct lull_nccl_descriptor_v1 v1;
-    struct lull_nccl_descriptor_v2 v2;
     struct lull_nccl_descriptor_v5 v5;
-    struct lull_nccl_descriptor_v7 v7;
 };
 
 /* Copies the descriptor and puts the other plugin's handles in the place of ours. */
 static void translate(union descriptor *to, const void *from, uint32_t version, uint64_t type)
 {
-    static const size_t sizes[LULL_NCCL_VERSIONS + 1] = {
-        [1] = sizeof(struct lull_nccl_descriptor_v1), [2] = sizeof(struct lull_nccl_descriptor_v2),
-        [3] = sizeof(struct lull_nccl_descriptor_v3), [4] = sizeof(struct lull_nccl_descriptor_v4),
-        [5] = sizeof(struct lull_nccl_descriptor_v5), [6] = sizeof(struct lull_nccl_descriptor_v5),
-        [7] = sizeof(struct lull_nccl_descriptor_v7)};
-
-    memcpy(to, from, sizes[version]);
+    memcpy(to, from, descriptor_bytes[version]);
     to->v1.parent = their_part(to->v1.parent); /* it lies at the same place in all versions */
     if (version >= 5 && type == LULL_NCCL_COLL)
         to->v5.coll.group = their_part(to->v5.coll.group);

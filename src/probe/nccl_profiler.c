@@ -86,8 +86,8 @@ static struct nccl_profiler_communicator *claim_communicator(void)
     return NULL;
 }
 
-/* The communicator of a context that init of this process has given out and finalize has not taken
- * back. NULL: it is none. */
+/* Returns the communicator of a context that init has given out in this process and finalize has
+ * not taken back. NULL: the context is no such one. */
 static struct nccl_profiler_communicator *find_communicator(void *context)
 {
     const uintptr_t distance = (uintptr_t)context - (uintptr_t)communicators;
@@ -99,15 +99,16 @@ static struct nccl_profiler_communicator *find_communicator(void *context)
     return entry;
 }
 
-/* Whether events may be pushed for what this generation of the client has announced. */
+/* Whether events may be pushed for a communicator that this generation of the client has announced:
+ * after fork() its number means nothing to the child's slot. */
 static inline bool is_on(uint32_t client)
 {
     return client != 0 && lull_client_is_on() &&
            atomic_load_explicit(&lull_client.generation, memory_order_relaxed) == client;
 }
 
-/* NCCL_VERSION_CODE / 100, such as 231 for 2.31.x; 0: unknown. NCCL may be loaded locally, so it is
- * looked for by an address within it. */
+/* Returns NCCL_VERSION_CODE / 100, such as 231 for 2.31.x; 0: unknown. NCCL may be loaded locally,
+ * where dlsym() does not look, so it is found by an address within it. */
 static int nccl_release(const void *caller)
 {
     int (*get_version)(int *version) = NULL;
@@ -531,7 +532,7 @@ static void *start_own(struct nccl_profiler_communicator *communicator,
     }
 }
 
-/* Our part of a handle that NCCL has from start: it is our handle, or a pair. */
+/* Returns our part of a handle that NCCL has from start, which is our handle or a pair. */
 static void *own_part(void *handle)
 {
     if (lull_nccl_handle_kind(handle) == LULL_NCCL_KIND_PAIR)

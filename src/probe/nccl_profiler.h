@@ -46,7 +46,7 @@ static inline void *lull_nccl_handle(enum lull_nccl_kind kind, uint64_t ticket, 
     return (void *)(uintptr_t)(ticket << 10 | (uint64_t)channel << 4 | (uint64_t)kind << 1 | 1);
 }
 
-/* The kind of a handle, which may be any value; 0: it is none of ours. */
+/* Returns the kind of a handle, which may be any value; 0: it is none of ours. */
 static inline uint32_t lull_nccl_handle_kind(const void *handle)
 {
     const uint64_t bits = (uintptr_t)handle;
@@ -64,7 +64,7 @@ static inline uint64_t lull_nccl_handle_ticket(const void *handle)
     return (uint64_t)((uintptr_t)handle >> 10);
 }
 
-/* A communicator as init tells it. What is unknown is NULL, 0 or -1. */
+/* What init tells of a communicator. What is unknown is NULL, 0 or -1. */
 struct lull_nccl_identity {
     uint32_t version;
     const struct lull_nccl_profiler *table; /* the table of ours that NCCL uses */

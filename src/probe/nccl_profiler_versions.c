@@ -45,66 +45,48 @@ static void read_v1(struct lull_nccl_event *event, const struct lull_nccl_descri
         event->pid = from->proxy_op.pid;
 }
 
-/* ---- version 2; 3 adds kernels without a time of the GPU ---- */
+/* ---- versions 2 to 7: names; the members that they share lie at different places ---- */
 
+#define READ_TASKS(event, from)                                                                    \
+    do {                                                                                           \
+        (event)->type = (from)->type;                                                              \
+        (event)->parent = (from)->parent;                                                          \
+        if ((event)->type == LULL_NCCL_COLL)                                                       \
+            set_collective(event, lull_nccl_operation((from)->coll.function),                      \
+                           bytes_of((from)->coll.count, (from)->coll.datatype),                    \
+                           (from)->coll.root);                                                     \
+        else if ((event)->type == LULL_NCCL_P2P)                                                   \
+            set_what(event, lull_nccl_operation((from)->p2p.function),                             \
+                     bytes_of((from)->p2p.count, (from)->p2p.datatype), (from)->p2p.peer);         \
+        else if ((event)->type == LULL_NCCL_PROXY_OP)                                              \
+            (event)->pid = (from)->proxy_op.pid;                                                   \
+    } while (0)
+
+/* Version 3 adds kernels, without a time of the GPU. */
 static void read_v2(struct lull_nccl_event *event, const struct lull_nccl_descriptor_v2 *from)
 {
-    event->type = from->type;
-    event->parent = from->parent;
-    if (event->type == LULL_NCCL_COLL)
-        set_collective(event, lull_nccl_operation(from->coll.function),
-                       bytes_of(from->coll.count, from->coll.datatype), from->coll.root);
-    else if (event->type == LULL_NCCL_P2P)
-        set_what(event, lull_nccl_operation(from->p2p.function),
-                 bytes_of(from->p2p.count, from->p2p.datatype), from->p2p.peer);
-    else if (event->type == LULL_NCCL_PROXY_OP)
-        event->pid = from->proxy_op.pid;
-}
-
-static void read_v3(struct lull_nccl_event *event, const struct lull_nccl_descriptor_v3 *from)
-{
-    event->type = from->type;
-    event->parent = from->parent;
-    if (event->type == LULL_NCCL_COLL) {
-        set_collective(event, lull_nccl_operation(from->coll.function),
-                       bytes_of(from->coll.count, from->coll.datatype), from->coll.root);
-    } else if (event->type == LULL_NCCL_P2P) {
-        set_what(event, lull_nccl_operation(from->p2p.function),
-                 bytes_of(from->p2p.count, from->p2p.datatype), from->p2p.peer);
-    } else if (event->type == LULL_NCCL_KERNEL_CH) {
+    READ_TASKS(event, from);
+    if (event->type == LULL_NCCL_KERNEL_CH)
         event->channel = from->kernel_ch.channel;
-    } else if (event->type == LULL_NCCL_PROXY_OP) {
-        event->pid = from->proxy_op.pid;
-    }
 }
 
-/* ---- version 4: how many channels, but not for p2p; times of the GPU ---- */
-
+/* Version 4 adds times of the GPU, and the number of channels, which later versions of NCCL leave
+ * out for Sends and Receives. */
 static void read_v4(struct lull_nccl_event *event, const struct lull_nccl_descriptor_v4 *from)
 {
-    event->type = from->type;
-    event->parent = from->parent;
+    READ_TASKS(event, from);
     if (event->type == LULL_NCCL_COLL) {
-        set_collective(event, lull_nccl_operation(from->coll.function),
-                       bytes_of(from->coll.count, from->coll.datatype), from->coll.root);
         event->channels = from->coll.channels;
-    } else if (event->type == LULL_NCCL_P2P) {
-        set_what(event, lull_nccl_operation(from->p2p.function),
-                 bytes_of(from->p2p.count, from->p2p.datatype), from->p2p.peer);
     } else if (event->type == LULL_NCCL_KERNEL_CH) {
         event->channel = from->kernel_ch.channel;
         event->gpu_ns = from->kernel_ch.gpu_ns;
-    } else if (event->type == LULL_NCCL_PROXY_OP) {
-        event->pid = from->proxy_op.pid;
     }
 }
 
-/* ---- versions 5, 6 and 7: calls ---- */
-
+/* Versions 5, 6 and 7 add calls. */
 static void read_v5(struct lull_nccl_event *event, const struct lull_nccl_descriptor_v5 *from)
 {
-    event->type = from->type;
-    event->parent = from->parent;
+    READ_TASKS(event, from);
     switch (event->type) {
     case LULL_NCCL_COLL_API:
         set_collective(event, lull_nccl_operation(from->coll_api.function),
@@ -118,13 +100,9 @@ static void read_v5(struct lull_nccl_event *event, const struct lull_nccl_descri
         event->is_captured = from->p2p_api.is_captured;
         break;
     case LULL_NCCL_COLL:
-        set_collective(event, lull_nccl_operation(from->coll.function),
-                       bytes_of(from->coll.count, from->coll.datatype), from->coll.root);
         event->channels = from->coll.channels;
         break;
     case LULL_NCCL_P2P:
-        set_what(event, lull_nccl_operation(from->p2p.function),
-                 bytes_of(from->p2p.count, from->p2p.datatype), from->p2p.peer);
         event->channels = from->p2p.channels;
         break;
     case LULL_NCCL_KERNEL_CH:
@@ -133,9 +111,6 @@ static void read_v5(struct lull_nccl_event *event, const struct lull_nccl_descri
         break;
     case LULL_NCCL_GROUP_API:
         event->is_captured = from->group_api.is_captured;
-        break;
-    case LULL_NCCL_PROXY_OP:
-        event->pid = from->proxy_op.pid;
         break;
     default:
         break;
@@ -234,7 +209,7 @@ INIT_V5(7)
 
 START(1, 1)
 START(2, 2)
-START(3, 3)
+START(3, 2)
 START(4, 4)
 START(5, 5)
 START(6, 5)

@@ -329,7 +329,7 @@ static int are_markers_ready(void)
     return state == WORKING;
 }
 
-/* The queue of a stream; NULL: all are taken. Queues are claimed in order and kept. */
+/* Returns the queue of a stream; NULL: all are taken. Queues are claimed in order and kept. */
 static struct nccl_shim_queue *queue_of(void *stream)
 {
     const uintptr_t key = (uintptr_t)stream + 1;

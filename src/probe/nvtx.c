@@ -124,7 +124,7 @@ static void start(uint64_t number, enum lull_nvtx_kind kind)
         if (atomic_compare_exchange_strong(&started[i].number, &none, number))
             return;
     }
-    end(); /* nobody else would end it */
+    end(); /* the section ends here, because the range that would end it was not noted */
 }
 
 static void stop(uint64_t number)
@@ -353,7 +353,7 @@ static void prepare(void)
         chain = NULL; /* the chain must not lead to ourselves */
 }
 
-/* Where the program keeps its pointer to a function; NULL: it has none. */
+/* Returns where the program keeps its pointer to a function; NULL: it has none. */
 static nvtx_function *find_place(const struct nvtx_callbacks *callbacks, const struct hook *hook)
 {
     nvtx_function **table = NULL;

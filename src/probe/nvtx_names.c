@@ -7,7 +7,7 @@
 
 enum { MOST_BYTES = 128 };
 
-/* The part of a name after its last dot, since names of functions are qualified. */
+/* Returns the part of a name after its last dot, since names of functions are qualified. */
 static const char *tail_of(const char *name, size_t length)
 {
     const char *tail = name;

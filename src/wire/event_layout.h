@@ -17,7 +17,8 @@
 #include "base/clock.h"
 #include "wire/event.h"
 
-/* The reader looks for itself after this long, whoever was killed before waking it. */
+/* The reader looks for events by itself this often, because a producer may be killed before it
+ * wakes the reader. */
 #define LONGEST_SLEEP_NS (100 * LULL_NS_PER_MS)
 
 enum {

@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "wire/event_layout.h"
 
-enum { PREFETCH = 4 }; /* records */
+enum { PREFETCH = 4 }; /* how many records ahead of a push */
 
 /* ---- sleeping until there are events, and being woken for them ---------------------------- */
 
@@ -160,7 +160,8 @@ void lull_event_push(struct lull_event_segment *job, uint32_t slot_index,
             return;
         }
     }
-    /* The reader has written to the records ahead; fetching them back takes longer than a push. */
+    /* The reader has written to the records ahead, so they lie in its cache: fetching one takes
+     * longer than a push, and is begun here. */
     __builtin_prefetch(record_at(slot, position + PREFETCH), 1);
     store_words(record->words, event, EVENT_WORDS);
     atomic_store(&record->sequence, position + 1);

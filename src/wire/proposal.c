@@ -8,7 +8,7 @@
 
 static const uint32_t proposal_magic = 0x47544c4c; /* "LLTG" */
 
-/* Where the next number is written to or read from. */
+/* The place in a message where the next number is written or read. */
 struct writer {
     uint8_t *bytes;
 };

@@ -42,8 +42,8 @@ static void test_latency_costs_but_does_not_invert(void **state)
 
     (void)state;
     assert_int_equal(lull_oracle_ask(&job, &answer, NULL), 0);
-    ideal = &answer.points[answer.best_ideal].ideal;
-    real = &answer.points[answer.best_real].real;
+    ideal = &answer.points[answer.best[LULL_ORACLE_IDEAL]].outcomes[LULL_ORACLE_IDEAL];
+    real = &answer.points[answer.best[LULL_ORACLE_REAL]].outcomes[LULL_ORACLE_REAL];
     check_within("ideal saving", ideal->saving_ratio, 0.05, 0.15);
     check_within("saving with latency / ideal", real->saving_ratio / ideal->saving_ratio, 0.7, 1);
     check_within("slowdown with latency", real->slowdown_ratio, -0.001, 0.01);
@@ -58,8 +58,10 @@ static void test_sections_shorter_than_the_latency_save_nothing_much(void **stat
     job.bytes = 23e9 * 0.01;      /* 10 ms */
     job.tolerance_ratio = 0.0005; /* more would be spent on slower compute */
     assert_int_equal(lull_oracle_ask(&job, &answer, NULL), 0);
-    check_within("saving with latency", answer.points[answer.best_real].real.saving_ratio, 0,
-                 0.005);
+    check_within(
+        "saving with latency",
+        answer.points[answer.best[LULL_ORACLE_REAL]].outcomes[LULL_ORACLE_REAL].saving_ratio, 0,
+        0.005);
 }
 
 static void test_answers_repeat(void **state)

@@ -17,7 +17,7 @@ struct recurrence {
     struct lull_batch_run_options options;
     struct lull_energy_meter meter;
     bool has_meter;
-    struct lull_batch_jobs *jobs; /* null: nothing is learnt */
+    struct lull_batch_jobs *jobs; /* null: nothing can be learnt from this run */
 };
 
 static void warn(const char *what, const struct lull_error *err)

@@ -1,5 +1,5 @@
-/* The command line of lull batch run, and of the job that it runs. SPDX-License-Identifier:
- * Apache-2.0 */
+/* The options of `lull batch run`, and the command line of the job that it runs.
+ * SPDX-License-Identifier: Apache-2.0 */
 #ifndef LULL_CLI_BATCH_RUN_OPTIONS_H
 #define LULL_CLI_BATCH_RUN_OPTIONS_H
 
@@ -17,38 +17,37 @@ enum lull_rate_rule {
 };
 
 struct lull_batch_run_options {
-    struct lull_batch_job job; /* without what the GPUs tell */
+    struct lull_batch_job job; /* its GPUs are filled in when they are opened */
     const char *store;         /* null: the state directory */
     const char *pattern;       /* the regular expression of the metric */
     double rate;               /* learning rate at the default size; NAN: none */
     enum lull_rate_rule rule;
-    uint32_t tries; /* runs of a recurrence, at most */
+    uint32_t tries; /* the most runs of one recurrence */
     bool has_seed;
     bool is_quiet;
-    char *const *command;                      /* with its places */
-    struct lull_batch_attempt_options attempt; /* without command and bound */
+    char *const *command; /* with {batch} and {lr} in it */
+    struct lull_batch_attempt_options
+        attempt; /* its command and bound are filled in for each run */
 };
 
-/* Fill a struct lull_batch_run_options, whose rate is NAN before. */
+/* The rows that fill a struct lull_batch_run_options; its rate must be NAN before. */
 extern const struct lull_option lull_batch_run_rows[];
 
-/*
- * Checks what rows cannot say, and fills in what follows from other options. The caller destroys
- * attempt.metric after success. Errors: -EINVAL.
- */
+/* Checks the options against each other, which rows cannot do, and fills in what follows from them.
+ * The caller destroys attempt.metric after success. Errors: -EINVAL. */
 int lull_batch_run_options_check(struct lull_batch_run_options *options, struct lull_error *err);
 
-/* b, b0 > 0. */
+/* Returns the learning rate for a batch size; both sizes are above 0. */
 double lull_rate_scale(enum lull_rate_rule rule, double rate, uint32_t size, uint32_t default_size);
 
-/* The user's command with its places filled in: {batch} the batch size, {lr} the learning rate. A
- * new list with null at its end, to be freed by lull_arguments_free; null: there is no memory. */
+/* Returns the user's command with {batch} replaced by the batch size and {lr} by the learning rate,
+ * as a new list with null at its end, which lull_arguments_free frees. Null: there is no memory. */
 char **lull_arguments_fill(char *const *command, uint32_t size, double rate);
 
-/* Null is allowed. */
+/* Frees a list of lull_arguments_fill; null is allowed. */
 void lull_arguments_free(char **arguments);
 
-/* Where jobs are kept; null: in the state directory. */
+/* The option that says where jobs are kept; its field is null for the state directory. */
 #define LULL_BATCH_STORE_ROW(OBJECT, FIELD)                                                        \
     LULL_VALUE("store", "WHERE", TEXT, OBJECT, FIELD,                                              \
                "Keep what is known of jobs in this directory, or in a database that nodes share: " \

@@ -27,7 +27,7 @@ static const struct lull_option rows[] = {
 
 /* ---- one job ------------------------------------------------------------------------------- */
 
-/* What is known of one job. */
+/* What the store knows of one job. */
 struct knowledge {
     struct lull_batch_job job;
     struct lull_batch_entry *entries;
@@ -115,13 +115,6 @@ static json_t *entry_json(const struct knowledge *knowledge, const struct lull_b
         number(entry->metric));
 }
 
-static void print_document(json_t *document)
-{
-    json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
-    putchar('\n');
-    json_decref(document);
-}
-
 static void show_json(const struct knowledge *knowledge)
 {
     json_t *document = job_json(knowledge);
@@ -134,7 +127,7 @@ static void show_json(const struct knowledge *knowledge)
         json_array_append_new(runs, entry_json(knowledge, &knowledge->entries[i]));
     json_object_set_new(document, "by_size", arms);
     json_object_set_new(document, "runs", runs);
-    print_document(document);
+    lull_cli_print_json(document, JSON_REAL_PRECISION(12));
 }
 
 static void print_value(int width, int digits, double value)
@@ -251,7 +244,7 @@ static int print_jobs(struct lull_batch_jobs *jobs, bool is_json, struct lull_er
     }
     free(names.names);
     if (is_json && result == 0)
-        print_document(json_pack("{s:o}", "jobs", array));
+        lull_cli_print_json(json_pack("{s:o}", "jobs", array), JSON_REAL_PRECISION(12));
     else
         json_decref(array);
     return result;
@@ -267,7 +260,7 @@ static int list(void *options, const struct lull_operands *operands)
     (void)operands;
     if (result == -ENOENT) { /* no job was ever kept */
         if (arguments->is_json)
-            print_document(json_pack("{s:[]}", "jobs"));
+            lull_cli_print_json(json_pack("{s:[]}", "jobs"), JSON_REAL_PRECISION(12));
         return LULL_EXIT_OK;
     }
     if (result == 0)
@@ -289,7 +282,8 @@ static int forget_job(void *options, const struct lull_operands *names)
     if (result < 0)
         return lull_cli_fail("batch forget", &err);
     if (arguments->is_json)
-        print_document(json_pack("{s:s}", "forgotten", names->words[0]));
+        lull_cli_print_json(json_pack("{s:s}", "forgotten", names->words[0]),
+                            JSON_REAL_PRECISION(12));
     return LULL_EXIT_OK;
 }
 

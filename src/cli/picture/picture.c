@@ -5,7 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* 1, 2 or 5 times a power of ten, of which about this many make the span; span > 0. */
+/* Returns the distance of the marks of an axis: 1, 2 or 5 times a power of ten, so that about this
+ * many fit into the span, which is above 0. */
 static double tick_of(double span, double about)
 {
     const double power = pow(10.0, floor(log10(span / about)));
@@ -131,7 +132,8 @@ double lull_picture_bins_most(const struct lull_picture_bins *bins)
     return most;
 }
 
-/* Heights are drawn to a tenth of a pixel. */
+/* Heights are rounded to a tenth of a pixel: equal neighbours are then one line of the path, which
+ * keeps files small. */
 static long tenths(const struct lull_picture_bins *bins, const struct lull_picture_area *area,
                    size_t i)
 {
@@ -163,7 +165,8 @@ void lull_picture_bins_write(const struct lull_picture_bins *bins,
 
 /* ---- colours of clocks ----------------------------------------------------------------------- */
 
-/* From the lowest clock to the highest; lightness differs too, for those who see few colours. */
+/* The colours from the lowest clock to the highest. They differ in lightness too, for readers who
+ * cannot tell all colours apart. */
 static const double stops[][3] = {
     {38, 70, 133}, {62, 142, 176}, {134, 200, 170}, {247, 222, 120}, {240, 150, 70}, {201, 54, 62},
 };

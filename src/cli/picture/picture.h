@@ -15,7 +15,7 @@
 
 #include "base/amount.h"
 
-/* Text with what XML would take for its own escaped. */
+/* Writes a text in which the characters that XML reserves are escaped. */
 void lull_picture_write_text(FILE *file, const char *text);
 
 struct lull_picture_time_axis {
@@ -26,19 +26,19 @@ struct lull_picture_time_axis {
     double span_s; /* > 0 */
 };
 
-/* In ms, s, min, h or d, as fits the span. */
+/* Draws an axis of time, labelled in ms, s, min, h or d as fits its span. */
 void lull_picture_draw_time_axis(FILE *file, const struct lull_picture_time_axis *axis);
 
 struct lull_picture_amount_axis {
     double left;
-    double right;  /* of the lines through the picture */
-    double top;    /* shows most */
-    double bottom; /* shows 0 */
+    double right;  /* where lines through the picture end */
+    double top;    /* the pixel row that shows most */
+    double bottom; /* the pixel row that shows 0 */
     double most;   /* > 0 */
     struct lull_amount (*text)(double amount);
 };
 
-/* To the left of left. */
+/* Draws an axis of amounts, with its labels to the left of axis->left. */
 void lull_picture_draw_amount_axis(FILE *file, const struct lull_picture_amount_axis *axis);
 
 /* ---- functions of time ----------------------------------------------------------------------- */
@@ -53,11 +53,11 @@ struct lull_picture_bins {
     double *mean;
 };
 
-/* From 0 to span_s > 0; zero everywhere. -ENOMEM. */
+/* Begins a function that is zero from 0 to span_s, which is above 0. Errors: -ENOMEM. */
 int lull_picture_bins_init(struct lull_picture_bins *bins, double span_s, size_t count);
 void lull_picture_bins_fini(struct lull_picture_bins *bins);
 
-/* The function is higher by value from begin_s to end_s, as far as that is within its span. */
+/* Adds a value to the function from begin_s to end_s, as far as that lies within its span. */
 void lull_picture_bins_add(struct lull_picture_bins *bins, double begin_s, double end_s,
                            double value);
 double lull_picture_bins_most(const struct lull_picture_bins *bins);
@@ -66,39 +66,39 @@ double lull_picture_bins_most(const struct lull_picture_bins *bins);
 struct lull_picture_area {
     double left;
     double width;
-    double bottom;     /* of value 0 */
-    double per_amount; /* height of value 1; below 0: downwards */
+    double bottom;     /* the pixel row of value 0 */
+    double per_amount; /* height of value 1 in pixels; below 0 the area grows downwards */
 };
 
-/* Writes what stands in a path's d: the area between the function and 0. */
+/* Writes the attribute d of an SVG path that encloses the area between the function and 0. */
 void lull_picture_bins_write(const struct lull_picture_bins *bins,
                              const struct lull_picture_area *area, FILE *file);
 
 /* ---- colours of clocks ----------------------------------------------------------------------- */
 
-/* Cool for the lowest clock, warm for the highest, grey for what has none. Up to LULL_CLOCK_SHADES
- * clocks each have their own shade; more share them. */
+/* The colours of clocks: cool for the lowest, warm for the highest, grey where there is no clock.
+ * Up to LULL_CLOCK_SHADES clocks have a shade each; if there are more, they share shades. */
 
 enum { LULL_CLOCK_SHADES = 48 };
 
 struct lull_clock_shade {
     uint32_t rgb;
-    bool is_dark; /* text on it should be white */
+    bool is_dark; /* text on this shade has to be white */
 };
 
 struct lull_clock_colours {
     uint32_t low_mhz;
     uint32_t high_mhz;
-    struct lull_clock_shade shades[LULL_CLOCK_SHADES + 1]; /* the first: no clock */
+    struct lull_clock_shade shades[LULL_CLOCK_SHADES + 1]; /* the first shade stands for no clock */
     uint32_t shade_count;
 };
 
-/* Init, add every clock that occurs (0: none), finish. */
+/* Build a scale: init, then add for every clock that occurs (0 for no clock), then finish. */
 void lull_clock_colours_init(struct lull_clock_colours *colours);
 void lull_clock_colours_add(struct lull_clock_colours *colours, uint32_t mhz);
 void lull_clock_colours_finish(struct lull_clock_colours *colours);
 
-/* Index of the shade of a clock. */
+/* Returns the index of the shade of a clock. */
 uint32_t lull_clock_colours_shade(const struct lull_clock_colours *colours, uint32_t mhz);
 
 /* Draws the scale as SVG with its upper left corner at x, y; returns where it ends to the right. */

@@ -28,19 +28,13 @@ struct pipeline_builder {
     int result;
     uint32_t replica;
     uint32_t stage; /* the device of the graph, whose rank is being built */
-    int32_t *op_of; /* the play's operation of each operation of the graph */
-    uint32_t peers; /* sends to, and receives from, another stage: a stream each */
+    int32_t *op_of; /* for each operation of the graph, the index of its operation in the play */
+    uint32_t peers; /* number of streams: sends to a stage and receives from it have one each */
     struct {
         uint32_t stage;
         bool is_send;
     } peer[PEERS];
 };
-
-/* The communicators of the replicas' pipelines come first, then one per stage for its replicas. */
-static uint32_t data_communicator(const struct pipeline_builder *builder)
-{
-    return (uint32_t)builder->pipeline->replicas + builder->stage;
-}
 
 static uint32_t rank_of(const struct pipeline_builder *builder, uint32_t stage)
 {
@@ -100,7 +94,8 @@ static int32_t add_transfer(struct pipeline_builder *builder, uint32_t other, bo
     return add(builder, &op);
 }
 
-/* Finds another stage whose result the operation waits for, from edge `from` on. */
+/* Finds the next other stage whose result the operation waits for, beginning with the edge *from.
+ */
 static bool find_source(const struct pipeline_builder *builder, uint32_t op, uint32_t *from,
                         uint32_t *stage_out)
 {
@@ -149,11 +144,6 @@ static void add_sends(struct pipeline_builder *builder, uint32_t op)
     }
 }
 
-static bool is_forward(enum lull_pipeline_kind kind)
-{
-    return kind == LULL_PIPELINE_FORWARD || kind == LULL_PIPELINE_RECOMPUTE;
-}
-
 static void add_compute(struct pipeline_builder *builder, uint32_t op,
                         const int32_t received[LULL_PLAY_DEPENDENCIES])
 {
@@ -161,7 +151,8 @@ static void add_compute(struct pipeline_builder *builder, uint32_t op,
     const struct lull_pipeline_class *class =
         &builder->profile->classes[builder->graph->ops[op].class_index];
     const double duration_ms = lull_ms_from_ns(class->points[0].time_ns);
-    const bool is_forward_pass = is_forward(class->kind);
+    const bool is_forward_pass =
+        class->kind == LULL_PIPELINE_FORWARD || class->kind == LULL_PIPELINE_RECOMPUTE;
     struct lull_play_op compute = {
         .kind = LULL_PLAY_COMPUTE,
         .stream = COMPUTE_STREAM,
@@ -178,13 +169,6 @@ static void add_compute(struct pipeline_builder *builder, uint32_t op,
     builder->op_of[op] = add(builder, &compute);
 }
 
-/* The play's operation of what stands `back` places before the i-th on this stage. */
-static int32_t ended_before(const struct pipeline_builder *builder, uint32_t first, uint32_t i,
-                            uint32_t back)
-{
-    return i < first + back ? LULL_PLAY_NONE : builder->op_of[builder->graph->on_device[i - back]];
-}
-
 static void add_operations(struct pipeline_builder *builder)
 {
     const struct lull_pipeline_graph *graph = builder->graph;
@@ -192,15 +176,16 @@ static void add_operations(struct pipeline_builder *builder)
     const uint32_t end = graph->first_on[builder->stage + 1];
     int32_t received[LULL_PLAY_DEPENDENCIES];
     int32_t next[LULL_PLAY_DEPENDENCIES] = {LULL_PLAY_NONE, LULL_PLAY_NONE};
+    int32_t ended = LULL_PLAY_NONE; /* the operation before this one on the stage */
 
     add_receives(builder, graph->on_device[first], LULL_PLAY_NONE, next);
     for (uint32_t i = first; i < end && builder->result == 0; i++) {
         memcpy(received, next, sizeof(received));
         if (i + 1 < end)
-            add_receives(builder, graph->on_device[i + 1], ended_before(builder, first, i, 1),
-                         next);
+            add_receives(builder, graph->on_device[i + 1], ended, next);
         add_compute(builder, graph->on_device[i], received);
         add_sends(builder, graph->on_device[i]);
+        ended = builder->op_of[graph->on_device[i]];
     }
 }
 
@@ -214,7 +199,8 @@ static int32_t add_reduce(struct pipeline_builder *builder, int32_t after)
         .depends = {after, LULL_PLAY_NONE},
         .duration_ms = pipeline->reduce_ms,
         .function = LULL_PLAY_ALL_REDUCE,
-        .communicator = data_communicator(builder),
+        /* The replicas' pipelines have the first communicators, then each stage has one. */
+        .communicator = (uint32_t)pipeline->replicas + builder->stage,
         .bytes = (uint64_t)(pipeline->reduce_ms * link_gbs * 1e6),
         .link_gbs = link_gbs,
         .channels = CHANNELS,
@@ -267,6 +253,7 @@ static void build_rank(struct pipeline_builder *builder)
     if (builder->result < 0)
         return;
     tie_iterations(rank);
+    /* Receives are posted ahead, so an iteration begins with its first computation. */
     while (rank->ops[first].kind != LULL_PLAY_COMPUTE)
         first++;
     rank->ops[first].begins_step = true;
@@ -307,7 +294,8 @@ static int build_ranks(struct pipeline_builder *builder)
 
 /* ---- the schedule ---- */
 
-/* Operations at the highest clock alone; lengths are all that a schedule needs here. */
+/* Builds a profile with one point for each operation, at the highest clock: a schedule needs
+ * nothing but lengths here. */
 static int nominal_profile(const struct lull_play_pipeline *pipeline,
                            struct lull_pipeline_profile *profile, struct lull_error *err)
 {
@@ -379,7 +367,8 @@ int lull_play_pipeline_create(const struct lull_play_pipeline *pipeline,
     result = builder.op_of == NULL ? lull_error_set(err, -ENOMEM, "no memory")
                                    : lull_play_create((uint32_t)ranks, &builder.play, err);
     if (result == 0) {
-        builder.play->is_recorded = true; /* transfers beside computation are paid for */
+        builder.play->is_recorded =
+            true; /* the lengths of operations include what transfers beside them cost */
         builder.play->straggler = pipeline->straggler;
         result = build_ranks(&builder);
     }

@@ -26,9 +26,9 @@ struct lull_play_pipeline {
     int64_t stages;       /* >= 1 */
     int64_t microbatches; /* >= 1 */
     int64_t replicas;     /* >= 1 */
-    double forward_ms;    /* of a rank's stage at the highest clock, > 0 */
+    double forward_ms;    /* how long they take on a stage at the highest clock, > 0 */
     double backward_ms;
-    double weights[LULL_PLAY_RANKS]; /* factor on both for each stage, > 0 */
+    double weights[LULL_PLAY_RANKS]; /* for each stage, the factor by which both are longer, > 0 */
     double latency_ms;               /* of a transfer between stages, > 0 */
     double reduce_ms;                /* of the all-reduce between replicas, > 0 */
     double optimizer_ms;             /* 0: none */

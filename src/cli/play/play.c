@@ -14,12 +14,13 @@
 #include "emulator/oracle_play.h"
 #include "emulator/player/run.h"
 
-/* What the rows of a pipeline fill. */
+/* The fields that the options of a pipeline fill. */
 struct pipeline_arguments {
     struct lull_play_pipeline pipeline;
-    bool is_given;       /* there was --schedule */
-    const char *measure; /* write a profile there instead of playing; null: play */
-    char kernels[64];    /* that pipeline borrows */
+    bool is_given;       /* --schedule was given */
+    const char *measure; /* the file for a profile, which is written instead of playing; null: the
+                            pipeline is played */
+    char kernels[64];    /* the text that pipeline.forward_kernels and backward_kernels point to */
 };
 
 struct play_arguments {
@@ -74,7 +75,7 @@ static const struct lull_option rows[] = {
     {0},
 };
 
-/* "1,1,1,1.07": the last one holds for all stages behind it. */
+/* Parses weights such as "1,1,1,1.07"; the last one holds for all stages that follow. */
 static int parse_weights(const char *text, void *place, struct lull_error *err)
 {
     double *const weights = place;

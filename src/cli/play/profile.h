@@ -14,7 +14,7 @@ struct lull_play_profile_question {
     const struct lull_gpu_model *model;
     /* The GPU is as warm as a job of this many watts leaves it; 0: as each operation leaves it. */
     double heat_w;
-    uint32_t stride; /* every stride-th clock from the highest, >= 1 */
+    uint32_t stride; /* only every stride-th clock from the highest down is measured, >= 1 */
 };
 
 /*

@@ -11,7 +11,8 @@
 #include "emulator/player/trace.h"
 #include "trace/trace.h"
 
-/* The network of recorded jobs. It is assumed: how long a transfer takes comes from the trace. */
+/* The network of recorded jobs is assumed: how long a transfer takes at the highest clock comes
+ * from the trace. */
 static const double link_gbs = 25.0;
 static const uint32_t link_channels = 4;
 
@@ -87,8 +88,9 @@ static int convert_kernel(struct lull_play *play, uint32_t rank, const struct lu
     return communicator < 0 ? communicator : 0;
 }
 
-/* The pause between the last kernel and the first one of the next replay: what the marked
- * iterations leave, at least a tenth of a millisecond. */
+/* Returns the pause between the last kernel of a replay and the first one of the next: by how much
+ * the marked iterations are longer than their kernels together, at least a tenth of a millisecond.
+ */
 static int64_t pause_of(const struct lull_trace *trace, int64_t begin_ns, int64_t end_ns)
 {
     const int64_t least_ns = INT64_C(100000);
@@ -100,7 +102,8 @@ static int64_t pause_of(const struct lull_trace *trace, int64_t begin_ns, int64_
     return pause_ns > least_ns ? pause_ns : least_ns;
 }
 
-/* Iterations begin at the marks, but the first one begins with the first kernel. */
+/* Returns when iterations begin: at the marks, except that the first one begins with the first
+ * kernel. */
 static int64_t *steps_of(const struct lull_trace *trace, int64_t begin_ns)
 {
     int64_t *steps_ns = calloc(trace->step_count + 1, sizeof(*steps_ns));

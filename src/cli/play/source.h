@@ -12,8 +12,8 @@ struct lull_play_source {
     const char *preset;  /* null: traces are played */
     char *const *traces; /* files */
     uint32_t trace_count;
-    uint32_t ranks; /* 0: the preset's number; one per trace. More ranks than traces: each trace
-                     * is played by several */
+    uint32_t ranks; /* 0: as many as the preset or the traces have; if there are more ranks than
+                       traces, several ranks play one trace */
     double
         jitter_ratio; /* of computation between iterations; below 0: the preset's, of traces none */
 };
@@ -27,10 +27,10 @@ struct lull_play_source {
 int lull_play_source_open(const struct lull_play_source *source, struct lull_play **play_out,
                           struct lull_error *err);
 
-/* The names of the presets, for the option; null behind the last. */
+/* Returns the name of the index-th preset for completion; null behind the last. */
 const char *lull_play_preset_name(uint32_t index);
 
-/* Prints what each preset is, below the help. */
+/* Prints the list of presets that stands below the help. */
 void lull_play_print_presets(FILE *out);
 
 #define LULL_PLAY_PRESET_ROW(OBJECT, FIELD)                                                        \

@@ -59,25 +59,19 @@ AMDSMI_EXPORT(amdsmi_get_clock_info, void *handle, int clock, struct amdsmi_clk 
 
 AMDSMI_EXPORT(amdsmi_get_gpu_od_volt_info, void *handle, struct amdsmi_od *info)
 {
-    const struct lull_driver_gpu *gpu;
-    const int code = amdsmi_enter(handle, info, &gpu);
-
-    if (code == AMDSMI_OK)
-        *info = (struct amdsmi_od){.current_sclk = {(uint64_t)gpu->model.sm_min_mhz * 1000000,
-                                                    (uint64_t)gpu->model.sm_max_mhz * 1000000,
-                                                    {0}}};
-    return code;
+    AMDSMI_ENTER(amdsmi_enter(handle, info, &gpu));
+    *info = (struct amdsmi_od){.current_sclk = {(uint64_t)gpu->model.sm_min_mhz * 1000000,
+                                                (uint64_t)gpu->model.sm_max_mhz * 1000000,
+                                                {0}}};
+    return AMDSMI_OK;
 }
 
 AMDSMI_EXPORT(amdsmi_set_gpu_clk_limit, void *handle, int clock, int limit, uint64_t mhz)
 {
-    const struct lull_driver_gpu *gpu;
-    const int code = amdsmi_enter_root(handle, &gpu);
     uint32_t min;
     uint32_t max;
 
-    if (code != AMDSMI_OK)
-        return code;
+    AMDSMI_ENTER(amdsmi_enter_root(handle, &gpu));
     if (clock != CLOCK_GFX || (limit != LIMIT_MIN && limit != LIMIT_MAX))
         return AMDSMI_UNSUPPORTED;
     if ((double)mhz < gpu->model.sm_min_mhz || (double)mhz > gpu->model.sm_max_mhz)
@@ -92,11 +86,7 @@ AMDSMI_EXPORT(amdsmi_set_gpu_clk_limit, void *handle, int clock, int limit, uint
 
 AMDSMI_EXPORT(amdsmi_set_gpu_perf_level, void *handle, int level)
 {
-    const struct lull_driver_gpu *gpu;
-    const int code = amdsmi_enter_root(handle, &gpu);
-
-    if (code != AMDSMI_OK)
-        return code;
+    AMDSMI_ENTER(amdsmi_enter_root(handle, &gpu));
     if (level == LEVEL_MANUAL)
         return AMDSMI_OK;
     if (level == LEVEL_AUTO)

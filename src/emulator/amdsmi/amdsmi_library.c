@@ -81,11 +81,7 @@ static int find_gpu(const void *handle, const struct lull_driver_gpu **gpu_out)
 
 AMDSMI_EXPORT(amdsmi_get_processor_handles, void *socket, uint32_t *count, void **processors)
 {
-    const struct lull_driver_gpu *gpu;
-    const int code = find_gpu(socket, &gpu);
-
-    if (code != AMDSMI_OK)
-        return code;
+    AMDSMI_ENTER(find_gpu(socket, &gpu));
     if (count == NULL)
         return AMDSMI_INVAL;
     if (processors != NULL && *count < 1)
@@ -99,12 +95,10 @@ AMDSMI_EXPORT(amdsmi_get_processor_handles, void *socket, uint32_t *count, void 
 AMDSMI_EXPORT(amdsmi_get_processor_type, void *handle, int *type_out)
 {
     const int amd_gpu = 1;
-    const struct lull_driver_gpu *gpu;
-    const int code = amdsmi_enter(handle, type_out, &gpu);
 
-    if (code == AMDSMI_OK)
-        *type_out = amd_gpu;
-    return code;
+    AMDSMI_ENTER(amdsmi_enter(handle, type_out, &gpu));
+    *type_out = amd_gpu;
+    return AMDSMI_OK;
 }
 
 int amdsmi_enter(void *handle, const void *output, const struct lull_driver_gpu **gpu_out)
@@ -156,53 +150,39 @@ uint32_t amdsmi_module(const struct lull_driver_gpu *gpu, const struct lull_driv
 
 AMDSMI_EXPORT(amdsmi_get_gpu_asic_info, void *handle, char *info)
 {
-    const struct lull_driver_gpu *gpu;
-    const int code = amdsmi_enter(handle, info, &gpu);
-
-    if (code == AMDSMI_OK) /* only the first field of a long structure, the name, is filled */
-        snprintf(info, sizeof(gpu->model.product), "%s", gpu->model.product);
-    return code;
+    AMDSMI_ENTER(amdsmi_enter(handle, info, &gpu));
+    /* Only the first field of a long structure, the name, is filled: clients read no other. */
+    snprintf(info, sizeof(gpu->model.product), "%s", gpu->model.product);
+    return AMDSMI_OK;
 }
 
 AMDSMI_EXPORT(amdsmi_get_gpu_driver_info, void *handle, char *info)
 {
-    const struct lull_driver_gpu *gpu;
-    const int code = amdsmi_enter(handle, info, &gpu);
-
-    if (code == AMDSMI_OK)
-        snprintf(info, 64, "6.12.12-emulated");
-    return code;
+    AMDSMI_ENTER(amdsmi_enter(handle, info, &gpu));
+    snprintf(info, 64, "6.12.12-emulated");
+    return AMDSMI_OK;
 }
 
 AMDSMI_EXPORT(amdsmi_get_gpu_enumeration_info, void *handle, struct amdsmi_enumeration *info)
 {
-    const struct lull_driver_gpu *gpu;
-    const int code = amdsmi_enter(handle, info, &gpu);
-
-    if (code == AMDSMI_OK)
-        *info = (struct amdsmi_enumeration){128 + gpu->position, gpu->position, gpu->position + 1,
-                                            gpu->position};
-    return code;
+    AMDSMI_ENTER(amdsmi_enter(handle, info, &gpu));
+    *info = (struct amdsmi_enumeration){128 + gpu->position, gpu->position, gpu->position + 1,
+                                        gpu->position};
+    return AMDSMI_OK;
 }
 
 AMDSMI_EXPORT(amdsmi_get_gpu_device_bdf, void *handle, uint64_t *bdf_out)
 {
-    const struct lull_driver_gpu *gpu;
-    const int code = amdsmi_enter(handle, bdf_out, &gpu);
-
-    if (code == AMDSMI_OK)
-        *bdf_out = (uint64_t)((7 + 3 * (driver.gpu_count - 1 - gpu->position)) & 0xff) << 8;
-    return code;
+    AMDSMI_ENTER(amdsmi_enter(handle, bdf_out, &gpu));
+    *bdf_out = (uint64_t)((7 + 3 * (driver.gpu_count - 1 - gpu->position)) & 0xff) << 8;
+    return AMDSMI_OK;
 }
 
 AMDSMI_EXPORT(amdsmi_get_gpu_device_uuid, void *handle, unsigned *size, char *uuid)
 {
     const unsigned least = 38;
-    const struct lull_driver_gpu *gpu;
-    const int code = amdsmi_enter(handle, uuid, &gpu);
 
-    if (code != AMDSMI_OK)
-        return code;
+    AMDSMI_ENTER(amdsmi_enter(handle, uuid, &gpu));
     if (size == NULL || *size < least)
         return AMDSMI_INVAL;
     snprintf(uuid, *size, "%02x%s-0000-1000-%04x-%012llx", (unsigned)gpu->identity[0] & 0xff,

@@ -85,6 +85,8 @@ _Static_assert(sizeof(struct amdsmi_usage) == 64, "amdsmi_engine_usage_t");
     int name(__VA_ARGS__);                                                                         \
     int name(__VA_ARGS__)
 
+#define AMDSMI_ENTER(entry) LULL_DRIVER_ENTER(struct lull_driver_gpu, gpu, entry)
+
 /* The version whose layouts are in use: LULL_EMULATED_AMD_SMI, 24 to 26, or else 26. */
 uint32_t amdsmi_abi(void);
 

@@ -1,6 +1,6 @@
 /*
- * Reads power, energy, temperature and activity, and sets the power cap. SPDX-License-Identifier:
- * Apache-2.0
+ * Reads power, energy, temperature and activity, and sets the power cap.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <string.h>
@@ -41,12 +41,9 @@ static struct drawn read_drawn(const struct lull_driver_gpu *gpu)
 /* Boards with one die per module tell the present power; older ones, which have two, an average. */
 AMDSMI_EXPORT(amdsmi_get_power_info, void *handle, void *info)
 {
-    const struct lull_driver_gpu *gpu;
-    const int code = amdsmi_enter(handle, info, &gpu);
     uint32_t values[2] = {AMDSMI_NOT_TOLD, AMDSMI_NOT_TOLD};
 
-    if (code != AMDSMI_OK)
-        return code;
+    AMDSMI_ENTER(amdsmi_enter(handle, info, &gpu));
     values[gpu->model.dies_per_module == 2 ? 1 : 0] =
         (uint32_t)((read_drawn(gpu).power_mw + 500) / 1000);
     if (amdsmi_abi() == 24) {
@@ -68,11 +65,7 @@ AMDSMI_EXPORT(amdsmi_get_power_info, void *handle, void *info)
 AMDSMI_EXPORT(amdsmi_get_energy_count, void *handle, uint64_t *count_out, float *resolution_out,
               uint64_t *time_out)
 {
-    const struct lull_driver_gpu *gpu;
-    const int code = amdsmi_enter(handle, count_out, &gpu);
-
-    if (code != AMDSMI_OK)
-        return code;
+    AMDSMI_ENTER(amdsmi_enter(handle, count_out, &gpu));
     if (time_out == NULL)
         return AMDSMI_INVAL;
     if (!lull_driver_has_energy(gpu))
@@ -87,12 +80,9 @@ AMDSMI_EXPORT(amdsmi_get_energy_count, void *handle, uint64_t *count_out, float 
 /* The lowest cap is given as 0, as kernels before 6.7 do. */
 AMDSMI_EXPORT(amdsmi_get_power_cap_info, void *handle, uint32_t sensor, struct amdsmi_cap *info)
 {
-    const struct lull_driver_gpu *gpu;
-    const int code = amdsmi_enter(handle, info, &gpu);
     struct drawn drawn;
 
-    if (code != AMDSMI_OK)
-        return code;
+    AMDSMI_ENTER(amdsmi_enter(handle, info, &gpu));
     if (sensor != 0)
         return AMDSMI_INVAL;
     drawn = read_drawn(gpu);
@@ -108,12 +98,10 @@ AMDSMI_EXPORT(amdsmi_get_power_cap_info, void *handle, uint32_t sensor, struct a
 AMDSMI_EXPORT(amdsmi_set_power_cap, void *handle, uint32_t sensor, uint64_t uw)
 {
     const struct lull_driver_gpu *dies[2];
-    const struct lull_driver_gpu *gpu;
-    int code = amdsmi_enter_root(handle, &gpu);
+    int code = AMDSMI_OK;
     uint32_t count;
 
-    if (code != AMDSMI_OK)
-        return code;
+    AMDSMI_ENTER(amdsmi_enter_root(handle, &gpu));
     if (sensor != 0)
         return AMDSMI_INVAL;
     count = amdsmi_module(gpu, dies);
@@ -127,11 +115,8 @@ AMDSMI_EXPORT(amdsmi_set_power_cap, void *handle, uint32_t sensor, uint64_t uw)
 AMDSMI_EXPORT(amdsmi_get_temp_metric, void *handle, int sensor, int metric, int64_t *celsius_out)
 {
     const int hotspot = 1;
-    const struct lull_driver_gpu *gpu;
-    const int code = amdsmi_enter(handle, celsius_out, &gpu);
 
-    if (code != AMDSMI_OK)
-        return code;
+    AMDSMI_ENTER(amdsmi_enter(handle, celsius_out, &gpu));
     if (sensor != hotspot || metric != 0) /* boards for data centres have no other sensor */
         return AMDSMI_UNSUPPORTED;
     *celsius_out = llround(lull_physics_temperature_c(lull_node_begin(gpu->node, gpu->index)));
@@ -141,11 +126,7 @@ AMDSMI_EXPORT(amdsmi_get_temp_metric, void *handle, int sensor, int metric, int6
 
 AMDSMI_EXPORT(amdsmi_get_gpu_activity, void *handle, struct amdsmi_usage *usage)
 {
-    const struct lull_driver_gpu *gpu;
-    const int code = amdsmi_enter(handle, usage, &gpu);
-
-    if (code != AMDSMI_OK)
-        return code;
+    AMDSMI_ENTER(amdsmi_enter(handle, usage, &gpu));
     *usage = (struct amdsmi_usage){
         .gfx = lull_node_begin(gpu->node, gpu->index)->utilization_percent,
         .umc = AMDSMI_NOT_TOLD,

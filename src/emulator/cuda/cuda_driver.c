@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emulator/driver.h"
 #include "emulator/node.h"
 #include "emulator/stream.h"
 
@@ -116,10 +117,7 @@ static int enter(const void *output)
 
 static int enter_device(int device, const void *output)
 {
-    const int code = enter(output);
-
-    if (code != CUDA_SUCCESS)
-        return code;
+    LULL_DRIVER_CHECK(enter(output));
     if (device >= 0 && (uint32_t)device < lull_node_gpu_count(driver.node))
         return CUDA_SUCCESS;
     return CUDA_INVALID_DEVICE;
@@ -136,20 +134,16 @@ static struct lull_gpu_model model_of(int device)
 
 CUDA_EXPORT(cuDeviceGetCount, int *count)
 {
-    const int code = enter(count);
-
-    if (code == CUDA_SUCCESS)
-        *count = (int)lull_node_gpu_count(driver.node);
-    return code;
+    LULL_DRIVER_CHECK(enter(count));
+    *count = (int)lull_node_gpu_count(driver.node);
+    return CUDA_SUCCESS;
 }
 
 CUDA_EXPORT(cuDeviceGet, int *device, int ordinal)
 {
-    const int code = enter_device(ordinal, device);
-
-    if (code == CUDA_SUCCESS)
-        *device = ordinal;
-    return code;
+    LULL_DRIVER_CHECK(enter_device(ordinal, device));
+    *device = ordinal;
+    return CUDA_SUCCESS;
 }
 
 CUDA_EXPORT(cuDeviceGetName, char *name, int size, int device)
@@ -163,10 +157,7 @@ CUDA_EXPORT(cuDeviceGetName, char *name, int size, int device)
 
 CUDA_EXPORT(cuDeviceGetAttribute, int *value, int attribute, int device)
 {
-    const int code = enter_device(device, value);
-
-    if (code != CUDA_SUCCESS)
-        return code;
+    LULL_DRIVER_CHECK(enter_device(device, value));
     switch (attribute) {
     case ATTRIBUTE_MULTIPROCESSORS:
         *value = (int)model_of(device).sm_count;
@@ -184,11 +175,9 @@ CUDA_EXPORT(cuDeviceGetAttribute, int *value, int attribute, int device)
 
 CUDA_EXPORT(cuCtxGetCurrent, void **context)
 {
-    const int code = enter(context);
-
-    if (code == CUDA_SUCCESS)
-        *context = &driver.context;
-    return code;
+    LULL_DRIVER_CHECK(enter(context));
+    *context = &driver.context;
+    return CUDA_SUCCESS;
 }
 
 CUDA_EXPORT(cuCtxSetCurrent, void *context)
@@ -198,11 +187,9 @@ CUDA_EXPORT(cuCtxSetCurrent, void *context)
 
 CUDA_EXPORT(cuDevicePrimaryCtxRetain, void **context, int device)
 {
-    const int code = enter_device(device, context);
-
-    if (code == CUDA_SUCCESS)
-        *context = &driver.context;
-    return code;
+    LULL_DRIVER_CHECK(enter_device(device, context));
+    *context = &driver.context;
+    return CUDA_SUCCESS;
 }
 
 CUDA_EXPORT(cuCtxGetDevice, int *device)
@@ -214,11 +201,8 @@ CUDA_EXPORT(cuCtxGetDevice, int *device)
 
 CUDA_EXPORT(cuMemHostAlloc, void **memory, size_t bytes, unsigned flags)
 {
-    const int code = enter(memory);
-
     (void)flags;
-    if (code != CUDA_SUCCESS)
-        return code;
+    LULL_DRIVER_CHECK(enter(memory));
     if (posix_memalign(memory, PAGE_BYTES, bytes) == 0)
         return CUDA_SUCCESS;
     return CUDA_OUT_OF_MEMORY;
@@ -234,11 +218,10 @@ CUDA_EXPORT(cuMemFreeHost, void *memory)
 CUDA_EXPORT(cuMemAlloc_v2, uint64_t *address, size_t bytes)
 {
     void *memory = NULL;
-    const int code = cuMemHostAlloc(address != NULL ? &memory : NULL, bytes, 0);
 
-    if (code == CUDA_SUCCESS)
-        *address = (uintptr_t)memory;
-    return code;
+    LULL_DRIVER_CHECK(cuMemHostAlloc(address != NULL ? &memory : NULL, bytes, 0));
+    *address = (uintptr_t)memory;
+    return CUDA_SUCCESS;
 }
 
 CUDA_EXPORT(cuMemFree_v2, uint64_t address)
@@ -248,11 +231,8 @@ CUDA_EXPORT(cuMemFree_v2, uint64_t address)
 
 CUDA_EXPORT(cuMemHostRegister_v2, void *memory, size_t bytes, unsigned flags)
 {
-    const int code = enter(memory);
-
     (void)flags;
-    if (code != CUDA_SUCCESS)
-        return code;
+    LULL_DRIVER_CHECK(enter(memory));
     if (bytes > 0)
         return CUDA_SUCCESS;
     return CUDA_INVALID_VALUE;
@@ -267,10 +247,7 @@ CUDA_EXPORT(cuMemHostUnregister, void *memory)
 
 CUDA_EXPORT(cuMemHostGetDevicePointer_v2, uint64_t *pointer, void *memory, unsigned flags)
 {
-    const int code = enter(pointer);
-
-    if (code != CUDA_SUCCESS)
-        return code;
+    LULL_DRIVER_CHECK(enter(pointer));
     if (flags != 0 || memory == NULL)
         return CUDA_INVALID_VALUE;
     *pointer = (uintptr_t)memory;
@@ -284,11 +261,8 @@ CUDA_ALIAS(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2);
 /* A stream that a program creates has no player, so its work ends as soon as it is enqueued. */
 CUDA_EXPORT(cuStreamCreate, void **stream, unsigned flags)
 {
-    const int code = enter(stream);
-
     (void)flags;
-    if (code != CUDA_SUCCESS)
-        return code;
+    LULL_DRIVER_CHECK(enter(stream));
     *stream = calloc(1, sizeof(struct lull_stream));
     if (*stream != NULL)
         return CUDA_SUCCESS;
@@ -343,10 +317,8 @@ CUDA_EXPORT(cuStreamWriteValue32_v2, void *stream, uint64_t address, uint32_t va
                                     .peer = -1,
                                     .began = begin_write,
                                     .ended = end_write};
-    const int code = enter(&work);
 
-    if (code != CUDA_SUCCESS)
-        return code;
+    LULL_DRIVER_CHECK(enter(&work));
     if (address == 0 || address % sizeof(value) != 0 || flags > 1)
         return CUDA_INVALID_VALUE;
     if (has_fault("write_value"))
@@ -370,11 +342,9 @@ CUDA_ALIAS(cuStreamWriteValue32, cuStreamWriteValue32_v2);
 
 CUDA_EXPORT(cuStreamIsCapturing, void *stream, int *status)
 {
-    const int code = enter(status);
-
-    if (code == CUDA_SUCCESS)
-        *status = stream != NULL && stream == atomic_load(&driver.capturing);
-    return code;
+    LULL_DRIVER_CHECK(enter(status));
+    *status = stream != NULL && stream == atomic_load(&driver.capturing);
+    return CUDA_SUCCESS;
 }
 
 CUDA_EXPORT(cuThreadExchangeStreamCaptureMode, int *mode)

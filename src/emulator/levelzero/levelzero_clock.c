@@ -26,12 +26,8 @@ static bool is_stack(const struct zes_handle *handle)
 
 ZES_EXPORT(zesFrequencyGetProperties, const void *domain, struct zes_freq_facts *out)
 {
-    const struct zes_handle *handle;
-    const int code = zes_enter_struct(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK,
-                                      out != NULL ? &out->base : NULL, TYPE_PROPERTIES, &handle);
-
-    if (code != ZE_SUCCESS)
-        return code;
+    ZES_ENTER(zes_enter_struct(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK,
+                               out != NULL ? &out->base : NULL, TYPE_PROPERTIES, &handle));
     if (is_stack(handle)) {
         out->type = DOMAIN_GPU;
         out->on_subdevice = 1;
@@ -52,12 +48,9 @@ ZES_EXPORT(zesFrequencyGetProperties, const void *domain, struct zes_freq_facts 
 
 ZES_EXPORT(zesFrequencyGetAvailableClocks, const void *domain, uint32_t *count, double *mhz)
 {
-    const struct zes_handle *handle;
-    const int code = zes_enter(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK, count, &handle);
     uint32_t there;
 
-    if (code != ZE_SUCCESS)
-        return code;
+    ZES_ENTER(zes_enter(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK, count, &handle));
     there = is_stack(handle) ? lull_gpu_model_step_count(&handle->gpu->model) : 1;
     for (uint32_t i = 0; mhz != NULL && i < *count && i < there; i++)
         mhz[i] = is_stack(handle) ? lull_gpu_model_step_mhz(&handle->gpu->model, i)
@@ -99,13 +92,11 @@ static int apply_ranges(const struct lull_driver_gpu *gpu, uint32_t own, uint32_
 
 ZES_EXPORT(zesFrequencySetRange, const void *domain, const struct zes_freq_range *range)
 {
-    const struct zes_handle *handle;
-    int code = zes_enter_root(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK, range, &handle);
+    int code;
     enum zes_part part;
     uint32_t own = 0;
 
-    if (code != ZE_SUCCESS)
-        return code;
+    ZES_ENTER(zes_enter_root(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK, range, &handle));
     if (!is_stack(handle))
         return ZE_UNSUPPORTED;
     if (range->min != -1.0 || range->max != -1.0) {
@@ -124,13 +115,10 @@ ZES_EXPORT(zesFrequencySetRange, const void *domain, const struct zes_freq_range
 
 ZES_EXPORT(zesFrequencyGetRange, const void *domain, struct zes_freq_range *out)
 {
-    const struct zes_handle *handle;
-    const int code = zes_enter(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK, out, &handle);
     uint32_t min;
     uint32_t max;
 
-    if (code != ZE_SUCCESS)
-        return code;
+    ZES_ENTER(zes_enter(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK, out, &handle));
     if (!is_stack(handle))
         return ZE_UNSUPPORTED;
     unpack(&handle->gpu->model,
@@ -161,13 +149,10 @@ static uint32_t as_throttle_reasons(const struct lull_physics *physics)
 /* A stack without work sleeps; its clock then reads 0. */
 ZES_EXPORT(zesFrequencyGetState, const void *domain, struct zes_freq_now *out)
 {
-    const struct zes_handle *handle;
-    const int code = zes_enter_struct(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK,
-                                      out != NULL ? &out->base : NULL, TYPE_STATE, &handle);
     const struct lull_physics *physics;
 
-    if (code != ZE_SUCCESS)
-        return code;
+    ZES_ENTER(zes_enter_struct(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK,
+                               out != NULL ? &out->base : NULL, TYPE_STATE, &handle));
     physics = lull_node_begin(handle->gpu->node, handle->gpu->index);
     out->voltage = -1.0;
     out->tdp = handle->gpu->model.sm_max_mhz;

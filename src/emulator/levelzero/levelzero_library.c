@@ -129,11 +129,8 @@ int zes_list_parts(const void *device, enum zes_part first, enum zes_part last, 
                    const void **parts)
 {
     const uint32_t there = (uint32_t)last - (uint32_t)first + 1;
-    const struct zes_handle *handle;
-    const int code = find(device, ZES_DEVICE, ZES_DEVICE, &handle);
 
-    if (code != ZE_SUCCESS)
-        return code;
+    ZES_ENTER(find(device, ZES_DEVICE, ZES_DEVICE, &handle));
     if (count == NULL)
         return ZE_INVALID_NULL_POINTER;
     for (uint32_t i = 0; parts != NULL && i < *count && i < there; i++)
@@ -148,12 +145,9 @@ ZES_EXPORT(zesDeviceGetProperties, const void *device, struct zes_device_facts *
 {
     const uint32_t type_device = 1;
     const uint32_t type_core = 3;
-    const struct zes_handle *handle;
-    const int code = zes_enter_struct(device, ZES_DEVICE, ZES_DEVICE,
-                                      out != NULL ? &out->base : NULL, type_device, &handle);
 
-    if (code != ZE_SUCCESS)
-        return code;
+    ZES_ENTER(zes_enter_struct(device, ZES_DEVICE, ZES_DEVICE, out != NULL ? &out->base : NULL,
+                               type_device, &handle));
     if (out->core.base.stype != type_core)
         return ZE_INVALID_ARGUMENT;
     out->core.type = 1; /* the type of a GPU */
@@ -171,12 +165,9 @@ ZES_EXPORT(zesDeviceGetProperties, const void *device, struct zes_device_facts *
 ZES_EXPORT(zesDevicePciGetProperties, const void *device, struct zes_pci_facts *out)
 {
     const uint32_t type_pci = 2;
-    const struct zes_handle *handle;
-    const int code = zes_enter_struct(device, ZES_DEVICE, ZES_DEVICE,
-                                      out != NULL ? &out->base : NULL, type_pci, &handle);
 
-    if (code != ZE_SUCCESS)
-        return code;
+    ZES_ENTER(zes_enter_struct(device, ZES_DEVICE, ZES_DEVICE, out != NULL ? &out->base : NULL,
+                               type_pci, &handle));
     out->domain = 0;
     out->bus = (7 + 3 * handle->gpu->position) & 0xff;
     out->device = 0;

@@ -145,6 +145,8 @@ struct zes_handle {
     int name(__VA_ARGS__);                                                                         \
     int name(__VA_ARGS__)
 
+#define ZES_ENTER(entry) LULL_DRIVER_ENTER(struct zes_handle, handle, entry)
+
 /* Checks initialisation, the handle, its kind (first..last) and the output, and suffers get faults.
  */
 int zes_enter(const void *handle, enum zes_part first, enum zes_part last, const void *output,

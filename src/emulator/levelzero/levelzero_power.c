@@ -54,12 +54,9 @@ ZES_EXPORT(zesPowerGetProperties, const void *domain, struct zes_power_facts *ou
 /* The time that goes with the counter is that of its latest refresh and not that of the call. */
 ZES_EXPORT(zesPowerGetEnergyCounter, const void *domain, struct zes_snapshot *out)
 {
-    const struct zes_handle *handle;
-    const int code = zes_enter(domain, ZES_STACK_POWER_0, ZES_CARD_POWER, out, &handle);
     const struct lull_physics *physics;
 
-    if (code != ZE_SUCCESS)
-        return code;
+    ZES_ENTER(zes_enter(domain, ZES_STACK_POWER_0, ZES_CARD_POWER, out, &handle));
     if (!lull_driver_has_energy(handle->gpu))
         return ZE_UNSUPPORTED;
     physics = lull_node_begin(handle->gpu->node, handle->gpu->index);
@@ -75,13 +72,10 @@ ZES_EXPORT(zesPowerGetEnergyCounter, const void *domain, struct zes_snapshot *ou
 
 ZES_EXPORT(zesPowerGetLimitsExt, const void *domain, uint32_t *count, struct zes_limit *limits)
 {
-    const struct zes_handle *handle;
-    const int code = zes_enter(domain, ZES_STACK_POWER_0, ZES_CARD_POWER, count, &handle);
     const struct lull_driver_gpu *gpu;
     double watts[LIMITS];
 
-    if (code != ZE_SUCCESS)
-        return code;
+    ZES_ENTER(zes_enter(domain, ZES_STACK_POWER_0, ZES_CARD_POWER, count, &handle));
     if (handle->part != ZES_CARD_POWER)
         return ZE_UNSUPPORTED;
     gpu = handle->gpu;
@@ -106,11 +100,9 @@ ZES_EXPORT(zesPowerGetLimitsExt, const void *domain, uint32_t *count, struct zes
 ZES_EXPORT(zesPowerSetLimitsExt, const void *domain, const uint32_t *count,
            const struct zes_limit *limits)
 {
-    const struct zes_handle *handle;
-    int code = zes_enter_root(domain, ZES_STACK_POWER_0, ZES_CARD_POWER, count, &handle);
+    int code = ZE_SUCCESS;
 
-    if (code != ZE_SUCCESS)
-        return code;
+    ZES_ENTER(zes_enter_root(domain, ZES_STACK_POWER_0, ZES_CARD_POWER, count, &handle));
     if (handle->part != ZES_CARD_POWER || limits == NULL)
         return ZE_UNSUPPORTED;
     for (uint32_t i = 0; code == ZE_SUCCESS && i < *count; i++) {
@@ -137,12 +129,8 @@ ZES_EXPORT(zesDeviceEnumTemperatureSensors, const void *device, uint32_t *count,
 
 ZES_EXPORT(zesTemperatureGetProperties, const void *sensor, struct zes_temp_facts *out)
 {
-    const struct zes_handle *handle;
-    const int code = zes_enter_struct(sensor, ZES_SENSOR, ZES_SENSOR,
-                                      out != NULL ? &out->base : NULL, TYPE_TEMPERATURE, &handle);
-
-    if (code != ZE_SUCCESS)
-        return code;
+    ZES_ENTER(zes_enter_struct(sensor, ZES_SENSOR, ZES_SENSOR, out != NULL ? &out->base : NULL,
+                               TYPE_TEMPERATURE, &handle));
     out->type = 0; /* the hottest place of the device */
     out->on_subdevice = 0;
     out->max = handle->gpu->model.shutdown_c;
@@ -151,11 +139,7 @@ ZES_EXPORT(zesTemperatureGetProperties, const void *sensor, struct zes_temp_fact
 
 ZES_EXPORT(zesTemperatureGetState, const void *sensor, double *celsius_out)
 {
-    const struct zes_handle *handle;
-    const int code = zes_enter(sensor, ZES_SENSOR, ZES_SENSOR, celsius_out, &handle);
-
-    if (code != ZE_SUCCESS)
-        return code;
+    ZES_ENTER(zes_enter(sensor, ZES_SENSOR, ZES_SENSOR, celsius_out, &handle));
     *celsius_out =
         lull_physics_temperature_c(lull_node_begin(handle->gpu->node, handle->gpu->index));
     lull_node_end(handle->gpu->node, handle->gpu->index, false);
@@ -171,12 +155,8 @@ ZES_EXPORT(zesDeviceEnumEngineGroups, const void *device, uint32_t *count, const
 
 ZES_EXPORT(zesEngineGetProperties, const void *group, struct zes_engine_facts *out)
 {
-    const struct zes_handle *handle;
-    const int code = zes_enter_struct(group, ZES_ENGINES, ZES_ENGINES,
-                                      out != NULL ? &out->base : NULL, TYPE_ENGINE, &handle);
-
-    if (code != ZE_SUCCESS)
-        return code;
+    ZES_ENTER(zes_enter_struct(group, ZES_ENGINES, ZES_ENGINES, out != NULL ? &out->base : NULL,
+                               TYPE_ENGINE, &handle));
     out->type = 1; /* the group of all compute engines */
     out->on_subdevice = 0;
     return ZE_SUCCESS;
@@ -184,12 +164,9 @@ ZES_EXPORT(zesEngineGetProperties, const void *group, struct zes_engine_facts *o
 
 ZES_EXPORT(zesEngineGetActivity, const void *group, struct zes_snapshot *out)
 {
-    const struct zes_handle *handle;
-    const int code = zes_enter(group, ZES_ENGINES, ZES_ENGINES, out, &handle);
     const struct lull_physics *physics;
 
-    if (code != ZE_SUCCESS)
-        return code;
+    ZES_ENTER(zes_enter(group, ZES_ENGINES, ZES_ENGINES, out, &handle));
     physics = lull_node_begin(handle->gpu->node, handle->gpu->index);
     out->value = (uint64_t)physics->busy_ns / 1000;
     out->time_us = (uint64_t)physics->now_ns / 1000;

@@ -255,92 +255,45 @@ NCCL_EXPORT(int, GroupSimulateEnd, void *information)
 
 /* ---- operations ---- */
 
-#define CALL(what, from, to, how_many, type, rank)                                                 \
-    nccl_call(&(struct lull_nccl_call){.function = (what),                                         \
-                                       .send = (from),                                             \
-                                       .receive = (to),                                            \
-                                       .count = (how_many),                                        \
-                                       .datatype = (type),                                         \
-                                       .peer = (rank),                                             \
-                                       .comm = comm,                                               \
-                                       .stream = stream})
-
 #define BUFFERS const void *send, void *receive, size_t count, int datatype
 #define PLACE ncclComm_t comm, cudaStream_t stream
+#define IGNORED __attribute__((unused))
 
-NCCL_EXPORT(int, AllReduce, BUFFERS, int op, PLACE)
-{
-    (void)op;
-    return CALL(NCCL_ALL_REDUCE, send, receive, count, datatype, -1);
-}
+/* Defines an operation: its parameters come last, and what becomes of them before. */
+#define OPERATION(name, what, from, to, how_many, type, rank, ...)                                 \
+    NCCL_EXPORT(int, name, __VA_ARGS__)                                                            \
+    {                                                                                              \
+        return nccl_call(&(struct lull_nccl_call){.function = (what),                              \
+                                                  .send = (from),                                  \
+                                                  .receive = (to),                                 \
+                                                  .count = (how_many),                             \
+                                                  .datatype = (type),                              \
+                                                  .peer = (rank),                                  \
+                                                  .comm = comm,                                    \
+                                                  .stream = stream});                              \
+    }
 
-NCCL_EXPORT(int, Reduce, BUFFERS, int op, int root, PLACE)
-{
-    (void)op;
-    return CALL(NCCL_REDUCE, send, receive, count, datatype, root);
-}
-
-NCCL_EXPORT(int, Broadcast, BUFFERS, int root, PLACE)
-{
-    return CALL(NCCL_BROADCAST, send, receive, count, datatype, root);
-}
-
-NCCL_EXPORT(int, Bcast, void *buffer, size_t count, int datatype, int root, PLACE)
-{
-    return CALL(NCCL_BROADCAST, buffer, buffer, count, datatype, root);
-}
-
-NCCL_EXPORT(int, AllGather, BUFFERS, PLACE)
-{
-    return CALL(NCCL_ALL_GATHER, send, receive, count, datatype, -1);
-}
-
-NCCL_EXPORT(int, ReduceScatter, BUFFERS, int op, PLACE)
-{
-    (void)op;
-    return CALL(NCCL_REDUCE_SCATTER, send, receive, count, datatype, -1);
-}
-
-NCCL_EXPORT(int, AlltoAll, BUFFERS, PLACE)
-{
-    return CALL(NCCL_ALL_TO_ALL, send, receive, count, datatype, -1);
-}
-
-NCCL_EXPORT(int, Gather, BUFFERS, int root, PLACE)
-{
-    return CALL(NCCL_GATHER, send, receive, count, datatype, root);
-}
-
-NCCL_EXPORT(int, Scatter, BUFFERS, int root, PLACE)
-{
-    return CALL(NCCL_SCATTER, send, receive, count, datatype, root);
-}
-
-NCCL_EXPORT(int, Send, const void *send, size_t count, int datatype, int peer, PLACE)
-{
-    return CALL(NCCL_SEND, send, (void *)(uintptr_t)send, count, datatype, peer);
-}
-
-NCCL_EXPORT(int, Recv, void *receive, size_t count, int datatype, int peer, PLACE)
-{
-    return CALL(NCCL_RECV, NULL, receive, count, datatype, peer);
-}
-
-NCCL_EXPORT(int, PutSignal, const void *send, size_t count, int datatype, int peer, void *window,
-            size_t offset, int signal, int context, unsigned flags, PLACE)
-{
-    (void)window, (void)offset, (void)signal, (void)context, (void)flags;
-    return CALL(NCCL_PUT_SIGNAL, send, NULL, count, datatype, peer);
-}
-
-NCCL_EXPORT(int, Signal, int peer, int signal, int context, unsigned flags, PLACE)
-{
-    (void)signal, (void)context, (void)flags;
-    return CALL(NCCL_SIGNAL, NULL, NULL, 0, 0, peer);
-}
-
-NCCL_EXPORT(int, WaitSignal, int count, void *signals, PLACE)
-{
-    (void)count, (void)signals;
-    return CALL(NCCL_WAIT_SIGNAL, NULL, NULL, 0, 0, -1);
-}
+OPERATION(AllReduce, NCCL_ALL_REDUCE, send, receive, count, datatype, -1, BUFFERS, IGNORED int op,
+          PLACE)
+OPERATION(Reduce, NCCL_REDUCE, send, receive, count, datatype, root, BUFFERS, IGNORED int op,
+          int root, PLACE)
+OPERATION(Broadcast, NCCL_BROADCAST, send, receive, count, datatype, root, BUFFERS, int root, PLACE)
+OPERATION(Bcast, NCCL_BROADCAST, buffer, buffer, count, datatype, root, void *buffer, size_t count,
+          int datatype, int root, PLACE)
+OPERATION(AllGather, NCCL_ALL_GATHER, send, receive, count, datatype, -1, BUFFERS, PLACE)
+OPERATION(ReduceScatter, NCCL_REDUCE_SCATTER, send, receive, count, datatype, -1, BUFFERS,
+          IGNORED int op, PLACE)
+OPERATION(AlltoAll, NCCL_ALL_TO_ALL, send, receive, count, datatype, -1, BUFFERS, PLACE)
+OPERATION(Gather, NCCL_GATHER, send, receive, count, datatype, root, BUFFERS, int root, PLACE)
+OPERATION(Scatter, NCCL_SCATTER, send, receive, count, datatype, root, BUFFERS, int root, PLACE)
+OPERATION(Send, NCCL_SEND, send, (void *)(uintptr_t)send, count, datatype, peer, const void *send,
+          size_t count, int datatype, int peer, PLACE)
+OPERATION(Recv, NCCL_RECV, NULL, receive, count, datatype, peer, void *receive, size_t count,
+          int datatype, int peer, PLACE)
+OPERATION(PutSignal, NCCL_PUT_SIGNAL, send, NULL, count, datatype, peer, const void *send,
+          size_t count, int datatype, int peer, IGNORED void *window, IGNORED size_t offset,
+          IGNORED int signal, IGNORED int context, IGNORED unsigned flags, PLACE)
+OPERATION(Signal, NCCL_SIGNAL, NULL, NULL, 0, 0, peer, int peer, IGNORED int signal,
+          IGNORED int context, IGNORED unsigned flags, PLACE)
+OPERATION(WaitSignal, NCCL_WAIT_SIGNAL, NULL, NULL, 0, 0, -1, IGNORED int count,
+          IGNORED void *signals, PLACE)

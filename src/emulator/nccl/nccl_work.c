@@ -112,12 +112,6 @@ static bool is_expanded(enum nccl_function function)
     return function == NCCL_ALL_TO_ALL || function == NCCL_GATHER || function == NCCL_SCATTER;
 }
 
-/* One-sided operations are no kernels, and NCCL documents no events for them. */
-static bool is_silent(enum nccl_function function)
-{
-    return function >= NCCL_PUT_SIGNAL;
-}
-
 /* A Broadcast of NCCL 2.29 and 2.30 runs as AllGatherV, which loses its mask and handles. */
 static bool loses_mask(enum nccl_function function)
 {
@@ -197,7 +191,8 @@ static uint32_t task_count(const struct lull_nccl_call *call)
 {
     const bool is_root = call->comm->rank == call->peer;
 
-    if (is_silent(call->function))
+    /* One-sided operations are no kernels, and NCCL documents no events for them. */
+    if (call->function >= NCCL_PUT_SIGNAL)
         return 0;
     if (call->function == NCCL_ALL_TO_ALL)
         return 2 * (uint32_t)call->comm->ranks;

@@ -37,11 +37,9 @@ static int read_clock(const struct lull_physics *physics, int type, unsigned *mh
 
 NVML_EXPORT(nvmlDeviceGetClockInfo, nvmlDevice_t device, int type, unsigned *mhz_out)
 {
-    const struct lull_nvml_gpu *gpu;
-    int code = nvml_enter_reading(device, mhz_out, &gpu);
+    int code;
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter_reading(device, mhz_out, &gpu));
     code = read_clock(lull_node_begin(gpu->node, gpu->index), type, mhz_out);
     lull_node_end(gpu->node, gpu->index, false);
     return code;
@@ -60,31 +58,18 @@ static int highest_clock(const struct lull_nvml_gpu *gpu, int type, unsigned *mh
 
 NVML_EXPORT(nvmlDeviceGetMaxClockInfo, nvmlDevice_t device, int type, unsigned *mhz_out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, mhz_out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, mhz_out, &gpu));
     return highest_clock(gpu, type, mhz_out);
 }
 
-NVML_EXPORT(nvmlDeviceGetMaxCustomerBoostClock, nvmlDevice_t device, int type, unsigned *mhz_out)
-{
-    return nvmlDeviceGetMaxClockInfo(device, type, mhz_out);
-}
-
-NVML_EXPORT(nvmlDeviceGetDefaultApplicationsClock, nvmlDevice_t device, int type, unsigned *mhz_out)
-{
-    return nvmlDeviceGetMaxClockInfo(device, type, mhz_out);
-}
+NVML_ALIAS(nvmlDeviceGetMaxCustomerBoostClock, nvmlDeviceGetMaxClockInfo);
+NVML_ALIAS(nvmlDeviceGetDefaultApplicationsClock, nvmlDeviceGetMaxClockInfo);
 
 NVML_EXPORT(nvmlDeviceGetApplicationsClock, nvmlDevice_t device, int type, unsigned *mhz_out)
 {
-    const struct lull_nvml_gpu *gpu;
-    int code = nvml_enter_reading(device, mhz_out, &gpu);
+    int code;
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter_reading(device, mhz_out, &gpu));
     code = highest_clock(gpu, type, mhz_out);
     if (code == NVML_SUCCESS && (type == NVML_CLOCK_GRAPHICS || type == NVML_CLOCK_SM)) {
         const struct lull_physics *physics = lull_node_begin(gpu->node, gpu->index);
@@ -115,11 +100,9 @@ NVML_EXPORT(nvmlDeviceGetClock, nvmlDevice_t device, int type, int id, unsigned 
 NVML_EXPORT(nvmlDeviceGetMinMaxClockOfPState, nvmlDevice_t device, int type, int pstate,
             unsigned *min_out, unsigned *max_out)
 {
-    const struct lull_nvml_gpu *gpu;
-    int code = nvml_enter(device, min_out, &gpu);
+    int code;
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, min_out, &gpu));
     if (max_out == NULL || pstate != 0)
         return max_out == NULL ? NVML_INVALID_ARGUMENT : NVML_NOT_SUPPORTED;
     code = highest_clock(gpu, type, max_out);
@@ -143,12 +126,9 @@ NVML_GET_READING(nvmlDeviceGetPowerState, int, performance_state(physics))
 NVML_EXPORT(nvmlDeviceGetSupportedPerformanceStates, nvmlDevice_t device, int *states,
             unsigned size_bytes)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, states, &gpu);
     int known[] = {0, NVML_PSTATE_UNKNOWN};
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, states, &gpu));
     if (size_bytes < sizeof(known))
         return NVML_INSUFFICIENT_SIZE;
     if (gpu->model.memory_clock_count > 1)
@@ -163,11 +143,7 @@ NVML_EXPORT(nvmlDeviceGetSupportedPerformanceStates, nvmlDevice_t device, int *s
 NVML_EXPORT(nvmlDeviceGetSupportedMemoryClocks, nvmlDevice_t device, unsigned *count,
             unsigned *clocks)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, count, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, count, &gpu));
     return nvml_copy_list(gpu->model.memory_clocks_mhz, gpu->model.memory_clock_count,
                           sizeof(unsigned), count, clocks);
 }
@@ -184,13 +160,10 @@ NVML_EXPORT(nvmlDeviceGetSupportedGraphicsClocks, nvmlDevice_t device, unsigned 
             unsigned *count, unsigned *clocks)
 {
     enum { most_clocks = 512 };
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, count, &gpu);
     unsigned list[most_clocks];
     uint32_t steps;
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, count, &gpu));
     if (!is_memory_clock(&gpu->model, memory_clock))
         return NVML_NOT_FOUND;
     steps = lull_gpu_model_step_count(&gpu->model);
@@ -232,12 +205,9 @@ static void read_symbolic(const struct lull_nvml_gpu *gpu, unsigned min, unsigne
 
 NVML_EXPORT(nvmlDeviceSetGpuLockedClocks, nvmlDevice_t device, unsigned min_mhz, unsigned max_mhz)
 {
-    const struct lull_nvml_gpu *gpu;
     struct lull_clock_setting lock = {.is_locked = true};
-    const int code = nvml_enter_root(device, &gpu);
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter_root(device, &gpu));
     if (is_symbolic(min_mhz) != is_symbolic(max_mhz) ||
         (!is_symbolic(min_mhz) && min_mhz > max_mhz))
         return NVML_INVALID_ARGUMENT;
@@ -254,23 +224,16 @@ NVML_EXPORT(nvmlDeviceSetGpuLockedClocks, nvmlDevice_t device, unsigned min_mhz,
 
 NVML_EXPORT(nvmlDeviceResetGpuLockedClocks, nvmlDevice_t device)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter_root(device, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter_root(device, &gpu));
     return lull_driver_unlock(gpu->driver);
 }
 
 NVML_EXPORT(nvmlDeviceSetApplicationsClocks, nvmlDevice_t device, unsigned memory_clock,
             unsigned graphics_clock)
 {
-    const struct lull_nvml_gpu *gpu;
     struct lull_clock_setting application = {.has_application_step = true};
-    const int code = nvml_enter_root(device, &gpu);
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter_root(device, &gpu));
     application.application_step = lull_gpu_model_nearest_step(&gpu->model, graphics_clock);
     if (!is_memory_clock(&gpu->model, memory_clock) ||
         floor(lull_gpu_model_step_mhz(&gpu->model, application.application_step)) != graphics_clock)
@@ -281,12 +244,9 @@ NVML_EXPORT(nvmlDeviceSetApplicationsClocks, nvmlDevice_t device, unsigned memor
 
 NVML_EXPORT(nvmlDeviceResetApplicationsClocks, nvmlDevice_t device)
 {
-    const struct lull_nvml_gpu *gpu;
     const struct lull_clock_setting none = {.has_application_step = false};
-    const int code = nvml_enter_root(device, &gpu);
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter_root(device, &gpu));
     return lull_node_call(gpu->node, gpu->index, application_api_factor, apply_application, &none);
 }
 
@@ -300,13 +260,10 @@ static void apply_nothing(struct lull_physics *physics, double settle_factor, co
 }
 
 /* A deferred lock succeeds and would take effect at a driver reload; live ones are not emulated. */
-static int lock_memory(nvmlDevice_t device, unsigned min_mhz, unsigned max_mhz)
+NVML_EXPORT(nvmlDeviceSetMemoryLockedClocks, nvmlDevice_t device, unsigned min_mhz,
+            unsigned max_mhz)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter_root(device, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter_root(device, &gpu));
     if (gpu->model.memory_lock != LULL_MEMORY_LOCK_DEFERRED)
         return NVML_NOT_SUPPORTED;
     if (min_mhz > max_mhz)
@@ -314,13 +271,7 @@ static int lock_memory(nvmlDevice_t device, unsigned min_mhz, unsigned max_mhz)
     return lull_node_call(gpu->node, gpu->index, 1.0, apply_nothing, NULL);
 }
 
-NVML_EXPORT(nvmlDeviceSetMemoryLockedClocks, nvmlDevice_t device, unsigned min_mhz,
-            unsigned max_mhz)
-{
-    return lock_memory(device, min_mhz, max_mhz);
-}
-
 NVML_EXPORT(nvmlDeviceResetMemoryLockedClocks, nvmlDevice_t device)
 {
-    return lock_memory(device, 0, 0);
+    return nvmlDeviceSetMemoryLockedClocks(device, 0, 0);
 }

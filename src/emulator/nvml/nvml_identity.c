@@ -1,6 +1,6 @@
 /*
- * Tells who the emulated GPUs are: the system, handles, names and numbers. SPDX-License-Identifier:
- * Apache-2.0
+ * Tells who the emulated GPUs are: the system, handles, names and numbers.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <string.h>
@@ -80,8 +80,7 @@ NVML_EXPORT(nvmlSystemGetProcessName, unsigned pid, char *name, unsigned size)
     char text[256] = "";
     FILE *file;
 
-    if (nvml_ready() != NVML_SUCCESS)
-        return NVML_UNINITIALIZED;
+    LULL_DRIVER_CHECK(nvml_ready());
     if (name == NULL || size == 0)
         return NVML_INVALID_ARGUMENT;
     snprintf(path, sizeof(path), "/proc/%u/cmdline", pid);
@@ -99,8 +98,7 @@ NVML_EXPORT(nvmlSystemGetProcessName, unsigned pid, char *name, unsigned size)
 
 NVML_EXPORT(nvmlDeviceGetCount_v2, unsigned *count_out)
 {
-    if (nvml_ready() != NVML_SUCCESS)
-        return NVML_UNINITIALIZED;
+    LULL_DRIVER_CHECK(nvml_ready());
     if (count_out == NULL)
         return NVML_INVALID_ARGUMENT;
     *count_out = nvml_gpu_count();
@@ -111,8 +109,7 @@ NVML_ALIAS(nvmlDeviceGetCount, nvmlDeviceGetCount_v2);
 
 NVML_EXPORT(nvmlDeviceGetHandleByIndex_v2, unsigned index, nvmlDevice_t *device_out)
 {
-    if (nvml_ready() != NVML_SUCCESS)
-        return NVML_UNINITIALIZED;
+    LULL_DRIVER_CHECK(nvml_ready());
     if (device_out == NULL || index >= nvml_gpu_count())
         return NVML_INVALID_ARGUMENT;
     *device_out = nvml_gpu_at(index);
@@ -125,8 +122,7 @@ typedef int (*is_wanted)(const struct lull_nvml_gpu *gpu, const char *text);
 
 static int find_gpu(const char *text, is_wanted wanted, nvmlDevice_t *device_out)
 {
-    if (nvml_ready() != NVML_SUCCESS)
-        return NVML_UNINITIALIZED;
+    LULL_DRIVER_CHECK(nvml_ready());
     if (text == NULL || device_out == NULL)
         return NVML_INVALID_ARGUMENT;
     for (uint32_t i = 0; i < nvml_gpu_count(); i++) {
@@ -197,10 +193,8 @@ NVML_ALIAS(nvmlDeviceGetHandleByPciBusId, nvmlDeviceGetHandleByPciBusId_v2);
 #define NVML_GET_TEXT(name, expression)                                                            \
     NVML_EXPORT(name, nvmlDevice_t device, char *text, unsigned size)                              \
     {                                                                                              \
-        const struct lull_nvml_gpu *gpu;                                                           \
-        const int code = nvml_enter(device, text, &gpu);                                           \
-                                                                                                   \
-        return code == NVML_SUCCESS ? nvml_copy_text(expression, text, size) : code;               \
+        NVML_ENTER(nvml_enter(device, text, &gpu));                                                \
+        return nvml_copy_text(expression, text, size);                                             \
     }
 
 NVML_GET_TEXT(nvmlDeviceGetName, gpu->model.product)
@@ -222,29 +216,15 @@ NVML_GET_FACT(nvmlDeviceGetBusType, unsigned, 2)
 NVML_GET_FACT(nvmlDeviceGetDisplayMode, int, 0)
 NVML_GET_FACT(nvmlDeviceGetDisplayActive, int, 0)
 
-NVML_EXPORT(nvmlDeviceGetCudaComputeCapability, nvmlDevice_t device, int *major_out, int *minor_out)
-{
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, major_out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
-    if (minor_out == NULL)
-        return NVML_INVALID_ARGUMENT;
-    *major_out = (int)gpu->model.compute_major;
-    *minor_out = (int)gpu->model.compute_minor;
-    return NVML_SUCCESS;
-}
+NVML_GET_PAIR(nvmlDeviceGetCudaComputeCapability, int, true, gpu->model.compute_major,
+              gpu->model.compute_minor)
 
 NVML_EXPORT(nvmlDeviceGetAttributes_v2, nvmlDevice_t device, struct nvml_attributes *out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, out, &gpu);
-
-    if (code == NVML_SUCCESS)
-        *out = (struct nvml_attributes){.counts = {gpu->model.sm_count},
-                                        .memory_mib = gpu->model.memory_mib};
-    return code;
+    NVML_ENTER(nvml_enter(device, out, &gpu));
+    *out = (struct nvml_attributes){.counts = {gpu->model.sm_count},
+                                    .memory_mib = gpu->model.memory_mib};
+    return NVML_SUCCESS;
 }
 
 NVML_ALIAS(nvmlDeviceGetAttributes, nvmlDeviceGetAttributes_v2);
@@ -255,11 +235,7 @@ NVML_ALIAS(nvmlDeviceGetPciInfo, nvmlDeviceGetPciInfo_v3);
 
 NVML_EXPORT(nvmlDeviceGetPciInfoExt, nvmlDevice_t device, struct nvml_pci_info_ext *out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, out, &gpu));
     if (out->version != NVML_VERSION_WORD(struct nvml_pci_info_ext, 1u))
         return NVML_VERSION_MISMATCH;
     out->domain = gpu->pci.domain;
@@ -282,11 +258,7 @@ NVML_GET_FACT(nvmlDeviceGetComputeMode, int,
 
 static int change_setting(nvmlDevice_t device, enum lull_node_setting setting, int value, int max)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter_root(device, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter_root(device, &gpu));
     if (value < 0 || value > max)
         return NVML_INVALID_ARGUMENT;
     lull_node_set_setting(gpu->node, gpu->index, setting, (uint32_t)value);

@@ -97,8 +97,7 @@ nvmlDevice_t nvml_gpu_at(uint32_t position)
 
 int nvml_enter(nvmlDevice_t device, const void *output, const struct lull_nvml_gpu **gpu_out)
 {
-    if (nvml_ready() != NVML_SUCCESS)
-        return NVML_UNINITIALIZED;
+    LULL_DRIVER_CHECK(nvml_ready());
     if (output == NULL)
         return NVML_INVALID_ARGUMENT;
     for (uint32_t i = 0; i < library.driver.gpu_count; i++) {

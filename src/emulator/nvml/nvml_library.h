@@ -32,31 +32,42 @@ struct lull_nvml_gpu {
 /* Gives an exported function of the same file a second name. */
 #define NVML_ALIAS(name, target) extern __typeof__(target) name __attribute__((alias(#target)))
 
+#define NVML_ENTER(entry) LULL_DRIVER_ENTER(struct lull_nvml_gpu, gpu, entry)
+
 /* Defines a function whose one output follows from the model. */
 #define NVML_GET_FACT(name, type, expression)                                                      \
     NVML_EXPORT(name, nvmlDevice_t device, type *value_out)                                        \
     {                                                                                              \
-        const struct lull_nvml_gpu *gpu;                                                           \
-        const int code = nvml_enter(device, value_out, &gpu);                                      \
-                                                                                                   \
-        if (code == NVML_SUCCESS)                                                                  \
-            *value_out = (type)(expression);                                                       \
-        return code;                                                                               \
+        NVML_ENTER(nvml_enter(device, value_out, &gpu));                                           \
+        *value_out = (type)(expression);                                                           \
+        return NVML_SUCCESS;                                                                       \
+    }
+
+/* Defines a function whose two outputs follow from the model, where the GPU supports it. */
+#define NVML_GET_PAIR(name, type, is_supported, first, second)                                     \
+    NVML_EXPORT(name, nvmlDevice_t device, type *first_out, type *second_out)                      \
+    {                                                                                              \
+        NVML_ENTER(nvml_enter(device, first_out, &gpu));                                           \
+        if (second_out == NULL)                                                                    \
+            return NVML_INVALID_ARGUMENT;                                                          \
+        if (!(is_supported))                                                                       \
+            return NVML_NOT_SUPPORTED;                                                             \
+        *first_out = (type)(first);                                                                \
+        *second_out = (type)(second);                                                              \
+        return NVML_SUCCESS;                                                                       \
     }
 
 /* Defines a function whose one output is read from the running GPU `physics`. */
 #define NVML_GET_READING(name, type, expression)                                                   \
     NVML_EXPORT(name, nvmlDevice_t device, type *value_out)                                        \
     {                                                                                              \
-        const struct lull_nvml_gpu *gpu;                                                           \
-        const int code = nvml_enter_reading(device, value_out, &gpu);                              \
+        const struct lull_physics *physics;                                                        \
                                                                                                    \
-        if (code == NVML_SUCCESS) {                                                                \
-            const struct lull_physics *physics = lull_node_begin(gpu->node, gpu->index);           \
-            *value_out = (type)(expression);                                                       \
-            lull_node_end(gpu->node, gpu->index, false);                                           \
-        }                                                                                          \
-        return code;                                                                               \
+        NVML_ENTER(nvml_enter_reading(device, value_out, &gpu));                                   \
+        physics = lull_node_begin(gpu->node, gpu->index);                                          \
+        *value_out = (type)(expression);                                                           \
+        lull_node_end(gpu->node, gpu->index, false);                                               \
+        return NVML_SUCCESS;                                                                       \
     }
 
 /* Returns NVML_SUCCESS after nvmlInit, otherwise NVML_UNINITIALIZED. */

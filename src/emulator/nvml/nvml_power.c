@@ -22,29 +22,14 @@ NVML_GET_FACT(nvmlDeviceGetPowerManagementDefaultLimit, unsigned,
 NVML_GET_FACT(nvmlDeviceGetPowerManagementMode, int, 1)
 NVML_GET_FACT(nvmlDeviceGetPowerSource, unsigned, 0)
 
-NVML_EXPORT(nvmlDeviceGetPowerManagementLimitConstraints, nvmlDevice_t device, unsigned *min_out,
-            unsigned *max_out)
-{
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, min_out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
-    if (max_out == NULL)
-        return NVML_INVALID_ARGUMENT;
-    *min_out = mw_from_w(gpu->model.limit_min_w);
-    *max_out = mw_from_w(gpu->model.limit_max_w);
-    return NVML_SUCCESS;
-}
+NVML_GET_PAIR(nvmlDeviceGetPowerManagementLimitConstraints, unsigned, true,
+              mw_from_w(gpu->model.limit_min_w), mw_from_w(gpu->model.limit_max_w))
 
 NVML_EXPORT(nvmlDeviceSetPowerManagementLimit, nvmlDevice_t device, unsigned mw)
 {
-    const struct lull_nvml_gpu *gpu;
     const double limit_w = mw * 1e-3;
-    const int code = nvml_enter_root(device, &gpu);
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter_root(device, &gpu));
     if (!lull_driver_accepts_limit(gpu->driver, limit_w))
         return NVML_INVALID_ARGUMENT;
     return lull_driver_set_limit(gpu->driver, limit_w);
@@ -74,11 +59,7 @@ static uint64_t read_energy(const struct lull_nvml_gpu *gpu)
 
 NVML_EXPORT(nvmlDeviceGetTotalEnergyConsumption, nvmlDevice_t device, unsigned long long *mj_out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter_reading(device, mj_out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter_reading(device, mj_out, &gpu));
     if (!lull_driver_has_energy(gpu->driver))
         return NVML_NOT_SUPPORTED;
     *mj_out = read_energy(gpu);
@@ -89,11 +70,7 @@ NVML_EXPORT(nvmlDeviceGetTotalEnergyConsumption, nvmlDevice_t device, unsigned l
 
 NVML_EXPORT(nvmlDeviceGetTemperature, nvmlDevice_t device, int sensor, unsigned *celsius_out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter_reading(device, celsius_out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter_reading(device, celsius_out, &gpu));
     if (sensor != 0)
         return NVML_INVALID_ARGUMENT;
     *celsius_out =
@@ -119,11 +96,7 @@ NVML_EXPORT(nvmlDeviceGetTemperatureV, nvmlDevice_t device, struct nvml_temperat
 
 NVML_EXPORT(nvmlDeviceGetTemperatureThreshold, nvmlDevice_t device, int kind, unsigned *celsius_out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, celsius_out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, celsius_out, &gpu));
     switch (kind) {
     case 0:
         *celsius_out = (unsigned)gpu->model.shutdown_c;
@@ -166,11 +139,8 @@ NVML_EXPORT(nvmlDeviceGetViolationStatus, nvmlDevice_t device, int policy,
             struct nvml_violation *out)
 {
     static const uint32_t bits[] = {BIT_POWER_CAP, BIT_SW_THERMAL, BIT_SYNC};
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter_reading(device, out, &gpu);
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter_reading(device, out, &gpu));
     if (policy < 0 || policy > 2)
         return NVML_NOT_SUPPORTED;
     out->reference_us = (uint64_t)nvml_time_us();

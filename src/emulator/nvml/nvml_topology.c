@@ -31,11 +31,8 @@ NVML_GET_FACT(nvmlDeviceGetPcieReplayCounter, unsigned, 0)
 NVML_EXPORT(nvmlDeviceGetPcieThroughput, nvmlDevice_t device, int counter, unsigned *kb_out)
 {
     const int64_t sampling_ns = 20 * LULL_NS_PER_MS;
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter_reading(device, kb_out, &gpu);
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter_reading(device, kb_out, &gpu));
     if (counter < 0 || counter > 1)
         return NVML_INVALID_ARGUMENT;
     lull_sleep_until_ns(lull_now_ns() + sampling_ns); /* the real call samples for this long */
@@ -47,11 +44,7 @@ NVML_EXPORT(nvmlDeviceGetPcieThroughput, nvmlDevice_t device, int counter, unsig
 
 static int enter_link(nvmlDevice_t device, unsigned link, const void *output)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, output, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, output, &gpu));
     if (gpu->model.nvlink_count == 0)
         return NVML_NOT_SUPPORTED;
     if (link < gpu->model.nvlink_count)
@@ -59,80 +52,55 @@ static int enter_link(nvmlDevice_t device, unsigned link, const void *output)
     return NVML_INVALID_ARGUMENT;
 }
 
-NVML_EXPORT(nvmlDeviceGetNvLinkState, nvmlDevice_t device, unsigned link, int *state_out)
-{
-    const int code = enter_link(device, link, state_out);
+#define NVML_GET_LINK(name, type, expression)                                                      \
+    NVML_EXPORT(name, nvmlDevice_t device, unsigned link, type *value_out)                         \
+    {                                                                                              \
+        LULL_DRIVER_CHECK(enter_link(device, link, value_out));                                    \
+        *value_out = (expression);                                                                 \
+        return NVML_SUCCESS;                                                                       \
+    }
 
-    if (code == NVML_SUCCESS)
-        *state_out = 1;
-    return code;
-}
-
-NVML_EXPORT(nvmlDeviceGetNvLinkVersion, nvmlDevice_t device, unsigned link, unsigned *version_out)
-{
-    const int code = enter_link(device, link, version_out);
-
-    if (code == NVML_SUCCESS) /* NVLink 2 has 6 links, NVLink 3 has 12, NVLink 4 has 18 */
-        *version_out = device->model.nvlink_count / 6 + 1;
-    return code;
-}
+NVML_GET_LINK(nvmlDeviceGetNvLinkState, int, 1)
+/* NVLink 2 has 6 links, NVLink 3 has 12, NVLink 4 has 18. */
+NVML_GET_LINK(nvmlDeviceGetNvLinkVersion, unsigned, device->model.nvlink_count / 6 + 1)
+NVML_GET_LINK(nvmlDeviceGetNvLinkRemoteDeviceType, unsigned, LINK_REMOTE_SWITCH)
 
 NVML_EXPORT(nvmlDeviceGetNvLinkCapability, nvmlDevice_t device, unsigned link, int capability,
             unsigned *value_out)
 {
-    const int code = enter_link(device, link, value_out);
-
-    if (code == NVML_SUCCESS)
-        *value_out = capability != 4; /* every capability but SLI */
-    return code;
+    LULL_DRIVER_CHECK(enter_link(device, link, value_out));
+    *value_out = capability != 4; /* every capability but SLI */
+    return NVML_SUCCESS;
 }
 
 NVML_EXPORT(nvmlDeviceGetNvLinkRemotePciInfo_v2, nvmlDevice_t device, unsigned link,
             struct nvml_pci_info *out)
 {
-    const int code = enter_link(device, link, out);
-
-    if (code == NVML_SUCCESS)
-        *out = (struct nvml_pci_info){.legacy_bus_id = "0000:F5:00.0",
-                                      .bus = 0xf5,
-                                      .device_id = 0x1af110de,
-                                      .bus_id = "00000000:F5:00.0"};
-    return code;
+    LULL_DRIVER_CHECK(enter_link(device, link, out));
+    *out = (struct nvml_pci_info){.legacy_bus_id = "0000:F5:00.0",
+                                  .bus = 0xf5,
+                                  .device_id = 0x1af110de,
+                                  .bus_id = "00000000:F5:00.0"};
+    return NVML_SUCCESS;
 }
 
 NVML_ALIAS(nvmlDeviceGetNvLinkRemotePciInfo, nvmlDeviceGetNvLinkRemotePciInfo_v2);
-
-NVML_EXPORT(nvmlDeviceGetNvLinkRemoteDeviceType, nvmlDevice_t device, unsigned link,
-            unsigned *type_out)
-{
-    const int code = enter_link(device, link, type_out);
-
-    if (code == NVML_SUCCESS)
-        *type_out = LINK_REMOTE_SWITCH;
-    return code;
-}
 
 /* ---- topology ---- */
 
 static int enter_pair(nvmlDevice_t one, nvmlDevice_t other, const void *output)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(one, output, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(one, output, &gpu));
     return nvml_enter(other, output, &gpu);
 }
 
 NVML_EXPORT(nvmlDeviceGetP2PStatus, nvmlDevice_t one, nvmlDevice_t other, int index,
             int *status_out)
 {
-    const int code = enter_pair(one, other, status_out);
-
     (void)index;
-    if (code == NVML_SUCCESS)
-        *status_out = 0;
-    return code;
+    LULL_DRIVER_CHECK(enter_pair(one, other, status_out));
+    *status_out = 0;
+    return NVML_SUCCESS;
 }
 
 static int common_level(const struct lull_nvml_gpu *one, const struct lull_nvml_gpu *other)
@@ -147,23 +115,18 @@ static int common_level(const struct lull_nvml_gpu *one, const struct lull_nvml_
 NVML_EXPORT(nvmlDeviceGetTopologyCommonAncestor, nvmlDevice_t one, nvmlDevice_t other,
             int *level_out)
 {
-    const int code = enter_pair(one, other, level_out);
-
-    if (code == NVML_SUCCESS)
-        *level_out = common_level(one, other);
-    return code;
+    LULL_DRIVER_CHECK(enter_pair(one, other, level_out));
+    *level_out = common_level(one, other);
+    return NVML_SUCCESS;
 }
 
 NVML_EXPORT(nvmlDeviceGetTopologyNearestGpus, nvmlDevice_t device, int level, unsigned *count,
             nvmlDevice_t *devices)
 {
     nvmlDevice_t found[LULL_NODE_MAX_GPUS];
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, count, &gpu);
     uint32_t length = 0;
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, count, &gpu));
     for (uint32_t i = 0; i < nvml_gpu_count(); i++)
         if (nvml_gpu_at(i) != device && common_level(gpu, nvml_gpu_at(i)) == level)
             found[length++] = nvml_gpu_at(i);
@@ -172,22 +135,17 @@ NVML_EXPORT(nvmlDeviceGetTopologyNearestGpus, nvmlDevice_t device, int level, un
 
 NVML_EXPORT(nvmlDeviceOnSameBoard, nvmlDevice_t one, nvmlDevice_t other, int *same_out)
 {
-    const int code = enter_pair(one, other, same_out);
-
-    if (code == NVML_SUCCESS)
-        *same_out = one == other;
-    return code;
+    LULL_DRIVER_CHECK(enter_pair(one, other, same_out));
+    *same_out = one == other;
+    return NVML_SUCCESS;
 }
 
 NVML_EXPORT(nvmlDeviceGetCpuAffinity, nvmlDevice_t device, unsigned length, unsigned long *mask)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, mask, &gpu);
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     const long bits = 8 * (long)sizeof(mask[0]);
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, mask, &gpu));
     if (length == 0)
         return NVML_INVALID_ARGUMENT;
     memset(mask, 0, length * sizeof(mask[0]));
@@ -207,11 +165,7 @@ NVML_EXPORT(nvmlDeviceGetCpuAffinityWithinScope, nvmlDevice_t device, unsigned l
 NVML_EXPORT(nvmlDeviceGetMemoryAffinity, nvmlDevice_t device, unsigned length, unsigned long *mask,
             unsigned scope)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, mask, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, mask, &gpu));
     if (length == 0 || scope > 1)
         return NVML_INVALID_ARGUMENT;
     memset(mask, 0, length * sizeof(mask[0]));
@@ -228,41 +182,14 @@ static int has_partitions(const struct lull_nvml_gpu *gpu)
     return gpu->model.compute_major >= 8 && gpu->model.compute_minor == 0;
 }
 
-NVML_EXPORT(nvmlDeviceGetMigMode, nvmlDevice_t device, unsigned *current_out, unsigned *pending_out)
-{
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, current_out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
-    if (pending_out == NULL)
-        return NVML_INVALID_ARGUMENT;
-    if (!has_partitions(gpu))
-        return NVML_NOT_SUPPORTED;
-    *current_out = 0;
-    *pending_out = 0;
-    return NVML_SUCCESS;
-}
-
-NVML_EXPORT(nvmlDeviceGetMaxMigDeviceCount, nvmlDevice_t device, unsigned *count_out)
-{
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, count_out, &gpu);
-
-    if (code == NVML_SUCCESS)
-        *count_out = has_partitions(gpu) ? 7 : 0;
-    return code;
-}
+NVML_GET_PAIR(nvmlDeviceGetMigMode, unsigned, has_partitions(gpu), 0, 0)
+NVML_GET_FACT(nvmlDeviceGetMaxMigDeviceCount, unsigned, has_partitions(gpu) ? 7 : 0)
 
 NVML_EXPORT(nvmlDeviceGetMigDeviceHandleByIndex, nvmlDevice_t device, unsigned index,
             nvmlDevice_t *device_out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, device_out, &gpu);
-
     (void)index;
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, device_out, &gpu));
     if (has_partitions(gpu))
         return NVML_NOT_FOUND;
     return NVML_NOT_SUPPORTED;
@@ -277,29 +204,11 @@ static int has_ecc(const struct lull_nvml_gpu *gpu)
     return !gpu->model.has_fan; /* the boards with a fan in the table have no ECC */
 }
 
-NVML_EXPORT(nvmlDeviceGetEccMode, nvmlDevice_t device, int *current_out, int *pending_out)
-{
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, current_out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
-    if (pending_out == NULL)
-        return NVML_INVALID_ARGUMENT;
-    if (!has_ecc(gpu))
-        return NVML_NOT_SUPPORTED;
-    *current_out = 1;
-    *pending_out = 1;
-    return NVML_SUCCESS;
-}
+NVML_GET_PAIR(nvmlDeviceGetEccMode, int, has_ecc(gpu), 1, 1)
 
 static int count_errors(nvmlDevice_t device, unsigned long long *count_out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, count_out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, count_out, &gpu));
     if (!has_ecc(gpu))
         return NVML_NOT_SUPPORTED;
     *count_out = 0;
@@ -325,11 +234,7 @@ NVML_EXPORT(nvmlDeviceGetMemoryErrorCounter, nvmlDevice_t device, int type, int 
 
 NVML_EXPORT(nvmlDeviceGetFanSpeed, nvmlDevice_t device, unsigned *percent_out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, percent_out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, percent_out, &gpu));
     if (!gpu->model.has_fan)
         return NVML_NOT_SUPPORTED;
     *percent_out = 40;
@@ -349,11 +254,7 @@ NVML_GET_FACT(nvmlDeviceGetNumFans, unsigned, gpu->model.has_fan ? 1 : 0)
 
 NVML_EXPORT(nvmlDeviceGetAPIRestriction, nvmlDevice_t device, int api, int *restricted_out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, restricted_out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, restricted_out, &gpu));
     if (api < 0 || api > 1)
         return NVML_INVALID_ARGUMENT;
     *restricted_out = 1;
@@ -366,8 +267,7 @@ struct nvml_event_set {
 
 NVML_EXPORT(nvmlEventSetCreate, struct nvml_event_set **set_out)
 {
-    if (nvml_ready() != NVML_SUCCESS)
-        return NVML_UNINITIALIZED;
+    LULL_DRIVER_CHECK(nvml_ready());
     if (set_out == NULL)
         return NVML_INVALID_ARGUMENT;
     *set_out = calloc(1, sizeof(**set_out));
@@ -387,20 +287,16 @@ NVML_GET_FACT(nvmlDeviceGetSupportedEventTypes, unsigned long long, 0x1f)
 NVML_EXPORT(nvmlDeviceRegisterEvents, nvmlDevice_t device, unsigned long long types,
             struct nvml_event_set *set)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, set, &gpu);
-
-    if (code == NVML_SUCCESS)
-        set->types |= types;
-    return code;
+    NVML_ENTER(nvml_enter(device, set, &gpu));
+    set->types |= types;
+    return NVML_SUCCESS;
 }
 
 /* The emulated node has no events, so every wait times out. */
 NVML_EXPORT(nvmlEventSetWait_v2, struct nvml_event_set *set, struct nvml_event *event_out,
             unsigned timeout_ms)
 {
-    if (nvml_ready() != NVML_SUCCESS)
-        return NVML_UNINITIALIZED;
+    LULL_DRIVER_CHECK(nvml_ready());
     if (set == NULL || event_out == NULL)
         return NVML_INVALID_ARGUMENT;
     lull_sleep_until_ns(lull_now_ns() + timeout_ms * LULL_NS_PER_MS);

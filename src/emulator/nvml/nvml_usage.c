@@ -10,32 +10,15 @@ static const uint64_t context_mib = 512; /* memory of one context; chosen, not m
 
 NVML_EXPORT(nvmlDeviceGetUtilizationRates, nvmlDevice_t device, struct nvml_utilization *out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter_reading(device, out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter_reading(device, out, &gpu));
     out->gpu_percent = lull_node_begin(gpu->node, gpu->index)->utilization_percent;
     lull_node_end(gpu->node, gpu->index, false);
     out->memory_percent = out->gpu_percent / 2;
     return NVML_SUCCESS;
 }
 
-NVML_EXPORT(nvmlDeviceGetEncoderUtilization, nvmlDevice_t device, unsigned *percent_out,
-            unsigned *period_us_out)
-{
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, percent_out, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
-    if (period_us_out == NULL)
-        return NVML_INVALID_ARGUMENT;
-    *percent_out = 0; /* the emulated GPUs never encode or decode */
-    *period_us_out = 167000;
-    return NVML_SUCCESS;
-}
-
+/* The emulated GPUs never encode or decode; the second output is the period in microseconds. */
+NVML_GET_PAIR(nvmlDeviceGetEncoderUtilization, unsigned, true, 0, 167000)
 NVML_ALIAS(nvmlDeviceGetDecoderUtilization, nvmlDeviceGetEncoderUtilization);
 NVML_ALIAS(nvmlDeviceGetJpgUtilization, nvmlDeviceGetEncoderUtilization);
 NVML_ALIAS(nvmlDeviceGetOfaUtilization, nvmlDeviceGetEncoderUtilization);
@@ -83,12 +66,9 @@ static int enter_processes(nvmlDevice_t device, const void *required,
 NVML_EXPORT(nvmlDeviceGetComputeRunningProcesses_v3, nvmlDevice_t device, unsigned *count,
             struct nvml_process_v2 *processes)
 {
-    const struct lull_nvml_gpu *gpu;
     struct processes list;
-    const int code = enter_processes(device, count, &gpu, &list);
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(enter_processes(device, count, &gpu, &list));
     return nvml_copy_list(list.items, list.count, sizeof(list.items[0]), count, processes);
 }
 
@@ -98,12 +78,9 @@ NVML_EXPORT(nvmlDeviceGetComputeRunningProcesses, nvmlDevice_t device, unsigned 
             struct nvml_process_v1 *processes)
 {
     struct nvml_process_v1 old[LULL_PHYSICS_CONTEXTS];
-    const struct lull_nvml_gpu *gpu;
     struct processes list;
-    const int code = enter_processes(device, count, &gpu, &list);
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(enter_processes(device, count, &gpu, &list));
     for (uint32_t i = 0; i < list.count; i++)
         old[i] = (struct nvml_process_v1){list.items[i].pid, list.items[i].memory_bytes};
     return nvml_copy_list(old, list.count, sizeof(old[0]), count, processes);
@@ -114,11 +91,7 @@ NVML_EXPORT(nvmlDeviceGetComputeRunningProcesses, nvmlDevice_t device, unsigned 
 NVML_EXPORT(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlDevice_t device, unsigned *count,
             struct nvml_process_v2 *processes)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, count, &gpu);
-
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter(device, count, &gpu));
     return nvml_copy_list(NULL, 0, sizeof(processes[0]), count, processes);
 }
 
@@ -132,12 +105,9 @@ NVML_EXPORT(nvmlDeviceGetRunningProcessDetailList, nvmlDevice_t device,
             struct nvml_process_list *out)
 {
     struct nvml_process_detail details[LULL_PHYSICS_CONTEXTS];
-    const struct lull_nvml_gpu *gpu;
     struct processes list;
-    const int code = enter_processes(device, out, &gpu, &list);
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(enter_processes(device, out, &gpu, &list));
     if (gpu->model.architecture < 9)
         return NVML_NOT_SUPPORTED;
     if (out->version != NVML_VERSION_WORD(struct nvml_process_list, 1u))
@@ -154,12 +124,9 @@ NVML_EXPORT(nvmlDeviceGetProcessUtilization, nvmlDevice_t device,
 {
     struct nvml_process_utilization all[LULL_PHYSICS_CONTEXTS];
     const uint64_t now_us = (uint64_t)nvml_time_us();
-    const struct lull_nvml_gpu *gpu;
     struct processes list;
-    const int code = enter_processes(device, count, &gpu, &list);
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(enter_processes(device, count, &gpu, &list));
     if (list.count == 0 || last_us >= now_us)
         return NVML_NOT_FOUND;
     for (uint32_t i = 0; i < list.count; i++)
@@ -187,25 +154,18 @@ static struct nvml_memory_v2 read_memory(const struct lull_nvml_gpu *gpu)
 
 NVML_EXPORT(nvmlDeviceGetMemoryInfo, nvmlDevice_t device, struct nvml_memory *out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter_reading(device, out, &gpu);
+    NVML_ENTER(nvml_enter_reading(device, out, &gpu));
+    const struct nvml_memory_v2 memory = read_memory(gpu);
 
-    if (code == NVML_SUCCESS) {
-        const struct nvml_memory_v2 memory = read_memory(gpu);
-
-        *out = (struct nvml_memory){memory.total, memory.available, memory.used + memory.reserved};
-    }
-    return code;
+    *out = (struct nvml_memory){memory.total, memory.available, memory.used + memory.reserved};
+    return NVML_SUCCESS;
 }
 
 NVML_EXPORT(nvmlDeviceGetMemoryInfo_v2, nvmlDevice_t device, struct nvml_memory_v2 *out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter_reading(device, out, &gpu);
     const uint32_t version = NVML_VERSION_WORD(struct nvml_memory_v2, 2u);
 
-    if (code != NVML_SUCCESS)
-        return code;
+    NVML_ENTER(nvml_enter_reading(device, out, &gpu));
     if (out->version != version)
         return NVML_VERSION_MISMATCH;
     *out = read_memory(gpu);
@@ -215,20 +175,14 @@ NVML_EXPORT(nvmlDeviceGetMemoryInfo_v2, nvmlDevice_t device, struct nvml_memory_
 
 NVML_EXPORT(nvmlDeviceGetBAR1MemoryInfo, nvmlDevice_t device, struct nvml_memory *out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, out, &gpu);
-
-    if (code == NVML_SUCCESS)
-        *out = (struct nvml_memory){65536 * mib, 65535 * mib, mib};
-    return code;
+    NVML_ENTER(nvml_enter(device, out, &gpu));
+    *out = (struct nvml_memory){65536 * mib, 65535 * mib, mib};
+    return NVML_SUCCESS;
 }
 
 NVML_EXPORT(nvmlDeviceGetConfComputeMemSizeInfo, nvmlDevice_t device, struct nvml_memory_size *out)
 {
-    const struct lull_nvml_gpu *gpu;
-    const int code = nvml_enter(device, out, &gpu);
-
-    if (code == NVML_SUCCESS)
-        *out = (struct nvml_memory_size){0, gpu->model.memory_mib * UINT64_C(1024)};
-    return code;
+    NVML_ENTER(nvml_enter(device, out, &gpu));
+    *out = (struct nvml_memory_size){0, gpu->model.memory_mib * UINT64_C(1024)};
+    return NVML_SUCCESS;
 }

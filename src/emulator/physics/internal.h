@@ -1,7 +1,7 @@
 /*
  * What the files of the physics share: physics.c (time and events), kernel_queue.c (kernels,
- * transfers, power) and publish.c (readings). Nobody else includes this. SPDX-License-Identifier:
- * Apache-2.0
+ * transfers, power) and publish.c (readings). Nobody else includes this.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_PHYSICS_INTERNAL_H
 #define LULL_EMULATOR_PHYSICS_INTERNAL_H

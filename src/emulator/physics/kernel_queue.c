@@ -43,20 +43,18 @@ static bool go_on(const struct lull_physics *gpu, struct kernel_queue_walk *walk
     return false;
 }
 
-static struct lull_physics_kernel *next_kernel(struct lull_physics *gpu,
-                                               struct kernel_queue_walk *walk)
-{
-    if (go_on(gpu, walk))
-        return &gpu->contexts[walk->context].kernels[walk->index++];
-    return NULL;
-}
-
 static const struct lull_physics_kernel *next_const_kernel(const struct lull_physics *gpu,
                                                            struct kernel_queue_walk *walk)
 {
     if (go_on(gpu, walk))
         return &gpu->contexts[walk->context].kernels[walk->index++];
     return NULL;
+}
+
+static struct lull_physics_kernel *next_kernel(struct lull_physics *gpu,
+                                               struct kernel_queue_walk *walk)
+{
+    return (struct lull_physics_kernel *)next_const_kernel(gpu, walk);
 }
 
 static uint32_t running_count(const struct lull_physics *gpu)
@@ -110,6 +108,8 @@ static double idle_w(const struct lull_physics *gpu, double mhz)
 
     if (gpu->context_count > 0)
         return lull_gpu_curve_at(active, mhz);
+    /* The model tells the idle power without contexts at the lowest clock only; a higher clock is
+     * taken to add as much as it does with one. */
     return gpu->model.idle_w + lull_gpu_curve_at(active, mhz) -
            lull_gpu_curve_at(active, gpu->model.sm_min_mhz);
 }
@@ -154,6 +154,7 @@ double lull_physics_load_w(const struct lull_physics *gpu, double mhz)
         kernels_w += lull_gpu_model_kernel_w(&gpu->model, &kernel->profile, mhz);
         running++;
     }
+    /* Kernels take turns, so the mean of their powers counts. Transfers run beside them and add. */
     const double base_w = running > 0 ? kernels_w / running : idle_w(gpu, mhz);
 
     return (base_w + transfers_w(gpu, mhz)) * gpu->unit_ratio * gpu->plateau_ratio;
@@ -166,6 +167,7 @@ double lull_physics_static_mhz(const struct lull_physics *gpu, double limit_w)
 
     if (lull_physics_load_w(gpu, high) <= limit_w)
         return high;
+    /* Power grows with the clock, and 40 halvings are far finer than a step of the clock. */
     for (int i = 0; i < 40; i++) {
         const double middle = (low + high) / 2;
 
@@ -296,8 +298,7 @@ static void start(struct lull_physics *gpu, struct lull_physics_kernel *kernel)
     if (gpu->seed != 0) {
         const double spread = 0.001; /* a locked clock repeats a rate to 0.1 % (measured) */
         const uint64_t bits = lull_noise_mix(gpu->seed ^ gpu->kernels_started);
-        const double normal =
-            lull_noise_normal(lull_noise_unit(bits), lull_noise_unit(lull_noise_mix(bits)));
+        const double normal = lull_noise_normal_of(bits);
 
         kernel->work_s *= 1.0 + spread * fmin(fmax(normal, -3.0), 3.0);
     }
@@ -364,6 +365,7 @@ static void end_finished(struct lull_physics *gpu, struct lull_physics_context *
             end_kernel(context, kernel);
         }
     }
+    /* Places at the end are given back, so that the walks over them stay short. */
     while (context->used > 0 && context->kernels[context->used - 1].state == LULL_WORK_ENDED)
         context->used--;
 }
@@ -468,6 +470,7 @@ void lull_physics_release(struct lull_physics *gpu, int index, uint64_t number, 
     kernel->is_held = false;
     if (at_ns < kernel->begin_ns)
         at_ns = kernel->begin_ns;
+    /* The release may be told late: what has been moved since then is taken off. */
     if (at_ns < gpu->now_ns)
         kernel->work_s = fmax(kernel->work_s - transfer_speed(gpu, kernel) *
                                                    (double)(gpu->now_ns - at_ns) * 1e-9,
@@ -580,6 +583,7 @@ bool lull_physics_is_slow_step(const struct lull_gpu_model *model, uint64_t unit
 double lull_physics_draw_settle_ms(const struct lull_gpu_model *model, bool is_slow,
                                    uint64_t *random)
 {
+    /* The 99 % quantile of the standard normal distribution. */
     const double normal_99 = 2.3263;
     const double sigma = log(model->settle_p99_ms / model->settle_ms) / normal_99;
     const double usual_ms = draw_lognormal(model->settle_ms, sigma, random);

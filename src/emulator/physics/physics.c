@@ -51,20 +51,17 @@ uint32_t lull_physics_setting_step(const struct lull_gpu_model *model,
     return step;
 }
 
-/* Half the clock, on the grid: the hardware halves it to protect itself. */
-static double half_mhz(const struct lull_physics *gpu, double mhz)
+static double on_grid_mhz(const struct lull_physics *gpu, double mhz)
 {
-    const uint32_t step = lull_gpu_model_nearest_step(&gpu->model, mhz / 2);
-
-    return lull_gpu_model_step_mhz(&gpu->model, step);
+    return lull_gpu_model_step_mhz(&gpu->model, lull_gpu_model_nearest_step(&gpu->model, mhz));
 }
 
 double lull_physics_allowed_mhz(const struct lull_physics *gpu)
 {
     double mhz = fmin(gpu->cap_mhz, gpu->thermal_mhz);
 
-    if (gpu->hw_until_ns > gpu->folded_ns)
-        mhz = fmin(mhz, half_mhz(gpu, gpu->model.sm_max_mhz));
+    if (gpu->hw_until_ns > gpu->folded_ns) /* the hardware halves the clock to protect itself */
+        mhz = fmin(mhz, on_grid_mhz(gpu, gpu->model.sm_max_mhz / 2));
     return mhz;
 }
 
@@ -237,12 +234,10 @@ static void handle_plateau(struct lull_physics *gpu)
     if (gpu->plateau_ns > gpu->folded_ns)
         return;
     const uint64_t bits = lull_noise_mix(gpu->seed ^ (uint64_t)gpu->plateau_ns);
-    const double u = lull_noise_unit(bits);
-    const double w = lull_noise_unit(lull_noise_mix(bits));
 
     /* Plateaus of 1 to 4 %, 1 to 20 s long, were measured on an H200 at a fixed clock and kernel.
      */
-    gpu->plateau_ratio = 1.0 + 0.01 * lull_noise_normal(u, w);
+    gpu->plateau_ratio = 1.0 + 0.01 * lull_noise_normal_of(bits);
     gpu->plateau_ns += lull_ns_from_ms(1000.0 + 19000.0 * lull_noise_unit(lull_noise_mix(~bits)));
 }
 
@@ -288,13 +283,6 @@ static void control_power(struct lull_physics *gpu, double mean_w)
     gpu->cap_mhz = fmin(fmax(from_mhz + change, gpu->model.sm_min_mhz), gpu->peak_mhz);
 }
 
-static double step_below_mhz(const struct lull_physics *gpu, double mhz)
-{
-    const uint32_t step = lull_gpu_model_nearest_step(&gpu->model, mhz - gpu->model.sm_step_mhz);
-
-    return lull_gpu_model_step_mhz(&gpu->model, step);
-}
-
 static void control_heat(struct lull_physics *gpu)
 {
     const double step = gpu->model.sm_step_mhz;
@@ -302,7 +290,7 @@ static void control_heat(struct lull_physics *gpu)
     if (gpu->temperature_c > gpu->model.hw_slowdown_c)
         gpu->hw_until_ns = gpu->folded_ns + HW_SLOWDOWN_MS * LULL_NS_PER_MS;
     if (gpu->temperature_c > gpu->model.slowdown_c)
-        gpu->thermal_mhz = step_below_mhz(gpu, fmin(gpu->thermal_mhz, gpu->mhz));
+        gpu->thermal_mhz = on_grid_mhz(gpu, fmin(gpu->thermal_mhz, gpu->mhz) - step);
     else if (gpu->temperature_c < gpu->model.slowdown_c - 2.0)
         gpu->thermal_mhz = fmin(gpu->thermal_mhz + step, gpu->model.sm_max_mhz);
 }
@@ -377,6 +365,13 @@ void lull_physics_ask_clocks(struct lull_physics *gpu, const struct lull_clock_s
     lull_physics_update(gpu);
 }
 
+void lull_physics_lock(struct lull_physics *gpu, uint32_t step, double settle_factor)
+{
+    const struct lull_clock_setting lock = {.is_locked = true, .max_step = step};
+
+    lull_physics_ask_clocks(gpu, &lock, settle_factor);
+}
+
 void lull_physics_set_limit(struct lull_physics *gpu, double limit_w)
 {
     lull_physics_fold(gpu, gpu->now_ns);
@@ -421,8 +416,7 @@ void lull_physics_close(struct lull_physics *gpu, int context)
         gpu->peak_mhz = gpu->model.sm_max_mhz;
         /* The limiter may have held the clock between two steps; without a context it lies on one.
          */
-        gpu->idle_mhz = lull_gpu_model_step_mhz(&gpu->model,
-                                                lull_gpu_model_nearest_step(&gpu->model, gpu->mhz));
+        gpu->idle_mhz = on_grid_mhz(gpu, gpu->mhz);
         gpu->idle_mhz = fmin(gpu->idle_mhz, lull_gpu_model_step_mhz(&gpu->model, DECAY_JUMP_STEPS));
         gpu->decay_ns = gpu->folded_ns + DECAY_TICK_MS * LULL_NS_PER_MS;
     }

@@ -262,6 +262,9 @@ double lull_physics_draw_settle_ms(const struct lull_gpu_model *model, bool is_s
  * in the order of requests; a power limit takes effect at once. */
 void lull_physics_ask_clocks(struct lull_physics *gpu, const struct lull_clock_setting *setting,
                              double settle_factor);
+
+/* Asks for clocks up to a step, as lull_physics_ask_clocks() does. */
+void lull_physics_lock(struct lull_physics *gpu, uint32_t step, double settle_factor);
 void lull_physics_set_limit(struct lull_physics *gpu, double limit_w);
 
 /* The step to which a setting leads where neither power nor heat limits the clock. */

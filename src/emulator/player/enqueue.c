@@ -105,8 +105,7 @@ static double jitter_factor(const struct lull_play_enqueue *feed, uint64_t numbe
     const uint64_t period = number / feed->ops->count;
     const uint64_t bits =
         lull_noise_mix(feed->play->seed ^ lull_noise_mix(period * LULL_PLAY_RANKS + feed->rank));
-    const double normal =
-        lull_noise_normal(lull_noise_unit(bits), lull_noise_unit(lull_noise_mix(bits)));
+    const double normal = lull_noise_normal_of(bits);
 
     return fmax(1.0 + feed->play->jitter_ratio * fmin(fmax(normal, -3.0), 3.0), 0.1);
 }

@@ -8,51 +8,41 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "emulator/nccl/nccl_abi.h"
 
-/* The part of NCCL's public ABI that is called here. */
-typedef struct ncclComm *comm_handle;
-
-struct nccl_config {
-    size_t size;
-    unsigned magic;
-    unsigned version;
-    int blocking;
-    int cga_cluster_size;
-    int min_ctas;
-    int max_ctas;
-    const char *net_name;
-    int split_share;
-    int traffic_class;
-    const char *comm_name;
-};
-
-enum { CONFIG_MAGIC = (int)0xcafebeef, CONFIG_VERSION = 22809, UNDEFINED = INT_MIN };
+enum { CONFIG_VERSION = 22809, UNDEFINED = INT_MIN };
 enum { BFLOAT16 = 9, BYTES_PER_ELEMENT = 2, SUM = 0 };
 
+#define BUFFERS const void *send, void *receive, size_t count, int type
+#define PLACE ncclComm_t comm, void *stream
+
+/* NCCL's functions: member, symbol, parameters. All return a code. */
+#define NCCL_FUNCTIONS(FUNCTION)                                                                   \
+    FUNCTION(get_unique_id, "ncclGetUniqueId", (struct lull_play_nccl_id * id))                    \
+    FUNCTION(comm_init_rank_config, "ncclCommInitRankConfig",                                      \
+             (ncclComm_t * comm, int ranks, struct lull_play_nccl_id id, int rank,                 \
+              ncclConfig_t *config))                                                               \
+    FUNCTION(comm_destroy, "ncclCommDestroy", (ncclComm_t comm))                                   \
+    FUNCTION(group_start, "ncclGroupStart", (void))                                                \
+    FUNCTION(group_end, "ncclGroupEnd", (void))                                                    \
+    FUNCTION(all_reduce, "ncclAllReduce", (BUFFERS, int op, PLACE))                                \
+    FUNCTION(reduce_scatter, "ncclReduceScatter", (BUFFERS, int op, PLACE))                        \
+    FUNCTION(all_gather, "ncclAllGather", (BUFFERS, PLACE))                                        \
+    FUNCTION(all_to_all, "ncclAlltoAll", (BUFFERS, PLACE))                                         \
+    FUNCTION(broadcast, "ncclBroadcast", (BUFFERS, int root, PLACE))                               \
+    FUNCTION(send, "ncclSend", (const void *data, size_t count, int type, int peer, PLACE))        \
+    FUNCTION(receive, "ncclRecv", (void *data, size_t count, int type, int peer, PLACE))
+
+#define MEMBER(member, symbol, parameters) int(*member) parameters;
+#define ROW(member, symbol, parameters) {symbol, &call->member},
+
 struct functions {
-    int (*get_unique_id)(struct lull_play_nccl_id *id);
-    int (*comm_init_rank_config)(comm_handle *comm, int ranks, struct lull_play_nccl_id id,
-                                 int rank, struct nccl_config *config);
-    int (*comm_destroy)(comm_handle comm);
-    int (*group_start)(void);
-    int (*group_end)(void);
-    int (*all_reduce)(const void *send, void *receive, size_t count, int type, int op,
-                      comm_handle comm, void *stream);
-    int (*reduce_scatter)(const void *send, void *receive, size_t count, int type, int op,
-                          comm_handle comm, void *stream);
-    int (*all_gather)(const void *send, void *receive, size_t count, int type, comm_handle comm,
-                      void *stream);
-    int (*all_to_all)(const void *send, void *receive, size_t count, int type, comm_handle comm,
-                      void *stream);
-    int (*broadcast)(const void *send, void *receive, size_t count, int type, int root,
-                     comm_handle comm, void *stream);
-    int (*send)(const void *data, size_t count, int type, int peer, comm_handle comm, void *stream);
-    int (*receive)(void *data, size_t count, int type, int peer, comm_handle comm, void *stream);
+    NCCL_FUNCTIONS(MEMBER)
 };
 
 struct lull_play_nccl {
     struct functions call;
-    comm_handle comms[LULL_PLAY_COMMUNICATORS];
+    ncclComm_t comms[LULL_PLAY_COMMUNICATORS];
 };
 
 /* ---- loading ---- */
@@ -88,20 +78,7 @@ static int find_all(struct functions *call, struct lull_error *err)
     const struct {
         const char *name;
         void *function;
-    } table[] = {
-        {"ncclGetUniqueId", &call->get_unique_id},
-        {"ncclCommInitRankConfig", &call->comm_init_rank_config},
-        {"ncclCommDestroy", &call->comm_destroy},
-        {"ncclGroupStart", &call->group_start},
-        {"ncclGroupEnd", &call->group_end},
-        {"ncclAllReduce", &call->all_reduce},
-        {"ncclReduceScatter", &call->reduce_scatter},
-        {"ncclAllGather", &call->all_gather},
-        {"ncclAlltoAll", &call->all_to_all},
-        {"ncclBroadcast", &call->broadcast},
-        {"ncclSend", &call->send},
-        {"ncclRecv", &call->receive},
-    };
+    } table[] = {NCCL_FUNCTIONS(ROW)};
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         const int result = find(table[i].name, table[i].function, err);
@@ -180,9 +157,9 @@ int lull_play_nccl_join(struct lull_play_nccl *nccl, const struct lull_play *pla
                         uint32_t rank, const struct lull_play_nccl_id *id, struct lull_error *err)
 {
     const struct lull_play_communicator *communicator = &play->communicators[index];
-    struct nccl_config config = {
+    ncclConfig_t config = {
         .size = sizeof(config),
-        .magic = (unsigned)CONFIG_MAGIC,
+        .magic = NCCL_CONFIG_MAGIC,
         .version = CONFIG_VERSION,
         .blocking = UNDEFINED,
         .cga_cluster_size = UNDEFINED,
@@ -201,7 +178,7 @@ int lull_play_nccl_join(struct lull_play_nccl *nccl, const struct lull_play *pla
 
 /* Makes a send to a peer and a receive from it in one group, which records show as one kernel. */
 static int send_and_receive(const struct functions *call, void *data, size_t count, int peer,
-                            comm_handle comm, void *stream)
+                            ncclComm_t comm, void *stream)
 {
     int code = call->group_start();
 
@@ -223,7 +200,7 @@ int lull_play_nccl_call(struct lull_play_nccl *nccl, const struct lull_play *pla
     static char buffer[16]; /* only its address counts, since no data is moved */
     const struct lull_play_communicator *communicator = &play->communicators[op->communicator];
     const struct functions *call = &nccl->call;
-    const comm_handle comm = nccl->comms[op->communicator];
+    const ncclComm_t comm = nccl->comms[op->communicator];
     const uint32_t ranks = communicator->world_ranks;
     const size_t count = op->bytes / BYTES_PER_ELEMENT > 0 ? op->bytes / BYTES_PER_ELEMENT : 1;
     int code;

@@ -102,11 +102,6 @@ static bool is_time(double ms)
     return ms >= 0 && ms < 1e9;
 }
 
-static bool is_dependency(const struct lull_play_rank *rank, int32_t index)
-{
-    return index == LULL_PLAY_NONE || (index >= 0 && (uint32_t)index < rank->count);
-}
-
 static const char *fault_of_communication(const struct lull_play *play, uint32_t rank,
                                           const struct lull_play_op *op)
 {
@@ -134,7 +129,8 @@ static const char *fault_of(const struct lull_play *play, uint32_t rank,
     if (op->stream >= LULL_PLAY_STREAMS)
         return "no such stream";
     for (uint32_t i = 0; i < LULL_PLAY_DEPENDENCIES; i++)
-        if (!is_dependency(&play->ranks[rank], op->depends[i]))
+        if (op->depends[i] != LULL_PLAY_NONE &&
+            (op->depends[i] < 0 || (uint32_t)op->depends[i] >= play->ranks[rank].count))
             return "a dependency does not exist";
     if (!is_time(op->delay_ms) || !is_time(op->lead_ms) || !is_time(op->duration_ms) ||
         !(op->duration_ms > 0))

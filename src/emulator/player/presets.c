@@ -29,16 +29,6 @@ struct presets_builder {
     struct lull_error *err;
 };
 
-struct link {
-    double gbs;
-    uint32_t channels;
-};
-
-static struct link link_over(double gbs)
-{
-    return (struct link){gbs, gbs < nvlink_gbs ? NETWORK_CHANNELS : NVLINK_CHANNELS};
-}
-
 static int32_t add(struct presets_builder *builder, const struct lull_play_op *op)
 {
     int index;
@@ -115,34 +105,28 @@ static int32_t add_communication(struct presets_builder *builder, const struct t
                                  int32_t after, int32_t after_too)
 {
     const double latency_ms = 0.03; /* a few steps [P: NCCL's cost model] */
-    const struct link link = link_over(traffic->gbs);
     const double bytes = moved_bytes(traffic->function, traffic->bytes, traffic->world_ranks);
     const struct lull_play_op op = {
         .kind = LULL_PLAY_COMMUNICATION,
         .stream = traffic->stream,
         .depends = {after, after_too},
-        .duration_ms = latency_ms + bytes / (link.gbs * 1e6),
+        .duration_ms = latency_ms + bytes / (traffic->gbs * 1e6),
         .function = traffic->function,
         .communicator = traffic->communicator,
         .peer = traffic->peer,
         .bytes = (uint64_t)traffic->bytes,
-        .link_gbs = link.gbs,
-        .channels = link.channels,
+        .link_gbs = traffic->gbs,
+        .channels = traffic->gbs < nvlink_gbs ? NETWORK_CHANNELS : NVLINK_CHANNELS,
     };
 
     return add(builder, &op);
-}
-
-static uint32_t all_ranks(const struct lull_play *play)
-{
-    return (1u << play->rank_count) - 1;
 }
 
 /* Adds a communicator of all ranks, which stand for a job of world_ranks. */
 static int add_world(struct lull_play *play, const char *name, uint32_t world_ranks,
                      struct lull_error *err)
 {
-    const int index = lull_play_add_communicator(play, name, all_ranks(play), err);
+    const int index = lull_play_add_communicator(play, name, (1u << play->rank_count) - 1, err);
 
     if (index >= 0 && world_ranks > play->rank_count)
         play->communicators[index].world_ranks = world_ranks;
@@ -204,20 +188,13 @@ static int build_bert(struct lull_play *play, struct lull_error *err)
 
 enum { FSDP_LAYERS = 24, FSDP_WORLD = 8 };
 
-static int32_t gather(struct presets_builder *builder, uint32_t world, int32_t after)
+/* Gathers a layer's shards before it computes, or scatters its gradients afterwards. */
+static int32_t exchange(struct presets_builder *builder, enum lull_play_function function,
+                        uint32_t world, int32_t after)
 {
     const double layer_bytes = 50e6 * 2; /* 50 M parameters, bf16 */
-    const struct traffic traffic = {LULL_PLAY_ALL_GATHER,     COMM_STREAM,   world, FSDP_WORLD, 0,
-                                    layer_bytes / FSDP_WORLD, infiniband_gbs};
-
-    return add_communication(builder, &traffic, after, LULL_PLAY_NONE);
-}
-
-static int32_t scatter(struct presets_builder *builder, uint32_t world, int32_t after)
-{
-    const double layer_bytes = 50e6 * 2;
-    const struct traffic traffic = {LULL_PLAY_REDUCE_SCATTER, COMM_STREAM,   world, FSDP_WORLD, 0,
-                                    layer_bytes / FSDP_WORLD, infiniband_gbs};
+    const struct traffic traffic = {
+        function, COMM_STREAM, world, FSDP_WORLD, 0, layer_bytes / FSDP_WORLD, infiniband_gbs};
 
     return add_communication(builder, &traffic, after, LULL_PLAY_NONE);
 }
@@ -227,17 +204,17 @@ static int32_t add_pass(struct presets_builder *builder, uint32_t world, double 
                         bool is_backward)
 {
     int32_t computed = latest(builder);
-    int32_t gathered = gather(builder, world, computed);
+    int32_t gathered = exchange(builder, LULL_PLAY_ALL_GATHER, world, computed);
     int32_t scattered = LULL_PLAY_NONE;
 
     for (int layer = 0; layer < FSDP_LAYERS; layer++) {
         const int32_t ready = gathered;
 
         if (layer + 1 < FSDP_LAYERS)
-            gathered = gather(builder, world, computed);
+            gathered = exchange(builder, LULL_PLAY_ALL_GATHER, world, computed);
         computed = add_compute(builder, layer_ms, "training", ready);
         if (is_backward)
-            scattered = scatter(builder, world, computed);
+            scattered = exchange(builder, LULL_PLAY_REDUCE_SCATTER, world, computed);
     }
     return scattered;
 }
@@ -278,12 +255,6 @@ struct megatron {
     uint32_t groups[3]; /* its communicators for tensor, pipeline and data */
 };
 
-/* Rank = tensor + T (data + D stage), Megatron's order. */
-static uint32_t tensor_members(const struct megatron *job, uint32_t rank)
-{
-    return ((1u << job->tensor) - 1) << rank / job->tensor * job->tensor;
-}
-
 static uint32_t spaced_members(uint32_t first, uint32_t count, uint32_t distance)
 {
     uint32_t members = 0;
@@ -304,13 +275,14 @@ static int group_of(struct lull_play *play, const char *name, uint32_t members,
     return lull_play_add_communicator(play, name, members, err);
 }
 
+/* Megatron's order: rank = tensor + T (data + D stage). */
 static int find_groups(struct lull_play *play, struct megatron *job, uint32_t rank,
                        struct lull_error *err)
 {
     const uint32_t in_stage = job->tensor * job->data;
     const uint32_t data_first = rank / in_stage * in_stage + rank % job->tensor;
     const uint32_t members[3] = {
-        tensor_members(job, rank),
+        spaced_members(rank / job->tensor * job->tensor, job->tensor, 1),
         spaced_members(rank % in_stage, job->pipeline, in_stage),
         spaced_members(data_first, job->data, job->tensor),
     };
@@ -356,44 +328,38 @@ static void add_stage(struct presets_builder *builder, const struct megatron *jo
     }
 }
 
-static void add_forward(struct presets_builder *builder, const struct megatron *job)
+/* Adds the forward or the backward of a micro-batch: its input comes from the stage before it in
+ * that direction, and its result goes to the stage behind it. */
+static void add_pass_of_stage(struct presets_builder *builder, const struct megatron *job,
+                              bool is_backward)
 {
-    const double forward_ms =
-        20; /* a GPT-3 stage takes 50 ms [M]; here the micro-batch is smaller */
+    /* A GPT-3 stage takes 50 ms [M]; here the micro-batch is smaller. */
+    const double ms = is_backward ? 40 : 20;
+    const int32_t next = is_backward ? -1 : 1;
+    const bool is_first = job->stage == 0;
+    const bool is_last = job->stage + 1 == job->pipeline;
     int32_t input = builder->done;
 
-    if (job->stage > 0)
-        input = pass_on(builder, job, LULL_PLAY_RECV, RECV_STREAM, -1);
-    add_stage(builder, job, forward_ms, input);
-    if (job->stage + 1 < job->pipeline)
-        pass_on(builder, job, LULL_PLAY_SEND, SEND_STREAM, 1);
+    if (is_backward ? !is_last : !is_first)
+        input = pass_on(builder, job, LULL_PLAY_RECV, is_backward ? RECV_BACK_STREAM : RECV_STREAM,
+                        -next);
+    add_stage(builder, job, ms, input);
+    if (is_backward ? !is_first : !is_last)
+        pass_on(builder, job, LULL_PLAY_SEND, is_backward ? SEND_BACK_STREAM : SEND_STREAM, next);
 }
 
-static void add_backward(struct presets_builder *builder, const struct megatron *job)
-{
-    const double backward_ms = 40;
-    int32_t input = builder->done;
-
-    if (job->stage + 1 < job->pipeline)
-        input = pass_on(builder, job, LULL_PLAY_RECV, RECV_BACK_STREAM, 1);
-    add_stage(builder, job, backward_ms, input);
-    if (job->stage > 0)
-        pass_on(builder, job, LULL_PLAY_SEND, SEND_BACK_STREAM, -1);
-}
-
+/* 1F1B: a stage runs ahead by as many forwards as there are stages behind it. */
 static void add_1f1b(struct presets_builder *builder, const struct megatron *job)
 {
     const uint32_t depth = job->pipeline - job->stage - 1;
     const uint32_t warm = depth < MICRO_BATCHES ? depth : MICRO_BATCHES;
 
-    for (uint32_t i = 0; i < warm; i++)
-        add_forward(builder, job);
-    for (uint32_t i = warm; i < MICRO_BATCHES; i++) {
-        add_forward(builder, job);
-        add_backward(builder, job);
+    for (uint32_t i = 0; i < MICRO_BATCHES + warm; i++) {
+        if (i < MICRO_BATCHES)
+            add_pass_of_stage(builder, job, false);
+        if (i >= warm)
+            add_pass_of_stage(builder, job, true);
     }
-    for (uint32_t i = 0; i < warm; i++)
-        add_backward(builder, job);
 }
 
 static int build_megatron(struct lull_play *play, struct lull_error *err)
@@ -449,10 +415,8 @@ static int build_moe(struct lull_play *play, struct lull_error *err)
                                          infiniband_gbs};
 
         begin_step(&builder, add_compute(&builder, 2, "training", LULL_PLAY_NONE));
-        for (int layer = 0; layer < layers; layer++)
-            add_moe_layer(&builder, &exchange, 1);
-        for (int layer = 0; layer < layers; layer++)
-            add_moe_layer(&builder, &exchange, 2);
+        for (int layer = 0; layer < 2 * layers; layer++) /* forward, then backward */
+            add_moe_layer(&builder, &exchange, layer < layers ? 1 : 2);
         add_compute(&builder, 10, "stream", latest(&builder));
     }
     return builder.result;

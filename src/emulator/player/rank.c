@@ -454,15 +454,6 @@ static int open_gpu(struct play_rank *rank, struct lull_error *err)
     return 0;
 }
 
-/* Waits until all ranks are ready, so that they begin together. If one fails, the parent notices
- * and ends those that wait here. */
-static void wait_for_all(const struct lull_play_part *part)
-{
-    atomic_fetch_add(&part->shared->ready, 1);
-    while (atomic_load(&part->shared->ready) < part->play->rank_count)
-        lull_sleep_until_ns(lull_now_ns() + POLL_MS * LULL_NS_PER_MS);
-}
-
 static int64_t realtime_offset_ns(void)
 {
     struct timespec now;
@@ -477,7 +468,10 @@ static int play(struct play_rank *rank, struct lull_error *err)
     double begin_j;
     int result;
 
-    wait_for_all(rank->part);
+    /* All ranks begin together. If one fails, the parent notices and ends those that wait here. */
+    atomic_fetch_add(&rank->part->shared->ready, 1);
+    while (atomic_load(&rank->part->shared->ready) < rank->part->play->rank_count)
+        lull_sleep_until_ns(lull_now_ns() + POLL_MS * LULL_NS_PER_MS);
     result = lull_play_enqueue_create(rank->part->play, rank->part->rank, rank->part->periods,
                                       lull_node_now_ns(rank->node), &rank->feed, err);
     if (result < 0)

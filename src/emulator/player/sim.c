@@ -21,17 +21,6 @@ struct lull_play_sim {
     struct sim_unit units[LULL_PLAY_RANKS];
 };
 
-static void lock_highest(struct lull_physics *gpu)
-{
-    const struct lull_clock_setting highest = {
-        .is_locked = true,
-        .max_step = lull_gpu_model_step_count(&gpu->model) - 1,
-    };
-
-    lull_physics_ask_clocks(gpu, &highest, 0);
-    lull_physics_advance(gpu, 0);
-}
-
 int lull_play_sim_create(const struct lull_play *play, const struct lull_gpu_model *model,
                          uint64_t periods, struct lull_play_sim **sim_out, struct lull_error *err)
 {
@@ -57,9 +46,11 @@ int lull_play_sim_create_at(const struct lull_play *play, const struct lull_gpu_
         struct sim_unit *unit = &sim->units[rank];
 
         lull_physics_init(&unit->gpu, model, 0, 0);
+        /* Each rank draws latencies of its own, which are the same in every run. */
         unit->gpu.random = lull_noise_mix(rank + 1);
         unit->context = lull_physics_open(&unit->gpu, 1, 0);
-        lock_highest(&unit->gpu);
+        lull_physics_lock(&unit->gpu, lull_gpu_model_step_count(model) - 1, 0);
+        lull_physics_advance(&unit->gpu, 0);
         result = lull_play_enqueue_create(play, rank, periods, starts_ns[rank], &unit->feed, err);
     }
     if (result < 0) {
@@ -202,6 +193,8 @@ int lull_play_sim_spans(const struct lull_play *play, const struct lull_gpu_mode
     struct recorder recorder = {play, spans, {INT64_MAX, INT64_MAX}};
     const struct lull_play_observer observer = {.event = record, .context = &recorder};
     struct lull_play_sim *sim = NULL;
+    /* The second of three periods is recorded: the first has none before it, and the begin of the
+     * third ends it. */
     int result = lull_play_sim_create(play, model, 3, &sim, err);
 
     if (result < 0)

@@ -8,8 +8,8 @@
  * Their edges are settled by the first readings behind them, so what is kept does not grow with the
  * length of the run.
  *
- * Threads: tell from any; everything else from the main thread alone. SPDX-License-Identifier:
- * Apache-2.0
+ * Threads: tell from any; everything else from the main thread alone.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_ENERGY_ACCOUNTING_H
 #define LULL_GOVERNOR_ENERGY_ACCOUNTING_H
@@ -58,11 +58,11 @@ struct lull_accounting *lull_accounting_create(struct lull_devices *devices, con
                                                uint32_t gpu_count);
 void lull_accounting_destroy(struct lull_accounting *accounting);
 
-/* The pass begins now; processors and memory are read from here on if rapl (borrowed) is given. */
+/* Begins the pass. If rapl (borrowed) is given, processors and memory are read from here on. */
 void lull_accounting_begin(struct lull_accounting *accounting, int64_t now_ns,
                            struct lull_rapl *rapl);
 
-/* A reading of the Nth GPU of the job: power, energy, or both. */
+/* Takes a reading of the Nth GPU of the job: power, energy, or both. */
 void lull_accounting_take(struct lull_accounting *accounting, uint32_t gpu,
                           const struct lull_sample *sample);
 

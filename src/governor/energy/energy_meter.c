@@ -91,7 +91,8 @@ enum { VOLTA = 5, AMPERE = 7 };
  * highest_known_w is the bound. Chosen, not measured. */
 static const double overshoot_ratio = 1.2;
 static const double highest_known_w = 1500.0;
-/* No processor, with the memory beside it, draws more. Chosen, not measured. */
+/* Readings above this are wrong: no processor draws more with the memory beside it. Chosen, not
+ * measured. */
 static const double highest_zone_w = 1500.0;
 
 struct lull_energy_source lull_energy_source_of_gpu(const struct lull_device_info *info)

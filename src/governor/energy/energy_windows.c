@@ -88,7 +88,8 @@ void lull_energy_windows_destroy(struct lull_energy_windows *windows)
 
 /* ---- opening and closing ----------------------------------------------------------------- */
 
-/* The row of a name; the last one is for all names that find no room. NULL: no memory. */
+/* Returns the row of a name, making it if need be. The last row is for all names that find no room.
+ * NULL: no memory. */
 static struct lull_accounting_row *find_row(struct lull_energy_windows *windows, const char *name)
 {
     struct lull_accounting_row *row;

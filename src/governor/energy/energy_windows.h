@@ -29,7 +29,7 @@ struct lull_energy_window {
     uint32_t gpu_count;
 };
 
-/* NULL: no memory. */
+/* Creates an empty book. NULL: no memory. */
 struct lull_energy_windows *lull_energy_windows_create(uint32_t gpu_count);
 void lull_energy_windows_destroy(struct lull_energy_windows *windows);
 

@@ -15,8 +15,8 @@
 #include "core/tuning/thermal.h"
 #include "core/stats/counter.h"
 
-/* The length of a piece: long against a poll of the counter, short against a slice. Chosen, not
- * measured. */
+/* Energy is measured in pieces of this length: long against the time between readings of the
+ * counter, short against a slice. Chosen, not measured. */
 static const int64_t piece_ns = LULL_NS_PER_S / 2;
 /* A locked clock is renewed well within its validity, which the writer caps at 5 s. */
 static const int64_t clock_renewal_ns = LULL_NS_PER_S;
@@ -24,7 +24,7 @@ static const int64_t clock_validity_ns = 4 * LULL_NS_PER_S;
 /* Clocks that are tried under a limit are this far apart at least. Chosen, not measured. */
 static const double clock_step_ratio = 0.05;
 
-/* The job iterates once so many iterations have been seen, and so many clocks are tried at most.
+/* How many iterations must be seen before profiling begins, and how many clocks are tried at most.
  * Chosen, not measured. */
 enum { FIRST_ITERATIONS = 3, MOST_CLOCKS = 8 };
 
@@ -56,7 +56,7 @@ struct lull_limits {
     struct lull_limit_profile profile; /* filled when known; count 0 before */
     uint32_t gpu_count;
     struct lull_limited_gpu gpus[LULL_CONTROLLER_MAX_GPUS];
-    struct lull_limit_point asked; /* limit_w 0: nothing yet */
+    struct lull_limit_point asked; /* the operating point that was requested; limit_w 0: none yet */
     bool is_set;                   /* all GPUs have confirmed it */
     int64_t clock_ns;              /* when the clock was requested last */
     double spent_s;
@@ -100,6 +100,17 @@ static const struct lull_device_info *info_of(const struct lull_limits *limits,
 {
     return lull_device_info(limits->devices,
                             lull_control_gpu(control, limits->gpus[gpu].index)->device);
+}
+
+static struct lull_device_reading read_gpu(const struct lull_limits *limits,
+                                           const struct lull_control *control, uint32_t gpu,
+                                           uint32_t wanted)
+{
+    struct lull_device_reading reading;
+
+    lull_device_read(limits->devices, lull_control_gpu(control, limits->gpus[gpu].index)->device,
+                     wanted, &reading);
+    return reading;
 }
 
 static void give_up(struct lull_limits *limits, struct lull_control *control)
@@ -160,16 +171,16 @@ static int check_job(struct lull_limits *limits, struct lull_control *control,
     return 0;
 }
 
-/* The lowest of the limits that the GPUs have now, W: the administrator's. */
+/* Returns the lowest of the limits that the GPUs have now, W. Nothing was requested yet, so they
+ * are the administrator's. */
 static double present_limit_w(struct lull_limits *limits, struct lull_control *control)
 {
     double lowest_w = info_of(limits, control, 0)->power_limit_max_mw * 1e-3;
 
     for (uint32_t i = 0; i < limits->gpu_count; i++) {
-        struct lull_device_reading reading;
+        const struct lull_device_reading reading =
+            read_gpu(limits, control, i, LULL_READING_POWER_LIMIT);
 
-        lull_device_read(limits->devices, lull_control_gpu(control, limits->gpus[i].index)->device,
-                         LULL_READING_POWER_LIMIT, &reading);
         if ((reading.valid & LULL_READING_POWER_LIMIT) != 0)
             lowest_w = fmin(lowest_w, reading.power_limit_mw * 1e-3);
     }
@@ -178,7 +189,8 @@ static double present_limit_w(struct lull_limits *limits, struct lull_control *c
 
 /* ---- stored profiles --------------------------------------------------------------------- */
 
-/* Leaves out what was measured above the limit that is allowed now. */
+/* Leaves out what was measured above the limit that is allowed now: a stored profile may be older
+ * than that limit. */
 static void drop_above(struct lull_limit_profile *profile, double highest_w)
 {
     uint32_t kept = 0;
@@ -310,10 +322,9 @@ static void poll_gpus(struct lull_limits *limits, struct lull_control *control)
 
     lull_limit_search_measures(limits->search, &measured, &count);
     for (uint32_t i = 0; i < limits->gpu_count; i++) {
-        struct lull_device_reading reading;
+        const struct lull_device_reading reading =
+            read_gpu(limits, control, i, LULL_READING_ENERGY | LULL_READING_SM_CLOCK);
 
-        lull_device_read(limits->devices, lull_control_gpu(control, limits->gpus[i].index)->device,
-                         LULL_READING_ENERGY | LULL_READING_SM_CLOCK, &reading);
         if ((reading.valid & LULL_READING_ENERGY) != 0)
             lull_counter_take(&limits->gpus[i].counter, lull_now_ns(),
                               (double)reading.energy_mj * 1e-3);
@@ -376,14 +387,13 @@ static bool find_energy(const struct lull_limits *limits, double *joules_out)
 static double gpu_temperature_c(const struct lull_limits *limits,
                                 const struct lull_control *control, uint32_t gpu)
 {
-    struct lull_device_reading reading;
+    const struct lull_device_reading reading =
+        read_gpu(limits, control, gpu, LULL_READING_TEMPERATURE);
 
-    lull_device_read(limits->devices, lull_control_gpu(control, limits->gpus[gpu].index)->device,
-                     LULL_READING_TEMPERATURE, &reading);
     return (reading.valid & LULL_READING_TEMPERATURE) != 0 ? (double)reading.temperature_c : NAN;
 }
 
-/* Mean over the job's GPUs; NAN if one of them tells none. */
+/* Returns the mean temperature of the job's GPUs; NAN if one of them tells none. */
 static double temperature_c(const struct lull_limits *limits, const struct lull_control *control)
 {
     double sum_c = 0.0;
@@ -393,7 +403,8 @@ static double temperature_c(const struct lull_limits *limits, const struct lull_
     return sum_c / (double)limits->gpu_count;
 }
 
-/* The clocks from what the limit led to downwards, a few percent apart; returns how many. */
+/* Chooses the clocks to try: from the one that the limit has led to downwards, a few percent apart.
+ * Returns how many. */
 static uint32_t choose_clocks(const struct lull_device_info *info, double highest_mhz,
                               uint32_t *clocks_out)
 {

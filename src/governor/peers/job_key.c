@@ -78,19 +78,11 @@ int lull_job_key_read(const char *path, struct lull_job_key *key_out, struct lul
     return result;
 }
 
-/* Other nodes may look for the key meanwhile: they see the whole key or none. */
-static int write_new(const char *path, const struct lull_job_key *key, struct lull_error *err)
-{
-    char text[FILE_CHARACTERS + 1];
-
-    snprintf(text, sizeof(text), "%s\n%s\n", key->public_key, key->secret_key);
-    return lull_file_write_atomic(path, text, FILE_CHARACTERS, 0600, err);
-}
-
 int lull_job_key_read_or_make(const char *path, struct lull_job_key *key_out,
                               struct lull_error *err)
 {
     struct lull_job_key key;
+    char text[FILE_CHARACTERS + 1];
     struct lull_zmq zmq;
     int result = lull_job_key_read(path, key_out, err);
 
@@ -102,6 +94,8 @@ int lull_job_key_read_or_make(const char *path, struct lull_job_key *key_out,
     if (zmq.curve_keypair(key.public_key, key.secret_key) < 0)
         return lull_error_set(err, LULL_E_UNSUPPORTED, "ZeroMQ cannot make a key: %s",
                               zmq.strerror(errno));
-    result = write_new(path, &key, err);
+    snprintf(text, sizeof(text), "%s\n%s\n", key.public_key, key.secret_key);
+    /* Other nodes may look for the key meanwhile: they see the whole key or none. */
+    result = lull_file_write_atomic(path, text, FILE_CHARACTERS, 0600, err);
     return result < 0 ? result : lull_job_key_read(path, key_out, err);
 }

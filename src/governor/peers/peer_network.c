@@ -33,7 +33,7 @@ struct peer_network_queue {
 
 struct peer_network_peer {
     uint8_t identity[IDENTITY_MAX];
-    size_t identity_size; /* 0: not heard yet */
+    size_t identity_size; /* 0: nothing was heard of it yet */
 };
 
 struct lull_peer_network {
@@ -86,7 +86,7 @@ static void count(atomic_uint_fast64_t *counter)
 
 /* ---- who may connect --------------------------------------------------------------------- */
 
-/* A frame of the request; *size_out its true length, which may exceed what was kept of it. */
+/* Receives a frame of a request. *size_out is its length, of which FRAME_MAX bytes are kept. */
 static bool receive_frame(const struct lull_peer_network *network, void *socket,
                           uint8_t frame[FRAME_MAX], size_t *size_out)
 {
@@ -112,10 +112,8 @@ static void send_text(const struct lull_peer_network *network, void *socket, con
     network->zmq.send(socket, text, strlen(text), flags | ZMQ_DONTWAIT);
 }
 
-/*
- * One request of ZeroMQ's authentication protocol (RFC 27): version, request id, domain, address,
- * identity, mechanism, then for CURVE the client's public key.
- */
+/* Answers one request of ZeroMQ's authentication protocol (RFC 27). Its frames: version, request
+ * id, domain, address, identity, mechanism, then for CURVE the client's public key. */
 static bool serve_zap(struct lull_peer_network *network)
 {
     enum { REQUEST_ID = 1, MECHANISM = 5, CREDENTIAL = 6 };
@@ -190,7 +188,7 @@ static void send_queued(struct lull_peer_network *network)
     }
 }
 
-/* A message in one frame, behind the sender's identity where this is the router. */
+/* Receives a message of one frame. The router gets the sender's identity as a frame before it. */
 static bool receive_message(struct lull_peer_network *network, struct peer_network_peer *sender,
                             uint8_t *message, size_t capacity, int *size_out)
 {
@@ -331,14 +329,6 @@ static bool open_sockets(struct lull_peer_network *network, const char *endpoint
                                : network->zmq.connect(network->socket, endpoint)) == 0;
 }
 
-static int start(struct lull_peer_network *network)
-{
-    const int result = lull_thread_start(&network->thread, serve, network);
-
-    network->running = result == 0;
-    return result;
-}
-
 int lull_peer_network_open(const char *endpoint, const struct lull_nodes *nodes,
                            const struct lull_job_key *key, struct lull_peer_network **network_out,
                            struct lull_error *err)
@@ -355,13 +345,15 @@ int lull_peer_network_open(const char *endpoint, const struct lull_nodes *nodes,
     network->zmq = zmq;
     network->nodes = *nodes;
     if (network->zmq.z85_decode(network->public_key, key->public_key) == NULL ||
-        !open_sockets(network, endpoint, key) || start(network) < 0) {
+        !open_sockets(network, endpoint, key) ||
+        lull_thread_start(&network->thread, serve, network) < 0) {
         const int code = errno != 0 ? errno : EIO;
 
         lull_peer_network_close(network);
         return lull_error_set(err, -code, "%s: cannot %s: %s", endpoint,
                               nodes->self == 0 ? "listen there" : "connect", zmq.strerror(code));
     }
+    network->running = true;
     *network_out = network;
     return 0;
 }

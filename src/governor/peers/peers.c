@@ -23,10 +23,10 @@ static const int64_t key_wait_ns = 1000 * LULL_NS_PER_MS;
 static const double notice_ms = 1000.0;
 enum { NOTICE_ITERATIONS = 2 };
 
-/* What this node said of a section last. */
+/* What this node last said of a section. */
 struct voice {
     struct lull_proposal_entry entry;
-    bool is_overruled; /* the others want it higher */
+    bool is_overruled; /* another node keeps this node above the clock that it would choose */
 };
 
 struct lull_peers {
@@ -44,7 +44,7 @@ struct lull_peers {
     uint64_t disagreements;
 };
 
-/* What the functions of one tick look at. */
+/* What the functions of one tick are given. */
 struct view {
     struct lull_control *control;
     const struct lull_controller *controller;
@@ -53,7 +53,8 @@ struct view {
 
 /* ---- which node this is ------------------------------------------------------------------ */
 
-/* What launchers call both; with one lull run per node a launcher's ranks are the nodes. */
+/* How launchers name the node and the number of nodes. With one lull run per node the ranks of the
+ * launcher are the nodes. */
 static const struct {
     const char *self;
     const char *count;
@@ -207,7 +208,8 @@ struct range {
     uint32_t highest_mhz;
 };
 
-/* The clocks that a point of a target means on this node's GPUs. */
+/* Returns the lowest and the highest clock that this node's GPUs have at a point of a target: nodes
+ * tell each other clocks, because their points may differ. */
 static struct range clocks_of(const struct view *view, const struct lull_target *target,
                               uint32_t point)
 {
@@ -229,7 +231,8 @@ static struct range clocks_of(const struct view *view, const struct lull_target 
     return range;
 }
 
-/* The lowest point that runs no GPU below this clock; 0 where only the reference does. */
+/* Returns the lowest point at which no GPU runs below this clock; 0 (the reference) if all others
+ * do. */
 static uint32_t point_not_below(const struct view *view, const struct lull_target *target,
                                 uint32_t mhz)
 {
@@ -240,7 +243,8 @@ static uint32_t point_not_below(const struct view *view, const struct lull_targe
     return point;
 }
 
-/* The highest point that runs a GPU at this clock or lower; the descent's count: none does. */
+/* Returns the highest point at which a GPU runs at this clock or lower; the descent's count if
+ * there is none. */
 static uint32_t point_refused(const struct view *view, const struct lull_target *target,
                               uint32_t mhz)
 {
@@ -261,7 +265,8 @@ static struct voice *voice_of(struct lull_peers *peers, uint64_t signature)
     return NULL;
 }
 
-/* The first iteration in which a result of now can hold on all nodes. */
+/* Returns the first iteration in which a result that is told now can hold on all nodes: by then all
+ * have heard of it. */
 static uint64_t notice(const struct view *view, uint32_t gpu, uint64_t iteration)
 {
     const double iteration_ms =
@@ -286,7 +291,7 @@ static struct lull_proposal_entry entry_of(const struct view *view,
     };
 }
 
-/* The first GPU whose iteration is known; -1: none is. */
+/* Returns the first GPU whose place in the iteration is known; -1: there is none. */
 static int32_t known_gpu(const struct view *view)
 {
     for (uint32_t i = 0; i < lull_control_gpu_count(view->control); i++)
@@ -322,7 +327,7 @@ static void voice_targets(struct lull_peers *peers, const struct view *view, uin
     peers->iteration = iteration;
 }
 
-/* Members are compared one by one, for the padding of an entry holds anything. */
+/* Members are compared one by one, because the padding of an entry may hold anything. */
 static bool is_other_entry(const struct lull_proposal_entry *left,
                            const struct lull_proposal_entry *right)
 {

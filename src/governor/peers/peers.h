@@ -40,7 +40,7 @@ struct lull_peers_summary {
     uint32_t heard;         /* nodes that were heard at all, this one included */
     uint32_t agreed;        /* for how many sections all nodes apply a lowered clock */
     uint64_t disagreements; /* how often this node went higher than it would have by itself */
-    uint64_t refused;       /* how many connections had not the job key */
+    uint64_t refused;       /* how many connections did not have the job key */
     const char *state;      /* how it stood at the end, in words */
 };
 
@@ -54,7 +54,8 @@ int lull_peers_create(const struct lull_peers_options *options, struct lull_peer
 /* Tells the others that this node leaves, and frees. NULL is allowed. */
 void lull_peers_destroy(struct lull_peers *peers);
 
-/* Says and hears what there is; to be called some times a second while the job runs. */
+/* Sends what this node has to say and takes what others have said; to be called some times a second
+ * while the job runs. */
 void lull_peers_tick(struct lull_peers *peers, struct lull_control *control,
                      struct lull_devices *devices, int64_t now_ns);
 

@@ -5,26 +5,12 @@
 #include <stddef.h>
 #include <string.h>
 
+#define ROW(function) {"zmq_" #function, offsetof(struct lull_zmq, function)},
+
 static const struct {
     const char *name;
     size_t offset;
-} functions[] = {
-    {"zmq_bind", offsetof(struct lull_zmq, bind)},
-    {"zmq_close", offsetof(struct lull_zmq, close)},
-    {"zmq_connect", offsetof(struct lull_zmq, connect)},
-    {"zmq_ctx_new", offsetof(struct lull_zmq, ctx_new)},
-    {"zmq_ctx_term", offsetof(struct lull_zmq, ctx_term)},
-    {"zmq_curve_keypair", offsetof(struct lull_zmq, curve_keypair)},
-    {"zmq_curve_public", offsetof(struct lull_zmq, curve_public)},
-    {"zmq_getsockopt", offsetof(struct lull_zmq, getsockopt)},
-    {"zmq_poll", offsetof(struct lull_zmq, poll)},
-    {"zmq_recv", offsetof(struct lull_zmq, recv)},
-    {"zmq_send", offsetof(struct lull_zmq, send)},
-    {"zmq_setsockopt", offsetof(struct lull_zmq, setsockopt)},
-    {"zmq_socket", offsetof(struct lull_zmq, socket)},
-    {"zmq_strerror", offsetof(struct lull_zmq, strerror)},
-    {"zmq_z85_decode", offsetof(struct lull_zmq, z85_decode)},
-};
+} functions[] = {LULL_ZMQ_EACH(ROW)};
 
 int lull_zmq_load(struct lull_zmq *zmq_out, struct lull_error *err)
 {

@@ -12,25 +12,21 @@
 
 #include "base/error.h"
 
+/* clang-format off */
+/* The functions that are looked up, without the prefix zmq_. */
+#define LULL_ZMQ_EACH(F)                                                                           \
+    F(bind) F(close) F(connect) F(ctx_new) F(ctx_term) F(curve_keypair) F(curve_public)            \
+    F(getsockopt) F(poll) F(recv) F(send) F(setsockopt) F(socket) F(strerror) F(z85_decode)
+/* clang-format on */
+
+#define LULL_ZMQ_MEMBER(name) __typeof__(zmq_##name) *name;
+
 struct lull_zmq {
-    __typeof__(zmq_bind) *bind;
-    __typeof__(zmq_close) *close;
-    __typeof__(zmq_connect) *connect;
-    __typeof__(zmq_ctx_new) *ctx_new;
-    __typeof__(zmq_ctx_term) *ctx_term;
-    __typeof__(zmq_curve_keypair) *curve_keypair;
-    __typeof__(zmq_curve_public) *curve_public;
-    __typeof__(zmq_getsockopt) *getsockopt;
-    __typeof__(zmq_poll) *poll;
-    __typeof__(zmq_recv) *recv;
-    __typeof__(zmq_send) *send;
-    __typeof__(zmq_setsockopt) *setsockopt;
-    __typeof__(zmq_socket) *socket;
-    __typeof__(zmq_strerror) *strerror;
-    __typeof__(zmq_z85_decode) *z85_decode;
+    LULL_ZMQ_EACH(LULL_ZMQ_MEMBER)
 };
 
-/* Errors: LULL_E_UNSUPPORTED it is not installed, or cannot encrypt; zmq_out is left alone. */
+/* Opens the library. Errors, with which zmq_out is left alone: LULL_E_UNSUPPORTED it is not
+ * installed, or cannot encrypt. */
 int lull_zmq_load(struct lull_zmq *zmq_out, struct lull_error *err);
 
 #endif

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "core/pipeline/schedule/schedule.h"
 #include "governor/plan/online_state.h"
 
 /* ---- creating ---------------------------------------------------------------------------- */
@@ -32,16 +31,9 @@ static void choose_clocks(struct lull_online *online, const struct lull_device_i
 /* Builds the order of operations from a profile of the stages alone, which needs no times. */
 static int build_order(struct lull_online *online, struct lull_error *err)
 {
-    struct lull_plan_file *plan = &online->plans[ORDER];
     const struct lull_pipeline_point any = {.time_ns = 1000000, .sm_mhz = online->mhz[0]};
-    const struct lull_pipeline_shape shape = {
-        .devices = online->devices,
-        .microbatches = online->options.microbatches,
-        .replicas = {.count = 1},
-    };
-    struct lull_pipeline_schedule *schedule = calloc(1, sizeof(*schedule));
     struct lull_pipeline_profile stages;
-    int result = schedule == NULL ? -ENOMEM : 0;
+    int result = 0;
 
     lull_pipeline_profile_init(&stages);
     for (uint32_t i = 0; i < 2 * online->devices && result >= 0; i++)
@@ -49,12 +41,8 @@ static int build_order(struct lull_online *online, struct lull_error *err)
             &stages, 0, i / 2, i % 2 == 0 ? LULL_PIPELINE_FORWARD : LULL_PIPELINE_BACKWARD, 0, &any,
             err);
     if (result >= 0)
-        result = lull_pipeline_schedule_parse(online->options.schedule, schedule, err);
-    if (result >= 0)
-        result = lull_pipeline_schedule_build(schedule, &shape, &stages, &plan->profile,
-                                              &plan->graph, err);
+        result = lull_online_build_plan(online, &stages, &online->plans[ORDER], err);
     lull_pipeline_profile_fini(&stages);
-    free(schedule);
     return result;
 }
 
@@ -74,8 +62,6 @@ int lull_online_create(const struct lull_online_options *options,
     result = online->clock_count == 0 ? lull_error_set(err, LULL_E_UNSUPPORTED,
                                                        "%s: no clocks to choose from", gpu->name)
                                       : build_order(online, err);
-    if (result >= 0)
-        result = lull_online_finish_plan(&online->plans[ORDER], options->blocking_w);
     if (result >= 0) {
         online->profiling =
             lull_profiling_create(options->method, online->clock_count, online->devices, EACH);
@@ -206,6 +192,7 @@ static void give_up(struct lull_online *online, struct lull_plan_runner *runner,
                     struct lull_error *note_out)
 {
     online->is_done = true;
+    /* Point 0 is the highest clock: the job is then as fast as without Lull. */
     lull_plan_runner_hold_point(runner, 0);
     lull_error_set(note_out, -ENODATA, "the pipeline is not planned: %s", why);
 }
@@ -270,8 +257,10 @@ void lull_online_tick(struct lull_online *online, struct lull_control *control,
 
 /* ---- the profile ------------------------------------------------------------------------- */
 
-static void write_rows(const struct lull_pipeline_profile *profile, FILE *file)
+static int write_rows(const void *context, FILE *file)
 {
+    const struct lull_pipeline_profile *profile = context;
+
     fprintf(file, "stage,instruction,frequency,time,energy\n");
     for (size_t c = 0; c < profile->class_count; c++)
         for (size_t i = 0; i < profile->classes[c].point_count; i++) {
@@ -281,27 +270,18 @@ static void write_rows(const struct lull_pipeline_profile *profile, FILE *file)
                     lull_pipeline_kind_name(profile->classes[c].kind), option->sm_mhz,
                     (double)option->time_ns * 1e-9, (double)option->energy_nj * 1e-9);
         }
+    return 0;
 }
 
 int lull_online_write_profile(const struct lull_online *online, const char *directory,
                               struct lull_error *err)
 {
+    const struct lull_pipeline_profile *profile = &online->plans[PLAN].profile;
     char path[PATH_MAX];
-    char *text = NULL;
-    size_t size = 0;
-    FILE *file;
-    int result;
 
-    if (online->plans[PLAN].profile.class_count == 0)
+    if (profile->class_count == 0)
         return 0;
     if ((size_t)snprintf(path, sizeof(path), "%s/profile.csv", directory) >= sizeof(path))
         return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", directory);
-    file = open_memstream(&text, &size);
-    if (file == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: no memory", path);
-    write_rows(&online->plans[PLAN].profile, file);
-    fclose(file);
-    result = lull_file_write_atomic(path, text, size, 0644, err);
-    free(text);
-    return result;
+    return lull_file_write_with(path, write_rows, profile, err);
 }

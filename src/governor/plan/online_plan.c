@@ -1,5 +1,5 @@
-/* Makes a profile of what online.c has measured, and a plan for it. SPDX-License-Identifier:
- * Apache-2.0 */
+/* Makes a profile of what online.c has measured, and a plan for it.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,12 +12,30 @@
 #include "core/pipeline/schedule/schedule.h"
 #include "governor/plan/online_state.h"
 
-int lull_online_finish_plan(struct lull_plan_file *plan, double blocking_w)
+int lull_online_build_plan(const struct lull_online *online,
+                           const struct lull_pipeline_profile *profile, struct lull_plan_file *plan,
+                           struct lull_error *err)
 {
+    const struct lull_pipeline_shape shape = {
+        .devices = online->devices,
+        .microbatches = online->options.microbatches,
+        .replicas = {.count = 1},
+    };
+    struct lull_pipeline_schedule *schedule = calloc(1, sizeof(*schedule));
+    int result = schedule == NULL ? -ENOMEM : 0;
+
+    if (result == 0)
+        result = lull_pipeline_schedule_parse(online->options.schedule, schedule, err);
+    if (result == 0)
+        result = lull_pipeline_schedule_build(schedule, &shape, profile, &plan->profile,
+                                              &plan->graph, err);
+    free(schedule);
+    if (result < 0)
+        return result;
     plan->blocking_w = calloc(plan->graph.device_count, sizeof(plan->blocking_w[0]));
     plan->option = calloc(plan->graph.op_count, sizeof(plan->option[0]));
     for (uint32_t i = 0; plan->blocking_w != NULL && i < plan->graph.device_count; i++)
-        plan->blocking_w[i] = blocking_w;
+        plan->blocking_w[i] = online->options.blocking_w;
     return plan->blocking_w == NULL || plan->option == NULL ? -ENOMEM : 0;
 }
 
@@ -74,38 +92,8 @@ static int build_profile(const struct lull_online *online, struct lull_pipeline_
     return result;
 }
 
-static int build_graph(struct lull_online *online, struct lull_error *err)
-{
-    struct lull_plan_file *plan = &online->plans[PLAN];
-    const struct lull_pipeline_shape shape = {
-        .devices = online->devices,
-        .microbatches = online->options.microbatches,
-        .replicas = {.count = 1},
-    };
-    struct lull_pipeline_schedule *schedule = calloc(1, sizeof(*schedule));
-    struct lull_pipeline_profile measured;
-    int result;
-
-    if (schedule == NULL)
-        return -ENOMEM;
-    result = build_profile(online, &measured, err);
-    if (result < 0)
-        goto fini;
-    result = lull_pipeline_schedule_parse(online->options.schedule, schedule, err);
-    if (result < 0)
-        goto fini;
-    result = lull_pipeline_schedule_build(schedule, &shape, &measured, &plan->profile, &plan->graph,
-                                          err);
-    if (result < 0)
-        goto fini;
-    result = lull_online_finish_plan(plan, online->options.blocking_w);
-fini:
-    lull_pipeline_profile_fini(&measured);
-    free(schedule);
-    return result;
-}
-
-/* Plans the least energy that is as fast as the highest clocks. */
+/* Makes the plan of the least energy whose iterations are no longer than those at the highest
+ * clocks. */
 static int plan_frontier(const struct lull_pipeline_problem *problem,
                          const struct lull_pipeline_switching *switching, uint32_t *option,
                          struct lull_error *err)
@@ -162,8 +150,12 @@ int lull_online_make_plan(struct lull_online *online,
 {
     struct lull_plan_file *plan = &online->plans[PLAN];
     const bool is_envpipe = online->options.planner == LULL_ONLINE_ENVPIPE;
-    int result = build_graph(online, err);
+    struct lull_pipeline_profile measured;
+    int result = build_profile(online, &measured, err);
 
+    if (result == 0)
+        result = lull_online_build_plan(online, &measured, plan, err);
+    lull_pipeline_profile_fini(&measured);
     if (result < 0)
         return result;
     online->problem =

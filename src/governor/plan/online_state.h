@@ -34,8 +34,11 @@ struct lull_online {
     int64_t *end_ns;                      /* when every operation ended, for raising */
 };
 
-/* Allocates the options and blocking powers of a plan whose graph is built. -ENOMEM. */
-int lull_online_finish_plan(struct lull_plan_file *plan, double blocking_w);
+/* Builds a plan's graph from a profile of the stages, by the schedule that was asked for, and room
+ * for its options. Errors: those of the schedule; -ENOMEM. */
+int lull_online_build_plan(const struct lull_online *online,
+                           const struct lull_pipeline_profile *profile, struct lull_plan_file *plan,
+                           struct lull_error *err);
 
 /* Makes the plan of what was profiled. EnvPipe's is the one that its loop begins with; the
  * frontier's takes switching into account. Errors: those of the schedule and of the planner;

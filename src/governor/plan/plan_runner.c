@@ -48,6 +48,8 @@ static uint32_t device_of(const struct lull_plan_runner *runner, uint32_t rank, 
 
 /* ---- creating ---------------------------------------------------------------------------- */
 
+/* Plans may differ in their clocks, but not in the operations of a device: one tracker follows all
+ * of them. */
 static bool is_same_pipeline(const struct lull_plan_file *a, const struct lull_plan_file *b)
 {
     const struct lull_pipeline_problem of_a = lull_plan_runner_problem(a);
@@ -61,6 +63,7 @@ static bool is_same_pipeline(const struct lull_plan_file *a, const struct lull_p
     return true;
 }
 
+/* A device without operations has nothing by which its GPU could be followed. */
 static bool has_empty_device(const struct lull_plan_file *plan)
 {
     const struct lull_pipeline_problem problem = lull_plan_runner_problem(plan);

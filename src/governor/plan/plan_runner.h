@@ -105,7 +105,7 @@ bool lull_plan_runner_ends(const struct lull_plan_runner *runner, uint64_t itera
 
 /* ---- stragglers ---- */
 
-/* When an iteration of one copy of all that is planned began and ended. */
+/* The times of an iteration on one copy of all that is planned, ns. */
 struct lull_plan_runner_times {
     int64_t begin_ns; /* when its first operation began */
     int64_t end_ns;   /* when its last operation ended */

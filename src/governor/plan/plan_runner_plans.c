@@ -10,7 +10,7 @@
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
-/* Room for what a plan, or one for each copy, says to all GPUs. */
+/* Memory for the operations of all GPUs, as a plan has them, or a plan for each copy. */
 struct lull_runner_parts {
     int64_t *begin_ns;
     int64_t *duration_ns;
@@ -18,7 +18,7 @@ struct lull_runner_parts {
     const struct lull_plan_controller_op *ops[LULL_PLAN_CONTROLLER_MAX_GPUS];
 };
 
-/* -ENOMEM; fini is safe after it. */
+/* Errors: -ENOMEM; parts_fini() is called all the same. */
 static int parts_init(struct lull_runner_parts *parts, const struct lull_plan_runner *runner,
                       size_t op_count)
 {
@@ -50,7 +50,7 @@ static void fill_part(const struct lull_plan_runner *runner, const struct lull_p
     parts->ops[gpu] = room;
 }
 
-/* Fills in what every GPU does, by the plan's graph and these options. */
+/* Fills in the operations of every GPU, from the plan's graph and these options. */
 static void fill_parts(const struct lull_plan_runner *runner, const struct lull_plan_file *plan,
                        const uint32_t *const *option_of_gpu, struct lull_runner_parts *parts)
 {
@@ -174,14 +174,14 @@ int lull_plan_runner_hold_next(struct lull_plan_runner *runner)
 
     if (runner->plan_controller == NULL)
         return -EAGAIN;
-    /* One place is kept for the plan that will be tried. */
+    /* The last place is kept for the plan that lull_plan_runner_try_next() will give. */
     if (runner->conducted_count + 1 >= LULL_PLAN_RUNNER_MAX_CONDUCTED)
         return -ENOSPC;
     result = lull_plan_runner_add_plan(runner, &runner->plans[runner->plan_count]);
-    if (result < 0)
-        return result;
-    lull_plan_controller_hold_plan(runner->plan_controller, (int32_t)runner->conducted_count - 1);
-    return 0;
+    if (result == 0)
+        lull_plan_controller_hold_plan(runner->plan_controller,
+                                       (int32_t)runner->conducted_count - 1);
+    return result;
 }
 
 int lull_plan_runner_try_next(struct lull_plan_runner *runner)
@@ -283,7 +283,7 @@ uint32_t lull_plan_runner_copy(const struct lull_plan_runner *runner, uint32_t g
     return runner->gpus[gpu].copy;
 }
 
-/* Adds what is known of an iteration of this GPU. False: it is not known. */
+/* Adds the times of an iteration on this GPU. False: they are not known. */
 static bool add_gpu(const struct lull_runner_gpu *gpu, uint64_t iteration,
                     struct lull_plan_runner_times *times)
 {

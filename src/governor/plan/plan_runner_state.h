@@ -37,9 +37,9 @@ struct lull_runner_gpu {
     struct lull_op_tracker *tracker;
     struct lull_switch_cost known;
     struct lull_runner_communicator communicators[COMMUNICATORS];
-    int64_t begin_ns; /* when the operation that runs began */
+    int64_t begin_ns; /* begin of the operation that runs */
     struct lull_op_tracker_op *ops;
-    struct lull_runner_lengths lengths[LENGTHS]; /* by iteration */
+    struct lull_runner_lengths lengths[LENGTHS]; /* by the number of the iteration */
     uint32_t op_count;
     /* Of the latest ENDS iterations, by the remainder of their numbers. */
     uint64_t begins_of[ENDS];    /* the number of the iteration that begins_ns is of */
@@ -63,7 +63,8 @@ struct lull_plan_runner {
     bool is_refused;
     struct lull_plan_controller *plan_controller;
     uint32_t conducted_count;
-    struct lull_runner_conducted conducted[LULL_PLAN_RUNNER_MAX_CONDUCTED]; /* by its numbers */
+    /* By the numbers that the plan controller gave them. */
+    struct lull_runner_conducted conducted[LULL_PLAN_RUNNER_MAX_CONDUCTED];
     struct lull_plan_controller_iteration *recorded;
     size_t recorded_count;
     size_t recorded_room;

@@ -393,7 +393,7 @@ void lull_straggler_response_tick(struct lull_straggler_response *response,
 
 /* ---- what came of it --------------------------------------------------------------------- */
 
-/* Iterations and their energy. */
+/* The iterations of one kind in an episode, as far as their energy is known. */
 struct straggler_response_part {
     uint64_t iterations;
     double energy_j;
@@ -412,7 +412,8 @@ static void add_iteration(const struct lull_control *control,
     part->energy_j += energy_j;
 }
 
-/* Adds up the iterations of an episode: those at the plan, and those that were stretched. */
+/* Adds up the iterations of an episode in two parts: those at the plan, which come first, and those
+ * in a detour. The difference is what the response has saved. */
 static void measure(const struct lull_control *control, const struct lull_plan_runner *runner,
                     const struct response_episode *episode, struct straggler_response_part *plan,
                     struct straggler_response_part *stretched)
