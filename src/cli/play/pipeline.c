@@ -363,7 +363,7 @@ int lull_play_pipeline_create(const struct lull_play_pipeline *pipeline,
 {
     const int64_t ranks = pipeline->stages * pipeline->replicas;
     struct lull_pipeline_profile fitted;
-    struct lull_pipeline_graph graph;
+    struct lull_pipeline_graph graph = {0};
     struct pipeline_builder builder = {
         .pipeline = pipeline, .graph = &graph, .profile = &fitted, .err = err};
     int result;

@@ -27,8 +27,8 @@ static bool is_stack(const struct zes_handle *handle)
 ZES_EXPORT(zesFrequencyGetProperties, const void *domain, struct zes_freq_facts *out)
 {
     const struct zes_handle *handle;
-    const int code = zes_enter_struct(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK,
-                                      out != NULL ? &out->base : NULL, TYPE_PROPERTIES, &handle);
+    const int code = zes_enter_struct(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK, out,
+                                      TYPE_PROPERTIES, &handle);
 
     if (code != ZE_SUCCESS)
         return code;
@@ -162,8 +162,8 @@ static uint32_t as_throttle_reasons(const struct lull_physics *physics)
 ZES_EXPORT(zesFrequencyGetState, const void *domain, struct zes_freq_now *out)
 {
     const struct zes_handle *handle;
-    const int code = zes_enter_struct(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK,
-                                      out != NULL ? &out->base : NULL, TYPE_STATE, &handle);
+    const int code =
+        zes_enter_struct(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK, out, TYPE_STATE, &handle);
     const struct lull_physics *physics;
 
     if (code != ZE_SUCCESS)

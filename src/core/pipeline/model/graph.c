@@ -114,7 +114,7 @@ static void list_by_key(const uint32_t *key_at, size_t stride, size_t count, siz
 
 static uint32_t *allocate(size_t count)
 {
-    return malloc(lull_larger_size(count, 1) * sizeof(uint32_t));
+    return calloc(lull_larger_size(count, 1), sizeof(uint32_t));
 }
 
 static int order_devices(struct lull_pipeline_graph *graph)

@@ -170,7 +170,7 @@ static int make_move_room(struct lull_pipeline_rounding *rounding)
     size_t edges = rounding->problem->graph->edge_count;
 
     rounding->widths =
-        malloc(rounding->step_count * WIDTHS_OF_A_STEP * sizeof(struct lull_rounding_width));
+        malloc(WIDTHS_OF_A_STEP * sizeof(struct lull_rounding_width) * rounding->step_count);
     rounding->users = malloc(rounding->step_count * sizeof(*rounding->users));
     rounding->gain = malloc(rounding->count * sizeof(*rounding->gain));
     rounding->op_flow = malloc(rounding->count * sizeof(*rounding->op_flow));

@@ -194,7 +194,7 @@ void lull_switching_consider_stretches(struct lull_switching_search *search, con
     if (it == NULL)
         return;
     it->search = search;
-    it->price = malloc(ops * sizeof(*it->price));
+    it->price = calloc(ops, sizeof(*it->price));
     it->begin_ns = malloc(ops * sizeof(*it->begin_ns));
     it->kept = malloc(ops * sizeof(*it->kept));
     for (size_t i = 0; i < (quick ? 1 : sizeof(gains) / sizeof(gains[0])); i++)
