@@ -235,10 +235,9 @@ bool lull_plan_runner_switching(const struct lull_plan_runner *runner,
         .up_ns = llround(lead_ms / runner->gpu_count * 1e6),
         .is_fed_forward = true,
         .early_ns = llround(early_ms / runner->gpu_count * 1e6),
-        .call_ns =
-            llround(lull_plan_controller_call_ms(runner->plan_controller) * 1e6) *
-            /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): a plan is for at least one device. */
-            (int64_t)(runner->world / runner->plans[0].graph.device_count),
+        .call_ns = llround(lull_plan_controller_call_ms(runner->plan_controller) * 1e6) *
+                   (int64_t)(runner->world / runner->plans[0].graph.device_count),
+        /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): a runner has at least one GPU. */
         .drivers = (runner->world + runner->gpu_count - 1) / runner->gpu_count,
     };
     return true;

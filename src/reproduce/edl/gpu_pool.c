@@ -157,8 +157,7 @@ int lull_gpu_pool_add(struct lull_gpu_pool *pool, uint32_t gpu)
 
     if (result < 0)
         return result;
-    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): reserve() frees arrays only once others stand in.
-     */
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): reserve() has put new arrays in place. */
     if (!pool->is_new[gpu])
         pool->fresh[pool->fresh_count++] = gpu;
     pool->is_new[gpu] = true;
