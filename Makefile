@@ -2,13 +2,14 @@
 #   make                   builds
 #   make test              installs what is missing, builds, runs the whole suite
 #   make test-sanitizers   runs the same code under clang's and gcc's sanitizers
+#   make check-tidy        holds src/ against .clang-tidy, where clang-tidy 14 is installed
 #   make demo              installs what is missing, builds, shows the main job on an emulated node
 #   make bench             measures
 
 BUILD ?= build
 MESON_FLAGS ?=
 
-.PHONY: all test test-sanitizers demo bench clean
+.PHONY: all test test-sanitizers check-tidy demo bench clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -24,6 +25,10 @@ test:
 test-sanitizers:
 	tools/install-deps
 	tools/test --build $(BUILD) address thread
+
+# 77: there is no clang-tidy, as the check has said.
+check-tidy: all
+	tools/check-tidy $(BUILD) || [ $$? -eq 77 ]
 
 demo:
 	tools/install-deps

@@ -31,10 +31,7 @@ static int make_result(const struct lull_slot_problem *problem, struct lull_lp_r
         .gpu_j = calloc((size_t)problem->type_count * problem->slots, sizeof(double)),
         .cap_j = calloc(problem->slots, sizeof(double)),
     };
-    if (result_out->gpu_j != NULL && result_out->cap_j != NULL)
-        return 0;
-    lull_lp_result_fini(result_out);
-    return -ENOMEM;
+    return result_out->gpu_j != NULL && result_out->cap_j != NULL ? 0 : -ENOMEM;
 }
 
 /* Whether the processor time of the ascent is used up. */

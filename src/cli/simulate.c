@@ -180,7 +180,7 @@ static int run(void *options, const struct lull_operands *operands)
     const struct simulate_arguments *const arguments = options;
     struct lull_play *play = NULL;
     struct lull_error err = {0};
-    struct results results;
+    struct results results = {0};
     int result = lull_play_source_open(&arguments->source, &play, &err);
 
     (void)operands;

@@ -134,7 +134,7 @@ static enum lull_rapl_kind find_kind(const char *directory, const char *zone)
 static int read_zone(struct zone *zone)
 {
     char text[TEXT_BYTES];
-    uint64_t now_uj;
+    uint64_t now_uj = 0;
     size_t size = 0;
     int result = read_fd(zone->fd, text, &size);
 

@@ -50,7 +50,7 @@ static int reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_erro
     for (int attempt = 0; attempt < ATTEMPTS && result == -EAGAIN; attempt++) {
         /* A driver that is busy needs some time, and more each time. */
         if (attempt > 0)
-            lull_sleep_until_ns(lull_now_ns() + attempt * 10 * LULL_NS_PER_MS);
+            lull_sleep_until_ns(lull_now_ns() + (int64_t)attempt * 10 * LULL_NS_PER_MS);
         result = lull_device_reset_sm(devices, gpu, err);
     }
     return result;

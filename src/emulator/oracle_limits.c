@@ -83,7 +83,7 @@ static uint32_t run_for(struct oracle_limits_node *node, int64_t length_ns, doub
 
 static void measure(struct oracle_limits_node *node, struct lull_oracle_limit *limit)
 {
-    double energies_j[LULL_NODE_MAX_GPUS];
+    double energies_j[LULL_NODE_MAX_GPUS] = {0};
     uint32_t iterations;
     int64_t begin_ns;
 

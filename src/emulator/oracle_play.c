@@ -402,7 +402,7 @@ static int sweep(struct oracle *oracle, enum oracle_play_mode mode, struct tally
         result = run(oracle, mode, 0, &ignored, err);
         if (result < 0)
             return result;
-        memcpy(&table[row * oracle->gap_count], oracle->tallies,
+        memcpy(&table[(size_t)row * oracle->gap_count], oracle->tallies,
                oracle->gap_count * sizeof(table[0]));
     }
     return 0;

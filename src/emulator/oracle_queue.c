@@ -133,7 +133,7 @@ static void end_calls(struct lull_oracle_queue *queue, int64_t now_ns)
 
 static void begin_raisings(struct lull_oracle_queue *queue, int64_t now_ns)
 {
-    int64_t begins_ns[LULL_PLAY_RANKS];
+    int64_t begins_ns[LULL_PLAY_RANKS] = {0};
 
     plan_raisings(queue, queue->ranks, never_ns, begins_ns);
     for (;;) {

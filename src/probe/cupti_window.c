@@ -241,7 +241,7 @@ static int find_functions(void)
 
 static int reserve_buffers(void)
 {
-    void *memory = mmap(NULL, BUFFERS * BUFFER_BYTES, PROT_READ | PROT_WRITE,
+    void *memory = mmap(NULL, (size_t)BUFFERS * BUFFER_BYTES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (memory == MAP_FAILED)

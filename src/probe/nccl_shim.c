@@ -288,7 +288,7 @@ static int start_watcher(void)
  */
 static int reserve_words(void)
 {
-    const size_t bytes = QUEUES * MARKERS * sizeof(struct words);
+    const size_t bytes = sizeof(struct words) * QUEUES * MARKERS;
     int mode = CAPTURE_MODE_RELAXED;
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);

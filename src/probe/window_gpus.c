@@ -106,7 +106,7 @@ static uint32_t visible_gpus(const char *list, struct gpu **gpus)
 
     if (strlen(list) >= sizeof(copy))
         return 0;
-    memcpy(copy, list, strlen(list));
+    memcpy(copy, list, strlen(list) + 1);
     for (char *word = strtok_r(copy, ",", &rest); word != NULL; word = strtok_r(NULL, ",", &rest)) {
         if (count == LULL_WINDOW_MAX_GPUS || gpu_of_word(word, &gpus[count]) != NVML_SUCCESS)
             return 0;

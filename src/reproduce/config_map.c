@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reproduce/config_map.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -106,6 +107,7 @@ static int skip_nested(struct config_map_parsing *parsing)
                 return refuse(parsing, "lists and maps are nested too deeply");
             open[depth++] = *parsing->at;
         } else if (*parsing->at == ']' || *parsing->at == '}') {
+            assert(depth > 0); /* the first character opens the list or map */
             if ((*parsing->at == ']') != (open[depth - 1] == '['))
                 return refuse(parsing, "a bracket is closed by one of the other kind");
             depth--;

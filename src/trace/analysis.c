@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/analysis.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -129,6 +130,7 @@ static void count_periods(const struct analysis_work *work, size_t end, size_t p
     size_t first = end - period;
     size_t last = first; /* begin of the last whole period */
 
+    assert(period > 0);
     while (first >= period && repeats(symbols, first - period, first, period))
         first -= period;
     while (last + 2 * period <= work->count && repeats(symbols, last, last + period, period))

@@ -164,6 +164,7 @@ static int read_json(struct lull_source *source, struct lull_chakra_building *bu
 
 static size_t skip_space(const char *head, size_t size, size_t at)
 {
+    /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): a NUL is no white space. */
     while (at < size && memchr(" \t\r\n", head[at], 4) != NULL)
         at++;
     return at;

@@ -453,6 +453,7 @@ static int read_key(struct lull_json *json, struct lull_json_text *text_out, str
     if (result < 0)
         return result;
     if (json->at == json->end || *json->at != ':') {
+        /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): read_string() wrote it or failed. */
         memmove(json->scratch, text_out->bytes, text_out->length);
         text_out->bytes = json->scratch;
         result = peek(json);

@@ -422,6 +422,7 @@ bool lull_kineto_sniff(const char *head, size_t size)
 
     if (size >= strlen(mark) && memcmp(head, mark, strlen(mark)) == 0)
         at = strlen(mark);
+    /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): a NUL is no white space. */
     while (at < size && memchr(" \t\r\n", head[at], 4) != NULL)
         at++;
     /* More white space than the head holds may come, too. */

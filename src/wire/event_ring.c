@@ -152,10 +152,7 @@ void lull_event_push(struct lull_event_segment *job, uint32_t slot_index,
         if (sequence == position) {
             if (atomic_compare_exchange_weak(&slot->head, &position, position + 1))
                 break;
-        } else if ((int64_t)(sequence - position) < 0) {
-            atomic_fetch_add_explicit(&slot->lost, 1, memory_order_relaxed);
-            return;
-        } else if (!reload_head(slot, &position)) {
+        } else if ((int64_t)(sequence - position) < 0 || !reload_head(slot, &position)) {
             atomic_fetch_add_explicit(&slot->lost, 1, memory_order_relaxed);
             return;
         }

@@ -144,6 +144,7 @@ int lull_share_add(struct lull_share *share, const struct lull_share_use *uses, 
         rc = make_room(&share->links[uses[i].link]);
     if (rc < 0)
         return rc;
+    assert(count > 0);
     own = calloc(count, sizeof(*own));
     if (own == NULL)
         return -ENOMEM;

@@ -73,6 +73,7 @@ static int run_one(const struct lull_scenario_options *options, struct lull_scen
     scenario->conditions.tell = tell;
     scenario->conditions.user = &watch;
     rc = lull_scenario_run_init(&run, scenario, policy, &options->policy, err);
+    scenario->conditions.user = NULL;
     lull_watch_end(&watch);
     if (rc == 0)
         rc = write_files(&options->output, &scenario->model, &run, err);

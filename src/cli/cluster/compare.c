@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cluster/compare.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -251,6 +252,7 @@ static void print(const struct comparison *table, const struct lull_cluster_poli
     const char *const first = swept != NULL ? "setting" : "policy";
     int width = (int)strlen("setting");
 
+    assert(table->count > 0);
     for (size_t i = 0; i < table->count; i++) {
         const int length = (int)strlen(table->rows[i].label);
 

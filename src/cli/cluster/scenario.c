@@ -65,7 +65,7 @@ static int make_cluster(struct lull_scenario_model *model,
     if (count > LULL_CLUSTER_MOST_NODES)
         return lull_error_set(err, -EINVAL, "%zu nodes are more than the %d that can be simulated",
                               count, LULL_CLUSTER_MOST_NODES);
-    model->nodes = calloc(count, sizeof(*model->nodes));
+    model->nodes = calloc(count + 1, sizeof(*model->nodes));
     if (model->nodes == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for %zu nodes", count);
     for (uint32_t pool = 0; pool < count_pools(model); pool++)

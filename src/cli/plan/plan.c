@@ -440,7 +440,7 @@ static int solve(const struct plan_arguments *arguments, const struct lull_plan_
 static int plan(struct plan_arguments *arguments, struct lull_error *err)
 {
     struct lull_plan_profiles profiles;
-    struct lull_plan_orders orders;
+    struct lull_plan_orders orders = {0};
     struct lull_plan_task task;
     int code = set_waiting(arguments, err);
 

@@ -351,7 +351,7 @@ int lull_play_pipeline_create(const struct lull_play_pipeline *pipeline,
 {
     const int64_t ranks = pipeline->stages * pipeline->replicas;
     struct lull_pipeline_profile fitted;
-    struct lull_pipeline_graph graph;
+    struct lull_pipeline_graph graph = {0};
     struct pipeline_builder builder = {
         .pipeline = pipeline, .graph = &graph, .profile = &fitted, .err = err};
     int result;
@@ -363,7 +363,7 @@ int lull_play_pipeline_create(const struct lull_play_pipeline *pipeline,
     result = build_graph(pipeline, &fitted, &graph, err);
     if (result < 0)
         return result;
-    builder.op_of = calloc(graph.op_count, sizeof(builder.op_of[0]));
+    builder.op_of = calloc(graph.op_count + 1, sizeof(builder.op_of[0]));
     result = builder.op_of == NULL ? lull_error_set(err, -ENOMEM, "no memory")
                                    : lull_play_create((uint32_t)ranks, &builder.play, err);
     if (result == 0) {

@@ -139,6 +139,7 @@ static uint32_t from_boundary(const struct lull_track *track, uint32_t position)
 {
     const uint32_t period = period_of(track);
 
+    assert(period > 0);
     return (position + period - track->boundary) % period;
 }
 
@@ -212,6 +213,7 @@ static void fold_rounds(struct lull_track *track)
     const uint32_t rounds = track->joins_rounds ? find_rounds(track) : 1;
     const uint32_t period = rounds * track->round_calls;
 
+    assert(period > 0);
     for (uint32_t i = 0; i < period; i++)
         track->positions[i].usual_gap_ms = usual_gap_ms(track, i, period);
     for (uint32_t i = period; i < period_of(track); i++) {

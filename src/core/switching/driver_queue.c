@@ -135,6 +135,7 @@ int64_t lull_driver_plan_gain_ns(const struct lull_driver_plan *plan, uint32_t g
     lull_driver_plan_begins(&with, after_ns);
     gain_ns = after_ns[gpu] - now_ns;
     for (uint32_t i = 0; i < plan->count; i++) {
+        /* NOLINTNEXTLINE(*UndefinedBinaryOperatorResult): lull_driver_plan_begins() wrote it. */
         if (after_ns[i] <
             lowered_ns) /* the lowering, or its own raising, would make this one late */
             return 0;

@@ -26,8 +26,8 @@ static bool is_stack(const struct zes_handle *handle)
 
 ZES_EXPORT(zesFrequencyGetProperties, const void *domain, struct zes_freq_facts *out)
 {
-    ZES_ENTER(zes_enter_struct(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK,
-                               out != NULL ? &out->base : NULL, TYPE_PROPERTIES, &handle));
+    ZES_ENTER(zes_enter_struct(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK, out, TYPE_PROPERTIES,
+                               &handle));
     if (is_stack(handle)) {
         out->type = DOMAIN_GPU;
         out->on_subdevice = 1;
@@ -151,8 +151,8 @@ ZES_EXPORT(zesFrequencyGetState, const void *domain, struct zes_freq_now *out)
 {
     const struct lull_physics *physics;
 
-    ZES_ENTER(zes_enter_struct(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK,
-                               out != NULL ? &out->base : NULL, TYPE_STATE, &handle));
+    ZES_ENTER(
+        zes_enter_struct(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK, out, TYPE_STATE, &handle));
     physics = lull_node_begin(handle->gpu->node, handle->gpu->index);
     out->voltage = -1.0;
     out->tdp = handle->gpu->model.sm_max_mhz;

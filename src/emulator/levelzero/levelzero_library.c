@@ -71,12 +71,12 @@ int zes_enter(const void *handle, enum zes_part first, enum zes_part last, const
 }
 
 int zes_enter_struct(const void *handle, enum zes_part first, enum zes_part last,
-                     const struct ze_base *output, uint32_t stype,
-                     const struct zes_handle **handle_out)
+                     const void *output, uint32_t stype, const struct zes_handle **handle_out)
 {
+    const struct ze_base *const base = output;
     const int code = zes_enter(handle, first, last, output, handle_out);
 
-    if (code == ZE_SUCCESS && (output->stype != stype || output->next != NULL))
+    if (code == ZE_SUCCESS && (base->stype != stype || base->next != NULL))
         return ZE_INVALID_ARGUMENT;
     return code;
 }
@@ -146,8 +146,7 @@ ZES_EXPORT(zesDeviceGetProperties, const void *device, struct zes_device_facts *
     const uint32_t type_device = 1;
     const uint32_t type_core = 3;
 
-    ZES_ENTER(zes_enter_struct(device, ZES_DEVICE, ZES_DEVICE, out != NULL ? &out->base : NULL,
-                               type_device, &handle));
+    ZES_ENTER(zes_enter_struct(device, ZES_DEVICE, ZES_DEVICE, out, type_device, &handle));
     if (out->core.base.stype != type_core)
         return ZE_INVALID_ARGUMENT;
     out->core.type = 1; /* the type of a GPU */
@@ -166,8 +165,7 @@ ZES_EXPORT(zesDevicePciGetProperties, const void *device, struct zes_pci_facts *
 {
     const uint32_t type_pci = 2;
 
-    ZES_ENTER(zes_enter_struct(device, ZES_DEVICE, ZES_DEVICE, out != NULL ? &out->base : NULL,
-                               type_pci, &handle));
+    ZES_ENTER(zes_enter_struct(device, ZES_DEVICE, ZES_DEVICE, out, type_pci, &handle));
     out->domain = 0;
     out->bus = (7 + 3 * handle->gpu->position) & 0xff;
     out->device = 0;

@@ -154,8 +154,7 @@ int zes_enter(const void *handle, enum zes_part first, enum zes_part last, const
 
 /* Does the same for an output structure, which must say its type. */
 int zes_enter_struct(const void *handle, enum zes_part first, enum zes_part last,
-                     const struct ze_base *output, uint32_t stype,
-                     const struct zes_handle **handle_out);
+                     const void *output, uint32_t stype, const struct zes_handle **handle_out);
 
 /* Does the same for set calls, which need permission. */
 int zes_enter_root(const void *handle, enum zes_part first, enum zes_part last, const void *input,

@@ -35,8 +35,8 @@ ZES_EXPORT(zesDeviceEnumPowerDomains, const void *device, uint32_t *count, const
 ZES_EXPORT(zesPowerGetProperties, const void *domain, struct zes_power_facts *out)
 {
     const struct zes_handle *handle;
-    const int code = zes_enter_struct(domain, ZES_STACK_POWER_0, ZES_CARD_POWER,
-                                      out != NULL ? &out->base : NULL, TYPE_POWER, &handle);
+    const int code =
+        zes_enter_struct(domain, ZES_STACK_POWER_0, ZES_CARD_POWER, out, TYPE_POWER, &handle);
     const bool is_card = code == ZE_SUCCESS && handle->part == ZES_CARD_POWER;
 
     if (code != ZE_SUCCESS)
@@ -129,8 +129,7 @@ ZES_EXPORT(zesDeviceEnumTemperatureSensors, const void *device, uint32_t *count,
 
 ZES_EXPORT(zesTemperatureGetProperties, const void *sensor, struct zes_temp_facts *out)
 {
-    ZES_ENTER(zes_enter_struct(sensor, ZES_SENSOR, ZES_SENSOR, out != NULL ? &out->base : NULL,
-                               TYPE_TEMPERATURE, &handle));
+    ZES_ENTER(zes_enter_struct(sensor, ZES_SENSOR, ZES_SENSOR, out, TYPE_TEMPERATURE, &handle));
     out->type = 0; /* the hottest place of the device */
     out->on_subdevice = 0;
     out->max = handle->gpu->model.shutdown_c;
@@ -155,8 +154,7 @@ ZES_EXPORT(zesDeviceEnumEngineGroups, const void *device, uint32_t *count, const
 
 ZES_EXPORT(zesEngineGetProperties, const void *group, struct zes_engine_facts *out)
 {
-    ZES_ENTER(zes_enter_struct(group, ZES_ENGINES, ZES_ENGINES, out != NULL ? &out->base : NULL,
-                               TYPE_ENGINE, &handle));
+    ZES_ENTER(zes_enter_struct(group, ZES_ENGINES, ZES_ENGINES, out, TYPE_ENGINE, &handle));
     out->type = 1; /* the group of all compute engines */
     out->on_subdevice = 0;
     return ZE_SUCCESS;

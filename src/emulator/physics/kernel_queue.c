@@ -273,6 +273,7 @@ void lull_physics_foresee_work(struct lull_physics *gpu)
             next_ns = kernel->begin_ns;
     }
     for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++)
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a GPU always has its contexts. */
         if (gpu->contexts[i].is_live && gpu->contexts[i].transfer.end_ns < next_ns)
             next_ns = gpu->contexts[i].transfer.end_ns;
     gpu->work_change_ns = next_ns;

@@ -43,7 +43,7 @@ bool lull_play_meet(void *meetings, const struct lull_play *play, uint32_t rank,
     const struct lull_play_op *op = &ops->ops[number % ops->count];
     const uint32_t members = play->meeting_members[op->meeting];
     const uint64_t visit = number / ops->count * op->visits + op->ordinal;
-    struct place *place = (struct place *)meetings + op->meeting * PLACES + visit % PLACES;
+    struct place *place = (struct place *)meetings + op->meeting * (size_t)PLACES + visit % PLACES;
 
     place->ranks[rank].number = number;
     place->ranks[rank].begin_ns = begin_ns;

@@ -203,7 +203,7 @@ static void drop_above(struct lull_limit_profile *profile, double highest_w)
 
 static bool recall(struct lull_limits *limits, double highest_w)
 {
-    struct lull_limit_profile found;
+    struct lull_limit_profile found = {0};
     struct lull_store *store = NULL;
     struct lull_error err = {0};
     int result = lull_store_open(NULL, &lull_limit_profiles_schema, false, &store, &err);
@@ -526,6 +526,7 @@ static void begin(struct lull_limits *limits, struct lull_control *control,
     snprintf(limits->profile.gpu_name, sizeof(limits->profile.gpu_name), "%s",
              info_of(limits, control, 0)->name);
     limits->profile.gpu_count = limits->gpu_count;
+    /* NOLINTNEXTLINE(bugprone-branch-clone): each condition acts, so their order counts. */
     if (check_job(limits, control, note_out) < 0) {
         give_up(limits, control);
     } else if (limits->options->fixed_w > 0.0) {

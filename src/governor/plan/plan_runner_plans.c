@@ -132,7 +132,7 @@ static int add_uniform(struct lull_plan_runner *runner, uint32_t point)
         if (count > most)
             most = count;
     }
-    room = calloc(most, sizeof(room[0]));
+    room = calloc((size_t)most + 1, sizeof(room[0]));
     if (room == NULL || runner->conducted_count == LULL_PLAN_RUNNER_MAX_CONDUCTED) {
         free(room);
         return -ENOMEM;
@@ -237,6 +237,7 @@ bool lull_plan_runner_switching(const struct lull_plan_runner *runner,
         .early_ns = llround(early_ms / runner->gpu_count * 1e6),
         .call_ns = llround(lull_plan_controller_call_ms(runner->plan_controller) * 1e6) *
                    (int64_t)(runner->world / runner->plans[0].graph.device_count),
+        /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): a runner has at least one GPU. */
         .drivers = (runner->world + runner->gpu_count - 1) / runner->gpu_count,
     };
     return true;

@@ -80,7 +80,7 @@ static void note(struct managed_run *run, const char *text)
     lull_log(LULL_LOG_WARNING, "run", "%s", text);
     if (run->note_count < MAX_NOTES)
         run->notes[run->note_count++] = strdup(text);
-}
+} /* NOLINT(clang-analyzer-unix.Malloc): the notes are freed with the run. */
 
 /* ---- devices ----------------------------------------------------------------------------- */
 

@@ -196,7 +196,7 @@ static int make_jobs(struct shared_run *run, struct lull_error *err)
     }
     run->result.completion_ms = calloc(run->count, sizeof(*run->result.completion_ms));
     run->result.placed_ms = calloc(run->count, sizeof(*run->result.placed_ms));
-    run->result.gpus = calloc(workers, sizeof(*run->result.gpus));
+    run->result.gpus = calloc(workers + 1, sizeof(*run->result.gpus));
     if (run->jobs == NULL || run->result.completion_ms == NULL || run->result.placed_ms == NULL ||
         run->result.gpus == NULL)
         return lull_error_set(err, -ENOMEM, "there is no memory for %zu jobs", run->count);
@@ -212,6 +212,7 @@ static int simulate(struct shared_run *run, struct lull_error *err)
         rc = make_jobs(run, err);
     if (rc < 0)
         return rc;
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the jobs are freed with the run. */
     rc = lull_shared_simulate(&run->options->setup, run->jobs, run->count, &run->result);
     if (rc == -EOVERFLOW)
         return lull_error_set(
@@ -279,7 +280,7 @@ static int parse_place(const char *text, void *place, struct lull_error *err)
         *kappa = LULL_SHARED_RANDOM;
         return 0;
     }
-    return parse_count(text, "lwf-", MOST_NODES * MOST_NODE_GPUS, kappa);
+    return parse_count(text, "lwf-", (int64_t)MOST_NODES * MOST_NODE_GPUS, kappa);
 }
 
 static int parse_error(const char *text, void *errors, struct lull_error *err)

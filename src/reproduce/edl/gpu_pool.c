@@ -44,7 +44,7 @@ static struct gpu_pool_span *leaf(const struct lull_gpu_pool *pool, uint32_t pla
     return &pool->spans[places(pool) + place];
 }
 
-static void join(struct gpu_pool_span *spans, uint32_t node)
+static void join(struct gpu_pool_span *spans, size_t node)
 {
     const struct gpu_pool_span *left = &spans[2 * node];
     const struct gpu_pool_span *right = &spans[2 * node + 1];
@@ -157,6 +157,7 @@ int lull_gpu_pool_add(struct lull_gpu_pool *pool, uint32_t gpu)
 
     if (result < 0)
         return result;
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): reserve() has put new arrays in place. */
     if (!pool->is_new[gpu])
         pool->fresh[pool->fresh_count++] = gpu;
     pool->is_new[gpu] = true;
@@ -203,7 +204,7 @@ static bool is_met(const struct lull_gpu_need *need, double end_s)
     return need->deadline_s - start_s >= need->time_s;
 }
 
-static int64_t gpu_at(const struct lull_gpu_pool *pool, uint32_t node)
+static int64_t gpu_at(const struct lull_gpu_pool *pool, size_t node)
 {
     return (int64_t)((node - places(pool)) & (pool->capacity - 1));
 }
@@ -211,7 +212,7 @@ static int64_t gpu_at(const struct lull_gpu_pool *pool, uint32_t node)
 int64_t lull_gpu_pool_free_first(const struct lull_gpu_pool *pool)
 {
     const struct gpu_pool_span *spans = pool->spans;
-    uint32_t node = 1;
+    size_t node = 1;
 
     if (spans[1].least_end_s == INFINITY)
         return LULL_GPU_NONE;
@@ -222,7 +223,7 @@ int64_t lull_gpu_pool_free_first(const struct lull_gpu_pool *pool)
 
 int64_t lull_gpu_pool_first_fit(const struct lull_gpu_pool *pool, const struct lull_gpu_need *need)
 {
-    uint32_t node = 1;
+    size_t node = 1;
 
     if (!is_met(need, pool->spans[1].least_end_s))
         return LULL_GPU_NONE;

@@ -70,7 +70,7 @@ static int check_golden(const struct zeus_options *arguments, const struct lull_
         .beta_ratio = arguments->beta_ratio,
         .window = arguments->window,
     };
-    struct lull_golden_verdict verdict;
+    struct lull_golden_verdict verdict = {0};
     struct lull_lines *lines = NULL;
     int rc = lull_lines_open(arguments->golden, &lines, err);
 

@@ -264,6 +264,7 @@ void lull_zeus_choose(const struct lull_zeus *zeus, uint64_t retry_of,
     choice_out->bound = batch->config.beta_ratio * batch->least_cost;
     if (attempt > MOST_ATTEMPTS || zeus->is_lifted)
         choice_out->bound = INFINITY;
+    /* NOLINTNEXTLINE(bugprone-branch-clone): their order is that of the published policy. */
     if (attempt > MOST_ATTEMPTS) {
         arm = fallback(batch);
     } else if (zeus->is_over) {

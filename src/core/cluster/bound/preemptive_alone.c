@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/bound/preemptive_alone.h"
 
+#include <assert.h>
 #include <math.h>
 
 /* Chosen with the two below so that a search ends near the best worth; not measured by themselves:
@@ -83,6 +84,7 @@ static void ask(struct alone_search *search, uint32_t slot, const double *unit_j
             best = point;
         }
     }
+    assert(best != NULL);
     asked->loss_j += 0.5 * time_s * fmax(most_w, 0.0);
     asked->progress += 0.5 * time_s * best->rate;
     asked->time_s += 0.5 * time_s;

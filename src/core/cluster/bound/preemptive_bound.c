@@ -182,7 +182,8 @@ static int guess(const struct lull_preemptive *all, const int64_t *end_ns, doubl
         return -ENOMEM;
     count_present(all, end_ns, gpus, gpu_w);
     for (size_t cell = 0; cell < cells; cell++) {
-        const double room = (double)all->members.gpus[cell / all->slots.slots];
+        const size_t type = cell / all->slots.slots;
+        const double room = (double)all->members.gpus[type];
 
         gpu_w[cell] = gpus[cell] > room ? gpu_w[cell] * (1.0 / room - 1.0 / gpus[cell]) : 0.0;
     }

@@ -149,7 +149,7 @@ static int make_room(struct slotter *slotter, const struct lull_cluster_jobs *jo
     size_t points = 0;
 
     for (size_t i = 0; i < jobs->count; i++)
-        points += 2 * jobs->all[i].point_count; /* one behind the horizon, too */
+        points += 2 * (size_t)jobs->all[i].point_count; /* one behind the horizon, too */
     relaxation->gpus = calloc(types, sizeof(*relaxation->gpus));
     relaxation->jobs = calloc(jobs->count + 1, sizeof(*relaxation->jobs));
     relaxation->points = calloc(points + 1, sizeof(*relaxation->points));

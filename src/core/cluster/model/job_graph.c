@@ -64,7 +64,7 @@ int lull_job_graph_connect(struct lull_job_graph *graph, uint32_t from, uint32_t
 /* Edges by from, in the order in which they came: a counting sort. */
 static int sort_edges(struct lull_job_graph *graph)
 {
-    struct lull_job_edge *sorted = malloc((graph->edge_count + 1) * sizeof(*sorted));
+    struct lull_job_edge *sorted = calloc(graph->edge_count + 1, sizeof(*sorted));
     uint32_t *const first = graph->first_out;
 
     if (sorted == NULL)

@@ -318,8 +318,8 @@ static int builder_init(struct parallel_builder *builder, const struct lull_job_
         return rc;
     count = (size_t)builder->order.stages * builder->order.microbatches;
     builder->device = calloc(builder->order.stages, sizeof(*builder->device));
-    builder->forward = malloc(count * sizeof(*builder->forward));
-    builder->backward = malloc(count * sizeof(*builder->backward));
+    builder->forward = calloc(count, sizeof(*builder->forward));
+    builder->backward = calloc(count, sizeof(*builder->backward));
     if (builder->device == NULL || builder->forward == NULL || builder->backward == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for %zu micro-batches", count);
     for (uint32_t i = 0; i < RESOURCES * parallel->pipeline; i++) {

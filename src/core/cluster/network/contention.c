@@ -26,8 +26,8 @@ static int make_links(struct lull_contention *contention)
     for (uint32_t i = 0; i < cluster->node_count; i++)
         if (cluster->nodes[i].rack >= contention->rack_count)
             contention->rack_count = cluster->nodes[i].rack + 1;
-    contention->links =
-        calloc((size_t)cluster->node_count + contention->rack_count, sizeof(*contention->links));
+    contention->links = calloc((size_t)cluster->node_count + contention->rack_count + 1,
+                               sizeof(*contention->links));
     contention->rack_stamp =
         calloc((size_t)contention->rack_count + 1, sizeof(*contention->rack_stamp));
     if (contention->links == NULL || contention->rack_stamp == NULL)

@@ -196,7 +196,7 @@ static bool has_room_for_ends(struct lull_backfill *policy, uint32_t count)
 
     if (count <= policy->end_room)
         return true;
-    ends = realloc(policy->ends, 2 * count * sizeof(*ends));
+    ends = realloc(policy->ends, 2 * (size_t)count * sizeof(*ends));
     if (ends == NULL)
         return false;
     policy->ends = ends;

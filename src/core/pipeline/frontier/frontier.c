@@ -265,7 +265,8 @@ void lull_frontier_durations(const struct lull_frontier *frontier, int64_t *dura
     for (uint32_t i = 0; i < network->op_count; i++) {
         const struct lull_frontier_flow_op *op = &network->ops[i];
         const int64_t slowest_ns = network->curves.all[op->curve].length_ns[0];
-        const int64_t window_ns = network->potential[2 * i + 1] - network->potential[2 * i];
+        const int64_t *const ends = &network->potential[2 * (size_t)i];
+        const int64_t window_ns = ends[1] - ends[0];
 
         duration_out[network->graph->topological[i]] = lull_earlier_ns(window_ns, slowest_ns);
     }

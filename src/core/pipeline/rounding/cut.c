@@ -31,6 +31,9 @@ static void connect(struct lull_rounding_cut *cut, uint32_t *fill, uint32_t from
     cut->arc_count += 2;
 }
 
+/* NOLINTBEGIN(bugprone-implicit-widening-of-multiplication-result): LULL_PIPELINE_MAX_OPS and
+ * LULL_PIPELINE_MAX_EDGES are far below what twice a number in 32 bits can hold. */
+
 /* Arc 2 i goes from the begin of operation i to its end; the arcs of the edges follow in the order
  * of `out`, from the end of one operation to the begin of the other. */
 static void lay_out(struct lull_rounding_cut *cut, const struct lull_pipeline_rounding *rounding)
@@ -55,6 +58,8 @@ static void lay_out(struct lull_rounding_cut *cut, const struct lull_pipeline_ro
             connect(cut, fill, 2 * op + 1, 2 * rounding->out[k].op);
     assert(cut->first_arc[cut->node_count] == cut->arc_count);
 }
+
+/* NOLINTEND(bugprone-implicit-widening-of-multiplication-result) */
 
 /* The graph's shape is laid out once; each move only sets what its arcs carry. */
 int lull_cut_create(struct lull_pipeline_rounding *rounding)

@@ -162,6 +162,7 @@ static void place_lowerings(struct lull_pipeline_queue *queue,
     size_t next = 0;
 
     for (size_t i = 0; i < 2 * count; i++) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): i < 2 * count, so count is not 0. */
         struct lull_pipeline_call *call = &queue->calls[queue->order[i % count]];
         const int64_t lap_ns = i >= count ? timed->period_ns : 0;
         int64_t begin_ns = call->want_ns + lap_ns;

@@ -22,6 +22,9 @@ enum { WIDTHS_TRIED = 20, TRIAL_LEVELS = 4 };
 
 enum local_search_direction { PUT_OFF, BRING_FORWARD };
 
+/* NOLINTBEGIN(bugprone-implicit-widening-of-multiplication-result): LULL_PIPELINE_MAX_OPS and
+ * LULL_PIPELINE_MAX_EDGES are far below what twice a number in 32 bits can hold. */
+
 /* Sets what may flow through an operation: at least what it gains by one width more, at most what
  * it costs by one width less. */
 static void weigh(struct lull_pipeline_rounding *rounding, enum local_search_direction direction,
@@ -166,6 +169,8 @@ static void apply(const struct lull_pipeline_rounding *rounding,
             moved_out[op] = fit;
     }
 }
+
+/* NOLINTEND(bugprone-implicit-widening-of-multiplication-result) */
 
 static int by_ns(const void *left, const void *right)
 {

@@ -230,7 +230,7 @@ int lull_pipeline_round_thorough(struct lull_pipeline_rounding *rounding,
                                  uint32_t *point_out)
 {
     struct starts starts = {.count = 0};
-    int64_t *durations = malloc(START_COUNT * rounding->count * sizeof(*durations));
+    int64_t *durations = malloc(START_COUNT * sizeof(*durations) * rounding->count);
     int rc;
 
     if (durations == NULL)

@@ -231,6 +231,7 @@ int lull_pipeline_order_check(const struct lull_pipeline_order *order,
 
     if (rc < 0)
         goto done;
+    /* NOLINTNEXTLINE(clang-analyzer-optin.portability.UnixAPI): check_size() refuses 0. */
     check.seen = calloc((size_t)order->stages * order->microbatches, sizeof(*check.seen));
     check.device_of = calloc(order->stages, sizeof(*check.device_of));
     if (check.seen == NULL || check.device_of == NULL)

@@ -96,6 +96,7 @@ static void choose(const struct lane *lane, uint32_t *point_out)
             best = i;
     for (uint32_t place = lane->count; place-- > 0;) {
         point_out[lane->ops[place]] = best;
+        /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): extend() has written it. */
         best = lane->before[(size_t)place * lane->width + best];
     }
 }
@@ -126,6 +127,7 @@ int lull_switching_price(struct lull_switching_search *search, const double *pri
     for (size_t i = 0; i < search->problem->profile->class_count; i++)
         if (search->problem->profile->classes[i].point_count > lane.width)
             lane.width = (uint32_t)search->problem->profile->classes[i].point_count;
+    assert(lane.width > 0);
     lane.ops = lull_memory_take(&memory, graph->op_count, sizeof(*lane.ops));
     lane.before = lull_memory_take(&memory, graph->op_count * lane.width, sizeof(*lane.before));
     lane.cost_nj = lull_memory_take(&memory, lane.width, sizeof(*lane.cost_nj));
@@ -134,7 +136,6 @@ int lull_switching_price(struct lull_switching_search *search, const double *pri
         rc = -ENOMEM;
         goto done;
     }
-    assert(lane.width > 0);
     lull_switching_verdict(search, search->plan); /* changes read its times */
     memcpy(search->trial, search->plan, graph->op_count * sizeof(*search->trial));
     for (uint32_t device = 0; device < graph->device_count; device++)

@@ -35,7 +35,7 @@ static bool append_run(struct lull_gap_record *record, int64_t begin_ns, int64_t
         record->runs = runs;
         record->run_capacity = capacity;
     }
-    assert(record->run_count < record->run_capacity);
+    assert(record->runs != NULL && record->run_count < record->run_capacity);
     record->runs[record->run_count++] = (struct lull_run){begin_ns, end_ns};
     return true;
 }
