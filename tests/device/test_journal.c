@@ -205,6 +205,17 @@ static void test_one_process_at_a_time(void **state)
     assert_non_null(strstr(error.text, "stop it first"));
 }
 
+static void test_the_lock_is_its_users_alone(void **state)
+{
+    struct stat status;
+    char lock[96];
+
+    (void)state;
+    snprintf(lock, sizeof(lock), "%s/lock", directory);
+    assert_int_equal(stat(lock, &status), 0);
+    assert_int_equal(status.st_mode & 07777, 0600);
+}
+
 static void test_a_writable_directory_is_refused(void **state)
 {
     struct lull_journal *journal;
@@ -240,6 +251,7 @@ int main(void)
         CASE(test_which_names_are_uuids),
         CASE(test_the_longest_path),
         CASE(test_one_process_at_a_time),
+        CASE(test_the_lock_is_its_users_alone),
         CASE(test_a_writable_directory_is_refused),
     };
 
