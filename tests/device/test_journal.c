@@ -134,6 +134,9 @@ static void test_foreign_names_are_refused(void **state)
 {
     struct lull_journal_record bad = record;
     struct lull_error error;
+    char uuids[2][96];
+    char foreign[160];
+    int fd;
 
     snprintf(bad.uuid, sizeof(bad.uuid), "../../etc/passwd");
     assert_int_equal(lull_journal_save(*state, &bad, &error), -EINVAL);
@@ -142,6 +145,11 @@ static void test_foreign_names_are_refused(void **state)
     memset(bad.uuid, 'a', sizeof(bad.uuid));
     assert_int_equal(lull_journal_save(*state, &bad, &error), -EINVAL);
     assert_int_equal(lull_journal_remove(*state, "..", &error), -EINVAL);
+    snprintf(foreign, sizeof(foreign), "%s/saved/gpu_%s", directory, record.uuid);
+    fd = open(foreign, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(lull_journal_list(*state, uuids, 2, &error), 0);
 }
 
 static void test_which_names_are_uuids(void **state)
