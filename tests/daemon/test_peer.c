@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,9 +18,14 @@
 enum { PEERPIDFD = 77 }; /* SO_PEERPIDFD of Linux 6.5 */
 
 static int refusal; /* what a kernel says that does not give a peer's pidfd; 0: this one answers */
+static bool is_hidden; /* the peer's PID namespace cannot be seen from here */
 
 static int fake_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
 {
+    if (is_hidden && name == SO_PEERCRED) {
+        *(struct ucred *)value = (struct ucred){.pid = 0, .uid = 7};
+        return 0;
+    }
     if (name != PEERPIDFD || refusal == 0)
         return getsockopt(fd, level, name, value, size);
     errno = refusal;
@@ -143,6 +149,22 @@ static void an_older_kernel_is_asked_by_number(void **state)
     refusal = ENODATA;
     assert_int_equal(lull_peer_identify(fds[0], &peer, &error), -ENODATA);
     refusal = 0;
+}
+
+static void a_peer_that_cannot_be_seen_has_no_number(void **state)
+{
+    struct lull_peer peer;
+    struct lull_error error;
+
+    (void)state;
+    is_hidden = true;
+    refusal = EINVAL;
+    assert_int_equal(lull_peer_identify(fds[0], &peer, &error), 0);
+    is_hidden = false;
+    refusal = 0;
+    assert_int_equal(peer.pid, 0);
+    assert_int_equal(peer.uid, 7);
+    assert_int_equal(peer.pid_fd, -1);
 }
 
 /* A start time stands for a process: the same for all who ask, none for none. */
@@ -289,6 +311,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_peer_is_known_by_the_kernels_word),
         TEST(an_older_kernel_is_asked_by_number),
+        TEST(a_peer_that_cannot_be_seen_has_no_number),
         TEST(a_process_of_a_number_is_told_from_a_later_one),
         TEST(packets_come_whole_with_their_sender),
         TEST(descriptors_that_come_along_are_closed),

@@ -101,8 +101,11 @@ static void test_an_earlier_boot_is_stale(void **state)
 {
     struct lull_journal *journal = *state;
     struct lull_journal_record read;
+    char boot_id[LULL_BOOT_ID_BYTES];
     struct lull_error error;
 
+    assert_int_equal(lull_boot_id(boot_id), 0);
+    assert_memory_equal(journal->boot_id, boot_id, sizeof(boot_id));
     journal->boot_id[0] ^= 1;
     assert_int_equal(lull_journal_save(journal, &record, &error), 0);
     assert_int_equal(lull_journal_load(journal, record.uuid, &read, &error), 0);
