@@ -338,6 +338,7 @@ static void the_widest_range_counts(void **state)
     }
     assert_int_equal(as_mhz(999999), 999999);
     assert_int_equal(as_mhz(1000000), 1);
+    assert_int_equal(as_mhz(2099999999), 2099);
 }
 
 static uint32_t count_clocks(uint32_t lowest_mhz, uint32_t highest_mhz, uint32_t *last_mhz_out)
