@@ -48,7 +48,7 @@ struct die {
     int floor_code;
 };
 
-static struct die dies[3];
+static struct die dies[4];
 static uint32_t die_count;
 static uint32_t version;
 static int list_code, init_code;
@@ -217,7 +217,7 @@ static int set_up(void **state)
         .set_level = fake_level,
         .set_power_cap = fake_set_cap,
     };
-    for (uint32_t i = 0; i < 3; i++)
+    for (uint32_t i = 0; i < 4; i++)
         dies[i] = (struct die){
             .clock = {900, 500, 560},
             .memory = {1300, 0, 1600},
@@ -295,6 +295,8 @@ static void a_die_is_described(void **state)
         assert_int_equal(info.sm_clocks_mhz[i], 560 - 20 * i);
     assert_int_equal(info.memory_clock_count, 1);
     assert_int_equal(info.memory_clocks_mhz[0], 1600);
+    dies[0].memory.max_mhz = UINT16_MAX;
+    assert_int_equal(describe_die().memory_clock_count, 0);
     assert_int_equal(info.power_limit_min_mw, 100000);
     assert_int_equal(info.power_limit_max_mw, 700000);
     assert_int_equal(info.power_limit_default_mw, 600000);
@@ -457,6 +459,34 @@ static void two_dies_of_a_module_share_their_counters(void **state)
     assert_int_equal(read_die(0, LULL_READING_ENERGY).energy_mj, 30);
     assert_int_equal(read_die(1, LULL_READING_ENERGY).valid, 0);
     close_die();
+}
+
+/* A die without a counter of its own is counted by the one before it, if that has one for it alone.
+ */
+static void who_shares_a_counter(void **state)
+{
+    static const struct {
+        uint64_t counts[4];
+        uint32_t sharers[4];
+        uint32_t counters[4];
+    } rows[] = {
+        {{9, 0, 9, 0}, {2, 2, 2, 2}, {0, 0, 2, 2}}, {{9, 9, 9, 9}, {1, 1, 1, 1}, {0, 1, 2, 3}},
+        {{9, 0, 0, 9}, {2, 2, 1, 1}, {0, 0, 2, 3}}, {{0, 0, 0, 0}, {1, 1, 1, 1}, {0, 1, 2, 3}},
+        {{0, 9, 0, 0}, {1, 2, 2, 1}, {0, 1, 1, 3}}, {{0, 0, 9, 9}, {1, 1, 1, 1}, {0, 1, 2, 3}},
+    };
+
+    (void)state;
+    die_count = 4;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (uint32_t die = 0; die < 4; die++)
+            dies[die].count = rows[i].counts[die];
+        assert_int_equal(open_dies(), 4);
+        for (uint32_t die = 0; die < 4; die++) {
+            assert_int_equal(opened->dies[die].sharers, rows[i].sharers[die]);
+            assert_int_equal(opened->dies[die].counter, rows[i].counters[die]);
+        }
+        close_die();
+    }
 }
 
 static void dies_are_counted_as_hip_does(void **state)
@@ -636,6 +666,7 @@ int main(void)
         cmocka_unit_test_setup(what_is_not_told_is_not_valid, set_up),
         cmocka_unit_test_setup(power_lies_elsewhere_in_newer_versions, set_up),
         cmocka_unit_test_setup(two_dies_of_a_module_share_their_counters, set_up),
+        cmocka_unit_test_setup(who_shares_a_counter, set_up),
         cmocka_unit_test_setup(dies_are_counted_as_hip_does, set_up),
         cmocka_unit_test_setup(locks_set_the_floor_once_and_the_ceiling_each_time, set_up),
         cmocka_unit_test_setup(what_a_library_lacks, set_up),

@@ -147,6 +147,19 @@ static void policies_choose_as_they_did(void **state)
     }
 }
 
+/* Jobs that are clocked up again while another waits for watts. */
+static void watts_are_kept_for_who_waits_as_they_were(void **state)
+{
+    const struct lull_cluster_policy_ops *const policy = lull_cluster_policy_find("powerflow");
+    struct digest digest = {0};
+
+    (void)state;
+    assert_non_null(policy);
+    for (uint64_t seed = 142; seed <= 143; seed++)
+        digest_conditions(&digest, policy, seed);
+    digest_check(&digest, "powerflow under a cap", 2832.1481131331857);
+}
+
 /* The rules that promise GPUs at posted prices, for jobs that have a value; some are worth less
  * than they draw. */
 static void valued_jobs_are_chosen_as_they_were(void **state)
@@ -185,6 +198,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(policies_choose_as_they_did),
+        cmocka_unit_test(watts_are_kept_for_who_waits_as_they_were),
         cmocka_unit_test(valued_jobs_are_chosen_as_they_were),
     };
 

@@ -189,6 +189,40 @@ static void test_points_are_those_of_the_full_graph(void **state)
         pipeline_case_fini(&it[i]);
 }
 
+static void test_what_cannot_be_that_fast_says_so(void **state)
+{
+    struct pipeline_case it[3];
+    struct lull_certificate certificate;
+    struct lull_periodic_plan plan;
+    struct lull_error err = {0};
+    const struct lull_frontier_point *points;
+    char text[96];
+    int64_t *duration_ns;
+    size_t count;
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++)
+        make(&it[i], i == 2 ? 32 : 8 * STAGES + i, 0);
+    const struct lull_periodic_problem problem = {it[0].problem, it[1].problem, it[2].problem};
+    struct lull_periodic *periodic = lull_periodic_create(&problem, NULL);
+
+    assert_non_null(periodic);
+    duration_ns = calloc(it[2].graph.op_count, sizeof(*duration_ns));
+    assert_non_null(duration_ns);
+    assert_int_equal(lull_certificate_init(&certificate, &it[2].graph), 0);
+    points = lull_periodic_points(periodic, &count);
+    assert_int_equal(
+        lull_periodic_plan(periodic, 1000000000, duration_ns, &certificate, &plan, &err), -ERANGE);
+    snprintf(text, sizeof(text), "no plan of 1 s: the fastest takes %.9g s",
+             (double)points[count - 1].time_ns * 1e-9);
+    assert_string_equal(err.text, text);
+    lull_certificate_fini(&certificate);
+    lull_periodic_destroy(periodic);
+    free(duration_ns);
+    for (int i = 0; i < 3; i++)
+        pipeline_case_fini(&it[i]);
+}
+
 static void test_graphs_that_do_not_continue_are_refused(void **state)
 {
     struct pipeline_case it[3];
@@ -218,6 +252,7 @@ int main(void)
         cmocka_unit_test(test_stages_that_differ_are_proven),
         cmocka_unit_test(test_operations_of_one_name_are_told_apart),
         cmocka_unit_test(test_points_are_those_of_the_full_graph),
+        cmocka_unit_test(test_what_cannot_be_that_fast_says_so),
         cmocka_unit_test(test_graphs_that_do_not_continue_are_refused),
     };
 
