@@ -137,7 +137,7 @@ static int fake_cap(void *gpu, uint32_t sensor, union amdsmi_room *room)
 
 static int fake_bdf(void *gpu, uint64_t *value)
 {
-    *value = UINT64_C(0x12342a0) << 4 | 3 << 3 | 4;
+    *value = UINT64_C(0x12342a0) << 4 | 3 << 3 | 5;
     return ((struct die *)gpu)->code;
 }
 
@@ -288,7 +288,7 @@ static void a_die_is_described(void **state)
     info = describe_die();
     assert_string_equal(info.name, "a die");
     assert_string_equal(info.uuid, "uuid-0");
-    assert_string_equal(info.pci_bus_id, "00001234:2A:03.4");
+    assert_string_equal(info.pci_bus_id, "00001234:2A:03.5");
     assert_string_equal(lull_amdsmi_vendor.driver_version(opened), "6.8");
     assert_int_equal(info.sm_clock_count, 4);
     for (uint32_t i = 0; i < 4; i++)
@@ -438,6 +438,11 @@ static void power_lies_elsewhere_in_newer_versions(void **state)
         assert_int_equal(read_die(0, LULL_READING_POWER).power_mw, i == 0 ? 100000 : 300000);
         close_die();
     }
+    dies[0].power[2] = 0; /* only an average is told */
+    open_die();
+    assert_int_equal(read_die(0, LULL_READING_POWER).power_mw, 280000);
+    assert_int_equal(describe_die().capabilities & LULL_CAPABILITY_INSTANT_POWER, 0);
+    close_die();
 }
 
 static void two_dies_of_a_module_share_their_counters(void **state)
@@ -544,8 +549,11 @@ static void locks_set_the_floor_once_and_the_ceiling_each_time(void **state)
     assert_int_equal(lull_amdsmi_vendor.set_power_limit(opened, 0, 400000, &error), 0);
     assert_true(die->cap_set_uw == 400000000);
     close_die();
+    made_up.set_level = NULL; /* a limit alone cannot be taken back */
+    open_die();
+    assert_int_equal(describe_die().capabilities & LULL_CAPABILITY_SM_LOCK, 0);
+    close_die();
     made_up.set_clock_limit = NULL;
-    made_up.set_level = NULL;
     made_up.set_power_cap = NULL;
     made_up.energy = NULL;
     open_die();
