@@ -671,6 +671,22 @@ static void test_a_record_that_could_not_be_undone_is_kept(void **state)
     assert_int_equal(end(), 0);
 }
 
+static void test_a_record_that_says_it_all_is_enough(void **state)
+{
+    const struct lull_journal_record record = {
+        .uuid = "GPU-0", .driver_version = "1", .controls = LULL_CAPABILITY_SM_LOCK};
+
+    (void)state;
+    begin(1);
+    assert_int_equal(lull_journal_save(journal, &record, NULL), 0);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + FAKE_CALL_NS);
+    check_call(0, 0, 900, T0);
+    assert_int_equal(client.results[0].status, 0);
+    assert_int_equal(end(), 0);
+}
+
 /* --- read-back --- */
 
 static void test_what_is_settled_and_what_is_obeyed(void **state)
@@ -996,6 +1012,7 @@ int main(void)
         cmocka_unit_test(test_a_failed_raising_is_repeated_ever_more_slowly),
         cmocka_unit_test(test_without_a_record_nothing_is_written),
         cmocka_unit_test(test_a_record_that_could_not_be_undone_is_kept),
+        cmocka_unit_test(test_a_record_that_says_it_all_is_enough),
         cmocka_unit_test(test_what_is_settled_and_what_is_obeyed),
         cmocka_unit_test(test_a_clock_that_does_not_follow_is_told),
         cmocka_unit_test(test_a_slow_gpu_obeys_an_upper_bound),
