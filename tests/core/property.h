@@ -1,11 +1,13 @@
 /*
- * For property tests: a broken property names the seed that shows it; numbers that must be near.
+ * For property tests: a broken property names the seed that shows it; numbers that must be near;
+ * memory that must be given back.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_CORE_PROPERTY_H
 #define LULL_TESTS_CORE_PROPERTY_H
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,5 +30,12 @@
         if (!(fabs(actual_ - expected_) <= (margin)))                                              \
             fail_msg("%s is %.17g, not %.17g", #actual, actual_, expected_);                       \
     } while (0)
+
+/* Bytes in use on the heap, blocks that the allocator keeps for reuse included. Sanitizers, which
+ * look for lost memory themselves, say 0. */
+static inline size_t heap_bytes(void)
+{
+    return mallinfo2().uordblks;
+}
 
 #endif

@@ -14,6 +14,7 @@ static void test_grant_and_refuse(void **state)
 {
     struct lull_lease_table *table = lull_lease_table_create(2);
     const struct lull_band empty = {1200, 600};
+    const struct lull_band one_clock = {600, 600};
     struct lull_error error;
     uint64_t id = 0;
     uint64_t second = 0;
@@ -23,6 +24,9 @@ static void test_grant_and_refuse(void **state)
     assert_int_equal(lull_lease_grant(table, 0, 7, &empty, 0, 10, &id, &error), -EINVAL);
     assert_int_equal(lull_lease_grant(table, 0, 7, &band, 0, 0, &id, &error), -EINVAL);
     assert_int_equal(id, 0);
+    assert_int_equal(lull_lease_grant(table, 1, 6, &one_clock, 0, 1, &id, &error), 0);
+    assert_true(lull_lease_end(table, 1));
+    lull_lease_settle(table, 1);
     assert_int_equal(lull_lease_grant(table, 0, 7, &band, 0, 10, &id, &error), 0);
     assert_int_equal(lull_lease_grant(table, 0, 8, &band, 0, 10, &second, &error), -EBUSY);
     assert_int_equal(lull_lease_grant(table, 1, 8, &band, 0, 10, &second, &error), 0);
@@ -72,12 +76,33 @@ static void test_expiry_and_renewal(void **state)
     lull_lease_table_destroy(table);
 }
 
+/* A heartbeat comes in time until the very nanosecond, and on every GPU of the client alone. */
+static void test_all_leases_of_a_client_are_renewed(void **state)
+{
+    static const uint64_t clients[] = {7, 0, 7};
+    struct lull_lease_table *table = lull_lease_table_create(4);
+    struct lull_error error;
+    uint64_t id;
+
+    (void)state;
+    for (uint32_t gpu = 0; gpu < 3; gpu++)
+        assert_int_equal(lull_lease_grant(table, gpu, clients[gpu], &band, 0, 10, &id, &error), 0);
+    assert_int_equal(lull_lease_renew(table, 7, 10, 10), 0);
+    assert_int_equal(lull_lease_renew(table, 7, 9, 10), 2);
+    assert_int_equal(lull_lease_find(table, 0)->expires_ns, 19);
+    assert_int_equal(lull_lease_find(table, 1)->expires_ns, 10);
+    assert_int_equal(lull_lease_find(table, 2)->expires_ns, 19);
+    assert_int_equal(lull_lease_renew(table, 0, 9, 10), 1); /* the last GPU is nobody's */
+    lull_lease_table_destroy(table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_grant_and_refuse),
         cmocka_unit_test(test_end_keeps_busy_until_settled),
         cmocka_unit_test(test_expiry_and_renewal),
+        cmocka_unit_test(test_all_leases_of_a_client_are_renewed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

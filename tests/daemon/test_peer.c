@@ -2,16 +2,37 @@
  * Who is at the other end, and what comes from there; a connection's end.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <cmocka.h>
 
+enum { PEERPIDFD = 77 }; /* SO_PEERPIDFD of Linux 6.5 */
+
+static int refusal; /* what a kernel says that does not give a peer's pidfd; 0: this one answers */
+static bool is_hidden; /* the peer's PID namespace cannot be seen from here */
+
+static int fake_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
+{
+    if (is_hidden && name == SO_PEERCRED) {
+        *(struct ucred *)value = (struct ucred){.pid = 0, .uid = 7};
+        return 0;
+    }
+    if (name != PEERPIDFD || refusal == 0)
+        return getsockopt(fd, level, name, value, size);
+    errno = refusal;
+    return -1;
+}
+
+#define getsockopt fake_getsockopt
 #include "daemon/peer.c"
 #include "daemon/connection.c"
 
@@ -108,6 +129,42 @@ static void a_peer_is_known_by_the_kernels_word(void **state)
     assert_int_equal(lull_peer_identify(pipe_fds[0], &peer, &error), -ENOTSOCK);
     close(pipe_fds[0]);
     close(pipe_fds[1]);
+}
+
+/* Kernels before 6.5 do not know the option; then the process is found by its number. */
+static void an_older_kernel_is_asked_by_number(void **state)
+{
+    static const int unknown[] = {ENOPROTOOPT, EINVAL};
+    struct lull_peer peer;
+    struct lull_error error;
+
+    (void)state;
+    assert_int_equal(SO_PEERPIDFD, PEERPIDFD);
+    for (size_t i = 0; i < 2; i++) {
+        refusal = unknown[i];
+        assert_int_equal(lull_peer_identify(fds[0], &peer, &error), 0);
+        assert_true(peer.pid_fd >= 0);
+        close(peer.pid_fd);
+    }
+    refusal = ENODATA;
+    assert_int_equal(lull_peer_identify(fds[0], &peer, &error), -ENODATA);
+    refusal = 0;
+}
+
+static void a_peer_that_cannot_be_seen_has_no_number(void **state)
+{
+    struct lull_peer peer;
+    struct lull_error error;
+
+    (void)state;
+    is_hidden = true;
+    refusal = EINVAL;
+    assert_int_equal(lull_peer_identify(fds[0], &peer, &error), 0);
+    is_hidden = false;
+    refusal = 0;
+    assert_int_equal(peer.pid, 0);
+    assert_int_equal(peer.uid, 7);
+    assert_int_equal(peer.pid_fd, -1);
 }
 
 /* A start time stands for a process: the same for all who ask, none for none. */
@@ -253,6 +310,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_peer_is_known_by_the_kernels_word),
+        TEST(an_older_kernel_is_asked_by_number),
+        TEST(a_peer_that_cannot_be_seen_has_no_number),
         TEST(a_process_of_a_number_is_told_from_a_later_one),
         TEST(packets_come_whole_with_their_sender),
         TEST(descriptors_that_come_along_are_closed),

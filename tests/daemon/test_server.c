@@ -588,6 +588,7 @@ static void the_socket_has_its_mode(void **state)
         assert_int_equal(open_socket(&server, &options, &error), 0);
         assert_int_equal(stat(server.socket_path, &status), 0);
         assert_int_equal(status.st_mode & 07777, 0640);
+        assert_int_equal(status.st_uid, geteuid());
         assert_int_equal(getsockopt(server.listen_fd, SOL_SOCKET, SO_PASSCRED, &on, &size), 0);
         assert_int_equal(on, 1);
         assert_int_equal(umask(022), 022);

@@ -48,11 +48,12 @@ struct die {
     int floor_code;
 };
 
-static struct die dies[3];
+static struct die dies[4];
 static uint32_t die_count;
 static uint32_t version;
 static int list_code, init_code;
 static uint32_t shut_downs;
+static uint32_t listed; /* dies */
 
 static int fake_init(uint64_t flags)
 {
@@ -77,14 +78,16 @@ static int fake_sockets(uint32_t *count, void **handles)
     for (uint32_t i = 0; i < die_count; i++)
         handles[i] = &dies[i];
     *count = die_count;
+    listed = 0;
     return list_code;
 }
 
 static int fake_processors(void *socket, uint32_t *count, void **handles)
 {
-    assert_true(*count >= 1);
+    assert_int_equal(*count, LULL_DEVICE_MAX_GPUS - listed); /* as there is room for */
     *count = 1;
     handles[0] = socket;
+    listed += ((struct die *)socket)->code == 0;
     return ((struct die *)socket)->code;
 }
 
@@ -134,7 +137,7 @@ static int fake_cap(void *gpu, uint32_t sensor, union amdsmi_room *room)
 
 static int fake_bdf(void *gpu, uint64_t *value)
 {
-    *value = UINT64_C(0x12342a0) << 4 | 3 << 3 | 4;
+    *value = UINT64_C(0x12342a0) << 4 | 3 << 3 | 5;
     return ((struct die *)gpu)->code;
 }
 
@@ -214,7 +217,7 @@ static int set_up(void **state)
         .set_level = fake_level,
         .set_power_cap = fake_set_cap,
     };
-    for (uint32_t i = 0; i < 3; i++)
+    for (uint32_t i = 0; i < 4; i++)
         dies[i] = (struct die){
             .clock = {900, 500, 560},
             .memory = {1300, 0, 1600},
@@ -285,13 +288,15 @@ static void a_die_is_described(void **state)
     info = describe_die();
     assert_string_equal(info.name, "a die");
     assert_string_equal(info.uuid, "uuid-0");
-    assert_string_equal(info.pci_bus_id, "00001234:2A:03.4");
+    assert_string_equal(info.pci_bus_id, "00001234:2A:03.5");
     assert_string_equal(lull_amdsmi_vendor.driver_version(opened), "6.8");
     assert_int_equal(info.sm_clock_count, 4);
     for (uint32_t i = 0; i < 4; i++)
         assert_int_equal(info.sm_clocks_mhz[i], 560 - 20 * i);
     assert_int_equal(info.memory_clock_count, 1);
     assert_int_equal(info.memory_clocks_mhz[0], 1600);
+    dies[0].memory.max_mhz = UINT16_MAX;
+    assert_int_equal(describe_die().memory_clock_count, 0);
     assert_int_equal(info.power_limit_min_mw, 100000);
     assert_int_equal(info.power_limit_max_mw, 700000);
     assert_int_equal(info.power_limit_default_mw, 600000);
@@ -335,6 +340,7 @@ static void the_widest_range_counts(void **state)
     }
     assert_int_equal(as_mhz(999999), 999999);
     assert_int_equal(as_mhz(1000000), 1);
+    assert_int_equal(as_mhz(2099999999), 2099);
 }
 
 static uint32_t count_clocks(uint32_t lowest_mhz, uint32_t highest_mhz, uint32_t *last_mhz_out)
@@ -432,6 +438,11 @@ static void power_lies_elsewhere_in_newer_versions(void **state)
         assert_int_equal(read_die(0, LULL_READING_POWER).power_mw, i == 0 ? 100000 : 300000);
         close_die();
     }
+    dies[0].power[2] = 0; /* only an average is told */
+    open_die();
+    assert_int_equal(read_die(0, LULL_READING_POWER).power_mw, 280000);
+    assert_int_equal(describe_die().capabilities & LULL_CAPABILITY_INSTANT_POWER, 0);
+    close_die();
 }
 
 static void two_dies_of_a_module_share_their_counters(void **state)
@@ -453,6 +464,34 @@ static void two_dies_of_a_module_share_their_counters(void **state)
     assert_int_equal(read_die(0, LULL_READING_ENERGY).energy_mj, 30);
     assert_int_equal(read_die(1, LULL_READING_ENERGY).valid, 0);
     close_die();
+}
+
+/* A die without a counter of its own is counted by the one before it, if that has one for it alone.
+ */
+static void who_shares_a_counter(void **state)
+{
+    static const struct {
+        uint64_t counts[4];
+        uint32_t sharers[4];
+        uint32_t counters[4];
+    } rows[] = {
+        {{9, 0, 9, 0}, {2, 2, 2, 2}, {0, 0, 2, 2}}, {{9, 9, 9, 9}, {1, 1, 1, 1}, {0, 1, 2, 3}},
+        {{9, 0, 0, 9}, {2, 2, 1, 1}, {0, 0, 2, 3}}, {{0, 0, 0, 0}, {1, 1, 1, 1}, {0, 1, 2, 3}},
+        {{0, 9, 0, 0}, {1, 2, 2, 1}, {0, 1, 1, 3}}, {{0, 0, 9, 9}, {1, 1, 1, 1}, {0, 1, 2, 3}},
+    };
+
+    (void)state;
+    die_count = 4;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (uint32_t die = 0; die < 4; die++)
+            dies[die].count = rows[i].counts[die];
+        assert_int_equal(open_dies(), 4);
+        for (uint32_t die = 0; die < 4; die++) {
+            assert_int_equal(opened->dies[die].sharers, rows[i].sharers[die]);
+            assert_int_equal(opened->dies[die].counter, rows[i].counters[die]);
+        }
+        close_die();
+    }
 }
 
 static void dies_are_counted_as_hip_does(void **state)
@@ -510,8 +549,11 @@ static void locks_set_the_floor_once_and_the_ceiling_each_time(void **state)
     assert_int_equal(lull_amdsmi_vendor.set_power_limit(opened, 0, 400000, &error), 0);
     assert_true(die->cap_set_uw == 400000000);
     close_die();
+    made_up.set_level = NULL; /* a limit alone cannot be taken back */
+    open_die();
+    assert_int_equal(describe_die().capabilities & LULL_CAPABILITY_SM_LOCK, 0);
+    close_die();
     made_up.set_clock_limit = NULL;
-    made_up.set_level = NULL;
     made_up.set_power_cap = NULL;
     made_up.energy = NULL;
     open_die();
@@ -632,6 +674,7 @@ int main(void)
         cmocka_unit_test_setup(what_is_not_told_is_not_valid, set_up),
         cmocka_unit_test_setup(power_lies_elsewhere_in_newer_versions, set_up),
         cmocka_unit_test_setup(two_dies_of_a_module_share_their_counters, set_up),
+        cmocka_unit_test_setup(who_shares_a_counter, set_up),
         cmocka_unit_test_setup(dies_are_counted_as_hip_does, set_up),
         cmocka_unit_test_setup(locks_set_the_floor_once_and_the_ceiling_each_time, set_up),
         cmocka_unit_test_setup(what_a_library_lacks, set_up),

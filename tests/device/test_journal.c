@@ -90,6 +90,8 @@ static void test_every_damaged_byte_is_noticed(void **state)
         assert_int_equal(pwrite(fd, &byte, 1, at), 1);
     }
     assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), 0);
+    assert_int_equal(ftruncate(fd, status.st_size + 1), 0);
+    assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), LULL_E_FORMAT);
     assert_int_equal(ftruncate(fd, status.st_size - 1), 0);
     assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), LULL_E_FORMAT);
     assert_int_equal(lull_journal_set_aside(*state, record.uuid, &error), 0);
@@ -97,12 +99,38 @@ static void test_every_damaged_byte_is_noticed(void **state)
     close(fd);
 }
 
+/* Another version of lulld reads what this one has saved: FNV-1a, of 64 bits. */
+static void test_the_checksum_is_what_it_was(void **state)
+{
+    struct stored_record stored;
+
+    (void)state;
+    memset(&stored, 0, sizeof(stored));
+    memcpy(stored.magic, "LULL", 4);
+    assert_true(checksum_of(&stored) == UINT64_C(5597450087969636042));
+}
+
+static void test_what_is_read_ends(void **state)
+{
+    struct lull_journal_record full = record;
+    struct lull_journal_record read;
+
+    memset(full.driver_version, 'x', sizeof(full.driver_version));
+    assert_int_equal(lull_journal_save(*state, &full, NULL), 0);
+    assert_int_equal(lull_journal_load(*state, record.uuid, &read, NULL), 0);
+    full.driver_version[sizeof(full.driver_version) - 1] = '\0';
+    assert_memory_equal(&read, &full, sizeof(read));
+}
+
 static void test_an_earlier_boot_is_stale(void **state)
 {
     struct lull_journal *journal = *state;
     struct lull_journal_record read;
+    char boot_id[LULL_BOOT_ID_BYTES];
     struct lull_error error;
 
+    assert_int_equal(lull_boot_id(boot_id), 0);
+    assert_memory_equal(journal->boot_id, boot_id, sizeof(boot_id));
     journal->boot_id[0] ^= 1;
     assert_int_equal(lull_journal_save(journal, &record, &error), 0);
     assert_int_equal(lull_journal_load(journal, record.uuid, &read, &error), 0);
@@ -134,6 +162,9 @@ static void test_foreign_names_are_refused(void **state)
 {
     struct lull_journal_record bad = record;
     struct lull_error error;
+    char uuids[2][96];
+    char foreign[160];
+    int fd;
 
     snprintf(bad.uuid, sizeof(bad.uuid), "../../etc/passwd");
     assert_int_equal(lull_journal_save(*state, &bad, &error), -EINVAL);
@@ -142,6 +173,14 @@ static void test_foreign_names_are_refused(void **state)
     memset(bad.uuid, 'a', sizeof(bad.uuid));
     assert_int_equal(lull_journal_save(*state, &bad, &error), -EINVAL);
     assert_int_equal(lull_journal_remove(*state, "..", &error), -EINVAL);
+    for (int i = 0; i < 2; i++) {
+        snprintf(foreign, sizeof(foreign), "%s/saved/%s%s", directory, i == 0 ? "gpu_" : "gpu-_",
+                 record.uuid);
+        fd = open(foreign, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        assert_true(fd >= 0);
+        close(fd);
+    }
+    assert_int_equal(lull_journal_list(*state, uuids, 2, &error), 0);
 }
 
 static void test_which_names_are_uuids(void **state)
@@ -182,13 +221,16 @@ static void test_the_longest_path(void **state)
     struct lull_error error;
     char long_path[PATH_MAX];
     char other[96];
+    int has_input;
     const size_t room = sizeof(((struct lull_journal *)0)->directory) - sizeof("/saved");
 
     (void)state;
     snprintf(other, sizeof(other), "%s/deep", directory);
     memset(long_path, '/', sizeof(long_path));
     memcpy(long_path + room + 1 - strlen(other), other, strlen(other) + 1);
+    has_input = fcntl(0, F_GETFD) >= 0;
     assert_int_equal(lull_journal_open(long_path, &journal, &error), -ENAMETOOLONG);
+    assert_int_equal(fcntl(0, F_GETFD) >= 0, has_input); /* it closes nothing of others */
     memcpy(long_path + room - strlen(other), other, strlen(other) + 1); /* it fits */
     assert_int_equal(lull_journal_open(long_path, &journal, &error), 0);
     lull_journal_close(journal);
@@ -203,6 +245,32 @@ static void test_one_process_at_a_time(void **state)
     (void)state;
     assert_int_equal(lull_journal_open(directory, &second, &error), -EBUSY);
     assert_non_null(strstr(error.text, "stop it first"));
+}
+
+static void check_mode(const char *name, mode_t mode)
+{
+    struct stat status;
+    char its[128];
+
+    snprintf(its, sizeof(its), "%s/%s", directory, name);
+    assert_int_equal(stat(its, &status), 0);
+    assert_int_equal(status.st_mode & 07777, mode);
+}
+
+static void test_what_is_made_is_for_its_user_to_write(void **state)
+{
+    const mode_t before = umask(0);
+    struct lull_journal *journal;
+    char other[96];
+
+    (void)state;
+    snprintf(other, sizeof(other), "%s/made", directory);
+    assert_int_equal(lull_journal_open(other, &journal, NULL), 0);
+    umask(before);
+    lull_journal_close(journal);
+    check_mode("made", 0755);
+    check_mode("made/saved", 0700);
+    check_mode("made/lock", 0600);
 }
 
 static void test_a_writable_directory_is_refused(void **state)
@@ -234,12 +302,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_saved_comes_back),
         CASE(test_every_damaged_byte_is_noticed),
+        CASE(test_the_checksum_is_what_it_was),
+        CASE(test_what_is_read_ends),
         CASE(test_an_earlier_boot_is_stale),
         CASE(test_links_and_pipes_are_refused),
         CASE(test_foreign_names_are_refused),
         CASE(test_which_names_are_uuids),
         CASE(test_the_longest_path),
         CASE(test_one_process_at_a_time),
+        CASE(test_what_is_made_is_for_its_user_to_write),
         CASE(test_a_writable_directory_is_refused),
     };
 

@@ -57,6 +57,7 @@ static struct card cards[3];
 static uint32_t card_count;
 static int init_code, driver_code, device_code, clock_list_code;
 static uint32_t offered_clocks;
+static uint32_t sick_driver;
 
 static int fake_init(uint32_t flags)
 {
@@ -66,9 +67,9 @@ static int fake_init(uint32_t flags)
 
 static int fake_drivers(uint32_t *count, void **handles)
 {
-    *count = 2; /* the first is sick */
-    handles[0] = NULL;
-    handles[1] = &cards;
+    *count = 2;
+    handles[sick_driver] = NULL;
+    handles[1 - sick_driver] = &cards;
     return driver_code;
 }
 
@@ -608,6 +609,12 @@ static void only_cards_are_counted(void **state)
 
     (void)state;
     card_count = 3;
+    for (sick_driver = 2; sick_driver-- > 0;) {
+        assert_int_equal(open_cards(&count), 0);
+        assert_int_equal(count, 3);
+        close_card();
+    }
+    sick_driver = 0;
     cards[0].type = 2;                   /* no GPU */
     cards[1].flags = ZE_FLAG_INTEGRATED; /* inside a CPU */
     assert_int_equal(open_cards(&count), 0);

@@ -93,6 +93,22 @@ static void nested_zones_count_once(void **state)
     lull_rapl_close(rapl);
 }
 
+static void kinds_are_counted_apart(void **state)
+{
+    struct lull_rapl *rapl = NULL;
+    struct lull_rapl_reading reading;
+
+    (void)state;
+    write_zone("intel-rapl:0", "package-0\n", "1000000\n", "262143328850\n");
+    assert_int_equal(lull_rapl_open(root, &rapl, NULL), 0);
+    assert_int_equal(lull_rapl_zone_count(rapl, LULL_RAPL_CPU), 1);
+    assert_int_equal(lull_rapl_zone_count(rapl, LULL_RAPL_DRAM), 0);
+    lull_rapl_read(rapl, &reading);
+    assert_true(reading.is_valid[LULL_RAPL_CPU]);
+    assert_false(reading.is_valid[LULL_RAPL_DRAM]);
+    lull_rapl_close(rapl);
+}
+
 static void counters_wrap_around(void **state)
 {
     struct lull_rapl *rapl = open_node();
@@ -201,9 +217,13 @@ static void kinds_and_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(nested_zones_count_once),         TEST(counters_wrap_around),
-        TEST(what_cannot_be_read_is_not_zero), TEST(absence_is_said),
-        TEST(a_file_for_root_says_so),         cmocka_unit_test(kinds_and_numbers),
+        TEST(kinds_are_counted_apart),
+        TEST(nested_zones_count_once),
+        TEST(counters_wrap_around),
+        TEST(what_cannot_be_read_is_not_zero),
+        TEST(absence_is_said),
+        TEST(a_file_for_root_says_so),
+        cmocka_unit_test(kinds_and_numbers),
     };
     int failed;
 

@@ -146,6 +146,41 @@ static void test_only_what_the_record_names_is_touched(void **state)
     check_report(0, 0, 0, 0);
 }
 
+/* Changes the boot that a record names, and its checksum (journal.c: FNV-1a). */
+static void date_back(const char *uuid)
+{
+    unsigned char bytes[512];
+    uint64_t hash = UINT64_C(14695981039346656037);
+    char path[160];
+    size_t size;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/saved/gpu-%s", directory, uuid);
+    file = fopen(path, "r+");
+    assert_non_null(file);
+    size = fread(bytes, 1, sizeof(bytes), file) - sizeof(hash);
+    bytes[16] ^= 1; /* behind the magic number, the version and the size */
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
+    memcpy(bytes + size, &hash, sizeof(hash));
+    rewind(file);
+    assert_int_equal(fwrite(bytes, 1, size + sizeof(hash), file), size + sizeof(hash));
+    fclose(file);
+}
+
+/* A boot has put everything back already. */
+static void test_records_of_an_earlier_boot_are_dropped(void **state)
+{
+    (void)state;
+    save("GPU-0", LULL_CAPABILITY_SM_LOCK);
+    save("GPU-1", LULL_CAPABILITY_SM_LOCK);
+    date_back("GPU-0");
+    assert_int_equal(restore(), 0);
+    check_report(1, 0, 1, 0);
+    assert_int_equal(fake.call_count, 1);
+    assert_int_equal(fake.calls[0].gpu, 1);
+}
+
 static void test_what_the_gpu_cannot_do_is_not_tried(void **state)
 {
     (void)state;
@@ -303,6 +338,7 @@ int main(void)
         cmocka_unit_test(test_a_silent_device_is_believed),
         CASE(test_nothing_to_do),
         CASE(test_only_what_the_record_names_is_touched),
+        CASE(test_records_of_an_earlier_boot_are_dropped),
         CASE(test_what_the_gpu_cannot_do_is_not_tried),
         CASE(test_a_limit_is_written_only_if_it_differs),
         CASE(test_an_unreadable_limit_is_written),

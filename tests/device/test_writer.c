@@ -671,6 +671,22 @@ static void test_a_record_that_could_not_be_undone_is_kept(void **state)
     assert_int_equal(end(), 0);
 }
 
+static void test_a_record_that_says_it_all_is_enough(void **state)
+{
+    const struct lull_journal_record record = {
+        .uuid = "GPU-0", .driver_version = "1", .controls = LULL_CAPABILITY_SM_LOCK};
+
+    (void)state;
+    begin(1);
+    assert_int_equal(lull_journal_save(journal, &record, NULL), 0);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + FAKE_CALL_NS);
+    check_call(0, 0, 900, T0);
+    assert_int_equal(client.results[0].status, 0);
+    assert_int_equal(end(), 0);
+}
+
 /* --- read-back --- */
 
 static void test_what_is_settled_and_what_is_obeyed(void **state)
@@ -882,6 +898,22 @@ static void test_limits_wait_for_clocks_and_come_back(void **state)
     assert_int_equal(end(), 0);
 }
 
+static void test_a_limit_waits_for_the_clocks_of_all_gpus(void **state)
+{
+    (void)state;
+    begin(2);
+    grant(0, &limits);
+    grant(1, &wide);
+    ask_soon(0, 900);
+    ask_soon(1, 600);
+    ask_limit(0, 200000);
+    advance(T0 + MS);
+    check_call(0, 0, 900, T0);
+    check_call(1, 1, 600, T0 + FAKE_CALL_NS);
+    assert_int_equal(fake.gpus[0].limit_mw, 200000);
+    assert_int_equal(end(), 0);
+}
+
 static void test_the_end_is_told_after_four_failures_of_a_limit(void **state)
 {
     (void)state;
@@ -980,6 +1012,7 @@ int main(void)
         cmocka_unit_test(test_a_failed_raising_is_repeated_ever_more_slowly),
         cmocka_unit_test(test_without_a_record_nothing_is_written),
         cmocka_unit_test(test_a_record_that_could_not_be_undone_is_kept),
+        cmocka_unit_test(test_a_record_that_says_it_all_is_enough),
         cmocka_unit_test(test_what_is_settled_and_what_is_obeyed),
         cmocka_unit_test(test_a_clock_that_does_not_follow_is_told),
         cmocka_unit_test(test_a_slow_gpu_obeys_an_upper_bound),
@@ -987,6 +1020,7 @@ int main(void)
         cmocka_unit_test(test_a_new_lease_waits_for_the_end_of_the_old),
         cmocka_unit_test(test_a_removed_source_is_released_once_and_its_gpus_are_raised),
         cmocka_unit_test(test_limits_wait_for_clocks_and_come_back),
+        cmocka_unit_test(test_a_limit_waits_for_the_clocks_of_all_gpus),
         cmocka_unit_test(test_the_end_is_told_after_four_failures_of_a_limit),
         cmocka_unit_test(test_an_unknown_limit_is_left_alone),
         cmocka_unit_test(test_stop_raises_everything_or_says_so),

@@ -50,6 +50,21 @@ static void digest_choices(struct digest *digest, const struct lull_cluster_poli
     }
 }
 
+static void digest_outcomes(struct digest *digest, const struct lull_cluster_run *run, size_t jobs)
+{
+    for (size_t i = 0; i < jobs; i++) {
+        const struct lull_cluster_outcome *outcome = &lull_cluster_run_outcomes(run)[i];
+
+        digest_add(digest,
+                   (double)outcome->fate + 10.0 * outcome->point + 100.0 * outcome->preemptions);
+        digest_add(digest, (double)outcome->start_ns * 1e-9);
+        digest_add(digest, (double)outcome->end_ns * 1e-9);
+        digest_add(digest, (double)outcome->lost_ns * 1e-9 + outcome->failures);
+        for (uint32_t k = 0; k < outcome->share_count; k++)
+            digest_add(digest, outcome->shares[k].node + 100.0 * outcome->shares[k].gpus);
+    }
+}
+
 static void digest_conditions(struct digest *digest, const struct lull_cluster_policy_ops *policy,
                               uint64_t seed)
 {
@@ -76,17 +91,7 @@ static void digest_conditions(struct digest *digest, const struct lull_cluster_p
         digest_add(digest, err.code);
         return;
     }
-    for (size_t i = 0; i < it->jobs.count; i++) {
-        const struct lull_cluster_outcome *outcome = &lull_cluster_run_outcomes(run)[i];
-
-        digest_add(digest,
-                   (double)outcome->fate + 10.0 * outcome->point + 100.0 * outcome->preemptions);
-        digest_add(digest, (double)outcome->start_ns * 1e-9);
-        digest_add(digest, (double)outcome->end_ns * 1e-9);
-        digest_add(digest, (double)outcome->lost_ns * 1e-9 + outcome->failures);
-        for (uint32_t k = 0; k < outcome->share_count; k++)
-            digest_add(digest, outcome->shares[k].node + 100.0 * outcome->shares[k].gpus);
-    }
+    digest_outcomes(digest, run, it->jobs.count);
     lull_cluster_run_energy(run, &run_j, &idle_j);
     digest_add(digest, run_j);
     digest_add(digest, idle_j);
@@ -142,9 +147,60 @@ static void policies_choose_as_they_did(void **state)
     }
 }
 
+/* Jobs that are clocked up again while another waits for watts. */
+static void watts_are_kept_for_who_waits_as_they_were(void **state)
+{
+    const struct lull_cluster_policy_ops *const policy = lull_cluster_policy_find("powerflow");
+    struct digest digest = {0};
+
+    (void)state;
+    assert_non_null(policy);
+    for (uint64_t seed = 142; seed <= 143; seed++)
+        digest_conditions(&digest, policy, seed);
+    digest_check(&digest, "powerflow under a cap", 2832.1481131331857);
+}
+
+/* The rules that promise GPUs at posted prices, for jobs that have a value; some are worth less
+ * than they draw. */
+static void valued_jobs_are_chosen_as_they_were(void **state)
+{
+    static const struct {
+        const char *policy;
+        double expected;
+    } valued[] = {{"pd-rats", 60820.411769198356}, {"pd-rats-safe", 74603.387576872075}};
+
+    (void)state;
+    for (size_t p = 0; p < sizeof(valued) / sizeof(valued[0]); p++) {
+        const struct lull_cluster_policy_ops *const policy =
+            lull_cluster_policy_find(valued[p].policy);
+        struct digest digest = {0};
+
+        assert_non_null(policy);
+        for (uint64_t seed = 1; seed <= 40; seed++) {
+            const struct spy_options options = options_of(seed);
+            struct lull_cluster_run *run = NULL;
+
+            spy_make(&spied_case, &options, seed);
+            for (size_t i = 0; i < spied_case.jobs.count; i++)
+                spied_case.all[i].value_j =
+                    (0.5 + 0.25 * (double)((seed + i) % 17)) * spied_case.points[i][0].energy_j;
+            assert_int_equal(
+                lull_cluster_simulate(&spied_case.cluster, &spied_case.jobs, policy, &run, NULL),
+                0);
+            digest_outcomes(&digest, run, spied_case.jobs.count);
+            lull_cluster_run_destroy(run);
+        }
+        digest_check(&digest, valued[p].policy, valued[p].expected);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(policies_choose_as_they_did)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(policies_choose_as_they_did),
+        cmocka_unit_test(watts_are_kept_for_who_waits_as_they_were),
+        cmocka_unit_test(valued_jobs_are_chosen_as_they_were),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

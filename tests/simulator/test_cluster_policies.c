@@ -288,11 +288,42 @@ static void test_greedy_energy_announces_misses(void **state)
     assert_true(late > 20 && in_time > 500);
 }
 
+static void check_memory(const struct lull_cluster_policy_ops *policy)
+{
+    size_t before = 0;
+
+    for (int i = 0; i < 110; i++) {
+        struct lull_cluster_policy *made = NULL;
+
+        if (i == 10)
+            before = heap_bytes();
+        assert_int_equal(lull_cluster_policy_create(policy, &it.cluster, &it.jobs, &made), 0);
+        assert_int_equal(policy->calls->arrive(made, 0, it.all[0].arrival_ns), 0);
+        policy->calls->destroy(made);
+    }
+    if (heap_bytes() > before + 4000)
+        fail_msg("%s has lost %zu bytes", policy->name, heap_bytes() - before);
+}
+
+static void test_no_memory_is_lost(void **state)
+{
+    (void)state;
+    for (int is_preemptible = 0; is_preemptible < 2; is_preemptible++) {
+        struct spy_options options = options_of(1);
+
+        options.is_preemptible = is_preemptible != 0;
+        spy_make(&it, &options, 1);
+        for (const struct lull_cluster_policy_ops *const *policy = all(); *policy != NULL; policy++)
+            check_memory(*policy);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_jobs_and_gpus),
         cmocka_unit_test(test_parameters),
+        cmocka_unit_test(test_no_memory_is_lost),
         cmocka_unit_test(test_work_conservation),
         cmocka_unit_test(test_backfill_never_delays_the_first),
         cmocka_unit_test(test_greedy_energy_announces_misses),

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,9 +49,27 @@ static void governor_asks_and_probe_sees(void **state)
     assert_int_equal(lull_event_segment_asked(job, slot), 0);
     lull_event_segment_ask(fixture->job, slot, LULL_ASK_TIMES | LULL_ASK_COMPUTE);
     assert_int_equal(lull_event_segment_asked(job, slot), LULL_ASK_TIMES | LULL_ASK_COMPUTE);
-    lull_event_segment_ask(fixture->job, LULL_JOB_MAX_PROCESSES,
-                           LULL_ASK_TIMES); /* nobody: nothing */
     lull_event_segment_destroy(job);
+}
+
+static void nobody_can_be_asked_beyond_the_slots(void **state)
+{
+    const size_t bytes = sizeof(struct lull_event_memory) + sizeof(struct lull_event_slot);
+    struct lull_event_segment job = {
+        .segment = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
+    };
+    const struct lull_event_slot *beyond;
+
+    (void)state;
+    assert_ptr_not_equal(job.segment, MAP_FAILED);
+    beyond = (const struct lull_event_slot *)((const char *)job.segment +
+                                              sizeof(struct lull_event_memory));
+    lull_event_segment_ask(&job, LULL_JOB_MAX_PROCESSES - 1, LULL_ASK_TIMES);
+    lull_event_segment_ask(&job, LULL_JOB_MAX_PROCESSES, LULL_ASK_TIMES);
+    assert_int_equal(lull_event_segment_asked(&job, LULL_JOB_MAX_PROCESSES - 1), LULL_ASK_TIMES);
+    assert_int_equal(beyond->asked, 0);
+    munmap(job.segment, bytes);
 }
 
 /* ---- joining ---- */
@@ -676,6 +695,7 @@ int main(void)
         TEST(refuses_existing_file),
         TEST(file_is_private_and_sparse),
         TEST(governor_asks_and_probe_sees),
+        cmocka_unit_test(nobody_can_be_asked_beyond_the_slots),
         TEST(one_slot_per_process),
         TEST(another_thread_gives_the_main_one_its_number),
         TEST(refuses_what_is_no_segment),

@@ -617,6 +617,36 @@ static void a_window_shorter_than_a_refresh(void **state)
     assert_true(figure.uncertainty_j >= 6.0 - 1e-9); /* and it says how little that means */
 }
 
+/* Powers tell of the gap between two energies if they were read in it, or a refresh outside. */
+static double variance_with_power_at(int64_t time_ms)
+{
+    const struct lull_energy_source source = {0.1, 0.1, 0.0, 400.0};
+    struct lull_energy_account account;
+    struct lull_energy_edge edge;
+
+    lull_energy_account_init(&account, &source);
+    if (time_ms < 1000) {
+        take(&account, 0, 0.0, 200.0);
+        take(&account, time_ms, -1.0, 400.0);
+    }
+    for (int64_t at = 1000; at <= 2000; at += 250)
+        take(&account, at, at % 1000 == 0 ? 0.2 * (double)at : -1.0, 200.0);
+    if (time_ms > 2000)
+        take(&account, time_ms, -1.0, 400.0);
+    take(&account, 3000, 600.0, 200.0);
+    assert_true(lull_energy_account_at(&account, 1500 * ms, &edge));
+    return edge.edge_j2;
+}
+
+static void powers_a_refresh_outside_the_gap_count(void **state)
+{
+    (void)state;
+    assert_near(variance_with_power_at(2100) / variance_with_power_at(2099), 1.0, 0.1);
+    assert_true(variance_with_power_at(2100) > 2.0 * variance_with_power_at(2101));
+    assert_near(variance_with_power_at(900) / variance_with_power_at(901), 1.0, 0.1);
+    assert_true(variance_with_power_at(900) > 2.0 * variance_with_power_at(899));
+}
+
 static void what_is_not_known_is_not_told(void **state)
 {
     struct lull_energy_account account;
@@ -681,6 +711,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(b14_a_counter_that_begins_anew_with_no_power),
         cmocka_unit_test(a_counter_that_leaps_is_not_believed),
         cmocka_unit_test(a_window_shorter_than_a_refresh),
+        cmocka_unit_test(powers_a_refresh_outside_the_gap_count),
         cmocka_unit_test(what_is_not_known_is_not_told),
         cmocka_unit_test(counter_and_power_are_compared),
     };

@@ -185,8 +185,9 @@ static void random_graphs_are_planned_as_they_were(void **state)
     digest_check(&digests[3], "envpipe", expected[3]);
 }
 
-/* Stages that differ; forward, backward and its two halves at four clocks. */
-static void make_profile(struct lull_pipeline_profile *profile, uint32_t stages)
+/* Stages of which each takes this share longer than the one before; forward, backward and its two
+ * halves at four clocks. */
+static void make_profile(struct lull_pipeline_profile *profile, uint32_t stages, double longer)
 {
     static const enum lull_pipeline_kind kinds[] = {LULL_PIPELINE_FORWARD, LULL_PIPELINE_BACKWARD,
                                                     LULL_PIPELINE_INPUT, LULL_PIPELINE_WEIGHT};
@@ -197,7 +198,7 @@ static void make_profile(struct lull_pipeline_profile *profile, uint32_t stages)
         for (int k = 0; k < 4; k++)
             for (int clock = 0; clock < 4; clock++) {
                 const double ratio = 1.0 - 0.12 * clock;
-                const double ms = 20.0 * scales[k] * (1.0 + 0.07 * stage) * (0.3 + 0.7 / ratio);
+                const double ms = 20.0 * scales[k] * (1.0 + longer * stage) * (0.3 + 0.7 / ratio);
                 const struct lull_pipeline_point point = {
                     (int64_t)(ms * 1e6), (int64_t)(ms * 1e6 * (90.0 + 260.0 * pow(ratio, 3.0))),
                     1400 - 170 * (uint32_t)clock};
@@ -215,7 +216,7 @@ static void orders_are_built_as_they_were(void **state)
     struct digest digest = {0};
 
     (void)state;
-    make_profile(&measured, 4);
+    make_profile(&measured, 4, 0.07);
     for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
         for (uint32_t microbatches = 4; microbatches <= 8; microbatches += 4) {
             static const int64_t latency_ns[] = {700000};
@@ -264,7 +265,7 @@ static void orders_are_chosen_as_they_were(void **state)
     struct digest digest = {0};
 
     (void)state;
-    make_profile(&measured, 4);
+    make_profile(&measured, 4, 0.07);
     for (uint32_t i = 0; i < 6; i++) {
         const struct lull_pipeline_shape shape = {
             .devices = 4, .microbatches = 6, .replicas = {.count = 1}};
@@ -295,10 +296,51 @@ static void orders_are_chosen_as_they_were(void **state)
     digest_check(&digest, "choices", 356.29907515471444);
 }
 
+/* 1F1B of stages that are alike or nearly so, from deadlines that no plan with changes of clocks
+ * keeps to such that leave much time. */
+static void pipelines_are_switched_as_they_were(void **state)
+{
+    struct digest digest = {0};
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        const struct lull_pipeline_schedule schedule = {.family = LULL_PIPELINE_1F1B, .chunks = 1};
+        const struct lull_pipeline_shape shape = {
+            .devices = 2 + (uint32_t)(seed % 3),
+            .microbatches = 3 + (uint32_t)(seed % 4),
+            .replicas = {.count = 1},
+        };
+        double blocking_w[4] = {80.0, 80.0, 80.0, 80.0};
+        struct lull_pipeline_rounding *rounding;
+        struct lull_pipeline_profile measured;
+        struct lull_frontier *frontier;
+        struct lull_random random;
+        struct pipeline_case it;
+
+        lull_random_init(&random, seed);
+        make_profile(&measured, shape.devices, seed % 2 == 0 ? 0.0 : 0.03);
+        assert_int_equal(lull_pipeline_schedule_build(&schedule, &shape, &measured, &it.profile,
+                                                      &it.graph, NULL),
+                         0);
+        it.problem = (struct lull_pipeline_problem){&it.profile, &it.graph, blocking_w};
+        frontier = lull_frontier_create(&it.problem, NULL);
+        assert_non_null(frontier);
+        assert_int_equal(lull_pipeline_rounding_create(&it.problem, &rounding), 0);
+        digest_switching(&digest, &it, frontier, rounding, &random);
+        lull_pipeline_rounding_destroy(rounding);
+        lull_frontier_destroy(frontier);
+        lull_pipeline_graph_fini(&it.graph);
+        lull_pipeline_profile_fini(&it.profile);
+        lull_pipeline_profile_fini(&measured);
+    }
+    digest_check(&digest, "1f1b switching", 79376.158987378032);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs_are_planned_as_they_were),
+        cmocka_unit_test(pipelines_are_switched_as_they_were),
         cmocka_unit_test(orders_are_built_as_they_were),
         cmocka_unit_test(orders_are_chosen_as_they_were),
     };

@@ -235,6 +235,35 @@ static void test_a_slowdown_that_is_passed_ends_the_search(void **state)
     lull_limit_search_destroy(search);
 }
 
+/* Two limits are slow while they are seen for the first time; seen again, the second is not. */
+static void test_a_slowdown_that_does_not_come_again_ends_nothing(void **state)
+{
+    struct lull_limit_search_config config = config_of(LULL_JOB_SLOWDOWN, 1);
+    struct lull_limit_point settings[LULL_LIMIT_SEARCH_POINTS];
+    const uint32_t count = lull_limit_search_ladder(400.0, 200.0, 50.0, settings);
+    struct lull_limit_search *search;
+    bool is_seen[5] = {false};
+    uint32_t measured;
+    uint32_t all;
+
+    (void)state;
+    assert_int_equal(count, 5);
+    config.settle_s = 0.0;
+    search = create(&config, settings, count);
+    while (lull_limit_search_now(search) != NULL) {
+        const double limit_w = lull_limit_search_now(search)->limit_w;
+        const long i = lround((400.0 - limit_w) / 50.0);
+        const double seconds = !is_seen[i] && (i == 1 || i == 2) ? 1.08 : 1.0;
+
+        is_seen[i] =
+            lull_limit_search_take(search, 1, seconds, 0.9 * limit_w * seconds, NAN) || is_seen[i];
+    }
+    lull_limit_search_measures(search, &measured, &all);
+    assert_int_equal(all, 5);
+    assert_int_equal(measured, all);
+    lull_limit_search_destroy(search);
+}
+
 /* How much more than the best the aim has to pay. */
 static double regret(const struct lull_job_selector *selector, const struct lull_cost_point *found,
                      const struct lull_cost_point *best)
@@ -452,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_steady_jobs_need_short_slices),
         cmocka_unit_test(test_hopeless_limits_are_given_up_early),
         cmocka_unit_test(test_a_slowdown_that_is_passed_ends_the_search),
+        cmocka_unit_test(test_a_slowdown_that_does_not_come_again_ends_nothing),
         cmocka_unit_test(test_noise_misleads_little),
         cmocka_unit_test(test_limits_above_the_draw_do_not_end_the_search),
         cmocka_unit_test(test_a_hump_does_not_end_the_search),

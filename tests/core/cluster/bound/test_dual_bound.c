@@ -159,6 +159,23 @@ static void test_without_prices(void **state)
     assert_near(bound_j, 0.1, 1e-15);
 }
 
+static void test_no_memory_is_lost(void **state)
+{
+    static const double none[CASE_TYPES * CASE_SLOTS];
+    const struct lull_slot_problem problem = {5, 1, &(uint32_t){4}, LULL_SLOTS_UNCAPPED, 0, NULL};
+    const struct lull_dual_prices prices = {none, NULL};
+    size_t before = 0;
+    double bound_j;
+
+    (void)state;
+    for (int i = 0; i < 1100; i++) {
+        if (i == 100)
+            before = heap_bytes();
+        assert_int_equal(lull_dual_bound(&problem, &prices, &bound_j, NULL), 0);
+    }
+    assert_true(heap_bytes() <= before + 10000);
+}
+
 static void test_prices_that_are_none(void **state)
 {
     const struct lull_slot_point point = {0, 4, 1, 0, 1, 0, 5.0, 0.0};
@@ -234,9 +251,13 @@ static void test_bad_schedules_and_problems(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_is_the_formula), cmocka_unit_test(test_no_schedule_costs_less),
-        cmocka_unit_test(test_without_prices), cmocka_unit_test(test_prices_that_are_none),
-        cmocka_unit_test(test_welfare),        cmocka_unit_test(test_bad_schedules_and_problems),
+        cmocka_unit_test(test_is_the_formula),
+        cmocka_unit_test(test_no_schedule_costs_less),
+        cmocka_unit_test(test_without_prices),
+        cmocka_unit_test(test_prices_that_are_none),
+        cmocka_unit_test(test_no_memory_is_lost),
+        cmocka_unit_test(test_welfare),
+        cmocka_unit_test(test_bad_schedules_and_problems),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -241,12 +241,44 @@ static void test_what_does_not_fit(void **state)
                      -ERANGE);
 }
 
+static void test_there_is_at_least_one_slot(void **state)
+{
+    const struct lull_cluster_jobs none = {NULL, 0};
+    const struct lull_slotting slotting = {1000, 999, 0.0, LULL_SLOTS_UNCAPPED};
+    struct lull_slot_relaxation relaxation;
+
+    (void)state;
+    assert_int_equal(lull_slot_relaxation_create(&one_cluster, &none, &slotting, &relaxation, NULL),
+                     0);
+    assert_int_equal(relaxation.problem.slots, 1);
+    lull_slot_relaxation_fini(&relaxation);
+}
+
+static void test_no_gpu_counts_below_an_idle_one(void **state)
+{
+    const struct lull_cluster_type type = {.name = "A", .idle_w = 60.0};
+    const struct lull_cluster cluster = {&type, 1, &one_node, 1, 1};
+    const struct lull_cluster_point point = {.gpus = 4, .time_ns = 1000000000, .energy_j = 200.0};
+    const struct lull_cluster_job job = {
+        .deadline_ns = LULL_CLUSTER_NEVER, .weight = 1.0, .point_count = 1, .points = &point};
+    const struct lull_cluster_jobs jobs = {&job, 1};
+    const struct lull_slotting slotting = {1000000000, 50000000000, 0.0, 700};
+    struct lull_slot_relaxation relaxation;
+
+    (void)state;
+    assert_int_equal(lull_slot_relaxation_create(&cluster, &jobs, &slotting, &relaxation, NULL), 0);
+    assert_int_equal(relaxation.points[0].power_w, 240);
+    lull_slot_relaxation_fini(&relaxation);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_schedules_fit_and_cost_no_more),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_what_does_not_fit),
+        cmocka_unit_test(test_there_is_at_least_one_slot),
+        cmocka_unit_test(test_no_gpu_counts_below_an_idle_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

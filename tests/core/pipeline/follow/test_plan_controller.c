@@ -315,6 +315,36 @@ static void test_a_gpu_that_does_not_follow_ends_the_plan(void **state)
     lull_plan_controller_destroy(plan_controller);
 }
 
+/* A GPU runs its two operations once more. */
+static void run_both(struct lull_plan_controller *plan_controller, uint32_t gpu, int64_t *now_ns)
+{
+    for (uint32_t op = 0; op < 2; op++)
+        for (int is_end = 0; is_end < 2; is_end++)
+            lull_plan_controller_take_edge(plan_controller, gpu, op, is_end != 0,
+                                           *now_ns += 1000000);
+}
+
+static void test_no_gpu_is_two_iterations_ahead_of_the_leader(void **state)
+{
+    static const uint32_t counts[] = {2, 2};
+    static const uint64_t ahead[] = {0, 1, 0, 1};
+    struct lull_plan_controller_config config;
+    struct lull_plan_controller *plan_controller;
+    int64_t now_ns = 1000000;
+
+    (void)state;
+    lull_plan_controller_config_default(&config);
+    plan_controller = lull_plan_controller_create(&config, 2, counts);
+    assert_non_null(plan_controller);
+    run_both(plan_controller, 0, &now_ns);
+    for (int i = 0; i < 4; i++) {
+        run_both(plan_controller, 1, &now_ns);
+        assert_int_equal(lull_plan_controller_iteration_of(plan_controller, 1),
+                         lull_plan_controller_iteration_of(plan_controller, 0) + ahead[i]);
+    }
+    lull_plan_controller_destroy(plan_controller);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +356,7 @@ int main(void)
         cmocka_unit_test(test_observing_commands_nothing),
         cmocka_unit_test(test_lowered_clocks_are_renewed),
         cmocka_unit_test(test_a_driver_that_blocks_is_not_trusted),
+        cmocka_unit_test(test_no_gpu_is_two_iterations_ahead_of_the_leader),
         cmocka_unit_test(test_a_gpu_that_does_not_follow_ends_the_plan),
     };
 

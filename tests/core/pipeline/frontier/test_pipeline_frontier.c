@@ -10,7 +10,7 @@
 #include "../pipeline_case.h"
 #include "../../property.h"
 
-enum { CASES = 300 };
+enum { CASES = 300, LARGE_SEED = 2 };
 
 static const struct pipeline_case_random medium = {.ops = 40, .points = 12, .devices = 5};
 
@@ -258,6 +258,34 @@ static void test_bound_is_below_every_plan(void **state)
     assert_true(equal > CASES); /* both ends at least are plans */
 }
 
+/* Places that are remembered, also those that are forgotten to make room, are given back. */
+static void test_no_memory_is_lost(void **state)
+{
+    const struct pipeline_case_random large = {.ops = 300, .points = 12, .devices = 5};
+    struct lull_frontier_point point;
+    struct lull_random random;
+    struct pipeline_case it;
+    size_t before = 0;
+
+    (void)state;
+    lull_random_init(&random, LARGE_SEED);
+    pipeline_case_draw(&it, &random, &large);
+    for (int i = 0; i < 60; i++) {
+        struct lull_frontier *frontier = lull_frontier_create(&it.problem, NULL);
+        size_t points = 0;
+
+        if (i == 10)
+            before = heap_bytes();
+        assert_non_null(frontier);
+        while (lull_frontier_next(frontier, &point) == 1)
+            points++;
+        assert_true(points > 4 * LULL_FRONTIER_KEPT); /* a place is remembered every four points */
+        lull_frontier_destroy(frontier);
+    }
+    assert_true(heap_bytes() <= before + 100000);
+    pipeline_case_fini(&it);
+}
+
 static void test_a_broken_proof_is_refused(void **state)
 {
     struct pipeline_case it;
@@ -314,6 +342,7 @@ int main(void)
         cmocka_unit_test(test_any_time_can_be_sought),
         cmocka_unit_test(test_cheapest_time_is_the_least_of_all_points),
         cmocka_unit_test(test_bound_is_below_every_plan),
+        cmocka_unit_test(test_no_memory_is_lost),
         cmocka_unit_test(test_a_broken_proof_is_refused),
         cmocka_unit_test(test_impossible_blocking_power_is_refused),
     };

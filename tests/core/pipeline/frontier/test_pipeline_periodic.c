@@ -47,13 +47,35 @@ static void make(struct pipeline_case *it, uint32_t microbatches, uint64_t seed)
         vary(it, seed);
 }
 
+/* Cuts every operation in two of its class, of which the first sends the data. */
+static void cut_in_two(struct pipeline_case *it)
+{
+    struct lull_pipeline_graph graph;
+
+    lull_pipeline_graph_init(&graph);
+    for (size_t i = 0; i < it->graph.op_count; i++)
+        for (int half = 0; half < 2; half++)
+            assert_true(lull_pipeline_graph_add(&graph, &it->graph.ops[i]) >= 0);
+    for (size_t i = 0; i < it->graph.edge_count; i++) {
+        const struct lull_pipeline_edge *edge = &it->graph.edges[i];
+
+        if (it->graph.ops[edge->from].device != it->graph.ops[edge->to].device)
+            assert_int_equal(
+                lull_pipeline_graph_connect(&graph, 2 * edge->from, 2 * edge->to, edge->latency_ns),
+                0);
+    }
+    assert_int_equal(lull_pipeline_graph_finish(&graph, &it->profile, NULL), 0);
+    lull_pipeline_graph_fini(&it->graph);
+    it->graph = graph;
+}
+
 /* Largest relative gaps over the deadlines: of the plan to its bound, of the bound to the exact. */
 struct gaps {
     double plan;
     double bound;
 };
 
-static struct gaps compare(uint32_t small_count, uint32_t full_count, uint64_t seed)
+static struct gaps compare(uint32_t small_count, uint32_t full_count, uint64_t seed, bool is_cut)
 {
     struct pipeline_case small;
     struct pipeline_case larger;
@@ -66,6 +88,11 @@ static struct gaps compare(uint32_t small_count, uint32_t full_count, uint64_t s
     make(&small, small_count, seed);
     make(&larger, small_count + 1, seed);
     make(&full, full_count, seed);
+    if (is_cut) {
+        cut_in_two(&small);
+        cut_in_two(&larger);
+        cut_in_two(&full);
+    }
     const struct lull_periodic_problem problem = {small.problem, larger.problem, full.problem};
     struct lull_periodic *periodic = lull_periodic_create(&problem, NULL);
     struct lull_frontier *exact = lull_frontier_create(&full.problem, NULL);
@@ -104,7 +131,7 @@ static struct gaps compare(uint32_t small_count, uint32_t full_count, uint64_t s
 static void test_stages_alike_are_exact(void **state)
 {
     (void)state;
-    const struct gaps gaps = compare(5 * STAGES, 100, 0);
+    const struct gaps gaps = compare(5 * STAGES, 100, 0, false);
 
     assert_true(gaps.bound < 1e-9);
     assert_true(gaps.plan < 1e-6);
@@ -114,11 +141,20 @@ static void test_stages_that_differ_are_proven(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
-        const struct gaps gaps = compare(8 * STAGES, 100, seed);
+        const struct gaps gaps = compare(8 * STAGES, 100, seed, false);
 
         holds(gaps.bound < 1e-3, seed);
         holds(gaps.plan < 2e-2, seed);
     }
+}
+
+static void test_operations_of_one_name_are_told_apart(void **state)
+{
+    (void)state;
+    const struct gaps gaps = compare(8 * STAGES, 50, 3, true);
+
+    assert_true(gaps.bound < 1e-3);
+    assert_true(gaps.plan < 2e-2);
 }
 
 static void test_points_are_those_of_the_full_graph(void **state)
@@ -152,6 +188,40 @@ static void test_points_are_those_of_the_full_graph(void **state)
         pipeline_case_fini(&it[i]);
 }
 
+static void test_what_cannot_be_that_fast_says_so(void **state)
+{
+    struct pipeline_case it[3];
+    struct lull_certificate certificate;
+    struct lull_periodic_plan plan;
+    struct lull_error err = {0};
+    const struct lull_frontier_point *points;
+    char text[96];
+    int64_t *duration_ns;
+    size_t count;
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++)
+        make(&it[i], i == 2 ? 32 : 8 * STAGES + i, 0);
+    const struct lull_periodic_problem problem = {it[0].problem, it[1].problem, it[2].problem};
+    struct lull_periodic *periodic = lull_periodic_create(&problem, NULL);
+
+    assert_non_null(periodic);
+    duration_ns = calloc(it[2].graph.op_count, sizeof(*duration_ns));
+    assert_non_null(duration_ns);
+    assert_int_equal(lull_certificate_init(&certificate, &it[2].graph), 0);
+    points = lull_periodic_points(periodic, &count);
+    assert_int_equal(
+        lull_periodic_plan(periodic, 1000000000, duration_ns, &certificate, &plan, &err), -ERANGE);
+    snprintf(text, sizeof(text), "no plan of 1 s: the fastest takes %.9g s",
+             (double)points[count - 1].time_ns * 1e-9);
+    assert_string_equal(err.text, text);
+    lull_certificate_fini(&certificate);
+    lull_periodic_destroy(periodic);
+    free(duration_ns);
+    for (int i = 0; i < 3; i++)
+        pipeline_case_fini(&it[i]);
+}
+
 static void test_graphs_that_do_not_continue_are_refused(void **state)
 {
     struct pipeline_case it[3];
@@ -179,7 +249,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stages_alike_are_exact),
         cmocka_unit_test(test_stages_that_differ_are_proven),
+        cmocka_unit_test(test_operations_of_one_name_are_told_apart),
         cmocka_unit_test(test_points_are_those_of_the_full_graph),
+        cmocka_unit_test(test_what_cannot_be_that_fast_says_so),
         cmocka_unit_test(test_graphs_that_do_not_continue_are_refused),
     };
 

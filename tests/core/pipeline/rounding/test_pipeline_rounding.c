@@ -300,12 +300,60 @@ static void test_tiny_pipelines(void **state)
     }
 }
 
+/* The moves come in pairs, one each way; an odd one that is allowed is not tried. */
+static void test_no_more_moves_are_made_than_allowed(void **state)
+{
+    static const uint64_t limits[] = {0, 1, 2, 3, 4};
+    int64_t made[5] = {0};
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        const struct pipeline_case_random size = {MOST_OPS, 12, 4};
+        struct lull_pipeline_rounding *rounding;
+        struct lull_frontier *frontier;
+        int64_t duration_ns[MOST_OPS];
+        struct lull_random random;
+        struct pipeline_case it;
+        int64_t slowest_ns;
+        int64_t fastest_ns;
+
+        lull_random_init(&random, seed);
+        pipeline_case_draw(&it, &random, &size);
+        frontier = lull_frontier_create(&it.problem, NULL);
+        assert_non_null(frontier);
+        assert_int_equal(lull_pipeline_rounding_create(&it.problem, &rounding), 0);
+        find_ends(frontier, &slowest_ns, &fastest_ns);
+        assert_int_equal(lull_frontier_seek(frontier, (fastest_ns + slowest_ns) / 2), 0);
+        lull_frontier_durations(frontier, duration_ns);
+        for (int i = 0; i < 5; i++) {
+            uint32_t point[MOST_OPS];
+            int64_t moves;
+
+            assert_int_equal(lull_pipeline_round_quick(rounding, duration_ns,
+                                                       (fastest_ns + slowest_ns) / 2, point),
+                             0);
+            moves = lull_pipeline_round_improve(rounding, (fastest_ns + slowest_ns) / 2, limits[i],
+                                                point);
+            holds(moves >= 0 && (uint64_t)moves <= limits[i], seed);
+            made[i] += moves;
+        }
+        lull_pipeline_rounding_destroy(rounding);
+        lull_frontier_destroy(frontier);
+        pipeline_case_fini(&it);
+    }
+    assert_int_equal(made[1], 0);
+    assert_true(made[2] > 0);
+    assert_int_equal(made[3], made[2]);
+    assert_true(made[4] >= made[2]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_graphs),
         cmocka_unit_test(test_tiny_graphs),
         cmocka_unit_test(test_tiny_pipelines),
+        cmocka_unit_test(test_no_more_moves_are_made_than_allowed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

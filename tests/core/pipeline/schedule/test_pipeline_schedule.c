@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/pipeline/model/plan.h"
 #include "../pipeline_unit.h"
 
 static const char *const families[] = {
@@ -341,6 +342,32 @@ static void test_impossible_shapes(void **state)
     }
 }
 
+/* The devices of all copies are numbered copy by copy. */
+static void test_stages_are_those_of_one_copy(void **state)
+{
+    const struct lull_pipeline_schedule schedule = parse("1f1b");
+    double blocking_w[6] = {0.0};
+
+    (void)state;
+    for (uint32_t copies = 1; copies <= 2; copies++) {
+        struct lull_pipeline_shape shape = shape_of(3, 4);
+        struct lull_pipeline_profile profile, fitted;
+        struct lull_pipeline_graph graph;
+
+        shape.replicas.count = copies;
+        unit_profile(&profile, 2);
+        assert_int_equal(
+            lull_pipeline_schedule_build(&schedule, &shape, &profile, &fitted, &graph, NULL), 0);
+        const struct lull_pipeline_problem problem = {&fitted, &graph, blocking_w};
+
+        assert_int_equal(graph.device_count, 3 * copies);
+        assert_int_equal(lull_pipeline_stages(&problem), 3);
+        lull_pipeline_graph_fini(&graph);
+        lull_pipeline_profile_fini(&fitted);
+        lull_pipeline_profile_fini(&profile);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_megatron_table),
         cmocka_unit_test(test_envpipe_hoist),
         cmocka_unit_test(test_envpipe_needs_a_profile),
+        cmocka_unit_test(test_stages_are_those_of_one_copy),
         cmocka_unit_test(test_parsing),
         cmocka_unit_test(test_impossible_shapes),
     };
