@@ -184,9 +184,9 @@ static void valued_jobs_are_chosen_as_they_were(void **state)
             for (size_t i = 0; i < spied_case.jobs.count; i++)
                 spied_case.all[i].value_j =
                     (0.5 + 0.25 * (double)((seed + i) % 17)) * spied_case.points[i][0].energy_j;
-            assert_int_equal(
-                lull_cluster_simulate(&spied_case.cluster, &spied_case.jobs, policy, &run, NULL),
-                0);
+            assert_int_equal(lull_cluster_simulate(&spied_case.cluster, &spied_case.jobs, policy,
+                                                   NULL, &run, NULL),
+                             0);
             digest_outcomes(&digest, run, spied_case.jobs.count);
             lull_cluster_run_destroy(run);
         }

@@ -18,7 +18,7 @@ static void add_class(enum lull_pipeline_kind kind, int64_t time_ns, uint32_t sm
                                                  {time_ns + 5, 900, sm_mhz / 2}};
 
     for (int i = 0; i < (sm_mhz == 0 ? 1 : 2); i++)
-        assert_int_equal(lull_pipeline_profile_add(&profile, 0, kind, 0, &points[i], NULL), 0);
+        assert_int_equal(lull_pipeline_profile_add(&profile, 0, 0, kind, 0, &points[i], NULL), 0);
 }
 
 static uint32_t add_op(uint32_t device, uint32_t class_index)

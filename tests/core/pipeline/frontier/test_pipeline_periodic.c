@@ -193,9 +193,7 @@ static void test_what_cannot_be_that_fast_says_so(void **state)
     struct pipeline_case it[3];
     struct lull_certificate certificate;
     struct lull_periodic_plan plan;
-    struct lull_error err = {0};
     const struct lull_frontier_point *points;
-    char text[96];
     int64_t *duration_ns;
     size_t count;
 
@@ -210,11 +208,9 @@ static void test_what_cannot_be_that_fast_says_so(void **state)
     assert_non_null(duration_ns);
     assert_int_equal(lull_certificate_init(&certificate, &it[2].graph), 0);
     points = lull_periodic_points(periodic, &count);
-    assert_int_equal(
-        lull_periodic_plan(periodic, 1000000000, duration_ns, &certificate, &plan, &err), -ERANGE);
-    snprintf(text, sizeof(text), "no plan of 1 s: the fastest takes %.9g s",
-             (double)points[count - 1].time_ns * 1e-9);
-    assert_string_equal(err.text, text);
+    assert_int_equal(lull_periodic_plan(periodic, points[count - 1].time_ns - 1, duration_ns,
+                                        &certificate, &plan),
+                     -ERANGE);
     lull_certificate_fini(&certificate);
     lull_periodic_destroy(periodic);
     free(duration_ns);

@@ -25,7 +25,7 @@ static void draw_profile(struct lull_pipeline_profile *profile, struct lull_rand
                     (int64_t)(ms * 1e6), (int64_t)(ms * 1e6 * (90.0 + 260.0 * pow(ratio, 3.0))),
                     1400 - 200 * (uint32_t)clock};
 
-                assert_int_equal(lull_pipeline_profile_add(profile, stage,
+                assert_int_equal(lull_pipeline_profile_add(profile, 0, stage,
                                                            backward ? LULL_PIPELINE_BACKWARD
                                                                     : LULL_PIPELINE_FORWARD,
                                                            0, &point, NULL),
