@@ -43,9 +43,9 @@ struct rank {
     double low_ms; /* work of this section, or iteration, done low */
     double work_ms;
     uint32_t low_point;
-    bool was_low;          /* in this iteration */
-    double lost_computing; /* in this section's computation, iterations */
-    double lost;           /* so far, iterations; of coupled ranks the first one counts for all */
+    bool was_low;           /* in this iteration */
+    double lost_since_left; /* the last collective, iterations */
+    double lost;            /* so far, iterations; of coupled ranks the first one counts for all */
     /* The clock and the driver. */
     uint32_t point;   /* in force */
     uint32_t target;  /* that the clock moves to */
@@ -138,7 +138,7 @@ static void begin_computing(struct audit_job *job, uint32_t index)
 
     rank->phase = COMPUTING;
     rank->left_ms = compute_ms(job) * rank->factor * (1.0 + jitter);
-    rank->lost_computing = 0.0;
+    rank->lost_since_left = 0.0;
 }
 
 /* How fast the rank's phase goes on, 1 at full speed. */
@@ -179,9 +179,9 @@ static void work(struct audit_job *job, uint32_t index, double dt_ms)
     if (rank->point == 0)
         return;
     if (is_steady(job))
-        rank->lost_computing += share * audit_harm_expected(harm, rank->point);
+        rank->lost_since_left += share * audit_harm_expected(harm, rank->point);
     else if (rank->phase == COMPUTING)
-        rank->lost_computing += share * compute_harm(job, rank->point);
+        rank->lost_since_left += share * compute_harm(job, rank->point);
 }
 
 /* The deepest point at which the section has run on any rank that shares it. */
@@ -201,14 +201,14 @@ static uint32_t section_point(const struct audit_job *job, uint32_t index)
 }
 
 /* What the ranks that leave together have lost since they left the last time. */
-static double lost_in_section(const struct audit_job *job, uint32_t index)
+static double lost_together(const struct audit_job *job, uint32_t index)
 {
     double most = 0.0;
 
     if (job->config.free_ranks)
-        return job->ranks[index].lost_computing;
+        return job->ranks[index].lost_since_left;
     for (uint32_t i = 0; i < job->config.ranks; i++)
-        most = fmax(most, job->ranks[i].lost_computing);
+        most = fmax(most, job->ranks[i].lost_since_left);
     return most;
 }
 
@@ -256,7 +256,7 @@ static void end_section(struct audit_job *job, uint32_t index)
     const uint32_t point = section_point(job, index);
     struct rank *rank = &job->ranks[index];
 
-    rank->lost += lost_in_section(job, index);
+    rank->lost += lost_together(job, index);
     if (point != 0)
         rank->was_low = true;
     rank->phase = AFTERMATH;
