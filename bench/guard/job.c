@@ -39,6 +39,8 @@ struct rank {
     uint32_t section; /* of this iteration, from 0 */
     double left_ms;   /* of the phase, at full speed */
     double factor;    /* noise of this iteration */
+    double factors;   /* of all that have ended */
+    double ended_ms;  /* when the last one did */
     uint32_t iteration;
     double low_ms; /* work of this section, or iteration, done low */
     double work_ms;
@@ -218,6 +220,8 @@ static void end_iteration(struct audit_job *job, uint32_t index)
     const uint32_t domain = domain_of(job, index);
 
     rank->iteration++;
+    rank->factors += rank->factor;
+    rank->ended_ms = job->now_ms;
     rank->section = 0;
     lull_controller_take_power(job->controller, index, rank->point == 0 ? reference_w : low_w);
     if (job->config.extra_every != 0 && rank->iteration % job->config.extra_every == 0) {
@@ -462,7 +466,6 @@ struct audit_job *audit_job_create(const struct audit_job_config *config)
         return NULL;
     }
     audit_random_init(&job->random, config->seed, 0);
-    job->now_ms = 1.0;
     for (uint32_t i = 0; i < config->ranks; i++) {
         struct audit_harm_spec harm = config->harm;
 
@@ -502,6 +505,20 @@ double audit_job_slowdown(const struct audit_job *job)
     for (uint32_t i = 0; i < ranks; i++)
         if (job->ranks[i].iteration > 0)
             most = fmax(most, job->ranks[i].lost / job->ranks[i].iteration);
+    return most;
+}
+
+double audit_job_clocked_slowdown(const struct audit_job *job)
+{
+    const uint32_t ranks = job->config.free_ranks ? job->config.ranks : 1;
+    double most = -INFINITY;
+
+    for (uint32_t i = 0; i < ranks; i++) {
+        const struct rank *rank = &job->ranks[i];
+
+        if (rank->iteration > 0)
+            most = fmax(most, rank->ended_ms / (rank->factors * job->config.iteration_ms) - 1.0);
+    }
     return most;
 }
 

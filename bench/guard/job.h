@@ -53,6 +53,10 @@ const struct lull_controller *audit_job_controller(const struct audit_job *job);
  */
 double audit_job_slowdown(const struct audit_job *job);
 
+/* The same by the job's own clock, noise taken out: it differs by how often harm that is drawn by
+ * lot struck, and by nothing else. */
+double audit_job_clocked_slowdown(const struct audit_job *job);
+
 /* Whether any target is lowered for good or until further notice, on any rank. */
 bool audit_job_keeps_any(const struct audit_job *job);
 

@@ -17,6 +17,7 @@ struct look {
     uint32_t exceeding;
     uint32_t lowered;
     uint32_t harmful;
+    double clocked;    /* sum over the runs */
     double *slowdowns; /* of all runs */
 };
 
@@ -36,6 +37,7 @@ static void look_at(const struct audit_job *job, double tolerance, uint32_t run,
     const double slowdown = audit_job_slowdown(job);
 
     look->slowdowns[run] = slowdown;
+    look->clocked += audit_job_clocked_slowdown(job);
     look->exceeding += slowdown > tolerance + rounding_ratio;
     look->lowered += audit_job_keeps_any(job);
     look->harmful += audit_job_kept_slowdown(job) >= tolerance - rounding_ratio;
@@ -109,10 +111,11 @@ static void print(struct tally *tally, uint32_t runs)
         struct look *look = &tally->looks[i];
 
         printf("%s\"%u\": {\"exceeding\": %.5f, \"lowered\": %.5f, \"harmful\": %.5f, "
-               "\"mean\": %.6f, \"q95\": %.6f}",
+               "\"mean\": %.6f, \"q95\": %.6f, \"clocked\": %.6f}",
                i == 0 ? "" : ", ", looks[i], look->exceeding / (double)runs,
                look->lowered / (double)runs, look->harmful / (double)runs,
-               audit_mean(look->slowdowns, runs), audit_quantile(look->slowdowns, runs, 0.95));
+               audit_mean(look->slowdowns, runs), audit_quantile(look->slowdowns, runs, 0.95),
+               look->clocked / (double)runs);
     }
     printf("}, \"staying\": %.5f, \"first\": %.0f, \"first_p90\": %.0f, \"reporting\": %.5f, "
            "\"reported_upper\": %.6f, \"reported_below_kept\": %.5f, "
