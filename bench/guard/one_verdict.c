@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "audit.h"
+
+struct tally {
+    uint32_t accepted;
+    uint32_t refused;
+    uint32_t undecided;
+    uint32_t decided;
+    double *iterations; /* of the job until the verdict, of those that were decided */
+    double *accepted_after;
+};
+
+/* The first verdict on the only target; null: there is none yet. */
+static const struct lull_descent_record *first_verdict(const struct audit_job *job)
+{
+    uint32_t count;
+    const struct lull_target *targets = lull_controller_targets(audit_job_controller(job), &count);
+
+    if (count == 0 || targets[0].record_count == 0)
+        return NULL;
+    return &targets[0].records[0];
+}
+
+static int run_once(const struct audit_job_config *config, uint32_t iterations, struct tally *tally)
+{
+    const struct lull_descent_record *record = NULL;
+    struct audit_job *job = audit_job_create(config);
+    uint32_t iteration = 0;
+
+    if (job == NULL)
+        return -1;
+    while (record == NULL && iteration < iterations) {
+        audit_job_step(job);
+        record = first_verdict(job);
+        iteration++;
+    }
+    if (record == NULL) {
+        tally->undecided++;
+    } else {
+        tally->iterations[tally->decided++] = iteration;
+        if (record->verdict == LULL_VERDICT_NOT_DEGRADED)
+            tally->accepted_after[tally->accepted++] = iteration;
+        else
+            tally->refused++;
+    }
+    audit_job_destroy(job);
+    return 0;
+}
+
+int audit_one_verdict(const struct audit_job_config *config, uint64_t seed, uint32_t runs,
+                      uint32_t iterations)
+{
+    struct tally tally = {
+        .iterations = calloc(runs, sizeof(double)),
+        .accepted_after = calloc(runs, sizeof(double)),
+    };
+    int result = tally.iterations == NULL || tally.accepted_after == NULL ? -1 : 0;
+
+    for (uint32_t i = 0; i < runs && result == 0; i++) {
+        struct audit_job_config one = *config;
+
+        one.seed = audit_run_seed(seed, i);
+        result = run_once(&one, iterations, &tally);
+    }
+    if (result == 0)
+        printf("\"accepted\": %.5f, \"refused\": %.5f, \"undecided\": %.5f, "
+               "\"verdict_after\": %.0f, \"accepted_after\": %.0f, \"accepted_after_p95\": %.0f",
+               tally.accepted / (double)runs, tally.refused / (double)runs,
+               tally.undecided / (double)runs, audit_quantile(tally.iterations, tally.decided, 0.5),
+               audit_quantile(tally.accepted_after, tally.accepted, 0.5),
+               audit_quantile(tally.accepted_after, tally.accepted, 0.95));
+    free(tally.iterations);
+    free(tally.accepted_after);
+    return result;
+}

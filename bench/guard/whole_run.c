@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "audit.h"
+
+/* When a run is looked at. */
+static const uint32_t looks[] = {100, 500, 1000, 3000, 10000, 30000};
+
+enum { MOST_LOOKS = sizeof(looks) / sizeof(looks[0]) };
+
+/* Harm of the tolerance itself counts as too much; this is for rounding. */
+static const double rounding_ratio = 1e-9;
+
+struct look {
+    uint32_t exceeding;
+    uint32_t lowered;
+    uint32_t harmful;
+    double clocked;    /* sum over the runs */
+    double *slowdowns; /* of all runs */
+};
+
+struct tally {
+    struct look looks[MOST_LOOKS];
+    uint32_t look_count;
+    uint32_t staying; /* runs with a lowering that stays */
+    double *first;    /* iteration with which it begins, of these */
+    uint32_t reporting;
+    double *reported;     /* upper bounds, of runs in which the guard gives one at the end */
+    uint32_t below_kept;  /* of these, lower than what the kept points cost */
+    uint32_t below_whole; /* and than what the whole run has lost */
+};
+
+static void look_at(const struct audit_job *job, double tolerance, uint32_t run, struct look *look)
+{
+    const double slowdown = audit_job_slowdown(job);
+
+    look->slowdowns[run] = slowdown;
+    look->clocked += audit_job_clocked_slowdown(job);
+    look->exceeding += slowdown > tolerance + rounding_ratio;
+    look->lowered += audit_job_keeps_any(job);
+    look->harmful += audit_job_kept_slowdown(job) >= tolerance - rounding_ratio;
+}
+
+static void look_at_report(const struct audit_job *job, struct tally *tally)
+{
+    struct lull_guard_estimate estimate;
+
+    lull_controller_slowdown(audit_job_controller(job), &estimate);
+    if (!audit_job_keeps_any(job) || estimate.pairs == 0 || !isfinite(estimate.upper_ratio))
+        return;
+    tally->reported[tally->reporting++] = estimate.upper_ratio;
+    tally->below_kept += estimate.upper_ratio < audit_job_kept_slowdown(job);
+    tally->below_whole += estimate.upper_ratio < audit_job_slowdown(job);
+}
+
+static int run_once(const struct audit_job_config *config, uint32_t iterations, uint32_t run,
+                    struct tally *tally)
+{
+    struct audit_job *job = audit_job_create(config);
+    uint32_t first = 0;
+    uint32_t look = 0;
+
+    if (job == NULL)
+        return -1;
+    for (uint32_t i = 1; i <= iterations; i++) {
+        audit_job_step(job);
+        if (!audit_job_keeps_any(job))
+            first = 0;
+        else if (first == 0)
+            first = i;
+        if (look < tally->look_count && i == looks[look])
+            look_at(job, config->tolerance_ratio, run, &tally->looks[look++]);
+    }
+    if (first != 0)
+        tally->first[tally->staying++] = first;
+    look_at_report(job, tally);
+    audit_job_destroy(job);
+    return 0;
+}
+
+static int prepare(struct tally *tally, uint32_t runs, uint32_t iterations)
+{
+    tally->first = calloc(runs, sizeof(double));
+    tally->reported = calloc(runs, sizeof(double));
+    if (tally->first == NULL || tally->reported == NULL)
+        return -1;
+    while (tally->look_count < MOST_LOOKS && looks[tally->look_count] <= iterations) {
+        struct look *look = &tally->looks[tally->look_count++];
+
+        look->slowdowns = calloc(runs, sizeof(double));
+        if (look->slowdowns == NULL)
+            return -1;
+    }
+    return 0;
+}
+
+static void clear(struct tally *tally)
+{
+    for (uint32_t i = 0; i < tally->look_count; i++)
+        free(tally->looks[i].slowdowns);
+    free(tally->first);
+    free(tally->reported);
+}
+
+static void print(struct tally *tally, uint32_t runs)
+{
+    printf("\"looks\": {");
+    for (uint32_t i = 0; i < tally->look_count; i++) {
+        struct look *look = &tally->looks[i];
+
+        printf("%s\"%u\": {\"exceeding\": %.5f, \"lowered\": %.5f, \"harmful\": %.5f, "
+               "\"mean\": %.6f, \"q95\": %.6f, \"clocked\": %.6f}",
+               i == 0 ? "" : ", ", looks[i], look->exceeding / (double)runs,
+               look->lowered / (double)runs, look->harmful / (double)runs,
+               audit_mean(look->slowdowns, runs), audit_quantile(look->slowdowns, runs, 0.95),
+               look->clocked / (double)runs);
+    }
+    printf("}, \"staying\": %.5f, \"first\": %.0f, \"first_p90\": %.0f, \"reporting\": %.5f, "
+           "\"reported_upper\": %.6f, \"reported_below_kept\": %.5f, "
+           "\"reported_below_whole\": %.5f",
+           tally->staying / (double)runs, audit_quantile(tally->first, tally->staying, 0.5),
+           audit_quantile(tally->first, tally->staying, 0.9), tally->reporting / (double)runs,
+           audit_mean(tally->reported, tally->reporting), tally->below_kept / (double)runs,
+           tally->below_whole / (double)runs);
+}
+
+int audit_whole_run(const struct audit_job_config *config, uint64_t seed, uint32_t runs,
+                    uint32_t iterations)
+{
+    struct tally tally = {0};
+    int result = prepare(&tally, runs, iterations);
+
+    for (uint32_t i = 0; i < runs && result == 0; i++) {
+        struct audit_job_config one = *config;
+
+        one.seed = audit_run_seed(seed, i);
+        result = run_once(&one, iterations, i, &tally);
+    }
+    if (result == 0)
+        print(&tally, runs);
+    clear(&tally);
+    return result;
+}
