@@ -17,9 +17,10 @@ int main(int argc, char **argv)
     const uint32_t count = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 3;
     int status = EXIT_SUCCESS;
 
-    printf("%-32s %10s %7s | %7s %6s | %7s %6s | half width by, covered by it alone: readings, runs, "
-           "offset, level, sampling\n",
-           "condition", "iterations", "saving", "before", "+-", "covered", "+-");
+    printf(
+        "%-32s %10s %7s | %7s %6s | %7s %6s | half width by, covered by it alone: readings, runs, "
+        "offset, level, sampling\n",
+        "condition", "iterations", "saving", "before", "+-", "covered", "+-");
     for (uint32_t i = 0; i < saving_condition_count; i++) {
         for (uint32_t j = 0; j < count; j++) {
             struct saving_summary summary;

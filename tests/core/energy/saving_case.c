@@ -8,7 +8,7 @@
 #include "core/energy/strobe.h"
 #include "core/stats/random.h"
 
-enum { MAX_ITERATIONS = 4000, MAX_TICKS = 1 << 18, MAX_GPUS = 4, MAX_CASES = 2000 };
+enum { MAX_ITERATIONS = 5000, MAX_TICKS = 1 << 18, MAX_GPUS = 4, MAX_CASES = 2000 };
 
 /* The readings go on for so long before and after the iterations that are compared. */
 static const double margin_s = 3.0;
@@ -37,6 +37,11 @@ const struct saving_condition saving_conditions[] = {
      .samples = true,
      .is_in_step = true,
      .jitter_ratio = 0.001,
+     .runs = 1},
+    {.name = "samples, in step, short",
+     .samples = true,
+     .is_in_step = true,
+     .is_short = true,
      .runs = 1},
     {.name = "all at once",
      .run_deviation = 0.005,
@@ -364,6 +369,7 @@ void saving_case_run(const struct saving_condition *condition, uint32_t iteratio
     struct measurement measurement = {.condition = condition, .job = &job};
     struct lull_energy_side sides[2];
     double true_j[2];
+    double periods;
 
     lull_random_init(&random, seed);
     draw_job(&random, condition, &job);
@@ -375,8 +381,10 @@ void saving_case_run(const struct saving_condition *condition, uint32_t iteratio
     measurement.sensor.period_s *= between(&random, 0.98, 1.02);
     if (condition->is_in_step) {
         job.slowdown = 0.0;
-        job.iteration_s = measurement.sensor.period_s *
-                          fmax(2.0, round(job.iteration_s / measurement.sensor.period_s));
+        periods = fmax(2.0, round(job.iteration_s / measurement.sensor.period_s));
+        if (condition->is_short)
+            periods = 0.5 * (double)(1 + lull_random_below(&random, 3));
+        job.iteration_s = periods * measurement.sensor.period_s;
     }
     for (int i = 0; i < MAX_GPUS; i++)
         measurement.gains[i] = between(&random, 0.95, 1.05);

@@ -20,6 +20,7 @@ struct saving_condition {
     double jitter_ratio;  /* of an iteration's length */
     bool samples;         /* the counter adds up what the power sensor saw, and nothing else */
     bool is_in_step;      /* an iteration lasts a whole number of the sensor's periods */
+    bool is_short;        /* and that number is a half, 1 or 1.5 */
     bool is_steady;       /* the clock is lowered everywhere, not in the waiting alone */
     uint32_t runs;        /* of each kind */
 };
@@ -38,7 +39,7 @@ struct saving_summary {
     double covered;        /* by all terms */
     double covered_before; /* by the term of the readings alone, as it was before the others */
     double covered_alone[LULL_ENERGY_TERMS]; /* by a term together with that of the readings */
-    double width; /* median half width, as a ratio */
+    double width;                            /* median half width, as a ratio */
     double width_before;
     double terms[LULL_ENERGY_TERMS]; /* median of what each leaves alone */
     double saving;                   /* median */
