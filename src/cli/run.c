@@ -13,6 +13,7 @@
 #include "core/section/agreement.h"
 #include "governor/plan/plan_runner.h"
 #include "governor/run/run.h"
+#include "governor/run/run_comparison.h"
 
 struct run_arguments {
     struct lull_run_options run;
@@ -91,7 +92,14 @@ static const struct lull_option rows[] = {
                            .more = "With --power-limit auto, the limit is then the one of least "
                                    "energy that is at most this much slower."),
     LULL_FLAG("compare", struct run_arguments, run.compare,
-              "Run the command twice, first unmanaged, and report the difference.", .letter = 'c'),
+              "Run the command twice, first unmanaged, and report the difference.", .letter = 'c',
+              .more = "One run on each side says nothing of how much runs differ from each other, "
+                      "so the difference then has no bound: see --compare-pairs and COMPARISONS."),
+    LULL_VALUE("compare-pairs", "N", WHOLE, struct run_arguments, run.compare_pairs,
+               "How often --compare runs the command on each side.", .least = 1,
+               .most = LULL_RUN_COMPARISON_MAX_PAIRS, .usual = "1", .needs = "compare",
+               .more = "From 2 on, slowdown and saving have bounds over runs; 3 and more are "
+                       "advised, for those of 2 are very wide."),
     LULL_VALUE("report", "DIR", TEXT, struct run_arguments, run.report,
                "Write report.json and trace.json into this directory.", .letter = 'o',
                .aliases = "r", .hint = LULL_OPTION_FOLDER, .usual = "lull-report",

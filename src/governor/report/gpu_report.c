@@ -9,30 +9,34 @@
 
 /* ---- sections ---------------------------------------------------------------------------- */
 
-static json_t *verdict_json(const struct lull_descent_record *record, uint32_t sm_mhz)
+static json_t *verdict_json(const struct lull_report *report,
+                            const struct lull_descent_record *record, uint32_t sm_mhz)
 {
     json_t *object = json_object();
 
     lull_field_integer(object, "sm_mhz", sm_mhz);
     lull_field_json(object, "gpu", record->gpu < 0 ? json_null() : json_integer(record->gpu));
     lull_field_number(object, "slowdown_ratio", record->slowdown_ratio);
-    lull_field_number(object, "slowdown_upper95_ratio", record->upper_ratio);
+    lull_field_number(object, "slowdown_upper_ratio", record->upper_ratio);
+    lull_field_number(object, "confidence_ratio", report->confidence);
     lull_field_integer(object, "pairs", record->pairs);
     lull_field_integer(object, "iterations", record->iterations);
     lull_field_text(object, "verdict", lull_verdict_text(record->verdict));
     return object;
 }
 
-static json_t *descent_json(const struct lull_controller *controller, uint32_t gpu,
-                            const struct lull_device_info *info, const struct lull_target *target)
+static json_t *descent_json(const struct lull_report *report, uint32_t gpu,
+                            const struct lull_target *target)
 {
+    const struct lull_controller *controller = lull_control_controller(report->managed);
+    const struct lull_device_info *info = lull_control_info(report->managed, gpu);
     json_t *steps = json_array();
 
     for (uint32_t i = 0; target != NULL && i < target->record_count; i++) {
         const struct lull_descent_record *record = &target->records[i];
         const uint32_t point = lull_controller_point_on(controller, gpu, target, record->point);
 
-        json_array_append_new(steps, verdict_json(record, info->sm_clocks_mhz[point]));
+        json_array_append_new(steps, verdict_json(report, record, info->sm_clocks_mhz[point]));
     }
     return steps;
 }
@@ -47,8 +51,9 @@ static uint32_t kept_mhz(const struct lull_controller *controller, uint32_t gpu,
     return info->sm_clock_count > 0 ? info->sm_clocks_mhz[point] : 0;
 }
 
-static json_t *section_json(const struct lull_control *control, uint32_t gpu, uint32_t index)
+static json_t *section_json(const struct lull_report *report, uint32_t gpu, uint32_t index)
 {
+    const struct lull_control *control = report->managed;
     const struct lull_controller *controller = lull_control_controller(control);
     const struct lull_device_info *info = lull_control_info(control, gpu);
     const struct lull_target *target = lull_controller_target_of(controller, gpu, index);
@@ -66,25 +71,27 @@ static json_t *section_json(const struct lull_control *control, uint32_t gpu, ui
     lull_field_number(object, "mean_ms", section->length_ms.mean);
     lull_field_number(object, "exposed_ms", section->exposed_ms.mean);
     lull_field_integer(object, "sm_mhz", kept_mhz(controller, gpu, info, target));
-    lull_field_json(object, "descent", descent_json(controller, gpu, info, target));
+    lull_field_json(object, "descent", descent_json(report, gpu, target));
     lull_field_text(object, "verdict", text.verdict);
     lull_field_text(object, "reason", text.reason);
     return object;
 }
 
-static json_t *sections_json(const struct lull_control *control, uint32_t gpu)
+static json_t *sections_json(const struct lull_report *report, uint32_t gpu)
 {
+    const struct lull_controller *controller = lull_control_controller(report->managed);
     json_t *sections = json_array();
     uint32_t count;
 
-    lull_track_sections(lull_controller_track(lull_control_controller(control), gpu), &count);
+    lull_track_sections(lull_controller_track(controller, gpu), &count);
     for (uint32_t i = 0; i < count; i++)
-        json_array_append_new(sections, section_json(control, gpu, i));
+        json_array_append_new(sections, section_json(report, gpu, i));
     return sections;
 }
 
-static json_t *steady_json(const struct lull_control *control, uint32_t gpu)
+static json_t *steady_json(const struct lull_report *report, uint32_t gpu)
 {
+    const struct lull_control *control = report->managed;
     const struct lull_controller *controller = lull_control_controller(control);
     const struct lull_device_info *info = lull_control_info(control, gpu);
     const struct lull_target *target;
@@ -96,7 +103,7 @@ static json_t *steady_json(const struct lull_control *control, uint32_t gpu)
     object = json_object();
     target = lull_controller_targets(controller, &count);
     lull_field_integer(object, "sm_mhz", kept_mhz(controller, gpu, info, target));
-    lull_field_json(object, "descent", descent_json(controller, gpu, info, target));
+    lull_field_json(object, "descent", descent_json(report, gpu, target));
     lull_field_text(object, "verdict", lull_target_verdict_text(target));
     lull_field_text(object, "reason", lull_target_reason_text(target));
     return object;
@@ -222,8 +229,8 @@ json_t *lull_gpu_report_json(const struct lull_report *report, uint32_t gpu)
     lull_field_integer(object, "events_lost", (json_int_t)state->lost_events);
     lull_field_json(object, "reaction", reaction_json(log));
     lull_field_json(object, "switch_cost", switch_json(controller, gpu));
-    lull_field_json(object, "steady", steady_json(control, gpu));
-    lull_field_json(object, "sections", sections_json(control, gpu));
+    lull_field_json(object, "steady", steady_json(report, gpu));
+    lull_field_json(object, "sections", sections_json(report, gpu));
     return object;
 }
 

@@ -225,7 +225,7 @@ static json_t *slowdown_json(const struct lull_guard_estimate *slowdown, double 
     lull_field_known(object, "slowdown_ratio", slowdown->slowdown_ratio, slowdown->pairs > 0);
     lull_field_known(object, "slowdown_upper_ratio", slowdown->upper_ratio, slowdown->pairs >= 2);
     lull_field_integer(object, "pairs", (json_int_t)slowdown->pairs);
-    lull_field_number(object, "confidence", confidence);
+    lull_field_number(object, "confidence_ratio", confidence);
     return object;
 }
 

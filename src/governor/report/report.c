@@ -59,14 +59,11 @@ static json_t *report_json(const struct lull_report *report)
         report->devices != NULL ? lull_devices_driver_version(report->devices) : "";
     json_t *root = json_object();
 
-    lull_field_integer(root, "version", 1);
+    lull_field_integer(root, "version", 2);
     lull_field_json(root, "command", strings_json((const char *const *)report->command));
     lull_field_integer(root, "status", report->status);
     lull_field_text(root, "driver_version", driver_version);
     lull_field_number(root, "tolerance_ratio", report->tolerance_ratio);
-    lull_field_number(root, "confidence", report->confidence);
-    lull_field_known(root, "unmanaged_wall_s", report->unmanaged_s, report->unmanaged != NULL);
-    lull_field_number(root, "managed_wall_s", report->managed_s);
     lull_run_report_add(report, root);
     lull_field_json(root, "gpus", gpus_json(report));
     lull_field_json(root, "together", peers_json(report->peers));

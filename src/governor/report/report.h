@@ -17,24 +17,24 @@
 #include "governor/limits/power_limits.h"
 #include "governor/plan/online.h"
 #include "governor/plan/straggler_response.h"
+#include "governor/run/run_comparison.h"
 
-/* What was measured of the energy of the passes. */
+/* What was measured of the energy of the last pass of each side. */
 struct lull_energy_report {
     const struct lull_accounting *managed;   /* NULL: nothing was measured */
-    const struct lull_accounting *unmanaged; /* NULL: not compared */
+    const struct lull_accounting *unmanaged; /* NULL: not compared, or that run failed */
     const char *node_reason; /* why processors and memory were not read; "": they were */
 };
 
 struct lull_report {
     char *const *command; /* NULL-terminated */
-    int status;           /* of the managed run */
+    int status;           /* of the last run, managed or not */
     double tolerance_ratio;
     double confidence;
-    struct lull_devices *devices;                   /* NULL: no GPU was found */
-    const struct lull_control *managed;             /* NULL: nothing was managed */
-    const struct lull_control *unmanaged;           /* NULL: not compared */
-    double managed_s;                               /* wall time of each run */
-    double unmanaged_s;                             /* 0: not compared */
+    struct lull_devices *devices;       /* NULL: no GPU was found */
+    const struct lull_control *managed; /* the last managed run; NULL: nothing was managed */
+    double managed_s;                   /* its wall time */
+    const struct lull_run_comparison *comparison;   /* NULL: not compared */
     const struct lull_peers_summary *peers;         /* NULL: the job has one node */
     const char *const *notes;                       /* what people should know; NULL-terminated */
     const struct lull_online *online;               /* NULL: no pipeline was profiled */

@@ -14,7 +14,7 @@
 
 #include "governor/report/report.h"
 
-/* Sets the fields from "unmanaged" to "whole_run_slowdown_ratio": what an iteration cost. */
+/* Sets the fields from "unmanaged_wall_s" to "comparison": what an iteration cost. */
 void lull_run_report_add(const struct lull_report *report, json_t *root);
 void lull_run_report_print(const struct lull_report *report, FILE *out);
 

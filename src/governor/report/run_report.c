@@ -7,28 +7,43 @@
 #include "governor/report/report_parts.h"
 #include "governor/run/run_statistics.h"
 
-/* Settled iterations speak for the managed run; if it never settled, all of its iterations do. */
-static enum lull_run_part managed_part(const struct lull_control *managed)
-{
-    return lull_control_has_settled(managed) ? LULL_RUN_PART_SETTLED : LULL_RUN_PART_ALL;
-}
-
-/* The parts that both the document and the table show; all zero where there was no such run. */
+/* What both the document and the table show; all zero where there was no such run. */
 struct parts {
     struct lull_run_statistics unmanaged;
     struct lull_run_statistics managed;
     struct lull_run_statistics descent;
+    const struct lull_compared_run *unmanaged_run; /* NULL: there is none */
+    struct lull_run_difference difference;         /* with a comparison only */
+    double saving_uncertainty_ratio; /* what the readings of one pair leave open; NAN: unknown, or
+                                      * the interval over several pairs says more */
 };
+
+/* The readings say how well the saving of a pair is known only while nothing is known of how pairs
+ * differ. */
+static void compute_uncertainty(const struct lull_report *report, struct parts *parts)
+{
+    const struct lull_compared_run *managed = lull_run_comparison_last(report->comparison, true);
+
+    if (parts->difference.saving.pairs != 1 || parts->unmanaged_run == NULL || managed == NULL)
+        return;
+    parts->saving_uncertainty_ratio =
+        lull_run_statistics_saving_uncertainty(&parts->unmanaged, &managed->settled);
+}
 
 static void compute_parts(const struct lull_report *report, struct parts *parts)
 {
-    *parts = (struct parts){0};
-    if (report->unmanaged != NULL)
-        lull_run_statistics_compute(report->unmanaged, LULL_RUN_PART_ALL, &parts->unmanaged);
-    if (report->managed == NULL)
+    *parts = (struct parts){.saving_uncertainty_ratio = NAN};
+    if (report->managed != NULL) {
+        lull_run_comparison_settled(report->managed, true, &parts->managed);
+        lull_run_statistics_compute(report->managed, LULL_RUN_PART_DESCENT, &parts->descent);
+    }
+    if (report->comparison == NULL)
         return;
-    lull_run_statistics_compute(report->managed, managed_part(report->managed), &parts->managed);
-    lull_run_statistics_compute(report->managed, LULL_RUN_PART_DESCENT, &parts->descent);
+    parts->unmanaged_run = lull_run_comparison_last(report->comparison, false);
+    if (parts->unmanaged_run != NULL)
+        parts->unmanaged = parts->unmanaged_run->settled;
+    lull_run_comparison_difference(report->comparison, report->confidence, &parts->difference);
+    compute_uncertainty(report, parts);
 }
 
 /* ---- report.json ------------------------------------------------------------------------- */
@@ -52,61 +67,97 @@ static json_t *statistics_json(const struct lull_run_statistics *statistics)
     return object;
 }
 
-/* Slowdown against the unmanaged run, or, without one, as the guard saw it in this run. */
+static json_t *compared_run_json(const struct lull_compared_run *run)
+{
+    const struct lull_run_statistics *whole = &run->whole;
+    const struct lull_run_statistics *settled = &run->settled;
+    json_t *object = json_object();
+
+    lull_field_boolean(object, "managed", run->is_managed);
+    lull_field_integer(object, "status", run->status);
+    lull_field_number(object, "wall_s", run->wall_s);
+    lull_field_integer(object, "iterations", (json_int_t)whole->iterations);
+    lull_field_known(object, "iteration_ms", whole->iteration_ms, whole->iterations > 0);
+    lull_field_known(object, "energy_per_iteration_j",
+                     lull_run_statistics_energy_per_iteration_j(whole), whole->has_energy);
+    lull_field_integer(object, "settled_iterations", (json_int_t)settled->iterations);
+    lull_field_known(object, "settled_iteration_ms", settled->iteration_ms,
+                     settled->iterations > 0);
+    lull_field_known(object, "settled_energy_per_iteration_j",
+                     lull_run_statistics_energy_per_iteration_j(settled), settled->has_energy);
+    return object;
+}
+
+static json_t *comparison_json(const struct lull_run_comparison *comparison,
+                               const struct lull_run_difference *difference)
+{
+    json_t *object;
+    json_t *runs;
+
+    if (comparison == NULL)
+        return json_null();
+    object = json_object();
+    runs = json_array();
+    for (uint32_t i = 0; i < comparison->run_count; i++)
+        json_array_append_new(runs, compared_run_json(&comparison->runs[i]));
+    lull_field_integer(object, "pairs_wanted", comparison->pairs_wanted);
+    lull_field_integer(object, "pairs", difference->pairs_done);
+    lull_field_text(object, "no_bound_reason", lull_run_difference_no_bound(difference));
+    lull_field_json(object, "runs", runs);
+    return object;
+}
+
+static void add_saving(const struct parts *parts, bool is_compared, json_t *root)
+{
+    const struct lull_paired_change *saving = &parts->difference.saving;
+
+    lull_field_known(root, "saving_ratio", saving->ratio, is_compared);
+    lull_field_number(root, "saving_uncertainty_ratio", parts->saving_uncertainty_ratio);
+    lull_field_known(root, "saving_lower_ratio", saving->lower_ratio, is_compared);
+    lull_field_known(root, "saving_upper_ratio", saving->upper_ratio, is_compared);
+    lull_field_json(root, "oracle_saving_ratio", json_null());
+}
+
+/* Adds the slowdown of whole runs, or, without a comparison, as the guard saw it in this run. */
 static void add_slowdown(const struct lull_report *report, const struct parts *parts, json_t *root)
 {
     struct lull_guard_estimate guard = {.slowdown_ratio = NAN, .upper_ratio = INFINITY};
+    const struct lull_paired_change *runs = &parts->difference.slowdown;
+    const bool is_compared = report->comparison != NULL;
     json_t *object = json_object();
-    double slowdown = NAN;
-    double upper = NAN;
     bool is_judged;
-    bool is_known;
 
     if (report->managed != NULL)
         lull_controller_slowdown(lull_control_controller(report->managed), &guard);
     is_judged = guard.pairs >= 2;
-    if (report->unmanaged != NULL) {
-        is_known = lull_run_statistics_slowdown(&parts->unmanaged, &parts->managed,
-                                                report->confidence, &slowdown, &upper);
+    lull_field_text(root, "slowdown_basis", is_compared ? "runs" : "guard");
+    if (is_compared) {
+        lull_field_number(root, "slowdown_ratio", runs->ratio);
+        lull_field_number(root, "slowdown_upper_ratio", runs->upper_ratio);
     } else {
-        is_known = is_judged;
-        slowdown = guard.slowdown_ratio;
-        upper = guard.upper_ratio;
+        lull_field_known(root, "slowdown_ratio", guard.slowdown_ratio, is_judged);
+        lull_field_known(root, "slowdown_upper_ratio", guard.upper_ratio, is_judged);
     }
-    lull_field_known(root, "slowdown_ratio", slowdown, is_known);
-    lull_field_known(root, "slowdown_upper95_ratio", upper, is_known);
+    lull_field_number(root, "confidence_ratio", report->confidence);
     lull_field_integer(object, "pairs", (json_int_t)guard.pairs);
     lull_field_known(object, "slowdown_ratio", guard.slowdown_ratio, is_judged);
-    lull_field_known(object, "slowdown_upper95_ratio", guard.upper_ratio, is_judged);
+    lull_field_known(object, "slowdown_upper_ratio", guard.upper_ratio, is_judged);
+    lull_field_number(object, "confidence_ratio", report->confidence);
     lull_field_json(root, "guard", object);
-}
-
-/* Returns what the whole managed run, learning and descent included, cost in time per iteration. */
-static double whole_run_slowdown(const struct lull_report *report)
-{
-    struct lull_run_statistics unmanaged;
-    struct lull_run_statistics managed;
-
-    if (report->unmanaged == NULL || report->managed == NULL)
-        return NAN;
-    lull_run_statistics_compute(report->unmanaged, LULL_RUN_PART_WHOLE, &unmanaged);
-    lull_run_statistics_compute(report->managed, LULL_RUN_PART_WHOLE, &managed);
-    if (unmanaged.iterations == 0 || managed.iterations == 0)
-        return NAN;
-    return managed.iteration_ms / unmanaged.iteration_ms - 1.0;
 }
 
 void lull_run_report_add(const struct lull_report *report, json_t *root)
 {
-    const bool has_settled =
-        report->managed != NULL && managed_part(report->managed) == LULL_RUN_PART_SETTLED;
+    const bool has_settled = report->managed != NULL && lull_control_has_settled(report->managed);
+    const bool is_compared = report->comparison != NULL;
     struct parts parts;
-    double saving;
-    double uncertainty;
 
     compute_parts(report, &parts);
+    lull_field_number(root, "unmanaged_wall_s",
+                      parts.unmanaged_run != NULL ? parts.unmanaged_run->wall_s : NAN);
+    lull_field_number(root, "managed_wall_s", report->managed_s);
     lull_field_json(root, "unmanaged",
-                    report->unmanaged != NULL ? statistics_json(&parts.unmanaged) : json_null());
+                    parts.unmanaged_run != NULL ? statistics_json(&parts.unmanaged) : json_null());
     lull_field_json(root, "managed", statistics_json(&parts.managed));
     lull_field_json(root, "descent", statistics_json(&parts.descent));
     lull_field_boolean(root, "settled", has_settled);
@@ -116,12 +167,9 @@ void lull_run_report_add(const struct lull_report *report, json_t *root)
             (json_int_t)lull_controller_settled_after(lull_control_controller(report->managed)));
     else
         lull_field_json(root, "settled_after_iterations", json_null());
-    lull_run_statistics_saving(&parts.unmanaged, &parts.managed, &saving, &uncertainty);
-    lull_field_number(root, "saving_ratio", saving);
-    lull_field_number(root, "saving_uncertainty_ratio", uncertainty);
-    lull_field_json(root, "oracle_saving_ratio", json_null());
+    add_saving(&parts, is_compared, root);
     add_slowdown(report, &parts, root);
-    lull_field_number(root, "whole_run_slowdown_ratio", whole_run_slowdown(report));
+    lull_field_json(root, "comparison", comparison_json(report->comparison, &parts.difference));
 }
 
 /* ---- the table --------------------------------------------------------------------------- */
@@ -129,35 +177,71 @@ void lull_run_report_add(const struct lull_report *report, json_t *root)
 static void print_statistics(FILE *out, const char *name,
                              const struct lull_run_statistics *statistics)
 {
-    fprintf(out, "  %-10s %9" PRIu64 " %12.2f %14.2f %12.1f\n", name, statistics->iterations,
-            statistics->iteration_ms, lull_run_statistics_energy_per_iteration_j(statistics),
-            statistics->average_power_w);
+    fprintf(out, "  %-10s %9" PRIu64 " %12.2f", name, statistics->iterations,
+            statistics->iteration_ms);
+    if (statistics->has_energy)
+        fprintf(out, " %14.2f %12.1f\n", lull_run_statistics_energy_per_iteration_j(statistics),
+                statistics->average_power_w);
+    else
+        fprintf(out, " %14s %12s\n", "-", "-");
+}
+
+static void print_saving(FILE *out, const struct lull_report *report, const struct parts *parts)
+{
+    const bool has_settled = report->managed != NULL && lull_control_has_settled(report->managed);
+    const struct lull_paired_change *saving = &parts->difference.saving;
+
+    if (!isfinite(saving->ratio))
+        return;
+    fprintf(out, "  energy saved per iteration, %s: %.2f %%",
+            has_settled ? "once settled" : "the last run not having settled",
+            saving->ratio * 100.0);
+    if (saving->pairs >= 2)
+        fprintf(out, " (%.2f to %.2f %%)", saving->lower_ratio * 100.0,
+                saving->upper_ratio * 100.0);
+    if (isfinite(parts->saving_uncertainty_ratio))
+        fprintf(out, " +- %.2f by its readings", parts->saving_uncertainty_ratio * 100.0);
+    fprintf(out, "\n");
+}
+
+static void print_slowdown(FILE *out, const struct parts *parts)
+{
+    const struct lull_paired_change *slowdown = &parts->difference.slowdown;
+
+    if (!isfinite(slowdown->ratio))
+        return;
+    fprintf(out, "  slowdown of the run as a whole: %+.2f %%", slowdown->ratio * 100.0);
+    if (slowdown->pairs >= 2)
+        fprintf(out, " (at most %.2f %%)", slowdown->upper_ratio * 100.0);
+    fprintf(out, "\n");
+}
+
+/* Prints what the comparison says, and what that is worth. */
+static void print_difference(FILE *out, const struct lull_report *report, const struct parts *parts)
+{
+    const char *reason = lull_run_difference_no_bound(&parts->difference);
+
+    print_saving(out, report, parts);
+    print_slowdown(out, parts);
+    if (reason == NULL)
+        fprintf(out, "  over %u pairs of runs, at %g %% confidence\n",
+                parts->difference.slowdown.pairs, report->confidence * 100.0);
+    else
+        fprintf(out, "  no bound between runs: %s\n", reason);
 }
 
 void lull_run_report_print(const struct lull_report *report, FILE *out)
 {
     struct parts parts;
-    double saving;
-    double uncertainty;
-    double slowdown;
-    double upper;
 
     compute_parts(report, &parts);
     fprintf(out, "\n  %-10s %9s %12s %14s %12s\n", "", "iterations", "ms/iteration", "J/iteration",
             "average W");
-    if (report->unmanaged != NULL)
+    if (parts.unmanaged_run != NULL)
         print_statistics(out, "unmanaged", &parts.unmanaged);
     print_statistics(out, "descent", &parts.descent);
     print_statistics(out, "managed", &parts.managed);
-    lull_run_statistics_saving(&parts.unmanaged, &parts.managed, &saving, &uncertainty);
-    if (isfinite(saving))
-        fprintf(out, "  energy saved %.2f %%", saving * 100.0);
-    if (isfinite(saving) && isfinite(uncertainty))
-        fprintf(out, " +- %.2f", uncertainty * 100.0);
-    if (report->unmanaged != NULL &&
-        lull_run_statistics_slowdown(&parts.unmanaged, &parts.managed, report->confidence,
-                                     &slowdown, &upper))
-        fprintf(out, ", slowdown %+.2f %% (at most %.2f %% at %.0f %% confidence)",
-                slowdown * 100.0, upper * 100.0, report->confidence * 100.0);
+    if (report->comparison != NULL)
+        print_difference(out, report, &parts);
     fprintf(out, "\n");
 }

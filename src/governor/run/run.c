@@ -1,7 +1,7 @@
 /*
  * One pass is one execution of the command: a job segment, a child with the probes in its
  * environment, a control loop, and this thread's loop (libuv) for the child's end, signals,
- * sampling and heartbeats. `--compare` makes two passes, the first one observing only.
+ * sampling and heartbeats. `--compare` makes pairs of passes, of which one observes only.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -26,6 +26,7 @@
 #include "governor/plan/plan_runner.h"
 #include "governor/plan/straggler_response.h"
 #include "governor/run/probes.h"
+#include "governor/run/run_comparison.h"
 #include "governor/report/report.h"
 #include "governor/run/visible_gpus.h"
 #include "wire/job_file.h"
@@ -45,6 +46,7 @@ struct managed_run {
     struct lull_pipeline_plans plans;
     struct lull_rapl *rapl; /* NULL: it could not be opened, and rapl_reason says why */
     struct lull_error rapl_reason;
+    struct lull_run_comparison comparison; /* empty without --compare */
     char *notes[MAX_NOTES + 1];
     uint32_t note_count;
 };
@@ -52,6 +54,7 @@ struct managed_run {
 struct pass {
     struct managed_run *run;
     const char *name;
+    char title[48]; /* what progress says is running */
     struct lull_event_segment *job;
     struct lull_control *control;
     struct lull_peers *peers;                 /* NULL: the job has one node */
@@ -64,6 +67,7 @@ struct pass {
     int status;
     bool ended;
     bool observe_only;
+    bool has_energy[LULL_CONTROLLER_MAX_GPUS]; /* its energy was read since a rank uses it */
     uint64_t ticks;
     double wall_s;
     char job_path[PATH_SIZE];
@@ -77,6 +81,9 @@ struct pass {
 /* Says something to the user once, and keeps it for the report. */
 static void note(struct managed_run *run, const char *text)
 {
+    for (uint32_t i = 0; i < run->note_count; i++)
+        if (strcmp(run->notes[i], text) == 0)
+            return;
     lull_log(LULL_LOG_WARNING, "run", "%s", text);
     if (run->note_count < MAX_NOTES)
         run->notes[run->note_count++] = strdup(text);
@@ -84,20 +91,15 @@ static void note(struct managed_run *run, const char *text)
 
 /* ---- devices ----------------------------------------------------------------------------- */
 
-static void open_devices(struct managed_run *run)
+static void open_actuator(struct managed_run *run)
 {
     const struct lull_run_options *options = run->options;
     struct lull_error err = {0};
     char text[sizeof(err.text) + 64];
     int result;
 
-    if (lull_devices_open(&run->devices, &err) < 0) {
-        run->devices = NULL;
-        snprintf(text, sizeof(text), "the command runs unmanaged: %s", err.text);
-        note(run, text);
+    if (run->devices == NULL || run->actuator != NULL)
         return;
-    }
-    run->gpu_count = lull_visible_gpus(run->devices, run->gpus, LULL_CONTROLLER_MAX_GPUS);
     if (options->no_daemon)
         result = lull_actuator_open_local(run->devices, options->runtime_dir, &run->actuator, &err);
     else
@@ -107,6 +109,21 @@ static void open_devices(struct managed_run *run)
         snprintf(text, sizeof(text), "the command is observed, not managed: %s", err.text);
         note(run, text);
     }
+}
+
+static void open_devices(struct managed_run *run)
+{
+    struct lull_error err = {0};
+    char text[sizeof(err.text) + 64];
+
+    if (lull_devices_open(&run->devices, &err) < 0) {
+        run->devices = NULL;
+        snprintf(text, sizeof(text), "the command runs unmanaged: %s", err.text);
+        note(run, text);
+        return;
+    }
+    run->gpu_count = lull_visible_gpus(run->devices, run->gpus, LULL_CONTROLLER_MAX_GPUS);
+    open_actuator(run);
 }
 
 /* Chooses what the job is to load; what cannot be loaded is not observed, and a note says so. */
@@ -209,13 +226,16 @@ static void on_signal(uv_signal_t *handle, int signal_number)
         lull_child_signal(&pass->child, signal_number);
 }
 
-/* Reads a GPU. Where it has no rank, only its energy is of interest. */
+/* Reads a GPU. Where it has no rank, only its energy is of interest; as soon as it has one, energy
+ * is read, so that it is known from the first iteration on. */
 static void sample_gpu(struct pass *pass, uint32_t gpu, bool energy)
 {
     const bool is_bound = lull_control_gpu(pass->control, gpu)->process >= 0;
     uint32_t wanted = LULL_READING_POWER;
     struct lull_sample taken;
 
+    energy = energy || (is_bound && !pass->has_energy[gpu]);
+    pass->has_energy[gpu] = is_bound && (energy || pass->has_energy[gpu]);
     if (!is_bound && !energy)
         return;
     if (is_bound)
@@ -297,7 +317,7 @@ static void on_tick(uv_timer_t *timer)
             lull_accounting_read_node(pass->accounting);
         heartbeat(pass->run, pass->control);
         if (pass->ticks % PROGRESS_TICKS == 0 && !pass->run->options->quiet)
-            show_progress(pass->control, pass->name);
+            show_progress(pass->control, pass->title);
     }
     pass->ticks++;
     look_for_end(pass);
@@ -494,18 +514,18 @@ static void load_plans(struct managed_run *run)
 /* ---- all of it --------------------------------------------------------------------------- */
 
 static void write_report(struct managed_run *run, const struct pass *unmanaged,
-                         const struct pass *managed)
+                         const struct pass *managed, int status)
 {
+    const bool has_unmanaged = unmanaged->ended && unmanaged->status == 0;
     struct lull_report report = {
         .command = run->options->command,
-        .status = managed->status,
+        .status = status,
         .tolerance_ratio = run->options->control.tolerance_ratio,
         .confidence = run->options->control.confidence,
         .devices = run->devices,
         .managed = managed->control,
-        .unmanaged = unmanaged->control,
         .managed_s = managed->wall_s,
-        .unmanaged_s = unmanaged->wall_s,
+        .comparison = run->options->compare ? &run->comparison : NULL,
         .peers = run->peers.nodes > 0 ? &run->peers : NULL,
         .notes = (const char *const *)run->notes,
         .online = managed->online,
@@ -513,7 +533,7 @@ static void write_report(struct managed_run *run, const struct pass *unmanaged,
         .response = managed->response,
         .limits = managed->limits,
         .energy = {.managed = managed->accounting,
-                   .unmanaged = unmanaged->accounting,
+                   .unmanaged = has_unmanaged ? unmanaged->accounting : NULL,
                    .node_reason = run->rapl_reason.text},
     };
     struct lull_error err = {0};
@@ -524,33 +544,103 @@ static void write_report(struct managed_run *run, const struct pass *unmanaged,
         lull_log(LULL_LOG_WARNING, "run", "no report: %s", err.text);
 }
 
+/* Gives the GPUs back after a managed pass: the next pass must find them as the first one did, and
+ * what the pass has learnt stays for the report. */
+static void close_actuator(struct pass *pass)
+{
+    if (pass->control != NULL)
+        lull_control_disarm(pass->control);
+    lull_actuator_close(pass->run->actuator);
+    pass->run->actuator = NULL;
+}
+
+/* Begins a pass where an earlier one of the same side has ended, of which nothing is kept but what
+ * the comparison has taken. */
+static void renew_pass(struct pass *pass, struct managed_run *run, bool is_managed)
+{
+    const struct lull_run_comparison *const comparison = &run->comparison;
+
+    end_pass(pass);
+    *pass = (struct pass){.run = run, .name = is_managed ? "managed" : "unmanaged"};
+    if (run->options->compare)
+        snprintf(pass->title, sizeof(pass->title), "run %u of %u, %s", comparison->run_count + 1,
+                 2 * comparison->pairs_wanted, pass->name);
+    else
+        snprintf(pass->title, sizeof(pass->title), "%s", pass->name);
+}
+
+/* Says which run failed, and how far the comparison came. */
+static void note_failure(const struct pass *pass)
+{
+    struct managed_run *const run = pass->run;
+    struct lull_run_difference difference;
+    char text[192];
+
+    lull_run_comparison_difference(&run->comparison, run->options->control.confidence, &difference);
+    snprintf(text, sizeof(text),
+             "%s, ended with status %d, so the comparison ends: %u of %u pairs of runs complete",
+             pass->title, pass->status, difference.pairs_done, run->comparison.pairs_wanted);
+    note(run, text);
+}
+
+/* Runs the command as often as is wanted, until a run fails; the two passes are the last of each
+ * side in the end. */
+static int make_passes(struct managed_run *run, struct pass *unmanaged, struct pass *managed,
+                       int *status_out, struct lull_error *err)
+{
+    const uint32_t count = run->options->compare ? 2 * run->comparison.pairs_wanted : 1;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const bool is_managed = !run->options->compare || lull_paired_runs_is_other(i);
+        struct pass *const pass = is_managed ? managed : unmanaged;
+        int result;
+
+        renew_pass(pass, run, is_managed);
+        if (is_managed)
+            open_actuator(run);
+        result = make_pass(pass, !is_managed, err);
+        if (result < 0)
+            return result;
+        if (is_managed)
+            close_actuator(pass);
+        *status_out = pass->status;
+        if (!run->options->compare)
+            continue;
+        lull_run_comparison_add(&run->comparison, pass->control, pass->wall_s, pass->status);
+        if (pass->status != 0) {
+            note_failure(pass);
+            break;
+        }
+    }
+    return 0;
+}
+
 int lull_run(const struct lull_run_options *options, int *status_out, struct lull_error *err)
 {
     struct managed_run run = {.options = options};
-    struct pass unmanaged = {.run = &run, .name = "unmanaged"};
-    struct pass managed = {.run = &run, .name = "managed"};
+    struct pass unmanaged = {.run = &run};
+    struct pass managed = {.run = &run};
     int result = 0;
 
+    if (options->compare)
+        result = lull_run_comparison_init(&run.comparison, options->compare_pairs, err);
+    if (result < 0)
+        return result;
     open_devices(&run);
     choose_probes(&run);
     if (run.gpu_count > 0 && lull_rapl_open(NULL, &run.rapl, &run.rapl_reason) < 0)
         run.rapl = NULL;
     load_plans(&run);
-    if (options->compare)
-        result = make_pass(&unmanaged, true, err);
-    if (result == 0 && unmanaged.status == 0)
-        result = make_pass(&managed, false, err);
-    if (result == 0) {
-        *status_out = unmanaged.status != 0 ? unmanaged.status : managed.status;
-        if (unmanaged.status == 0)
-            write_report(&run, &unmanaged, &managed);
-    }
+    result = make_passes(&run, &unmanaged, &managed, status_out, err);
+    if (result == 0 && managed.ended)
+        write_report(&run, &unmanaged, &managed, *status_out);
     end_pass(&unmanaged);
     end_pass(&managed);
     lull_actuator_close(run.actuator);
     lull_rapl_close(run.rapl);
     lull_devices_close(run.devices);
     lull_pipeline_plans_fini(&run.plans);
+    lull_run_comparison_fini(&run.comparison);
     for (uint32_t i = 0; i < run.note_count; i++)
         free(run.notes[i]);
     return result;

@@ -18,8 +18,9 @@ struct lull_run_options {
     char *const *command; /* NULL-terminated, at least one word */
     struct lull_controller_config control;
     struct lull_peers_options peers; /* endpoint NULL: the job has one node */
-    bool compare;                    /* run the command unmanaged first */
-    bool exposure;                   /* record compute kernels in short windows (CUPTI) */
+    bool compare;                    /* run the command unmanaged as well */
+    uint32_t compare_pairs;   /* with compare: how often on each side; see run_comparison.h */
+    bool exposure;            /* record compute kernels in short windows (CUPTI) */
     bool markers;             /* mark NCCL's collectives on their streams, without its plugin */
     bool no_daemon;           /* drive the devices from this process (root) */
     bool quiet;               /* no table, no progress */
@@ -32,8 +33,9 @@ struct lull_run_options {
 };
 
 /*
- * Runs it. *status_out is the command's own status (128 + N for a signal). Errors: only what kept
- * the command from running at all.
+ * Runs it. *status_out is the command's own status (128 + N for a signal); with compare, the status
+ * of the last run, which is the first that failed. Errors: only what kept the command from running
+ * at all.
  */
 int lull_run(const struct lull_run_options *options, int *status_out, struct lull_error *err);
 

@@ -4,12 +4,8 @@
 #include <math.h>
 
 #include "base/clock.h"
-#include "core/stats/student.h"
 #include "governor/energy/energy_meter.h"
 
-/* How many batch means a slowdown is judged by, and the fewest that say something. Chosen, not
- * measured. */
-enum { BATCHES = 20, MIN_BATCHES = 3 };
 /* A GPU within this many degrees C of its last temperature is warm: readings are whole degrees. */
 enum { WARM_BAND_C = 1 };
 /* Energy is read after this share of the section that begins at a boundary. Chosen, not measured.
@@ -211,24 +207,6 @@ static void add_stretches(const struct lull_control *control,
     }
 }
 
-static void add_batches(const struct lull_boundaries *boundaries, const struct selection *selection,
-                        struct lull_run_statistics *statistics)
-{
-    uint64_t batch = statistics->iterations / BATCHES + 1;
-    struct lull_moments current = {0};
-
-    for (size_t i = 0; i + 1 < boundaries->count; i++) {
-        if (!is_selected(boundaries, i, selection))
-            continue;
-        lull_moments_add(&current, lull_ms_from_ns(boundaries->items[i + 1].time_ns -
-                                                   boundaries->items[i].time_ns));
-        if (current.count < batch)
-            continue;
-        lull_moments_add(&statistics->batches, current.mean);
-        current = (struct lull_moments){0};
-    }
-}
-
 void lull_run_statistics_compute(const struct lull_control *control, enum lull_run_part part,
                                  struct lull_run_statistics *statistics_out)
 {
@@ -238,11 +216,12 @@ void lull_run_statistics_compute(const struct lull_control *control, enum lull_r
     *statistics_out = (struct lull_run_statistics){.has_energy = true, .has_uncertainty = true};
     if (lull_control_gpu_count(control) == 0)
         return;
+    for (uint32_t i = 0; i < lull_control_gpu_count(control); i++)
+        statistics_out->measured_gpus += lull_control_gpu(control, i)->process >= 0;
     boundaries = &lull_control_log(control, leading_gpu(control))->boundaries;
     if (part == LULL_RUN_PART_ALL || part == LULL_RUN_PART_SETTLED)
         selection.warm_ns = warm_ns(control, boundaries);
     add_stretches(control, boundaries, &selection, statistics_out);
-    add_batches(boundaries, &selection, statistics_out);
     if (statistics_out->iterations == 0) {
         statistics_out->has_energy = false;
         return;
@@ -258,46 +237,15 @@ double lull_run_statistics_energy_per_iteration_j(const struct lull_run_statisti
     return statistics->has_energy ? statistics->energy_j / (double)statistics->iterations : 0.0;
 }
 
-void lull_run_statistics_saving(const struct lull_run_statistics *reference,
-                                const struct lull_run_statistics *other, double *saving_out,
-                                double *uncertainty_out)
+double lull_run_statistics_saving_uncertainty(const struct lull_run_statistics *reference,
+                                              const struct lull_run_statistics *other)
 {
     const double before = lull_run_statistics_energy_per_iteration_j(reference);
     const double after = lull_run_statistics_energy_per_iteration_j(other);
 
-    *saving_out = before > 0.0 && after > 0.0 ? 1.0 - after / before : NAN;
-    *uncertainty_out = NAN;
-    if (reference->has_uncertainty && other->has_uncertainty && !isnan(*saving_out))
-        *uncertainty_out =
-            after / before *
-            hypot(lull_energy_sum_uncertainty_j(&reference->measured) / reference->energy_j,
-                  lull_energy_sum_uncertainty_j(&other->measured) / other->energy_j);
-}
-
-bool lull_run_statistics_slowdown(const struct lull_run_statistics *reference,
-                                  const struct lull_run_statistics *other, double confidence,
-                                  double *slowdown_out, double *upper_out)
-{
-    const struct lull_moments *a = &reference->batches;
-    const struct lull_moments *b = &other->batches;
-    double variance_a;
-    double variance_b;
-    double variance;
-    double degrees;
-
-    if (a->count < MIN_BATCHES || b->count < MIN_BATCHES)
-        return false;
-    variance_a = lull_moments_variance(a) / (double)a->count;
-    variance_b = lull_moments_variance(b) / (double)b->count;
-    variance = variance_a + variance_b;
-    *slowdown_out = other->iteration_ms / reference->iteration_ms - 1.0;
-    *upper_out = *slowdown_out;
-    if (variance <= 0.0)
-        return true;
-    degrees = variance * variance /
-              (variance_a * variance_a / (double)(a->count - 1) +
-               variance_b * variance_b / (double)(b->count - 1));
-    *upper_out +=
-        lull_student_quantile(confidence, degrees) * sqrt(variance) / reference->iteration_ms;
-    return true;
+    if (!(before > 0.0) || !(after > 0.0) || !reference->has_uncertainty || !other->has_uncertainty)
+        return NAN;
+    return after / before *
+           hypot(lull_energy_sum_uncertainty_j(&reference->measured) / reference->energy_j,
+                 lull_energy_sum_uncertainty_j(&other->measured) / other->energy_j);
 }

@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "core/energy/account.h"
-#include "core/stats/moments.h"
 #include "governor/control/control.h"
 
 enum lull_run_part {
@@ -31,9 +30,9 @@ struct lull_run_statistics {
     double energy_j;                 /* of all GPUs of the job over these iterations */
     bool has_uncertainty;            /* of energy_j */
     struct lull_energy_sum measured; /* the pieces of energy_j, which tell its uncertainty */
+    uint32_t measured_gpus;          /* how many GPUs the energy is of */
     double average_power_w;          /* over the same time */
     double span_s;                   /* how long these iterations took */
-    struct lull_moments batches;     /* means of consecutive iterations, ms: nearly independent */
 };
 
 /*
@@ -48,20 +47,11 @@ void lull_run_statistics_compute(const struct lull_control *control, enum lull_r
 double lull_run_statistics_energy_per_iteration_j(const struct lull_run_statistics *statistics);
 
 /*
- * Computes the energy that is saved per iteration, 1 - other / reference, and half of the 95 %
- * interval that the readings leave of it. The boards' gains cancel. NAN: something is not known.
+ * Half of the 95 % interval that the readings of energy leave of the saving per iteration,
+ * 1 - other / reference. The boards' gains cancel. NAN: something is not known.
  */
-void lull_run_statistics_saving(const struct lull_run_statistics *reference,
-                                const struct lull_run_statistics *other, double *saving_out,
-                                double *uncertainty_out);
-
-/*
- * Estimates the slowdown of one run against another by their batch means, with the one-sided upper
- * bound at this confidence (Welch 1947). False: too few iterations on either side.
- */
-bool lull_run_statistics_slowdown(const struct lull_run_statistics *reference,
-                                  const struct lull_run_statistics *other, double confidence,
-                                  double *slowdown_out, double *upper_out);
+double lull_run_statistics_saving_uncertainty(const struct lull_run_statistics *reference,
+                                              const struct lull_run_statistics *other);
 
 /* Finds the energy of the job's GPUs between two times, J. False: their counters were not read
  * around them. */

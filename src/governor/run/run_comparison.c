@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/run/run_comparison.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "governor/energy/energy_meter.h"
+
+int lull_run_comparison_init(struct lull_run_comparison *comparison, uint32_t pairs,
+                             struct lull_error *err)
+{
+    *comparison = (struct lull_run_comparison){.pairs_wanted = pairs};
+    comparison->runs = calloc(2 * (size_t)pairs, sizeof(*comparison->runs));
+    if (comparison->runs == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory to compare %u pairs of runs", pairs);
+    return 0;
+}
+
+void lull_run_comparison_fini(struct lull_run_comparison *comparison)
+{
+    free(comparison->runs);
+    *comparison = (struct lull_run_comparison){0};
+}
+
+void lull_run_comparison_settled(const struct lull_control *control, bool is_managed,
+                                 struct lull_run_statistics *settled_out)
+{
+    enum lull_run_part part = LULL_RUN_PART_ALL;
+
+    if (is_managed && lull_control_has_settled(control))
+        part = LULL_RUN_PART_SETTLED;
+    lull_run_statistics_compute(control, part, settled_out);
+}
+
+void lull_run_comparison_add(struct lull_run_comparison *comparison,
+                             const struct lull_control *control, double wall_s, int status)
+{
+    struct lull_compared_run *const run = &comparison->runs[comparison->run_count];
+
+    assert(comparison->run_count < 2 * comparison->pairs_wanted);
+    run->is_managed = lull_paired_runs_is_other(comparison->run_count++);
+    run->status = status;
+    run->wall_s = wall_s;
+    if (control == NULL)
+        return;
+    lull_run_statistics_compute(control, LULL_RUN_PART_WHOLE, &run->whole);
+    lull_run_comparison_settled(control, run->is_managed, &run->settled);
+}
+
+const struct lull_compared_run *
+lull_run_comparison_last(const struct lull_run_comparison *comparison, bool is_managed)
+{
+    for (uint32_t i = comparison->run_count; i-- > 0;)
+        if (comparison->runs[i].is_managed == is_managed && comparison->runs[i].status == 0)
+            return &comparison->runs[i];
+    return NULL;
+}
+
+/* How far the log ratio of two energies may be off in every pair alike: by an offset of the boards'
+ * sensors, which weighs more where less is drawn, and by edges that keep time with the work. */
+static double shared_log(const struct lull_run_statistics *reference,
+                         const struct lull_run_statistics *other)
+{
+    const double offset_w = LULL_ENERGY_OFFSET_W * (double)reference->measured_gpus;
+
+    if (!(lull_run_statistics_energy_per_iteration_j(reference) > 0.0) ||
+        !(lull_run_statistics_energy_per_iteration_j(other) > 0.0))
+        return 0.0;
+    return offset_w * fabs(1.0 / other->average_power_w - 1.0 / reference->average_power_w) +
+           reference->measured.bias_j / reference->energy_j +
+           other->measured.bias_j / other->energy_j;
+}
+
+/* Either of the two runs of a pair may have been the first. */
+static void add_pair(const struct lull_compared_run *pair, struct lull_paired_runs *times,
+                     struct lull_paired_runs *energies)
+{
+    const struct lull_compared_run *const managed = pair[0].is_managed ? &pair[0] : &pair[1];
+    const struct lull_compared_run *const unmanaged = pair[0].is_managed ? &pair[1] : &pair[0];
+
+    lull_paired_runs_add(times, unmanaged->whole.iteration_ms, managed->whole.iteration_ms, 0.0);
+    lull_paired_runs_add(energies, lull_run_statistics_energy_per_iteration_j(&unmanaged->settled),
+                         lull_run_statistics_energy_per_iteration_j(&managed->settled),
+                         shared_log(&unmanaged->settled, &managed->settled));
+}
+
+void lull_run_comparison_difference(const struct lull_run_comparison *comparison, double confidence,
+                                    struct lull_run_difference *difference_out)
+{
+    struct lull_paired_change *const saving = &difference_out->saving;
+    struct lull_paired_runs energies = {0};
+    struct lull_paired_runs times = {0};
+    struct lull_paired_change change;
+
+    *difference_out = (struct lull_run_difference){0};
+    for (uint32_t i = 0; i + 1 < comparison->run_count; i += 2) {
+        const struct lull_compared_run *const pair = &comparison->runs[i];
+
+        if (pair[0].status != 0 || pair[1].status != 0)
+            continue;
+        difference_out->pairs_done++;
+        add_pair(pair, &times, &energies);
+    }
+    lull_paired_runs_change(&times, confidence, &difference_out->slowdown);
+    lull_paired_runs_change(&energies, 0.5 * (1.0 + confidence), &change);
+    *saving = (struct lull_paired_change){
+        .pairs = change.pairs,
+        .ratio = -change.ratio,
+        .lower_ratio = -change.upper_ratio,
+        .upper_ratio = -change.lower_ratio,
+    };
+}
+
+const char *lull_run_difference_no_bound(const struct lull_run_difference *difference)
+{
+    if (difference->slowdown.pairs >= 2)
+        return NULL;
+    if (difference->pairs_done == 0)
+        return "no pair of runs is complete";
+    if (difference->slowdown.pairs < difference->pairs_done)
+        return "iterations were found in fewer than two pairs of runs";
+    return "one run each: how much runs differ from each other is not known";
+}

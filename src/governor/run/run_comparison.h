@@ -1,0 +1,74 @@
+/*
+ * A comparison: unmanaged and managed runs of one command in turn (lull run --compare), and what
+ * they say together.
+ *
+ * "Slower" is the managed run as a whole against what it would have taken: the mean time of all its
+ * iterations, those of learning, trials and reference blocks included, against that of the
+ * unmanaged run of its pair. The saving is that of settled iterations, of which a long job
+ * consists: of both runs those at the temperature of the end, and of the managed run those of them
+ * at which the results stood (all, where the run ended before).
+ *
+ * Bounds come from the differences between pairs alone (core/stats/paired_runs.h). With one run on
+ * each side there are none, however many iterations the runs have.
+ *
+ * Threads: one; the controls are stopped. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_RUN_RUN_COMPARISON_H
+#define LULL_GOVERNOR_RUN_RUN_COMPARISON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "core/stats/paired_runs.h"
+#include "governor/run/run_statistics.h"
+
+enum { LULL_RUN_COMPARISON_MAX_PAIRS = 1000 };
+
+struct lull_compared_run {
+    bool is_managed;
+    int status; /* of the command */
+    double wall_s;
+    struct lull_run_statistics whole;   /* every iteration */
+    struct lull_run_statistics settled; /* see above */
+};
+
+struct lull_run_comparison {
+    uint32_t pairs_wanted; /* 1..LULL_RUN_COMPARISON_MAX_PAIRS */
+    uint32_t run_count;    /* so far; the last may have failed */
+    struct lull_compared_run *runs;
+};
+
+struct lull_run_difference {
+    uint32_t pairs_done; /* pairs of runs that both ended well */
+    struct lull_paired_change slowdown;
+    /* saving.ratio is what was saved, and both bounds together hold with the confidence. */
+    struct lull_paired_change saving;
+};
+
+/* Errors: -ENOMEM. The comparison is empty then, and lull_run_comparison_fini is allowed. */
+int lull_run_comparison_init(struct lull_run_comparison *comparison, uint32_t pairs,
+                             struct lull_error *err);
+void lull_run_comparison_fini(struct lull_run_comparison *comparison);
+
+/* Computes the part of a stopped control's run that counts for the saving. */
+void lull_run_comparison_settled(const struct lull_control *control, bool is_managed,
+                                 struct lull_run_statistics *settled_out);
+
+/* Adds the next run, of the side that lull_paired_runs_is_other says. control NULL: nothing is
+ * known of its iterations. */
+void lull_run_comparison_add(struct lull_run_comparison *comparison,
+                             const struct lull_control *control, double wall_s, int status);
+
+/* The last run of that side that ended well; NULL: there is none. */
+const struct lull_compared_run *
+lull_run_comparison_last(const struct lull_run_comparison *comparison, bool is_managed);
+
+/* Computes what all complete pairs say; NAN is unknown. */
+void lull_run_comparison_difference(const struct lull_run_comparison *comparison, double confidence,
+                                    struct lull_run_difference *difference_out);
+
+/* Says in words why no bound holds between runs; NULL: one does. */
+const char *lull_run_difference_no_bound(const struct lull_run_difference *difference);
+
+#endif
