@@ -12,6 +12,9 @@ static const double period_ratio = 0.02;
 /* Periods are tried so densely that the last iteration moves by this share of a period from one to
  * the next. Chosen, not measured. */
 static const double turn_per_trial = 0.125;
+/* The longest stretch of a run that is looked at: the work grows with its square. Chosen, not
+ * measured. */
+static const int64_t longest_ns = INT64_C(600000000000);
 /* Both edges of a section are misplaced by one sensor, so their errors are related: the variance of
  * their difference is at most 1.5 times the sum of their variances (sawteeth half a period apart).
  */
@@ -27,8 +30,10 @@ static const double pi = 3.14159265358979323846;
 
 void lull_energy_strobe_add(struct lull_energy_strobe *strobe, int64_t begin_ns)
 {
-    if (strobe->count < LULL_ENERGY_STROBE_KEPT)
-        strobe->begins_ns[strobe->count++] = begin_ns;
+    if (strobe->count == LULL_ENERGY_STROBE_KEPT ||
+        (strobe->count > 0 && begin_ns - strobe->begins_ns[0] > longest_ns))
+        return;
+    strobe->begins_ns[strobe->count++] = begin_ns;
 }
 
 static double square(double value)

@@ -26,7 +26,8 @@
 #include "core/energy/account.h"
 #include "core/stats/moments.h"
 
-/* So many iterations tell enough of their rhythm; more only take longer. */
+/* So many iterations, of ten minutes at most, tell enough of their rhythm; more only take longer.
+ */
 enum { LULL_ENERGY_STROBE_KEPT = 1024 };
 
 /* The beginnings of iterations, the first of them; zero-initialised is empty. */

@@ -6,9 +6,10 @@
 
 #include "core/energy/account.h"
 #include "core/energy/strobe.h"
+#include "core/stats/paired_runs.h"
 #include "core/stats/random.h"
 
-enum { MAX_ITERATIONS = 5000, MAX_TICKS = 1 << 18, MAX_GPUS = 4, MAX_CASES = 2000 };
+enum { MAX_ITERATIONS = 5000, MAX_TICKS = 1 << 18, MAX_GPUS = 4, MAX_CASES = 2000, MAX_PAIRS = 3 };
 
 /* The readings go on for so long before and after the iterations that are compared. */
 static const double margin_s = 3.0;
@@ -16,40 +17,34 @@ static const double poll_s = 0.1;
 static const double ns_per_s = 1e9;
 
 const struct saving_condition saving_conditions[] = {
-    {.name = "nothing but readings", .jitter_ratio = 0.003, .runs = 1},
-    {.name = "runs differ by 0.1 %", .run_deviation = 0.001, .jitter_ratio = 0.003, .runs = 1},
-    {.name = "runs differ by 0.3 %", .run_deviation = 0.003, .jitter_ratio = 0.003, .runs = 1},
-    {.name = "runs differ by 1 %", .run_deviation = 0.01, .jitter_ratio = 0.003, .runs = 1},
-    {.name = "3 + 3 runs that differ by 1 %",
-     .run_deviation = 0.01,
-     .jitter_ratio = 0.003,
-     .runs = 3},
-    {.name = "offset of up to 5 W", .offset_w = 5.0, .jitter_ratio = 0.003, .runs = 1},
-    {.name = "offset by level", .level_w = 2.0, .jitter_ratio = 0.003, .runs = 1},
-    {.name = "offset by level, steady",
+    {.name = "readings alone", .jitter_ratio = 0.003},
+    {.name = "runs differ by 0.1 %", .run_deviation = 0.001, .jitter_ratio = 0.003},
+    {.name = "runs differ by 0.3 %", .run_deviation = 0.003, .jitter_ratio = 0.003},
+    {.name = "runs differ by 1 %", .run_deviation = 0.01, .jitter_ratio = 0.003},
+    {.name = "offset up to 5 W", .offset_w = 5.0, .jitter_ratio = 0.003},
+    {.name = "offset up to 5 W, steady", .offset_w = 5.0, .jitter_ratio = 0.003, .is_steady = true},
+    {.name = "offset by level", .level_w = 2.0, .jitter_ratio = 0.003},
+    {.name = "offset by level, steady", .level_w = 2.0, .jitter_ratio = 0.003, .is_steady = true},
+    {.name = "samples", .samples = true, .jitter_ratio = 0.003},
+    {.name = "samples in step", .samples = true, .step = STEP_LONG},
+    {.name = "samples in step, jitter", .samples = true, .step = STEP_LONG, .jitter_ratio = 0.001},
+    {.name = "samples in step, short", .samples = true, .step = STEP_SHORT},
+    {.name = "all",
+     .run_deviation = 0.005,
+     .offset_w = 5.0,
      .level_w = 2.0,
      .jitter_ratio = 0.003,
-     .is_steady = true,
-     .runs = 1},
-    {.name = "samples, out of step", .samples = true, .jitter_ratio = 0.003, .runs = 1},
-    {.name = "samples, in step", .samples = true, .is_in_step = true, .runs = 1},
-    {.name = "samples, in step, 0.1 % jitter",
-     .samples = true,
-     .is_in_step = true,
-     .jitter_ratio = 0.001,
-     .runs = 1},
-    {.name = "samples, in step, short",
-     .samples = true,
-     .is_in_step = true,
-     .is_short = true,
-     .runs = 1},
-    {.name = "all at once",
+     .samples = true},
+    {.name = "3 pairs, runs 0.1 %", .run_deviation = 0.001, .jitter_ratio = 0.003, .pairs = 3},
+    {.name = "3 pairs, runs 1 %", .run_deviation = 0.01, .jitter_ratio = 0.003, .pairs = 3},
+    {.name = "3 pairs, samples in step", .samples = true, .step = STEP_LONG, .pairs = 3},
+    {.name = "3 pairs, all",
      .run_deviation = 0.005,
      .offset_w = 5.0,
      .level_w = 2.0,
      .jitter_ratio = 0.003,
      .samples = true,
-     .runs = 1},
+     .pairs = 3},
 };
 const uint32_t saving_condition_count = sizeof(saving_conditions) / sizeof(saving_conditions[0]);
 
@@ -278,9 +273,14 @@ static double seen_w(double true_w, double offset_w, double factor, double gain)
     return gain * (true_w * factor + offset_w);
 }
 
-/* Measures a run on all GPUs, and adds it to its side. */
+static double run_seconds(const struct run *run)
+{
+    return run->begins_s[run->first + run->iterations] - run->begins_s[run->first];
+}
+
+/* Measures a run on all GPUs. */
 static void measure_run(struct lull_random *random, const struct measurement *measurement,
-                        const struct run *run, struct lull_energy_side *side)
+                        const struct run *run, struct lull_energy_side *side, double *bias_j)
 {
     static struct device device;
     const struct job *job = measurement->job;
@@ -317,16 +317,19 @@ static void measure_run(struct lull_random *random, const struct measurement *me
     }
     for (uint32_t i = 0; i < run->iterations; i++)
         lull_energy_strobe_add(&strobe, (int64_t)(run->begins_s[run->first + i] * ns_per_s));
-    side->seconds += run->begins_s[run->first + run->iterations] - run->begins_s[run->first];
-    waveform.iteration_s =
-        (run->begins_s[run->first + run->iterations] - run->begins_s[run->first]) / run->iterations;
     waveform.swing_ratio = lull_energy_strobe_swing_ratio(&powers, job->low_share);
-    side->iterations += run->iterations;
-    side->energy_j += sum.joules;
-    side->reading_j = hypot(side->reading_j, lull_energy_sum_uncertainty_j(&sum));
-    side->sampling_ratio =
-        lull_energy_strobe_ratio(lull_energy_strobe_edge_s(&strobe, &source), &waveform) /
-        sqrt(job->gpus);
+    waveform.iteration_s = run_seconds(run) / run->iterations;
+    *bias_j = sum.bias_j;
+    *side = (struct lull_energy_side){
+        .gpus = job->gpus,
+        .iterations = run->iterations,
+        .seconds = run_seconds(run),
+        .energy_j = sum.joules,
+        .reading_j = lull_energy_sum_uncertainty_j(&sum),
+        .sampling_ratio =
+            lull_energy_strobe_ratio(lull_energy_strobe_edge_s(&strobe, &source), &waveform) /
+            sqrt(job->gpus),
+    };
 }
 
 /* The mean energy of an iteration, were there no differences between runs. */
@@ -339,62 +342,99 @@ static double true_energy(const struct job *job, const struct run *run, int kind
            run->iterations;
 }
 
-static void measure_side(struct lull_random *random, struct measurement *measurement,
-                         uint32_t iterations, struct lull_energy_side *side, double *true_j)
+/* What a pair of runs, unmanaged and managed, says and what is so. */
+struct pair {
+    struct lull_energy_side sides[2];
+    double true_j[2]; /* per iteration */
+    double bias_j[2];
+};
+
+static void measure_pair(struct lull_random *random, struct measurement *measurement,
+                         uint32_t iterations, struct pair *pair)
 {
     static struct run run;
-    struct lull_moments logs = {0};
     const struct job *job = measurement->job;
-    const double iteration_s =
-        job->iteration_s * (measurement->kind == 0 ? 1.0 : 1.0 + job->slowdown);
 
-    *side = (struct lull_energy_side){.runs = measurement->condition->runs, .gpus = job->gpus};
-    *true_j = 0.0;
-    for (uint32_t i = 0; i < side->runs; i++) {
-        const double before_j = side->energy_j;
+    for (int i = 0; i < 2; i++) {
+        const double iteration_s = job->iteration_s * (i == 0 ? 1.0 : 1.0 + job->slowdown);
 
+        measurement->kind = i;
         draw_run(random, measurement->condition, iteration_s, iterations, &run);
-        measure_run(random, measurement, &run, side);
-        lull_moments_add(&logs, log((side->energy_j - before_j) / iterations));
-        *true_j += true_energy(job, &run, measurement->kind) / side->runs;
+        measure_run(random, measurement, &run, &pair->sides[i], &pair->bias_j[i]);
+        pair->true_j[i] = true_energy(job, &run, i);
     }
-    side->scatter = logs.squares;
+}
+
+/* Describes the sensor, which refreshes a little faster or slower than it is said to, and makes the
+ * job's iterations keep step with it. */
+static void draw_sensor(struct lull_random *random, const struct saving_condition *condition,
+                        struct measurement *measurement, struct job *job)
+{
+    double periods;
+
+    measurement->described = sensors[lull_random_below(random, 5)];
+    if (condition->samples)
+        measurement->described = sensors[2 * lull_random_below(random, 2)];
+    measurement->sensor = measurement->described;
+    measurement->sensor.period_s *= between(random, 0.98, 1.02);
+    for (int i = 0; i < MAX_GPUS; i++)
+        measurement->gains[i] = between(random, 0.95, 1.05);
+    if (condition->step == STEP_NONE)
+        return;
+    periods = fmax(2.0, round(job->iteration_s / measurement->sensor.period_s));
+    if (condition->step == STEP_SHORT)
+        periods = 0.5 * (double)(1 + lull_random_below(random, 3));
+    job->slowdown = 0.0;
+    job->iteration_s = periods * measurement->sensor.period_s;
+}
+
+/* The interval of one pair is the saving's own, that of several is Student's over them. */
+static void judge(const struct pair *pairs, uint32_t count, struct saving_outcome *outcome)
+{
+    const struct lull_energy_saving *saving = &outcome->saving;
+    struct lull_paired_runs runs = {0};
+    struct lull_paired_change change;
+
+    for (uint32_t i = count; i-- > 0;) {
+        const struct lull_energy_side *sides = pairs[i].sides;
+
+        if (!lull_energy_saving_compute(&sides[0], &sides[1], &outcome->saving))
+            abort();
+        lull_paired_runs_add(&runs, sides[0].energy_j / (double)sides[0].iterations,
+                             sides[1].energy_j / (double)sides[1].iterations,
+                             lull_energy_saving_shared_log(saving) +
+                                 pairs[i].bias_j[0] / sides[0].energy_j +
+                                 pairs[i].bias_j[1] / sides[1].energy_j);
+    }
+    outcome->lower_ratio = saving->saving_ratio - saving->half_width_ratio;
+    outcome->upper_ratio = saving->saving_ratio + saving->half_width_ratio;
+    if (count == 1)
+        return;
+    lull_paired_runs_change(&runs, 0.975, &change);
+    outcome->lower_ratio = -change.upper_ratio;
+    outcome->upper_ratio = -change.lower_ratio;
 }
 
 void saving_case_run(const struct saving_condition *condition, uint32_t iterations, uint64_t seed,
                      struct saving_outcome *outcome)
 {
+    static struct pair pairs[MAX_PAIRS];
+    const uint32_t count = condition->pairs > 1 ? condition->pairs : 1;
     struct lull_random random;
     struct job job;
     struct measurement measurement = {.condition = condition, .job = &job};
-    struct lull_energy_side sides[2];
-    double true_j[2];
-    double periods;
+    double log_ratio = 0.0;
 
     lull_random_init(&random, seed);
     draw_job(&random, condition, &job);
     draw_offsets(&random, condition, &job);
-    measurement.described = sensors[lull_random_below(&random, 5)];
-    if (condition->samples)
-        measurement.described = sensors[2 * lull_random_below(&random, 2)];
-    measurement.sensor = measurement.described;
-    measurement.sensor.period_s *= between(&random, 0.98, 1.02);
-    if (condition->is_in_step) {
-        job.slowdown = 0.0;
-        periods = fmax(2.0, round(job.iteration_s / measurement.sensor.period_s));
-        if (condition->is_short)
-            periods = 0.5 * (double)(1 + lull_random_below(&random, 3));
-        job.iteration_s = periods * measurement.sensor.period_s;
+    draw_sensor(&random, condition, &measurement, &job);
+    for (uint32_t i = 0; i < count; i++) {
+        measure_pair(&random, &measurement, iterations, &pairs[i]);
+        log_ratio += log(pairs[i].true_j[1] / pairs[i].true_j[0]) / count;
     }
-    for (int i = 0; i < MAX_GPUS; i++)
-        measurement.gains[i] = between(&random, 0.95, 1.05);
-    for (int i = 0; i < 2; i++) {
-        measurement.kind = i;
-        measure_side(&random, &measurement, iterations, &sides[i], &true_j[i]);
-    }
-    outcome->true_ratio = 1.0 - true_j[1] / true_j[0];
-    if (!lull_energy_saving_compute(&sides[0], &sides[1], &outcome->saving))
-        abort();
+    outcome->true_ratio = -expm1(log_ratio);
+    judge(pairs, count, outcome);
 }
 
 /* ---- coverage ---------------------------------------------------------------------------- */
@@ -420,7 +460,7 @@ static void count_covered(const struct saving_outcome *outcome, uint32_t cases,
     const double error = fabs(saving->saving_ratio - outcome->true_ratio);
     const double share = 1.0 / cases;
 
-    if (error <= saving->half_width_ratio)
+    if (outcome->lower_ratio <= outcome->true_ratio && outcome->true_ratio <= outcome->upper_ratio)
         summary->covered += share;
     if (error <= saving->terms[LULL_ENERGY_TERM_READINGS])
         summary->covered_before += share;
@@ -442,7 +482,7 @@ void saving_case_summarize(const struct saving_condition *condition, uint32_t it
 
         saving_case_run(condition, iterations, seed, &outcome);
         count_covered(&outcome, cases, summary);
-        widths[seed] = outcome.saving.half_width_ratio;
+        widths[seed] = 0.5 * (outcome.upper_ratio - outcome.lower_ratio);
         savings[seed] = outcome.saving.saving_ratio;
         for (int i = 0; i < LULL_ENERGY_TERMS; i++)
             terms[i][seed] = outcome.saving.terms[i];

@@ -12,6 +12,13 @@
 
 #include "core/energy/saving.h"
 
+/* How many periods of the sensor an iteration lasts. */
+enum saving_step {
+    STEP_NONE,  /* any number */
+    STEP_LONG,  /* a whole number */
+    STEP_SHORT, /* a half, one, or one and a half */
+};
+
 struct saving_condition {
     const char *name;
     double run_deviation; /* of a run's energy per iteration, as a ratio */
@@ -19,15 +26,16 @@ struct saving_condition {
     double level_w;       /* each level of power has an error of its own: standard deviation */
     double jitter_ratio;  /* of an iteration's length */
     bool samples;         /* the counter adds up what the power sensor saw, and nothing else */
-    bool is_in_step;      /* an iteration lasts a whole number of the sensor's periods */
-    bool is_short;        /* and that number is a half, 1 or 1.5 */
-    bool is_steady;       /* the clock is lowered everywhere, not in the waiting alone */
-    uint32_t runs;        /* of each kind */
+    enum saving_step step;
+    bool is_steady; /* the clock is lowered everywhere, not in the waiting alone */
+    uint32_t pairs; /* of runs; below 2: one */
 };
 
 struct saving_outcome {
     double true_ratio;
-    struct lull_energy_saving saving;
+    double lower_ratio; /* of the interval */
+    double upper_ratio;
+    struct lull_energy_saving saving; /* of the first pair */
 };
 
 /* Runs one case: iterations per run, in seed's random job on a random number of GPUs. */
