@@ -174,6 +174,13 @@ def percent(ratio):
     return "unknown" if ratio is None else f"{ratio * 100:.2f} %"
 
 
+def bound(report):
+    """What is known of the slowdown between runs, in words."""
+    if report["slowdown_upper_ratio"] is None:
+        return f"no bound ({report['comparison']['no_bound_reason']})"
+    return f"at most {percent(report['slowdown_upper_ratio'])} at {report['confidence_ratio'] * 100:g} % confidence"
+
+
 def print_table(result):
     report = result.report
     print(f"\n{'':12} {'iterations':>10} {'ms/iteration':>13} {'J/iteration':>12} {'average W':>10}")
@@ -192,8 +199,8 @@ def print_table(result):
     print(f"energy saved {percent(report['saving_ratio'])}; the oracle, which knows the future, saves "
           f"{percent(report['oracle_saving_ratio'])} with this driver's latency and "
           f"{percent(report.get('oracle_ideal_saving_ratio'))} with none")
-    print(f"slowdown {percent(report['slowdown_ratio'])}, at most {percent(report['slowdown_upper95_ratio'])} "
-          f"at 95 % confidence; settled after {report['settled_after_iterations']} iterations")
+    print(f"slowdown of the run as a whole {percent(report['slowdown_ratio'])}, {bound(report)}; settled after "
+          f"{report['settled_after_iterations']} iterations")
     print(f"loss curves: {'identical to the last bit' if result.same_losses() else 'DIFFERENT'}")
 
 
