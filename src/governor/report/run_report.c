@@ -224,7 +224,8 @@ static void print_saving(FILE *out, const struct lull_report *report, const stru
         fprintf(out, " (%.2f to %.2f %%)", saving->lower_ratio * 100.0,
                 saving->upper_ratio * 100.0);
     if (isfinite(parts->saving.half_width_ratio))
-        fprintf(out, " +- %.2f (95 %%; one run each, which are taken to differ as other jobs do)",
+        fprintf(out,
+                " +- %.2f (95 %%; one run each: how much runs differ is known from other jobs)",
                 parts->saving.half_width_ratio * 100.0);
     fprintf(out, "\n");
     if (isfinite(parts->saving.half_width_ratio) && sampling > told_sampling_ratio)
