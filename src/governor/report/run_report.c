@@ -231,7 +231,7 @@ static void print_saving(FILE *out, const struct lull_report *report, const stru
     if (isfinite(parts->saving.half_width_ratio) && sampling > told_sampling_ratio)
         fprintf(out,
                 "    +- %.2f of it because the GPUs' power sensors may look in step with the "
-                "iterations; another batch size, or --compare-pairs, tells more\n",
+                "iterations: longer runs, another batch size or --compare-pairs tell more\n",
                 sampling * 100.0);
 }
 
