@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../tests/core/energy/saving_case.h"
 
@@ -22,6 +23,8 @@ int main(int argc, char **argv)
         "offset, level, sampling\n",
         "condition", "iterations", "saving", "before", "+-", "covered", "+-");
     for (uint32_t i = 0; i < saving_condition_count; i++) {
+        if (argc > 3 && strcmp(saving_conditions[i].name, argv[3]) != 0)
+            continue;
         for (uint32_t j = 0; j < count; j++) {
             struct saving_summary summary;
 

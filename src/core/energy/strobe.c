@@ -20,6 +20,10 @@ static const int64_t longest_ns = INT64_C(600000000000);
  */
 static const double variance_per_section = 3.0;
 
+/* A sensor that meets one place of every iteration sees one level in one run and maybe the other in
+ * the next. They differ by the whole swing then, which half an interval of two such runs has to
+ * hold: 2 sqrt(2) of this are 1.13. */
+static const double most_overlooked = 0.4;
 /* A GPU that waits for others draws 20 to 35 % of what it draws while it computes (A100, V100). */
 static const double known_drop_ratio = 0.8;
 /* Levels of which one lasts less than this share of the time are not told from their scatter.
@@ -148,7 +152,6 @@ double lull_energy_strobe_ratio(double edge_s, const struct lull_energy_waveform
 {
     const double share = edge_s / waveform->iteration_s;
 
-    /* No more can be overlooked than half of the swing, wherever it is. */
     return waveform->swing_ratio *
-           fmin(0.5, share * sqrt(variance_per_section * waveform->sections));
+           fmin(most_overlooked, share * sqrt(variance_per_section * waveform->sections));
 }
