@@ -83,8 +83,8 @@ static void move_hands(struct hand *hands, uint32_t count)
     }
 }
 
-/* The variance of an edge, in squares of the period, for weights of the harmonics. */
-static double edge_variance(const struct hand *hands, uint32_t count, const double *weights)
+/* The variance of an edge, s^2, if the sensor looks at the power for window_s at this rate. */
+static double edge_variance(const struct hand *hands, uint32_t count, double hz, double window_s)
 {
     double sum_x[HARMONICS] = {0.0};
     double sum_y[HARMONICS] = {0.0};
@@ -104,8 +104,9 @@ static double edge_variance(const struct hand *hands, uint32_t count, const doub
         }
     }
     for (int m = 0; m < HARMONICS; m++)
-        variance += weights[m] * (square(sum_x[m]) + square(sum_y[m])) / square((double)count);
-    return variance;
+        variance += square(sinc((m + 1) * window_s * hz) / (m + 1)) *
+                    (square(sum_x[m]) + square(sum_y[m])) / square((double)count);
+    return variance / (2.0 * square(pi * hz));
 }
 
 double lull_energy_strobe_edge_s(const struct lull_energy_strobe *strobe,
@@ -115,24 +116,20 @@ double lull_energy_strobe_edge_s(const struct lull_energy_strobe *strobe,
     const double lowest_hz = 1.0 / (period_s * (1.0 + period_ratio));
     const double highest_hz = 1.0 / (period_s * (1.0 - period_ratio));
     struct hand hands[LULL_ENERGY_STROBE_KEPT];
-    double weights[HARMONICS];
     double largest = 0.0;
     double span_s;
     double step_hz;
 
     if (strobe->count == 0 || source->power_window_s >= period_s)
         return 0.0;
-    for (int m = 0; m < HARMONICS; m++)
-        weights[m] = square(sinc((m + 1) * source->power_window_s / period_s) / (m + 1)) /
-                     (2.0 * square(pi));
     span_s = (double)(strobe->begins_ns[strobe->count - 1] - strobe->begins_ns[0]) * 1e-9;
     step_hz = turn_per_trial / fmax(span_s, period_s);
     set_hands(strobe, lowest_hz, step_hz, hands);
     for (double hz = lowest_hz; hz < highest_hz + step_hz; hz += step_hz) {
-        largest = fmax(largest, edge_variance(hands, strobe->count, weights));
+        largest = fmax(largest, edge_variance(hands, strobe->count, hz, source->power_window_s));
         move_hands(hands, strobe->count);
     }
-    return period_s * sqrt(largest);
+    return sqrt(largest);
 }
 
 double lull_energy_strobe_swing_ratio(const struct lull_moments *readings_w, double low_share)

@@ -9,7 +9,7 @@
 #include "core/stats/paired_runs.h"
 #include "core/stats/random.h"
 
-enum { MAX_ITERATIONS = 5000, MAX_TICKS = 1 << 18, MAX_GPUS = 4, MAX_CASES = 2000, MAX_PAIRS = 3 };
+enum { MAX_ITERATIONS = 5000, MAX_TICKS = 1 << 18, MAX_GPUS = 4, MAX_PAIRS = 3 };
 
 /* The readings go on for so long before and after the iterations that are compared. */
 static const double margin_s = 3.0;
@@ -472,9 +472,9 @@ static void count_covered(const struct saving_outcome *outcome, uint32_t cases,
 void saving_case_summarize(const struct saving_condition *condition, uint32_t iterations,
                            uint32_t cases, struct saving_summary *summary)
 {
-    static double widths[MAX_CASES];
-    static double savings[MAX_CASES];
-    static double terms[LULL_ENERGY_TERMS][MAX_CASES];
+    static double widths[SAVING_CASE_MOST];
+    static double savings[SAVING_CASE_MOST];
+    static double terms[LULL_ENERGY_TERMS][SAVING_CASE_MOST];
 
     *summary = (struct saving_summary){0};
     for (uint32_t seed = 0; seed < cases; seed++) {

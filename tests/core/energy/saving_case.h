@@ -12,6 +12,9 @@
 
 #include "core/energy/saving.h"
 
+/* The most cases that are summarised together. */
+enum { SAVING_CASE_MOST = 2000 };
+
 /* How many periods of the sensor an iteration lasts. */
 enum saving_step {
     STEP_NONE,  /* any number */
