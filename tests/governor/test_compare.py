@@ -60,6 +60,7 @@ class Compare(unittest.TestCase):
         self.assertLess(report["saving_lower_ratio"], -math.expm1((first + second) / 2 + half))
         self.assertGreater(report["saving_upper_ratio"], -math.expm1((first + second) / 2 - half))
         self.assertIsNone(report["saving_uncertainty_ratio"])
+        self.assertIsNone(report["saving_terms"])
         self.assertIn("over 2 pairs of runs, at 90 % confidence", table)
         # The second managed run got the GPU as the first did.
         self.assertEqual(report["notes"], [])
@@ -76,7 +77,13 @@ class Compare(unittest.TestCase):
         self.assertAlmostEqual(report["slowdown_ratio"], math.expm1(ratio), places=7)
         for field in ("slowdown_upper_ratio", "saving_lower_ratio", "saving_upper_ratio"):
             self.assertIsNone(report[field])
-        self.assertGreater(report["saving_uncertainty_ratio"], 0)
+        terms = report["saving_terms"]
+        self.assertEqual(list(terms), ["readings_ratio", "runs_ratio", "offset_ratio", "level_ratio", "sampling_ratio"])
+        self.assertAlmostEqual(report["saving_uncertainty_ratio"], math.hypot(*terms.values()), places=7)
+        self.assertAlmostEqual(terms["runs_ratio"], 0.02356 * (1 - report["saving_ratio"]), places=5)
+        # Iterations of 75 ms are short enough for a sensor that sees 25 of every 100 ms to keep step with some of them.
+        self.assertGreater(terms["sampling_ratio"], 0)
+        self.assertIn(f"+- {report['saving_uncertainty_ratio'] * 100:.2f} (95 %; one run each", table)
 
     def test_a_run_that_fails_ends_the_comparison(self):
         count = os.path.join(self.directory.name, "count")

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "governor/energy/energy_meter.h"
 #include "governor/run/run_comparison.h"
 #include "../core/property.h"
 
@@ -100,10 +99,17 @@ static void test_sensors_widen_the_saving_alone(void **state)
         struct lull_run_statistics *const settled = &comparison.runs[i].settled;
 
         settled->measured_gpus = 3;
+        settled->span_s = 50.0 * 1e-3 * settled->iteration_ms;
         settled->measured.bias_j = 0.5;
-        shared += (i == 0 || i == 3 ? -1.0 : 1.0) * 3.0 * LULL_ENERGY_OFFSET_W /
-                  settled->average_power_w / 2.0;
         shared += 0.5 / settled->energy_j / 2.0;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        struct lull_energy_saving saving;
+
+        assert_true(lull_run_statistics_saving(&comparison.runs[i == 0 ? 0 : 3].settled,
+                                               &comparison.runs[i == 0 ? 1 : 2].settled, &saving));
+        assert_true(lull_energy_saving_shared_log(&saving) > 0.0);
+        shared += lull_energy_saving_shared_log(&saving) / 2.0;
     }
     lull_run_comparison_difference(&comparison, 0.95, &with);
     assert_true(is_same(&with.slowdown, &without.slowdown));
@@ -113,6 +119,39 @@ static void test_sensors_widen_the_saving_alone(void **state)
     assert_near(log1p(-with.saving.upper_ratio), log1p(-without.saving.upper_ratio) - shared,
                 1e-12);
     lull_run_comparison_fini(&comparison);
+}
+
+/* One pair has the interval of core/energy/saving.h, of what its runs say of themselves. */
+static void test_the_saving_of_one_pair(void **state)
+{
+    struct lull_run_statistics unmanaged = {
+        .iterations = 100,
+        .has_energy = true,
+        .has_uncertainty = true,
+        .energy_j = 30000.0,
+        .measured = {.square_j2 = 900.0, .largest_j = 30.0},
+        .measured_gpus = 2,
+        .sampling_ratio = 0.01,
+        .span_s = 60.0,
+    };
+    struct lull_run_statistics managed = unmanaged;
+    struct lull_energy_saving saving;
+
+    (void)state;
+    managed.energy_j = 27000.0;
+    managed.sampling_ratio = 0.0;
+    assert_true(lull_run_statistics_saving(&unmanaged, &managed, &saving));
+    assert_near(saving.saving_ratio, 0.1, 1e-12);
+    assert_near(saving.terms[LULL_ENERGY_TERM_READINGS],
+                0.9 * hypot(30.0 / 30000.0, 30.0 / 27000.0), 1e-12);
+    assert_near(saving.terms[LULL_ENERGY_TERM_OFFSET], 5.0 * 0.1 / 250.0, 1e-12);
+    assert_near(saving.terms[LULL_ENERGY_TERM_SAMPLING], 2.0 * 0.9 * 0.01, 1e-12);
+    assert_true(saving.half_width_ratio > saving.terms[LULL_ENERGY_TERM_RUNS]);
+    managed.has_uncertainty = false;
+    assert_true(lull_run_statistics_saving(&unmanaged, &managed, &saving));
+    assert_true(isnan(saving.half_width_ratio));
+    managed.has_energy = false;
+    assert_false(lull_run_statistics_saving(&unmanaged, &managed, &saving));
 }
 
 static void test_why_there_is_no_bound(void **state)
@@ -169,6 +208,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pairs_are_of_one_run_of_each_side),
         cmocka_unit_test(test_sensors_widen_the_saving_alone),
+        cmocka_unit_test(test_the_saving_of_one_pair),
         cmocka_unit_test(test_why_there_is_no_bound),
         cmocka_unit_test(test_the_last_runs_that_ended_well),
     };

@@ -20,13 +20,6 @@
 #define LULL_ENERGY_GAIN_RATIO 0.05
 
 /*
- * Largest offset of a board's sensor, as NVIDIA states it (nvidia-smi: "accurate to within +/- 5
- * watts"): the same in all readings of one board. It does not cancel where a run is compared with
- * one that draws less.
- */
-#define LULL_ENERGY_OFFSET_W 5.0
-
-/*
  * Describes a GPU's refresh period and averaging window by its architecture, as measured on more
  * than 70 GPUs (arXiv 2312.02741, SC'24). Counters of all of them are refreshed every 100 ms or
  * sooner. A GPU that is not known counts as the slowest of them.

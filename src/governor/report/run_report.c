@@ -14,25 +14,24 @@ struct parts {
     struct lull_run_statistics descent;
     const struct lull_compared_run *unmanaged_run; /* NULL: there is none */
     struct lull_run_difference difference;         /* with a comparison only */
-    double saving_uncertainty_ratio; /* what the readings of one pair leave open; NAN: unknown, or
-                                      * the interval over several pairs says more */
+    struct lull_energy_saving saving; /* of one pair; its half width is NAN where it is not known,
+                                       * or where the interval over several pairs says more */
 };
 
-/* The readings say how well the saving of a pair is known only while nothing is known of how pairs
- * differ. */
+/* One pair says nothing of how pairs differ: what is known of other jobs stands in. */
 static void compute_uncertainty(const struct lull_report *report, struct parts *parts)
 {
     const struct lull_compared_run *managed = lull_run_comparison_last(report->comparison, true);
 
     if (parts->difference.saving.pairs != 1 || parts->unmanaged_run == NULL || managed == NULL)
         return;
-    parts->saving_uncertainty_ratio =
-        lull_run_statistics_saving_uncertainty(&parts->unmanaged, &managed->settled);
+    if (!lull_run_statistics_saving(&parts->unmanaged, &managed->settled, &parts->saving))
+        parts->saving.half_width_ratio = NAN;
 }
 
 static void compute_parts(const struct lull_report *report, struct parts *parts)
 {
-    *parts = (struct parts){.saving_uncertainty_ratio = NAN};
+    *parts = (struct parts){.saving.half_width_ratio = NAN};
     if (report->managed != NULL) {
         lull_run_comparison_settled(report->managed, true, &parts->managed);
         lull_run_statistics_compute(report->managed, LULL_RUN_PART_DESCENT, &parts->descent);
@@ -107,12 +106,32 @@ static json_t *comparison_json(const struct lull_run_comparison *comparison,
     return object;
 }
 
+/* Names of the terms of a saving's interval in the document. */
+static const char *const term_names[LULL_ENERGY_TERMS] = {
+    [LULL_ENERGY_TERM_READINGS] = "readings_ratio", [LULL_ENERGY_TERM_RUNS] = "runs_ratio",
+    [LULL_ENERGY_TERM_OFFSET] = "offset_ratio",     [LULL_ENERGY_TERM_LEVEL] = "level_ratio",
+    [LULL_ENERGY_TERM_SAMPLING] = "sampling_ratio",
+};
+
+static json_t *saving_terms_json(const struct lull_energy_saving *saving)
+{
+    json_t *object;
+
+    if (!isfinite(saving->half_width_ratio))
+        return json_null();
+    object = json_object();
+    for (int i = 0; i < LULL_ENERGY_TERMS; i++)
+        lull_field_number(object, term_names[i], saving->terms[i]);
+    return object;
+}
+
 static void add_saving(const struct parts *parts, bool is_compared, json_t *root)
 {
     const struct lull_paired_change *saving = &parts->difference.saving;
 
     lull_field_known(root, "saving_ratio", saving->ratio, is_compared);
-    lull_field_number(root, "saving_uncertainty_ratio", parts->saving_uncertainty_ratio);
+    lull_field_number(root, "saving_uncertainty_ratio", parts->saving.half_width_ratio);
+    lull_field_json(root, "saving_terms", saving_terms_json(&parts->saving));
     lull_field_known(root, "saving_lower_ratio", saving->lower_ratio, is_compared);
     lull_field_known(root, "saving_upper_ratio", saving->upper_ratio, is_compared);
     lull_field_json(root, "oracle_saving_ratio", json_null());
@@ -186,10 +205,15 @@ static void print_statistics(FILE *out, const char *name,
         fprintf(out, " %14s %12s\n", "-", "-");
 }
 
+/* A sensor in step with the iterations is told where it leaves more than this open. Chosen, not
+ * measured. */
+static const double told_sampling_ratio = 0.02;
+
 static void print_saving(FILE *out, const struct lull_report *report, const struct parts *parts)
 {
     const bool has_settled = report->managed != NULL && lull_control_has_settled(report->managed);
     const struct lull_paired_change *saving = &parts->difference.saving;
+    const double sampling = parts->saving.terms[LULL_ENERGY_TERM_SAMPLING];
 
     if (!isfinite(saving->ratio))
         return;
@@ -199,9 +223,16 @@ static void print_saving(FILE *out, const struct lull_report *report, const stru
     if (saving->pairs >= 2)
         fprintf(out, " (%.2f to %.2f %%)", saving->lower_ratio * 100.0,
                 saving->upper_ratio * 100.0);
-    if (isfinite(parts->saving_uncertainty_ratio))
-        fprintf(out, " +- %.2f by its readings", parts->saving_uncertainty_ratio * 100.0);
+    if (isfinite(parts->saving.half_width_ratio))
+        fprintf(out,
+                " +- %.2f (95 %%; one run each: how much runs differ is known from other jobs)",
+                parts->saving.half_width_ratio * 100.0);
     fprintf(out, "\n");
+    if (isfinite(parts->saving.half_width_ratio) && sampling > told_sampling_ratio)
+        fprintf(out,
+                "    +- %.2f of it because the GPUs' power sensors may look in step with the "
+                "iterations: longer runs, another batch size or --compare-pairs tell more\n",
+                sampling * 100.0);
 }
 
 static void print_slowdown(FILE *out, const struct parts *parts)

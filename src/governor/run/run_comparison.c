@@ -6,8 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "governor/energy/energy_meter.h"
-
 int lull_run_comparison_init(struct lull_run_comparison *comparison, uint32_t pairs,
                              struct lull_error *err)
 {
@@ -58,17 +56,16 @@ lull_run_comparison_last(const struct lull_run_comparison *comparison, bool is_m
     return NULL;
 }
 
-/* How far the log ratio of two energies may be off in every pair alike: by an offset of the boards'
- * sensors, which weighs more where less is drawn, and by edges that keep time with the work. */
+/* How far the log ratio of two energies may be off in every pair alike: by what the boards' sensors
+ * do to levels of power, and by edges that keep time with the work. */
 static double shared_log(const struct lull_run_statistics *reference,
                          const struct lull_run_statistics *other)
 {
-    const double offset_w = LULL_ENERGY_OFFSET_W * (double)reference->measured_gpus;
+    struct lull_energy_saving saving;
 
-    if (!(lull_run_statistics_energy_per_iteration_j(reference) > 0.0) ||
-        !(lull_run_statistics_energy_per_iteration_j(other) > 0.0))
+    if (!lull_run_statistics_saving(reference, other, &saving))
         return 0.0;
-    return offset_w * fabs(1.0 / other->average_power_w - 1.0 / reference->average_power_w) +
+    return lull_energy_saving_shared_log(&saving) +
            reference->measured.bias_j / reference->energy_j +
            other->measured.bias_j / other->energy_j;
 }

@@ -198,6 +198,17 @@ static size_t first_behind(const struct lull_samples *samples, int64_t time_ns)
     return low;
 }
 
+void lull_run_log_powers(const struct lull_run_log *log, int64_t begin_ns, int64_t end_ns,
+                         struct lull_moments *powers_w)
+{
+    const struct lull_samples *samples = &log->samples;
+
+    for (size_t i = first_behind(samples, begin_ns);
+         i < samples->count && samples->items[i].time_ns < end_ns; i++)
+        if (has(&samples->items[i], LULL_READING_POWER))
+            lull_moments_add(powers_w, (double)samples->items[i].reading.power_mw * 1e-3);
+}
+
 bool lull_run_log_edge(const struct lull_run_log *log, const struct lull_energy_source *source,
                        int64_t time_ns, struct lull_energy_edge *edge_out)
 {

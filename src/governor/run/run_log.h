@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "core/energy/account.h"
+#include "core/stats/moments.h"
 #include "core/section/controller/controller.h"
 #include "device/device.h"
 
@@ -96,6 +97,10 @@ bool lull_run_log_energy_j(const struct lull_run_log *log, int64_t time_ns, doub
 /* Energy between two times, J. False: one of them has no readings around it. */
 bool lull_run_log_energy_between(const struct lull_run_log *log, int64_t begin_ns, int64_t end_ns,
                                  double *energy_out);
+
+/* Adds the power readings from begin_ns up to end_ns, W. */
+void lull_run_log_powers(const struct lull_run_log *log, int64_t begin_ns, int64_t end_ns,
+                         struct lull_moments *powers_w);
 
 /* What a sample says to an energy account. */
 struct lull_energy_reading lull_sample_energy_reading(const struct lull_sample *sample);

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "governor/energy/energy_meter.h"
+#include "governor/run/run_sampling.h"
 
 /* A GPU within this many degrees C of its last temperature is warm: readings are whole degrees. */
 enum { WARM_BAND_C = 1 };
@@ -188,7 +189,8 @@ static void add_stretch(const struct lull_control *control,
 
 static void add_stretches(const struct lull_control *control,
                           const struct lull_boundaries *boundaries,
-                          const struct selection *selection, struct lull_run_statistics *statistics)
+                          const struct selection *selection, struct lull_run_sampling *sampling,
+                          struct lull_run_statistics *statistics)
 {
     size_t i = 0;
 
@@ -200,6 +202,7 @@ static void add_stretches(const struct lull_control *control,
         if (i > first) {
             statistics->iterations += i - first;
             add_stretch(control, boundaries, first, i, statistics);
+            lull_run_sampling_add(sampling, control, boundaries, first, i);
         } else {
             statistics->warming += is_of_part(boundaries, i, selection);
             i++;
@@ -211,6 +214,7 @@ void lull_run_statistics_compute(const struct lull_control *control, enum lull_r
                                  struct lull_run_statistics *statistics_out)
 {
     struct selection selection = {.part = part, .warm_ns = INT64_MIN};
+    struct lull_run_sampling sampling = {0};
     const struct lull_boundaries *boundaries;
 
     *statistics_out = (struct lull_run_statistics){.has_energy = true, .has_uncertainty = true};
@@ -221,7 +225,7 @@ void lull_run_statistics_compute(const struct lull_control *control, enum lull_r
     boundaries = &lull_control_log(control, leading_gpu(control))->boundaries;
     if (part == LULL_RUN_PART_ALL || part == LULL_RUN_PART_SETTLED)
         selection.warm_ns = warm_ns(control, boundaries);
-    add_stretches(control, boundaries, &selection, statistics_out);
+    add_stretches(control, boundaries, &selection, &sampling, statistics_out);
     if (statistics_out->iterations == 0) {
         statistics_out->has_energy = false;
         return;
@@ -230,6 +234,9 @@ void lull_run_statistics_compute(const struct lull_control *control, enum lull_r
         statistics_out->span_s * 1e3 / (double)statistics_out->iterations;
     if (statistics_out->has_energy)
         statistics_out->average_power_w = statistics_out->energy_j / statistics_out->span_s;
+    if (part == LULL_RUN_PART_ALL || part == LULL_RUN_PART_SETTLED)
+        statistics_out->sampling_ratio = lull_run_sampling_ratio(
+            &sampling, control, leading_gpu(control), statistics_out->iteration_ms);
 }
 
 double lull_run_statistics_energy_per_iteration_j(const struct lull_run_statistics *statistics)
@@ -237,15 +244,28 @@ double lull_run_statistics_energy_per_iteration_j(const struct lull_run_statisti
     return statistics->has_energy ? statistics->energy_j / (double)statistics->iterations : 0.0;
 }
 
-double lull_run_statistics_saving_uncertainty(const struct lull_run_statistics *reference,
-                                              const struct lull_run_statistics *other)
+static struct lull_energy_side side_of(const struct lull_run_statistics *statistics)
 {
-    const double before = lull_run_statistics_energy_per_iteration_j(reference);
-    const double after = lull_run_statistics_energy_per_iteration_j(other);
+    return (struct lull_energy_side){
+        .gpus = statistics->measured_gpus,
+        .iterations = statistics->iterations,
+        .seconds = statistics->span_s,
+        .energy_j = statistics->has_energy ? statistics->energy_j : 0.0,
+        .reading_j = lull_energy_sum_uncertainty_j(&statistics->measured),
+        .sampling_ratio = statistics->sampling_ratio,
+    };
+}
 
-    if (!(before > 0.0) || !(after > 0.0) || !reference->has_uncertainty || !other->has_uncertainty)
-        return NAN;
-    return after / before *
-           hypot(lull_energy_sum_uncertainty_j(&reference->measured) / reference->energy_j,
-                 lull_energy_sum_uncertainty_j(&other->measured) / other->energy_j);
+bool lull_run_statistics_saving(const struct lull_run_statistics *reference,
+                                const struct lull_run_statistics *other,
+                                struct lull_energy_saving *saving_out)
+{
+    const struct lull_energy_side before = side_of(reference);
+    const struct lull_energy_side after = side_of(other);
+
+    if (!lull_energy_saving_compute(&before, &after, saving_out))
+        return false;
+    if (!reference->has_uncertainty || !other->has_uncertainty)
+        saving_out->half_width_ratio = NAN;
+    return true;
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "core/energy/account.h"
+#include "core/energy/saving.h"
 #include "governor/control/control.h"
 
 enum lull_run_part {
@@ -31,8 +32,10 @@ struct lull_run_statistics {
     bool has_uncertainty;            /* of energy_j */
     struct lull_energy_sum measured; /* the pieces of energy_j, which tell its uncertainty */
     uint32_t measured_gpus;          /* how many GPUs the energy is of */
-    double average_power_w;          /* over the same time */
-    double span_s;                   /* how long these iterations took */
+    double sampling_ratio;  /* see lull_run_sampling_ratio; 0 for the whole and the descent,
+                             * of which no saving is told */
+    double average_power_w; /* over the same time */
+    double span_s;          /* how long these iterations took */
 };
 
 /*
@@ -47,11 +50,12 @@ void lull_run_statistics_compute(const struct lull_control *control, enum lull_r
 double lull_run_statistics_energy_per_iteration_j(const struct lull_run_statistics *statistics);
 
 /*
- * Half of the 95 % interval that the readings of energy leave of the saving per iteration,
- * 1 - other / reference. The boards' gains cancel. NAN: something is not known.
+ * Computes what the energy per iteration of one run says against that of another, one run each. Its
+ * half width is NAN where the uncertainty of an energy is not known. False: an energy is not known.
  */
-double lull_run_statistics_saving_uncertainty(const struct lull_run_statistics *reference,
-                                              const struct lull_run_statistics *other);
+bool lull_run_statistics_saving(const struct lull_run_statistics *reference,
+                                const struct lull_run_statistics *other,
+                                struct lull_energy_saving *saving_out);
 
 /* Finds the energy of the job's GPUs between two times, J. False: their counters were not read
  * around them. */

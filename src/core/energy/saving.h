@@ -1,0 +1,63 @@
+/*
+ * A saving of energy and half of its 95 % interval, from one run without Lull and one with it on
+ * the same GPUs. A gain of the boards' sensors cancels. The half interval is the root of the sum of
+ * the squares of five terms:
+ *
+ * - readings: counters and sensors are refreshed now and then (core/energy/account.h);
+ * - runs: two runs of one program differ even if nothing was changed. One run of each kind does not
+ *   tell by how much, so what was measured of other jobs stands in (saving.c);
+ * - offset: watts that a board's sensor tells too much whatever the power is, the same in both
+ * runs. They weigh more in the run that draws less, so they do not cancel;
+ * - level: the error of a sensor differs from one level of power to another;
+ * - sampling: a sensor may look in step with the iterations (core/energy/strobe.h).
+ *
+ * Only the first of them shrinks in proportion to the length of the runs. Where several pairs of
+ * runs were made (core/stats/paired_runs.h), their differences tell what readings, runs and
+ * sampling do; offset and level are the same in every pair.
+ *
+ * bench/bench_saving.c measures what the interval covers; tests/core/energy/test_saving.c holds
+ * each term to the condition that it stands for.
+ *
+ * Pure. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_ENERGY_SAVING_H
+#define LULL_CORE_ENERGY_SAVING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A run. */
+struct lull_energy_side {
+    uint32_t gpus; /* that the energy is of, at least 1 */
+    uint64_t iterations;
+    double seconds;
+    double energy_j;
+    double reading_j;      /* half of the 95 % interval that the readings leave of energy_j */
+    double sampling_ratio; /* standard deviation of energy_j by sampling in step, over energy_j */
+};
+
+enum lull_energy_term {
+    LULL_ENERGY_TERM_READINGS,
+    LULL_ENERGY_TERM_RUNS,
+    LULL_ENERGY_TERM_OFFSET,
+    LULL_ENERGY_TERM_LEVEL,
+    LULL_ENERGY_TERM_SAMPLING,
+    LULL_ENERGY_TERMS
+};
+
+struct lull_energy_saving {
+    double saving_ratio;             /* 1 - energy per iteration managed / reference */
+    double half_width_ratio;         /* half of the 95 % interval */
+    double terms[LULL_ENERGY_TERMS]; /* what each of them leaves alone, as half widths */
+};
+
+/* Compares two runs. False: one of them has no energy or no iterations. */
+bool lull_energy_saving_compute(const struct lull_energy_side *reference,
+                                const struct lull_energy_side *managed,
+                                struct lull_energy_saving *saving_out);
+
+/* Returns how far the logarithm of the energies' ratio may be off in every pair of runs alike, by
+ * offset and level: what lull_paired_runs_add wants to know. */
+double lull_energy_saving_shared_log(const struct lull_energy_saving *saving);
+
+#endif

@@ -1,0 +1,63 @@
+/*
+ * Sampling in step: how wrong the mean power of a job may be that a sensor sees only now and then.
+ *
+ * A sensor that looks at the power for W out of every T seconds (25 of 100 ms on A100 and H100,
+ * arXiv 2312.02741) takes what it sees for all of T. Where iterations keep step with T, it meets
+ * each of them at the same places, and what it overlooks there does not average out, however long
+ * the run is. An edge of the power at one place of every iteration is then seen too early or too
+ * late by up to T / 2, always by the same amount.
+ *
+ * How far iterations keep step is told by their beginnings b_j, laid onto the refreshes: the
+ * resultants R_m = |mean of exp(2 pi i m b_j / T)| are 1 in step, and near 0 where the phases are
+ * spread. With a random phase of the sensor an edge is misplaced, on average over the run, with the
+ * variance
+ *     T^2 sum over m of R_m^2 sinc^2(m W / T) / (2 pi^2 m^2)
+ * (the Fourier series of a sawtooth, averaged over the window): T^2 / 12 for short windows in step,
+ * and 0 where the windows leave no gap. T is known to 2 % only (a period of 100 ms was measured as
+ * 101 ms on an A100), so the worst T of that range counts.
+ *
+ * Pure; caller's storage; one thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_ENERGY_STROBE_H
+#define LULL_CORE_ENERGY_STROBE_H
+
+#include <stdint.h>
+
+#include "core/energy/account.h"
+#include "core/stats/moments.h"
+
+/* So many iterations, of ten minutes at most, tell enough of their rhythm; more only take longer.
+ */
+enum { LULL_ENERGY_STROBE_KEPT = 1024 };
+
+/* The beginnings of iterations, the first of them; zero-initialised is empty. */
+struct lull_energy_strobe {
+    uint32_t count;
+    int64_t begins_ns[LULL_ENERGY_STROBE_KEPT];
+};
+
+/* What the power does in every iteration. */
+struct lull_energy_waveform {
+    double iteration_s;
+    double sections;    /* in which it is low, at least 1 */
+    double swing_ratio; /* difference of its levels over its mean */
+};
+
+void lull_energy_strobe_add(struct lull_energy_strobe *strobe, int64_t begin_ns);
+
+/* Returns by how much an edge is misplaced on average over the run, s: one standard deviation, 0
+ * where the sensor's windows leave no gap. */
+double lull_energy_strobe_edge_s(const struct lull_energy_strobe *strobe,
+                                 const struct lull_energy_source *source);
+
+/*
+ * Returns the difference of the power's levels over its mean: as the sensor's readings scatter, and
+ * no less than what is known of GPUs that wait for each other, because a sensor in step may meet
+ * one level only. low_share is the share of its time that a job waits; 0 where that is not known.
+ */
+double lull_energy_strobe_swing_ratio(const struct lull_moments *readings_w, double low_share);
+
+/* Returns the standard deviation of the mean power that this leaves, over the mean power. */
+double lull_energy_strobe_ratio(double edge_s, const struct lull_energy_waveform *waveform);
+
+#endif
