@@ -522,13 +522,27 @@ double audit_job_clocked_slowdown(const struct audit_job *job)
     return most;
 }
 
-/* The point that a target has on a rank; while it is searched for, the best one found so far. */
-static uint32_t kept_point(const struct audit_job *job, uint32_t index,
+/* The point that a target has on a rank; until that is proven, the best one found so far. */
+static uint32_t held_point(const struct audit_job *job, uint32_t index,
                            const struct lull_target *target)
 {
-    if (!target->settled)
-        return (target->held_up >> index & 1) != 0 ? 0 : target->descent.good;
-    return lull_controller_kept_point(job->controller, index, target);
+    const uint32_t proven = lull_controller_kept_point(job->controller, index, target);
+
+    if (proven > 0)
+        return proven;
+    return (target->held_up >> index & 1) != 0 ? 0 : target->descent.good;
+}
+
+bool audit_job_holds_any(const struct audit_job *job)
+{
+    uint32_t count;
+    const struct lull_target *targets = lull_controller_targets(job->controller, &count);
+
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t j = 0; j < job->config.ranks; j++)
+            if (held_point(job, j, &targets[i]) != 0)
+                return true;
+    return false;
 }
 
 bool audit_job_keeps_any(const struct audit_job *job)
@@ -538,7 +552,7 @@ bool audit_job_keeps_any(const struct audit_job *job)
 
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t j = 0; j < job->config.ranks; j++)
-            if (kept_point(job, j, &targets[i]) != 0)
+            if (lull_controller_kept_point(job->controller, j, &targets[i]) != 0)
                 return true;
     return false;
 }
@@ -553,8 +567,9 @@ double audit_job_kept_slowdown(const struct audit_job *job)
         double most = 0.0;
 
         for (uint32_t j = 0; j < job->config.ranks; j++)
-            most = fmax(most, audit_harm_lasting(&job->harm[domain_of(job, j)],
-                                                 kept_point(job, j, &targets[i])));
+            most = fmax(most, audit_harm_lasting(
+                                  &job->harm[domain_of(job, j)],
+                                  lull_controller_kept_point(job->controller, j, &targets[i])));
         sum += most;
     }
     return sum;

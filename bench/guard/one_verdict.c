@@ -13,35 +13,28 @@ struct tally {
     double *accepted_after;
 };
 
-/* The first verdict on the only target; null: there is none yet. */
-static const struct lull_descent_record *first_verdict(const struct audit_job *job)
+/* The only candidate is proven harmless, or given up. */
+static bool is_decided(const struct audit_job *job)
 {
-    uint32_t count;
-    const struct lull_target *targets = lull_controller_targets(audit_job_controller(job), &count);
-
-    if (count == 0 || targets[0].record_count == 0)
-        return NULL;
-    return &targets[0].records[0];
+    return lull_controller_has_settled(audit_job_controller(job));
 }
 
 static int run_once(const struct audit_job_config *config, uint32_t iterations, struct tally *tally)
 {
-    const struct lull_descent_record *record = NULL;
     struct audit_job *job = audit_job_create(config);
     uint32_t iteration = 0;
 
     if (job == NULL)
         return -1;
-    while (record == NULL && iteration < iterations) {
+    while (!is_decided(job) && iteration < iterations) {
         audit_job_step(job);
-        record = first_verdict(job);
         iteration++;
     }
-    if (record == NULL) {
+    if (!is_decided(job)) {
         tally->undecided++;
     } else {
         tally->iterations[tally->decided++] = iteration;
-        if (record->verdict == LULL_VERDICT_NOT_DEGRADED)
+        if (audit_job_keeps_any(job))
             tally->accepted_after[tally->accepted++] = iteration;
         else
             tally->refused++;

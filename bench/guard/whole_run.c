@@ -66,7 +66,7 @@ static int run_once(const struct audit_job_config *config, uint32_t iterations, 
         return -1;
     for (uint32_t i = 1; i <= iterations; i++) {
         audit_job_step(job);
-        if (!audit_job_keeps_any(job))
+        if (!audit_job_holds_any(job))
             first = 0;
         else if (first == 0)
             first = i;

@@ -114,24 +114,24 @@ static const struct lull_option rows[] = {
 
     LULL_GROUP("How clocks are found"),
     LULL_VALUE("confidence", "RATIO", RATIO, struct run_arguments, run.control.confidence,
-               "How sure it must be, statistically, that the job is not slower than --tolerance "
-               "allows before a lower clock is kept.",
+               "How sure it must be, over all clocks that are tried in a run, that none passes "
+               "the guard's proof although it is slower than --tolerance allows.",
                .least = 0.5, .most = 0.999999, .is_open = true, .usual = "95%"),
     LULL_VALUE("tail-tolerance", "RATIO", RATIO, struct run_arguments,
                run.control.tail_tolerance_ratio,
                "How much longer the slowest iteration of a hundred may become, beside the average: "
                "for inference, where an iteration is a token.",
                .is_open = true, .otherwise = "only the average counts",
-               .more = "Each comparison then takes at least 100 iterations."),
+               .more = "Each block of iterations that is compared then has at least 100."),
     LULL_VALUE(
         "steady", "RATIO", RATIO, struct run_arguments, run.control.steady_tolerance_ratio,
-        "Use one clock for the whole iteration, at most this much slower, instead of "
-        "switching clocks within it.",
+        "Use one clock for the whole iteration, by estimate at most this much slower, instead "
+        "of switching clocks within it.",
         LULL_GIVEN(struct run_arguments, run.control.only_steady), .is_open = true,
         .more =
             "It is for jobs whose idle time or communication comes in pieces that are too short "
-            "to switch for. Without this option a steady clock is sought only where no section "
-            "is worth switching, and may cost 0.25 %."),
+            "to switch for. What is proven is --tolerance. Without this option a steady clock is "
+            "sought only where no section is worth switching, with 0.25 %."),
     LULL_FLAG("exposure", struct run_arguments, run.exposure,
               "Record compute kernels for some iterations (CUPTI), so that all gaps between them "
               "can be lowered, not only those seen in the calls of NCCL.",
@@ -182,7 +182,7 @@ static const struct lull_option rows[] = {
     LULL_OWN(
         "plan", "FILE", parse_plan,
         "Carry out a plan that `lull plan --output` wrote; given more than once, the plans "
-        "are tried in turn until one does not slow the job.",
+        "are tried in turn until one passes the guard.",
         .hint = LULL_OPTION_FILE, .excludes = "schedule",
         .more = "Ranks must stand in Megatron's and DeepSpeed's order (tensor, data, pipeline) and "
                 "have RANK and WORLD_SIZE in their environment, as torchrun does: see PLANS."),

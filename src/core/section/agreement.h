@@ -37,7 +37,7 @@ enum {
 struct lull_proposal_entry {
     uint64_t signature;
     uint64_t from_iteration; /* what is kept is to hold from this iteration on */
-    uint32_t kept_mhz;       /* proven harmless; LULL_AGREEMENT_REFERENCE: nothing lower is */
+    uint32_t kept_mhz;       /* found good by screens; LULL_AGREEMENT_REFERENCE: nothing lower is */
     uint32_t refused_mhz;    /* highest that degraded; 0: none has yet */
     uint32_t settled;        /* 1: the node's search has ended */
 };
@@ -88,7 +88,7 @@ enum lull_agreement_state lull_agreement_state(const struct lull_agreement *agre
 struct lull_agreement_clock lull_agreement_clock(const struct lull_agreement *agreement,
                                                  uint64_t signature, int64_t now_ns);
 
-/* The longest window that any node wants, so that all measure in the same iterations. */
+/* The longest block that any node wants, so that all measure in the same iterations. */
 uint32_t lull_agreement_window(const struct lull_agreement *agreement);
 
 /* How many nodes have been heard at all, the own one included. */

@@ -74,7 +74,14 @@ void lull_descent_take(struct lull_descent *descent, enum lull_verdict verdict)
     choose_candidate(descent);
 }
 
-void lull_descent_back_off(struct lull_descent *descent)
+void lull_descent_back_off(struct lull_descent *descent, uint32_t points)
 {
-    start(descent, 0, lull_larger_u32(descent->good, 1));
+    uint32_t bad = 1;
+
+    assert(points >= 1);
+    if (descent->good > points)
+        bad = descent->good - points + 1;
+    start(descent, 0, bad);
+    descent->stride = descent->count;
+    choose_candidate(descent);
 }

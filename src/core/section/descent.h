@@ -68,10 +68,11 @@ bool lull_descent_done(const struct lull_descent *descent);
 void lull_descent_take(struct lull_descent *descent, enum lull_verdict verdict);
 
 /*
- * The result hurts after all (the job has changed, or the guard's later probes say so): starts
- * again at the highest point, and goes no lower than one point above the old result. From the
- * highest point or the one below it that ends at once, at the highest. To search lower again, init.
+ * The result hurts after all, or cannot be proven harmless: goes no lower than `points` (>= 1)
+ * above it, and tries that first, in the hope that it is not far off; then it searches between that
+ * and the highest point. From so near the highest point that nothing is left it ends at once,
+ * there. To search lower again, init.
  */
-void lull_descent_back_off(struct lull_descent *descent);
+void lull_descent_back_off(struct lull_descent *descent, uint32_t points);
 
 #endif

@@ -3,72 +3,103 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdbool.h>
 
 #include "core/stats/student.h"
 
-static uint32_t looks(const struct lull_guard_config *config)
-{
-    return config->max_pairs - config->min_pairs + 1;
-}
-
-/* 1 + 1/2 + ... + 1/n */
-static double harmonic_sum(uint32_t n)
-{
-    double sum = 0.0;
-
-    for (uint32_t k = n; k > 0; k--)
-        sum += 1.0 / (double)k;
-    return sum;
-}
+/* The inverse variance of the mixture over effect sizes. With 0.5 a harmless candidate is confirmed
+ * soonest where its pairs deviate by a third of the tolerance to the whole of it; 0.1 and 2 take up
+ * to a third longer there (tools/audit-guard, power). */
+static const double prior_pairs = 0.5;
+/* A test whose chance to end within its pairs is below this ends. Chosen, not measured: it can only
+ * make "not degraded" rarer. */
+static const double hopeless = 0.05;
+/* A screen judges from this many pairs on, and after the second number by the estimate alone. It
+ * refuses what is slower than pays by so many standard errors. Chosen, not measured. */
+enum { SCREEN_LEAST = 3, SCREEN_MOST = 12 };
+static const double screen_errors = 2.0;
 
 void lull_guard_init(struct lull_guard *guard, const struct lull_guard_config *config)
 {
-    assert(config->tolerance_ratio > 0.0 && config->abort_ratio > 0.0);
-    assert(config->confidence > 0.5 && config->confidence < 1.0);
-    assert(config->min_pairs >= 2 && config->max_pairs >= config->min_pairs);
+    assert(config->tolerance_ratio > 0.0 && config->worth_ratio <= config->tolerance_ratio);
+    assert(config->error > 0.0 && config->error < 0.5);
+    assert(config->refusal_error > 0.0 && config->refusal_error < 0.5);
+    assert(config->max_pairs >= SCREEN_LEAST);
     *guard = (struct lull_guard){.config = *config};
-    guard->first_error = (1.0 - config->confidence) / harmonic_sum(looks(config));
 }
 
 void lull_guard_add(struct lull_guard *guard, double reference, double candidate)
 {
+    double level;
+
     if (!isfinite(reference) || !isfinite(candidate) || reference <= 0.0 || candidate <= 0.0)
         return;
-    const double log_ratio = log(candidate) - log(reference);
-
-    lull_moments_add(&guard->log_ratios, log_ratio);
-    if (log_ratio > log1p(guard->config.abort_ratio))
-        guard->aborted = 1;
+    /* The level is known before the pair, so that it does not depend on how its blocks came out. */
+    level = guard->level.mean;
+    lull_moments_add(&guard->level, reference);
+    if (guard->level.count == 1)
+        level = guard->level.mean;
+    lull_moments_add(&guard->differences, (candidate - reference) / level);
 }
 
-/* The error budget of the look after this many pairs. */
-static double look_error(const struct lull_guard *guard, double pairs)
+double lull_guard_deviation(const struct lull_guard *guard)
 {
-    const double look = pairs - (double)guard->config.min_pairs + 1.0;
-
-    return guard->first_error / fmin(fmax(look, 1.0), (double)looks(&guard->config));
+    if (guard->differences.count < 2)
+        return INFINITY;
+    return sqrt(lull_moments_variance(&guard->differences) / (double)guard->differences.count);
 }
 
-/* Distance from the mean log ratio to a bound that errs with this chance, at the present variance.
+/*
+ * Distance from the estimate to the bound after n pairs whose squared deviations add up to
+ * `squares`. The mixture martingale against a mean m is
+ *   sqrt(c / (n + c)) (1 - S^2 / ((n + c) V))^(-n / 2),   S = sum(d - m), V = sum((d - m)^2),
+ * two-sided, so that it reaches 1 / (2 error) on one side with chance `error`. Solved for m.
  */
-static double distance_at(const struct lull_guard *guard, double pairs, double error)
+static double distance_at(double pairs, double squares, double error)
 {
-    return lull_student_quantile(1.0 - error, pairs - 1.0) *
-           sqrt(lull_moments_variance(&guard->log_ratios) / pairs);
+    const double c = prior_pairs;
+    const double rest = pow(2.0 * error * sqrt(c / (pairs + c)), 2.0 / pairs);
+    const double share = (1.0 - rest) * (pairs + c);
+
+    if (share >= pairs)
+        return INFINITY;
+    return sqrt(share * squares / (pairs * (pairs - share)));
 }
 
-/* Distance to either bound of this one test, as if these pairs had the present variance. */
-static double bound_distance(const struct lull_guard *guard, double pairs)
+static double lower_bound(const struct lull_guard *guard)
 {
-    return distance_at(guard, pairs, look_error(guard, pairs));
+    const struct lull_moments *seen = &guard->differences;
+
+    if (seen->count < 2)
+        return -INFINITY;
+    return seen->mean -
+           distance_at((double)seen->count, seen->squares, guard->config.refusal_error);
 }
 
-/* The factor by which "degraded" must be rarer than if this test decided nothing but its own rank.
- */
-static double union_tests(const struct lull_guard *guard)
+static double upper_bound(const struct lull_guard *guard)
 {
-    return fmax(guard->config.union_tests, 1.0);
+    const struct lull_moments *seen = &guard->differences;
+
+    if (seen->count < 2 || exp2(-(double)seen->count) > guard->config.error)
+        return INFINITY;
+    return seen->mean + distance_at((double)seen->count, seen->squares, guard->config.error);
+}
+
+enum lull_verdict lull_guard_screen(const struct lull_guard *guard)
+{
+    const double deviation = lull_guard_deviation(guard);
+    double limit = guard->config.tolerance_ratio;
+
+    if (guard->config.worth_ratio > 0.0)
+        limit = guard->config.worth_ratio;
+    if (guard->differences.count < SCREEN_LEAST)
+        return LULL_VERDICT_UNDECIDED;
+    if (guard->differences.mean + deviation < limit)
+        return LULL_VERDICT_NOT_DEGRADED;
+    if (guard->differences.mean - screen_errors * deviation > limit)
+        return LULL_VERDICT_DEGRADED;
+    if (guard->differences.count < SCREEN_MOST)
+        return LULL_VERDICT_UNDECIDED;
+    return guard->differences.mean < limit ? LULL_VERDICT_NOT_DEGRADED : LULL_VERDICT_DEGRADED;
 }
 
 /*
@@ -78,68 +109,40 @@ static double union_tests(const struct lull_guard *guard)
  */
 static double chance_to_pass(const struct lull_guard *guard)
 {
-    const double pairs = (double)guard->log_ratios.count;
+    const double pairs = (double)guard->differences.count;
     const double all = (double)guard->config.max_pairs;
-    const double spread =
-        sqrt(lull_moments_variance(&guard->log_ratios) * (1.0 / pairs - 1.0 / all));
-    const double room =
-        log1p(guard->config.tolerance_ratio) - guard->log_ratios.mean - bound_distance(guard, all);
+    const double variance = lull_moments_variance(&guard->differences);
+    const double room = guard->config.tolerance_ratio - guard->differences.mean -
+                        distance_at(all, variance * (all - 1.0), guard->config.error);
+    const double spread = sqrt(variance * (1.0 / pairs - 1.0 / all));
 
     if (spread <= 0.0)
         return room > 0.0 ? 1.0 : 0.0;
     return lull_student_cdf(room / spread, pairs - 1.0);
 }
 
-double lull_guard_worth(const struct lull_guard_config *config)
-{
-    if (config->worth_ratio > 0.0)
-        return config->worth_ratio;
-    return config->tolerance_ratio;
-}
-
-/* Whether the candidate brings more than its slowdown costs, as far as the estimate tells. */
-static bool pays(const struct lull_guard *guard, double pairs, bool is_last_look)
-{
-    double error = 0.0;
-
-    if (!is_last_look)
-        error = sqrt(lull_moments_variance(&guard->log_ratios) / pairs);
-    return guard->log_ratios.mean + error < log1p(lull_guard_worth(&guard->config));
-}
-
 enum lull_verdict lull_guard_verdict(const struct lull_guard *guard)
 {
-    const double pairs = (double)guard->log_ratios.count;
-    const double limit = log1p(guard->config.tolerance_ratio);
-    const bool is_last_look = guard->log_ratios.count >= guard->config.max_pairs;
+    const double mean = guard->differences.mean;
+    const double limit = guard->config.tolerance_ratio;
 
-    if (guard->aborted)
-        return LULL_VERDICT_DEGRADED;
-    if (guard->log_ratios.count < guard->config.min_pairs)
+    if (guard->differences.count < SCREEN_LEAST)
         return LULL_VERDICT_UNDECIDED;
-
-    if (guard->log_ratios.mean + bound_distance(guard, pairs) < limit &&
-        pays(guard, pairs, is_last_look))
+    if (upper_bound(guard) < limit)
         return LULL_VERDICT_NOT_DEGRADED;
-    const double distance =
-        distance_at(guard, pairs, look_error(guard, pairs) / union_tests(guard));
-    if (guard->log_ratios.mean - distance > log1p(lull_guard_worth(&guard->config)) ||
-        is_last_look || chance_to_pass(guard) < LULL_GUARD_HOPELESS / union_tests(guard))
+    if (mean > limit && lower_bound(guard) > 0.0)
         return LULL_VERDICT_DEGRADED;
+    if (guard->differences.count >= guard->config.max_pairs || chance_to_pass(guard) < hopeless)
+        return LULL_VERDICT_UNPROVEN;
     return LULL_VERDICT_UNDECIDED;
 }
 
 void lull_guard_estimate(const struct lull_guard *guard, struct lull_guard_estimate *out)
 {
-    const double pairs = (double)guard->log_ratios.count;
-    double distance = INFINITY;
-
-    if (guard->log_ratios.count >= 2)
-        distance = bound_distance(guard, pairs);
     *out = (struct lull_guard_estimate){
-        .slowdown_ratio = expm1(guard->log_ratios.mean),
-        .lower_ratio = isinf(distance) ? -INFINITY : expm1(guard->log_ratios.mean - distance),
-        .upper_ratio = expm1(guard->log_ratios.mean + distance),
-        .pairs = (uint32_t)guard->log_ratios.count,
+        .slowdown_ratio = guard->differences.mean,
+        .lower_ratio = lower_bound(guard),
+        .upper_ratio = upper_bound(guard),
+        .pairs = (uint32_t)guard->differences.count,
     };
 }

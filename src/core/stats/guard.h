@@ -1,43 +1,40 @@
 /*
  * The guard: a sequential test that says whether a candidate is slower than the reference.
  *
- * Evidence comes in pairs of windows, one at the reference and one at the candidate, measured next
- * to each other in alternating order so that drift cancels. Each pair gives one log ratio of the
- * mean iteration times; the bounds are Student's for the mean of those ratios, so the ratios should
- * be nearly independent: windows long enough that one slow iteration does not fill several of them.
- * Harm that shows in fewer than about one of min_pairs windows may be missed.
+ * Evidence comes in pairs of blocks of iterations, one at the reference and one at the candidate,
+ * next to each other, in an order that a coin has chosen (pair_schedule.h). Each pair gives one
+ * relative difference d of the two mean times, over all iterations of both: (candidate - reference)
+ * / level, where the level is the mean of the references before. Whatever else slows the job, a
+ * drift or something periodic or a hiccup, is as likely to meet the one block as the other, so that
+ * d less the true slowdown is a martingale difference, however the times depend on each other
+ * (Bojinov and Shephard 2019; Ham, Bojinov, Lindon, Tingley 2022, "Design-based confidence
+ * sequences").
  *
- * The guard may be asked after every pair. Look k (the first at min_pairs) spends a share
- * proportional to 1/k of the error budget alpha = 1 - confidence; the shares of all looks up to
- * max_pairs add up to alpha, so stopping early does not inflate the error: if the slowdown is the
- * tolerance or more, the chance of ever hearing "not degraded" is at most alpha. (Falling faster,
- * the late looks could hardly decide; falling slower, the first ones.)
+ * The bounds are a confidence sequence: valid after every pair at once, so that one may look as
+ * often and stop whenever one likes. It is the t-test with a normal mixture over the effect size
+ * (Lai 1976; Wang and Ramdas 2024, "Anytime-valid t-tests and confidence sequences for Gaussian
+ * means with unknown variance"): exact for normal differences, and in the limit for martingale
+ * differences. If the mean slowdown is the tolerance or more, the chance of ever hearing "not
+ * degraded" is at most `error`. By their order alone n pairs cannot say anything with less error
+ * than 2^-n, as where the job drifts steadily; so there is no upper bound before 2^-n is at
+ * most `error`.
  *
- * "Not degraded" only when the upper bound of the slowdown is under the tolerance. "Degraded" when
- * - a single pair is slower than abort_ratio, or
- * - the lower bound is over the tolerance, or
- * - it is hopeless: given the pairs so far, the predicted chance that the last look (max_pairs)
- *   says "not degraded" is below LULL_GUARD_HOPELESS, whether because the candidate is too slow or
- *   because the noise is too large for max_pairs, or
- * - max_pairs are used up.
- * The last two can only make "not degraded" rarer. So does worth_ratio: a slowdown that would cost
- * more than the candidate brings. It is a matter of profit, not of the promise, so it is judged by
- * the estimate: one standard error above it must be below the worth, after max_pairs the estimate
- * itself; a lower bound above it is "degraded". A verdict is that of the present pairs: stop at
- * the first one that decides. Pure; caller's storage; one thread at a time.
+ * Two questions may be asked of the same pairs:
+ *   - a screen steers a search. It looks at the estimate and its standard error, decides within a
+ * few pairs, and proves nothing;
+ *   - a verdict is the promise: "not degraded" only when the upper bound is below the tolerance;
+ *     "degraded" when the estimate is above the tolerance and the lower bound above zero;
+ * "unproven" when neither is so after max_pairs, or will hardly be so.
  *
- * SPDX-License-Identifier: Apache-2.0
+ * Pure; caller's storage; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_STATS_GUARD_H
 #define LULL_CORE_STATS_GUARD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/stats/moments.h"
-
-/* A test whose chance to pass is below this ends. Chosen, not measured: it can only make "not
- * degraded" rarer. */
-#define LULL_GUARD_HOPELESS 0.05
 
 /* The confidence of a verdict where the user does not choose another one: the usual one in
  * statistics, chosen and not measured. */
@@ -45,34 +42,31 @@
 
 enum lull_verdict {
     LULL_VERDICT_UNDECIDED,    /* more pairs, please */
-    LULL_VERDICT_NOT_DEGRADED, /* upper bound < tolerance */
-    LULL_VERDICT_DEGRADED,     /* see above */
+    LULL_VERDICT_NOT_DEGRADED, /* upper bound < tolerance; of a screen: it looks like that */
+    LULL_VERDICT_DEGRADED,     /* slower than is tolerated, or than pays */
+    LULL_VERDICT_UNPROVEN,     /* the pairs are used up, or will not do; never of a screen */
 };
 
 struct lull_guard_config {
     double tolerance_ratio; /* slowdown that is allowed, e.g. 0.01; > 0 */
-    double confidence;      /* of the upper bound over all looks, e.g. 0.95; in (0.5, 1) */
-    uint32_t min_pairs;     /* no verdict before; >= 2 */
-    uint32_t max_pairs;     /* then what is not proven harmless counts as degraded; >= min_pairs */
-    double abort_ratio; /* a single pair slower than this ends the test at once, e.g. 0.2; > 0 */
-    double worth_ratio; /* slowdown from which the candidate does not pay, <= tolerance_ratio; 0: it
-                         * always does */
-    uint32_t union_tests; /* tests of which any one may say "degraded" for all (joint_guard.h): that
-                           * verdict is made rarer by this factor; 0 counts as 1 */
+    double worth_ratio;   /* slowdown from which the candidate does not pay, <= tolerance_ratio; 0:
+                           * it always does. Only a screen asks for it: profit is no promise */
+    double error;         /* chance of a false "not degraded", over all looks; (0, 0.5) */
+    double refusal_error; /* the same of "degraded"; (0, 0.5) */
+    uint32_t max_pairs;   /* at which there is a verdict in any case; >= 3 */
 };
 
 struct lull_guard {
     struct lull_guard_config config;
-    struct lull_moments log_ratios;
-    double first_error; /* error budget of the first look */
-    uint32_t aborted;   /* 1: a pair was slower than abort_ratio */
+    struct lull_moments differences; /* relative, one per pair */
+    struct lull_moments level;       /* time of each pair's reference */
 };
 
-/* Slowdown (0.01 = 1 % slower) with its bounds at the current look. */
+/* Slowdown (0.01 = 1 % slower) with its bounds after the present pairs. */
 struct lull_guard_estimate {
     double slowdown_ratio;
-    double lower_ratio; /* one-sided bound at the look's level; -INFINITY before two pairs */
-    double upper_ratio; /* likewise; +INFINITY before two pairs */
+    double lower_ratio; /* one-sided, at refusal_error; -INFINITY before there is one */
+    double upper_ratio; /* one-sided, at error; +INFINITY before there is one */
     uint32_t pairs;
 };
 
@@ -81,10 +75,15 @@ void lull_guard_init(struct lull_guard *guard, const struct lull_guard_config *c
 /* Adds a pair of mean iteration times (any unit; ignored unless both are finite and > 0). */
 void lull_guard_add(struct lull_guard *guard, double reference, double candidate);
 
-/* The slowdown from which a candidate does not pay: worth_ratio, or the tolerance without one. */
-double lull_guard_worth(const struct lull_guard_config *config);
+/* Whether the candidate looks worth keeping: see above. */
+enum lull_verdict lull_guard_screen(const struct lull_guard *guard);
 
+/* Whether it is proven not to be slower than is tolerated. Stop at the first one that decides. */
 enum lull_verdict lull_guard_verdict(const struct lull_guard *guard);
+
 void lull_guard_estimate(const struct lull_guard *guard, struct lull_guard_estimate *out);
+
+/* The estimate's standard error; INFINITY before two pairs. */
+double lull_guard_deviation(const struct lull_guard *guard);
 
 #endif

@@ -2,18 +2,66 @@
 #include "core/switching/trial.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
 /* Share of the wanted changes of clocks that must be made for a pair to count, and after how many
- * pairs in a test that fall short of it one counts all the same. Measured on a recorded job in
+ * pairs in a trial that fall short of it one counts all the same. Measured on a recorded job in
  * virtual time (bench/bench_latency.py): with the rule gaps save 93 to 99 % of what is possible,
  * before 73 to 100 %. */
 static const double least_tried = 0.25;
 enum { MAX_UNTRIED = 14 };
-/* A rank that is ahead of the slowest by more pairs does not wait for it: a rank that waits in
- * every iteration is in the same iteration or the next, hence in the same pair or the next. */
+/* Nobody waits for a rank that is behind another one by more pairs: a rank that waits for the
+ * others in every iteration is in the same iteration or the next, hence in the same pair or the
+ * next. */
 enum { AHEAD_MAX = 2 };
+/* Pairs until a proof or check ends in any case. Chosen, not measured: with so many a job whose
+ * pairs deviate by twice the tolerance is still decided. */
+enum { MAX_PAIRS = 60 };
+/* Pairs of a watch over which slowness is judged again and again. Chosen, not measured. */
+enum { WATCHED_PAIRS = 14 };
+/* The chance that a harmless candidate is refused by the guard's lower bound. Chosen, not measured:
+ * it costs savings only. */
+static const double refusal_error = 0.05;
+/* Iterations in a row at what is kept that are compared with the reference at a time, and by how
+ * many deviations of a pair they have to be slower than is tolerated. Chosen, not measured. */
+enum { WATCHED_BLOCK = 16 };
+static const double watched_deviations = 3.0;
+/* Iterations at the candidate, the slowest left out, that refuse it at once if they exceed the
+ * reference by so many of its deviations. Chosen, not measured: no chain of noise comes near. */
+enum { EARLY_ITERATIONS = 2 };
+static const double early_deviations = 6.0;
+/* The reference's deviation is trusted from so many iterations on. Chosen, not measured. */
+static const double least_level = 4.0;
+/* A proof asks for so many times the iterations that it took to find out that something proven
+ * hurts. Chosen with tools/audit-guard, where harm in one of a hundred iterations is then hardly
+ * proven twice. */
+enum { PROOF_FACTOR = 2 };
+/* A check asks for as many iterations as have called for it, but not for more. Chosen, not
+ * measured. */
+enum { LEAST_MEASURED_MAX = 1024 };
+/* A check, or a watch that cannot be followed by one, refuses what has been kept if all its
+ * iterations together are slower by this many standard errors, and by more than is tolerated.
+ * Chosen, not measured. */
+static const double pooled_errors = 2.0;
+/* The blocks of a check follow the length of the run in which harm has shown, up to this one. */
+enum { TELLING_BLOCK_MAX = 64 };
+/* A reference block that is off the level by so many standard errors shows that the job has
+ * changed. Chosen, not measured. */
+static const double changed_errors = 4.0;
+/* What must be left of the loss budget for a pair to begin: as many iterations as harm takes to be
+ * seen, each as slow as those of this point, or of the one before it. */
+static const double seen_iterations = 2.0;
+/* Iterations' worth of the loss budget that is reserved. Chosen with tools/audit-guard: runs of 100
+ * and of 500 iterations stay within their tolerance so. */
+static const double reserved_new = 1.0;
+static const double reserved_kept = 0.5;
+/* What has been spent so far that it takes more iterations to earn it again is not checked any
+ * more. Chosen, not measured. */
+enum { WAIT_MAX = 512 };
+/* Ranks whose iterations differ by more than this factor do not wait for each other. */
+static const double unlike_ratio = 1.5;
 
 void lull_trial_init(struct lull_trial *trial, const struct lull_trial_config *config,
                      struct lull_trial_rank *ranks)
@@ -24,41 +72,158 @@ void lull_trial_init(struct lull_trial *trial, const struct lull_trial_config *c
         .config = *config,
         .ranks = ranks,
         .stretch = config->first_stretch,
-        .worst_rank = LULL_TRIAL_COUPLED,
+        .cut = {.from = UINT64_MAX},
     };
 }
-
-/* ---- beginning --------------------------------------------------------------------------- */
 
 static bool takes_part(uint64_t present, uint32_t rank)
 {
     return (present & (UINT64_C(1) << rank)) != 0;
 }
 
-void lull_trial_set_terms(struct lull_trial *trial, const struct lull_trial_terms *terms,
-                          uint64_t present)
+/* ---- the loss budget --------------------------------------------------------------------- */
+
+/* What is lost shows an iteration or two later, and what nobody has tried yet may lose more. */
+static double left_ms(const struct lull_trial *trial, uint32_t rank)
 {
+    const bool is_new = trial->kind == LULL_TRIAL_SCREEN || trial->kind == LULL_TRIAL_PROOF;
+
+    return lull_loss_budget_left_ms(&trial->ranks[rank].losses,
+                                    is_new ? reserved_new : reserved_kept);
+}
+
+static bool is_spent(const struct lull_trial *trial, uint32_t rank)
+{
+    return trial->terms.loss_ratio > 0.0 && left_ms(trial, rank) < 0.0;
+}
+
+/* Time until the poorest rank can afford the first iterations at the candidate, and the length of
+ * its iterations. */
+static double wait_ms(const struct lull_trial *trial, double *iteration_ms_out)
+{
+    double longest_ms = 0.0;
+
+    *iteration_ms_out = 1.0;
+    if (trial->config.is_aligned || trial->terms.loss_ratio <= 0.0)
+        return 0.0;
+    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
+        const struct lull_loss_budget *losses = &trial->ranks[i].losses;
+        const double reserve_ms = seen_iterations * lull_loss_budget_expected_ms(losses);
+        const double missing_ms = reserve_ms - left_ms(trial, i);
+
+        if (missing_ms <= longest_ms * losses->rate)
+            continue;
+        longest_ms = missing_ms / losses->rate;
+        *iteration_ms_out = losses->reference.mean_ms;
+    }
+    return longest_ms;
+}
+
+bool lull_trial_affords_check(const struct lull_trial *trial)
+{
+    double iteration_ms;
+    const double all_ms = wait_ms(trial, &iteration_ms);
+
+    return all_ms <= WAIT_MAX * iteration_ms;
+}
+
+/* The same number of iterations for ranks that wait for each other, and the same time for others.
+ */
+static uint64_t wait_iterations(const struct lull_trial *trial, uint32_t rank)
+{
+    double iteration_ms;
+    const double all_ms = wait_ms(trial, &iteration_ms);
+    const double own_ms = trial->ranks[rank].losses.reference.mean_ms;
+
+    if (own_ms > 0.0 && fabs(log(own_ms / iteration_ms)) > log(unlike_ratio))
+        iteration_ms = own_ms;
+    return (uint64_t)ceil(all_ms / iteration_ms);
+}
+
+/* The next pair begins once the budget allows it, in a new order. */
+static void put_off_next_pair(struct lull_trial *trial)
+{
+    double iteration_ms;
+    const uint64_t over =
+        lull_pair_schedule_begin(&trial->schedule, trial->next_pair - trial->first_pair);
+
+    if (wait_ms(trial, &iteration_ms) <= 0.0)
+        return;
+    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
+        trial->ranks[i].base += over + wait_iterations(trial, i);
+        memset(trial->ranks[i].sides, 0, sizeof(trial->ranks[i].sides));
+    }
+    trial->first_pair = trial->next_pair;
+    trial->schedule.seed++;
+}
+
+static bool is_cut(const struct lull_trial_cut *cut, const struct lull_pair_slot *slot)
+{
+    return slot->pair == cut->pair && slot->offset >= cut->from;
+}
+
+/* The rest of the pair runs at the reference; it counts with what it has. Ranks that wait for each
+ * other are in the same pair; of others, each has to keep to its own cut. */
+static void cut_pair(struct lull_trial *trial, struct lull_trial_rank *rank,
+                     const struct lull_pair_slot *slot)
+{
+    const struct lull_trial_cut cut = {slot->pair, slot->offset + 1};
+
+    rank->cut = cut;
+    if (trial->cut.from == UINT64_MAX || trial->cut.pair != slot->pair)
+        trial->cut = cut;
+}
+
+/* ---- beginning --------------------------------------------------------------------------- */
+
+/* Whether the proof or check that runs could have passed by now, with the pairs of any rank. */
+static bool has_spent_error(const struct lull_trial *trial)
+{
+    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
+        struct lull_guard_estimate estimate;
+
+        lull_guard_estimate(&trial->guard.ranks[i].guard, &estimate);
+        if (isfinite(estimate.upper_ratio))
+            return true;
+    }
+    return false;
+}
+
+/* A proof that has been broken off too early to pass gives its share of the error budget back. */
+static void end_proof(struct lull_trial *trial)
+{
+    const bool is_proof = trial->kind == LULL_TRIAL_PROOF || trial->kind == LULL_TRIAL_CHECK;
+
+    if (is_proof && trial->proofs > 0 && !has_spent_error(trial))
+        trial->proofs--;
+}
+
+/* The share of the error budget that the next proof may spend: see trial.h. */
+static double next_error(struct lull_trial *trial)
+{
+    const double k = (double)++trial->proofs;
+
+    return (1.0 - trial->config.confidence) * 2.0 / ((k + 1.0) * (k + 2.0));
+}
+
+static void init_guards(struct lull_trial *trial, uint64_t present)
+{
+    const bool is_screen = trial->kind == LULL_TRIAL_SCREEN;
     struct lull_guard_config guard = {
-        .tolerance_ratio = terms->tolerance_ratio,
-        .worth_ratio = terms->worth_ratio,
-        .confidence = trial->config.confidence,
-        .min_pairs = trial->config.min_pairs,
-        .max_pairs = trial->config.max_pairs,
-        .abort_ratio = terms->abort_ratio,
+        .tolerance_ratio = trial->terms.tolerance_ratio,
+        .worth_ratio = trial->terms.worth_ratio,
+        .error = 1.0 - trial->config.confidence,
+        .refusal_error = refusal_error,
+        .max_pairs = MAX_PAIRS + trial->least_measured / trial->schedule.block_iterations,
     };
 
-    lull_joint_guard_init(&trial->guard, &guard, trial->config.rank_count);
-    if (trial->kept.log_ratios.count == 0) {
-        guard.max_pairs = trial->config.kept_pairs;
-        lull_guard_init(&trial->kept, &guard);
-        guard.max_pairs = trial->config.max_pairs;
-    }
-    trial->before_guard = trial->guard.mean;
-    trial->before_kept = trial->kept;
+    if (!is_screen && trial->kind != LULL_TRIAL_WATCH)
+        guard.error = next_error(trial);
+    lull_joint_guard_init(&trial->guard, &guard, trial->config.rank_count, is_screen);
     if (trial->config.tail_tolerance_ratio > 0.0)
         guard.tolerance_ratio = trial->config.tail_tolerance_ratio;
     guard.worth_ratio = 0.0;
-    lull_joint_guard_init(&trial->tail_guard, &guard, trial->config.rank_count);
+    lull_joint_guard_init(&trial->tail_guard, &guard, trial->config.rank_count, is_screen);
     for (uint32_t i = 0; i < trial->config.rank_count; i++) {
         if (takes_part(present, i))
             continue;
@@ -67,61 +232,132 @@ void lull_trial_set_terms(struct lull_trial *trial, const struct lull_trial_term
     }
 }
 
-void lull_trial_begin(struct lull_trial *trial, enum lull_trial_kind kind,
-                      uint32_t window_iterations)
+/* As many iterations at the candidate as a check needs to outweigh what has called for it. */
+static uint32_t find_least_measured(const struct lull_trial *trial)
 {
-    assert(window_iterations >= 1 && trial->stretch >= 1);
-    trial->kind = kind;
-    trial->schedule = (struct lull_window_schedule){window_iterations, window_iterations, false};
-    if (kind == LULL_TRIAL_WATCH) {
-        trial->schedule.candidate_first = true;
-        trial->schedule.candidate_iterations = window_iterations * trial->stretch;
+    uint64_t most = 2 * WATCHED_BLOCK;
+
+    if (trial->kind == LULL_TRIAL_PROOF)
+        return trial->least_proof;
+    if (trial->kind != LULL_TRIAL_CHECK)
+        return 0;
+    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
+        const struct lull_loss_budget *losses = &trial->ranks[i].losses;
+        double error;
+        const bool looks_slow =
+            lull_loss_budget_slowdown(losses, &error) > trial->terms.tolerance_ratio;
+
+        if ((looks_slow || is_spent(trial, i)) && losses->excess_ms.count > most)
+            most = losses->excess_ms.count;
     }
-    trial->block = (struct lull_quantile){0};
+    return most < LEAST_MEASURED_MAX ? (uint32_t)most : LEAST_MEASURED_MAX;
+}
+
+/* What has been proven hurts after all, as a check has found that so many iterations had called
+ * for: the next proof takes twice as many. */
+static void learn_from_harm(struct lull_trial *trial, uint32_t rank)
+{
+    uint32_t iterations = trial->least_measured;
+
+    if (trial->kind != LULL_TRIAL_CHECK)
+        return;
+    if (trial->ranks[rank].measured > iterations)
+        iterations = trial->ranks[rank].measured;
+    iterations *= PROOF_FACTOR;
+    if (iterations > trial->least_proof)
+        trial->least_proof = iterations < LEAST_MEASURED_MAX ? iterations : LEAST_MEASURED_MAX;
+}
+
+void lull_trial_begin(struct lull_trial *trial, enum lull_trial_kind kind,
+                      const struct lull_trial_terms *terms, uint32_t block_iterations,
+                      uint64_t present)
+{
+    assert(block_iterations >= 1 && trial->stretch >= 1);
+    end_proof(trial);
+    trial->kind = kind;
+    trial->terms = *terms;
+    trial->schedule = (struct lull_pair_schedule){block_iterations, 1, trial->config.seed};
+    if (!trial->config.is_aligned)
+        trial->schedule.seed += ++trial->begun << 32;
+    if (kind == LULL_TRIAL_WATCH)
+        trial->schedule.candidate_blocks = trial->stretch;
+    trial->least_measured = find_least_measured(trial);
+    trial->first_pair = 0;
     trial->next_pair = 0;
+    trial->joined_pair = 0;
+    trial->cut.from = UINT64_MAX;
     trial->is_disturbed = false;
     trial->wanted_changes = 0;
     trial->made_changes = 0;
     trial->untried_pairs = 0;
+    init_guards(trial, present);
     for (uint32_t i = 0; i < trial->config.rank_count; i++) {
         struct lull_trial_rank *rank = &trial->ranks[i];
 
-        rank->slow_iterations = 0;
-        memset(rank->windows, 0, sizeof(rank->windows));
-        memset(rank->pairs, 0, sizeof(rank->pairs));
+        if (terms->loss_ratio > 0.0)
+            rank->losses.rate = terms->loss_ratio;
+        rank->pair = 0;
+        rank->done = 0;
+        rank->cut.from = UINT64_MAX;
+        rank->measured = 0;
+        rank->excess_ms = (struct lull_moments){0};
+        rank->block_ms = (struct lull_moments){0};
+        rank->slowest_ms = -INFINITY;
+        memset(rank->sides, 0, sizeof(rank->sides));
     }
+}
+
+void lull_trial_change_point(struct lull_trial *trial)
+{
+    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
+        lull_loss_budget_change_point(&trial->ranks[i].losses);
+        trial->ranks[i].kept_iterations = 0;
+    }
+}
+
+void lull_trial_forget_level(struct lull_trial *trial, uint32_t rank)
+{
+    assert(rank < trial->config.rank_count);
+    lull_loss_budget_change_point(&trial->ranks[rank].losses);
+    trial->ranks[rank].losses.reference = (struct lull_recent_level){0};
 }
 
 void lull_trial_place(struct lull_trial *trial, uint32_t rank, uint64_t base)
 {
     assert(rank < trial->config.rank_count);
     trial->ranks[rank].base = base;
+    if (trial->kind != LULL_TRIAL_WATCH)
+        trial->ranks[rank].base += wait_iterations(trial, rank);
 }
 
 void lull_trial_join(struct lull_trial *trial, uint64_t iterations)
 {
-    trial->next_pair = lull_window_slot(&trial->schedule, iterations).window / 2 + 1;
+    trial->joined_pair = lull_pair_slot(&trial->schedule, iterations).pair + 1;
+    trial->next_pair = trial->joined_pair;
+    for (uint32_t i = 0; i < trial->config.rank_count; i++)
+        trial->ranks[i].done = trial->next_pair;
 }
 
 bool lull_trial_slot(const struct lull_trial *trial, uint32_t rank, uint64_t iteration,
-                     struct lull_window_slot *slot_out)
+                     struct lull_pair_slot *slot_out)
 {
     assert(rank < trial->config.rank_count);
     if (iteration < trial->ranks[rank].base)
         return false;
-    *slot_out = lull_window_slot(&trial->schedule, iteration - trial->ranks[rank].base);
+    *slot_out = lull_pair_slot(&trial->schedule, iteration - trial->ranks[rank].base);
+    slot_out->pair += trial->first_pair;
+    if ((trial->kind != LULL_TRIAL_WATCH && slot_out->pair < trial->joined_pair) ||
+        (slot_out->candidate &&
+         (is_cut(&trial->cut, slot_out) || is_cut(&trial->ranks[rank].cut, slot_out)))) {
+        slot_out->candidate = false;
+        slot_out->measured = false;
+    }
     return true;
 }
 
 void lull_trial_disturb(struct lull_trial *trial)
 {
     trial->is_disturbed = true;
-}
-
-void lull_trial_discard_pair(struct lull_trial *trial)
-{
-    if (trial->kind != LULL_TRIAL_WATCH)
-        trial->is_disturbed = true;
 }
 
 void lull_trial_want_change(struct lull_trial *trial)
@@ -136,28 +372,37 @@ void lull_trial_make_change(struct lull_trial *trial)
 
 /* ---- what is kept ------------------------------------------------------------------------ */
 
-/* The rank that was slowed most, where ranks are not coupled. */
-static int32_t find_worst_rank(const struct lull_joint_guard *guard)
-{
-    for (uint32_t i = 0; i < guard->rank_count; i++)
-        if (&guard->ranks[i].guard == lull_joint_guard_worst(guard))
-            return (int32_t)i;
-    return LULL_TRIAL_COUPLED;
-}
-
 void lull_trial_keep(struct lull_trial *trial)
 {
-    assert(trial->kind != LULL_TRIAL_WATCH);
-    if (!trial->config.estimates_tests)
-        trial->kept = *lull_joint_guard_worst(&trial->guard);
-    if (trial->kind == LULL_TRIAL_TEST)
-        trial->worst_rank = find_worst_rank(&trial->guard);
+    assert(trial->kind == LULL_TRIAL_PROOF || trial->kind == LULL_TRIAL_CHECK);
+    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
+        struct lull_guard *kept = &trial->ranks[i].kept;
+        const struct lull_guard *proven = &trial->guard.ranks[i].guard;
+
+        kept->config = proven->config;
+        lull_moments_merge(&kept->differences, &proven->differences);
+        lull_moments_merge(&kept->level, &proven->level);
+        trial->ranks[i].kept_before = *kept;
+        trial->ranks[i].watched = (struct lull_guard){0};
+    }
 }
 
 void lull_trial_drop_kept(struct lull_trial *trial)
 {
-    memset(&trial->kept, 0, sizeof(trial->kept));
     trial->stretch = trial->config.first_stretch;
+    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
+        trial->ranks[i].kept = (struct lull_guard){0};
+        trial->ranks[i].kept_before = (struct lull_guard){0};
+        trial->ranks[i].watched = (struct lull_guard){0};
+    }
+}
+
+void lull_trial_forget_last_pair(struct lull_trial *trial)
+{
+    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
+        trial->ranks[i].kept = trial->ranks[i].kept_before;
+        trial->ranks[i].watched = (struct lull_guard){0};
+    }
 }
 
 void lull_trial_lengthen(struct lull_trial *trial)
@@ -166,99 +411,151 @@ void lull_trial_lengthen(struct lull_trial *trial)
         trial->stretch *= 2;
 }
 
-void lull_trial_forget_last_pair(struct lull_trial *trial)
-{
-    assert(trial->config.rank_count == 1);
-    trial->guard.mean = trial->before_guard;
-    trial->kept = trial->before_kept;
-}
-
 void lull_trial_estimate(const struct lull_trial *trial, struct lull_guard_estimate *estimate_out)
 {
-    lull_guard_estimate(&trial->kept, estimate_out);
+    const struct lull_guard *worst = &trial->ranks[0].kept;
+
+    for (uint32_t i = 1; i < trial->config.rank_count; i++) {
+        const struct lull_guard *kept = &trial->ranks[i].kept;
+
+        if (kept->differences.count > 0 &&
+            (worst->differences.count == 0 || kept->differences.mean > worst->differences.mean))
+            worst = kept;
+    }
+    lull_guard_estimate(worst, estimate_out);
 }
 
 void lull_trial_estimate_test(const struct lull_trial *trial,
                               struct lull_guard_estimate *estimate_out)
 {
-    lull_guard_estimate(lull_joint_guard_worst(&trial->guard), estimate_out);
+    const uint32_t worst = lull_joint_guard_worst(&trial->guard);
+    double error;
+
+    lull_guard_estimate(&trial->guard.ranks[worst].guard, estimate_out);
+    if (estimate_out->pairs > 0)
+        return;
+    for (uint32_t i = 0; i < trial->config.rank_count; i++)
+        estimate_out->slowdown_ratio =
+            fmax(estimate_out->slowdown_ratio,
+                 lull_loss_budget_slowdown(&trial->ranks[i].losses, &error));
 }
 
-/* ---- what a pair says -------------------------------------------------------------------- */
-
-static bool is_slow(const struct lull_trial *trial, double reference_ms, double candidate_ms)
+struct lull_whole_slowdown lull_trial_whole(const struct lull_trial *trial)
 {
-    return candidate_ms > reference_ms * (1.0 + trial->guard.mean.config.tolerance_ratio);
+    struct lull_whole_slowdown worst = {NAN, INFINITY};
+
+    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
+        const struct lull_whole_slowdown own = lull_loss_budget_whole(
+            &trial->ranks[i].losses, (1.0 - trial->config.confidence) / trial->config.rank_count);
+
+        if (isnan(worst.ratio) || own.ratio > worst.ratio)
+            worst = own;
+    }
+    return worst;
 }
 
-/* A verdict on watched pairs, again and again. Noise that hides a slowdown too well makes the guard
- * say "degraded" as well, so the estimate must be beyond the tolerance, too. */
-static bool watched_verdict_hurts(struct lull_trial *trial, double reference_ms,
+double lull_trial_rarest_excluded(const struct lull_trial *trial)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (uint32_t i = 0; i < trial->config.rank_count; i++)
+        if (trial->ranks[i].kept.differences.count > 0 && trial->ranks[i].kept_iterations < least)
+            least = trial->ranks[i].kept_iterations;
+    if (least == UINT64_MAX || least == 0)
+        return 1.0;
+    /* An event that comes in a share p of n iterations has not come with chance (1 - p)^n. */
+    return 1.0 - pow(1.0 - trial->config.confidence, 1.0 / (double)least);
+}
+
+uint32_t lull_trial_telling_block(const struct lull_trial *trial)
+{
+    uint32_t longest = 0;
+
+    for (uint32_t i = 0; i < trial->config.rank_count; i++)
+        if (trial->ranks[i].run > longest)
+            longest = trial->ranks[i].run;
+    return 2 * longest <= TELLING_BLOCK_MAX ? 2 * longest : 0;
+}
+
+/* ---- watching ---------------------------------------------------------------------------- */
+
+/* A verdict on watched pairs, again and again. */
+static bool watched_verdict_hurts(struct lull_trial_rank *rank, double reference_ms,
                                   double candidate_ms)
 {
-    struct lull_guard *guard = &trial->watched;
-    struct lull_guard_estimate estimate;
+    struct lull_guard *guard = &rank->watched;
     enum lull_verdict verdict;
 
-    if (guard->config.max_pairs == 0)
-        lull_guard_init(guard, &trial->guard.mean.config);
+    if (guard->differences.count == 0) {
+        guard->config = rank->kept.config;
+        guard->config.max_pairs = WATCHED_PAIRS;
+    }
     lull_guard_add(guard, reference_ms, candidate_ms);
     verdict = lull_guard_verdict(guard);
-    if (verdict == LULL_VERDICT_UNDECIDED)
-        return false;
-    lull_guard_estimate(guard, &estimate);
-    lull_guard_init(guard, &trial->guard.mean.config);
-    return verdict == LULL_VERDICT_DEGRADED &&
-           estimate.slowdown_ratio > guard->config.tolerance_ratio;
+    if (verdict != LULL_VERDICT_UNDECIDED)
+        *guard = (struct lull_guard){0};
+    return verdict == LULL_VERDICT_DEGRADED;
 }
 
-static bool bound_hurts(const struct lull_trial *trial)
+static bool kept_hurts(const struct lull_trial *trial, const struct lull_trial_rank *rank)
 {
     struct lull_guard_estimate estimate;
 
-    lull_guard_estimate(&trial->kept, &estimate);
-    return estimate.pairs >= trial->config.min_pairs &&
-           estimate.lower_ratio > trial->guard.mean.config.tolerance_ratio;
+    lull_guard_estimate(&rank->kept, &estimate);
+    return estimate.lower_ratio > trial->terms.tolerance_ratio;
 }
 
-/* A long stretch of what has been kept and its short reference. */
-static enum lull_trial_result watch_pair(struct lull_trial *trial, double reference_ms,
-                                         double candidate_ms)
+/* Deviation of a pair of what is kept, relative; of its iterations as long as that is not known. */
+static double deviation_of(const struct lull_trial_rank *rank)
 {
-    bool hurts = false;
+    const struct lull_recent_level *level = &rank->losses.reference;
 
-    lull_guard_add(&trial->kept, reference_ms, candidate_ms);
-    switch (trial->config.watch_rule) {
-    case LULL_WATCH_PAIRS:
-        break;
-    case LULL_WATCH_VERDICTS:
-        hurts = watched_verdict_hurts(trial, reference_ms, candidate_ms);
-        break;
-    case LULL_WATCH_BOUND:
-        hurts = bound_hurts(trial);
-        break;
-    }
-    if (hurts)
-        return LULL_TRIAL_HURTS;
-    if (is_slow(trial, reference_ms, candidate_ms))
-        return LULL_TRIAL_SLOW_PAIR;
-    return LULL_TRIAL_HOLDS;
+    if (rank->kept.differences.count > 2)
+        return sqrt(lull_moments_variance(&rank->kept.differences));
+    return sqrt(level->variance) / level->mean_ms;
 }
 
-/* What the guards say so far: degraded by either measure; not degraded only by both. */
-static enum lull_trial_result find_verdict(const struct lull_trial *trial)
+static bool is_slow(const struct lull_trial *trial, const struct lull_trial_rank *rank,
+                    double reference_ms, double candidate_ms)
 {
-    const enum lull_verdict mean = lull_joint_guard_verdict(&trial->guard);
-    enum lull_verdict tail = mean;
-
-    if (trial->config.tail_tolerance_ratio > 0.0)
-        tail = lull_joint_guard_verdict(&trial->tail_guard);
-    if (mean == LULL_VERDICT_DEGRADED || tail == LULL_VERDICT_DEGRADED)
-        return LULL_TRIAL_DEGRADED;
-    if (mean == LULL_VERDICT_UNDECIDED || tail == LULL_VERDICT_UNDECIDED)
-        return LULL_TRIAL_GOES_ON;
-    return LULL_TRIAL_NOT_DEGRADED;
+    return candidate_ms / reference_ms - 1.0 >
+           trial->terms.tolerance_ratio + watched_deviations * deviation_of(rank);
 }
+
+/* A long stretch of what has been kept and its short reference; true: it hurts. */
+static bool watch_pair(struct lull_trial *trial, struct lull_trial_rank *rank, double reference_ms,
+                       double candidate_ms)
+{
+    bool hurts;
+
+    rank->is_slow = is_slow(trial, rank, reference_ms, candidate_ms);
+    if (rank->kept.config.max_pairs == 0)
+        rank->kept.config = trial->guard.ranks[0].guard.config;
+    rank->kept_before = rank->kept;
+    lull_guard_add(&rank->kept, reference_ms, candidate_ms);
+    hurts = watched_verdict_hurts(rank, reference_ms, candidate_ms);
+    return hurts || kept_hurts(trial, rank);
+}
+
+/* A block of what is kept that is slower than the reference, even without its slowest iteration,
+ * which may be the host's: the next pair may be far away. */
+static bool is_slow_block(const struct lull_trial *trial, struct lull_trial_rank *rank,
+                          double iteration_ms)
+{
+    const struct lull_moments *block = &rank->block_ms;
+    double mean_ms;
+
+    rank->block_most_ms =
+        block->count == 0 ? iteration_ms : fmax(rank->block_most_ms, iteration_ms);
+    lull_moments_add(&rank->block_ms, iteration_ms);
+    if (block->count < WATCHED_BLOCK)
+        return false;
+    mean_ms = (block->mean * WATCHED_BLOCK - rank->block_most_ms) / (WATCHED_BLOCK - 1);
+    rank->block_ms = (struct lull_moments){0};
+    return is_slow(trial, rank, rank->losses.reference.mean_ms, mean_ms);
+}
+
+/* ---- pairs ------------------------------------------------------------------------------- */
 
 /* A disturbance that never ends must not keep the trial from ending. */
 static bool is_set_aside(const struct lull_trial *trial)
@@ -274,14 +571,69 @@ static bool is_untried(const struct lull_trial *trial)
            trial->untried_pairs < MAX_UNTRIED;
 }
 
-/* Means over the ranks of a pair that all have completed. */
-static enum lull_trial_result judge_pair(struct lull_trial *trial,
-                                         const struct lull_trial_pair *pair)
+/* All that has been seen of what is kept is slower by more than is tolerated. */
+static bool pooled_hurts(struct lull_trial *trial, uint64_t present)
+{
+    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
+        const struct lull_loss_budget *losses = &trial->ranks[i].losses;
+        double error;
+        const double slowdown = lull_loss_budget_slowdown(losses, &error);
+
+        if (!takes_part(present, i) || slowdown <= trial->terms.tolerance_ratio ||
+            slowdown <= pooled_errors * error)
+            continue;
+        learn_from_harm(trial, i);
+        return true;
+    }
+    return false;
+}
+
+/* What the guards say so far: degraded by either measure; not degraded only by both. */
+static enum lull_trial_result ask_guards(const struct lull_trial *trial)
+{
+    const enum lull_verdict mean = lull_joint_guard_verdict(&trial->guard);
+    enum lull_verdict tail = mean;
+
+    if (trial->config.tail_tolerance_ratio > 0.0)
+        tail = lull_joint_guard_verdict(&trial->tail_guard);
+    if (mean == LULL_VERDICT_DEGRADED || tail == LULL_VERDICT_DEGRADED)
+        return LULL_TRIAL_DEGRADED;
+    if (mean == LULL_VERDICT_UNDECIDED || tail == LULL_VERDICT_UNDECIDED)
+        return LULL_TRIAL_GOES_ON;
+    if (mean == LULL_VERDICT_UNPROVEN || tail == LULL_VERDICT_UNPROVEN)
+        return LULL_TRIAL_UNPROVEN;
+    return LULL_TRIAL_NOT_DEGRADED;
+}
+
+static enum lull_trial_result find_verdict(struct lull_trial *trial, uint64_t present)
+{
+    const enum lull_trial_result result = ask_guards(trial);
+
+    if (result == LULL_TRIAL_DEGRADED || result == LULL_TRIAL_UNPROVEN)
+        learn_from_harm(trial, lull_joint_guard_worst(&trial->guard));
+    if (trial->kind == LULL_TRIAL_CHECK && result == LULL_TRIAL_GOES_ON &&
+        pooled_hurts(trial, present))
+        return LULL_TRIAL_DEGRADED;
+    return result;
+}
+
+static enum lull_trial_result find_watched(struct lull_trial *trial, uint64_t present)
+{
+    if (trial->config.is_aligned && pooled_hurts(trial, present))
+        return LULL_TRIAL_HURTS;
+    for (uint32_t i = 0; i < trial->config.rank_count; i++)
+        if (takes_part(present, i) && trial->ranks[i].is_slow)
+            return LULL_TRIAL_SLOW_PAIR;
+    return LULL_TRIAL_HOLDS;
+}
+
+/* All ranks have completed the pairs before `next`. */
+static enum lull_trial_result judge_pairs(struct lull_trial *trial, uint32_t next, uint64_t present)
 {
     const bool disturbed = is_set_aside(trial);
     const bool untried = is_untried(trial);
 
-    trial->next_pair++;
+    trial->next_pair = next;
     trial->set_aside++;
     if (!disturbed)
         trial->set_aside = 0;
@@ -289,93 +641,65 @@ static enum lull_trial_result judge_pair(struct lull_trial *trial,
     trial->is_disturbed = false;
     trial->wanted_changes = 0;
     trial->made_changes = 0;
+    if (trial->kind == LULL_TRIAL_WATCH)
+        return disturbed || untried ? LULL_TRIAL_SET_ASIDE : find_watched(trial, present);
+    put_off_next_pair(trial);
     if (disturbed || untried)
         return LULL_TRIAL_SET_ASIDE;
-    trial->before_guard = trial->guard.mean;
-    trial->before_kept = trial->kept;
-    if (trial->kind == LULL_TRIAL_WATCH)
-        return watch_pair(trial, pair->reference.mean_ms, pair->candidate.mean_ms);
-    if (trial->config.estimates_tests)
-        lull_guard_add(&trial->kept, pair->reference.mean_ms, pair->candidate.mean_ms);
-    lull_joint_guard_add_mean(&trial->guard, pair->reference.mean_ms, pair->candidate.mean_ms);
-    lull_joint_guard_add_mean(&trial->tail_guard, pair->reference.p99_ms, pair->candidate.p99_ms);
-    return find_verdict(trial);
-}
-
-/* ---- pairs ------------------------------------------------------------------------------- */
-
-/* The next pair of this rank; null: it is not complete yet. */
-static const struct lull_trial_pair *next_pair_of(const struct lull_trial *trial, uint32_t rank)
-{
-    const struct lull_trial_pair *pair =
-        &trial->ranks[rank].pairs[trial->next_pair % LULL_TRIAL_PAIRS_KEPT];
-
-    if (!pair->is_complete || pair->number != trial->next_pair)
-        return NULL;
-    return pair;
-}
-
-static void add_times(struct lull_trial_times *sum, const struct lull_trial_times *times)
-{
-    sum->mean_ms += times->mean_ms;
-    sum->p99_ms += times->p99_ms;
-}
-
-static void divide_times(struct lull_trial_times *sum, uint32_t count)
-{
-    sum->mean_ms /= count;
-    sum->p99_ms /= count;
+    return find_verdict(trial, present);
 }
 
 /* Judges the next pair if all ranks that are present have completed it. */
 static enum lull_trial_result look_for_pair(struct lull_trial *trial, uint64_t present)
 {
-    struct lull_trial_pair sum = {0};
-    uint32_t count = 0;
+    uint32_t lowest = UINT32_MAX;
+    uint32_t highest = 0;
 
     for (uint32_t i = 0; i < trial->config.rank_count; i++) {
-        const struct lull_trial_pair *pair = next_pair_of(trial, i);
+        const uint32_t done = trial->ranks[i].done;
 
         if (!takes_part(present, i))
             continue;
-        if (pair == NULL)
-            return LULL_TRIAL_GOES_ON;
-        /* Watched ranks that do not wait for each other: the worst stands for all. */
-        if (trial->kind == LULL_TRIAL_WATCH && trial->worst_rank == (int32_t)i) {
-            sum = *pair;
-            count = 1;
-            break;
-        }
-        add_times(&sum.reference, &pair->reference);
-        add_times(&sum.candidate, &pair->candidate);
-        count++;
+        lowest = done < lowest ? done : lowest;
+        highest = done > highest ? done : highest;
     }
-    if (count == 0)
+    if (highest > AHEAD_MAX && lowest < highest - AHEAD_MAX)
+        lowest = highest - AHEAD_MAX;
+    if (lowest == UINT32_MAX || (lowest <= trial->next_pair && trial->kind == LULL_TRIAL_WATCH))
         return LULL_TRIAL_GOES_ON;
-    divide_times(&sum.reference, count);
-    divide_times(&sum.candidate, count);
-    return judge_pair(trial, &sum);
+    if (lowest <= trial->next_pair)
+        return find_verdict(trial, present);
+    return judge_pairs(trial, lowest, present);
+}
+
+static double mean_of(const struct lull_trial_side *side)
+{
+    return side->sum_ms / side->count;
 }
 
 /* A rank's own pair: for its own test, and for the one of all once each has it. */
-static enum lull_trial_result take_pair(struct lull_trial *trial, uint32_t rank,
-                                        const struct lull_trial_pair *pair, uint64_t present)
+static enum lull_trial_result end_pair(struct lull_trial *trial, uint32_t index, uint32_t pair,
+                                       uint64_t present)
 {
-    const bool is_watch = trial->kind == LULL_TRIAL_WATCH;
+    struct lull_trial_rank *rank = &trial->ranks[index];
+    const struct lull_trial_side *sides = rank->sides;
+    const bool counts =
+        sides[0].count > 0 && sides[1].count > 0 && !is_set_aside(trial) && !is_untried(trial);
+    const bool may_pass = rank->measured >= trial->least_measured;
 
-    trial->ranks[rank].pairs[pair->number % LULL_TRIAL_PAIRS_KEPT] = *pair;
-    if (!is_watch && !is_set_aside(trial) && !is_untried(trial)) {
-        lull_joint_guard_add(&trial->guard, rank, pair->reference.mean_ms, pair->candidate.mean_ms);
-        lull_joint_guard_add(&trial->tail_guard, rank, pair->reference.p99_ms,
-                             pair->candidate.p99_ms);
-    }
-    if (pair->number <= trial->next_pair + AHEAD_MAX)
-        return look_for_pair(trial, present);
-    lull_joint_guard_part(&trial->guard);
-    lull_joint_guard_part(&trial->tail_guard);
-    if (is_watch)
+    if (pair < trial->joined_pair)
         return LULL_TRIAL_GOES_ON;
-    return find_verdict(trial);
+    rank->done = pair + 1;
+    if (counts && trial->kind == LULL_TRIAL_WATCH &&
+        watch_pair(trial, rank, mean_of(&sides[0]), mean_of(&sides[1])))
+        return LULL_TRIAL_HURTS;
+    if (counts && trial->kind != LULL_TRIAL_WATCH) {
+        lull_joint_guard_add(&trial->guard, index, mean_of(&sides[0]), mean_of(&sides[1]),
+                             may_pass);
+        lull_joint_guard_add(&trial->tail_guard, index, lull_upper_tail_p99(&sides[0].tail_ms),
+                             lull_upper_tail_p99(&sides[1].tail_ms), may_pass);
+    }
+    return look_for_pair(trial, present);
 }
 
 enum lull_trial_result lull_trial_leave(struct lull_trial *trial, uint32_t rank, uint64_t present)
@@ -386,137 +710,118 @@ enum lull_trial_result lull_trial_leave(struct lull_trial *trial, uint32_t rank,
     return look_for_pair(trial, present);
 }
 
-/* ---- windows ----------------------------------------------------------------------------- */
-
-static struct lull_trial_times times_of(const struct lull_trial *trial,
-                                        const struct lull_trial_window *window)
-{
-    struct lull_trial_times times = {.p99_ms = lull_upper_tail_p99(&window->tail_ms)};
-
-    if (trial->config.uses_plain_mean)
-        times.mean_ms = window->sum_ms / window->count;
-    else
-        times.mean_ms = lull_quantile_lower_mean(&window->iterations_ms);
-    return times;
-}
-
-/* The windows belong to the pair whose second one has just ended, and it has not been judged. */
-static bool is_whole_pair(const struct lull_trial *trial, const struct lull_trial_window *first,
-                          uint32_t second_window)
-{
-    return first->number + 1 == second_window && first->is_complete &&
-           second_window / 2 >= trial->next_pair;
-}
-
-/* The second window of a pair has ended. */
-static enum lull_trial_result end_pair(struct lull_trial *trial, uint32_t rank,
-                                       const struct lull_window_slot *slot, uint64_t present)
-{
-    struct lull_trial_window *windows = trial->ranks[rank].windows;
-    const bool has_both = windows[0].count > 0 && windows[1].count > 0;
-    struct lull_trial_pair pair = {.is_complete = true, .number = slot->window / 2};
-
-    assert(slot->window % 2 == 1);
-    if (!trial->config.spans_lost_iterations &&
-        !is_whole_pair(trial, &windows[!slot->candidate], slot->window))
-        return LULL_TRIAL_SET_ASIDE;
-    if (has_both) {
-        pair.reference = times_of(trial, &windows[false]);
-        pair.candidate = times_of(trial, &windows[true]);
-    }
-    if (trial->config.spans_lost_iterations) {
-        memset(windows, 0, sizeof(trial->ranks[rank].windows));
-        trial->next_pair = pair.number;
-        trial->is_disturbed &= has_both;
-    }
-    if (!has_both)
-        return LULL_TRIAL_SET_ASIDE;
-    return take_pair(trial, rank, &pair, present);
-}
-
-static void add_to_window(const struct lull_trial *trial, struct lull_trial_window *window,
-                          const struct lull_window_slot *slot, double iteration_ms)
-{
-    const bool is_new = window->number != slot->window || window->is_complete;
-
-    if (is_new && !trial->config.spans_lost_iterations)
-        *window = (struct lull_trial_window){0};
-    window->number = slot->window;
-    window->is_complete = slot->window_ends;
-    if (!slot->measured)
-        return;
-    window->count++;
-    window->sum_ms += iteration_ms;
-    lull_quantile_add(&window->iterations_ms, iteration_ms);
-    lull_upper_tail_add(&window->tail_ms, iteration_ms);
-}
-
 /* ---- iterations -------------------------------------------------------------------------- */
 
-/* True if every rank has run clearly slow at the candidate: no need to wait for the guard. */
-static bool is_hopeless(const struct lull_trial *trial, uint64_t present)
+/* A block at the reference is over: has the job become slower or faster since the one before? Then
+ * its lowered iterations have to be compared with what lies between. */
+static void follow_level(struct lull_trial_rank *rank)
 {
-    bool any = false;
+    const struct lull_trial_side *block = &rank->sides[0];
+    struct lull_recent_level *level = &rank->losses.reference;
+    const double block_ms = mean_of(block);
+    const double error_ms = sqrt(level->variance / block->count);
 
-    if (trial->kind != LULL_TRIAL_TEST || trial->config.abort_iterations == 0)
-        return false;
-    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
-        if (!takes_part(present, i))
-            continue;
-        if (trial->ranks[i].slow_iterations < trial->config.abort_iterations)
-            return false;
-        any = true;
+    if (rank->lowered > 0 && fabs(block_ms - rank->level_ms) > changed_errors * error_ms) {
+        lull_loss_budget_correct(&rank->losses, rank->level_ms, block_ms, rank->lowered);
+        level->mean_ms = block_ms;
+        level->count = block->count;
     }
-    return any;
+    rank->level_ms = level->mean_ms;
+    rank->lowered = 0;
 }
 
-static void count_slow(const struct lull_trial *trial, struct lull_trial_rank *rank,
-                       double reference_ms, double candidate_ms)
+void lull_trial_take_unplaced(struct lull_trial *trial, uint32_t rank, double iteration_ms,
+                              bool is_reference)
 {
-    if (candidate_ms > (1.0 + trial->guard.mean.config.abort_ratio) * reference_ms)
-        rank->slow_iterations++;
+    trial->ranks[rank].run = 0;
+    if (is_reference)
+        lull_loss_budget_take_reference(&trial->ranks[rank].losses, iteration_ms);
     else
-        rank->slow_iterations = 0;
+        lull_loss_budget_take_other(&trial->ranks[rank].losses, iteration_ms);
 }
 
-/* A block of what is kept that is slower than the reference: the next pair may be far away. */
-static enum lull_trial_result watch_block(struct lull_trial *trial, double reference_ms,
-                                          double iteration_ms)
+static void account_for(struct lull_trial_rank *rank, const struct lull_pair_slot *slot,
+                        double iteration_ms)
 {
-    bool slow;
-
-    lull_quantile_add(&trial->block, iteration_ms);
-    if (trial->block.count < trial->config.block_iterations)
-        return LULL_TRIAL_GOES_ON;
-    slow = is_slow(trial, reference_ms, lull_quantile_lower_mean(&trial->block));
-    trial->block = (struct lull_quantile){0};
-    if (slow)
-        return LULL_TRIAL_SLOW_BLOCK;
-    return LULL_TRIAL_GOES_ON;
+    if (slot->candidate) {
+        if (rank->lowered == 0)
+            rank->level_ms = rank->losses.reference.mean_ms;
+        rank->run++;
+        rank->lowered++;
+        rank->measured += slot->measured;
+        rank->kept_iterations += slot->measured;
+        lull_loss_budget_take_lowered(&rank->losses, iteration_ms);
+        return;
+    }
+    rank->run = 0;
+    if (slot->measured)
+        lull_loss_budget_take_reference(&rank->losses, iteration_ms);
+    else
+        lull_loss_budget_take_other(&rank->losses, iteration_ms);
 }
 
-enum lull_trial_result lull_trial_add(struct lull_trial *trial, uint32_t rank,
-                                      const struct lull_window_slot *slot, double iteration_ms,
+static void add_to_pair(const struct lull_trial *trial, struct lull_trial_rank *rank,
+                        const struct lull_pair_slot *slot, double iteration_ms)
+{
+    struct lull_trial_side *side = &rank->sides[slot->candidate];
+
+    if (slot->pair != rank->pair) {
+        memset(rank->sides, 0, sizeof(rank->sides));
+        rank->pair = slot->pair;
+    }
+    if (!slot->measured)
+        return;
+    side->count++;
+    side->sum_ms += iteration_ms;
+    if (trial->config.tail_tolerance_ratio > 0.0)
+        lull_upper_tail_add(&side->tail_ms, iteration_ms);
+    if (!slot->candidate && side->count == trial->schedule.block_iterations)
+        follow_level(rank);
+}
+
+/* True if the first iterations at the candidate are far slower: no need to wait for pairs. */
+static bool is_hopeless(const struct lull_trial *trial, struct lull_trial_rank *rank,
+                        double iteration_ms)
+{
+    const struct lull_recent_level *level = &rank->losses.reference;
+    const double excess_ms = iteration_ms - level->mean_ms;
+    struct lull_moments *all = &rank->excess_ms;
+    double rest_ms;
+
+    if (level->count < least_level)
+        return false;
+    lull_moments_add(all, excess_ms);
+    rank->slowest_ms = fmax(rank->slowest_ms, excess_ms);
+    if (trial->kind == LULL_TRIAL_WATCH || all->count < EARLY_ITERATIONS)
+        return false;
+    rest_ms = (all->mean * (double)all->count - rank->slowest_ms) / (double)(all->count - 1);
+    return rest_ms > fmax(early_deviations * sqrt(level->variance),
+                          trial->terms.tolerance_ratio * level->mean_ms);
+}
+
+enum lull_trial_result lull_trial_add(struct lull_trial *trial, uint32_t index,
+                                      const struct lull_pair_slot *slot, double iteration_ms,
                                       uint64_t present)
 {
-    struct lull_trial_rank *own = &trial->ranks[rank];
-    struct lull_trial_window *window = &own->windows[slot->candidate];
-    const double reference_ms = own->reference_ms;
+    struct lull_trial_rank *rank = &trial->ranks[index];
+    const bool is_watch = trial->kind == LULL_TRIAL_WATCH;
+    enum lull_trial_result result = LULL_TRIAL_GOES_ON;
 
-    assert(rank < trial->config.rank_count);
-    add_to_window(trial, window, slot, iteration_ms);
-    if (!slot->candidate && slot->window_ends)
-        own->reference_ms = lull_quantile_lower_mean(&window->iterations_ms);
-    if (slot->candidate)
-        count_slow(trial, own, reference_ms, iteration_ms);
-    if (is_hopeless(trial, present)) {
-        lull_joint_guard_add_mean(&trial->guard, reference_ms, iteration_ms);
+    assert(index < trial->config.rank_count);
+    account_for(rank, slot, iteration_ms);
+    add_to_pair(trial, rank, slot, iteration_ms);
+    if (slot->candidate && is_hopeless(trial, rank, iteration_ms)) {
+        learn_from_harm(trial, index);
         return LULL_TRIAL_DEGRADED;
     }
-    if (slot->window_ends && slot->window % 2 == 1)
-        return end_pair(trial, rank, slot, present);
-    if (trial->kind == LULL_TRIAL_WATCH && trial->config.block_iterations > 0 && rank == 0 &&
-        slot->candidate && slot->measured)
-        return watch_block(trial, reference_ms, iteration_ms);
-    return LULL_TRIAL_GOES_ON;
+    if (slot->candidate && is_spent(trial, index)) {
+        if (is_watch && !trial->config.is_aligned)
+            return LULL_TRIAL_SPENT;
+        cut_pair(trial, rank, slot);
+    }
+    if (is_watch && slot->candidate && slot->measured && is_slow_block(trial, rank, iteration_ms))
+        result = LULL_TRIAL_SLOW_BLOCK;
+    if (slot->pair_ends)
+        return end_pair(trial, index, slot->pair, present);
+    return result;
 }

@@ -1,18 +1,28 @@
 /*
  * A trial: iterations at the reference and at a candidate in turn, and what their times say.
  *
- * The ranks of a job run the same iterations. A schedule (window_schedule.h) says which of them are
- * at the reference and which at the candidate; the iterations of a window give one time, two
- * windows side by side a pair, and pairs are the guard's evidence (guard.h, joint_guard.h). A trial
- *   tests    a candidate that nobody has judged yet, or
- *   checks   once more what has been kept, because it looked slow, or
+ * The ranks of a job run the same iterations. A schedule (pair_schedule.h) says which of them are
+ * at the reference and which at the candidate; a pair of blocks gives a rank two mean times, and
+ * pairs are the guard's evidence (guard.h, joint_guard.h). All measured iterations of both sides
+ * count. A trial screens  a candidate that nobody has judged yet: a few pairs that steer a search,
+ *   proves   what the search has come to, by the guard's verdict,
+ *   checks   once more what has been kept, because it looked slow, with at least as many iterations
+ *            at it as have made it look so, or
  *   watches  what has been kept: long stretches at it between short references, ever rarer.
  * It never acts: whatever has been learnt is the result of the call that brought it, and the owner
  * decides what follows from that. The owner also decides which ranks take part: `present` has a
  * bit for each that does, and may differ from call to call.
  *
- * The controller of sections and the controller of a pipeline's plan use the same trial; where they
- * differ, the difference is in the configuration.
+ * There is one error budget for the whole run. The chance that the k-th proof or check passes what
+ * is slower than is tolerated is at most 2 / ((k + 1) (k + 2)) of 1 - confidence; these add up to
+ * all of it, however many candidates, restarts and checks there are. Screens prove nothing, so they
+ * spend nothing.
+ *
+ * There is one loss budget for the whole run, too (loss_budget.h). Once it is spent the rest of the
+ * pair runs at the reference, the pair counts with what it has, and the next one begins when there
+ * is something left.
+ *
+ * The controller of sections and the controller of a pipeline's plan use the same trial.
  *
  * Pure; caller's storage; one thread. Times are ms; iterations are counted by the ranks themselves.
  * SPDX-License-Identifier: Apache-2.0
@@ -25,112 +35,98 @@
 
 #include "core/stats/joint_guard.h"
 #include "core/stats/quantile.h"
-#include "core/switching/window_schedule.h"
+#include "core/switching/loss_budget.h"
+#include "core/switching/pair_schedule.h"
 
-enum {
-    LULL_TRIAL_WINDOWS_KEPT = 2, /* a pair's: of the reference, of the candidate */
-    LULL_TRIAL_PAIRS_KEPT = 64,  /* a rank may be ahead of the slowest one by this many */
-    LULL_TRIAL_COUPLED = -1,     /* instead of a rank: all ranks wait for each other */
-};
-
-enum lull_trial_kind { LULL_TRIAL_TEST, LULL_TRIAL_CHECK, LULL_TRIAL_WATCH };
-
-/* When a watch takes what has been kept for slow. */
-enum lull_watch_rule {
-    LULL_WATCH_PAIRS,    /* any slow pair is told, which is a reason to check */
-    LULL_WATCH_VERDICTS, /* the guard's verdicts on the watched pairs, one after the other, decide
-                          */
-    LULL_WATCH_BOUND,    /* the lower bound over all pairs of what has been kept decides */
-};
+enum lull_trial_kind { LULL_TRIAL_SCREEN, LULL_TRIAL_PROOF, LULL_TRIAL_CHECK, LULL_TRIAL_WATCH };
 
 struct lull_trial_config {
     uint32_t rank_count;         /* 1..LULL_JOINT_GUARD_MAX_RANKS */
-    double confidence;           /* of a verdict, (0.5, 1) */
-    uint32_t min_pairs;          /* before any verdict, >= 2 */
-    uint32_t max_pairs;          /* at which there is a verdict in any case */
-    uint32_t kept_pairs;         /* the same for the estimate of what has been kept */
+    double confidence;           /* that nothing is kept wrongly in the whole run, (0.5, 1) */
     double tail_tolerance_ratio; /* of the 99 % quantile of iteration times; 0: only means count */
     uint32_t most_set_aside;     /* disturbed pairs in a row, before one counts all the same */
-    uint32_t first_stretch;      /* windows at what is kept between two references of a watch... */
-    uint32_t most_stretch;       /* ...which double up to this many; 0: never */
-    uint32_t block_iterations;   /* watched ones of rank 0 that are compared with the reference even
-                                  * before their window ends; 0: none are */
-    uint32_t abort_iterations;   /* clearly slow ones in a row on all ranks that end a test without
-                                  * waiting for pairs; 0: none do */
-    bool uses_plain_mean;        /* a window's time is the mean, else that of its faster half */
-    bool spans_lost_iterations;  /* iterations that were never told leave their pair open: the next
-                                  * window of each side completes it. Else the pair is left out */
-    bool estimates_tests;        /* the estimate of what is kept covers the tests before */
-    enum lull_watch_rule watch_rule;
+    uint32_t first_stretch; /* blocks at what is kept for each at the reference of a watch... */
+    uint32_t most_stretch;  /* ...which double up to this many; 0: never */
+    uint64_t seed;          /* of the coins */
+    bool is_aligned; /* other nodes run the same iterations: pairs never begin later than planned */
 };
 
 /* What a candidate may cost. */
 struct lull_trial_terms {
     double tolerance_ratio; /* slowdown that is allowed, > 0 */
     double worth_ratio;     /* slowdown from which it does not pay; 0: it always does */
-    double abort_ratio;     /* a pair, or an iteration, slower than this is clearly slow, > 0 */
+    double loss_ratio;      /* slowdown that all trials and points together may cost; 0: any */
 };
 
-struct lull_trial_window {
-    uint32_t number;
-    bool is_complete;
-    uint32_t count; /* of measured iterations */
+/* The iterations of one side of a pair that are measured. */
+struct lull_trial_side {
+    uint32_t count;
     double sum_ms;
-    struct lull_quantile iterations_ms; /* of a long window the last ones */
-    struct lull_upper_tail tail_ms;     /* of all */
+    struct lull_upper_tail tail_ms;
 };
 
-struct lull_trial_times {
-    double mean_ms;
-    double p99_ms;
-};
-
-/* Two windows next to each other, of one rank. */
-struct lull_trial_pair {
-    bool is_complete;
-    uint32_t number;
-    struct lull_trial_times reference;
-    struct lull_trial_times candidate;
+/* A pair is cut short: from this iteration of the schedule on it runs at the reference. */
+struct lull_trial_cut {
+    uint32_t pair;
+    uint64_t from; /* UINT64_MAX: none is */
 };
 
 struct lull_trial_rank {
-    uint64_t base;            /* the rank's iteration with which the schedule begins */
-    double reference_ms;      /* of its last reference window */
-    uint32_t slow_iterations; /* in a row, at the candidate */
-    struct lull_trial_window windows[LULL_TRIAL_WINDOWS_KEPT]; /* by lull_window_slot.candidate */
-    struct lull_trial_pair pairs[LULL_TRIAL_PAIRS_KEPT];       /* by number */
+    uint64_t base;                   /* the rank's iteration with which the schedule begins */
+    uint32_t pair;                   /* the one under way, or the last one... */
+    struct lull_trial_side sides[2]; /* ...by lull_pair_slot.candidate */
+    uint32_t done;                   /* pairs that are over */
+    bool is_slow;                    /* the last one of a watch was */
+    uint32_t run;                    /* iterations at the candidate in a row */
+    uint32_t lowered;                /* ...since the last block at the reference */
+    double level_ms;                 /* of the reference before these */
+    uint32_t measured;               /* ones of this trial */
+    struct lull_moments excess_ms;   /* of all ones of this trial over the reference... */
+    double slowest_ms;               /* ...and of the slowest of them */
+    struct lull_moments block_ms;    /* of a watch: the last iterations at what is kept... */
+    double block_most_ms;            /* ...and the slowest of them */
+    struct lull_guard kept;          /* all pairs of what has been kept... */
+    struct lull_guard kept_before;   /* ...and without the last one */
+    struct lull_guard watched;       /* of these, the pairs since the last verdict on them */
+    uint64_t kept_iterations;        /* measured at what has been kept, since it was first tried */
+    struct lull_loss_budget losses;
+    struct lull_trial_cut cut;
 };
 
 struct lull_trial {
     struct lull_trial_config config;
+    struct lull_trial_terms terms;
     struct lull_trial_rank *ranks; /* the caller's, config.rank_count of them */
     enum lull_trial_kind kind;
-    struct lull_window_schedule schedule;
+    struct lull_pair_schedule schedule;
     struct lull_joint_guard guard;
     struct lull_joint_guard tail_guard; /* of the 99 % quantile, where that counts */
-    struct lull_guard kept;             /* all pairs of what has been kept */
-    struct lull_guard watched;          /* of these, the pairs since the last verdict on them */
-    struct lull_guard before_guard;     /* guard.mean and kept as they were before the last pair */
-    struct lull_guard before_kept;
+    uint32_t proofs;                    /* and checks, begun in this run */
+    uint64_t begun;                     /* trials */
     uint32_t stretch;
-    struct lull_quantile block;
-    int32_t worst_rank;      /* as the last test found it; LULL_TRIAL_COUPLED */
+    uint32_t first_pair;     /* number of the first one after `base` */
     uint32_t next_pair;      /* that all ranks are to complete */
-    bool is_disturbed;       /* the present pair */
-    uint32_t set_aside;      /* disturbed pairs in a row */
+    uint32_t joined_pair;    /* the first one that counts */
+    uint32_t least_measured; /* iterations at the candidate before a proof or check may pass... */
+    uint32_t least_proof;    /* ...of a proof: what it took to find out that something kept hurts */
+    struct lull_trial_cut cut; /* the last one, of any rank */
+    bool is_disturbed;         /* the present pair */
+    uint32_t set_aside;        /* disturbed pairs in a row */
     uint32_t wanted_changes; /* of clocks in this pair; most of them must be made for it to count */
     uint32_t made_changes;
-    uint32_t untried_pairs; /* of this test, set aside because too few were made */
+    uint32_t untried_pairs; /* of this trial, set aside because too few were made */
 };
 
 enum lull_trial_result {
     LULL_TRIAL_GOES_ON,      /* there is nothing to do */
     LULL_TRIAL_SET_ASIDE,    /* a pair has ended and does not count */
-    LULL_TRIAL_NOT_DEGRADED, /* test or check: the verdict */
+    LULL_TRIAL_NOT_DEGRADED, /* screen, proof or check: the verdict */
     LULL_TRIAL_DEGRADED,
+    LULL_TRIAL_UNPROVEN,   /* proof or check: nothing can be said */
     LULL_TRIAL_HOLDS,      /* watch: one more pair is no reason for doubt; begin the next stretch */
-    LULL_TRIAL_SLOW_PAIR,  /* watch: one more pair is slower than is tolerated */
+    LULL_TRIAL_SLOW_PAIR,  /* watch: the pair that has ended is a reason to check */
     LULL_TRIAL_SLOW_BLOCK, /* watch: a block of iterations is; the present pair goes on */
+    LULL_TRIAL_SPENT,      /* watch: what is kept has spent the loss budget; to be checked */
     LULL_TRIAL_HURTS,      /* watch: proven slower than is tolerated */
 };
 
@@ -138,27 +134,37 @@ enum lull_trial_result {
 void lull_trial_init(struct lull_trial *trial, const struct lull_trial_config *config,
                      struct lull_trial_rank *ranks);
 
-/* Fresh guards for a candidate with these terms; no verdict waits for ranks that are absent. */
-void lull_trial_set_terms(struct lull_trial *trial, const struct lull_trial_terms *terms,
-                          uint64_t present);
-
-/* Begins windows of this many iterations; then each rank must be placed. */
+/* Begins a trial of a candidate with these terms, in blocks of so many iterations; then each rank
+ * must be placed. No verdict waits for ranks that are not present. */
 void lull_trial_begin(struct lull_trial *trial, enum lull_trial_kind kind,
-                      uint32_t window_iterations);
+                      const struct lull_trial_terms *terms, uint32_t block_iterations,
+                      uint64_t present);
+
+/* What is tried or kept from now on is another point than before. */
+void lull_trial_change_point(struct lull_trial *trial);
+
+/* The rank's iterations have another length from now on: its job has changed. */
+void lull_trial_forget_level(struct lull_trial *trial, uint32_t rank);
 
 /* The schedule begins with this iteration of the rank. */
 void lull_trial_place(struct lull_trial *trial, uint32_t rank, uint64_t base);
 
-/* The first iterations of the schedule are over already: the pair they end in is not judged. */
+/* The first iterations of the schedule are over already: what is left of the pair they end in runs
+ * at the reference and is not judged. */
 void lull_trial_join(struct lull_trial *trial, uint64_t iterations);
 
-/* Where an iteration of the rank stands; false: before the schedule begins. */
+/* Where an iteration of the rank stands; false: before the schedule begins, or in between. */
 bool lull_trial_slot(const struct lull_trial *trial, uint32_t rank, uint64_t iteration,
-                     struct lull_window_slot *slot_out);
+                     struct lull_pair_slot *slot_out);
+
+/* An iteration for which there is no slot has taken the rank iteration_ms, all of it at the
+ * reference or not. */
+void lull_trial_take_unplaced(struct lull_trial *trial, uint32_t rank, double iteration_ms,
+                              bool is_reference);
 
 /* An iteration of the rank has taken iteration_ms. Ranks may be told of in any order. */
 enum lull_trial_result lull_trial_add(struct lull_trial *trial, uint32_t rank,
-                                      const struct lull_window_slot *slot, double iteration_ms,
+                                      const struct lull_pair_slot *slot, double iteration_ms,
                                       uint64_t present);
 
 /* The rank, no more among those present, has ended: the others' pairs may be complete now. */
@@ -167,15 +173,11 @@ enum lull_trial_result lull_trial_leave(struct lull_trial *trial, uint32_t rank,
 /* Something else than the candidate makes the present pair slow, such as heat. */
 void lull_trial_disturb(struct lull_trial *trial);
 
-/* The present pair says nothing of the candidate, unless it is watched: that must see everything.
- */
-void lull_trial_discard_pair(struct lull_trial *trial);
-
 /* A clock was to be changed for the candidate in the present pair; it has been asked for. */
 void lull_trial_want_change(struct lull_trial *trial);
 void lull_trial_make_change(struct lull_trial *trial);
 
-/* What has been tested, or checked, is kept: its pairs so far are those of what is kept. */
+/* What has been proven, or acquitted by a check, is kept: its pairs are those of what is kept. */
 void lull_trial_keep(struct lull_trial *trial);
 
 /* Nothing is kept any more. */
@@ -184,14 +186,31 @@ void lull_trial_drop_kept(struct lull_trial *trial);
 /* References become half as frequent from the next watch on. */
 void lull_trial_lengthen(struct lull_trial *trial);
 
-/* Takes the last pair back. Only of a trial of a single rank. */
+/* Takes the last pair of what has been kept back. */
 void lull_trial_forget_last_pair(struct lull_trial *trial);
 
-/* Slowdown of what has been kept; of the rank that was slowed most where ranks are not coupled. */
+/* Slowdown of what has been kept; of the rank that was slowed most. */
 void lull_trial_estimate(const struct lull_trial *trial, struct lull_guard_estimate *estimate_out);
 
-/* The same of what is being tested. */
+/* The same of what is being tested; as long as there is no pair, of its iterations over the
+ * reference. */
 void lull_trial_estimate_test(const struct lull_trial *trial,
                               struct lull_guard_estimate *estimate_out);
+
+/* The whole run so far, of the rank that was slowed most, with this trial's confidence. */
+struct lull_whole_slowdown lull_trial_whole(const struct lull_trial *trial);
+
+/* Harm in one of so many iterations, or more often, would have shown by now, with the confidence of
+ * this trial, in an iteration at what is kept; rarer harm is not excluded. 1: nothing is excluded.
+ */
+double lull_trial_rarest_excluded(const struct lull_trial *trial);
+
+/* Whether what is kept, and has spent the loss budget, can be checked before long; else it has cost
+ * too much. */
+bool lull_trial_affords_check(const struct lull_trial *trial);
+
+/* How long blocks of a check have to be to see what has called for it: where a rank slows down only
+ * after some iterations at the candidate in a row, twice as many; 0: it does not look like that. */
+uint32_t lull_trial_telling_block(const struct lull_trial *trial);
 
 #endif

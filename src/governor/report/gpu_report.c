@@ -94,6 +94,7 @@ static json_t *steady_json(const struct lull_report *report, uint32_t gpu)
     const struct lull_control *control = report->managed;
     const struct lull_controller *controller = lull_control_controller(control);
     const struct lull_device_info *info = lull_control_info(control, gpu);
+    const bool is_proven = lull_controller_is_proven(controller);
     const struct lull_target *target;
     json_t *object;
     uint32_t count;
@@ -104,8 +105,8 @@ static json_t *steady_json(const struct lull_report *report, uint32_t gpu)
     target = lull_controller_targets(controller, &count);
     lull_field_integer(object, "sm_mhz", kept_mhz(controller, gpu, info, target));
     lull_field_json(object, "descent", descent_json(report, gpu, target));
-    lull_field_text(object, "verdict", lull_target_verdict_text(target));
-    lull_field_text(object, "reason", lull_target_reason_text(target));
+    lull_field_text(object, "verdict", lull_target_verdict_text(target, is_proven));
+    lull_field_text(object, "reason", lull_target_reason_text(target, is_proven));
     return object;
 }
 

@@ -137,32 +137,47 @@ static void add_saving(const struct parts *parts, bool is_compared, json_t *root
     lull_field_json(root, "oracle_saving_ratio", json_null());
 }
 
-/* Adds the slowdown of whole runs, or, without a comparison, as the guard saw it in this run. */
+/* What the guard has to say of this run. */
+static json_t *guard_json(const struct lull_report *report)
+{
+    struct lull_guard_estimate kept = {.slowdown_ratio = NAN, .upper_ratio = INFINITY};
+    const struct lull_controller *controller;
+    json_t *object = json_object();
+    double rarest = NAN;
+    bool is_proven = false;
+
+    if (report->managed != NULL) {
+        controller = lull_control_controller(report->managed);
+        lull_controller_slowdown(controller, &kept);
+        is_proven = lull_controller_is_proven(controller);
+        rarest = lull_controller_rarest_excluded(controller);
+    }
+    lull_field_boolean(object, "proven", is_proven);
+    lull_field_integer(object, "pairs", (json_int_t)kept.pairs);
+    lull_field_known(object, "slowdown_ratio", kept.slowdown_ratio, kept.pairs >= 2);
+    lull_field_known(object, "slowdown_upper_ratio", kept.upper_ratio, kept.pairs >= 2);
+    lull_field_number(object, "confidence_ratio", report->confidence);
+    lull_field_known(object, "rarest_excluded_ratio", rarest, is_proven);
+    return object;
+}
+
+/* Adds the slowdown of the run as a whole: against other runs, or, without a comparison, against
+ * the iterations at the reference within it. */
 static void add_slowdown(const struct lull_report *report, const struct parts *parts, json_t *root)
 {
-    struct lull_guard_estimate guard = {.slowdown_ratio = NAN, .upper_ratio = INFINITY};
-    const struct lull_paired_change *runs = &parts->difference.slowdown;
+    struct lull_whole_slowdown whole = {NAN, INFINITY};
     const bool is_compared = report->comparison != NULL;
-    json_t *object = json_object();
-    bool is_judged;
 
-    if (report->managed != NULL)
-        lull_controller_slowdown(lull_control_controller(report->managed), &guard);
-    is_judged = guard.pairs >= 2;
+    if (is_compared)
+        whole = (struct lull_whole_slowdown){parts->difference.slowdown.ratio,
+                                             parts->difference.slowdown.upper_ratio};
+    else if (report->managed != NULL)
+        whole = lull_controller_whole_slowdown(lull_control_controller(report->managed));
     lull_field_text(root, "slowdown_basis", is_compared ? "runs" : "guard");
-    if (is_compared) {
-        lull_field_number(root, "slowdown_ratio", runs->ratio);
-        lull_field_number(root, "slowdown_upper_ratio", runs->upper_ratio);
-    } else {
-        lull_field_known(root, "slowdown_ratio", guard.slowdown_ratio, is_judged);
-        lull_field_known(root, "slowdown_upper_ratio", guard.upper_ratio, is_judged);
-    }
+    lull_field_number(root, "slowdown_ratio", whole.ratio);
+    lull_field_number(root, "slowdown_upper_ratio", whole.upper_ratio);
     lull_field_number(root, "confidence_ratio", report->confidence);
-    lull_field_integer(object, "pairs", (json_int_t)guard.pairs);
-    lull_field_known(object, "slowdown_ratio", guard.slowdown_ratio, is_judged);
-    lull_field_known(object, "slowdown_upper_ratio", guard.upper_ratio, is_judged);
-    lull_field_number(object, "confidence_ratio", report->confidence);
-    lull_field_json(root, "guard", object);
+    lull_field_json(root, "guard", guard_json(report));
 }
 
 void lull_run_report_add(const struct lull_report *report, json_t *root)
@@ -261,6 +276,28 @@ static void print_difference(FILE *out, const struct lull_report *report, const 
         fprintf(out, "  no bound between runs: %s\n", reason);
 }
 
+/* What the guard promises of what is kept, and what it does not. */
+static void print_guard(FILE *out, const struct lull_report *report)
+{
+    const struct lull_controller *controller;
+    struct lull_whole_slowdown whole;
+    double rarest;
+
+    if (report->managed == NULL)
+        return;
+    controller = lull_control_controller(report->managed);
+    whole = lull_controller_whole_slowdown(controller);
+    rarest = lull_controller_rarest_excluded(controller);
+    if (report->comparison == NULL && isfinite(whole.upper_ratio))
+        fprintf(out,
+                "  slowdown of the run as a whole, by its own iterations at the highest clocks: "
+                "%+.2f %% (at most %.2f %%, at %g %% confidence)\n",
+                whole.ratio * 100.0, whole.upper_ratio * 100.0, report->confidence * 100.0);
+    if (lull_controller_is_proven(controller) && rarest < 1.0)
+        fprintf(out, "  not excluded yet: harm in fewer than one of %.0f iterations\n",
+                1.0 / rarest);
+}
+
 void lull_run_report_print(const struct lull_report *report, FILE *out)
 {
     struct parts parts;
@@ -274,5 +311,6 @@ void lull_run_report_print(const struct lull_report *report, FILE *out)
     print_statistics(out, "managed", &parts.managed);
     if (report->comparison != NULL)
         print_difference(out, report, &parts);
+    print_guard(out, report);
     fprintf(out, "\n");
 }

@@ -424,6 +424,10 @@ static void prepare(struct pass *pass, bool observe_only)
     if (!observe_only)
         join_nodes(pass);
     config.together = pass->peers != NULL;
+    /* Coins of its own for each run; nodes of one job know no other number that all of them share.
+     */
+    if (!config.together)
+        config.seed = (uint64_t)lull_now_ns();
     lull_job_file_clear(LULL_JOB_DIRECTORY);
     lull_job_file_path(LULL_JOB_DIRECTORY, pass->name, pass->job_path, sizeof(pass->job_path));
     if (prepare_plan_runner(pass, &config, &err) < 0)

@@ -297,8 +297,8 @@ static void test_the_tail_may_count_as_well(void **state)
         controller = lull_controller_create(&control, 1, &config.points);
         job_sim_run(&config, controller, &result);
         assert_true(lull_controller_has_settled(controller));
-        assert_int_equal(lull_controller_targets(controller, &count)[0].descent.good,
-                         with_tail ? 0 : 8);
+        assert_int_equal(lull_controller_targets(controller, &count)[0].descent.good > 0,
+                         !with_tail);
         lull_controller_destroy(controller);
     }
 }

@@ -134,7 +134,7 @@ static void test_s224_the_guard_compares_with_the_reference(void **state)
         const struct lull_descent_record *record = &story.target->records[i];
 
         if (record->verdict == LULL_VERDICT_NOT_DEGRADED)
-            assert_true(record->pairs >= 2 && record->upper_ratio < 0.01);
+            assert_true(record->pairs >= 3 && record->slowdown_ratio < 0.01);
         else
             assert_true(record->slowdown_ratio > 0.01);
     }

@@ -67,77 +67,77 @@ struct job {
 };
 
 static const struct job jobs[] = {
-    {"plain", 96.819771263713406, {0}, {.iterations = 200}},
-    {"one GPU", 148.6622159612927, {0}, {.gpus = 1, .iterations = 250, .seed = 2}},
+    {"plain", 639.49843443108205, {0}, {.iterations = 800}},
+    {"one GPU", 240.71066106358427, {0}, {.gpus = 1, .iterations = 1000, .seed = 2}},
     {"short gaps",
-     105.15607256068878,
+     112.89965655611519,
      {0},
-     {.compute_ms = 40.0, .exposed_ms = 30.0, .iterations = 300}},
+     {.compute_ms = 40.0, .exposed_ms = 30.0, .iterations = 1200}},
     {"overlapped",
-     107.62422201664347,
+     639.73080776614256,
      {0},
-     {.overlapped_ms = 150.0, .exposed_ms = 200.0, .iterations = 250}},
+     {.overlapped_ms = 150.0, .exposed_ms = 200.0, .iterations = 1000}},
     {"slow driver",
-     182.57284095424734,
+     244.97615546074312,
      {0},
-     {.call_ms = 40.0, .settle_ms = 60.0, .iterations = 300}},
+     {.call_ms = 40.0, .settle_ms = 60.0, .iterations = 1200}},
     {"driver gets slow",
-     88.095066127466851,
+     203.82172459949822,
      {0},
      {.slow_call_ms = 400.0,
       .slow_from_ms = 60000.0,
       .slow_every = 5,
       .slow_gpu = -1,
-      .iterations = 400}},
+      .iterations = 1600}},
     {"driver breaks down",
-     78.525039195049132,
+     155.2755030752931,
      {0},
      {.slow_call_ms = 2500.0,
       .slow_from_ms = 40000.0,
       .slow_every = 1,
       .slow_most = 6,
       .slow_gpu = -1,
-      .iterations = 400}},
-    {"checkpoints", 93.383754981093745, {0}, {.odd_every = 20, .iterations = 300}},
-    {"disobeys", 133.35405592683747, {0}, {.stop_obeying = 150, .iterations = 350}},
+      .iterations = 1600}},
+    {"checkpoints", 119.04859634905338, {0}, {.odd_every = 20, .iterations = 1200}},
+    {"disobeys", 291.69847229709819, {0}, {.stop_obeying = 600, .iterations = 1400}},
     {"knee moves",
-     123.19386921373854,
+     740.87430231040059,
      {0},
-     {.knee_moves_at = 200, .knee_after = 10, .iterations = 300}},
-    {"often bound", 187.26767613373028, {0}, {.bound_every = 7, .iterations = 400}},
-    {"another shape", 134.15309748736604, {0}, {.change_at = 180, .iterations = 360}},
-    {"unlike ranks", 122.38214596971471, {0}, {.uneven = true, .iterations = 300}},
-    {"uncoupled", 170.77708706648849, {0}, {.uneven = true, .uncoupled = true, .iterations = 300}},
-    {"noisy", 84.761600825436389, {0}, {.jitter = 0.03, .iterations = 300}},
-    {"steady", 110.06939633532996, {.only_steady = true}, {.iterations = 300}},
+     {.knee_moves_at = 800, .knee_after = 10, .iterations = 1200}},
+    {"often bound", 364.82803510008131, {0}, {.bound_every = 7, .iterations = 1600}},
+    {"another shape", 455.57541795313659, {0}, {.change_at = 720, .iterations = 1440}},
+    {"unlike ranks", 522.6555993675737, {0}, {.uneven = true, .iterations = 1200}},
+    {"uncoupled", 209.29804213905328, {0}, {.uneven = true, .uncoupled = true, .iterations = 1200}},
+    {"noisy", 330.79850794150951, {0}, {.jitter = 0.03, .iterations = 1200}},
+    {"steady", 124.53471639447817, {.only_steady = true}, {.iterations = 1200}},
     {"steady, for short sections",
-     168.46699178119607,
+     235.18681376511699,
      {.steady_tolerance_ratio = 0.02},
-     {.compute_ms = 60.0, .exposed_ms = 2.0, .memory_share = 0.9, .iterations = 900}},
-    {"reactive", 111.34264479646836, {.reactive = true}, {.iterations = 200}},
-    {"joint", 95.916206814330494, {.only_joint = true}, {.uneven = true, .iterations = 200}},
-    {"tails", 118.22033549165107, {.tail_tolerance_ratio = 0.02}, {.iterations = 300}},
+     {.compute_ms = 60.0, .exposed_ms = 2.0, .memory_share = 0.9, .iterations = 3600}},
+    {"reactive", 265.61660235486272, {.reactive = true}, {.iterations = 800}},
+    {"joint", 517.26769001491425, {.only_joint = true}, {.uneven = true, .iterations = 800}},
+    {"tails", 175.01641892305722, {.tail_tolerance_ratio = 0.02}, {.iterations = 1200}},
     {"observed", 36.653148725082289, {.observe_only = true}, {.iterations = 60}},
     {"long windows",
-     110.91014173537332,
+     698.50011630105632,
      {.window_ms = 3000.0, .window_iterations = 9},
-     {.iterations = 400}},
+     {.iterations = 1600}},
     {"generous",
-     186.29384433296261,
+     207.30288607737734,
      {.tolerance_ratio = 0.05, .confidence = 0.8},
-     {.iterations = 200}},
+     {.iterations = 800}},
     {"knee far up after settling",
-     220.1554033526389,
+     398.61016539720117,
      {.tolerance_ratio = 0.02},
-     {.knee_moves_at = 250, .knee_after = 23, .iterations = 600}},
+     {.knee_moves_at = 1000, .knee_after = 23, .iterations = 2400}},
     {"no section",
-     108.46700193558728,
+     123.98529677059862,
      {0},
-     {.exposed_ms = 0.5, .memory_share = 0.8, .iterations = 400}},
+     {.exposed_ms = 0.5, .memory_share = 0.8, .iterations = 1600}},
     {"eight GPUs with checkpoints",
-     96.627710205433814,
+     120.42942942967501,
      {0},
-     {.gpus = 8, .odd_every = 9, .iterations = 200}},
+     {.gpus = 8, .odd_every = 9, .iterations = 800}},
 };
 
 static void take_control(struct lull_controller_config *control,
@@ -219,11 +219,11 @@ static void switches_are_what_they_were(void **state)
     }
 }
 
-/* From the second minute on, holds the controller for half a second of every seven. */
+/* From the second minute on, holds the controller for half a second of every 71. */
 static void hold_now_and_then(void *context, int64_t now_ns)
 {
     lull_controller_hold(context,
-                         now_ns > INT64_C(60000000000) && now_ns / INT64_C(100000000) % 71 >= 66);
+                         now_ns > INT64_C(60000000000) && now_ns / INT64_C(100000000) % 711 >= 706);
 }
 
 static void what_is_held_is_raised_as_it_was(void **state)
@@ -237,7 +237,7 @@ static void what_is_held_is_raised_as_it_was(void **state)
     (void)state;
     job_sim_config_default(&config);
     config.gpus = 2;
-    config.iterations = 300;
+    config.iterations = 1200;
     lull_controller_config_default(&control);
     nodes.controllers[0] = job_sim_create_controller(&config, &control);
     nodes.context = nodes.controllers[0];
@@ -250,7 +250,7 @@ static void what_is_held_is_raised_as_it_was(void **state)
         digest_add(&digest, result.ran_at[i]);
     digest_targets(&digest, nodes.controllers[0]);
     lull_controller_destroy(nodes.controllers[0]);
-    digest_check(&digest, "held", 81.143076129022759);
+    digest_check(&digest, "held", 102.62385838382127);
 }
 
 int main(void)

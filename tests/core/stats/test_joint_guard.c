@@ -1,16 +1,12 @@
-/*
- * The guard over ranks: coupled ones as if they were one, others by the worst of them.
- * SPDX-License-Identifier: Apache-2.0
- */
+/* The guard over ranks: the worst of them decides. SPDX-License-Identifier: Apache-2.0 */
 #include "core/stats/joint_guard.h"
 #include "../property.h"
 
 static const struct lull_guard_config usual = {
     .tolerance_ratio = 0.01,
-    .confidence = 0.95,
-    .min_pairs = 4,
-    .max_pairs = 14,
-    .abort_ratio = 0.3,
+    .error = 0.05,
+    .refusal_error = 0.05,
+    .max_pairs = 60,
 };
 
 /* Ranks of one job, and by how much the candidate slows each. */
@@ -18,9 +14,8 @@ struct job {
     uint32_t ranks;
     double iteration_ms[LULL_JOINT_GUARD_MAX_RANKS]; /* at the reference */
     double slowdown[LULL_JOINT_GUARD_MAX_RANKS];
-    double own_noise;    /* of each rank's windows */
+    double own_noise;    /* of each rank's blocks */
     double common_noise; /* of all together */
-    bool is_mean_only;   /* for comparison: as if they were coupled */
 };
 
 static enum lull_verdict try_job(const struct job *job, struct lull_random *random)
@@ -28,11 +23,10 @@ static enum lull_verdict try_job(const struct job *job, struct lull_random *rand
     enum lull_verdict verdict = LULL_VERDICT_UNDECIDED;
     struct lull_joint_guard joint;
 
-    lull_joint_guard_init(&joint, &usual, job->ranks);
-    for (uint32_t pair = 0; pair < usual.max_pairs && verdict == LULL_VERDICT_UNDECIDED; pair++) {
+    lull_joint_guard_init(&joint, &usual, job->ranks, false);
+    while (verdict == LULL_VERDICT_UNDECIDED) {
         const double common[2] = {lull_random_normal(random, 1.0, job->common_noise),
                                   lull_random_normal(random, 1.0, job->common_noise)};
-        double sum[2] = {0};
 
         for (uint32_t i = 0; i < job->ranks; i++) {
             const double reference =
@@ -40,128 +34,223 @@ static enum lull_verdict try_job(const struct job *job, struct lull_random *rand
             const double candidate = job->iteration_ms[i] * common[1] * (1.0 + job->slowdown[i]) *
                                      lull_random_normal(random, 1.0, job->own_noise);
 
-            lull_joint_guard_add(&joint, i, reference, candidate);
-            sum[0] += reference;
-            sum[1] += candidate;
+            lull_joint_guard_add(&joint, i, reference, candidate, true);
         }
-        lull_joint_guard_add_mean(&joint, sum[0] / job->ranks, sum[1] / job->ranks);
-        verdict =
-            job->is_mean_only ? lull_guard_verdict(&joint.mean) : lull_joint_guard_verdict(&joint);
+        verdict = lull_joint_guard_verdict(&joint);
     }
     return verdict;
 }
 
-static double share_passed(const struct job *job, uint32_t trials, uint64_t seed)
+/* Share of runs with each verdict. */
+static void try_many(const struct job *job, uint32_t runs, uint64_t seed, double shares[4])
 {
     struct lull_random random;
-    uint32_t passed = 0;
 
     lull_random_init(&random, seed);
-    for (uint32_t i = 0; i < trials; i++)
-        passed += try_job(job, &random) == LULL_VERDICT_NOT_DEGRADED;
-    return (double)passed / trials;
+    for (int i = 0; i < 4; i++)
+        shares[i] = 0.0;
+    for (uint32_t i = 0; i < runs; i++)
+        shares[try_job(job, &random)] += 1.0 / runs;
 }
 
 /* Of ranks with times and noise of their own, one is slowed by just what is allowed. */
-static void test_a_single_slowed_rank_is_not_hidden_by_the_mean(void **state)
+static void test_a_single_slowed_rank_is_not_hidden_by_the_others(void **state)
 {
-    enum { TRIALS = 3000 };
-    const double margin = 3.0 * sqrt(0.05 * 0.95 / TRIALS);
+    enum { RUNS = 1000 };
+    const double margin = 3.0 * sqrt(0.05 * 0.95 / RUNS);
 
     (void)state;
     for (uint32_t ranks = 2; ranks <= 16; ranks *= 2) {
         for (uint32_t noise = 0; noise < 3; noise++) {
             struct job job = {.ranks = ranks, .own_noise = 0.0005 * (1 + 4 * noise)};
-            double passed;
+            double shares[4];
 
             for (uint32_t i = 0; i < ranks; i++)
-                job.iteration_ms[i] = 100.0 + 20.0 * i;
+                job.iteration_ms[i] = 100.0 + 20.0 * (noise == 1 ? i : 0);
             job.slowdown[ranks / 2] = usual.tolerance_ratio;
-            passed = share_passed(&job, TRIALS, 10 * ranks + noise);
-            print_message("%u ranks, noise %.4f: passed %.4f\n", ranks, job.own_noise, passed);
-            assert_true(passed <= 0.05 + margin);
-            job.is_mean_only = true;
-            if (noise == 0)
-                assert_true(share_passed(&job, TRIALS, ranks) > 0.5); /* what it is here for */
+            try_many(&job, RUNS, 10 * ranks + noise, shares);
+            print_message("%u ranks, noise %.4f: passed %.4f\n", ranks, job.own_noise,
+                          shares[LULL_VERDICT_NOT_DEGRADED]);
+            assert_true(shares[LULL_VERDICT_NOT_DEGRADED] <= 0.05 + margin);
         }
     }
 }
 
-/* The same slowdown with the same times: no noise tells the ranks apart, the slowdown does. */
-static void test_ranks_of_like_speed_are_told_apart_by_the_slowdown(void **state)
+/* Looking at many ranks does not refuse what is harmless, coupled or not. */
+static void test_many_harmless_ranks_pass(void **state)
 {
-    struct job job = {.ranks = 4, .own_noise = 0.0005, .slowdown = {0.0, 0.0, 0.02, 0.0}};
-
     (void)state;
-    for (uint32_t i = 0; i < job.ranks; i++)
-        job.iteration_ms[i] = 100.0;
-    assert_true(share_passed(&job, 2000, 7) < 0.02);
-}
+    for (int coupled = 0; coupled < 2; coupled++) {
+        struct job job = {
+            .ranks = 16,
+            .own_noise = coupled ? 0.0005 : 0.003,
+            .common_noise = coupled ? 0.004 : 0.0,
+        };
+        double shares[4];
 
-static void test_coupled_ranks_are_judged_by_their_mean(void **state)
-{
-    struct job job = {.ranks = 8, .common_noise = 0.004};
-
-    (void)state;
-    for (uint32_t i = 0; i < job.ranks; i++)
-        job.iteration_ms[i] = 100.0;
-    /* The noise of a rank's own: when it notices that an iteration is over. */
-    for (uint32_t noise = 1; noise <= 5; noise++) {
-        double joint;
-        double mean;
-
-        job.own_noise = 0.0004 * noise;
-        job.is_mean_only = false;
-        joint = share_passed(&job, 2000, noise);
-        job.is_mean_only = true;
-        mean = share_passed(&job, 2000, noise);
-        print_message("coupled, noise %.4f: passed %.3f, by the mean alone %.3f\n", job.own_noise,
-                      joint, mean);
-        assert_true(joint > mean - 0.03);
+        for (uint32_t i = 0; i < job.ranks; i++)
+            job.iteration_ms[i] = coupled ? 100.0 : 50.0 + 10.0 * i;
+        try_many(&job, 1000, 5, shares);
+        print_message("16 harmless ranks: passed %.4f\n", shares[LULL_VERDICT_NOT_DEGRADED]);
+        assert_true(shares[LULL_VERDICT_NOT_DEGRADED] > 0.97);
     }
 }
 
-/* Looking at many ranks does not refuse what is harmless. */
-static void test_many_harmless_ranks_pass(void **state)
-{
-    struct job job = {.ranks = 16, .own_noise = 0.001};
-    double passed;
-
-    (void)state;
-    for (uint32_t i = 0; i < job.ranks; i++)
-        job.iteration_ms[i] = 50.0 + 10.0 * i;
-    passed = share_passed(&job, 2000, 5);
-    print_message("16 harmless ranks: passed %.4f\n", passed);
-    assert_true(passed > 0.97);
-}
-
-static void test_a_rank_without_a_verdict_is_waited_for_unless_it_has_left(void **state)
+/* Of many ranks just above the tolerance none is refused more often by chance than it may. */
+static void test_the_chance_of_refusal_is_shared_by_the_ranks(void **state)
 {
     struct lull_joint_guard joint;
 
     (void)state;
-    lull_joint_guard_init(&joint, &usual, 3);
-    lull_joint_guard_leave(&joint, 2);
-    for (uint32_t i = 0; i < 10; i++) {
-        lull_joint_guard_add(&joint, 0, 100.0 + 0.01 * i, 100.0);
-        assert_int_equal(lull_joint_guard_verdict(&joint), LULL_VERDICT_UNDECIDED);
+    for (uint32_t ranks = 1; ranks <= 64; ranks *= 4) {
+        lull_joint_guard_init(&joint, &usual, ranks, false);
+        for (uint32_t i = 0; i < ranks; i++) {
+            const struct lull_guard_config *own = &joint.ranks[i].guard.config;
+
+            assert_near(own->refusal_error, 0.05 / ranks, 1e-15);
+            assert_near(own->error, 0.05, 0.0);
+            assert_near(own->tolerance_ratio, 0.01, 0.0);
+            assert_int_equal(own->max_pairs, 60);
+        }
     }
-    lull_joint_guard_part(&joint);
-    assert_int_equal(lull_joint_guard_verdict(&joint), LULL_VERDICT_UNDECIDED);
-    for (uint32_t i = 0; i < 10; i++)
-        lull_joint_guard_add(&joint, 1, 300.0 + 0.01 * i, 300.0);
+}
+
+/* Pairs that come to a verdict: harmless, harmful, and too few for either. */
+static void feed(struct lull_joint_guard *joint, uint32_t rank, enum lull_verdict verdict)
+{
+    for (uint32_t i = 0; joint->ranks[rank].verdict == LULL_VERDICT_UNDECIDED; i++) {
+        const double noise = i % 2 == 0 ? 0.001 : -0.001;
+
+        if (verdict == LULL_VERDICT_NOT_DEGRADED)
+            lull_joint_guard_add(joint, rank, 100.0, 100.0 * (1.0 + noise), true);
+        else if (verdict == LULL_VERDICT_DEGRADED)
+            lull_joint_guard_add(joint, rank, 100.0, 100.0 * (1.012 + 2.5 * noise), i > 9);
+        else
+            lull_joint_guard_add(joint, rank, 100.0, 100.0 * (1.0 + 100.0 * noise), true);
+    }
+    assert_int_equal(joint->ranks[rank].verdict, verdict);
+}
+
+static void test_the_worst_verdict_counts_once_it_is_there(void **state)
+{
+    (void)state;
+    for (int first = 1; first < 4; first++)
+        for (int second = 1; second < 4; second++) {
+            const enum lull_verdict verdicts[2] = {(enum lull_verdict)first,
+                                                   (enum lull_verdict)second};
+            struct lull_joint_guard joint;
+            enum lull_verdict expected = LULL_VERDICT_NOT_DEGRADED;
+            enum lull_verdict before = LULL_VERDICT_UNDECIDED;
+
+            lull_joint_guard_init(&joint, &usual, 3, false);
+            lull_joint_guard_leave(&joint, 1);
+            assert_int_equal(lull_joint_guard_verdict(&joint), LULL_VERDICT_UNDECIDED);
+            feed(&joint, 2, verdicts[1]);
+            if (verdicts[1] != LULL_VERDICT_NOT_DEGRADED)
+                before = verdicts[1];
+            assert_int_equal(lull_joint_guard_verdict(&joint), before);
+            feed(&joint, 0, verdicts[0]);
+            if (first == LULL_VERDICT_UNPROVEN || second == LULL_VERDICT_UNPROVEN)
+                expected = LULL_VERDICT_UNPROVEN;
+            if (first == LULL_VERDICT_DEGRADED || second == LULL_VERDICT_DEGRADED)
+                expected = LULL_VERDICT_DEGRADED;
+            assert_int_equal(lull_joint_guard_verdict(&joint), expected);
+            /* A rank that has left has no say, whatever it has said. */
+            lull_joint_guard_leave(&joint, 2);
+            assert_int_equal(lull_joint_guard_verdict(&joint), verdicts[0]);
+        }
+}
+
+/* The first verdict of a rank is its last one. */
+static void test_a_rank_is_not_asked_again(void **state)
+{
+    struct lull_joint_guard joint;
+    uint64_t pairs;
+
+    (void)state;
+    lull_joint_guard_init(&joint, &usual, 1, false);
+    feed(&joint, 0, LULL_VERDICT_NOT_DEGRADED);
+    pairs = joint.ranks[0].guard.differences.count;
+    for (uint32_t i = 0; i < 50; i++)
+        lull_joint_guard_add(&joint, 0, 100.0, 150.0 + i % 2, true);
     assert_int_equal(lull_joint_guard_verdict(&joint), LULL_VERDICT_NOT_DEGRADED);
-    assert_false(lull_joint_guard_is_coupled(&joint));
+    assert_int_equal(joint.ranks[0].guard.differences.count, pairs);
+}
+
+/* Until it may pass a rank's test can only refuse. */
+static void test_a_test_that_may_not_pass_yet_can_only_refuse(void **state)
+{
+    struct lull_joint_guard joint;
+
+    (void)state;
+    lull_joint_guard_init(&joint, &usual, 2, false);
+    for (uint32_t i = 0; i < 70; i++)
+        for (uint32_t rank = 0; rank < 2; rank++)
+            lull_joint_guard_add(&joint, rank, 100.0, rank == 0 ? 100.0 : 90.0 + 20.0 * (i % 2),
+                                 false);
+    assert_int_equal(lull_joint_guard_verdict(&joint), LULL_VERDICT_UNDECIDED);
+    lull_joint_guard_add(&joint, 0, 100.0, 100.0, true);
+    assert_int_equal(joint.ranks[0].verdict, LULL_VERDICT_NOT_DEGRADED);
+    lull_joint_guard_add(&joint, 1, 100.0, 100.0, true);
+    assert_int_equal(lull_joint_guard_verdict(&joint), LULL_VERDICT_UNPROVEN);
+    lull_joint_guard_init(&joint, &usual, 1, false);
+    for (uint32_t i = 0; i < 20; i++)
+        lull_joint_guard_add(&joint, 0, 100.0, 105.0 + 0.1 * (i % 2), false);
+    assert_int_equal(lull_joint_guard_verdict(&joint), LULL_VERDICT_DEGRADED);
+}
+
+/* A screen is asked for instead of a verdict: it decides with three pairs, and asks what pays. */
+static void test_ranks_are_screened(void **state)
+{
+    struct lull_guard_config config = usual;
+
+    (void)state;
+    config.worth_ratio = 0.002;
+    for (int is_screen = 0; is_screen < 2; is_screen++)
+        for (int slow = 0; slow < 2; slow++) {
+            struct lull_joint_guard joint;
+
+            lull_joint_guard_init(&joint, &config, 2, is_screen);
+            for (uint32_t i = 0; i < 3; i++)
+                for (uint32_t rank = 0; rank < 2; rank++)
+                    lull_joint_guard_add(&joint, rank, 100.0, rank == 1 && slow ? 100.4 : 100.0,
+                                         true);
+            if (!is_screen)
+                assert_int_equal(lull_joint_guard_verdict(&joint), LULL_VERDICT_UNDECIDED);
+            else
+                assert_int_equal(lull_joint_guard_verdict(&joint),
+                                 slow ? LULL_VERDICT_DEGRADED : LULL_VERDICT_NOT_DEGRADED);
+        }
+}
+
+static void test_the_worst_rank_is_the_one_slowed_most(void **state)
+{
+    struct lull_joint_guard joint;
+
+    (void)state;
+    lull_joint_guard_init(&joint, &usual, 4, false);
+    assert_int_equal(lull_joint_guard_worst(&joint), 0);
+    lull_joint_guard_add(&joint, 1, 100.0, 98.0, true);
+    assert_int_equal(lull_joint_guard_worst(&joint), 1); /* the only one with a pair */
+    lull_joint_guard_add(&joint, 3, 10.0, 10.3, true);
+    lull_joint_guard_add(&joint, 2, 100.0, 102.0, true);
+    lull_joint_guard_add(&joint, 0, 100.0, 101.0, true);
+    assert_int_equal(lull_joint_guard_worst(&joint), 3);
+    lull_joint_guard_leave(&joint, 3);
+    assert_int_equal(lull_joint_guard_worst(&joint), 2);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_single_slowed_rank_is_not_hidden_by_the_mean),
-        cmocka_unit_test(test_ranks_of_like_speed_are_told_apart_by_the_slowdown),
-        cmocka_unit_test(test_coupled_ranks_are_judged_by_their_mean),
+        cmocka_unit_test(test_a_single_slowed_rank_is_not_hidden_by_the_others),
         cmocka_unit_test(test_many_harmless_ranks_pass),
-        cmocka_unit_test(test_a_rank_without_a_verdict_is_waited_for_unless_it_has_left),
+        cmocka_unit_test(test_the_chance_of_refusal_is_shared_by_the_ranks),
+        cmocka_unit_test(test_the_worst_verdict_counts_once_it_is_there),
+        cmocka_unit_test(test_a_rank_is_not_asked_again),
+        cmocka_unit_test(test_a_test_that_may_not_pass_yet_can_only_refuse),
+        cmocka_unit_test(test_ranks_are_screened),
+        cmocka_unit_test(test_the_worst_rank_is_the_one_slowed_most),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,311 +1,496 @@
-/* Trials: windows, pairs, and what they say. SPDX-License-Identifier: Apache-2.0 */
-#include "core/switching/trial.h"
-#include "../property.h"
+/* Trials: what their pairs say. SPDX-License-Identifier: Apache-2.0 */
+#include "trial_world.h"
 
-enum { RANKS = 2, WINDOW = 3 };
+/* ---- verdicts ------------------------------------------------------------------------------ */
 
-/* A trial of some ranks that all run the same iterations. */
-struct world {
-    struct lull_trial_config config;
-    struct lull_trial trial;
-    struct lull_trial_rank ranks[RANKS];
-    uint64_t present;
-    uint64_t iteration[RANKS]; /* the next one of each rank */
-    double reference_ms[RANKS];
-    double candidate_ms[RANKS];
-};
-
-static const struct lull_trial_terms usual_terms = {.tolerance_ratio = 0.01, .abort_ratio = 0.3};
-
-static void begin(struct world *world, enum lull_trial_kind kind)
+static void test_screens_and_proofs_end_with_a_verdict(void **state)
 {
-    lull_trial_set_terms(&world->trial, &usual_terms, world->present);
-    lull_trial_begin(&world->trial, kind, WINDOW);
-    for (uint32_t i = 0; i < world->config.rank_count; i++)
-        lull_trial_place(&world->trial, i, world->iteration[i]);
+    const struct lull_trial_config config = usual_config(RANKS);
+    struct world world;
+    uint32_t count;
+
+    (void)state;
+    make_world(&world, &config);
+    world.candidate_ms[1] = 100.5;
+    begin(&world, LULL_TRIAL_SCREEN);
+    assert_int_equal(run(&world, &count), LULL_TRIAL_NOT_DEGRADED);
+    assert_int_equal(count, length_of(&world, 3));
+    assert_int_equal(estimate_of(&world, true).pairs, 3);
+    assert_near(estimate_of(&world, true).slowdown_ratio, 0.005, 1e-4);
+    begin(&world, LULL_TRIAL_PROOF);
+    assert_int_equal(estimate_of(&world, true).pairs, 0);
+    assert_int_equal(run(&world, &count), LULL_TRIAL_NOT_DEGRADED);
+    assert_int_equal(count, length_of(&world, 6));
+    assert_int_equal(estimate_of(&world, true).pairs, 6);
+    assert_int_equal(estimate_of(&world, false).pairs, 0); /* nothing is kept yet */
+    lull_trial_keep(&world.trial);
+    assert_int_equal(estimate_of(&world, false).pairs, 6);
+    assert_near(estimate_of(&world, false).slowdown_ratio, 0.005, 1e-4); /* the worst rank's */
+    /* A rank of which nothing is kept has no say, however fast the other one is. */
+    world.ranks[0].kept = (struct lull_guard){0};
+    world.ranks[1].kept.differences.mean = -0.01;
+    assert_int_equal(estimate_of(&world, false).pairs, 6);
+    world.ranks[0].kept = world.ranks[1].kept;
+    world.ranks[1].kept = (struct lull_guard){0};
+    assert_int_equal(estimate_of(&world, false).pairs, 6);
+    lull_trial_drop_kept(&world.trial);
+    assert_int_equal(estimate_of(&world, false).pairs, 0);
+    /* What does not pay is screened out, and not asked for by a proof. */
+    world.terms.worth_ratio = 0.002;
+    world.noise_ms = 0.1; /* so that it is not far slower at once */
+    begin(&world, LULL_TRIAL_SCREEN);
+    assert_int_equal(run_on(&world), LULL_TRIAL_DEGRADED);
+    begin(&world, LULL_TRIAL_PROOF);
+    assert_int_equal(run_on(&world), LULL_TRIAL_NOT_DEGRADED);
 }
 
-static struct lull_trial_config usual_config(uint32_t ranks)
+static void test_noise_decides_between_harm_and_no_proof(void **state)
 {
-    return (struct lull_trial_config){
-        .rank_count = ranks,
-        .confidence = 0.95,
-        .min_pairs = 4,
-        .max_pairs = 14,
-        .kept_pairs = 14,
-        .most_set_aside = 3,
-        .first_stretch = 2,
-        .most_stretch = 8,
-    };
-}
+    const struct lull_trial_config config = usual_config(RANKS);
+    struct world world;
+    uint32_t count;
 
-static void make_world(struct world *world, const struct lull_trial_config *config)
-{
-    *world = (struct world){.config = *config};
-    lull_trial_init(&world->trial, config, world->ranks);
-    for (uint32_t i = 0; i < config->rank_count; i++) {
-        world->present |= UINT64_C(1) << i;
-        world->iteration[i] = 7;
-        world->reference_ms[i] = 100.0;
-        world->candidate_ms[i] = 100.0;
+    (void)state;
+    make_world(&world, &config);
+    world.noise_ms = 1.0;
+    warm_up(&world, 64);
+    world.candidate_ms[1] = 103.0;
+    begin(&world, LULL_TRIAL_PROOF);
+    assert_int_equal(run(&world, &count), LULL_TRIAL_UNPROVEN); /* hopeless */
+    assert_true(count <= length_of(&world, 6));
+    world.candidate_ms[1] = 100.0;
+    world.noise_ms = 50.0;
+    begin(&world, LULL_TRIAL_PROOF);
+    assert_int_equal(run(&world, &count), LULL_TRIAL_UNPROVEN);
+    world.noise_ms = 0.5;
+    world.candidate_ms[0] = world.candidate_ms[1] = 101.2;
+    warm_up(&world, 300);
+    for (uint32_t i = 0, proven = 0; proven == 0; i++) {
+        assert_true(i < 20);
+        begin(&world, LULL_TRIAL_PROOF);
+        proven = run_on(&world) == LULL_TRIAL_DEGRADED;
     }
 }
 
-static enum lull_trial_result run_one(struct world *world, uint32_t rank)
+/* Equal pairs pass as soon as the share of the budget allows it: 2^-pairs at most. */
+static void test_each_proof_has_its_share_of_one_error_budget(void **state)
 {
-    struct lull_window_slot slot;
-
-    assert_true(lull_trial_slot(&world->trial, rank, world->iteration[rank]++, &slot));
-    return lull_trial_add(&world->trial, rank, &slot,
-                          slot.candidate ? world->candidate_ms[rank] : world->reference_ms[rank],
-                          world->present);
-}
-
-/* Runs iterations of all ranks until something is to be done; *count_out: how many. */
-static enum lull_trial_result run(struct world *world, uint32_t *count_out)
-{
-    for (*count_out = 1; *count_out < 5000; ++*count_out)
-        for (uint32_t i = 0; i < world->config.rank_count; i++) {
-            enum lull_trial_result result;
-
-            if ((world->present & (UINT64_C(1) << i)) == 0)
-                continue;
-            result = run_one(world, i);
-            if (result != LULL_TRIAL_GOES_ON)
-                return result;
-        }
-    return LULL_TRIAL_GOES_ON;
-}
-
-/* A pair is two windows, and two pairs share three changes; see window_schedule.h. */
-static uint32_t length_of(uint32_t pairs)
-{
-    return 2 * WINDOW * pairs + pairs + 1;
-}
-
-static void test_a_test_ends_with_a_verdict(void **state)
-{
-    const struct lull_trial_config config = usual_config(RANKS);
-    struct lull_guard_estimate estimate;
+    static const uint32_t pairs[] = {6, 7, 8, 9, 9, 10, 10, 10};
+    const struct lull_trial_config config = usual_config(1);
     struct world world;
+    double sum = 0.0;
     uint32_t count;
+
+    (void)state;
+    make_world(&world, &config);
+    for (uint32_t k = 0; k < 8; k++) {
+        begin(&world, LULL_TRIAL_SCREEN); /* spends nothing */
+        begin(&world, LULL_TRIAL_WATCH);
+        begin(&world, LULL_TRIAL_PROOF);
+        assert_int_equal(run(&world, &count), LULL_TRIAL_NOT_DEGRADED);
+        assert_int_equal(estimate_of(&world, true).pairs, pairs[k]);
+        lull_trial_drop_kept(&world.trial); /* gives nothing back */
+    }
+    make_world(&world, &config);
+    for (uint32_t k = 1; k <= 1000; k++) {
+        begin(&world, k % 3 == 0 ? LULL_TRIAL_CHECK : LULL_TRIAL_PROOF);
+        assert_near(world.trial.guard.ranks[0].guard.config.error,
+                    0.05 * 2.0 / ((k + 1.0) * (k + 2.0)), 1e-15);
+        sum += world.trial.guard.ranks[0].guard.config.error;
+        /* Broken off before it could have passed it gives its share back... */
+        begin(&world, LULL_TRIAL_PROOF);
+        assert_near(world.trial.guard.ranks[0].guard.config.error,
+                    0.05 * 2.0 / ((k + 1.0) * (k + 2.0)), 1e-15);
+        /* ...and later it does not. */
+        for (uint32_t pair = 0; pair < 60; pair++)
+            lull_guard_add(&world.trial.guard.ranks[0].guard, 1.0, 1.0 + 0.001 * (pair % 2));
+    }
+    assert_true(sum < 0.05 && sum > 0.0499);
+    begin(&world, LULL_TRIAL_SCREEN);
+    assert_near(world.trial.guard.ranks[0].guard.config.error, 0.05, 1e-15);
+    assert_near(world.trial.guard.ranks[0].guard.config.refusal_error, 0.05, 1e-15);
+    assert_int_equal(world.trial.guard.ranks[0].guard.config.max_pairs, 60);
+}
+
+/* All that a pair measures is its mean, whichever order its blocks have. */
+static void test_a_pair_is_the_means_of_all_its_measured_iterations(void **state)
+{
+    const struct lull_trial_config config = usual_config(1);
+    struct world world;
+    struct lull_guard own;
+    double sums[2] = {0.0, 0.0};
+    double counts[2] = {0.0, 0.0};
+
+    (void)state;
+    make_world(&world, &config);
+    world.noise_ms = 3.0;
+    warm_up(&world, 100);
+    begin(&world, LULL_TRIAL_PROOF);
+    lull_guard_init(&own, &world.trial.guard.ranks[0].guard.config);
+    for (enum lull_trial_result result = LULL_TRIAL_GOES_ON; result == LULL_TRIAL_GOES_ON;) {
+        struct lull_random before = world.random;
+        const double ms = 100.0 + 3.0 * lull_random_normal(&before, 0.0, 1.0);
+
+        result = run_one(&world, 0);
+        if (world.slot.measured) {
+            sums[world.slot.candidate] += ms;
+            counts[world.slot.candidate] += 1.0;
+        }
+        if (!world.slot.pair_ends)
+            continue;
+        assert_true(counts[0] >= BLOCK && counts[1] >= BLOCK);
+        lull_guard_add(&own, sums[0] / counts[0], sums[1] / counts[1]);
+        assert_near(estimate_of(&world, true).slowdown_ratio, own.differences.mean, 1e-12);
+        assert_int_equal(estimate_of(&world, true).pairs, own.differences.count);
+        sums[0] = sums[1] = counts[0] = counts[1] = 0.0;
+    }
+    assert_true(own.differences.count > 5);
+}
+
+/* Both measures are asked, and the worse of them has the say. */
+static void test_the_worse_of_mean_and_tail_decides(void **state)
+{
+    static const enum lull_trial_result expected[4][4] = {
+        {LULL_TRIAL_GOES_ON, LULL_TRIAL_GOES_ON, LULL_TRIAL_DEGRADED, LULL_TRIAL_GOES_ON},
+        {LULL_TRIAL_GOES_ON, LULL_TRIAL_NOT_DEGRADED, LULL_TRIAL_DEGRADED, LULL_TRIAL_UNPROVEN},
+        {LULL_TRIAL_DEGRADED, LULL_TRIAL_DEGRADED, LULL_TRIAL_DEGRADED, LULL_TRIAL_DEGRADED},
+        {LULL_TRIAL_GOES_ON, LULL_TRIAL_UNPROVEN, LULL_TRIAL_DEGRADED, LULL_TRIAL_UNPROVEN},
+    };
+
+    (void)state;
+    for (int mean = LULL_VERDICT_UNDECIDED; mean <= LULL_VERDICT_UNPROVEN; mean++)
+        for (int tail = LULL_VERDICT_UNDECIDED; tail <= LULL_VERDICT_UNPROVEN; tail++) {
+            struct lull_trial_config config = usual_config(1);
+            enum lull_trial_result result;
+            struct world world;
+
+            config.tail_tolerance_ratio = 0.05;
+            make_world(&world, &config);
+            begin(&world, LULL_TRIAL_PROOF);
+            world.trial.guard.ranks[0].verdict = (enum lull_verdict)mean;
+            world.trial.tail_guard.ranks[0].verdict = (enum lull_verdict)tail;
+            do
+                result = run_one(&world, 0);
+            while (!world.slot.pair_ends);
+            assert_int_equal(result, expected[mean][tail]);
+        }
+}
+
+/* The mean is harmless, the slowest iteration in a hundred is not. */
+static void test_the_tail_counts_where_it_is_asked_for(void **state)
+{
+    (void)state;
+    for (int counts = 0; counts < 2; counts++) {
+        struct lull_trial_config config = usual_config(1);
+        enum lull_trial_result result = LULL_TRIAL_GOES_ON;
+        struct world world;
+
+        config.tail_tolerance_ratio = counts ? 0.05 : 0.0;
+        make_world(&world, &config);
+        world.noise_ms = 0.1;
+        warm_up(&world, 50);
+        begin_with(&world, LULL_TRIAL_PROOF, 30);
+        while (result == LULL_TRIAL_GOES_ON) {
+            world.candidate_ms[0] = world.slot.offset % 15 == 7 ? 109.0 : 99.5;
+            result = run_one(&world, 0);
+        }
+        if (counts)
+            assert_true(result == LULL_TRIAL_DEGRADED || result == LULL_TRIAL_UNPROVEN);
+        else
+            assert_int_equal(result, LULL_TRIAL_NOT_DEGRADED);
+        assert_near(world.trial.guard.ranks[0].guard.config.tolerance_ratio, 0.01, 1e-15);
+    }
+}
+
+/* Two iterations far slower than the reference are enough, one is not. */
+static void test_clearly_slow_iterations_end_a_trial_at_once(void **state)
+{
+    static const enum lull_trial_kind kinds[] = {LULL_TRIAL_SCREEN, LULL_TRIAL_PROOF,
+                                                 LULL_TRIAL_CHECK};
+    const struct lull_trial_config config = usual_config(RANKS);
+    struct world world;
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t slow = 0; slow < RANKS; slow++) {
+            make_world(&world, &config);
+            warm_up(&world, 2);
+            world.candidate_ms[slow] = 101.1;
+            begin(&world, kinds[i]);
+            assert_int_equal(run_on(&world), LULL_TRIAL_DEGRADED);
+            assert_int_equal(world.low[slow], 2);
+            /* One slow iteration may be the host's. */
+            make_world(&world, &config);
+            warm_up(&world, 2);
+            begin_with(&world, kinds[i], 5);
+            world.candidate_ms[slow] = 150.0;
+            while (world.low[slow] == 0)
+                assert_int_equal(run_one(&world, slow), LULL_TRIAL_GOES_ON);
+            world.candidate_ms[slow] = 100.9;
+            while (!world.slot.pair_ends)
+                assert_int_equal(run_one(&world, slow), LULL_TRIAL_GOES_ON);
+        }
+}
+
+/* Six of the reference's deviations: by more than those, and then by less. */
+static void test_clearly_slow_is_measured_by_the_noise(void **state)
+{
+    const struct lull_trial_config config = usual_config(1);
+    struct world world;
 
     (void)state;
     for (int slow = 0; slow < 2; slow++) {
         make_world(&world, &config);
-        world.candidate_ms[0] = world.candidate_ms[1] = slow ? 103.0 : 100.5;
-        begin(&world, LULL_TRIAL_TEST);
-        assert_int_equal(run(&world, &count), slow ? LULL_TRIAL_DEGRADED : LULL_TRIAL_NOT_DEGRADED);
-        assert_int_equal(count, length_of(4));
-        lull_trial_estimate_test(&world.trial, &estimate);
-        assert_int_equal(estimate.pairs, 4);
-        assert_near(estimate.slowdown_ratio, slow ? 0.03 : 0.005, 1e-9);
-        lull_trial_estimate(&world.trial, &estimate);
-        assert_int_equal(estimate.pairs, 0); /* nothing is kept yet */
-        lull_trial_keep(&world.trial);
-        lull_trial_estimate(&world.trial, &estimate);
-        assert_int_equal(estimate.pairs, 4);
-        lull_trial_drop_kept(&world.trial);
-        lull_trial_estimate(&world.trial, &estimate);
-        assert_int_equal(estimate.pairs, 0);
+        for (uint32_t i = 0; i < 200; i++)
+            lull_trial_take_unplaced(&world.trial, 0, 99.0 + 2.0 * (i % 2), true);
+        begin(&world, LULL_TRIAL_SCREEN);
+        world.candidate_ms[0] = slow ? 106.2 : 105.8;
+        while (world.low[0] < 2) {
+            const enum lull_trial_result result = run_one(&world, 0);
+
+            assert_int_equal(result,
+                             slow && world.low[0] == 2 ? LULL_TRIAL_DEGRADED : LULL_TRIAL_GOES_ON);
+        }
+    }
+    /* As long as the reference is hardly known there is nothing to compare with. */
+    for (uint32_t known = 0; known < 5; known++) {
+        struct lull_pair_slot slot = {.candidate = true};
+
+        make_world(&world, &config);
+        warm_up(&world, known);
+        begin(&world, LULL_TRIAL_SCREEN);
+        assert_int_equal(lull_trial_add(&world.trial, 0, &slot, 150.0, 1), LULL_TRIAL_GOES_ON);
+        assert_int_equal(lull_trial_add(&world.trial, 0, &slot, 150.0, 1),
+                         known == 4 ? LULL_TRIAL_DEGRADED : LULL_TRIAL_GOES_ON);
     }
 }
 
-/* Iterations before the base do not count, and the pair that a trial joins is not judged. */
-static void test_a_trial_is_joined(void **state)
+/* ---- checks -------------------------------------------------------------------------------- */
+
+/* At least twice a watched block; what has spent the budget, as many as have spent it. */
+static void test_a_check_weighs_as_much_as_what_has_called_for_it(void **state)
 {
     const struct lull_trial_config config = usual_config(1);
-    struct lull_window_slot slot;
-    struct world world;
-    uint32_t count;
 
     (void)state;
-    make_world(&world, &config);
-    begin(&world, LULL_TRIAL_TEST);
-    assert_false(lull_trial_slot(&world.trial, 0, 6, &slot));
-    lull_trial_join(&world.trial, 1);
-    world.iteration[0]++;
-    assert_int_equal(run(&world, &count), LULL_TRIAL_SET_ASIDE);
-    assert_int_equal(count, length_of(1) - 1);
-    assert_int_equal(run(&world, &count), LULL_TRIAL_NOT_DEGRADED);
-    assert_int_equal(count, length_of(5) - length_of(1));
-    lull_trial_join(&world.trial, length_of(1) + 1); /* in the second pair */
-    assert_int_equal(world.trial.next_pair, 2);
-}
-
-static double slowdown_with_a_hiccup(bool uses_plain_mean)
-{
-    struct lull_trial_config config = usual_config(1);
-    struct lull_guard_estimate estimate;
-    struct world world;
-
-    config.uses_plain_mean = uses_plain_mean;
-    make_world(&world, &config);
-    begin(&world, LULL_TRIAL_TEST);
-    for (uint32_t i = 1; i <= length_of(1); i++) {
-        world.candidate_ms[0] = i == length_of(1) ? 115.0 : 100.0;
-        run_one(&world, 0);
-    }
-    lull_trial_estimate_test(&world.trial, &estimate);
-    assert_int_equal(estimate.pairs, 1);
-    return estimate.slowdown_ratio;
-}
-
-static void test_a_window_is_its_faster_half_or_its_mean(void **state)
-{
-    (void)state;
-    assert_near(slowdown_with_a_hiccup(false), 0.0, 1e-12);
-    assert_near(slowdown_with_a_hiccup(true), 0.05, 1e-12);
-}
-
-/* The iteration that ends a pair is never told. */
-static void test_lost_iterations_cost_a_pair_or_join_the_next(void **state)
-{
-    (void)state;
-    for (int spans = 0; spans < 2; spans++) {
-        struct lull_trial_config config = usual_config(1);
-        struct lull_guard_estimate estimate;
+    for (uint32_t many = 0; many < 3; many++) {
+        static const uint32_t called[] = {0, 200, 1500};
+        static const uint32_t least[] = {32, 200, 1024};
         struct world world;
 
-        config.uses_plain_mean = true;
-        config.spans_lost_iterations = spans;
         make_world(&world, &config);
-        begin(&world, LULL_TRIAL_TEST);
-        for (uint32_t i = 1; i < length_of(1); i++)
-            run_one(&world, 0);
-        world.iteration[0]++;
-        world.candidate_ms[0] = 110.0;
-        for (uint32_t i = length_of(1); i < length_of(2); i++)
-            run_one(&world, 0);
-        lull_trial_estimate_test(&world.trial, &estimate);
-        assert_int_equal(estimate.pairs, spans);
-        if (spans) /* two iterations at 100 ms and three at 110 */
-            assert_near(estimate.slowdown_ratio, 0.06, 1e-12);
+        world.terms.loss_ratio = 0.0001;
+        warm_up(&world, 10);
+        begin(&world, LULL_TRIAL_WATCH);
+        for (uint32_t i = 0; i < called[many]; i++)
+            lull_loss_budget_take_lowered(&world.ranks[0].losses, 101.0);
+        world.ranks[0].losses.earned_ms = 1e6;
+        begin(&world, LULL_TRIAL_CHECK); /* it is not the budget that has called for it */
+        assert_int_equal(world.trial.least_measured, 32);
+        world.ranks[0].losses.earned_ms = 0.0;
+        begin(&world, LULL_TRIAL_CHECK);
+        assert_int_equal(world.trial.least_measured, least[many]);
+        assert_int_equal(world.trial.guard.ranks[0].guard.config.max_pairs, 60 + least[many] / 3);
     }
 }
 
-static void test_disturbed_pairs_are_set_aside_not_for_ever(void **state)
-{
-    const struct lull_trial_config config = usual_config(1);
-    struct lull_guard_estimate estimate;
-    struct world world;
-    uint32_t count;
-
-    (void)state;
-    make_world(&world, &config);
-    begin(&world, LULL_TRIAL_TEST);
-    for (int i = 0; i < 3; i++) {
-        lull_trial_disturb(&world.trial);
-        assert_int_equal(run(&world, &count), LULL_TRIAL_SET_ASIDE);
-    }
-    lull_trial_discard_pair(&world.trial);
-    for (uint32_t i = 0; i < length_of(4) - length_of(3); i++)
-        run_one(&world, 0);
-    lull_trial_estimate_test(&world.trial, &estimate);
-    assert_int_equal(estimate.pairs, 1);
-    begin(&world, LULL_TRIAL_TEST);
-    lull_trial_discard_pair(&world.trial);
-    assert_int_equal(run(&world, &count), LULL_TRIAL_SET_ASIDE);
-    /* A watched pair is never discarded, only disturbed. */
-    begin(&world, LULL_TRIAL_WATCH);
-    lull_trial_discard_pair(&world.trial);
-    assert_int_equal(run(&world, &count), LULL_TRIAL_HOLDS);
-    begin(&world, LULL_TRIAL_WATCH);
-    lull_trial_disturb(&world.trial);
-    assert_int_equal(run(&world, &count), LULL_TRIAL_SET_ASIDE);
-}
-
-static void test_a_pair_counts_if_enough_changes_were_made(void **state)
+static void test_a_check_passes_no_sooner(void **state)
 {
     const struct lull_trial_config config = usual_config(1);
     struct world world;
-    uint32_t count;
+    uint32_t pairs;
 
     (void)state;
     make_world(&world, &config);
-    begin(&world, LULL_TRIAL_TEST);
-    /* A quarter of those wanted are enough. */
-    for (int wanted = 5; wanted >= 4; wanted--) {
-        for (int i = 0; i < wanted; i++)
-            lull_trial_want_change(&world.trial);
-        lull_trial_make_change(&world.trial);
-        assert_int_equal(run(&world, &count),
-                         wanted == 4 ? LULL_TRIAL_NOT_DEGRADED : LULL_TRIAL_SET_ASIDE);
-    }
-    /* After fourteen pairs without one counts all the same. */
-    begin(&world, LULL_TRIAL_TEST);
-    for (int i = 0; i < 14; i++) {
-        lull_trial_want_change(&world.trial);
-        assert_int_equal(run(&world, &count), LULL_TRIAL_SET_ASIDE);
-    }
-    lull_trial_want_change(&world.trial);
-    assert_int_equal(run(&world, &count), LULL_TRIAL_NOT_DEGRADED);
-    assert_int_equal(count, length_of(18) - length_of(14));
-}
-
-static void test_clearly_slow_iterations_on_all_ranks_end_a_test(void **state)
-{
-    struct lull_trial_config config = usual_config(RANKS);
-    struct world world;
-    uint32_t count;
-
-    (void)state;
-    config.abort_iterations = 3;
-    make_world(&world, &config);
-    world.candidate_ms[0] = world.candidate_ms[1] = 131.0;
-    begin(&world, LULL_TRIAL_TEST);
-    assert_int_equal(run(&world, &count), LULL_TRIAL_DEGRADED);
-    assert_int_equal(count, 1 + WINDOW + 3);
-    /* One rank that is not slow is enough to go on; a check always goes on. */
-    for (int slow = 0; slow < RANKS; slow++) {
-        make_world(&world, &config);
-        world.candidate_ms[slow] = 131.0;
-        begin(&world, LULL_TRIAL_TEST);
-        run(&world, &count);
-        assert_true(count >= length_of(1));
-    }
-    make_world(&world, &config);
-    world.candidate_ms[0] = world.candidate_ms[1] = 131.0;
     begin(&world, LULL_TRIAL_CHECK);
-    run(&world, &count);
-    assert_int_equal(count, length_of(1));
+    assert_int_equal(run_on(&world), LULL_TRIAL_NOT_DEGRADED);
+    pairs = estimate_of(&world, true).pairs;
+    assert_true(pairs > 7); /* which would do for the error alone */
+    assert_true(world.ranks[0].measured >= 32 && world.ranks[0].measured < 32 + BLOCK + 2);
+    for (uint32_t more = 0; more < 2; more++) {
+        const uint32_t measured = world.ranks[0].measured;
+
+        make_world(&world, &config);
+        begin(&world, LULL_TRIAL_CHECK);
+        world.trial.least_measured = measured + more; /* just enough, and one too few */
+        assert_int_equal(run_on(&world), LULL_TRIAL_NOT_DEGRADED);
+        assert_int_equal(estimate_of(&world, true).pairs, pairs + more);
+    }
+    /* It has not been called for by anything that would concern a proof. */
+    assert_int_equal(world.trial.least_proof, 0);
+    begin(&world, LULL_TRIAL_PROOF);
+    assert_int_equal(world.trial.least_measured, 0);
 }
 
-/* What is kept runs for ever longer stretches; a slow one is told, or a verdict, or a bound. */
-static void test_what_is_kept_is_watched(void **state)
+static void test_a_proof_takes_twice_the_iterations_that_harm_took_to_show(void **state)
+{
+    const struct lull_trial_config config = usual_config(1);
+    struct world world;
+
+    (void)state;
+    make_world(&world, &config);
+    warm_up(&world, 10);
+    begin(&world, LULL_TRIAL_CHECK);
+    while (world.ranks[0].measured < 20)
+        run_one(&world, 0);
+    world.candidate_ms[0] = 120.0;
+    assert_int_equal(run_on(&world), LULL_TRIAL_DEGRADED);
+    assert_int_equal(world.trial.least_proof, 64);
+    world.candidate_ms[0] = 100.0;
+    begin(&world, LULL_TRIAL_PROOF);
+    assert_int_equal(world.trial.least_measured, 64);
+    assert_int_equal(world.trial.guard.ranks[0].guard.config.max_pairs, 60 + 64 / BLOCK);
+    assert_int_equal(run_on(&world), LULL_TRIAL_NOT_DEGRADED);
+    assert_true(world.ranks[0].measured >= 64);
+    /* Harm that takes longer to show, and no more than a thousand iterations of it. */
+    for (uint32_t later = 100; later <= 3000; later += 2900) {
+        const uint32_t least = later < 512 ? 2 * later : 1024;
+
+        begin_with(&world, LULL_TRIAL_CHECK, 50);
+        world.trial.least_measured = 32;
+        world.ranks[0].measured = later;
+        world.candidate_ms[0] = 120.0;
+        assert_int_equal(run_on(&world), LULL_TRIAL_DEGRADED);
+        assert_true(world.trial.least_proof >= least && world.trial.least_proof <= least + 4);
+        world.candidate_ms[0] = 100.0;
+    }
+    /* What a check cannot prove teaches as much as what it refuses. */
+    for (int verdict = LULL_VERDICT_NOT_DEGRADED; verdict <= LULL_VERDICT_UNPROVEN; verdict++) {
+        world.trial.least_proof = 0;
+        begin(&world, LULL_TRIAL_CHECK);
+        world.trial.guard.ranks[0].verdict = (enum lull_verdict)verdict;
+        run_on(&world);
+        assert_int_equal(world.trial.least_proof > 0, verdict != LULL_VERDICT_NOT_DEGRADED);
+    }
+    /* Harm that is found by a screen or a proof teaches nothing. */
+    world.trial.least_proof = 0;
+    begin(&world, LULL_TRIAL_PROOF);
+    world.candidate_ms[0] = 120.0;
+    assert_int_equal(run_on(&world), LULL_TRIAL_DEGRADED);
+    assert_int_equal(world.trial.least_proof, 0);
+}
+
+/* The guard may not say yet that it is unproven; all iterations together say that it hurts. */
+static void test_a_check_refuses_by_all_iterations_together(void **state)
 {
     struct lull_trial_config config = usual_config(1);
     struct world world;
+
+    (void)state;
+    for (int rate = 0; rate < 2; rate++) {
+        make_world(&world, &config);
+        world.noise_ms = 1.0;
+        warm_up(&world, 200);
+        begin(&world, LULL_TRIAL_WATCH);
+        /* So many have made it look slow, by 2 % or by 0.3 %. */
+        for (uint32_t i = 0; i < 100; i++)
+            lull_loss_budget_take_lowered(&world.ranks[0].losses,
+                                          rate ? 100.3 : 101.0 + 2.0 * (i % 2));
+        begin(&world, LULL_TRIAL_CHECK);
+        world.candidate_ms[0] = rate ? 100.3 : 102.0;
+        assert_int_equal(run_on(&world), rate ? LULL_TRIAL_NOT_DEGRADED : LULL_TRIAL_DEGRADED);
+        if (!rate) /* at the end of the first pair, when the guard cannot say anything yet */
+            assert_int_equal(estimate_of(&world, true).pairs, 1);
+    }
+    /* Slower than is tolerated, but by less than two and a half errors. */
+    make_world(&world, &config);
+    world.noise_ms = 0.5;
+    warm_up(&world, 200);
+    begin(&world, LULL_TRIAL_WATCH);
+    for (uint32_t i = 0; i < 10; i++)
+        lull_loss_budget_take_lowered(&world.ranks[0].losses, 98.0 + 10.0 * (i % 2));
+    begin(&world, LULL_TRIAL_CHECK);
+    assert_int_equal(run_on(&world), LULL_TRIAL_NOT_DEGRADED);
+}
+
+/* ---- what is kept -------------------------------------------------------------------------- */
+
+/* What is kept runs for ever longer stretches. */
+static void test_what_is_kept_is_watched_ever_more_rarely(void **state)
+{
+    const struct lull_trial_config config = usual_config(1);
+    struct world world;
     uint32_t count;
 
     (void)state;
     make_world(&world, &config);
-    begin(&world, LULL_TRIAL_WATCH);
-    assert_int_equal(run(&world, &count), LULL_TRIAL_HOLDS);
-    assert_int_equal(count, 2 * WINDOW + 1 + WINDOW + 1);
-    for (uint32_t windows = 4; windows <= 16; windows *= 2) {
-        lull_trial_lengthen(&world.trial);
+    keep(&world);
+    for (uint32_t blocks = 2; blocks <= 16; blocks *= 2) {
         begin(&world, LULL_TRIAL_WATCH);
+        assert_int_equal(world.trial.schedule.candidate_blocks, blocks < 8 ? blocks : 8);
         assert_int_equal(run(&world, &count), LULL_TRIAL_HOLDS);
-        assert_int_equal(count, (windows < 8 ? windows : 8) * WINDOW + 1 + WINDOW + 1);
+        assert_int_equal(count, length_of(&world, 1));
+        assert_int_equal(run(&world, &count), LULL_TRIAL_HOLDS);
+        assert_int_equal(count, length_of(&world, 2) - length_of(&world, 1));
+        lull_trial_lengthen(&world.trial);
     }
-    world.candidate_ms[0] = 101.1;
-    begin(&world, LULL_TRIAL_WATCH);
-    assert_int_equal(run(&world, &count), LULL_TRIAL_SLOW_PAIR);
+    assert_int_equal(estimate_of(&world, false).pairs, 6 + 8);
+    begin(&world, LULL_TRIAL_CHECK);
+    assert_int_equal(world.trial.schedule.candidate_blocks, 1);
     lull_trial_drop_kept(&world.trial);
-    assert_int_equal(world.trial.stretch, 2);
-    for (int rule = LULL_WATCH_VERDICTS; rule <= LULL_WATCH_BOUND; rule++) {
-        int pairs = 1;
+    begin(&world, LULL_TRIAL_WATCH);
+    assert_int_equal(world.trial.schedule.candidate_blocks, 2);
+}
 
-        config.watch_rule = (enum lull_watch_rule)rule;
+/* Slow is what is slower than is tolerated by three deviations of a pair. */
+static void test_a_slow_pair_is_told(void **state)
+{
+    const struct lull_trial_config config = usual_config(RANKS);
+    struct world world;
+
+    (void)state;
+    for (uint32_t slow = 0; slow < RANKS; slow++)
+        for (int above = 0; above < 2; above++) {
+            make_world(&world, &config);
+            keep(&world);
+            world.candidate_ms[slow] = above ? 101.1 : 100.9;
+            begin(&world, LULL_TRIAL_WATCH);
+            assert_int_equal(run_on(&world), above ? LULL_TRIAL_SLOW_PAIR : LULL_TRIAL_HOLDS);
+            /* A rank that does not take part any more is not looked at. */
+            world.present = UINT64_C(1) << (1 - slow);
+            assert_int_equal(run_on(&world), LULL_TRIAL_HOLDS);
+        }
+}
+
+static void test_slow_is_measured_by_the_noise_of_pairs(void **state)
+{
+    const struct lull_trial_config config = usual_config(1);
+    struct world world;
+    struct lull_moments own = {0};
+
+    (void)state;
+    for (int above = 0; above < 2; above++) {
         make_world(&world, &config);
-        world.candidate_ms[0] = 101.1;
+        world.noise_ms = 0.8;
+        warm_up(&world, 100);
+        keep(&world);
+        own = world.ranks[0].kept.differences;
+        assert_true(own.count >= 6);
+        world.noise_ms = 0.0;
+        const double limit = 0.01 + 3.0 * sqrt(lull_moments_variance(&own));
+        world.candidate_ms[0] = 100.0 * (1.0 + limit) + (above ? 0.01 : -0.01);
         begin(&world, LULL_TRIAL_WATCH);
-        for (; run(&world, &count) == LULL_TRIAL_SLOW_PAIR; pairs++)
-            continue;
-        assert_int_equal(pairs, 4);
-        assert_int_equal(run(&world, &count),
-                         rule == LULL_WATCH_BOUND ? LULL_TRIAL_HURTS : LULL_TRIAL_SLOW_PAIR);
+        assert_int_equal(run_on(&world), above ? LULL_TRIAL_SLOW_PAIR : LULL_TRIAL_HOLDS);
+    }
+    /* Two pairs say nothing of their noise, three do. */
+    for (uint32_t pairs = 2; pairs <= 3; pairs++) {
+        make_world(&world, &config);
+        begin(&world, LULL_TRIAL_WATCH);
+        world.ranks[0].kept.config = world.trial.guard.ranks[0].guard.config;
+        for (uint32_t i = 0; i < pairs; i++)
+            lull_guard_add(&world.ranks[0].kept, 100.0, 98.0 + 4.0 * (i % 2));
+        world.candidate_ms[0] = 102.0;
+        assert_int_equal(run_on(&world), pairs == 3 ? LULL_TRIAL_HOLDS : LULL_TRIAL_SLOW_PAIR);
+    }
+    /* Of iterations as long as there are hardly any pairs. */
+    for (int above = 0; above < 2; above++) {
+        make_world(&world, &config);
+        for (uint32_t i = 0; i < 200; i++)
+            lull_trial_take_unplaced(&world.trial, 0, 99.0 + 2.0 * (i % 2), true);
+        begin(&world, LULL_TRIAL_WATCH);
+        /* The block at the reference lowers the noise of the 128 last ones by so much. */
+        world.candidate_ms[0] = above ? 104.0 : 103.8;
+        assert_int_equal(run_on(&world), above ? LULL_TRIAL_SLOW_PAIR : LULL_TRIAL_HOLDS);
     }
 }
 
@@ -313,134 +498,183 @@ static void test_a_slow_block_is_told_before_its_pair_ends(void **state)
 {
     struct lull_trial_config config = usual_config(1);
     struct world world;
-    uint32_t count;
+    uint32_t low;
 
     (void)state;
-    config.first_stretch = 8;
-    config.block_iterations = 10;
+    config.first_stretch = 64;
     make_world(&world, &config);
-    begin(&world, LULL_TRIAL_TEST);
-    assert_int_equal(run(&world, &count), LULL_TRIAL_NOT_DEGRADED);
-    world.candidate_ms[0] = 101.1;
+    keep(&world);
     begin(&world, LULL_TRIAL_WATCH);
-    assert_int_equal(run(&world, &count), LULL_TRIAL_SLOW_BLOCK);
-    assert_int_equal(count, 1 + 10);
-    assert_int_equal(run(&world, &count), LULL_TRIAL_SLOW_BLOCK);
-    assert_int_equal(count, 10);
-    assert_int_equal(run(&world, &count), LULL_TRIAL_SLOW_PAIR);
-}
-
-static void test_a_pair_waits_for_all_ranks_that_are_present(void **state)
-{
-    const struct lull_trial_config config = usual_config(RANKS);
-    struct world world;
-
-    (void)state;
-    make_world(&world, &config);
-    begin(&world, LULL_TRIAL_TEST);
-    for (uint32_t i = 0; i < length_of(2); i++)
+    low = world.low[0];
+    /* One slow iteration of sixteen is not enough. */
+    world.candidate_ms[0] = 150.0;
+    while (world.ranks[0].measured == 0)
         assert_int_equal(run_one(&world, 0), LULL_TRIAL_GOES_ON);
-    assert_int_equal(world.trial.next_pair, 0);
-    for (uint32_t i = 0; i < length_of(1); i++)
-        run_one(&world, 1);
-    assert_int_equal(world.trial.next_pair, 1);
-    world.present = 1;
-    lull_trial_leave(&world.trial, 1, world.present);
-    assert_int_equal(world.trial.next_pair, 2);
+    world.candidate_ms[0] = 100.9;
+    while (world.ranks[0].measured < 16)
+        assert_int_equal(run_one(&world, 0), LULL_TRIAL_GOES_ON);
+    world.candidate_ms[0] = 101.1;
+    assert_int_equal(run_on(&world), LULL_TRIAL_SLOW_BLOCK);
+    assert_int_equal(world.ranks[0].measured, 32);
+    assert_true(world.low[0] - low <= 34);
+    assert_int_equal(run_on(&world), LULL_TRIAL_SLOW_BLOCK);
+    assert_int_equal(world.ranks[0].measured, 48);
+    begin(&world, LULL_TRIAL_WATCH); /* begins anew */
+    assert_int_equal(run_on(&world), LULL_TRIAL_SLOW_BLOCK);
+    assert_int_equal(world.ranks[0].measured, 16);
 }
 
-/* A rank that does not wait for the others has a verdict of its own, and the worst rank's counts.
- */
-static void test_ranks_that_part_are_judged_apart(void **state)
+static void test_watched_pairs_prove_harm(void **state)
 {
-    const struct lull_trial_config config = usual_config(RANKS);
-    struct lull_guard_estimate estimate;
+    const struct lull_trial_config config = usual_config(1);
     struct world world;
-    uint32_t count;
+    enum lull_trial_result result = LULL_TRIAL_HOLDS;
+    uint32_t pairs = 0;
 
     (void)state;
     make_world(&world, &config);
-    world.candidate_ms[1] = 103.0;
-    begin(&world, LULL_TRIAL_TEST);
-    assert_int_equal(run(&world, &count), LULL_TRIAL_DEGRADED);
-    assert_int_equal(count, length_of(4));
-    make_world(&world, &config);
-    world.reference_ms[1] = 200.0;
-    world.candidate_ms[1] = 201.0;
-    begin(&world, LULL_TRIAL_TEST);
-    assert_int_equal(run(&world, &count), LULL_TRIAL_NOT_DEGRADED);
-    lull_trial_keep(&world.trial);
-    assert_int_equal(world.trial.worst_rank, 1);
-    /* While it is watched, the worst rank stands for all. */
-    world.candidate_ms[1] = 203.0;
+    world.noise_ms = 0.5;
+    warm_up(&world, 100);
+    keep(&world);
+    /* Slower than is tolerated, but not by three deviations. */
+    world.candidate_ms[0] = 101.5;
     begin(&world, LULL_TRIAL_WATCH);
-    assert_int_equal(run(&world, &count), LULL_TRIAL_SLOW_PAIR);
-    lull_trial_estimate(&world.trial, &estimate);
-    assert_int_equal(estimate.pairs, 5);
+    for (; result == LULL_TRIAL_HOLDS || result == LULL_TRIAL_SLOW_PAIR ||
+           result == LULL_TRIAL_SLOW_BLOCK;
+         pairs += result != LULL_TRIAL_SLOW_BLOCK)
+        result = run_on(&world);
+    assert_int_equal(result, LULL_TRIAL_HURTS);
+    /* A watch that nothing has been kept before has the terms of its own. */
+    make_world(&world, &config);
+    begin(&world, LULL_TRIAL_WATCH);
+    assert_int_equal(run_on(&world), LULL_TRIAL_HOLDS);
+    assert_int_equal(world.ranks[0].kept.config.max_pairs, 60);
+    assert_int_equal(world.ranks[0].watched.config.max_pairs, 14);
+    assert_near(world.ranks[0].watched.config.tolerance_ratio, 0.01, 0.0);
+    assert_in_range(pairs, 1, 60);
 }
 
-/* The mean is harmless, the slowest iteration in a hundred is not. */
-static void test_the_tail_counts_where_it_is_asked_for(void **state)
+/* All pairs of what is kept lie above the tolerance for certain. */
+static void test_the_bound_of_what_is_kept_proves_harm(void **state)
 {
-    for (int counts = 0; counts < 2; counts++) {
-        struct lull_trial_config config = usual_config(1);
-        enum lull_trial_result result = LULL_TRIAL_GOES_ON;
-        struct lull_window_slot slot;
-        struct world world;
+    const struct lull_trial_config config = usual_config(1);
+    struct world world;
 
-        (void)state;
-        config.tail_tolerance_ratio = counts ? 0.05 : 0.0;
-        make_world(&world, &config);
-        begin(&world, LULL_TRIAL_TEST);
-        while (result == LULL_TRIAL_GOES_ON) {
-            lull_trial_slot(&world.trial, 0, world.iteration[0], &slot);
-            world.candidate_ms[0] = slot.window_ends ? 120.0 : 100.0;
-            result = run_one(&world, 0);
-        }
-        assert_int_equal(result, counts ? LULL_TRIAL_DEGRADED : LULL_TRIAL_NOT_DEGRADED);
+    (void)state;
+    make_world(&world, &config);
+    keep(&world);
+    for (uint32_t i = 0; i < 8; i++) {
+        struct lull_guard *kept = &world.ranks[0].kept;
+
+        if (i == 0)
+            *kept = (struct lull_guard){.config = kept->config};
+        lull_guard_add(kept, 100.0, 103.0 + 0.01 * (i % 2));
     }
+    world.candidate_ms[0] = 103.0;
+    begin(&world, LULL_TRIAL_WATCH);
+    assert_int_equal(run_on(&world), LULL_TRIAL_HURTS);
 }
 
 static void test_the_last_pair_is_taken_back(void **state)
 {
-    struct lull_trial_config config = usual_config(1);
-    struct lull_guard_estimate estimate;
+    const struct lull_trial_config config = usual_config(RANKS);
     struct world world;
 
     (void)state;
-    config.estimates_tests = true;
     make_world(&world, &config);
-    begin(&world, LULL_TRIAL_TEST);
-    for (uint32_t i = 0; i < length_of(2); i++) {
-        world.candidate_ms[0] = i < length_of(1) ? 100.0 : 110.0;
-        run_one(&world, 0);
-    }
-    lull_trial_estimate(&world.trial, &estimate);
-    assert_int_equal(estimate.pairs, 2);
+    keep(&world);
+    world.candidate_ms[0] = world.candidate_ms[1] = 100.8;
+    begin(&world, LULL_TRIAL_WATCH);
+    assert_int_equal(run_on(&world), LULL_TRIAL_HOLDS);
+    assert_int_equal(estimate_of(&world, false).pairs, 7);
+    assert_near(estimate_of(&world, false).slowdown_ratio, 0.008 / 7.0, 1e-5);
     lull_trial_forget_last_pair(&world.trial);
-    lull_trial_estimate(&world.trial, &estimate);
-    assert_int_equal(estimate.pairs, 1);
-    assert_near(estimate.slowdown_ratio, 0.0, 1e-12);
-    lull_trial_estimate_test(&world.trial, &estimate);
-    assert_int_equal(estimate.pairs, 1);
+    assert_int_equal(estimate_of(&world, false).pairs, 6);
+    assert_near(estimate_of(&world, false).slowdown_ratio, 0.0, 1e-12);
+    lull_trial_forget_last_pair(&world.trial); /* there is only one to be taken back */
+    assert_int_equal(estimate_of(&world, false).pairs, 6);
+    assert_int_equal(world.ranks[1].kept.differences.count, 6);
+}
+
+/* A check that acquits adds to what is known. */
+static void test_an_acquittal_is_kept_with_the_rest(void **state)
+{
+    const struct lull_trial_config config = usual_config(1);
+    struct world world;
+    uint32_t pairs;
+
+    (void)state;
+    make_world(&world, &config);
+    keep(&world);
+    begin(&world, LULL_TRIAL_CHECK);
+    assert_int_equal(run_on(&world), LULL_TRIAL_NOT_DEGRADED);
+    pairs = estimate_of(&world, true).pairs;
+    lull_trial_keep(&world.trial);
+    assert_int_equal(estimate_of(&world, false).pairs, 6 + pairs);
+    assert_int_equal(world.ranks[0].kept.level.count, 6 + pairs);
+}
+
+static void test_rare_harm_is_excluded_by_and_by(void **state)
+{
+    const struct lull_trial_config config = usual_config(RANKS);
+    struct world world;
+    uint64_t measured;
+    double excluded;
+
+    (void)state;
+    make_world(&world, &config);
+    assert_near(lull_trial_rarest_excluded(&world.trial), 1.0, 0.0);
+    begin(&world, LULL_TRIAL_SCREEN);
+    run_on(&world);
+    assert_near(lull_trial_rarest_excluded(&world.trial), 1.0, 0.0); /* nothing is kept */
+    lull_trial_change_point(&world.trial);
+    keep(&world);
+    measured = world.ranks[0].kept_iterations;
+    /* Those of the screen are another point's. */
+    assert_true(measured >= 6 * BLOCK && measured <= 6 * (BLOCK + 2));
+    assert_int_equal(measured, world.ranks[0].measured);
+    begin(&world, LULL_TRIAL_WATCH);
+    for (uint32_t i = 0; i < 200; i++) {
+        assert_true(run_one(&world, 0) != LULL_TRIAL_SLOW_PAIR);
+        measured += world.slot.candidate && world.slot.measured;
+    }
+    begin(&world, LULL_TRIAL_CHECK);
+    /* The rank that has run least of them has the say. */
+    excluded = lull_trial_rarest_excluded(&world.trial);
+    assert_near(pow(1.0 - excluded, (double)world.ranks[1].kept_iterations), 0.05, 1e-9);
+    assert_true(world.ranks[0].kept_iterations == measured);
+    assert_true(world.ranks[1].kept_iterations < measured);
+    for (uint32_t i = 0; i < 300; i++)
+        run_one(&world, 1);
+    assert_near(pow(1.0 - lull_trial_rarest_excluded(&world.trial), (double)measured), 0.05, 1e-9);
+    lull_trial_drop_kept(&world.trial);
+    assert_near(lull_trial_rarest_excluded(&world.trial), 1.0, 0.0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_test_ends_with_a_verdict),
-        cmocka_unit_test(test_a_trial_is_joined),
-        cmocka_unit_test(test_a_window_is_its_faster_half_or_its_mean),
-        cmocka_unit_test(test_lost_iterations_cost_a_pair_or_join_the_next),
-        cmocka_unit_test(test_disturbed_pairs_are_set_aside_not_for_ever),
-        cmocka_unit_test(test_a_pair_counts_if_enough_changes_were_made),
-        cmocka_unit_test(test_clearly_slow_iterations_on_all_ranks_end_a_test),
-        cmocka_unit_test(test_what_is_kept_is_watched),
-        cmocka_unit_test(test_a_slow_block_is_told_before_its_pair_ends),
-        cmocka_unit_test(test_a_pair_waits_for_all_ranks_that_are_present),
-        cmocka_unit_test(test_ranks_that_part_are_judged_apart),
+        cmocka_unit_test(test_screens_and_proofs_end_with_a_verdict),
+        cmocka_unit_test(test_noise_decides_between_harm_and_no_proof),
+        cmocka_unit_test(test_each_proof_has_its_share_of_one_error_budget),
+        cmocka_unit_test(test_a_pair_is_the_means_of_all_its_measured_iterations),
+        cmocka_unit_test(test_the_worse_of_mean_and_tail_decides),
         cmocka_unit_test(test_the_tail_counts_where_it_is_asked_for),
+        cmocka_unit_test(test_clearly_slow_iterations_end_a_trial_at_once),
+        cmocka_unit_test(test_clearly_slow_is_measured_by_the_noise),
+        cmocka_unit_test(test_a_check_weighs_as_much_as_what_has_called_for_it),
+        cmocka_unit_test(test_a_check_passes_no_sooner),
+        cmocka_unit_test(test_a_proof_takes_twice_the_iterations_that_harm_took_to_show),
+        cmocka_unit_test(test_a_check_refuses_by_all_iterations_together),
+        cmocka_unit_test(test_what_is_kept_is_watched_ever_more_rarely),
+        cmocka_unit_test(test_a_slow_pair_is_told),
+        cmocka_unit_test(test_slow_is_measured_by_the_noise_of_pairs),
+        cmocka_unit_test(test_a_slow_block_is_told_before_its_pair_ends),
+        cmocka_unit_test(test_watched_pairs_prove_harm),
+        cmocka_unit_test(test_the_bound_of_what_is_kept_proves_harm),
         cmocka_unit_test(test_the_last_pair_is_taken_back),
+        cmocka_unit_test(test_an_acquittal_is_kept_with_the_rest),
+        cmocka_unit_test(test_rare_harm_is_excluded_by_and_by),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

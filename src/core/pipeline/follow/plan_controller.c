@@ -21,8 +21,6 @@ void lull_plan_controller_config_default(struct lull_plan_controller_config *con
         .tolerance_ratio = 0.01,
         .confidence = LULL_GUARD_CONFIDENCE,
         .window_iterations = 2,
-        .min_pairs = 4,
-        .max_pairs = 40,
     };
 }
 
@@ -61,6 +59,7 @@ lull_plan_controller_create(const struct lull_plan_controller_config *config, ui
             return NULL;
         }
     }
+    lull_plan_controller_init_evidence(plan_controller);
     lull_plan_controller_trial_init(plan_controller, LULL_PLAN_CONTROLLER_HIGHEST, 1);
     return plan_controller;
 }
@@ -374,8 +373,9 @@ uint64_t lull_plan_controller_iteration_of(const struct lull_plan_controller *pl
 void lull_plan_controller_slowdown(const struct lull_plan_controller *plan_controller,
                                    struct lull_guard_estimate *estimate_out)
 {
-    lull_trial_estimate(&lull_plan_controller_trial_of_plan(plan_controller)->evidence,
-                        estimate_out);
+    lull_trial_estimate(&plan_controller->evidence, estimate_out);
+    if (estimate_out->pairs == 0)
+        lull_trial_estimate_test(&plan_controller->evidence, estimate_out);
 }
 
 uint64_t lull_plan_controller_late(const struct lull_plan_controller *plan_controller)

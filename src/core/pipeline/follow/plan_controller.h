@@ -17,9 +17,10 @@
  *
  * Evidence: whole iterations at the highest clocks are interleaved with iterations at the plan
  * (core/switching/trial.h), on all GPUs alike, by the number of the iteration; the guard compares
- * their lengths. "Not degraded" allows what the plan itself costs, and the tolerance on top. A plan
- * that is not proven harmless gives way to the next one, and the last one to the highest clocks. A
- * plan that is kept is watched: reference windows go on, ever more rarely.
+ * their mean lengths. "Not degraded" allows what the plan itself costs, and the tolerance on top. A
+ * plan that is not proven harmless gives way to the next one, and the last one to the highest
+ * clocks. A plan that is kept is watched: reference blocks go on, ever more rarely, and what looks
+ * slow or has spent the loss budget is checked.
  *
  * Trust: while the driver blocks for too long (core/switching/driver_queue.h) the plan is withdrawn
  * and all clocks are raised; later the trial begins anew. Where a GPU does not follow, the plan is
@@ -41,16 +42,14 @@ enum { LULL_PLAN_CONTROLLER_MAX_GPUS = 64 };
 
 struct lull_plan_controller_config {
     double tolerance_ratio;     /* slowdown that is allowed beyond the plan's own, (0, 1] */
-    double confidence;          /* of "not degraded", (0.5, 1) */
-    uint32_t window_iterations; /* measured in each window, >= 1 */
-    uint32_t min_pairs;         /* of windows, before any verdict, >= 2 */
-    uint32_t max_pairs;         /* after which a plan that is not proven harmless is given up */
+    double confidence;          /* of all "not degraded" of a run together, (0.5, 1) */
+    uint32_t window_iterations; /* measured in each block of a pair, >= 1 */
     bool observe_only;          /* counts iterations, never commands */
     bool is_trusted; /* there is no trial: the plan holds until told otherwise, nothing is measured
                       */
 };
 
-/* Sets a tolerance of 1 %, a confidence of 95 %, windows of 2 iterations, and 4 to 40 pairs. */
+/* Sets a tolerance of 1 %, a confidence of 95 % and blocks of 2 iterations. */
 void lull_plan_controller_config_default(struct lull_plan_controller_config *config);
 
 /* An operation of a GPU, in the order of a plan. */

@@ -29,12 +29,12 @@ static void forget_intervals(struct lull_plan_controller *plan_controller, int32
             plan_controller->gpus[i].learnt_plan = LULL_PLAN_CONTROLLER_HIGHEST;
 }
 
-/* What asks for the detour was seen in the latest pair of windows as well, on one side of it. */
+/* What asks for the detour was seen in the latest pair as well, on one side of it. */
 static void rest_trial(struct lull_plan_controller *plan_controller)
 {
     assert(!plan_controller->is_detoured);
     plan_controller->resting = plan_controller->trial;
-    lull_trial_forget_last_pair(&plan_controller->resting.evidence);
+    lull_trial_forget_last_pair(&plan_controller->evidence);
 }
 
 /* A detour needs a plan that holds or is tried, and a driver that is trusted and obeyed. */

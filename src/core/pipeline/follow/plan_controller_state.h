@@ -66,8 +66,9 @@ struct lull_plan_controller_slot {
     uint64_t number;
     uint64_t test;
     int32_t plan;
-    bool is_mixed;                 /* other clocks than these held for some of it */
-    struct lull_window_slot place; /* in the windows of the test, while one runs */
+    bool is_mixed; /* other clocks than these held for some of it */
+    bool has_place;
+    struct lull_pair_slot place; /* in the pairs of the test */
 };
 
 struct lull_plan_controller_trial {
@@ -76,7 +77,6 @@ struct lull_plan_controller_trial {
     uint64_t test; /* number of the present one: iterations of other tests are no evidence */
     uint32_t warming;
     bool is_held; /* the plan is not tried */
-    struct lull_trial evidence;
 };
 
 struct lull_plan_controller {
@@ -88,7 +88,8 @@ struct lull_plan_controller {
     struct lull_plan_controller_trial trial;
     struct lull_plan_controller_trial
         resting;                 /* the trial of the plan while a detour is under way */
-    struct lull_trial_rank rank; /* the leader's windows, for whichever of the two runs */
+    struct lull_trial evidence;  /* for the plan; a detour has none */
+    struct lull_trial_rank rank; /* the leader's part of it */
     bool is_detoured;
     uint32_t detours;                                                   /* so far */
     struct lull_plan_controller_slot slots[LULL_PLAN_CONTROLLER_SLOTS]; /* by number */
@@ -147,9 +148,13 @@ void lull_plan_controller_update_costs(const struct lull_plan_controller *plan_c
 
 /* ---- plan_controller_trial.c ---- */
 
-/* A new test of the trial's plan, from iteration since on. */
+/* A new test of the trial's plan, from iteration since on: a proof while it is tried, and a watch
+ * once it is kept. */
 void lull_plan_controller_begin_test(struct lull_plan_controller *plan_controller,
                                      enum lull_plan_controller_phase phase, uint64_t since);
+
+/* No plan has been tried yet. */
+void lull_plan_controller_init_evidence(struct lull_plan_controller *plan_controller);
 
 /* A new trial of this plan, from iteration since on. */
 void lull_plan_controller_trial_init(struct lull_plan_controller *plan_controller, int32_t plan,

@@ -9,14 +9,11 @@
 
 /* Iterations at a plan before it is judged. Chosen, not measured. */
 enum { WARMING = 3 };
-/* Windows that a kept plan runs between two references, at first and at most. Chosen, not measured.
+/* Blocks that a kept plan runs between two references, at first and at most. Chosen, not measured.
  */
 enum { FIRST_STRETCH = 16, LONGEST_STRETCH = 512 };
-/* Pairs over which the slowdown of a plan is estimated at most. Chosen, not measured. */
-enum { WATCHED_PAIRS = 1000 };
-/* A single pair of windows this much slower than the plan may cost ends a trial. Chosen, not
- * measured. */
-static const double abort_ratio = 0.2;
+/* Every pair in which an operation was lost is set aside: it has other operations than the plan. */
+static const uint32_t most_set_aside = UINT32_MAX;
 
 /* Only the leader's iterations are evidence. */
 enum { LEADER_RANK = 0 };
@@ -32,11 +29,22 @@ static double allowed_ratio(const struct lull_plan_controller *plan_controller, 
     return (1.0 + own) * (1.0 + plan_controller->config.tolerance_ratio) - 1.0;
 }
 
-/* While a plan is held nothing is evidence, so there are no windows. */
-static bool has_windows(const struct lull_plan_controller_trial *trial)
+/* While a plan is held nothing is evidence, so there are no pairs. */
+static bool has_pairs(const struct lull_plan_controller_trial *trial)
 {
     return !trial->is_held && (trial->phase == LULL_PLAN_CONTROLLER_TRYING ||
                                trial->phase == LULL_PLAN_CONTROLLER_KEPT);
+}
+
+static void begin_evidence(struct lull_plan_controller *plan_controller, enum lull_trial_kind kind,
+                           uint64_t since)
+{
+    const double allowed = allowed_ratio(plan_controller, plan_controller->trial.plan);
+    const struct lull_trial_terms terms = {.tolerance_ratio = allowed, .loss_ratio = allowed};
+
+    lull_trial_begin(&plan_controller->evidence, kind, &terms,
+                     plan_controller->config.window_iterations, leader_present);
+    lull_trial_place(&plan_controller->evidence, LEADER_RANK, since);
 }
 
 void lull_plan_controller_begin_test(struct lull_plan_controller *plan_controller,
@@ -46,42 +54,44 @@ void lull_plan_controller_begin_test(struct lull_plan_controller *plan_controlle
 
     trial->phase = phase;
     trial->test++;
-    if (!has_windows(trial))
-        return;
-    lull_trial_begin(&trial->evidence,
-                     phase == LULL_PLAN_CONTROLLER_KEPT ? LULL_TRIAL_WATCH : LULL_TRIAL_TEST,
-                     plan_controller->config.window_iterations);
-    lull_trial_place(&trial->evidence, LEADER_RANK, since);
+    if (has_pairs(trial))
+        begin_evidence(plan_controller,
+                       phase == LULL_PLAN_CONTROLLER_KEPT ? LULL_TRIAL_WATCH : LULL_TRIAL_PROOF,
+                       since);
+}
+
+/* The plan stays, but what it costs is measured once more. */
+static void begin_check(struct lull_plan_controller *plan_controller, uint64_t since)
+{
+    plan_controller->trial.test++;
+    begin_evidence(plan_controller, LULL_TRIAL_CHECK, since);
+}
+
+void lull_plan_controller_init_evidence(struct lull_plan_controller *plan_controller)
+{
+    const struct lull_trial_config config = {
+        .rank_count = 1,
+        .confidence = plan_controller->config.confidence,
+        .most_set_aside = most_set_aside,
+        .first_stretch = FIRST_STRETCH,
+        .most_stretch = LONGEST_STRETCH,
+    };
+
+    lull_trial_init(&plan_controller->evidence, &config, &plan_controller->rank);
+    plan_controller->rank.losses.rate = plan_controller->config.tolerance_ratio;
 }
 
 void lull_plan_controller_trial_init(struct lull_plan_controller *plan_controller, int32_t plan,
                                      uint64_t since)
 {
     struct lull_plan_controller_trial *trial = &plan_controller->trial;
-    const double tolerance = allowed_ratio(plan_controller, plan);
-    const struct lull_trial_config config = {
-        .rank_count = 1,
-        .confidence = plan_controller->config.confidence,
-        .min_pairs = plan_controller->config.min_pairs,
-        .max_pairs = plan_controller->config.max_pairs,
-        .kept_pairs = WATCHED_PAIRS,
-        .most_set_aside = UINT32_MAX,
-        .first_stretch = FIRST_STRETCH,
-        .most_stretch = LONGEST_STRETCH,
-        .uses_plain_mean = true,
-        .spans_lost_iterations = true,
-        .estimates_tests = true,
-        .watch_rule = LULL_WATCH_BOUND,
-    };
-    const struct lull_trial_terms terms = {.tolerance_ratio = tolerance,
-                                           .abort_ratio = tolerance + abort_ratio};
 
     assert(plan < 0 || plan_controller->plans[plan] != NULL);
     trial->plan = plan;
     trial->is_held = plan_controller->config.is_trusted;
     trial->warming = WARMING;
-    lull_trial_init(&trial->evidence, &config, &plan_controller->rank);
-    lull_trial_set_terms(&trial->evidence, &terms, leader_present);
+    lull_trial_drop_kept(&plan_controller->evidence);
+    lull_trial_change_point(&plan_controller->evidence);
     lull_plan_controller_begin_test(
         plan_controller, plan < 0 ? LULL_PLAN_CONTROLLER_GIVEN_UP : LULL_PLAN_CONTROLLER_WARMING,
         since);
@@ -142,10 +152,11 @@ void lull_plan_controller_decide(struct lull_plan_controller *plan_controller, u
     if (trial->phase == LULL_PLAN_CONTROLLER_WARMING)
         warm_up(plan_controller, number);
     slot->test = trial->test;
-    if (!has_windows(trial) ||
-        !lull_trial_slot(&trial->evidence, LEADER_RANK, number, &slot->place))
+    if (!has_pairs(trial))
         return;
-    if (!slot->place.candidate)
+    slot->has_place =
+        lull_trial_slot(&plan_controller->evidence, LEADER_RANK, number, &slot->place);
+    if (!slot->has_place || !slot->place.candidate)
         slot->plan = LULL_PLAN_CONTROLLER_HIGHEST;
 }
 
@@ -163,21 +174,42 @@ static void give_way(struct lull_plan_controller *plan_controller, uint64_t sinc
 /* A pair of a kept plan has ended, counted or not. */
 static void go_on_watching(struct lull_plan_controller *plan_controller, uint64_t since)
 {
-    if (plan_controller->trial.phase != LULL_PLAN_CONTROLLER_KEPT)
+    if (plan_controller->evidence.kind != LULL_TRIAL_WATCH)
         return;
-    lull_trial_lengthen(&plan_controller->trial.evidence);
+    lull_trial_lengthen(&plan_controller->evidence);
     lull_plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT, since);
 }
 
-/* A kept plan is only ever given up by evidence that it hurts; a pair that was set aside or slow by
- * chance lets the watch go on. */
+static void keep(struct lull_plan_controller *plan_controller, uint64_t since)
+{
+    lull_trial_keep(&plan_controller->evidence);
+    lull_plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT, since);
+}
+
+/* What a check cannot prove again stays as long as it does not look slower than is tolerated. */
+static bool looks_harmless_in_check(const struct lull_plan_controller *plan_controller)
+{
+    struct lull_guard_estimate estimate;
+
+    lull_trial_estimate_test(&plan_controller->evidence, &estimate);
+    return plan_controller->evidence.kind == LULL_TRIAL_CHECK &&
+           estimate.slowdown_ratio <= plan_controller->evidence.terms.tolerance_ratio;
+}
+
+/* A kept plan is only ever given up by evidence that it hurts; a pair that was set aside lets the
+ * watch go on. */
 static void act_on(struct lull_plan_controller *plan_controller, enum lull_trial_result result,
                    uint64_t since)
 {
     switch (result) {
     case LULL_TRIAL_NOT_DEGRADED:
-        lull_trial_keep(&plan_controller->trial.evidence);
-        lull_plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT, since);
+        keep(plan_controller, since);
+        break;
+    case LULL_TRIAL_UNPROVEN:
+        if (looks_harmless_in_check(plan_controller))
+            keep(plan_controller, since);
+        else
+            give_way(plan_controller, since);
         break;
     case LULL_TRIAL_DEGRADED:
     case LULL_TRIAL_HURTS:
@@ -185,11 +217,19 @@ static void act_on(struct lull_plan_controller *plan_controller, enum lull_trial
         break;
     case LULL_TRIAL_SET_ASIDE:
     case LULL_TRIAL_HOLDS:
-    case LULL_TRIAL_SLOW_PAIR:
         go_on_watching(plan_controller, since);
         break;
+    case LULL_TRIAL_SPENT:
+        if (lull_trial_affords_check(&plan_controller->evidence))
+            begin_check(plan_controller, since);
+        else
+            give_way(plan_controller, since);
+        break;
+    case LULL_TRIAL_SLOW_PAIR:
+        begin_check(plan_controller, since);
+        break;
     case LULL_TRIAL_GOES_ON:
-    case LULL_TRIAL_SLOW_BLOCK:
+    case LULL_TRIAL_SLOW_BLOCK: /* a straggler is as likely */
         break;
     }
 }
@@ -202,12 +242,18 @@ void lull_plan_controller_take_iteration(struct lull_plan_controller *plan_contr
     struct lull_plan_controller_trial *trial = &plan_controller->trial;
     const double length_ms = (double)(iteration->end_ns - iteration->begin_ns) * 1e-6;
 
-    if (slot->number != iteration->number || slot->test != trial->test || !has_windows(trial))
+    if (slot->number != iteration->number || slot->test != trial->test || !has_pairs(trial))
         return;
+    if (!slot->has_place) {
+        lull_trial_take_unplaced(&plan_controller->evidence, LEADER_RANK, length_ms,
+                                 slot->plan == LULL_PLAN_CONTROLLER_HIGHEST);
+        return;
+    }
     if (!iteration->is_whole)
-        lull_trial_disturb(&trial->evidence);
+        lull_trial_disturb(&plan_controller->evidence);
     /* The iteration that begins now was decided before. */
     act_on(plan_controller,
-           lull_trial_add(&trial->evidence, LEADER_RANK, &slot->place, length_ms, leader_present),
+           lull_trial_add(&plan_controller->evidence, LEADER_RANK, &slot->place, length_ms,
+                          leader_present),
            iteration->number + 2);
 }

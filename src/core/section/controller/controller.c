@@ -21,29 +21,28 @@ static const double planned_prior = 0.5;
 /* Time low that a lowering must win for the node to be worth its calls. Chosen, not measured. */
 static const int64_t least_gain_ns = INT64_C(1000000);
 
-/* Pairs of windows before a verdict, and until there is one in any case. Chosen, not measured. */
-enum { MIN_PAIRS = 4, MAX_PAIRS = 14 };
 /* Throttled pairs set aside in a row before one is taken all the same. Chosen, not measured. */
 enum { MAX_SET_ASIDE = 3 };
-/* Settled windows between two references, before they have been doubled and at most. Chosen, not
- * measured. */
+/* Blocks at what is kept for each at the reference, before they have been doubled and at most.
+ * Chosen, not measured. */
 enum { FIRST_STRETCH = 32, LONGEST_STRETCH = 2048 };
-/* Settled iterations in a block that is compared with the reference; a slower block is a reason to
- * check. Chosen, not measured. */
-enum { SETTLED_BLOCK = 16 };
+/* The blocks of a check are twice as long as those of the check before, up to this factor: harm may
+ * need many iterations in a row. Chosen, not measured. */
+enum { CHECK_FACTOR_MAX = 8 };
+/* Points that are given up at once, at most, after one failed proof more. */
+enum { BACK_OFF_MAX = 16 };
 /* Iterations between two checks, at first and at most. Chosen, not measured. */
 enum { FIRST_CHECK_SPACING = 64, LONGEST_CHECK_SPACING = 8192 };
-/* Iterations in a row at the candidate that take longer than the reference by this ratio: no need
- * to wait for pairs. Chosen, not measured. */
-enum { ABORT_ITERATIONS = 3 };
-static const double abort_ratio = 0.3;
-/* With a deviation of iterations of the first share of the tolerance windows of a single iteration
+/* With a deviation of iterations of the first share of the tolerance blocks of a single iteration
  * would do; with less than the second share iterations count as steady. Chosen, not measured. */
 static const double decisive_noise_share = 0.35;
 static const double steady_noise_share = 0.1;
-/* Iterations per window: at most if they are short, at most because of noise, and at least if they
+/* Iterations per block: at most if they are short, at most because of noise, and at least if they
  * are steady. Chosen, not measured. */
 enum { WINDOW_MAX = 4000, NOISY_WINDOW_MAX = 12, STEADY_WINDOW = 2 };
+/* Blocks of a screen are shorter than those of a proof by this factor where other nodes take part.
+ * Chosen, not measured. */
+enum { SCREEN_SHARE = 4 };
 /* A track that is still searching is waited for this many iterations of another one. Chosen, not
  * measured. */
 enum { PATIENCE_ITERATIONS = 60 };
@@ -56,7 +55,7 @@ void lull_controller_config_default(struct lull_controller_config *config)
         .confidence = LULL_GUARD_CONFIDENCE,
         .strategy = LULL_DESCENT_BISECT,
         .window_ms = 300.0,
-        .window_iterations = 5,
+        .window_iterations = 2,
     };
 }
 
@@ -74,25 +73,21 @@ static void init_switching(struct lull_controller *controller)
     struct lull_trial_config trial = {
         .rank_count = controller->gpu_count,
         .confidence = config->confidence,
-        .min_pairs = MIN_PAIRS,
-        .max_pairs = MAX_PAIRS,
-        .kept_pairs = MAX_PAIRS,
         .tail_tolerance_ratio = config->tail_tolerance_ratio,
+        .seed = config->seed,
         .most_set_aside = MAX_SET_ASIDE,
         .first_stretch = FIRST_STRETCH,
         .most_stretch = LONGEST_STRETCH,
-        .block_iterations = SETTLED_BLOCK,
-        .abort_iterations = ABORT_ITERATIONS,
-        .watch_rule = LULL_WATCH_PAIRS,
+        .is_aligned = config->together,
     };
 
     /* Peers must go on measuring in the same iterations, and cannot check: see may_check(). */
-    if (config->together) {
+    if (config->together)
         trial.most_stretch = 0;
-        trial.watch_rule = LULL_WATCH_VERDICTS;
-    }
     lull_driver_queue_init(&controller->queue, &queue);
     lull_trial_init(&controller->trial, &trial, controller->ranks);
+    for (uint32_t i = 0; i < controller->gpu_count; i++)
+        controller->ranks[i].losses.rate = config->tolerance_ratio;
     lull_targets_init(&controller->targets, config, controller->gpus, controller->gpu_count);
     lull_controller_init_allowance(controller);
 }
@@ -150,78 +145,103 @@ static uint32_t of_track(const struct lull_controller *controller, uint32_t iter
 }
 
 /*
- * Iterations per window: at least what the user wants, and with noise as many more as let some
- * eight pairs decide. The spread is taken below the median, where hiccups of the host do not reach.
+ * Iterations per block: as many as take the least time that the user wants, and with noise as many
+ * more as let some eight pairs decide. The spread is taken below the median, where hiccups of the
+ * host do not reach.
  */
-uint32_t lull_controller_window(const struct lull_controller *controller)
+static double wanted_iterations(const struct lull_controller *controller, double *noise_out)
 {
     const struct lull_quantile *recent = &controller->gpus[0].reference_iterations_ms;
-    double median_ms = lull_quantile_get(recent, 0.5);
-    double deviation = (median_ms - lull_quantile_get(recent, 0.1)) / (1.28 * median_ms);
-    double ratio = deviation / (decisive_noise_share * controller->config.tolerance_ratio);
-    double wanted = fmax(ceil(controller->config.window_ms / median_ms),
-                         fmin(ceil(ratio * ratio), NOISY_WINDOW_MAX));
-    uint32_t least = of_track(controller, controller->config.window_iterations);
+    const double median_ms = lull_quantile_get(recent, 0.5);
+    const double deviation = (median_ms - lull_quantile_get(recent, 0.1)) / (1.28 * median_ms);
+    double wanted;
 
+    *noise_out = deviation / (decisive_noise_share * controller->config.tolerance_ratio);
+    wanted = fmax(ceil(controller->config.window_ms / median_ms),
+                  fmin(ceil(*noise_out * *noise_out), NOISY_WINDOW_MAX));
     if (controller->config.tail_tolerance_ratio > 0.0)
         wanted = fmin(fmax(wanted, LULL_UPPER_TAIL_LEAST), LULL_UPPER_TAIL_MOST);
-    if (recent->count >= LULL_TRACK_LEARN_ITERATIONS && ratio < steady_noise_share)
-        least = of_track(controller, STEADY_WINDOW);
+    return wanted;
+}
+
+static uint32_t at_least(double wanted, uint32_t least)
+{
     if (!isfinite(wanted) || wanted < least)
         return least;
     return (uint32_t)fmin(wanted, WINDOW_MAX);
 }
 
-/* A longer iteration costs energy as well, so a steady point may cost less time than the user
- * allows. */
-static double tolerance_of(const struct lull_controller *controller)
+/* Of a proof, a check or a watch: at least as many as the user wants. */
+uint32_t lull_controller_window(const struct lull_controller *controller)
 {
-    double most = controller->config.tolerance_ratio;
+    const struct lull_quantile *recent = &controller->gpus[0].reference_iterations_ms;
+    uint32_t least = of_track(controller, controller->config.window_iterations);
+    double noise;
+    const double wanted = wanted_iterations(controller, &noise);
 
-    if (controller->targets.steady)
+    if (recent->count >= LULL_TRACK_LEARN_ITERATIONS && noise < steady_noise_share)
+        least = of_track(controller, STEADY_WINDOW);
+    return at_least(wanted, least);
+}
+
+/* A longer iteration costs energy as well, so a steady point may cost less time than the user
+ * allows. So do the clocks of gaps. But this is only a matter of profit, judged by the
+ * estimate: noise that hides such a small slowdown must not keep them high. */
+static double worth_of(const struct lull_controller *controller)
+{
+    const struct lull_targets *targets = &controller->targets;
+    double most = 0.0;
+
+    if (targets->steady)
         most = controller->config.steady_tolerance_ratio;
+    else if (targets->current != LULL_CONTROLLER_NO_TARGET &&
+             targets->list[targets->current].of_gaps)
+        most = LULL_GAP_WORTH;
     return fmin(most, controller->config.tolerance_ratio);
 }
 
-/* The clocks of gaps cost energy in the same way. But this is only a matter of profit, judged by
- * the estimate: noise that hides such a small slowdown must not keep them high. */
-static double worth_of(const struct lull_controller *controller)
-{
-    const bool of_gaps = !controller->targets.steady &&
-                         controller->targets.current != LULL_CONTROLLER_NO_TARGET &&
-                         controller->targets.list[controller->targets.current].of_gaps;
-
-    if (!of_gaps)
-        return 0.0;
-    return fmin(LULL_GAP_WORTH, controller->config.tolerance_ratio);
-}
-
-/* Iterations per window: with other nodes a power of two, so that all of them choose the same. */
-static uint32_t window_iterations(const struct lull_controller *controller)
+/* With other nodes a power of two, so that all of them choose the same. */
+static uint32_t block_iterations(const struct lull_controller *controller,
+                                 enum lull_trial_kind kind)
 {
     const uint32_t own = lull_controller_window(controller);
     uint32_t iterations = 1;
+    uint32_t factor = 1;
+    double noise;
 
-    if (!controller->config.together)
+    if (controller->config.together) {
+        while (iterations < own || iterations < controller->aligned_window)
+            iterations *= 2;
+        if (kind == LULL_TRIAL_SCREEN)
+            iterations = lull_larger_u32(iterations / SCREEN_SHARE, STEADY_WINDOW);
+        return lull_smaller_u32(iterations, WINDOW_MAX);
+    }
+    if (kind == LULL_TRIAL_SCREEN)
+        return at_least(wanted_iterations(controller, &noise), of_track(controller, STEADY_WINDOW));
+    if (kind != LULL_TRIAL_CHECK)
         return own;
-    while (iterations < own || iterations < controller->aligned_window)
-        iterations *= 2;
-    return lull_smaller_u32(iterations, WINDOW_MAX);
+    for (uint32_t i = 0; i < controller->acquittals && factor < CHECK_FACTOR_MAX; i++)
+        factor *= 2;
+    return lull_smaller_u32(
+        lull_larger_u32(own * factor, lull_trial_telling_block(&controller->trial)), WINDOW_MAX);
 }
 
-/* A fresh test: guards, windows, and the iteration from which the schedule counts. */
-static void begin_test(struct lull_controller *controller, enum lull_trial_kind kind)
+/* A fresh trial: guards, pairs, and the iteration from which the schedule counts. */
+static void begin_trial(struct lull_controller *controller, enum lull_trial_kind kind)
 {
-    const struct lull_trial_terms terms = {
-        .tolerance_ratio = tolerance_of(controller),
+    struct lull_trial_terms terms = {
+        .tolerance_ratio = controller->config.tolerance_ratio,
         .worth_ratio = worth_of(controller),
-        .abort_ratio = abort_ratio,
+        .loss_ratio = controller->config.tolerance_ratio,
     };
 
     assert(controller->phase != LULL_PHASE_LEARNING);
-    lull_trial_set_terms(&controller->trial, &terms, lull_controller_present(controller));
-    lull_trial_begin(&controller->trial, kind, window_iterations(controller));
-    controller->test_begin = lull_track_iteration(controller->gpus[0].track);
+    /* Where nothing is lowered nothing can be lost. */
+    if (kind == LULL_TRIAL_WATCH && !lull_targets_are_lowered(&controller->targets))
+        terms.loss_ratio = 0.0;
+    lull_trial_begin(&controller->trial, kind, &terms, block_iterations(controller, kind),
+                     lull_controller_present(controller));
+    controller->trial_begin = lull_track_iteration(controller->gpus[0].track);
     lull_controller_place_test(controller);
 }
 
@@ -294,13 +314,18 @@ static void reconsider(struct lull_controller *controller)
     controller->targets.current = lull_targets_next(&controller->targets);
     if (controller->targets.current != LULL_CONTROLLER_NO_TARGET) {
         controller->phase = LULL_PHASE_DESCENDING;
-        begin_test(controller, LULL_TRIAL_TEST);
+        begin_trial(controller, LULL_TRIAL_SCREEN);
+        return;
+    }
+    if (!controller->is_proven && lull_targets_are_lowered(&controller->targets)) {
+        controller->phase = LULL_PHASE_DESCENDING;
+        begin_trial(controller, LULL_TRIAL_PROOF);
         return;
     }
     controller->phase = LULL_PHASE_SETTLED;
     if (controller->settled_after == 0)
         controller->settled_after = lull_track_iteration(controller->gpus[0].track);
-    begin_test(controller, LULL_TRIAL_WATCH);
+    begin_trial(controller, LULL_TRIAL_WATCH);
 }
 
 void lull_controller_agree(struct lull_controller *controller, uint32_t index,
@@ -329,64 +354,107 @@ static void record(struct lull_controller *controller, struct lull_target *targe
         .upper_ratio = estimate.upper_ratio,
         .pairs = estimate.pairs,
         .iterations =
-            (uint32_t)(lull_track_iteration(controller->gpus[0].track) - controller->test_begin),
+            (uint32_t)(lull_track_iteration(controller->gpus[0].track) - controller->trial_begin),
         .verdict = verdict,
     };
 }
 
-/* The verdict on the target under test has been given: the patent's steps S225 to S227. */
-static void conclude_test(struct lull_controller *controller, enum lull_verdict verdict)
+/* What is settled changes: whatever has been proven of it before holds no more. */
+static void forget_proof(struct lull_controller *controller)
+{
+    controller->is_proven = false;
+    controller->acquittals = 0;
+    lull_trial_drop_kept(&controller->trial);
+}
+
+/* The screen of the target under test has come out: the patent's steps S225 to S227. */
+static void conclude_screen(struct lull_controller *controller, enum lull_verdict verdict)
 {
     struct lull_target *target;
 
     assert(controller->targets.current != LULL_CONTROLLER_NO_TARGET);
     target = &controller->targets.list[controller->targets.current];
     record(controller, target, verdict);
+    lull_trial_change_point(&controller->trial);
     if (verdict == LULL_VERDICT_NOT_DEGRADED)
-        lull_trial_keep(&controller->trial);
+        forget_proof(controller);
     target->power_lowered_w = (struct lull_moments){0};
     lull_targets_conclude(&controller->targets, target, verdict);
     reconsider(controller);
 }
 
-/* What is settled hurts after all. */
+/* What is settled hurts after all, or cannot be proven harmless. Where screens do not see what
+ * proofs see, the next proof must not be only one point higher. */
 static void back_off(struct lull_controller *controller)
 {
-    lull_targets_back_off(&controller->targets);
-    lull_trial_drop_kept(&controller->trial);
+    const uint32_t points = UINT32_C(1) << lull_smaller_u32(controller->failures, 4);
+
+    assert(points <= BACK_OFF_MAX);
+    lull_targets_back_off(&controller->targets, points);
+    lull_trial_change_point(&controller->trial);
+    forget_proof(controller);
+    controller->failures++;
     controller->check_spacing = FIRST_CHECK_SPACING;
     reconsider(controller);
 }
 
-static void conclude_check(struct lull_controller *controller, enum lull_verdict verdict)
+static void conclude_proof(struct lull_controller *controller, enum lull_verdict verdict)
 {
-    if (verdict == LULL_VERDICT_DEGRADED) {
+    if (verdict != LULL_VERDICT_NOT_DEGRADED) {
         back_off(controller);
         return;
     }
     lull_trial_keep(&controller->trial);
+    controller->is_proven = true;
+    controller->failures = 0;
+    reconsider(controller);
+}
+
+/* What is not proven again is kept as long as it does not look slower than is tolerated. */
+static void conclude_check(struct lull_controller *controller, enum lull_verdict verdict)
+{
+    struct lull_guard_estimate estimate;
+
+    lull_trial_estimate_test(&controller->trial, &estimate);
+    if (verdict == LULL_VERDICT_DEGRADED ||
+        (verdict == LULL_VERDICT_UNPROVEN &&
+         estimate.slowdown_ratio > controller->config.tolerance_ratio)) {
+        back_off(controller);
+        return;
+    }
+    lull_trial_keep(&controller->trial);
+    controller->acquittals++;
     controller->next_check =
         lull_track_iteration(controller->gpus[0].track) + controller->check_spacing;
     if (controller->check_spacing < LONGEST_CHECK_SPACING)
         controller->check_spacing *= 2;
-    begin_test(controller, LULL_TRIAL_WATCH);
+    begin_trial(controller, LULL_TRIAL_WATCH);
 }
 
 static void conclude(struct lull_controller *controller, enum lull_verdict verdict)
 {
-    if (controller->trial.kind == LULL_TRIAL_CHECK)
+    switch (controller->trial.kind) {
+    case LULL_TRIAL_SCREEN:
+        conclude_screen(controller, verdict);
+        break;
+    case LULL_TRIAL_PROOF:
+        conclude_proof(controller, verdict);
+        break;
+    case LULL_TRIAL_CHECK:
         conclude_check(controller, verdict);
-    else
-        conclude_test(controller, verdict);
+        break;
+    case LULL_TRIAL_WATCH:
+        assert(false && "a watch gives no verdicts");
+    }
 }
 
 /*
  * With other nodes there are no checks: a node that goes to the reference alone sees nothing if
- * another one holds the job up. There the settled windows, which are the same on all, decide.
+ * another one holds the job up. There the watched pairs, which are the same on all, decide.
  */
 static bool may_check(const struct lull_controller *controller)
 {
-    return !controller->config.together &&
+    return !controller->config.together && lull_targets_are_lowered(&controller->targets) &&
            lull_track_iteration(controller->gpus[0].track) >= controller->next_check;
 }
 
@@ -394,7 +462,7 @@ static bool may_check(const struct lull_controller *controller)
 static void go_on_watching(struct lull_controller *controller)
 {
     lull_trial_lengthen(&controller->trial);
-    begin_test(controller, LULL_TRIAL_WATCH);
+    begin_trial(controller, LULL_TRIAL_WATCH);
 }
 
 static void act_on(struct lull_controller *controller, enum lull_trial_result result)
@@ -406,21 +474,30 @@ static void act_on(struct lull_controller *controller, enum lull_trial_result re
     case LULL_TRIAL_DEGRADED:
         conclude(controller, LULL_VERDICT_DEGRADED);
         break;
+    case LULL_TRIAL_UNPROVEN:
+        conclude(controller, LULL_VERDICT_UNPROVEN);
+        break;
     case LULL_TRIAL_HURTS:
         back_off(controller);
+        break;
+    case LULL_TRIAL_SPENT:
+        if (lull_trial_affords_check(&controller->trial))
+            begin_trial(controller, LULL_TRIAL_CHECK);
+        else
+            back_off(controller);
         break;
     case LULL_TRIAL_HOLDS:
         go_on_watching(controller);
         break;
     case LULL_TRIAL_SLOW_PAIR:
         if (may_check(controller))
-            begin_test(controller, LULL_TRIAL_CHECK);
+            begin_trial(controller, LULL_TRIAL_CHECK);
         else
             go_on_watching(controller);
         break;
     case LULL_TRIAL_SLOW_BLOCK:
         if (may_check(controller))
-            begin_test(controller, LULL_TRIAL_CHECK);
+            begin_trial(controller, LULL_TRIAL_CHECK);
         break;
     case LULL_TRIAL_GOES_ON:
     case LULL_TRIAL_SET_ASIDE:
@@ -428,22 +505,27 @@ static void act_on(struct lull_controller *controller, enum lull_trial_result re
     }
 }
 
-/* An iteration of this GPU's rank has ended: it may complete a window, a pair, a verdict. */
+/* An iteration of this GPU's rank has ended: it may complete a block, a pair, a verdict. */
 static void take_iteration(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
                            double iteration_ms)
 {
     const uint32_t index = (uint32_t)(gpu - controller->gpus);
     const uint64_t ended = lull_track_iteration(gpu->track) - 1;
-    struct lull_window_slot slot;
+    struct lull_pair_slot slot;
 
     if (iteration_ms <= 0.0)
         return;
     if (controller->phase == LULL_PHASE_LEARNING) {
         lull_quantile_add(&gpu->reference_iterations_ms, iteration_ms);
+        lull_trial_take_unplaced(&controller->trial, index, iteration_ms,
+                                 !lull_switch_calibration_runs(&gpu->calibration));
         return;
     }
-    if (!lull_trial_slot(&controller->trial, index, ended, &slot))
+    if (!lull_trial_slot(&controller->trial, index, ended, &slot)) {
+        lull_trial_take_unplaced(&controller->trial, index, iteration_ms,
+                                 ended > controller->trial_begin);
         return;
+    }
     if (slot.measured && !slot.candidate)
         lull_quantile_add(&gpu->reference_iterations_ms, iteration_ms);
     act_on(controller, lull_trial_add(&controller->trial, index, &slot, iteration_ms,
@@ -611,6 +693,7 @@ void lull_controller_take_call(struct lull_controller *controller, uint32_t inde
     if (note.deviated || note.became_known)
         lull_controller_forget_sections(gpu);
     if (note.deviated) {
+        lull_trial_forget_level(&controller->trial, index);
         lull_controller_raise_now(controller, gpu);
         reconsider(controller);
     }
@@ -678,6 +761,8 @@ bool lull_controller_take_start(struct lull_controller *controller, uint32_t ind
     gpu->track = track;
     gpu->exited = false;
     lull_controller_forget_sections(gpu);
+    /* What has been proven of the rank before says nothing of this one. */
+    forget_proof(controller);
     return true;
 }
 
@@ -832,10 +917,26 @@ void lull_controller_slowdown(const struct lull_controller *controller,
     lull_trial_estimate(&controller->trial, estimate_out);
 }
 
+struct lull_whole_slowdown lull_controller_whole_slowdown(const struct lull_controller *controller)
+{
+    return lull_trial_whole(&controller->trial);
+}
+
+bool lull_controller_is_proven(const struct lull_controller *controller)
+{
+    return controller->is_proven;
+}
+
+double lull_controller_rarest_excluded(const struct lull_controller *controller)
+{
+    return lull_trial_rarest_excluded(&controller->trial);
+}
+
 bool lull_controller_has_settled(const struct lull_controller *controller)
 {
     return controller->settled_after > 0 &&
-           lull_targets_next(&controller->targets) == LULL_CONTROLLER_NO_TARGET;
+           lull_targets_next(&controller->targets) == LULL_CONTROLLER_NO_TARGET &&
+           (controller->is_proven || !lull_targets_are_lowered(&controller->targets));
 }
 
 uint64_t lull_controller_settled_after(const struct lull_controller *controller)

@@ -4,19 +4,21 @@
  *
  * Life of a job:
  *   LEARNING    Each track finds its iteration and sections; the switch cost is calibrated by a
- *               few one-step pulses that no job can feel.
+ *               few pulses of one clock step, a tenth of a second each.
  *   DESCENDING  One target after the other is searched, those with the longest sections first: the
- *               descent proposes a point, and the trial (core/switching/trial.h) interleaves it
- *               with the reference and gives a verdict. All GPUs that have the section move
- *               together: ranks wait for each other, so a verdict on one is a verdict on all; where
- *               they do not wait, the worst one decides (joint_guard.h). Then GPUs that wait
- *               clearly longer than others go lower than these, one at a time. If no section is
- *               worth switching, one steady point for the whole iteration is sought instead. It has
- *               a tolerance of its own, narrower than the user's, because there a wrong clock slows
- *               all computation.
- *   SETTLED     The results are applied. A reference window now and then, ever more rarely, keeps
- *               the bound of the slowdown up to date; proven degradation starts the descent again
- *               one point higher.
+ *               descent proposes a point, and a screen (core/switching/trial.h) interleaves it and
+ *               all that has been settled with the reference; a few pairs say where to go on. All
+ *               GPUs that have the section move together, and the one that is slowed most decides
+ *               (joint_guard.h). Then GPUs that wait clearly longer than others go lower than
+ *               these, one at a time. If no section is worth switching, one steady point for the
+ *               whole iteration is sought instead. There and in gaps a screen asks for less than
+ *               the user's tolerance, because a longer iteration costs energy as well.
+ *               When every search is over, a proof decides whether all of it together is kept. What
+ *               is not proven goes up by a point, or 2, 4 ... after more failures, and the searches
+ *               go on from there.
+ *   SETTLED     The results are applied, and watched: a block at the reference now and then, ever
+ *               more rarely. What looks slow, or has spent the loss budget, is checked; what fails
+ *               goes up like after a failed proof. docs/guard.md says what all this is worth.
  *
  * A driver that blocks for longer than sections are long takes the node back to LEARNING, with all
  * GPUs raised (core/switching/driver_queue.h). After a while it is calibrated again; if it has
@@ -59,9 +61,10 @@
 #include "core/section/descent.h"
 #include "core/section/track.h"
 #include "core/stats/guard.h"
+#include "core/switching/loss_budget.h"
 
-/* Slowdown that a steady point may cost by default; slowdown from which on clocks of gaps save less
- * than it costs. */
+/* Slowdown, by estimate, from which a steady point does not pay by default, and from which clocks
+ * of gaps save less than it costs. */
 #define LULL_STEADY_TOLERANCE 0.0025
 #define LULL_GAP_WORTH 0.0015
 
@@ -75,19 +78,20 @@ struct lull_controller_config {
     double tolerance_ratio;      /* slowdown that is allowed, (0, 1] */
     double tail_tolerance_ratio; /* slowdown that is allowed of the 99 % quantile of iteration times
                                   * (the latency of a token); 0: only the mean counts */
-    double confidence;           /* of "not degraded", (0.5, 1) */
+    double confidence;           /* of all "not degraded" of a run together, (0.5, 1) */
     enum lull_descent_strategy strategy; /* for sections; the steady point always gallops */
-    double window_ms;                    /* least length of a measured window */
+    double window_ms;                    /* least length of a block of a trial */
     uint32_t window_iterations;          /* least number of iterations in it, >= 2 */
-    double steady_tolerance_ratio;       /* slowdown that a steady point may cost at most */
-    bool only_steady;                    /* one steady point, whatever sections there are */
-    bool observe_only;                   /* learn sections, never command anything */
-    bool together;   /* other nodes of the job decide with this one: see lull_controller_agree */
-    bool only_joint; /* never a point of a GPU's own */
-    bool reactive;   /* for comparison: switch when a section begins and ends, never before */
+    double steady_tolerance_ratio;       /* slowdown, by estimate, from which one does not pay */
+    uint64_t seed;    /* of the coins by which trials are ordered; on all nodes of a job the same */
+    bool only_steady; /* one steady point, whatever sections there are */
+    bool observe_only; /* learn sections, never command anything */
+    bool together;     /* other nodes of the job decide with this one: see lull_controller_agree */
+    bool only_joint;   /* never a point of a GPU's own */
+    bool reactive;     /* for comparison: switch when a section begins and ends, never before */
 };
 
-/* Tolerance 1 %, confidence 95 %, bisection, windows of 300 ms and 5 iterations. */
+/* Tolerance 1 %, confidence 95 %, bisection, blocks of 300 ms and 2 iterations. */
 void lull_controller_config_default(struct lull_controller_config *config);
 
 enum lull_controller_phase {
@@ -100,7 +104,7 @@ enum lull_controller_phase {
 enum lull_settle_reason {
     LULL_REASON_NONE,           /* the search is under way */
     LULL_REASON_LOWEST,         /* the device's minimum does not degrade */
-    LULL_REASON_DEGRADES_BELOW, /* one point lower degrades, or is not proven harmless */
+    LULL_REASON_DEGRADES_BELOW, /* one point lower looks slower, or is not proven harmless */
     LULL_REASON_SAVES_NOTHING,  /* harmless, but the lowered section draws no less power */
 };
 
@@ -197,7 +201,7 @@ void lull_controller_take_blocked(struct lull_controller *controller, uint32_t g
                                   double blocked_ms);
 void lull_controller_take_waiting(struct lull_controller *controller, double waiting_ms);
 
-/* The GPU is held down by heat or by its power supply at this time: windows are set aside. */
+/* The GPU is held down by heat or by its power supply at this time: the pair is set aside. */
 void lull_controller_take_throttle(struct lull_controller *controller, uint32_t gpu);
 
 /* A power reading of this GPU, W, which shows whether a lowered section saves at all. */
@@ -217,10 +221,10 @@ void lull_controller_hold(struct lull_controller *controller, bool held);
 void lull_controller_agree(struct lull_controller *controller, uint32_t target,
                            uint32_t agreed_point, uint64_t from_iteration, uint32_t refused_point);
 
-/* Windows are to be at least this long, so that all nodes measure in the same iterations. */
+/* Blocks are to be at least this long, so that all nodes measure in the same iterations. */
 void lull_controller_align(struct lull_controller *controller, uint32_t window_iterations);
 
-/* The length of the windows that this node wants, iterations. */
+/* The length of the blocks that this node wants for its proofs, iterations. */
 uint32_t lull_controller_window(const struct lull_controller *controller);
 
 /* Commands due at now_ns; returns how many were written to commands_out (at most max). */
@@ -251,7 +255,8 @@ bool lull_controller_is_steady(const struct lull_controller *controller);
 uint32_t lull_controller_point_on(const struct lull_controller *controller, uint32_t gpu,
                                   const struct lull_target *target, uint32_t point);
 
-/* The point that a target's sections are kept at on this GPU; 0 until it has settled. */
+/* The point that a target's sections are kept at on this GPU; 0 until all that has settled is
+ * proven. */
 uint32_t lull_controller_kept_point(const struct lull_controller *controller, uint32_t gpu,
                                     const struct lull_target *target);
 
@@ -261,12 +266,24 @@ const struct lull_target *lull_controller_descending(const struct lull_controlle
 /* The point of a target that is under test: of all together, or of the GPU whose turn it is. */
 uint32_t lull_controller_candidate(const struct lull_target *target);
 
-/* Slowdown of the settled points against the reference windows of the same run; where ranks do not
- * wait for each other, that of the rank that was slowed most. */
+/* Slowdown of what is kept against reference blocks of the same run, of the rank that was slowed
+ * most.
+ */
 void lull_controller_slowdown(const struct lull_controller *controller,
                               struct lull_guard_estimate *estimate_out);
 
-/* Every target has its result, and it has been applied; whatever a job does at its very end. */
+/* Slowdown of the whole run so far, trials and all, with a bound that is valid at any time. */
+struct lull_whole_slowdown lull_controller_whole_slowdown(const struct lull_controller *controller);
+
+/* What has settled is proven not to slow the job down by more than is tolerated. */
+bool lull_controller_is_proven(const struct lull_controller *controller);
+
+/* The share of iterations that harm must come in at least to be excluded at what is kept, with the
+ * confidence of the run; 1: nothing is kept. */
+double lull_controller_rarest_excluded(const struct lull_controller *controller);
+
+/* Every target has its result, and all of it together is proven harmless, or nothing is lowered;
+ * whatever a job does at its very end. */
 bool lull_controller_has_settled(const struct lull_controller *controller);
 
 /* Iterations of GPU 0's track until the first settling; 0 not yet. */

@@ -161,10 +161,8 @@ void lull_controller_note_clock(struct lull_controller *controller, struct lull_
     if (outcome->point != 0)
         lull_low_interval_lowered(&gpu->low, low_from_ns(gpu, outcome));
     else if (lull_low_interval_raised(&gpu->low, outcome->effect_ns) && gpu->switched_gaps > 0 &&
-             gpu->late_now++ < gpu->fold) {
+             gpu->late_now++ < gpu->fold)
         lull_allowance_spend(&controller->late);
-        lull_trial_discard_pair(&controller->trial);
-    }
 }
 
 /* ---- the driver -------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 #include "base/smaller.h"
 #include "core/section/controller/state.h"
 
-/* The longest window that peers can ask for, iterations: a bound on what comes from outside. */
+/* The longest block that peers can ask for, iterations: a bound on what comes from outside. */
 enum { ALIGNED_WINDOW_MAX = 4096 };
 
 /* ---- agreed points ----------------------------------------------------------------------- */
@@ -80,21 +80,26 @@ static bool count_alike(const struct lull_controller *controller, uint64_t *next
     return lowest != UINT64_MAX && highest - lowest <= 1;
 }
 
+static uint64_t base_of(const struct lull_controller *controller, uint32_t gpu, bool is_alike,
+                        uint64_t next)
+{
+    if (is_alike)
+        return controller->config.together ? 0 : next;
+    return lull_track_iteration(controller->gpus[gpu].track) + 1;
+}
+
 /*
- * The schedule repeats after a round, so that tests which are placed at multiples of it coincide,
- * whenever each of them was decided. What is left of the present pair is not judged.
+ * Ranks that count alike are placed alike, so that all run low in the same iterations. With other
+ * nodes the schedule counts from the job's first iteration, so that the pairs of all nodes
+ * coincide, whenever each trial was decided. What is left of the present pair is not judged.
  */
 void lull_controller_place_test(struct lull_controller *controller)
 {
-    const uint64_t round = lull_window_schedule_round(&controller->trial.schedule);
     uint64_t next;
-    const bool is_aligned = count_alike(controller, &next) && controller->config.together;
-    const uint64_t base = next - next % round;
+    const bool is_alike = count_alike(controller, &next);
 
-    assert(base <= next);
     for (uint32_t i = 0; i < controller->gpu_count; i++)
-        lull_trial_place(&controller->trial, i,
-                         is_aligned ? base : lull_track_iteration(controller->gpus[i].track) + 1);
-    if (is_aligned && next > base)
-        lull_trial_join(&controller->trial, next - base);
+        lull_trial_place(&controller->trial, i, base_of(controller, i, is_alike, next));
+    if (is_alike && controller->config.together && next > 0)
+        lull_trial_join(&controller->trial, next);
 }

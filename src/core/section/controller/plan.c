@@ -55,7 +55,7 @@ uint32_t lull_controller_planned_point(const struct lull_controller *controller,
     const uint32_t index = (uint32_t)(gpu - controller->gpus);
     const bool under_test = target_index == targets->current;
     const struct lull_target *target;
-    struct lull_window_slot slot;
+    struct lull_pair_slot slot;
     uint32_t point;
 
     if (target_index == LULL_CONTROLLER_NO_TARGET || controller->phase == LULL_PHASE_LEARNING)
@@ -73,6 +73,8 @@ uint32_t lull_controller_planned_point(const struct lull_controller *controller,
 uint32_t lull_controller_kept_point(const struct lull_controller *controller, uint32_t gpu,
                                     const struct lull_target *target)
 {
+    if (!controller->is_proven)
+        return 0;
     return lull_targets_point_on(&controller->targets, gpu, target,
                                  lull_target_point_for(target, gpu, false));
 }

@@ -5,7 +5,7 @@
  * the others stay where they are. If those that arrive last leave no common point at all, they are
  * kept at the reference and the others search again without them.
  *
- * Whose turn it is follows from the sections and the verdicts alone, and windows follow from
+ * Whose turn it is follows from the sections and the verdicts alone, and blocks follow from
  * iteration numbers, so no messages are needed.
  *
  * SPDX-License-Identifier: Apache-2.0

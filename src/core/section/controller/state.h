@@ -64,9 +64,12 @@ struct lull_controller {
     struct lull_trial trial; /* of the target under test, or of all that are settled */
     struct lull_trial_rank ranks[LULL_CONTROLLER_MAX_GPUS];
     struct lull_driver_queue queue; /* of the node's driver */
+    bool is_proven;                 /* what is settled, as a whole */
+    uint32_t failures;              /* proofs and checks in a row that have made it back off */
+    uint32_t acquittals;            /* checks since what is settled has been proven */
     uint64_t check_spacing;
     uint64_t next_check; /* iteration of GPU 0 before which no check starts */
-    uint64_t test_begin;
+    uint64_t trial_begin;
     uint64_t settled_after;
     struct lull_allowance late; /* iterations, of all GPUs, in which computation begins low */
     bool held;                  /* by the other nodes */

@@ -135,7 +135,15 @@ void lull_targets_conclude(const struct lull_targets *targets, struct lull_targe
         settle(target);
 }
 
-void lull_targets_back_off(struct lull_targets *targets)
+bool lull_targets_are_lowered(const struct lull_targets *targets)
+{
+    for (uint32_t i = 0; i < targets->count; i++)
+        if (targets->list[i].descent.good > 0 || targets->list[i].has_own)
+            return true;
+    return false;
+}
+
+void lull_targets_back_off(struct lull_targets *targets, uint32_t points)
 {
     for (uint32_t i = 0; i < targets->count; i++) {
         struct lull_target *target = &targets->list[i];
@@ -143,7 +151,7 @@ void lull_targets_back_off(struct lull_targets *targets)
         if (target->descent.good == 0 && !target->has_own)
             continue;
         lull_target_drop_own(target);
-        lull_descent_back_off(&target->descent);
+        lull_descent_back_off(&target->descent, points);
         target->settled = lull_descent_done(&target->descent);
     }
 }

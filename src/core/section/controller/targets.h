@@ -48,8 +48,13 @@ int32_t lull_targets_next(const struct lull_targets *targets);
 void lull_targets_conclude(const struct lull_targets *targets, struct lull_target *target,
                            enum lull_verdict verdict);
 
-/* What is settled hurts after all: descents start again, above what they had come to. */
-void lull_targets_back_off(struct lull_targets *targets);
+/* What is settled hurts after all, or is not proven harmless: descents start again, this many
+ * points
+ * (>= 1) above what they had come to. */
+void lull_targets_back_off(struct lull_targets *targets, uint32_t points);
+
+/* Whether any target has settled below the reference. */
+bool lull_targets_are_lowered(const struct lull_targets *targets);
 
 /* A point of a target on this GPU's clock list. */
 uint32_t lull_targets_point_on(const struct lull_targets *targets, uint32_t gpu,

@@ -13,7 +13,7 @@
 #include "pipe_sim.h"
 #include "../../property.h"
 
-enum { FROM = 30, TO = 60, ITERATIONS = 90 };
+enum { FROM = 90, TO = 120, ITERATIONS = 150 };
 
 static const struct lull_pipeline_switching switching = {
     .down_ns = 16500000, .up_ns = 24000000, .is_fed_forward = true, .early_ns = 7500000};

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/switching/loss_budget.h"
+
+#include <assert.h>
+#include <math.h>
+
+/* Iterations over which the reference is averaged. Chosen, not measured: as many as keep its error
+ * small beside the tolerance, few enough to follow a job that drifts. */
+static const double reference_span = 128.0;
+/* Of what has been earned no more than this share is reserved. Chosen with tools/audit-guard. */
+static const double reserved_share = 0.25;
+/* The bound of the whole run is narrowest after so many low iterations. Chosen, not measured. */
+static const double narrowest_iterations = 500.0;
+/* From so many standard errors on all of a loss counts. Chosen, not measured. */
+static const double certain_errors = 2.0;
+
+void lull_loss_budget_take_other(struct lull_loss_budget *budget, double iteration_ms)
+{
+    budget->passed_ms += iteration_ms;
+    budget->earned_ms += budget->rate * iteration_ms;
+}
+
+void lull_loss_budget_take_reference(struct lull_loss_budget *budget, double iteration_ms)
+{
+    struct lull_recent_level *level = &budget->reference;
+    double weight;
+    double delta;
+
+    lull_loss_budget_take_other(budget, iteration_ms);
+    level->count = fmin(level->count + 1.0, reference_span);
+    weight = 1.0 / level->count;
+    delta = iteration_ms - level->mean_ms;
+    level->mean_ms += weight * delta;
+    level->variance = (1.0 - weight) * (level->variance + weight * delta * delta);
+}
+
+void lull_loss_budget_take_lowered(struct lull_loss_budget *budget, double iteration_ms)
+{
+    lull_loss_budget_take_other(budget, iteration_ms);
+    if (budget->reference.count > 0.0)
+        lull_moments_add(&budget->excess_ms, iteration_ms - budget->reference.mean_ms);
+}
+
+void lull_loss_budget_correct(struct lull_loss_budget *budget, double then_ms, double since_ms,
+                              double count)
+{
+    if (budget->excess_ms.count == 0)
+        return;
+    budget->excess_ms.mean += (then_ms - since_ms) / 2.0 * count / (double)budget->excess_ms.count;
+}
+
+static double error_ms(const struct lull_loss_budget *budget)
+{
+    if (budget->excess_ms.count < 2 || budget->reference.count < 2.0)
+        return INFINITY;
+    return sqrt(lull_moments_variance(&budget->excess_ms) / (double)budget->excess_ms.count +
+                budget->reference.variance / budget->reference.count);
+}
+
+/* What the present point has cost for certain, as far as that can be said. */
+static double spent_ms(const struct lull_loss_budget *budget)
+{
+    const double count = (double)budget->excess_ms.count;
+    const double mean_ms = budget->excess_ms.mean;
+    const double error = error_ms(budget);
+
+    if (mean_ms > certain_errors * error)
+        return count * mean_ms;
+    return count * fmax(mean_ms - error, 0.0);
+}
+
+/* Of the sum of the present point's excesses; those of a single iteration are taken for as spread
+ * as iterations at the reference. */
+static double sum_variance(const struct lull_loss_budget *budget)
+{
+    const double count = (double)budget->excess_ms.count;
+    const double error = error_ms(budget);
+
+    if (isfinite(error))
+        return count * count * error * error;
+    return count * budget->reference.variance;
+}
+
+/* Distance that a sum of variance `variance` exceeds at no time but with chance `error`; `scale` is
+ * the variance around which it is narrowest. */
+static double sum_bound(double variance, double scale, double error)
+{
+    const double grown = variance / scale + 1.0;
+
+    if (scale <= 0.0)
+        return 0.0;
+    return sqrt(2.0 * grown * scale * log1p(sqrt(grown) / (2.0 * error)));
+}
+
+struct lull_whole_slowdown lull_loss_budget_whole(const struct lull_loss_budget *budget,
+                                                  double error)
+{
+    const double lost_ms =
+        budget->lost_ms + (double)budget->excess_ms.count * budget->excess_ms.mean;
+    const double variance = budget->lost_variance + sum_variance(budget);
+    const double bound_ms =
+        lost_ms + sum_bound(variance, narrowest_iterations * budget->reference.variance, error);
+
+    if (budget->passed_ms <= 0.0 || budget->reference.count < 2.0 || bound_ms >= budget->passed_ms)
+        return (struct lull_whole_slowdown){NAN, INFINITY};
+    return (struct lull_whole_slowdown){
+        .ratio = lost_ms / (budget->passed_ms - lost_ms),
+        .upper_ratio = bound_ms / (budget->passed_ms - bound_ms),
+    };
+}
+
+void lull_loss_budget_change_point(struct lull_loss_budget *budget)
+{
+    if (budget->excess_ms.count == 0)
+        return;
+    assert(budget->reference.count > 0.0);
+    budget->lost_ms += (double)budget->excess_ms.count * budget->excess_ms.mean;
+    budget->lost_variance += sum_variance(budget);
+    budget->last_ratio =
+        spent_ms(budget) / (double)budget->excess_ms.count / budget->reference.mean_ms;
+    budget->settled_ms += spent_ms(budget);
+    budget->excess_ms = (struct lull_moments){0};
+}
+
+double lull_loss_budget_left_ms(const struct lull_loss_budget *budget, double reserved_iterations)
+{
+    const double reserved_ms =
+        fmin(reserved_share * budget->earned_ms, reserved_iterations * budget->reference.mean_ms);
+
+    return budget->earned_ms - budget->settled_ms - spent_ms(budget) - reserved_ms;
+}
+
+double lull_loss_budget_expected_ms(const struct lull_loss_budget *budget)
+{
+    if (budget->excess_ms.count > 0)
+        return spent_ms(budget) / (double)budget->excess_ms.count;
+    return budget->last_ratio * budget->reference.mean_ms;
+}
+
+double lull_loss_budget_slowdown(const struct lull_loss_budget *budget, double *error_out)
+{
+    *error_out = error_ms(budget) / budget->reference.mean_ms;
+    if (budget->excess_ms.count == 0)
+        return 0.0;
+    return budget->excess_ms.mean / budget->reference.mean_ms;
+}

@@ -1,0 +1,82 @@
+/*
+ * The loss budget: the time that trials and lowered points may have cost a rank so far.
+ *
+ * Every iteration earns a share of its length, as much as the job may be slowed down; what lowered
+ * iterations take longer than those at the reference is spent. While nothing is left no iteration
+ * runs low. So a harmful candidate costs a run no more than is tolerated, at every moment of it and
+ * however long the guard takes to see the harm: what is spent can exceed what is earned by the
+ * excess of the iterations that are under way.
+ *
+ * A single slow iteration is as likely the host's as the candidate's. So a point's loss counts only
+ * where it lies above nothing by more than one standard error, by the excess, and by more than two
+ * as a whole: of one event in many iterations nothing at all, of four equal ones and of a steady
+ * harm everything.
+ *
+ * Pure; caller's storage; times are ms. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SWITCHING_LOSS_BUDGET_H
+#define LULL_CORE_SWITCHING_LOSS_BUDGET_H
+
+#include "core/stats/moments.h"
+
+/* Mean and variance of the last iterations at the reference, older ones fading out. */
+struct lull_recent_level {
+    double count; /* that they are worth */
+    double mean_ms;
+    double variance;
+};
+
+/* Zero-initialised is empty. */
+struct lull_loss_budget {
+    double rate; /* share of its length that an iteration earns, >= 0; the owner's to change */
+    double earned_ms;
+    double passed_ms;     /* length of all iterations */
+    double lost_ms;       /* excess of all lowered iterations of points no longer in use... */
+    double lost_variance; /* ...and the variance of that, ms^2 */
+    double settled_ms;    /* spent by points that are no longer in use */
+    double last_ratio;    /* slowdown of the last of them, as far as it is certain */
+    struct lull_recent_level reference;
+    struct lull_moments
+        excess_ms; /* of lowered iterations of the present point over the reference */
+};
+
+/* An iteration at the reference, one at the present point, or one that is neither. */
+void lull_loss_budget_take_reference(struct lull_loss_budget *budget, double iteration_ms);
+void lull_loss_budget_take_lowered(struct lull_loss_budget *budget, double iteration_ms);
+void lull_loss_budget_take_other(struct lull_loss_budget *budget, double iteration_ms);
+
+/* The last `count` lowered iterations have run between the reference level of then and this one,
+ * which has been measured since: they are compared with the mean of both. */
+void lull_loss_budget_correct(struct lull_loss_budget *budget, double then_ms, double since_ms,
+                              double count);
+
+/* Another point is tried from now on. */
+void lull_loss_budget_change_point(struct lull_loss_budget *budget);
+
+/* What is left, ms; below zero once more has been spent. A quarter of all that has been earned, but
+ * no more than this many iterations (>= 0) are worth, is reserved and does not count. */
+double lull_loss_budget_left_ms(const struct lull_loss_budget *budget, double reserved_iterations);
+
+/* What an iteration at the present point is to be expected to lose, ms: what those so far have lost
+ * on average, before there are any what those of the point before have lost. */
+double lull_loss_budget_expected_ms(const struct lull_loss_budget *budget);
+
+/*
+ * The slowdown of all iterations so far, low or not, against what they would have taken at the
+ * reference, and an upper bound that errs with chance `error` (0, 0.5), whenever one looks: the
+ * normal mixture of Robbins (1970), one-sided as in Waudby-Smith, Arbour, Sinha, Kennedy, Ramdas
+ * (2024), of excesses that do not depend on each other. NAN and INFINITY before any iteration is
+ * known.
+ */
+struct lull_whole_slowdown {
+    double ratio;
+    double upper_ratio;
+};
+struct lull_whole_slowdown lull_loss_budget_whole(const struct lull_loss_budget *budget,
+                                                  double error);
+
+/* Mean slowdown of the present point's lowered iterations and its standard error, relative to the
+ * reference; the error is INFINITY before two of each. */
+double lull_loss_budget_slowdown(const struct lull_loss_budget *budget, double *error_out);
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * Which iterations run at the reference and which at the candidate, in an order that coins choose.
+ *
+ * Iterations are counted from the start of a trial. A pair is one block at the reference and
+ * candidate_blocks at the candidate, all of one length; a seeded coin says which of its blocks is
+ * the reference. Hence nothing else that slows the job, in whatever rhythm, favours one side
+ * (guard.h). For the same reason the blocks of every second pair are an iteration longer, of either
+ * of two pairs, as another coin says: no event that comes every so many iterations falls on the
+ * same place of all blocks.
+ *
+ * The first iteration after every change is not measured, because it still carries the switch from
+ * the other side. All of this is a pure function of numbers: ranks and nodes that count alike act
+ * alike without a message.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SWITCHING_PAIR_SCHEDULE_H
+#define LULL_CORE_SWITCHING_PAIR_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lull_pair_schedule {
+    uint32_t block_iterations; /* measured at least per block, >= 1 */
+    uint32_t candidate_blocks; /* per pair, >= 1 */
+    uint64_t seed;             /* of the coins */
+};
+
+struct lull_pair_slot {
+    uint32_t pair;   /* 0, 1, ... */
+    uint64_t offset; /* of the iteration in the schedule */
+    bool candidate;  /* at the candidate, else at the reference */
+    bool measured;   /* false: the iteration after a change */
+    bool pair_ends;  /* this is the pair's last iteration */
+};
+
+/* Where iteration number iteration (from 0) of a trial stands. O(1). */
+struct lull_pair_slot lull_pair_slot(const struct lull_pair_schedule *schedule, uint64_t iteration);
+
+/* Iterations of two pairs: the lengths of pairs repeat after so many. O(1). */
+uint64_t lull_pair_schedule_round(const struct lull_pair_schedule *schedule);
+
+/* The first iteration of a pair. O(1). */
+uint64_t lull_pair_schedule_begin(const struct lull_pair_schedule *schedule, uint32_t pair);
+
+#endif
