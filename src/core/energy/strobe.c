@@ -119,14 +119,17 @@ double lull_energy_strobe_edge_s(const struct lull_energy_strobe *strobe,
     double largest = 0.0;
     double span_s;
     double step_hz;
+    uint32_t trials;
 
     if (strobe->count == 0 || source->power_window_s >= period_s)
         return 0.0;
     span_s = (double)(strobe->begins_ns[strobe->count - 1] - strobe->begins_ns[0]) * 1e-9;
     step_hz = turn_per_trial / fmax(span_s, period_s);
     set_hands(strobe, lowest_hz, step_hz, hands);
-    for (double hz = lowest_hz; hz < highest_hz + step_hz; hz += step_hz) {
-        largest = fmax(largest, edge_variance(hands, strobe->count, hz, source->power_window_s));
+    trials = (uint32_t)ceil((highest_hz - lowest_hz) / step_hz) + 1;
+    for (uint32_t i = 0; i < trials; i++) {
+        largest = fmax(largest, edge_variance(hands, strobe->count, lowest_hz + i * step_hz,
+                                              source->power_window_s));
         move_hands(hands, strobe->count);
     }
     return sqrt(largest);

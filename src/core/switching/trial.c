@@ -235,7 +235,7 @@ static void init_guards(struct lull_trial *trial, uint64_t present)
 /* As many iterations at the candidate as a check needs to outweigh what has called for it. */
 static uint32_t find_least_measured(const struct lull_trial *trial)
 {
-    uint64_t most = 2 * WATCHED_BLOCK;
+    uint64_t most = (uint64_t)2 * WATCHED_BLOCK;
 
     if (trial->kind == LULL_TRIAL_PROOF)
         return trial->least_proof;

@@ -330,8 +330,8 @@ static void test_the_bound_of_the_slowdown_covers(void **state)
             printf("| %-26s | %.1f %% |", difference_names[difference], sizes[size] * 100.0);
             for (int count = 0; count < COUNTS; count++) {
                 double room;
-                const double covered =
-                    coverage_of_times(difference, sizes[size], counts[count], &room);
+                const double covered = coverage_of_times((enum difference)difference, sizes[size],
+                                                         counts[count], &room);
 
                 printf(" %.1f %% (+%.2f) |", covered * 100.0, room * 100.0);
                 holds(covered >= (difference == SKEWED ? 0.82 : 0.93), counts[count]);
