@@ -76,15 +76,17 @@ class Vendors(unittest.TestCase):
         (gpu,) = report["gpus"]
         (section,) = gpu["sections"]
         self.assertEqual(gpu["index"], 1)
-        # On a busy machine the descent may take longer than the job; it saves on the way as well.
+        # On a busy machine the proof may take longer than the job; then little is saved on the way.
         self.assertIn(section["verdict"], ("lowered", "undecided"))
+        most = 1.01
         if section["verdict"] == "lowered":
             self.assertEqual(section["sm_mhz"], lowest_mhz)
+            most = 0.97
         self.assertEqual(gpu["driver"]["without_effect"], 0)
         self.assertFalse(run.truth(1)["is_locked"])
         unmanaged = reference.truth(1)
         unmanaged_j = unmanaged["energy_j"] / unmanaged["time_s"] * (COMPUTE_MS + EXCHANGE_MS) * 1e-3
-        self.assertLess(report["managed"]["energy_per_iteration_j"], 0.97 * unmanaged_j)
+        self.assertLess(report["managed"]["energy_per_iteration_j"], most * unmanaged_j)
 
     def start(self, *arguments, **variables):
         run = Run(*arguments, **variables)
