@@ -44,10 +44,13 @@ class Trainer(unittest.TestCase):
             for step in named[0]["descent"][:1]:
                 self.assertEqual(step["sm_mhz"], 210)
             self.assertEqual(gpu["events_lost"], 0)
+        self.assertGreater(report["unmanaged"]["iterations"], 10)
+        self.assertGreater(report["managed"]["iterations"] + report["descent"]["iterations"], 10)
         for name in ("unmanaged", "managed"):
             part = report[name]
-            self.assertGreater(part["iterations"], 10)
-            self.assertAlmostEqual(part["energy_j"], part["average_power_w"] * part["span_s"], delta=1.0)
+            # The proof may come with the last iterations, and leave hardly any to what is managed.
+            if part["energy_j"] is not None:
+                self.assertAlmostEqual(part["energy_j"], part["average_power_w"] * part["span_s"], delta=1.0)
         with open(os.path.join(self.directory.name, "trace.json"), encoding="utf-8") as file:
             events = json.load(file)["traceEvents"]
         self.assertTrue(any(event["name"] == "210 MHz" for event in events))
