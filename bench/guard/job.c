@@ -77,7 +77,7 @@ static int64_t ns_of(double ms)
     return (int64_t)llround(ms * 1e6);
 }
 
-/* What noise and harm of coupled ranks is common to all. */
+/* Returns the place of the rank's noise and harm: coupled ranks share those of rank 0. */
 static uint32_t domain_of(const struct audit_job *job, uint32_t index)
 {
     return job->config.free_ranks ? index : 0;

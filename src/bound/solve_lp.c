@@ -34,7 +34,7 @@ static int make_result(const struct lull_slot_problem *problem, struct lull_lp_r
     return result_out->gpu_j != NULL && result_out->cap_j != NULL ? 0 : -ENOMEM;
 }
 
-/* Whether the processor time of the ascent is used up. */
+/* Returns whether the ascent has used up its processor time. */
 static bool is_time_over(void *user)
 {
     const clock_t *until = user;

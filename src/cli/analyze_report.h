@@ -11,7 +11,7 @@
 #include "cli/prediction.h"
 #include "trace/analysis.h"
 
-/* What was found out about the rank of one trace. */
+/* Holds what the analysis found out about the rank of one trace. */
 struct lull_analyzed_rank {
     const char *file;
     int64_t rank; /* LULL_TRACE_UNKNOWN where the trace does not say it */

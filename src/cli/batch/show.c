@@ -27,7 +27,7 @@ static const struct lull_option rows[] = {
 
 /* ---- one job ------------------------------------------------------------------------------- */
 
-/* What the store knows of one job. */
+/* Holds what the store knows of one job. */
 struct knowledge {
     struct lull_batch_job job;
     struct lull_batch_entry *entries;

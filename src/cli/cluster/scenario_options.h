@@ -80,7 +80,7 @@ struct lull_scenario_network_options {
     int64_t rack_nodes; /* nodes of a rack; 0: there are no racks */
 };
 
-/* What to print, write and draw; null: this is not asked for. */
+/* Says what the user wants printed, written and drawn; a null name: nothing of that kind. */
 struct lull_scenario_output_options {
     bool is_json;
     const char *jobs_out;  /* a table of when and where each job ran */
