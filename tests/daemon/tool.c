@@ -284,8 +284,8 @@ static int order(char **argv)
     /* The later deadline is posted first. */
     now_ns = lull_now_ns();
     for (int i = 0; i < 3; i++)
-        sequences[i] = lull_actuator_set(actuator, slots[i], 900, now_ns + (3 - i) * LULL_NS_PER_S,
-                                         now_ns + 3 * LULL_NS_PER_S);
+        sequences[i] = lull_actuator_set(actuator, slots[i], 900, now_ns + (8 - i) * LULL_NS_PER_S,
+                                         now_ns + 9 * LULL_NS_PER_S);
     for (int i = 0; i < 3; i++)
         await(actuator, slots[i], sequences[i], &results[i]);
     printf("deadline %s\n",
@@ -295,7 +295,7 @@ static int order(char **argv)
     now_ns = lull_now_ns();
     for (int i = 0; i < 3; i++)
         sequences[i] = lull_actuator_set(actuator, slots[i], i == 2 ? 0 : 700,
-                                         now_ns + LULL_NS_PER_S, now_ns + 3 * LULL_NS_PER_S);
+                                         now_ns + 5 * LULL_NS_PER_S, now_ns + 9 * LULL_NS_PER_S);
     for (int i = 0; i < 3; i++)
         await(actuator, slots[i], sequences[i], &results[i]);
     printf("raising %s\n", results[2].call_begin_ns < results[1].call_begin_ns ? "first" : "late");

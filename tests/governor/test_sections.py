@@ -10,6 +10,10 @@ import unittest
 LULL, JOB = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 
 
+# Iterations on a busy host scatter by more than 1 %: a job this short is judged at a wider tolerance.
+SOON = ("--tolerance", "5%")
+
+
 class Sections(unittest.TestCase):
     def run_job(self, *arguments, options=()):
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
@@ -22,7 +26,7 @@ class Sections(unittest.TestCase):
                 return json.load(file)
 
     def test_a_named_section_is_managed(self):
-        report = self.run_job(0, 90, 30, 120, 0)
+        report = self.run_job(0, 90, 30, 120, 0, options=SOON)
         (gpu,) = report["gpus"]
         (section,) = gpu["sections"]
         self.assertEqual((section["kind"], section["name"]), ("communication", "communication"))
@@ -37,7 +41,7 @@ class Sections(unittest.TestCase):
         self.assertEqual((gpu["sections"], gpu["switches"]), ([], 0))
 
     def test_a_section_of_another_name_is_searched_from_the_top(self):
-        (gpu,) = self.run_job(0, 90, 30, 120, 0, "exchange")["gpus"]
+        (gpu,) = self.run_job(0, 90, 30, 120, 0, "exchange", options=SOON)["gpus"]
         (section,) = gpu["sections"]
         self.assertEqual((section["kind"], section["name"]), ("user", "exchange"))
         self.assertEqual(section["descent"][0]["sm_mhz"], 1395)
