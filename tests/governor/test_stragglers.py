@@ -24,15 +24,16 @@ class Stragglers(unittest.TestCase):
                            check=True, capture_output=True)
             done = subprocess.run(
                 [LULL, "emulate", "--seed", "0", "--warm", "250", f"4x{MODEL}", "--", LULL, "run", "--no-daemon", "--report",
-                 directory, "--plan", plan, "--", LULL, "play", *PIPELINE, "--replicas", "2", *options],
+                 directory, "--tolerance", "5%", "--plan", plan, "--", LULL, "play", *PIPELINE, "--replicas", "2", *options],
                 env=dict(os.environ, LULL_RUNTIME_DIR=directory), capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
             with open(os.path.join(directory, "report.json"), encoding="utf-8") as file:
                 return json.load(file)["pipeline"]["stragglers"], done.stderr
 
     def test_a_rank_is_slow_for_a_while(self):
-        # What is usual takes five undisturbed iterations at the plan; a host that stalls disturbs many.
-        stragglers, said = self.run_job("--sections", "--iterations", "65", "--straggler", "1,1.6,32,52")
+        # What is usual takes five undisturbed iterations at the plan, which is proven by then, at a tolerance for a busy
+        # host; one that stalls disturbs many.
+        stragglers, said = self.run_job("--sections", "--iterations", "100", "--straggler", "1,1.6,60,85")
         self.assertGreaterEqual(stragglers["replans"], 1)
         # How many of the twenty are stretched is asserted in simulated time (tests/core/pipeline/follow/test_straggler_job.c): a host that
         # is late ends a detour early.
