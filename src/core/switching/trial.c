@@ -38,8 +38,7 @@ static const double least_level = 4.0;
  * hurts. Chosen with tools/audit-guard, where harm in one of a hundred iterations is then hardly
  * proven twice. */
 enum { PROOF_FACTOR = 2 };
-/* A check asks for as many iterations as have called for it, but not for more. Chosen, not
- * measured. */
+/* No proof or check asks for more iterations, whatever has called for it. Chosen, not measured. */
 enum { LEAST_MEASURED_MAX = 1024 };
 /* A check, or a watch that cannot be followed by one, refuses what has been kept if all its
  * iterations together are slower by this many standard errors, and by more than is tolerated.
@@ -253,6 +252,15 @@ static uint32_t find_least_measured(const struct lull_trial *trial)
     return most < LEAST_MEASURED_MAX ? (uint32_t)most : LEAST_MEASURED_MAX;
 }
 
+void lull_trial_demand(struct lull_trial *trial, uint64_t iterations)
+{
+    const uint32_t least =
+        iterations < LEAST_MEASURED_MAX ? (uint32_t)iterations : LEAST_MEASURED_MAX;
+
+    if (least > trial->least_proof)
+        trial->least_proof = least;
+}
+
 /* What has been proven hurts after all, as a check has found that so many iterations had called
  * for: the next proof takes twice as many. */
 static void learn_from_harm(struct lull_trial *trial, uint32_t rank)
@@ -263,9 +271,7 @@ static void learn_from_harm(struct lull_trial *trial, uint32_t rank)
         return;
     if (trial->ranks[rank].measured > iterations)
         iterations = trial->ranks[rank].measured;
-    iterations *= PROOF_FACTOR;
-    if (iterations > trial->least_proof)
-        trial->least_proof = iterations < LEAST_MEASURED_MAX ? iterations : LEAST_MEASURED_MAX;
+    lull_trial_demand(trial, (uint64_t)PROOF_FACTOR * iterations);
 }
 
 void lull_trial_begin(struct lull_trial *trial, enum lull_trial_kind kind,

@@ -104,11 +104,11 @@ struct lull_trial {
     uint32_t proofs;                    /* and checks, begun in this run */
     uint64_t begun;                     /* trials */
     uint32_t stretch;
-    uint32_t first_pair;     /* number of the first one after `base` */
-    uint32_t next_pair;      /* that all ranks are to complete */
-    uint32_t joined_pair;    /* the first one that counts */
-    uint32_t least_measured; /* iterations at the candidate before a proof or check may pass... */
-    uint32_t least_proof;    /* ...of a proof: what it took to find out that something kept hurts */
+    uint32_t first_pair;       /* number of the first one after `base` */
+    uint32_t next_pair;        /* that all ranks are to complete */
+    uint32_t joined_pair;      /* the first one that counts */
+    uint32_t least_measured;   /* iterations at the candidate before a proof or check may pass... */
+    uint32_t least_proof;      /* ...of a proof */
     struct lull_trial_cut cut; /* the last one, of any rank */
     bool is_disturbed;         /* the present pair */
     uint32_t set_aside;        /* disturbed pairs in a row */
@@ -176,6 +176,9 @@ void lull_trial_disturb(struct lull_trial *trial);
 /* A clock was to be changed for the candidate in the present pair; it has been asked for. */
 void lull_trial_want_change(struct lull_trial *trial);
 void lull_trial_make_change(struct lull_trial *trial);
+
+/* From now on a proof takes at least so many iterations at the candidate, 1024 at most. */
+void lull_trial_demand(struct lull_trial *trial, uint64_t iterations);
 
 /* What has been proven, or acquitted by a check, is kept: its pairs are those of what is kept. */
 void lull_trial_keep(struct lull_trial *trial);

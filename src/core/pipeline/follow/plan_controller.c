@@ -60,7 +60,7 @@ lull_plan_controller_create(const struct lull_plan_controller_config *config, ui
         }
     }
     lull_plan_controller_init_evidence(plan_controller);
-    lull_plan_controller_trial_init(plan_controller, LULL_PLAN_CONTROLLER_HIGHEST, 1);
+    lull_plan_controller_start_plan(plan_controller, LULL_PLAN_CONTROLLER_HIGHEST, 1);
     return plan_controller;
 }
 
@@ -97,7 +97,7 @@ void lull_plan_controller_use_plan(struct lull_plan_controller *plan_controller,
     plan_controller->is_detoured = false;
     if (plan_controller->is_disobedient)
         plan = LULL_PLAN_CONTROLLER_HIGHEST;
-    lull_plan_controller_trial_init(
+    lull_plan_controller_start_plan(
         plan_controller, plan, plan_controller->leader < 0 ? 2 : plan_controller->iteration + 2);
 }
 

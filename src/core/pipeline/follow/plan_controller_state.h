@@ -90,6 +90,9 @@ struct lull_plan_controller {
         resting;                 /* the trial of the plan while a detour is under way */
     struct lull_trial evidence;  /* for the plan; a detour has none */
     struct lull_trial_rank rank; /* the leader's part of it */
+    int32_t used_plan;           /* the one that is tried again once it has given way */
+    uint64_t retry_spacing;      /* 0: none has given way yet */
+    uint64_t next_retry;         /* iteration */
     bool is_detoured;
     uint32_t detours;                                                   /* so far */
     struct lull_plan_controller_slot slots[LULL_PLAN_CONTROLLER_SLOTS]; /* by number */
@@ -158,6 +161,10 @@ void lull_plan_controller_init_evidence(struct lull_plan_controller *plan_contro
 
 /* A new trial of this plan, from iteration since on. */
 void lull_plan_controller_trial_init(struct lull_plan_controller *plan_controller, int32_t plan,
+                                     uint64_t since);
+
+/* This plan is used from iteration since on; nothing has given way to it. */
+void lull_plan_controller_start_plan(struct lull_plan_controller *plan_controller, int32_t plan,
                                      uint64_t since);
 
 /* The trial of the plan, whether a detour is under way or not. */

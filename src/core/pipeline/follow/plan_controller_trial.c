@@ -12,6 +12,11 @@ enum { WARMING = 3 };
 /* Blocks that a kept plan runs between two references, at first and at most. Chosen, not measured.
  */
 enum { FIRST_STRETCH = 16, LONGEST_STRETCH = 512 };
+/* Iterations from a plan's giving way until it is tried again, at first and at most. Chosen, not
+ * measured: what disturbed its proof, such as a straggler, has had time to pass. */
+enum { FIRST_RETRY_SPACING = 512, LONGEST_RETRY_SPACING = 32768 };
+/* A proof takes this share of the run so far from then on, as for sections (decide.c). */
+enum { RETRY_SHARE = 4 };
 /* Every pair in which an operation was lost is set aside: it has other operations than the plan. */
 static const uint32_t most_set_aside = UINT32_MAX;
 
@@ -97,6 +102,14 @@ void lull_plan_controller_trial_init(struct lull_plan_controller *plan_controlle
         since);
 }
 
+void lull_plan_controller_start_plan(struct lull_plan_controller *plan_controller, int32_t plan,
+                                     uint64_t since)
+{
+    plan_controller->used_plan = plan;
+    plan_controller->retry_spacing = 0;
+    lull_plan_controller_trial_init(plan_controller, plan, since);
+}
+
 const struct lull_plan_controller_trial *
 lull_plan_controller_trial_of_plan(const struct lull_plan_controller *plan_controller)
 {
@@ -118,6 +131,32 @@ void lull_plan_controller_trial_interrupt(struct lull_plan_controller *plan_cont
     lull_plan_controller_trial_init(plan_controller, plan_controller->trial.plan,
                                     plan_controller->iteration + 2);
     plan_controller->trial.is_held = is_held;
+}
+
+/* ---- trying again ------------------------------------------------------------------------ */
+
+/* The plan that is used gives way to another one. */
+static void put_off_retry(struct lull_plan_controller *plan_controller, uint64_t since)
+{
+    if (plan_controller->retry_spacing == 0)
+        plan_controller->retry_spacing = FIRST_RETRY_SPACING;
+    else if (plan_controller->retry_spacing < LONGEST_RETRY_SPACING)
+        plan_controller->retry_spacing *= 2;
+    plan_controller->next_retry = since + plan_controller->retry_spacing;
+}
+
+/* The plan that was used had to give way, and whatever holds now is not being tried. */
+static bool is_due_again(const struct lull_plan_controller *plan_controller, uint64_t number)
+{
+    const struct lull_plan_controller_trial *trial = &plan_controller->trial;
+    const bool is_quiet = trial->phase == LULL_PLAN_CONTROLLER_GIVEN_UP ||
+                          (trial->phase == LULL_PLAN_CONTROLLER_KEPT &&
+                           plan_controller->evidence.kind == LULL_TRIAL_WATCH);
+
+    return plan_controller->retry_spacing > 0 && number >= plan_controller->next_retry &&
+           trial->plan != plan_controller->used_plan && is_quiet && !trial->is_held &&
+           !plan_controller->is_detoured && !plan_controller->is_disobedient &&
+           !plan_controller->queue.suspended;
 }
 
 /* ---- deciding ---------------------------------------------------------------------------- */
@@ -143,6 +182,10 @@ void lull_plan_controller_decide(struct lull_plan_controller *plan_controller, u
     struct lull_plan_controller_slot *slot =
         &plan_controller->slots[number % LULL_PLAN_CONTROLLER_SLOTS];
 
+    if (is_due_again(plan_controller, number)) {
+        lull_trial_demand(&plan_controller->evidence, number / RETRY_SHARE);
+        lull_plan_controller_trial_init(plan_controller, plan_controller->used_plan, number);
+    }
     *slot = (struct lull_plan_controller_slot){
         .number = number, .test = trial->test, .plan = trial->plan};
     if (plan_controller->config.observe_only || plan_controller->queue.suspended) {
@@ -166,6 +209,8 @@ static void give_way(struct lull_plan_controller *plan_controller, uint64_t sinc
 {
     const int32_t next = plan_controller->trial.plan + 1;
 
+    if (plan_controller->trial.plan == plan_controller->used_plan)
+        put_off_retry(plan_controller, since);
     lull_plan_controller_trial_init(
         plan_controller,
         (uint32_t)next < plan_controller->plan_count ? next : LULL_PLAN_CONTROLLER_HIGHEST, since);

@@ -154,6 +154,42 @@ static void test_a_plan_that_degrades_gives_way(void **state)
     free(slow);
 }
 
+/* Iterations at a plan among the first ones told, from `since` on. */
+static uint32_t iterations_at(const struct pipe_sim_result *result, int32_t plan, uint32_t since)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = since; i < result->iterations_told; i++)
+        count += result->iteration_plan[i] == plan;
+    return count;
+}
+
+/* A plan that has given way is tried again, once, and gives way again while the job is the same. */
+static void test_a_plan_that_gave_way_is_tried_again(void **state)
+{
+    struct pipe_sim_config job;
+    struct scene scene;
+    uint32_t *slow;
+
+    (void)state;
+    pipe_sim_config_default(&job);
+    job.iterations = 1000;
+    set_up(&scene, &job, LULL_ENVPIPE_BALANCED);
+    slow = calloc(pipe_sim_problem(scene.sim)->graph->op_count, sizeof(slow[0]));
+    for (size_t i = 0; i < pipe_sim_problem(scene.sim)->graph->op_count; i++)
+        slow[i] = 4;
+    assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, slow, 0), 0);
+    assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, scene.point, 0), 0);
+    run(&scene);
+    assert_int_equal(iterations_at(&scene.result, 0, 100) - iterations_at(&scene.result, 0, 500),
+                     0);
+    assert_in_range(iterations_at(&scene.result, 0, 500), 1, 12);
+    assert_int_equal(lull_plan_controller_plan(scene.plan_controller), 1);
+    assert_int_equal(lull_plan_controller_phase(scene.plan_controller), LULL_PLAN_CONTROLLER_KEPT);
+    tear_down(&scene);
+    free(slow);
+}
+
 /* One section too many, in an iteration at the plan: raised at once, and soon back. */
 static void test_a_deviation_raises_at_once(void **state)
 {
@@ -352,6 +388,7 @@ int main(void)
         cmocka_unit_test(test_a_plan_saves_and_is_kept),
         cmocka_unit_test(test_nothing_runs_below_the_plan),
         cmocka_unit_test(test_a_plan_that_degrades_gives_way),
+        cmocka_unit_test(test_a_plan_that_gave_way_is_tried_again),
         cmocka_unit_test(test_a_deviation_raises_at_once),
         cmocka_unit_test(test_a_driver_that_does_nothing_does_no_harm),
         cmocka_unit_test(test_observing_commands_nothing),
