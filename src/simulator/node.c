@@ -256,8 +256,8 @@ static void describe_target(const struct simulation *simulation,
     if (simulation->controller == NULL)
         return;
     targets = lull_controller_targets(simulation->controller, &count);
-    if (count > 0 && targets[0].settled)
-        outcome->point_mhz = lull_gpu_model_step_mhz(model, top - targets[0].descent.good);
+    if (count > 0)
+        outcome->point_mhz = lull_gpu_model_step_mhz(model, top - targets[0].proven.common);
     outcome->is_steady = lull_controller_is_steady(simulation->controller);
     lull_track_sections(lull_controller_track(simulation->controller, 0), &count);
     for (uint32_t i = 0; i < count; i++)

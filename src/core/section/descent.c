@@ -74,14 +74,24 @@ void lull_descent_take(struct lull_descent *descent, enum lull_verdict verdict)
     choose_candidate(descent);
 }
 
-void lull_descent_back_off(struct lull_descent *descent, uint32_t points)
+void lull_descent_back_off(struct lull_descent *descent, uint32_t floor, uint32_t points)
 {
-    uint32_t bad = 1;
+    uint32_t bad = floor + 1;
 
-    assert(points >= 1);
-    if (descent->good > points)
+    assert(points >= 1 && floor <= descent->good);
+    if (descent->good > floor + points)
         bad = descent->good - points + 1;
-    start(descent, 0, bad);
+    start(descent, floor, bad);
     descent->stride = descent->count;
+    choose_candidate(descent);
+}
+
+void lull_descent_reopen(struct lull_descent *descent)
+{
+    assert(lull_descent_done(descent));
+    if (descent->strategy == LULL_DESCENT_BISECT)
+        descent->strategy = LULL_DESCENT_GALLOP;
+    start(descent, descent->good, descent->count);
+    descent->stride = descent->resolution;
     choose_candidate(descent);
 }

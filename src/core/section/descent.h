@@ -70,9 +70,13 @@ void lull_descent_take(struct lull_descent *descent, enum lull_verdict verdict);
 /*
  * The result hurts after all, or cannot be proven harmless: goes no lower than `points` (>= 1)
  * above it, and tries that first, in the hope that it is not far off; then it searches between that
- * and the highest point. From so near the highest point that nothing is left it ends at once,
- * there. To search lower again, init.
+ * and `floor`, a point that is not lower than the result and known to be good. Where nothing is
+ * left between the two it ends at once, at the floor. To search lower again, reopen.
  */
-void lull_descent_back_off(struct lull_descent *descent, uint32_t points);
+void lull_descent_back_off(struct lull_descent *descent, uint32_t floor, uint32_t points);
+
+/* Searches once more below the result of a descent that is done, galloping in steps of its
+ * resolution (STEP: by single points). */
+void lull_descent_reopen(struct lull_descent *descent);
 
 #endif

@@ -46,7 +46,7 @@ static uint32_t kept_mhz(const struct lull_controller *controller, uint32_t gpu,
 {
     uint32_t point = 0;
 
-    if (target != NULL && target->settled)
+    if (target != NULL)
         point = lull_controller_kept_point(controller, gpu, target);
     return info->sm_clock_count > 0 ? info->sm_clocks_mhz[point] : 0;
 }
@@ -94,7 +94,6 @@ static json_t *steady_json(const struct lull_report *report, uint32_t gpu)
     const struct lull_control *control = report->managed;
     const struct lull_controller *controller = lull_control_controller(control);
     const struct lull_device_info *info = lull_control_info(control, gpu);
-    const bool is_proven = lull_controller_is_proven(controller);
     const struct lull_target *target;
     json_t *object;
     uint32_t count;
@@ -105,8 +104,8 @@ static json_t *steady_json(const struct lull_report *report, uint32_t gpu)
     target = lull_controller_targets(controller, &count);
     lull_field_integer(object, "sm_mhz", kept_mhz(controller, gpu, info, target));
     lull_field_json(object, "descent", descent_json(report, gpu, target));
-    lull_field_text(object, "verdict", lull_target_verdict_text(target, is_proven));
-    lull_field_text(object, "reason", lull_target_reason_text(target, is_proven));
+    lull_field_text(object, "verdict", lull_target_verdict_text(target));
+    lull_field_text(object, "reason", lull_target_reason_text(target));
     return object;
 }
 

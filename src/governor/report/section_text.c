@@ -17,32 +17,42 @@ const char *lull_verdict_text(enum lull_verdict verdict)
     }
 }
 
-static bool awaits_proof(const struct lull_target *target, bool is_proven)
+static bool is_lowered(const struct lull_target *target)
 {
-    return !is_proven && target->descent.good > 0;
+    return target->proven.common > 0 || target->proven.has_own;
 }
 
-const char *lull_target_verdict_text(const struct lull_target *target, bool is_proven)
+static bool awaits_proof(const struct lull_target *target)
+{
+    return !is_lowered(target) && (target->descent.good > 0 || target->has_own);
+}
+
+const char *lull_target_verdict_text(const struct lull_target *target)
 {
     if (target == NULL)
         return "not switched";
-    if (!target->settled || awaits_proof(target, is_proven))
+    if (is_lowered(target))
+        return "lowered";
+    if (target->reason == LULL_REASON_NONE || awaits_proof(target))
         return "undecided";
-    return target->descent.good > 0 ? "lowered" : "highest kept";
+    return "highest kept";
 }
 
-const char *lull_target_reason_text(const struct lull_target *target, bool is_proven)
+const char *lull_target_reason_text(const struct lull_target *target)
 {
-    if (!target->settled)
-        return "the run ended before the descent did";
-    if (awaits_proof(target, is_proven))
+    if (is_lowered(target) && target->proven.common == target->descent.count - 1)
+        return "the device's lowest clock is proven harmless";
+    if (is_lowered(target))
+        return "the next lower clock is not proven harmless";
+    if (awaits_proof(target))
         return "a lower clock looks harmless, but the run ended before the proof did";
     switch (target->reason) {
+    case LULL_REASON_NONE:
+        return "the run ended before the descent did";
     case LULL_REASON_LOWEST:
-        return "the device's lowest clock is proven harmless";
+        return "the device has no lower clock";
     case LULL_REASON_DEGRADES_BELOW:
-        return target->descent.good > 0 ? "the next lower clock is not proven harmless"
-                                        : "no lower clock is proven harmless";
+        return "no lower clock is proven harmless";
     case LULL_REASON_SAVES_NOTHING:
         return "a lower clock draws no less power here";
     default:
@@ -121,18 +131,16 @@ void lull_section_describe(const struct lull_control *control, uint32_t gpu, uin
 {
     const struct lull_controller *controller = lull_control_controller(control);
     const struct lull_target *target = lull_controller_target_of(controller, gpu, index);
-    const bool is_proven = lull_controller_is_proven(controller);
     uint32_t count;
     const struct lull_section *section =
         &lull_track_sections(lull_controller_track(controller, gpu), &count)[index];
 
     describe_name(control, gpu, section, text_out);
-    text_out->verdict = lull_target_verdict_text(target, is_proven);
+    text_out->verdict = lull_target_verdict_text(target);
     if (target == NULL)
         describe_untargeted(control, gpu, section, text_out);
     else
-        snprintf(text_out->reason, sizeof(text_out->reason), "%s",
-                 lull_target_reason_text(target, is_proven));
+        snprintf(text_out->reason, sizeof(text_out->reason), "%s", lull_target_reason_text(target));
     snprintf(text_out->line, sizeof(text_out->line), "%s: %.1f ms x %" PRIu64 ": %s (%s)",
              text_out->signature, section->length_ms.mean, section->length_ms.count,
              text_out->verdict, text_out->reason);

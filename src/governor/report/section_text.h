@@ -23,12 +23,11 @@ void lull_section_describe(const struct lull_control *control, uint32_t gpu, uin
 /* Returns "not degraded", "degraded" or "undecided". */
 const char *lull_verdict_text(enum lull_verdict verdict);
 
-/* Returns "lowered", "highest kept" or "undecided"; "not switched" for NULL. is_proven, also below:
- * whether what all targets have come to is proven harmless. */
-const char *lull_target_verdict_text(const struct lull_target *target, bool is_proven);
+/* Returns "lowered", "highest kept" or "undecided"; "not switched" for NULL. */
+const char *lull_target_verdict_text(const struct lull_target *target);
 
 /* Returns why a target has its point. */
-const char *lull_target_reason_text(const struct lull_target *target, bool is_proven);
+const char *lull_target_reason_text(const struct lull_target *target);
 
 /* Returns what the governor does with a GPU, or why it does nothing. */
 const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu);

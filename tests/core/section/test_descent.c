@@ -232,7 +232,7 @@ static void test_backing_off_stays_above_the_old_result(void **state)
             lull_descent_init(&descent, strategies[i], count);
             run(&descent, is_bad, seed);
             memset(is_bad + edge, 1, count - edge);
-            lull_descent_back_off(&descent, 1);
+            lull_descent_back_off(&descent, 0, 1);
             run(&descent, is_bad, seed);
             const uint32_t bound = count < 2 ? 0 : count - 2;
             holds(descent.good == (edge - 1 < bound ? edge - 1 : bound), seed);
@@ -250,7 +250,7 @@ static void test_a_single_point_is_the_result_at_once(void **state)
         lull_descent_init(&descent, strategies[i], 1);
         assert_true(lull_descent_done(&descent));
         lull_descent_take(&descent, LULL_VERDICT_DEGRADED);
-        lull_descent_back_off(&descent, 1);
+        lull_descent_back_off(&descent, 0, 1);
         assert_true(lull_descent_done(&descent));
         assert_int_equal(descent.good, 0);
     }

@@ -26,27 +26,6 @@ enum { MAX_SET_ASIDE = 3 };
 /* Blocks at what is kept for each at the reference, before they have been doubled and at most.
  * Chosen, not measured. */
 enum { FIRST_STRETCH = 32, LONGEST_STRETCH = 2048 };
-/* The blocks of a check are twice as long as those of the check before, up to this factor: harm may
- * need many iterations in a row. Chosen, not measured. */
-enum { CHECK_FACTOR_MAX = 8 };
-/* Points that are given up at once, at most, after one failed proof more. */
-enum { BACK_OFF_MAX = 16 };
-/* Iterations between two checks, at first and at most. Chosen, not measured. */
-enum { FIRST_CHECK_SPACING = 64, LONGEST_CHECK_SPACING = 8192 };
-/* With a deviation of iterations of the first share of the tolerance blocks of a single iteration
- * would do; with less than the second share iterations count as steady. Chosen, not measured. */
-static const double decisive_noise_share = 0.35;
-static const double steady_noise_share = 0.1;
-/* Iterations per block: at most if they are short, at most because of noise, and at least if they
- * are steady. Chosen, not measured. */
-enum { WINDOW_MAX = 4000, NOISY_WINDOW_MAX = 12, STEADY_WINDOW = 2 };
-/* Blocks of a screen are shorter than those of a proof by this factor where other nodes take part.
- * Chosen, not measured. */
-enum { SCREEN_SHARE = 4 };
-/* A track that is still searching is waited for this many iterations of another one. Chosen, not
- * measured. */
-enum { PATIENCE_ITERATIONS = 60 };
-
 void lull_controller_config_default(struct lull_controller_config *config)
 {
     *config = (struct lull_controller_config){
@@ -101,7 +80,7 @@ struct lull_controller *lull_controller_create(const struct lull_controller_conf
     if (controller == NULL)
         return NULL;
     controller->config = *config;
-    controller->check_spacing = FIRST_CHECK_SPACING;
+    lull_controller_init_decisions(controller);
     for (uint32_t i = 0; i < gpu_count; i++) {
         struct lull_controlled_gpu *gpu = &controller->gpus[i];
 
@@ -132,404 +111,6 @@ void lull_controller_destroy(struct lull_controller *controller)
     for (uint32_t i = 0; i < controller->gpu_count; i++)
         lull_track_destroy(controller->gpus[i].track);
     free(controller);
-}
-
-/* ---- tests ------------------------------------------------------------------------------- */
-
-/* This many of the job's iterations in iterations of the track, which may stand for several. */
-static uint32_t of_track(const struct lull_controller *controller, uint32_t iterations)
-{
-    const uint32_t fold = controller->gpus[0].fold;
-
-    return (iterations + fold - 1) / fold;
-}
-
-/*
- * Iterations per block: as many as take the least time that the user wants, and with noise as many
- * more as let some eight pairs decide. The spread is taken below the median, where hiccups of the
- * host do not reach.
- */
-static double wanted_iterations(const struct lull_controller *controller, double *noise_out)
-{
-    const struct lull_quantile *recent = &controller->gpus[0].reference_iterations_ms;
-    const double median_ms = lull_quantile_get(recent, 0.5);
-    const double deviation = (median_ms - lull_quantile_get(recent, 0.1)) / (1.28 * median_ms);
-    double wanted;
-
-    *noise_out = deviation / (decisive_noise_share * controller->config.tolerance_ratio);
-    wanted = fmax(ceil(controller->config.window_ms / median_ms),
-                  fmin(ceil(*noise_out * *noise_out), NOISY_WINDOW_MAX));
-    if (controller->config.tail_tolerance_ratio > 0.0)
-        wanted = fmin(fmax(wanted, LULL_UPPER_TAIL_LEAST), LULL_UPPER_TAIL_MOST);
-    return wanted;
-}
-
-static uint32_t at_least(double wanted, uint32_t least)
-{
-    if (!isfinite(wanted) || wanted < least)
-        return least;
-    return (uint32_t)fmin(wanted, WINDOW_MAX);
-}
-
-/* Of a proof, a check or a watch: at least as many as the user wants. */
-uint32_t lull_controller_window(const struct lull_controller *controller)
-{
-    const struct lull_quantile *recent = &controller->gpus[0].reference_iterations_ms;
-    uint32_t least = of_track(controller, controller->config.window_iterations);
-    double noise;
-    const double wanted = wanted_iterations(controller, &noise);
-
-    if (recent->count >= LULL_TRACK_LEARN_ITERATIONS && noise < steady_noise_share)
-        least = of_track(controller, STEADY_WINDOW);
-    return at_least(wanted, least);
-}
-
-/* A longer iteration costs energy as well, so a steady point may cost less time than the user
- * allows. So do the clocks of gaps. But this is only a matter of profit, judged by the
- * estimate: noise that hides such a small slowdown must not keep them high. */
-static double worth_of(const struct lull_controller *controller)
-{
-    const struct lull_targets *targets = &controller->targets;
-    double most = 0.0;
-
-    if (targets->steady)
-        most = controller->config.steady_tolerance_ratio;
-    else if (targets->current != LULL_CONTROLLER_NO_TARGET &&
-             targets->list[targets->current].of_gaps)
-        most = LULL_GAP_WORTH;
-    return fmin(most, controller->config.tolerance_ratio);
-}
-
-/* With other nodes a power of two, so that all of them choose the same. */
-static uint32_t block_iterations(const struct lull_controller *controller,
-                                 enum lull_trial_kind kind)
-{
-    const uint32_t own = lull_controller_window(controller);
-    uint32_t iterations = 1;
-    uint32_t factor = 1;
-    double noise;
-
-    if (controller->config.together) {
-        while (iterations < own || iterations < controller->aligned_window)
-            iterations *= 2;
-        if (kind == LULL_TRIAL_SCREEN)
-            iterations = lull_larger_u32(iterations / SCREEN_SHARE, STEADY_WINDOW);
-        return lull_smaller_u32(iterations, WINDOW_MAX);
-    }
-    if (kind == LULL_TRIAL_SCREEN)
-        return at_least(wanted_iterations(controller, &noise), of_track(controller, STEADY_WINDOW));
-    if (kind != LULL_TRIAL_CHECK)
-        return own;
-    for (uint32_t i = 0; i < controller->acquittals && factor < CHECK_FACTOR_MAX; i++)
-        factor *= 2;
-    return lull_smaller_u32(
-        lull_larger_u32(own * factor, lull_trial_telling_block(&controller->trial)), WINDOW_MAX);
-}
-
-/* A fresh trial: guards, pairs, and the iteration from which the schedule counts. */
-static void begin_trial(struct lull_controller *controller, enum lull_trial_kind kind)
-{
-    struct lull_trial_terms terms = {
-        .tolerance_ratio = controller->config.tolerance_ratio,
-        .worth_ratio = worth_of(controller),
-        .loss_ratio = controller->config.tolerance_ratio,
-    };
-
-    assert(controller->phase != LULL_PHASE_LEARNING);
-    /* Where nothing is lowered nothing can be lost. */
-    if (kind == LULL_TRIAL_WATCH && !lull_targets_are_lowered(&controller->targets))
-        terms.loss_ratio = 0.0;
-    lull_trial_begin(&controller->trial, kind, &terms, block_iterations(controller, kind),
-                     lull_controller_present(controller));
-    controller->trial_begin = lull_track_iteration(controller->gpus[0].track);
-    lull_controller_place_test(controller);
-}
-
-/* ---- what to do next --------------------------------------------------------------------- */
-
-/* A GPU with a single clock has nothing to calibrate and nothing to descend. */
-static bool is_calibrated(const struct lull_controlled_gpu *gpu)
-{
-    return gpu->points < 2 || lull_switch_calibration_done(&gpu->calibration);
-}
-
-static bool all_ready(const struct lull_controller *controller)
-{
-    bool any_known = false;
-    bool all_known = true;
-    bool patience_over = false;
-
-    for (uint32_t i = 0; i < controller->gpu_count; i++) {
-        const struct lull_controlled_gpu *gpu = &controller->gpus[i];
-
-        if (!lull_controller_is_active(gpu))
-            continue;
-        if (!lull_controller_is_known(gpu)) {
-            all_known = false;
-            continue;
-        }
-        any_known = true;
-        if (!is_calibrated(gpu) ||
-            lull_track_iteration(gpu->track) < LULL_CONTROLLER_MIN_OCCURRENCES)
-            return false;
-        if (lull_track_iteration(gpu->track) > PATIENCE_ITERATIONS)
-            patience_over = true;
-    }
-    return any_known && (all_known || patience_over);
-}
-
-/* Finds which sections have which target now; if none has, one steady point is sought. */
-static void map_targets(struct lull_controller *controller, bool afresh)
-{
-    struct lull_targets *targets = &controller->targets;
-
-    if (targets->steady && afresh && !controller->config.only_steady &&
-        lull_controller_any_section_pays(controller)) {
-        targets->steady = false;
-        targets->count = 0;
-    }
-    if (!targets->steady && !controller->config.only_steady)
-        for (uint32_t i = 0; i < controller->gpu_count; i++)
-            if (lull_controller_takes_part(&controller->gpus[i]))
-                lull_controller_map_sections(controller, &controller->gpus[i]);
-    if (targets->count == 0) {
-        targets->steady = true;
-        lull_targets_add(targets, 0, LULL_DESCENT_GALLOP);
-    }
-}
-
-/* Decides what to do next after anything has changed: a section known, lost, settled, a rank gone.
- */
-static void reconsider(struct lull_controller *controller)
-{
-    const bool afresh = controller->phase == LULL_PHASE_LEARNING;
-
-    if (controller->config.observe_only || controller->held || controller->queue.suspended ||
-        !all_ready(controller)) {
-        controller->phase = LULL_PHASE_LEARNING;
-        return;
-    }
-    map_targets(controller, afresh);
-    lull_controller_apply_refusals(controller);
-    controller->targets.current = lull_targets_next(&controller->targets);
-    if (controller->targets.current != LULL_CONTROLLER_NO_TARGET) {
-        controller->phase = LULL_PHASE_DESCENDING;
-        begin_trial(controller, LULL_TRIAL_SCREEN);
-        return;
-    }
-    if (!controller->is_proven && lull_targets_are_lowered(&controller->targets)) {
-        controller->phase = LULL_PHASE_DESCENDING;
-        begin_trial(controller, LULL_TRIAL_PROOF);
-        return;
-    }
-    controller->phase = LULL_PHASE_SETTLED;
-    if (controller->settled_after == 0)
-        controller->settled_after = lull_track_iteration(controller->gpus[0].track);
-    begin_trial(controller, LULL_TRIAL_WATCH);
-}
-
-void lull_controller_agree(struct lull_controller *controller, uint32_t index,
-                           uint32_t agreed_point, uint64_t from_iteration, uint32_t refused_point)
-{
-    if (lull_controller_set_agreed(controller, index, agreed_point, from_iteration, refused_point))
-        reconsider(controller);
-}
-
-/* ---- what the trial has found ------------------------------------------------------------ */
-
-static void record(struct lull_controller *controller, struct lull_target *target,
-                   enum lull_verdict verdict)
-{
-    struct lull_guard_estimate estimate;
-    struct lull_descent_record *entry;
-
-    lull_trial_estimate_test(&controller->trial, &estimate);
-    if (target->record_count == LULL_CONTROLLER_MAX_HISTORY)
-        return;
-    entry = &target->records[target->record_count++];
-    *entry = (struct lull_descent_record){
-        .point = lull_controller_candidate(target),
-        .gpu = target->turn,
-        .slowdown_ratio = estimate.slowdown_ratio,
-        .upper_ratio = estimate.upper_ratio,
-        .pairs = estimate.pairs,
-        .iterations =
-            (uint32_t)(lull_track_iteration(controller->gpus[0].track) - controller->trial_begin),
-        .verdict = verdict,
-    };
-}
-
-/* What is settled changes: whatever has been proven of it before holds no more. */
-static void forget_proof(struct lull_controller *controller)
-{
-    controller->is_proven = false;
-    controller->acquittals = 0;
-    lull_trial_drop_kept(&controller->trial);
-}
-
-/* The screen of the target under test has come out: the patent's steps S225 to S227. */
-static void conclude_screen(struct lull_controller *controller, enum lull_verdict verdict)
-{
-    struct lull_target *target;
-
-    assert(controller->targets.current != LULL_CONTROLLER_NO_TARGET);
-    target = &controller->targets.list[controller->targets.current];
-    record(controller, target, verdict);
-    lull_trial_change_point(&controller->trial);
-    if (verdict == LULL_VERDICT_NOT_DEGRADED)
-        forget_proof(controller);
-    target->power_lowered_w = (struct lull_moments){0};
-    lull_targets_conclude(&controller->targets, target, verdict);
-    reconsider(controller);
-}
-
-/* What is settled hurts after all, or cannot be proven harmless. Where screens do not see what
- * proofs see, the next proof must not be only one point higher. */
-static void back_off(struct lull_controller *controller)
-{
-    const uint32_t points = UINT32_C(1) << lull_smaller_u32(controller->failures, 4);
-
-    assert(points <= BACK_OFF_MAX);
-    lull_targets_back_off(&controller->targets, points);
-    lull_trial_change_point(&controller->trial);
-    forget_proof(controller);
-    controller->failures++;
-    controller->check_spacing = FIRST_CHECK_SPACING;
-    reconsider(controller);
-}
-
-static void conclude_proof(struct lull_controller *controller, enum lull_verdict verdict)
-{
-    if (verdict != LULL_VERDICT_NOT_DEGRADED) {
-        back_off(controller);
-        return;
-    }
-    lull_trial_keep(&controller->trial);
-    controller->is_proven = true;
-    controller->failures = 0;
-    reconsider(controller);
-}
-
-/* What is not proven again is kept as long as it does not look slower than is tolerated. */
-static void conclude_check(struct lull_controller *controller, enum lull_verdict verdict)
-{
-    struct lull_guard_estimate estimate;
-
-    lull_trial_estimate_test(&controller->trial, &estimate);
-    if (verdict == LULL_VERDICT_DEGRADED ||
-        (verdict == LULL_VERDICT_UNPROVEN &&
-         estimate.slowdown_ratio > controller->config.tolerance_ratio)) {
-        back_off(controller);
-        return;
-    }
-    lull_trial_keep(&controller->trial);
-    controller->acquittals++;
-    controller->next_check =
-        lull_track_iteration(controller->gpus[0].track) + controller->check_spacing;
-    if (controller->check_spacing < LONGEST_CHECK_SPACING)
-        controller->check_spacing *= 2;
-    begin_trial(controller, LULL_TRIAL_WATCH);
-}
-
-static void conclude(struct lull_controller *controller, enum lull_verdict verdict)
-{
-    switch (controller->trial.kind) {
-    case LULL_TRIAL_SCREEN:
-        conclude_screen(controller, verdict);
-        break;
-    case LULL_TRIAL_PROOF:
-        conclude_proof(controller, verdict);
-        break;
-    case LULL_TRIAL_CHECK:
-        conclude_check(controller, verdict);
-        break;
-    case LULL_TRIAL_WATCH:
-        assert(false && "a watch gives no verdicts");
-    }
-}
-
-/*
- * With other nodes there are no checks: a node that goes to the reference alone sees nothing if
- * another one holds the job up. There the watched pairs, which are the same on all, decide.
- */
-static bool may_check(const struct lull_controller *controller)
-{
-    return !controller->config.together && lull_targets_are_lowered(&controller->targets) &&
-           lull_track_iteration(controller->gpus[0].track) >= controller->next_check;
-}
-
-/* The next stretch of what is settled, longer than the one before. */
-static void go_on_watching(struct lull_controller *controller)
-{
-    lull_trial_lengthen(&controller->trial);
-    begin_trial(controller, LULL_TRIAL_WATCH);
-}
-
-static void act_on(struct lull_controller *controller, enum lull_trial_result result)
-{
-    switch (result) {
-    case LULL_TRIAL_NOT_DEGRADED:
-        conclude(controller, LULL_VERDICT_NOT_DEGRADED);
-        break;
-    case LULL_TRIAL_DEGRADED:
-        conclude(controller, LULL_VERDICT_DEGRADED);
-        break;
-    case LULL_TRIAL_UNPROVEN:
-        conclude(controller, LULL_VERDICT_UNPROVEN);
-        break;
-    case LULL_TRIAL_HURTS:
-        back_off(controller);
-        break;
-    case LULL_TRIAL_SPENT:
-        if (lull_trial_affords_check(&controller->trial))
-            begin_trial(controller, LULL_TRIAL_CHECK);
-        else
-            back_off(controller);
-        break;
-    case LULL_TRIAL_HOLDS:
-        go_on_watching(controller);
-        break;
-    case LULL_TRIAL_SLOW_PAIR:
-        if (may_check(controller))
-            begin_trial(controller, LULL_TRIAL_CHECK);
-        else
-            go_on_watching(controller);
-        break;
-    case LULL_TRIAL_SLOW_BLOCK:
-        if (may_check(controller))
-            begin_trial(controller, LULL_TRIAL_CHECK);
-        break;
-    case LULL_TRIAL_GOES_ON:
-    case LULL_TRIAL_SET_ASIDE:
-        break;
-    }
-}
-
-/* An iteration of this GPU's rank has ended: it may complete a block, a pair, a verdict. */
-static void take_iteration(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
-                           double iteration_ms)
-{
-    const uint32_t index = (uint32_t)(gpu - controller->gpus);
-    const uint64_t ended = lull_track_iteration(gpu->track) - 1;
-    struct lull_pair_slot slot;
-
-    if (iteration_ms <= 0.0)
-        return;
-    if (controller->phase == LULL_PHASE_LEARNING) {
-        lull_quantile_add(&gpu->reference_iterations_ms, iteration_ms);
-        lull_trial_take_unplaced(&controller->trial, index, iteration_ms,
-                                 !lull_switch_calibration_runs(&gpu->calibration));
-        return;
-    }
-    if (!lull_trial_slot(&controller->trial, index, ended, &slot)) {
-        lull_trial_take_unplaced(&controller->trial, index, iteration_ms,
-                                 ended > controller->trial_begin);
-        return;
-    }
-    if (slot.measured && !slot.candidate)
-        lull_quantile_add(&gpu->reference_iterations_ms, iteration_ms);
-    act_on(controller, lull_trial_add(&controller->trial, index, &slot, iteration_ms,
-                                      lull_controller_present(controller)));
 }
 
 /* ---- trust ------------------------------------------------------------------------------- */
@@ -582,7 +163,7 @@ static void act_on_driver(struct lull_controller *controller, enum lull_driver_c
     switch (change) {
     case LULL_DRIVER_SUSPENDED:
         lull_controller_raise_all(controller);
-        reconsider(controller);
+        lull_controller_reconsider(controller);
         break;
     case LULL_DRIVER_RESUMED:
         prove_anew(controller);
@@ -695,7 +276,7 @@ void lull_controller_take_call(struct lull_controller *controller, uint32_t inde
     if (note.deviated) {
         lull_trial_forget_level(&controller->trial, index);
         lull_controller_raise_now(controller, gpu);
-        reconsider(controller);
+        lull_controller_reconsider(controller);
     }
     if (note.became_known && gpu->points > 1 && !controller->config.observe_only &&
         !controller->queue.suspended)
@@ -703,9 +284,9 @@ void lull_controller_take_call(struct lull_controller *controller, uint32_t inde
     if (note.iteration_ended) {
         lull_allowance_earn(&controller->late, gpu->fold);
         gpu->late_now = 0;
-        take_iteration(controller, gpu, note.iteration_ms);
+        lull_controller_take_iteration(controller, gpu, note.iteration_ms);
         if (controller->phase == LULL_PHASE_LEARNING)
-            reconsider(controller);
+            lull_controller_reconsider(controller);
     }
     if (controller->targets.steady) {
         if (note.iteration_ended)
@@ -736,8 +317,8 @@ void lull_controller_take_exit(struct lull_controller *controller, uint32_t inde
     gpu->exited = true;
     if (controller->phase == LULL_PHASE_LEARNING)
         return;
-    act_on(controller,
-           lull_trial_leave(&controller->trial, index, lull_controller_present(controller)));
+    lull_controller_act_on(controller, lull_trial_leave(&controller->trial, index,
+                                                        lull_controller_present(controller)));
 }
 
 void lull_controller_hold(struct lull_controller *controller, bool held)
@@ -747,7 +328,7 @@ void lull_controller_hold(struct lull_controller *controller, bool held)
     controller->held = held;
     if (held)
         lull_controller_raise_all(controller);
-    reconsider(controller);
+    lull_controller_reconsider(controller);
 }
 
 bool lull_controller_take_start(struct lull_controller *controller, uint32_t index)
@@ -762,7 +343,7 @@ bool lull_controller_take_start(struct lull_controller *controller, uint32_t ind
     gpu->exited = false;
     lull_controller_forget_sections(gpu);
     /* What has been proven of the rank before says nothing of this one. */
-    forget_proof(controller);
+    lull_controller_forget_proof(controller);
     return true;
 }
 
@@ -773,7 +354,7 @@ void lull_controller_take_switch(struct lull_controller *controller, uint32_t in
 
     if (outcome->failed) {
         gpu->failed = true;
-        reconsider(controller);
+        lull_controller_reconsider(controller);
         return;
     }
     lull_switch_calibration_take_call(&gpu->calibration, controller->now_ns);
@@ -924,7 +505,7 @@ struct lull_whole_slowdown lull_controller_whole_slowdown(const struct lull_cont
 
 bool lull_controller_is_proven(const struct lull_controller *controller)
 {
-    return controller->is_proven;
+    return lull_targets_any_is_proven(&controller->targets);
 }
 
 double lull_controller_rarest_excluded(const struct lull_controller *controller)
@@ -935,8 +516,9 @@ double lull_controller_rarest_excluded(const struct lull_controller *controller)
 bool lull_controller_has_settled(const struct lull_controller *controller)
 {
     return controller->settled_after > 0 &&
-           lull_targets_next(&controller->targets) == LULL_CONTROLLER_NO_TARGET &&
-           (controller->is_proven || !lull_targets_are_lowered(&controller->targets));
+           (controller->is_retrying ||
+            (lull_targets_next(&controller->targets) == LULL_CONTROLLER_NO_TARGET &&
+             lull_targets_are_proven(&controller->targets)));
 }
 
 uint64_t lull_controller_settled_after(const struct lull_controller *controller)

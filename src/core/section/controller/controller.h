@@ -102,7 +102,7 @@ enum lull_controller_phase {
 
 /* Why a section has the point it has. */
 enum lull_settle_reason {
-    LULL_REASON_NONE,           /* the search is under way */
+    LULL_REASON_NONE,           /* the first search is under way */
     LULL_REASON_LOWEST,         /* the device's minimum does not degrade */
     LULL_REASON_DEGRADES_BELOW, /* one point lower looks slower, or is not proven harmless */
     LULL_REASON_SAVES_NOTHING,  /* harmless, but the lowered section draws no less power */
@@ -118,11 +118,19 @@ struct lull_descent_record {
     enum lull_verdict verdict;
 };
 
+/* Where a target's sections run: its own scale, 0 the highest. */
+struct lull_target_points {
+    uint32_t common;
+    bool has_own; /* GPUs have points of their own: */
+    uint32_t own[LULL_CONTROLLER_MAX_GPUS];
+};
+
 /* One section over all GPUs that have it, or the steady point (signature 0). */
 struct lull_target {
-    uint64_t signature;          /* the class of its sections */
-    bool of_gaps;                /* its sections are gaps in a GPU's computation */
-    struct lull_descent descent; /* the search of all GPUs together */
+    uint64_t signature;               /* the class of its sections */
+    bool of_gaps;                     /* its sections are gaps in a GPU's computation */
+    struct lull_descent descent;      /* the search of all GPUs together */
+    struct lull_target_points proven; /* in force whatever is being searched */
     enum lull_settle_reason reason;
     bool settled;
     uint64_t held_up; /* bits: GPUs that stay at the reference, because they hold up the others */
@@ -255,8 +263,8 @@ bool lull_controller_is_steady(const struct lull_controller *controller);
 uint32_t lull_controller_point_on(const struct lull_controller *controller, uint32_t gpu,
                                   const struct lull_target *target, uint32_t point);
 
-/* The point that a target's sections are kept at on this GPU; 0 until all that has settled is
- * proven. */
+/* The point at which a target's sections are proven harmless on this GPU, together with all others;
+ * 0: none is. */
 uint32_t lull_controller_kept_point(const struct lull_controller *controller, uint32_t gpu,
                                     const struct lull_target *target);
 
@@ -275,7 +283,7 @@ void lull_controller_slowdown(const struct lull_controller *controller,
 /* Slowdown of the whole run so far, trials and all, with a bound that is valid at any time. */
 struct lull_whole_slowdown lull_controller_whole_slowdown(const struct lull_controller *controller);
 
-/* What has settled is proven not to slow the job down by more than is tolerated. */
+/* Something is lowered, and proven not to slow the job down by more than is tolerated. */
 bool lull_controller_is_proven(const struct lull_controller *controller);
 
 /* The share of iterations that harm must come in at least to be excluded at what is kept, with the

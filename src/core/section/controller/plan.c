@@ -73,10 +73,11 @@ uint32_t lull_controller_planned_point(const struct lull_controller *controller,
 uint32_t lull_controller_kept_point(const struct lull_controller *controller, uint32_t gpu,
                                     const struct lull_target *target)
 {
-    if (!controller->is_proven)
-        return 0;
-    return lull_targets_point_on(&controller->targets, gpu, target,
-                                 lull_target_point_for(target, gpu, false));
+    const struct lull_target_points *proven = &target->proven;
+    const uint32_t point =
+        proven->has_own ? proven->own[gpu] : lull_target_common_point(target, gpu, proven->common);
+
+    return lull_targets_point_on(&controller->targets, gpu, target, point);
 }
 
 /* ---- what gaps need ---------------------------------------------------------------------- */

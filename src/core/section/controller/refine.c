@@ -32,7 +32,7 @@ static uint64_t bit(uint32_t gpu)
     return UINT64_C(1) << gpu;
 }
 
-static uint32_t common_point(const struct lull_target *target, uint32_t gpu, uint32_t point)
+uint32_t lull_target_common_point(const struct lull_target *target, uint32_t gpu, uint32_t point)
 {
     if ((target->held_up & bit(gpu)) != 0)
         return 0;
@@ -47,7 +47,8 @@ uint32_t lull_target_point_for(const struct lull_target *target, uint32_t gpu, b
         return 0;
     if (target->has_own)
         return target->own_point[gpu];
-    return common_point(target, gpu, under_test ? target->descent.candidate : target->descent.good);
+    return lull_target_common_point(target, gpu,
+                                    under_test ? target->descent.candidate : target->descent.good);
 }
 
 uint32_t lull_controller_candidate(const struct lull_target *target)
@@ -188,7 +189,7 @@ static bool begin_refinement(const struct lull_targets *targets, struct lull_tar
         return true;
     }
     for (uint32_t i = 0; i < targets->gpu_count; i++)
-        target->own_point[i] = common_point(target, i, target->descent.good);
+        target->own_point[i] = lull_target_common_point(target, i, target->descent.good);
     target->has_own = true;
     target->turns_left = early;
     target->without_effect = 0;
@@ -220,4 +221,19 @@ bool lull_target_goes_on(const struct lull_targets *targets, struct lull_target 
     if (!lull_descent_done(&target->descent))
         return true;
     return may_refine(targets, target) && begin_refinement(targets, target);
+}
+
+void lull_target_reopen(const struct lull_targets *targets, struct lull_target *target)
+{
+    uint64_t others;
+
+    assert(target->settled && target->turn == LULL_CONTROLLER_NO_TURN);
+    if (!target->has_own) {
+        lull_descent_reopen(&target->descent);
+        target->settled = lull_descent_done(&target->descent);
+        return;
+    }
+    target->turns_left = early_gpus(targets, target, &others);
+    target->without_effect = 0;
+    target->settled = !begin_turn(targets, target);
 }

@@ -1,6 +1,7 @@
 /*
  * The controller's state, shared by its files and nobody else. Calls go down this list only:
- *   controller.c  what comes in and goes out, and what to do next: it alone reconsiders
+ *   controller.c  what comes in and goes out
+ *   decide.c      what to do next: which trial runs, and what follows from its verdicts
  *   gaps.c        GPUs whose sections are gaps: what is asked of the driver for them, and when
  *   plan.c        which section has which target, point and forecast
  *   peers.c       what the controllers of the job's other nodes have to say
@@ -64,11 +65,13 @@ struct lull_controller {
     struct lull_trial trial; /* of the target under test, or of all that are settled */
     struct lull_trial_rank ranks[LULL_CONTROLLER_MAX_GPUS];
     struct lull_driver_queue queue; /* of the node's driver */
-    bool is_proven;                 /* what is settled, as a whole */
     uint32_t failures;              /* proofs and checks in a row that have made it back off */
     uint32_t acquittals;            /* checks since what is settled has been proven */
     uint64_t check_spacing;
     uint64_t next_check; /* iteration of GPU 0 before which no check starts */
+    uint64_t retry_spacing;
+    uint64_t next_retry; /* iteration of GPU 0 before which nothing is tried again */
+    bool is_retrying;    /* what has settled stays the result until something lower is proven */
     uint64_t trial_begin;
     uint64_t settled_after;
     struct lull_allowance late; /* iterations, of all GPUs, in which computation begins low */
@@ -77,6 +80,24 @@ struct lull_controller {
     bool went_deep;             /* below the first step, since the driver has been trusted */
     uint32_t aligned_window;    /* iterations, with other nodes; 0: the own */
 };
+
+/* ---- decide.c ----------------------------------------------------------------- */
+
+void lull_controller_init_decisions(struct lull_controller *controller);
+
+/* Decides what to do next after anything has changed: a section known, lost, settled, a rank gone.
+ */
+void lull_controller_reconsider(struct lull_controller *controller);
+
+/* Whatever has been proven holds no more. */
+void lull_controller_forget_proof(struct lull_controller *controller);
+
+/* What follows from what the trial has found. */
+void lull_controller_act_on(struct lull_controller *controller, enum lull_trial_result result);
+
+/* An iteration of this GPU's rank has ended: it may complete a block, a pair, a verdict. */
+void lull_controller_take_iteration(struct lull_controller *controller,
+                                    struct lull_controlled_gpu *gpu, double iteration_ms);
 
 /* ---- gpu.c -------------------------------------------------------------------- */
 

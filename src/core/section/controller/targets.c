@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/smaller.h"
 #include "core/section/controller/state.h"
@@ -48,6 +49,8 @@ int32_t lull_targets_add(struct lull_targets *targets, uint64_t signature,
         .signature = signature, .turn = LULL_CONTROLLER_NO_TURN, .refused_point = points};
     lull_descent_init(&target->descent, strategy, points);
     target->settled = lull_descent_done(&target->descent);
+    if (target->settled)
+        target->reason = LULL_REASON_LOWEST;
     return (int32_t)targets->count++;
 }
 
@@ -116,6 +119,7 @@ static void settle(struct lull_target *target)
     if (target->descent.good > 0 && saves_nothing(target)) {
         lull_target_drop_own(target);
         lull_descent_init(&target->descent, target->descent.strategy, 1);
+        target->proven = (struct lull_target_points){0};
         target->reason = LULL_REASON_SAVES_NOTHING;
     } else if (target->descent.good == target->descent.count - 1) {
         target->reason = LULL_REASON_LOWEST;
@@ -135,6 +139,56 @@ void lull_targets_conclude(const struct lull_targets *targets, struct lull_targe
         settle(target);
 }
 
+/* ---- what is proven ---------------------------------------------------------------------- */
+
+static struct lull_target_points found_points(const struct lull_target *target)
+{
+    struct lull_target_points points = {.common = target->descent.good, .has_own = target->has_own};
+
+    if (target->has_own)
+        memcpy(points.own, target->own_point, sizeof(points.own));
+    return points;
+}
+
+static bool is_proven(const struct lull_target *target)
+{
+    const struct lull_target_points *proven = &target->proven;
+
+    if (target->has_own != proven->has_own)
+        return false;
+    if (target->has_own)
+        return memcmp(target->own_point, proven->own, sizeof(proven->own)) == 0;
+    return target->descent.good == proven->common;
+}
+
+void lull_targets_prove(struct lull_targets *targets)
+{
+    for (uint32_t i = 0; i < targets->count; i++)
+        targets->list[i].proven = found_points(&targets->list[i]);
+}
+
+void lull_targets_disprove(struct lull_targets *targets)
+{
+    for (uint32_t i = 0; i < targets->count; i++)
+        targets->list[i].proven = (struct lull_target_points){0};
+}
+
+bool lull_targets_are_proven(const struct lull_targets *targets)
+{
+    for (uint32_t i = 0; i < targets->count; i++)
+        if (!is_proven(&targets->list[i]))
+            return false;
+    return true;
+}
+
+bool lull_targets_any_is_proven(const struct lull_targets *targets)
+{
+    for (uint32_t i = 0; i < targets->count; i++)
+        if (targets->list[i].proven.common > 0 || targets->list[i].proven.has_own)
+            return true;
+    return false;
+}
+
 bool lull_targets_are_lowered(const struct lull_targets *targets)
 {
     for (uint32_t i = 0; i < targets->count; i++)
@@ -143,15 +197,38 @@ bool lull_targets_are_lowered(const struct lull_targets *targets)
     return false;
 }
 
+/* Points of single GPUs are given up together: those that were proven come back. */
+static void back_off(struct lull_target *target, uint32_t points)
+{
+    lull_target_drop_own(target);
+    if (target->proven.has_own) {
+        target->has_own = true;
+        memcpy(target->own_point, target->proven.own, sizeof(target->own_point));
+        target->settled = true;
+        return;
+    }
+    lull_descent_back_off(&target->descent, target->proven.common, points);
+    target->settled = lull_descent_done(&target->descent);
+}
+
 void lull_targets_back_off(struct lull_targets *targets, uint32_t points)
 {
+    for (uint32_t i = 0; i < targets->count; i++)
+        if (!is_proven(&targets->list[i]))
+            back_off(&targets->list[i], points);
+}
+
+bool lull_targets_reopen(struct lull_targets *targets)
+{
+    bool any = false;
+
     for (uint32_t i = 0; i < targets->count; i++) {
         struct lull_target *target = &targets->list[i];
 
-        if (target->descent.good == 0 && !target->has_own)
+        if (target->reason != LULL_REASON_DEGRADES_BELOW)
             continue;
-        lull_target_drop_own(target);
-        lull_descent_back_off(&target->descent, points);
-        target->settled = lull_descent_done(&target->descent);
+        lull_target_reopen(targets, target);
+        any |= !target->settled;
     }
+    return any;
 }

@@ -48,12 +48,26 @@ int32_t lull_targets_next(const struct lull_targets *targets);
 void lull_targets_conclude(const struct lull_targets *targets, struct lull_target *target,
                            enum lull_verdict verdict);
 
-/* What is settled hurts after all, or is not proven harmless: descents start again, this many
- * points
- * (>= 1) above what they had come to. */
+/* All that has been found is proven harmless together. */
+void lull_targets_prove(struct lull_targets *targets);
+
+/* What was proven holds no more. */
+void lull_targets_disprove(struct lull_targets *targets);
+
+/* Whether nothing but what is proven has been found; also where nothing has been. */
+bool lull_targets_are_proven(const struct lull_targets *targets);
+
+/* Whether anything below the reference is proven. */
+bool lull_targets_any_is_proven(const struct lull_targets *targets);
+
+/* What has been found hurts, or is not proven harmless: descents whose result is lower than what is
+ * proven start again, this many points (>= 1) above it, and never go higher than what is proven. */
 void lull_targets_back_off(struct lull_targets *targets, uint32_t points);
 
-/* Whether any target has settled below the reference. */
+/* Searches once more below what has been found; false: there is nothing left below. */
+bool lull_targets_reopen(struct lull_targets *targets);
+
+/* Whether anything has been found below the reference. */
 bool lull_targets_are_lowered(const struct lull_targets *targets);
 
 /* A point of a target on this GPU's clock list. */
@@ -65,6 +79,9 @@ uint32_t lull_targets_point_on(const struct lull_targets *targets, uint32_t gpu,
 /* The point of a target that is under test, or settled, for one GPU; of the target's own scale. */
 uint32_t lull_target_point_for(const struct lull_target *target, uint32_t gpu, bool under_test);
 
+/* The same of a point that is common to all GPUs. */
+uint32_t lull_target_common_point(const struct lull_target *target, uint32_t gpu, uint32_t point);
+
 /* Passes the verdict to the search that runs. */
 void lull_target_take_verdict(struct lull_target *target, enum lull_verdict verdict);
 
@@ -73,5 +90,8 @@ bool lull_target_goes_on(const struct lull_targets *targets, struct lull_target 
 
 /* Gives up points of single GPUs for good. */
 void lull_target_drop_own(struct lull_target *target);
+
+/* Searches once more below what has been found, one point at a time at first. */
+void lull_target_reopen(const struct lull_targets *targets, struct lull_target *target);
 
 #endif

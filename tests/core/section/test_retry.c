@@ -1,0 +1,116 @@
+/*
+ * Points are tried again: what has been proven stays in force while lower points are searched, and
+ * a job that has become less sensitive is lowered further. SPDX-License-Identifier: Apache-2.0
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "job_sim.h"
+
+struct outcome {
+    struct job_sim_result managed;
+    uint32_t proven; /* point of GPU 0 */
+    bool has_settled;
+    bool searches;
+    uint32_t verdicts;
+};
+
+static void run(const struct job_sim_config *config, struct outcome *outcome_out)
+{
+    struct lull_controller_config control;
+    struct lull_controller *controller;
+    const struct lull_target *targets;
+    uint32_t count;
+
+    lull_controller_config_default(&control);
+    controller = job_sim_create_controller(config, &control);
+    job_sim_run(config, controller, &outcome_out->managed);
+    targets = lull_controller_targets(controller, &count);
+    assert_int_equal(count, 1);
+    outcome_out->proven = lull_controller_kept_point(controller, 0, &targets[0]);
+    outcome_out->has_settled = lull_controller_has_settled(controller);
+    outcome_out->searches = lull_controller_descending(controller) != NULL;
+    outcome_out->verdicts = targets[0].record_count;
+    lull_controller_destroy(controller);
+}
+
+static void set_up(struct job_sim_config *config)
+{
+    job_sim_config_default(config);
+    config->points = 21;
+    config->knee_point = 6;
+}
+
+static void test_a_job_that_has_become_less_sensitive_goes_lower(void **state)
+{
+    struct job_sim_config config;
+    struct outcome outcome;
+
+    (void)state;
+    set_up(&config);
+    config.knee_moves_at = 600;
+    config.knee_after = 14;
+    config.iterations = 1000;
+    run(&config, &outcome);
+    assert_in_range(outcome.proven, 5, 7);
+    config.iterations = 4500;
+    run(&config, &outcome);
+    assert_in_range(outcome.proven, 13, 15);
+    assert_in_range(outcome.managed.last_ran_at, 13, 15);
+}
+
+/* The run may end at any moment of a search in vain: its result is what had been proven. */
+static void test_what_is_proven_stays_while_lower_points_are_tried(void **state)
+{
+    struct job_sim_config config;
+    struct outcome before;
+    uint32_t searching = 0;
+
+    (void)state;
+    set_up(&config);
+    config.iterations = 1000;
+    run(&config, &before);
+    assert_true(before.has_settled && !before.searches);
+    for (config.iterations = 1296 + 1024; config.iterations <= 1320 + 1024;
+         config.iterations += 2) {
+        struct outcome outcome;
+
+        run(&config, &outcome);
+        assert_true(outcome.has_settled);
+        assert_int_equal(outcome.proven, before.proven);
+        searching += outcome.searches;
+    }
+    assert_in_range(searching, 1, 10);
+}
+
+/* The second search comes after twice the time, and each takes one verdict where nothing has
+ * changed. */
+static void test_searches_in_vain_become_rarer(void **state)
+{
+    struct job_sim_config config;
+    struct outcome first;
+    struct outcome second;
+
+    (void)state;
+    set_up(&config);
+    config.iterations = 2000;
+    run(&config, &first);
+    config.iterations = 2000 + 4096 + 1200;
+    run(&config, &second);
+    assert_in_range(second.verdicts - first.verdicts, 2, 4);
+    assert_int_equal(second.proven, first.proven);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_job_that_has_become_less_sensitive_goes_lower),
+        cmocka_unit_test(test_what_is_proven_stays_while_lower_points_are_tried),
+        cmocka_unit_test(test_searches_in_vain_become_rarer),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
