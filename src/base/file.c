@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,12 +66,42 @@ static int write_new(const char *path, const void *data, size_t size, mode_t mod
     return result;
 }
 
+/* A terminal, a pipe or a name of the process's own output: nothing that could be replaced. */
+static bool is_stream(const char *path)
+{
+    struct stat status;
+
+    if (strncmp(path, "/dev/fd/", 8) == 0 || strcmp(path, "/dev/stdout") == 0 ||
+        strcmp(path, "/dev/stderr") == 0)
+        return true;
+    return lstat(path, &status) == 0 && (S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode));
+}
+
+static int write_stream(const char *path, const void *data, size_t size)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    int result;
+
+    if (fd < 0)
+        return -errno;
+    result = write_all(fd, data, size);
+    if (close(fd) < 0 && result >= 0)
+        result = -errno;
+    return result;
+}
+
 int lull_file_write_atomic(const char *path, const void *data, size_t size, mode_t mode,
                            struct lull_error *err)
 {
     char temporary[PATH_MAX];
     int result;
 
+    if (is_stream(path)) {
+        result = write_stream(path, data, size);
+        if (result < 0)
+            goto failed;
+        return 0;
+    }
     if ((size_t)snprintf(temporary, sizeof(temporary), "%s.new-%ld", path, (long)getpid()) >=
         sizeof(temporary))
         return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", path);

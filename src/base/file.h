@@ -14,6 +14,7 @@
 /*
  * Writes size bytes to path so that a reader, a crash or a full disk never shows half of them:
  * new file beside it (O_EXCL|O_NOFOLLOW, given mode), fsync, rename, fsync of the directory.
+ * A terminal, a pipe, /dev/stdout and the like are written to as they are.
  * Errors: -errno with the path and the reason; the old file, if any, is then untouched.
  */
 int lull_file_write_atomic(const char *path, const void *data, size_t size, mode_t mode,

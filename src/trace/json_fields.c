@@ -169,7 +169,9 @@ int lull_json_read_items(struct lull_json_reader *reader, enum lull_json_token o
         if (rc == (int)opens)
             rc = item(reader, object);
         else if (rc >= 0 && !reader->is_lenient)
-            rc = lull_json_refuse(reader, "not what an array here has");
+            rc = lull_json_refuse(reader, opens == LULL_JSON_OBJECT_BEGIN
+                                              ? "expected an object in this array"
+                                              : "expected an array in this array");
         else if (rc == LULL_JSON_ARRAY_BEGIN || rc == LULL_JSON_OBJECT_BEGIN)
             rc = lull_json_leave(reader->json, reader->err);
         if (rc < 0)

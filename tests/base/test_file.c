@@ -6,9 +6,11 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -90,9 +92,38 @@ static void test_directories_are_made_with_their_parents(void **state)
     rmdir(directory);
 }
 
+/* What is no file is written to and stays what it is: root's /dev/null, a pipe. */
+static void test_a_pipe_is_written_to_and_not_replaced(void **state)
+{
+    char directory[] = "/tmp/lull-XXXXXX";
+    char path[64];
+    char text[8] = "";
+    struct stat status;
+    int fd;
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof(path), "%s/pipe", directory);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(lull_file_write_atomic(path, "one", 3, 0600, NULL), 0);
+    assert_int_equal(read(fd, text, sizeof(text) - 1), 3);
+    assert_string_equal(text, "one");
+    assert_int_equal(lstat(path, &status), 0);
+    assert_true(S_ISFIFO(status.st_mode));
+    assert_int_equal(lull_file_write_atomic("/dev/null", "one", 3, 0600, NULL), 0);
+    assert_int_equal(lstat("/dev/null", &status), 0);
+    assert_true(S_ISCHR(status.st_mode));
+    close(fd);
+    unlink(path);
+    rmdir(directory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_pipe_is_written_to_and_not_replaced),
         cmocka_unit_test(test_write_then_read_gives_the_same_bytes),
         cmocka_unit_test(test_a_file_that_a_function_writes_is_whole_or_as_before),
         cmocka_unit_test(test_a_full_disk_says_so_and_leaves_nothing),
