@@ -29,9 +29,13 @@ static const double refusal_error = 0.05;
 enum { WATCHED_BLOCK = 16 };
 static const double watched_deviations = 3.0;
 /* Iterations at the candidate, the slowest left out, that refuse it at once if they exceed the
- * reference by so many of its deviations. Chosen, not measured: no chain of noise comes near. */
+ * reference by so many of its deviations, and by so many times what is tolerated. Chosen, not
+ * measured: no chain of noise comes near, and less harm than that costs little until there are
+ * pairs. With once the tolerance a preset job lost a point that slows it down by 0.7 of it, because
+ * four quiet iterations at the reference were all that its deviation was known from. */
 enum { EARLY_ITERATIONS = 2 };
 static const double early_deviations = 6.0;
+static const double early_tolerances = 2.0;
 /* The reference's deviation is trusted from so many iterations on. Chosen, not measured. */
 static const double least_level = 4.0;
 /* A proof asks for so many times the iterations that it took to find out that something proven
@@ -802,7 +806,7 @@ static bool is_hopeless(const struct lull_trial *trial, struct lull_trial_rank *
         return false;
     rest_ms = (all->mean * (double)all->count - rank->slowest_ms) / (double)(all->count - 1);
     return rest_ms > fmax(early_deviations * sqrt(level->variance),
-                          trial->terms.tolerance_ratio * level->mean_ms);
+                          early_tolerances * trial->terms.tolerance_ratio * level->mean_ms);
 }
 
 enum lull_trial_result lull_trial_add(struct lull_trial *trial, uint32_t index,

@@ -215,7 +215,7 @@ static void test_clearly_slow_iterations_end_a_trial_at_once(void **state)
         for (uint32_t slow = 0; slow < RANKS; slow++) {
             make_world(&world, &config);
             warm_up(&world, 2);
-            world.candidate_ms[slow] = 101.1;
+            world.candidate_ms[slow] = 102.1;
             begin(&world, kinds[i]);
             assert_int_equal(run_on(&world), LULL_TRIAL_DEGRADED);
             assert_int_equal(world.low[slow], 2);
@@ -226,7 +226,7 @@ static void test_clearly_slow_iterations_end_a_trial_at_once(void **state)
             world.candidate_ms[slow] = 150.0;
             while (world.low[slow] == 0)
                 assert_int_equal(run_one(&world, slow), LULL_TRIAL_GOES_ON);
-            world.candidate_ms[slow] = 100.9;
+            world.candidate_ms[slow] = 101.9;
             while (!world.slot.pair_ends)
                 assert_int_equal(run_one(&world, slow), LULL_TRIAL_GOES_ON);
         }
