@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/switching/trial.h"
-
 #include <assert.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
+
+#include "core/switching/trial_state.h"
 
 /* Share of the wanted changes of clocks that must be made for a pair to count, and after how many
  * pairs in a trial that fall short of it one counts all the same. Measured on a recorded job in
@@ -19,15 +19,9 @@ enum { AHEAD_MAX = 2 };
 /* Pairs until a proof or check ends in any case. Chosen, not measured: with so many a job whose
  * pairs deviate by twice the tolerance is still decided. */
 enum { MAX_PAIRS = 60 };
-/* Pairs of a watch over which slowness is judged again and again. Chosen, not measured. */
-enum { WATCHED_PAIRS = 14 };
 /* The chance that a harmless candidate is refused by the guard's lower bound. Chosen, not measured:
  * it costs savings only. */
 static const double refusal_error = 0.05;
-/* Iterations in a row at what is kept that are compared with the reference at a time, and by how
- * many deviations of a pair they have to be slower than is tolerated. Chosen, not measured. */
-enum { WATCHED_BLOCK = 16 };
-static const double watched_deviations = 3.0;
 /* Iterations at the candidate, the slowest left out, that refuse it at once if they exceed the
  * reference by so many of its deviations, and by so many times what is tolerated. Chosen, not
  * measured: no chain of noise comes near, and less harm than that costs little until there are
@@ -38,33 +32,11 @@ static const double early_deviations = 6.0;
 static const double early_tolerances = 2.0;
 /* The reference's deviation is trusted from so many iterations on. Chosen, not measured. */
 static const double least_level = 4.0;
-/* A proof asks for so many times the iterations that it took to find out that something proven
- * hurts. Chosen with tools/audit-guard, where harm in one of a hundred iterations is then hardly
- * proven twice. */
-enum { PROOF_FACTOR = 2 };
-/* No proof or check asks for more iterations, whatever has called for it. Chosen, not measured. */
-enum { LEAST_MEASURED_MAX = 1024 };
-/* A check, or a watch that cannot be followed by one, refuses what has been kept if all its
- * iterations together are slower by this many standard errors, and by more than is tolerated.
- * Chosen, not measured. */
-static const double pooled_errors = 2.0;
 /* The blocks of a check follow the length of the run in which harm has shown, up to this one. */
 enum { TELLING_BLOCK_MAX = 64 };
 /* A reference block that is off the level by so many standard errors shows that the job has
  * changed. Chosen, not measured. */
 static const double changed_errors = 4.0;
-/* What must be left of the loss budget for a pair to begin: as many iterations as harm takes to be
- * seen, each as slow as those of this point, or of the one before it. */
-static const double seen_iterations = 2.0;
-/* Iterations' worth of the loss budget that is reserved. Chosen with tools/audit-guard: runs of 100
- * and of 500 iterations stay within their tolerance so. */
-static const double reserved_new = 1.0;
-static const double reserved_kept = 0.5;
-/* What has been spent so far that it takes more iterations to earn it again is not checked any
- * more. Chosen, not measured. */
-enum { WAIT_MAX = 512 };
-/* Ranks whose iterations differ by more than this factor do not wait for each other. */
-static const double unlike_ratio = 1.5;
 
 void lull_trial_init(struct lull_trial *trial, const struct lull_trial_config *config,
                      struct lull_trial_rank *ranks)
@@ -77,104 +49,6 @@ void lull_trial_init(struct lull_trial *trial, const struct lull_trial_config *c
         .stretch = config->first_stretch,
         .cut = {.from = UINT64_MAX},
     };
-}
-
-static bool takes_part(uint64_t present, uint32_t rank)
-{
-    return (present & (UINT64_C(1) << rank)) != 0;
-}
-
-/* ---- the loss budget --------------------------------------------------------------------- */
-
-/* What is lost shows an iteration or two later, and what nobody has tried yet may lose more. */
-static double left_ms(const struct lull_trial *trial, uint32_t rank)
-{
-    const bool is_new = trial->kind == LULL_TRIAL_SCREEN || trial->kind == LULL_TRIAL_PROOF;
-
-    return lull_loss_budget_left_ms(&trial->ranks[rank].losses,
-                                    is_new ? reserved_new : reserved_kept);
-}
-
-static bool is_spent(const struct lull_trial *trial, uint32_t rank)
-{
-    return trial->terms.loss_ratio > 0.0 && left_ms(trial, rank) < 0.0;
-}
-
-/* Time until the poorest rank can afford the first iterations at the candidate, and the length of
- * its iterations. */
-static double wait_ms(const struct lull_trial *trial, double *iteration_ms_out)
-{
-    double longest_ms = 0.0;
-
-    *iteration_ms_out = 1.0;
-    if (trial->config.is_aligned || trial->terms.loss_ratio <= 0.0)
-        return 0.0;
-    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
-        const struct lull_loss_budget *losses = &trial->ranks[i].losses;
-        const double reserve_ms = seen_iterations * lull_loss_budget_expected_ms(losses);
-        const double missing_ms = reserve_ms - left_ms(trial, i);
-
-        if (missing_ms <= longest_ms * losses->rate)
-            continue;
-        longest_ms = missing_ms / losses->rate;
-        *iteration_ms_out = losses->reference.mean_ms;
-    }
-    return longest_ms;
-}
-
-bool lull_trial_affords_check(const struct lull_trial *trial)
-{
-    double iteration_ms;
-    const double all_ms = wait_ms(trial, &iteration_ms);
-
-    return all_ms <= WAIT_MAX * iteration_ms;
-}
-
-/* The same number of iterations for ranks that wait for each other, and the same time for others.
- */
-static uint64_t wait_iterations(const struct lull_trial *trial, uint32_t rank)
-{
-    double iteration_ms;
-    const double all_ms = wait_ms(trial, &iteration_ms);
-    const double own_ms = trial->ranks[rank].losses.reference.mean_ms;
-
-    if (own_ms > 0.0 && fabs(log(own_ms / iteration_ms)) > log(unlike_ratio))
-        iteration_ms = own_ms;
-    return (uint64_t)ceil(all_ms / iteration_ms);
-}
-
-/* The next pair begins once the budget allows it, in a new order. */
-static void put_off_next_pair(struct lull_trial *trial)
-{
-    double iteration_ms;
-    const uint64_t over =
-        lull_pair_schedule_begin(&trial->schedule, trial->next_pair - trial->first_pair);
-
-    if (wait_ms(trial, &iteration_ms) <= 0.0)
-        return;
-    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
-        trial->ranks[i].base += over + wait_iterations(trial, i);
-        memset(trial->ranks[i].sides, 0, sizeof(trial->ranks[i].sides));
-    }
-    trial->first_pair = trial->next_pair;
-    trial->schedule.seed++;
-}
-
-static bool is_cut(const struct lull_trial_cut *cut, const struct lull_pair_slot *slot)
-{
-    return slot->pair == cut->pair && slot->offset >= cut->from;
-}
-
-/* The rest of the pair runs at the reference; it counts with what it has. Ranks that wait for each
- * other are in the same pair; of others, each has to keep to its own cut. */
-static void cut_pair(struct lull_trial *trial, struct lull_trial_rank *rank,
-                     const struct lull_pair_slot *slot)
-{
-    const struct lull_trial_cut cut = {slot->pair, slot->offset + 1};
-
-    rank->cut = cut;
-    if (trial->cut.from == UINT64_MAX || trial->cut.pair != slot->pair)
-        trial->cut = cut;
 }
 
 /* ---- beginning --------------------------------------------------------------------------- */
@@ -228,7 +102,7 @@ static void init_guards(struct lull_trial *trial, uint64_t present)
     guard.worth_ratio = 0.0;
     lull_joint_guard_init(&trial->tail_guard, &guard, trial->config.rank_count, is_screen);
     for (uint32_t i = 0; i < trial->config.rank_count; i++) {
-        if (takes_part(present, i))
+        if (lull_trial_takes_part(present, i))
             continue;
         lull_joint_guard_leave(&trial->guard, i);
         lull_joint_guard_leave(&trial->tail_guard, i);
@@ -238,7 +112,7 @@ static void init_guards(struct lull_trial *trial, uint64_t present)
 /* As many iterations at the candidate as a check needs to outweigh what has called for it. */
 static uint32_t find_least_measured(const struct lull_trial *trial)
 {
-    uint64_t most = (uint64_t)2 * WATCHED_BLOCK;
+    uint64_t most = (uint64_t)2 * LULL_TRIAL_WATCHED_BLOCK;
 
     if (trial->kind == LULL_TRIAL_PROOF)
         return trial->least_proof;
@@ -250,32 +124,10 @@ static uint32_t find_least_measured(const struct lull_trial *trial)
         const bool looks_slow =
             lull_loss_budget_slowdown(losses, &error) > trial->terms.tolerance_ratio;
 
-        if ((looks_slow || is_spent(trial, i)) && losses->excess_ms.count > most)
+        if ((looks_slow || lull_trial_is_spent(trial, i)) && losses->excess_ms.count > most)
             most = losses->excess_ms.count;
     }
-    return most < LEAST_MEASURED_MAX ? (uint32_t)most : LEAST_MEASURED_MAX;
-}
-
-void lull_trial_demand(struct lull_trial *trial, uint64_t iterations)
-{
-    const uint32_t least =
-        iterations < LEAST_MEASURED_MAX ? (uint32_t)iterations : LEAST_MEASURED_MAX;
-
-    if (least > trial->least_proof)
-        trial->least_proof = least;
-}
-
-/* What has been proven hurts after all, as a check has found that so many iterations had called
- * for: the next proof takes twice as many. */
-static void learn_from_harm(struct lull_trial *trial, uint32_t rank)
-{
-    uint32_t iterations = trial->least_measured;
-
-    if (trial->kind != LULL_TRIAL_CHECK)
-        return;
-    if (trial->ranks[rank].measured > iterations)
-        iterations = trial->ranks[rank].measured;
-    lull_trial_demand(trial, (uint64_t)PROOF_FACTOR * iterations);
+    return most < LULL_TRIAL_LEAST_MEASURED_MAX ? (uint32_t)most : LULL_TRIAL_LEAST_MEASURED_MAX;
 }
 
 void lull_trial_begin(struct lull_trial *trial, enum lull_trial_kind kind,
@@ -337,7 +189,7 @@ void lull_trial_place(struct lull_trial *trial, uint32_t rank, uint64_t base)
     assert(rank < trial->config.rank_count);
     trial->ranks[rank].base = base;
     if (trial->kind != LULL_TRIAL_WATCH)
-        trial->ranks[rank].base += wait_iterations(trial, rank);
+        trial->ranks[rank].base += lull_trial_wait_iterations(trial, rank);
 }
 
 void lull_trial_join(struct lull_trial *trial, uint64_t iterations)
@@ -346,6 +198,11 @@ void lull_trial_join(struct lull_trial *trial, uint64_t iterations)
     trial->next_pair = trial->joined_pair;
     for (uint32_t i = 0; i < trial->config.rank_count; i++)
         trial->ranks[i].done = trial->next_pair;
+}
+
+static bool is_cut(const struct lull_trial_cut *cut, const struct lull_pair_slot *slot)
+{
+    return slot->pair == cut->pair && slot->offset >= cut->from;
 }
 
 bool lull_trial_slot(const struct lull_trial *trial, uint32_t rank, uint64_t iteration,
@@ -380,60 +237,7 @@ void lull_trial_make_change(struct lull_trial *trial)
     trial->made_changes++;
 }
 
-/* ---- what is kept ------------------------------------------------------------------------ */
-
-void lull_trial_keep(struct lull_trial *trial)
-{
-    assert(trial->kind == LULL_TRIAL_PROOF || trial->kind == LULL_TRIAL_CHECK);
-    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
-        struct lull_guard *kept = &trial->ranks[i].kept;
-        const struct lull_guard *proven = &trial->guard.ranks[i].guard;
-
-        kept->config = proven->config;
-        lull_moments_merge(&kept->differences, &proven->differences);
-        lull_moments_merge(&kept->level, &proven->level);
-        trial->ranks[i].kept_before = *kept;
-        trial->ranks[i].watched = (struct lull_guard){0};
-    }
-}
-
-void lull_trial_drop_kept(struct lull_trial *trial)
-{
-    trial->stretch = trial->config.first_stretch;
-    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
-        trial->ranks[i].kept = (struct lull_guard){0};
-        trial->ranks[i].kept_before = (struct lull_guard){0};
-        trial->ranks[i].watched = (struct lull_guard){0};
-    }
-}
-
-void lull_trial_forget_last_pair(struct lull_trial *trial)
-{
-    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
-        trial->ranks[i].kept = trial->ranks[i].kept_before;
-        trial->ranks[i].watched = (struct lull_guard){0};
-    }
-}
-
-void lull_trial_lengthen(struct lull_trial *trial)
-{
-    if (trial->stretch < trial->config.most_stretch)
-        trial->stretch *= 2;
-}
-
-void lull_trial_estimate(const struct lull_trial *trial, struct lull_guard_estimate *estimate_out)
-{
-    const struct lull_guard *worst = &trial->ranks[0].kept;
-
-    for (uint32_t i = 1; i < trial->config.rank_count; i++) {
-        const struct lull_guard *kept = &trial->ranks[i].kept;
-
-        if (kept->differences.count > 0 &&
-            (worst->differences.count == 0 || kept->differences.mean > worst->differences.mean))
-            worst = kept;
-    }
-    lull_guard_estimate(worst, estimate_out);
-}
+/* ---- what has been found so far ----------------------------------------------------------- */
 
 void lull_trial_estimate_test(const struct lull_trial *trial,
                               struct lull_guard_estimate *estimate_out)
@@ -464,19 +268,6 @@ struct lull_whole_slowdown lull_trial_whole(const struct lull_trial *trial)
     return worst;
 }
 
-double lull_trial_rarest_excluded(const struct lull_trial *trial)
-{
-    uint64_t least = UINT64_MAX;
-
-    for (uint32_t i = 0; i < trial->config.rank_count; i++)
-        if (trial->ranks[i].kept.differences.count > 0 && trial->ranks[i].kept_iterations < least)
-            least = trial->ranks[i].kept_iterations;
-    if (least == UINT64_MAX || least == 0)
-        return 1.0;
-    /* An event that comes in a share p of n iterations has not come with chance (1 - p)^n. */
-    return 1.0 - pow(1.0 - trial->config.confidence, 1.0 / (double)least);
-}
-
 uint32_t lull_trial_telling_block(const struct lull_trial *trial)
 {
     uint32_t longest = 0;
@@ -485,84 +276,6 @@ uint32_t lull_trial_telling_block(const struct lull_trial *trial)
         if (trial->ranks[i].run > longest)
             longest = trial->ranks[i].run;
     return 2 * longest <= TELLING_BLOCK_MAX ? 2 * longest : 0;
-}
-
-/* ---- watching ---------------------------------------------------------------------------- */
-
-/* A verdict on watched pairs, again and again. */
-static bool watched_verdict_hurts(struct lull_trial_rank *rank, double reference_ms,
-                                  double candidate_ms)
-{
-    struct lull_guard *guard = &rank->watched;
-    enum lull_verdict verdict;
-
-    if (guard->differences.count == 0) {
-        guard->config = rank->kept.config;
-        guard->config.max_pairs = WATCHED_PAIRS;
-    }
-    lull_guard_add(guard, reference_ms, candidate_ms);
-    verdict = lull_guard_verdict(guard);
-    if (verdict != LULL_VERDICT_UNDECIDED)
-        *guard = (struct lull_guard){0};
-    return verdict == LULL_VERDICT_DEGRADED;
-}
-
-static bool kept_hurts(const struct lull_trial *trial, const struct lull_trial_rank *rank)
-{
-    struct lull_guard_estimate estimate;
-
-    lull_guard_estimate(&rank->kept, &estimate);
-    return estimate.lower_ratio > trial->terms.tolerance_ratio;
-}
-
-/* Deviation of a pair of what is kept, relative; of its iterations as long as that is not known. */
-static double deviation_of(const struct lull_trial_rank *rank)
-{
-    const struct lull_recent_level *level = &rank->losses.reference;
-
-    if (rank->kept.differences.count > 2)
-        return sqrt(lull_moments_variance(&rank->kept.differences));
-    return sqrt(level->variance) / level->mean_ms;
-}
-
-static bool is_slow(const struct lull_trial *trial, const struct lull_trial_rank *rank,
-                    double reference_ms, double candidate_ms)
-{
-    return candidate_ms / reference_ms - 1.0 >
-           trial->terms.tolerance_ratio + watched_deviations * deviation_of(rank);
-}
-
-/* A long stretch of what has been kept and its short reference; true: it hurts. */
-static bool watch_pair(struct lull_trial *trial, struct lull_trial_rank *rank, double reference_ms,
-                       double candidate_ms)
-{
-    bool hurts;
-
-    rank->is_slow = is_slow(trial, rank, reference_ms, candidate_ms);
-    if (rank->kept.config.max_pairs == 0)
-        rank->kept.config = trial->guard.ranks[0].guard.config;
-    rank->kept_before = rank->kept;
-    lull_guard_add(&rank->kept, reference_ms, candidate_ms);
-    hurts = watched_verdict_hurts(rank, reference_ms, candidate_ms);
-    return hurts || kept_hurts(trial, rank);
-}
-
-/* A block of what is kept that is slower than the reference, even without its slowest iteration,
- * which may be the host's: the next pair may be far away. */
-static bool is_slow_block(const struct lull_trial *trial, struct lull_trial_rank *rank,
-                          double iteration_ms)
-{
-    const struct lull_moments *block = &rank->block_ms;
-    double mean_ms;
-
-    rank->block_most_ms =
-        block->count == 0 ? iteration_ms : fmax(rank->block_most_ms, iteration_ms);
-    lull_moments_add(&rank->block_ms, iteration_ms);
-    if (block->count < WATCHED_BLOCK)
-        return false;
-    mean_ms = (block->mean * WATCHED_BLOCK - rank->block_most_ms) / (WATCHED_BLOCK - 1);
-    rank->block_ms = (struct lull_moments){0};
-    return is_slow(trial, rank, rank->losses.reference.mean_ms, mean_ms);
 }
 
 /* ---- pairs ------------------------------------------------------------------------------- */
@@ -579,23 +292,6 @@ static bool is_untried(const struct lull_trial *trial)
 {
     return trial->made_changes < least_tried * trial->wanted_changes &&
            trial->untried_pairs < MAX_UNTRIED;
-}
-
-/* All that has been seen of what is kept is slower by more than is tolerated. */
-static bool pooled_hurts(struct lull_trial *trial, uint64_t present)
-{
-    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
-        const struct lull_loss_budget *losses = &trial->ranks[i].losses;
-        double error;
-        const double slowdown = lull_loss_budget_slowdown(losses, &error);
-
-        if (!takes_part(present, i) || slowdown <= trial->terms.tolerance_ratio ||
-            slowdown <= pooled_errors * error)
-            continue;
-        learn_from_harm(trial, i);
-        return true;
-    }
-    return false;
 }
 
 /* What the guards say so far: degraded by either measure; not degraded only by both. */
@@ -620,21 +316,11 @@ static enum lull_trial_result find_verdict(struct lull_trial *trial, uint64_t pr
     const enum lull_trial_result result = ask_guards(trial);
 
     if (result == LULL_TRIAL_DEGRADED || result == LULL_TRIAL_UNPROVEN)
-        learn_from_harm(trial, lull_joint_guard_worst(&trial->guard));
+        lull_trial_learn_from_harm(trial, lull_joint_guard_worst(&trial->guard));
     if (trial->kind == LULL_TRIAL_CHECK && result == LULL_TRIAL_GOES_ON &&
-        pooled_hurts(trial, present))
+        lull_trial_pooled_hurts(trial, present))
         return LULL_TRIAL_DEGRADED;
     return result;
-}
-
-static enum lull_trial_result find_watched(struct lull_trial *trial, uint64_t present)
-{
-    if (trial->config.is_aligned && pooled_hurts(trial, present))
-        return LULL_TRIAL_HURTS;
-    for (uint32_t i = 0; i < trial->config.rank_count; i++)
-        if (takes_part(present, i) && trial->ranks[i].is_slow)
-            return LULL_TRIAL_SLOW_PAIR;
-    return LULL_TRIAL_HOLDS;
 }
 
 /* All ranks have completed the pairs before `next`. */
@@ -652,8 +338,9 @@ static enum lull_trial_result judge_pairs(struct lull_trial *trial, uint32_t nex
     trial->wanted_changes = 0;
     trial->made_changes = 0;
     if (trial->kind == LULL_TRIAL_WATCH)
-        return disturbed || untried ? LULL_TRIAL_SET_ASIDE : find_watched(trial, present);
-    put_off_next_pair(trial);
+        return disturbed || untried ? LULL_TRIAL_SET_ASIDE
+                                    : lull_trial_find_watched(trial, present);
+    lull_trial_put_off_next_pair(trial);
     if (disturbed || untried)
         return LULL_TRIAL_SET_ASIDE;
     return find_verdict(trial, present);
@@ -668,7 +355,7 @@ static enum lull_trial_result look_for_pair(struct lull_trial *trial, uint64_t p
     for (uint32_t i = 0; i < trial->config.rank_count; i++) {
         const uint32_t done = trial->ranks[i].done;
 
-        if (!takes_part(present, i))
+        if (!lull_trial_takes_part(present, i))
             continue;
         lowest = done < lowest ? done : lowest;
         highest = done > highest ? done : highest;
@@ -701,7 +388,7 @@ static enum lull_trial_result end_pair(struct lull_trial *trial, uint32_t index,
         return LULL_TRIAL_GOES_ON;
     rank->done = pair + 1;
     if (counts && trial->kind == LULL_TRIAL_WATCH &&
-        watch_pair(trial, rank, mean_of(&sides[0]), mean_of(&sides[1])))
+        lull_trial_watch_pair(trial, rank, mean_of(&sides[0]), mean_of(&sides[1])))
         return LULL_TRIAL_HURTS;
     if (counts && trial->kind != LULL_TRIAL_WATCH) {
         lull_joint_guard_add(&trial->guard, index, mean_of(&sides[0]), mean_of(&sides[1]),
@@ -714,7 +401,7 @@ static enum lull_trial_result end_pair(struct lull_trial *trial, uint32_t index,
 
 enum lull_trial_result lull_trial_leave(struct lull_trial *trial, uint32_t rank, uint64_t present)
 {
-    assert(rank < trial->config.rank_count && !takes_part(present, rank));
+    assert(rank < trial->config.rank_count && !lull_trial_takes_part(present, rank));
     lull_joint_guard_leave(&trial->guard, rank);
     lull_joint_guard_leave(&trial->tail_guard, rank);
     return look_for_pair(trial, present);
@@ -821,15 +508,16 @@ enum lull_trial_result lull_trial_add(struct lull_trial *trial, uint32_t index,
     account_for(rank, slot, iteration_ms);
     add_to_pair(trial, rank, slot, iteration_ms);
     if (slot->candidate && is_hopeless(trial, rank, iteration_ms)) {
-        learn_from_harm(trial, index);
+        lull_trial_learn_from_harm(trial, index);
         return LULL_TRIAL_DEGRADED;
     }
-    if (slot->candidate && is_spent(trial, index)) {
+    if (slot->candidate && lull_trial_is_spent(trial, index)) {
         if (is_watch && !trial->config.is_aligned)
             return LULL_TRIAL_SPENT;
-        cut_pair(trial, rank, slot);
+        lull_trial_cut_pair(trial, rank, slot);
     }
-    if (is_watch && slot->candidate && slot->measured && is_slow_block(trial, rank, iteration_ms))
+    if (is_watch && slot->candidate && slot->measured &&
+        lull_trial_is_slow_block(trial, rank, iteration_ms))
         result = LULL_TRIAL_SLOW_BLOCK;
     if (slot->pair_ends)
         return end_pair(trial, index, slot->pair, present);

@@ -1,0 +1,61 @@
+/*
+ * What the trial's files share, and nobody else. Calls go down this list only:
+ *   trial.c         which iterations run where, and what the pairs say
+ *   trial_kept.c    what is kept: its evidence, and what speaks against it
+ *   trial_budget.c  what trials and kept points may cost: pairs that are cut and put off
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SWITCHING_TRIAL_STATE_H
+#define LULL_CORE_SWITCHING_TRIAL_STATE_H
+
+#include "core/switching/trial.h"
+
+/* No proof or check asks for more iterations, whatever has called for it. Chosen, not measured. */
+enum { LULL_TRIAL_LEAST_MEASURED_MAX = 1024 };
+/* Iterations in a row at what is kept that are compared with the reference at a time. Chosen, not
+ * measured. */
+enum { LULL_TRIAL_WATCHED_BLOCK = 16 };
+
+static inline bool lull_trial_takes_part(uint64_t present, uint32_t rank)
+{
+    return (present & (UINT64_C(1) << rank)) != 0;
+}
+
+/* ---- trial_kept.c ---- */
+
+/* What has been proven hurts after all, as a check has found that so many iterations had called
+ * for: the next proof takes twice as many. */
+void lull_trial_learn_from_harm(struct lull_trial *trial, uint32_t rank);
+
+/* A long stretch of what has been kept and its short reference; true: it hurts. */
+bool lull_trial_watch_pair(struct lull_trial *trial, struct lull_trial_rank *rank,
+                           double reference_ms, double candidate_ms);
+
+/* A block of what is kept that is slower than the reference, even without its slowest iteration,
+ * which may be the host's: the next pair may be far away. */
+bool lull_trial_is_slow_block(const struct lull_trial *trial, struct lull_trial_rank *rank,
+                              double iteration_ms);
+
+/* All that has been seen of what is kept is slower by more than is tolerated. */
+bool lull_trial_pooled_hurts(struct lull_trial *trial, uint64_t present);
+
+/* What the last pair of a watch says. */
+enum lull_trial_result lull_trial_find_watched(struct lull_trial *trial, uint64_t present);
+
+/* ---- trial_budget.c ---- */
+
+bool lull_trial_is_spent(const struct lull_trial *trial, uint32_t rank);
+
+/* Iterations until the budget allows the first one at the candidate: the same number for ranks that
+ * wait for each other, and the same time for others. */
+uint64_t lull_trial_wait_iterations(const struct lull_trial *trial, uint32_t rank);
+
+/* The next pair begins once the budget allows it, in a new order. */
+void lull_trial_put_off_next_pair(struct lull_trial *trial);
+
+/* The rest of the pair runs at the reference; it counts with what it has. Ranks that wait for each
+ * other are in the same pair; of others, each has to keep to its own cut. */
+void lull_trial_cut_pair(struct lull_trial *trial, struct lull_trial_rank *rank,
+                         const struct lull_pair_slot *slot);
+
+#endif
