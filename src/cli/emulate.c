@@ -34,7 +34,8 @@ static const struct lull_option rows[] = {
     LULL_VALUE(
         "fault", "LIST", TEXT, struct emulate_arguments, faults,
         "Inject faults: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]],... where NAME is set_code, "
-        "hang_ms, no_effect, settle_factor, no_permission, no_energy, get_code or any_user "
+        "hang_ms, read_hang_ms, no_effect, settle_factor, no_permission, no_energy, get_code or "
+        "any_user "
         "(clocks may be set without root).",
         .more =
             "A fault happens COUNT times instead of for ever, after AFTER calls without one. "

@@ -118,6 +118,7 @@ bool lull_driver_has_get_fault(const struct lull_driver_gpu *gpu, int *code_out)
 {
     double code;
 
+    lull_node_hang(gpu->node, gpu->index, LULL_FAULT_READ_HANG_MS);
     if (!lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_GET_CODE, &code))
         return false;
     *code_out = (int)code;

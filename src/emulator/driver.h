@@ -69,7 +69,10 @@ bool lull_driver_is_open(struct lull_driver *driver);
 /* The GPU at a position; NULL: there is none. */
 struct lull_driver_gpu *lull_driver_gpu_at(struct lull_driver *driver, uint32_t position);
 
-/* Whether an injected fault makes a reading fail; code_out is then the vendor's code to return. */
+/*
+ * Lets a reading suffer its faults: waits where it shall hang, and tells whether it fails; code_out
+ * is then the vendor's code to return. No lock is held, so a hung reading delays only its caller.
+ */
 bool lull_driver_has_get_fault(const struct lull_driver_gpu *gpu, int *code_out);
 
 /* Whether the caller may set: only root may, unless a fault says otherwise. */

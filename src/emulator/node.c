@@ -365,6 +365,15 @@ static double draw_api_ms(struct lull_node *node, uint32_t gpu)
     return ms;
 }
 
+void lull_node_hang(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind)
+{
+    const int64_t begin_ns = lull_node_now_ns(node);
+    double hang_ms;
+
+    if (lull_node_take_fault(node, gpu, kind, &hang_ms))
+        lull_sleep_until_ns(lull_node_real_ns(node, begin_ns + lull_ns_from_ms(hang_ms)));
+}
+
 static int call_locked(struct lull_node *node, uint32_t gpu, double api_factor,
                        lull_node_apply apply, const void *data)
 {
@@ -372,13 +381,10 @@ static int call_locked(struct lull_node *node, uint32_t gpu, double api_factor,
      */
     const int64_t begin_ns = lull_node_now_ns(node);
     double settle_factor = 1;
-    double hang_ms = 0;
     double code = 0;
     double ignored;
-    double api_ms = api_factor * draw_api_ms(node, gpu);
+    const double api_ms = api_factor * draw_api_ms(node, gpu);
 
-    if (lull_node_take_fault(node, gpu, LULL_FAULT_HANG_MS, &hang_ms))
-        api_ms += hang_ms;
     lull_sleep_until_ns(lull_node_real_ns(node, begin_ns + lull_ns_from_ms(api_ms)));
     if (lull_node_take_fault(node, gpu, LULL_FAULT_SET_CODE, &code))
         return (int)code;
@@ -395,6 +401,7 @@ int lull_node_call(struct lull_node *node, uint32_t gpu, double api_factor, lull
 {
     int code;
 
+    lull_node_hang(node, gpu, LULL_FAULT_HANG_MS); /* without the lock: one GPU hangs, not all */
     lock(&node->shared->driver);
     code = call_locked(node, gpu, api_factor, apply, data);
     pthread_mutex_unlock(&node->shared->driver);

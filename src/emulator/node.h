@@ -109,6 +109,9 @@ void lull_node_set_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_k
 bool lull_node_take_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
                           double *value_out);
 
+/* Lets the caller wait for as long as a fault that hangs says, if it happens now. Holds no lock. */
+void lull_node_hang(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind);
+
 /*
  * Opens a context of the calling process on a GPU, which ends with the process at the latest.
  * Returns its number; -1: all are taken.

@@ -100,9 +100,10 @@ int lull_node_spec_parse(const char *text, struct lull_node_spec *spec, struct l
 
 static const char *const names[LULL_FAULT_KINDS] = {
     [LULL_FAULT_SET_CODE] = "set_code",           [LULL_FAULT_HANG_MS] = "hang_ms",
-    [LULL_FAULT_NO_EFFECT] = "no_effect",         [LULL_FAULT_SETTLE_FACTOR] = "settle_factor",
-    [LULL_FAULT_NO_PERMISSION] = "no_permission", [LULL_FAULT_NO_ENERGY] = "no_energy",
-    [LULL_FAULT_GET_CODE] = "get_code",           [LULL_FAULT_ANY_USER] = "any_user",
+    [LULL_FAULT_READ_HANG_MS] = "read_hang_ms",   [LULL_FAULT_NO_EFFECT] = "no_effect",
+    [LULL_FAULT_SETTLE_FACTOR] = "settle_factor", [LULL_FAULT_NO_PERMISSION] = "no_permission",
+    [LULL_FAULT_NO_ENERGY] = "no_energy",         [LULL_FAULT_GET_CODE] = "get_code",
+    [LULL_FAULT_ANY_USER] = "any_user",
 };
 
 static int find_kind(const char *name, enum lull_fault_kind *kind)
@@ -176,7 +177,7 @@ int lull_fault_parse_next(const char **text, struct lull_fault_entry *entry_out,
         return lull_error_set(
             err, -EINVAL,
             "fault \"%.*s\": expected [GPU:]NAME[=VALUE[xCOUNT][@AFTER]] with one of "
-            "set_code, hang_ms, no_effect, settle_factor, no_permission, any_user, "
+            "set_code, hang_ms, read_hang_ms, no_effect, settle_factor, no_permission, any_user, "
             "no_energy, get_code",
             (int)length, *text);
     *entry_out = parsed;

@@ -30,9 +30,10 @@ struct lull_node_spec {
 int lull_node_spec_parse(const char *text, struct lull_node_spec *spec, struct lull_error *err);
 
 enum lull_fault_kind {
-    LULL_FAULT_SET_CODE,  /* set_code: set calls return this code of the vendor and do nothing */
-    LULL_FAULT_HANG_MS,   /* hang_ms: set calls take this much longer */
-    LULL_FAULT_NO_EFFECT, /* no_effect: set calls succeed and do nothing */
+    LULL_FAULT_SET_CODE,     /* set_code: set calls return this code of the vendor and do nothing */
+    LULL_FAULT_HANG_MS,      /* hang_ms: set calls take this much longer */
+    LULL_FAULT_READ_HANG_MS, /* read_hang_ms: readings take this much longer */
+    LULL_FAULT_NO_EFFECT,    /* no_effect: set calls succeed and do nothing */
     LULL_FAULT_SETTLE_FACTOR, /* settle_factor: clocks take this many times as long to settle */
     LULL_FAULT_NO_PERMISSION, /* no_permission: set calls are refused, even to root */
     LULL_FAULT_NO_ENERGY,     /* no_energy: the energy counter is not supported */

@@ -2,65 +2,14 @@
  * The emulated libnvidia-ml.so.1 as a C client meets it: symbols, idioms, strings, codes.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "check.h"
+#include "nvml_client.h"
 
-#include <dlfcn.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include "emulator/node.h"
-#include "emulator/nvml/nvml_abi.h"
-
-static struct lull_node *node;
-static void *library;
-static nvmlDevice_t device;
-
-static void *find(const char *name)
-{
-    void *symbol = dlsym(library, name);
-
-    if (symbol == NULL)
-        fail_msg("missing symbol %s", name);
-    return symbol;
-}
-
-/* Calls an NVML function by its name and argument types. */
-#define NVML(name, types, ...) (((int(*) types)find("nvml" #name))(__VA_ARGS__))
 
 static int start(void **state)
 {
-    struct lull_node_spec spec = {.seed = 0, .time_scale = 1};
-
     (void)state;
-    if (lull_node_spec_parse("2xA100-SXM4-40GB,H100,V100", &spec, NULL) < 0 ||
-        lull_node_create(&spec, &node, NULL) < 0)
-        return -1;
-    setenv(LULL_NODE_VARIABLE, lull_node_path(node), 1);
-    library = dlopen(LULL_EMULATED_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-        fprintf(stderr, "%s\n", dlerror());
-        return -1;
-    }
-    if (NVML(InitWithFlags, (unsigned), 0) != 0)
-        return -1;
-    return NVML(DeviceGetHandleByIndex_v2, (unsigned, nvmlDevice_t *), 0, &device);
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    NVML(Shutdown, (void));
-    dlclose(library);
-    lull_node_remove(node);
-    return 0;
-}
-
-static nvmlDevice_t handle(unsigned index)
-{
-    nvmlDevice_t found = NULL;
-
-    assert_int_equal(NVML(DeviceGetHandleByIndex_v2, (unsigned, nvmlDevice_t *), index, &found), 0);
-    return found;
+    return start_nvml("2xA100-SXM4-40GB,H100,V100");
 }
 
 static void test_before_init_only_a_few_calls_work(void **state)
@@ -245,11 +194,6 @@ static void test_field_values_carry_their_own_codes(void **state)
     assert_int_equal(fields[2].code, 0);
 }
 
-static int lock_clocks(nvmlDevice_t gpu, unsigned min, unsigned max)
-{
-    return NVML(DeviceSetGpuLockedClocks, (nvmlDevice_t, unsigned, unsigned), gpu, min, max);
-}
-
 static unsigned read_clock(nvmlDevice_t gpu)
 {
     unsigned mhz = 0;
@@ -369,7 +313,7 @@ static int init_without_node(void)
     return library != NULL ? NVML(Init_v2, (void)) : 99;
 }
 
-#define WITH_NODE(test) cmocka_unit_test_setup_teardown(test, start, stop)
+#define WITH_NODE(test) cmocka_unit_test_setup_teardown(test, start, stop_nvml)
 
 int main(int argc, char **argv)
 {
