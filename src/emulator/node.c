@@ -24,41 +24,14 @@
 
 #include "base/clock.h"
 #include "base/process.h"
+#include "emulator/node_shared.h"
 #include "emulator/noise.h"
 
-#define NODE_MAGIC UINT64_C(0x65646f6e6c6c756c)
 /* How often a GPU is searched for contexts of dead processes; chosen, not measured. */
 #define REAP_PERIOD_NS (50 * LULL_NS_PER_MS)
 /* A process that is killed between changing a GPU and waking the sleepers wakes nobody, so sleepers
  * look by themselves after this time; chosen, not measured. */
 #define LONGEST_SLEEP_NS (50 * LULL_NS_PER_MS)
-
-struct shared_gpu {
-    pthread_mutex_t mutex;
-    _Atomic uint32_t generation; /* counts changes; sleepers wait for it by futex */
-    _Atomic uint32_t active;     /* the slot that is the state; the other one is a work copy */
-    int64_t reaped_ns;
-    struct lull_fault faults[LULL_FAULT_KINDS];
-    _Atomic uint32_t settings[LULL_NODE_SETTINGS];
-    struct lull_physics slots[2];
-};
-
-struct shared_node {
-    uint64_t magic;
-    uint64_t size;
-    uint64_t seed;
-    double time_scale;
-    int64_t origin_ns;
-    uint32_t gpu_count;
-    pthread_mutex_t driver; /* serialises the set calls of all GPUs, as the real driver does */
-    struct shared_gpu gpus[];
-};
-
-struct lull_node {
-    struct shared_node *shared;
-    size_t size;
-    char path[PATH_MAX];
-};
 
 /* ---- locks that outlive their owners ---- */
 
@@ -71,12 +44,6 @@ static void init_mutex(pthread_mutex_t *mutex)
     pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
     pthread_mutex_init(mutex, &attributes);
     pthread_mutexattr_destroy(&attributes);
-}
-
-static void lock(pthread_mutex_t *mutex)
-{
-    if (pthread_mutex_lock(mutex) == EOWNERDEAD)
-        pthread_mutex_consistent(mutex); /* the state is whole all the same: see lull_node_end() */
 }
 
 /* ---- creating and opening ---- */
@@ -130,7 +97,12 @@ int lull_node_create(const struct lull_node_spec *spec, struct lull_node **node_
         result = -errno;
         goto free_node;
     }
-    result = ftruncate(fd, (off_t)size) < 0 ? -errno : map_node(node, fd, size);
+    /* Every reading advances a GPU and every job puts work on it, so all users must be able to
+     * write; that only root sets clocks is upheld by the libraries, as it is by the real driver. */
+    if (fchmod(fd, 0666) < 0 || ftruncate(fd, (off_t)size) < 0)
+        result = -errno;
+    else
+        result = map_node(node, fd, size);
     close(fd);
     if (result < 0)
         goto unlink_file;
@@ -308,7 +280,7 @@ struct lull_physics *lull_node_begin(struct lull_node *node, uint32_t gpu)
     struct lull_physics *work;
     uint32_t active;
 
-    lock(&shared->mutex);
+    lull_node_lock(&shared->mutex);
     active = atomic_load(&shared->active) & 1;
     work = &shared->slots[1 - active];
     memcpy(work, &shared->slots[active], sizeof(*work));
@@ -354,103 +326,7 @@ void lull_node_sleep(struct lull_node *node, uint32_t gpu, uint32_t generation,
             NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
-/* ---- driver calls and faults ---- */
-
-static double draw_api_ms(struct lull_node *node, uint32_t gpu)
-{
-    struct lull_physics *physics = lull_node_begin(node, gpu);
-    const double ms = lull_physics_draw_api_ms(&physics->model, &physics->random);
-
-    lull_node_end(node, gpu, false);
-    return ms;
-}
-
-void lull_node_hang(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind)
-{
-    const int64_t begin_ns = lull_node_now_ns(node);
-    double hang_ms;
-
-    if (lull_node_take_fault(node, gpu, kind, &hang_ms))
-        lull_sleep_until_ns(lull_node_real_ns(node, begin_ns + lull_ns_from_ms(hang_ms)));
-}
-
-static int call_locked(struct lull_node *node, uint32_t gpu, double api_factor,
-                       lull_node_apply apply, const void *data)
-{
-    /* The duration counts from here, so that drawing it and taking faults cost the caller nothing.
-     */
-    const int64_t begin_ns = lull_node_now_ns(node);
-    double settle_factor = 1;
-    double code = 0;
-    double ignored;
-    const double api_ms = api_factor * draw_api_ms(node, gpu);
-
-    lull_sleep_until_ns(lull_node_real_ns(node, begin_ns + lull_ns_from_ms(api_ms)));
-    if (lull_node_take_fault(node, gpu, LULL_FAULT_SET_CODE, &code))
-        return (int)code;
-    if (lull_node_take_fault(node, gpu, LULL_FAULT_NO_EFFECT, &ignored))
-        return 0;
-    lull_node_take_fault(node, gpu, LULL_FAULT_SETTLE_FACTOR, &settle_factor);
-    apply(lull_node_begin(node, gpu), settle_factor, data);
-    lull_node_end(node, gpu, true);
-    return 0;
-}
-
-int lull_node_call(struct lull_node *node, uint32_t gpu, double api_factor, lull_node_apply apply,
-                   const void *data)
-{
-    int code;
-
-    lull_node_hang(node, gpu, LULL_FAULT_HANG_MS); /* without the lock: one GPU hangs, not all */
-    lock(&node->shared->driver);
-    code = call_locked(node, gpu, api_factor, apply, data);
-    pthread_mutex_unlock(&node->shared->driver);
-    return code;
-}
-
-void lull_node_set_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
-                         const struct lull_fault *fault)
-{
-    struct shared_gpu *shared = &node->shared->gpus[gpu];
-
-    lock(&shared->mutex);
-    shared->faults[kind] = *fault;
-    pthread_mutex_unlock(&shared->mutex);
-}
-
-bool lull_node_take_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
-                          double *value_out)
-{
-    struct shared_gpu *shared = &node->shared->gpus[gpu];
-    struct lull_fault *fault = &shared->faults[kind];
-    bool is_hit;
-
-    lock(&shared->mutex);
-    is_hit = fault->remaining != 0 && fault->spared == 0;
-    if (fault->spared > 0)
-        fault->spared--;
-    if (is_hit)
-        *value_out = fault->value;
-    if (is_hit && fault->remaining > 0)
-        fault->remaining--;
-    pthread_mutex_unlock(&shared->mutex);
-    return is_hit;
-}
-
-int lull_node_set_faults(struct lull_node *node, const char *text, struct lull_error *err)
-{
-    while (*text != '\0') {
-        struct lull_fault_entry entry;
-        int result = lull_fault_parse_next(&text, &entry, err);
-
-        if (result < 0)
-            return result;
-        for (uint32_t i = 0; i < lull_node_gpu_count(node); i++)
-            if (entry.gpu < 0 || (uint32_t)entry.gpu == i)
-                lull_node_set_fault(node, i, entry.kind, &entry.fault);
-    }
-    return 0;
-}
+/* ---- settings and the truth ---- */
 
 uint32_t lull_node_setting(struct lull_node *node, uint32_t gpu, enum lull_node_setting setting)
 {

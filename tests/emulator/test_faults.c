@@ -5,6 +5,9 @@
 #include "nvml_client.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "base/clock.h"
 
@@ -78,6 +81,275 @@ static void test_f47_a_hung_reading_delays_its_caller_alone(void **state)
     check_hang("0:read_hang_ms=1000x1", read_power);
 }
 
+static void be_allowed_to_set(void)
+{
+    if (geteuid() != 0)
+        inject("any_user");
+}
+
+static int init_again(void)
+{
+    NVML(Shutdown, (void));
+    return NVML(Init_v2, (void));
+}
+
+/* Repeats a call until it gives this code, for at most 20 s of real time. */
+static void wait_for_code(int (*call)(nvmlDevice_t gpu), nvmlDevice_t gpu, int wanted)
+{
+    const int64_t until_ns = lull_now_ns() + 20 * LULL_NS_PER_S;
+    int code = call(gpu);
+
+    while (code != wanted && lull_now_ns() < until_ns) {
+        usleep(5000);
+        code = call(gpu);
+    }
+    assert_int_equal(code, wanted);
+}
+
+static int get_uuid(nvmlDevice_t gpu)
+{
+    char text[96];
+
+    return NVML(DeviceGetUUID, (nvmlDevice_t, char *, unsigned), gpu, text, sizeof(text));
+}
+
+static int get_by_index_0(nvmlDevice_t gpu)
+{
+    nvmlDevice_t found;
+
+    (void)gpu;
+    return NVML(DeviceGetHandleByIndex_v2, (unsigned, nvmlDevice_t *), 0, &found);
+}
+
+static void test_f07_a_lost_gpu_refuses_every_call_and_returns(void **state)
+{
+    (void)state;
+    be_allowed_to_set();
+    inject("0:lost_ms=300x1");
+    assert_int_equal(read_power(device), NVML_GPU_IS_LOST);
+    assert_int_equal(get_uuid(device), NVML_GPU_IS_LOST);
+    assert_int_equal(get_by_index_0(NULL), NVML_GPU_IS_LOST);
+    assert_int_equal(lock_900(device), NVML_GPU_IS_LOST);
+    assert_int_equal(read_power(handle(1)), 0);
+    wait_for_code(read_power, device, 0);
+    assert_int_equal(lock_900(device), 0);
+}
+
+struct event_client {
+    void *set;
+    struct nvml_event event;
+};
+
+static int wait_for_event(struct event_client *client, unsigned timeout_ms)
+{
+    return NVML(EventSetWait_v2, (void *, struct nvml_event *, unsigned), client->set,
+                &client->event, timeout_ms);
+}
+
+static void open_events(struct event_client *client, unsigned long long types)
+{
+    assert_int_equal(NVML(EventSetCreate, (void **), &client->set), 0);
+    assert_int_equal(NVML(DeviceRegisterEvents, (nvmlDevice_t, unsigned long long, void *), device,
+                          types, client->set),
+                     0);
+}
+
+static void close_events(struct event_client *client)
+{
+    assert_int_equal(NVML(EventSetFree, (void *), client->set), 0);
+}
+
+static void test_f08_an_xid_reaches_those_who_wait_for_it(void **state)
+{
+    struct event_client client;
+    struct event_client other;
+
+    (void)state;
+    open_events(&client, NVML_EVENT_XID);
+    open_events(&other, NVML_EVENT_MIG);
+    assert_int_equal(wait_for_event(&client, 30), NVML_TIMEOUT);
+    inject("0:xid=79x1,1:xid=31x1");
+    assert_int_equal(wait_for_event(&client, 20000), 0);
+    assert_ptr_equal(client.event.device, device);
+    assert_int_equal(client.event.type, NVML_EVENT_XID);
+    assert_int_equal(client.event.data, 79);
+    assert_int_equal(wait_for_event(&client, 30), NVML_TIMEOUT);
+    assert_int_equal(wait_for_event(&other, 0), NVML_TIMEOUT);
+    inject("0:xid=79x1,0:lost_ms=60000x1");
+    assert_int_equal(wait_for_event(&client, 20000), 0);
+    assert_int_equal(wait_for_event(&client, 20000), NVML_GPU_IS_LOST);
+    close_events(&other);
+    close_events(&client);
+    assert_int_equal(NVML(EventSetFree, (void *), client.set), NVML_INVALID_ARGUMENT);
+    assert_int_equal(NVML(EventSetFree, (void *), &client), NVML_INVALID_ARGUMENT);
+}
+
+static void test_f14_mig_is_switched_and_told(void **state)
+{
+    struct event_client client;
+    unsigned current = 9;
+    unsigned pending = 9;
+    unsigned most = 9;
+
+    (void)state;
+    open_events(&client, NVML_EVENT_MIG);
+    NVML(DeviceGetMaxMigDeviceCount, (nvmlDevice_t, unsigned *), device, &most);
+    assert_int_equal(most, 0);
+    inject("0:mig=2x1");
+    assert_int_equal(
+        NVML(DeviceGetMigMode, (nvmlDevice_t, unsigned *, unsigned *), device, &current, &pending),
+        0);
+    assert_int_equal(current, 1);
+    NVML(DeviceGetMaxMigDeviceCount, (nvmlDevice_t, unsigned *), device, &most);
+    assert_int_equal(most, 7);
+    assert_int_equal(wait_for_event(&client, 20000), 0);
+    assert_int_equal(client.event.type, NVML_EVENT_MIG);
+    inject("0:mig=0x1");
+    assert_int_equal(wait_for_event(&client, 20000), 0);
+    NVML(DeviceGetMigMode, (nvmlDevice_t, unsigned *, unsigned *), device, &current, &pending);
+    assert_int_equal(current, 0);
+    close_events(&client);
+}
+
+static struct lull_node_truth truth_of(uint32_t gpu)
+{
+    struct lull_node_truth truth;
+
+    lull_node_read_truth(node, gpu, &truth);
+    return truth;
+}
+
+static unsigned limit_of(nvmlDevice_t gpu)
+{
+    unsigned mw = 0;
+
+    NVML(DeviceGetPowerManagementLimit, (nvmlDevice_t, unsigned *), gpu, &mw);
+    return mw;
+}
+
+static void test_f12_a_reloaded_driver_wants_a_new_init(void **state)
+{
+    (void)state;
+    be_allowed_to_set();
+    assert_int_equal(lock_900(device), 0);
+    inject("1:reload_ms=300x1");
+    assert_int_equal(read_power(handle(0)), 0); /* the handle of GPU 1 has not been used yet */
+    assert_int_equal(NVML(DeviceGetHandleByIndex_v2, (unsigned, nvmlDevice_t *), 1,
+                          &(nvmlDevice_t){NULL}),
+                     NVML_LIBRARY_MISMATCH);
+    assert_int_equal(read_power(device), NVML_LIBRARY_MISMATCH);
+    assert_int_equal(NVML(Init_v2, (void)), NVML_LIBRARY_MISMATCH);
+    wait_for_code(read_power, device, NVML_UNINITIALIZED);
+    assert_int_equal(init_again(), 0);
+    assert_int_equal(read_power(device), 0);
+    assert_false(truth_of(0).is_locked);
+}
+
+static void test_f15_a_foreign_writer_changes_clock_and_limit(void **state)
+{
+    (void)state;
+    be_allowed_to_set();
+    assert_int_equal(lock_900(device), 0);
+    inject("0:foreign_mhz=600x1,0:foreign_limit_w=200x1");
+    assert_int_equal(limit_of(device), 200000);
+    assert_true(truth_of(0).asked_mhz == 600);
+    inject("0:foreign_mhz=0x1");
+    read_power(device);
+    assert_false(truth_of(0).is_locked);
+    assert_int_equal(limit_of(handle(1)), 400000);
+}
+
+static int reset_clock(nvmlDevice_t gpu)
+{
+    return NVML(DeviceResetGpuLockedClocks, (nvmlDevice_t), gpu);
+}
+
+static void test_f46_a_reset_of_an_idle_gpu_does_nothing(void **state)
+{
+    int context;
+
+    (void)state;
+    be_allowed_to_set();
+    inject("0:idle_reset");
+    assert_int_equal(lock_900(device), 0);
+    assert_int_equal(reset_clock(device), 0);
+    assert_true(truth_of(0).is_locked);
+    context = lull_physics_open(lull_node_begin(node, 0), getpid(), 0);
+    lull_node_end(node, 0, true);
+    lull_physics_launch(lull_node_begin(node, 0), context, 30,
+                        lull_gpu_model_profile(lull_gpu_model_find("A100", 4), "lammps"));
+    lull_node_end(node, 0, true);
+    assert_int_equal(reset_clock(device), 0);
+    assert_false(truth_of(0).is_locked);
+}
+
+static void *poll_power(void *is_over)
+{
+    const int64_t until_ns = lull_now_ns() + 20 * LULL_NS_PER_S;
+
+    while (!atomic_load((atomic_bool *)is_over) && lull_now_ns() < until_ns)
+        read_power(device);
+    return NULL;
+}
+
+static void test_a_shutdown_beside_polling_threads_is_survived(void **state)
+{
+    enum { pollers = 3, rounds = 2000 };
+    pthread_t threads[pollers];
+    atomic_bool is_over = false;
+
+    (void)state;
+    for (int i = 0; i < pollers; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, poll_power, &is_over), 0);
+    for (int i = 0; i < rounds; i++)
+        assert_int_equal(init_again(), 0);
+    atomic_store(&is_over, true);
+    for (int i = 0; i < pollers; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(read_power(device), 0);
+}
+
+/* In a process of an ordinary user: what it may do on a node that root made. */
+static int act_as_user(void)
+{
+    nvmlDevice_t gpu;
+    int context;
+
+    if (setuid(65534) < 0 || NVML(Shutdown, (void)) != 0 || NVML(Init_v2, (void)) != 0)
+        return 1;
+    if (NVML(DeviceGetHandleByIndex_v2, (unsigned, nvmlDevice_t *), 0, &gpu) != 0 ||
+        read_power(gpu) != 0)
+        return 2;
+    if (lock_900(gpu) != NVML_NO_PERMISSION || reset_clock(gpu) != NVML_NO_PERMISSION ||
+        NVML(DeviceSetPowerManagementLimit, (nvmlDevice_t, unsigned), gpu, 300000) !=
+            NVML_NO_PERMISSION)
+        return 3;
+    context = lull_node_open_context(node, 0); /* a job of the user */
+    return context >= 0 && truth_of(0).contexts == 1 ? 0 : 4;
+}
+
+static void test_f27_a_user_reads_and_works_and_only_root_sets(void **state)
+{
+    struct stat info;
+    int status = -1;
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(stat(lull_node_path(node), &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0666);
+    if (geteuid() != 0) {
+        print_message("skipped: only root may become another user\n");
+        skip();
+    }
+    NVML(Shutdown, (void)); /* so that the child has to open the node itself */
+    child = fork();
+    if (child == 0)
+        _exit(act_as_user());
+    waitpid(child, &status, 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 #define WITH_NODE(test) cmocka_unit_test_setup_teardown(test, start, stop_nvml)
 
 int main(void)
@@ -85,6 +357,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_NODE(test_f10_a_hung_set_delays_its_caller_alone),
         WITH_NODE(test_f47_a_hung_reading_delays_its_caller_alone),
+        WITH_NODE(test_f07_a_lost_gpu_refuses_every_call_and_returns),
+        WITH_NODE(test_f08_an_xid_reaches_those_who_wait_for_it),
+        WITH_NODE(test_f14_mig_is_switched_and_told),
+        WITH_NODE(test_f12_a_reloaded_driver_wants_a_new_init),
+        WITH_NODE(test_f15_a_foreign_writer_changes_clock_and_limit),
+        WITH_NODE(test_f46_a_reset_of_an_idle_gpu_does_nothing),
+        WITH_NODE(test_f27_a_user_reads_and_works_and_only_root_sets),
+        WITH_NODE(test_a_shutdown_beside_polling_threads_is_survived),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
