@@ -312,6 +312,7 @@ static void test_a_shutdown_beside_polling_threads_is_survived(void **state)
 /* In a process of an ordinary user: what it may do on a node that root made. */
 static int act_as_user(void)
 {
+    struct lull_node *own;
     nvmlDevice_t gpu;
     int context;
 
@@ -324,8 +325,11 @@ static int act_as_user(void)
         NVML(DeviceSetPowerManagementLimit, (nvmlDevice_t, unsigned), gpu, 300000) !=
             NVML_NO_PERMISSION)
         return 3;
-    context = lull_node_open_context(node, 0); /* a job of the user */
-    return context >= 0 && truth_of(0).contexts == 1 ? 0 : 4;
+    if (lull_node_open(lull_node_path(node), &own, NULL) < 0)
+        return 4;
+    context = lull_node_open_context(own, 0); /* a job of the user */
+    lull_node_close(own);
+    return context >= 0 && truth_of(0).contexts == 1 ? 0 : 5;
 }
 
 static void test_f27_a_user_reads_and_works_and_only_root_sets(void **state)
@@ -341,13 +345,70 @@ static void test_f27_a_user_reads_and_works_and_only_root_sets(void **state)
         print_message("skipped: only root may become another user\n");
         skip();
     }
-    NVML(Shutdown, (void)); /* so that the child has to open the node itself */
     child = fork();
     if (child == 0)
         _exit(act_as_user());
     waitpid(child, &status, 0);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static int start_amd(void **state)
+{
+    struct lull_node_spec spec = {.seed = 0, .time_scale = 1};
+
+    (void)state;
+    if (lull_node_spec_parse("MI300X", &spec, NULL) < 0 || lull_node_create(&spec, &node, NULL) < 0)
+        return -1;
+    setenv(LULL_NODE_VARIABLE, lull_node_path(node), 1);
+    library = dlopen(LULL_EMULATED_AMDSMI, RTLD_NOW | RTLD_LOCAL);
+    return library == NULL;
+}
+
+static int stop_amd(void **state)
+{
+    (void)state;
+    dlclose(library);
+    lull_node_remove(node);
+    return 0;
+}
+
+/* Calls an AMD SMI function by its name and argument types. */
+#define AMDSMI(name, types, ...) (((int(*) types)find("amdsmi_" #name))(__VA_ARGS__))
+
+static unsigned memory_limit_of(void *die)
+{
+    const int memory = 4;
+    struct {
+        uint32_t mhz, min_mhz, max_mhz;
+        uint32_t rest[5];
+    } clock = {0};
+
+    assert_int_equal(AMDSMI(get_clock_info, (void *, int, void *), die, memory, &clock), 0);
+    return clock.max_mhz;
+}
+
+static void test_f52_an_sm_clock_undoes_the_memory_clock(void **state)
+{
+    const int memory = 4;
+    const int graphics = 0;
+    uint32_t count = 1;
+    void *die;
+
+    (void)state;
+    be_allowed_to_set();
+    assert_int_equal(AMDSMI(init, (uint64_t), 2), 0);
+    assert_int_equal(AMDSMI(get_socket_handles, (uint32_t *, void **), &count, &die), 0);
+    assert_int_equal(
+        AMDSMI(set_gpu_clk_limit, (void *, int, int, uint64_t), die, memory, 1, 1000), 0);
+    assert_int_equal(
+        AMDSMI(set_gpu_clk_limit, (void *, int, int, uint64_t), die, graphics, 1, 1500), 0);
+    assert_int_equal(memory_limit_of(die), 1000);
+    inject("0:sm_resets_memory=1x1");
+    assert_int_equal(
+        AMDSMI(set_gpu_clk_limit, (void *, int, int, uint64_t), die, graphics, 1, 1600), 0);
+    assert_int_not_equal(memory_limit_of(die), 1000);
+    assert_int_equal(AMDSMI(shut_down, (void)), 0);
 }
 
 #define WITH_NODE(test) cmocka_unit_test_setup_teardown(test, start, stop_nvml)
@@ -364,6 +425,8 @@ int main(void)
         WITH_NODE(test_f15_a_foreign_writer_changes_clock_and_limit),
         WITH_NODE(test_f46_a_reset_of_an_idle_gpu_does_nothing),
         WITH_NODE(test_f27_a_user_reads_and_works_and_only_root_sets),
+        cmocka_unit_test_setup_teardown(test_f52_an_sm_clock_undoes_the_memory_clock, start_amd,
+                                        stop_amd),
         WITH_NODE(test_a_shutdown_beside_polling_threads_is_survived),
     };
 

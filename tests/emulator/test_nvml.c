@@ -23,6 +23,14 @@ static void test_before_init_only_a_few_calls_work(void **state)
     assert_int_equal(NVML(DeviceGetCount_v2, (unsigned *), &value), 1);
     assert_int_equal(NVML(DeviceGetPowerUsage, (nvmlDevice_t, unsigned *), device, &value), 1);
     assert_int_equal(NVML(DeviceGetAccountingMode, (nvmlDevice_t, int *), device, &version), 1);
+    assert_int_equal(NVML(DeviceGetClock, (nvmlDevice_t, int, int, unsigned *), device, 1, 9,
+                          &value),
+                     1);
+    assert_int_equal(NVML(DeviceGetFanSpeed_v2, (nvmlDevice_t, unsigned, unsigned *), device, 9,
+                          &value),
+                     1);
+    assert_int_equal(NVML(DeviceGetHandleByUUIDV, (void *, nvmlDevice_t *), NULL, NULL), 1);
+    assert_int_equal(NVML(EventSetFree, (void *), NULL), 1);
     assert_int_equal(NVML(SystemGetNVMLVersion, (char *, unsigned), text, sizeof(text)), 0);
     assert_int_equal(NVML(SystemGetCudaDriverVersion, (int *), &version), 0);
     assert_int_equal(version % 10, 0);
@@ -294,6 +302,41 @@ static void test_what_a_board_lacks_is_not_supported(void **state)
                      0);
 }
 
+static int read_uint(const char *name, nvmlDevice_t gpu, unsigned *value_out)
+{
+    return ((int (*)(nvmlDevice_t, unsigned *))find(name))(gpu, value_out);
+}
+
+static void test_enums_and_refusals_are_those_of_the_header(void **state)
+{
+    unsigned value = 9;
+    int status = 9;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) { /* two A100 with NVLink 3.1, one H100 with 4.0 */
+        assert_int_equal(NVML(DeviceGetNvLinkVersion, (nvmlDevice_t, unsigned, unsigned *),
+                              handle(i), 0, &value),
+                         0);
+        assert_int_equal(value, i < 2 ? 5 : 6);
+    }
+    assert_int_equal(read_uint("nvmlDeviceGetPcieLinkMaxSpeed", device, &value), 0);
+    assert_int_equal(value, 4);
+    assert_int_equal(read_uint("nvmlDeviceGetNumFans", device, &value), NVML_NOT_SUPPORTED);
+    assert_int_equal(read_uint("nvmlDeviceGetNumaNodeId", device, &value), NVML_NOT_SUPPORTED);
+    assert_int_equal(NVML(DeviceGetAttributes_v2, (nvmlDevice_t, void *), device,
+                          &(struct nvml_attributes){.memory_mib = 0}),
+                     NVML_NOT_SUPPORTED);
+    assert_int_equal(NVML(DeviceGetP2PStatus, (nvmlDevice_t, nvmlDevice_t, int, int *), device,
+                          handle(1), 9, &status),
+                     NVML_INVALID_ARGUMENT);
+    value = 0;
+    assert_int_equal(NVML(DeviceGetTopologyNearestGpus, (nvmlDevice_t, int, unsigned *, void *),
+                          device, 40, &value, NULL),
+                     0);
+    assert_int_equal(value, 3);
+    assert_null(dlsym(library, "nvml_ready"));
+}
+
 static void test_foreign_handles_are_refused(void **state)
 {
     unsigned value;
@@ -329,6 +372,7 @@ int main(int argc, char **argv)
         WITH_NODE(test_sets_need_root),
         WITH_NODE(test_power_limits_are_bounded),
         WITH_NODE(test_what_a_board_lacks_is_not_supported),
+        WITH_NODE(test_enums_and_refusals_are_those_of_the_header),
         WITH_NODE(test_foreign_handles_are_refused),
     };
 
