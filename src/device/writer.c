@@ -4,6 +4,7 @@
  */
 #include "device/writer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,6 +22,7 @@
 #include "base/switch_budget.h"
 #include "base/thread.h"
 #include "device/limit_control.h"
+#include "device/turn.h"
 
 #define NEVER_NS INT64_MAX
 
@@ -35,6 +37,11 @@
 
 /* The end of a lease is reported after this many failed raisings, which go on nevertheless. */
 enum { FAILURES_TO_REPORT = 4 };
+
+/* A call that lasts this long makes a GPU suspect, and one that lasts that long counts as hung.
+ * Chosen, not measured. */
+#define SUSPECT_NS LULL_NS_PER_S
+#define HUNG_NS (30 * LULL_NS_PER_S)
 
 enum stage { FREE, LEASED, ENDING };
 
@@ -99,7 +106,14 @@ struct lull_writer {
 
     pthread_cond_t finished; /* with the mailbox lock; on CLOCK_MONOTONIC */
 
+    struct lull_turn turn;
+    pthread_t spare;
+    bool has_spare;
+
     struct gpu gpus[LULL_DEVICE_MAX_GPUS];
+    enum lull_writer_health told[LULL_DEVICE_MAX_GPUS]; /* what was logged of GPUs that are away */
+    _Atomic uint64_t ended_epoch[LULL_DEVICE_MAX_GPUS]; /* whose end was told while it was away */
+    struct lull_writer_source *kept;                    /* removed, but a GPU that is away has it */
     int64_t stop_seen_ns;
 };
 
@@ -108,6 +122,78 @@ const struct lull_writer_options lull_writer_defaults = {
     .lowering_refill_ns = 50 * LULL_NS_PER_MS,
     .validity_cap_ns = 5 * LULL_NS_PER_S,
 };
+
+/* --- GPUs that are away, with a thread that is stuck in the driver --- */
+
+static bool is_away(const struct lull_writer *writer, uint32_t index)
+{
+    return lull_turn_away_ns(&writer->turn, index) != 0;
+}
+
+static enum lull_writer_health health_since(int64_t away_ns, int64_t now_ns)
+{
+    if (away_ns == 0 || now_ns - away_ns < SUSPECT_NS)
+        return LULL_WRITER_UP;
+    return now_ns - away_ns < HUNG_NS ? LULL_WRITER_SUSPECT : LULL_WRITER_HUNG;
+}
+
+/* Logs each state of a GPU that is away once, and its return. */
+static void tell_health(struct lull_writer *writer, uint32_t index, enum lull_writer_health health)
+{
+    if (writer->told[index] == health)
+        return;
+    writer->told[index] = health;
+    if (health == LULL_WRITER_UP)
+        lull_log(LULL_LOG_INFO, "writer", "GPU %u: its driver call has returned", index);
+    else
+        lull_log(health == LULL_WRITER_HUNG ? LULL_LOG_ERROR : LULL_LOG_WARNING, "writer",
+                 "GPU %u: a driver call does not return (%s); the other GPUs are served, this one "
+                 "is restored when it returns",
+                 index, lull_writer_health_name(health));
+}
+
+/* Ends of leases are told although a suspect GPU cannot be raised, so that nobody waits for it. */
+static void tell_end(struct lull_writer *writer, uint32_t index)
+{
+    uint64_t epoch = 0;
+
+    pthread_mutex_lock(&writer->mailbox_lock);
+    if (writer->desired[index].source == NULL)
+        epoch = writer->desired[index].epoch;
+    pthread_mutex_unlock(&writer->mailbox_lock);
+    if (epoch <= atomic_load(&writer->ended_epoch[index]))
+        return;
+    atomic_store(&writer->ended_epoch[index], epoch);
+    if (writer->options.ended != NULL)
+        writer->options.ended(writer->options.context, index, -ETIMEDOUT);
+}
+
+static void watch_away(struct lull_writer *writer, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < writer->gpu_count; i++) {
+        const enum lull_writer_health health =
+            health_since(lull_turn_away_ns(&writer->turn, i), now_ns);
+
+        tell_health(writer, i, health);
+        if (health != LULL_WRITER_UP)
+            tell_end(writer, i);
+    }
+}
+
+/* When a GPU that is away changes its state next; NEVER_NS: it does not. */
+static int64_t health_due_ns(const struct lull_writer *writer, uint32_t index)
+{
+    const int64_t away_ns = lull_turn_away_ns(&writer->turn, index);
+
+    switch (health_since(away_ns, lull_now_ns())) {
+    case LULL_WRITER_UP:
+        return away_ns + SUSPECT_NS;
+    case LULL_WRITER_SUSPECT:
+        return away_ns + HUNG_NS;
+    default:
+        return NEVER_NS;
+    }
+}
 
 /* --- what others see --- */
 
@@ -164,9 +250,11 @@ static void begin_lease(struct gpu *gpu, const struct desired *desired)
 
 static void report_end(struct lull_writer *writer, uint32_t index, int result)
 {
+    const bool was_told = writer->gpus[index].epoch <= atomic_load(&writer->ended_epoch[index]);
+
     writer->gpus[index].stage = FREE;
     show_state(writer, index);
-    if (writer->options.ended != NULL)
+    if (writer->options.ended != NULL && !was_told)
         writer->options.ended(writer->options.context, index, result);
 }
 
@@ -188,11 +276,37 @@ static void adopt_one(struct lull_writer *writer, uint32_t index, const struct d
     }
 }
 
+static bool is_held(const struct lull_writer *writer, const struct lull_writer_source *source)
+{
+    for (uint32_t i = 0; i < writer->gpu_count; i++)
+        if (is_away(writer, i) && writer->gpus[i].source == source)
+            return true;
+    return false;
+}
+
+/* Lets go of removed sources, but of those that a stuck thread may still use only later. */
+static void release(struct lull_writer *writer, struct lull_writer_source *removed)
+{
+    while (removed != NULL) {
+        struct lull_writer_source *next = removed->next_removed;
+
+        epoll_ctl(writer->epoll_fd, EPOLL_CTL_DEL, removed->doorbell_fd, NULL);
+        if (is_held(writer, removed)) {
+            removed->next_removed = writer->kept;
+            writer->kept = removed;
+        } else if (removed->released != NULL) {
+            removed->released(removed->context);
+        }
+        removed = next;
+    }
+}
+
 /* Takes what the mailbox holds: new and ended leases, sources to forget, the order to stop. */
 static void adopt(struct lull_writer *writer, int64_t now_ns)
 {
     struct desired desired[LULL_DEVICE_MAX_GPUS];
     struct lull_writer_source *removed;
+    struct lull_writer_source *kept;
 
     pthread_mutex_lock(&writer->mailbox_lock);
     memcpy(desired, writer->desired, sizeof(desired));
@@ -202,15 +316,12 @@ static void adopt(struct lull_writer *writer, int64_t now_ns)
     pthread_mutex_unlock(&writer->mailbox_lock);
 
     for (uint32_t i = 0; i < writer->gpu_count; i++)
-        adopt_one(writer, i, &desired[i], now_ns);
-    while (removed != NULL) {
-        struct lull_writer_source *next = removed->next_removed;
-
-        epoll_ctl(writer->epoll_fd, EPOLL_CTL_DEL, removed->doorbell_fd, NULL);
-        if (removed->released != NULL)
-            removed->released(removed->context);
-        removed = next;
-    }
+        if (!is_away(writer, i))
+            adopt_one(writer, i, &desired[i], now_ns);
+    kept = writer->kept;
+    writer->kept = NULL;
+    release(writer, kept);
+    release(writer, removed);
 }
 
 /* --- journal --- */
@@ -263,7 +374,7 @@ static bool record_one(struct lull_writer *writer)
         struct gpu *gpu = &writer->gpus[i];
         struct lull_error error;
 
-        if (gpu->stage != LEASED || gpu->is_noisy ||
+        if (is_away(writer, i) || gpu->stage != LEASED || gpu->is_noisy ||
             (gpu->is_recorded && (gpu->band.max_limit_mw == 0 || gpu->limit.before_mw != 0)))
             continue;
         if (record(writer, i, &error) < 0)
@@ -392,7 +503,7 @@ static void collect(struct lull_writer *writer, int64_t now_ns)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         struct gpu *gpu = &writer->gpus[i];
 
-        if (gpu->stage != LEASED)
+        if (is_away(writer, i) || gpu->stage != LEASED)
             continue;
         take(writer, i, now_ns);
         take_limit(gpu, i);
@@ -507,6 +618,8 @@ static void serve(struct lull_writer *writer, uint32_t index)
         show_state(writer, index);
         return;
     }
+    if (lull_turn_is_lost())
+        return; /* recording hung, and the request may be void by now */
     gpu->has_pending = false;
     gpu->result.sequence = gpu->pending.sequence;
     gpu->valid_until_ns = gpu->pending.valid_until_ns;
@@ -533,7 +646,7 @@ static int find_raising(const struct lull_writer *writer, int64_t now_ns)
     int found = -1;
 
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
-        int64_t since_ns = raising_since(&writer->gpus[i]);
+        int64_t since_ns = is_away(writer, i) ? NEVER_NS : raising_since(&writer->gpus[i]);
 
         if (since_ns < best_ns || (since_ns == best_ns && found < 0)) {
             best_ns = since_ns;
@@ -552,7 +665,7 @@ static int find_lowering(const struct lull_writer *writer, int64_t now_ns)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct gpu *gpu = &writer->gpus[i];
 
-        if (!gpu->has_pending || is_raising(gpu) ||
+        if (is_away(writer, i) || !gpu->has_pending || is_raising(gpu) ||
             lull_switch_budget_from_ns(&gpu->budget) > now_ns)
             continue;
         if (found < 0 || gpu->pending.deadline_ns < best_ns) {
@@ -570,7 +683,8 @@ static bool act_on_limit(struct lull_writer *writer, int64_t now_ns)
         struct gpu *gpu = &writer->gpus[i];
         struct lull_error error = {0};
 
-        if (!gpu->is_recorded || lull_limit_control_due_ns(&gpu->limit) > now_ns)
+        if (is_away(writer, i) || !gpu->is_recorded ||
+            lull_limit_control_due_ns(&gpu->limit) > now_ns)
             continue;
         if (lull_limit_control_act(&gpu->limit, writer->devices, i, &error))
             gpu->state.writes++;
@@ -693,7 +807,7 @@ static bool observe_one(struct lull_writer *writer, int64_t now_ns)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct observation *observation = &writer->gpus[i].observation;
 
-        if (observation->is_running && observation->next_ns <= now_ns) {
+        if (!is_away(writer, i) && observation->is_running && observation->next_ns <= now_ns) {
             observe(writer, i);
             return true;
         }
@@ -731,8 +845,8 @@ static void finish_all(struct lull_writer *writer)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct gpu *gpu = &writer->gpus[i];
 
-        if (gpu->stage != LEASED && gpu->raise_ns == NEVER_NS && !gpu->observation.is_running &&
-            lull_limit_control_is_restored(&gpu->limit) &&
+        if (!is_away(writer, i) && gpu->stage != LEASED && gpu->raise_ns == NEVER_NS &&
+            !gpu->observation.is_running && lull_limit_control_is_restored(&gpu->limit) &&
             (gpu->stage == ENDING || gpu->is_recorded))
             finish(writer, i);
     }
@@ -747,6 +861,10 @@ static int64_t next_due(const struct lull_writer *writer)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct gpu *gpu = &writer->gpus[i];
 
+        if (is_away(writer, i)) {
+            due_ns = lull_earlier_ns(due_ns, health_due_ns(writer, i));
+            continue;
+        }
         due_ns = lull_earlier_ns(due_ns, gpu->raise_ns);
         if (gpu->is_recorded)
             due_ns = lull_earlier_ns(due_ns, lull_limit_control_due_ns(&gpu->limit));
@@ -785,6 +903,17 @@ static void sleep_until_due(struct lull_writer *writer)
         writer->timer_ns = 0; /* the timer has fired: it is set anew, even for the same time */
 }
 
+/* Whether nothing is left to do on a GPU before the writer ends. */
+static bool is_restored(const struct lull_writer *writer, uint32_t index, int64_t now_ns)
+{
+    const struct gpu *gpu = &writer->gpus[index];
+    const int64_t away_ns = lull_turn_away_ns(&writer->turn, index);
+
+    if (away_ns != 0)
+        return health_since(away_ns, now_ns) != LULL_WRITER_UP;
+    return gpu->stage == FREE && gpu->raise_ns == NEVER_NS && !gpu->is_recorded;
+}
+
 static bool is_done(const struct lull_writer *writer, int64_t now_ns)
 {
     if (writer->stop_seen_ns == 0)
@@ -792,13 +921,55 @@ static bool is_done(const struct lull_writer *writer, int64_t now_ns)
     if (now_ns >= writer->stop_seen_ns)
         return true;
     for (uint32_t i = 0; i < writer->gpu_count; i++)
-        if (writer->gpus[i].stage != FREE || writer->gpus[i].raise_ns != NEVER_NS ||
-            writer->gpus[i].is_recorded)
+        if (!is_restored(writer, i, now_ns))
             return false;
     return true;
 }
 
+/* The writer's loop, until all is done or the calling thread has lost its turn in a call. */
 static void *run(void *argument)
+{
+    struct lull_writer *writer = argument;
+
+    while (!lull_turn_is_lost()) {
+        int64_t now_ns = lull_now_ns();
+
+        if (atomic_exchange(&writer->has_mail, false))
+            adopt(writer, now_ns);
+        watch_away(writer, now_ns);
+        collect(writer, now_ns);
+        if (act(writer, now_ns) || record_one(writer) || observe_one(writer, now_ns))
+            continue;
+        finish_all(writer);
+        if (is_done(writer, now_ns))
+            break;
+        if (!lull_turn_is_lost() && !atomic_load(&writer->has_mail))
+            sleep_until_due(writer);
+    }
+    if (lull_turn_is_lost())
+        return NULL;
+    pthread_mutex_lock(&writer->mailbox_lock);
+    writer->has_finished = true;
+    pthread_cond_signal(&writer->finished);
+    pthread_mutex_unlock(&writer->mailbox_lock);
+    return NULL;
+}
+
+static void *wait_and_run(void *argument);
+static void wake(struct lull_writer *writer);
+
+/* Starts the thread that takes over if this one gets stuck. */
+static void start_spare(struct lull_writer *writer)
+{
+    const int result = lull_thread_start(&writer->spare, wait_and_run, writer);
+
+    writer->has_spare = result == 0;
+    if (result < 0)
+        lull_log(LULL_LOG_WARNING, "writer",
+                 "no second thread (%s): a GPU that hangs would stop all", strerror(-result));
+}
+
+static void *wait_and_run(void *argument)
 {
     struct lull_writer *writer = argument;
 
@@ -806,24 +977,20 @@ static void *run(void *argument)
     /* The default slack of 50 us would be most of a switch's latency. */
     prctl(PR_SET_TIMERSLACK, 1UL);
     lull_thread_set_realtime();
-    for (;;) {
-        int64_t now_ns = lull_now_ns();
-
-        if (atomic_exchange(&writer->has_mail, false))
-            adopt(writer, now_ns);
-        collect(writer, now_ns);
-        if (act(writer, now_ns) || record_one(writer) || observe_one(writer, now_ns))
-            continue;
-        finish_all(writer);
-        if (is_done(writer, now_ns))
-            break;
-        if (!atomic_load(&writer->has_mail))
-            sleep_until_due(writer);
-    }
+    if (!lull_turn_wait(&writer->turn))
+        return NULL;
     pthread_mutex_lock(&writer->mailbox_lock);
-    writer->has_finished = true;
-    pthread_cond_signal(&writer->finished);
+    writer->thread = pthread_self();
     pthread_mutex_unlock(&writer->mailbox_lock);
+    start_spare(writer);
+    run(writer);
+    if (!lull_turn_is_lost())
+        return NULL;
+    pthread_detach(pthread_self()); /* the thread that took the turn is the one that is joined */
+    pthread_mutex_lock(&writer->mailbox_lock);
+    lull_turn_give_back();
+    wake(writer);
+    pthread_mutex_unlock(&writer->mailbox_lock); /* from here on the writer may be freed */
     return NULL;
 }
 
@@ -849,6 +1016,7 @@ static void free_writer(struct lull_writer *writer)
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)
             close(fds[i]);
+    lull_turn_fini(&writer->turn);
     pthread_cond_destroy(&writer->finished);
     pthread_mutex_destroy(&writer->mailbox_lock);
     free(writer);
@@ -883,6 +1051,7 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
                       struct lull_error *err)
 {
     struct lull_writer *writer = calloc(1, sizeof(*writer));
+    pthread_t thread;
     int result;
 
     if (writer == NULL)
@@ -893,6 +1062,7 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
     writer->gpu_count = lull_devices_count(devices);
     writer->timer_ns = NEVER_NS;
     init_locks(writer);
+    lull_turn_init(&writer->turn);
     for (uint32_t i = 0; i < LULL_DEVICE_MAX_GPUS; i++) {
         writer->gpus[i].raise_ns = NEVER_NS;
         lull_switch_budget_init(&writer->gpus[i].budget, options->lowering_gap_ns,
@@ -900,7 +1070,7 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
     }
     result = open_fds(writer);
     if (result == 0)
-        result = lull_thread_start(&writer->thread, run, writer);
+        result = lull_thread_start(&thread, wait_and_run, writer);
     if (result < 0) {
         free_writer(writer);
         return lull_error_set(err, result, "writer: cannot start: %s", strerror(-result));
@@ -921,9 +1091,24 @@ static bool wait_for_end(struct lull_writer *writer, int64_t until_ns)
         result = pthread_cond_timedwait(&writer->finished, &writer->mailbox_lock, &patience);
     has_finished = writer->has_finished;
     pthread_mutex_unlock(&writer->mailbox_lock);
-    if (has_finished)
-        pthread_join(writer->thread, NULL);
-    return has_finished;
+    if (!has_finished)
+        return false;
+    pthread_join(writer->thread, NULL);
+    lull_turn_end(&writer->turn);
+    if (writer->has_spare)
+        pthread_join(writer->spare, NULL);
+    return true;
+}
+
+static bool has_stuck_thread(struct lull_writer *writer)
+{
+    bool is_any_away = false;
+
+    pthread_mutex_lock(&writer->mailbox_lock);
+    for (uint32_t i = 0; i < writer->gpu_count; i++)
+        is_any_away = is_any_away || is_away(writer, i);
+    pthread_mutex_unlock(&writer->mailbox_lock);
+    return is_any_away;
 }
 
 int lull_writer_stop(struct lull_writer *writer, int64_t timeout_ns)
@@ -940,6 +1125,8 @@ int lull_writer_stop(struct lull_writer *writer, int64_t timeout_ns)
 
     /* The margin lets the thread see the limit itself. */
     if (!wait_for_end(writer, stop_ns + LULL_NS_PER_S / 2))
+        return -EINPROGRESS;
+    if (has_stuck_thread(writer))
         return -EINPROGRESS;
     for (uint32_t i = 0; i < writer->gpu_count; i++)
         is_clean = is_clean && writer->gpus[i].raise_ns == NEVER_NS &&
@@ -996,4 +1183,15 @@ void lull_writer_state(struct lull_writer *writer, uint32_t gpu,
     pthread_mutex_lock(&writer->mailbox_lock);
     *state_out = writer->states[gpu];
     pthread_mutex_unlock(&writer->mailbox_lock);
+    state_out->health = health_since(lull_turn_away_ns(&writer->turn, gpu), lull_now_ns());
+    if (state_out->health == LULL_WRITER_UP && state_out->status == LULL_E_NO_DEVICE)
+        state_out->health = LULL_WRITER_LOST;
+}
+
+const char *lull_writer_health_name(enum lull_writer_health health)
+{
+    static const char *const names[] = {"UP", "SUSPECT", "HUNG", "LOST"};
+
+    assert((size_t)health < sizeof(names) / sizeof(names[0]));
+    return names[health];
 }

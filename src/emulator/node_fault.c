@@ -174,8 +174,7 @@ static void change_limit(struct lull_node *node, uint32_t gpu, double limit_w)
 /* A driver that is loaded anew knows nothing of what was set before. */
 static void reload_driver(struct lull_node *node, double away_ms)
 {
-    atomic_store(&node->shared->driver_back_ns,
-                 lull_node_now_ns(node) + lull_ns_from_ms(away_ms));
+    atomic_store(&node->shared->driver_back_ns, lull_node_now_ns(node) + lull_ns_from_ms(away_ms));
     atomic_fetch_add(&node->shared->driver_loads, 1);
     for (uint32_t i = 0; i < node->shared->gpu_count; i++) {
         const double default_w = lull_node_begin(node, i)->model.limit_default_w;

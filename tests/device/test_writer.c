@@ -48,7 +48,7 @@ static int fake_end(const struct timespec *patience);
 
 #define timerfd_settime(fd, flags, spec, old) fake_timer(spec)
 #define epoll_wait(fd, events, count, timeout) ((void)(events), fake_wait())
-#define lull_thread_start(thread, function, argument) ((void)(function), 0)
+#define lull_thread_start(thread, function, argument) ((void)(thread), (void)(function), 0)
 #define lull_thread_set_realtime() ((void)0)
 #define prctl(...) ((void)0)
 #define pthread_setname_np(thread, name) ((void)0)

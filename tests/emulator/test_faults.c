@@ -234,9 +234,9 @@ static void test_f12_a_reloaded_driver_wants_a_new_init(void **state)
     assert_int_equal(lock_900(device), 0);
     inject("1:reload_ms=300x1");
     assert_int_equal(read_power(handle(0)), 0); /* the handle of GPU 1 has not been used yet */
-    assert_int_equal(NVML(DeviceGetHandleByIndex_v2, (unsigned, nvmlDevice_t *), 1,
-                          &(nvmlDevice_t){NULL}),
-                     NVML_LIBRARY_MISMATCH);
+    assert_int_equal(
+        NVML(DeviceGetHandleByIndex_v2, (unsigned, nvmlDevice_t *), 1, &(nvmlDevice_t){NULL}),
+        NVML_LIBRARY_MISMATCH);
     assert_int_equal(read_power(device), NVML_LIBRARY_MISMATCH);
     assert_int_equal(NVML(Init_v2, (void)), NVML_LIBRARY_MISMATCH);
     wait_for_code(read_power, device, NVML_UNINITIALIZED);
@@ -399,8 +399,8 @@ static void test_f52_an_sm_clock_undoes_the_memory_clock(void **state)
     be_allowed_to_set();
     assert_int_equal(AMDSMI(init, (uint64_t), 2), 0);
     assert_int_equal(AMDSMI(get_socket_handles, (uint32_t *, void **), &count, &die), 0);
-    assert_int_equal(
-        AMDSMI(set_gpu_clk_limit, (void *, int, int, uint64_t), die, memory, 1, 1000), 0);
+    assert_int_equal(AMDSMI(set_gpu_clk_limit, (void *, int, int, uint64_t), die, memory, 1, 1000),
+                     0);
     assert_int_equal(
         AMDSMI(set_gpu_clk_limit, (void *, int, int, uint64_t), die, graphics, 1, 1500), 0);
     assert_int_equal(memory_limit_of(die), 1000);

@@ -23,12 +23,10 @@ static void test_before_init_only_a_few_calls_work(void **state)
     assert_int_equal(NVML(DeviceGetCount_v2, (unsigned *), &value), 1);
     assert_int_equal(NVML(DeviceGetPowerUsage, (nvmlDevice_t, unsigned *), device, &value), 1);
     assert_int_equal(NVML(DeviceGetAccountingMode, (nvmlDevice_t, int *), device, &version), 1);
-    assert_int_equal(NVML(DeviceGetClock, (nvmlDevice_t, int, int, unsigned *), device, 1, 9,
-                          &value),
-                     1);
-    assert_int_equal(NVML(DeviceGetFanSpeed_v2, (nvmlDevice_t, unsigned, unsigned *), device, 9,
-                          &value),
-                     1);
+    assert_int_equal(
+        NVML(DeviceGetClock, (nvmlDevice_t, int, int, unsigned *), device, 1, 9, &value), 1);
+    assert_int_equal(
+        NVML(DeviceGetFanSpeed_v2, (nvmlDevice_t, unsigned, unsigned *), device, 9, &value), 1);
     assert_int_equal(NVML(DeviceGetHandleByUUIDV, (void *, nvmlDevice_t *), NULL, NULL), 1);
     assert_int_equal(NVML(EventSetFree, (void *), NULL), 1);
     assert_int_equal(NVML(SystemGetNVMLVersion, (char *, unsigned), text, sizeof(text)), 0);

@@ -1,5 +1,6 @@
 /*
- * Event sets: XIDs and changes of partitions, which faults cause. SPDX-License-Identifier: Apache-2.0
+ * Event sets: XIDs and changes of partitions, which faults cause. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include <pthread.h>
 #include <stdbool.h>

@@ -9,7 +9,7 @@
     NVML_EXPORT(name, void)                                                                        \
     {                                                                                              \
         LULL_DRIVER_CHECK(nvml_ready());                                                           \
-        return NVML_NOT_SUPPORTED;                                                                              \
+        return NVML_NOT_SUPPORTED;                                                                 \
     }
 
 STUB(nvmlComputeInstanceDestroy)
