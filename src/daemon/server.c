@@ -344,6 +344,7 @@ static void serve_status(struct server *server, struct lull_connection *connecti
         .failed = written.failed,
         .disobeyed = written.disobeyed,
         .limit_mw = written.limit_mw,
+        .health = (uint32_t)written.health,
     };
     memcpy(state->uuid, lull_device_info(server->devices, gpu)->uuid, sizeof(state->uuid));
     memcpy(state->name, lull_device_info(server->devices, gpu)->name, sizeof(state->name));

@@ -66,7 +66,6 @@ enum lull_writer_health {
 /* The state of one GPU as the writer knows it. */
 struct lull_writer_state {
     bool is_leased;
-    enum lull_writer_health health;
     uint32_t applied_mhz;  /* the clock that is locked; 0: none is, the reference point holds */
     uint32_t observed_mhz; /* the clock that was read back last; 0: none was */
     int32_t status;        /* what the last write returned */
@@ -76,6 +75,7 @@ struct lull_writer_state {
     uint64_t failed;    /* writes that the driver refused */
     uint64_t disobeyed; /* writes that the clock did not follow */
     uint32_t limit_mw;  /* the power limit that is set; 0: the one from before the lease */
+    enum lull_writer_health health;
 };
 
 /* Starts the thread; borrows devices and journal until stop. Errors: -errno. */

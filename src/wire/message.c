@@ -57,7 +57,8 @@ static const struct field state_fields[] = {
     FIELD(U32, state, lease_left_ms), FIELD(U64, state, writes),
     FIELD(U64, state, dropped),       FIELD(U64, state, expired),
     FIELD(U64, state, failed),        FIELD(U64, state, disobeyed),
-    FIELD(U32, state, limit_mw),      {END, 0, 0},
+    FIELD(U32, state, limit_mw),      FIELD(U32, state, health),
+    {END, 0, 0},
 };
 static const struct field reply_fields[] = {
     FIELD(U32, reply, code),
