@@ -45,8 +45,7 @@ static json_t *state_as_json(const struct lull_message_state *state)
     return json_pack(
         "{s:I, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I}", "index",
         (json_int_t)state->gpu, "name", state->name, "uuid", state->uuid, "state",
-        name_of_health(state), "lease", lease,
-        "applied_sm_mhz",
+        name_of_health(state), "lease", lease, "applied_sm_mhz",
         state->applied_mhz != 0 ? json_integer((json_int_t)state->applied_mhz) : json_null(),
         "observed_sm_mhz",
         state->observed_mhz != 0 ? json_integer((json_int_t)state->observed_mhz) : json_null(),
