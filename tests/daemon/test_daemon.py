@@ -311,7 +311,7 @@ class Wire(Case):
 
     @staticmethod
     def message(kind, body=b"", sequence=1):
-        return struct.pack("<4sHHII", b"LULL", 2, kind, len(body), sequence) + body
+        return struct.pack("<4sHHII", b"LULL", 3, kind, len(body), sequence) + body
 
     def test_malformed_messages_close_only_their_connection(self):
         daemon = self.start_daemon()
