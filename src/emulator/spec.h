@@ -2,7 +2,9 @@
  * The textual forms of what an emulated node consists of, `4xA100-SXM4-40GB` or `2xH100,2xA40`, and
  * of what is made to go wrong on it: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]][,...], for example
  * `set_code=10x1,0:hang_ms=3000@50`. Without GPU a fault holds for every GPU, without COUNT it
- * never ends, without AFTER it begins at once. Threads: any. SPDX-License-Identifier: Apache-2.0
+ * never ends, without AFTER it begins at once. What counts are calls of the kind that the fault
+ * spoils; for faults that happen to the GPU itself, any call, and any look of a client that waits
+ * for events. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_SPEC_H
 #define LULL_EMULATOR_SPEC_H
