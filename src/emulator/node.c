@@ -59,7 +59,7 @@ static int map_node(struct lull_node *node, int fd, size_t size)
     return 0;
 }
 
-static void init_shared(struct lull_shared_node *shared, size_t size,
+static void init_shared(struct lull_node_shared *shared, size_t size,
                         const struct lull_node_spec *spec)
 {
     shared->size = size;
@@ -69,7 +69,7 @@ static void init_shared(struct lull_shared_node *shared, size_t size,
     shared->gpu_count = spec->gpu_count;
     init_mutex(&shared->driver);
     for (uint32_t i = 0; i < spec->gpu_count; i++) {
-        struct lull_shared_gpu *gpu = &shared->gpus[i];
+        struct lull_node_shared_gpu *gpu = &shared->gpus[i];
         const uint64_t unit_seed = spec->seed == 0 ? 0 : lull_noise_mix(spec->seed + i);
 
         init_mutex(&gpu->mutex);
@@ -86,7 +86,7 @@ int lull_node_create(const struct lull_node_spec *spec, struct lull_node **node_
                      struct lull_error *err)
 {
     const size_t size =
-        sizeof(struct lull_shared_node) + spec->gpu_count * sizeof(struct lull_shared_gpu);
+        sizeof(struct lull_node_shared) + spec->gpu_count * sizeof(struct lull_node_shared_gpu);
     struct lull_node *node = calloc(1, sizeof(*node));
     int result;
     int fd;
@@ -123,7 +123,7 @@ free_node:
 
 static int check_shared(const struct lull_node *node, struct lull_error *err)
 {
-    const struct lull_shared_node *shared = node->shared;
+    const struct lull_node_shared *shared = node->shared;
 
     if (node->size < sizeof(*shared) || shared->magic != NODE_MAGIC || shared->size != node->size ||
         shared->gpu_count > LULL_NODE_MAX_GPUS ||
@@ -144,7 +144,7 @@ static int open_file(struct lull_node *node, struct lull_error *err)
                               strerror(errno));
     if (fstat(fd, &info) < 0)
         result = -errno;
-    else if (info.st_size < (off_t)sizeof(struct lull_shared_node))
+    else if (info.st_size < (off_t)sizeof(struct lull_node_shared))
         result = LULL_E_FORMAT;
     else
         result = map_node(node, fd, (size_t)info.st_size);
@@ -211,14 +211,14 @@ uint64_t lull_node_seed(const struct lull_node *node)
 
 int64_t lull_node_now_ns(const struct lull_node *node)
 {
-    const struct lull_shared_node *shared = node->shared;
+    const struct lull_node_shared *shared = node->shared;
 
     return (int64_t)((double)(lull_now_ns() - shared->origin_ns) * shared->time_scale);
 }
 
 int64_t lull_node_real_ns(const struct lull_node *node, int64_t virtual_ns)
 {
-    const struct lull_shared_node *shared = node->shared;
+    const struct lull_node_shared *shared = node->shared;
     const double real_ns = (double)virtual_ns / shared->time_scale;
 
     if (real_ns < 9e18 - (double)shared->origin_ns)
@@ -251,7 +251,7 @@ static bool is_alive(pid_t pid, uint64_t mark)
 }
 
 /* Closes the contexts of dead processes. Reading /proc is slow, so it is done once in a while. */
-static void reap(struct lull_shared_gpu *shared, struct lull_physics *gpu)
+static void reap(struct lull_node_shared_gpu *shared, struct lull_physics *gpu)
 {
     const int64_t now_ns = lull_now_ns();
 
@@ -278,7 +278,7 @@ int lull_node_open_context(struct lull_node *node, uint32_t gpu)
 
 struct lull_physics *lull_node_begin(struct lull_node *node, uint32_t gpu)
 {
-    struct lull_shared_gpu *shared = &node->shared->gpus[gpu];
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
     struct lull_physics *work;
     uint32_t active;
 
@@ -293,7 +293,7 @@ struct lull_physics *lull_node_begin(struct lull_node *node, uint32_t gpu)
 
 void lull_node_end(struct lull_node *node, uint32_t gpu, bool is_change)
 {
-    struct lull_shared_gpu *shared = &node->shared->gpus[gpu];
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
 
     /* This store alone turns the work copy into the state, so a process that is killed before or
      * after it leaves a whole state. */
@@ -305,7 +305,7 @@ void lull_node_end(struct lull_node *node, uint32_t gpu, bool is_change)
 
 void lull_node_wake(struct lull_node *node, uint32_t gpu)
 {
-    struct lull_shared_gpu *shared = &node->shared->gpus[gpu];
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
 
     atomic_fetch_add(&shared->generation, 1);
     syscall(SYS_futex, &shared->generation, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);

@@ -64,7 +64,7 @@ int lull_node_call(struct lull_node *node, uint32_t gpu, double api_factor, lull
 void lull_node_set_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
                          const struct lull_fault *fault)
 {
-    struct lull_shared_gpu *shared = &node->shared->gpus[gpu];
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
 
     lull_node_lock(&shared->mutex);
     shared->faults[kind] = *fault;
@@ -78,7 +78,7 @@ void lull_node_set_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_k
 bool lull_node_take_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
                           double *value_out)
 {
-    struct lull_shared_gpu *shared = &node->shared->gpus[gpu];
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
     struct lull_fault *fault = &shared->faults[kind];
     bool is_hit;
 
@@ -115,7 +115,7 @@ int lull_node_set_faults(struct lull_node *node, const char *text, struct lull_e
 
 static void add_event(struct lull_node *node, uint32_t gpu, const struct lull_node_event *event)
 {
-    struct lull_shared_gpu *shared = &node->shared->gpus[gpu];
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
 
     lull_node_lock(&shared->mutex);
     shared->events[shared->event_count % LULL_NODE_EVENTS] = *event;
@@ -126,7 +126,7 @@ static void add_event(struct lull_node *node, uint32_t gpu, const struct lull_no
 
 uint32_t lull_node_event_count(struct lull_node *node, uint32_t gpu)
 {
-    struct lull_shared_gpu *shared = &node->shared->gpus[gpu];
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
     uint32_t count;
 
     lull_node_lock(&shared->mutex);
@@ -138,7 +138,7 @@ uint32_t lull_node_event_count(struct lull_node *node, uint32_t gpu)
 bool lull_node_next_event(struct lull_node *node, uint32_t gpu, uint32_t *seen,
                           struct lull_node_event *event_out)
 {
-    struct lull_shared_gpu *shared = &node->shared->gpus[gpu];
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
     bool is_new;
 
     lull_node_lock(&shared->mutex);
@@ -188,7 +188,7 @@ static void reload_driver(struct lull_node *node, double away_ms)
 
 bool lull_node_visit(struct lull_node *node, uint32_t gpu)
 {
-    struct lull_shared_gpu *shared = &node->shared->gpus[gpu];
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
     const int64_t now_ns = lull_node_now_ns(node);
     double value;
 

@@ -14,7 +14,7 @@
 
 #define NODE_MAGIC UINT64_C(0x65646f6e6c6c756d)
 
-struct lull_shared_gpu {
+struct lull_node_shared_gpu {
     pthread_mutex_t mutex;
     _Atomic uint32_t generation; /* counts changes; sleepers wait for it by futex */
     _Atomic uint32_t active;     /* the slot that is the state; the other one is a work copy */
@@ -28,7 +28,7 @@ struct lull_shared_gpu {
     struct lull_physics slots[2];
 };
 
-struct lull_shared_node {
+struct lull_node_shared {
     uint64_t magic;
     uint64_t size;
     uint64_t seed;
@@ -38,11 +38,11 @@ struct lull_shared_node {
     _Atomic uint32_t driver_loads;  /* how often the driver was reloaded */
     _Atomic int64_t driver_back_ns; /* virtual time; the driver is away until then */
     pthread_mutex_t driver; /* serialises the set calls of all GPUs, as the real driver does */
-    struct lull_shared_gpu gpus[];
+    struct lull_node_shared_gpu gpus[];
 };
 
 struct lull_node {
-    struct lull_shared_node *shared;
+    struct lull_node_shared *shared;
     size_t size;
     char path[PATH_MAX];
 };
