@@ -368,10 +368,14 @@ int lull_journal_set_aside(struct lull_journal *journal, const char *uuid, struc
 {
     char name[128];
     char aside[136];
+    struct stat status;
     int result = name_of(uuid, name, sizeof(name), err);
 
     if (result < 0)
         return result;
+    if (fstatat(journal->directory_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        !S_ISREG(status.st_mode))
+        return lull_error_set(err, -EINVAL, "journal %s: it is no file; remove it", name);
     snprintf(aside, sizeof(aside), "%s.aside", name);
     result = renameat2(journal->directory_fd, name, journal->directory_fd, aside, RENAME_NOREPLACE);
     for (int number = 2; number < 100 && result < 0 && errno == EEXIST; number++) {

@@ -653,7 +653,8 @@ static void test_a_record_that_could_not_be_undone_is_kept(void **state)
     struct lull_journal_record record = {.uuid = "GPU-0",
                                          .driver_version = "1",
                                          .controls = LULL_CAPABILITY_MEMORY_LOCK,
-                                         .power_limit_mw = 300000};
+                                         .power_limit_mw = 300000,
+                                         .written = {.limit_mw = {200000, 350000}}};
 
     (void)state;
     begin(1);
@@ -698,12 +699,12 @@ static void test_what_is_settled_and_what_is_obeyed(void **state)
     begin(1);
     info = lull_device_info(NULL, 0);
     gpu = &writer->gpus[0];
-    assert_int_equal(step_above(info, 100), 200);
-    assert_int_equal(step_above(info, 200), 600);
-    assert_int_equal(step_above(info, 899), 900);
-    assert_int_equal(step_above(info, 1200), 1400);
-    assert_int_equal(step_above(info, 1400), 1400);
-    assert_int_equal(step_above(info, 1500), 1500);
+    assert_int_equal(lull_sight_step_above(info, 100), 200);
+    assert_int_equal(lull_sight_step_above(info, 200), 600);
+    assert_int_equal(lull_sight_step_above(info, 899), 900);
+    assert_int_equal(lull_sight_step_above(info, 1200), 1400);
+    assert_int_equal(lull_sight_step_above(info, 1400), 1400);
+    assert_int_equal(lull_sight_step_above(info, 1500), 1500);
     gpu->applied_mhz = 900;
     gpu->observation.before_mhz = 1200;
     assert_true(is_settled(writer, 0, 900));
@@ -769,6 +770,7 @@ static void test_a_slow_gpu_obeys_an_upper_bound(void **state)
     ask_soon(0, 900);
     advance(T0 + 5 * MS);
     fake.gpus[0].free_mhz = 600;
+    fake.gpus[0].reasons = LULL_CLOCK_REASON_POWER_CAP;
     advance(T0 + 400 * MS);
     assert_int_equal(client.results[0].settle_ns, 21 * MS / 2);
     assert_int_equal(state_of(0).disobeyed, 0);
@@ -795,6 +797,218 @@ static void test_a_reset_that_is_not_obeyed_is_repeated(void **state)
     fake.gpus[0].effect_ns = 0;
     assert_int_equal(end(), 0);
     assert_int_equal(ends, 1);
+}
+
+/* --- F45: what somebody else has set --- */
+
+static void test_f45_the_journal_has_what_is_about_to_be_written(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin(1);
+    grant(0, &limits);
+    advance(T0);
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.written.sm_at_ns, 0);
+    ask_soon(0, 900);
+    ask_limit(0, 200000);
+    advance(T0 + 10 * MS);
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.written.sm_at_ns, T0);
+    assert_int_equal(record.written.sm_mhz[0], 900);
+    assert_int_equal(record.written.sm_mhz[1], 0);
+    assert_int_equal(record.written.limit_mw[0], 200000);
+    assert_int_equal(record.written.limit_mw[1], 0);
+    ask_soon(0, 600);
+    ask_limit(0, 250000);
+    advance(T0 + 400 * MS);
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.written.sm_mhz[0], 600);
+    assert_int_equal(record.written.sm_mhz[1], 900);
+    assert_int_equal(record.written.limit_mw[0], 250000);
+    assert_int_equal(record.written.limit_mw[1], 200000);
+    /* What has failed is not what the GPU had before. */
+    fake.gpus[0].failures = 1;
+    fake.gpus[0].status = -EIO;
+    ask_soon(0, 200);
+    advance(T0 + 401 * MS);
+    ask_soon(0, 1200);
+    advance(T0 + 402 * MS);
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.written.sm_mhz[0], 1200);
+    assert_int_equal(record.written.sm_mhz[1], 600);
+    assert_int_equal(end(), 0);
+}
+
+/* A clock that an administrator has locked before the lease is neither lowered nor reset. */
+static void test_f45_a_locked_clock_is_left_alone(void **state)
+{
+    (void)state;
+    begin(1);
+    fake.gpus[0].locked_mhz = 1200;
+    grant(0, &wide);
+    for (int64_t at_ms = 0; at_ms < 3000; at_ms += 100) {
+        ask_soon(0, 600);
+        advance(T0 + at_ms * MS);
+        assert_int_equal(client.results[0].status, -EBUSY);
+    }
+    ask_soon(0, 0);
+    advance(T0 + 3100 * MS);
+    assert_int_equal(client.results[0].status, -EBUSY);
+    lull_writer_end(writer, 0);
+    advance(T0 + 4000 * MS);
+    assert_int_equal(fake.call_count, 0);
+    assert_int_equal(fake.gpus[0].locked_mhz, 1200);
+    assert_int_equal(ends, 1);
+    assert_int_equal(end_results[0], 0);
+    /* When it is free again the clock is Lull's to lower. */
+    grant(0, &wide);
+    advance(T0 + 5000 * MS);
+    fake.gpus[0].locked_mhz = 0;
+    advance(T0 + 7000 * MS);
+    ask_soon(0, 600);
+    advance(T0 + 7100 * MS);
+    assert_int_equal(fake.gpus[0].locked_mhz, 600);
+    assert_int_equal(end(), 0);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+}
+
+/* One that is locked in the lease stays at its end, whether it was noticed before or not. */
+static void test_f45_a_clock_locked_in_a_lease_stays(void **state)
+{
+    (void)state;
+    for (int64_t later_ms = 150; later_ms < 4000; later_ms += 3000) {
+        begin(1);
+        grant(0, &wide);
+        ask_soon(0, 600);
+        advance(T0 + 200 * MS);
+        fake.gpus[0].locked_mhz = 1200;
+        advance(T0 + (200 + later_ms) * MS);
+        lull_writer_end(writer, 0);
+        advance(T0 + (600 + later_ms) * MS);
+        assert_int_equal(ends, 1);
+        assert_int_equal(end_results[0], 0);
+        assert_int_equal(fake.call_count, 1);
+        assert_int_equal(fake.gpus[0].locked_mhz, 1200);
+        assert_int_equal(end(), 0);
+    }
+}
+
+static void test_f45_a_cap_set_in_a_lease_stays(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin(1);
+    grant(0, &limits);
+    ask_limit(0, 200000);
+    advance(T0 + MS);
+    fake.gpus[0].limit_mw = 180000;
+    ask_limit(0, 250000);
+    advance(T0 + 300 * MS);
+    assert_int_equal(fake.gpus[0].limit_mw, 180000);
+    assert_true(has_record(0, &record)); /* a crash from here on restores the cap */
+    assert_int_equal(record.power_limit_mw, 180000);
+    ask_limit(0, 160000);
+    advance(T0 + 600 * MS);
+    assert_int_equal(fake.gpus[0].limit_mw, 160000);
+    lull_writer_end(writer, 0);
+    advance(T0 + 900 * MS);
+    assert_int_equal(fake.gpus[0].limit_mw, 180000);
+    assert_int_equal(end(), 0);
+}
+
+/* --- F46: a reset without effect --- */
+
+static void set_idle(bool is_idle)
+{
+    fake.gpus[0].free_mhz = is_idle ? 200 : 1400;
+    fake.gpus[0].reasons = is_idle ? LULL_CLOCK_REASON_IDLE : 0;
+}
+
+static bool is_waiting(void)
+{
+    struct lull_journal_record record;
+
+    return lull_journal_load_deferred(journal, "GPU-0", &record, NULL) == 0;
+}
+
+static void test_f46_an_idle_reset_without_effect_is_repeated_when_busy(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + 200 * MS);
+    set_idle(true);
+    fake.gpus[0].ineffective = 1;
+    lull_writer_end(writer, 0);
+    advance(T0 + 5000 * MS);
+    assert_int_equal(ends, 1);
+    assert_int_equal(end_results[0], 0);
+    assert_false(has_record(0, &record));
+    assert_true(is_waiting());
+    assert_int_equal(fake.gpus[0].locked_mhz, 900);
+    set_idle(false);
+    advance(T0 + 7000 * MS);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    assert_int_equal(fake.call_count, 3);
+    assert_false(has_record(0, &record));
+    assert_false(is_waiting());
+    assert_int_equal(ends, 1);
+    assert_int_equal(end(), 0);
+}
+
+static void test_f46_an_idle_reset_is_confirmed_when_busy(void **state)
+{
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + 200 * MS);
+    set_idle(true);
+    lull_writer_end(writer, 0);
+    advance(T0 + 5000 * MS);
+    assert_true(is_waiting());
+    set_idle(false);
+    advance(T0 + 7000 * MS);
+    assert_false(is_waiting());
+    assert_int_equal(fake.call_count, 2);
+    assert_int_equal(end(), 0);
+}
+
+/* The next lease takes it over: what it lowers it has to see free in the end. */
+static void test_f46_a_lease_takes_an_unconfirmed_gpu_over(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + 200 * MS);
+    set_idle(true);
+    fake.gpus[0].ineffective = 1;
+    lull_writer_end(writer, 0);
+    advance(T0 + 1000 * MS);
+    assert_true(is_waiting());
+    grant(0, &wide);
+    advance(T0 + 1100 * MS);
+    assert_false(is_waiting());
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.written.sm_mhz[1], 900);
+    set_idle(false);
+    advance(T0 + 4000 * MS); /* the old lock is seen in the lease, and undone */
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    lull_writer_end(writer, 0);
+    advance(T0 + 5000 * MS);
+    assert_int_equal(end_results[1], 0);
+    assert_false(is_waiting());
+    assert_false(has_record(0, &record));
+    assert_int_equal(end(), 0);
 }
 
 /* --- leases --- */
@@ -1017,6 +1231,13 @@ int main(void)
         cmocka_unit_test(test_a_clock_that_does_not_follow_is_told),
         cmocka_unit_test(test_a_slow_gpu_obeys_an_upper_bound),
         cmocka_unit_test(test_a_reset_that_is_not_obeyed_is_repeated),
+        cmocka_unit_test(test_f45_the_journal_has_what_is_about_to_be_written),
+        cmocka_unit_test(test_f45_a_locked_clock_is_left_alone),
+        cmocka_unit_test(test_f45_a_clock_locked_in_a_lease_stays),
+        cmocka_unit_test(test_f45_a_cap_set_in_a_lease_stays),
+        cmocka_unit_test(test_f46_an_idle_reset_without_effect_is_repeated_when_busy),
+        cmocka_unit_test(test_f46_an_idle_reset_is_confirmed_when_busy),
+        cmocka_unit_test(test_f46_a_lease_takes_an_unconfirmed_gpu_over),
         cmocka_unit_test(test_a_new_lease_waits_for_the_end_of_the_old),
         cmocka_unit_test(test_a_removed_source_is_released_once_and_its_gpus_are_raised),
         cmocka_unit_test(test_limits_wait_for_clocks_and_come_back),
