@@ -81,10 +81,11 @@ static bool is_claimed(const struct sockaddr_un *address, socklen_t length, pid_
 
 static int fail_busy(struct lull_error *err, const char *key, pid_t pid)
 {
-    return lull_error_set(err, -EBUSY,
-                          "%s: process %d, another lulld or `lull run --no-daemon`, drives this GPU "
-                          "already, perhaps with another --runtime-dir; use it, or stop it first",
-                          key, (int)pid);
+    return lull_error_set(
+        err, -EBUSY,
+        "%s: process %d, another lulld or `lull run --no-daemon`, drives this GPU "
+        "already, perhaps with another --runtime-dir; use it, or stop it first",
+        key, (int)pid);
 }
 
 /* Binds the name of a GPU. Returns the socket; -EBUSY; -ENOENT: somebody else has taken the name,
@@ -137,8 +138,8 @@ static int take_file(const char *directory, const char *key, struct lull_error *
         return -ENOENT;
     directory_fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (directory_fd >= 0 && is_private(directory_fd))
-        fd = openat(directory_fd, key, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-                    0600);
+        fd =
+            openat(directory_fd, key, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
     if (directory_fd >= 0)
         close(directory_fd);
     if (fd < 0)

@@ -70,7 +70,8 @@ static uint64_t checksum_of(const struct stored_record *stored)
 
 static struct stored_note note_of(const struct lull_journal_written *written)
 {
-    return (struct stored_note){.written = *written, .checksum = hash_of(written, sizeof(*written))};
+    return (struct stored_note){.written = *written,
+                                .checksum = hash_of(written, sizeof(*written))};
 }
 
 /* A UUID becomes a file name, so it may hold letters, digits and dashes only. */
@@ -357,8 +358,8 @@ int lull_journal_resume(struct lull_journal *journal, const char *uuid, struct l
     char name[128];
     int result = name_of(uuid, name, sizeof(name), err);
 
-    if (result == 0 && renameat2(journal->deferred_fd, name, journal->directory_fd, name,
-                                 RENAME_NOREPLACE) < 0)
+    if (result == 0 &&
+        renameat2(journal->deferred_fd, name, journal->directory_fd, name, RENAME_NOREPLACE) < 0)
         result =
             lull_error_set(err, -errno, "journal %s: cannot resume: %s", name, strerror(errno));
     return result;

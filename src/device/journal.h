@@ -39,9 +39,9 @@ struct lull_journal_written {
 struct lull_journal_record {
     char uuid[96];
     char driver_version[96];
-    uint32_t controls; /* bits of enum lull_capability: what Lull may change; restore touches
-                          nothing else */
-    uint32_t power_limit_mw;         /* the limit that was requested before Lull; 0 unknown */
+    uint32_t controls;       /* bits of enum lull_capability: what Lull may change; restore touches
+                                nothing else */
+    uint32_t power_limit_mw; /* the limit that was requested before Lull; 0 unknown */
     uint32_t power_limit_default_mw; /* 0 unknown */
     uint32_t is_blind; /* what was written is not known, so every lock may be Lull's; 0 or 1 */
     struct lull_journal_written written;

@@ -46,8 +46,9 @@ void lull_limit_control_begin(struct lull_limit_control *control, const struct l
 /* Ends a lease: what was set is to be put back, from now_ns on. */
 void lull_limit_control_end(struct lull_limit_control *control, int64_t now_ns);
 
-/* Takes over what an earlier process has set and could not put back: either of written_mw (0: none),
- * in place of before_mw. Nothing happens where before_mw is 0 or this control has set a limit. */
+/* Takes over what an earlier process has set and could not put back: either of written_mw (0:
+ * none), in place of before_mw. Nothing happens where before_mw is 0 or this control has set a
+ * limit. */
 void lull_limit_control_inherit(struct lull_limit_control *control, uint32_t before_mw,
                                 const uint32_t written_mw[2]);
 
@@ -61,9 +62,9 @@ int lull_limit_control_take(struct lull_limit_control *control,
 int64_t lull_limit_control_due_ns(const struct lull_limit_control *control);
 
 /*
- * Reads the present limit and decides what to write: target_mw, which is to be in the journal before
- * act(). True: somebody else has set the limit since, and it has become before_mw, which is to be in
- * the journal as well.
+ * Reads the present limit and decides what to write: target_mw, which is to be in the journal
+ * before act(). True: somebody else has set the limit since, and it has become before_mw, which is
+ * to be in the journal as well.
  */
 bool lull_limit_control_look(struct lull_limit_control *control, struct lull_devices *devices,
                              uint32_t gpu);

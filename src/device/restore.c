@@ -23,12 +23,12 @@ enum {
 /* One GPU that is being restored. */
 struct job {
     uint32_t gpu;
-    bool is_forced;     /* nobody's settings are spared */
-    bool is_set_aside;  /* its record cannot be used */
-    bool was_deferred;  /* it was reset before */
-    bool is_foreign;    /* somebody else's setting was found */
-    bool is_resetting;  /* its clock was reset and is to be seen free */
-    bool is_unseen;     /* and could not be seen */
+    bool is_forced;      /* nobody's settings are spared */
+    bool is_set_aside;   /* its record cannot be used */
+    bool was_deferred;   /* it was reset before */
+    bool is_foreign;     /* somebody else's setting was found */
+    bool is_resetting;   /* its clock was reset and is to be seen free */
+    bool is_unseen;      /* and could not be seen */
     uint32_t before_mhz; /* the clock before the reset; 0 unknown */
     struct lull_journal_record record;
     int result;
@@ -110,7 +110,7 @@ static int judge_lost_limit(struct lull_devices *devices, const struct job *job,
 
     if (present_mw == 0 || present_mw == default_mw)
         return 0;
-    return lull_error_set(err, LULL_E_FORMAT,
+    return lull_error_set(err, -ENODATA,
                           "GPU %u: its journal cannot be used, and its power limit is %u W instead "
                           "of the default %u W; if nobody has set that, `lull restore --force` "
                           "sets the default",
@@ -129,10 +129,11 @@ static int put_limit_back(struct lull_devices *devices, struct job *job, struct 
         present_mw == written_mw[1])
         return set_limit(devices, job->gpu, before_mw, err);
     job->is_foreign = true;
-    lull_log(LULL_LOG_WARNING, "restore",
-             "GPU %u: its power limit is %u W, which Lull has not set: it stays (it was %u W before "
-             "Lull)",
-             job->gpu, present_mw / 1000, before_mw / 1000);
+    lull_log(
+        LULL_LOG_WARNING, "restore",
+        "GPU %u: its power limit is %u W, which Lull has not set: it stays (it was %u W before "
+        "Lull)",
+        job->gpu, present_mw / 1000, before_mw / 1000);
     return 0;
 }
 
@@ -195,6 +196,10 @@ static bool wants_reset(struct lull_devices *devices, struct job *job)
         job->record.written.sm_mhz[1] == 0)
         return false; /* it was never lowered */
     sight = find_owner(devices, job, &reading);
+    /* A reading that is off by one step does not tell such a lock from none. */
+    if (sight == LULL_SIGHT_FREE &&
+        lull_sight_is_high(lull_device_info(devices, job->gpu), job->record.written.sm_mhz[0]))
+        return true;
     if (sight == LULL_SIGHT_NOTHING && job->was_deferred) {
         /* It was reset before. Another reset would show no more, and might undo what an
          * administrator has set since. */
@@ -259,10 +264,11 @@ static void confirm(struct lull_devices *devices, struct job *job, int64_t until
     if (sight == LULL_SIGHT_NOTHING)
         job->is_unseen = true;
     else
-        job->result = lull_error_set(&job->error, LULL_E_NOT_OBEYED,
-                                     "GPU %u: still at %u MHz after the reset, and names no reason; "
-                                     "another program may hold its clock",
-                                     job->gpu, reading.sm_mhz);
+        job->result =
+            lull_error_set(&job->error, LULL_E_NOT_OBEYED,
+                           "GPU %u: still at %u MHz after the reset, and names no reason; "
+                           "another program may hold its clock",
+                           job->gpu, reading.sm_mhz);
 }
 
 /* --- records --- */
@@ -321,11 +327,11 @@ static void settle_record(struct lull_devices *devices, struct lull_journal *jou
     struct lull_error error = {0};
     int result = 0;
 
-    if (job->is_set_aside && (job->result == 0 || job->result == LULL_E_FORMAT)) {
+    if (job->is_set_aside && (job->result == 0 || job->result == -ENODATA)) {
         result = lull_journal_set_aside(journal, uuid, &error);
         take_failure(job, result < 0 && result != -ENOENT ? result : 0, &error);
     }
-    if (job->result < 0 && job->result != LULL_E_FORMAT)
+    if (job->result < 0 && job->result != -ENODATA)
         return;
     if (!job->is_unseen) {
         take_failure(job, lull_journal_remove(journal, uuid, &error), &error);
@@ -411,7 +417,7 @@ static bool begin(struct lull_devices *devices, struct lull_journal *journal, co
 }
 
 static int restore_gpus(struct lull_devices *devices, struct lull_journal *journal, bool is_forced,
-                   struct lull_restore_report *report_out, struct lull_error *err)
+                        struct lull_restore_report *report_out, struct lull_error *err)
 {
     char uuids[LULL_DEVICE_MAX_GPUS][96];
     struct job jobs[LULL_DEVICE_MAX_GPUS] = {0};

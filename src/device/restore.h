@@ -36,7 +36,7 @@ struct lull_restore_report {
  * Restores every GPU with a record; logs one line per GPU. Blocks up to 500 ms for the read-back of
  * busy GPUs, and up to 150 ms for each whose clock somebody else seems to hold. Errors: the first
  * failure's code and text; the others are tried. -EBUSY another process drives a GPU, and nothing
- * was touched. LULL_E_FORMAT a record is damaged, and the power limit is not the default.
+ * was touched. -ENODATA a record is damaged, and the power limit is not the default.
  */
 int lull_restore_all(struct lull_devices *devices, struct lull_journal *journal,
                      struct lull_restore_report *report_out, struct lull_error *err);

@@ -16,6 +16,12 @@ uint32_t lull_sight_step_above(const struct lull_device_info *info, uint32_t sm_
     return above_mhz;
 }
 
+bool lull_sight_is_high(const struct lull_device_info *info, uint32_t sm_mhz)
+{
+    return info->sm_clock_count > 0 &&
+           lull_sight_step_above(info, sm_mhz) >= info->sm_clocks_mhz[0];
+}
+
 static bool is_near(const struct lull_device_info *info, uint32_t sm_mhz, uint32_t locked_mhz)
 {
     return locked_mhz != 0 && sm_mhz <= lull_sight_step_above(info, locked_mhz) &&
@@ -26,8 +32,8 @@ enum lull_sight lull_sight_of_clock(const struct lull_device_info *info,
                                     const struct lull_device_reading *reading,
                                     const struct lull_journal_written *written)
 {
-    const uint32_t ours_mhz = written->sm_mhz[0] > written->sm_mhz[1] ? written->sm_mhz[0]
-                                                                      : written->sm_mhz[1];
+    const uint32_t ours_mhz =
+        written->sm_mhz[0] > written->sm_mhz[1] ? written->sm_mhz[0] : written->sm_mhz[1];
 
     if ((reading->valid & LULL_READING_SM_CLOCK) == 0 || info->sm_clock_count == 0)
         return LULL_SIGHT_NOTHING;
@@ -42,5 +48,5 @@ enum lull_sight lull_sight_of_clock(const struct lull_device_info *info,
     if (is_near(info, reading->sm_mhz, written->sm_mhz[0]) ||
         is_near(info, reading->sm_mhz, written->sm_mhz[1]))
         return LULL_SIGHT_OURS;
-    return LULL_SIGHT_FOREIGN;
+    return lull_sight_is_high(info, reading->sm_mhz) ? LULL_SIGHT_FREE : LULL_SIGHT_FOREIGN;
 }

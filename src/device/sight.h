@@ -37,6 +37,9 @@ enum lull_sight lull_sight_of_clock(const struct lull_device_info *info,
 /* Whether the reading says that the GPU is idle. */
 bool lull_sight_is_idle(const struct lull_device_reading *reading);
 
+/* Whether a clock is the highest, or so close to it that a reading may show it so. */
+bool lull_sight_is_high(const struct lull_device_info *info, uint32_t sm_mhz);
+
 /* Returns the clock one step above; readings may be off by that much. */
 uint32_t lull_sight_step_above(const struct lull_device_info *info, uint32_t sm_mhz);
 

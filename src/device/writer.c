@@ -37,9 +37,10 @@
 /* The end of a lease is reported after this many failed raisings, which go on nevertheless. */
 enum { FAILURES_TO_REPORT = 4 };
 
-/* Between leases and in them a clock is looked at, at times, to see whether a reset has had an effect
- * and whether somebody else has locked it; and more often while it looks so. A clock on its way up
- * from idle settles within 48 ms, so a lock is what stays for four looks. Chosen, not measured. */
+/* Between leases and in them a clock is looked at, at times, to see whether a reset has had an
+ * effect and whether somebody else has locked it; and more often while it looks so. A clock on its
+ * way up from idle settles within 48 ms, so a lock is what stays for four looks. Chosen, not
+ * measured. */
 #define WATCH_NS LULL_NS_PER_S
 #define DOUBT_NS (50 * LULL_NS_PER_MS)
 enum { LOOKS_TO_BELIEVE = 4 };
@@ -69,18 +70,18 @@ struct gpu {
     struct lull_writer_source *source;
     struct lull_band band;
     uint64_t epoch;
-    bool is_recorded;  /* the journal can undo what is about to be done */
-    bool is_deferred;  /* it was reset while idle: the journal waits until its clock is seen */
+    bool is_recorded; /* the journal can undo what is about to be done */
+    bool is_deferred; /* it was reset while idle: the journal waits until its clock is seen */
     struct lull_journal_record record; /* while it is recorded or deferred */
-    bool is_noted;     /* the last note in it is of a call that has succeeded */
-    bool is_seen_free; /* since its last lowering */
-    bool is_checked;   /* this lease has seen that nobody else holds the clock */
-    bool is_foreign;   /* somebody else holds it: it is left alone */
-    uint32_t doubts;   /* readings in a row that say so... */
-    uint32_t doubted_mhz; /* ...by this clock */
-    int64_t watch_ns;     /* when it is looked at next; NEVER_NS */
-    bool is_uncertain; /* a failed write may have had an effect */
-    bool is_noisy;     /* its failure has been logged */
+    bool is_noted;                     /* the last note in it is of a call that has succeeded */
+    bool is_seen_free;                 /* since its last lowering */
+    bool is_checked;                   /* this lease has seen that nobody else holds the clock */
+    bool is_foreign;                   /* somebody else holds it: it is left alone */
+    uint32_t doubts;                   /* readings in a row that say so... */
+    uint32_t doubted_mhz;              /* ...by this clock */
+    int64_t watch_ns;                  /* when it is looked at next; NEVER_NS */
+    bool is_uncertain;                 /* a failed write may have had an effect */
+    bool is_noisy;                     /* its failure has been logged */
     bool has_pending;
     struct lull_switch_request pending;
     int64_t arrived_ns;
@@ -328,10 +329,11 @@ static int note_limit(struct lull_writer *writer, uint32_t index, bool is_foreig
     uint32_t *written_mw = gpu->record.written.limit_mw;
 
     if (is_foreign) {
-        lull_log(LULL_LOG_WARNING, "writer",
-                 "GPU %u: somebody else has set its power limit to %u W: no lease exceeds that, and "
-                 "it stays",
-                 index, gpu->limit.before_mw / 1000);
+        lull_log(
+            LULL_LOG_WARNING, "writer",
+            "GPU %u: somebody else has set its power limit to %u W: no lease exceeds that, and "
+            "it stays",
+            index, gpu->limit.before_mw / 1000);
         gpu->record.power_limit_mw = gpu->limit.before_mw;
     }
     if (gpu->limit.target_mw != 0 && gpu->limit.wanted_mw != 0 &&
@@ -564,10 +566,11 @@ static void plan_retry(struct gpu *gpu)
 /* Leaves a clock alone that somebody else has locked. */
 static void yield_clock(struct gpu *gpu, uint32_t index)
 {
-    lull_log(LULL_LOG_WARNING, "writer",
-             "GPU %u: it runs at %u MHz, which Lull has not set, and names no reason: somebody else "
-             "has locked its clock, and Lull leaves it alone until it is free",
-             index, gpu->doubted_mhz);
+    lull_log(
+        LULL_LOG_WARNING, "writer",
+        "GPU %u: it runs at %u MHz, which Lull has not set, and names no reason: somebody else "
+        "has locked its clock, and Lull leaves it alone until it is free",
+        index, gpu->doubted_mhz);
     gpu->is_foreign = true;
     gpu->applied_mhz = 0;
     gpu->is_uncertain = false;
@@ -666,14 +669,13 @@ static void raise_gpu(struct lull_writer *writer, uint32_t index)
     show_state(writer, index);
 }
 
-/* Whether the first lowering of a lease has to be dropped, since somebody else seems to hold the
- * clock: a reset would undo their lock. */
+/* Whether the first lowering of a lease has to wait for another look, since somebody else seems to
+ * hold the clock: a reset would undo their lock. */
 static bool is_held(struct lull_writer *writer, uint32_t index)
 {
     struct gpu *gpu = &writer->gpus[index];
 
-    return !gpu->is_checked && gpu->applied_mhz == 0 &&
-           look(writer, index) == LULL_SIGHT_FOREIGN;
+    return !gpu->is_checked && gpu->applied_mhz == 0 && look(writer, index) == LULL_SIGHT_FOREIGN;
 }
 
 static void serve(struct lull_writer *writer, uint32_t index)
@@ -683,8 +685,6 @@ static void serve(struct lull_writer *writer, uint32_t index)
     int result = gpu->is_recorded ? 0 : record(writer, index, &error);
 
     if (result == 0 && is_held(writer, index)) {
-        if (gpu->has_pending)
-            refuse(gpu, index, -EBUSY);
         show_state(writer, index);
         return;
     }
@@ -732,6 +732,15 @@ static int find_raising(const struct lull_writer *writer, int64_t now_ns)
     return found;
 }
 
+/* Returns from when on this GPU may be lowered. */
+static int64_t lowering_from_ns(const struct gpu *gpu)
+{
+    const int64_t budget_ns = lull_switch_budget_from_ns(&gpu->budget);
+    const bool is_waiting = gpu->doubts > 0 && !gpu->is_checked && gpu->watch_ns > budget_ns;
+
+    return is_waiting ? gpu->watch_ns : budget_ns;
+}
+
 /* Finds the GPU whose lowering has the earliest deadline, of those whose budget allows one now. */
 static int find_lowering(const struct lull_writer *writer, int64_t now_ns)
 {
@@ -741,8 +750,7 @@ static int find_lowering(const struct lull_writer *writer, int64_t now_ns)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct gpu *gpu = &writer->gpus[i];
 
-        if (!gpu->has_pending || is_raising(gpu) ||
-            lull_switch_budget_from_ns(&gpu->budget) > now_ns)
+        if (!gpu->has_pending || is_raising(gpu) || lowering_from_ns(gpu) > now_ns)
             continue;
         if (found < 0 || gpu->pending.deadline_ns < best_ns) {
             best_ns = gpu->pending.deadline_ns;
@@ -854,11 +862,15 @@ static void end_observation(struct gpu *gpu, int64_t settle_ns)
         gpu->state.disobeyed++;
 }
 
-static bool is_highest(const struct lull_device_info *info,
-                       const struct lull_device_reading *reading)
+/* Whether a reading after a reset shows that it has had an effect. */
+static bool is_seen_free(const struct lull_writer *writer, uint32_t index,
+                         const struct lull_device_reading *reading)
 {
-    return (reading->valid & LULL_READING_SM_CLOCK) != 0 && info->sm_clock_count > 0 &&
-           reading->sm_mhz >= info->sm_clocks_mhz[0];
+    const struct gpu *gpu = &writer->gpus[index];
+    const struct lull_device_info *info = lull_device_info(writer->devices, index);
+
+    return gpu->applied_mhz == 0 && reading->valid != 0 &&
+           lull_sight_is_high(info, reading->sm_mhz);
 }
 
 static void observe(struct lull_writer *writer, uint32_t index)
@@ -874,8 +886,7 @@ static void observe(struct lull_writer *writer, uint32_t index)
         observation->changed_ns = now_ns;
     gpu->result.observed_mhz = reading.sm_mhz;
     gpu->state.observed_mhz = reading.sm_mhz;
-    if (gpu->applied_mhz == 0 && is_highest(lull_device_info(writer->devices, index), &reading))
-        gpu->is_seen_free = true;
+    gpu->is_seen_free = gpu->is_seen_free || is_seen_free(writer, index, &reading);
     observation->next_ns = now_ns + OBSERVE_STEP_NS;
     if (reading.valid != 0 && is_settled(writer, index, reading.sm_mhz))
         end_observation(gpu, (observation->read_ns + now_ns) / 2 - observation->call_end_ns);
@@ -903,8 +914,8 @@ static bool observe_one(struct lull_writer *writer, int64_t now_ns)
     return false;
 }
 
-/* Looks at a GPU that nothing is written to: whether somebody else has locked it, and, where its reset
- * was not seen to have an effect, whether it has had one. */
+/* Looks at a GPU that nothing is written to: whether somebody else has locked it, and, where its
+ * reset was not seen to have an effect, whether it has had one. */
 static void watch(struct lull_writer *writer, uint32_t index)
 {
     struct gpu *gpu = &writer->gpus[index];
@@ -961,8 +972,8 @@ static bool needs_proof(const struct gpu *gpu)
             record->is_blind != 0);
 }
 
-/* Takes the record of a GPU away that was raised: out of the journal if its clock was seen, else out
- * of the way until it is. Returns -EAGAIN if it has to be reset first. */
+/* Takes the record of a GPU away that was raised: out of the journal if its clock was seen, else
+ * out of the way until it is. Returns -EAGAIN if it has to be reset first. */
 static int clear_record(struct lull_writer *writer, uint32_t index, struct lull_error *err)
 {
     struct gpu *gpu = &writer->gpus[index];
@@ -986,10 +997,11 @@ static int clear_record(struct lull_writer *writer, uint32_t index, struct lull_
     gpu->raise_failures = 0;
     if (sight != LULL_SIGHT_NOTHING)
         return lull_journal_remove(writer->journal, uuid, err);
-    lull_log(LULL_LOG_INFO, "writer",
-             "GPU %u: its clock was reset, unconfirmed: it is idle or held otherwise, so the effect "
-             "is not seen yet; its record is kept until it is",
-             index);
+    lull_log(
+        LULL_LOG_INFO, "writer",
+        "GPU %u: its clock was reset, unconfirmed: it is idle or held otherwise, so the effect "
+        "is not seen yet; its record is kept until it is",
+        index);
     gpu->is_deferred = true;
     gpu->watch_ns = lull_now_ns() + WATCH_NS;
     return lull_journal_defer(writer->journal, uuid, err);
@@ -1054,7 +1066,7 @@ static int64_t next_due(const struct lull_writer *writer)
             due_ns = lull_earlier_ns(
                 due_ns,
                 lull_earlier_ns(
-                    lull_switch_budget_from_ns(&gpu->budget),
+                    lowering_from_ns(gpu),
                     lull_earlier_ns(gpu->pending.deadline_ns, gpu->pending.valid_until_ns) + 1));
     }
     return due_ns;

@@ -42,9 +42,9 @@ struct fake_gpu {
     uint32_t limit_mw;
     uint32_t least_limit_mw; /* a lower limit is accepted and becomes this one */
     uint64_t reasons;
-    uint32_t unreadable; /* readings that the device does not give */
-    int status;          /* of the calls that set something... */
-    uint32_t failures;   /* ...for this many of them */
+    uint32_t unreadable;  /* readings that the device does not give */
+    int status;           /* of the calls that set something... */
+    uint32_t failures;    /* ...for this many of them */
     uint32_t ineffective; /* this many calls that set a clock succeed and change nothing */
     uint32_t memory_resets;
     uint32_t limit_calls;
