@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/switch_budget.h"
 #include "base/thread.h"
+#include "device/fault.h"
 #include "device/limit_control.h"
 #include "device/sight.h"
 
@@ -82,6 +83,9 @@ struct gpu {
     int64_t watch_ns;                  /* when it is looked at next; NEVER_NS */
     bool is_uncertain;                 /* a failed write may have had an effect */
     bool is_noisy;                     /* its failure has been logged */
+    int32_t off_status;                /* why this lease is not lowered any more; 0: it is */
+    uint32_t failures;                 /* of lowerings, in a row */
+    int64_t retry_ns;                  /* the driver is asked to lower no sooner */
     bool has_pending;
     struct lull_switch_request pending;
     int64_t arrived_ns;
@@ -176,6 +180,8 @@ static void begin_lease(struct gpu *gpu, const struct desired *desired, int64_t 
     gpu->epoch = desired->epoch;
     gpu->is_noisy = false;
     gpu->raise_failures = 0;
+    gpu->off_status = 0;
+    gpu->failures = 0;
     gpu->is_checked = false;
     gpu->is_foreign = false;
     gpu->doubts = 0;
@@ -430,6 +436,8 @@ static void take(struct lull_writer *writer, uint32_t index, int64_t now_ns)
         lull_earlier_ns(request.valid_until_ns, now_ns + writer->options.validity_cap_ns);
     if (!gpu->has_pending || gpu->pending.sm_mhz != request.sm_mhz)
         gpu->arrived_ns = now_ns;
+    if (!gpu->has_pending && lull_fault_of(gpu->state.status) != LULL_FAULT_GONE)
+        gpu->failures = 0;
     gpu->pending = request;
     gpu->has_pending = true;
 }
@@ -477,6 +485,20 @@ static void take_limit(struct gpu *gpu, uint32_t index)
         publish_limit(gpu, index);
 }
 
+/* Returns why the pending request is not even tried; 0: it is. */
+static int refusal_of(const struct gpu *gpu, int64_t now_ns)
+{
+    if (gpu->is_foreign)
+        return -EBUSY;
+    if (is_raising(gpu) || gpu->pending.sm_mhz == gpu->applied_mhz)
+        return 0;
+    if (gpu->off_status < 0)
+        return gpu->off_status;
+    if (lull_fault_of(gpu->state.status) == LULL_FAULT_GONE && gpu->retry_ns > now_ns)
+        return gpu->state.status;
+    return 0;
+}
+
 static void collect(struct lull_writer *writer, int64_t now_ns)
 {
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
@@ -486,8 +508,8 @@ static void collect(struct lull_writer *writer, int64_t now_ns)
             continue;
         take(writer, i, now_ns);
         take_limit(gpu, i);
-        if (gpu->has_pending && gpu->is_foreign)
-            refuse(gpu, i, -EBUSY);
+        if (gpu->has_pending && refusal_of(gpu, now_ns) < 0)
+            refuse(gpu, i, refusal_of(gpu, now_ns));
         else if (gpu->has_pending)
             settle_request(writer, i);
         expire(gpu, i, now_ns);
@@ -508,13 +530,6 @@ static void begin_observation(struct gpu *gpu, uint32_t before_mhz, int64_t call
     };
     gpu->result.settle_ns = LULL_SETTLE_UNKNOWN;
     gpu->result.observed_mhz = 0;
-}
-
-/* Whether a call that failed may have changed the device: a refusal changes nothing, but a call
- * that failed on its way may have arrived. */
-static bool may_have_had_effect(int status)
-{
-    return status != -EPERM && status != -EINVAL && status != LULL_E_UNSUPPORTED;
 }
 
 /* Makes the driver call for sm_mhz and records its result; applied_mhz changes only on success. */
@@ -549,7 +564,8 @@ static int write_point(struct lull_writer *writer, uint32_t index, uint32_t sm_m
             lull_switch_budget_lower(&gpu->budget, begin_ns);
         begin_observation(gpu, before_mhz, end_ns);
     } else {
-        gpu->is_uncertain = gpu->is_uncertain || may_have_had_effect(status);
+        gpu->is_uncertain =
+            gpu->is_uncertain || lull_fault_may_have_had_effect(lull_fault_of(status));
         complain(gpu, &error);
     }
     return status;
@@ -561,6 +577,9 @@ static void plan_retry(struct gpu *gpu)
 
     gpu->raise_ns = lull_now_ns() + lull_earlier_ns(RETRY_FIRST_NS << shift, RETRY_LAST_NS);
     gpu->raise_failures++;
+    /* A GPU that is gone is raised by its return; asking for it all the time delays the others. */
+    if (lull_fault_of(gpu->state.status) == LULL_FAULT_GONE)
+        gpu->raise_ns = lull_now_ns() + lull_fault_pause_ns(LULL_FAULT_GONE, gpu->raise_failures);
 }
 
 /* Leaves a clock alone that somebody else has locked. */
@@ -678,10 +697,25 @@ static bool is_held(struct lull_writer *writer, uint32_t index)
     return !gpu->is_checked && gpu->applied_mhz == 0 && look(writer, index) == LULL_SIGHT_FOREIGN;
 }
 
+/* Draws the conclusions from a write. True: the lowering is to be tried again. */
+static bool follow_up(struct gpu *gpu, bool is_lowering, int status)
+{
+    const enum lull_fault fault = lull_fault_of(status);
+
+    gpu->failures = fault == LULL_FAULT_NONE ? 0 : gpu->failures + 1;
+    if (fault == LULL_FAULT_NONE)
+        return false;
+    if (lull_fault_ends_control(fault))
+        gpu->off_status = status;
+    gpu->retry_ns = lull_now_ns() + lull_fault_pause_ns(fault, gpu->failures);
+    return is_lowering && fault == LULL_FAULT_PASSING && gpu->failures <= LULL_FAULT_RETRIES;
+}
+
 static void serve(struct lull_writer *writer, uint32_t index)
 {
     struct gpu *gpu = &writer->gpus[index];
     struct lull_error error;
+    const bool is_lowering = !is_raising(gpu);
     int result = gpu->is_recorded ? 0 : record(writer, index, &error);
 
     if (result == 0 && is_held(writer, index)) {
@@ -696,11 +730,12 @@ static void serve(struct lull_writer *writer, uint32_t index)
         show_state(writer, index);
         return;
     }
-    gpu->has_pending = false;
-    gpu->result.sequence = gpu->pending.sequence;
     gpu->valid_until_ns = gpu->pending.valid_until_ns;
-    write_point(writer, index, gpu->pending.sm_mhz);
-    publish(gpu, index);
+    gpu->has_pending = follow_up(gpu, is_lowering, write_point(writer, index, gpu->pending.sm_mhz));
+    if (!gpu->has_pending) {
+        gpu->result.sequence = gpu->pending.sequence;
+        publish(gpu, index);
+    }
     show_state(writer, index);
 }
 
@@ -735,10 +770,13 @@ static int find_raising(const struct lull_writer *writer, int64_t now_ns)
 /* Returns from when on this GPU may be lowered. */
 static int64_t lowering_from_ns(const struct gpu *gpu)
 {
-    const int64_t budget_ns = lull_switch_budget_from_ns(&gpu->budget);
-    const bool is_waiting = gpu->doubts > 0 && !gpu->is_checked && gpu->watch_ns > budget_ns;
+    int64_t from_ns = lull_switch_budget_from_ns(&gpu->budget);
 
-    return is_waiting ? gpu->watch_ns : budget_ns;
+    if (gpu->failures > 0 && gpu->retry_ns > from_ns)
+        from_ns = gpu->retry_ns;
+    if (gpu->doubts > 0 && !gpu->is_checked && gpu->watch_ns > from_ns)
+        from_ns = gpu->watch_ns;
+    return from_ns;
 }
 
 /* Finds the GPU whose lowering has the earliest deadline, of those whose budget allows one now. */

@@ -530,15 +530,68 @@ static void test_a_lowering_waits_for_its_budget(void **state)
 
 /* --- failures --- */
 
-static void test_which_failures_may_have_had_an_effect(void **state)
+/* F09: what follows from an error of the driver. A lowering that may pass is tried three times
+ * more, after 10, 20 and 40 ms, and then told; what cannot pass is told at once, and not tried
+ * again in this lease; a GPU that is gone is tried again after 1, 2, 4 to 60 s. */
+static void test_f09_lowerings_follow_the_fault_table(void **state)
 {
+    static const struct {
+        int error;
+        uint32_t calls;       /* for one request */
+        uint32_t later_calls; /* for another one 100 ms later */
+    } rows[] = {
+        {-EAGAIN, 4, 4}, {-EPERM, 1, 0},  {LULL_E_UNSUPPORTED, 1, 0},
+        {-EIO, 1, 0},    {-EINVAL, 1, 1}, {LULL_E_NO_DEVICE, 1, 0},
+    };
+
     (void)state;
-    assert_false(may_have_had_effect(-EPERM));
-    assert_false(may_have_had_effect(-EINVAL));
-    assert_false(may_have_had_effect(LULL_E_UNSUPPORTED));
-    assert_true(may_have_had_effect(-EIO));
-    assert_true(may_have_had_effect(-EAGAIN));
-    assert_true(may_have_had_effect(LULL_E_NO_DEVICE));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        begin(1);
+        fake.gpus[0].failures = 1000;
+        fake.gpus[0].status = rows[i].error;
+        grant(0, &wide);
+        ask_soon(0, 900);
+        advance(T0 + 100 * MS);
+        assert_int_equal(fake.call_count, rows[i].calls);
+        assert_int_equal(client.results[0].status, rows[i].error);
+        assert_int_equal(client.results[0].sequence, 1);
+        if (rows[i].error == -EAGAIN) {
+            check_call(1, 0, 900, T0 + FAKE_CALL_NS + 10 * MS);
+            check_call(2, 0, 900, T0 + 2 * FAKE_CALL_NS + 30 * MS);
+            check_call(3, 0, 900, T0 + 3 * FAKE_CALL_NS + 70 * MS);
+        }
+        ask_soon(0, 600);
+        advance(T0 + 200 * MS);
+        assert_int_equal(fake.call_count, rows[i].calls + rows[i].later_calls);
+        assert_int_equal(client.results[0].status, rows[i].error);
+        assert_int_equal(client.results[0].sequence, 2);
+        assert_int_equal(state_of(0).applied_mhz, 0);
+        fake.gpus[0].failures = 0;
+        assert_int_equal(end(), 0);
+    }
+}
+
+static void test_f09_a_gpu_that_is_gone_is_not_asked_all_the_time(void **state)
+{
+    static const int64_t wait_s[] = {1, 2, 4, 8, 16, 32, 60, 60};
+    int64_t at_ns = T0 + 10 * MS;
+
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(at_ns);
+    fake.gpus[0].failures = 8;
+    fake.gpus[0].status = LULL_E_NO_DEVICE;
+    lull_writer_end(writer, 0);
+    advance(T0 + 300 * LULL_NS_PER_S);
+    for (uint32_t i = 0; i < 8; i++) {
+        check_call(1 + i, 0, 0, at_ns);
+        at_ns += FAKE_CALL_NS + wait_s[i] * LULL_NS_PER_S;
+    }
+    assert_int_equal(fake.call_count, 10);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    assert_int_equal(end(), 0);
 }
 
 static void test_a_refused_lowering_changes_nothing(void **state)
@@ -573,15 +626,17 @@ static void test_an_uncertain_lowering_is_raised_when_it_ends(void **state)
     check_call(1, 0, 0, T0 + 10 * MS);
     assert_int_equal(state_of(0).expired, 1);
     assert_int_equal(fake.call_count, 2);
-    fake.gpus[0].failures = 1;
+    fake.gpus[0].failures = 4;
+    fake.gpus[0].status = -EAGAIN;
+    writer->gpus[0].off_status = 0;
     ask_soon(0, 900);
-    advance(T0 + 30 * MS);
+    advance(T0 + 120 * MS);
     ask_soon(0, 0); /* the reference point is not certain: it is written */
-    advance(T0 + 40 * MS);
-    check_call(3, 0, 0, T0 + 30 * MS);
+    advance(T0 + 130 * MS);
+    check_call(6, 0, 0, T0 + 120 * MS);
     assert_int_equal(client.results[0].status, 0);
     assert_int_equal(end(), 0);
-    assert_int_equal(fake.call_count, 4);
+    assert_int_equal(fake.call_count, 7);
 }
 
 static void test_a_failed_raising_is_repeated_ever_more_slowly(void **state)
@@ -1236,7 +1291,8 @@ int main(void)
         cmocka_unit_test(test_the_latest_request_wins_and_keeps_its_place),
         cmocka_unit_test(test_what_is_a_raising),
         cmocka_unit_test(test_a_lowering_waits_for_its_budget),
-        cmocka_unit_test(test_which_failures_may_have_had_an_effect),
+        cmocka_unit_test(test_f09_lowerings_follow_the_fault_table),
+        cmocka_unit_test(test_f09_a_gpu_that_is_gone_is_not_asked_all_the_time),
         cmocka_unit_test(test_a_refused_lowering_changes_nothing),
         cmocka_unit_test(test_an_uncertain_lowering_is_raised_when_it_ends),
         cmocka_unit_test(test_a_failed_raising_is_repeated_ever_more_slowly),
