@@ -15,7 +15,7 @@ static const int64_t passing_first_ns = 10 * LULL_NS_PER_MS;
 
 static const struct {
     int error;
-    enum lull_fault fault;
+    enum lull_device_fault fault;
 } rows[] = {
     {0, LULL_FAULT_NONE},
     {LULL_E_NO_DEVICE, LULL_FAULT_GONE},
@@ -26,7 +26,7 @@ static const struct {
     {-EINVAL, LULL_FAULT_OWN},
 };
 
-enum lull_fault lull_fault_of(int error)
+enum lull_device_fault lull_fault_of(int error)
 {
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i].error == error)
@@ -34,18 +34,18 @@ enum lull_fault lull_fault_of(int error)
     return LULL_FAULT_PASSING; /* nothing is known of it, as of NVML's unknown error */
 }
 
-bool lull_fault_ends_control(enum lull_fault fault)
+bool lull_fault_ends_control(enum lull_device_fault fault)
 {
     return fault == LULL_FAULT_UNSUPPORTED || fault == LULL_FAULT_NOT_ALLOWED ||
            fault == LULL_FAULT_ALARM;
 }
 
-bool lull_fault_may_have_had_effect(enum lull_fault fault)
+bool lull_fault_may_have_had_effect(enum lull_device_fault fault)
 {
     return fault == LULL_FAULT_GONE || fault == LULL_FAULT_ALARM || fault == LULL_FAULT_PASSING;
 }
 
-int64_t lull_fault_pause_ns(enum lull_fault fault, uint32_t failures)
+int64_t lull_fault_pause_ns(enum lull_device_fault fault, uint32_t failures)
 {
     const uint32_t shift = failures < 7 ? failures - 1 : 6;
 

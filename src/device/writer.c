@@ -700,7 +700,7 @@ static bool is_held(struct lull_writer *writer, uint32_t index)
 /* Draws the conclusions from a write. True: the lowering is to be tried again. */
 static bool follow_up(struct gpu *gpu, bool is_lowering, int status)
 {
-    const enum lull_fault fault = lull_fault_of(status);
+    const enum lull_device_fault fault = lull_fault_of(status);
 
     gpu->failures = fault == LULL_FAULT_NONE ? 0 : gpu->failures + 1;
     if (fault == LULL_FAULT_NONE)

@@ -50,7 +50,7 @@ static void test_errors_follow_the_fault_table(void **state)
 static void test_f09_every_code_has_its_fault(void **state)
 {
     static const struct {
-        enum lull_fault fault;
+        enum lull_device_fault fault;
         int codes[12]; /* ended by -1 */
     } rows[] = {
         {LULL_FAULT_NONE, {0, -1}},
@@ -75,7 +75,7 @@ static void test_f09_every_code_has_its_fault(void **state)
 static void test_f09_what_follows_from_a_fault(void **state)
 {
     static const struct {
-        enum lull_fault fault;
+        enum lull_device_fault fault;
         bool ends_control;
         bool may_have_had_effect;
     } rows[] = {
