@@ -33,12 +33,18 @@ static const struct lull_option rows[] = {
                .usual = "1"),
     LULL_VALUE(
         "fault", "LIST", TEXT, struct emulate_arguments, faults,
-        "Inject faults: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]],... where NAME is set_code, "
-        "hang_ms, no_effect, settle_factor, no_permission, no_energy, get_code or any_user "
-        "(clocks may be set without root).",
+        "Inject faults: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]],... where NAME is set_code, hang_ms, "
+        "read_hang_ms, no_effect, settle_factor, no_permission, no_energy, get_code, any_user "
+        "(clocks may be set without root), xid, lost_ms, mig, reload_ms, foreign_mhz, "
+        "foreign_limit_w, idle_reset or sm_resets_memory.",
         .more =
             "A fault happens COUNT times instead of for ever, after AFTER calls without one. "
-            "Codes are the vendor's own. The faults in $LULL_EMULATED_FAULT are injected as well."),
+            "Codes are the vendor's own. The last eight happen to the GPU itself, at its next "
+            "call: it reports an XID, is lost for some time, gets so many MIG partitions; the "
+            "driver is reloaded, which takes some time; somebody else locks the clock (0: unlocks "
+            "it) or sets the power limit; a reset of the clock does nothing while the GPU is "
+            "idle; setting its clock undoes the limit of its memory clock (AMD). Give them x1. "
+            "The faults in $LULL_EMULATED_FAULT are injected as well."),
     LULL_VALUE("truth", "FILE", TEXT, struct emulate_arguments, truth,
                "Write what really happened on the GPUs into this file at the end, as JSON.",
                .aliases = "report", .hint = LULL_OPTION_FILE),

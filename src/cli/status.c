@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "cli/command.h"
+#include "device/writer.h"
 #include "wire/client.h"
 
 enum { ANSWER_MS = 2000 };
@@ -24,6 +25,14 @@ static int ask(struct lull_client *client, uint32_t gpu, struct lull_message_sta
     return result;
 }
 
+/* The name of the state; a newer daemon may know more of them. */
+static const char *name_of_health(const struct lull_message_state *state)
+{
+    if (state->health > LULL_WRITER_LOST)
+        return "unknown";
+    return lull_writer_health_name((enum lull_writer_health)state->health);
+}
+
 static json_t *state_as_json(const struct lull_message_state *state)
 {
     json_t *lease = json_null();
@@ -34,9 +43,9 @@ static json_t *state_as_json(const struct lull_message_state *state)
                           "band_max_mhz", (json_int_t)state->max_mhz, "left_s",
                           state->lease_left_ms * 1e-3);
     return json_pack(
-        "{s:I, s:s, s:s, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I}", "index",
-        (json_int_t)state->gpu, "name", state->name, "uuid", state->uuid, "lease", lease,
-        "applied_sm_mhz",
+        "{s:I, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I}", "index",
+        (json_int_t)state->gpu, "name", state->name, "uuid", state->uuid, "state",
+        name_of_health(state), "lease", lease, "applied_sm_mhz",
         state->applied_mhz != 0 ? json_integer((json_int_t)state->applied_mhz) : json_null(),
         "observed_sm_mhz",
         state->observed_mhz != 0 ? json_integer((json_int_t)state->observed_mhz) : json_null(),
@@ -48,7 +57,7 @@ static json_t *state_as_json(const struct lull_message_state *state)
 
 static void print_state(const struct lull_message_state *state)
 {
-    printf("%3u  %s  %s\n     ", state->gpu, state->name, state->uuid);
+    printf("%3u  %s  %s  %s\n     ", state->gpu, name_of_health(state), state->name, state->uuid);
     if (state->is_leased)
         printf("leased by process %u of user %u, %u to %u MHz", state->owner_pid, state->owner_uid,
                state->min_mhz, state->max_mhz);

@@ -16,6 +16,7 @@ struct settings {
     struct lull_server_options server;
     bool is_for_all;
     bool is_restoring;
+    bool is_resetting;
 };
 
 static int parse_mode(const char *text, void *mode, struct lull_error *err)
@@ -55,6 +56,9 @@ static const struct lull_option rows[] = {
               .excludes = "socket-mode"),
     LULL_FLAG("restore", struct settings, is_restoring,
               "Put back what a dead lulld has left, and exit."),
+    LULL_FLAG("reset-at-start", struct settings, is_resetting,
+              "First reset the clocks and set the default power limit of every GPU.",
+              .more = "For containers, whose journals are lost with them."),
     LULL_VALUE("ready-fd", "N", WHOLE, struct settings, server.ready_fd,
                "Write a line to this descriptor when it listens.", .most = 1 << 20,
                .more = "NOTIFY_SOCKET is served as well."),
@@ -75,7 +79,8 @@ static int work(struct lull_devices *devices, struct lull_journal *journal,
                 const struct settings *settings, struct lull_error *err)
 {
     struct lull_restore_report report;
-    int result = lull_restore_all(devices, journal, &report, err);
+    int result = settings->is_resetting ? lull_restore_forced(devices, journal, &report, err)
+                                        : lull_restore_all(devices, journal, &report, err);
 
     if (settings->is_restoring)
         return result;

@@ -98,12 +98,13 @@ static void reply_code(struct lull_connection *connection, uint32_t sequence, in
     reply(connection, sequence, &error);
 }
 
+static const char not_restored[] =
+    "not every GPU could be restored; lulld goes on trying, see lull status";
+
 static void finish_waiting(struct lull_connection *connection)
 {
     reply_code(connection, connection->awaited_sequence, connection->awaited_result,
-               connection->awaited_result == 0
-                   ? ""
-                   : "not every GPU could be restored; lulld goes on trying, see its log");
+               connection->awaited_result == 0 ? "" : not_restored);
 }
 
 /* Answers a request once the GPUs in the mask are restored; at once if the mask is empty. */
@@ -344,11 +345,25 @@ static void serve_status(struct server *server, struct lull_connection *connecti
         .failed = written.failed,
         .disobeyed = written.disobeyed,
         .limit_mw = written.limit_mw,
+        .health = (uint32_t)written.health,
     };
     memcpy(state->uuid, lull_device_info(server->devices, gpu)->uuid, sizeof(state->uuid));
     memcpy(state->name, lull_device_info(server->devices, gpu)->name, sizeof(state->name));
     describe_lease(server, gpu, state);
     lull_connection_send(connection, &answer, false);
+}
+
+/* Whether a GPU does not answer; nobody waits for it, and it is not restored either. */
+static bool has_hung_gpu(struct server *server)
+{
+    for (uint32_t gpu = 0; gpu < lull_devices_count(server->devices); gpu++) {
+        struct lull_writer_state written;
+
+        lull_writer_state(server->writer, gpu, &written);
+        if (written.health == LULL_WRITER_SUSPECT || written.health == LULL_WRITER_HUNG)
+            return true;
+    }
+    return false;
 }
 
 static void serve_restore(struct server *server, struct lull_connection *connection,
@@ -363,7 +378,10 @@ static void serve_restore(struct server *server, struct lull_connection *connect
         revoke_lease(server, gpu, LULL_E_STALE, "restore asked by the administrator");
     plan_expiry(server);
     /* GPUs whose leases ended earlier are waited for as well: the caller wants all of them back. */
-    reply_when_settled(connection, message->sequence, server->settling);
+    if (server->settling == 0 && has_hung_gpu(server))
+        reply_code(connection, message->sequence, -ETIMEDOUT, not_restored);
+    else
+        reply_when_settled(connection, message->sequence, server->settling);
 }
 
 typedef void serve_function(struct server *, struct lull_connection *, const struct lull_message *);
@@ -679,9 +697,8 @@ static int stop_serving(struct server *server, struct lull_error *err)
     result = lull_writer_stop(server->writer, STOP_LIMIT_S * LULL_NS_PER_S);
     if (result < 0)
         lull_error_set(err, result,
-                       "not every GPU could be restored in %d s; the next start of lulld or "
-                       "`lull restore` tries again",
-                       STOP_LIMIT_S);
+                       "not every GPU could be restored; the next start of lulld or `lull restore` "
+                       "tries again");
     return result;
 }
 

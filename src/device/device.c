@@ -9,6 +9,7 @@
 #include "device/amdsmi.h"
 #include "device/levelzero.h"
 #include "device/nvml.h"
+#include "device/turn.h"
 
 struct lull_devices {
     const struct lull_vendor *vendor;
@@ -212,35 +213,57 @@ void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wante
                       struct lull_device_reading *reading_out)
 {
     *reading_out = (struct lull_device_reading){0};
+    lull_turn_call_begin(gpu);
     for (uint32_t field = 1; field <= LULL_READING_ALL; field <<= 1)
         if ((wanted & field) != 0 &&
             devices->vendor->read(devices->state, gpu, (enum lull_reading_field)field, reading_out))
             reading_out->valid |= field;
+    lull_turn_call_end();
 }
 
 int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
                         uint32_t max_mhz, struct lull_error *err)
 {
-    return devices->vendor->lock_sm(devices->state, gpu, min_mhz, max_mhz, err);
+    int result;
+
+    lull_turn_call_begin(gpu);
+    result = devices->vendor->lock_sm(devices->state, gpu, min_mhz, max_mhz, err);
+    lull_turn_call_end();
+    return result;
 }
 
 int lull_device_reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_error *err)
 {
-    return devices->vendor->reset_sm(devices->state, gpu, err);
+    int result;
+
+    lull_turn_call_begin(gpu);
+    result = devices->vendor->reset_sm(devices->state, gpu, err);
+    lull_turn_call_end();
+    return result;
 }
 
 int lull_device_reset_memory(struct lull_devices *devices, uint32_t gpu, struct lull_error *err)
 {
+    int result;
+
     if (devices->vendor->reset_memory == NULL)
         return lull_error_set(err, LULL_E_UNSUPPORTED,
                               "GPU %u: cannot reset the memory clock: its vendor's driver has no "
                               "such function",
                               gpu);
-    return devices->vendor->reset_memory(devices->state, gpu, err);
+    lull_turn_call_begin(gpu);
+    result = devices->vendor->reset_memory(devices->state, gpu, err);
+    lull_turn_call_end();
+    return result;
 }
 
 int lull_device_set_power_limit(struct lull_devices *devices, uint32_t gpu, uint32_t limit_mw,
                                 struct lull_error *err)
 {
-    return devices->vendor->set_power_limit(devices->state, gpu, limit_mw, err);
+    int result;
+
+    lull_turn_call_begin(gpu);
+    result = devices->vendor->set_power_limit(devices->state, gpu, limit_mw, err);
+    lull_turn_call_end();
+    return result;
 }

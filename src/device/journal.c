@@ -1,5 +1,7 @@
-/* A record is a fixed structure without padding, guarded by a magic number, a version and a
- * checksum: nothing is parsed, so a record is either whole or refused.
+/* A record is a fixed structure without padding, guarded by a magic number, a version and two
+ * checksums: nothing is parsed, so a record is either whole or refused. The second checksum covers
+ * the note of the last writing alone, which is renewed in place: the few bytes lie in one page, and
+ * no signal ends a process in the middle of copying them.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "device/journal.h"
 
@@ -17,7 +19,9 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/process.h"
+#include "device/claim.h"
 
 static const char magic[8] = {'L', 'U', 'L', 'L', 'J', 'R', 'N', '\n'};
 
@@ -26,30 +30,48 @@ struct stored_record {
     uint32_t version;
     uint32_t size;
     char boot_id[LULL_BOOT_ID_BYTES];
-    struct lull_journal_record record;
-    uint64_t checksum; /* checksum of all members before this one */
+    struct lull_journal_record record; /* without its note */
+    uint64_t checksum;                 /* of all members before this one */
+    struct stored_note {
+        struct lull_journal_written written;
+        uint64_t checksum;
+    } note;
 };
 
-_Static_assert(sizeof(struct stored_record) == 8 + 4 + 4 + 40 + 208 + 8, "no padding");
+_Static_assert(sizeof(struct stored_record) == 8 + 4 + 4 + 40 + 232 + 8 + 32, "no padding");
 
 struct lull_journal {
     int directory_fd;
+    int deferred_fd;
     int lock_fd;
+    pid_t owner; /* a fork of it shares the lock and is covered by its claim */
+    struct lull_claim *claim;
     char boot_id[LULL_BOOT_ID_BYTES];
     char directory[PATH_MAX - 128];
 };
 
 /* FNV-1a: it finds damage. Forgery needs no defence, because nobody else can write here. */
-static uint64_t checksum_of(const struct stored_record *stored)
+static uint64_t hash_of(const void *data, size_t size)
 {
-    const unsigned char *bytes = (const unsigned char *)stored;
+    const unsigned char *bytes = data;
     uint64_t hash = UINT64_C(14695981039346656037);
 
-    for (size_t i = 0; i < offsetof(struct stored_record, checksum); i++) {
+    for (size_t i = 0; i < size; i++) {
         hash ^= bytes[i];
         hash *= UINT64_C(1099511628211);
     }
     return hash;
+}
+
+static uint64_t checksum_of(const struct stored_record *stored)
+{
+    return hash_of(stored, offsetof(struct stored_record, checksum));
+}
+
+static struct stored_note note_of(const struct lull_journal_written *written)
+{
+    return (struct stored_note){.written = *written,
+                                .checksum = hash_of(written, sizeof(*written))};
 }
 
 /* A UUID becomes a file name, so it may hold letters, digits and dashes only. */
@@ -130,6 +152,7 @@ static int take_lock(int directory_fd, const char *runtime_dir, struct lull_erro
 
 static int open_all(struct lull_journal *journal, const char *runtime_dir, struct lull_error *err)
 {
+    char deferred[PATH_MAX];
     int runtime_fd = open_directory(runtime_dir, 0755, err);
 
     if (runtime_fd < 0)
@@ -141,6 +164,10 @@ static int open_all(struct lull_journal *journal, const char *runtime_dir, struc
     journal->directory_fd = open_directory(journal->directory, 0700, err);
     if (journal->directory_fd < 0)
         return journal->directory_fd;
+    snprintf(deferred, sizeof(deferred), "%s/unconfirmed", runtime_dir);
+    journal->deferred_fd = open_directory(deferred, 0700, err);
+    if (journal->deferred_fd < 0)
+        return journal->deferred_fd;
     if (lull_boot_id(journal->boot_id) < 0)
         return lull_error_set(err, -EIO, "/proc/sys/kernel/random/boot_id: cannot read");
     return 0;
@@ -155,7 +182,9 @@ int lull_journal_open(const char *runtime_dir, struct lull_journal **journal_out
     if (journal == NULL)
         return lull_error_set(err, -ENOMEM, "there is no memory for the journal");
     journal->directory_fd = -1;
+    journal->deferred_fd = -1;
     journal->lock_fd = -1;
+    journal->owner = getpid();
     if ((size_t)snprintf(journal->directory, sizeof(journal->directory), "%s/saved", runtime_dir) >=
         sizeof(journal->directory))
         result = lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", runtime_dir);
@@ -173,8 +202,11 @@ void lull_journal_close(struct lull_journal *journal)
 {
     if (journal == NULL)
         return;
+    lull_claim_release(journal->claim);
     if (journal->directory_fd >= 0)
         close(journal->directory_fd);
+    if (journal->deferred_fd >= 0)
+        close(journal->deferred_fd);
     if (journal->lock_fd >= 0)
         close(journal->lock_fd);
     free(journal);
@@ -183,8 +215,10 @@ void lull_journal_close(struct lull_journal *journal)
 int lull_journal_save(struct lull_journal *journal, const struct lull_journal_record *record,
                       struct lull_error *err)
 {
-    struct stored_record stored = {
-        .version = LULL_JOURNAL_VERSION, .size = sizeof(stored), .record = *record};
+    struct stored_record stored = {.version = LULL_JOURNAL_VERSION,
+                                   .size = sizeof(stored),
+                                   .record = *record,
+                                   .note = note_of(&record->written)};
     char name[128];
     char path[PATH_MAX];
     int result = name_of(record->uuid, name, sizeof(name), err);
@@ -193,9 +227,31 @@ int lull_journal_save(struct lull_journal *journal, const struct lull_journal_re
         return result;
     memcpy(stored.magic, magic, sizeof(magic));
     memcpy(stored.boot_id, journal->boot_id, sizeof(stored.boot_id));
+    stored.record.written = (struct lull_journal_written){0};
     stored.checksum = checksum_of(&stored);
     snprintf(path, sizeof(path), "%s/%s", journal->directory, name);
     return lull_file_write_atomic(path, &stored, sizeof(stored), 0600, err);
+}
+
+int lull_journal_note(struct lull_journal *journal, const char *uuid,
+                      const struct lull_journal_written *written, struct lull_error *err)
+{
+    const struct stored_note note = note_of(written);
+    char name[128];
+    int result = name_of(uuid, name, sizeof(name), err);
+    int fd;
+
+    if (result < 0)
+        return result;
+    fd = openat(journal->directory_fd, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return lull_error_set(err, -errno, "journal %s: %s", name, strerror(errno));
+    errno = EIO; /* for a note that is written in part */
+    if (pwrite(fd, &note, sizeof(note), offsetof(struct stored_record, note)) != sizeof(note))
+        result = lull_error_set(err, -errno, "journal %s: cannot note what is written: %s", name,
+                                strerror(errno));
+    close(fd);
+    return result;
 }
 
 /* Reads exactly the bytes of a record from a regular file, never through a link and never blocking
@@ -222,18 +278,19 @@ static bool is_intact(const struct stored_record *stored)
 {
     return memcmp(stored->magic, magic, sizeof(magic)) == 0 &&
            stored->version == LULL_JOURNAL_VERSION && stored->size == sizeof(*stored) &&
-           stored->checksum == checksum_of(stored);
+           stored->checksum == checksum_of(stored) &&
+           stored->note.checksum == hash_of(&stored->note.written, sizeof(stored->note.written));
 }
 
-int lull_journal_load(struct lull_journal *journal, const char *uuid,
-                      struct lull_journal_record *record_out, struct lull_error *err)
+static int load_from(const struct lull_journal *journal, int directory_fd, const char *uuid,
+                     struct lull_journal_record *record_out, struct lull_error *err)
 {
     struct stored_record stored;
     char name[128];
     int result = name_of(uuid, name, sizeof(name), err);
 
     if (result == 0)
-        result = read_stored(journal->directory_fd, name, &stored, err);
+        result = read_stored(directory_fd, name, &stored, err);
     if (result < 0)
         return result;
     if (!is_intact(&stored) || strncmp(stored.record.uuid, uuid, sizeof(stored.record.uuid)) != 0)
@@ -245,10 +302,23 @@ int lull_journal_load(struct lull_journal *journal, const char *uuid,
         return lull_error_set(err, LULL_E_STALE, "journal %s: written before the last boot", name);
     stored.record.driver_version[sizeof(stored.record.driver_version) - 1] = '\0';
     *record_out = stored.record;
+    record_out->written = stored.note.written;
     return 0;
 }
 
-int lull_journal_remove(struct lull_journal *journal, const char *uuid, struct lull_error *err)
+int lull_journal_load(struct lull_journal *journal, const char *uuid,
+                      struct lull_journal_record *record_out, struct lull_error *err)
+{
+    return load_from(journal, journal->directory_fd, uuid, record_out, err);
+}
+
+int lull_journal_load_deferred(struct lull_journal *journal, const char *uuid,
+                               struct lull_journal_record *record_out, struct lull_error *err)
+{
+    return load_from(journal, journal->deferred_fd, uuid, record_out, err);
+}
+
+static int remove_from(int directory_fd, const char *uuid, struct lull_error *err)
 {
     char name[128];
     int result = name_of(uuid, name, sizeof(name), err);
@@ -256,21 +326,65 @@ int lull_journal_remove(struct lull_journal *journal, const char *uuid, struct l
     if (result < 0)
         return result;
     /* A record that is not there any more was removed by an earlier attempt. */
-    if (unlinkat(journal->directory_fd, name, 0) < 0 && errno != ENOENT)
+    if (unlinkat(directory_fd, name, 0) < 0 && errno != ENOENT)
         return lull_error_set(err, -errno, "journal %s: cannot remove: %s", name, strerror(errno));
     return 0;
+}
+
+int lull_journal_remove(struct lull_journal *journal, const char *uuid, struct lull_error *err)
+{
+    return remove_from(journal->directory_fd, uuid, err);
+}
+
+int lull_journal_remove_deferred(struct lull_journal *journal, const char *uuid,
+                                 struct lull_error *err)
+{
+    return remove_from(journal->deferred_fd, uuid, err);
+}
+
+int lull_journal_defer(struct lull_journal *journal, const char *uuid, struct lull_error *err)
+{
+    char name[128];
+    int result = name_of(uuid, name, sizeof(name), err);
+
+    /* An older record there is of the same GPU and says less than this one. */
+    if (result == 0 && renameat(journal->directory_fd, name, journal->deferred_fd, name) < 0)
+        result = lull_error_set(err, -errno, "journal %s: cannot defer: %s", name, strerror(errno));
+    return result;
+}
+
+int lull_journal_resume(struct lull_journal *journal, const char *uuid, struct lull_error *err)
+{
+    char name[128];
+    int result = name_of(uuid, name, sizeof(name), err);
+
+    if (result == 0 &&
+        renameat2(journal->deferred_fd, name, journal->directory_fd, name, RENAME_NOREPLACE) < 0)
+        result =
+            lull_error_set(err, -errno, "journal %s: cannot resume: %s", name, strerror(errno));
+    return result;
 }
 
 int lull_journal_set_aside(struct lull_journal *journal, const char *uuid, struct lull_error *err)
 {
     char name[128];
     char aside[136];
+    struct stat status;
     int result = name_of(uuid, name, sizeof(name), err);
 
     if (result < 0)
         return result;
+    if (fstatat(journal->directory_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        !S_ISREG(status.st_mode))
+        return lull_error_set(err, -EINVAL, "journal %s: it is no file; remove it", name);
     snprintf(aside, sizeof(aside), "%s.aside", name);
-    if (renameat(journal->directory_fd, name, journal->directory_fd, aside) < 0)
+    result = renameat2(journal->directory_fd, name, journal->directory_fd, aside, RENAME_NOREPLACE);
+    for (int number = 2; number < 100 && result < 0 && errno == EEXIST; number++) {
+        snprintf(aside, sizeof(aside), "%s.aside%d", name, number);
+        result =
+            renameat2(journal->directory_fd, name, journal->directory_fd, aside, RENAME_NOREPLACE);
+    }
+    if (result < 0)
         return lull_error_set(err, -errno, "journal %s: cannot set aside: %s", name,
                               strerror(errno));
     return 0;
@@ -286,13 +400,26 @@ int lull_journal_list(struct lull_journal *journal, char (*uuids_out)[96], int l
     if (directory == NULL)
         return lull_error_set(err, -errno, "%s: %s", journal->directory, strerror(errno));
     while ((entry = readdir(directory)) != NULL) {
-        /* Files that are half written or set aside have a dot in their names, which no UUID has. */
-        if (strncmp(entry->d_name, "gpu-", 4) != 0 || !is_uuid(entry->d_name + 4))
+        if (strncmp(entry->d_name, "gpu-", 4) != 0 || !is_uuid(entry->d_name + 4)) {
+            /* Files that are half written or set aside have a dot in their names, which no UUID
+             * has. */
+            if (strchr(entry->d_name, '.') == NULL)
+                lull_log(LULL_LOG_WARNING, "journal", "%s/%.80s: no record of Lull; left alone",
+                         journal->directory, entry->d_name);
             continue;
+        }
         if (count < limit)
             snprintf(uuids_out[count], sizeof(uuids_out[count]), "%.95s", entry->d_name + 4);
         count++;
     }
     closedir(directory);
     return count;
+}
+
+int lull_journal_claim(struct lull_journal *journal, const struct lull_devices *devices,
+                       struct lull_error *err)
+{
+    if (journal->claim != NULL || journal->owner != getpid())
+        return 0;
+    return lull_claim_take(devices, &journal->claim, err);
 }

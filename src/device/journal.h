@@ -1,13 +1,18 @@
 /*
- * The journal: what has to be put back, written before a GPU is changed for the first time.
+ * The journal: what has to be put back, written before a GPU is changed for the first time, and
+ * what was written to the GPU last, noted before each change. A setting that equals neither was
+ * made by somebody else and is not Lull's to undo.
  *
  * Each GPU has one file, <runtime dir>/saved/gpu-<uuid>, 0600 in a 0700 directory, which is written
- * whole or not at all.
+ * whole or not at all; only the note of the last writing is renewed in place, for it comes before
+ * every change of a clock. The record of a GPU that was reset but is idle, so that nobody can see
+ * whether the reset has had an effect, waits in unconfirmed/ until the GPU is seen busy.
  * The directory vanishes at a reboot exactly as the clocks do. If a record cannot be written, its
  * GPU must not be written either.
  *
  * An open journal is also the right to drive the GPUs of this node: it holds a lock that lulld and
- * `lull run --no-daemon` take from each other.
+ * `lull run --no-daemon` take from each other, and, once it has claimed them, the GPUs themselves
+ * (claim.h), whatever the directory.
  *
  * Threads: one at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -18,18 +23,28 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "device/device.h"
 
-enum { LULL_JOURNAL_VERSION = 1 };
+enum { LULL_JOURNAL_VERSION = 2 };
 
-/* The settings that one GPU had before Lull changed them. */
+/* What Lull has written to a GPU: [0] last, [1] before that. The note precedes the driver's call,
+ * and a process may die between the two, so either of them may hold. */
+struct lull_journal_written {
+    int64_t sm_at_ns;     /* CLOCK_MONOTONIC, when the clock was noted last; 0: never */
+    uint32_t sm_mhz[2];   /* the clock that was locked; 0: none, or a reset */
+    uint32_t limit_mw[2]; /* the power limit; 0: none */
+};
+
+/* The settings that one GPU had before Lull changed them, and what Lull has made of them. */
 struct lull_journal_record {
     char uuid[96];
     char driver_version[96];
-    uint32_t controls; /* bits of enum lull_capability: what Lull may change; restore touches
-                          nothing else */
-    uint32_t reference_sm_mhz;       /* 0: the driver's own choice, restored by a reset */
-    uint32_t power_limit_mw;         /* the limit that was requested before Lull; 0 unknown */
+    uint32_t controls;       /* bits of enum lull_capability: what Lull may change; restore touches
+                                nothing else */
+    uint32_t power_limit_mw; /* the limit that was requested before Lull; 0 unknown */
     uint32_t power_limit_default_mw; /* 0 unknown */
+    uint32_t is_blind; /* what was written is not known, so every lock may be Lull's; 0 or 1 */
+    struct lull_journal_written written;
 };
 
 struct lull_journal; /* the opened directory and its lock */
@@ -49,6 +64,10 @@ void lull_journal_close(struct lull_journal *journal);
 int lull_journal_save(struct lull_journal *journal, const struct lull_journal_record *record,
                       struct lull_error *err);
 
+/* Renews what was written last in the record of a GPU. Errors: -ENOENT it has none; -errno. */
+int lull_journal_note(struct lull_journal *journal, const char *uuid,
+                      const struct lull_journal_written *written, struct lull_error *err);
+
 /*
  * Reads the record of a GPU. Errors: -ENOENT none; LULL_E_STALE of an earlier boot; LULL_E_FORMAT
  * damaged or of another version; -ELOOP a symbolic link; -errno.
@@ -59,11 +78,33 @@ int lull_journal_load(struct lull_journal *journal, const char *uuid,
 /* Removes the record of a GPU; it is no error if there is none. */
 int lull_journal_remove(struct lull_journal *journal, const char *uuid, struct lull_error *err);
 
-/* Keeps a record that cannot be read as <name>.aside, out of the way of the next one. */
+/* Keeps a record that cannot be read as <name>.aside, out of the way of the next one; what was set
+ * aside earlier stays (<name>.aside2 and so on). Errors: -EEXIST 99 of them are there; -errno. */
 int lull_journal_set_aside(struct lull_journal *journal, const char *uuid, struct lull_error *err);
 
-/* Writes up to limit UUIDs of GPUs with a record; returns how many there are, or -errno. */
+/* Writes up to limit UUIDs of GPUs with a record; returns how many there are, or -errno. Files that
+ * are no records are named in the log and left alone. */
 int lull_journal_list(struct lull_journal *journal, char (*uuids_out)[96], int limit,
                       struct lull_error *err);
+
+/*
+ * For GPUs that were reset while they were idle: defer() moves a record to unconfirmed/, resume()
+ * back, and the others do there what the functions above do. Errors: theirs; resume() of a GPU that
+ * has another record since: -EEXIST.
+ */
+int lull_journal_defer(struct lull_journal *journal, const char *uuid, struct lull_error *err);
+int lull_journal_resume(struct lull_journal *journal, const char *uuid, struct lull_error *err);
+int lull_journal_load_deferred(struct lull_journal *journal, const char *uuid,
+                               struct lull_journal_record *record_out, struct lull_error *err);
+int lull_journal_remove_deferred(struct lull_journal *journal, const char *uuid,
+                                 struct lull_error *err);
+
+/*
+ * Makes this process the only one that writes these GPUs until the journal is closed, whatever the
+ * runtime directory; again it does nothing. A process that was forked after the journal was opened
+ * is covered by the claim of the one that opened it. Errors: -EBUSY, with the GPU in the text.
+ */
+int lull_journal_claim(struct lull_journal *journal, const struct lull_devices *devices,
+                       struct lull_error *err);
 
 #endif

@@ -31,6 +31,18 @@ void lull_limit_control_end(struct lull_limit_control *control, int64_t now_ns)
     control->next_ns = now_ns;
 }
 
+void lull_limit_control_inherit(struct lull_limit_control *control, uint32_t before_mw,
+                                const uint32_t written_mw[2])
+{
+    if (before_mw == 0 || (written_mw[0] == 0 && written_mw[1] == 0) ||
+        !lull_limit_control_is_restored(control))
+        return;
+    control->before_mw = before_mw;
+    control->applied_mw = written_mw[0];
+    control->tried_mw = written_mw[1];
+    control->is_uncertain = true;
+}
+
 int lull_limit_control_take(struct lull_limit_control *control,
                             const struct lull_limit_request *request)
 {
@@ -91,6 +103,7 @@ static int write_limit(struct lull_limit_control *control, struct lull_devices *
 {
     int status = lull_device_set_power_limit(devices, gpu, limit_mw, err);
 
+    control->tried_mw = limit_mw;
     if (status < 0) {
         control->is_uncertain = control->is_uncertain || (status != -EPERM && status != -EINVAL &&
                                                           status != LULL_E_UNSUPPORTED);
@@ -105,32 +118,47 @@ static int write_limit(struct lull_limit_control *control, struct lull_devices *
                           limit_mw / 1000, control->result.limit_mw / 1000);
 }
 
-/* Whether another program has set the limit since this lease did. */
-static bool is_taken_over(const struct lull_limit_control *control, uint32_t present_mw)
+/* Whether another program has set the limit since. One that is unreadable is nobody's. */
+static bool is_taken_over(const struct lull_limit_control *control)
 {
-    return !control->is_uncertain && control->applied_mw != 0 && present_mw != 0 &&
-           present_mw != control->applied_mw;
+    const bool is_tried = control->is_uncertain && control->present_mw == control->tried_mw;
+
+    return control->present_mw != 0 && control->present_mw != control->before_mw &&
+           control->present_mw != control->applied_mw && !is_tried;
 }
 
-bool lull_limit_control_act(struct lull_limit_control *control, struct lull_devices *devices,
-                            uint32_t gpu, struct lull_error *err)
+bool lull_limit_control_look(struct lull_limit_control *control, struct lull_devices *devices,
+                             uint32_t gpu)
 {
-    const uint32_t wanted_mw = clamp(control, lull_device_info(devices, gpu));
-    const uint32_t present_mw = read_limit_mw(devices, gpu);
-    const uint32_t target_mw = wanted_mw != 0 ? wanted_mw : control->before_mw;
-    const bool is_left = !may_set(control) && is_taken_over(control, present_mw);
-    bool has_written = false;
+    bool is_foreign;
 
-    control->result.status = 0;
-    control->result.limit_mw = present_mw;
+    control->present_mw = read_limit_mw(devices, gpu);
+    is_foreign = is_taken_over(control);
+    if (is_foreign)
+        control->before_mw = control->present_mw;
+    /* Nothing that this lease has set is left to be undone. */
+    if (is_foreign || (control->present_mw != 0 && control->present_mw == control->before_mw)) {
+        control->applied_mw = 0;
+        control->is_uncertain = control->is_uncertain && !is_foreign;
+    }
+    control->wanted_mw = clamp(control, lull_device_info(devices, gpu));
+    control->target_mw = control->wanted_mw != 0 ? control->wanted_mw : control->before_mw;
     /* A limit that already holds is not written again: the call would keep the driver busy for
      * nothing. */
-    if (!is_left && (present_mw != target_mw || control->is_uncertain)) {
-        control->result.status = write_limit(control, devices, gpu, target_mw, err);
-        has_written = true;
-    }
+    if (control->present_mw == control->target_mw && !control->is_uncertain)
+        control->target_mw = 0;
+    return is_foreign;
+}
+
+void lull_limit_control_act(struct lull_limit_control *control, struct lull_devices *devices,
+                            uint32_t gpu, int refusal, struct lull_error *err)
+{
+    control->result.status = refusal;
+    control->result.limit_mw = control->present_mw;
+    if (refusal == 0 && control->target_mw != 0)
+        control->result.status = write_limit(control, devices, gpu, control->target_mw, err);
     if (control->result.status == 0)
-        control->applied_mw = wanted_mw;
+        control->applied_mw = control->wanted_mw;
     else if (control->result.status == LULL_E_NOT_OBEYED)
         control->applied_mw =
             control->result.limit_mw; /* whatever the limit is now, this lease has set it */
@@ -145,5 +173,4 @@ bool lull_limit_control_act(struct lull_limit_control *control, struct lull_devi
 
         control->next_ns = lull_now_ns() + (wait_ns < retry_last_ns ? wait_ns : retry_last_ns);
     }
-    return has_written;
 }

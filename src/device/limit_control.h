@@ -4,8 +4,11 @@
  * called.
  *
  * A limit is never set above the one that the GPU had before the lease: that one is the
- * administrator's. Every write is read back. The end of a lease puts the previous limit back, again
- * and again until the device agrees; if somebody else has set another one meanwhile, theirs stays.
+ * administrator's. Before every write the present limit is read: if it is neither that one nor what
+ * this lease has set, the administrator has set another one meanwhile, which counts from then on.
+ * Only one that comes between this reading and the write is overlooked, for drivers cannot compare
+ * and set. Every write is read back. The end of a lease puts the administrator's limit back, again
+ * and again until the device agrees.
  *
  * Threads: the writer's one. SPDX-License-Identifier: Apache-2.0
  */
@@ -23,9 +26,13 @@ struct lull_limit_control {
     bool is_leased;
     uint32_t min_mw;     /* the lease's band */
     uint32_t max_mw;     /* 0: no limit may be set */
-    uint32_t before_mw;  /* what the journal says it was before the first write; 0 not known yet */
+    uint32_t before_mw;  /* the administrator's, as in the journal; 0 not known yet */
     uint32_t applied_mw; /* what this lease has set; 0: nothing */
+    uint32_t tried_mw;   /* what was written last, with whatever result; 0: nothing */
     bool is_uncertain;   /* a failed write may have had an effect */
+    uint32_t present_mw; /* as look() has read it; 0 unknown */
+    uint32_t wanted_mw;  /* what this lease wants; 0: the administrator's */
+    uint32_t target_mw;  /* what act() is to write; 0: nothing */
     bool has_pending;
     struct lull_limit_request pending;
     int64_t next_ns; /* the driver is not called before this time */
@@ -39,6 +46,12 @@ void lull_limit_control_begin(struct lull_limit_control *control, const struct l
 /* Ends a lease: what was set is to be put back, from now_ns on. */
 void lull_limit_control_end(struct lull_limit_control *control, int64_t now_ns);
 
+/* Takes over what an earlier process has set and could not put back: either of written_mw (0:
+ * none), in place of before_mw. Nothing happens where before_mw is 0 or this control has set a
+ * limit. */
+void lull_limit_control_inherit(struct lull_limit_control *control, uint32_t before_mw,
+                                const uint32_t written_mw[2]);
+
 /* Takes a request; the latest one wins. Errors: LULL_E_UNSUPPORTED the lease has no band of limits.
  */
 int lull_limit_control_take(struct lull_limit_control *control,
@@ -49,11 +62,19 @@ int lull_limit_control_take(struct lull_limit_control *control,
 int64_t lull_limit_control_due_ns(const struct lull_limit_control *control);
 
 /*
- * Sets what is pending, or the previous limit, with one driver call, and reads it back. False:
- * nothing had to be written. *err is set where result.status is negative.
+ * Reads the present limit and decides what to write: target_mw, which is to be in the journal
+ * before act(). True: somebody else has set the limit since, and it has become before_mw, which is
+ * to be in the journal as well.
  */
-bool lull_limit_control_act(struct lull_limit_control *control, struct lull_devices *devices,
-                            uint32_t gpu, struct lull_error *err);
+bool lull_limit_control_look(struct lull_limit_control *control, struct lull_devices *devices,
+                             uint32_t gpu);
+
+/*
+ * Writes what look() has decided, with at most one driver call, and reads it back. *err is set
+ * where result.status is negative. refusal: 0, or the error why nothing may be written.
+ */
+void lull_limit_control_act(struct lull_limit_control *control, struct lull_devices *devices,
+                            uint32_t gpu, int refusal, struct lull_error *err);
 
 /* Whether the GPU has the limit from before the lease again, so that nothing is left to do. */
 bool lull_limit_control_is_restored(const struct lull_limit_control *control);

@@ -2,10 +2,12 @@
 #include "device/restore.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "device/sight.h"
 
 enum {
     ATTEMPTS = 3, /* how often a reset is tried that fails with -EAGAIN; chosen, not measured */
@@ -13,34 +15,33 @@ enum {
        so that the reading is refreshed several times. */
     CONFIRM_MS = 500,
     CONFIRM_STEP_MS = 5,
+    /* A clock on its way up from idle settles within 48 ms; a lock stays for four looks. */
+    LOOKS = 4,
+    LOOK_STEP_MS = 50,
 };
-
-/* Each of these reasons explains a clock below the highest although no lock is left. */
-static const uint64_t limiting_reasons = LULL_CLOCK_REASON_IDLE | LULL_CLOCK_REASON_POWER_CAP |
-                                         LULL_CLOCK_REASON_THROTTLED |
-                                         LULL_CLOCK_REASON_SYNC_BOOST | LULL_CLOCK_REASON_DISPLAY;
 
 /* One GPU that is being restored. */
 struct job {
     uint32_t gpu;
-    uint32_t before_mhz;
-    uint32_t power_limit_mw; /* 0: leave it */
-    uint32_t controls;
+    bool is_forced;      /* nobody's settings are spared */
+    bool is_set_aside;   /* its record cannot be used */
+    bool was_deferred;   /* it was reset before */
+    bool is_foreign;     /* somebody else's setting was found */
+    bool is_resetting;   /* its clock was reset and is to be seen free */
+    bool is_unseen;      /* and could not be seen */
+    uint32_t before_mhz; /* the clock before the reset; 0 unknown */
+    struct lull_journal_record record;
     int result;
-    bool is_set_aside;
     struct lull_error error;
 };
 
-bool lull_restore_is_free(const struct lull_device_info *info,
-                          const struct lull_device_reading *reading, uint32_t before_mhz)
+/* Keeps the first failure of a job. */
+static void take_failure(struct job *job, int result, const struct lull_error *error)
 {
-    const uint32_t needed = LULL_READING_SM_CLOCK | LULL_READING_REASONS;
-
-    if ((reading->valid & needed) != needed || info->sm_clock_count == 0)
-        return true; /* the device tells nothing, so the driver's success has to suffice */
-    if (reading->sm_mhz >= info->sm_clocks_mhz[0] || (reading->reasons & limiting_reasons) != 0)
-        return true;
-    return before_mhz != 0 && reading->sm_mhz != before_mhz;
+    if (result >= 0 || job->result < 0)
+        return;
+    job->result = result;
+    job->error = *error;
 }
 
 static int reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_error *err)
@@ -56,79 +57,233 @@ static int reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_erro
     return result;
 }
 
-static int restore_power_limit(struct lull_devices *devices, const struct job *job,
-                               struct lull_error *err)
+/* --- power limit --- */
+
+static uint32_t read_limit_mw(struct lull_devices *devices, uint32_t gpu)
 {
     struct lull_device_reading reading;
-    int result = 0;
 
-    lull_device_read(devices, job->gpu, LULL_READING_POWER_LIMIT, &reading);
-    if ((reading.valid & LULL_READING_POWER_LIMIT) != 0 &&
-        reading.power_limit_mw == job->power_limit_mw)
+    lull_device_read(devices, gpu, LULL_READING_POWER_LIMIT, &reading);
+    return (reading.valid & LULL_READING_POWER_LIMIT) != 0 ? reading.power_limit_mw : 0;
+}
+
+static int set_limit(struct lull_devices *devices, uint32_t gpu, uint32_t limit_mw,
+                     struct lull_error *err)
+{
+    uint32_t seen_mw = read_limit_mw(devices, gpu);
+    int result;
+
+    if (seen_mw == limit_mw)
         return 0;
-    result = lull_device_set_power_limit(devices, job->gpu, job->power_limit_mw, err);
+    result = lull_device_set_power_limit(devices, gpu, limit_mw, err);
     if (result < 0)
         return result;
-    lull_device_read(devices, job->gpu, LULL_READING_POWER_LIMIT, &reading);
-    if (reading.power_limit_mw != job->power_limit_mw)
-        return lull_error_set(err, LULL_E_NOT_OBEYED, "GPU %u: the power limit stays at %u mW",
-                              job->gpu, reading.power_limit_mw);
+    seen_mw = read_limit_mw(devices, gpu);
+    if (seen_mw == 0)
+        return lull_error_set(err, LULL_E_NOT_OBEYED,
+                              "GPU %u: a power limit of %u mW was set, but it cannot be read back",
+                              gpu, limit_mw);
+    if (seen_mw != limit_mw)
+        return lull_error_set(err, LULL_E_NOT_OBEYED, "GPU %u: the power limit stays at %u mW", gpu,
+                              seen_mw);
     return 0;
 }
 
-/* Undoes every control, even if an earlier one failed. The power limit comes before the clocks. */
-static void undo(struct lull_devices *devices, struct job *job)
+static int reset_limit(struct lull_devices *devices, const struct job *job, struct lull_error *err)
 {
-    const uint32_t capabilities = lull_device_info(devices, job->gpu)->capabilities;
-    struct lull_device_reading before;
-    int result;
+    const uint32_t default_mw = lull_device_info(devices, job->gpu)->power_limit_default_mw;
 
-    lull_device_read(devices, job->gpu, LULL_READING_SM_CLOCK, &before);
-    job->before_mhz = before.sm_mhz;
-    if ((job->controls & capabilities & LULL_CAPABILITY_POWER_LIMIT) != 0 &&
-        job->power_limit_mw != 0) {
-        result = restore_power_limit(devices, job, &job->error);
-        job->result = job->result < 0 ? job->result : result;
-    }
-    if ((job->controls & LULL_CAPABILITY_SM_LOCK) != 0) {
-        result = reset_sm(devices, job->gpu, &job->error);
-        job->result = job->result < 0 ? job->result : result;
-    }
-    if ((job->controls & capabilities & LULL_CAPABILITY_MEMORY_LOCK) != 0) {
-        result = lull_device_reset_memory(devices, job->gpu, &job->error);
-        job->result = job->result < 0 ? job->result : result;
-    }
+    if (default_mw == 0)
+        return lull_error_set(err, LULL_E_UNSUPPORTED,
+                              "GPU %u: its driver tells no default power limit; set it yourself",
+                              job->gpu);
+    return set_limit(devices, job->gpu, default_mw, err);
 }
 
+/* What the limit was before cannot be known; the default may be above an administrator's cap, so
+ * only a person may set it. */
+static int judge_lost_limit(struct lull_devices *devices, const struct job *job,
+                            struct lull_error *err)
+{
+    const uint32_t default_mw = lull_device_info(devices, job->gpu)->power_limit_default_mw;
+    const uint32_t present_mw = read_limit_mw(devices, job->gpu);
+
+    if (present_mw == 0 || present_mw == default_mw)
+        return 0;
+    return lull_error_set(err, -ENODATA,
+                          "GPU %u: its journal cannot be used, and its power limit is %u W instead "
+                          "of the default %u W; if nobody has set that, `lull restore --force` "
+                          "sets the default",
+                          job->gpu, present_mw / 1000, default_mw / 1000);
+}
+
+static int put_limit_back(struct lull_devices *devices, struct job *job, struct lull_error *err)
+{
+    const uint32_t before_mw = job->record.power_limit_mw;
+    const uint32_t *const written_mw = job->record.written.limit_mw;
+    const uint32_t present_mw = read_limit_mw(devices, job->gpu);
+
+    if (before_mw == 0 || (written_mw[0] == 0 && written_mw[1] == 0))
+        return 0;
+    if (present_mw == 0 || present_mw == before_mw || present_mw == written_mw[0] ||
+        present_mw == written_mw[1])
+        return set_limit(devices, job->gpu, before_mw, err);
+    job->is_foreign = true;
+    lull_log(
+        LULL_LOG_WARNING, "restore",
+        "GPU %u: its power limit is %u W, which Lull has not set: it stays (it was %u W before "
+        "Lull)",
+        job->gpu, present_mw / 1000, before_mw / 1000);
+    return 0;
+}
+
+static void restore_limit(struct lull_devices *devices, struct job *job)
+{
+    struct lull_error error = {0};
+    int result = 0;
+
+    if ((lull_device_info(devices, job->gpu)->capabilities & LULL_CAPABILITY_POWER_LIMIT) == 0)
+        return;
+    if (job->is_forced)
+        result = reset_limit(devices, job, &error);
+    else if (job->is_set_aside)
+        result = judge_lost_limit(devices, job, &error);
+    else if ((job->record.controls & LULL_CAPABILITY_POWER_LIMIT) != 0)
+        result = put_limit_back(devices, job, &error);
+    take_failure(job, result, &error);
+}
+
+/* --- clock --- */
+
+static enum lull_sight look(struct lull_devices *devices, struct job *job,
+                            struct lull_device_reading *reading_out)
+{
+    lull_device_read(devices, job->gpu, LULL_SIGHT_READINGS, reading_out);
+    return lull_sight_of_clock(lull_device_info(devices, job->gpu), reading_out,
+                               &job->record.written);
+}
+
+/* Looks until it is clear whose the clock is. */
+static enum lull_sight find_owner(struct lull_devices *devices, struct job *job,
+                                  struct lull_device_reading *reading_out)
+{
+    const int64_t since_ns = lull_now_ns() - job->record.written.sm_at_ns;
+    enum lull_sight sight = look(devices, job, reading_out);
+    uint32_t seen_mhz = reading_out->sm_mhz;
+
+    if (since_ns < LULL_SIGHT_SETTLING_NS && !job->was_deferred)
+        return LULL_SIGHT_OURS; /* the clock may still be on its way to what was written last */
+    for (int i = 1; i < LOOKS && sight == LULL_SIGHT_FOREIGN; i++) {
+        lull_sleep_until_ns(lull_now_ns() + LOOK_STEP_MS * LULL_NS_PER_MS);
+        sight = look(devices, job, reading_out);
+        if (sight == LULL_SIGHT_FOREIGN && reading_out->sm_mhz != seen_mhz)
+            sight = LULL_SIGHT_NOTHING; /* a clock that moves is held by no lock */
+    }
+    return sight;
+}
+
+/* Whether the clock is to be reset. */
+static bool wants_reset(struct lull_devices *devices, struct job *job)
+{
+    struct lull_device_reading reading;
+    enum lull_sight sight;
+
+    if (job->is_forced || job->is_set_aside)
+        return true;
+    if ((job->record.controls & LULL_CAPABILITY_SM_LOCK) == 0)
+        return false;
+    if (job->record.is_blind == 0 && job->record.written.sm_mhz[0] == 0 &&
+        job->record.written.sm_mhz[1] == 0)
+        return false; /* it was never lowered */
+    sight = find_owner(devices, job, &reading);
+    /* A reading that is off by one step does not tell such a lock from none. */
+    if (sight == LULL_SIGHT_FREE &&
+        lull_sight_is_high(lull_device_info(devices, job->gpu), job->record.written.sm_mhz[0]))
+        return true;
+    if (sight == LULL_SIGHT_NOTHING && job->was_deferred) {
+        /* It was reset before. Another reset would show no more, and might undo what an
+         * administrator has set since. */
+        job->is_unseen = true;
+        return false;
+    }
+    if (sight == LULL_SIGHT_FOREIGN && job->record.is_blind == 0) {
+        job->is_foreign = true;
+        lull_log(LULL_LOG_WARNING, "restore",
+                 "GPU %u: it runs at %u MHz, which Lull has not set, and names no reason: somebody "
+                 "else's setting, which stays",
+                 job->gpu, reading.sm_mhz);
+        return false;
+    }
+    return sight != LULL_SIGHT_FREE;
+}
+
+static void restore_clocks(struct lull_devices *devices, struct job *job)
+{
+    const uint32_t capabilities = lull_device_info(devices, job->gpu)->capabilities;
+    const bool is_any = job->is_forced || job->is_set_aside;
+    struct lull_device_reading before;
+    struct lull_error error = {0};
+
+    if (wants_reset(devices, job)) {
+        lull_device_read(devices, job->gpu, LULL_READING_SM_CLOCK, &before);
+        job->before_mhz = before.sm_mhz;
+        take_failure(job, reset_sm(devices, job->gpu, &error), &error);
+        job->is_resetting = job->result == 0;
+    }
+    if ((capabilities & LULL_CAPABILITY_MEMORY_LOCK) != 0 &&
+        (is_any || (job->record.controls & LULL_CAPABILITY_MEMORY_LOCK) != 0))
+        take_failure(job, lull_device_reset_memory(devices, job->gpu, &error), &error);
+}
+
+/* Whether a reading after the reset shows that it has had an effect. */
+static bool is_confirmed(const struct job *job, enum lull_sight sight, uint32_t seen_mhz)
+{
+    const uint32_t *const written_mhz = job->record.written.sm_mhz;
+
+    if (sight == LULL_SIGHT_FREE)
+        return true;
+    /* Not at its highest, but above every lock that was. */
+    return sight == LULL_SIGHT_FOREIGN && job->before_mhz != 0 && seen_mhz > job->before_mhz &&
+           seen_mhz > written_mhz[0] && seen_mhz > written_mhz[1];
+}
+
+/* Waits until the clock shows the reset. An idle GPU will not, so nothing is waited for there. */
 static void confirm(struct lull_devices *devices, struct job *job, int64_t until_ns)
 {
-    const struct lull_device_info *info = lull_device_info(devices, job->gpu);
     struct lull_device_reading reading;
+    enum lull_sight sight;
 
     for (;;) {
-        lull_device_read(devices, job->gpu, LULL_READING_SM_CLOCK | LULL_READING_REASONS, &reading);
-        if (lull_restore_is_free(info, &reading, job->before_mhz))
+        sight = look(devices, job, &reading);
+        if (is_confirmed(job, sight, reading.sm_mhz))
             return;
-        if (lull_now_ns() >= until_ns)
+        if (lull_sight_is_idle(&reading) || lull_now_ns() >= until_ns)
             break;
         lull_sleep_until_ns(lull_now_ns() + CONFIRM_STEP_MS * LULL_NS_PER_MS);
     }
-    job->result = lull_error_set(&job->error, LULL_E_NOT_OBEYED,
-                                 "GPU %u: still at %u MHz after the reset, and names no reason; "
-                                 "another program may hold its clock",
-                                 job->gpu, reading.sm_mhz);
+    if (sight == LULL_SIGHT_NOTHING)
+        job->is_unseen = true;
+    else
+        job->result =
+            lull_error_set(&job->error, LULL_E_NOT_OBEYED,
+                           "GPU %u: still at %u MHz after the reset, and names no reason; "
+                           "another program may hold its clock",
+                           job->gpu, reading.sm_mhz);
 }
+
+/* --- records --- */
 
 /* Fills the job from its record; false: there is nothing to do on the device. */
 static bool prepare(struct lull_devices *devices, struct lull_journal *journal, const char *uuid,
                     struct job *job, struct lull_restore_report *report)
 {
-    struct lull_journal_record record = {0};
     int found = lull_device_find(devices, uuid);
-    int result = lull_journal_load(journal, uuid, &record, &job->error);
+    int result = lull_journal_load(journal, uuid, &job->record, &job->error);
 
     if (result == LULL_E_STALE) {
         lull_journal_remove(journal, uuid, NULL);
+        lull_log(LULL_LOG_INFO, "restore",
+                 "GPU %s: its record is of an earlier boot, which has undone it; dropped", uuid);
         report->dropped++;
         return false;
     }
@@ -139,67 +294,172 @@ static bool prepare(struct lull_devices *devices, struct lull_journal *journal, 
         return false;
     }
     job->gpu = (uint32_t)found;
-    if (result < 0 || strcmp(record.driver_version, lull_devices_driver_version(devices)) != 0) {
+    if (result < 0 ||
+        strcmp(job->record.driver_version, lull_devices_driver_version(devices)) != 0) {
         /* What the GPU had before cannot be known: its clocks are reset, its power limit is left
          * alone, and the file is kept for the administrator. */
         lull_log(LULL_LOG_WARNING, "restore",
-                 "GPU %s: journal unreadable or of another driver; "
+                 "GPU %s: journal unreadable or of another version or driver; "
                  "resetting its clocks, file kept aside",
                  uuid);
         job->is_set_aside = true;
-        job->controls = LULL_CAPABILITY_SM_LOCK | LULL_CAPABILITY_MEMORY_LOCK;
-        return true;
+        job->record = (struct lull_journal_record){0};
     }
-    job->controls = record.controls;
-    job->power_limit_mw = record.power_limit_mw;
     return true;
 }
 
-static void finish(struct lull_journal *journal, const char *uuid, struct job *job,
-                   struct lull_restore_report *report)
+/* Replaces the record by one that says no more than that the clock was reset. */
+static int save_blind(struct lull_devices *devices, struct lull_journal *journal,
+                      const struct job *job, struct lull_error *err)
 {
-    if (job->result == 0)
-        job->result = job->is_set_aside ? lull_journal_set_aside(journal, uuid, &job->error)
-                                        : lull_journal_remove(journal, uuid, &job->error);
-    if (job->result == 0) {
-        report->restored++;
-        lull_log(LULL_LOG_INFO, "restore", "GPU %u: restored (uuid=%s)", job->gpu, uuid);
-    } else {
+    struct lull_journal_record record = {.controls = LULL_CAPABILITY_SM_LOCK, .is_blind = 1};
+
+    memcpy(record.uuid, lull_device_info(devices, job->gpu)->uuid, sizeof(record.uuid));
+    snprintf(record.driver_version, sizeof(record.driver_version), "%s",
+             lull_devices_driver_version(devices));
+    return lull_journal_save(journal, &record, err);
+}
+
+/* Removes, defers or keeps the record, as the device has shown itself. */
+static void settle_record(struct lull_devices *devices, struct lull_journal *journal,
+                          const char *uuid, struct job *job)
+{
+    struct lull_error error = {0};
+    int result = 0;
+
+    if (job->is_set_aside && (job->result == 0 || job->result == -ENODATA)) {
+        result = lull_journal_set_aside(journal, uuid, &error);
+        take_failure(job, result < 0 && result != -ENOENT ? result : 0, &error);
+    }
+    if (job->result < 0 && job->result != -ENODATA)
+        return;
+    if (!job->is_unseen) {
+        take_failure(job, lull_journal_remove(journal, uuid, &error), &error);
+        return;
+    }
+    if (job->is_set_aside || job->is_forced)
+        result = save_blind(devices, journal, job, &error);
+    if (result == 0)
+        result = lull_journal_defer(journal, uuid, &error);
+    take_failure(job, result, &error);
+}
+
+static void finish(struct lull_devices *devices, struct lull_journal *journal, const char *uuid,
+                   struct job *job, struct lull_restore_report *report)
+{
+    settle_record(devices, journal, uuid, job);
+    if (job->result < 0) {
         report->failed++;
         lull_log(LULL_LOG_ERROR, "restore", "%s", job->error.text);
+    } else if (job->is_unseen) {
+        report->unconfirmed++;
+        lull_log(LULL_LOG_INFO, "restore",
+                 "GPU %u: its clock was reset, unconfirmed: it is idle or held otherwise, so the "
+                 "effect is not seen yet; its record is kept until it is (uuid=%s)",
+                 job->gpu, uuid);
+    } else if (job->is_foreign) {
+        report->foreign++;
+    } else {
+        report->restored++;
+        lull_log(LULL_LOG_INFO, "restore", "GPU %u: restored (uuid=%s)", job->gpu, uuid);
     }
 }
 
-int lull_restore_all(struct lull_devices *devices, struct lull_journal *journal,
-                     struct lull_restore_report *report_out, struct lull_error *err)
+/* Brings the records of GPUs that were reset before back among the others. Those that have a newer
+ * record need the old one no more. */
+static void resume_deferred(struct lull_devices *devices, struct lull_journal *journal,
+                            bool *was_deferred)
+{
+    for (uint32_t gpu = 0; gpu < lull_devices_count(devices); gpu++) {
+        const char *uuid = lull_device_info(devices, gpu)->uuid;
+        int result = lull_journal_resume(journal, uuid, NULL);
+
+        was_deferred[gpu] = result == 0;
+        if (result == -EEXIST)
+            lull_journal_remove_deferred(journal, uuid, NULL);
+    }
+}
+
+/* Lists the GPUs to restore: those with a record, or all. */
+static int list(struct lull_devices *devices, struct lull_journal *journal, bool is_forced,
+                char (*uuids_out)[96], struct lull_error *err)
+{
+    int count = lull_journal_list(journal, uuids_out, LULL_DEVICE_MAX_GPUS, err);
+
+    if (is_forced && count >= 0) {
+        count = (int)lull_devices_count(devices);
+        for (int i = 0; i < count; i++)
+            memcpy(uuids_out[i], lull_device_info(devices, (uint32_t)i)->uuid,
+                   sizeof(uuids_out[i]));
+    }
+    return count < LULL_DEVICE_MAX_GPUS ? count : LULL_DEVICE_MAX_GPUS;
+}
+
+/* Begins with one GPU; false: there is nothing to do on the device. */
+static bool begin(struct lull_devices *devices, struct lull_journal *journal, const char *uuid,
+                  bool is_forced, const bool *was_deferred, struct job *job,
+                  struct lull_restore_report *report)
+{
+    if (is_forced) {
+        struct lull_error error;
+        int result = lull_journal_load(journal, uuid, &job->record, &error);
+
+        job->is_set_aside = result < 0 && result != -ENOENT && result != LULL_E_STALE;
+        job->is_forced = true;
+        job->gpu = (uint32_t)lull_device_find(devices, uuid);
+    } else if (!prepare(devices, journal, uuid, job, report)) {
+        return false;
+    }
+    job->was_deferred = was_deferred[job->gpu];
+    restore_limit(devices, job);
+    restore_clocks(devices, job);
+    return true;
+}
+
+static int restore_gpus(struct lull_devices *devices, struct lull_journal *journal, bool is_forced,
+                        struct lull_restore_report *report_out, struct lull_error *err)
 {
     char uuids[LULL_DEVICE_MAX_GPUS][96];
     struct job jobs[LULL_DEVICE_MAX_GPUS] = {0};
     bool is_pending[LULL_DEVICE_MAX_GPUS] = {0};
+    bool was_deferred[LULL_DEVICE_MAX_GPUS] = {0};
     struct lull_restore_report report = {0};
-    int result = 0;
-    int count = lull_journal_list(journal, uuids, LULL_DEVICE_MAX_GPUS, err);
+    int result = lull_journal_claim(journal, devices, err);
+    int count;
     int64_t until_ns;
 
+    *report_out = report;
+    if (result < 0)
+        return result;
+    resume_deferred(devices, journal, was_deferred);
+    count = list(devices, journal, is_forced, uuids, err);
     if (count < 0)
         return count;
-    if (count > LULL_DEVICE_MAX_GPUS)
-        count = LULL_DEVICE_MAX_GPUS;
     /* All resets come before the read-backs, so that the GPUs settle at the same time. */
-    for (int i = 0; i < count; i++) {
-        is_pending[i] = prepare(devices, journal, uuids[i], &jobs[i], &report);
-        if (is_pending[i])
-            undo(devices, &jobs[i]);
-    }
+    for (int i = 0; i < count; i++)
+        is_pending[i] =
+            begin(devices, journal, uuids[i], is_forced, was_deferred, &jobs[i], &report);
     until_ns = lull_now_ns() + CONFIRM_MS * LULL_NS_PER_MS;
     for (int i = 0; i < count; i++) {
-        if (is_pending[i] && jobs[i].result == 0)
+        if (jobs[i].is_resetting)
             confirm(devices, &jobs[i], until_ns);
         if (is_pending[i] || jobs[i].result < 0)
-            finish(journal, uuids[i], &jobs[i], &report);
+            finish(devices, journal, uuids[i], &jobs[i], &report);
         if (jobs[i].result < 0 && result == 0)
             result = lull_error_set(err, jobs[i].result, "%s", jobs[i].error.text);
     }
     *report_out = report;
     return result;
+}
+
+int lull_restore_all(struct lull_devices *devices, struct lull_journal *journal,
+                     struct lull_restore_report *report_out, struct lull_error *err)
+{
+    return restore_gpus(devices, journal, false, report_out, err);
+}
+
+int lull_restore_forced(struct lull_devices *devices, struct lull_journal *journal,
+                        struct lull_restore_report *report_out, struct lull_error *err)
+{
+    return restore_gpus(devices, journal, true, report_out, err);
 }

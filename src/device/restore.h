@@ -2,41 +2,50 @@
  * Putting GPUs back to what the journal says: at the start of lulld, by `lulld --restore`, by
  * `lull restore`, and for `lull run --no-daemon`.
  *
- * Each control of each GPU is put back even if another one fails, and doing it again does no harm:
- * a record goes away only when the device agrees. Threads: one, and nobody else may write the GPUs
- * meanwhile.
+ * Each control of each GPU is put back even if another one fails, and doing it again does no harm.
+ * Nothing is written over: a power limit, or the clock of a busy GPU, that is neither what it was
+ * before nor what Lull has written last was set by somebody else, and stays. On an idle GPU a lock
+ * of somebody else cannot be seen, and is lost with Lull's.
+ * A record goes away only when the device is seen to agree. An idle GPU shows no clock, so its
+ * record is deferred (journal.h) until it is busy: the device writer looks (writer.h), and so does
+ * the next restore.
+ *
+ * Threads: one, and nobody else may write the GPUs meanwhile. Nothing is kept between calls, and no
+ * daemon is needed.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_DEVICE_RESTORE_H
 #define LULL_DEVICE_RESTORE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "device/device.h"
 #include "device/journal.h"
 
+/* GPUs by what has become of them. */
 struct lull_restore_report {
-    uint32_t restored; /* GPUs that were put back and read back, and whose record was removed */
-    uint32_t dropped;  /* records of an earlier boot, which the reboot has undone */
-    uint32_t
-        failed; /* GPUs whose record stays, for the next start or `lull restore` to try again */
+    uint32_t restored;    /* put back and seen, and their record removed */
+    uint32_t unconfirmed; /* reset while idle: nobody can see yet whether that has had an effect */
+    uint32_t foreign;     /* something that somebody else has set was found, and stays */
+    uint32_t dropped;     /* records of an earlier boot, which the reboot has undone */
+    uint32_t failed; /* their record stays, for the next start or `lull restore` to try again */
 };
 
 /*
- * Restores every GPU with a record; logs one line per GPU that was restored or failed. Blocks up
- * to 500 ms for the read-back. Errors: the first failure's code and text; the others are tried.
+ * Restores every GPU with a record; logs one line per GPU. Blocks up to 500 ms for the read-back of
+ * busy GPUs, and up to 150 ms for each whose clock somebody else seems to hold. Errors: the first
+ * failure's code and text; the others are tried. -EBUSY another process drives a GPU, and nothing
+ * was touched. -ENODATA a record is damaged, and the power limit is not the default.
  */
 int lull_restore_all(struct lull_devices *devices, struct lull_journal *journal,
                      struct lull_restore_report *report_out, struct lull_error *err);
 
 /*
- * Whether, by this reading, no lock is left on the clock. Locks have no reason bit of their own, so
- * a busy GPU under its highest clock must name something else that holds it, or have moved from
- * before_mhz (0: unknown).
+ * As lull_restore_all, but every GPU of devices gets its driver's clocks and default power limit
+ * back, whatever the journal says and whoever has set them: for journals that are lost or damaged.
  */
-bool lull_restore_is_free(const struct lull_device_info *info,
-                          const struct lull_device_reading *reading, uint32_t before_mhz);
+int lull_restore_forced(struct lull_devices *devices, struct lull_journal *journal,
+                        struct lull_restore_report *report_out, struct lull_error *err);
 
 #endif

@@ -11,6 +11,9 @@
  * of a lease and at stop the GPU is raised. Power limits (limit_control.h) come last: a call takes
  * some 10 ms, and no clock shall wait for it.
  *
+ * A GPU whose driver call does not return is left alone with the thread inside it, while another
+ * thread goes on with the others (turn.h); it is restored when the call returns.
+ *
  * Threads: one owner calls these functions, none of which waits for the driver (but stop does).
  * No lock is held across a driver call. SPDX-License-Identifier: Apache-2.0
  */
@@ -43,14 +46,22 @@ struct lull_writer_options {
                                    all have to wait */
     int64_t validity_cap_ns;    /* a lowering that is not renewed ends after this time */
     void *context;
-    /* Called on the writer's thread when the GPU of an ended lease was raised and read back and its
-     * record was removed (0), or when that has failed, and the writer goes on trying. May be NULL.
-     */
+    /* Called on a thread of the writer when the GPU of an ended lease was raised and read back and
+     * its record was removed (0), or when that has failed, and the writer goes on trying;
+     * -ETIMEDOUT: its driver call does not return. May be NULL. */
     void (*ended)(void *context, uint32_t gpu, int result);
 };
 
 /* lowering_gap_ns 20 ms, lowering_refill_ns 50 ms, validity_cap_ns 5 s, no callback. */
 extern const struct lull_writer_options lull_writer_defaults;
+
+/* How a GPU's driver does. */
+enum lull_writer_health {
+    LULL_WRITER_UP,
+    LULL_WRITER_SUSPECT, /* a call has not returned for a second */
+    LULL_WRITER_HUNG,    /* nor for half a minute */
+    LULL_WRITER_LOST,    /* the last write found no such GPU */
+};
 
 /* The state of one GPU as the writer knows it. */
 struct lull_writer_state {
@@ -64,6 +75,7 @@ struct lull_writer_state {
     uint64_t failed;    /* writes that the driver refused */
     uint64_t disobeyed; /* writes that the clock did not follow */
     uint32_t limit_mw;  /* the power limit that is set; 0: the one from before the lease */
+    enum lull_writer_health health;
 };
 
 /* Starts the thread; borrows devices and journal until stop. Errors: -errno. */
@@ -73,8 +85,9 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
 
 /*
  * Ends every lease, waits until all GPUs are restored, at most timeout_ns, and frees the writer.
- * Errors: -ETIMEDOUT not all of them; the journal keeps what is missing. -EINPROGRESS the thread is
- * stuck in the driver: it is left alone, and the writer and what it borrows must stay for ever.
+ * Errors: -ETIMEDOUT not all of them; the journal keeps what is missing. -EINPROGRESS a thread is
+ * stuck in the driver: it is left alone, and the writer and what it borrows must stay for ever. A
+ * GPU that has not answered for a second is not waited for.
  */
 int lull_writer_stop(struct lull_writer *writer, int64_t timeout_ns);
 
@@ -92,6 +105,9 @@ void lull_writer_grant(struct lull_writer *writer, uint32_t gpu, struct lull_wri
 /* Ends a lease: the GPU is raised and restored, and ended() follows. Without a lease nothing
  * happens. */
 void lull_writer_end(struct lull_writer *writer, uint32_t gpu);
+
+/* The name of a state, as users read it. */
+const char *lull_writer_health_name(enum lull_writer_health health);
 
 /* Copies the state of a GPU. */
 void lull_writer_state(struct lull_writer *writer, uint32_t gpu,

@@ -8,6 +8,7 @@
 #include "emulator/driver.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "emulator/noise.h"
@@ -41,14 +42,35 @@ static bool has_vendor(struct lull_node *node, uint32_t index, enum lull_gpu_ven
     return is_ours;
 }
 
-static bool open_locked(struct lull_driver *driver, enum lull_gpu_vendor vendor,
-                        lull_driver_describe *describe)
+/* A node that was removed is gone for clients too, although this process still maps it. */
+static bool is_current(const struct lull_driver *driver, const char *path)
 {
-    const char *path = getenv(LULL_NODE_VARIABLE);
+    return driver->node != NULL && strcmp(lull_node_path(driver->node), path) == 0 &&
+           access(path, F_OK) == 0;
+}
 
-    if (driver->node != NULL)
-        return true;
-    if (path == NULL || *path == '\0' || lull_node_open(path, &driver->node, NULL) < 0)
+/*
+ * Nodes stay mapped after the last close, because another thread may still be in a call that began
+ * before it: only a node that is replaced by another one is set aside, and that for good.
+ */
+static void set_aside(struct lull_driver *driver)
+{
+    struct lull_driver_past *past;
+
+    if (driver->node == NULL)
+        return;
+    past = malloc(sizeof(*past));
+    if (past != NULL)
+        *past = (struct lull_driver_past){driver->node, driver->past};
+    driver->past = past != NULL ? past : driver->past;
+    driver->node = NULL;
+}
+
+static bool map_node(struct lull_driver *driver, const char *path, enum lull_gpu_vendor vendor,
+                     lull_driver_describe *describe)
+{
+    set_aside(driver);
+    if (lull_node_open(path, &driver->node, NULL) < 0)
         return false;
     driver->gpu_count = 0;
     for (uint32_t i = 0; i < lull_node_gpu_count(driver->node); i++)
@@ -56,13 +78,27 @@ static bool open_locked(struct lull_driver *driver, enum lull_gpu_vendor vendor,
             add_gpu(driver, i);
     for (uint32_t i = 0; i < driver->gpu_count && describe != NULL; i++)
         describe(i);
-    if (driver->gpu_count > 0) {
-        driver->was_opened = true;
+    if (driver->gpu_count > 0)
         return true;
-    }
     lull_node_close(driver->node);
     driver->node = NULL;
     return false;
+}
+
+static bool open_locked(struct lull_driver *driver, enum lull_gpu_vendor vendor,
+                        lull_driver_describe *describe)
+{
+    const char *path = getenv(LULL_NODE_VARIABLE);
+
+    if (driver->references > 0)
+        return true;
+    if (path == NULL || *path == '\0')
+        return false;
+    if (!is_current(driver, path) && !map_node(driver, path, vendor, describe))
+        return false;
+    driver->loads = lull_node_driver_loads(driver->node);
+    driver->was_opened = true;
+    return true;
 }
 
 bool lull_driver_open(struct lull_driver *driver, enum lull_gpu_vendor vendor,
@@ -81,21 +117,46 @@ bool lull_driver_open(struct lull_driver *driver, enum lull_gpu_vendor vendor,
 void lull_driver_close(struct lull_driver *driver)
 {
     pthread_mutex_lock(&driver->mutex);
-    if (driver->references > 0 && --driver->references == 0) {
-        lull_node_close(driver->node);
-        driver->node = NULL;
-    }
+    if (driver->references > 0)
+        driver->references--;
     pthread_mutex_unlock(&driver->mutex);
+}
+
+static enum lull_driver_state state_locked(const struct lull_driver *driver)
+{
+    if (driver->references == 0)
+        return LULL_DRIVER_CLOSED;
+    if (!lull_node_has_driver(driver->node))
+        return LULL_DRIVER_AWAY;
+    if (lull_node_driver_loads(driver->node) != driver->loads)
+        return LULL_DRIVER_STALE;
+    return LULL_DRIVER_OPEN;
+}
+
+enum lull_driver_state lull_driver_state(struct lull_driver *driver)
+{
+    enum lull_driver_state state;
+
+    pthread_mutex_lock(&driver->mutex);
+    state = state_locked(driver);
+    pthread_mutex_unlock(&driver->mutex);
+    return state;
+}
+
+bool lull_driver_is_current(struct lull_driver *driver)
+{
+    const char *path = getenv(LULL_NODE_VARIABLE);
+    bool is_same;
+
+    pthread_mutex_lock(&driver->mutex);
+    is_same = path != NULL && is_current(driver, path);
+    pthread_mutex_unlock(&driver->mutex);
+    return is_same;
 }
 
 bool lull_driver_is_open(struct lull_driver *driver)
 {
-    bool is_open;
-
-    pthread_mutex_lock(&driver->mutex);
-    is_open = driver->references > 0;
-    pthread_mutex_unlock(&driver->mutex);
-    return is_open;
+    return lull_driver_state(driver) == LULL_DRIVER_OPEN;
 }
 
 struct lull_driver_gpu *lull_driver_gpu_at(struct lull_driver *driver, uint32_t position)
@@ -118,6 +179,7 @@ bool lull_driver_has_get_fault(const struct lull_driver_gpu *gpu, int *code_out)
 {
     double code;
 
+    lull_node_hang(gpu->node, gpu->index, LULL_FAULT_READ_HANG_MS);
     if (!lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_GET_CODE, &code))
         return false;
     *code_out = (int)code;
@@ -154,6 +216,13 @@ static void apply_lock(struct lull_physics *physics, double settle_factor, const
     lull_physics_ask_clocks(physics, &setting, settle_factor);
 }
 
+static void apply_nothing(struct lull_physics *physics, double settle_factor, const void *data)
+{
+    (void)physics;
+    (void)settle_factor;
+    (void)data;
+}
+
 static void apply_limit(struct lull_physics *physics, double settle_factor, const void *data)
 {
     const double *limit_w = data;
@@ -162,19 +231,47 @@ static void apply_limit(struct lull_physics *physics, double settle_factor, cons
     lull_physics_set_limit(physics, *limit_w);
 }
 
+static int set_clock(const struct lull_driver_gpu *gpu, const struct lull_clock_setting *lock)
+{
+    const int code = lull_node_call(gpu->node, gpu->index, 1.0, apply_lock, lock);
+
+    if (code == 0 && take(gpu, LULL_FAULT_SM_RESETS_MEMORY))
+        lull_node_set_setting(gpu->node, gpu->index, LULL_NODE_MEMORY_LIMIT_MHZ, 0);
+    return code;
+}
+
+static bool is_idle(const struct lull_driver_gpu *gpu)
+{
+    const bool is_busy = lull_physics_is_busy(lull_node_begin(gpu->node, gpu->index));
+
+    lull_node_end(gpu->node, gpu->index, false);
+    return !is_busy;
+}
+
 int lull_driver_lock(const struct lull_driver_gpu *gpu, uint32_t min_step, uint32_t max_step)
 {
     const struct lull_clock_setting lock = {
         .is_locked = true, .min_step = min_step, .max_step = max_step};
 
-    return lull_node_call(gpu->node, gpu->index, 1.0, apply_lock, &lock);
+    return set_clock(gpu, &lock);
 }
 
 int lull_driver_unlock(const struct lull_driver_gpu *gpu)
 {
     const struct lull_clock_setting unlocked = {.is_locked = false};
 
-    return lull_node_call(gpu->node, gpu->index, 1.0, apply_lock, &unlocked);
+    if (is_idle(gpu) && take(gpu, LULL_FAULT_IDLE_RESET))
+        return lull_node_call(gpu->node, gpu->index, 1.0, apply_nothing, NULL);
+    return set_clock(gpu, &unlocked);
+}
+
+int lull_driver_limit_memory(const struct lull_driver_gpu *gpu, uint32_t mhz)
+{
+    const int code = lull_node_call(gpu->node, gpu->index, 1.0, apply_nothing, NULL);
+
+    if (code == 0)
+        lull_node_set_setting(gpu->node, gpu->index, LULL_NODE_MEMORY_LIMIT_MHZ, mhz);
+    return code;
 }
 
 int lull_driver_set_limit(const struct lull_driver_gpu *gpu, double limit_w)

@@ -2,8 +2,9 @@
  * What the emulated driver libraries of all vendors share: the opened node, the GPUs of it that a
  * library shows, who may set, and the effect of a set call on the GPU's physics.
  *
- * Threads: any, as the vendors promise, except that a driver's GPUs stay the same only between its
- * first open and its last close. SPDX-License-Identifier: Apache-2.0
+ * Threads: any, as the vendors promise, also a close beside other calls: they end as they began.
+ * Only a process that goes on to another node must have no call under way.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_DRIVER_H
 #define LULL_EMULATOR_DRIVER_H
@@ -23,6 +24,11 @@ struct lull_driver_gpu {
     uint64_t identity[2]; /* random bits, the same in every process and library */
 };
 
+struct lull_driver_past { /* a node that a library has used before */
+    struct lull_node *node;
+    struct lull_driver_past *before;
+};
+
 /* The state of one library, zero-initialised except for the mutex. The vendors' interfaces have no
  * handle for it, so there is one in each process. */
 struct lull_driver {
@@ -30,7 +36,9 @@ struct lull_driver {
     uint32_t references;
     bool was_opened; /* and perhaps closed since */
     uint32_t gpu_count;
-    struct lull_node *node;
+    uint32_t loads;         /* how often the node's driver had been reloaded when it was opened */
+    struct lull_node *node; /* also after the last close */
+    struct lull_driver_past *past;
     struct lull_driver_gpu gpus[LULL_NODE_MAX_GPUS];
 };
 
@@ -50,6 +58,13 @@ struct lull_driver {
                                                                                                    \
     LULL_DRIVER_CHECK(entry)
 
+enum lull_driver_state {
+    LULL_DRIVER_CLOSED,
+    LULL_DRIVER_OPEN,
+    LULL_DRIVER_AWAY,  /* the node's driver is being reloaded */
+    LULL_DRIVER_STALE, /* it was reloaded since the library was opened */
+};
+
 /* Lets a library describe the GPU at a position; called with the driver's mutex held. */
 typedef void lull_driver_describe(uint32_t position);
 
@@ -61,15 +76,23 @@ typedef void lull_driver_describe(uint32_t position);
 bool lull_driver_open(struct lull_driver *driver, enum lull_gpu_vendor vendor,
                       lull_driver_describe *describe);
 
-/* Counts one user less; the last one closes the node. A surplus close does nothing. */
+/* Counts one user less; calls that begin after the last one are refused. A surplus close does
+ * nothing. */
 void lull_driver_close(struct lull_driver *driver);
 
+enum lull_driver_state lull_driver_state(struct lull_driver *driver);
 bool lull_driver_is_open(struct lull_driver *driver);
+
+/* Whether the node that was opened is still the one that the environment names. */
+bool lull_driver_is_current(struct lull_driver *driver);
 
 /* The GPU at a position; NULL: there is none. */
 struct lull_driver_gpu *lull_driver_gpu_at(struct lull_driver *driver, uint32_t position);
 
-/* Whether an injected fault makes a reading fail; code_out is then the vendor's code to return. */
+/*
+ * Lets a reading suffer its faults: waits where it shall hang, and tells whether it fails; code_out
+ * is then the vendor's code to return. No lock is held, so a hung reading delays only its caller.
+ */
 bool lull_driver_has_get_fault(const struct lull_driver_gpu *gpu, int *code_out);
 
 /* Whether the caller may set: only root may, unless a fault says otherwise. */
@@ -87,6 +110,7 @@ bool lull_driver_accepts_limit(const struct lull_driver_gpu *gpu, double limit_w
  */
 int lull_driver_lock(const struct lull_driver_gpu *gpu, uint32_t min_step, uint32_t max_step);
 int lull_driver_unlock(const struct lull_driver_gpu *gpu);
+int lull_driver_limit_memory(const struct lull_driver_gpu *gpu, uint32_t mhz); /* 0: no limit */
 int lull_driver_set_limit(const struct lull_driver_gpu *gpu, double limit_w);
 
 #endif

@@ -24,41 +24,14 @@
 
 #include "base/clock.h"
 #include "base/process.h"
+#include "emulator/node_shared.h"
 #include "emulator/noise.h"
 
-#define NODE_MAGIC UINT64_C(0x65646f6e6c6c756c)
 /* How often a GPU is searched for contexts of dead processes; chosen, not measured. */
 #define REAP_PERIOD_NS (50 * LULL_NS_PER_MS)
 /* A process that is killed between changing a GPU and waking the sleepers wakes nobody, so sleepers
  * look by themselves after this time; chosen, not measured. */
 #define LONGEST_SLEEP_NS (50 * LULL_NS_PER_MS)
-
-struct shared_gpu {
-    pthread_mutex_t mutex;
-    _Atomic uint32_t generation; /* counts changes; sleepers wait for it by futex */
-    _Atomic uint32_t active;     /* the slot that is the state; the other one is a work copy */
-    int64_t reaped_ns;
-    struct lull_fault faults[LULL_FAULT_KINDS];
-    _Atomic uint32_t settings[LULL_NODE_SETTINGS];
-    struct lull_physics slots[2];
-};
-
-struct shared_node {
-    uint64_t magic;
-    uint64_t size;
-    uint64_t seed;
-    double time_scale;
-    int64_t origin_ns;
-    uint32_t gpu_count;
-    pthread_mutex_t driver; /* serialises the set calls of all GPUs, as the real driver does */
-    struct shared_gpu gpus[];
-};
-
-struct lull_node {
-    struct shared_node *shared;
-    size_t size;
-    char path[PATH_MAX];
-};
 
 /* ---- locks that outlive their owners ---- */
 
@@ -71,12 +44,6 @@ static void init_mutex(pthread_mutex_t *mutex)
     pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
     pthread_mutex_init(mutex, &attributes);
     pthread_mutexattr_destroy(&attributes);
-}
-
-static void lock(pthread_mutex_t *mutex)
-{
-    if (pthread_mutex_lock(mutex) == EOWNERDEAD)
-        pthread_mutex_consistent(mutex); /* the state is whole all the same: see lull_node_end() */
 }
 
 /* ---- creating and opening ---- */
@@ -92,7 +59,8 @@ static int map_node(struct lull_node *node, int fd, size_t size)
     return 0;
 }
 
-static void init_shared(struct shared_node *shared, size_t size, const struct lull_node_spec *spec)
+static void init_shared(struct lull_node_shared *shared, size_t size,
+                        const struct lull_node_spec *spec)
 {
     shared->size = size;
     shared->seed = spec->seed;
@@ -101,7 +69,7 @@ static void init_shared(struct shared_node *shared, size_t size, const struct lu
     shared->gpu_count = spec->gpu_count;
     init_mutex(&shared->driver);
     for (uint32_t i = 0; i < spec->gpu_count; i++) {
-        struct shared_gpu *gpu = &shared->gpus[i];
+        struct lull_node_shared_gpu *gpu = &shared->gpus[i];
         const uint64_t unit_seed = spec->seed == 0 ? 0 : lull_noise_mix(spec->seed + i);
 
         init_mutex(&gpu->mutex);
@@ -117,7 +85,8 @@ static void init_shared(struct shared_node *shared, size_t size, const struct lu
 int lull_node_create(const struct lull_node_spec *spec, struct lull_node **node_out,
                      struct lull_error *err)
 {
-    const size_t size = sizeof(struct shared_node) + spec->gpu_count * sizeof(struct shared_gpu);
+    const size_t size =
+        sizeof(struct lull_node_shared) + spec->gpu_count * sizeof(struct lull_node_shared_gpu);
     struct lull_node *node = calloc(1, sizeof(*node));
     int result;
     int fd;
@@ -130,7 +99,12 @@ int lull_node_create(const struct lull_node_spec *spec, struct lull_node **node_
         result = -errno;
         goto free_node;
     }
-    result = ftruncate(fd, (off_t)size) < 0 ? -errno : map_node(node, fd, size);
+    /* Every reading advances a GPU and every job puts work on it, so all users must be able to
+     * write; that only root sets clocks is upheld by the libraries, as it is by the real driver. */
+    if (fchmod(fd, 0666) < 0 || ftruncate(fd, (off_t)size) < 0)
+        result = -errno;
+    else
+        result = map_node(node, fd, size);
     close(fd);
     if (result < 0)
         goto unlink_file;
@@ -149,7 +123,7 @@ free_node:
 
 static int check_shared(const struct lull_node *node, struct lull_error *err)
 {
-    const struct shared_node *shared = node->shared;
+    const struct lull_node_shared *shared = node->shared;
 
     if (node->size < sizeof(*shared) || shared->magic != NODE_MAGIC || shared->size != node->size ||
         shared->gpu_count > LULL_NODE_MAX_GPUS ||
@@ -170,7 +144,7 @@ static int open_file(struct lull_node *node, struct lull_error *err)
                               strerror(errno));
     if (fstat(fd, &info) < 0)
         result = -errno;
-    else if (info.st_size < (off_t)sizeof(struct shared_node))
+    else if (info.st_size < (off_t)sizeof(struct lull_node_shared))
         result = LULL_E_FORMAT;
     else
         result = map_node(node, fd, (size_t)info.st_size);
@@ -237,14 +211,14 @@ uint64_t lull_node_seed(const struct lull_node *node)
 
 int64_t lull_node_now_ns(const struct lull_node *node)
 {
-    const struct shared_node *shared = node->shared;
+    const struct lull_node_shared *shared = node->shared;
 
     return (int64_t)((double)(lull_now_ns() - shared->origin_ns) * shared->time_scale);
 }
 
 int64_t lull_node_real_ns(const struct lull_node *node, int64_t virtual_ns)
 {
-    const struct shared_node *shared = node->shared;
+    const struct lull_node_shared *shared = node->shared;
     const double real_ns = (double)virtual_ns / shared->time_scale;
 
     if (real_ns < 9e18 - (double)shared->origin_ns)
@@ -277,7 +251,7 @@ static bool is_alive(pid_t pid, uint64_t mark)
 }
 
 /* Closes the contexts of dead processes. Reading /proc is slow, so it is done once in a while. */
-static void reap(struct shared_gpu *shared, struct lull_physics *gpu)
+static void reap(struct lull_node_shared_gpu *shared, struct lull_physics *gpu)
 {
     const int64_t now_ns = lull_now_ns();
 
@@ -304,11 +278,11 @@ int lull_node_open_context(struct lull_node *node, uint32_t gpu)
 
 struct lull_physics *lull_node_begin(struct lull_node *node, uint32_t gpu)
 {
-    struct shared_gpu *shared = &node->shared->gpus[gpu];
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
     struct lull_physics *work;
     uint32_t active;
 
-    lock(&shared->mutex);
+    lull_node_lock(&shared->mutex);
     active = atomic_load(&shared->active) & 1;
     work = &shared->slots[1 - active];
     memcpy(work, &shared->slots[active], sizeof(*work));
@@ -319,7 +293,7 @@ struct lull_physics *lull_node_begin(struct lull_node *node, uint32_t gpu)
 
 void lull_node_end(struct lull_node *node, uint32_t gpu, bool is_change)
 {
-    struct shared_gpu *shared = &node->shared->gpus[gpu];
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
 
     /* This store alone turns the work copy into the state, so a process that is killed before or
      * after it leaves a whole state. */
@@ -331,7 +305,7 @@ void lull_node_end(struct lull_node *node, uint32_t gpu, bool is_change)
 
 void lull_node_wake(struct lull_node *node, uint32_t gpu)
 {
-    struct shared_gpu *shared = &node->shared->gpus[gpu];
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
 
     atomic_fetch_add(&shared->generation, 1);
     syscall(SYS_futex, &shared->generation, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
@@ -354,96 +328,7 @@ void lull_node_sleep(struct lull_node *node, uint32_t gpu, uint32_t generation,
             NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
-/* ---- driver calls and faults ---- */
-
-static double draw_api_ms(struct lull_node *node, uint32_t gpu)
-{
-    struct lull_physics *physics = lull_node_begin(node, gpu);
-    const double ms = lull_physics_draw_api_ms(&physics->model, &physics->random);
-
-    lull_node_end(node, gpu, false);
-    return ms;
-}
-
-static int call_locked(struct lull_node *node, uint32_t gpu, double api_factor,
-                       lull_node_apply apply, const void *data)
-{
-    /* The duration counts from here, so that drawing it and taking faults cost the caller nothing.
-     */
-    const int64_t begin_ns = lull_node_now_ns(node);
-    double settle_factor = 1;
-    double hang_ms = 0;
-    double code = 0;
-    double ignored;
-    double api_ms = api_factor * draw_api_ms(node, gpu);
-
-    if (lull_node_take_fault(node, gpu, LULL_FAULT_HANG_MS, &hang_ms))
-        api_ms += hang_ms;
-    lull_sleep_until_ns(lull_node_real_ns(node, begin_ns + lull_ns_from_ms(api_ms)));
-    if (lull_node_take_fault(node, gpu, LULL_FAULT_SET_CODE, &code))
-        return (int)code;
-    if (lull_node_take_fault(node, gpu, LULL_FAULT_NO_EFFECT, &ignored))
-        return 0;
-    lull_node_take_fault(node, gpu, LULL_FAULT_SETTLE_FACTOR, &settle_factor);
-    apply(lull_node_begin(node, gpu), settle_factor, data);
-    lull_node_end(node, gpu, true);
-    return 0;
-}
-
-int lull_node_call(struct lull_node *node, uint32_t gpu, double api_factor, lull_node_apply apply,
-                   const void *data)
-{
-    int code;
-
-    lock(&node->shared->driver);
-    code = call_locked(node, gpu, api_factor, apply, data);
-    pthread_mutex_unlock(&node->shared->driver);
-    return code;
-}
-
-void lull_node_set_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
-                         const struct lull_fault *fault)
-{
-    struct shared_gpu *shared = &node->shared->gpus[gpu];
-
-    lock(&shared->mutex);
-    shared->faults[kind] = *fault;
-    pthread_mutex_unlock(&shared->mutex);
-}
-
-bool lull_node_take_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
-                          double *value_out)
-{
-    struct shared_gpu *shared = &node->shared->gpus[gpu];
-    struct lull_fault *fault = &shared->faults[kind];
-    bool is_hit;
-
-    lock(&shared->mutex);
-    is_hit = fault->remaining != 0 && fault->spared == 0;
-    if (fault->spared > 0)
-        fault->spared--;
-    if (is_hit)
-        *value_out = fault->value;
-    if (is_hit && fault->remaining > 0)
-        fault->remaining--;
-    pthread_mutex_unlock(&shared->mutex);
-    return is_hit;
-}
-
-int lull_node_set_faults(struct lull_node *node, const char *text, struct lull_error *err)
-{
-    while (*text != '\0') {
-        struct lull_fault_entry entry;
-        int result = lull_fault_parse_next(&text, &entry, err);
-
-        if (result < 0)
-            return result;
-        for (uint32_t i = 0; i < lull_node_gpu_count(node); i++)
-            if (entry.gpu < 0 || (uint32_t)entry.gpu == i)
-                lull_node_set_fault(node, i, entry.kind, &entry.fault);
-    }
-    return 0;
-}
+/* ---- settings and the truth ---- */
 
 uint32_t lull_node_setting(struct lull_node *node, uint32_t gpu, enum lull_node_setting setting)
 {

@@ -31,7 +31,18 @@ enum lull_node_setting {
     LULL_NODE_COMPUTE_MODE,
     LULL_NODE_STACK_RANGE_0, /* Intel: the range to which each stack's clock is limited */
     LULL_NODE_STACK_RANGE_1,
+    LULL_NODE_PARTITIONS,       /* NVIDIA: MIG instances; 0: MIG is off */
+    LULL_NODE_MEMORY_LIMIT_MHZ, /* the limit of the memory clock; 0: none */
     LULL_NODE_SETTINGS,
+};
+
+enum { LULL_NODE_EVENTS = 16 }; /* how many events each GPU keeps */
+
+enum lull_node_event_kind { LULL_NODE_EVENT_XID, LULL_NODE_EVENT_MIG };
+
+struct lull_node_event {
+    enum lull_node_event_kind kind;
+    uint64_t data; /* the number of an XID */
 };
 
 /* What really happened on a GPU since its creation, for tests and reports. */
@@ -50,7 +61,7 @@ struct lull_node_truth {
 };
 
 /*
- * Creates the file (in memory, mode 0600) and opens it. The creator unlinks it with
+ * Creates the file (in memory, for all users) and opens it. The creator unlinks it with
  * lull_node_remove(). Errors: -errno with the path in the text.
  */
 int lull_node_create(const struct lull_node_spec *spec, struct lull_node **node_out,
@@ -108,6 +119,25 @@ void lull_node_set_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_k
                          const struct lull_fault *fault);
 bool lull_node_take_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
                           double *value_out);
+
+/*
+ * Lets what the faults say happen to a GPU by itself: events, partitions, foreign writers, a reload
+ * of the driver, loss. To be called when any call of the driver begins. False: the GPU is lost.
+ */
+bool lull_node_visit(struct lull_node *node, uint32_t gpu);
+
+/* The number of events so far, and the first of those that come after *seen, which it advances.
+ * False: there is none. Events that are no longer kept are skipped. */
+uint32_t lull_node_event_count(struct lull_node *node, uint32_t gpu);
+bool lull_node_next_event(struct lull_node *node, uint32_t gpu, uint32_t *seen,
+                          struct lull_node_event *event_out);
+
+/* How often the driver has been reloaded, and whether it is there at present. */
+uint32_t lull_node_driver_loads(const struct lull_node *node);
+bool lull_node_has_driver(const struct lull_node *node);
+
+/* Lets the caller wait for as long as a fault that hangs says, if it happens now. Holds no lock. */
+void lull_node_hang(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind);
 
 /*
  * Opens a context of the calling process on a GPU, which ends with the process at the latest.

@@ -99,11 +99,38 @@ int lull_node_spec_parse(const char *text, struct lull_node_spec *spec, struct l
 /* ---- faults ---- */
 
 static const char *const names[LULL_FAULT_KINDS] = {
-    [LULL_FAULT_SET_CODE] = "set_code",           [LULL_FAULT_HANG_MS] = "hang_ms",
-    [LULL_FAULT_NO_EFFECT] = "no_effect",         [LULL_FAULT_SETTLE_FACTOR] = "settle_factor",
-    [LULL_FAULT_NO_PERMISSION] = "no_permission", [LULL_FAULT_NO_ENERGY] = "no_energy",
-    [LULL_FAULT_GET_CODE] = "get_code",           [LULL_FAULT_ANY_USER] = "any_user",
+    [LULL_FAULT_SET_CODE] = "set_code",
+    [LULL_FAULT_HANG_MS] = "hang_ms",
+    [LULL_FAULT_READ_HANG_MS] = "read_hang_ms",
+    [LULL_FAULT_NO_EFFECT] = "no_effect",
+    [LULL_FAULT_SETTLE_FACTOR] = "settle_factor",
+    [LULL_FAULT_NO_PERMISSION] = "no_permission",
+    [LULL_FAULT_NO_ENERGY] = "no_energy",
+    [LULL_FAULT_GET_CODE] = "get_code",
+    [LULL_FAULT_ANY_USER] = "any_user",
+    [LULL_FAULT_XID] = "xid",
+    [LULL_FAULT_LOST_MS] = "lost_ms",
+    [LULL_FAULT_MIG] = "mig",
+    [LULL_FAULT_RELOAD_MS] = "reload_ms",
+    [LULL_FAULT_FOREIGN_MHZ] = "foreign_mhz",
+    [LULL_FAULT_FOREIGN_LIMIT_W] = "foreign_limit_w",
+    [LULL_FAULT_IDLE_RESET] = "idle_reset",
+    [LULL_FAULT_SM_RESETS_MEMORY] = "sm_resets_memory",
 };
+
+static int refuse_entry(const char *entry, size_t length, struct lull_error *err)
+{
+    char known[400] = "";
+    size_t used = 0;
+
+    for (int i = 0; i < LULL_FAULT_KINDS && used < sizeof(known); i++)
+        used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", i > 0 ? ", " : "",
+                                 names[i]);
+    return lull_error_set(err, -EINVAL,
+                          "fault \"%.*s\": expected [GPU:]NAME[=VALUE[xCOUNT][@AFTER]] with one "
+                          "of %s",
+                          (int)length, entry, known);
+}
 
 static int find_kind(const char *name, enum lull_fault_kind *kind)
 {
@@ -173,12 +200,7 @@ int lull_fault_parse_next(const char **text, struct lull_fault_entry *entry_out,
     memcpy(entry, *text, length);
     entry[length] = '\0';
     if (parse_entry(entry, &parsed) < 0)
-        return lull_error_set(
-            err, -EINVAL,
-            "fault \"%.*s\": expected [GPU:]NAME[=VALUE[xCOUNT][@AFTER]] with one of "
-            "set_code, hang_ms, no_effect, settle_factor, no_permission, any_user, "
-            "no_energy, get_code",
-            (int)length, *text);
+        return refuse_entry(*text, length, err);
     *entry_out = parsed;
     *text += length + ((*text)[length] == ',');
     return 0;

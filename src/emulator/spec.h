@@ -2,7 +2,9 @@
  * The textual forms of what an emulated node consists of, `4xA100-SXM4-40GB` or `2xH100,2xA40`, and
  * of what is made to go wrong on it: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]][,...], for example
  * `set_code=10x1,0:hang_ms=3000@50`. Without GPU a fault holds for every GPU, without COUNT it
- * never ends, without AFTER it begins at once. Threads: any. SPDX-License-Identifier: Apache-2.0
+ * never ends, without AFTER it begins at once. What counts are calls of the kind that the fault
+ * spoils; for faults that happen to the GPU itself, any call, and any look of a client that waits
+ * for events. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_SPEC_H
 #define LULL_EMULATOR_SPEC_H
@@ -30,14 +32,23 @@ struct lull_node_spec {
 int lull_node_spec_parse(const char *text, struct lull_node_spec *spec, struct lull_error *err);
 
 enum lull_fault_kind {
-    LULL_FAULT_SET_CODE,  /* set_code: set calls return this code of the vendor and do nothing */
-    LULL_FAULT_HANG_MS,   /* hang_ms: set calls take this much longer */
-    LULL_FAULT_NO_EFFECT, /* no_effect: set calls succeed and do nothing */
+    LULL_FAULT_SET_CODE,     /* set_code: set calls return this code of the vendor and do nothing */
+    LULL_FAULT_HANG_MS,      /* hang_ms: set calls take this much longer */
+    LULL_FAULT_READ_HANG_MS, /* read_hang_ms: readings take this much longer */
+    LULL_FAULT_NO_EFFECT,    /* no_effect: set calls succeed and do nothing */
     LULL_FAULT_SETTLE_FACTOR, /* settle_factor: clocks take this many times as long to settle */
     LULL_FAULT_NO_PERMISSION, /* no_permission: set calls are refused, even to root */
     LULL_FAULT_NO_ENERGY,     /* no_energy: the energy counter is not supported */
     LULL_FAULT_GET_CODE,      /* get_code: readings return this code */
     LULL_FAULT_ANY_USER,      /* any_user: set calls are allowed without root */
+    LULL_FAULT_XID,           /* xid: the GPU reports this XID as an event */
+    LULL_FAULT_LOST_MS,       /* lost_ms: the GPU is lost to every call for this long */
+    LULL_FAULT_MIG,           /* mig: the GPU has this many partitions from now on; 0: MIG is off */
+    LULL_FAULT_RELOAD_MS,     /* reload_ms: the driver is away for this long and comes back new */
+    LULL_FAULT_FOREIGN_MHZ,   /* foreign_mhz: somebody else locks the clock here; 0: unlocks it */
+    LULL_FAULT_FOREIGN_LIMIT_W,  /* foreign_limit_w: somebody else sets the power limit to this */
+    LULL_FAULT_IDLE_RESET,       /* idle_reset: resets of an idle GPU's clock succeed, do nothing */
+    LULL_FAULT_SM_RESETS_MEMORY, /* sm_resets_memory: SM clock sets undo the memory clock's limit */
     LULL_FAULT_KINDS,
 };
 

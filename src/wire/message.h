@@ -14,7 +14,7 @@
 #include "base/error.h"
 
 enum {
-    LULL_MESSAGE_VERSION = 2,
+    LULL_MESSAGE_VERSION = 3,
     LULL_MESSAGE_MAX_BYTES = 512,
     LULL_MESSAGE_ALL_SLOTS = 0x7fffffff,
 };
@@ -89,6 +89,7 @@ struct lull_message_state {
     uint64_t failed;
     uint64_t disobeyed;
     uint32_t limit_mw; /* the power limit set for this lease; 0: the one from before it */
+    uint32_t health;   /* enum lull_writer_health */
 };
 
 struct lull_message_reply {

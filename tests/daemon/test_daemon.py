@@ -218,13 +218,6 @@ class Rules(Case):
         self.start_busy()
         self.check_rules("local")
 
-    def test_order(self):
-        self.start_daemon()
-        # Both times the writer is busy with the first GPU until all three requests are there, however slow the host.
-        tool("fault", "0:hang_ms=800x2")
-        outcome = tool("order", *self.uuids[:3])
-        self.assertEqual(outcome.stdout.split("\n")[:2], ["deadline kept", "raising first"])
-
     def test_disobedient_gpu_is_noticed(self):
         self.start_daemon()
         self.start_busy()
@@ -318,7 +311,7 @@ class Wire(Case):
 
     @staticmethod
     def message(kind, body=b"", sequence=1):
-        return struct.pack("<4sHHII", b"LULL", 2, kind, len(body), sequence) + body
+        return struct.pack("<4sHHII", b"LULL", 3, kind, len(body), sequence) + body
 
     def test_malformed_messages_close_only_their_connection(self):
         daemon = self.start_daemon()

@@ -94,7 +94,8 @@ void lull_writer_state(struct lull_writer *writer, uint32_t gpu,
                        struct lull_writer_state *state_out)
 {
     (void)writer;
-    *state_out = (struct lull_writer_state){true, gpu + 900, 2, -3, 4, 5, 6, 7, 8, 9};
+    *state_out =
+        (struct lull_writer_state){true, gpu + 900, 2, -3, 4, 5, 6, 7, 8, 9, LULL_WRITER_LOST};
 }
 
 void lull_connection_send(struct lull_connection *connection, const struct lull_message *message,
@@ -434,6 +435,7 @@ static void the_state_of_a_gpu_is_told(void **state)
     assert_int_equal(told->writes, 4);
     assert_int_equal(told->disobeyed, 8);
     assert_int_equal(told->limit_mw, 9);
+    assert_int_equal(told->health, LULL_WRITER_LOST);
     fake_time_ns = T0 + 4000 * MS; /* it is over, and not ended yet */
     ask(1, &question);
     assert_int_equal(told->lease_left_ms, 0);

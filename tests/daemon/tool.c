@@ -266,43 +266,6 @@ static int latency(char **argv)
     return 0;
 }
 
-/* order: three GPUs; who is served while the writer is busy with the first. */
-static int order(char **argv)
-{
-    struct lull_actuator *actuator;
-    struct lull_switch_result results[3];
-    struct lull_error error = {0};
-    const struct lull_band band = {600, 1200};
-    uint32_t slots[3];
-    uint64_t sequences[3];
-    int64_t now_ns;
-
-    if (open_lease("daemon", argv[2], &actuator, &slots[0], &error) < 0 ||
-        lull_actuator_lease(actuator, argv[3], &band, &slots[1], &error) < 0 ||
-        lull_actuator_lease(actuator, argv[4], &band, &slots[2], &error) < 0)
-        return fail(&error);
-    /* The later deadline is posted first. */
-    now_ns = lull_now_ns();
-    for (int i = 0; i < 3; i++)
-        sequences[i] = lull_actuator_set(actuator, slots[i], 900, now_ns + (8 - i) * LULL_NS_PER_S,
-                                         now_ns + 9 * LULL_NS_PER_S);
-    for (int i = 0; i < 3; i++)
-        await(actuator, slots[i], sequences[i], &results[i]);
-    printf("deadline %s\n",
-           results[2].call_begin_ns < results[1].call_begin_ns ? "kept" : "broken");
-
-    /* A raising, posted last, goes before a lowering that waits. */
-    now_ns = lull_now_ns();
-    for (int i = 0; i < 3; i++)
-        sequences[i] = lull_actuator_set(actuator, slots[i], i == 2 ? 0 : 700,
-                                         now_ns + 5 * LULL_NS_PER_S, now_ns + 9 * LULL_NS_PER_S);
-    for (int i = 0; i < 3; i++)
-        await(actuator, slots[i], sequences[i], &results[i]);
-    printf("raising %s\n", results[2].call_begin_ns < results[1].call_begin_ns ? "first" : "late");
-    lull_actuator_close(actuator);
-    return 0;
-}
-
 /* truth GPU: what the emulated GPU really does, which no driver tells. */
 static int truth(const char *gpu)
 {
@@ -363,8 +326,6 @@ int main(int argc, char **argv)
         return admin(argv[2], argv[3]);
     if (argc == 4 && strcmp(argv[1], "latency") == 0)
         return latency(argv);
-    if (argc == 5 && strcmp(argv[1], "order") == 0)
-        return order(argv);
     if (argc == 3 && strcmp(argv[1], "truth") == 0)
         return truth(argv[2]);
     if (argc == 3 && strcmp(argv[1], "fault") == 0)

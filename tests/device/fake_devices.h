@@ -42,9 +42,10 @@ struct fake_gpu {
     uint32_t limit_mw;
     uint32_t least_limit_mw; /* a lower limit is accepted and becomes this one */
     uint64_t reasons;
-    uint32_t unreadable; /* readings that the device does not give */
-    int status;          /* of the calls that set something... */
-    uint32_t failures;   /* ...for this many of them */
+    uint32_t unreadable;  /* readings that the device does not give */
+    int status;           /* of the calls that set something... */
+    uint32_t failures;    /* ...for this many of them */
+    uint32_t ineffective; /* this many calls that set a clock succeed and change nothing */
     uint32_t memory_resets;
     uint32_t limit_calls;
 };
@@ -121,6 +122,10 @@ static int fake_set_clock(uint32_t index, uint32_t sm_mhz, struct lull_error *er
     result = fake_set(index, err);
     if (result < 0)
         return result;
+    if (gpu->ineffective > 0) {
+        gpu->ineffective--;
+        return 0;
+    }
     gpu->old_mhz = fake_sm_mhz(gpu);
     gpu->locked_mhz = sm_mhz;
     gpu->effect_ns = fake_time_ns + gpu->settling_ns;

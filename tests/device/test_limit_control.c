@@ -31,11 +31,15 @@ static void ask(uint32_t limit_mw)
     assert_int_equal(lull_limit_control_take(&control, &request), 0);
 }
 
+/* Whether a driver call was made. */
 static bool act(void)
 {
+    const uint32_t before = fake.gpus[0].limit_calls;
     struct lull_error error;
 
-    return lull_limit_control_act(&control, NULL, 0, &error);
+    lull_limit_control_look(&control, NULL, 0);
+    lull_limit_control_act(&control, NULL, 0, 0, &error);
+    return fake.gpus[0].limit_calls != before;
 }
 
 static void fail_next(int status, uint32_t count)
@@ -193,7 +197,8 @@ static void test_a_limit_that_is_not_obeyed_is_still_put_back(void **state)
     begin();
     fake.gpus[0].least_limit_mw = 250000;
     ask(200000);
-    assert_true(lull_limit_control_act(&control, NULL, 0, &error));
+    lull_limit_control_look(&control, NULL, 0);
+    lull_limit_control_act(&control, NULL, 0, 0, &error);
     assert_int_equal(control.result.status, LULL_E_NOT_OBEYED);
     assert_non_null(strstr(error.text, "200 W"));
     assert_non_null(strstr(error.text, "250 W"));
@@ -206,20 +211,20 @@ static void test_a_limit_that_is_not_obeyed_is_still_put_back(void **state)
     assert_true(lull_limit_control_is_restored(&control));
 }
 
-static void test_what_others_have_set_since_stays(void **state)
+static void test_f45_what_others_have_set_since_stays(void **state)
 {
     (void)state;
     begin();
     ask(200000);
     assert_true(act());
     fake.gpus[0].limit_mw = 280000;
-    ask(200000); /* as long as the lease lasts, it counts */
+    ask(200000); /* the lease may still go below */
     assert_true(act());
     assert_int_equal(fake.gpus[0].limit_mw, 200000);
-    fake.gpus[0].limit_mw = 280000;
+    assert_int_equal(control.before_mw, 280000);
     lull_limit_control_end(&control, fake_time_ns);
-    assert_false(act());
-    assert_int_equal(fake.gpus[0].limit_mw, 280000);
+    assert_true(act());
+    assert_int_equal(fake.gpus[0].limit_mw, 280000); /* not the 350 W of the beginning */
     assert_true(lull_limit_control_is_restored(&control));
 
     begin();
@@ -233,10 +238,62 @@ static void test_what_others_have_set_since_stays(void **state)
     begin();
     control.is_uncertain = true; /* a limit that may be ours is put back */
     control.applied_mw = 200000;
+    control.tried_mw = 280000;
     fake.gpus[0].limit_mw = 280000;
     lull_limit_control_end(&control, fake_time_ns);
     assert_true(act());
     assert_int_equal(fake.gpus[0].limit_mw, 350000);
+}
+
+/* A cap that is set during a lease is never exceeded, neither by the lease nor by its end. */
+static void test_f45_a_cap_set_meanwhile_is_never_exceeded(void **state)
+{
+    static const struct {
+        uint32_t cap_mw, asked_mw, left_mw;
+    } rows[] = {
+        {180000, 200000, 180000}, {180000, 180000, 180000}, {180000, 160000, 160000},
+        {180000, 0, 180000},      {399000, 300000, 300000}, {120000, 150000, 120000},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        begin();
+        ask(200000);
+        assert_true(act());
+        fake.gpus[0].limit_mw = rows[i].cap_mw;
+        ask(rows[i].asked_mw);
+        assert_true(lull_limit_control_look(&control, NULL, 0)); /* the journal is to know */
+        assert_int_equal(control.before_mw, rows[i].cap_mw);
+        act();
+        assert_int_equal(fake.gpus[0].limit_mw, rows[i].left_mw);
+        lull_limit_control_end(&control, fake_time_ns);
+        act();
+        assert_int_equal(fake.gpus[0].limit_mw, rows[i].cap_mw);
+        assert_true(lull_limit_control_is_restored(&control));
+    }
+    /* Before the lease has set anything as well. */
+    begin();
+    fake.gpus[0].limit_mw = 180000;
+    ask(200000);
+    assert_false(act());
+    assert_int_equal(control.applied_mw, 0);
+}
+
+static void test_a_refusal_writes_nothing_and_is_repeated(void **state)
+{
+    struct lull_error error = {0};
+
+    (void)state;
+    begin();
+    ask(200000);
+    lull_limit_control_look(&control, NULL, 0);
+    assert_int_equal(control.target_mw, 200000);
+    lull_limit_control_act(&control, NULL, 0, -ENOSPC, &error);
+    assert_int_equal(fake.gpus[0].limit_calls, 0);
+    assert_int_equal(control.result.status, -ENOSPC);
+    assert_int_equal(control.applied_mw, 0);
+    assert_int_equal(control.failures, 1);
+    assert_true(lull_limit_control_is_restored(&control));
 }
 
 int main(void)
@@ -249,7 +306,9 @@ int main(void)
         cmocka_unit_test(test_failures_are_repeated_ever_more_slowly),
         cmocka_unit_test(test_refusals_have_no_effect),
         cmocka_unit_test(test_a_limit_that_is_not_obeyed_is_still_put_back),
-        cmocka_unit_test(test_what_others_have_set_since_stays),
+        cmocka_unit_test(test_f45_what_others_have_set_since_stays),
+        cmocka_unit_test(test_f45_a_cap_set_meanwhile_is_never_exceeded),
+        cmocka_unit_test(test_a_refusal_writes_nothing_and_is_repeated),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "device/fault.h"
 #include "device/nvml.h"
 
 static void test_every_documented_code_has_its_row(void **state)
@@ -45,6 +46,54 @@ static void test_errors_follow_the_fault_table(void **state)
         assert_int_equal(lull_nvml_meaning(rows[i].code)->error, rows[i].error);
 }
 
+/* F09: the table of what follows from every code. */
+static void test_f09_every_code_has_its_fault(void **state)
+{
+    static const struct {
+        enum lull_device_fault fault;
+        int codes[12]; /* ended by -1 */
+    } rows[] = {
+        {LULL_FAULT_NONE, {0, -1}},
+        {LULL_FAULT_GONE, {1, 9, 12, 18, /* the driver */ 6, 15, 16, 28, /* the GPU */ -1}},
+        {LULL_FAULT_UNSUPPORTED, {3, 13, 22, 24, 25, 26, 30, -1}},
+        {LULL_FAULT_NOT_ALLOWED, {4, -1}},
+        {LULL_FAULT_OWN, {2, 5, 7, -1}},
+        {LULL_FAULT_PASSING, {10, 11, 17, 19, 20, 21, 23, 27, 29, 999, -1}},
+        {LULL_FAULT_ALARM, {8, 14, -1}},
+    };
+    uint32_t count = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (const int *code = rows[i].codes; *code >= 0; code++) {
+            assert_int_equal(lull_fault_of(lull_nvml_meaning(*code)->error), rows[i].fault);
+            count++;
+        }
+    assert_int_equal(count, 32); /* all of them */
+}
+
+static void test_f09_what_follows_from_a_fault(void **state)
+{
+    static const struct {
+        enum lull_device_fault fault;
+        bool ends_control;
+        bool may_have_had_effect;
+    } rows[] = {
+        {LULL_FAULT_NONE, false, false},       {LULL_FAULT_GONE, false, true},
+        {LULL_FAULT_UNSUPPORTED, true, false}, {LULL_FAULT_NOT_ALLOWED, true, false},
+        {LULL_FAULT_ALARM, true, true},        {LULL_FAULT_PASSING, false, true},
+        {LULL_FAULT_OWN, false, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(lull_fault_ends_control(rows[i].fault), rows[i].ends_control);
+        assert_int_equal(lull_fault_may_have_had_effect(rows[i].fault),
+                         rows[i].may_have_had_effect);
+    }
+    assert_int_equal(lull_fault_of(-ENOMEM), LULL_FAULT_PASSING); /* nothing is known of it */
+}
+
 static void test_undocumented_codes_count_as_unknown(void **state)
 {
     (void)state;
@@ -71,6 +120,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_documented_code_has_its_row),
         cmocka_unit_test(test_errors_follow_the_fault_table),
+        cmocka_unit_test(test_f09_every_code_has_its_fault),
+        cmocka_unit_test(test_f09_what_follows_from_a_fault),
         cmocka_unit_test(test_undocumented_codes_count_as_unknown),
         cmocka_unit_test(test_missing_library_is_no_device),
     };

@@ -12,47 +12,59 @@
 
 #include "device/restore.c"
 
-static const struct lull_device_info info = {.sm_clock_count = 2, .sm_clocks_mhz = {1410, 210}};
+#define MS LULL_NS_PER_MS
 
-static bool is_free(uint32_t sm_mhz, uint64_t reasons, uint32_t before_mhz)
+static const struct lull_device_info info = {.sm_clock_count = 4,
+                                             .sm_clocks_mhz = {1410, 1200, 900, 210}};
+
+static enum lull_sight sight_of(uint32_t sm_mhz, uint64_t reasons, uint32_t last_mhz,
+                                uint32_t before_mhz)
 {
     const struct lull_device_reading reading = {
-        .valid = LULL_READING_SM_CLOCK | LULL_READING_REASONS,
-        .sm_mhz = sm_mhz,
-        .reasons = reasons,
-    };
+        .valid = LULL_SIGHT_READINGS, .sm_mhz = sm_mhz, .reasons = reasons};
+    const struct lull_journal_written written = {.sm_mhz = {last_mhz, before_mhz}};
 
-    return lull_restore_is_free(&info, &reading, before_mhz);
+    return lull_sight_of_clock(&info, &reading, &written);
 }
 
-static void test_what_counts_as_free(void **state)
+static void test_what_a_reading_tells(void **state)
 {
     (void)state;
-    assert_true(is_free(1410, 0, 1410)); /* the highest clock */
-    assert_true(is_free(1411, 0, 1411));
-    assert_true(is_free(1200, 0, 900));                          /* it has moved */
-    assert_true(is_free(900, LULL_CLOCK_REASON_POWER_CAP, 900)); /* the power cap holds it */
-    assert_true(is_free(210, LULL_CLOCK_REASON_IDLE, 210));      /* idle */
-    assert_false(is_free(900, 0, 900));                          /* nothing says why it is low */
-    /* Application clocks are somebody's doing. */
-    assert_false(is_free(900, LULL_CLOCK_REASON_SETTING, 900));
-    assert_false(is_free(900, 0, 0));
+    assert_int_equal(sight_of(1410, 0, 900, 0), LULL_SIGHT_FREE); /* the highest clock */
+    assert_int_equal(sight_of(1411, LULL_CLOCK_REASON_IDLE, 900, 0), LULL_SIGHT_FREE);
+    assert_int_equal(sight_of(210, LULL_CLOCK_REASON_IDLE, 210, 0), LULL_SIGHT_NOTHING);
+    assert_int_equal(sight_of(900, 0, 900, 0), LULL_SIGHT_OURS);
+    assert_int_equal(sight_of(900, 0, 0, 900), LULL_SIGHT_OURS);
+    assert_int_equal(sight_of(901, 0, 900, 0), LULL_SIGHT_OURS); /* readings are one step off */
+    assert_int_equal(sight_of(899, 0, 900, 0), LULL_SIGHT_OURS);
+    assert_int_equal(sight_of(1201, 0, 210, 0), LULL_SIGHT_FREE); /* the highest, one step off */
+    assert_int_equal(sight_of(1199, 0, 210, 0), LULL_SIGHT_FOREIGN);
+    assert_int_equal(sight_of(209, 0, 900, 0), LULL_SIGHT_FOREIGN);
+    assert_int_equal(sight_of(900, 0, 0, 0), LULL_SIGHT_FOREIGN);
+    /* The cap, heat or application clocks hold it: where it is above Lull's lock, that is gone. */
+    assert_int_equal(sight_of(900, LULL_CLOCK_REASON_POWER_CAP, 900, 0), LULL_SIGHT_NOTHING);
+    assert_int_equal(sight_of(900, LULL_CLOCK_REASON_SETTING, 0, 0), LULL_SIGHT_NOTHING);
+    assert_int_equal(sight_of(1201, LULL_CLOCK_REASON_POWER_CAP, 900, 0), LULL_SIGHT_FREE);
+    assert_int_equal(sight_of(1200, LULL_CLOCK_REASON_POWER_CAP, 900, 0), LULL_SIGHT_NOTHING);
+    assert_int_equal(sight_of(1201, LULL_CLOCK_REASON_POWER_CAP, 210, 1200), LULL_SIGHT_NOTHING);
 }
 
-static void test_a_silent_device_is_believed(void **state)
+static void test_a_silent_device_tells_nothing(void **state)
 {
     static const struct lull_device_info no_clocks = {0};
+    static const struct lull_journal_written written = {.sm_mhz = {900, 0}};
     struct lull_device_reading reading = {.sm_mhz = 900};
 
     (void)state;
-    assert_true(lull_restore_is_free(&info, &reading, 900));
+    assert_int_equal(lull_sight_of_clock(&info, &reading, &written), LULL_SIGHT_NOTHING);
     reading.valid = LULL_READING_SM_CLOCK;
-    assert_true(lull_restore_is_free(&info, &reading, 900));
+    assert_int_equal(lull_sight_of_clock(&info, &reading, &written), LULL_SIGHT_NOTHING);
+    reading.sm_mhz = 1201;
+    assert_int_equal(lull_sight_of_clock(&info, &reading, &written), LULL_SIGHT_FREE);
     reading.valid = LULL_READING_REASONS;
-    assert_true(lull_restore_is_free(&info, &reading, 900));
-    reading.valid |= LULL_READING_SM_CLOCK;
-    assert_false(lull_restore_is_free(&info, &reading, 900));
-    assert_true(lull_restore_is_free(&no_clocks, &reading, 900));
+    assert_int_equal(lull_sight_of_clock(&info, &reading, &written), LULL_SIGHT_NOTHING);
+    reading.valid = LULL_SIGHT_READINGS;
+    assert_int_equal(lull_sight_of_clock(&no_clocks, &reading, &written), LULL_SIGHT_NOTHING);
 }
 
 /* --- all of it --- */
@@ -84,7 +96,13 @@ static int teardown(void **state)
 static struct lull_journal_record record_of(const char *uuid, uint32_t controls)
 {
     struct lull_journal_record record = {
-        .driver_version = "550.54.15", .controls = controls, .power_limit_mw = 350000};
+        .driver_version = "550.54.15",
+        .controls = controls,
+        .power_limit_mw = 350000,
+        /* Long enough ago that the clock has settled. */
+        .written = {.sm_at_ns = LULL_NS_PER_S - LULL_SIGHT_SETTLING_NS,
+                    .sm_mhz = {900, 0},
+                    .limit_mw = {200000, 0}}};
 
     snprintf(record.uuid, sizeof(record.uuid), "%s", uuid);
     return record;
@@ -104,6 +122,7 @@ static void check_report(uint32_t restored, uint32_t failed, uint32_t dropped, i
     assert_int_equal(report.restored, restored);
     assert_int_equal(report.failed, failed);
     assert_int_equal(report.dropped, dropped);
+    assert_int_equal(report.unconfirmed + report.foreign, 0);
     assert_int_equal(lull_journal_list(journal, uuids, 4, &error), left);
 }
 
@@ -150,6 +169,7 @@ static void test_only_what_the_record_names_is_touched(void **state)
 static void date_back(const char *uuid)
 {
     unsigned char bytes[512];
+    const size_t checked = 8 + 4 + 4 + 40 + sizeof(struct lull_journal_record);
     uint64_t hash = UINT64_C(14695981039346656037);
     char path[160];
     size_t size;
@@ -158,13 +178,13 @@ static void date_back(const char *uuid)
     snprintf(path, sizeof(path), "%s/saved/gpu-%s", directory, uuid);
     file = fopen(path, "r+");
     assert_non_null(file);
-    size = fread(bytes, 1, sizeof(bytes), file) - sizeof(hash);
+    size = fread(bytes, 1, sizeof(bytes), file);
     bytes[16] ^= 1; /* behind the magic number, the version and the size */
-    for (size_t i = 0; i < size; i++)
+    for (size_t i = 0; i < checked; i++)
         hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
-    memcpy(bytes + size, &hash, sizeof(hash));
+    memcpy(bytes + checked, &hash, sizeof(hash));
     rewind(file);
-    assert_int_equal(fwrite(bytes, 1, size + sizeof(hash), file), size + sizeof(hash));
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
     fclose(file);
 }
 
@@ -174,6 +194,7 @@ static void test_records_of_an_earlier_boot_are_dropped(void **state)
     (void)state;
     save("GPU-0", LULL_CAPABILITY_SM_LOCK);
     save("GPU-1", LULL_CAPABILITY_SM_LOCK);
+    fake.gpus[1].locked_mhz = 900;
     date_back("GPU-0");
     assert_int_equal(restore(), 0);
     check_report(1, 0, 1, 0);
@@ -228,6 +249,7 @@ static void test_passing_failures_are_repeated(void **state)
 {
     (void)state;
     save("GPU-0", LULL_CAPABILITY_SM_LOCK);
+    fake.gpus[0].locked_mhz = 900;
     fake.gpus[0].status = -EAGAIN;
     fake.gpus[0].failures = 2;
     assert_int_equal(restore(), 0);
@@ -237,6 +259,7 @@ static void test_passing_failures_are_repeated(void **state)
     assert_int_equal(fake.calls[2].begin_ns - fake.calls[1].begin_ns,
                      FAKE_CALL_NS + 20 * LULL_NS_PER_MS);
     save("GPU-0", LULL_CAPABILITY_SM_LOCK);
+    fake.gpus[0].locked_mhz = 900;
     fake.gpus[0].failures = 3;
     assert_int_equal(restore(), -EAGAIN);
     assert_int_equal(fake.call_count, 6);
@@ -253,6 +276,7 @@ static void test_the_first_failure_is_told(void **state)
     (void)state;
     fake.gpus[0].info.capabilities |= LULL_CAPABILITY_MEMORY_LOCK;
     fake.gpus[0].limit_mw = 200000;
+    fake.gpus[0].locked_mhz = 900;
     save("GPU-0",
          LULL_CAPABILITY_SM_LOCK | LULL_CAPABILITY_MEMORY_LOCK | LULL_CAPABILITY_POWER_LIMIT);
     fake.gpus[0].status = -EIO;
@@ -260,6 +284,7 @@ static void test_the_first_failure_is_told(void **state)
     assert_int_equal(restore(), -EIO);
     assert_int_equal(fake.call_count, 1);
     assert_int_equal(fake.gpus[0].memory_resets, 1);
+    fake.gpus[0].locked_mhz = 900;
     fake.gpus[0].failures = 2; /* the limit and the clock */
     assert_int_equal(restore(), -EIO);
     fake.gpus[0].limit_mw = 350000;
@@ -269,6 +294,7 @@ static void test_the_first_failure_is_told(void **state)
     /* Of several GPUs the first one's. */
     save("GPU-0", LULL_CAPABILITY_SM_LOCK);
     save("GPU-1", LULL_CAPABILITY_SM_LOCK);
+    fake.gpus[0].locked_mhz = fake.gpus[1].locked_mhz = 900;
     fake.gpus[0].failures = fake.gpus[1].failures = 1;
     fake.gpus[1].status = -EPERM;
     assert_int_not_equal(restore(), 0);
@@ -295,27 +321,35 @@ static void test_a_clock_that_does_not_rise_is_told(void **state)
     assert_int_equal(fake_time_ns - begin_ns, 2 * FAKE_CALL_NS + 500 * LULL_NS_PER_MS);
 }
 
-static void test_records_that_cannot_be_used(void **state)
+static void damage(uint32_t gpu)
 {
-    struct lull_journal_record other = record_of("GPU-0", LULL_CAPABILITY_POWER_LIMIT);
     char path[128];
     FILE *file;
 
-    (void)state;
-    snprintf(other.driver_version, sizeof(other.driver_version), "1");
-    assert_int_equal(lull_journal_save(journal, &other, &error), 0);
-    fake.gpus[0].limit_mw = 200000; /* another driver's record: the limit is left */
-    fake.gpus[0].locked_mhz = 900;
-    snprintf(path, sizeof(path), "%s/saved/gpu-GPU-1", directory);
+    snprintf(path, sizeof(path), "%s/saved/gpu-GPU-%u", directory, gpu);
     file = fopen(path, "w");
     assert_non_null(file);
     fputs("damaged", file);
     fclose(file);
+}
+
+static void test_records_that_cannot_be_used(void **state)
+{
+    struct lull_journal_record other = record_of("GPU-0", LULL_CAPABILITY_POWER_LIMIT);
+    char path[128];
+
+    (void)state;
+    snprintf(other.driver_version, sizeof(other.driver_version), "1");
+    assert_int_equal(lull_journal_save(journal, &other, &error), 0);
+    fake.gpus[0].limit_mw = 400000; /* another driver's record, which has set the default */
+    fake.gpus[0].locked_mhz = 900;
+    fake.gpus[1].limit_mw = 400000;
+    damage(1);
     fake.gpus[1].locked_mhz = 900;
     fake.gpus[1].info.capabilities |= LULL_CAPABILITY_MEMORY_LOCK;
     assert_int_equal(restore(), 0);
     check_report(2, 0, 0, 0);
-    assert_int_equal(fake.gpus[0].limit_mw, 200000);
+    assert_int_equal(fake.gpus[0].limit_calls + fake.gpus[1].limit_calls, 0);
     assert_int_equal(fake.gpus[0].locked_mhz + fake.gpus[1].locked_mhz, 0);
     assert_int_equal(fake.gpus[1].memory_resets, 1);
     for (int i = 0; i < 2; i++) { /* both are kept for a person to look at */
@@ -329,13 +363,231 @@ static void test_records_that_cannot_be_used(void **state)
     assert_int_equal(fake.call_count, 2);
 }
 
+/* --- F45: what somebody else has set stays --- */
+
+static void test_f45_a_limit_of_somebody_else_stays(void **state)
+{
+    static const struct {
+        uint32_t last_mw, before_mw, present_mw, left_mw;
+    } rows[] = {
+        {200000, 0, 200000, 350000},      {200000, 250000, 250000, 350000},
+        {0, 250000, 250000, 350000},      {200000, 250000, 350000, 350000},
+        {200000, 250000, 300000, 300000}, {200000, 250000, 150000, 150000},
+        {200000, 250000, 400000, 400000}, {0, 0, 200000, 200000},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct lull_journal_record record = record_of("GPU-0", LULL_CAPABILITY_POWER_LIMIT);
+        const bool is_foreign = rows[i].present_mw == rows[i].left_mw &&
+                                rows[i].present_mw != 350000 && rows[i].before_mw != 0;
+
+        record.written.limit_mw[0] = rows[i].last_mw;
+        record.written.limit_mw[1] = rows[i].before_mw;
+        assert_int_equal(lull_journal_save(journal, &record, &error), 0);
+        fake.gpus[0].limit_mw = rows[i].present_mw;
+        assert_int_equal(restore(), 0);
+        assert_int_equal(fake.gpus[0].limit_mw, rows[i].left_mw);
+        assert_int_equal(report.foreign, is_foreign ? 1 : 0);
+        assert_int_equal(report.restored, is_foreign ? 0 : 1);
+    }
+}
+
+static void test_f45_a_lock_of_somebody_else_stays(void **state)
+{
+    static const struct {
+        uint32_t last_mhz, before_mhz, present_mhz, left_mhz;
+    } rows[] = {
+        {900, 0, 900, 0},   {0, 900, 900, 0},      {600, 900, 900, 0},
+        {200, 0, 900, 900}, {1200, 900, 200, 200}, {0, 0, 900, 900},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct lull_journal_record record = record_of("GPU-0", LULL_CAPABILITY_SM_LOCK);
+
+        fake_reset(1);
+        record.written.sm_mhz[0] = rows[i].last_mhz;
+        record.written.sm_mhz[1] = rows[i].before_mhz;
+        assert_int_equal(lull_journal_save(journal, &record, &error), 0);
+        fake.gpus[0].locked_mhz = rows[i].present_mhz;
+        assert_int_equal(restore(), 0);
+        assert_int_equal(fake.gpus[0].locked_mhz, rows[i].left_mhz);
+        assert_int_equal(report.foreign, i == 3 || i == 4 ? 1 : 0);
+        assert_int_equal(fake.call_count, rows[i].left_mhz == 0 ? 1 : 0);
+    }
+}
+
+/* Just after a writing the clock may still be on its way, and its reading is old. */
+static void test_f45_a_clock_on_its_way_is_not_judged(void **state)
+{
+    struct lull_journal_record record = record_of("GPU-0", LULL_CAPABILITY_SM_LOCK);
+
+    (void)state;
+    record.written.sm_at_ns = fake_time_ns - LULL_SIGHT_SETTLING_NS + 1;
+    assert_int_equal(lull_journal_save(journal, &record, &error), 0);
+    fake.gpus[0].old_mhz = 1400; /* the reading says that nothing is locked */
+    fake.gpus[0].locked_mhz = 900;
+    fake.gpus[0].effect_ns = fake_time_ns + MS;
+    assert_int_equal(restore(), 0);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    /* Long after it, a free clock has to be reset no more: it might be held at its highest. */
+    save("GPU-1", LULL_CAPABILITY_SM_LOCK);
+    fake.gpus[1].locked_mhz = 1400;
+    assert_int_equal(restore(), 0);
+    assert_int_equal(fake.gpus[1].locked_mhz, 1400);
+    check_report(1, 0, 0, 0);
+}
+
+/* A clock that comes up from idle is no lock: it is looked at until it stays. */
+static void test_f45_a_clock_that_moves_is_nobodys(void **state)
+{
+    (void)state;
+    save("GPU-0", LULL_CAPABILITY_SM_LOCK);
+    fake.gpus[0].old_mhz = 200;
+    fake.gpus[0].locked_mhz = 900;
+    fake.gpus[0].effect_ns = fake_time_ns + 20 * MS;
+    assert_int_equal(restore(), 0);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    check_report(1, 0, 0, 0);
+}
+
+/* --- F46: success is said only when it is seen --- */
+
+static bool is_deferred(const char *uuid)
+{
+    struct lull_journal_record record;
+
+    return lull_journal_load_deferred(journal, uuid, &record, NULL) == 0;
+}
+
+static void test_f46_an_idle_gpu_stays_unconfirmed_until_it_is_busy(void **state)
+{
+    char uuids[1][96];
+
+    (void)state;
+    save("GPU-0", LULL_CAPABILITY_SM_LOCK);
+    fake.gpus[0].locked_mhz = 900;
+    fake.gpus[0].free_mhz = 200;
+    fake.gpus[0].reasons = LULL_CLOCK_REASON_IDLE;
+    fake.gpus[0].ineffective = 1;
+    assert_int_equal(restore(), 0);
+    assert_int_equal(report.unconfirmed, 1);
+    assert_int_equal(report.restored, 0);
+    assert_true(fake_time_ns < LULL_NS_PER_S + 10 * MS); /* nothing is waited for */
+    assert_int_equal(lull_journal_list(journal, uuids, 1, &error), 0);
+    assert_true(is_deferred("GPU-0"));
+    /* As long as it is idle another reset shows no more, and could undo somebody else's lock. */
+    assert_int_equal(restore(), 0);
+    assert_int_equal(report.unconfirmed, 1);
+    assert_int_equal(fake.call_count, 1);
+    assert_true(is_deferred("GPU-0"));
+    fake.gpus[0].free_mhz = 1400;
+    fake.gpus[0].reasons = 0;
+    assert_int_equal(restore(), 0);
+    assert_int_equal(fake.call_count, 2);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    check_report(1, 0, 0, 0);
+    assert_false(is_deferred("GPU-0"));
+}
+
+static void test_f46_a_lock_set_while_unconfirmed_stays(void **state)
+{
+    (void)state;
+    save("GPU-0", LULL_CAPABILITY_SM_LOCK);
+    fake.gpus[0].reasons = LULL_CLOCK_REASON_IDLE;
+    fake.gpus[0].locked_mhz = 900;
+    fake.gpus[0].free_mhz = 200;
+    assert_int_equal(restore(), 0);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    fake.gpus[0].locked_mhz = 200;
+    fake.gpus[0].free_mhz = 1400;
+    fake.gpus[0].reasons = 0;
+    assert_int_equal(restore(), 0);
+    assert_int_equal(report.foreign, 1);
+    assert_int_equal(fake.gpus[0].locked_mhz, 200);
+    assert_false(is_deferred("GPU-0"));
+}
+
+static void test_f46_a_damaged_journal_is_not_success(void **state)
+{
+    char path[128];
+
+    (void)state;
+    save("GPU-0", LULL_CAPABILITY_SM_LOCK | LULL_CAPABILITY_POWER_LIMIT);
+    damage(0);
+    fake.gpus[0].limit_mw = 150000;
+    fake.gpus[0].locked_mhz = 900;
+    assert_int_equal(restore(), -ENODATA);
+    assert_non_null(strstr(error.text, "150 W"));
+    assert_non_null(strstr(error.text, "--force"));
+    check_report(0, 1, 0, 0);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    assert_int_equal(fake.gpus[0].limit_mw, 150000); /* it may be an administrator's */
+    snprintf(path, sizeof(path), "%s/saved/gpu-GPU-0.aside", directory);
+    assert_int_equal(access(path, F_OK), 0);
+    damage(0); /* the second one does not replace the first */
+    assert_int_equal(restore(), -ENODATA);
+    assert_int_equal(access(path, F_OK), 0);
+    strcat(path, "2");
+    assert_int_equal(access(path, F_OK), 0);
+    /* On an idle GPU its reset is to be seen as well. */
+    damage(0);
+    fake.gpus[0].limit_mw = 400000;
+    fake.gpus[0].locked_mhz = 900;
+    fake.gpus[0].free_mhz = 200;
+    fake.gpus[0].reasons = LULL_CLOCK_REASON_IDLE;
+    fake.gpus[0].ineffective = 1;
+    assert_int_equal(restore(), 0);
+    assert_int_equal(report.unconfirmed, 1);
+    fake.gpus[0].reasons = 0;
+    fake.gpus[0].free_mhz = 1400;
+    assert_int_equal(restore(), 0);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    check_report(1, 0, 0, 0);
+}
+
+static int force(void)
+{
+    memset(&report, 0xff, sizeof(report));
+    return lull_restore_forced(NULL, journal, &report, &error);
+}
+
+static void test_f46_force_needs_no_journal(void **state)
+{
+    (void)state;
+    fake.gpus[0].locked_mhz = 900;
+    fake.gpus[0].limit_mw = 150000;
+    fake.gpus[1].locked_mhz = 1200;
+    fake.gpus[1].info.capabilities = LULL_CAPABILITY_SM_LOCK | LULL_CAPABILITY_MEMORY_LOCK;
+    save("GPU-1", LULL_CAPABILITY_SM_LOCK); /* the lock is none of Lull's: it is reset even so */
+    damage(2);
+    fake.gpus[2].limit_mw = 300000;
+    assert_int_equal(force(), 0);
+    check_report(3, 0, 0, 0);
+    assert_int_equal(fake.gpus[0].locked_mhz + fake.gpus[1].locked_mhz, 0);
+    assert_int_equal(fake.gpus[0].limit_mw, 400000);
+    assert_int_equal(fake.gpus[1].limit_mw, 350000);
+    assert_int_equal(fake.gpus[1].memory_resets, 1);
+    assert_int_equal(fake.gpus[2].limit_mw, 400000);
+    /* It says what it cannot do, and what it cannot see. */
+    fake.gpus[0].info.power_limit_default_mw = 0;
+    fake.gpus[1].reasons = LULL_CLOCK_REASON_IDLE;
+    fake.gpus[1].free_mhz = 200;
+    assert_int_equal(force(), LULL_E_UNSUPPORTED);
+    assert_int_equal(report.failed, 1);
+    assert_int_equal(report.unconfirmed, 1);
+    assert_int_equal(report.restored, 1);
+    assert_true(is_deferred("GPU-1"));
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_counts_as_free),
-        cmocka_unit_test(test_a_silent_device_is_believed),
+        cmocka_unit_test(test_what_a_reading_tells),
+        cmocka_unit_test(test_a_silent_device_tells_nothing),
         CASE(test_nothing_to_do),
         CASE(test_only_what_the_record_names_is_touched),
         CASE(test_records_of_an_earlier_boot_are_dropped),
@@ -346,6 +598,14 @@ int main(void)
         CASE(test_the_first_failure_is_told),
         CASE(test_a_clock_that_does_not_rise_is_told),
         CASE(test_records_that_cannot_be_used),
+        CASE(test_f45_a_limit_of_somebody_else_stays),
+        CASE(test_f45_a_lock_of_somebody_else_stays),
+        CASE(test_f45_a_clock_on_its_way_is_not_judged),
+        CASE(test_f45_a_clock_that_moves_is_nobodys),
+        CASE(test_f46_an_idle_gpu_stays_unconfirmed_until_it_is_busy),
+        CASE(test_f46_a_lock_set_while_unconfirmed_stays),
+        CASE(test_f46_a_damaged_journal_is_not_success),
+        CASE(test_f46_force_needs_no_journal),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,7 +48,7 @@ static int fake_end(const struct timespec *patience);
 
 #define timerfd_settime(fd, flags, spec, old) fake_timer(spec)
 #define epoll_wait(fd, events, count, timeout) ((void)(events), fake_wait())
-#define lull_thread_start(thread, function, argument) ((void)(function), 0)
+#define lull_thread_start(thread, function, argument) ((void)(thread), (void)(function), 0)
 #define lull_thread_set_realtime() ((void)0)
 #define prctl(...) ((void)0)
 #define pthread_setname_np(thread, name) ((void)0)
@@ -530,15 +530,68 @@ static void test_a_lowering_waits_for_its_budget(void **state)
 
 /* --- failures --- */
 
-static void test_which_failures_may_have_had_an_effect(void **state)
+/* F09: what follows from an error of the driver. A lowering that may pass is tried three times
+ * more, after 10, 20 and 40 ms, and then told; what cannot pass is told at once, and not tried
+ * again in this lease; a GPU that is gone is tried again after 1, 2, 4 to 60 s. */
+static void test_f09_lowerings_follow_the_fault_table(void **state)
 {
+    static const struct {
+        int error;
+        uint32_t calls;       /* for one request */
+        uint32_t later_calls; /* for another one 100 ms later */
+    } rows[] = {
+        {-EAGAIN, 4, 4}, {-EPERM, 1, 0},  {LULL_E_UNSUPPORTED, 1, 0},
+        {-EIO, 1, 0},    {-EINVAL, 1, 1}, {LULL_E_NO_DEVICE, 1, 0},
+    };
+
     (void)state;
-    assert_false(may_have_had_effect(-EPERM));
-    assert_false(may_have_had_effect(-EINVAL));
-    assert_false(may_have_had_effect(LULL_E_UNSUPPORTED));
-    assert_true(may_have_had_effect(-EIO));
-    assert_true(may_have_had_effect(-EAGAIN));
-    assert_true(may_have_had_effect(LULL_E_NO_DEVICE));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        begin(1);
+        fake.gpus[0].failures = 1000;
+        fake.gpus[0].status = rows[i].error;
+        grant(0, &wide);
+        ask_soon(0, 900);
+        advance(T0 + 100 * MS);
+        assert_int_equal(fake.call_count, rows[i].calls);
+        assert_int_equal(client.results[0].status, rows[i].error);
+        assert_int_equal(client.results[0].sequence, 1);
+        if (rows[i].error == -EAGAIN) {
+            check_call(1, 0, 900, T0 + FAKE_CALL_NS + 10 * MS);
+            check_call(2, 0, 900, T0 + 2 * FAKE_CALL_NS + 30 * MS);
+            check_call(3, 0, 900, T0 + 3 * FAKE_CALL_NS + 70 * MS);
+        }
+        ask_soon(0, 600);
+        advance(T0 + 200 * MS);
+        assert_int_equal(fake.call_count, rows[i].calls + rows[i].later_calls);
+        assert_int_equal(client.results[0].status, rows[i].error);
+        assert_int_equal(client.results[0].sequence, 2);
+        assert_int_equal(state_of(0).applied_mhz, 0);
+        fake.gpus[0].failures = 0;
+        assert_int_equal(end(), 0);
+    }
+}
+
+static void test_f09_a_gpu_that_is_gone_is_not_asked_all_the_time(void **state)
+{
+    static const int64_t wait_s[] = {1, 2, 4, 8, 16, 32, 60, 60};
+    int64_t at_ns = T0 + 10 * MS;
+
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(at_ns);
+    fake.gpus[0].failures = 8;
+    fake.gpus[0].status = LULL_E_NO_DEVICE;
+    lull_writer_end(writer, 0);
+    advance(T0 + 300 * LULL_NS_PER_S);
+    for (uint32_t i = 0; i < 8; i++) {
+        check_call(1 + i, 0, 0, at_ns);
+        at_ns += FAKE_CALL_NS + wait_s[i] * LULL_NS_PER_S;
+    }
+    assert_int_equal(fake.call_count, 10);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    assert_int_equal(end(), 0);
 }
 
 static void test_a_refused_lowering_changes_nothing(void **state)
@@ -573,15 +626,17 @@ static void test_an_uncertain_lowering_is_raised_when_it_ends(void **state)
     check_call(1, 0, 0, T0 + 10 * MS);
     assert_int_equal(state_of(0).expired, 1);
     assert_int_equal(fake.call_count, 2);
-    fake.gpus[0].failures = 1;
+    fake.gpus[0].failures = 4;
+    fake.gpus[0].status = -EAGAIN;
+    writer->gpus[0].off_status = 0;
     ask_soon(0, 900);
-    advance(T0 + 30 * MS);
+    advance(T0 + 120 * MS);
     ask_soon(0, 0); /* the reference point is not certain: it is written */
-    advance(T0 + 40 * MS);
-    check_call(3, 0, 0, T0 + 30 * MS);
+    advance(T0 + 130 * MS);
+    check_call(6, 0, 0, T0 + 120 * MS);
     assert_int_equal(client.results[0].status, 0);
     assert_int_equal(end(), 0);
-    assert_int_equal(fake.call_count, 4);
+    assert_int_equal(fake.call_count, 7);
 }
 
 static void test_a_failed_raising_is_repeated_ever_more_slowly(void **state)
@@ -653,7 +708,8 @@ static void test_a_record_that_could_not_be_undone_is_kept(void **state)
     struct lull_journal_record record = {.uuid = "GPU-0",
                                          .driver_version = "1",
                                          .controls = LULL_CAPABILITY_MEMORY_LOCK,
-                                         .power_limit_mw = 300000};
+                                         .power_limit_mw = 300000,
+                                         .written = {.limit_mw = {200000, 350000}}};
 
     (void)state;
     begin(1);
@@ -698,12 +754,12 @@ static void test_what_is_settled_and_what_is_obeyed(void **state)
     begin(1);
     info = lull_device_info(NULL, 0);
     gpu = &writer->gpus[0];
-    assert_int_equal(step_above(info, 100), 200);
-    assert_int_equal(step_above(info, 200), 600);
-    assert_int_equal(step_above(info, 899), 900);
-    assert_int_equal(step_above(info, 1200), 1400);
-    assert_int_equal(step_above(info, 1400), 1400);
-    assert_int_equal(step_above(info, 1500), 1500);
+    assert_int_equal(lull_sight_step_above(info, 100), 200);
+    assert_int_equal(lull_sight_step_above(info, 200), 600);
+    assert_int_equal(lull_sight_step_above(info, 899), 900);
+    assert_int_equal(lull_sight_step_above(info, 1200), 1400);
+    assert_int_equal(lull_sight_step_above(info, 1400), 1400);
+    assert_int_equal(lull_sight_step_above(info, 1500), 1500);
     gpu->applied_mhz = 900;
     gpu->observation.before_mhz = 1200;
     assert_true(is_settled(writer, 0, 900));
@@ -769,6 +825,7 @@ static void test_a_slow_gpu_obeys_an_upper_bound(void **state)
     ask_soon(0, 900);
     advance(T0 + 5 * MS);
     fake.gpus[0].free_mhz = 600;
+    fake.gpus[0].reasons = LULL_CLOCK_REASON_POWER_CAP;
     advance(T0 + 400 * MS);
     assert_int_equal(client.results[0].settle_ns, 21 * MS / 2);
     assert_int_equal(state_of(0).disobeyed, 0);
@@ -795,6 +852,234 @@ static void test_a_reset_that_is_not_obeyed_is_repeated(void **state)
     fake.gpus[0].effect_ns = 0;
     assert_int_equal(end(), 0);
     assert_int_equal(ends, 1);
+}
+
+/* --- F45: what somebody else has set --- */
+
+static void test_f45_the_journal_has_what_is_about_to_be_written(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin(1);
+    grant(0, &limits);
+    advance(T0);
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.written.sm_at_ns, 0);
+    ask_soon(0, 900);
+    ask_limit(0, 200000);
+    advance(T0 + 10 * MS);
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.written.sm_at_ns, T0);
+    assert_int_equal(record.written.sm_mhz[0], 900);
+    assert_int_equal(record.written.sm_mhz[1], 0);
+    assert_int_equal(record.written.limit_mw[0], 200000);
+    assert_int_equal(record.written.limit_mw[1], 0);
+    ask_soon(0, 600);
+    ask_limit(0, 250000);
+    advance(T0 + 400 * MS);
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.written.sm_mhz[0], 600);
+    assert_int_equal(record.written.sm_mhz[1], 900);
+    assert_int_equal(record.written.limit_mw[0], 250000);
+    assert_int_equal(record.written.limit_mw[1], 200000);
+    /* What has failed is not what the GPU had before. */
+    fake.gpus[0].failures = 1;
+    fake.gpus[0].status = -EIO;
+    ask_soon(0, 200);
+    advance(T0 + 401 * MS);
+    ask_soon(0, 1200);
+    advance(T0 + 402 * MS);
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.written.sm_mhz[0], 1200);
+    assert_int_equal(record.written.sm_mhz[1], 600);
+    assert_int_equal(end(), 0);
+}
+
+/* A clock that an administrator has locked before the lease is neither lowered nor reset. */
+static void test_f45_a_locked_clock_is_left_alone(void **state)
+{
+    (void)state;
+    begin(1);
+    fake.gpus[0].locked_mhz = 900;
+    grant(0, &wide);
+    for (int64_t at_ms = 0; at_ms < 3000; at_ms += 100) {
+        ask_soon(0, 600);
+        advance(T0 + at_ms * MS);
+        assert_int_equal(client.results[0].status, at_ms < 200 ? 0 : -EBUSY);
+    }
+    ask_soon(0, 0);
+    advance(T0 + 3100 * MS);
+    assert_int_equal(client.results[0].status, -EBUSY);
+    lull_writer_end(writer, 0);
+    advance(T0 + 4000 * MS);
+    assert_int_equal(fake.call_count, 0);
+    assert_int_equal(fake.gpus[0].locked_mhz, 900);
+    assert_int_equal(ends, 1);
+    assert_int_equal(end_results[0], 0);
+    /* When it is free again the clock is Lull's to lower. */
+    grant(0, &wide);
+    advance(T0 + 5000 * MS);
+    fake.gpus[0].locked_mhz = 0;
+    advance(T0 + 7000 * MS);
+    ask_soon(0, 600);
+    advance(T0 + 7100 * MS);
+    assert_int_equal(fake.gpus[0].locked_mhz, 600);
+    assert_int_equal(end(), 0);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+}
+
+/* A clock on its way up from idle is no lock: the first lowering waits until that is clear. */
+static void test_f45_a_rising_clock_is_waited_for(void **state)
+{
+    (void)state;
+    begin(1);
+    fake.gpus[0].old_mhz = 200;
+    fake.gpus[0].effect_ns = T0 + 30 * MS;
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + 200 * MS);
+    assert_int_equal(fake.call_count, 1);
+    check_call(0, 0, 900, T0 + 50 * MS);
+    assert_int_equal(client.results[0].status, 0);
+    assert_int_equal(end(), 0);
+}
+
+/* One that is locked in the lease stays at its end, whether it was noticed before or not. */
+static void test_f45_a_clock_locked_in_a_lease_stays(void **state)
+{
+    (void)state;
+    for (int64_t later_ms = 150; later_ms < 4000; later_ms += 3000) {
+        begin(1);
+        grant(0, &wide);
+        ask_soon(0, 200);
+        advance(T0 + 200 * MS);
+        fake.gpus[0].locked_mhz = 900;
+        advance(T0 + (200 + later_ms) * MS);
+        lull_writer_end(writer, 0);
+        advance(T0 + (600 + later_ms) * MS);
+        assert_int_equal(ends, 1);
+        assert_int_equal(end_results[0], 0);
+        assert_int_equal(fake.call_count, 1);
+        assert_int_equal(fake.gpus[0].locked_mhz, 900);
+        assert_int_equal(end(), 0);
+    }
+}
+
+static void test_f45_a_cap_set_in_a_lease_stays(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin(1);
+    grant(0, &limits);
+    ask_limit(0, 200000);
+    advance(T0 + MS);
+    fake.gpus[0].limit_mw = 180000;
+    ask_limit(0, 250000);
+    advance(T0 + 300 * MS);
+    assert_int_equal(fake.gpus[0].limit_mw, 180000);
+    assert_true(has_record(0, &record)); /* a crash from here on restores the cap */
+    assert_int_equal(record.power_limit_mw, 180000);
+    ask_limit(0, 160000);
+    advance(T0 + 600 * MS);
+    assert_int_equal(fake.gpus[0].limit_mw, 160000);
+    lull_writer_end(writer, 0);
+    advance(T0 + 900 * MS);
+    assert_int_equal(fake.gpus[0].limit_mw, 180000);
+    assert_int_equal(end(), 0);
+}
+
+/* --- F46: a reset without effect --- */
+
+static void set_idle(bool is_idle)
+{
+    fake.gpus[0].free_mhz = is_idle ? 200 : 1400;
+    fake.gpus[0].reasons = is_idle ? LULL_CLOCK_REASON_IDLE : 0;
+}
+
+static bool is_waiting(void)
+{
+    struct lull_journal_record record;
+
+    return lull_journal_load_deferred(journal, "GPU-0", &record, NULL) == 0;
+}
+
+static void test_f46_an_idle_reset_without_effect_is_repeated_when_busy(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + 200 * MS);
+    set_idle(true);
+    fake.gpus[0].ineffective = 1;
+    lull_writer_end(writer, 0);
+    advance(T0 + 5000 * MS);
+    assert_int_equal(ends, 1);
+    assert_int_equal(end_results[0], 0);
+    assert_false(has_record(0, &record));
+    assert_true(is_waiting());
+    assert_int_equal(fake.gpus[0].locked_mhz, 900);
+    set_idle(false);
+    advance(T0 + 7000 * MS);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    assert_int_equal(fake.call_count, 3);
+    assert_false(has_record(0, &record));
+    assert_false(is_waiting());
+    assert_int_equal(ends, 1);
+    assert_int_equal(end(), 0);
+}
+
+static void test_f46_an_idle_reset_is_confirmed_when_busy(void **state)
+{
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + 200 * MS);
+    set_idle(true);
+    lull_writer_end(writer, 0);
+    advance(T0 + 5000 * MS);
+    assert_true(is_waiting());
+    set_idle(false);
+    advance(T0 + 7000 * MS);
+    assert_false(is_waiting());
+    assert_int_equal(fake.call_count, 2);
+    assert_int_equal(end(), 0);
+}
+
+/* The next lease takes it over: what it lowers it has to see free in the end. */
+static void test_f46_a_lease_takes_an_unconfirmed_gpu_over(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + 200 * MS);
+    set_idle(true);
+    fake.gpus[0].ineffective = 1;
+    lull_writer_end(writer, 0);
+    advance(T0 + 1000 * MS);
+    assert_true(is_waiting());
+    grant(0, &wide);
+    advance(T0 + 1100 * MS);
+    assert_false(is_waiting());
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.written.sm_mhz[1], 900);
+    set_idle(false);
+    advance(T0 + 4000 * MS); /* the old lock is seen in the lease, and undone */
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    lull_writer_end(writer, 0);
+    advance(T0 + 5000 * MS);
+    assert_int_equal(end_results[1], 0);
+    assert_false(is_waiting());
+    assert_false(has_record(0, &record));
+    assert_int_equal(end(), 0);
 }
 
 /* --- leases --- */
@@ -1006,7 +1291,8 @@ int main(void)
         cmocka_unit_test(test_the_latest_request_wins_and_keeps_its_place),
         cmocka_unit_test(test_what_is_a_raising),
         cmocka_unit_test(test_a_lowering_waits_for_its_budget),
-        cmocka_unit_test(test_which_failures_may_have_had_an_effect),
+        cmocka_unit_test(test_f09_lowerings_follow_the_fault_table),
+        cmocka_unit_test(test_f09_a_gpu_that_is_gone_is_not_asked_all_the_time),
         cmocka_unit_test(test_a_refused_lowering_changes_nothing),
         cmocka_unit_test(test_an_uncertain_lowering_is_raised_when_it_ends),
         cmocka_unit_test(test_a_failed_raising_is_repeated_ever_more_slowly),
@@ -1017,6 +1303,14 @@ int main(void)
         cmocka_unit_test(test_a_clock_that_does_not_follow_is_told),
         cmocka_unit_test(test_a_slow_gpu_obeys_an_upper_bound),
         cmocka_unit_test(test_a_reset_that_is_not_obeyed_is_repeated),
+        cmocka_unit_test(test_f45_the_journal_has_what_is_about_to_be_written),
+        cmocka_unit_test(test_f45_a_locked_clock_is_left_alone),
+        cmocka_unit_test(test_f45_a_rising_clock_is_waited_for),
+        cmocka_unit_test(test_f45_a_clock_locked_in_a_lease_stays),
+        cmocka_unit_test(test_f45_a_cap_set_in_a_lease_stays),
+        cmocka_unit_test(test_f46_an_idle_reset_without_effect_is_repeated_when_busy),
+        cmocka_unit_test(test_f46_an_idle_reset_is_confirmed_when_busy),
+        cmocka_unit_test(test_f46_a_lease_takes_an_unconfirmed_gpu_over),
         cmocka_unit_test(test_a_new_lease_waits_for_the_end_of_the_old),
         cmocka_unit_test(test_a_removed_source_is_released_once_and_its_gpus_are_raised),
         cmocka_unit_test(test_limits_wait_for_clocks_and_come_back),

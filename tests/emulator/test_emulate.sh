@@ -33,10 +33,10 @@ expect 2 'time-scale' "$@" --time-scale nan A100 -- true
 expect 2 'set_code' "$@" --fault nonsense A100 -- true
 expect 0 '' "$@" --help
 
-# The node exists for the command, is private, and is gone afterwards.
+# The node exists for the command, is open to all users, and is gone afterwards.
 "$@" A100 -- sh -c 'stat -c %a "$LULL_EMULATED_NODE"; echo "$LULL_EMULATED_NODE"' >"$work/out"
 node=$(tail -n 1 "$work/out")
-if [ "$(head -n 1 "$work/out")" != 600 ] || [ -z "$node" ] || [ -e "$node" ]; then
+if [ "$(head -n 1 "$work/out")" != 666 ] || [ -z "$node" ] || [ -e "$node" ]; then
     echo "FAILED: node file: $(cat "$work/out")"
     failures=$((failures + 1))
 fi

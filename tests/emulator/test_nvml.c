@@ -2,65 +2,14 @@
  * The emulated libnvidia-ml.so.1 as a C client meets it: symbols, idioms, strings, codes.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "check.h"
+#include "nvml_client.h"
 
-#include <dlfcn.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include "emulator/node.h"
-#include "emulator/nvml/nvml_abi.h"
-
-static struct lull_node *node;
-static void *library;
-static nvmlDevice_t device;
-
-static void *find(const char *name)
-{
-    void *symbol = dlsym(library, name);
-
-    if (symbol == NULL)
-        fail_msg("missing symbol %s", name);
-    return symbol;
-}
-
-/* Calls an NVML function by its name and argument types. */
-#define NVML(name, types, ...) (((int(*) types)find("nvml" #name))(__VA_ARGS__))
 
 static int start(void **state)
 {
-    struct lull_node_spec spec = {.seed = 0, .time_scale = 1};
-
     (void)state;
-    if (lull_node_spec_parse("2xA100-SXM4-40GB,H100,V100", &spec, NULL) < 0 ||
-        lull_node_create(&spec, &node, NULL) < 0)
-        return -1;
-    setenv(LULL_NODE_VARIABLE, lull_node_path(node), 1);
-    library = dlopen(LULL_EMULATED_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-        fprintf(stderr, "%s\n", dlerror());
-        return -1;
-    }
-    if (NVML(InitWithFlags, (unsigned), 0) != 0)
-        return -1;
-    return NVML(DeviceGetHandleByIndex_v2, (unsigned, nvmlDevice_t *), 0, &device);
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    NVML(Shutdown, (void));
-    dlclose(library);
-    lull_node_remove(node);
-    return 0;
-}
-
-static nvmlDevice_t handle(unsigned index)
-{
-    nvmlDevice_t found = NULL;
-
-    assert_int_equal(NVML(DeviceGetHandleByIndex_v2, (unsigned, nvmlDevice_t *), index, &found), 0);
-    return found;
+    return start_nvml("2xA100-SXM4-40GB,H100,V100");
 }
 
 static void test_before_init_only_a_few_calls_work(void **state)
@@ -74,6 +23,12 @@ static void test_before_init_only_a_few_calls_work(void **state)
     assert_int_equal(NVML(DeviceGetCount_v2, (unsigned *), &value), 1);
     assert_int_equal(NVML(DeviceGetPowerUsage, (nvmlDevice_t, unsigned *), device, &value), 1);
     assert_int_equal(NVML(DeviceGetAccountingMode, (nvmlDevice_t, int *), device, &version), 1);
+    assert_int_equal(
+        NVML(DeviceGetClock, (nvmlDevice_t, int, int, unsigned *), device, 1, 9, &value), 1);
+    assert_int_equal(
+        NVML(DeviceGetFanSpeed_v2, (nvmlDevice_t, unsigned, unsigned *), device, 9, &value), 1);
+    assert_int_equal(NVML(DeviceGetHandleByUUIDV, (void *, nvmlDevice_t *), NULL, NULL), 1);
+    assert_int_equal(NVML(EventSetFree, (void *), NULL), 1);
     assert_int_equal(NVML(SystemGetNVMLVersion, (char *, unsigned), text, sizeof(text)), 0);
     assert_int_equal(NVML(SystemGetCudaDriverVersion, (int *), &version), 0);
     assert_int_equal(version % 10, 0);
@@ -245,11 +200,6 @@ static void test_field_values_carry_their_own_codes(void **state)
     assert_int_equal(fields[2].code, 0);
 }
 
-static int lock_clocks(nvmlDevice_t gpu, unsigned min, unsigned max)
-{
-    return NVML(DeviceSetGpuLockedClocks, (nvmlDevice_t, unsigned, unsigned), gpu, min, max);
-}
-
 static unsigned read_clock(nvmlDevice_t gpu)
 {
     unsigned mhz = 0;
@@ -350,6 +300,41 @@ static void test_what_a_board_lacks_is_not_supported(void **state)
                      0);
 }
 
+static int read_uint(const char *name, nvmlDevice_t gpu, unsigned *value_out)
+{
+    return ((int (*)(nvmlDevice_t, unsigned *))find(name))(gpu, value_out);
+}
+
+static void test_enums_and_refusals_are_those_of_the_header(void **state)
+{
+    unsigned value = 9;
+    int status = 9;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) { /* two A100 with NVLink 3.1, one H100 with 4.0 */
+        assert_int_equal(NVML(DeviceGetNvLinkVersion, (nvmlDevice_t, unsigned, unsigned *),
+                              handle(i), 0, &value),
+                         0);
+        assert_int_equal(value, i < 2 ? 5 : 6);
+    }
+    assert_int_equal(read_uint("nvmlDeviceGetPcieLinkMaxSpeed", device, &value), 0);
+    assert_int_equal(value, 4);
+    assert_int_equal(read_uint("nvmlDeviceGetNumFans", device, &value), NVML_NOT_SUPPORTED);
+    assert_int_equal(read_uint("nvmlDeviceGetNumaNodeId", device, &value), NVML_NOT_SUPPORTED);
+    assert_int_equal(NVML(DeviceGetAttributes_v2, (nvmlDevice_t, void *), device,
+                          &(struct nvml_attributes){.memory_mib = 0}),
+                     NVML_NOT_SUPPORTED);
+    assert_int_equal(NVML(DeviceGetP2PStatus, (nvmlDevice_t, nvmlDevice_t, int, int *), device,
+                          handle(1), 9, &status),
+                     NVML_INVALID_ARGUMENT);
+    value = 0;
+    assert_int_equal(NVML(DeviceGetTopologyNearestGpus, (nvmlDevice_t, int, unsigned *, void *),
+                          device, 40, &value, NULL),
+                     0);
+    assert_int_equal(value, 3);
+    assert_null(dlsym(library, "nvml_ready"));
+}
+
 static void test_foreign_handles_are_refused(void **state)
 {
     unsigned value;
@@ -369,7 +354,7 @@ static int init_without_node(void)
     return library != NULL ? NVML(Init_v2, (void)) : 99;
 }
 
-#define WITH_NODE(test) cmocka_unit_test_setup_teardown(test, start, stop)
+#define WITH_NODE(test) cmocka_unit_test_setup_teardown(test, start, stop_nvml)
 
 int main(int argc, char **argv)
 {
@@ -385,6 +370,7 @@ int main(int argc, char **argv)
         WITH_NODE(test_sets_need_root),
         WITH_NODE(test_power_limits_are_bounded),
         WITH_NODE(test_what_a_board_lacks_is_not_supported),
+        WITH_NODE(test_enums_and_refusals_are_those_of_the_header),
         WITH_NODE(test_foreign_handles_are_refused),
     };
 

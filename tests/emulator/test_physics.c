@@ -133,6 +133,32 @@ static void test_one_jump_gives_what_many_steps_give(void **state)
     }
 }
 
+/* Boards read up to some percent wrong, and all of them settle where their own reading is right. */
+static void test_the_limiter_goes_by_the_boards_own_sensor(void **state)
+{
+    const struct lull_gpu_model *model = find_model("H100");
+    const double limit_w = 400;
+    double largest_error_ratio = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        double read_w;
+
+        lull_physics_init(&gpu, model, seed, 0);
+        lull_physics_open(&gpu, 1, 0);
+        lull_physics_set_limit(&gpu, limit_w);
+        lull_physics_launch(&gpu, 0, 60, lull_gpu_model_profile(model, "llm_fwd"));
+        lull_physics_advance(&gpu, S(20));
+        read_w = lull_physics_published_mw(&gpu, &gpu.usage) * 1e-3;
+        printf("seed %llu: gain %.4f, reads %.1f W\n", (unsigned long long)seed, gpu.gain_ratio,
+               read_w);
+        check_within("reading against the limit, ratio",
+                     read_w / (limit_w * model->limit_settle_ratio), 0.98, 1.02);
+        largest_error_ratio = fmax(largest_error_ratio, fabs(gpu.gain_ratio - 1));
+    }
+    assert_true(largest_error_ratio > 0.02); /* otherwise nothing was tested */
+}
+
 static void test_energy_is_the_integral_of_power(void **state)
 {
     const int64_t step_ns = MS(0.05);
@@ -282,6 +308,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_invariants_hold_under_random_operations),
         cmocka_unit_test(test_one_jump_gives_what_many_steps_give),
+        cmocka_unit_test(test_the_limiter_goes_by_the_boards_own_sensor),
         cmocka_unit_test(test_energy_is_the_integral_of_power),
         cmocka_unit_test(test_kernels_stretch_with_the_clock),
         cmocka_unit_test(test_two_contexts_share_in_turns),

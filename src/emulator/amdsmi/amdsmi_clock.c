@@ -39,17 +39,21 @@ static struct amdsmi_clk read_graphics(const struct lull_physics *physics)
     };
 }
 
+/* The limit of the memory clock is told, but no physics follows it. */
+static struct amdsmi_clk read_memory(const struct lull_driver_gpu *gpu)
+{
+    const uint32_t limit_mhz = lull_node_setting(gpu->node, gpu->index, LULL_NODE_MEMORY_LIMIT_MHZ);
+    const uint32_t mhz = limit_mhz != 0 ? limit_mhz : gpu->model.memory_clocks_mhz[0];
+
+    return (struct amdsmi_clk){.clk = mhz, .min_clk = mhz, .max_clk = mhz};
+}
+
 AMDSMI_EXPORT(amdsmi_get_clock_info, void *handle, int clock, struct amdsmi_clk *info)
 {
-    const struct lull_driver_gpu *gpu;
-    const int code = amdsmi_enter(handle, info, &gpu);
-    const uint32_t memory_mhz = code == AMDSMI_OK ? gpu->model.memory_clocks_mhz[0] : 0;
-
-    if (code != AMDSMI_OK)
-        return code;
+    AMDSMI_ENTER(amdsmi_enter(handle, info, &gpu));
     if (clock != CLOCK_GFX && clock != CLOCK_MEMORY)
         return AMDSMI_UNSUPPORTED;
-    *info = (struct amdsmi_clk){memory_mhz, memory_mhz, memory_mhz, 0, 0, {0}};
+    *info = read_memory(gpu);
     if (clock == CLOCK_GFX) {
         *info = read_graphics(lull_node_begin(gpu->node, gpu->index));
         lull_node_end(gpu->node, gpu->index, false);
@@ -66,12 +70,21 @@ AMDSMI_EXPORT(amdsmi_get_gpu_od_volt_info, void *handle, struct amdsmi_od *info)
     return AMDSMI_OK;
 }
 
+static int limit_memory(const struct lull_driver_gpu *gpu, uint64_t mhz)
+{
+    if (mhz == 0 || mhz > gpu->model.memory_clocks_mhz[0])
+        return AMDSMI_INVAL;
+    return lull_driver_limit_memory(gpu, (uint32_t)mhz);
+}
+
 AMDSMI_EXPORT(amdsmi_set_gpu_clk_limit, void *handle, int clock, int limit, uint64_t mhz)
 {
     uint32_t min;
     uint32_t max;
 
     AMDSMI_ENTER(amdsmi_enter_root(handle, &gpu));
+    if (clock == CLOCK_MEMORY && limit == LIMIT_MAX)
+        return limit_memory(gpu, mhz);
     if (clock != CLOCK_GFX || (limit != LIMIT_MIN && limit != LIMIT_MAX))
         return AMDSMI_UNSUPPORTED;
     if ((double)mhz < gpu->model.sm_min_mhz || (double)mhz > gpu->model.sm_max_mhz)
@@ -89,7 +102,12 @@ AMDSMI_EXPORT(amdsmi_set_gpu_perf_level, void *handle, int level)
     AMDSMI_ENTER(amdsmi_enter_root(handle, &gpu));
     if (level == LEVEL_MANUAL)
         return AMDSMI_OK;
-    if (level == LEVEL_AUTO)
-        return lull_driver_unlock(gpu);
+    if (level == LEVEL_AUTO) {
+        const int code = lull_driver_unlock(gpu);
+
+        if (code == AMDSMI_OK)
+            lull_node_set_setting(gpu->node, gpu->index, LULL_NODE_MEMORY_LIMIT_MHZ, 0);
+        return code;
+    }
     return AMDSMI_UNSUPPORTED;
 }

@@ -74,7 +74,8 @@ static int find_gpu(const void *handle, const struct lull_driver_gpu **gpu_out)
     for (uint32_t i = 0; i < driver.gpu_count; i++) {
         *gpu_out = lull_driver_gpu_at(&driver, i);
         if (*gpu_out == handle)
-            return AMDSMI_OK;
+            return lull_node_visit((*gpu_out)->node, (*gpu_out)->index) ? AMDSMI_OK
+                                                                        : AMDSMI_NOT_FOUND;
     }
     return AMDSMI_NOT_FOUND;
 }

@@ -17,18 +17,14 @@ static void describe(uint32_t position)
             (struct zes_handle){(enum zes_part)part, lull_driver_gpu_at(&driver, position)};
 }
 
-static void __attribute__((destructor)) close_driver(void)
-{
-    lull_driver_close(&driver);
-}
-
-/* No call undoes zesInit, so the process is one user until the library is unloaded. */
+/* No call undoes zesInit, so the process stays one user until it goes on to another node. */
 ZES_EXPORT(zesInit, uint32_t flags)
 {
     if (flags != 0)
         return ZE_INVALID_ARGUMENT;
-    if (lull_driver_is_open(&driver))
+    if (lull_driver_is_open(&driver) && lull_driver_is_current(&driver))
         return ZE_SUCCESS;
+    lull_driver_close(&driver);
     if (lull_driver_open(&driver, LULL_GPU_INTEL, describe))
         return ZE_SUCCESS;
     return ZE_UNINITIALIZED;
@@ -55,6 +51,8 @@ static int find(const void *handle, enum zes_part first, enum zes_part last,
     *handle_out = find_handle(handle);
     if (*handle_out == NULL || (*handle_out)->part < first || (*handle_out)->part > last)
         return ZE_INVALID_ARGUMENT;
+    if (!lull_node_visit((*handle_out)->gpu->node, (*handle_out)->gpu->index))
+        return ZE_DEVICE_LOST;
     return ZE_SUCCESS;
 }
 

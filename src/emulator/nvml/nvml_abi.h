@@ -18,7 +18,15 @@ enum nvml_code {
     NVML_INSUFFICIENT_SIZE = 7,
     NVML_DRIVER_NOT_LOADED = 9,
     NVML_TIMEOUT = 10,
+    NVML_GPU_IS_LOST = 15,
+    NVML_LIBRARY_MISMATCH = 18,
+    NVML_MEMORY = 20,
     NVML_VERSION_MISMATCH = 25,
+};
+
+enum {
+    NVML_EVENT_XID = 0x8,
+    NVML_EVENT_MIG = 0x100,
 };
 
 enum {
@@ -33,7 +41,6 @@ enum {
 #define NVML_CLOCK_LIMIT_TDP 0xffffff01u
 #define NVML_CLOCK_LIMIT_UNLIMITED 0xffffff02u
 #define NVML_VERSION_WORD(type, version) ((uint32_t)(sizeof(type) | ((version) << 24)))
-#define NVML_NOT_AVAILABLE UINT64_MAX
 
 typedef struct lull_nvml_gpu *nvmlDevice_t;
 

@@ -84,6 +84,7 @@ NVML_EXPORT(nvmlDeviceGetApplicationsClock, nvmlDevice_t device, int type, unsig
 
 NVML_EXPORT(nvmlDeviceGetClock, nvmlDevice_t device, int type, int id, unsigned *mhz_out)
 {
+    LULL_DRIVER_CHECK(nvml_ready());
     switch (id) {
     case 0:
         return nvmlDeviceGetClockInfo(device, type, mhz_out);
@@ -252,13 +253,6 @@ NVML_EXPORT(nvmlDeviceResetApplicationsClocks, nvmlDevice_t device)
 
 /* ---- memory clocks: locking them does nothing, since no measurement says what it does ---- */
 
-static void apply_nothing(struct lull_physics *physics, double settle_factor, const void *data)
-{
-    (void)physics;
-    (void)settle_factor;
-    (void)data;
-}
-
 /* A deferred lock succeeds and would take effect at a driver reload; live ones are not emulated. */
 NVML_EXPORT(nvmlDeviceSetMemoryLockedClocks, nvmlDevice_t device, unsigned min_mhz,
             unsigned max_mhz)
@@ -268,7 +262,7 @@ NVML_EXPORT(nvmlDeviceSetMemoryLockedClocks, nvmlDevice_t device, unsigned min_m
         return NVML_NOT_SUPPORTED;
     if (min_mhz > max_mhz)
         return NVML_INVALID_ARGUMENT;
-    return lull_node_call(gpu->node, gpu->index, 1.0, apply_nothing, NULL);
+    return lull_driver_limit_memory(gpu->driver, max_mhz);
 }
 
 NVML_EXPORT(nvmlDeviceResetMemoryLockedClocks, nvmlDevice_t device)

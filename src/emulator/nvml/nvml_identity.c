@@ -55,8 +55,8 @@ const char *nvmlErrorString(int code)
 
 NVML_EXPORT(nvmlSystemGetDriverVersion, char *version, unsigned size)
 {
-    return nvml_ready() == NVML_SUCCESS ? nvml_copy_text("560.35.05", version, size)
-                                        : NVML_UNINITIALIZED;
+    LULL_DRIVER_CHECK(nvml_ready());
+    return nvml_copy_text("560.35.05", version, size);
 }
 
 NVML_EXPORT(nvmlSystemGetNVMLVersion, char *version, unsigned size)
@@ -113,7 +113,7 @@ NVML_EXPORT(nvmlDeviceGetHandleByIndex_v2, unsigned index, nvmlDevice_t *device_
     if (device_out == NULL || index >= nvml_gpu_count())
         return NVML_INVALID_ARGUMENT;
     *device_out = nvml_gpu_at(index);
-    return NVML_SUCCESS;
+    return nvml_visit(*device_out);
 }
 
 NVML_ALIAS(nvmlDeviceGetHandleByIndex, nvmlDeviceGetHandleByIndex_v2);
@@ -128,7 +128,7 @@ static int find_gpu(const char *text, is_wanted wanted, nvmlDevice_t *device_out
     for (uint32_t i = 0; i < nvml_gpu_count(); i++) {
         if (wanted(nvml_gpu_at(i), text)) {
             *device_out = nvml_gpu_at(i);
-            return NVML_SUCCESS;
+            return nvml_visit(*device_out);
         }
     }
     return NVML_NOT_FOUND;
@@ -167,6 +167,7 @@ NVML_EXPORT(nvmlDeviceGetHandleByUUID, const char *uuid, nvmlDevice_t *device_ou
 
 NVML_EXPORT(nvmlDeviceGetHandleByUUIDV, const struct nvml_uuid *uuid, nvmlDevice_t *device_out)
 {
+    LULL_DRIVER_CHECK(nvml_ready());
     if (uuid == NULL)
         return NVML_INVALID_ARGUMENT;
     if (uuid->version != NVML_VERSION_WORD(struct nvml_uuid, 1u))
@@ -222,9 +223,7 @@ NVML_GET_PAIR(nvmlDeviceGetCudaComputeCapability, int, true, gpu->model.compute_
 NVML_EXPORT(nvmlDeviceGetAttributes_v2, nvmlDevice_t device, struct nvml_attributes *out)
 {
     NVML_ENTER(nvml_enter(device, out, &gpu));
-    *out = (struct nvml_attributes){.counts = {gpu->model.sm_count},
-                                    .memory_mib = gpu->model.memory_mib};
-    return NVML_SUCCESS;
+    return NVML_NOT_SUPPORTED; /* only partitions have attributes */
 }
 
 NVML_ALIAS(nvmlDeviceGetAttributes, nvmlDeviceGetAttributes_v2);

@@ -56,9 +56,12 @@ static void describe(uint32_t position)
 NVML_EXPORT(nvmlInitWithFlags, unsigned flags)
 {
     (void)flags;
-    if (lull_driver_open(&library.driver, LULL_GPU_NVIDIA, describe))
+    if (!lull_driver_open(&library.driver, LULL_GPU_NVIDIA, describe))
+        return NVML_DRIVER_NOT_LOADED;
+    if (lull_driver_state(&library.driver) != LULL_DRIVER_AWAY)
         return NVML_SUCCESS;
-    return NVML_DRIVER_NOT_LOADED;
+    lull_driver_close(&library.driver);
+    return NVML_LIBRARY_MISMATCH;
 }
 
 NVML_EXPORT(nvmlInit_v2, void)
@@ -78,9 +81,24 @@ NVML_EXPORT(nvmlShutdown, void)
 
 int nvml_ready(void)
 {
-    if (lull_driver_is_open(&library.driver))
+    switch (lull_driver_state(&library.driver)) {
+    case LULL_DRIVER_OPEN:
         return NVML_SUCCESS;
-    return NVML_UNINITIALIZED;
+    case LULL_DRIVER_AWAY:
+        return NVML_LIBRARY_MISMATCH;
+    default:
+        return NVML_UNINITIALIZED;
+    }
+}
+
+int nvml_has_partitions(const struct lull_nvml_gpu *gpu)
+{
+    return gpu->model.compute_major >= 8 && gpu->model.compute_minor == 0;
+}
+
+int nvml_is_partitioned(const struct lull_nvml_gpu *gpu)
+{
+    return lull_node_setting(gpu->node, gpu->index, LULL_NODE_PARTITIONS) > 0;
 }
 
 uint32_t nvml_gpu_count(void)
@@ -95,6 +113,13 @@ nvmlDevice_t nvml_gpu_at(uint32_t position)
     return NULL;
 }
 
+int nvml_visit(const struct lull_nvml_gpu *gpu)
+{
+    if (!lull_node_visit(gpu->node, gpu->index))
+        return NVML_GPU_IS_LOST;
+    return nvml_ready(); /* the visit may have begun a reload of the driver */
+}
+
 int nvml_enter(nvmlDevice_t device, const void *output, const struct lull_nvml_gpu **gpu_out)
 {
     LULL_DRIVER_CHECK(nvml_ready());
@@ -103,7 +128,7 @@ int nvml_enter(nvmlDevice_t device, const void *output, const struct lull_nvml_g
     for (uint32_t i = 0; i < library.driver.gpu_count; i++) {
         if (device == &library.gpus[i]) {
             *gpu_out = device;
-            return NVML_SUCCESS;
+            return nvml_visit(device);
         }
     }
     return NVML_INVALID_ARGUMENT;

@@ -70,8 +70,12 @@ struct lull_nvml_gpu {
         return NVML_SUCCESS;                                                                       \
     }
 
-/* Returns NVML_SUCCESS after nvmlInit, otherwise NVML_UNINITIALIZED. */
+/* Returns NVML_SUCCESS after nvmlInit, otherwise NVML_UNINITIALIZED; while the driver is being
+ * reloaded NVML_LIBRARY_MISMATCH. */
 int nvml_ready(void);
+
+/* Lets a GPU's own faults happen. NVML_GPU_IS_LOST: it is lost; or as nvml_ready(). */
+int nvml_visit(const struct lull_nvml_gpu *gpu);
 
 /* Checks initialisation, the handle and the output pointer; _reading also suffers get faults. */
 int nvml_enter(nvmlDevice_t device, const void *output, const struct lull_nvml_gpu **gpu_out);
@@ -80,6 +84,12 @@ int nvml_enter_reading(nvmlDevice_t device, const void *output,
 
 /* Checks, for a set call, initialisation, the handle and the permission. */
 int nvml_enter_root(nvmlDevice_t device, const struct lull_nvml_gpu **gpu_out);
+
+/* Whether the GPU could be partitioned (MIG). */
+int nvml_has_partitions(const struct lull_nvml_gpu *gpu);
+
+/* Whether MIG is on; a fault switches it. */
+int nvml_is_partitioned(const struct lull_nvml_gpu *gpu);
 
 uint32_t nvml_gpu_count(void);
 nvmlDevice_t nvml_gpu_at(uint32_t position);

@@ -38,8 +38,9 @@ NVML_EXPORT(nvmlDeviceSetPowerManagementLimit, nvmlDevice_t device, unsigned mw)
 NVML_EXPORT(nvmlDeviceSetPowerManagementLimit_v2, nvmlDevice_t device,
             const struct nvml_power_value *value)
 {
+    LULL_DRIVER_CHECK(nvml_ready());
     if (value == NULL)
-        return nvml_ready() == NVML_SUCCESS ? NVML_INVALID_ARGUMENT : NVML_UNINITIALIZED;
+        return NVML_INVALID_ARGUMENT;
     if (value->version != NVML_VERSION_WORD(struct nvml_power_value, 2u))
         return NVML_VERSION_MISMATCH;
     if (value->scope != 0)
@@ -84,8 +85,9 @@ NVML_EXPORT(nvmlDeviceGetTemperatureV, nvmlDevice_t device, struct nvml_temperat
     unsigned celsius;
     int code;
 
+    LULL_DRIVER_CHECK(nvml_ready());
     if (out == NULL)
-        return nvml_ready() == NVML_SUCCESS ? NVML_INVALID_ARGUMENT : NVML_UNINITIALIZED;
+        return NVML_INVALID_ARGUMENT;
     if (out->version != NVML_VERSION_WORD(struct nvml_temperature, 1u))
         return NVML_VERSION_MISMATCH;
     code = nvmlDeviceGetTemperature(device, out->sensor, &celsius);

@@ -8,7 +8,8 @@
 #define STUB(name)                                                                                 \
     NVML_EXPORT(name, void)                                                                        \
     {                                                                                              \
-        return nvml_ready() == NVML_SUCCESS ? NVML_NOT_SUPPORTED : NVML_UNINITIALIZED;             \
+        LULL_DRIVER_CHECK(nvml_ready());                                                           \
+        return NVML_NOT_SUPPORTED;                                                                 \
     }
 
 STUB(nvmlComputeInstanceDestroy)

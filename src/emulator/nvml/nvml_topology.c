@@ -1,8 +1,7 @@
 /*
- * Links, topology, partitions, error counters and events of a healthy node with one socket for
+ * Links, topology, partitions and error counters of a healthy node with one socket for
  * every four GPUs. SPDX-License-Identifier: Apache-2.0
  */
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,7 +24,7 @@ NVML_ALIAS(nvmlDeviceGetCurrPcieLinkGeneration, nvmlDeviceGetMaxPcieLinkGenerati
 NVML_GET_FACT(nvmlDeviceGetMaxPcieLinkWidth, unsigned, 16)
 NVML_ALIAS(nvmlDeviceGetCurrPcieLinkWidth, nvmlDeviceGetMaxPcieLinkWidth);
 NVML_GET_FACT(nvmlDeviceGetPcieSpeed, unsigned, 1000u << gpu->model.pcie_generation)
-NVML_ALIAS(nvmlDeviceGetPcieLinkMaxSpeed, nvmlDeviceGetPcieSpeed);
+NVML_GET_FACT(nvmlDeviceGetPcieLinkMaxSpeed, unsigned, gpu->model.pcie_generation) /* an enum */
 NVML_GET_FACT(nvmlDeviceGetPcieReplayCounter, unsigned, 0)
 
 NVML_EXPORT(nvmlDeviceGetPcieThroughput, nvmlDevice_t device, int counter, unsigned *kb_out)
@@ -61,8 +60,25 @@ static int enter_link(nvmlDevice_t device, unsigned link, const void *output)
     }
 
 NVML_GET_LINK(nvmlDeviceGetNvLinkState, int, 1)
-/* NVLink 2 has 6 links, NVLink 3 has 12, NVLink 4 has 18. */
-NVML_GET_LINK(nvmlDeviceGetNvLinkVersion, unsigned, device->model.nvlink_count / 6 + 1)
+
+/* The enum of NVML for 2.0, 2.2, 3.1, 4.0 and 5.0, which follow the architecture. */
+static unsigned link_version(const struct lull_gpu_model *model)
+{
+    switch (model->architecture) {
+    case 5:
+        return 2;
+    case 6:
+        return 3;
+    case 7:
+        return 5;
+    case 9:
+        return 6;
+    default:
+        return 7;
+    }
+}
+
+NVML_GET_LINK(nvmlDeviceGetNvLinkVersion, unsigned, link_version(&device->model))
 NVML_GET_LINK(nvmlDeviceGetNvLinkRemoteDeviceType, unsigned, LINK_REMOTE_SWITCH)
 
 NVML_EXPORT(nvmlDeviceGetNvLinkCapability, nvmlDevice_t device, unsigned link, int capability,
@@ -97,9 +113,15 @@ static int enter_pair(nvmlDevice_t one, nvmlDevice_t other, const void *output)
 NVML_EXPORT(nvmlDeviceGetP2PStatus, nvmlDevice_t one, nvmlDevice_t other, int index,
             int *status_out)
 {
-    (void)index;
+    enum { P2P_NVLINK = 2, P2P_ATOMICS = 3, P2P_INDICES = 5, P2P_NOT_SUPPORTED = 5 };
+
     LULL_DRIVER_CHECK(enter_pair(one, other, status_out));
+    if (index < 0 || index >= P2P_INDICES || one == other)
+        return NVML_INVALID_ARGUMENT;
     *status_out = 0;
+    if ((index == P2P_NVLINK || index == P2P_ATOMICS) &&
+        (one->model.nvlink_count == 0 || other->model.nvlink_count == 0))
+        *status_out = P2P_NOT_SUPPORTED;
     return NVML_SUCCESS;
 }
 
@@ -107,7 +129,7 @@ static int common_level(const struct lull_nvml_gpu *one, const struct lull_nvml_
 {
     if (one == other)
         return TOPOLOGY_INTERNAL;
-    if (one->index / GPUS_PER_SOCKET == other->index / GPUS_PER_SOCKET)
+    if (one->position / GPUS_PER_SOCKET == other->position / GPUS_PER_SOCKET)
         return TOPOLOGY_NODE;
     return TOPOLOGY_SYSTEM;
 }
@@ -130,6 +152,10 @@ NVML_EXPORT(nvmlDeviceGetTopologyNearestGpus, nvmlDevice_t device, int level, un
     for (uint32_t i = 0; i < nvml_gpu_count(); i++)
         if (nvml_gpu_at(i) != device && common_level(gpu, nvml_gpu_at(i)) == level)
             found[length++] = nvml_gpu_at(i);
+    if (*count == 0) { /* unlike the other lists, this one answers its size with success */
+        *count = length;
+        return NVML_SUCCESS;
+    }
     return nvml_copy_list(found, length, sizeof(found[0]), count, devices);
 }
 
@@ -144,12 +170,16 @@ NVML_EXPORT(nvmlDeviceGetCpuAffinity, nvmlDevice_t device, unsigned length, unsi
 {
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     const long bits = 8 * (long)sizeof(mask[0]);
+    const long sockets = (nvml_gpu_count() + GPUS_PER_SOCKET - 1) / GPUS_PER_SOCKET;
+    long socket;
 
     NVML_ENTER(nvml_enter(device, mask, &gpu));
     if (length == 0)
         return NVML_INVALID_ARGUMENT;
+    socket = gpu->position / GPUS_PER_SOCKET;
     memset(mask, 0, length * sizeof(mask[0]));
-    for (long i = 0; i < cpus && i < bits * (long)length; i++)
+    for (long i = cpus * socket / sockets;
+         i < cpus * (socket + 1) / sockets && i < bits * (long)length; i++)
         mask[i / bits] |= 1UL << (i % bits);
     return NVML_SUCCESS;
 }
@@ -157,6 +187,7 @@ NVML_EXPORT(nvmlDeviceGetCpuAffinity, nvmlDevice_t device, unsigned length, unsi
 NVML_EXPORT(nvmlDeviceGetCpuAffinityWithinScope, nvmlDevice_t device, unsigned length,
             unsigned long *mask, unsigned scope)
 {
+    LULL_DRIVER_CHECK(nvml_ready());
     if (scope <= 1)
         return nvmlDeviceGetCpuAffinity(device, length, mask);
     return NVML_INVALID_ARGUMENT;
@@ -169,28 +200,28 @@ NVML_EXPORT(nvmlDeviceGetMemoryAffinity, nvmlDevice_t device, unsigned length, u
     if (length == 0 || scope > 1)
         return NVML_INVALID_ARGUMENT;
     memset(mask, 0, length * sizeof(mask[0]));
-    mask[0] = 1;
+    mask[0] = 1UL << (gpu->position / GPUS_PER_SOCKET);
     return NVML_SUCCESS;
 }
 
-NVML_GET_FACT(nvmlDeviceGetNumaNodeId, unsigned, 0)
-
-/* ---- partitions: supported by some models, never switched on ---- */
-
-static int has_partitions(const struct lull_nvml_gpu *gpu)
+NVML_EXPORT(nvmlDeviceGetNumaNodeId, nvmlDevice_t device, unsigned *node_out)
 {
-    return gpu->model.compute_major >= 8 && gpu->model.compute_minor == 0;
+    NVML_ENTER(nvml_enter(device, node_out, &gpu));
+    return NVML_NOT_SUPPORTED; /* on x86 hosts the GPU's memory is no node of its own */
 }
 
-NVML_GET_PAIR(nvmlDeviceGetMigMode, unsigned, has_partitions(gpu), 0, 0)
-NVML_GET_FACT(nvmlDeviceGetMaxMigDeviceCount, unsigned, has_partitions(gpu) ? 7 : 0)
+/* ---- partitions: supported by some models, switched on by a fault alone ---- */
+
+NVML_GET_PAIR(nvmlDeviceGetMigMode, unsigned, nvml_has_partitions(gpu), nvml_is_partitioned(gpu),
+              nvml_is_partitioned(gpu))
+NVML_GET_FACT(nvmlDeviceGetMaxMigDeviceCount, unsigned, nvml_is_partitioned(gpu) ? 7 : 0)
 
 NVML_EXPORT(nvmlDeviceGetMigDeviceHandleByIndex, nvmlDevice_t device, unsigned index,
             nvmlDevice_t *device_out)
 {
     (void)index;
     NVML_ENTER(nvml_enter(device, device_out, &gpu));
-    if (has_partitions(gpu))
+    if (nvml_has_partitions(gpu))
         return NVML_NOT_FOUND;
     return NVML_NOT_SUPPORTED;
 }
@@ -218,6 +249,7 @@ static int count_errors(nvmlDevice_t device, unsigned long long *count_out)
 NVML_EXPORT(nvmlDeviceGetTotalEccErrors, nvmlDevice_t device, int type, int counter,
             unsigned long long *count_out)
 {
+    LULL_DRIVER_CHECK(nvml_ready());
     if (type < 0 || type > 1 || counter < 0 || counter > 1)
         return NVML_INVALID_ARGUMENT;
     return count_errors(device, count_out);
@@ -243,14 +275,22 @@ NVML_EXPORT(nvmlDeviceGetFanSpeed, nvmlDevice_t device, unsigned *percent_out)
 
 NVML_EXPORT(nvmlDeviceGetFanSpeed_v2, nvmlDevice_t device, unsigned fan, unsigned *percent_out)
 {
+    LULL_DRIVER_CHECK(nvml_ready());
     if (fan == 0)
         return nvmlDeviceGetFanSpeed(device, percent_out);
     return NVML_INVALID_ARGUMENT;
 }
 
-NVML_GET_FACT(nvmlDeviceGetNumFans, unsigned, gpu->model.has_fan ? 1 : 0)
+NVML_EXPORT(nvmlDeviceGetNumFans, nvmlDevice_t device, unsigned *count_out)
+{
+    NVML_ENTER(nvml_enter(device, count_out, &gpu));
+    if (!gpu->model.has_fan)
+        return NVML_NOT_SUPPORTED;
+    *count_out = 1;
+    return NVML_SUCCESS;
+}
 
-/* ---- permissions and events ---- */
+/* ---- permissions ---- */
 
 NVML_EXPORT(nvmlDeviceGetAPIRestriction, nvmlDevice_t device, int api, int *restricted_out)
 {
@@ -260,47 +300,3 @@ NVML_EXPORT(nvmlDeviceGetAPIRestriction, nvmlDevice_t device, int api, int *rest
     *restricted_out = 1;
     return NVML_SUCCESS;
 }
-
-struct nvml_event_set {
-    uint64_t types;
-};
-
-NVML_EXPORT(nvmlEventSetCreate, struct nvml_event_set **set_out)
-{
-    LULL_DRIVER_CHECK(nvml_ready());
-    if (set_out == NULL)
-        return NVML_INVALID_ARGUMENT;
-    *set_out = calloc(1, sizeof(**set_out));
-    if (*set_out != NULL)
-        return NVML_SUCCESS;
-    return 20;
-}
-
-NVML_EXPORT(nvmlEventSetFree, struct nvml_event_set *set)
-{
-    free(set);
-    return NVML_SUCCESS;
-}
-
-NVML_GET_FACT(nvmlDeviceGetSupportedEventTypes, unsigned long long, 0x1f)
-
-NVML_EXPORT(nvmlDeviceRegisterEvents, nvmlDevice_t device, unsigned long long types,
-            struct nvml_event_set *set)
-{
-    NVML_ENTER(nvml_enter(device, set, &gpu));
-    set->types |= types;
-    return NVML_SUCCESS;
-}
-
-/* The emulated node has no events, so every wait times out. */
-NVML_EXPORT(nvmlEventSetWait_v2, struct nvml_event_set *set, struct nvml_event *event_out,
-            unsigned timeout_ms)
-{
-    LULL_DRIVER_CHECK(nvml_ready());
-    if (set == NULL || event_out == NULL)
-        return NVML_INVALID_ARGUMENT;
-    lull_sleep_until_ns(lull_now_ns() + timeout_ms * LULL_NS_PER_MS);
-    return NVML_TIMEOUT;
-}
-
-NVML_ALIAS(nvmlEventSetWait, nvmlEventSetWait_v2);

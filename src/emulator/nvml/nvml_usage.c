@@ -11,6 +11,8 @@ static const uint64_t context_mib = 512; /* memory of one context; chosen, not m
 NVML_EXPORT(nvmlDeviceGetUtilizationRates, nvmlDevice_t device, struct nvml_utilization *out)
 {
     NVML_ENTER(nvml_enter_reading(device, out, &gpu));
+    if (nvml_is_partitioned(gpu))
+        return NVML_NOT_SUPPORTED;
     out->gpu_percent = lull_node_begin(gpu->node, gpu->index)->utilization_percent;
     lull_node_end(gpu->node, gpu->index, false);
     out->memory_percent = out->gpu_percent / 2;
@@ -115,7 +117,7 @@ NVML_EXPORT(nvmlDeviceGetRunningProcessDetailList, nvmlDevice_t device,
     if (out->mode != 0) /* the other modes are graphics and MPS */
         list.count = 0;
     for (uint32_t i = 0; i < list.count; i++)
-        details[i] = (struct nvml_process_detail){list.items[i], NVML_NOT_AVAILABLE};
+        details[i] = (struct nvml_process_detail){list.items[i], 0};
     return nvml_copy_list(details, list.count, sizeof(details[0]), &out->count, out->processes);
 }
 

@@ -155,9 +155,15 @@ static void update_clock(struct lull_physics *gpu)
     gpu->reasons = current_reasons(gpu);
 }
 
+/* The true power at which the board's own sensor, by which the limiter goes, shows the limit. */
+static double true_limit_w(const struct lull_physics *gpu)
+{
+    return gpu->limit_w / gpu->gain_ratio;
+}
+
 static void watch_limit(struct lull_physics *gpu)
 {
-    if (gpu->power_w <= over_limit_ratio * gpu->limit_w)
+    if (gpu->power_w <= over_limit_ratio * true_limit_w(gpu))
         gpu->over_ns = LULL_PHYSICS_NEVER;
     else if (gpu->over_ns == LULL_PHYSICS_NEVER)
         gpu->over_ns = gpu->folded_ns + OVER_LIMIT_MS * LULL_NS_PER_MS;
@@ -197,7 +203,7 @@ int64_t lull_physics_rate_change_ns(const struct lull_physics *gpu)
     /* The loops of power and heat can change the clock at their ticks only if something is limited.
      */
     if (gpu->cap_mhz < gpu->model.sm_max_mhz || gpu->thermal_mhz < gpu->model.sm_max_mhz ||
-        gpu->power_w > gpu->limit_w || gpu->temperature_c > gpu->model.slowdown_c)
+        gpu->power_w > true_limit_w(gpu) || gpu->temperature_c > gpu->model.slowdown_c)
         next = lull_earlier_ns(next, gpu->control_ns);
     return lull_earlier_ns(next, lull_physics_work_change_ns(gpu));
 }
@@ -253,8 +259,8 @@ static void handle_overload(struct lull_physics *gpu)
         return;
     gpu->over_ns = LULL_PHYSICS_NEVER;
     gpu->hw_until_ns = gpu->folded_ns + HW_SLOWDOWN_MS * LULL_NS_PER_MS;
-    gpu->cap_mhz = lull_physics_static_mhz(gpu, gpu->limit_w * gpu->model.limit_settle_ratio);
-    gpu->peak_mhz = lull_physics_static_mhz(gpu, gpu->limit_w * peak_limit_ratio);
+    gpu->cap_mhz = lull_physics_static_mhz(gpu, true_limit_w(gpu) * gpu->model.limit_settle_ratio);
+    gpu->peak_mhz = lull_physics_static_mhz(gpu, true_limit_w(gpu) * peak_limit_ratio);
 }
 
 /*
@@ -268,10 +274,10 @@ static void control_power(struct lull_physics *gpu, double mean_w)
         0.0005; /* finer than a step: the ceiling stands for dithering between two */
     const double gain = 0.3;
     const double step = gpu->model.sm_step_mhz;
-    const double error = 1.0 - mean_w / (gpu->limit_w * gpu->model.limit_settle_ratio);
+    const double error = 1.0 - mean_w / (true_limit_w(gpu) * gpu->model.limit_settle_ratio);
     const bool is_capped = gpu->cap_mhz < gpu->model.sm_max_mhz;
 
-    if (fabs(error) < deadband || (!is_capped && mean_w <= gpu->limit_w) ||
+    if (fabs(error) < deadband || (!is_capped && mean_w <= true_limit_w(gpu)) ||
         gpu->hw_until_ns > gpu->folded_ns)
         return;
     /* Starting from a ceiling far above the clock in use, it would take long until the limit acts.

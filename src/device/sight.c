@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/sight.h"
+
+bool lull_sight_is_idle(const struct lull_device_reading *reading)
+{
+    return (reading->valid & LULL_READING_REASONS) != 0 &&
+           (reading->reasons & LULL_CLOCK_REASON_IDLE) != 0;
+}
+
+uint32_t lull_sight_step_above(const struct lull_device_info *info, uint32_t sm_mhz)
+{
+    uint32_t above_mhz = sm_mhz;
+
+    for (uint32_t i = 0; i < info->sm_clock_count && info->sm_clocks_mhz[i] > sm_mhz; i++)
+        above_mhz = info->sm_clocks_mhz[i];
+    return above_mhz;
+}
+
+bool lull_sight_is_high(const struct lull_device_info *info, uint32_t sm_mhz)
+{
+    return info->sm_clock_count > 0 &&
+           lull_sight_step_above(info, sm_mhz) >= info->sm_clocks_mhz[0];
+}
+
+static bool is_near(const struct lull_device_info *info, uint32_t sm_mhz, uint32_t locked_mhz)
+{
+    return locked_mhz != 0 && sm_mhz <= lull_sight_step_above(info, locked_mhz) &&
+           locked_mhz <= lull_sight_step_above(info, sm_mhz);
+}
+
+enum lull_sight lull_sight_of_clock(const struct lull_device_info *info,
+                                    const struct lull_device_reading *reading,
+                                    const struct lull_journal_written *written)
+{
+    const uint32_t ours_mhz =
+        written->sm_mhz[0] > written->sm_mhz[1] ? written->sm_mhz[0] : written->sm_mhz[1];
+
+    if ((reading->valid & LULL_READING_SM_CLOCK) == 0 || info->sm_clock_count == 0)
+        return LULL_SIGHT_NOTHING;
+    if (reading->sm_mhz >= info->sm_clocks_mhz[0])
+        return LULL_SIGHT_FREE;
+    if (lull_sight_is_idle(reading))
+        return LULL_SIGHT_NOTHING;
+    if ((reading->valid & LULL_READING_REASONS) == 0 || reading->reasons != 0)
+        return ours_mhz != 0 && reading->sm_mhz > lull_sight_step_above(info, ours_mhz)
+                   ? LULL_SIGHT_FREE
+                   : LULL_SIGHT_NOTHING;
+    if (is_near(info, reading->sm_mhz, written->sm_mhz[0]) ||
+        is_near(info, reading->sm_mhz, written->sm_mhz[1]))
+        return LULL_SIGHT_OURS;
+    return lull_sight_is_high(info, reading->sm_mhz) ? LULL_SIGHT_FREE : LULL_SIGHT_FOREIGN;
+}

@@ -1,0 +1,221 @@
+/*
+ * The set calls of an emulated node, the faults injected into calls, and what happens to its GPUs
+ * without their callers' doing. SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "emulator/node_shared.h"
+
+/* ---- driver calls and faults ---- */
+
+static double draw_api_ms(struct lull_node *node, uint32_t gpu)
+{
+    struct lull_physics *physics = lull_node_begin(node, gpu);
+    const double ms = lull_physics_draw_api_ms(&physics->model, &physics->random);
+
+    lull_node_end(node, gpu, false);
+    return ms;
+}
+
+void lull_node_hang(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind)
+{
+    const int64_t begin_ns = lull_node_now_ns(node);
+    double hang_ms;
+
+    if (lull_node_take_fault(node, gpu, kind, &hang_ms))
+        lull_sleep_until_ns(lull_node_real_ns(node, begin_ns + lull_ns_from_ms(hang_ms)));
+}
+
+static int call_locked(struct lull_node *node, uint32_t gpu, double api_factor,
+                       lull_node_apply apply, const void *data)
+{
+    /* The duration counts from here, so that drawing it and taking faults cost the caller nothing.
+     */
+    const int64_t begin_ns = lull_node_now_ns(node);
+    double settle_factor = 1;
+    double code = 0;
+    double ignored;
+    const double api_ms = api_factor * draw_api_ms(node, gpu);
+
+    lull_sleep_until_ns(lull_node_real_ns(node, begin_ns + lull_ns_from_ms(api_ms)));
+    if (lull_node_take_fault(node, gpu, LULL_FAULT_SET_CODE, &code))
+        return (int)code;
+    if (lull_node_take_fault(node, gpu, LULL_FAULT_NO_EFFECT, &ignored))
+        return 0;
+    lull_node_take_fault(node, gpu, LULL_FAULT_SETTLE_FACTOR, &settle_factor);
+    apply(lull_node_begin(node, gpu), settle_factor, data);
+    lull_node_end(node, gpu, true);
+    return 0;
+}
+
+int lull_node_call(struct lull_node *node, uint32_t gpu, double api_factor, lull_node_apply apply,
+                   const void *data)
+{
+    int code;
+
+    lull_node_hang(node, gpu, LULL_FAULT_HANG_MS); /* without the lock: one GPU hangs, not all */
+    lull_node_lock(&node->shared->driver);
+    code = call_locked(node, gpu, api_factor, apply, data);
+    pthread_mutex_unlock(&node->shared->driver);
+    return code;
+}
+
+void lull_node_set_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
+                         const struct lull_fault *fault)
+{
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
+
+    lull_node_lock(&shared->mutex);
+    shared->faults[kind] = *fault;
+    if (fault->remaining != 0)
+        atomic_fetch_or(&shared->armed, 1U << kind);
+    else
+        atomic_fetch_and(&shared->armed, ~(1U << kind));
+    pthread_mutex_unlock(&shared->mutex);
+}
+
+bool lull_node_take_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
+                          double *value_out)
+{
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
+    struct lull_fault *fault = &shared->faults[kind];
+    bool is_hit;
+
+    if ((atomic_load(&shared->armed) & (1U << kind)) == 0)
+        return false;
+    lull_node_lock(&shared->mutex);
+    is_hit = fault->remaining != 0 && fault->spared == 0;
+    if (fault->spared > 0)
+        fault->spared--;
+    if (is_hit)
+        *value_out = fault->value;
+    if (is_hit && fault->remaining > 0 && --fault->remaining == 0)
+        atomic_fetch_and(&shared->armed, ~(1U << kind));
+    pthread_mutex_unlock(&shared->mutex);
+    return is_hit;
+}
+
+int lull_node_set_faults(struct lull_node *node, const char *text, struct lull_error *err)
+{
+    while (*text != '\0') {
+        struct lull_fault_entry entry;
+        int result = lull_fault_parse_next(&text, &entry, err);
+
+        if (result < 0)
+            return result;
+        for (uint32_t i = 0; i < lull_node_gpu_count(node); i++)
+            if (entry.gpu < 0 || (uint32_t)entry.gpu == i)
+                lull_node_set_fault(node, i, entry.kind, &entry.fault);
+    }
+    return 0;
+}
+
+/* ---- what happens to a GPU without its caller's doing ---- */
+
+static void add_event(struct lull_node *node, uint32_t gpu, const struct lull_node_event *event)
+{
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
+
+    lull_node_lock(&shared->mutex);
+    shared->events[shared->event_count % LULL_NODE_EVENTS] = *event;
+    shared->event_count++;
+    pthread_mutex_unlock(&shared->mutex);
+    lull_node_wake(node, gpu);
+}
+
+uint32_t lull_node_event_count(struct lull_node *node, uint32_t gpu)
+{
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
+    uint32_t count;
+
+    lull_node_lock(&shared->mutex);
+    count = shared->event_count;
+    pthread_mutex_unlock(&shared->mutex);
+    return count;
+}
+
+bool lull_node_next_event(struct lull_node *node, uint32_t gpu, uint32_t *seen,
+                          struct lull_node_event *event_out)
+{
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
+    bool is_new;
+
+    lull_node_lock(&shared->mutex);
+    if (shared->event_count - *seen > LULL_NODE_EVENTS)
+        *seen = shared->event_count - LULL_NODE_EVENTS;
+    is_new = *seen != shared->event_count;
+    if (is_new)
+        *event_out = shared->events[(*seen)++ % LULL_NODE_EVENTS];
+    pthread_mutex_unlock(&shared->mutex);
+    return is_new;
+}
+
+/* Locks the clock at lock_mhz, or unlocks it at 0, as a call of somebody else would do. */
+static void change_clock(struct lull_node *node, uint32_t gpu, double lock_mhz)
+{
+    struct lull_physics *physics = lull_node_begin(node, gpu);
+    struct lull_clock_setting setting = physics->asked;
+
+    setting.is_locked = lock_mhz > 0;
+    if (setting.is_locked)
+        setting.min_step = setting.max_step =
+            lull_gpu_model_nearest_step(&physics->model, lock_mhz);
+    lull_physics_ask_clocks(physics, &setting, 1);
+    lull_node_end(node, gpu, true);
+}
+
+static void change_limit(struct lull_node *node, uint32_t gpu, double limit_w)
+{
+    lull_physics_set_limit(lull_node_begin(node, gpu), limit_w);
+    lull_node_end(node, gpu, true);
+}
+
+/* A driver that is loaded anew knows nothing of what was set before. */
+static void reload_driver(struct lull_node *node, double away_ms)
+{
+    atomic_store(&node->shared->driver_back_ns, lull_node_now_ns(node) + lull_ns_from_ms(away_ms));
+    atomic_fetch_add(&node->shared->driver_loads, 1);
+    for (uint32_t i = 0; i < node->shared->gpu_count; i++) {
+        const double default_w = lull_node_begin(node, i)->model.limit_default_w;
+
+        lull_node_end(node, i, false);
+        change_clock(node, i, 0);
+        change_limit(node, i, default_w);
+        lull_node_set_setting(node, i, LULL_NODE_MEMORY_LIMIT_MHZ, 0);
+    }
+}
+
+bool lull_node_visit(struct lull_node *node, uint32_t gpu)
+{
+    struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
+    const int64_t now_ns = lull_node_now_ns(node);
+    double value;
+
+    if (lull_node_take_fault(node, gpu, LULL_FAULT_XID, &value))
+        add_event(node, gpu, &(struct lull_node_event){LULL_NODE_EVENT_XID, (uint64_t)value});
+    if (lull_node_take_fault(node, gpu, LULL_FAULT_MIG, &value)) {
+        lull_node_set_setting(node, gpu, LULL_NODE_PARTITIONS, (uint32_t)value);
+        add_event(node, gpu, &(struct lull_node_event){LULL_NODE_EVENT_MIG, 0});
+    }
+    if (lull_node_take_fault(node, gpu, LULL_FAULT_FOREIGN_MHZ, &value))
+        change_clock(node, gpu, value);
+    if (lull_node_take_fault(node, gpu, LULL_FAULT_FOREIGN_LIMIT_W, &value))
+        change_limit(node, gpu, value);
+    if (lull_node_take_fault(node, gpu, LULL_FAULT_RELOAD_MS, &value))
+        reload_driver(node, value);
+    if (atomic_load(&shared->lost_until_ns) <= now_ns &&
+        lull_node_take_fault(node, gpu, LULL_FAULT_LOST_MS, &value))
+        atomic_store(&shared->lost_until_ns, now_ns + lull_ns_from_ms(value));
+    return atomic_load(&shared->lost_until_ns) <= now_ns;
+}
+
+uint32_t lull_node_driver_loads(const struct lull_node *node)
+{
+    return atomic_load(&node->shared->driver_loads);
+}
+
+bool lull_node_has_driver(const struct lull_node *node)
+{
+    return atomic_load(&node->shared->driver_back_ns) <= lull_node_now_ns(node);
+}
