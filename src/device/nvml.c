@@ -16,6 +16,7 @@ typedef int nvml_call_init(void);
 typedef int nvml_call_text(char *text, unsigned int size);
 typedef int nvml_call_count(unsigned int *count);
 typedef int nvml_call_handle(unsigned int index, void **handle_out);
+typedef int nvml_call_find(const char *uuid, void **handle_out);
 typedef int nvml_call_device_text(void *device, char *text, unsigned int size);
 typedef int nvml_call_device_value(void *device, unsigned int *value);
 typedef int nvml_call_device_long(void *device, unsigned long long *value);
@@ -82,6 +83,7 @@ enum {
     CALL(nvml_call_text, driver_version, "nvmlSystemGetDriverVersion", NULL)                       \
     CALL(nvml_call_count, count, "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount")                    \
     CALL(nvml_call_handle, handle, "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex")  \
+    CALL(nvml_call_find, find, "nvmlDeviceGetHandleByUUID", NULL)                                  \
     CALL(nvml_call_device_text, name, "nvmlDeviceGetName", NULL)                                   \
     CALL(nvml_call_device_text, uuid, "nvmlDeviceGetUUID", NULL)                                   \
     CALL(nvml_call_device_pci, pci_info, "nvmlDeviceGetPciInfo_v3", NULL)                          \
@@ -112,8 +114,10 @@ struct nvml {
     NVML_CALLS(LULL_LIBRARY_MEMBER)
     char library_name[256];
     char version[96];
-    bool has_instant_power[LULL_DEVICE_MAX_GPUS]; /* field 186 works on this GPU */
-    void *devices[LULL_DEVICE_MAX_GPUS];
+    bool has_instant_power[LULL_DEVICE_MAX_GPUS];  /* field 186 works on this GPU */
+    _Atomic(void *) devices[LULL_DEVICE_MAX_GPUS]; /* others may read while one is found anew */
+    char uuids[LULL_DEVICE_MAX_GPUS][96];
+    bool is_gone[LULL_DEVICE_MAX_GPUS]; /* its handle may be void; the device writer's alone */
 };
 
 #define SYMBOL(type, member, name, older_name) {offsetof(struct nvml, member), name, older_name},
@@ -200,10 +204,11 @@ static int find_devices(struct nvml *nvml, uint32_t *count_out, struct lull_erro
 
     for (unsigned int i = 0; status == NVML_SUCCESS && i < listed && count < LULL_DEVICE_MAX_GPUS;
          i++) {
-        int result = nvml->handle(i, &nvml->devices[count]);
+        void *device = NULL;
+        int result = nvml->handle(i, &device);
 
         if (result == NVML_SUCCESS)
-            count++;
+            nvml->devices[count++] = device;
         else
             last_failure = result; /* a GPU that fails must not hide the others */
     }
@@ -359,6 +364,7 @@ static void nvml_describe(void *state, uint32_t gpu, struct lull_device_info *in
         info->name[0] = '\0';
     if (nvml->uuid(device, info->uuid, sizeof(info->uuid)) != NVML_SUCCESS)
         info->uuid[0] = '\0';
+    memcpy(nvml->uuids[gpu], info->uuid, sizeof(nvml->uuids[gpu]));
     if (INVOKE(nvml, pci_info, device, &pci) == NVML_SUCCESS)
         snprintf(info->pci_bus_id, sizeof(info->pci_bus_id), "%.*s", (int)sizeof(pci.bus_id) - 1,
                  pci.bus_id);
@@ -433,28 +439,53 @@ static bool nvml_read(void *state, uint32_t gpu, enum lull_reading_field field,
     return false;
 }
 
+/* Finds a GPU that was gone by its UUID: once it is back its number may be another one, and its old
+ * handle is void. If it is still gone, the call that follows says so. */
+static void find_again(struct nvml *nvml, uint32_t gpu)
+{
+    void *device;
+
+    if (nvml->is_gone[gpu] && nvml->uuids[gpu][0] != '\0' &&
+        INVOKE(nvml, find, nvml->uuids[gpu], &device) == NVML_SUCCESS)
+        nvml->devices[gpu] = device;
+}
+
+/* As check(), for calls that set something. */
+static int check_set(struct nvml *nvml, int nvml_code, uint32_t gpu, const char *what,
+                     struct lull_error *err)
+{
+    const int result = check(nvml_code, gpu, what, err);
+
+    nvml->is_gone[gpu] = result == LULL_E_NO_DEVICE;
+    return result;
+}
+
 static int nvml_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
                         struct lull_error *err)
 {
     struct nvml *nvml = state;
 
-    return check(INVOKE(nvml, lock_sm, nvml->devices[gpu], min_mhz, max_mhz), gpu,
-                 "lock the SM clock", err);
+    find_again(nvml, gpu);
+    return check_set(nvml, INVOKE(nvml, lock_sm, nvml->devices[gpu], min_mhz, max_mhz), gpu,
+                     "lock the SM clock", err);
 }
 
 static int nvml_reset_sm(void *state, uint32_t gpu, struct lull_error *err)
 {
     struct nvml *nvml = state;
 
-    return check(INVOKE(nvml, reset_sm, nvml->devices[gpu]), gpu, "reset the SM clock", err);
+    find_again(nvml, gpu);
+    return check_set(nvml, INVOKE(nvml, reset_sm, nvml->devices[gpu]), gpu, "reset the SM clock",
+                     err);
 }
 
 static int nvml_reset_memory(void *state, uint32_t gpu, struct lull_error *err)
 {
     struct nvml *nvml = state;
 
-    return check(INVOKE(nvml, reset_memory, nvml->devices[gpu]), gpu, "reset the memory clock",
-                 err);
+    find_again(nvml, gpu);
+    return check_set(nvml, INVOKE(nvml, reset_memory, nvml->devices[gpu]), gpu,
+                     "reset the memory clock", err);
 }
 
 static int nvml_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
@@ -462,8 +493,9 @@ static int nvml_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
 {
     struct nvml *nvml = state;
 
-    return check(INVOKE(nvml, set_power_limit, nvml->devices[gpu], limit_mw), gpu,
-                 "set the power limit", err);
+    find_again(nvml, gpu);
+    return check_set(nvml, INVOKE(nvml, set_power_limit, nvml->devices[gpu], limit_mw), gpu,
+                     "set the power limit", err);
 }
 
 const struct lull_vendor lull_nvml_vendor = {

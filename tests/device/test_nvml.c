@@ -47,6 +47,7 @@ struct gpu {
 static struct gpu gpus[3];
 static unsigned int gpu_count;
 static int count_code, init_code;
+static int find_code;
 static uint32_t shutdowns;
 
 static int fake_init(void)
@@ -76,6 +77,15 @@ static int fake_handle(unsigned int index, void **handle_out)
 {
     *handle_out = &gpus[index % 3];
     return gpus[index % 3].handle_code;
+}
+
+/* A GPU that has come back answers at another place. */
+static int fake_find(const char *uuid, void **handle_out)
+{
+    if (strcmp(uuid, "GPU-0") != 0 || find_code != 0)
+        return find_code != 0 ? find_code : 6;
+    *handle_out = &gpus[2];
+    return 0;
 }
 
 static int fake_name(void *gpu, char *text, unsigned int size)
@@ -218,6 +228,7 @@ static int set_up(void **state)
         .driver_version = fake_version,
         .count = fake_count,
         .handle = fake_handle,
+        .find = fake_find,
         .name = fake_name,
         .uuid = fake_uuid,
         .pci_info = fake_pci,
@@ -455,6 +466,30 @@ static void readings_are_passed_on(void **state)
     close_gpus();
 }
 
+/* F07: one that is lost is found again by its UUID, before the next call that sets something. */
+static void f07_a_lost_gpu_is_found_by_its_uuid(void **state)
+{
+    struct lull_error error;
+
+    (void)state;
+    describe_gpu();
+    gpus[0].set_code = 15;
+    find_code = 15;
+    gpus[2].set_code = 0;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(lull_nvml_vendor.lock_sm(opened, 0, 300, 900, &error), LULL_E_NO_DEVICE);
+    assert_int_equal(gpus[2].locked_mhz[1], 0);
+    find_code = 0;
+    assert_int_equal(lull_nvml_vendor.lock_sm(opened, 0, 300, 800, &error), 0);
+    assert_int_equal(gpus[2].locked_mhz[1], 800);
+    assert_int_equal(gpus[0].locked_mhz[1], 900);
+    find_code = 15; /* as long as it answers nobody looks */
+    assert_int_equal(lull_nvml_vendor.lock_sm(opened, 0, 300, 700, &error), 0);
+    assert_int_equal(gpus[2].locked_mhz[1], 700);
+    find_code = 0;
+    close_gpus();
+}
+
 static void what_is_set_and_what_fails(void **state)
 {
     struct lull_error error;
@@ -532,6 +567,7 @@ int main(void)
         cmocka_unit_test_setup(generations_differ_in_what_can_be_locked, set_up),
         cmocka_unit_test_setup(each_missing_function_is_one_ability_less, set_up),
         cmocka_unit_test_setup(readings_are_passed_on, set_up),
+        cmocka_unit_test_setup(f07_a_lost_gpu_is_found_by_its_uuid, set_up),
         cmocka_unit_test_setup(what_is_set_and_what_fails, set_up),
         cmocka_unit_test_setup(one_sick_gpu_does_not_hide_the_others, set_up),
     };
