@@ -57,9 +57,11 @@ static const struct lull_option rows[] = {
               .excludes = "socket-mode"),
     LULL_FLAG("restore", struct settings, is_restoring,
               "Put back what a dead lulld has left, and exit."),
-    LULL_FLAG("no-sandbox", struct settings, is_unconfined,
-              "Keep every capability and system call, for debuggers and sanitizers.",
-              .more = "The daemon keeps only CAP_SYS_ADMIN and the system calls that it needs."),
+    LULL_FLAG(
+        "no-sandbox", struct settings, is_unconfined,
+        "Keep every capability and system call, for debuggers and sanitizers.",
+        .more =
+            "Without it the daemon keeps only CAP_SYS_ADMIN and the system calls that it needs."),
     LULL_VALUE("ready-fd", "N", WHOLE, struct settings, server.ready_fd,
                "Write a line to this descriptor when it listens.", .most = 1 << 20,
                .more = "NOTIFY_SOCKET is served as well."),

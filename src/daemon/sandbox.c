@@ -12,6 +12,7 @@
 #include <linux/capability.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -145,11 +146,20 @@ static const int clients[] = {
     SCMP_SYS(epoll_pwait),
     SCMP_SYS(poll),
     SCMP_SYS(ppoll),
-    /* Deaths of clients, and of the keeper. */
+    /* Deaths of clients. */
     SCMP_SYS(pidfd_open),
-    SCMP_SYS(wait4),
-    SCMP_SYS(waitid),
     END,
+};
+
+/* A keeper that was killed is started again, and restores in children of its own. Nothing is gained
+ * by that: any program inherits the filter and the lack of capabilities, for good. tgkill is for
+ * abort() as well; without CAP_KILL it and pidfds reach processes of the own user alone. */
+static const int keeper[] = {
+    SCMP_SYS(execve),          SCMP_SYS(setsid),
+    SCMP_SYS(close_range),     SCMP_SYS(wait4),
+    SCMP_SYS(waitid),          SCMP_SYS(pidfd_send_signal),
+    SCMP_SYS(tgkill),          SCMP_SYS(arch_prctl),
+    SCMP_SYS(set_tid_address), END,
 };
 
 static const int itself[] = {
@@ -162,7 +172,7 @@ static const int itself[] = {
     SCMP_SYS(setrlimit), END,
 };
 
-static const int *const allowed[] = {memory, threads, time_calls, files, clients, itself};
+static const int *const allowed[] = {memory, threads, time_calls, files, clients, keeper, itself};
 
 /* --- what is allowed for some arguments --- */
 
@@ -177,7 +187,8 @@ struct rule {
 static int add_rules(scmp_filter_ctx filter)
 {
     const uint64_t write_and_run = PROT_WRITE | PROT_EXEC;
-    const uint64_t self = (uint64_t)getpid();
+    const uint64_t namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
+                                CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
     const struct rule rules[] = {
         /* Memory is written or run, never both, so what a client sends is never run. A driver's
          * library that is loaded again is mapped to be run from its file. */
@@ -185,13 +196,12 @@ static int add_rules(scmp_filter_ctx filter)
         {SCMP_SYS(mmap), ARGUMENT_HAS(2, write_and_run, PROT_WRITE)},
         {SCMP_SYS(mmap), ARGUMENT_HAS(2, write_and_run, PROT_EXEC)},
         {SCMP_SYS(mprotect), ARGUMENT_HAS(2, PROT_EXEC, 0)},
-        /* Threads are started, processes are not. clone3, whose flags no filter can see, is
-         * answered ENOSYS, and the C library takes clone. */
-        {SCMP_SYS(clone), ARGUMENT_HAS(0, CLONE_THREAD, CLONE_THREAD)},
-        /* abort() ends with a core dump of this process; no other is signalled. */
-        {SCMP_SYS(tgkill), ARGUMENT_IS(0, self)},
+        /* Threads, and the keeper's processes, but no namespaces. clone3, whose flags no filter can
+         * see, is answered ENOSYS, and the C library takes clone. */
+        {SCMP_SYS(clone), ARGUMENT_HAS(0, namespaces, 0)},
         {SCMP_SYS(prctl), ARGUMENT_IS(0, PR_SET_NAME)},
         {SCMP_SYS(prctl), ARGUMENT_IS(0, PR_SET_TIMERSLACK)},
+        {SCMP_SYS(prctl), ARGUMENT_IS(0, PR_SET_PDEATHSIG)},
         {SCMP_SYS(prlimit64), ARGUMENT_IS(0, 0)},
         /* The listener, and systemd's notification socket. */
         {SCMP_SYS(socket), ARGUMENT_IS(0, AF_UNIX)},
