@@ -235,6 +235,10 @@ static int load_filter(void)
         return -ENOMEM;
     /* A vendor's library may have started threads when it was opened. */
     result = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
+    /* A tree of comparisons instead of a list, for kernels that do not remember what is always
+     * allowed (before Linux 5.11). */
+    if (result == 0)
+        result = seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     if (result == 0)
         result = add_rules(filter);
     if (result == 0)
