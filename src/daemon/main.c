@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/program.h"
+#include "daemon/sandbox.h"
 #include "daemon/server.h"
 #include "device/restore.h"
 
@@ -17,6 +18,7 @@ struct settings {
     bool is_for_all;
     bool is_restoring;
     bool is_resetting;
+    bool is_unconfined;
 };
 
 static int parse_mode(const char *text, void *mode, struct lull_error *err)
@@ -59,6 +61,11 @@ static const struct lull_option rows[] = {
     LULL_FLAG("reset-at-start", struct settings, is_resetting,
               "First reset the clocks and set the default power limit of every GPU.",
               .more = "For containers, whose journals are lost with them."),
+    LULL_FLAG(
+        "no-sandbox", struct settings, is_unconfined,
+        "Keep every capability and system call, for debuggers and sanitizers.",
+        .more =
+            "Without it the daemon keeps only CAP_SYS_ADMIN and the system calls that it needs."),
     LULL_VALUE("ready-fd", "N", WHOLE, struct settings, server.ready_fd,
                "Write a line to this descriptor when it listens.", .most = 1 << 20,
                .more = "NOTIFY_SOCKET is served as well."),
@@ -71,10 +78,13 @@ static void prepare(void *options)
 
     settings->server.socket_group = (gid_t)-1;
     settings->server.ready_fd = -1;
+    /* The sanitizers' runtime starts processes and makes calls of its own. */
+    settings->is_unconfined = LULL_HAS_SANITIZER;
 }
 
 /* Restoring comes before serving, so that nobody is leased a GPU that a dead daemon has left
- * lowered. */
+ * lowered. The sandbox comes between the two: by then the driver is open, and nobody can talk to
+ * the daemon yet. */
 static int work(struct lull_devices *devices, struct lull_journal *journal,
                 const struct settings *settings, struct lull_error *err)
 {
@@ -84,6 +94,13 @@ static int work(struct lull_devices *devices, struct lull_journal *journal,
 
     if (settings->is_restoring)
         return result;
+    if (settings->is_unconfined)
+        lull_log(LULL_LOG_WARNING, "lulld", "not in a sandbox: it keeps every privilege");
+    else {
+        result = lull_sandbox_enter(settings->server.socket_group, err);
+        if (result < 0)
+            return result;
+    }
     return lull_server_run(devices, journal, &settings->server, err);
 }
 

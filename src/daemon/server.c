@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "daemon/internal.h"
 #include "daemon/lease.h"
+#include "daemon/notify.h"
 
 /* A client that is late by five heartbeats has lost its leases; the numbers of connections are
  * bounds that no honest node comes near. Chosen, not measured. */
@@ -39,6 +40,7 @@ struct server {
     uv_async_t wake;
     uv_signal_t terminate;
     uv_signal_t interrupt;
+    struct lull_watchdog watchdog;
     int listen_fd;
     int spare_fd; /* is closed for a moment to refuse a client when descriptors run out */
     bool is_stopping;
@@ -584,34 +586,11 @@ static int open_socket(struct server *server, const struct lull_server_options *
 
 /* --- start and stop --- */
 
-/* Tells systemd that the daemon is ready, by its protocol: one datagram to the socket that it
- * names. */
-static void notify_manager(void)
-{
-    const char *path = getenv("NOTIFY_SOCKET");
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t length = path == NULL ? 0 : strlen(path);
-    int fd;
-
-    if (length == 0 || length >= sizeof(address.sun_path))
-        return;
-    memcpy(address.sun_path, path, length);
-    if (address.sun_path[0] == '@')
-        address.sun_path[0] = '\0';
-    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return;
-    if (sendto(fd, "READY=1", 7, MSG_NOSIGNAL, (struct sockaddr *)&address,
-               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)) < 0)
-        lull_log(LULL_LOG_WARNING, "lulld", "NOTIFY_SOCKET: %s", strerror(errno));
-    close(fd);
-}
-
 static void announce(const struct server *server, const struct lull_server_options *options)
 {
     lull_log(LULL_LOG_INFO, "lulld", "serving %u GPUs (socket=%s)",
              lull_devices_count(server->devices), server->socket_path);
-    notify_manager();
+    lull_notify_manager("READY=1");
     if (options->ready_fd < 0)
         return;
     if (write(options->ready_fd, "\n", 1) < 0)
@@ -692,6 +671,7 @@ static int stop_serving(struct server *server, struct lull_error *err)
 {
     int result;
 
+    lull_watchdog_stop(&server->watchdog);
     for (struct lull_connection *c = server->connections; c != NULL; c = c->next)
         lull_connection_close(c);
     result = lull_writer_stop(server->writer, STOP_LIMIT_S * LULL_NS_PER_S);
@@ -721,6 +701,7 @@ static int serve_until_stopped(struct server *server, struct lull_journal *journ
         lull_error_set(err, result, "event loop: %s", uv_strerror(result));
         goto stop_writer;
     }
+    lull_watchdog_start(&server->watchdog, &server->loop, server->writer);
     announce(server, options);
     uv_run(&server->loop, UV_RUN_DEFAULT);
     return stop_serving(server, err);

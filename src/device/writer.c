@@ -118,6 +118,7 @@ struct lull_writer {
     int64_t timer_ns; /* what the timer is set to */
     pthread_t thread;
     atomic_bool has_mail;
+    atomic_bool is_asked; /* whether it still runs; it says so by clearing this */
 
     pthread_mutex_t mailbox_lock; /* guards the members up to states */
     struct desired desired[LULL_DEVICE_MAX_GPUS];
@@ -1281,6 +1282,7 @@ static void *run(void *argument)
     while (!lull_turn_is_lost()) {
         int64_t now_ns = lull_now_ns();
 
+        atomic_store(&writer->is_asked, false);
         if (atomic_exchange(&writer->has_mail, false))
             adopt(writer, now_ns);
         watch_away(writer, now_ns);
@@ -1542,6 +1544,14 @@ void lull_writer_end(struct lull_writer *writer, uint32_t gpu)
     writer->desired[gpu].source = NULL;
     pthread_mutex_unlock(&writer->mailbox_lock);
     wake(writer);
+}
+
+bool lull_writer_answers(struct lull_writer *writer)
+{
+    const bool is_silent = atomic_exchange(&writer->is_asked, true);
+
+    wake(writer);
+    return !is_silent;
 }
 
 void lull_writer_state(struct lull_writer *writer, uint32_t gpu,

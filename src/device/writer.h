@@ -109,6 +109,10 @@ void lull_writer_end(struct lull_writer *writer, uint32_t gpu);
 /* The name of a state, as users read it. */
 const char *lull_writer_health_name(enum lull_writer_health health);
 
+/* Whether the thread has come round since the last call, and asks it to come round once more: a
+ * thread that is stuck in the driver, or waits for ever, does not. True at the first call. */
+bool lull_writer_answers(struct lull_writer *writer);
+
 /* Copies the state of a GPU. */
 void lull_writer_state(struct lull_writer *writer, uint32_t gpu,
                        struct lull_writer_state *state_out);

@@ -253,6 +253,20 @@ static bool has_record(uint32_t gpu, struct lull_journal_record *record_out)
     return lull_journal_load(journal, fake.gpus[gpu].info.uuid, record_out, NULL) == 0;
 }
 
+/* The writer that comes round answers; the one that is asked twice in between does not. */
+static void test_whether_the_writer_answers(void **state)
+{
+    (void)state;
+    begin(1);
+    assert_true(lull_writer_answers(writer));
+    assert_false(lull_writer_answers(writer));
+    advance(T0);
+    assert_true(lull_writer_answers(writer));
+    advance(T0 + MS);
+    assert_true(lull_writer_answers(writer));
+    assert_int_equal(end(), 0);
+}
+
 /* --- one request --- */
 
 static void test_a_lowering_is_recorded_written_and_read_back(void **state)
@@ -1282,6 +1296,7 @@ static void test_stop_raises_everything_or_says_so(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_whether_the_writer_answers),
         cmocka_unit_test(test_a_lowering_is_recorded_written_and_read_back),
         cmocka_unit_test(test_clocks_are_clamped_to_the_band_and_the_device),
         cmocka_unit_test(test_late_lowerings_are_dropped_and_raisings_are_not),
