@@ -128,7 +128,7 @@ class Manager(unittest.TestCase):
 
     def health(self):
         status = subprocess.run([LULL, "status", "--json"], capture_output=True, check=True).stdout
-        return json.loads(status)["gpus"][0]["health"]
+        return json.loads(status)["gpus"][0]["state"]
 
     def test_a_gpu_that_hangs_does_not_starve_it(self):
         self.start(200)
