@@ -32,13 +32,20 @@ enum {
     NO_RESULT = 1, /* results are 0 or negative */
 };
 
+/* Every signal that would end a process and can be caught. Each stops the daemon in order, because
+ * a GPU must not stay low whatever was meant by the signal. */
+static const int stop_signals[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT,   SIGUSR1,
+                                   SIGUSR2, SIGALRM, SIGPROF, SIGVTALRM, SIGSTKFLT,
+                                   SIGIO,   SIGPWR,  SIGXCPU};
+
+enum { STOP_SIGNALS = sizeof(stop_signals) / sizeof(stop_signals[0]) };
+
 struct server {
     uv_loop_t loop;
     uv_poll_t listener;
     uv_timer_t expiry;
     uv_async_t wake;
-    uv_signal_t terminate;
-    uv_signal_t interrupt;
+    uv_signal_t signals[STOP_SIGNALS];
     int listen_fd;
     int spare_fd; /* is closed for a moment to refuse a client when descriptors run out */
     bool is_stopping;
@@ -605,14 +612,36 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     struct server *server = handle->data;
 
-    (void)number;
     if (server->is_stopping)
         return;
     server->is_stopping = true;
-    lull_log(LULL_LOG_INFO, "lulld", "stopping: raising and restoring every GPU");
+    lull_log(LULL_LOG_INFO, "lulld", "stopping: raising and restoring every GPU (signal=%d)",
+             number);
     /* New clients fail at once from here on, instead of waiting for a daemon that ends. */
     unlink(server->socket_path);
     uv_stop(&server->loop);
+}
+
+static bool is_ignored(int number)
+{
+    struct sigaction action;
+
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+static int watch_signals(struct server *server)
+{
+    int result = 0;
+
+    /* A reader of standard error that has gone, or a limit on the size of files, is told by the
+     * call that fails. */
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    for (size_t i = 0; i < STOP_SIGNALS && result == 0; i++)
+        /* Under nohup the daemon is to outlive its terminal. */
+        if (stop_signals[i] != SIGHUP || !is_ignored(SIGHUP))
+            result = uv_signal_start(&server->signals[i], on_signal, stop_signals[i]);
+    return result;
 }
 
 static int start_handles(struct server *server)
@@ -625,10 +654,7 @@ static int start_handles(struct server *server)
     result = uv_poll_start(&server->listener, UV_READABLE, on_connect);
     if (result < 0)
         return result;
-    result = uv_signal_start(&server->terminate, on_signal, SIGTERM);
-    if (result < 0)
-        return result;
-    return uv_signal_start(&server->interrupt, on_signal, SIGINT);
+    return watch_signals(server);
 }
 
 static int init_loop(struct server *server)
@@ -638,12 +664,12 @@ static int init_loop(struct server *server)
     if (result < 0)
         return result;
     uv_timer_init(&server->loop, &server->expiry);
-    uv_signal_init(&server->loop, &server->terminate);
-    uv_signal_init(&server->loop, &server->interrupt);
+    for (size_t i = 0; i < STOP_SIGNALS; i++) {
+        uv_signal_init(&server->loop, &server->signals[i]);
+        server->signals[i].data = server;
+    }
     result = uv_async_init(&server->loop, &server->wake, on_wake);
     server->expiry.data = server;
-    server->terminate.data = server;
-    server->interrupt.data = server;
     server->wake.data = server;
     return result;
 }
