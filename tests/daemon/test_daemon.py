@@ -337,16 +337,18 @@ class Wire(Case):
         self.assertIsNone(daemon.poll())
 
     def test_passed_descriptors_do_not_pile_up(self):
+        """The kernel refuses them (Linux 6.16), or the daemon closes who sends them."""
         daemon = self.start_daemon()
-        with connect() as connection:
-            hello = message(1, struct.pack("<I", 0))
-            before = None
-            for _ in range(50):
-                socket.send_fds(connection, [hello], [connection.fileno()] * 3)
-                connection.recv(512)
-                count = len(os.listdir(f"/proc/{daemon.pid}/fd"))
-                before = before or count
-            self.assertEqual(count, before)
+        before = self.count_fds(daemon)
+        for _ in range(20):
+            with connect() as connection:
+                try:
+                    socket.send_fds(connection, [message(1, struct.pack("<I", 0))], [connection.fileno()] * 3)
+                    self.assertEqual(connection.recv(512), b"")
+                except (PermissionError, ConnectionResetError):
+                    pass
+        self.assertIsNotNone(host.wait_for(lambda: self.count_fds(daemon) <= before, 2.0))
+        self.assertEqual(lull("status").returncode, 0)
 
     def test_forked_child_may_not_ask(self):
         self.start_daemon()
