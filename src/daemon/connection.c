@@ -8,10 +8,26 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "daemon/internal.h"
 
-/* The most packets of one client that are served before the others get their turn. */
-enum { PACKETS_PER_TURN = 16 };
+enum {
+    PACKETS_PER_TURN = 16, /* of one client, before the others get their turn */
+    /* An honest client sends some packets per second; one costs some 10 us (measured), so that a
+     * client can have 1 % of a core. */
+    PACKETS_PER_S = 1000,
+    PACKETS_IN_A_ROW = 200,
+};
+
+/* Lets go of the connection, on any thread: after the subtraction it may be gone. */
+static void let_go(void *context)
+{
+    struct lull_connection *connection = context;
+    struct server *const server = connection->server;
+
+    atomic_fetch_sub(&connection->open_handles, 1);
+    lull_server_wake(server);
+}
 
 /* A descriptor is closed only when libuv has let go of it, because its number may be used again at
  * once. */
@@ -19,12 +35,12 @@ static void on_handle_closed(uv_handle_t *handle)
 {
     struct lull_connection *connection = handle->data;
 
-    if (handle == (uv_handle_t *)&connection->input)
-        close(connection->fd);
-    else
-        close(connection->peer.pid_fd);
-    connection->open_handles--;
-    lull_server_wake(connection->server);
+    if (handle == (uv_handle_t *)&connection->input) {
+        lull_peer_close(connection->fd, let_go, connection);
+        return;
+    }
+    close(connection->peer.pid_fd);
+    let_go(connection);
 }
 
 static void on_death(uv_poll_t *handle, int status, int events)
@@ -32,6 +48,13 @@ static void on_death(uv_poll_t *handle, int status, int events)
     (void)status;
     (void)events;
     lull_connection_close(handle->data);
+}
+
+static void pause_input(struct lull_connection *connection)
+{
+    connection->is_paused = true;
+    uv_poll_stop(&connection->input);
+    lull_server_note_pause(connection->server);
 }
 
 static void on_input(uv_poll_t *handle, int status, int events)
@@ -42,7 +65,7 @@ static void on_input(uv_poll_t *handle, int status, int events)
     (void)events;
     for (int i = 0; i < PACKETS_PER_TURN && status == 0 && !connection->is_closing; i++) {
         pid_t sender = 0;
-        ssize_t size = lull_peer_receive(connection->fd, packet, sizeof(packet), &sender);
+        const ssize_t size = lull_peer_receive(connection->fd, packet, sizeof(packet), &sender);
 
         if (size == -EAGAIN)
             return;
@@ -50,6 +73,10 @@ static void on_input(uv_poll_t *handle, int status, int events)
             status = -1;
         else
             lull_server_serve(connection->server, connection, packet, (size_t)size, sender);
+        if (!connection->is_closing && !lull_bucket_take(&connection->asking, lull_now_ns())) {
+            pause_input(connection);
+            break;
+        }
     }
     if (status != 0)
         lull_connection_close(connection);
@@ -62,7 +89,7 @@ static int watch(struct lull_connection *connection, uv_poll_t *handle, int fd, 
     if (result < 0)
         return result;
     handle->data = connection;
-    connection->open_handles++;
+    atomic_fetch_add(&connection->open_handles, 1);
     return uv_poll_start(handle, UV_READABLE | UV_DISCONNECT, callback);
 }
 
@@ -72,7 +99,7 @@ struct lull_connection *lull_connection_create(struct server *server, uint64_t i
     struct lull_connection *connection = calloc(1, sizeof(*connection));
 
     if (connection == NULL) {
-        close(fd);
+        lull_peer_close(fd, NULL, NULL);
         if (peer->pid_fd >= 0)
             close(peer->pid_fd);
         return NULL;
@@ -82,6 +109,9 @@ struct lull_connection *lull_connection_create(struct server *server, uint64_t i
     connection->fd = fd;
     connection->peer = *peer;
     connection->doorbell_fd = -1;
+    connection->since_ns = lull_now_ns();
+    connection->asking = (struct lull_bucket){.interval_ns = LULL_NS_PER_S / PACKETS_PER_S,
+                                              .burst = PACKETS_IN_A_ROW};
     if (watch(connection, &connection->input, fd, on_input) < 0 ||
         (peer->pid_fd >= 0 && watch(connection, &connection->death, peer->pid_fd, on_death) < 0))
         lull_connection_close(connection);
@@ -94,12 +124,11 @@ void lull_connection_close(struct lull_connection *connection)
         return;
     connection->is_closing = true;
     lull_server_forget(connection->server, connection);
-    if (connection->is_source_added)
-        lull_writer_remove_source(lull_server_writer(connection->server), &connection->source);
+    lull_connection_close_doorbell(connection);
     if (connection->input.data != NULL)
         uv_close((uv_handle_t *)&connection->input, on_handle_closed);
     else
-        close(connection->fd);
+        lull_peer_close(connection->fd, NULL, NULL);
     if (connection->death.data != NULL)
         uv_close((uv_handle_t *)&connection->death, on_handle_closed);
     else if (connection->peer.pid_fd >= 0)
@@ -108,10 +137,12 @@ void lull_connection_close(struct lull_connection *connection)
 
 bool lull_connection_reap(struct lull_connection *connection)
 {
-    if (!connection->is_closing || connection->open_handles > 0 ||
-        (connection->is_source_added && !atomic_load(&connection->is_source_released)))
+    if (!connection->is_closing || atomic_load(&connection->open_handles) > 0 ||
+        (connection->source_state != LULL_SOURCE_NONE &&
+         !atomic_load(&connection->is_source_released)))
         return false;
     lull_command_table_close(connection->table);
+    free(connection->share);
     if (connection->doorbell_fd >= 0)
         close(connection->doorbell_fd);
     free(connection);
@@ -157,8 +188,25 @@ static void released(void *context)
     lull_server_wake(server);
 }
 
-int lull_connection_open_table(struct lull_connection *connection, struct lull_writer *writer,
-                               struct lull_error *err)
+static void flooded(void *context)
+{
+    lull_server_note_flood(((struct lull_connection *)context)->server);
+}
+
+/* --- on the loop's thread again --- */
+
+static int create_share(struct lull_connection *connection, struct lull_error *err)
+{
+    const struct lull_switch_channel inner = lull_command_channel(connection->table);
+
+    connection->share = malloc(sizeof(*connection->share));
+    if (connection->share == NULL)
+        return lull_error_set(err, -ENOMEM, "client: no memory for its leases");
+    lull_share_init(connection->share, &inner, flooded, connection);
+    return 0;
+}
+
+static int create_table(struct lull_connection *connection, struct lull_error *err)
 {
     int result = 0;
 
@@ -171,15 +219,46 @@ int lull_connection_open_table(struct lull_connection *connection, struct lull_w
                 err, -errno, "client: cannot create an eventfd to wake the device writer: %s",
                 strerror(errno));
     }
-    if (result < 0 || connection->is_source_added)
+    if (result == 0 && connection->share == NULL)
+        result = create_share(connection, err);
+    return result;
+}
+
+int lull_connection_open_table(struct lull_connection *connection, struct lull_writer *writer,
+                               struct lull_error *err)
+{
+    int result;
+
+    if (connection->source_state == LULL_SOURCE_LEAVING &&
+        !atomic_load(&connection->is_source_released))
+        return lull_error_set(err, -EBUSY, "your former lease is just ending; try again");
+    result = create_table(connection, err);
+    if (result < 0 || connection->source_state == LULL_SOURCE_LISTENED)
         return result;
     connection->source = (struct lull_writer_source){
         .doorbell_fd = connection->doorbell_fd,
-        .channel = lull_command_channel(connection->table),
+        .channel = lull_share_channel(connection->share),
         .context = connection,
         .released = released,
     };
+    atomic_store(&connection->is_source_released, false);
     result = lull_writer_add_source(writer, &connection->source, err);
-    connection->is_source_added = result == 0;
+    connection->source_state = result == 0 ? LULL_SOURCE_LISTENED : LULL_SOURCE_NONE;
     return result;
+}
+
+void lull_connection_close_doorbell(struct lull_connection *connection)
+{
+    if (connection->source_state != LULL_SOURCE_LISTENED)
+        return;
+    connection->source_state = LULL_SOURCE_LEAVING;
+    lull_writer_remove_source(lull_server_writer(connection->server), &connection->source);
+}
+
+void lull_connection_resume(struct lull_connection *connection)
+{
+    if (!connection->is_paused || connection->is_closing)
+        return;
+    connection->is_paused = false;
+    uv_poll_start(&connection->input, UV_READABLE | UV_DISCONNECT, on_input);
 }

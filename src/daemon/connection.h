@@ -11,11 +11,20 @@
 #include <uv.h>
 
 #include "daemon/peer.h"
+#include "daemon/quota.h"
+#include "daemon/share.h"
 #include "device/writer.h"
 #include "wire/command.h"
 #include "wire/message.h"
 
 struct server;
+
+/* What the device writer knows of a connection. */
+enum lull_source_state {
+    LULL_SOURCE_NONE,
+    LULL_SOURCE_LISTENED, /* the doorbell wakes the writer */
+    LULL_SOURCE_LEAVING,  /* until released() */
+};
 
 /* One client. It lives until its handles are closed and the device writer has let go of it. */
 struct lull_connection {
@@ -24,18 +33,22 @@ struct lull_connection {
     uint64_t id;
     int fd;
     struct lull_peer peer;
+    int64_t since_ns; /* when it connected */
     bool is_greeted;
     bool is_closing;
-    uint32_t open_handles;
+    bool is_paused;            /* it has asked too often; nothing is read for a moment */
+    struct lull_bucket asking; /* how often it may */
+    atomic_uint open_handles;  /* and whatever else holds it */
     uv_poll_t input;
     uv_poll_t death; /* watches the pidfd of its process */
 
-    /* What follows is created with the first lease. */
+    /* What follows is created with the first lease that is granted. */
     struct lull_command_table *table;
     int doorbell_fd;
     bool is_table_passed;
+    struct lull_share *share;
     struct lull_writer_source source;
-    bool is_source_added;
+    enum lull_source_state source_state;
     atomic_bool is_source_released; /* set by the writer's thread */
 
     /* The answer to RELEASE or RESTORE, which waits until GPUs are restored. */
@@ -62,8 +75,15 @@ bool lull_connection_reap(struct lull_connection *connection);
 void lull_connection_send(struct lull_connection *connection, const struct lull_message *message,
                           bool is_passing_table);
 
-/* Makes table, doorbell and source if there are none yet. Errors: -errno. */
+/* Makes table and doorbell if there are none yet, and lets the writer listen to the doorbell.
+ * Errors: -EBUSY it is just leaving; -errno. */
 int lull_connection_open_table(struct lull_connection *connection, struct lull_writer *writer,
                                struct lull_error *err);
+
+/* Makes the writer deaf to a client that has no lease any more. */
+void lull_connection_close_doorbell(struct lull_connection *connection);
+
+/* Reads again from a client that was paused. */
+void lull_connection_resume(struct lull_connection *connection);
 
 #endif

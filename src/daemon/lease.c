@@ -30,20 +30,28 @@ void lull_lease_table_destroy(struct lull_lease_table *table)
     free(table);
 }
 
-int lull_lease_grant(struct lull_lease_table *table, uint32_t gpu, uint64_t client,
-                     const struct lull_band *band, int64_t now_ns, int64_t ttl_ns, uint64_t *id_out,
-                     struct lull_error *err)
+int lull_lease_check(const struct lull_lease_table *table, uint32_t gpu, struct lull_error *err)
 {
     if (gpu >= table->gpu_count)
         return lull_error_set(err, -ENODEV, "GPU %u: this node has %u GPUs", gpu, table->gpu_count);
-    if (band->min_mhz > band->max_mhz || ttl_ns <= 0)
-        return lull_error_set(err, -EINVAL, "GPU %u: a lease needs a clock and a time", gpu);
     if (table->seats[gpu].lease.id != 0)
         return lull_error_set(err, -EBUSY, "GPU %u: leased by another client; see lull status",
                               gpu);
     if (table->seats[gpu].is_settling)
         return lull_error_set(err, -EBUSY, "GPU %u: being restored after a lease; try again", gpu);
+    return 0;
+}
 
+int lull_lease_grant(struct lull_lease_table *table, uint32_t gpu, uint64_t client,
+                     const struct lull_band *band, int64_t now_ns, int64_t ttl_ns, uint64_t *id_out,
+                     struct lull_error *err)
+{
+    const int result = lull_lease_check(table, gpu, err);
+
+    if (result < 0)
+        return result;
+    if (band->min_mhz > band->max_mhz || ttl_ns <= 0)
+        return lull_error_set(err, -EINVAL, "GPU %u: a lease needs a clock and a time", gpu);
     table->seats[gpu].lease = (struct lull_lease){++table->last_id, client, *band, now_ns + ttl_ns};
     *id_out = table->last_id;
     return 0;
@@ -57,7 +65,7 @@ uint32_t lull_lease_renew(struct lull_lease_table *table, uint64_t client, int64
     for (uint32_t gpu = 0; gpu < table->gpu_count; gpu++) {
         struct lull_lease *lease = &table->seats[gpu].lease;
 
-        if (lease->id == 0 || lease->client != client || lease->expires_ns <= now_ns)
+        if (lease->id == 0 || lease->client != client)
             continue;
         lease->expires_ns = now_ns + ttl_ns;
         count++;
@@ -78,6 +86,15 @@ bool lull_lease_end(struct lull_lease_table *table, uint32_t gpu)
 void lull_lease_settle(struct lull_lease_table *table, uint32_t gpu)
 {
     table->seats[gpu].is_settling = false;
+}
+
+uint64_t lull_lease_settling(const struct lull_lease_table *table)
+{
+    uint64_t mask = 0;
+
+    for (uint32_t gpu = 0; gpu < table->gpu_count; gpu++)
+        mask |= (uint64_t)table->seats[gpu].is_settling << gpu;
+    return mask;
 }
 
 const struct lull_lease *lull_lease_find(const struct lull_lease_table *table, uint32_t gpu)

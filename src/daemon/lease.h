@@ -33,6 +33,9 @@ struct lull_lease_table *lull_lease_table_create(uint32_t gpu_count);
 /* Frees the table; NULL is allowed. Does not touch any device. */
 void lull_lease_table_destroy(struct lull_lease_table *table);
 
+/* Whether a GPU may be leased now: 0, or the -ENODEV or -EBUSY of lull_lease_grant(). */
+int lull_lease_check(const struct lull_lease_table *table, uint32_t gpu, struct lull_error *err);
+
 /*
  * Grants the lease of one GPU until now_ns + ttl_ns; *id_out is written on success only.
  * Errors: -ENODEV no such GPU; -EINVAL empty band or ttl_ns <= 0; -EBUSY leased, or still being
@@ -42,7 +45,10 @@ int lull_lease_grant(struct lull_lease_table *table, uint32_t gpu, uint64_t clie
                      const struct lull_band *band, int64_t now_ns, int64_t ttl_ns, uint64_t *id_out,
                      struct lull_error *err);
 
-/* Prolongs all leases of a client that have not expired by now_ns; returns how many. */
+/*
+ * Prolongs all leases of a client; returns how many. One that has run out and was not ended yet is
+ * prolonged as well: its heartbeat may have waited in a queue.
+ */
 uint32_t lull_lease_renew(struct lull_lease_table *table, uint64_t client, int64_t now_ns,
                           int64_t ttl_ns);
 
@@ -51,6 +57,9 @@ bool lull_lease_end(struct lull_lease_table *table, uint32_t gpu);
 
 /* Lets the GPU of an ended lease be leased again, because it is back at the reference. */
 void lull_lease_settle(struct lull_lease_table *table, uint32_t gpu);
+
+/* Returns the GPUs that wait for lull_lease_settle(), a bit for each. */
+uint64_t lull_lease_settling(const struct lull_lease_table *table);
 
 /* Returns the lease of a GPU, borrowed until the next call that changes the table; NULL: none. */
 const struct lull_lease *lull_lease_find(const struct lull_lease_table *table, uint32_t gpu);

@@ -2,15 +2,22 @@
 #include "daemon/peer.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/process.h"
+#include "base/thread.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
+#endif
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
 #endif
 
 /* Before Linux 6.5: the same process number must mean the same process before and after. */
@@ -61,46 +68,130 @@ int lull_peer_identify(int fd, struct lull_peer *peer_out, struct lull_error *er
     return 0;
 }
 
-static void close_fds(const struct cmsghdr *control)
+void lull_peer_refuse_descriptors(int listen_fd)
 {
-    for (size_t at = CMSG_LEN(0); at + sizeof(int) <= control->cmsg_len; at += sizeof(int)) {
-        int fd;
+    const int off = 0;
 
-        memcpy(&fd, (const char *)control + at, sizeof(fd));
-        close(fd);
-    }
+    /* A kernel that does not know the option leaves them in the queue, where look_ahead()
+     * finds them. */
+    setsockopt(listen_fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
 }
 
-ssize_t lull_peer_receive(int fd, void *buffer, size_t size, pid_t *sender_out)
+enum next { NEXT_END, NEXT_PACKET, NEXT_DESCRIPTORS };
+
+/*
+ * Looks at the next packet without taking it. Without room for its descriptors the kernel makes no
+ * copies of them, and says that something is missing. Every packet carries credentials, by which an
+ * empty one is told from the end. Errors: -errno.
+ */
+static int look_ahead(int fd)
 {
-    _Alignas(struct cmsghdr) char control_bytes[CMSG_SPACE(sizeof(struct ucred)) + 64];
+    char byte;
+    _Alignas(struct cmsghdr) char control_bytes[CMSG_SPACE(sizeof(struct ucred))];
+    struct iovec part = {.iov_base = &byte, .iov_len = sizeof(byte)};
+    struct msghdr header = {.msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = control_bytes,
+                            .msg_controllen = sizeof(control_bytes)};
+
+    if (recvmsg(fd, &header, MSG_DONTWAIT | MSG_PEEK | MSG_CMSG_CLOEXEC) < 0)
+        return -errno;
+    if ((header.msg_flags & MSG_CTRUNC) != 0)
+        return NEXT_DESCRIPTORS;
+    return header.msg_controllen > 0 ? NEXT_PACKET : NEXT_END;
+}
+
+static ssize_t take_packet(int fd, void *buffer, size_t size, pid_t *sender_out)
+{
+    _Alignas(struct cmsghdr) char control_bytes[CMSG_SPACE(sizeof(struct ucred))];
     struct iovec part = {.iov_base = buffer, .iov_len = size};
     struct msghdr header = {.msg_iov = &part,
                             .msg_iovlen = 1,
                             .msg_control = control_bytes,
                             .msg_controllen = sizeof(control_bytes)};
-    ssize_t received = recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    int is_identified = 0;
+    const ssize_t received = recvmsg(fd, &header, MSG_DONTWAIT);
+    const struct cmsghdr *const control = CMSG_FIRSTHDR(&header);
+    struct ucred credentials;
 
     if (received < 0)
         return -errno;
-    for (struct cmsghdr *control = CMSG_FIRSTHDR(&header); control != NULL;
-         control = CMSG_NXTHDR(&header, control)) {
-        struct ucred credentials;
-
-        if (control->cmsg_level != SOL_SOCKET)
-            continue;
-        if (control->cmsg_type == SCM_RIGHTS)
-            close_fds(control);
-        if (control->cmsg_type == SCM_CREDENTIALS) {
-            memcpy(&credentials, CMSG_DATA(control), sizeof(credentials));
-            *sender_out = credentials.pid;
-            is_identified = 1;
-        }
-    }
     if (received == 0)
         return 0;
     if ((header.msg_flags & MSG_TRUNC) != 0)
         return -EMSGSIZE;
-    return is_identified ? received : -EPERM;
+    if (control == NULL || control->cmsg_level != SOL_SOCKET ||
+        control->cmsg_type != SCM_CREDENTIALS)
+        return -EPERM;
+    memcpy(&credentials, CMSG_DATA(control), sizeof(credentials));
+    *sender_out = credentials.pid;
+    return received;
+}
+
+ssize_t lull_peer_receive(int fd, void *buffer, size_t size, pid_t *sender_out)
+{
+    const int next = look_ahead(fd);
+
+    if (next < 0)
+        return next;
+    return next == NEXT_DESCRIPTORS ? -EACCES : take_packet(fd, buffer, size, sender_out);
+}
+
+/* --- closing --- */
+
+struct closing {
+    int fd;
+    void (*done)(void *context);
+    void *context;
+};
+
+static void finish_closing(const struct closing *closing)
+{
+    close(closing->fd);
+    if (closing->done != NULL)
+        closing->done(closing->context);
+}
+
+static void *close_patiently(void *argument)
+{
+    struct closing *const closing = argument;
+
+    finish_closing(closing);
+    free(closing);
+    return NULL;
+}
+
+/* Empties the queue as far as nothing in it can make this thread sleep. */
+static bool is_harmless(int fd)
+{
+    char byte;
+    int next;
+
+    shutdown(fd, SHUT_RDWR); /* nothing more can come */
+    do {
+        next = look_ahead(fd);
+        if (next == NEXT_PACKET)
+            recv(fd, &byte, sizeof(byte), MSG_DONTWAIT);
+        /* A peer that has closed with answers unread is told once, before what it has sent. */
+    } while (next == NEXT_PACKET || next == -ECONNRESET);
+    return next != NEXT_DESCRIPTORS;
+}
+
+void lull_peer_close(int fd, void (*done)(void *context), void *context)
+{
+    const struct closing closing = {fd, done, context};
+    struct closing *later;
+    pthread_t thread;
+
+    if (is_harmless(fd)) {
+        finish_closing(&closing);
+        return;
+    }
+    later = malloc(sizeof(*later));
+    if (later == NULL)
+        return; /* a descriptor that stays open is better than a daemon that sleeps */
+    *later = closing;
+    if (lull_thread_start(&thread, close_patiently, later) == 0)
+        pthread_detach(thread);
+    else
+        free(later);
 }

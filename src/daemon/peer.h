@@ -24,10 +24,24 @@ struct lull_peer {
 int lull_peer_identify(int fd, struct lull_peer *peer_out, struct lull_error *err);
 
 /*
- * Receives one packet and the process that sent it. Returns its size, 0 at the end; descriptors
- * that came along are closed. Errors: -EAGAIN nothing there; -EMSGSIZE longer than size; -EPERM
- * the packet does not say who sent it; -errno.
+ * Makes the kernel refuse descriptors that clients send to the sockets accepted from listen_fd,
+ * where it can (Linux 6.16). Elsewhere the two functions below keep them away.
+ */
+void lull_peer_refuse_descriptors(int listen_fd);
+
+/*
+ * Receives one packet and the process that sent it. Returns its size, 0 at the end. A packet with
+ * descriptors stays in the queue, because whoever closes the last copy of a lingering TCP socket
+ * sleeps. Errors: -EAGAIN nothing there; -EACCES descriptors came along; -EMSGSIZE longer than
+ * size; -EPERM the packet does not say who sent it; -errno.
  */
 ssize_t lull_peer_receive(int fd, void *buffer, size_t size, pid_t *sender_out);
+
+/*
+ * Closes a client's socket without sleeping in descriptors that wait in its queue: where there are
+ * some, a thread of its own does it, and done(context) follows from there; else done is called from
+ * here. done may be NULL.
+ */
+void lull_peer_close(int fd, void (*done)(void *context), void *context);
 
 #endif

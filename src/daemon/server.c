@@ -7,51 +7,76 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/enforcer.h"
+#include "daemon/flood.h"
 #include "daemon/internal.h"
-#include "daemon/lease.h"
+#include "daemon/listener.h"
 #include "daemon/notify.h"
+#include "daemon/quota.h"
+#include "wire/client.h"
 
-/* A client that is late by five heartbeats has lost its leases; the numbers of connections are
- * bounds that no honest node comes near. Chosen, not measured. */
+/* A client that is late by five heartbeats has lost its leases. Chosen, not measured, as the rest
+ * of these. */
 enum {
     LEASE_TTL_MS = 3000,
     HEARTBEAT_MS = 500,
-    MAX_CONNECTIONS = 256,
+    PATIENCE_MS = 1000, /* with this loop, before overdue leases end although it reads nothing */
+    GREETING_MS = 2000, /* a client that has not greeted by then is closed */
+    HOUSEKEEPING_MS = 250,
+    RESUME_MS = 20, /* a client that asks too often is not read for so long */
+    BAR_MS = 5000,  /* a user who has kept the writer busy may not lease for so long */
+    MAX_CONNECTIONS = 4096,
     MAX_CONNECTIONS_PER_USER = 64,
+    MAX_DESCRIPTORS = 4 * MAX_CONNECTIONS + 256,
+    DESCRIPTORS_OF_CLIENT = 4, /* socket, pidfd, command table, doorbell */
+    DESCRIPTORS_OF_ROOT = 64,  /* and of the driver's libraries */
     STOP_LIMIT_S = 5,
     NO_RESULT = 1, /* results are 0 or negative */
 };
 
+/* Every signal that would end a process and can be caught. Each stops the daemon in order, because
+ * a GPU must not stay low whatever was meant by the signal. */
+static const int stop_signals[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT,   SIGUSR1,
+                                   SIGUSR2, SIGALRM, SIGPROF, SIGVTALRM, SIGSTKFLT,
+                                   SIGIO,   SIGPWR,  SIGXCPU};
+
+enum { STOP_SIGNALS = sizeof(stop_signals) / sizeof(stop_signals[0]) };
+
 struct server {
     uv_loop_t loop;
-    uv_poll_t listener;
-    uv_timer_t expiry;
+    uv_prepare_t before_poll;
+    uv_check_t after_poll;
+    uv_timer_t housekeeping;
+    uv_timer_t resume;
     uv_async_t wake;
-    uv_signal_t terminate;
-    uv_signal_t interrupt;
     struct lull_watchdog watchdog;
-    int listen_fd;
-    int spare_fd; /* is closed for a moment to refuse a client when descriptors run out */
+    uv_signal_t signals[STOP_SIGNALS];
+    struct lull_listener everybody;
+    struct lull_listener root;
     bool is_stopping;
-    char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    bool is_housekeeping;
+    uint32_t max_connections; /* of others than root */
     struct lull_devices *devices;
     struct lull_writer *writer;
-    struct lull_lease_table *leases;
+    struct lull_enforcer *enforcer;
+    int64_t reading_since_ns; /* what the enforcer waits for is being read; 0: nothing */
+    struct lull_quota quota;
+    atomic_bool is_flooded; /* set by the writer's thread */
     struct lull_connection *connections;
     uint64_t last_connection_id;
     uint64_t refused_senders;
-    uint64_t settling; /* a bit per GPU whose lease has ended and that is not restored yet */
     /* What restoring each GPU came to, or NO_RESULT; set by the writer's thread. */
     atomic_int ended[LULL_DEVICE_MAX_GPUS];
 };
@@ -71,12 +96,54 @@ void lull_server_wake(struct server *server)
     uv_async_send(&server->wake);
 }
 
+static void wake_up(void *context)
+{
+    lull_server_wake(context);
+}
+
+void lull_server_note_flood(struct server *server)
+{
+    atomic_store(&server->is_flooded, true);
+    lull_server_wake(server);
+}
+
 static void on_lease_ended(void *context, uint32_t gpu, int result)
 {
     struct server *server = context;
 
     atomic_store(&server->ended[gpu], result);
     lull_server_wake(server);
+}
+
+/* --- what is logged about clients --- */
+
+static void keep_house(struct server *server);
+
+/* Logs a line that a user has caused, within the user's quota. */
+__attribute__((format(printf, 4, 5))) static void
+say(struct server *server, uid_t uid, enum lull_log_level level, const char *format, ...)
+{
+    char text[256];
+    va_list args;
+
+    if (!lull_quota_allows_line(&server->quota, uid, lull_now_ns())) {
+        keep_house(server);
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    lull_log(level, "lulld", "%s", text);
+}
+
+static void tell_left_out(struct server *server)
+{
+    uid_t uid;
+    uint64_t count;
+
+    while (lull_quota_take_left_out(&server->quota, lull_now_ns(), &uid, &count))
+        lull_log(LULL_LOG_WARNING, "lulld", "%llu more lines about a client left out (uid=%ld)",
+                 (unsigned long long)count, (long)(int)uid);
 }
 
 /* --- answers --- */
@@ -134,90 +201,87 @@ static struct lull_connection *find_connection(struct server *server, uint64_t i
     return NULL;
 }
 
-static void on_expiry(uv_timer_t *timer);
-
-static void plan_expiry(struct server *server)
+/* Makes the writer deaf to a connection that has no lease left. */
+static void close_idle_doorbell(struct server *server, struct lull_connection *connection)
 {
-    const int64_t next_ns = lull_lease_next_expiry_ns(server->leases);
-    /* Rounded up, so that the lease has expired when the timer fires. */
-    int64_t left_ms = (next_ns - lull_now_ns()) / LULL_NS_PER_MS + 1;
-
-    if (next_ns == INT64_MAX)
-        uv_timer_stop(&server->expiry);
-    else {
-        uv_update_time(&server->loop);
-        uv_timer_start(&server->expiry, on_expiry, left_ms > 0 ? (uint64_t)left_ms : 0, 0);
-    }
+    if (lull_enforcer_leases_of(server->enforcer, connection->id) == 0)
+        lull_connection_close_doorbell(connection);
 }
 
-static void end_lease(struct server *server, uint32_t gpu)
+static void tell_revoked(struct lull_connection *connection, uint32_t gpu, int code)
 {
-    if (!lull_lease_end(server->leases, gpu))
-        return;
-    server->settling |= UINT64_C(1) << gpu;
-    lull_writer_end(server->writer, gpu);
+    struct lull_message message = {.type = LULL_MESSAGE_REVOKED};
+
+    message.body.revoked.slot = gpu;
+    message.body.revoked.code = code;
+    lull_connection_send(connection, &message, false);
 }
 
 /* Ends a lease against its client's will, and tells it. */
 static void revoke_lease(struct server *server, uint32_t gpu, int code, const char *why)
 {
-    const struct lull_lease *lease = lull_lease_find(server->leases, gpu);
-    struct lull_message message = {.type = LULL_MESSAGE_REVOKED};
+    struct lull_lease lease;
     struct lull_connection *connection;
 
-    if (lease == NULL)
+    if (!lull_enforcer_find(server->enforcer, gpu, &lease) ||
+        !lull_enforcer_end(server->enforcer, gpu))
         return;
-    connection = find_connection(server, lease->client);
-    end_lease(server, gpu);
     lull_log(LULL_LOG_INFO, "lulld", "GPU %u: lease revoked: %s", gpu, why);
-    message.body.revoked.slot = gpu;
-    message.body.revoked.code = code;
-    if (connection != NULL)
-        lull_connection_send(connection, &message, false);
+    connection = find_connection(server, lease.client);
+    if (connection == NULL)
+        return;
+    close_idle_doorbell(server, connection);
+    tell_revoked(connection, gpu, code);
 }
 
-static void on_expiry(uv_timer_t *timer)
+/* Tells what the enforcer has ended meanwhile. */
+static void tell_ended(struct server *server)
 {
-    struct server *server = timer->data;
-    int gpu;
+    struct lull_ended_lease ended;
 
-    while ((gpu = lull_lease_find_expired(server->leases, lull_now_ns())) >= 0)
-        revoke_lease(server, (uint32_t)gpu, LULL_E_STALE, "no heartbeat");
-    plan_expiry(server);
+    while (lull_enforcer_take(server->enforcer, &ended)) {
+        struct lull_connection *const connection = find_connection(server, ended.client);
+
+        lull_log(LULL_LOG_INFO, "lulld", "GPU %u: %s", ended.gpu,
+                 ended.why == LULL_ENDING_DEAD ? "client gone, its lease ends"
+                                               : "lease revoked: no heartbeat");
+        if (connection == NULL)
+            continue;
+        close_idle_doorbell(server, connection);
+        if (ended.why == LULL_ENDING_OVERDUE)
+            tell_revoked(connection, ended.gpu, LULL_E_STALE);
+    }
 }
 
 /* Finds the leases of a connection, a bit for each GPU; slot picks one of them or all. */
 static uint64_t leases_of(const struct server *server, const struct lull_connection *connection,
                           uint32_t slot)
 {
-    uint64_t mask = 0;
+    const uint64_t mask = lull_enforcer_leases_of(server->enforcer, connection->id);
 
-    for (uint32_t gpu = 0; gpu < lull_devices_count(server->devices); gpu++) {
-        const struct lull_lease *lease = lull_lease_find(server->leases, gpu);
-
-        if (lease != NULL && lease->client == connection->id &&
-            (slot == LULL_MESSAGE_ALL_SLOTS || slot == gpu))
-            mask |= UINT64_C(1) << gpu;
-    }
-    return mask;
+    if (slot == LULL_MESSAGE_ALL_SLOTS)
+        return mask;
+    return slot < LULL_DEVICE_MAX_GPUS ? mask & UINT64_C(1) << slot : 0;
 }
 
 static void end_leases(struct server *server, uint64_t mask)
 {
     for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++)
         if ((mask >> gpu & 1) != 0)
-            end_lease(server, gpu);
-    plan_expiry(server);
+            lull_enforcer_end(server->enforcer, gpu);
 }
 
 void lull_server_forget(struct server *server, struct lull_connection *connection)
 {
-    uint64_t mask = leases_of(server, connection, LULL_MESSAGE_ALL_SLOTS);
+    const uint64_t mask = leases_of(server, connection, LULL_MESSAGE_ALL_SLOTS);
 
     if (mask != 0)
-        lull_log(LULL_LOG_INFO, "lulld", "client gone, its leases end (pid=%ld gpus=0x%llx)",
-                 (long)connection->peer.pid, (unsigned long long)mask);
+        say(server, connection->peer.uid, LULL_LOG_INFO,
+            "client gone, its leases end (pid=%ld gpus=0x%llx)", (long)connection->peer.pid,
+            (unsigned long long)mask);
     end_leases(server, mask);
+    if (connection->peer.pid_fd >= 0)
+        lull_enforcer_unwatch(server->enforcer, connection->peer.pid_fd);
 }
 
 /* --- requests --- */
@@ -234,24 +298,28 @@ static int grant(struct server *server, struct lull_connection *connection,
     if (gpu < 0)
         return lull_error_set(err, -ENODEV, "%s: no such GPU on this node; see lull gpus",
                               wanted->uuid);
+    if (lull_quota_is_barred(&server->quota, connection->peer.uid, lull_now_ns()))
+        return lull_error_set(err, -EBUSY,
+                              "a client of yours has kept lulld busy; try again in some seconds");
     result = lull_device_fit_band(lull_device_info(server->devices, (uint32_t)gpu), &band, err);
+    /* Nothing is made for a lease that is refused. */
+    if (result == 0)
+        result = lull_enforcer_check(server->enforcer, (uint32_t)gpu, err);
     if (result < 0)
         return result;
     result = lull_connection_open_table(connection, server->writer, err);
     if (result < 0)
         return result;
-    result = lull_lease_grant(server->leases, (uint32_t)gpu, connection->id, &band, lull_now_ns(),
-                              LEASE_TTL_MS * LULL_NS_PER_MS, &grant_out->lease_id, err);
+    result = lull_enforcer_grant(server->enforcer, (uint32_t)gpu, connection->id, &band,
+                                 &connection->source, &grant_out->lease_id, err);
     if (result < 0)
         return result;
-    lull_writer_grant(server->writer, (uint32_t)gpu, &connection->source, &band);
-    plan_expiry(server);
     grant_out->slot = (uint32_t)gpu;
     grant_out->min_mhz = band.min_mhz;
     grant_out->max_mhz = band.max_mhz;
-    lull_log(LULL_LOG_INFO, "lulld", "GPU %d: leased (pid=%ld uid=%u band=%u-%u MHz)", gpu,
-             (long)connection->peer.pid, (unsigned int)connection->peer.uid, band.min_mhz,
-             band.max_mhz);
+    say(server, connection->peer.uid, LULL_LOG_INFO,
+        "GPU %d: leased (pid=%ld uid=%u band=%u-%u MHz)", gpu, (long)connection->peer.pid,
+        (unsigned int)connection->peer.uid, band.min_mhz, band.max_mhz);
     return 0;
 }
 
@@ -286,10 +354,8 @@ static void serve_lease(struct server *server, struct lull_connection *connectio
 static void serve_renew(struct server *server, struct lull_connection *connection,
                         const struct lull_message *message)
 {
-    uint32_t count = lull_lease_renew(server->leases, connection->id, lull_now_ns(),
-                                      LEASE_TTL_MS * LULL_NS_PER_MS);
+    const uint32_t count = lull_enforcer_renew(server->enforcer, connection->id);
 
-    plan_expiry(server);
     reply_code(connection, message->sequence, (int)count, "");
 }
 
@@ -299,22 +365,24 @@ static void serve_release(struct server *server, struct lull_connection *connect
     const uint64_t mask = leases_of(server, connection, message->body.release.slot);
 
     end_leases(server, mask);
+    if (mask != 0)
+        close_idle_doorbell(server, connection);
     reply_when_settled(connection, message->sequence, mask);
 }
 
 static void describe_lease(struct server *server, uint32_t gpu, struct lull_message_state *state)
 {
-    const struct lull_lease *lease = lull_lease_find(server->leases, gpu);
+    struct lull_lease lease;
     const struct lull_connection *owner;
     int64_t left_ns;
 
-    if (lease == NULL)
+    if (!lull_enforcer_find(server->enforcer, gpu, &lease))
         return;
-    owner = find_connection(server, lease->client);
-    left_ns = lease->expires_ns - lull_now_ns();
+    owner = find_connection(server, lease.client);
+    left_ns = lease.expires_ns - lull_now_ns();
     state->is_leased = 1;
-    state->min_mhz = lease->band.min_mhz;
-    state->max_mhz = lease->band.max_mhz;
+    state->min_mhz = lease.band.min_mhz;
+    state->max_mhz = lease.band.max_mhz;
     state->lease_left_ms = left_ns > 0 ? (uint32_t)(left_ns / LULL_NS_PER_MS) : 0;
     if (owner != NULL) {
         state->owner_uid = (uint32_t)owner->peer.uid;
@@ -371,6 +439,8 @@ static bool has_hung_gpu(struct server *server)
 static void serve_restore(struct server *server, struct lull_connection *connection,
                           const struct lull_message *message)
 {
+    uint64_t settling;
+
     if (connection->peer.uid != 0) {
         reply_code(connection, message->sequence, -EPERM,
                    "only root may take the GPUs from other clients");
@@ -378,12 +448,12 @@ static void serve_restore(struct server *server, struct lull_connection *connect
     }
     for (uint32_t gpu = 0; gpu < lull_devices_count(server->devices); gpu++)
         revoke_lease(server, gpu, LULL_E_STALE, "restore asked by the administrator");
-    plan_expiry(server);
     /* GPUs whose leases ended earlier are waited for as well: the caller wants all of them back. */
-    if (server->settling == 0 && has_hung_gpu(server))
+    settling = lull_enforcer_settling(server->enforcer);
+    if (settling == 0 && has_hung_gpu(server))
         reply_code(connection, message->sequence, -ETIMEDOUT, not_restored);
     else
-        reply_when_settled(connection, message->sequence, server->settling);
+        reply_when_settled(connection, message->sequence, settling);
 }
 
 typedef void serve_function(struct server *, struct lull_connection *, const struct lull_message *);
@@ -413,8 +483,9 @@ void lull_server_serve(struct server *server, struct lull_connection *connection
     struct lull_message message;
 
     if (lull_message_decode(packet, size, &message) < 0) {
-        lull_log(LULL_LOG_INFO, "lulld", "malformed message, client closed (pid=%ld)",
-                 (long)connection->peer.pid);
+        say(server, connection->peer.uid, LULL_LOG_INFO,
+            "malformed message, client closed (pid=%ld uid=%u)", (long)connection->peer.pid,
+            (unsigned int)connection->peer.uid);
         lull_connection_close(connection);
         return;
     }
@@ -437,8 +508,7 @@ static void settle(struct server *server, uint32_t gpu, int result)
 {
     const uint64_t bit = UINT64_C(1) << gpu;
 
-    server->settling &= ~bit;
-    lull_lease_settle(server->leases, gpu);
+    lull_enforcer_settle(server->enforcer, gpu);
     for (struct lull_connection *c = server->connections; c != NULL; c = c->next) {
         if ((c->awaited & bit) == 0)
             continue;
@@ -464,17 +534,125 @@ static void reap_connections(struct server *server)
     }
 }
 
+/* --- who keeps the writer busy --- */
+
+/* Finds the client that rings most, if it rings in a loop. */
+static struct lull_connection *find_ringer(struct server *server)
+{
+    struct lull_connection *ringers[LULL_DEVICE_MAX_GPUS]; /* each has a GPU of its own */
+    int doorbells[LULL_DEVICE_MAX_GPUS];
+    uint32_t count = 0;
+    int found;
+
+    for (struct lull_connection *c = server->connections; c != NULL; c = c->next)
+        if (c->source_state == LULL_SOURCE_LISTENED && count < LULL_DEVICE_MAX_GPUS) {
+            doorbells[count] = c->doorbell_fd;
+            ringers[count++] = c;
+        }
+    found = lull_flood_find(doorbells, count);
+    return found >= 0 ? ringers[found] : NULL;
+}
+
+static void stop_flood(struct server *server)
+{
+    struct lull_connection *const ringer = find_ringer(server);
+
+    if (ringer == NULL)
+        return;
+    say(server, ringer->peer.uid, LULL_LOG_WARNING,
+        "client closed, because it rings its doorbell without end (pid=%ld uid=%u)",
+        (long)ringer->peer.pid, (unsigned int)ringer->peer.uid);
+    lull_quota_bar(&server->quota, ringer->peer.uid, lull_now_ns() + BAR_MS * LULL_NS_PER_MS);
+    lull_connection_close(ringer);
+}
+
+/* --- the loop's turns --- */
+
 static void on_wake(uv_async_t *async)
 {
     struct server *server = async->data;
 
+    if (server->enforcer == NULL)
+        return; /* the end has begun, and asks nobody */
     for (uint32_t gpu = 0; gpu < lull_devices_count(server->devices); gpu++) {
         int result = atomic_exchange(&server->ended[gpu], NO_RESULT);
 
         if (result != NO_RESULT)
             settle(server, gpu, result);
     }
+    tell_ended(server);
+    if (atomic_exchange(&server->is_flooded, false))
+        stop_flood(server);
     reap_connections(server);
+}
+
+/* Between the two, the loop reads from every client that has sent something. */
+static void on_before_poll(uv_prepare_t *prepare)
+{
+    struct server *const server = prepare->data;
+
+    server->reading_since_ns = lull_enforcer_waits_since_ns(server->enforcer);
+    if (server->reading_since_ns != 0)
+        lull_server_wake(server); /* so that the turn ends even if nobody has sent anything */
+}
+
+static void on_after_poll(uv_check_t *check)
+{
+    struct server *const server = check->data;
+
+    if (server->reading_since_ns != 0)
+        lull_enforcer_has_read(server->enforcer, server->reading_since_ns);
+    server->reading_since_ns = 0;
+}
+
+static void on_resume(uv_timer_t *timer)
+{
+    const struct server *const server = timer->data;
+
+    for (struct lull_connection *c = server->connections; c != NULL; c = c->next)
+        lull_connection_resume(c);
+}
+
+void lull_server_note_pause(struct server *server)
+{
+    if (!uv_is_active((uv_handle_t *)&server->resume))
+        uv_timer_start(&server->resume, on_resume, RESUME_MS, 0);
+}
+
+/* Closes who has not greeted in time; returns whether somebody still may. */
+static bool close_silent(struct server *server)
+{
+    const int64_t since_ns = lull_now_ns() - GREETING_MS * LULL_NS_PER_MS;
+    bool is_waiting = false;
+
+    for (struct lull_connection *c = server->connections; c != NULL; c = c->next) {
+        if (c->is_greeted || c->is_closing)
+            continue;
+        if (c->since_ns <= since_ns)
+            lull_connection_close(c);
+        else
+            is_waiting = true;
+    }
+    return is_waiting;
+}
+
+static void on_housekeeping(uv_timer_t *timer)
+{
+    struct server *const server = timer->data;
+    const bool is_waiting = close_silent(server);
+
+    tell_left_out(server);
+    server->is_housekeeping = is_waiting || lull_quota_has_left_out(&server->quota);
+    if (!server->is_housekeeping)
+        uv_timer_stop(timer);
+}
+
+static void keep_house(struct server *server)
+{
+    if (server->is_housekeeping)
+        return;
+    server->is_housekeeping = true;
+    uv_timer_start(&server->housekeeping, on_housekeeping, HOUSEKEEPING_MS, HOUSEKEEPING_MS);
 }
 
 /* --- accepting --- */
@@ -485,26 +663,27 @@ static bool has_room(const struct server *server, uid_t uid)
     uint32_t of_user = 0;
 
     for (const struct lull_connection *c = server->connections; c != NULL; c = c->next) {
-        total++;
+        total += c->peer.uid != 0;
         of_user += c->peer.uid == uid;
     }
     /* Root is never refused: it must be able to restore the GPUs at any time. */
-    return uid == 0 || (total < MAX_CONNECTIONS && of_user < MAX_CONNECTIONS_PER_USER);
+    return uid == 0 || (total < server->max_connections && of_user < MAX_CONNECTIONS_PER_USER);
 }
 
-static void admit(struct server *server, int fd)
+static void admit(void *context, int fd)
 {
+    struct server *const server = context;
     struct lull_peer peer;
     struct lull_connection *connection;
 
     if (lull_peer_identify(fd, &peer, NULL) < 0) {
-        close(fd); /* the process has ended before it was heard */
+        lull_peer_close(fd, NULL, NULL); /* the process has ended before it was heard */
         return;
     }
     if (!has_room(server, peer.uid)) {
-        lull_log(LULL_LOG_WARNING, "lulld", "too many connections, client refused (uid=%u)",
-                 (unsigned int)peer.uid);
-        close(fd);
+        say(server, peer.uid, LULL_LOG_WARNING, "too many connections, client refused (uid=%u)",
+            (unsigned int)peer.uid);
+        lull_peer_close(fd, NULL, NULL);
         if (peer.pid_fd >= 0)
             close(peer.pid_fd);
         return;
@@ -514,74 +693,79 @@ static void admit(struct server *server, int fd)
         return;
     connection->next = server->connections;
     server->connections = connection;
+    if (peer.pid_fd >= 0 && lull_enforcer_watch(server->enforcer, connection->id, peer.pid_fd) < 0)
+        lull_connection_close(connection);
+    keep_house(server);
 }
 
-/* Without a free descriptor the waiting client would wake the loop for ever: refuse it. */
-static void refuse_one(struct server *server)
+static void on_exhausted(void *context)
 {
-    int fd;
+    struct server *const server = context;
 
-    close(server->spare_fd);
-    fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-    if (fd >= 0)
-        close(fd);
-    server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    lull_log(LULL_LOG_WARNING, "lulld", "no descriptors left, client refused");
+    say(server, (uid_t)-1, LULL_LOG_WARNING, "no descriptors left, client refused");
 }
 
-static void on_connect(uv_poll_t *handle, int status, int events)
+/* Raises the limit of descriptors as far as it may, and divides them: what root and the driver need
+ * stays free whatever others do. */
+static void divide_descriptors(struct server *server, uint64_t used)
 {
-    struct server *server = handle->data;
-    int fd;
+    struct rlimit limit = {.rlim_cur = 0};
 
-    (void)status;
-    (void)events;
-    fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0)
-        admit(server, fd);
-    else if (errno == EMFILE || errno == ENFILE)
-        refuse_one(server);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur < MAX_DESCRIPTORS) {
+        limit.rlim_cur = limit.rlim_max < MAX_DESCRIPTORS ? limit.rlim_max : MAX_DESCRIPTORS;
+        setrlimit(RLIMIT_NOFILE, &limit);
+        getrlimit(RLIMIT_NOFILE, &limit);
+    }
+    used += DESCRIPTORS_OF_ROOT;
+    server->max_connections = MAX_CONNECTIONS;
+    if (limit.rlim_cur < used + (uint64_t)DESCRIPTORS_OF_CLIENT * MAX_CONNECTIONS)
+        server->max_connections =
+            limit.rlim_cur > used ? (uint32_t)((limit.rlim_cur - used) / DESCRIPTORS_OF_CLIENT) : 1;
 }
 
-static int bind_socket(struct server *server, const struct lull_server_options *options)
+static int open_one(struct server *server, struct lull_listener *listener, const char *directory,
+                    const char *name, struct lull_listener_options *options, struct lull_error *err)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const int on = 1;
-    const mode_t before = umask(0177); /* nobody else may connect until the mode is set */
-    int result;
+    char path[sizeof(listener->path) + 1];
 
-    memcpy(address.sun_path, server->socket_path, sizeof(address.sun_path));
-    unlink(server->socket_path); /* this process holds the lock, so the socket is a dead daemon's */
-    result = bind(server->listen_fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
-    umask(before);
-    if (result < 0)
-        return result;
-    if (chown(server->socket_path, (uid_t)-1, options->socket_group) < 0 ||
-        chmod(server->socket_path, options->socket_mode) < 0)
-        return -errno;
-    /* This comes before anyone can connect, because accepted sockets inherit it. */
-    if (setsockopt(server->listen_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
-        listen(server->listen_fd, 64) < 0)
-        return -errno;
-    return 0;
+    /* A path that is cut here is still too long for a socket. */
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
+    options->path = path;
+    options->admit = admit;
+    options->exhausted = on_exhausted;
+    options->context = server;
+    return lull_listener_open(listener, options, err);
 }
 
-static int open_socket(struct server *server, const struct lull_server_options *options,
-                       struct lull_error *err)
+static int open_listeners(struct server *server, const struct lull_server_options *options,
+                          struct lull_error *err)
 {
-    int result;
+    struct lull_listener_options of_root = {.mode = 0600, .group = (gid_t)-1};
+    struct lull_listener_options of_everybody = {
+        .mode = options->socket_mode, .group = options->socket_group, .is_bounded = true};
+    int result = open_one(server, &server->root, options->runtime_dir, LULL_CLIENT_ROOT_SOCKET,
+                          &of_root, err);
 
-    if ((size_t)snprintf(server->socket_path, sizeof(server->socket_path), "%s/lulld.sock",
-                         options->runtime_dir) >= sizeof(server->socket_path))
-        return lull_error_set(err, -ENAMETOOLONG, "%s: too long for a socket's path",
-                              options->runtime_dir);
-    server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    server->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    result = server->listen_fd < 0 ? -errno : bind_socket(server, options);
-    if (result < 0)
-        return lull_error_set(err, result, "%s: cannot listen: %s", server->socket_path,
-                              strerror(-result));
-    return 0;
+    if (result == 0)
+        result = open_one(server, &server->everybody, options->runtime_dir, LULL_CLIENT_SOCKET,
+                          &of_everybody, err);
+    if (result == 0) /* descriptors are given out from the lowest up */
+        divide_descriptors(server, (uint64_t)server->everybody.fd);
+    return result;
+}
+
+static int start_enforcer(struct server *server, struct lull_error *err)
+{
+    const struct lull_enforcer_options options = {
+        .gpu_count = lull_devices_count(server->devices),
+        .ttl_ns = LEASE_TTL_MS * LULL_NS_PER_MS,
+        .patience_ns = PATIENCE_MS * LULL_NS_PER_MS,
+        .wake = wake_up,
+        .context = server,
+    };
+
+    return lull_enforcer_start(server->writer, &options, &server->enforcer, err);
 }
 
 /* --- start and stop --- */
@@ -589,7 +773,7 @@ static int open_socket(struct server *server, const struct lull_server_options *
 static void announce(const struct server *server, const struct lull_server_options *options)
 {
     lull_log(LULL_LOG_INFO, "lulld", "serving %u GPUs (socket=%s)",
-             lull_devices_count(server->devices), server->socket_path);
+             lull_devices_count(server->devices), server->everybody.path);
     lull_notify_manager("READY=1");
     if (options->ready_fd < 0)
         return;
@@ -602,30 +786,50 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     struct server *server = handle->data;
 
-    (void)number;
     if (server->is_stopping)
         return;
     server->is_stopping = true;
-    lull_log(LULL_LOG_INFO, "lulld", "stopping: raising and restoring every GPU");
+    lull_log(LULL_LOG_INFO, "lulld", "stopping: raising and restoring every GPU (signal=%d)",
+             number);
     /* New clients fail at once from here on, instead of waiting for a daemon that ends. */
-    unlink(server->socket_path);
+    lull_listener_hide(&server->everybody);
+    lull_listener_hide(&server->root);
     uv_stop(&server->loop);
+}
+
+static bool is_ignored(int number)
+{
+    struct sigaction action;
+
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+static int watch_signals(struct server *server)
+{
+    int result = 0;
+
+    /* A reader of standard error that has gone, or a limit on the size of files, is told by the
+     * call that fails. */
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    for (size_t i = 0; i < STOP_SIGNALS && result == 0; i++)
+        /* Under nohup the daemon is to outlive its terminal. */
+        if (stop_signals[i] != SIGHUP || !is_ignored(SIGHUP))
+            result = uv_signal_start(&server->signals[i], on_signal, stop_signals[i]);
+    return result;
 }
 
 static int start_handles(struct server *server)
 {
-    int result = uv_poll_init(&server->loop, &server->listener, server->listen_fd);
+    int result = lull_listener_start(&server->root, &server->loop);
 
-    server->listener.data = server;
-    if (result < 0)
-        return result;
-    result = uv_poll_start(&server->listener, UV_READABLE, on_connect);
-    if (result < 0)
-        return result;
-    result = uv_signal_start(&server->terminate, on_signal, SIGTERM);
-    if (result < 0)
-        return result;
-    return uv_signal_start(&server->interrupt, on_signal, SIGINT);
+    if (result == 0)
+        result = lull_listener_start(&server->everybody, &server->loop);
+    if (result == 0)
+        result = uv_prepare_start(&server->before_poll, on_before_poll);
+    if (result == 0)
+        result = uv_check_start(&server->after_poll, on_after_poll);
+    return result == 0 ? watch_signals(server) : result;
 }
 
 static int init_loop(struct server *server)
@@ -634,13 +838,19 @@ static int init_loop(struct server *server)
 
     if (result < 0)
         return result;
-    uv_timer_init(&server->loop, &server->expiry);
-    uv_signal_init(&server->loop, &server->terminate);
-    uv_signal_init(&server->loop, &server->interrupt);
+    uv_prepare_init(&server->loop, &server->before_poll);
+    uv_check_init(&server->loop, &server->after_poll);
+    uv_timer_init(&server->loop, &server->housekeeping);
+    uv_timer_init(&server->loop, &server->resume);
+    for (size_t i = 0; i < STOP_SIGNALS; i++) {
+        uv_signal_init(&server->loop, &server->signals[i]);
+        server->signals[i].data = server;
+    }
     result = uv_async_init(&server->loop, &server->wake, on_wake);
-    server->expiry.data = server;
-    server->terminate.data = server;
-    server->interrupt.data = server;
+    server->before_poll.data = server;
+    server->after_poll.data = server;
+    server->housekeeping.data = server;
+    server->resume.data = server;
     server->wake.data = server;
     return result;
 }
@@ -652,17 +862,25 @@ static void close_handle(uv_handle_t *handle, void *unused)
         uv_close(handle, NULL);
 }
 
-/* After the writer has stopped nothing holds a connection, which stop_serving() has closed, but its
- * own handles. */
-static void fini_loop(struct server *server)
+/*
+ * After the writer has stopped nothing holds a connection, which stop_serving() has closed, but its
+ * own handles, and a thread that closes a lingering descriptor of its client. Returns false where
+ * such a thread takes longer, and still uses the server.
+ */
+static bool fini_loop(struct server *server)
 {
+    const int64_t until_ns = lull_now_ns() + LULL_NS_PER_S / 2;
+
     while (server->connections != NULL) {
+        if (lull_now_ns() > until_ns)
+            return false;
         uv_run(&server->loop, UV_RUN_NOWAIT);
         reap_connections(server);
     }
     uv_walk(&server->loop, close_handle, NULL);
     uv_run(&server->loop, UV_RUN_DEFAULT);
     uv_loop_close(&server->loop);
+    return true;
 }
 
 /* Puts all GPUs back and stops the writer. What a writer that is stuck in the driver uses is never
@@ -674,6 +892,10 @@ static int stop_serving(struct server *server, struct lull_error *err)
     lull_watchdog_stop(&server->watchdog);
     for (struct lull_connection *c = server->connections; c != NULL; c = c->next)
         lull_connection_close(c);
+    uv_prepare_stop(&server->before_poll);
+    uv_check_stop(&server->after_poll);
+    lull_enforcer_stop(server->enforcer);
+    server->enforcer = NULL;
     result = lull_writer_stop(server->writer, STOP_LIMIT_S * LULL_NS_PER_S);
     if (result < 0)
         lull_error_set(err, result,
@@ -693,18 +915,23 @@ static int serve_until_stopped(struct server *server, struct lull_journal *journ
     result = lull_writer_start(server->devices, journal, &writer_options, &server->writer, err);
     if (result < 0)
         return result;
-    result = open_socket(server, options, err);
+    result = start_enforcer(server, err);
     if (result < 0)
         goto stop_writer;
+    result = open_listeners(server, options, err);
+    if (result < 0)
+        goto stop_enforcer;
     result = start_handles(server);
     if (result < 0) {
         lull_error_set(err, result, "event loop: %s", uv_strerror(result));
-        goto stop_writer;
+        goto stop_enforcer;
     }
     lull_watchdog_start(&server->watchdog, &server->loop, server->writer);
     announce(server, options);
     uv_run(&server->loop, UV_RUN_DEFAULT);
     return stop_serving(server, err);
+stop_enforcer:
+    lull_enforcer_stop(server->enforcer);
 stop_writer:
     lull_writer_stop(server->writer, LULL_NS_PER_S);
     return result;
@@ -719,26 +946,21 @@ int lull_server_run(struct lull_devices *devices, struct lull_journal *journal,
     if (server == NULL)
         return lull_error_set(err, -ENOMEM, "there is no memory for the server");
     server->devices = devices;
-    server->listen_fd = -1;
-    server->spare_fd = -1;
+    server->everybody.fd = server->everybody.spare_fd = -1;
+    server->root.fd = server->root.spare_fd = -1;
     for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++)
         atomic_init(&server->ended[gpu], NO_RESULT);
-    server->leases = lull_lease_table_create(lull_devices_count(devices));
-    result = server->leases == NULL ? -ENOMEM : init_loop(server);
+    result = init_loop(server);
     if (result < 0) {
-        lull_lease_table_destroy(server->leases);
         free(server);
         return lull_error_set(err, result, "there is no memory for the event loop");
     }
     result = serve_until_stopped(server, journal, options, err);
+    lull_listener_close(&server->root);
+    lull_listener_close(&server->everybody);
     if (result == -EINPROGRESS)
         return result; /* the writer's thread may still use all of it */
-    fini_loop(server);
-    if (server->listen_fd >= 0)
-        close(server->listen_fd);
-    if (server->spare_fd >= 0)
-        close(server->spare_fd);
-    lull_lease_table_destroy(server->leases);
-    free(server);
+    if (fini_loop(server))
+        free(server);
     return result;
 }

@@ -19,13 +19,13 @@ struct lull_client {
     uint32_t sequence;
 };
 
-static int connect_to(const char *runtime_dir, struct lull_error *err)
+static int connect_to(const char *runtime_dir, const char *name, struct lull_error *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int fd;
 
-    if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s/" LULL_CLIENT_SOCKET,
-                         runtime_dir) >= sizeof(address.sun_path))
+    if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", runtime_dir, name) >=
+        sizeof(address.sun_path))
         return lull_error_set(err, -ENAMETOOLONG, "%s: too long for a socket's path", runtime_dir);
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -51,7 +51,12 @@ int lull_client_open(const char *runtime_dir, struct lull_client **client_out,
 
     if (client == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for a connection");
-    client->fd = connect_to(runtime_dir, err);
+    client->fd = -1;
+    /* Root does not queue up with everybody. */
+    if (geteuid() == 0)
+        client->fd = connect_to(runtime_dir, LULL_CLIENT_ROOT_SOCKET, NULL);
+    if (client->fd < 0)
+        client->fd = connect_to(runtime_dir, LULL_CLIENT_SOCKET, err);
     result = client->fd;
     message.body.hello.process_id = (uint32_t)getpid();
     if (result >= 0)

@@ -11,14 +11,16 @@
 #include "wire/message.h"
 
 #define LULL_CLIENT_SOCKET "lulld.sock"
+#define LULL_CLIENT_ROOT_SOCKET "lulld-root.sock" /* only root can open it */
 
 enum { LULL_CLIENT_MAX_FDS = 2 };
 
 struct lull_client;
 
 /*
- * Connects to <runtime_dir>/lulld.sock and greets. Errors: -ENOENT, -ECONNREFUSED no daemon
- * there; -EACCES may not use it; -EPROTONOSUPPORT another version; -errno.
+ * Connects to <runtime_dir>/lulld.sock, as root to the socket of root alone, and greets. Errors:
+ * -ENOENT, -ECONNREFUSED no daemon there; -EACCES may not use it; -EPROTONOSUPPORT another version;
+ * -errno.
  */
 int lull_client_open(const char *runtime_dir, struct lull_client **client_out,
                      struct lull_message_welcome *welcome_out, struct lull_error *err);

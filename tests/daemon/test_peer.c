@@ -4,8 +4,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,6 +33,8 @@ static int fake_getsockopt(int fd, int level, int name, void *value, socklen_t *
     errno = refusal;
     return -1;
 }
+
+#include "base/clock.h"
 
 #define getsockopt fake_getsockopt
 #include "daemon/peer.c"
@@ -66,6 +70,16 @@ void lull_server_wake(struct server *server)
 {
     (void)server;
     wakes++;
+}
+
+void lull_server_note_pause(struct server *server)
+{
+    (void)server;
+}
+
+void lull_server_note_flood(struct server *server)
+{
+    (void)server;
 }
 
 uv_loop_t *lull_server_loop(struct server *server)
@@ -218,31 +232,123 @@ static void packets_come_whole_with_their_sender(void **state)
     assert_int_equal(lull_peer_receive(fds[0], buffer, sizeof(buffer), &sender), 0);
 }
 
-static void descriptors_that_come_along_are_closed(void **state)
+/* Sends a packet with count copies of a descriptor. */
+static void send_descriptors(int fd, const char *text, int passed, size_t count)
 {
-    const int before = count_fds();
     _Alignas(struct cmsghdr) char control_bytes[CMSG_SPACE(3 * sizeof(int))] = {0};
-    struct iovec part = {.iov_base = "x", .iov_len = 1};
+    const int copies[] = {passed, passed, passed};
+    struct iovec part = {.iov_base = (char *)(uintptr_t)text, .iov_len = strlen(text)};
     struct msghdr header = {.msg_iov = &part,
                             .msg_iovlen = 1,
                             .msg_control = control_bytes,
-                            .msg_controllen = sizeof(control_bytes)};
+                            .msg_controllen = CMSG_SPACE(count * sizeof(int))};
     struct cmsghdr *control = (struct cmsghdr *)control_bytes;
-    const int passed[] = {0, 1, 2};
+
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(control), copies, count * sizeof(int));
+    assert_int_equal(sendmsg(fd, &header, 0), (ssize_t)strlen(text));
+}
+
+static void descriptors_that_come_along_are_never_taken(void **state)
+{
+    const int before = count_fds();
     char buffer[8];
     pid_t sender = 0;
 
     (void)state;
-    for (size_t count = 1; count <= 3; count++) {
-        control->cmsg_level = SOL_SOCKET;
-        control->cmsg_type = SCM_RIGHTS;
-        control->cmsg_len = CMSG_LEN(count * sizeof(int));
-        header.msg_controllen = CMSG_SPACE(count * sizeof(int));
-        memcpy(CMSG_DATA(control), passed, count * sizeof(int));
-        assert_int_equal(sendmsg(fds[1], &header, 0), 1);
-        assert_int_equal(lull_peer_receive(fds[0], buffer, sizeof(buffer), &sender), 1);
-        assert_int_equal(sender, getpid());
-        assert_int_equal(count_fds(), before);
+    assert_int_equal(send(fds[1], "a", 1, 0), 1);
+    for (size_t count = 1; count <= 3; count++)
+        send_descriptors(fds[1], "x", 1, count);
+    assert_int_equal(lull_peer_receive(fds[0], buffer, sizeof(buffer), &sender), 1);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(lull_peer_receive(fds[0], buffer, sizeof(buffer), &sender), -EACCES);
+    assert_int_equal(count_fds(), before);
+}
+
+/* Linux 6.16 refuses them at the sender; an older one does not know the option. */
+static void descriptors_are_refused_where_the_kernel_can(void **state)
+{
+    int on = 1;
+    socklen_t size = sizeof(on);
+
+    (void)state;
+    lull_peer_refuse_descriptors(fds[0]);
+    if (getsockopt(fds[0], SOL_SOCKET, SO_PASSRIGHTS, &on, &size) < 0) {
+        assert_int_equal(errno, ENOPROTOOPT);
+        skip();
+    }
+    assert_int_equal(on, 0);
+}
+
+static void note_closing(void *context)
+{
+    atomic_store((atomic_int *)context, 1);
+}
+
+/* A TCP socket whose close sleeps for a minute: data waits for a peer that does not read. */
+static int open_lingering(int *reader_out)
+{
+    const struct linger linger = {.l_onoff = 1, .l_linger = 60};
+    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int writer = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(address);
+    static const char data[65536];
+
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    assert_int_equal(connect(writer, (struct sockaddr *)&address, size), 0);
+    *reader_out = accept(listener, NULL, NULL);
+    close(listener);
+    assert_int_equal(setsockopt(writer, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+    while (send(writer, data, sizeof(data), MSG_DONTWAIT) > 0)
+        continue;
+    return writer;
+}
+
+/* F42: the last copy of a lingering socket waits in the queue, behind an empty packet, and its
+ * sender has gone with an answer unread. The one who closes must not sleep. */
+static void f42_closing_does_not_wait_for_a_lingering_socket(void **state)
+{
+    atomic_int is_closed;
+    const int64_t begin_ns = lull_now_ns();
+    int reader;
+
+    (void)state;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        int pair[2];
+        const int on = 1;
+        const int lingering = open_lingering(&reader);
+
+        atomic_init(&is_closed, 0);
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+        assert_int_equal(setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)), 0);
+        if (attempt == 1) {
+            assert_int_equal(send(pair[0], "answer", 6, 0), 6);
+            assert_int_equal(send(pair[1], "", 0, 0), 0);
+        }
+        send_descriptors(pair[1], "x", lingering, 1);
+        close(lingering);
+        close(pair[1]);
+        lull_peer_close(pair[0], note_closing, &is_closed);
+        assert_true(lull_now_ns() - begin_ns < 20 * LULL_NS_PER_S);
+        assert_int_equal(atomic_load(&is_closed), 0);
+        close(reader); /* a reset ends the lingering */
+        while (atomic_load(&is_closed) == 0)
+            lull_sleep_until_ns(lull_now_ns() + LULL_NS_PER_MS);
+        assert_int_equal(fcntl(pair[0], F_GETFD), -1);
+    }
+    {
+        const int harmless = dup(fds[0]);
+
+        assert_int_equal(send(fds[1], "x", 1, 0), 1);
+        atomic_store(&is_closed, 0);
+        lull_peer_close(harmless, note_closing, &is_closed);
+        assert_int_equal(atomic_load(&is_closed), 1);
+        assert_int_equal(fcntl(harmless, F_GETFD), -1);
     }
 }
 
@@ -274,7 +380,7 @@ static void a_connection_is_freed_when_nothing_holds_it(void **state)
         assert_false(lull_connection_reap(connection)); /* its handles are open */
         uv_run(&server.loop, UV_RUN_NOWAIT);
         assert_int_equal(connection->open_handles, 0);
-        connection->is_source_added = true;
+        connection->source_state = LULL_SOURCE_LEAVING;
         assert_false(lull_connection_reap(connection)); /* the writer has it */
         released(connection);
         assert_true(lull_connection_reap(connection));
@@ -288,7 +394,9 @@ static void a_client_that_does_not_read_is_closed(void **state)
 {
     const struct lull_message message = {.type = LULL_MESSAGE_REPLY};
     const struct lull_message nothing = {.type = 0};
-    struct lull_connection connection = {.fd = fds[0], .peer = {.pid_fd = -1}, .doorbell_fd = -1};
+    struct server server;
+    struct lull_connection connection = {
+        .server = &server, .fd = fds[0], .peer = {.pid_fd = -1}, .doorbell_fd = -1};
     char buffer[LULL_MESSAGE_MAX_BYTES];
     int count = 0;
 
@@ -314,7 +422,9 @@ int main(void)
         TEST(a_peer_that_cannot_be_seen_has_no_number),
         TEST(a_process_of_a_number_is_told_from_a_later_one),
         TEST(packets_come_whole_with_their_sender),
-        TEST(descriptors_that_come_along_are_closed),
+        TEST(descriptors_that_come_along_are_never_taken),
+        TEST(descriptors_are_refused_where_the_kernel_can),
+        TEST(f42_closing_does_not_wait_for_a_lingering_socket),
         TEST(a_connection_is_freed_when_nothing_holds_it),
         TEST(a_client_that_does_not_read_is_closed),
     };

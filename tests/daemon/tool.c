@@ -235,11 +235,19 @@ static int compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+static void print_times(const char *name, int64_t *times_ns, int count)
+{
+    qsort(times_ns, (size_t)count, sizeof(times_ns[0]), compare);
+    printf("%s_p50_us=%" PRId64 " %s_p99_us=%" PRId64 " ", name,
+           times_ns[count / 2] / LULL_NS_PER_US, name, times_ns[count * 99 / 100] / LULL_NS_PER_US);
+}
+
 /* latency MODE UUID: from posting a request to the begin of the driver call. */
 static int latency(char **argv)
 {
-    enum { ROUNDS = 200 };
-    int64_t delays_ns[ROUNDS];
+    enum { ROUNDS = 100 };
+    int64_t delays_ns[2][ROUNDS]; /* of raisings and of lowerings */
+    int64_t calls_ns[2 * ROUNDS];
     struct lull_actuator *actuator;
     struct lull_switch_result result;
     struct lull_error error = {0};
@@ -247,23 +255,61 @@ static int latency(char **argv)
 
     if (open_lease(argv[2], argv[3], &actuator, &slot, &error) < 0)
         return fail(&error);
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < 2 * ROUNDS; i++) {
         int64_t now_ns;
 
-        lull_sleep_until_ns(lull_now_ns() + 30 * LULL_NS_PER_MS);
+        lull_sleep_until_ns(lull_now_ns() + 50 * LULL_NS_PER_MS);
         now_ns = lull_now_ns();
         await(actuator, slot,
               lull_actuator_set(actuator, slot, i % 2 == 0 ? 900 : 0, now_ns + LULL_NS_PER_S,
                                 now_ns + LULL_NS_PER_S),
               &result);
-        delays_ns[i] = result.call_begin_ns - now_ns;
-        lull_actuator_poll(actuator, NULL);
+        delays_ns[i % 2 == 0][i / 2] = result.call_begin_ns - now_ns;
+        calls_ns[i] = result.call_ns;
+        if (lull_actuator_poll(actuator, &error) < 0)
+            return fail(&error);
     }
     lull_actuator_close(actuator);
-    qsort(delays_ns, ROUNDS, sizeof(delays_ns[0]), compare);
-    printf("p50_us=%.1f p90_us=%.1f p99_us=%.1f\n", (double)delays_ns[ROUNDS / 2] * 1e-3,
-           (double)delays_ns[ROUNDS * 9 / 10] * 1e-3, (double)delays_ns[ROUNDS * 99 / 100] * 1e-3);
+    print_times("raising", delays_ns[0], ROUNDS);
+    print_times("lowering", delays_ns[1], ROUNDS);
+    print_times("call", calls_ns, 2 * ROUNDS);
+    printf("\n");
     return 0;
+}
+
+/* Raises step by step as fast as the writer answers, until the lease is taken back. */
+static void climb(struct lull_actuator *actuator, uint32_t slot)
+{
+    struct lull_switch_result result;
+    uint32_t sm_mhz = 0;
+
+    while (lull_actuator_poll(actuator, NULL) == 0) {
+        const int64_t begin_ns = lull_now_ns();
+        uint64_t sequence;
+
+        sm_mhz = sm_mhz >= lease_band.max_mhz ? lease_band.min_mhz : sm_mhz + 15;
+        sequence = lull_actuator_set(actuator, slot, sm_mhz, begin_ns + LULL_NS_PER_S,
+                                     begin_ns + LULL_NS_PER_S);
+        do
+            lull_actuator_result(actuator, slot, &result);
+        while (result.sequence != sequence && lull_now_ns() < begin_ns + 100 * LULL_NS_PER_MS);
+    }
+}
+
+/* stairs UUID: does so for ever, with a new lease each time. */
+_Noreturn static void stairs(const char *uuid)
+{
+    for (;;) {
+        struct lull_actuator *actuator;
+        struct lull_error error = {0};
+        uint32_t slot;
+
+        if (open_lease("daemon", uuid, &actuator, &slot, &error) == 0) {
+            climb(actuator, slot);
+            lull_actuator_close(actuator);
+        }
+        lull_sleep_until_ns(lull_now_ns() + 10 * LULL_NS_PER_MS);
+    }
 }
 
 /* truth GPU: what the emulated GPU really does, which no driver tells. */
@@ -326,6 +372,8 @@ int main(int argc, char **argv)
         return admin(argv[2], argv[3]);
     if (argc == 4 && strcmp(argv[1], "latency") == 0)
         return latency(argv);
+    if (argc == 3 && strcmp(argv[1], "stairs") == 0)
+        stairs(argv[2]);
     if (argc == 3 && strcmp(argv[1], "truth") == 0)
         return truth(argv[2]);
     if (argc == 3 && strcmp(argv[1], "fault") == 0)

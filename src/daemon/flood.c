@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/flood.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "device/device.h"
+
+/* Whoever rings a doorbell in a loop has rung it in most of these moments; an honest client rings
+ * at most once a millisecond. The time is bounded, because on a busy host a moment takes longer and
+ * holds more of an honest client's. Chosen, not measured. */
+enum { SAMPLES = 100, LEAST_RUNG = 24 };
+
+#define SAMPLE_NS (100 * LULL_NS_PER_US)
+#define SAMPLING_NS (20 * LULL_NS_PER_MS)
+
+/* Counts in how many moments each doorbell was rung. Edges are counted, because nobody resets a
+ * doorbell. */
+static void sample(int epoll_fd, uint32_t *counts)
+{
+    struct epoll_event events[LULL_DEVICE_MAX_GPUS];
+    const int64_t until_ns = lull_now_ns() + SAMPLING_NS;
+
+    epoll_wait(epoll_fd, events, LULL_DEVICE_MAX_GPUS, 0); /* what was rung before */
+    for (uint32_t i = 0; i < SAMPLES && lull_now_ns() < until_ns; i++) {
+        int rung;
+
+        lull_sleep_until_ns(lull_now_ns() + SAMPLE_NS);
+        rung = epoll_wait(epoll_fd, events, LULL_DEVICE_MAX_GPUS, 0);
+        for (int event = 0; event < rung; event++)
+            counts[events[event].data.u32]++;
+    }
+}
+
+int lull_flood_find(const int *doorbells, uint32_t count)
+{
+    uint32_t counts[LULL_DEVICE_MAX_GPUS] = {0};
+    uint32_t most = 0;
+    const int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+
+    assert(count <= LULL_DEVICE_MAX_GPUS);
+    if (epoll_fd < 0)
+        return -errno;
+    for (uint32_t i = 0; i < count; i++) {
+        struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u32 = i};
+
+        epoll_ctl(epoll_fd, EPOLL_CTL_ADD, doorbells[i], &event);
+    }
+    sample(epoll_fd, counts);
+    close(epoll_fd);
+    for (uint32_t i = 1; i < count; i++)
+        if (counts[i] > counts[most])
+            most = i;
+    return counts[most] >= LEAST_RUNG ? (int)most : -ENOENT;
+}

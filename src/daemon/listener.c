@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "daemon/peer.h"
+
+/* To accept a client, look at it and refuse it takes some 25 us (measured), so that a flood of them
+ * costs at most 3 % of a core. */
+enum { ACCEPTS_PER_S = 1000, ACCEPTS_IN_A_ROW = 100, PAUSE_MS = 20, EXHAUSTED_MS = 200 };
+
+static int bind_socket(struct lull_listener *listener)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const int on = 1;
+    const mode_t before = umask(0177); /* nobody else may connect until the mode is set */
+    int result;
+
+    memcpy(address.sun_path, listener->path, sizeof(address.sun_path));
+    unlink(listener->path); /* this process holds the lock, so the socket is a dead daemon's */
+    result = bind(listener->fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
+    umask(before);
+    if (result < 0)
+        return result;
+    if (chown(listener->path, (uid_t)-1, listener->options.group) < 0 ||
+        chmod(listener->path, listener->options.mode) < 0)
+        return -errno;
+    /* These come before anyone can connect, because accepted sockets inherit them. */
+    if (setsockopt(listener->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
+        return -errno;
+    lull_peer_refuse_descriptors(listener->fd);
+    return listen(listener->fd, 128) < 0 ? -errno : 0;
+}
+
+int lull_listener_open(struct lull_listener *listener, const struct lull_listener_options *options,
+                       struct lull_error *err)
+{
+    int result;
+
+    listener->options = *options;
+    listener->accepts = (struct lull_bucket){.interval_ns = LULL_NS_PER_S / ACCEPTS_PER_S,
+                                             .burst = ACCEPTS_IN_A_ROW};
+    if ((size_t)snprintf(listener->path, sizeof(listener->path), "%s", options->path) >=
+        sizeof(listener->path))
+        return lull_error_set(err, -ENAMETOOLONG, "%s: too long for a socket's path",
+                              options->path);
+    listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    listener->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    result = listener->fd < 0 ? -errno : bind_socket(listener);
+    if (result < 0)
+        return lull_error_set(err, result, "%s: cannot listen: %s", listener->path,
+                              strerror(-result));
+    return 0;
+}
+
+static void on_connect(uv_poll_t *handle, int status, int events);
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    struct lull_listener *const listener = timer->data;
+
+    uv_poll_start(&listener->input, UV_READABLE, on_connect);
+}
+
+static void pause_accepting(struct lull_listener *listener, uint64_t pause_ms)
+{
+    uv_poll_stop(&listener->input);
+    uv_timer_start(&listener->pause, on_pause_over, pause_ms, 0);
+}
+
+/* Without a free descriptor the waiting client would wake the loop for ever, so it is refused. */
+static void refuse_one(struct lull_listener *listener)
+{
+    int fd;
+
+    close(listener->spare_fd);
+    fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0)
+        lull_peer_close(fd, NULL, NULL);
+    listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    listener->options.exhausted(listener->options.context);
+    pause_accepting(listener, EXHAUSTED_MS);
+}
+
+static void on_connect(uv_poll_t *handle, int status, int events)
+{
+    struct lull_listener *const listener = handle->data;
+    int fd;
+
+    (void)status;
+    (void)events;
+    if (listener->options.is_bounded && !lull_bucket_take(&listener->accepts, lull_now_ns())) {
+        pause_accepting(listener, PAUSE_MS);
+        return;
+    }
+    fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0)
+        listener->options.admit(listener->options.context, fd);
+    else if (errno == EMFILE || errno == ENFILE)
+        refuse_one(listener);
+}
+
+int lull_listener_start(struct lull_listener *listener, uv_loop_t *loop)
+{
+    int result = uv_timer_init(loop, &listener->pause);
+
+    listener->pause.data = listener;
+    if (result == 0)
+        result = uv_poll_init(loop, &listener->input, listener->fd);
+    listener->input.data = listener;
+    if (result == 0)
+        result = uv_poll_start(&listener->input, UV_READABLE, on_connect);
+    return result;
+}
+
+void lull_listener_hide(const struct lull_listener *listener)
+{
+    unlink(listener->path);
+}
+
+void lull_listener_close(struct lull_listener *listener)
+{
+    if (listener->fd >= 0)
+        close(listener->fd);
+    if (listener->spare_fd >= 0)
+        close(listener->spare_fd);
+    listener->fd = listener->spare_fd = -1;
+}

@@ -1,0 +1,62 @@
+/*
+ * Quotas of clients: how often something may happen, how much of the log a user may fill, and who
+ * may not lease for a while. Nothing here is allocated, so that an attack costs no memory. Pure;
+ * times are nanoseconds of one monotonic clock that the caller reads and passes in. Threads: each
+ * value belongs to one. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_DAEMON_QUOTA_H
+#define LULL_DAEMON_QUOTA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Something that may happen once per interval on average, and burst times in a row after a pause.
+ * All zero but these two, it starts full. */
+struct lull_bucket {
+    int64_t interval_ns; /* > 0 */
+    int64_t burst;       /* >= 1 */
+    int64_t empty_ns;    /* when it would be full again, counted from what was taken */
+};
+
+/* Takes one; false: the bucket is empty. */
+bool lull_bucket_take(struct lull_bucket *bucket, int64_t now_ns);
+
+enum {
+    LULL_QUOTA_USERS = 64, /* those that are told apart; of more, the longest silent is forgotten */
+    LULL_QUOTA_LINES_OF_USER = 10, /* in a second; the same numbers as in faults.md, F48 */
+    LULL_QUOTA_LINES = 100,
+};
+
+struct lull_log_user {
+    uid_t uid;
+    int64_t second; /* the one that lines are counted in */
+    uint32_t lines;
+    uint64_t left_out;
+    int64_t barred_until_ns;
+};
+
+struct lull_quota {
+    uint32_t user_count;
+    struct lull_log_user users[LULL_QUOTA_USERS];
+    int64_t second;
+    uint32_t lines;
+    uint64_t left_out; /* for which no user is remembered any more */
+};
+
+/* Whether a line about a user may be logged; it is counted either way. */
+bool lull_quota_allows_line(struct lull_quota *quota, uid_t uid, int64_t now_ns);
+
+/* Takes the number of lines that were left out in seconds that are over, and whose they were; uid
+ * is (uid_t)-1 where that is not known any more. False: there are none. */
+bool lull_quota_take_left_out(struct lull_quota *quota, int64_t now_ns, uid_t *uid_out,
+                              uint64_t *count_out);
+
+/* Whether lines were left out that nobody has taken. */
+bool lull_quota_has_left_out(const struct lull_quota *quota);
+
+/* Keeps a user from leasing until until_ns, and tells whether one is kept from it. */
+void lull_quota_bar(struct lull_quota *quota, uid_t uid, int64_t until_ns);
+bool lull_quota_is_barred(const struct lull_quota *quota, uid_t uid, int64_t now_ns);
+
+#endif

@@ -1,0 +1,80 @@
+/* Quotas of clients: buckets, lines of the log, users who may not lease. SPDX-License-Identifier:
+ * Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "daemon/quota.h"
+
+static void a_bucket_gives_a_burst_and_then_its_rate(void **state)
+{
+    struct lull_bucket bucket = {.interval_ns = 10, .burst = 3};
+    int64_t now_ns = 1000;
+    uint32_t taken = 0;
+
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        taken += lull_bucket_take(&bucket, now_ns);
+    assert_int_equal(taken, 3);
+    assert_false(lull_bucket_take(&bucket, now_ns + 9));
+    assert_true(lull_bucket_take(&bucket, now_ns + 10));
+    assert_false(lull_bucket_take(&bucket, now_ns + 19));
+    for (now_ns = 1020, taken = 0; now_ns < 2020; now_ns++)
+        taken += lull_bucket_take(&bucket, now_ns);
+    assert_int_equal(taken, 100);
+    for (int i = 0; i < 5; i++)
+        taken += lull_bucket_take(&bucket, 9000);
+    assert_int_equal(taken, 103); /* a pause saves no more than the burst */
+}
+
+static void f48_lines_are_bounded_and_those_left_out_counted(void **state)
+{
+    static struct lull_quota quota;
+    const int64_t begin_ns = 7 * LULL_NS_PER_S;
+    uint64_t logged = 0, told = 0, count;
+    uid_t uid;
+
+    (void)state;
+    for (uid_t user = 0; user < 300; user++) {
+        uint32_t of_user = 0;
+
+        for (int i = 0; i < 50; i++)
+            of_user += lull_quota_allows_line(&quota, user, begin_ns + i);
+        assert_int_equal(of_user, user < 10 ? LULL_QUOTA_LINES_OF_USER : 0);
+        logged += of_user;
+    }
+    assert_int_equal(logged, LULL_QUOTA_LINES);
+    assert_true(lull_quota_has_left_out(&quota));
+    assert_false(lull_quota_take_left_out(&quota, begin_ns, &uid, &count)); /* more may come */
+    while (lull_quota_take_left_out(&quota, begin_ns + LULL_NS_PER_S, &uid, &count))
+        told += count;
+    assert_int_equal(logged + told, 300 * 50);
+    assert_false(lull_quota_has_left_out(&quota));
+    assert_true(lull_quota_allows_line(&quota, 299, begin_ns + LULL_NS_PER_S));
+}
+
+static void a_barred_user_waits(void **state)
+{
+    static struct lull_quota quota;
+
+    (void)state;
+    assert_false(lull_quota_is_barred(&quota, 5, 0));
+    lull_quota_bar(&quota, 5, 100);
+    assert_true(lull_quota_is_barred(&quota, 5, 99));
+    assert_false(lull_quota_is_barred(&quota, 5, 100));
+    assert_false(lull_quota_is_barred(&quota, 6, 99));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_bucket_gives_a_burst_and_then_its_rate),
+        cmocka_unit_test(f48_lines_are_bounded_and_those_left_out_counted),
+        cmocka_unit_test(a_barred_user_waits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
