@@ -20,13 +20,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "governor/energy/accounting.h"
-#include "governor/control/actuator.h"
 #include "governor/control/control.h"
 #include "governor/run/launch.h"
 #include "governor/plan/plan_runner.h"
 #include "governor/plan/straggler_response.h"
 #include "governor/run/probes.h"
 #include "governor/run/run_comparison.h"
+#include "governor/run/run_leases.h"
 #include "governor/report/report.h"
 #include "governor/run/visible_gpus.h"
 #include "wire/job_file.h"
@@ -38,7 +38,8 @@ enum { PATH_SIZE = 512 };
 struct managed_run {
     const struct lull_run_options *options;
     struct lull_devices *devices;
-    struct lull_actuator *actuator;
+    bool is_driver_stuck; /* a thread has not come back from it, so that devices have to stay */
+    struct lull_run_leases leases;
     uint32_t gpus[LULL_CONTROLLER_MAX_GPUS];
     uint32_t gpu_count;
     struct lull_probes probes;
@@ -98,14 +99,11 @@ static void open_actuator(struct managed_run *run)
     char text[sizeof(err.text) + 64];
     int result;
 
-    if (run->devices == NULL || run->actuator != NULL)
+    if (run->devices == NULL || run->leases.actuator != NULL)
         return;
-    if (options->no_daemon)
-        result = lull_actuator_open_local(run->devices, options->runtime_dir, &run->actuator, &err);
-    else
-        result = lull_actuator_open_daemon(options->runtime_dir, &run->actuator, &err);
+    result = lull_run_leases_open(&run->leases, run->devices, options->runtime_dir,
+                                  options->no_daemon, &err);
     if (result < 0) {
-        run->actuator = NULL;
         snprintf(text, sizeof(text), "the command is observed, not managed: %s", err.text);
         note(run, text);
     }
@@ -124,6 +122,15 @@ static void open_devices(struct managed_run *run)
     }
     run->gpu_count = lull_visible_gpus(run->devices, run->gpus, LULL_CONTROLLER_MAX_GPUS);
     open_actuator(run);
+}
+
+/* What hangs in the driver goes on using the devices, and ends with the process. */
+static void close_devices(struct managed_run *run)
+{
+    if (lull_run_leases_close(&run->leases) < 0)
+        run->is_driver_stuck = true;
+    if (!run->is_driver_stuck)
+        lull_devices_close(run->devices);
 }
 
 /* Chooses what the job is to load; what cannot be loaded is not observed, and a note says so. */
@@ -258,16 +265,18 @@ static void sample(struct pass *pass, bool energy)
         sample_gpu(pass, i, energy);
 }
 
-static void heartbeat(struct managed_run *run, struct lull_control *control)
+/* Renews the leases. Power limits that were lost with them are requested again. */
+static void heartbeat(struct pass *pass)
 {
-    struct lull_error err = {0};
+    struct lull_error text = {0};
+    const enum lull_run_leases_change change =
+        lull_run_leases_tick(&pass->run->leases, pass->control, lull_now_ns(), &text);
 
-    if (run->actuator == NULL || lull_actuator_poll(run->actuator, &err) == 0)
+    if (change == LULL_RUN_LEASES_KEPT)
         return;
-    lull_control_disarm(control);
-    note(run, err.text);
-    lull_actuator_close(run->actuator);
-    run->actuator = NULL;
+    note(pass->run, text.text);
+    if (change == LULL_RUN_LEASES_BACK && pass->limits != NULL)
+        lull_limits_resume(pass->limits, pass->control);
 }
 
 static bool is_profiling(const struct pass *pass)
@@ -311,11 +320,12 @@ static void on_tick(uv_timer_t *timer)
             profile(pass);
         if (pass->response != NULL && !is_profiling(pass))
             lull_straggler_response_tick(pass->response, pass->control, pass->runner);
-        if (pass->limits != NULL)
+        if (pass->limits != NULL && !pass->run->leases.is_lost)
             limit_power(pass);
         if (pass->accounting != NULL && pass->ticks % ENERGY_TICKS == 0)
             lull_accounting_read_node(pass->accounting);
-        heartbeat(pass->run, pass->control);
+        if (!pass->observe_only)
+            heartbeat(pass);
         if (pass->ticks % PROGRESS_TICKS == 0 && !pass->run->options->quiet)
             show_progress(pass->control, pass->title);
     }
@@ -412,7 +422,7 @@ static void prepare(struct pass *pass, bool observe_only)
     struct lull_controller_config config = run->options->control;
     struct lull_error err = {0};
 
-    config.observe_only = observe_only || run->actuator == NULL;
+    config.observe_only = observe_only || run->leases.actuator == NULL;
     pass->observe_only = config.observe_only;
     if (run->gpu_count == 0)
         return;
@@ -435,9 +445,9 @@ static void prepare(struct pass *pass, bool observe_only)
     if (pass->runner != NULL && !config.observe_only)
         pass->response = lull_straggler_response_create();
     if (lull_event_segment_create(pass->job_path, &pass->job, &err) < 0 ||
-        lull_control_create(pass->job, run->devices, observe_only ? NULL : run->actuator, &config,
-                            run->options->exposure, run->gpus, run->gpu_count, &pass->control,
-                            &err) < 0 ||
+        lull_control_create(pass->job, run->devices, observe_only ? NULL : run->leases.actuator,
+                            &config, run->options->exposure, run->gpus, run->gpu_count,
+                            &pass->control, &err) < 0 ||
         start(pass, &err) < 0) {
         note(run, err.text);
         lull_control_destroy(pass->control);
@@ -554,8 +564,8 @@ static void close_actuator(struct pass *pass)
 {
     if (pass->control != NULL)
         lull_control_disarm(pass->control);
-    lull_actuator_close(pass->run->actuator);
-    pass->run->actuator = NULL;
+    if (lull_run_leases_close(&pass->run->leases) < 0)
+        pass->run->is_driver_stuck = true;
 }
 
 /* Begins a pass where an earlier one of the same side has ended, of which nothing is kept but what
@@ -640,9 +650,8 @@ int lull_run(const struct lull_run_options *options, int *status_out, struct lul
         write_report(&run, &unmanaged, &managed, *status_out);
     end_pass(&unmanaged);
     end_pass(&managed);
-    lull_actuator_close(run.actuator);
+    close_devices(&run);
     lull_rapl_close(run.rapl);
-    lull_devices_close(run.devices);
     lull_pipeline_plans_fini(&run.plans);
     lull_run_comparison_fini(&run.comparison);
     for (uint32_t i = 0; i < run.note_count; i++)
