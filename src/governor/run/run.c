@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "governor/energy/accounting.h"
 #include "governor/control/control.h"
+#include "governor/run/job_signals.h"
 #include "governor/run/launch.h"
 #include "governor/plan/plan_runner.h"
 #include "governor/plan/straggler_response.h"
@@ -39,6 +40,7 @@ struct managed_run {
     const struct lull_run_options *options;
     struct lull_devices *devices;
     bool is_driver_stuck; /* a thread has not come back from it, so that devices have to stay */
+    struct lull_job_signals signals;
     struct lull_run_leases leases;
     uint32_t gpus[LULL_CONTROLLER_MAX_GPUS];
     uint32_t gpu_count;
@@ -75,8 +77,7 @@ struct pass {
     uv_loop_t loop;
     uv_poll_t child_poll;
     uv_timer_t timer;
-    uv_signal_t terminate;
-    uv_signal_t interrupt;
+    uv_poll_t signals;
 };
 
 /* Says something to the user once, and keeps it for the report. */
@@ -224,13 +225,13 @@ static void on_child(uv_poll_t *handle, int status, int events)
     look_for_end(handle->data);
 }
 
-static void on_signal(uv_signal_t *handle, int signal_number)
+static void on_signal(uv_poll_t *handle, int status, int events)
 {
     struct pass *pass = handle->data;
 
-    /* The terminal has sent an interrupt to the child as well; a second one would kill it. */
-    if (signal_number != SIGINT)
-        lull_child_signal(&pass->child, signal_number);
+    (void)status;
+    (void)events;
+    lull_job_signals_pass_on(&pass->run->signals, &pass->child);
 }
 
 /* Reads a GPU. Where it has no rank, only its energy is of interest; as soon as it has one, energy
@@ -337,14 +338,13 @@ static void watch(struct pass *pass)
 {
     uv_loop_init(&pass->loop);
     uv_timer_init(&pass->loop, &pass->timer);
-    uv_signal_init(&pass->loop, &pass->terminate);
-    uv_signal_init(&pass->loop, &pass->interrupt);
     pass->timer.data = pass;
-    pass->terminate.data = pass;
-    pass->interrupt.data = pass;
     uv_timer_start(&pass->timer, on_tick, 0, TICK_MS);
-    uv_signal_start(&pass->terminate, on_signal, SIGTERM);
-    uv_signal_start(&pass->interrupt, on_signal, SIGINT);
+    if (pass->run->signals.fd >= 0) {
+        uv_poll_init(&pass->loop, &pass->signals, pass->run->signals.fd);
+        pass->signals.data = pass;
+        uv_poll_start(&pass->signals, UV_READABLE, on_signal);
+    }
     if (pass->child.pidfd >= 0) {
         uv_poll_init(&pass->loop, &pass->child_poll, pass->child.pidfd);
         pass->child_poll.data = pass;
@@ -459,6 +459,19 @@ static void prepare(struct pass *pass, bool observe_only)
     }
 }
 
+static int start_job(struct pass *pass, const char *const *environment, struct lull_error *err)
+{
+    struct managed_run *run = pass->run;
+    const struct lull_child_setup setup = {
+        .stdout_fd = -1,
+        .stderr_fd = -1,
+        .signals = run->signals.fd >= 0 ? &run->signals.inherited : NULL,
+    };
+
+    lull_job_signals_await_job(&run->signals);
+    return lull_child_start_as(run->options->command, environment, &setup, &pass->child, err);
+}
+
 static int make_pass(struct pass *pass, bool observe_only, struct lull_error *err)
 {
     struct managed_run *run = pass->run;
@@ -475,7 +488,7 @@ static int make_pass(struct pass *pass, bool observe_only, struct lull_error *er
     begin_ns = lull_now_ns();
     if (pass->accounting != NULL)
         lull_accounting_begin(pass->accounting, begin_ns, run->rapl);
-    result = lull_child_start(run->options->command, environment, &pass->child, err);
+    result = start_job(pass, environment, err);
     if (result < 0)
         return result;
     watch(pass);
@@ -634,12 +647,15 @@ int lull_run(const struct lull_run_options *options, int *status_out, struct lul
     struct managed_run run = {.options = options};
     struct pass unmanaged = {.run = &run};
     struct pass managed = {.run = &run};
+    struct lull_error signals_err = {0};
     int result = 0;
 
     if (options->compare)
         result = lull_run_comparison_init(&run.comparison, options->compare_pairs, err);
     if (result < 0)
         return result;
+    if (lull_job_signals_open(&run.signals, &signals_err) < 0)
+        note(&run, signals_err.text);
     open_devices(&run);
     choose_probes(&run);
     if (run.gpu_count > 0 && lull_rapl_open(NULL, &run.rapl, &run.rapl_reason) < 0)
@@ -652,6 +668,7 @@ int lull_run(const struct lull_run_options *options, int *status_out, struct lul
     end_pass(&managed);
     close_devices(&run);
     lull_rapl_close(run.rapl);
+    lull_job_signals_close(&run.signals);
     lull_pipeline_plans_fini(&run.plans);
     lull_run_comparison_fini(&run.comparison);
     for (uint32_t i = 0; i < run.note_count; i++)
