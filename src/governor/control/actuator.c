@@ -22,7 +22,7 @@
  * which `lull run` ends, whatever the driver does. Eight GPUs take three calls of some 20 ms each.
  * The daemon, or the journal's next reader, does what was not done by then.
  */
-enum { CALL_MS = 1500, RESTORE_MS = 1200 };
+enum { CALL_MS = 1500, RESTORE_MS = 1000 };
 
 struct lull_actuator {
     struct lull_command_table *table;

@@ -28,6 +28,7 @@
 #include "governor/run/probes.h"
 #include "governor/run/run_comparison.h"
 #include "governor/run/run_leases.h"
+#include "governor/run/sampler.h"
 #include "governor/report/report.h"
 #include "governor/run/visible_gpus.h"
 #include "wire/job_file.h"
@@ -35,6 +36,10 @@
 enum { TICK_MS = 50, SAMPLE_TICKS = 2, PEER_TICKS = 2, PROGRESS_TICKS = 10, ENERGY_TICKS = 20 };
 enum { MAX_NOTES = 8 };
 enum { PATH_SIZE = 512 };
+/* How long the readings at the begin and at the end of a job are waited for, and a last one: they
+ * have to fit into the 2 s after which `lull run` ends, beside what closing the actuator takes. 64
+ * GPUs of five readings each take less where a reading takes a millisecond. */
+enum { EDGE_MS = 400, STOP_MS = 100 };
 
 struct managed_run {
     const struct lull_run_options *options;
@@ -42,6 +47,7 @@ struct managed_run {
     bool is_driver_stuck; /* a thread has not come back from it, so that devices have to stay */
     struct lull_job_signals signals;
     struct lull_run_leases leases;
+    struct lull_sampler *sampler; /* NULL: no GPU, or no thread */
     uint32_t gpus[LULL_CONTROLLER_MAX_GPUS];
     uint32_t gpu_count;
     struct lull_probes probes;
@@ -122,13 +128,18 @@ static void open_devices(struct managed_run *run)
         return;
     }
     run->gpu_count = lull_visible_gpus(run->devices, run->gpus, LULL_CONTROLLER_MAX_GPUS);
+    if (run->gpu_count > 0 &&
+        lull_sampler_start(run->devices, run->gpus, run->gpu_count, &run->sampler, &err) < 0)
+        note(run, err.text);
     open_actuator(run);
 }
 
 /* What hangs in the driver goes on using the devices, and ends with the process. */
 static void close_devices(struct managed_run *run)
 {
-    if (lull_run_leases_close(&run->leases) < 0)
+    const int left = lull_run_leases_close(&run->leases);
+
+    if (lull_sampler_stop(run->sampler, lull_now_ns() + STOP_MS * LULL_NS_PER_MS) < 0 || left < 0)
         run->is_driver_stuck = true;
     if (!run->is_driver_stuck)
         lull_devices_close(run->devices);
@@ -234,36 +245,86 @@ static void on_signal(uv_poll_t *handle, int status, int events)
     lull_job_signals_pass_on(&pass->run->signals, &pass->child);
 }
 
-/* Reads a GPU. Where it has no rank, only its energy is of interest; as soon as it has one, energy
- * is read, so that it is known from the first iteration on. */
-static void sample_gpu(struct pass *pass, uint32_t gpu, bool energy)
+/* What to read of a GPU. Where it has no rank, only its energy is of interest; as soon as it has
+ * one, energy is read, so that it is known from the first iteration on. */
+static uint32_t wanted_of(struct pass *pass, uint32_t gpu, bool energy)
 {
     const bool is_bound = lull_control_gpu(pass->control, gpu)->process >= 0;
     uint32_t wanted = LULL_READING_POWER;
-    struct lull_sample taken;
 
     energy = energy || (is_bound && !pass->has_energy[gpu]);
-    pass->has_energy[gpu] = is_bound && (energy || pass->has_energy[gpu]);
     if (!is_bound && !energy)
-        return;
+        return 0;
     if (is_bound)
         wanted |= LULL_READING_SM_CLOCK | LULL_READING_REASONS;
     if (energy)
         wanted |= LULL_READING_ENERGY | LULL_READING_TEMPERATURE;
-    lull_device_read(pass->run->devices, pass->run->gpus[gpu], wanted, &taken.reading);
-    taken.time_ns = lull_now_ns();
-    if (is_bound)
-        lull_control_sample(pass->control, gpu, &taken);
-    if (pass->accounting != NULL)
-        lull_accounting_take(pass->accounting, gpu, &taken);
+    return wanted;
 }
 
-static void sample(struct pass *pass, bool energy)
+/* Begins to read the GPUs, unless the sampler is still busy with them. */
+static void ask_samples(struct pass *pass, bool energy)
 {
+    struct lull_sampler_round round = {0};
+
+    for (uint32_t i = 0; i < pass->run->gpu_count; i++)
+        round.wanted[i] = wanted_of(pass, i, energy);
+    if (!lull_sampler_ask(pass->run->sampler, &round))
+        return;
+    for (uint32_t i = 0; i < pass->run->gpu_count; i++)
+        pass->has_energy[i] = (round.wanted[i] & LULL_READING_SM_CLOCK) != 0 &&
+                              (pass->has_energy[i] || (round.wanted[i] & LULL_READING_ENERGY) != 0);
+}
+
+static void take_samples(struct pass *pass)
+{
+    struct lull_sample sample;
+    uint32_t gpu;
+    uint32_t wanted;
+
     if (pass->accounting != NULL)
         lull_accounting_enter(pass->accounting);
-    for (uint32_t i = 0; i < pass->run->gpu_count; i++)
-        sample_gpu(pass, i, energy);
+    while (lull_sampler_take(pass->run->sampler, &gpu, &wanted, &sample)) {
+        if ((wanted & LULL_READING_SM_CLOCK) != 0)
+            lull_control_sample(pass->control, gpu, &sample);
+        if (pass->accounting != NULL)
+            lull_accounting_take(pass->accounting, gpu, &sample);
+    }
+}
+
+static void look_for_hang(struct pass *pass)
+{
+    struct managed_run *run = pass->run;
+    uint32_t gpu;
+    char text[160];
+
+    if (!lull_sampler_is_stuck(run->sampler, lull_now_ns(), &gpu))
+        return;
+    snprintf(
+        text, sizeof(text),
+        "GPU %u: the driver does not return from a reading; the job runs on, and what its GPUs "
+        "draw is not known until the driver does",
+        run->gpus[gpu]);
+    note(run, text);
+}
+
+/* Reads the GPUs before the job starts and after it has ended, and waits for it, but not for a
+ * driver that hangs. */
+static void sample_edge(struct pass *pass)
+{
+    const int64_t until_ns = lull_now_ns() + EDGE_MS * LULL_NS_PER_MS;
+    struct managed_run *run = pass->run;
+    uint32_t gpu;
+
+    if (pass->control == NULL || run->sampler == NULL ||
+        lull_sampler_is_stuck(run->sampler, lull_now_ns(), &gpu))
+        return;
+    if (lull_sampler_wait(run->sampler, until_ns)) {
+        take_samples(pass);
+        ask_samples(pass, true);
+        lull_sampler_wait(run->sampler, until_ns);
+    }
+    take_samples(pass);
 }
 
 /* Renews the leases. Power limits that were lost with them are requested again. */
@@ -307,6 +368,14 @@ static void limit_power(struct pass *pass)
         note(pass->run, err.text);
 }
 
+static void tick_samples(struct pass *pass)
+{
+    take_samples(pass);
+    if (pass->ticks % SAMPLE_TICKS == 0)
+        ask_samples(pass, pass->runner != NULL || pass->ticks % ENERGY_TICKS == 0);
+    look_for_hang(pass);
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct pass *pass = timer->data;
@@ -315,8 +384,8 @@ static void on_tick(uv_timer_t *timer)
         lull_control_bind(pass->control);
         if (pass->peers != NULL && pass->ticks % PEER_TICKS == 0)
             lull_peers_tick(pass->peers, pass->control, pass->run->devices, lull_now_ns());
-        if (pass->ticks % SAMPLE_TICKS == 0)
-            sample(pass, pass->runner != NULL || pass->ticks % ENERGY_TICKS == 0);
+        if (pass->run->sampler != NULL)
+            tick_samples(pass);
         if (pass->ticks % SAMPLE_TICKS == 0 && is_profiling(pass))
             profile(pass);
         if (pass->response != NULL && !is_profiling(pass))
@@ -483,8 +552,7 @@ static int make_pass(struct pass *pass, bool observe_only, struct lull_error *er
     prepare(pass, observe_only);
     if (pass->job != NULL)
         environment = lull_probes_environment(&run->probes, pass->job_path);
-    if (pass->control != NULL)
-        sample(pass, true);
+    sample_edge(pass);
     begin_ns = lull_now_ns();
     if (pass->accounting != NULL)
         lull_accounting_begin(pass->accounting, begin_ns, run->rapl);
@@ -495,10 +563,9 @@ static int make_pass(struct pass *pass, bool observe_only, struct lull_error *er
     end_ns = lull_now_ns();
     pass->wall_s = (double)(end_ns - begin_ns) * 1e-9;
     leave_nodes(pass);
-    if (pass->control != NULL) {
-        sample(pass, true);
+    sample_edge(pass);
+    if (pass->control != NULL)
         lull_control_stop(pass->control);
-    }
     if (pass->accounting != NULL) {
         lull_accounting_read_node(pass->accounting);
         lull_accounting_end(pass->accounting, end_ns);
