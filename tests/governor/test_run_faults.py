@@ -41,6 +41,8 @@ class Case(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.directory = directory.name
         os.environ["LULL_RUNTIME_DIR"] = os.path.join(self.directory, "run")
+        # ThreadSanitizer would let each program wait for a second at its end.
+        os.environ["TSAN_OPTIONS"] = os.environ.get("TSAN_OPTIONS", "") + ":atexit_sleep_ms=0"
         os.environ["LULL_STATE_DIR"] = os.path.join(self.directory, "state")
         self.processes = []
         self.addCleanup(self.end_all)
@@ -265,6 +267,12 @@ class Hangs(Case):
         print(f"{mode}: ended {time.monotonic() - begin:.2f} s after SIGTERM, with readings hung")
         self.assertEqual(self.said().count("does not return from a reading"), 1)
         run.stdout.close()
+
+    def test_f47_readings_hang_before_the_job_starts(self):
+        self.hang(0, 100000)
+        run = self.run_lull("--no-daemon", command=["sh", "-c", "exit 4"])
+        self.assertEqual(self.stop_after(run, 7), 4)
+        self.assertIn("runs unmanaged: the driver does not answer", self.said())
 
     def test_f47_readings_hang_with_lulld(self):
         self.check("daemon")

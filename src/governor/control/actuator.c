@@ -19,8 +19,9 @@
 /*
  * CALL_MS: how long the daemon may take to answer. RESTORE_MS: how long closing waits until the
  * GPUs are put back; with what else the end of a run waits for it has to be less than the 2 s after
- * which `lull run` ends, whatever the driver does. Eight GPUs take three calls of some 20 ms each.
- * The daemon, or the journal's next reader, does what was not done by then.
+ * which `lull run` ends, whatever the driver does; a hanging writer is given half a second more.
+ * Eight GPUs take three calls of some 20 ms each. The daemon, or the journal's next reader, does
+ * what was not done by then.
  */
 enum { CALL_MS = 1500, RESTORE_MS = 1000 };
 

@@ -464,7 +464,7 @@ void lull_control_disarm(struct lull_control *control)
 int lull_control_arm(struct lull_control *control, struct lull_actuator *actuator,
                      struct lull_error *err)
 {
-    uint32_t slots[LULL_CONTROLLER_MAX_GPUS];
+    uint32_t slots[LULL_CONTROLLER_MAX_GPUS] = {0};
 
     assert(control->actuator == NULL);
     for (uint32_t i = 0; i < control->gpu_count; i++) {

@@ -23,6 +23,7 @@
 #include "governor/control/control.h"
 #include "governor/run/job_signals.h"
 #include "governor/run/launch.h"
+#include "governor/run/opening.h"
 #include "governor/plan/plan_runner.h"
 #include "governor/plan/straggler_response.h"
 #include "governor/run/probes.h"
@@ -40,6 +41,8 @@ enum { PATH_SIZE = 512 };
  * have to fit into the 2 s after which `lull run` ends, beside what closing the actuator takes. 64
  * GPUs of five readings each take less where a reading takes a millisecond. */
 enum { EDGE_MS = 400, STOP_MS = 100 };
+/* How long the job waits for its GPUs to be found; then it runs unmanaged. Chosen, not measured. */
+enum { OPEN_MS = 5000 };
 
 struct managed_run {
     const struct lull_run_options *options;
@@ -121,7 +124,8 @@ static void open_devices(struct managed_run *run)
     struct lull_error err = {0};
     char text[sizeof(err.text) + 64];
 
-    if (lull_devices_open(&run->devices, &err) < 0) {
+    if (lull_devices_open_until(lull_now_ns() + OPEN_MS * LULL_NS_PER_MS, &run->devices, &err) <
+        0) {
         run->devices = NULL;
         snprintf(text, sizeof(text), "the command runs unmanaged: %s", err.text);
         note(run, text);
