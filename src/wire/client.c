@@ -12,6 +12,8 @@
 
 #include "base/clock.h"
 
+/* How long the greeting is waited for, and room in the queue of a daemon that accepts nobody.
+ * Chosen, not measured. */
 enum { GREETING_MS = 2000 };
 
 struct lull_client {
@@ -19,17 +21,21 @@ struct lull_client {
     uint32_t sequence;
 };
 
-static int connect_to(const char *runtime_dir, const char *name, struct lull_error *err)
+/* Connects; where nobody accepts it waits for GREETING_MS, or with SOCK_NONBLOCK in flags not at
+ * all. */
+static int connect_to(const char *runtime_dir, const char *name, int flags, struct lull_error *err)
 {
+    const struct timeval patience = {.tv_sec = GREETING_MS / 1000};
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int fd;
 
     if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", runtime_dir, name) >=
         sizeof(address.sun_path))
         return lull_error_set(err, -ENAMETOOLONG, "%s: too long for a socket's path", runtime_dir);
-    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
     if (fd < 0)
         return lull_error_set(err, -errno, "cannot make a socket: %s", strerror(errno));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
         int result = -errno;
 
@@ -41,11 +47,10 @@ static int connect_to(const char *runtime_dir, const char *name, struct lull_err
     return fd;
 }
 
-int lull_client_open(const char *runtime_dir, struct lull_client **client_out,
-                     struct lull_message_welcome *welcome_out, struct lull_error *err)
+static int open_with(const char *runtime_dir, int flags, struct lull_client **client_out,
+                     struct lull_error *err)
 {
     struct lull_message message = {.type = LULL_MESSAGE_HELLO};
-    struct lull_message answer;
     struct lull_client *client = calloc(1, sizeof(*client));
     int result;
 
@@ -54,19 +59,40 @@ int lull_client_open(const char *runtime_dir, struct lull_client **client_out,
     client->fd = -1;
     /* Root does not queue up with everybody. */
     if (geteuid() == 0)
-        client->fd = connect_to(runtime_dir, LULL_CLIENT_ROOT_SOCKET, NULL);
+        client->fd = connect_to(runtime_dir, LULL_CLIENT_ROOT_SOCKET, flags, NULL);
     if (client->fd < 0)
-        client->fd = connect_to(runtime_dir, LULL_CLIENT_SOCKET, err);
+        client->fd = connect_to(runtime_dir, LULL_CLIENT_SOCKET, flags, err);
     result = client->fd;
     message.body.hello.process_id = (uint32_t)getpid();
     if (result >= 0)
-        result = lull_client_call(client, &message, LULL_MESSAGE_WELCOME, GREETING_MS, &answer,
-                                  NULL, err);
+        result = lull_client_send(client, &message, err);
     if (result < 0) {
         lull_client_close(client);
         return result;
     }
-    *welcome_out = answer.body.welcome;
+    *client_out = client;
+    return 0;
+}
+
+int lull_client_connect(const char *runtime_dir, struct lull_client **client_out,
+                        struct lull_error *err)
+{
+    return open_with(runtime_dir, SOCK_NONBLOCK, client_out, err);
+}
+
+int lull_client_open(const char *runtime_dir, struct lull_client **client_out,
+                     struct lull_message_welcome *welcome_out, struct lull_error *err)
+{
+    struct lull_client *client;
+    int result = open_with(runtime_dir, 0, &client, err);
+
+    if (result < 0)
+        return result;
+    result = lull_client_greet(client, GREETING_MS, welcome_out, err);
+    if (result < 0) {
+        lull_client_close(client);
+        return result;
+    }
     *client_out = client;
     return 0;
 }
@@ -164,21 +190,19 @@ int lull_client_receive(struct lull_client *client, int timeout_ms,
     return 0;
 }
 
-int lull_client_call(struct lull_client *client, struct lull_message *message,
-                     enum lull_message_type expected, int timeout_ms,
-                     struct lull_message *answer_out, int *fds_out, struct lull_error *err)
+/* Waits for the answer to the message that was sent last. */
+static int await(struct lull_client *client, enum lull_message_type expected, int timeout_ms,
+                 struct lull_message *answer_out, int *fds_out, struct lull_error *err)
 {
     const int64_t until_ns = lull_now_ns() + timeout_ms * LULL_NS_PER_MS;
-    int result = lull_client_send(client, message, err);
+    int result;
 
-    while (result == 0) {
-        int64_t left_ms = (until_ns - lull_now_ns()) / LULL_NS_PER_MS;
+    do {
+        const int64_t left_ms = (until_ns - lull_now_ns()) / LULL_NS_PER_MS;
 
         result =
             lull_client_receive(client, left_ms > 0 ? (int)left_ms : 0, answer_out, fds_out, err);
-        if (result < 0 || answer_out->sequence == message->sequence)
-            break;
-    }
+    } while (result == 0 && answer_out->sequence != client->sequence);
     if (result < 0)
         return result;
     if (answer_out->type == LULL_MESSAGE_REPLY && answer_out->body.reply.code < 0)
@@ -187,4 +211,24 @@ int lull_client_call(struct lull_client *client, struct lull_message *message,
         return lull_error_set(err, LULL_E_FORMAT,
                               "lulld sent an answer of another type; restart it after an update");
     return 0;
+}
+
+int lull_client_call(struct lull_client *client, struct lull_message *message,
+                     enum lull_message_type expected, int timeout_ms,
+                     struct lull_message *answer_out, int *fds_out, struct lull_error *err)
+{
+    const int result = lull_client_send(client, message, err);
+
+    return result < 0 ? result : await(client, expected, timeout_ms, answer_out, fds_out, err);
+}
+
+int lull_client_greet(struct lull_client *client, int timeout_ms,
+                      struct lull_message_welcome *welcome_out, struct lull_error *err)
+{
+    struct lull_message answer;
+    const int result = await(client, LULL_MESSAGE_WELCOME, timeout_ms, &answer, NULL, err);
+
+    if (result == 0)
+        *welcome_out = answer.body.welcome;
+    return result;
 }

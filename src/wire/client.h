@@ -25,6 +25,14 @@ struct lull_client;
 int lull_client_open(const char *runtime_dir, struct lull_client **client_out,
                      struct lull_message_welcome *welcome_out, struct lull_error *err);
 
+/* The two halves of lull_client_open, for a caller that must not wait: the first connects and sends
+ * the greeting (-EAGAIN: the daemon accepts nobody now), the second waits at most timeout_ms for
+ * the answer, and may be called again after -ETIMEDOUT. */
+int lull_client_connect(const char *runtime_dir, struct lull_client **client_out,
+                        struct lull_error *err);
+int lull_client_greet(struct lull_client *client, int timeout_ms,
+                      struct lull_message_welcome *welcome_out, struct lull_error *err);
+
 /* Closes the connection; its leases end. NULL is allowed. */
 void lull_client_close(struct lull_client *client);
 

@@ -16,10 +16,14 @@
 #include "wire/client.h"
 #include "wire/command.h"
 
-enum {
-    CALL_MS = 3000,    /* how long the daemon may take to answer */
-    RESTORE_MS = 5000, /* how long closing waits until the GPUs are put back */
-};
+/*
+ * CALL_MS: how long the daemon may take to answer. RESTORE_MS: how long closing waits until the
+ * GPUs are put back; with what else the end of a run waits for it has to be less than the 2 s after
+ * which `lull run` ends, whatever the driver does; a hanging writer is given half a second more.
+ * Eight GPUs take three calls of some 20 ms each. The daemon, or the journal's next reader, does
+ * what was not done by then.
+ */
+enum { CALL_MS = 1500, RESTORE_MS = 1000 };
 
 struct lull_actuator {
     struct lull_command_table *table;
@@ -57,6 +61,35 @@ static int64_t heartbeat_of(const struct lull_message_welcome *welcome)
     if (heartbeat_ms == 0 || heartbeat_ms >= welcome->lease_ttl_ms)
         heartbeat_ms = welcome->lease_ttl_ms / 3;
     return heartbeat_ms * LULL_NS_PER_MS;
+}
+
+int lull_actuator_connect(const char *runtime_dir, struct lull_actuator **actuator_out,
+                          struct lull_error *err)
+{
+    struct lull_actuator *actuator = create(err);
+    int result;
+
+    if (actuator == NULL)
+        return -ENOMEM;
+    result = lull_client_connect(runtime_dir, &actuator->client, err);
+    if (result < 0) {
+        lull_actuator_close(actuator);
+        return result;
+    }
+    *actuator_out = actuator;
+    return 0;
+}
+
+int lull_actuator_greet(struct lull_actuator *actuator, struct lull_error *err)
+{
+    struct lull_message_welcome welcome;
+    int result = lull_client_greet(actuator->client, 0, &welcome, err);
+
+    if (result == -ETIMEDOUT)
+        return -EAGAIN;
+    if (result == 0)
+        actuator->heartbeat_ns = heartbeat_of(&welcome);
+    return result;
 }
 
 int lull_actuator_open_daemon(const char *runtime_dir, struct lull_actuator **actuator_out,
@@ -242,10 +275,11 @@ int lull_actuator_poll(struct lull_actuator *actuator, struct lull_error *err)
 
     if (actuator->client == NULL)
         return 0; /* nobody else could have ended a lease */
-    if (now_ns < actuator->next_heartbeat_ns)
-        return 0;
-    actuator->next_heartbeat_ns = now_ns + actuator->heartbeat_ns;
-    result = lull_client_send(actuator->client, &message, err);
+    result = 0;
+    if (now_ns >= actuator->next_heartbeat_ns) {
+        actuator->next_heartbeat_ns = now_ns + actuator->heartbeat_ns;
+        result = lull_client_send(actuator->client, &message, err);
+    }
     while (result == 0) {
         result = lull_client_receive(actuator->client, 0, &message, NULL, err);
         if (result == 0)
@@ -306,19 +340,20 @@ static void release_daemon(struct lull_actuator *actuator)
     lull_client_close(actuator->client);
 }
 
-void lull_actuator_close(struct lull_actuator *actuator)
+int lull_actuator_close(struct lull_actuator *actuator)
 {
     if (actuator == NULL)
-        return;
+        return 0;
     if (actuator->client != NULL)
         release_daemon(actuator);
     /* A writer that is stuck in the driver goes on using what it borrows: leave it all. */
     if (actuator->writer != NULL &&
         lull_writer_stop(actuator->writer, RESTORE_MS * LULL_NS_PER_MS) == -EINPROGRESS)
-        return;
+        return -EINPROGRESS;
     lull_journal_close(actuator->journal);
     lull_command_table_close(actuator->table);
     if (actuator->doorbell_fd >= 0)
         close(actuator->doorbell_fd);
     free(actuator);
+    return 0;
 }

@@ -26,6 +26,15 @@ struct lull_actuator;
 int lull_actuator_open_daemon(const char *runtime_dir, struct lull_actuator **actuator_out,
                               struct lull_error *err);
 
+/* Connects likewise without waiting for the greeting, which a daemon that hangs may never send:
+ * nothing but greet and close may follow. */
+int lull_actuator_connect(const char *runtime_dir, struct lull_actuator **actuator_out,
+                          struct lull_error *err);
+
+/* Looks whether the daemon has greeted; then the actuator is like one that was opened. Errors:
+ * -EAGAIN not yet; others: it never will, and the actuator is to be closed. */
+int lull_actuator_greet(struct lull_actuator *actuator, struct lull_error *err);
+
 /*
  * Drives the devices of this process: journal, one writer thread, read-back and restore as in the
  * daemon. Borrows devices until close. Errors: -EPERM not root; -EBUSY a daemon or another job
@@ -34,8 +43,9 @@ int lull_actuator_open_daemon(const char *runtime_dir, struct lull_actuator **ac
 int lull_actuator_open_local(struct lull_devices *devices, const char *runtime_dir,
                              struct lull_actuator **actuator_out, struct lull_error *err);
 
-/* Raises and restores every leased GPU, then frees. NULL is allowed. */
-void lull_actuator_close(struct lull_actuator *actuator);
+/* Raises and restores every leased GPU, then frees. NULL is allowed. Error: -EINPROGRESS the driver
+ * has not returned in time, so that devices must stay as long as the process does. */
+int lull_actuator_close(struct lull_actuator *actuator);
 
 /*
  * Leases one GPU by UUID; *slot_out numbers it for the calls below. The lease is renewed by
@@ -69,9 +79,9 @@ void lull_actuator_result(const struct lull_actuator *actuator, uint32_t slot,
                           struct lull_switch_result *result_out);
 
 /*
- * Keeps the leases alive; to be called many times a second. As often as lulld has asked for when
- * the connection was opened it renews them and looks whether the daemon still lives; in between it
- * does nothing. Errors: -EPIPE the daemon is gone (the job goes on at whatever it restores);
+ * Keeps the leases alive; to be called many times a second. It looks whether the daemon still lives
+ * and leaves them alone, and renews them as often as lulld has asked for when the connection was
+ * opened. Errors: -EPIPE the daemon is gone (the job goes on at whatever it restores);
  * LULL_E_STALE a lease was revoked.
  */
 int lull_actuator_poll(struct lull_actuator *actuator, struct lull_error *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "governor/control/control_state.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -122,7 +123,7 @@ static void carry_out(struct lull_control *control, const struct lull_command *c
                                           .posted_ns = now_ns,
                                           .answers_ns = command->answers_ns};
 
-    if (!atomic_load(&gpu->armed))
+    if (!gpu->armed)
         return;
     request.sequence = lull_actuator_set(control->actuator, gpu->actuator_slot, mhz,
                                          command->deadline_ns, command->valid_until_ns);
@@ -303,27 +304,57 @@ void lull_control_stop(struct lull_control *control)
 
 /* ---- processes to GPUs ------------------------------------------------------------------- */
 
-static void lease(struct lull_control *control, struct lull_governed_gpu *gpu)
+static int lease_through(const struct lull_control *control, const struct lull_governed_gpu *gpu,
+                         struct lull_actuator *actuator, uint32_t *slot_out, struct lull_error *err)
 {
     struct lull_band band = {
         .min_mhz = gpu->info->sm_clocks_mhz[gpu->info->sm_clock_count - 1],
         .max_mhz = gpu->info->sm_clocks_mhz[0],
     };
-    struct lull_error *err = &gpu->state.refusal;
 
     if (control->wants_limits) {
         band.min_limit_mw = gpu->info->power_limit_min_mw;
         band.max_limit_mw = gpu->info->power_limit_max_mw;
     }
-    if (control->actuator == NULL || gpu->info->sm_clock_count == 0)
+    return lull_actuator_lease(actuator, gpu->info->uuid, &band, slot_out, err);
+}
+
+/* From now on the GPU is driven through that slot, which has seen no request yet. */
+static void begin_lease(struct lull_governed_gpu *gpu, uint32_t slot)
+{
+    memset(gpu->requests, 0, sizeof(gpu->requests));
+    gpu->posted = 0;
+    gpu->taken = 0;
+    gpu->calls = 0;
+    gpu->point = 0;
+    gpu->actuator_slot = slot;
+    gpu->state.leased = true;
+    gpu->armed = true;
+}
+
+/* Leases a GPU for its first rank. A daemon that dies just now refuses nothing: the lease is taken
+ * when there is one again. */
+static void lease(struct lull_control *control, struct lull_governed_gpu *gpu)
+{
+    struct lull_error err = {0};
+    uint32_t slot;
+    int result;
+
+    gpu->wants_lease = gpu->info->sm_clock_count > 0;
+    if (control->actuator == NULL || !gpu->wants_lease)
         return;
-    if (lull_actuator_lease(control->actuator, gpu->info->uuid, &band, &gpu->actuator_slot, err) <
-        0) {
-        lull_log(LULL_LOG_WARNING, "run", "GPU %u is left alone: %s", gpu->state.device, err->text);
+    result = lease_through(control, gpu, control->actuator, &slot, &err);
+    if (result == -EPIPE || result == -ETIMEDOUT)
+        return;
+    if (result < 0) {
+        gpu->wants_lease = false;
+        gpu->state.refusal = err;
+        lull_log(LULL_LOG_WARNING, "run", "GPU %u is left alone: %s", gpu->state.device, err.text);
         return;
     }
-    gpu->state.leased = true;
-    atomic_store(&gpu->armed, true);
+    pthread_mutex_lock(&control->lock);
+    begin_lease(gpu, slot);
+    pthread_mutex_unlock(&control->lock);
 }
 
 /* True if the GPU is free for another rank: never used, or its rank has ended. */
@@ -357,7 +388,7 @@ static void bind_process(struct lull_control *control, uint32_t slot,
         share(control, index);
         return;
     }
-    if (!gpu->state.leased)
+    if (!gpu->armed)
         lease(control, gpu);
     pthread_mutex_lock(&control->lock);
     is_usable =
@@ -413,8 +444,53 @@ void lull_control_sample(struct lull_control *control, uint32_t index,
 
 void lull_control_disarm(struct lull_control *control)
 {
+    const int64_t now_ns = lull_now_ns();
+
+    pthread_mutex_lock(&control->lock);
+    for (uint32_t i = 0; i < control->gpu_count; i++) {
+        struct lull_governed_gpu *gpu = &control->gpus[i];
+
+        if (!gpu->armed)
+            continue;
+        gpu->armed = false;
+        gpu->seen.sequence = 0;
+        gpu->expected.since_ns = 0;
+        note_lowered(gpu, 0, now_ns);
+    }
+    control->actuator = NULL;
+    pthread_mutex_unlock(&control->lock);
+}
+
+int lull_control_arm(struct lull_control *control, struct lull_actuator *actuator,
+                     struct lull_error *err)
+{
+    uint32_t slots[LULL_CONTROLLER_MAX_GPUS] = {0};
+
+    assert(control->actuator == NULL);
+    for (uint32_t i = 0; i < control->gpu_count; i++) {
+        int result = 0;
+
+        if (control->gpus[i].wants_lease)
+            result = lease_through(control, &control->gpus[i], actuator, &slots[i], err);
+        if (result < 0)
+            return result;
+    }
+    pthread_mutex_lock(&control->lock);
+    control->actuator = actuator;
     for (uint32_t i = 0; i < control->gpu_count; i++)
-        atomic_store(&control->gpus[i].armed, false);
+        if (control->gpus[i].wants_lease)
+            begin_lease(&control->gpus[i], slots[i]);
+    pthread_mutex_unlock(&control->lock);
+    return 0;
+}
+
+void lull_control_hold(struct lull_control *control, enum lull_hold reason, bool held)
+{
+    const uint32_t before = control->holds;
+
+    control->holds = held ? before | reason : before & ~(uint32_t)reason;
+    if (control->holds != before)
+        control->decider->hold(control->deciding, control->holds);
 }
 
 uint32_t lull_control_gpu_count(const struct lull_control *control)
@@ -496,7 +572,7 @@ uint64_t lull_control_set_limit(struct lull_control *control, uint32_t index, ui
 {
     struct lull_governed_gpu *gpu = &control->gpus[index];
 
-    if (!atomic_load(&gpu->armed))
+    if (!gpu->armed)
         return 0;
     return lull_actuator_set_limit(control->actuator, gpu->actuator_slot, limit_mw);
 }
@@ -507,7 +583,7 @@ void lull_control_limit_result(const struct lull_control *control, uint32_t inde
     const struct lull_governed_gpu *gpu = &control->gpus[index];
 
     *result_out = (struct lull_limit_result){0};
-    if (atomic_load(&gpu->armed))
+    if (gpu->armed)
         lull_actuator_limit_result(control->actuator, gpu->actuator_slot, result_out);
 }
 
@@ -516,7 +592,7 @@ void lull_control_set_clock(struct lull_control *control, uint32_t index, uint32
 {
     struct lull_governed_gpu *gpu = &control->gpus[index];
 
-    if (!atomic_load(&gpu->armed))
+    if (!gpu->armed)
         return;
     lull_actuator_set(control->actuator, gpu->actuator_slot, sm_mhz, valid_until_ns,
                       valid_until_ns);

@@ -113,8 +113,22 @@ void lull_control_bind(struct lull_control *control);
 void lull_control_sample(struct lull_control *control, uint32_t gpu,
                          const struct lull_sample *sample);
 
-/* Stops using the actuator, which is gone. */
+/* Stops using the actuator: once this has returned, no thread does. The main thread calls it, and
+ * closes the actuator afterwards. */
 void lull_control_disarm(struct lull_control *control);
+
+/*
+ * Leases all GPUs that ranks use through another actuator, which is borrowed until disarm, and
+ * drives them through it. What was requested through the one before is forgotten; what was learnt
+ * stays. On failure no actuator is used, and that one may hold leases until it is closed. The main
+ * thread calls it, on a control that is disarmed. Errors: those of lull_actuator_lease.
+ */
+int lull_control_arm(struct lull_control *control, struct lull_actuator *actuator,
+                     struct lull_error *err);
+
+/* Begins or ends a reason to raise everything and to test nothing: what is measured meanwhile would
+ * be measured at the reference. To be called while locked, by the main thread. */
+void lull_control_hold(struct lull_control *control, enum lull_hold reason, bool held);
 
 uint32_t lull_control_gpu_count(const struct lull_control *control);
 

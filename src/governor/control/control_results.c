@@ -130,7 +130,7 @@ void lull_control_take_results(struct lull_control *control)
         struct lull_governed_gpu *gpu = &control->gpus[i];
         struct lull_switch_result result;
 
-        if (!atomic_load(&gpu->armed))
+        if (!gpu->armed)
             continue;
         lull_actuator_result(control->actuator, gpu->actuator_slot, &result);
         since_ns = unanswered_since_ns(gpu, &result, since_ns);

@@ -29,7 +29,9 @@ struct lull_posted_request {
 struct lull_governed_gpu {
     struct lull_control_gpu state;
     uint32_t actuator_slot;
-    atomic_bool armed; /* it is leased, and the actuator lives */
+    /* The main thread alone changes these two, and the first under the control's lock. */
+    bool armed;       /* it is leased through the actuator */
+    bool wants_lease; /* its rank may have it switched, as soon as there is an actuator */
     const struct lull_device_info *info;
     struct lull_posted_request requests[LULL_CONTROL_REQUESTS_KEPT]; /* by sequence */
     uint64_t posted; /* sequence of the last request */
@@ -53,7 +55,8 @@ struct lull_governed_gpu {
 struct lull_control {
     struct lull_event_segment *job;
     struct lull_devices *devices;
-    struct lull_actuator *actuator;
+    struct lull_actuator *actuator; /* NULL: there is none now; as armed above */
+    uint32_t holds;                 /* enum lull_hold; guarded by the lock */
     struct lull_controller *controller;
     const struct lull_decider *decider; /* the one that rules */
     void *deciding;                     /* what its functions are called with */

@@ -17,6 +17,12 @@
 #include "device/device.h"
 #include "wire/event.h"
 
+/* Why all GPUs stay at the reference for a while, as bits. */
+enum lull_hold {
+    LULL_HOLD_LEASES = 1 << 0, /* there are no leases, so that no command reaches a GPU */
+    LULL_HOLD_NODES = 1 << 1,  /* the job's nodes do not agree */
+};
+
 struct lull_decider {
     /* What reports say of a GPU that it governs. NULL: they have words for each of its states. */
     const char *gpu_text;
@@ -45,6 +51,10 @@ struct lull_decider {
 
     /* A reading of the GPU was taken. On the main thread. NULL: it needs none. */
     void (*take_reading)(void *state, uint32_t gpu, const struct lull_device_reading *reading);
+
+    /* The reasons to stay at the reference have changed: enum lull_hold, 0 without one. On the main
+     * thread. */
+    void (*hold)(void *state, uint32_t reasons);
 
     /* Writes the commands that are due, at most max; returns how many. */
     uint32_t (*poll)(void *state, int64_t now_ns, struct lull_command *commands_out, uint32_t max);

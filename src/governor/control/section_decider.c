@@ -307,6 +307,13 @@ static void take_reading(void *state, uint32_t index, const struct lull_device_r
         lull_controller_take_throttle(control->controller, index);
 }
 
+static void hold(void *state, uint32_t reasons)
+{
+    struct lull_control *control = state;
+
+    lull_controller_hold(control->controller, reasons != 0);
+}
+
 static uint32_t poll_commands(void *state, int64_t now_ns, struct lull_command *commands_out,
                               uint32_t max)
 {
@@ -345,6 +352,7 @@ const struct lull_decider lull_section_decider = {
     .take_blocked = take_blocked,
     .take_waiting = take_waiting,
     .take_reading = take_reading,
+    .hold = hold,
     .poll = poll_commands,
     .wake_ns = next_wake_ns,
     .has_settled = has_settled,

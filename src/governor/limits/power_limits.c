@@ -578,6 +578,16 @@ void lull_limits_tick(struct lull_limits *limits, struct lull_control *control,
     }
 }
 
+void lull_limits_resume(struct lull_limits *limits, struct lull_control *control)
+{
+    const struct lull_limit_point asked = limits->asked;
+
+    if (limits->stage != LULL_LIMITS_PROFILING && limits->stage != LULL_LIMITS_HELD)
+        return;
+    ask(limits, control, &asked);
+    limits->seen = iterations_of(control, limits->gpus[0].index);
+}
+
 void lull_limits_end(const struct lull_limits *limits, struct lull_error *note_out)
 {
     if (limits->stage == LULL_LIMITS_WAITING)

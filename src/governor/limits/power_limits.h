@@ -42,6 +42,10 @@ void lull_limits_destroy(struct lull_limits *limits);
 void lull_limits_tick(struct lull_limits *limits, struct lull_control *control,
                       struct lull_error *note_out);
 
+/* Requests again what was requested last: the leases were lost, and taken again. The piece under
+ * way is dropped, with what the job did meanwhile. */
+void lull_limits_resume(struct lull_limits *limits, struct lull_control *control);
+
 /* Sets note_out where the job has ended before a limit could be found; else its code is 0. */
 void lull_limits_end(const struct lull_limits *limits, struct lull_error *note_out);
 

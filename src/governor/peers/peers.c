@@ -430,7 +430,6 @@ static void apply(struct lull_peers *peers, struct lull_controller *controller,
                               clock.from_iteration, point_refused(view, target, clock.refused_mhz));
     }
     lull_controller_align(controller, lull_agreement_window(peers->agreement));
-    lull_controller_hold(controller, peers->state != LULL_AGREEMENT_AGREED);
 }
 
 void lull_peers_tick(struct lull_peers *peers, struct lull_control *control,
@@ -445,6 +444,7 @@ void lull_peers_tick(struct lull_peers *peers, struct lull_control *control,
     hear(peers, now_ns);
     note_state(peers, now_ns);
     apply(peers, controller, &view, now_ns);
+    lull_control_hold(control, LULL_HOLD_NODES, peers->state != LULL_AGREEMENT_AGREED);
     lull_control_unlock(control);
 }
 

@@ -204,6 +204,16 @@ static void take_waiting(void *state, int64_t now_ns, double waiting_ms)
         lull_plan_controller_take_waiting(runner->plan_controller, now_ns, waiting_ms);
 }
 
+/* A plan waits for leases only: it is the same on all nodes, whether they hear each other or not.
+ * Its iteration is over, as if operations had been missed. */
+static void hold(void *state, uint32_t reasons)
+{
+    struct lull_plan_runner *runner = state;
+
+    for (uint32_t i = 0; i < runner->gpu_count && (reasons & LULL_HOLD_LEASES) != 0; i++)
+        take_exit(runner, i);
+}
+
 static uint32_t poll_commands(void *state, int64_t now_ns, struct lull_command *commands_out,
                               uint32_t max)
 {
@@ -319,6 +329,7 @@ static const struct lull_decider plan_decider = {
     .take_switch = take_switch,
     .take_blocked = take_blocked,
     .take_waiting = take_waiting,
+    .hold = hold,
     .poll = poll_commands,
     .record = record,
     .wake_ns = next_wake_ns,

@@ -54,16 +54,27 @@ static void set_up(const struct lull_child_setup *setup, pid_t parent)
         _exit(126); /* died before it could be reported */
 }
 
+/* In the child, before it lets any signal in. */
+static void set_signals(const struct lull_child_signals *inherited)
+{
+    sigset_t mask;
+
+    sigemptyset(&mask);
+    if (inherited == NULL) {
+        signal(SIGPIPE, SIG_DFL);
+        signal(SIGINT, SIG_DFL);
+    } else {
+        signal(SIGCHLD, inherited->ignores_children ? SIG_IGN : SIG_DFL);
+        mask = inherited->mask;
+    }
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+}
+
 /* Runs in the child and never returns. The reason of a failed exec goes through the pipe. */
 static void become(char *const argv[], const char *const *environment, int report_fd)
 {
-    sigset_t none;
     int code;
 
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGPIPE, SIG_DFL);
-    signal(SIGINT, SIG_DFL);
     for (; environment != NULL && *environment != NULL; environment++)
         add_variable(*environment);
     execvp(argv[0], argv);
@@ -95,6 +106,7 @@ int lull_child_start_as(char *const argv[], const char *const *environment,
     pid = fork();
     if (pid == 0) {
         set_up(setup, self);
+        set_signals(setup->signals);
         become(argv, environment, report[1]);
     }
     close(report[1]);

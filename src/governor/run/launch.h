@@ -5,6 +5,7 @@
 #ifndef LULL_GOVERNOR_RUN_LAUNCH_H
 #define LULL_GOVERNOR_RUN_LAUNCH_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -15,10 +16,18 @@ struct lull_child {
     int pidfd; /* readable once the child has ended */
 };
 
+/* What a process that has changed it inherited of signals itself. */
+struct lull_child_signals {
+    sigset_t mask;
+    bool ignores_children; /* SIGCHLD was ignored */
+};
+
 /* How a child differs from one that simply shares everything with Lull. */
 struct lull_child_setup {
     int stdout_fd; /* becomes its standard output; -1: Lull's own */
     int stderr_fd;
+    const struct lull_child_signals
+        *signals;       /* it gets these; NULL: nothing blocked, INT and PIPE at their defaults */
     bool has_own_group; /* leads a process group, and is terminated should Lull die before it */
 };
 

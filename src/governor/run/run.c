@@ -20,13 +20,16 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "governor/energy/accounting.h"
-#include "governor/control/actuator.h"
 #include "governor/control/control.h"
+#include "governor/run/job_signals.h"
 #include "governor/run/launch.h"
+#include "governor/run/opening.h"
 #include "governor/plan/plan_runner.h"
 #include "governor/plan/straggler_response.h"
 #include "governor/run/probes.h"
 #include "governor/run/run_comparison.h"
+#include "governor/run/run_leases.h"
+#include "governor/run/sampler.h"
 #include "governor/report/report.h"
 #include "governor/run/visible_gpus.h"
 #include "wire/job_file.h"
@@ -34,11 +37,20 @@
 enum { TICK_MS = 50, SAMPLE_TICKS = 2, PEER_TICKS = 2, PROGRESS_TICKS = 10, ENERGY_TICKS = 20 };
 enum { MAX_NOTES = 8 };
 enum { PATH_SIZE = 512 };
+/* How long the readings at the begin and at the end of a job are waited for, and a last one: they
+ * have to fit into the 2 s after which `lull run` ends, beside what closing the actuator takes. 64
+ * GPUs of five readings each take less where a reading takes a millisecond. */
+enum { EDGE_MS = 400, STOP_MS = 100 };
+/* How long the job waits for its GPUs to be found; then it runs unmanaged. Chosen, not measured. */
+enum { OPEN_MS = 5000 };
 
 struct managed_run {
     const struct lull_run_options *options;
     struct lull_devices *devices;
-    struct lull_actuator *actuator;
+    bool is_driver_stuck; /* a thread has not come back from it, so that devices have to stay */
+    struct lull_job_signals signals;
+    struct lull_run_leases leases;
+    struct lull_sampler *sampler; /* NULL: no GPU, or no thread */
     uint32_t gpus[LULL_CONTROLLER_MAX_GPUS];
     uint32_t gpu_count;
     struct lull_probes probes;
@@ -74,8 +86,7 @@ struct pass {
     uv_loop_t loop;
     uv_poll_t child_poll;
     uv_timer_t timer;
-    uv_signal_t terminate;
-    uv_signal_t interrupt;
+    uv_poll_t signals;
 };
 
 /* Says something to the user once, and keeps it for the report. */
@@ -98,14 +109,11 @@ static void open_actuator(struct managed_run *run)
     char text[sizeof(err.text) + 64];
     int result;
 
-    if (run->devices == NULL || run->actuator != NULL)
+    if (run->devices == NULL || run->leases.actuator != NULL)
         return;
-    if (options->no_daemon)
-        result = lull_actuator_open_local(run->devices, options->runtime_dir, &run->actuator, &err);
-    else
-        result = lull_actuator_open_daemon(options->runtime_dir, &run->actuator, &err);
+    result = lull_run_leases_open(&run->leases, run->devices, options->runtime_dir,
+                                  options->no_daemon, &err);
     if (result < 0) {
-        run->actuator = NULL;
         snprintf(text, sizeof(text), "the command is observed, not managed: %s", err.text);
         note(run, text);
     }
@@ -116,14 +124,29 @@ static void open_devices(struct managed_run *run)
     struct lull_error err = {0};
     char text[sizeof(err.text) + 64];
 
-    if (lull_devices_open(&run->devices, &err) < 0) {
+    if (lull_devices_open_until(lull_now_ns() + OPEN_MS * LULL_NS_PER_MS, &run->devices, &err) <
+        0) {
         run->devices = NULL;
         snprintf(text, sizeof(text), "the command runs unmanaged: %s", err.text);
         note(run, text);
         return;
     }
     run->gpu_count = lull_visible_gpus(run->devices, run->gpus, LULL_CONTROLLER_MAX_GPUS);
+    if (run->gpu_count > 0 &&
+        lull_sampler_start(run->devices, run->gpus, run->gpu_count, &run->sampler, &err) < 0)
+        note(run, err.text);
     open_actuator(run);
+}
+
+/* What hangs in the driver goes on using the devices, and ends with the process. */
+static void close_devices(struct managed_run *run)
+{
+    const int left = lull_run_leases_close(&run->leases);
+
+    if (lull_sampler_stop(run->sampler, lull_now_ns() + STOP_MS * LULL_NS_PER_MS) < 0 || left < 0)
+        run->is_driver_stuck = true;
+    if (!run->is_driver_stuck)
+        lull_devices_close(run->devices);
 }
 
 /* Chooses what the job is to load; what cannot be loaded is not observed, and a note says so. */
@@ -217,57 +240,109 @@ static void on_child(uv_poll_t *handle, int status, int events)
     look_for_end(handle->data);
 }
 
-static void on_signal(uv_signal_t *handle, int signal_number)
+static void on_signal(uv_poll_t *handle, int status, int events)
 {
     struct pass *pass = handle->data;
 
-    /* The terminal has sent an interrupt to the child as well; a second one would kill it. */
-    if (signal_number != SIGINT)
-        lull_child_signal(&pass->child, signal_number);
+    (void)status;
+    (void)events;
+    lull_job_signals_pass_on(&pass->run->signals, &pass->child);
 }
 
-/* Reads a GPU. Where it has no rank, only its energy is of interest; as soon as it has one, energy
- * is read, so that it is known from the first iteration on. */
-static void sample_gpu(struct pass *pass, uint32_t gpu, bool energy)
+/* What to read of a GPU. Where it has no rank, only its energy is of interest; as soon as it has
+ * one, energy is read, so that it is known from the first iteration on. */
+static uint32_t wanted_of(struct pass *pass, uint32_t gpu, bool energy)
 {
     const bool is_bound = lull_control_gpu(pass->control, gpu)->process >= 0;
     uint32_t wanted = LULL_READING_POWER;
-    struct lull_sample taken;
 
     energy = energy || (is_bound && !pass->has_energy[gpu]);
-    pass->has_energy[gpu] = is_bound && (energy || pass->has_energy[gpu]);
     if (!is_bound && !energy)
-        return;
+        return 0;
     if (is_bound)
         wanted |= LULL_READING_SM_CLOCK | LULL_READING_REASONS;
     if (energy)
         wanted |= LULL_READING_ENERGY | LULL_READING_TEMPERATURE;
-    lull_device_read(pass->run->devices, pass->run->gpus[gpu], wanted, &taken.reading);
-    taken.time_ns = lull_now_ns();
-    if (is_bound)
-        lull_control_sample(pass->control, gpu, &taken);
-    if (pass->accounting != NULL)
-        lull_accounting_take(pass->accounting, gpu, &taken);
+    return wanted;
 }
 
-static void sample(struct pass *pass, bool energy)
+/* Begins to read the GPUs, unless the sampler is still busy with them. */
+static void ask_samples(struct pass *pass, bool energy)
 {
+    struct lull_sampler_round round = {0};
+
+    for (uint32_t i = 0; i < pass->run->gpu_count; i++)
+        round.wanted[i] = wanted_of(pass, i, energy);
+    if (!lull_sampler_ask(pass->run->sampler, &round))
+        return;
+    for (uint32_t i = 0; i < pass->run->gpu_count; i++)
+        pass->has_energy[i] = (round.wanted[i] & LULL_READING_SM_CLOCK) != 0 &&
+                              (pass->has_energy[i] || (round.wanted[i] & LULL_READING_ENERGY) != 0);
+}
+
+static void take_samples(struct pass *pass)
+{
+    struct lull_sample sample;
+    uint32_t gpu;
+    uint32_t wanted;
+
     if (pass->accounting != NULL)
         lull_accounting_enter(pass->accounting);
-    for (uint32_t i = 0; i < pass->run->gpu_count; i++)
-        sample_gpu(pass, i, energy);
+    while (lull_sampler_take(pass->run->sampler, &gpu, &wanted, &sample)) {
+        if ((wanted & LULL_READING_SM_CLOCK) != 0)
+            lull_control_sample(pass->control, gpu, &sample);
+        if (pass->accounting != NULL)
+            lull_accounting_take(pass->accounting, gpu, &sample);
+    }
 }
 
-static void heartbeat(struct managed_run *run, struct lull_control *control)
+static void look_for_hang(struct pass *pass)
 {
-    struct lull_error err = {0};
+    struct managed_run *run = pass->run;
+    uint32_t gpu;
+    char text[160];
 
-    if (run->actuator == NULL || lull_actuator_poll(run->actuator, &err) == 0)
+    if (!lull_sampler_is_stuck(run->sampler, lull_now_ns(), &gpu))
         return;
-    lull_control_disarm(control);
-    note(run, err.text);
-    lull_actuator_close(run->actuator);
-    run->actuator = NULL;
+    snprintf(
+        text, sizeof(text),
+        "GPU %u: the driver does not return from a reading; the job runs on, and what its GPUs "
+        "draw is not known until the driver does",
+        run->gpus[gpu]);
+    note(run, text);
+}
+
+/* Reads the GPUs before the job starts and after it has ended, and waits for it, but not for a
+ * driver that hangs. */
+static void sample_edge(struct pass *pass)
+{
+    const int64_t until_ns = lull_now_ns() + EDGE_MS * LULL_NS_PER_MS;
+    struct managed_run *run = pass->run;
+    uint32_t gpu;
+
+    if (pass->control == NULL || run->sampler == NULL ||
+        lull_sampler_is_stuck(run->sampler, lull_now_ns(), &gpu))
+        return;
+    if (lull_sampler_wait(run->sampler, until_ns)) {
+        take_samples(pass);
+        ask_samples(pass, true);
+        lull_sampler_wait(run->sampler, until_ns);
+    }
+    take_samples(pass);
+}
+
+/* Renews the leases. Power limits that were lost with them are requested again. */
+static void heartbeat(struct pass *pass)
+{
+    struct lull_error text = {0};
+    const enum lull_run_leases_change change =
+        lull_run_leases_tick(&pass->run->leases, pass->control, lull_now_ns(), &text);
+
+    if (change == LULL_RUN_LEASES_KEPT)
+        return;
+    note(pass->run, text.text);
+    if (change == LULL_RUN_LEASES_BACK && pass->limits != NULL)
+        lull_limits_resume(pass->limits, pass->control);
 }
 
 static bool is_profiling(const struct pass *pass)
@@ -297,6 +372,14 @@ static void limit_power(struct pass *pass)
         note(pass->run, err.text);
 }
 
+static void tick_samples(struct pass *pass)
+{
+    take_samples(pass);
+    if (pass->ticks % SAMPLE_TICKS == 0)
+        ask_samples(pass, pass->runner != NULL || pass->ticks % ENERGY_TICKS == 0);
+    look_for_hang(pass);
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct pass *pass = timer->data;
@@ -305,17 +388,18 @@ static void on_tick(uv_timer_t *timer)
         lull_control_bind(pass->control);
         if (pass->peers != NULL && pass->ticks % PEER_TICKS == 0)
             lull_peers_tick(pass->peers, pass->control, pass->run->devices, lull_now_ns());
-        if (pass->ticks % SAMPLE_TICKS == 0)
-            sample(pass, pass->runner != NULL || pass->ticks % ENERGY_TICKS == 0);
+        if (pass->run->sampler != NULL)
+            tick_samples(pass);
         if (pass->ticks % SAMPLE_TICKS == 0 && is_profiling(pass))
             profile(pass);
         if (pass->response != NULL && !is_profiling(pass))
             lull_straggler_response_tick(pass->response, pass->control, pass->runner);
-        if (pass->limits != NULL)
+        if (pass->limits != NULL && !pass->run->leases.is_lost)
             limit_power(pass);
         if (pass->accounting != NULL && pass->ticks % ENERGY_TICKS == 0)
             lull_accounting_read_node(pass->accounting);
-        heartbeat(pass->run, pass->control);
+        if (!pass->observe_only)
+            heartbeat(pass);
         if (pass->ticks % PROGRESS_TICKS == 0 && !pass->run->options->quiet)
             show_progress(pass->control, pass->title);
     }
@@ -327,14 +411,13 @@ static void watch(struct pass *pass)
 {
     uv_loop_init(&pass->loop);
     uv_timer_init(&pass->loop, &pass->timer);
-    uv_signal_init(&pass->loop, &pass->terminate);
-    uv_signal_init(&pass->loop, &pass->interrupt);
     pass->timer.data = pass;
-    pass->terminate.data = pass;
-    pass->interrupt.data = pass;
     uv_timer_start(&pass->timer, on_tick, 0, TICK_MS);
-    uv_signal_start(&pass->terminate, on_signal, SIGTERM);
-    uv_signal_start(&pass->interrupt, on_signal, SIGINT);
+    if (pass->run->signals.fd >= 0) {
+        uv_poll_init(&pass->loop, &pass->signals, pass->run->signals.fd);
+        pass->signals.data = pass;
+        uv_poll_start(&pass->signals, UV_READABLE, on_signal);
+    }
     if (pass->child.pidfd >= 0) {
         uv_poll_init(&pass->loop, &pass->child_poll, pass->child.pidfd);
         pass->child_poll.data = pass;
@@ -412,7 +495,7 @@ static void prepare(struct pass *pass, bool observe_only)
     struct lull_controller_config config = run->options->control;
     struct lull_error err = {0};
 
-    config.observe_only = observe_only || run->actuator == NULL;
+    config.observe_only = observe_only || run->leases.actuator == NULL;
     pass->observe_only = config.observe_only;
     if (run->gpu_count == 0)
         return;
@@ -435,9 +518,9 @@ static void prepare(struct pass *pass, bool observe_only)
     if (pass->runner != NULL && !config.observe_only)
         pass->response = lull_straggler_response_create();
     if (lull_event_segment_create(pass->job_path, &pass->job, &err) < 0 ||
-        lull_control_create(pass->job, run->devices, observe_only ? NULL : run->actuator, &config,
-                            run->options->exposure, run->gpus, run->gpu_count, &pass->control,
-                            &err) < 0 ||
+        lull_control_create(pass->job, run->devices, observe_only ? NULL : run->leases.actuator,
+                            &config, run->options->exposure, run->gpus, run->gpu_count,
+                            &pass->control, &err) < 0 ||
         start(pass, &err) < 0) {
         note(run, err.text);
         lull_control_destroy(pass->control);
@@ -447,6 +530,19 @@ static void prepare(struct pass *pass, bool observe_only)
         pass->control = NULL;
         pass->job = NULL;
     }
+}
+
+static int start_job(struct pass *pass, const char *const *environment, struct lull_error *err)
+{
+    struct managed_run *run = pass->run;
+    const struct lull_child_setup setup = {
+        .stdout_fd = -1,
+        .stderr_fd = -1,
+        .signals = run->signals.fd >= 0 ? &run->signals.inherited : NULL,
+    };
+
+    lull_job_signals_await_job(&run->signals);
+    return lull_child_start_as(run->options->command, environment, &setup, &pass->child, err);
 }
 
 static int make_pass(struct pass *pass, bool observe_only, struct lull_error *err)
@@ -460,22 +556,20 @@ static int make_pass(struct pass *pass, bool observe_only, struct lull_error *er
     prepare(pass, observe_only);
     if (pass->job != NULL)
         environment = lull_probes_environment(&run->probes, pass->job_path);
-    if (pass->control != NULL)
-        sample(pass, true);
+    sample_edge(pass);
     begin_ns = lull_now_ns();
     if (pass->accounting != NULL)
         lull_accounting_begin(pass->accounting, begin_ns, run->rapl);
-    result = lull_child_start(run->options->command, environment, &pass->child, err);
+    result = start_job(pass, environment, err);
     if (result < 0)
         return result;
     watch(pass);
     end_ns = lull_now_ns();
     pass->wall_s = (double)(end_ns - begin_ns) * 1e-9;
     leave_nodes(pass);
-    if (pass->control != NULL) {
-        sample(pass, true);
+    sample_edge(pass);
+    if (pass->control != NULL)
         lull_control_stop(pass->control);
-    }
     if (pass->accounting != NULL) {
         lull_accounting_read_node(pass->accounting);
         lull_accounting_end(pass->accounting, end_ns);
@@ -554,8 +648,8 @@ static void close_actuator(struct pass *pass)
 {
     if (pass->control != NULL)
         lull_control_disarm(pass->control);
-    lull_actuator_close(pass->run->actuator);
-    pass->run->actuator = NULL;
+    if (lull_run_leases_close(&pass->run->leases) < 0)
+        pass->run->is_driver_stuck = true;
 }
 
 /* Begins a pass where an earlier one of the same side has ended, of which nothing is kept but what
@@ -624,12 +718,15 @@ int lull_run(const struct lull_run_options *options, int *status_out, struct lul
     struct managed_run run = {.options = options};
     struct pass unmanaged = {.run = &run};
     struct pass managed = {.run = &run};
+    struct lull_error signals_err = {0};
     int result = 0;
 
     if (options->compare)
         result = lull_run_comparison_init(&run.comparison, options->compare_pairs, err);
     if (result < 0)
         return result;
+    if (lull_job_signals_open(&run.signals, &signals_err) < 0)
+        note(&run, signals_err.text);
     open_devices(&run);
     choose_probes(&run);
     if (run.gpu_count > 0 && lull_rapl_open(NULL, &run.rapl, &run.rapl_reason) < 0)
@@ -640,9 +737,9 @@ int lull_run(const struct lull_run_options *options, int *status_out, struct lul
         write_report(&run, &unmanaged, &managed, *status_out);
     end_pass(&unmanaged);
     end_pass(&managed);
-    lull_actuator_close(run.actuator);
+    close_devices(&run);
     lull_rapl_close(run.rapl);
-    lull_devices_close(run.devices);
+    lull_job_signals_close(&run.signals);
     lull_pipeline_plans_fini(&run.plans);
     lull_run_comparison_fini(&run.comparison);
     for (uint32_t i = 0; i < run.note_count; i++)

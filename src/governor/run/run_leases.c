@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/run/run_leases.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+#include "base/clock.h"
+
+/* From one attempt to take leases again to the next: it doubles from the first to the longest, and
+ * up to half of it is added, so that the clients of a node that lost their leases together do not
+ * ask for them together. The longest leaves half a second of the two that it may take. */
+static const int64_t first_wait_ns = 100 * LULL_NS_PER_MS;
+static const int64_t longest_wait_ns = LULL_NS_PER_S;
+
+int lull_run_leases_open(struct lull_run_leases *leases, struct lull_devices *devices,
+                         const char *runtime_dir, bool no_daemon, struct lull_error *err)
+{
+    leases->runtime_dir = runtime_dir;
+    if (no_daemon)
+        return lull_actuator_open_local(devices, runtime_dir, &leases->actuator, err);
+    return lull_actuator_open_daemon(runtime_dir, &leases->actuator, err);
+}
+
+int lull_run_leases_close(struct lull_run_leases *leases)
+{
+    const int result = lull_actuator_close(leases->actuator);
+
+    lull_actuator_close(leases->greeting);
+    *leases = (struct lull_run_leases){0};
+    return result;
+}
+
+static void wait_for_turn(struct lull_run_leases *leases, int64_t now_ns)
+{
+    leases->next_ns = now_ns + leases->wait_ns + now_ns % (leases->wait_ns / 2);
+    leases->wait_ns *= 2;
+    if (leases->wait_ns > longest_wait_ns)
+        leases->wait_ns = longest_wait_ns;
+}
+
+static void lose(struct lull_run_leases *leases, struct lull_control *control, int64_t now_ns)
+{
+    lull_control_lock(control);
+    lull_control_hold(control, LULL_HOLD_LEASES, true);
+    lull_control_unlock(control);
+    lull_control_disarm(control);
+    lull_actuator_close(leases->actuator);
+    leases->actuator = NULL;
+    leases->is_lost = true;
+    leases->wait_ns = first_wait_ns;
+    wait_for_turn(leases, now_ns);
+}
+
+/* Returns -EAGAIN as long as the daemon has not greeted. */
+static int greet(struct lull_run_leases *leases)
+{
+    if (leases->greeting == NULL)
+        return lull_actuator_connect(leases->runtime_dir, &leases->greeting, NULL) < 0 ? -EPIPE
+                                                                                       : -EAGAIN;
+    return lull_actuator_greet(leases->greeting, NULL);
+}
+
+/* Whatever the daemon answers, it may answer otherwise later: an administrator has the GPUs for a
+ * while, or it has not yet noticed that the connection before is gone. */
+static bool take_again(struct lull_run_leases *leases, struct lull_control *control, int64_t now_ns)
+{
+    int result;
+
+    if (leases->greeting == NULL && now_ns < leases->next_ns)
+        return false;
+    result = greet(leases);
+    if (result == -EAGAIN)
+        return false;
+    if (result == 0)
+        result = lull_control_arm(control, leases->greeting, NULL);
+    if (result < 0) {
+        lull_actuator_close(leases->greeting);
+        leases->greeting = NULL;
+        wait_for_turn(leases, now_ns);
+        return false;
+    }
+    leases->actuator = leases->greeting;
+    leases->greeting = NULL;
+    leases->is_lost = false;
+    lull_control_lock(control);
+    lull_control_hold(control, LULL_HOLD_LEASES, false);
+    lull_control_unlock(control);
+    return true;
+}
+
+enum lull_run_leases_change lull_run_leases_tick(struct lull_run_leases *leases,
+                                                 struct lull_control *control, int64_t now_ns,
+                                                 struct lull_error *text_out)
+{
+    struct lull_error err = {0};
+
+    if (leases->actuator != NULL) {
+        const int result = lull_actuator_poll(leases->actuator, &err);
+
+        if (result == 0)
+            return LULL_RUN_LEASES_KEPT;
+        lose(leases, control, now_ns);
+        lull_error_set(text_out, result,
+                       "%.160s. The job runs on with its GPUs at the reference until they can be "
+                       "leased again",
+                       err.text);
+        return LULL_RUN_LEASES_LOST;
+    }
+    if (!leases->is_lost || !take_again(leases, control, now_ns))
+        return LULL_RUN_LEASES_KEPT;
+    lull_error_set(text_out, -EAGAIN, "the job's GPUs are leased again and managed as before");
+    return LULL_RUN_LEASES_BACK;
+}

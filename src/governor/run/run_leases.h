@@ -1,0 +1,51 @@
+/*
+ * Run leases: how a run comes to its leases, keeps them, and comes to them again after lulld has
+ * taken one back or has died. Until then nothing is lowered, and what was being tested waits; what
+ * has been learnt stays.
+ *
+ * Threads: the main thread; it waits for nobody but a daemon that has just greeted.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_RUN_RUN_LEASES_H
+#define LULL_GOVERNOR_RUN_RUN_LEASES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "governor/control/actuator.h"
+#include "governor/control/control.h"
+
+/* Zero-initialised has no actuator, and looks for none. */
+struct lull_run_leases {
+    const char *runtime_dir;
+    struct lull_actuator *actuator; /* NULL: the run is not managed now */
+    struct lull_actuator *greeting; /* a connection that the daemon has not greeted yet */
+    bool is_lost;                   /* leases are to be taken again */
+    int64_t next_ns;                /* when to try that */
+    int64_t wait_ns;                /* how long after that to try again */
+};
+
+/* What a tick has changed. */
+enum lull_run_leases_change {
+    LULL_RUN_LEASES_KEPT, /* nothing */
+    LULL_RUN_LEASES_LOST,
+    LULL_RUN_LEASES_BACK,
+};
+
+/* Opens the actuator: that of this process with no_daemon, else lulld's; runtime_dir and devices
+ * are borrowed until close. Errors: those of actuator.h. */
+int lull_run_leases_open(struct lull_run_leases *leases, struct lull_devices *devices,
+                         const char *runtime_dir, bool no_daemon, struct lull_error *err);
+
+/* Gives all GPUs back; the control does not use the actuator any more. Error: -EINPROGRESS devices
+ * must stay (lull_actuator_close). */
+int lull_run_leases_close(struct lull_run_leases *leases);
+
+/* Renews the leases, or tries to take them again: soon at first, later every 1.5 s at most. To be
+ * called many times a second. After a change text_out says it to people. */
+enum lull_run_leases_change lull_run_leases_tick(struct lull_run_leases *leases,
+                                                 struct lull_control *control, int64_t now_ns,
+                                                 struct lull_error *text_out);
+
+#endif
