@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/program.h"
 #include "daemon/server.h"
+#include "device/keeper.h"
 #include "device/restore.h"
 
 struct settings {
@@ -69,6 +70,19 @@ static void prepare(void *options)
     settings->server.ready_fd = -1;
 }
 
+/* The keeper comes before the driver, so that every death of this process finds it. Without one,
+ * lulld still serves: its next start puts back what its death has left. */
+static void start_keeper(struct settings *settings)
+{
+    struct lull_error error;
+
+    if (settings->is_restoring ||
+        lull_keeper_start(settings->server.runtime_dir, &settings->server.keeper, &error) == 0)
+        return;
+    lull_log(LULL_LOG_WARNING, "lulld",
+             "%s; if lulld is killed, clocks stay low until it starts again", error.text);
+}
+
 /* Restoring comes before serving, so that nobody is leased a GPU that a dead daemon has left
  * lowered. */
 static int work(struct lull_devices *devices, struct lull_journal *journal,
@@ -95,16 +109,19 @@ static int run(void *options, const struct lull_operands *operands)
         settings->server.socket_mode = 0666;
     lull_log_init(LULL_LOG_INFO);
     result = lull_journal_open(settings->server.runtime_dir, &journal, &error);
-    if (result == 0)
+    if (result == 0) {
+        start_keeper(settings);
         result = lull_devices_open(&devices, &error);
+    }
     if (result == 0)
         result = work(devices, journal, settings, &error);
     if (result < 0)
         lull_log(LULL_LOG_ERROR, "lulld", "%s", error.text);
     if (result == -EINPROGRESS)
-        /* A thread is stuck in the driver and may use all of this; the next daemon restores what
-         * the journal still holds. */
+        /* A thread is stuck in the driver and may use all of this; the keeper or the next
+         * daemon restores what the journal still holds. */
         _Exit(LULL_EXIT_FAILED);
+    lull_keeper_stop(settings->server.keeper, result == 0);
     lull_devices_close(devices);
     lull_journal_close(journal);
     return (int)lull_error_exit_status(result);

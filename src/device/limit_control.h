@@ -39,6 +39,9 @@ void lull_limit_control_begin(struct lull_limit_control *control, const struct l
 /* Ends a lease: what was set is to be put back, from now_ns on. */
 void lull_limit_control_end(struct lull_limit_control *control, int64_t now_ns);
 
+/* Puts the limit from before the lease back, and goes on with the lease. */
+void lull_limit_control_undo(struct lull_limit_control *control);
+
 /* Takes a request; the latest one wins. Errors: LULL_E_UNSUPPORTED the lease has no band of limits.
  */
 int lull_limit_control_take(struct lull_limit_control *control,
