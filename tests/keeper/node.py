@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import host  # noqa: E402
@@ -47,6 +48,19 @@ def name_of(pid):
 
 def keepers(pid):
     return [child for child in children(pid) if name_of(child) == "lull-keeper"]
+
+
+def keepers_of(runtime):
+    """Every keeper of a runtime directory, also one whose ward is dead."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
+                if name_of(pid) == "lull-keeper" and file.read().split("\0")[1] == runtime:
+                    found.append(int(pid))
+        except OSError:
+            continue  # it has ended meanwhile
+    return found
 
 
 class Node:
@@ -92,15 +106,18 @@ class Node:
         return daemon
 
     def hold(self, gpu, mode):
-        """A client that keeps a GPU lowered."""
-        holder = self.spawn(self.tool, "hold", mode, self.uuids[gpu], "900")
-        line = holder.stdout.readline()
-        assert "status=0" in line, line + self.said()
-        return holder
+        """A client that keeps a GPU lowered. It comes again where the GPU is still being restored for the last one."""
+        for _ in range(20):
+            holder = self.spawn(self.tool, "hold", mode, self.uuids[gpu], "900")
+            if "status=0" in holder.stdout.readline():
+                return holder
+            holder.wait()
+            time.sleep(0.1)
+        raise AssertionError(f"GPU {gpu} is not lowered\n{self.said()}")
 
     def saved(self):
         try:
-            return [name for name in os.listdir(os.path.join(self.runtime, "saved")) if name.startswith("gpu-")]
+            return [name for name in os.listdir(os.path.join(self.runtime, "saved")) if name.startswith("gpu-") and "." not in name]
         except OSError:
             return []
 

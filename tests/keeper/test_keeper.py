@@ -4,17 +4,22 @@
 
 Run as: lull emulate SPEC -- test_keeper.py LULLD TOOL LULL KEEPER JOB [CLASS].
 """
+import json
 import os
 import signal
 import sys
 import time
 import unittest
 
-from node import BOUND_S, JOB, LULL, LULLD, Node, call, children, keepers, kill_both, name_of, truth
+from node import BOUND_S, JOB, LULL, LULLD, TOOL, Node, call, children, keepers, kill_both, name_of, truth
 import host
 
 DEADLY = (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGQUIT, signal.SIGHUP, signal.SIGBUS)
 STALL_S = 6.0  # faults.md: a stopped ward is undone within 6 s
+
+
+def limit_w():
+    return json.loads(call(LULL, "gpus", "--json").stdout)["gpus"][0]["power_limit_w"]
 
 
 class Case(unittest.TestCase):
@@ -146,6 +151,22 @@ class Stalls(Case):
         daemon.send_signal(signal.SIGTERM)
         self.assertEqual(daemon.wait(10), 0)
         self.assertEqual((truth(0), self.node.saved()), ("free", []))
+
+    def test_f44_stopped_ward_with_a_power_limit(self):
+        before_w = limit_w()
+        self.addCleanup(call, TOOL, "admin", self.node.uuids[0], str(before_w))
+        call(TOOL, "admin", self.node.uuids[0], "350")
+        ward = self.node.spawn(self.node.tool, "limits", "local", self.node.uuids[0])
+        self.assertIsNotNone(host.wait_for(lambda: limit_w() == 250, 10.0), self.node.said())
+        time.sleep(0.5)  # the last request is the one that stays
+        self.assertEqual(limit_w(), 250)
+        ward.send_signal(signal.SIGSTOP)
+        self.assertIsNotNone(host.wait_for(lambda: limit_w() == 350, STALL_S), self.node.said())
+        ward.send_signal(signal.SIGCONT)
+        self.assertIsNotNone(host.wait_for(lambda: len(self.node.saved()) == 1, 2.0), "the ward did not notice")
+        ward.kill()
+        ward.wait()
+        self.assertIsNotNone(host.wait_for(lambda: not self.node.saved(), 2.0), self.node.saved())
 
     def test_f44_stopped_run_and_killed_then(self):
         run = self.start_run()
