@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "device/device.h"
 #include "device/keeper.h"
 #include "device/restore.h"
@@ -103,6 +104,7 @@ static enum outcome restore_in_child(const struct keeper *keeper)
         return FAILED;
     if (pid > 0)
         return await(pid);
+    lull_thread_set_realtime(); /* a child is ordinary at first */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != self)
         _exit(FAILED);
@@ -217,6 +219,8 @@ int main(int argc, char **argv)
         return LULL_EXIT_USAGE;
     }
     avoid_being_chosen();
+    /* A job keeps every processor of its node busy, and some 10 ms of work would wait behind it. */
+    lull_thread_set_realtime();
     watch(&keeper);
     if (put_back(&keeper) != FAILED)
         return LULL_EXIT_OK;
