@@ -37,7 +37,7 @@ enum {
 };
 
 /* What a child tells by its exit status. */
-enum outcome { DONE, FAILED, BUSY };
+enum restore_outcome { DONE, FAILED, BUSY };
 
 struct keeper {
     const char *runtime_dir;
@@ -49,7 +49,7 @@ struct keeper {
 
 /* Runs in a child. A ward that stands still holds the journal's lock, and the page is the right to
  * go past it. */
-static enum outcome restore(const struct keeper *keeper)
+static enum restore_outcome restore(const struct keeper *keeper)
 {
     struct lull_restore_report report;
     struct lull_journal *journal;
@@ -77,7 +77,7 @@ failed:
 }
 
 /* Waits for the child; one that is stuck in the driver is killed. */
-static enum outcome await(pid_t pid)
+static enum restore_outcome await(pid_t pid)
 {
     const int fd = pidfd_open(pid, 0);
     struct pollfd ended = {.fd = fd, .events = POLLIN};
@@ -92,10 +92,10 @@ static enum outcome await(pid_t pid)
     /* A child that an uninterruptible call of the driver holds is left to it. */
     if (waitpid(pid, &status, WNOHANG) != pid || !WIFEXITED(status))
         return FAILED;
-    return (enum outcome)WEXITSTATUS(status);
+    return (enum restore_outcome)WEXITSTATUS(status);
 }
 
-static enum outcome restore_in_child(const struct keeper *keeper)
+static enum restore_outcome restore_in_child(const struct keeper *keeper)
 {
     const pid_t self = getpid();
     const pid_t pid = fork();
@@ -125,7 +125,7 @@ static bool is_stalled(const struct keeper *keeper, int64_t now_ns)
  * a ward that goes on meanwhile lowers nothing. */
 static bool take_over(struct keeper *keeper)
 {
-    enum outcome outcome;
+    enum restore_outcome outcome;
 
     atomic_fetch_add(&keeper->page->takeovers, 1);
     outcome = restore_in_child(keeper);
@@ -171,13 +171,13 @@ static void pause_ms(int64_t ms)
 
 /* Restores until nothing is left to put back, or another process has taken the journal: it restores
  * before it does anything else, and has a keeper of its own. */
-static enum outcome put_back(const struct keeper *keeper)
+static enum restore_outcome put_back(const struct keeper *keeper)
 {
     const int64_t begin_ns = lull_now_ns();
     int64_t retry_ms = RETRY_FIRST_MS;
 
     for (;;) {
-        const enum outcome outcome = restore_in_child(keeper);
+        const enum restore_outcome outcome = restore_in_child(keeper);
         const int64_t waited_ns = lull_now_ns() - begin_ns;
 
         if (outcome != FAILED || waited_ns >= GIVE_UP_MS * LULL_NS_PER_MS)
