@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "emulator/node.h"
 #include "emulator/workload.h"
 #include "governor/control/actuator.h"
@@ -328,6 +329,7 @@ static int watch(const char *gpu)
 
     if (lull_node_open(getenv(LULL_NODE_VARIABLE), &node, &error) < 0)
         return fail(&error);
+    lull_thread_set_realtime(); /* its times are to be true on a busy host as well */
     for (;;) {
         lull_node_read_truth(node, (uint32_t)strtoul(gpu, NULL, 10), &seen);
         if (before != (int)seen.is_locked) {
