@@ -11,6 +11,7 @@
 #include "base/program.h"
 #include "daemon/sandbox.h"
 #include "daemon/server.h"
+#include "device/keeper.h"
 #include "device/restore.h"
 
 struct settings {
@@ -82,6 +83,19 @@ static void prepare(void *options)
     settings->is_unconfined = LULL_HAS_SANITIZER;
 }
 
+/* The keeper comes before the driver, so that every death of this process finds it. Without one,
+ * lulld still serves: its next start puts back what its death has left. */
+static void start_keeper(struct settings *settings)
+{
+    struct lull_error error;
+
+    if (settings->is_restoring ||
+        lull_keeper_start(settings->server.runtime_dir, &settings->server.keeper, &error) == 0)
+        return;
+    lull_log(LULL_LOG_WARNING, "lulld",
+             "%s; if lulld is killed, clocks stay low until it starts again", error.text);
+}
+
 /* Restoring comes before serving, so that nobody is leased a GPU that a dead daemon has left
  * lowered. The sandbox comes between the two: by then the driver is open, and nobody can talk to
  * the daemon yet. */
@@ -117,16 +131,19 @@ static int run(void *options, const struct lull_operands *operands)
         settings->server.socket_mode = 0666;
     lull_log_init(LULL_LOG_INFO);
     result = lull_journal_open(settings->server.runtime_dir, &journal, &error);
-    if (result == 0)
+    if (result == 0) {
+        start_keeper(settings);
         result = lull_devices_open(&devices, &error);
+    }
     if (result == 0)
         result = work(devices, journal, settings, &error);
     if (result < 0)
         lull_log(LULL_LOG_ERROR, "lulld", "%s", error.text);
     if (result == -EINPROGRESS)
-        /* A thread is stuck in the driver and may use all of this; the next daemon restores what
-         * the journal still holds. */
+        /* A thread is stuck in the driver and may use all of this; the keeper or the next
+         * daemon restores what the journal still holds. */
         _Exit(LULL_EXIT_FAILED);
+    lull_keeper_stop(settings->server.keeper, result == 0);
     lull_devices_close(devices);
     lull_journal_close(journal);
     return (int)lull_error_exit_status(result);

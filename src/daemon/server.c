@@ -910,6 +910,7 @@ static int serve_until_stopped(struct server *server, struct lull_journal *journ
     struct lull_writer_options writer_options = lull_writer_defaults;
     int result;
 
+    writer_options.keeper = options->keeper;
     writer_options.context = server;
     writer_options.ended = on_lease_ended;
     result = lull_writer_start(server->devices, journal, &writer_options, &server->writer, err);

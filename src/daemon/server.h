@@ -10,12 +10,14 @@
 #include "base/error.h"
 #include "device/device.h"
 #include "device/journal.h"
+#include "device/keeper.h"
 
 struct lull_server_options {
     const char *runtime_dir;
-    mode_t socket_mode; /* who may connect, and with that lease */
-    gid_t socket_group; /* (gid_t)-1: the one that the socket is created with */
-    int ready_fd;       /* is written to and closed once clients can connect; -1: none */
+    mode_t socket_mode;         /* who may connect, and with that lease */
+    gid_t socket_group;         /* (gid_t)-1: the one that the socket is created with */
+    struct lull_keeper *keeper; /* is told that the device writer is alive; NULL: none runs */
+    int ready_fd;               /* is written to and closed once clients can connect; -1: none */
 };
 
 /*

@@ -18,10 +18,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "device/claim.h"
+
+/* A keeper holds the lock while it restores, half a second for the read-back in it, and a process
+ * that forks may hold it until its child's exec. Chosen, not measured. */
+static const int64_t lock_wait_ns = LULL_NS_PER_S;
+static const int64_t lock_step_ns = 5 * LULL_NS_PER_MS;
 
 static const char magic[8] = {'L', 'U', 'L', 'L', 'J', 'R', 'N', '\n'};
 
@@ -132,12 +138,17 @@ static int open_directory(const char *path, mode_t mode, struct lull_error *err)
 static int take_lock(int directory_fd, const char *runtime_dir, struct lull_error *err)
 {
     int fd = openat(directory_fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    const int64_t until_ns = lull_now_ns() + lock_wait_ns;
 
     if (fd < 0)
         return lull_error_set(err, -errno, "%s/lock: %s", runtime_dir, strerror(errno));
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
         int result = errno == EWOULDBLOCK ? -EBUSY : -errno;
 
+        if (result == -EBUSY && lull_now_ns() < until_ns) {
+            lull_sleep_until_ns(lull_now_ns() + lock_step_ns);
+            continue;
+        }
         close(fd);
         return lull_error_set(
             err, result,
@@ -150,16 +161,18 @@ static int take_lock(int directory_fd, const char *runtime_dir, struct lull_erro
     return fd;
 }
 
-static int open_all(struct lull_journal *journal, const char *runtime_dir, struct lull_error *err)
+static int open_all(struct lull_journal *journal, const char *runtime_dir, bool is_locking,
+                    struct lull_error *err)
 {
     char deferred[PATH_MAX];
     int runtime_fd = open_directory(runtime_dir, 0755, err);
 
     if (runtime_fd < 0)
         return runtime_fd;
-    journal->lock_fd = take_lock(runtime_fd, runtime_dir, err);
+    if (is_locking)
+        journal->lock_fd = take_lock(runtime_fd, runtime_dir, err);
     close(runtime_fd);
-    if (journal->lock_fd < 0)
+    if (is_locking && journal->lock_fd < 0)
         return journal->lock_fd;
     journal->directory_fd = open_directory(journal->directory, 0700, err);
     if (journal->directory_fd < 0)
@@ -173,8 +186,8 @@ static int open_all(struct lull_journal *journal, const char *runtime_dir, struc
     return 0;
 }
 
-int lull_journal_open(const char *runtime_dir, struct lull_journal **journal_out,
-                      struct lull_error *err)
+static int open_journal(const char *runtime_dir, bool is_locking, struct lull_journal **journal_out,
+                        struct lull_error *err)
 {
     struct lull_journal *journal = calloc(1, sizeof(*journal));
     int result;
@@ -189,13 +202,25 @@ int lull_journal_open(const char *runtime_dir, struct lull_journal **journal_out
         sizeof(journal->directory))
         result = lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", runtime_dir);
     else
-        result = open_all(journal, runtime_dir, err);
+        result = open_all(journal, runtime_dir, is_locking, err);
     if (result < 0) {
         lull_journal_close(journal);
         return result;
     }
     *journal_out = journal;
     return 0;
+}
+
+int lull_journal_open(const char *runtime_dir, struct lull_journal **journal_out,
+                      struct lull_error *err)
+{
+    return open_journal(runtime_dir, true, journal_out, err);
+}
+
+int lull_journal_open_unlocked(const char *runtime_dir, struct lull_journal **journal_out,
+                               struct lull_error *err)
+{
+    return open_journal(runtime_dir, false, journal_out, err);
 }
 
 void lull_journal_close(struct lull_journal *journal)

@@ -50,12 +50,18 @@ struct lull_journal_record {
 struct lull_journal; /* the opened directory and its lock */
 
 /*
- * Creates runtime_dir (0755) and its saved/ (0700) where missing, and takes the lock.
+ * Creates runtime_dir (0755) and its saved/ (0700) where missing, and takes the lock, for which it
+ * waits up to 1 s, because a keeper may be restoring.
  * Errors: -EBUSY another process drives the GPUs; -EPERM the directory belongs to somebody else or
  * others may write it; -errno.
  */
 int lull_journal_open(const char *runtime_dir, struct lull_journal **journal_out,
                       struct lull_error *err);
+
+/* The same without the lock, in the place of the process that holds it and stands still: a keeper's
+ * right (device/keeper.h). */
+int lull_journal_open_unlocked(const char *runtime_dir, struct lull_journal **journal_out,
+                               struct lull_error *err);
 
 /* Gives up the lock; the records stay. NULL is allowed. */
 void lull_journal_close(struct lull_journal *journal);

@@ -12,6 +12,11 @@ static const int64_t gap_ns = 200 * LULL_NS_PER_MS;
 static const int64_t retry_first_ns = 20 * LULL_NS_PER_MS;
 static const int64_t retry_last_ns = LULL_NS_PER_S;
 
+static bool may_set(const struct lull_limit_control *control)
+{
+    return control->is_leased && control->max_mw > 0;
+}
+
 void lull_limit_control_begin(struct lull_limit_control *control, const struct lull_band *band)
 {
     control->is_leased = true;
@@ -55,14 +60,18 @@ int lull_limit_control_take(struct lull_limit_control *control,
     return LULL_E_UNSUPPORTED;
 }
 
+void lull_limit_control_undo(struct lull_limit_control *control)
+{
+    if (lull_limit_control_is_restored(control))
+        return;
+    control->pending.limit_mw = 0;
+    control->has_pending = may_set(control);
+    control->next_ns = 0;
+}
+
 bool lull_limit_control_is_restored(const struct lull_limit_control *control)
 {
     return control->applied_mw == 0 && !control->is_uncertain;
-}
-
-static bool may_set(const struct lull_limit_control *control)
-{
-    return control->is_leased && control->max_mw > 0;
 }
 
 int64_t lull_limit_control_due_ns(const struct lull_limit_control *control)

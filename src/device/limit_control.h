@@ -52,6 +52,9 @@ void lull_limit_control_end(struct lull_limit_control *control, int64_t now_ns);
 void lull_limit_control_inherit(struct lull_limit_control *control, uint32_t before_mw,
                                 const uint32_t written_mw[2]);
 
+/* Puts the limit from before the lease back, and goes on with the lease. */
+void lull_limit_control_undo(struct lull_limit_control *control);
+
 /* Takes a request; the latest one wins. Errors: LULL_E_UNSUPPORTED the lease has no band of limits.
  */
 int lull_limit_control_take(struct lull_limit_control *control,

@@ -33,6 +33,10 @@
 #define OBSERVE_STEP_NS (INT64_C(3) * LULL_NS_PER_MS / 2)
 #define OBSERVE_LIMIT_NS (300 * LULL_NS_PER_MS)
 
+/* While the keeper restores, some 10 ms or, where a clock does not follow, 500, it is looked at
+ * this often. Chosen, not measured. */
+#define KEEPER_STEP_NS (5 * LULL_NS_PER_MS)
+
 /* A raising that failed is tried again after pauses that double. Chosen, not measured. */
 #define RETRY_FIRST_NS (2 * LULL_NS_PER_MS)
 #define RETRY_LAST_NS LULL_NS_PER_S
@@ -138,6 +142,8 @@ struct lull_writer {
     _Atomic uint64_t ended_epoch[LULL_DEVICE_MAX_GPUS]; /* whose end was told while it was away */
     struct lull_writer_source *kept;                    /* removed, but a GPU that is away has it */
     int64_t stop_seen_ns;
+    int64_t beat_ns;         /* when the keeper was told last that this thread is alive */
+    uint32_t takeovers_seen; /* of the keeper's page; odd: the keeper is restoring */
 };
 
 const struct lull_writer_options lull_writer_defaults = {
@@ -354,6 +360,73 @@ static void adopt(struct lull_writer *writer, int64_t now_ns)
     release(writer, removed);
 }
 
+/* --- the keeper --- */
+
+static bool is_keeper_at_work(const struct lull_writer *writer)
+{
+    return (writer->takeovers_seen & 1) != 0;
+}
+
+/* The journal is what the keeper would restore from, so a GPU with a record counts. */
+static bool is_engaged(const struct lull_writer *writer)
+{
+    for (uint32_t i = 0; i < writer->gpu_count; i++) {
+        const struct gpu *gpu = &writer->gpus[i];
+
+        if (gpu->is_recorded || gpu->applied_mhz != 0 || gpu->is_uncertain ||
+            !lull_limit_control_is_restored(&gpu->limit))
+            return true;
+    }
+    return false;
+}
+
+/* What was set is undone, by this thread or by the keeper, and the client has to see it. */
+static void undo_lowering(struct gpu *gpu, uint32_t index, int64_t now_ns)
+{
+    gpu->raise_ns = now_ns;
+    gpu->result.status = LULL_E_STALE;
+    publish(gpu, index);
+}
+
+/* The keeper has put this GPU back and removed its record. A call that was on its way while this
+ * process stood still may have come after that, so what was set is undone here as well. */
+static void distrust(struct gpu *gpu, uint32_t index, int64_t now_ns)
+{
+    if (gpu->stage == LEASED)
+        gpu->is_recorded = false;
+    if (gpu->applied_mhz != 0 || gpu->is_uncertain) {
+        gpu->is_uncertain = true;
+        undo_lowering(gpu, index, now_ns);
+    }
+    lull_limit_control_undo(&gpu->limit);
+}
+
+/* Tells the keeper that this thread is alive, and notices when it was taken for standing still. */
+static void heed_keeper(struct lull_writer *writer, int64_t now_ns)
+{
+    uint32_t takeovers;
+
+    if (writer->options.keeper == NULL)
+        return;
+    takeovers = lull_keeper_beat(writer->options.keeper, now_ns, is_engaged(writer));
+    writer->beat_ns = now_ns;
+    if (takeovers == writer->takeovers_seen)
+        return;
+    writer->takeovers_seen = takeovers;
+    for (uint32_t i = 0; i < writer->gpu_count; i++)
+        distrust(&writer->gpus[i], i, now_ns);
+}
+
+/* When the keeper has to be told again, or asked whether it is done. */
+static int64_t next_beat(const struct lull_writer *writer)
+{
+    if (writer->options.keeper == NULL)
+        return NEVER_NS;
+    if (is_keeper_at_work(writer))
+        return writer->beat_ns + KEEPER_STEP_NS;
+    return is_engaged(writer) ? writer->beat_ns + LULL_KEEPER_BEAT_NS : NEVER_NS;
+}
+
 /* --- journal --- */
 
 /* Fills in the settings that the GPU has now, which are what will be put back. */
@@ -386,6 +459,9 @@ static bool load_record(struct lull_writer *writer, uint32_t index)
     if (result == 0 && !was_deferred)
         return false;
     fill_record(writer, index, &fresh);
+    /* The keeper may have removed the first record of this lease. */
+    if (result < 0 && gpu->limit.before_mw != 0)
+        fresh.power_limit_mw = gpu->limit.before_mw;
     if (result == 0) {
         fresh.is_blind = gpu->record.is_blind;
         fresh.written.sm_at_ns = gpu->record.written.sm_at_ns;
@@ -468,6 +544,8 @@ static int note_limit(struct lull_writer *writer, uint32_t index, bool is_foreig
 /* Records a GPU before its first request, so that the request does not wait for the file. */
 static bool record_one(struct lull_writer *writer)
 {
+    if (is_keeper_at_work(writer)) /* it would remove the new record */
+        return false;
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         struct gpu *gpu = &writer->gpus[i];
         struct lull_error error;
@@ -555,6 +633,12 @@ static void take(struct lull_writer *writer, uint32_t index, int64_t now_ns)
     gpu->has_pending = true;
 }
 
+static bool is_late(const struct gpu *gpu, int64_t now_ns)
+{
+    return !is_raising(gpu) &&
+           (gpu->pending.deadline_ns < now_ns || gpu->pending.valid_until_ns <= now_ns);
+}
+
 /* Answers requests that need no driver call. The time is read anew, because the request may have
  * arrived after the round began. */
 static void settle_request(struct lull_writer *writer, uint32_t index)
@@ -564,8 +648,7 @@ static void settle_request(struct lull_writer *writer, uint32_t index)
 
     if (gpu->pending.sm_mhz == gpu->applied_mhz && !gpu->is_uncertain) {
         renew(gpu, index, now_ns);
-    } else if (!is_raising(gpu) &&
-               (gpu->pending.deadline_ns < now_ns || gpu->pending.valid_until_ns <= now_ns)) {
+    } else if (is_late(gpu, now_ns) || (is_keeper_at_work(writer) && gpu->pending.sm_mhz != 0)) {
         gpu->state.dropped++;
         refuse(gpu, index, LULL_E_STALE);
         show_state(writer, index);
@@ -578,9 +661,7 @@ static void expire(struct gpu *gpu, uint32_t index, int64_t now_ns)
         gpu->valid_until_ns > now_ns)
         return;
     gpu->state.expired++;
-    gpu->raise_ns = now_ns;
-    gpu->result.status = LULL_E_STALE;
-    publish(gpu, index);
+    undo_lowering(gpu, index, now_ns);
 }
 
 static void publish_limit(struct gpu *gpu, uint32_t index)
@@ -1204,6 +1285,7 @@ static int64_t next_due(const struct lull_writer *writer)
 {
     int64_t due_ns = writer->stop_seen_ns != 0 ? writer->stop_seen_ns : NEVER_NS;
 
+    due_ns = lull_earlier_ns(due_ns, next_beat(writer));
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct gpu *gpu = &writer->gpus[i];
 
@@ -1286,6 +1368,7 @@ static void *run(void *argument)
         if (atomic_exchange(&writer->has_mail, false))
             adopt(writer, now_ns);
         watch_away(writer, now_ns);
+        heed_keeper(writer, now_ns);
         collect(writer, now_ns);
         if (act(writer, now_ns) || record_one(writer) || observe_one(writer, now_ns) ||
             watch_one(writer, now_ns))

@@ -26,6 +26,7 @@
 #include "base/switch.h"
 #include "device/device.h"
 #include "device/journal.h"
+#include "device/keeper.h"
 
 struct lull_writer;
 
@@ -45,6 +46,7 @@ struct lull_writer_options {
     int64_t lowering_refill_ns; /* after each such time one more lowering need not wait; INT64_MAX:
                                    all have to wait */
     int64_t validity_cap_ns;    /* a lowering that is not renewed ends after this time */
+    struct lull_keeper *keeper; /* is told that the writer is alive, and heeded; NULL: none runs */
     void *context;
     /* Called on a thread of the writer when the GPU of an ended lease was raised and read back and
      * its record was removed (0), or when that has failed, and the writer goes on trying;

@@ -112,6 +112,16 @@ class Case(unittest.TestCase):
         result = fields(client.stdout.readline())["lowered"]
         return client, result
 
+    def kill_with_keeper(self, daemon):
+        """Kills lulld and its keeper (tests/keeper), so that nobody is left to undo anything. A process that stands
+        still starts no other keeper."""
+        daemon.send_signal(signal.SIGSTOP)
+        for task in os.listdir(f"/proc/{daemon.pid}/task"):
+            for child in open(f"/proc/{daemon.pid}/task/{task}/children").read().split():
+                os.kill(int(child), signal.SIGKILL)
+        daemon.kill()
+        daemon.wait()
+
     def saved(self):
         return os.listdir(os.path.join(os.environ["LULL_RUNTIME_DIR"], "saved"))
 
@@ -153,8 +163,7 @@ class Deaths(Case):
     def test_killed_daemon_is_undone_by_the_next(self):
         daemon = self.start_daemon()
         client, _ = self.hold()
-        daemon.kill()
-        daemon.wait()
+        self.kill_with_keeper(daemon)
         self.assertEqual(client.wait(10), 1)
         self.assertEqual(truth(0), "locked")
         begin = time.monotonic()
@@ -169,8 +178,7 @@ class Deaths(Case):
             daemon = self.start_daemon()
             self.start_busy()
             self.hold()
-            daemon.kill()
-            daemon.wait()
+            self.kill_with_keeper(daemon)
             self.assertEqual(truth(0), "locked")
             undo = subprocess.run(command, capture_output=True, check=False)
             self.assertEqual(undo.returncode, 0)
@@ -407,8 +415,7 @@ class Limits(Case):
     def test_killed_daemon(self):
         daemon = self.start_daemon()
         self.ask()
-        daemon.kill()
-        daemon.wait()
+        self.kill_with_keeper(daemon)
         self.assertEqual(self.limit_w(), 250)
         self.start_daemon()
         self.assert_restored()

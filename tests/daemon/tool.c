@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "emulator/node.h"
 #include "emulator/workload.h"
 #include "governor/control/actuator.h"
@@ -327,6 +328,28 @@ static int truth(const char *gpu)
     return 0;
 }
 
+/* watch GPU: prints when the emulated GPU's lock comes and goes, until killed. */
+static int watch(const char *gpu)
+{
+    struct lull_node *node;
+    struct lull_node_truth seen;
+    struct lull_error error;
+    int before = -1;
+
+    if (lull_node_open(getenv(LULL_NODE_VARIABLE), &node, &error) < 0)
+        return fail(&error);
+    lull_thread_set_realtime(); /* its times are to be true on a busy host as well */
+    for (;;) {
+        lull_node_read_truth(node, (uint32_t)strtoul(gpu, NULL, 10), &seen);
+        if (before != (int)seen.is_locked) {
+            printf("%" PRId64 " %s\n", lull_now_ns(), seen.is_locked ? "locked" : "free");
+            fflush(stdout);
+        }
+        before = (int)seen.is_locked;
+        lull_sleep_until_ns(lull_now_ns() + 200 * LULL_NS_PER_US);
+    }
+}
+
 /* fault LIST: makes the emulated GPUs misbehave from now on. */
 static int fault(const char *list)
 {
@@ -376,6 +399,8 @@ int main(int argc, char **argv)
         stairs(argv[2]);
     if (argc == 3 && strcmp(argv[1], "truth") == 0)
         return truth(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "watch") == 0)
+        return watch(argv[2]);
     if (argc == 3 && strcmp(argv[1], "fault") == 0)
         return fault(argv[2]);
     if (argc == 3 && strcmp(argv[1], "busy") == 0)

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "device/keeper.h"
 #include "device/restore.h"
 #include "device/writer.h"
 #include "wire/client.h"
@@ -37,6 +39,7 @@ struct lull_actuator {
 
     struct lull_devices *devices; /* local, borrowed */
     struct lull_journal *journal;
+    struct lull_keeper *keeper;
     struct lull_writer *writer;
     struct lull_writer_source source;
 };
@@ -113,9 +116,21 @@ int lull_actuator_open_daemon(const char *runtime_dir, struct lull_actuator **ac
 
 /* --- local: this process is the privileged one --- */
 
+/* A job is managed without a keeper as well: the next start undoes what a killed run leaves. */
+static void start_keeper(struct lull_actuator *actuator, const char *runtime_dir)
+{
+    struct lull_error error;
+
+    if (lull_keeper_start(runtime_dir, &actuator->keeper, &error) < 0)
+        lull_log(LULL_LOG_WARNING, "run",
+                 "%s; if this process is killed, clocks stay low until lull or lulld starts again",
+                 error.text);
+}
+
 static int open_local(struct lull_actuator *actuator, const char *runtime_dir,
                       struct lull_error *err)
 {
+    struct lull_writer_options options = lull_writer_defaults;
     struct lull_restore_report report;
     int result = lull_journal_open(runtime_dir, &actuator->journal, err);
 
@@ -130,8 +145,10 @@ static int open_local(struct lull_actuator *actuator, const char *runtime_dir,
     if (actuator->doorbell_fd < 0)
         return lull_error_set(err, -errno, "cannot create an eventfd to wake the device writer: %s",
                               strerror(errno));
-    result = lull_writer_start(actuator->devices, actuator->journal, &lull_writer_defaults,
-                               &actuator->writer, err);
+    start_keeper(actuator, runtime_dir);
+    options.keeper = actuator->keeper;
+    result =
+        lull_writer_start(actuator->devices, actuator->journal, &options, &actuator->writer, err);
     if (result < 0)
         return result;
     actuator->source = (struct lull_writer_source){
@@ -342,14 +359,18 @@ static void release_daemon(struct lull_actuator *actuator)
 
 int lull_actuator_close(struct lull_actuator *actuator)
 {
+    int result = 0;
+
     if (actuator == NULL)
         return 0;
     if (actuator->client != NULL)
         release_daemon(actuator);
+    if (actuator->writer != NULL)
+        result = lull_writer_stop(actuator->writer, RESTORE_MS * LULL_NS_PER_MS);
     /* A writer that is stuck in the driver goes on using what it borrows: leave it all. */
-    if (actuator->writer != NULL &&
-        lull_writer_stop(actuator->writer, RESTORE_MS * LULL_NS_PER_MS) == -EINPROGRESS)
-        return -EINPROGRESS;
+    if (result == -EINPROGRESS)
+        return result;
+    lull_keeper_stop(actuator->keeper, result == 0);
     lull_journal_close(actuator->journal);
     lull_command_table_close(actuator->table);
     if (actuator->doorbell_fd >= 0)

@@ -1,0 +1,64 @@
+/*
+ * The keeper: a second, tiny process (src/keeper/) that puts the GPUs back when its ward, the
+ * process that drives them, is killed, crashes or stands still. lulld and `lull run --no-daemon`
+ * each have one.
+ *
+ * Ward and keeper share one page. The ward's device writer beats in it, and the keeper says there
+ * when it has restored the GPUs of a ward that stood still: what that ward believed to be set is
+ * not set any more. What has to be put back stands in the journal, so the keeper needs no more than
+ * the page, a pidfd of its ward and the runtime directory.
+ *
+ * Threads: start and stop belong to one thread; beat to one other, the device writer.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_DEVICE_KEEPER_H
+#define LULL_DEVICE_KEEPER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+/* A ward beats at least this often while one of its GPUs may be lowered. */
+#define LULL_KEEPER_BEAT_NS LULL_NS_PER_S
+
+/* A ward that has not beaten for this long stands still: five beats, because a busy host may delay
+ * some. Chosen, not measured. */
+#define LULL_KEEPER_STALL_NS (5 * LULL_NS_PER_S)
+
+/* The descriptors that the keeper begins with. */
+enum { LULL_KEEPER_PAGE_FD = 3, LULL_KEEPER_WARD_FD = 4 };
+
+/* What ward and keeper share. */
+struct lull_keeper_page {
+    _Atomic int64_t beat_ns;     /* when the ward was last seen alive */
+    _Atomic uint32_t is_engaged; /* 1: a GPU may be lowered */
+    /* Goes up by one when the keeper begins to restore the GPUs of a ward that stands still, and
+     * when it has ended: while it is odd, the keeper is at work. */
+    _Atomic uint32_t takeovers;
+};
+
+struct lull_keeper; /* the ward's side */
+
+/*
+ * Starts the keeper of this process, and a thread that starts another one when it dies, after
+ * pauses that grow where they die at once. The keeper has a session of its own and none of this
+ * process's descriptors but standard error. Errors: -ENOENT the program lull-keeper is not beside
+ * this one; -errno. Then nothing runs, and only the next start undoes what a killed process leaves.
+ */
+int lull_keeper_start(const char *runtime_dir, struct lull_keeper **keeper_out,
+                      struct lull_error *err);
+
+/*
+ * Ends the keeper and the thread, and frees. is_restored says that nothing is left to put back;
+ * otherwise the keeper stays, and tries when this process has ended. NULL is allowed.
+ */
+void lull_keeper_stop(struct lull_keeper *keeper, bool is_restored);
+
+/* Tells the keeper that this process is alive, and returns the page's takeovers. It takes no system
+ * call. */
+uint32_t lull_keeper_beat(struct lull_keeper *keeper, int64_t now_ns, bool is_engaged);
+
+#endif

@@ -1,0 +1,231 @@
+/*
+ * lull-keeper: waits until its ward (lulld, or `lull run --no-daemon`) dies or stands still with
+ * GPUs lowered, and puts them back. device/keeper.h starts it; nobody else does.
+ *
+ * It stays small and has nothing open: no socket, no driver, no journal. Each restoring is a child,
+ * which opens the driver's library and the journal for itself, so that a driver that hangs or
+ * crashes takes a child and not the keeper. Every signal that can be blocked is.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "device/device.h"
+#include "device/keeper.h"
+#include "device/restore.h"
+
+enum {
+    LOOK_MS = 250,    /* how often the ward's beat is looked at: a stall is found in 5.25 s */
+    CHILD_MS = 10000, /* how long one restoring may take; the read-back has half a second in it */
+    KILL_MS = 100,    /* how long a killed child may take to end */
+    RETRY_FIRST_MS = 20, /* pauses between failed restorings double from here */
+    RETRY_LAST_MS = 8000,
+    GIVE_UP_MS = 60000, /* chosen, not measured: systemd kills what is left after 90 s */
+};
+
+/* What a child tells by its exit status. */
+enum restore_outcome { DONE, FAILED, BUSY };
+
+struct keeper {
+    const char *runtime_dir;
+    struct lull_keeper_page *page;
+    bool is_ward_dead;
+};
+
+/* --- restoring --- */
+
+/* Runs in a child. A ward that stands still holds the journal's lock, and the page is the right to
+ * go past it. */
+static enum restore_outcome restore(const struct keeper *keeper)
+{
+    struct lull_restore_report report;
+    struct lull_journal *journal;
+    struct lull_devices *devices;
+    struct lull_error error = {0};
+    char uuid[1][96];
+    int result = keeper->is_ward_dead
+                     ? lull_journal_open(keeper->runtime_dir, &journal, &error)
+                     : lull_journal_open_unlocked(keeper->runtime_dir, &journal, &error);
+
+    if (result == -EBUSY)
+        return BUSY;
+    if (result < 0)
+        goto failed;
+    if (lull_journal_list(journal, uuid, 1, &error) == 0)
+        return DONE;
+    result = lull_devices_open(&devices, &error);
+    if (result < 0)
+        goto failed;
+    /* Each failure of a GPU has been logged. */
+    return lull_restore_all(devices, journal, &report, &error) == 0 ? DONE : FAILED;
+failed:
+    lull_log(LULL_LOG_ERROR, "lull-keeper", "%s", error.text);
+    return FAILED;
+}
+
+/* Waits for the child; one that is stuck in the driver is killed. */
+static enum restore_outcome await(pid_t pid)
+{
+    const int fd = pidfd_open(pid, 0);
+    struct pollfd ended = {.fd = fd, .events = POLLIN};
+    int status = 0;
+
+    if (fd < 0 || poll(&ended, 1, CHILD_MS) <= 0) {
+        kill(pid, SIGKILL);
+        poll(&ended, 1, KILL_MS);
+    }
+    if (fd >= 0)
+        close(fd);
+    /* A child that an uninterruptible call of the driver holds is left to it. */
+    if (waitpid(pid, &status, WNOHANG) != pid || !WIFEXITED(status))
+        return FAILED;
+    return (enum restore_outcome)WEXITSTATUS(status);
+}
+
+static enum restore_outcome restore_in_child(const struct keeper *keeper)
+{
+    const pid_t self = getpid();
+    const pid_t pid = fork();
+
+    if (pid < 0)
+        return FAILED;
+    if (pid > 0)
+        return await(pid);
+    lull_thread_set_realtime(); /* a child is ordinary at first */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != self)
+        _exit(FAILED);
+    _exit((int)restore(keeper));
+}
+
+/* --- a ward that stands still --- */
+
+static bool is_stalled(const struct keeper *keeper, int64_t now_ns)
+{
+    const struct lull_keeper_page *const page = keeper->page;
+
+    return atomic_load_explicit(&page->is_engaged, memory_order_acquire) != 0 &&
+           now_ns - atomic_load(&page->beat_ns) >= LULL_KEEPER_STALL_NS;
+}
+
+/* Restores in the place of the ward. The page says so before the first call of the driver, so that
+ * a ward that goes on meanwhile lowers nothing. */
+static bool take_over(struct keeper *keeper)
+{
+    enum restore_outcome outcome;
+
+    atomic_fetch_add(&keeper->page->takeovers, 1);
+    outcome = restore_in_child(keeper);
+    atomic_fetch_add(&keeper->page->takeovers, 1);
+    lull_log(LULL_LOG_WARNING, "lull-keeper",
+             outcome == DONE ? "the process that drives the GPUs stood still; they are put back"
+                             : "the process that drives the GPUs stands still, and they could not "
+                               "be put back; trying again");
+    return outcome == DONE;
+}
+
+/* Watches the ward until it is dead. A stall is answered once, and again only where that failed. */
+static void watch(struct keeper *keeper)
+{
+    struct pollfd ward = {.fd = LULL_KEEPER_WARD_FD, .events = POLLIN};
+    int64_t answered_ns = 0; /* the beat before the stall that was answered last */
+    int64_t retry_ms = RETRY_FIRST_MS;
+    int64_t next_ns = 0;
+
+    while (poll(&ward, 1, LOOK_MS) <= 0) {
+        const int64_t now_ns = lull_now_ns();
+        const int64_t beat_ns = atomic_load(&keeper->page->beat_ns);
+
+        if (!is_stalled(keeper, now_ns) || beat_ns == answered_ns || now_ns < next_ns)
+            continue;
+        if (take_over(keeper)) {
+            answered_ns = beat_ns;
+            retry_ms = RETRY_FIRST_MS;
+        } else {
+            next_ns = lull_now_ns() + retry_ms * LULL_NS_PER_MS;
+            retry_ms = 2 * retry_ms < RETRY_LAST_MS ? 2 * retry_ms : RETRY_LAST_MS;
+        }
+    }
+    keeper->is_ward_dead = true;
+}
+
+/* --- a ward that is dead --- */
+
+static void pause_ms(int64_t ms)
+{
+    lull_sleep_until_ns(lull_now_ns() + ms * LULL_NS_PER_MS);
+}
+
+/* Restores until nothing is left to put back, or another process has taken the journal: it restores
+ * before it does anything else, and has a keeper of its own. */
+static enum restore_outcome put_back(const struct keeper *keeper)
+{
+    const int64_t begin_ns = lull_now_ns();
+    int64_t retry_ms = RETRY_FIRST_MS;
+
+    for (;;) {
+        const enum restore_outcome outcome = restore_in_child(keeper);
+        const int64_t waited_ns = lull_now_ns() - begin_ns;
+
+        if (outcome != FAILED || waited_ns >= GIVE_UP_MS * LULL_NS_PER_MS)
+            return outcome;
+        pause_ms(retry_ms);
+        retry_ms = 2 * retry_ms < RETRY_LAST_MS ? 2 * retry_ms : RETRY_LAST_MS;
+    }
+}
+
+/* --- the process --- */
+
+/* Memory runs out because of others, and this process is what undoes the harm. It needs root's
+ * right to be spared. */
+static void avoid_being_chosen(void)
+{
+    const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    if (write(fd, "-1000", 5) < 0)
+        errno = 0;
+    close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    struct keeper keeper = {0};
+
+    if (argc != 2) {
+        fprintf(stderr, "lull-keeper: lulld and lull start it; it is of no use by itself\n");
+        return LULL_EXIT_USAGE;
+    }
+    lull_log_init(LULL_LOG_INFO);
+    keeper.runtime_dir = argv[1];
+    keeper.page = mmap(NULL, sizeof(*keeper.page), PROT_READ | PROT_WRITE, MAP_SHARED,
+                       LULL_KEEPER_PAGE_FD, 0);
+    if (keeper.page == MAP_FAILED) {
+        fprintf(stderr, "lull-keeper: it was not started by lulld or lull\n");
+        return LULL_EXIT_USAGE;
+    }
+    avoid_being_chosen();
+    /* A job keeps every processor of its node busy, and some 10 ms of work would wait behind it. */
+    lull_thread_set_realtime();
+    watch(&keeper);
+    if (put_back(&keeper) != FAILED)
+        return LULL_EXIT_OK;
+    lull_log(LULL_LOG_ERROR, "lull-keeper",
+             "GPUs that a dead lulld or lull has lowered could not be put back; see above, then "
+             "run lull restore as root");
+    return LULL_EXIT_FAILED;
+}
