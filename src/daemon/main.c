@@ -115,6 +115,9 @@ static int work(struct lull_devices *devices, struct lull_journal *journal,
         if (result < 0)
             return result;
     }
+    result = lull_keeper_watch(settings->server.keeper, err);
+    if (result < 0)
+        return result;
     return lull_server_run(devices, journal, &settings->server, err);
 }
 

@@ -38,7 +38,7 @@ struct lull_keeper {
     int keeper_fd; /* a pidfd of the keeper; -1: none runs. The thread's, once it runs. */
     pid_t pid;
     pthread_t thread;
-    atomic_bool is_leaving; /* the keeper outlives the thread */
+    bool is_watched; /* the thread runs */
     char program[PATH_MAX];
     char runtime_dir[PATH_MAX];
 };
@@ -192,10 +192,6 @@ static void *watch(void *argument)
         say_restart(spawn(keeper), &is_said);
         begun_ns = lull_now_ns();
     }
-    if (keeper->keeper_fd >= 0 && !atomic_load(&keeper->is_leaving)) {
-        pidfd_send_signal(keeper->keeper_fd, SIGKILL, NULL, 0);
-        bury(keeper);
-    }
     return NULL;
 }
 
@@ -226,13 +222,6 @@ static int open_all(struct lull_keeper *keeper, struct lull_error *err)
     if (result < 0)
         return lull_error_set(err, result, "keeper: %s does not start: %s", keeper->program,
                               strerror(-result));
-    result = lull_thread_start(&keeper->thread, watch, keeper);
-    if (result < 0) {
-        pidfd_send_signal(keeper->keeper_fd, SIGKILL, NULL, 0);
-        bury(keeper);
-        return lull_error_set(err, result, "keeper: its watch does not start: %s",
-                              strerror(-result));
-    }
     return 0;
 }
 
@@ -259,13 +248,32 @@ int lull_keeper_start(const char *runtime_dir, struct lull_keeper **keeper_out,
     return 0;
 }
 
+int lull_keeper_watch(struct lull_keeper *keeper, struct lull_error *err)
+{
+    int result;
+
+    if (keeper == NULL)
+        return 0;
+    result = lull_thread_start(&keeper->thread, watch, keeper);
+    if (result < 0)
+        return lull_error_set(err, result, "keeper: its watch does not start: %s",
+                              strerror(-result));
+    keeper->is_watched = true;
+    return 0;
+}
+
 void lull_keeper_stop(struct lull_keeper *keeper, bool is_restored)
 {
     if (keeper == NULL)
         return;
-    atomic_store(&keeper->is_leaving, !is_restored);
-    eventfd_write(keeper->stop_fd, 1);
-    pthread_join(keeper->thread, NULL);
+    if (keeper->is_watched) {
+        eventfd_write(keeper->stop_fd, 1);
+        pthread_join(keeper->thread, NULL);
+    }
+    if (keeper->keeper_fd >= 0 && is_restored) {
+        pidfd_send_signal(keeper->keeper_fd, SIGKILL, NULL, 0);
+        bury(keeper);
+    }
     destroy(keeper);
 }
 

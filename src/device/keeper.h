@@ -43,13 +43,19 @@ struct lull_keeper_page {
 struct lull_keeper; /* the ward's side */
 
 /*
- * Starts the keeper of this process, and a thread that starts another one when it dies, after
- * pauses that grow where they die at once. The keeper has a session of its own and none of this
+ * Starts the keeper of this process. The keeper has a session of its own and none of this
  * process's descriptors but standard error. Errors: -ENOENT the program lull-keeper is not beside
  * this one; -errno. Then nothing runs, and only the next start undoes what a killed process leaves.
  */
 int lull_keeper_start(const char *runtime_dir, struct lull_keeper **keeper_out,
                       struct lull_error *err);
+
+/*
+ * Starts a thread that starts another keeper when this one dies, after pauses that grow where they
+ * die at once. It has the privileges of the caller now, so that lulld calls this from its sandbox.
+ * NULL is allowed. Errors: -errno; then a keeper that dies stays dead.
+ */
+int lull_keeper_watch(struct lull_keeper *keeper, struct lull_error *err);
 
 /*
  * Ends the keeper and the thread, and frees. is_restored says that nothing is left to put back;

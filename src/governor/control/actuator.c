@@ -121,7 +121,8 @@ static void start_keeper(struct lull_actuator *actuator, const char *runtime_dir
 {
     struct lull_error error;
 
-    if (lull_keeper_start(runtime_dir, &actuator->keeper, &error) < 0)
+    if (lull_keeper_start(runtime_dir, &actuator->keeper, &error) < 0 ||
+        lull_keeper_watch(actuator->keeper, &error) < 0)
         lull_log(LULL_LOG_WARNING, "run",
                  "%s; if this process is killed, clocks stay low until lull or lulld starts again",
                  error.text);
