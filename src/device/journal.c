@@ -444,7 +444,7 @@ int lull_journal_list(struct lull_journal *journal, char (*uuids_out)[96], int l
 int lull_journal_claim(struct lull_journal *journal, const struct lull_devices *devices,
                        struct lull_error *err)
 {
-    if (journal->claim != NULL || journal->owner != getpid())
+    if (journal->claim != NULL || journal->owner != getpid() || journal->lock_fd < 0)
         return 0;
     return lull_claim_take(devices, &journal->claim, err);
 }

@@ -108,7 +108,8 @@ int lull_journal_remove_deferred(struct lull_journal *journal, const char *uuid,
 /*
  * Makes this process the only one that writes these GPUs until the journal is closed, whatever the
  * runtime directory; again it does nothing. A process that was forked after the journal was opened
- * is covered by the claim of the one that opened it. Errors: -EBUSY, with the GPU in the text.
+ * is covered by the claim of the one that opened it, and a keeper without the lock by its ward's.
+ * Errors: -EBUSY, with the GPU in the text.
  */
 int lull_journal_claim(struct lull_journal *journal, const struct lull_devices *devices,
                        struct lull_error *err);
