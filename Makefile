@@ -2,6 +2,7 @@
 #   make                   builds
 #   make test              installs what is missing, builds, runs the whole suite
 #   make test-sanitizers   runs the same code under clang's and gcc's sanitizers
+#   make faults            runs the tests of what can go wrong, and says what became of each fault
 #   make check-tidy        holds src/ against .clang-tidy, where clang-tidy 14 is installed
 #   make demo              installs what is missing, builds, shows the main job on an emulated node
 #   make bench             measures
@@ -9,7 +10,7 @@
 BUILD ?= build
 MESON_FLAGS ?=
 
-.PHONY: all test test-sanitizers check-tidy demo bench clean
+.PHONY: all test test-sanitizers faults check-tidy demo bench clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -25,6 +26,9 @@ test:
 test-sanitizers:
 	tools/install-deps
 	tools/test --build $(BUILD) address thread
+
+faults: all
+	tools/faults $(BUILD)
 
 # 77: there is no clang-tidy, as the check has said.
 check-tidy: all

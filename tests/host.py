@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deadlines for tests in real time that hold on a busy host as well: they stretch by what the host itself is found to
 be late at that time, so a promise of one second is held against one second wherever the host could have kept it."""
+import os
+import shutil
 import time
 
 
@@ -28,3 +30,12 @@ def wait_for(condition, limit_s, pause_s=0.005):
         if waited_s > limit_s and waited_s > limit_s * slowness():
             return None
         time.sleep(pause_s)
+
+
+def remove(directory):
+    """Removes a directory in which a keeper may still be putting something away for a daemon that was killed."""
+    def is_gone():
+        shutil.rmtree(directory, ignore_errors=True)
+        return not os.path.exists(directory)
+
+    wait_for(is_gone, 5.0, 0.02)

@@ -76,7 +76,7 @@ class Case(unittest.TestCase):
             process.stdout.close()
         ADMINISTRATOR.reset()
         ADMINISTRATOR.set_limit(400)
-        shutil.rmtree(self.directory)
+        host.remove(self.directory)
 
     def spawn(self, *command, **options):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)

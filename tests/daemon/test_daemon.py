@@ -8,7 +8,6 @@ owner died is free again within one second. SPDX-License-Identifier: Apache-2.0
 
 import json
 import os
-import shutil
 import signal
 import socket
 import struct
@@ -82,7 +81,7 @@ class Case(unittest.TestCase):
             process.stdout.close()
         lull("restore")
         self.assertEqual(truth(0), "free")
-        shutil.rmtree(self.directory)
+        host.remove(self.directory)
 
     def spawn(self, *command, **options):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)

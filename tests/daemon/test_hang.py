@@ -6,7 +6,6 @@ Run as: lull emulate SPEC -- test_hang.py LULLD TOOL LULL. SPDX-License-Identifi
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -54,7 +53,7 @@ class HungGpu(unittest.TestCase):
             process.stdout.close()
         self.assertEqual(call(LULL, "restore").returncode, 0)
         self.assertEqual([truth(0), truth(1)], ["free", "free"])
-        shutil.rmtree(self.directory)
+        host.remove(self.directory)
 
     def spawn(self, *command, **options):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)

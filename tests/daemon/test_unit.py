@@ -83,7 +83,7 @@ class Manager(unittest.TestCase):
                 process.stdout.close()
         self.manager.close()
         subprocess.run([LULL, "restore"], capture_output=True, check=False)
-        shutil.rmtree(self.directory)
+        host.remove(self.directory)
 
     def start(self, watchdog_ms=None, *options):
         environment = dict(os.environ, NOTIFY_SOCKET=os.path.join(self.directory, "notify"))

@@ -37,9 +37,8 @@ def job(*words):
 
 class Case(unittest.TestCase):
     def setUp(self):
-        directory = tempfile.TemporaryDirectory(prefix="lull-faults-")
-        self.addCleanup(directory.cleanup)
-        self.directory = directory.name
+        self.directory = tempfile.mkdtemp(prefix="lull-faults-")
+        self.addCleanup(host.remove, self.directory)
         os.environ["LULL_RUNTIME_DIR"] = os.path.join(self.directory, "run")
         # ThreadSanitizer would let each program wait for a second at its end.
         os.environ["TSAN_OPTIONS"] = os.environ.get("TSAN_OPTIONS", "") + ":atexit_sleep_ms=0"

@@ -86,7 +86,7 @@ class Node:
             process.stdout.close()
         call(LULL, "restore")
         self.log.close()
-        shutil.rmtree(self.directory)
+        host.remove(self.directory)
 
     def said(self):
         with open(self.log.name, encoding="utf-8") as file:
