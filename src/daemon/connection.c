@@ -13,7 +13,7 @@
 
 enum {
     PACKETS_PER_TURN = 16, /* of one client, before the others get their turn */
-    /* An honest client sends some packets per second; one costs some 10 us (measured), so that a
+    /* An honest client sends some packets per second; one costs some 10 us by estimate, so that a
      * client can have 1 % of a core. */
     PACKETS_PER_S = 1000,
     PACKETS_IN_A_ROW = 200,

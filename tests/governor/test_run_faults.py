@@ -96,7 +96,9 @@ class Case(unittest.TestCase):
         while not line.endswith(b"\n"):
             while not select.select([run.stdout], [], [], 1)[0]:
                 self.assertIsNone(run.poll(), "lull run has left its job alone")
-            line += os.read(run.stdout.fileno(), 1)
+            byte = os.read(run.stdout.fileno(), 1)
+            self.assertTrue(byte, f"the job has closed its output: {self.said()}")
+            line += byte
         return line.decode().rstrip("\n")
 
     def stop_after(self, run, limit_s):
