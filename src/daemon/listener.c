@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "daemon/peer.h"
 
-/* To accept a client, look at it and refuse it takes some 25 us by estimate, so that a flood of them
- * costs at most 3 % of a core. */
+/* To accept a client, look at it and refuse it takes some 25 us by estimate, so that a flood of
+ * them costs at most 3 % of a core. */
 enum { ACCEPTS_PER_S = 1000, ACCEPTS_IN_A_ROW = 100, PAUSE_MS = 20, EXHAUSTED_MS = 200 };
 
 static int bind_socket(struct lull_listener *listener)
