@@ -25,11 +25,12 @@ void lull_run_comparison_fini(struct lull_run_comparison *comparison)
 void lull_run_comparison_settled(const struct lull_control *control, bool is_managed,
                                  struct lull_run_statistics *settled_out)
 {
-    enum lull_run_part part = LULL_RUN_PART_ALL;
-
-    if (is_managed && lull_control_has_settled(control))
-        part = LULL_RUN_PART_SETTLED;
-    lull_run_statistics_compute(control, part, settled_out);
+    if (is_managed && lull_control_has_settled(control)) {
+        lull_run_statistics_compute(control, LULL_RUN_PART_SETTLED, settled_out);
+        if (lull_run_statistics_energy_per_iteration_j(settled_out) > 0.0)
+            return;
+    }
+    lull_run_statistics_compute(control, LULL_RUN_PART_ALL, settled_out);
 }
 
 void lull_run_comparison_add(struct lull_run_comparison *comparison,

@@ -51,7 +51,8 @@ int lull_run_comparison_init(struct lull_run_comparison *comparison, uint32_t pa
                              struct lull_error *err);
 void lull_run_comparison_fini(struct lull_run_comparison *comparison);
 
-/* Computes the part of a stopped control's run that counts for the saving. */
+/* Computes the part of a stopped control's run that counts for the saving: what came after the
+ * settling, and all of it where nothing did whose energy is known. */
 void lull_run_comparison_settled(const struct lull_control *control, bool is_managed,
                                  struct lull_run_statistics *settled_out);
 
