@@ -47,7 +47,7 @@ static struct lull_listener_options options = {.path = path,
 static int set_up(void **state)
 {
     (void)state;
-    strcpy(directory + sizeof(directory) - 7, "XXXXXX");
+    memcpy(directory + sizeof(directory) - 7, "XXXXXX", 7);
     if (mkdtemp(directory) == NULL)
         return -1;
     snprintf(path, sizeof(path), "%s/socket", directory);

@@ -529,7 +529,7 @@ static void test_f46_a_damaged_journal_is_not_success(void **state)
     damage(0); /* the second one does not replace the first */
     assert_int_equal(restore(), -ENODATA);
     assert_int_equal(access(path, F_OK), 0);
-    strcat(path, "2");
+    snprintf(path, sizeof(path), "%s/saved/gpu-GPU-0.aside2", directory);
     assert_int_equal(access(path, F_OK), 0);
     /* On an idle GPU its reset is to be seen as well. */
     damage(0);

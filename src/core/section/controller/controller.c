@@ -342,7 +342,7 @@ bool lull_controller_take_start(struct lull_controller *controller, uint32_t ind
     gpu->track = track;
     gpu->exited = false;
     lull_controller_forget_sections(gpu);
-    /* What has been proven of the rank before says nothing of this one. */
+    /* The proof was of the rank that has left; this one may react to lower clocks otherwise. */
     lull_controller_forget_proof(controller);
     return true;
 }

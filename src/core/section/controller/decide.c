@@ -311,7 +311,7 @@ static void back_off(struct lull_controller *controller)
     lull_controller_reconsider(controller);
 }
 
-/* What has been proven hurts after all. */
+/* The proven points hurt after all, so nothing is proven any more. */
 static void withdraw(struct lull_controller *controller)
 {
     lull_controller_forget_proof(controller);

@@ -92,7 +92,7 @@ void lull_controller_reconsider(struct lull_controller *controller);
 /* Whatever has been proven holds no more. */
 void lull_controller_forget_proof(struct lull_controller *controller);
 
-/* What follows from what the trial has found. */
+/* Acts on the result of a trial: takes a verdict, begins a check or the next stretch of a watch. */
 void lull_controller_act_on(struct lull_controller *controller, enum lull_trial_result result);
 
 /* An iteration of this GPU's rank has ended: it may complete a block, a pair, a verdict. */

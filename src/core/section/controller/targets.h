@@ -51,13 +51,13 @@ void lull_targets_conclude(const struct lull_targets *targets, struct lull_targe
 /* All that has been found is proven harmless together. */
 void lull_targets_prove(struct lull_targets *targets);
 
-/* What was proven holds no more. */
+/* Forgets every proof: all targets count as unproven from now on. */
 void lull_targets_disprove(struct lull_targets *targets);
 
 /* Whether nothing but what is proven has been found; also where nothing has been. */
 bool lull_targets_are_proven(const struct lull_targets *targets);
 
-/* Whether anything below the reference is proven. */
+/* Returns whether any target has a proven point below the reference. */
 bool lull_targets_any_is_proven(const struct lull_targets *targets);
 
 /* What has been found hurts, or is not proven harmless: descents whose result is lower than what is
