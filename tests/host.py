@@ -3,7 +3,13 @@
 be late at that time, so a promise of one second is held against one second wherever the host could have kept it."""
 import os
 import shutil
+import signal
+import tempfile
 import time
+
+# A shell starts what runs in the background with these two ignored, and every program of a test would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def slowness():
@@ -39,3 +45,13 @@ def remove(directory):
         return not os.path.exists(directory)
 
     wait_for(is_gone, 5.0, 0.02)
+
+
+class Directory:
+    """A temporary directory that is removed like that."""
+
+    def __init__(self):
+        self.name = tempfile.mkdtemp(prefix="lull-")
+
+    def cleanup(self):
+        remove(self.name)

@@ -12,9 +12,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import host  # noqa: E402
 
 LULL = sys.argv[1]
 TRAINER = sys.argv[2]
@@ -29,7 +31,7 @@ def shell(script):
 
 class Case(unittest.TestCase):
     def setUp(self):
-        self.place = tempfile.TemporaryDirectory()
+        self.place = host.Directory()
         self.environment = dict(os.environ, LULL_STATE_DIR=self.place.name)
         self.environment.pop("LULL_BATCH_STORE", None)
         self.addCleanup(self.place.cleanup)

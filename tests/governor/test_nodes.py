@@ -9,9 +9,11 @@ import socket
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import host  # noqa: E402
 
 LULL, JOB = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 
@@ -64,7 +66,7 @@ class Node:
 
 class Nodes(unittest.TestCase):
     def setUp(self):
-        self.scratch = tempfile.TemporaryDirectory(prefix="lull-")
+        self.scratch = host.Directory()
         self.addCleanup(self.scratch.cleanup)
         self.key = os.path.join(self.scratch.name, "key")
         self.endpoint = f"tcp://127.0.0.1:{free_port()}"

@@ -9,6 +9,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import host  # noqa: E402
+
 INSIDE = sys.argv[1] == "--inside" and sys.argv.pop(1)
 LULL, TOOL, JOB, LULLD = (os.path.abspath(sys.argv.pop(1)) for _ in range(4))
 SCRIPT = r"""
@@ -36,7 +39,7 @@ echo 42
 
 class PowerLimit(unittest.TestCase):
     def setUp(self):
-        self.directory = tempfile.TemporaryDirectory(prefix="lull-")
+        self.directory = host.Directory()
         self.addCleanup(self.directory.cleanup)
         self.report = os.path.join(self.directory.name, "report")
         self.until_stored = os.path.join(self.directory.name, "until_stored")

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
 BUILD, TOOLS = os.path.abspath(sys.argv.pop(1)), sys.argv.pop(1)
@@ -21,7 +20,7 @@ LULL = emulated_run.program(BUILD, "src/cli/lull")
 
 class Trainer(unittest.TestCase):
     def setUp(self):
-        self.directory = tempfile.TemporaryDirectory(prefix="lull-")
+        self.directory = host.Directory()
         self.addCleanup(self.directory.cleanup)
 
     def test_sections_are_lowered_and_the_loss_stays_the_same(self):
@@ -73,7 +72,7 @@ class Deaths(unittest.TestCase):
     """SIGKILL in the middle of a lowered section: the previous setting is back within a second."""
 
     def setUp(self):
-        self.directory = tempfile.TemporaryDirectory(prefix="lull-")
+        self.directory = host.Directory()
         self.addCleanup(self.directory.cleanup)
         self.environment = dict(emulated_run.mpi_environment(), LULL_RUNTIME_DIR=self.directory.name)
 

@@ -71,7 +71,7 @@ class Rounds:
         if self.daemon is None or self.daemon.poll() is not None:
             self.daemon = self.node.start_daemon()
             self.node.wait_keeper(self.daemon.pid)
-            self.daemon_size = size_of(self.daemon.pid)
+            self.daemon_size = None
 
     def stop_daemon(self):
         if self.daemon is not None:
@@ -166,6 +166,9 @@ class Rounds:
         if mode != "daemon" or self.daemon is None or self.daemon.poll() is not None:
             return
         self.node.wait_keeper(self.daemon.pid)
+        # A daemon's first round starts what is started when it is needed first.
+        if self.daemon_size is None:
+            self.daemon_size = size_of(self.daemon.pid)
         size = self.daemon_size
 
         def is_no_larger():
