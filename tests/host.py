@@ -38,6 +38,17 @@ def wait_for(condition, limit_s, pause_s=0.005):
         time.sleep(pause_s)
 
 
+def start_lulld(spawn, *command, **options):
+    """Starts lulld by spawn(*words, pass_fds=...), and waits until it listens."""
+    ready, write = os.pipe()
+    daemon = spawn(*command, "--ready-fd", str(write), pass_fds=[write], **options)
+    os.close(write)
+    said = os.read(ready, 1)
+    os.close(ready)
+    assert said == b"\n", f"{command[0]} did not start"
+    return daemon
+
+
 def remove(directory):
     """Removes a directory in which a keeper may still be putting something away for a daemon that was killed."""
     def is_gone():

@@ -84,12 +84,7 @@ class Case(unittest.TestCase):
         return process
 
     def start_daemon(self, *options):
-        ready, write = os.pipe()
-        daemon = self.spawn(LULLD, "--ready-fd", str(write), *options, pass_fds=[write])
-        os.close(write)
-        self.assertEqual(os.read(ready, 1), b"\n")
-        os.close(ready)
-        return daemon
+        return host.start_lulld(self.spawn, LULLD, *options)
 
     def start_busy(self):
         work = self.spawn(TOOL, "busy", "0")

@@ -89,12 +89,7 @@ class Case(unittest.TestCase):
         return process
 
     def start_daemon(self, *options, **process_options):
-        ready, write = os.pipe()
-        daemon = self.spawn(LULLD, "--ready-fd", str(write), *options, pass_fds=[write], **process_options)
-        os.close(write)
-        self.assertEqual(os.read(ready, 1), b"\n")
-        os.close(ready)
-        return daemon
+        return host.start_lulld(self.spawn, LULLD, *options, **process_options)
 
     def start_busy(self):
         """Work on GPU 0; an idle GPU's clock says little about what it was asked for."""

@@ -36,11 +36,7 @@ class HungGpu(unittest.TestCase):
         os.environ["LULL_RUNTIME_DIR"] = os.path.join(self.directory, "run")
         self.processes = []
         uuids = [gpu["uuid"] for gpu in json.loads(call(LULL, "gpus", "--json").stdout)["gpus"]]
-        ready, write = os.pipe()
-        self.daemon = self.spawn(LULLD, "--ready-fd", str(write), pass_fds=[write])
-        os.close(write)
-        self.assertEqual(os.read(ready, 1), b"\n")
-        os.close(ready)
+        self.daemon = host.start_lulld(self.spawn, LULLD)
         self.clients = [self.spawn(TOOL, "hold", "daemon", uuid, "900") for uuid in uuids]
         for client in self.clients:
             self.assertIn("status=0", client.stdout.readline())

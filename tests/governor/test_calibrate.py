@@ -13,6 +13,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import host  # noqa: E402
+
 LULL, LULLD, TOOL = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
 SOURCE_ROOT = sys.argv.pop(1)
 MODEL = "A100-SXM4-40GB"
@@ -57,12 +60,7 @@ class Calibrate(unittest.TestCase):
         return process
 
     def start_daemon(self):
-        ready, write = os.pipe()
-        daemon = self.spawn(LULLD, "--ready-fd", str(write), pass_fds=[write])
-        os.close(write)
-        self.assertEqual(os.read(ready, 1), b"\n")
-        os.close(ready)
-        return daemon
+        return host.start_lulld(self.spawn, LULLD)
 
     def check_switches(self, switches, rounds):
         expected = truth()

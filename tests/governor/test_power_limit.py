@@ -166,12 +166,7 @@ def wait_for_limit(is_there, what):
 
 
 def start_daemon():
-    ready, child_end = os.pipe()
-    daemon = subprocess.Popen([LULLD, "--ready-fd", str(child_end)], pass_fds=[child_end])
-    os.close(child_end)
-    os.read(ready, 1)
-    os.close(ready)
-    return daemon
+    return host.start_lulld(lambda *words, **more: subprocess.Popen(words, **more), LULLD)
 
 
 def kill_while_profiling(mode):

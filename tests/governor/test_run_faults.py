@@ -65,12 +65,8 @@ class Case(unittest.TestCase):
             return file.read()
 
     def start_daemon(self):
-        ready, child_end = os.pipe()
-        daemon = subprocess.Popen([LULLD, "--ready-fd", str(child_end)], pass_fds=[child_end], start_new_session=True)
+        daemon = host.start_lulld(lambda *words, **more: subprocess.Popen(words, **more), LULLD, start_new_session=True)
         self.processes.append(daemon)
-        os.close(child_end)
-        self.assertEqual(os.read(ready, 1), b"\n")
-        os.close(ready)
         return daemon
 
     def run_lull(self, *options, command, **process_options):

@@ -98,12 +98,7 @@ class Node:
         return process
 
     def start_daemon(self):
-        ready, write = os.pipe()
-        daemon = self.spawn(LULLD, "--ready-fd", str(write), pass_fds=[write])
-        os.close(write)
-        assert os.read(ready, 1) == b"\n", self.said()
-        os.close(ready)
-        return daemon
+        return host.start_lulld(self.spawn, LULLD)
 
     def hold(self, gpu, mode):
         """A client that keeps a GPU lowered. It comes again where the GPU is still being restored for the last one."""
