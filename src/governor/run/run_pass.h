@@ -1,0 +1,109 @@
+/*
+ * Run pass: one execution of a run's command, and the run that it belongs to. What starts is in
+ * run_start.c, what watches in run_watch.c, what ends in run.c.
+ *
+ * Threads: the main thread of `lull run`; nothing here waits for the driver without a bound.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_RUN_RUN_PASS_H
+#define LULL_GOVERNOR_RUN_RUN_PASS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <uv.h>
+
+#include "base/error.h"
+#include "device/rapl.h"
+#include "governor/control/control.h"
+#include "governor/energy/accounting.h"
+#include "governor/plan/plan_runner.h"
+#include "governor/plan/straggler_response.h"
+#include "governor/run/job_signals.h"
+#include "governor/run/launch.h"
+#include "governor/run/probes.h"
+#include "governor/run/run.h"
+#include "governor/run/run_comparison.h"
+#include "governor/run/run_leases.h"
+#include "governor/run/sampler.h"
+
+enum { LULL_RUN_MAX_NOTES = 8, LULL_RUN_PATH_SIZE = 512 };
+
+struct lull_managed_run {
+    const struct lull_run_options *options;
+    struct lull_devices *devices;
+    bool is_driver_stuck; /* a thread has not come back from it, so that devices have to stay */
+    struct lull_job_signals signals;
+    struct lull_run_leases leases;
+    struct lull_sampler *sampler; /* NULL: no GPU, or no thread */
+    uint32_t gpus[LULL_CONTROLLER_MAX_GPUS];
+    uint32_t gpu_count;
+    struct lull_probes probes;
+    struct lull_peers_summary peers; /* nodes 0: the job has one node */
+    struct lull_pipeline_plans plans;
+    struct lull_rapl *rapl; /* NULL: it could not be opened, and rapl_reason says why */
+    struct lull_error rapl_reason;
+    struct lull_run_comparison comparison; /* empty without --compare */
+    char *notes[LULL_RUN_MAX_NOTES + 1];
+    uint32_t note_count;
+};
+
+struct lull_run_pass {
+    struct lull_managed_run *run;
+    const char *name;
+    char title[48]; /* what progress says is running */
+    struct lull_event_segment *job;
+    struct lull_control *control;
+    struct lull_peers *peers;                 /* NULL: the job has one node */
+    struct lull_plan_runner *runner;          /* NULL: no plan is carried out */
+    struct lull_online *online;               /* NULL: plans are given, or none */
+    struct lull_straggler_response *response; /* NULL: stragglers are not looked for */
+    struct lull_limits *limits;               /* NULL: power limits are left alone */
+    struct lull_accounting *accounting;       /* NULL: no GPU, or no memory */
+    struct lull_child child;
+    int status;
+    bool ended;
+    bool observe_only;
+    bool has_energy[LULL_CONTROLLER_MAX_GPUS]; /* its energy was read since a rank uses it */
+    uint64_t ticks;
+    double wall_s;
+    char job_path[LULL_RUN_PATH_SIZE];
+    uv_loop_t loop;
+    uv_poll_t child_poll;
+    uv_timer_t timer;
+    uv_poll_t signals;
+};
+
+/* Says something to the user once, and keeps it for the report. */
+void lull_run_note(struct lull_managed_run *run, const char *text);
+
+/* Opens the GPUs that the command sees, their sampler and their actuator. What fails is noted, and
+ * the command runs unmanaged. */
+void lull_run_open_devices(struct lull_managed_run *run);
+
+/* Opens the actuator unless one is open; without one the command is observed only. */
+void lull_run_open_actuator(struct lull_managed_run *run);
+
+/* Chooses what the job is to load; what cannot be loaded is not observed, and a note says so. */
+void lull_run_choose_probes(struct lull_managed_run *run);
+
+/* Loads the plans. If that fails, sections are managed as without --plan. */
+void lull_run_load_plans(struct lull_managed_run *run);
+
+/* Makes the job's segment and the control loop; without them the command still runs. */
+void lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only);
+
+/* Starts the command as the child. Errors: those of lull_child_start_as. */
+int lull_run_pass_start_job(struct lull_run_pass *pass, struct lull_error *err);
+
+/* Reads the GPUs before the job starts and after it has ended, and waits for it, but not for a
+ * driver that hangs. */
+void lull_run_pass_sample(struct lull_run_pass *pass);
+
+/* Returns when the child has ended: until then it passes signals on, samples, and renews leases. */
+void lull_run_pass_watch(struct lull_run_pass *pass);
+
+/* Takes the line of progress away from the terminal. */
+void lull_run_pass_clear_progress(void);
+
+#endif

@@ -1,0 +1,185 @@
+/*
+ * What starts: the GPUs and the actuator of a run, and of each pass the job's segment, the control
+ * loop and the child with the probes in its environment.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "governor/run/run_pass.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "governor/run/opening.h"
+#include "governor/run/visible_gpus.h"
+#include "wire/job_file.h"
+
+/* How long the job waits for its GPUs to be found; then it runs unmanaged. Chosen, not measured. */
+enum { OPEN_MS = 5000 };
+
+void lull_run_open_actuator(struct lull_managed_run *run)
+{
+    const struct lull_run_options *options = run->options;
+    struct lull_error err = {0};
+    char text[sizeof(err.text) + 64];
+    int result;
+
+    if (run->devices == NULL || run->leases.actuator != NULL)
+        return;
+    result = lull_run_leases_open(&run->leases, run->devices, options->runtime_dir,
+                                  options->no_daemon, &err);
+    if (result < 0) {
+        snprintf(text, sizeof(text), "the command is observed, not managed: %s", err.text);
+        lull_run_note(run, text);
+    }
+}
+
+void lull_run_open_devices(struct lull_managed_run *run)
+{
+    struct lull_error err = {0};
+    char text[sizeof(err.text) + 64];
+
+    if (lull_devices_open_until(lull_now_ns() + OPEN_MS * LULL_NS_PER_MS, &run->devices, &err) <
+        0) {
+        run->devices = NULL;
+        snprintf(text, sizeof(text), "the command runs unmanaged: %s", err.text);
+        lull_run_note(run, text);
+        return;
+    }
+    run->gpu_count = lull_visible_gpus(run->devices, run->gpus, LULL_CONTROLLER_MAX_GPUS);
+    if (run->gpu_count > 0 &&
+        lull_sampler_start(run->devices, run->gpus, run->gpu_count, &run->sampler, &err) < 0)
+        lull_run_note(run, err.text);
+    lull_run_open_actuator(run);
+}
+
+void lull_run_choose_probes(struct lull_managed_run *run)
+{
+    const struct lull_probes_request request = {
+        .command = run->options->command,
+        .markers = run->options->markers,
+        .exposure = run->options->exposure,
+    };
+    struct lull_error err = {0};
+
+    for (uint32_t i = 0; run->gpu_count > 0 && i < lull_probes_count(); i++)
+        if (lull_probes_add(&run->probes, i, &request, &err) < 0)
+            lull_run_note(run, err.text);
+}
+
+void lull_run_load_plans(struct lull_managed_run *run)
+{
+    struct lull_error err = {0};
+
+    if (run->options->plan_count > 0 &&
+        lull_pipeline_plans_load(&run->plans, run->options->plans, run->options->plan_count, &err) <
+            0)
+        lull_run_note(run, err.text);
+}
+
+/* Joins the job's other nodes, if there are any and they can be reached. */
+static void join_nodes(struct lull_run_pass *pass)
+{
+    struct lull_managed_run *run = pass->run;
+    struct lull_error err = {0};
+    char text[sizeof(err.text) + 64];
+
+    if (run->options->peers.endpoint == NULL ||
+        lull_peers_create(&run->options->peers, &pass->peers, &err) == 0)
+        return;
+    snprintf(text, sizeof(text), "this node is managed alone: %s", err.text);
+    lull_run_note(run, text);
+}
+
+/* A pipeline follows plans that were given, or is profiled first; else there is no plan runner. */
+static int prepare_plan_runner(struct lull_run_pass *pass,
+                               const struct lull_controller_config *config, struct lull_error *err)
+{
+    struct lull_managed_run *run = pass->run;
+    const struct lull_plan_file *plans = run->plans.files;
+    uint32_t plan_count = run->plans.count;
+
+    if (run->options->online.schedule != NULL) {
+        const int result =
+            lull_online_create(&run->options->online, lull_device_info(run->devices, run->gpus[0]),
+                               run->gpu_count, &pass->online, err);
+
+        if (result < 0)
+            return result;
+        plans = lull_online_plans(pass->online);
+        plan_count = 1;
+    }
+    if (plan_count == 0)
+        return 0;
+    return lull_plan_runner_create(plans, plan_count, config, run->devices, run->gpus,
+                                   run->gpu_count, &pass->runner, err);
+}
+
+static int start(struct lull_run_pass *pass, struct lull_error *err)
+{
+    pass->accounting =
+        lull_accounting_create(pass->run->devices, pass->run->gpus, pass->run->gpu_count);
+    lull_control_set_accounting(pass->control, pass->accounting);
+    if (pass->limits != NULL)
+        lull_control_want_limits(pass->control);
+    if (pass->runner != NULL)
+        lull_plan_runner_rule(pass->runner, pass->control);
+    return lull_control_start(pass->control, err);
+}
+
+void lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only)
+{
+    struct lull_managed_run *run = pass->run;
+    struct lull_controller_config config = run->options->control;
+    struct lull_error err = {0};
+
+    config.observe_only = observe_only || run->leases.actuator == NULL;
+    pass->observe_only = config.observe_only;
+    if (run->gpu_count == 0)
+        return;
+    if (run->options->limits.is_wanted && !config.observe_only) {
+        pass->limits =
+            lull_limits_create(&run->options->limits, run->options->command, run->devices);
+        config.observe_only = pass->limits != NULL;
+    }
+    if (!observe_only)
+        join_nodes(pass);
+    config.together = pass->peers != NULL;
+    /* Coins of its own for each run; nodes of one job know no other number that all of them share.
+     */
+    if (!config.together)
+        config.seed = (uint64_t)lull_now_ns();
+    lull_job_file_clear(LULL_JOB_DIRECTORY);
+    lull_job_file_path(LULL_JOB_DIRECTORY, pass->name, pass->job_path, sizeof(pass->job_path));
+    if (prepare_plan_runner(pass, &config, &err) < 0)
+        lull_run_note(run, err.text);
+    if (pass->runner != NULL && !config.observe_only)
+        pass->response = lull_straggler_response_create();
+    if (lull_event_segment_create(pass->job_path, &pass->job, &err) < 0 ||
+        lull_control_create(pass->job, run->devices, observe_only ? NULL : run->leases.actuator,
+                            &config, run->options->exposure, run->gpus, run->gpu_count,
+                            &pass->control, &err) < 0 ||
+        start(pass, &err) < 0) {
+        lull_run_note(run, err.text);
+        lull_control_destroy(pass->control);
+        lull_accounting_destroy(pass->accounting);
+        lull_event_segment_destroy(pass->job);
+        pass->accounting = NULL;
+        pass->control = NULL;
+        pass->job = NULL;
+    }
+}
+
+int lull_run_pass_start_job(struct lull_run_pass *pass, struct lull_error *err)
+{
+    struct lull_managed_run *run = pass->run;
+    const char *const *environment = NULL;
+    const struct lull_child_setup setup = {
+        .stdout_fd = -1,
+        .stderr_fd = -1,
+        .signals = run->signals.fd >= 0 ? &run->signals.inherited : NULL,
+    };
+
+    if (pass->job != NULL)
+        environment = lull_probes_environment(&run->probes, pass->job_path);
+    lull_job_signals_await_job(&run->signals);
+    return lull_child_start_as(run->options->command, environment, &setup, &pass->child, err);
+}

@@ -1,0 +1,275 @@
+/*
+ * What watches: this thread's loop (libuv) while the child runs, for its end, signals, sampling,
+ * heartbeats and progress.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "governor/run/run_pass.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { TICK_MS = 50, SAMPLE_TICKS = 2, PEER_TICKS = 2, PROGRESS_TICKS = 10, ENERGY_TICKS = 20 };
+/* How long the readings at the begin and at the end of a job are waited for: they have to fit into
+ * the 2 s after which `lull run` ends, beside what closing the actuator takes. 64 GPUs of five
+ * readings each take less where a reading takes a millisecond. */
+enum { EDGE_MS = 400 };
+
+static const char *phase_text(enum lull_controller_phase phase)
+{
+    switch (phase) {
+    case LULL_PHASE_DESCENDING:
+        return "descending";
+    case LULL_PHASE_SETTLED:
+        return "settled";
+    default:
+        return "learning";
+    }
+}
+
+static void describe_candidate(const struct lull_control *control, char *text, size_t size)
+{
+    const struct lull_controller *controller = lull_control_controller(control);
+    const struct lull_target *target = lull_controller_descending(controller);
+
+    text[0] = '\0';
+    if (target != NULL)
+        snprintf(text, size, ", trying point %u of %u", lull_controller_candidate(target),
+                 target->descent.count - 1);
+}
+
+/* Rewrites one line on a terminal that says how far the run is; it takes the control's lock. */
+static void show_progress(struct lull_control *control, const char *what)
+{
+    const struct lull_controller *controller = lull_control_controller(control);
+    char candidate[48];
+    char line[160];
+    const struct lull_track *track;
+
+    if (!isatty(STDERR_FILENO) || lull_control_gpu_count(control) == 0)
+        return;
+    lull_control_lock(control);
+    track = lull_controller_track(controller, 0);
+    describe_candidate(control, candidate, sizeof(candidate));
+    snprintf(line, sizeof(line), "\r\033[Klull: %s, iteration %" PRIu64 " (%.1f ms), %s%s", what,
+             lull_track_iteration(track), lull_track_iteration_ms(track)->mean,
+             phase_text(lull_controller_phase(controller)), candidate);
+    lull_control_unlock(control);
+    fputs(line, stderr);
+    fflush(stderr);
+}
+
+void lull_run_pass_clear_progress(void)
+{
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+}
+
+static void close_handle(uv_handle_t *handle, void *unused)
+{
+    (void)unused;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+static void look_for_end(struct lull_run_pass *pass)
+{
+    if (!pass->ended && lull_child_reap(&pass->child, false, &pass->status)) {
+        pass->ended = true;
+        uv_walk(&pass->loop, close_handle, NULL);
+    }
+}
+
+static void on_child(uv_poll_t *handle, int status, int events)
+{
+    (void)status;
+    (void)events;
+    look_for_end(handle->data);
+}
+
+static void on_signal(uv_poll_t *handle, int status, int events)
+{
+    struct lull_run_pass *pass = handle->data;
+
+    (void)status;
+    (void)events;
+    lull_job_signals_pass_on(&pass->run->signals, &pass->child);
+}
+
+/* What to read of a GPU. Where it has no rank, only its energy is of interest; as soon as it has
+ * one, energy is read, so that it is known from the first iteration on. */
+static uint32_t wanted_of(struct lull_run_pass *pass, uint32_t gpu, bool energy)
+{
+    const bool is_bound = lull_control_gpu(pass->control, gpu)->process >= 0;
+    uint32_t wanted = LULL_READING_POWER;
+
+    energy = energy || (is_bound && !pass->has_energy[gpu]);
+    if (!is_bound && !energy)
+        return 0;
+    if (is_bound)
+        wanted |= LULL_READING_SM_CLOCK | LULL_READING_REASONS;
+    if (energy)
+        wanted |= LULL_READING_ENERGY | LULL_READING_TEMPERATURE;
+    return wanted;
+}
+
+/* Begins to read the GPUs, unless the sampler is still busy with them. */
+static void ask_samples(struct lull_run_pass *pass, bool energy)
+{
+    struct lull_sampler_round round = {0};
+
+    for (uint32_t i = 0; i < pass->run->gpu_count; i++)
+        round.wanted[i] = wanted_of(pass, i, energy);
+    if (!lull_sampler_ask(pass->run->sampler, &round))
+        return;
+    for (uint32_t i = 0; i < pass->run->gpu_count; i++)
+        pass->has_energy[i] = (round.wanted[i] & LULL_READING_SM_CLOCK) != 0 &&
+                              (pass->has_energy[i] || (round.wanted[i] & LULL_READING_ENERGY) != 0);
+}
+
+static void take_samples(struct lull_run_pass *pass)
+{
+    struct lull_sample sample;
+    uint32_t gpu;
+    uint32_t wanted;
+
+    if (pass->accounting != NULL)
+        lull_accounting_enter(pass->accounting);
+    while (lull_sampler_take(pass->run->sampler, &gpu, &wanted, &sample)) {
+        if ((wanted & LULL_READING_SM_CLOCK) != 0)
+            lull_control_sample(pass->control, gpu, &sample);
+        if (pass->accounting != NULL)
+            lull_accounting_take(pass->accounting, gpu, &sample);
+    }
+}
+
+static void look_for_hang(struct lull_run_pass *pass)
+{
+    struct lull_managed_run *run = pass->run;
+    uint32_t gpu;
+    char text[160];
+
+    if (!lull_sampler_is_stuck(run->sampler, lull_now_ns(), &gpu))
+        return;
+    snprintf(
+        text, sizeof(text),
+        "GPU %u: the driver does not return from a reading; the job runs on, and what its GPUs "
+        "draw is not known until the driver does",
+        run->gpus[gpu]);
+    lull_run_note(run, text);
+}
+
+void lull_run_pass_sample(struct lull_run_pass *pass)
+{
+    const int64_t until_ns = lull_now_ns() + EDGE_MS * LULL_NS_PER_MS;
+    struct lull_managed_run *run = pass->run;
+    uint32_t gpu;
+
+    if (pass->control == NULL || run->sampler == NULL ||
+        lull_sampler_is_stuck(run->sampler, lull_now_ns(), &gpu))
+        return;
+    if (lull_sampler_wait(run->sampler, until_ns)) {
+        take_samples(pass);
+        ask_samples(pass, true);
+        lull_sampler_wait(run->sampler, until_ns);
+    }
+    take_samples(pass);
+}
+
+/* Renews the leases. Power limits that were lost with them are requested again. */
+static void heartbeat(struct lull_run_pass *pass)
+{
+    struct lull_error text = {0};
+    const enum lull_run_leases_change change =
+        lull_run_leases_tick(&pass->run->leases, pass->control, lull_now_ns(), &text);
+
+    if (change == LULL_RUN_LEASES_KEPT)
+        return;
+    lull_run_note(pass->run, text.text);
+    if (change == LULL_RUN_LEASES_BACK && pass->limits != NULL)
+        lull_limits_resume(pass->limits, pass->control);
+}
+
+static bool is_profiling(const struct lull_run_pass *pass)
+{
+    bool is_done = true;
+
+    if (pass->online != NULL && pass->runner != NULL && !pass->observe_only)
+        lull_online_iterations(pass->online, &is_done);
+    return !is_done;
+}
+
+static void profile(struct lull_run_pass *pass)
+{
+    struct lull_error err = {0};
+
+    lull_online_tick(pass->online, pass->control, pass->runner, &err);
+    if (err.code != 0)
+        lull_run_note(pass->run, err.text);
+}
+
+static void limit_power(struct lull_run_pass *pass)
+{
+    struct lull_error err = {0};
+
+    lull_limits_tick(pass->limits, pass->control, &err);
+    if (err.code != 0)
+        lull_run_note(pass->run, err.text);
+}
+
+static void tick_samples(struct lull_run_pass *pass)
+{
+    take_samples(pass);
+    if (pass->ticks % SAMPLE_TICKS == 0)
+        ask_samples(pass, pass->runner != NULL || pass->ticks % ENERGY_TICKS == 0);
+    look_for_hang(pass);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct lull_run_pass *pass = timer->data;
+
+    if (pass->control != NULL) {
+        lull_control_bind(pass->control);
+        if (pass->peers != NULL && pass->ticks % PEER_TICKS == 0)
+            lull_peers_tick(pass->peers, pass->control, pass->run->devices, lull_now_ns());
+        if (pass->run->sampler != NULL)
+            tick_samples(pass);
+        if (pass->ticks % SAMPLE_TICKS == 0 && is_profiling(pass))
+            profile(pass);
+        if (pass->response != NULL && !is_profiling(pass))
+            lull_straggler_response_tick(pass->response, pass->control, pass->runner);
+        if (pass->limits != NULL && !pass->run->leases.is_lost)
+            limit_power(pass);
+        if (pass->accounting != NULL && pass->ticks % ENERGY_TICKS == 0)
+            lull_accounting_read_node(pass->accounting);
+        if (!pass->observe_only)
+            heartbeat(pass);
+        if (pass->ticks % PROGRESS_TICKS == 0 && !pass->run->options->quiet)
+            show_progress(pass->control, pass->title);
+    }
+    pass->ticks++;
+    look_for_end(pass);
+}
+
+void lull_run_pass_watch(struct lull_run_pass *pass)
+{
+    uv_loop_init(&pass->loop);
+    uv_timer_init(&pass->loop, &pass->timer);
+    pass->timer.data = pass;
+    uv_timer_start(&pass->timer, on_tick, 0, TICK_MS);
+    if (pass->run->signals.fd >= 0) {
+        uv_poll_init(&pass->loop, &pass->signals, pass->run->signals.fd);
+        pass->signals.data = pass;
+        uv_poll_start(&pass->signals, UV_READABLE, on_signal);
+    }
+    if (pass->child.pidfd >= 0) {
+        uv_poll_init(&pass->loop, &pass->child_poll, pass->child.pidfd);
+        pass->child_poll.data = pass;
+        uv_poll_start(&pass->child_poll, UV_READABLE, on_child);
+    }
+    uv_run(&pass->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&pass->loop);
+}
