@@ -60,6 +60,13 @@ static int fake_end(const struct timespec *patience);
 #include "device/limit_control.c"
 #undef clamp
 #include "device/writer.c"
+#include "device/writer_act.c"
+#include "device/writer_alive.c"
+#include "device/writer_lease.c"
+#include "device/writer_record.c"
+#include "device/writer_request.c"
+#include "device/writer_thread.c"
+#include "device/writer_watch.c"
 
 #define MS LULL_NS_PER_MS
 #define T0 LULL_NS_PER_S /* when each test begins */
@@ -461,7 +468,7 @@ static void test_raisings_go_first_and_lowerings_by_deadline(void **state)
 
 static void test_the_latest_request_wins_and_keeps_its_place(void **state)
 {
-    struct gpu *gpu;
+    struct lull_writer_gpu *gpu;
 
     (void)state;
     begin(1);
@@ -496,10 +503,10 @@ static void test_what_is_a_raising(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const struct gpu gpu = {.applied_mhz = rows[i].applied_mhz,
-                                .pending = {.sm_mhz = rows[i].asked_mhz}};
+        const struct lull_writer_gpu gpu = {.applied_mhz = rows[i].applied_mhz,
+                                            .pending = {.sm_mhz = rows[i].asked_mhz}};
 
-        assert_int_equal(is_raising(&gpu), rows[i].is_raising);
+        assert_int_equal(lull_writer_is_raising(&gpu), rows[i].is_raising);
     }
 }
 
@@ -762,7 +769,7 @@ static void test_a_record_that_says_it_all_is_enough(void **state)
 static void test_what_is_settled_and_what_is_obeyed(void **state)
 {
     const struct lull_device_info *info;
-    struct gpu *gpu;
+    struct lull_writer_gpu *gpu;
 
     (void)state;
     begin(1);

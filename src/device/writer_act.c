@@ -1,0 +1,224 @@
+/*
+ * The driver calls that set something, at most one a round, and what follows from each.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "device/writer_internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "device/fault.h"
+#include "device/sight.h"
+#include "device/turn.h"
+
+/* A raising that failed is tried again after pauses that double. Chosen, not measured. */
+#define RETRY_FIRST_NS (2 * LULL_NS_PER_MS)
+#define RETRY_LAST_NS LULL_NS_PER_S
+
+/* Makes the driver call for sm_mhz and records its result; applied_mhz changes only on success. */
+static int write_point(struct lull_writer *writer, uint32_t index, uint32_t sm_mhz)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const uint32_t before_mhz = gpu->applied_mhz;
+    struct lull_error error = {0};
+    int64_t begin_ns = lull_now_ns();
+    int status = sm_mhz == 0 ? lull_device_reset_sm(writer->devices, index, &error)
+                             : lull_device_lock_sm(writer->devices, index, sm_mhz, sm_mhz, &error);
+    int64_t end_ns = lull_now_ns();
+
+    gpu->result.status = status;
+    gpu->result.sm_mhz = sm_mhz;
+    gpu->result.call_begin_ns = begin_ns;
+    gpu->result.call_ns = end_ns - begin_ns;
+    gpu->result.calls++;
+    gpu->result.blocked_us =
+        (uint32_t)lull_earlier_ns((end_ns - begin_ns) / LULL_NS_PER_US, UINT32_MAX);
+    gpu->state.status = status;
+    gpu->state.writes++;
+    gpu->is_noted = status == 0;
+    gpu->is_seen_free = gpu->is_seen_free && sm_mhz == 0;
+    if (status == 0) {
+        gpu->applied_mhz = sm_mhz;
+        gpu->is_uncertain = false;
+        gpu->is_noisy = false;
+        if (sm_mhz == 0 || (before_mhz != 0 && sm_mhz > before_mhz))
+            lull_switch_budget_raise(&gpu->budget, end_ns);
+        else
+            lull_switch_budget_lower(&gpu->budget, begin_ns);
+        lull_writer_begin_observation(gpu, before_mhz, end_ns);
+    } else {
+        gpu->is_uncertain =
+            gpu->is_uncertain || lull_fault_may_have_had_effect(lull_fault_of(status));
+        lull_writer_complain(gpu, &error);
+    }
+    return status;
+}
+
+void lull_writer_plan_retry(struct lull_writer_gpu *gpu)
+{
+    const uint32_t shift = gpu->raise_failures < 9 ? gpu->raise_failures : 9;
+
+    gpu->raise_ns = lull_now_ns() + lull_earlier_ns(RETRY_FIRST_NS << shift, RETRY_LAST_NS);
+    gpu->raise_failures++;
+    /* A GPU that is gone is raised by its return; asking for it all the time delays the others. */
+    if (lull_fault_of(gpu->state.status) == LULL_FAULT_GONE)
+        gpu->raise_ns = lull_now_ns() + lull_fault_pause_ns(LULL_FAULT_GONE, gpu->raise_failures);
+}
+
+/* Whether a GPU without a lease is to be looked at again before it is reset: somebody else may have
+ * locked it. */
+static bool is_doubtful(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+
+    if (gpu->stage == LULL_STAGE_LEASED || gpu->is_uncertain || gpu->raise_failures > 0)
+        return false;
+    if (lull_writer_look(writer, index) != LULL_SIGHT_FOREIGN)
+        return false;
+    if (!gpu->is_foreign)
+        gpu->raise_ns = lull_now_ns() + LULL_WRITER_DOUBT_NS;
+    return true;
+}
+
+/* Resets the clock to the reference point, because the client or the writer itself wants it. */
+static void raise_gpu(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const bool is_own = gpu->raise_ns != LULL_WRITER_NEVER_NS;
+    const int32_t reason = gpu->result.status;
+    struct lull_error error;
+    int status;
+
+    if (is_doubtful(writer, index))
+        return;
+    /* A raising does not wait for a journal that fails. */
+    if (gpu->is_recorded && lull_writer_note_clock(writer, index, 0, &error) < 0)
+        lull_writer_complain(gpu, &error);
+    if (gpu->has_pending && gpu->pending.sm_mhz == 0) {
+        gpu->result.sequence = gpu->pending.sequence;
+        gpu->has_pending = false;
+    }
+    status = write_point(writer, index, 0);
+    gpu->raise_ns = LULL_WRITER_NEVER_NS;
+    if (status < 0) {
+        lull_writer_plan_retry(gpu);
+        if (gpu->stage == LULL_STAGE_ENDING &&
+            gpu->raise_failures == LULL_WRITER_FAILURES_TO_REPORT)
+            lull_writer_report_end(writer, index, status);
+    } else if (gpu->stage == LULL_STAGE_LEASED) {
+        gpu->raise_failures = 0;
+        if (is_own && reason == LULL_E_STALE)
+            gpu->result.status = LULL_E_STALE; /* the client must see that its clock was undone */
+    }
+    lull_writer_publish(gpu, index);
+    lull_writer_show_state(writer, index);
+}
+
+/* Whether the first lowering of a lease has to wait for another look, since somebody else seems to
+ * hold the clock: a reset would undo their lock. */
+static bool is_held(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+
+    return !gpu->is_checked && gpu->applied_mhz == 0 &&
+           lull_writer_look(writer, index) == LULL_SIGHT_FOREIGN;
+}
+
+/* Draws the conclusions from a write. True: the lowering is to be tried again. */
+static bool follow_up(struct lull_writer_gpu *gpu, bool is_lowering, int status)
+{
+    const enum lull_device_fault fault = lull_fault_of(status);
+
+    gpu->failures = fault == LULL_FAULT_NONE ? 0 : gpu->failures + 1;
+    if (fault == LULL_FAULT_NONE)
+        return false;
+    if (lull_fault_ends_control(fault))
+        gpu->off_status = status;
+    gpu->retry_ns = lull_now_ns() + lull_fault_pause_ns(fault, gpu->failures);
+    return is_lowering && fault == LULL_FAULT_PASSING && gpu->failures <= LULL_FAULT_RETRIES;
+}
+
+static void serve(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    struct lull_error error;
+    const bool is_lowering = !lull_writer_is_raising(gpu);
+    int result = gpu->is_recorded ? 0 : lull_writer_record(writer, index, &error);
+
+    if (result == 0 && is_held(writer, index)) {
+        lull_writer_show_state(writer, index);
+        return;
+    }
+    if (result == 0)
+        result = lull_writer_note_clock(writer, index, gpu->pending.sm_mhz, &error);
+    if (result < 0) {
+        lull_writer_complain(gpu, &error);
+        lull_writer_refuse(gpu, index, error.code);
+        lull_writer_show_state(writer, index);
+        return;
+    }
+    if (lull_turn_is_lost())
+        return; /* recording hung, and the request may be void by now */
+    gpu->valid_until_ns = gpu->pending.valid_until_ns;
+    gpu->has_pending = follow_up(gpu, is_lowering, write_point(writer, index, gpu->pending.sm_mhz));
+    if (!gpu->has_pending) {
+        gpu->result.sequence = gpu->pending.sequence;
+        lull_writer_publish(gpu, index);
+    }
+    lull_writer_show_state(writer, index);
+}
+
+static void write_limit_of(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    struct lull_error error = {0};
+    const bool is_foreign = lull_limit_control_look(&gpu->limit, writer->devices, index);
+    int result = 0;
+
+    if (is_foreign || (gpu->limit.target_mw != 0 && gpu->limit.wanted_mw != 0))
+        result = lull_writer_note_limit(writer, index, is_foreign, &error);
+    /* Putting a limit back does not wait for a journal that fails. */
+    lull_limit_control_act(&gpu->limit, writer->devices, index,
+                           gpu->limit.wanted_mw != 0 ? result : 0, &error);
+    if (gpu->limit.target_mw != 0 && (result == 0 || gpu->limit.wanted_mw == 0))
+        gpu->state.writes++;
+    if (gpu->limit.result.status < 0 || result < 0)
+        lull_writer_complain(gpu, &error);
+    if (gpu->stage == LULL_STAGE_ENDING && gpu->limit.failures == LULL_WRITER_FAILURES_TO_REPORT)
+        lull_writer_report_end(writer, index, gpu->limit.result.status);
+    lull_writer_publish_limit(gpu, index);
+    lull_writer_show_state(writer, index);
+}
+
+/* A power limit waits until its record is written and until no clock needs the driver. */
+static bool act_on_limit(struct lull_writer *writer, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < writer->gpu_count; i++) {
+        const struct lull_writer_gpu *gpu = &writer->gpus[i];
+
+        if (lull_writer_is_away(writer, i) || !gpu->is_recorded ||
+            lull_limit_control_due_ns(&gpu->limit) > now_ns)
+            continue;
+        write_limit_of(writer, i);
+        return true;
+    }
+    return false;
+}
+
+bool lull_writer_act(struct lull_writer *writer, int64_t now_ns)
+{
+    int index = lull_writer_find_raising(writer, now_ns);
+
+    if (index >= 0) {
+        const struct lull_writer_gpu *gpu = &writer->gpus[index];
+
+        if (gpu->raise_ns <= now_ns || gpu->pending.sm_mhz == 0)
+            raise_gpu(writer, (uint32_t)index);
+        else
+            serve(writer, (uint32_t)index);
+        return true;
+    }
+    index = lull_writer_find_lowering(writer, now_ns);
+    if (index >= 0)
+        serve(writer, (uint32_t)index);
+    return index >= 0 || act_on_limit(writer, now_ns);
+}

@@ -1,0 +1,260 @@
+/*
+ * What the files of the device writer share: its state, and the functions that they call of each
+ * other. From a doorbell to the driver call there is one wake-up, some loads and comparisons, and
+ * no allocation.
+ *
+ * writer.c         the owner's side: start, stop, mailbox
+ * writer_thread.c  the loop
+ * writer_lease.c   leases begin and end; what others see
+ * writer_request.c requests are taken, answered and chosen
+ * writer_act.c     driver calls that set something
+ * writer_watch.c   readings
+ * writer_record.c  the journal
+ * writer_alive.c   stuck threads and the keeper
+ *
+ * Threads: all but lull_writer_wake() and lull_writer_health_since() belong to the writer's thread
+ * that has the turn (turn.h). SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_DEVICE_WRITER_INTERNAL_H
+#define LULL_DEVICE_WRITER_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/switch_budget.h"
+#include "device/limit_control.h"
+#include "device/sight.h"
+#include "device/turn.h"
+#include "device/writer.h"
+
+#define LULL_WRITER_NEVER_NS INT64_MAX
+
+/* The end of a lease is reported after this many failed raisings, which go on nevertheless. */
+enum { LULL_WRITER_FAILURES_TO_REPORT = 4 };
+
+/* Between leases and in them a clock is looked at, at times, to see whether a reset has had an
+ * effect and whether somebody else has locked it; and more often while it looks so. Chosen, not
+ * measured. */
+#define LULL_WRITER_WATCH_NS LULL_NS_PER_S
+#define LULL_WRITER_DOUBT_NS (50 * LULL_NS_PER_MS)
+
+enum lull_writer_stage { LULL_STAGE_FREE, LULL_STAGE_LEASED, LULL_STAGE_ENDING };
+
+/* What the owner wants of a GPU; guarded by the mailbox lock. */
+struct lull_writer_desired {
+    struct lull_writer_source *source;
+    struct lull_band band;
+    uint64_t epoch; /* number of the lease */
+};
+
+/* What the read-back after one write has seen so far. */
+struct lull_writer_observation {
+    bool is_running;
+    uint32_t before_mhz; /* the clock that was locked before the write; 0: none was */
+    int64_t call_end_ns;
+    int64_t read_ns; /* time of the reading before; at first, the end of the call */
+    int64_t next_ns;
+    int64_t changed_ns; /* when the clock now seen was first seen */
+};
+
+/* One GPU; only the thread touches it. */
+struct lull_writer_gpu {
+    enum lull_writer_stage stage;
+    struct lull_writer_source *source;
+    struct lull_band band;
+    uint64_t epoch;
+    bool is_recorded; /* the journal can undo what is about to be done */
+    bool is_deferred; /* it was reset while idle: the journal waits until its clock is seen */
+    struct lull_journal_record record; /* while it is recorded or deferred */
+    bool is_noted;                     /* the last note in it is of a call that has succeeded */
+    bool is_seen_free;                 /* since its last lowering */
+    bool is_checked;                   /* this lease has seen that nobody else holds the clock */
+    bool is_foreign;                   /* somebody else holds it: it is left alone */
+    uint32_t doubts;                   /* readings in a row that say so... */
+    uint32_t doubted_mhz;              /* ...by this clock */
+    int64_t watch_ns;                  /* when it is looked at next; LULL_WRITER_NEVER_NS */
+    bool is_uncertain;                 /* a failed write may have had an effect */
+    bool is_noisy;                     /* its failure has been logged */
+    int32_t off_status;                /* why this lease is not lowered any more; 0: it is */
+    uint32_t failures;                 /* of lowerings, in a row */
+    int64_t retry_ns;                  /* the driver is asked to lower no sooner */
+    bool has_pending;
+    struct lull_switch_request pending;
+    int64_t arrived_ns;
+    uint32_t applied_mhz;
+    int64_t valid_until_ns;
+    int64_t raise_ns; /* when the writer itself wants to raise; LULL_WRITER_NEVER_NS */
+    uint32_t raise_failures;
+    struct lull_switch_budget budget;
+    struct lull_writer_observation observation;
+    struct lull_switch_result result;
+    struct lull_limit_control limit;
+    struct lull_writer_state state;
+};
+
+struct lull_writer {
+    struct lull_devices *devices;
+    struct lull_journal *journal;
+    struct lull_writer_options options;
+    uint32_t gpu_count;
+    int epoll_fd;
+    int timer_fd;
+    int mail_fd;
+    int64_t timer_ns; /* what the timer is set to */
+    pthread_t thread;
+    atomic_bool has_mail;
+    atomic_bool is_asked; /* whether it still runs; it says so by clearing this */
+
+    pthread_mutex_t mailbox_lock; /* guards the members up to states */
+    struct lull_writer_desired desired[LULL_DEVICE_MAX_GPUS];
+    struct lull_writer_source *removed;
+    int64_t stop_ns;
+    bool has_finished;
+    struct lull_writer_state states[LULL_DEVICE_MAX_GPUS];
+
+    pthread_cond_t finished; /* with the mailbox lock; on CLOCK_MONOTONIC */
+
+    struct lull_turn turn;
+    pthread_t spare;
+    bool has_spare;
+
+    struct lull_writer_gpu gpus[LULL_DEVICE_MAX_GPUS];
+    enum lull_writer_health told[LULL_DEVICE_MAX_GPUS]; /* what was logged of GPUs that are away */
+    _Atomic uint64_t ended_epoch[LULL_DEVICE_MAX_GPUS]; /* whose end was told while it was away */
+    struct lull_writer_source *kept;                    /* removed, but a GPU that is away has it */
+    int64_t stop_seen_ns;
+    int64_t beat_ns;         /* when the keeper was told last that this thread is alive */
+    uint32_t takeovers_seen; /* of the keeper's page; odd: the keeper is restoring */
+};
+
+/* --- writer.c --- */
+
+/* Makes the thread come round and look into the mailbox. */
+void lull_writer_wake(struct lull_writer *writer);
+
+/* --- writer_thread.c --- */
+
+/* Waits for the turn and runs the loop with it; writer is a struct lull_writer. */
+void *lull_writer_wait_and_run(void *writer);
+
+/* --- writer_lease.c --- */
+
+/* Tell the client of a GPU how its clock or its power limit does. */
+void lull_writer_publish(struct lull_writer_gpu *gpu, uint32_t index);
+void lull_writer_publish_limit(struct lull_writer_gpu *gpu, uint32_t index);
+
+/* Shows the owner how a GPU does. */
+void lull_writer_show_state(struct lull_writer *writer, uint32_t index);
+
+/* Counts every failure of a lease, but logs only the first. */
+void lull_writer_complain(struct lull_writer_gpu *gpu, const struct lull_error *error);
+
+/* What was set is undone, by this thread or by the keeper, and the client has to see it. */
+void lull_writer_undo_lowering(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns);
+
+/* Frees a GPU whose lease has ended, and tells the owner how that went. */
+void lull_writer_report_end(struct lull_writer *writer, uint32_t index, int result);
+
+/* Takes what the mailbox holds: new and ended leases, sources to forget, the order to stop. */
+void lull_writer_adopt(struct lull_writer *writer, int64_t now_ns);
+
+/* --- writer_request.c --- */
+
+/* Whether the pending request is for a higher clock, or for none. */
+bool lull_writer_is_raising(const struct lull_writer_gpu *gpu);
+
+/* Answers the pending request with a status and forgets it. */
+void lull_writer_refuse(struct lull_writer_gpu *gpu, uint32_t index, int status);
+
+/* Takes all new requests, answers those that need no driver call, and ends lowerings that nobody
+ * has renewed. */
+void lull_writer_collect(struct lull_writer *writer, int64_t now_ns);
+
+/* Finds the GPU whose raising has waited longest, so that a client that keeps asking cannot push
+ * others back; -1: none is due. */
+int lull_writer_find_raising(const struct lull_writer *writer, int64_t now_ns);
+
+/* Returns from when on this GPU may be lowered. */
+int64_t lull_writer_lowering_from_ns(const struct lull_writer_gpu *gpu);
+
+/* Finds the GPU whose lowering has the earliest deadline, of those whose budget allows one now; -1:
+ * there is none. */
+int lull_writer_find_lowering(const struct lull_writer *writer, int64_t now_ns);
+
+/* --- writer_act.c --- */
+
+/* Plans another raising after one that failed. */
+void lull_writer_plan_retry(struct lull_writer_gpu *gpu);
+
+/* Makes at most one driver call that sets something. True: it has made one. */
+bool lull_writer_act(struct lull_writer *writer, int64_t now_ns);
+
+/* --- writer_watch.c --- */
+
+/* Begins to read the clock back after a write; before_mhz is what was locked before; 0: nothing. */
+void lull_writer_begin_observation(struct lull_writer_gpu *gpu, uint32_t before_mhz,
+                                   int64_t call_end_ns);
+
+/* Looks whose the clock is. Just after a writing that cannot be told, so it counts as Lull's. */
+enum lull_sight lull_writer_look(struct lull_writer *writer, uint32_t index);
+
+/* Resets once more, because a busy GPU shows the clock that Lull had locked: the reset before has
+ * had no effect, or none was made. */
+void lull_writer_reset_again(struct lull_writer_gpu *gpu);
+
+/* Reads one clock back whose time has come. True: there was one. */
+bool lull_writer_observe_one(struct lull_writer *writer, int64_t now_ns);
+
+/* Whether a GPU is looked at at times although nothing is written to it. */
+bool lull_writer_is_watched(const struct lull_writer_gpu *gpu);
+
+/* Looks at one such GPU whose time has come. True: there was one. */
+bool lull_writer_watch_one(struct lull_writer *writer, int64_t now_ns);
+
+/* --- writer_record.c --- */
+
+/* Records what a GPU has before it is changed. Errors: those of lull_journal_save(). */
+int lull_writer_record(struct lull_writer *writer, uint32_t index, struct lull_error *err);
+
+/* Notes a clock before it is written. What was noted for a call that has failed is replaced: it is
+ * not what the GPU has. */
+int lull_writer_note_clock(struct lull_writer *writer, uint32_t index, uint32_t sm_mhz,
+                           struct lull_error *err);
+
+/* Brings the journal up to what a power limit is about to become. */
+int lull_writer_note_limit(struct lull_writer *writer, uint32_t index, bool is_foreign,
+                           struct lull_error *err);
+
+/* Records a GPU before its first request, so that the request does not wait for the file. */
+bool lull_writer_record_one(struct lull_writer *writer);
+
+/* Ends the leases of GPUs that were raised and read back, and removes their records. */
+void lull_writer_finish_all(struct lull_writer *writer);
+
+/* --- writer_alive.c --- */
+
+/* Whether a GPU is in the hands of a thread that is stuck in the driver. */
+bool lull_writer_is_away(const struct lull_writer *writer, uint32_t index);
+
+/* How a GPU does that is away since away_ns; 0: it is not. */
+enum lull_writer_health lull_writer_health_since(int64_t away_ns, int64_t now_ns);
+
+/* Says of GPUs that are away how they do, and ends their leases. */
+void lull_writer_watch_away(struct lull_writer *writer, int64_t now_ns);
+
+/* When a GPU that is away changes its state next; LULL_WRITER_NEVER_NS: it does not. */
+int64_t lull_writer_health_due_ns(const struct lull_writer *writer, uint32_t index);
+
+/* Whether the keeper has taken this thread for dead and is restoring. */
+bool lull_writer_is_keeper_at_work(const struct lull_writer *writer);
+
+/* Tells the keeper that this thread is alive, and notices when it was taken for standing still. */
+void lull_writer_heed_keeper(struct lull_writer *writer, int64_t now_ns);
+
+/* When the keeper has to be told again, or asked whether it is done. */
+int64_t lull_writer_next_beat(const struct lull_writer *writer);
+
+#endif

@@ -1,0 +1,157 @@
+/*
+ * How leases begin and end on the writer's thread, and what clients and owner are told.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "device/writer_internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+void lull_writer_publish(struct lull_writer_gpu *gpu, uint32_t index)
+{
+    if (gpu->source != NULL)
+        gpu->source->channel.publish(gpu->source->channel.context, index, &gpu->result);
+}
+
+void lull_writer_publish_limit(struct lull_writer_gpu *gpu, uint32_t index)
+{
+    if (gpu->source != NULL)
+        gpu->source->channel.publish_limit(gpu->source->channel.context, index, &gpu->limit.result);
+}
+
+void lull_writer_show_state(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+
+    gpu->state.is_leased = gpu->stage == LULL_STAGE_LEASED;
+    gpu->state.applied_mhz = gpu->applied_mhz;
+    gpu->state.limit_mw = gpu->limit.applied_mw;
+    pthread_mutex_lock(&writer->mailbox_lock);
+    writer->states[index] = gpu->state;
+    pthread_mutex_unlock(&writer->mailbox_lock);
+}
+
+void lull_writer_complain(struct lull_writer_gpu *gpu, const struct lull_error *error)
+{
+    gpu->state.failed++;
+    if (!gpu->is_noisy)
+        lull_log(LULL_LOG_ERROR, "writer", "%s", error->text);
+    gpu->is_noisy = true;
+}
+
+void lull_writer_undo_lowering(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns)
+{
+    gpu->raise_ns = now_ns;
+    gpu->result.status = LULL_E_STALE;
+    lull_writer_publish(gpu, index);
+}
+
+static void begin_ending(struct lull_writer_gpu *gpu, int64_t now_ns)
+{
+    gpu->stage = LULL_STAGE_ENDING;
+    gpu->source = NULL;
+    gpu->has_pending = false;
+    if (gpu->applied_mhz != 0 || gpu->is_uncertain)
+        gpu->raise_ns = lull_earlier_ns(gpu->raise_ns, now_ns);
+    lull_limit_control_end(&gpu->limit, now_ns);
+}
+
+static void begin_lease(struct lull_writer_gpu *gpu, const struct lull_writer_desired *desired,
+                        int64_t now_ns)
+{
+    gpu->stage = LULL_STAGE_LEASED;
+    gpu->source = desired->source;
+    gpu->band = desired->band;
+    gpu->epoch = desired->epoch;
+    gpu->is_noisy = false;
+    gpu->raise_failures = 0;
+    gpu->off_status = 0;
+    gpu->failures = 0;
+    gpu->is_checked = false;
+    gpu->is_foreign = false;
+    gpu->doubts = 0;
+    gpu->watch_ns = now_ns + LULL_WRITER_WATCH_NS;
+    gpu->result = (struct lull_switch_result){.settle_ns = LULL_SETTLE_UNKNOWN};
+    lull_limit_control_begin(&gpu->limit, &desired->band);
+}
+
+void lull_writer_report_end(struct lull_writer *writer, uint32_t index, int result)
+{
+    const bool was_told = writer->gpus[index].epoch <= atomic_load(&writer->ended_epoch[index]);
+
+    writer->gpus[index].stage = LULL_STAGE_FREE;
+    lull_writer_show_state(writer, index);
+    if (writer->options.ended != NULL && !was_told)
+        writer->options.ended(writer->options.context, index, result);
+}
+
+static void adopt_one(struct lull_writer *writer, uint32_t index,
+                      const struct lull_writer_desired *desired, int64_t now_ns)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+
+    if (gpu->stage == LULL_STAGE_LEASED &&
+        (gpu->epoch != desired->epoch || desired->source == NULL))
+        begin_ending(gpu, now_ns);
+    if (gpu->stage != LULL_STAGE_FREE || gpu->epoch == desired->epoch)
+        return;
+    if (desired->source != NULL) {
+        begin_lease(gpu, desired, now_ns);
+        lull_writer_show_state(writer, index);
+    } else { /* the lease was granted and has ended while this thread was busy */
+        gpu->epoch = desired->epoch;
+        lull_writer_report_end(writer, index, 0);
+    }
+}
+
+static bool is_source_held(const struct lull_writer *writer,
+                           const struct lull_writer_source *source)
+{
+    for (uint32_t i = 0; i < writer->gpu_count; i++)
+        if (lull_writer_is_away(writer, i) && writer->gpus[i].source == source)
+            return true;
+    return false;
+}
+
+/* Lets go of removed sources, but of those that a stuck thread may still use only later. */
+static void release(struct lull_writer *writer, struct lull_writer_source *removed)
+{
+    while (removed != NULL) {
+        struct lull_writer_source *next = removed->next_removed;
+
+        epoll_ctl(writer->epoll_fd, EPOLL_CTL_DEL, removed->doorbell_fd, NULL);
+        if (is_source_held(writer, removed)) {
+            removed->next_removed = writer->kept;
+            writer->kept = removed;
+        } else if (removed->released != NULL) {
+            removed->released(removed->context);
+        }
+        removed = next;
+    }
+}
+
+void lull_writer_adopt(struct lull_writer *writer, int64_t now_ns)
+{
+    struct lull_writer_desired desired[LULL_DEVICE_MAX_GPUS];
+    struct lull_writer_source *removed;
+    struct lull_writer_source *kept;
+
+    pthread_mutex_lock(&writer->mailbox_lock);
+    memcpy(desired, writer->desired, sizeof(desired));
+    removed = writer->removed;
+    writer->removed = NULL;
+    writer->stop_seen_ns = writer->stop_ns;
+    pthread_mutex_unlock(&writer->mailbox_lock);
+
+    for (uint32_t i = 0; i < writer->gpu_count; i++)
+        if (!lull_writer_is_away(writer, i))
+            adopt_one(writer, i, &desired[i], now_ns);
+    kept = writer->kept;
+    writer->kept = NULL;
+    release(writer, kept);
+    release(writer, removed);
+}

@@ -1,0 +1,223 @@
+/*
+ * What the writer puts into the journal before it changes a GPU, and when it is taken out again.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "device/writer_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "device/sight.h"
+
+/* Fills in the settings that the GPU has now, which are what will be put back. */
+static void fill_record(struct lull_writer *writer, uint32_t index,
+                        struct lull_journal_record *record)
+{
+    const struct lull_device_info *info = lull_device_info(writer->devices, index);
+    struct lull_device_reading reading;
+
+    lull_device_read(writer->devices, index, LULL_READING_POWER_LIMIT, &reading);
+    *record = (struct lull_journal_record){.power_limit_mw = reading.power_limit_mw,
+                                           .power_limit_default_mw = info->power_limit_default_mw};
+    memcpy(record->uuid, info->uuid, sizeof(record->uuid));
+    snprintf(record->driver_version, sizeof(record->driver_version), "%s",
+             lull_devices_driver_version(writer->devices));
+}
+
+/* Loads the record of a GPU that could not be put back yet: it says what there was before Lull, so
+ * it is kept and extended. The power limit of one that was deferred had been put back, so it may
+ * have been set by others since. True: it has to be saved. */
+static bool load_record(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const char *uuid = lull_device_info(writer->devices, index)->uuid;
+    const bool was_deferred = lull_journal_resume(writer->journal, uuid, NULL) == 0;
+    struct lull_journal_record fresh;
+    int result = lull_journal_load(writer->journal, uuid, &gpu->record, NULL);
+
+    gpu->is_deferred = false;
+    if (result == 0 && !was_deferred)
+        return false;
+    fill_record(writer, index, &fresh);
+    /* The keeper may have removed the first record of this lease. */
+    if (result < 0 && gpu->limit.before_mw != 0)
+        fresh.power_limit_mw = gpu->limit.before_mw;
+    if (result == 0) {
+        fresh.is_blind = gpu->record.is_blind;
+        fresh.written.sm_at_ns = gpu->record.written.sm_at_ns;
+        memcpy(fresh.written.sm_mhz, gpu->record.written.sm_mhz, sizeof(fresh.written.sm_mhz));
+    } else if (result == LULL_E_FORMAT &&
+               lull_journal_set_aside(writer->journal, uuid, NULL) == 0) {
+        lull_log(LULL_LOG_WARNING, "writer", "GPU %u: its journal is damaged; file kept aside",
+                 index);
+    }
+    gpu->record = fresh;
+    return true;
+}
+
+int lull_writer_record(struct lull_writer *writer, uint32_t index, struct lull_error *err)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    uint32_t controls = LULL_CAPABILITY_SM_LOCK;
+    const bool is_new = load_record(writer, index);
+    int result = 0;
+
+    if (gpu->band.max_limit_mw > 0)
+        controls |= LULL_CAPABILITY_POWER_LIMIT;
+    if (is_new || (gpu->record.controls & controls) != controls) {
+        gpu->record.controls |= controls;
+        result = lull_journal_save(writer->journal, &gpu->record, err);
+    }
+    gpu->is_recorded = result == 0;
+    gpu->is_noted = true;
+    if (result == 0 && !is_new)
+        lull_limit_control_inherit(&gpu->limit, gpu->record.power_limit_mw,
+                                   gpu->record.written.limit_mw);
+    if (result == 0 && gpu->band.max_limit_mw > 0)
+        gpu->limit.before_mw = gpu->record.power_limit_mw;
+    if (gpu->record.power_limit_mw == 0) /* a limit that cannot be put back must not be changed */
+        gpu->band.max_limit_mw = gpu->limit.max_mw = 0;
+    return result;
+}
+
+int lull_writer_note_clock(struct lull_writer *writer, uint32_t index, uint32_t sm_mhz,
+                           struct lull_error *err)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    struct lull_journal_written *written = &gpu->record.written;
+
+    if (gpu->is_noted && written->sm_mhz[0] != sm_mhz)
+        written->sm_mhz[1] = written->sm_mhz[0];
+    written->sm_mhz[0] = sm_mhz;
+    written->sm_at_ns = lull_now_ns();
+    gpu->is_noted = false;
+    return lull_journal_note(writer->journal, gpu->record.uuid, written, err);
+}
+
+int lull_writer_note_limit(struct lull_writer *writer, uint32_t index, bool is_foreign,
+                           struct lull_error *err)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    uint32_t *written_mw = gpu->record.written.limit_mw;
+
+    if (is_foreign) {
+        lull_log(
+            LULL_LOG_WARNING, "writer",
+            "GPU %u: somebody else has set its power limit to %u W: no lease exceeds that, and "
+            "it stays",
+            index, gpu->limit.before_mw / 1000);
+        gpu->record.power_limit_mw = gpu->limit.before_mw;
+    }
+    if (gpu->limit.target_mw != 0 && gpu->limit.wanted_mw != 0 &&
+        written_mw[0] != gpu->limit.target_mw) {
+        written_mw[1] = written_mw[0];
+        written_mw[0] = gpu->limit.target_mw;
+    }
+    if (is_foreign)
+        return lull_journal_save(writer->journal, &gpu->record, err);
+    return lull_journal_note(writer->journal, gpu->record.uuid, &gpu->record.written, err);
+}
+
+bool lull_writer_record_one(struct lull_writer *writer)
+{
+    if (lull_writer_is_keeper_at_work(writer)) /* it would remove the new record */
+        return false;
+    for (uint32_t i = 0; i < writer->gpu_count; i++) {
+        struct lull_writer_gpu *gpu = &writer->gpus[i];
+        struct lull_error error;
+
+        if (lull_writer_is_away(writer, i) || gpu->stage != LULL_STAGE_LEASED || gpu->is_noisy ||
+            (gpu->is_recorded && (gpu->band.max_limit_mw == 0 || gpu->limit.before_mw != 0)))
+            continue;
+        if (lull_writer_record(writer, i, &error) < 0)
+            lull_writer_complain(gpu, &error);
+        return true;
+    }
+    return false;
+}
+
+/* Whether the GPU has not been seen without Lull's lock since it was lowered. */
+static bool needs_proof(const struct lull_writer_gpu *gpu)
+{
+    const struct lull_journal_record *record = &gpu->record;
+
+    return !gpu->is_seen_free && !gpu->is_foreign &&
+           (record->written.sm_mhz[0] != 0 || record->written.sm_mhz[1] != 0 ||
+            record->is_blind != 0);
+}
+
+/* Takes the record of a GPU away that was raised: out of the journal if its clock was seen, else
+ * out of the way until it is. Returns -EAGAIN if it has to be reset first. */
+static int clear_record(struct lull_writer *writer, uint32_t index, struct lull_error *err)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const char *uuid = lull_device_info(writer->devices, index)->uuid;
+    struct lull_device_reading reading;
+    enum lull_sight sight = LULL_SIGHT_FREE;
+
+    if (gpu->is_recorded && needs_proof(gpu)) {
+        lull_device_read(writer->devices, index, LULL_SIGHT_READINGS, &reading);
+        sight = lull_sight_of_clock(lull_device_info(writer->devices, index), &reading,
+                                    &gpu->record.written);
+        gpu->state.observed_mhz = reading.sm_mhz;
+    }
+    if (sight == LULL_SIGHT_OURS) {
+        lull_writer_reset_again(gpu);
+        if (gpu->stage == LULL_STAGE_ENDING &&
+            gpu->raise_failures == LULL_WRITER_FAILURES_TO_REPORT)
+            lull_writer_report_end(writer, index, LULL_E_NOT_OBEYED);
+        return -EAGAIN;
+    }
+    gpu->is_recorded = false;
+    gpu->raise_failures = 0;
+    if (sight != LULL_SIGHT_NOTHING)
+        return lull_journal_remove(writer->journal, uuid, err);
+    lull_log(
+        LULL_LOG_INFO, "writer",
+        "GPU %u: its clock was reset, unconfirmed: it is idle or held otherwise, so the effect "
+        "is not seen yet; its record is kept until it is",
+        index);
+    gpu->is_deferred = true;
+    gpu->watch_ns = lull_now_ns() + LULL_WRITER_WATCH_NS;
+    return lull_journal_defer(writer->journal, uuid, err);
+}
+
+/* Finishes with a GPU that has no lease any more and was raised and read back: its record is not
+ * needed any more. */
+static void finish(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    struct lull_error error = {0};
+    int result;
+
+    if (gpu->result.settle_ns == LULL_SETTLE_NOT_OBEYED) {
+        result = lull_error_set(&error, LULL_E_NOT_OBEYED,
+                                "GPU %u: the clock does not rise after the reset", index);
+        gpu->is_uncertain = true;
+        lull_writer_plan_retry(gpu);
+    } else {
+        result = clear_record(writer, index, &error);
+        if (result == -EAGAIN)
+            return;
+    }
+    if (result < 0)
+        lull_writer_complain(gpu, &error);
+    if (gpu->stage == LULL_STAGE_ENDING)
+        lull_writer_report_end(writer, index, result);
+}
+
+void lull_writer_finish_all(struct lull_writer *writer)
+{
+    for (uint32_t i = 0; i < writer->gpu_count; i++) {
+        const struct lull_writer_gpu *gpu = &writer->gpus[i];
+
+        if (!lull_writer_is_away(writer, i) && gpu->stage != LULL_STAGE_LEASED &&
+            gpu->raise_ns == LULL_WRITER_NEVER_NS && !gpu->observation.is_running &&
+            lull_limit_control_is_restored(&gpu->limit) &&
+            (gpu->stage == LULL_STAGE_ENDING || gpu->is_recorded))
+            finish(writer, i);
+    }
+}

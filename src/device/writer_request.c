@@ -1,0 +1,210 @@
+/*
+ * What clients ask for: requests are taken, clamped to the band, answered where no driver call is
+ * needed, and chosen from where one is. SPDX-License-Identifier: Apache-2.0
+ */
+#include "device/writer_internal.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "device/fault.h"
+
+/* Clamps a requested clock to the band of the lease, then rounds it up to a clock that the device
+ * has. */
+static uint32_t clamp(const struct lull_device_info *info, const struct lull_band *band,
+                      uint32_t sm_mhz)
+{
+    uint32_t chosen = 0;
+
+    if (sm_mhz == 0)
+        return 0;
+    if (sm_mhz < band->min_mhz)
+        sm_mhz = band->min_mhz;
+    if (sm_mhz > band->max_mhz)
+        sm_mhz = band->max_mhz;
+    for (uint32_t i = 0; i < info->sm_clock_count; i++) { /* from the highest down */
+        if (info->sm_clocks_mhz[i] > band->max_mhz)
+            continue;
+        if (chosen != 0 && info->sm_clocks_mhz[i] < sm_mhz)
+            break;
+        chosen = info->sm_clocks_mhz[i];
+    }
+    return chosen != 0 ? chosen : sm_mhz;
+}
+
+bool lull_writer_is_raising(const struct lull_writer_gpu *gpu)
+{
+    return gpu->pending.sm_mhz == 0 ||
+           (gpu->applied_mhz != 0 && gpu->pending.sm_mhz > gpu->applied_mhz);
+}
+
+/* A request for the clock that is already set writes nothing, but renews how long it holds. */
+static void renew(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns)
+{
+    gpu->has_pending = false;
+    gpu->valid_until_ns = gpu->pending.valid_until_ns;
+    gpu->result.sequence = gpu->pending.sequence;
+    gpu->result.sm_mhz = gpu->pending.sm_mhz;
+    gpu->result.status = 0;
+    gpu->result.call_begin_ns = now_ns;
+    gpu->result.call_ns = 0;
+    lull_writer_publish(gpu, index);
+}
+
+void lull_writer_refuse(struct lull_writer_gpu *gpu, uint32_t index, int status)
+{
+    gpu->has_pending = false;
+    gpu->result.sequence = gpu->pending.sequence;
+    gpu->result.sm_mhz = gpu->pending.sm_mhz;
+    gpu->result.status = status;
+    gpu->result.call_ns = 0;
+    gpu->state.status = status;
+    lull_writer_publish(gpu, index);
+}
+
+static void take(struct lull_writer *writer, uint32_t index, int64_t now_ns)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    struct lull_switch_request request;
+
+    if (!gpu->source->channel.take(gpu->source->channel.context, index, &request))
+        return;
+    request.sm_mhz = clamp(lull_device_info(writer->devices, index), &gpu->band, request.sm_mhz);
+    request.valid_until_ns =
+        lull_earlier_ns(request.valid_until_ns, now_ns + writer->options.validity_cap_ns);
+    if (!gpu->has_pending || gpu->pending.sm_mhz != request.sm_mhz)
+        gpu->arrived_ns = now_ns;
+    if (!gpu->has_pending && lull_fault_of(gpu->state.status) != LULL_FAULT_GONE)
+        gpu->failures = 0;
+    gpu->pending = request;
+    gpu->has_pending = true;
+}
+
+static bool is_late(const struct lull_writer_gpu *gpu, int64_t now_ns)
+{
+    return !lull_writer_is_raising(gpu) &&
+           (gpu->pending.deadline_ns < now_ns || gpu->pending.valid_until_ns <= now_ns);
+}
+
+/* Answers requests that need no driver call. The time is read anew, because the request may have
+ * arrived after the round began. */
+static void settle_request(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const int64_t now_ns = lull_now_ns();
+
+    if (gpu->pending.sm_mhz == gpu->applied_mhz && !gpu->is_uncertain) {
+        renew(gpu, index, now_ns);
+    } else if (is_late(gpu, now_ns) ||
+               (lull_writer_is_keeper_at_work(writer) && gpu->pending.sm_mhz != 0)) {
+        gpu->state.dropped++;
+        lull_writer_refuse(gpu, index, LULL_E_STALE);
+        lull_writer_show_state(writer, index);
+    }
+}
+
+static void expire(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns)
+{
+    if ((gpu->applied_mhz == 0 && !gpu->is_uncertain) || gpu->raise_ns != LULL_WRITER_NEVER_NS ||
+        gpu->valid_until_ns > now_ns)
+        return;
+    gpu->state.expired++;
+    lull_writer_undo_lowering(gpu, index, now_ns);
+}
+
+static void take_limit(struct lull_writer_gpu *gpu, uint32_t index)
+{
+    struct lull_limit_request request;
+
+    if (gpu->source->channel.take_limit(gpu->source->channel.context, index, &request) &&
+        lull_limit_control_take(&gpu->limit, &request) < 0)
+        lull_writer_publish_limit(gpu, index);
+}
+
+/* Returns why the pending request is not even tried; 0: it is. */
+static int refusal_of(const struct lull_writer_gpu *gpu, int64_t now_ns)
+{
+    if (gpu->is_foreign)
+        return -EBUSY;
+    if (lull_writer_is_raising(gpu) || gpu->pending.sm_mhz == gpu->applied_mhz)
+        return 0;
+    if (gpu->off_status < 0)
+        return gpu->off_status;
+    if (lull_fault_of(gpu->state.status) == LULL_FAULT_GONE && gpu->retry_ns > now_ns)
+        return gpu->state.status;
+    return 0;
+}
+
+void lull_writer_collect(struct lull_writer *writer, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < writer->gpu_count; i++) {
+        struct lull_writer_gpu *gpu = &writer->gpus[i];
+
+        if (lull_writer_is_away(writer, i) || gpu->stage != LULL_STAGE_LEASED)
+            continue;
+        take(writer, i, now_ns);
+        take_limit(gpu, i);
+        if (gpu->has_pending && refusal_of(gpu, now_ns) < 0)
+            lull_writer_refuse(gpu, i, refusal_of(gpu, now_ns));
+        else if (gpu->has_pending)
+            settle_request(writer, i);
+        expire(gpu, i, now_ns);
+    }
+}
+
+/* Returns when raising this GPU became due; LULL_WRITER_NEVER_NS: no raising is wanted. */
+static int64_t raising_since(const struct lull_writer_gpu *gpu)
+{
+    int64_t since_ns = gpu->raise_ns;
+
+    if (gpu->has_pending && lull_writer_is_raising(gpu))
+        since_ns = lull_earlier_ns(since_ns, gpu->arrived_ns);
+    return since_ns;
+}
+
+int lull_writer_find_raising(const struct lull_writer *writer, int64_t now_ns)
+{
+    int64_t best_ns = now_ns;
+    int found = -1;
+
+    for (uint32_t i = 0; i < writer->gpu_count; i++) {
+        int64_t since_ns =
+            lull_writer_is_away(writer, i) ? LULL_WRITER_NEVER_NS : raising_since(&writer->gpus[i]);
+
+        if (since_ns < best_ns || (since_ns == best_ns && found < 0)) {
+            best_ns = since_ns;
+            found = (int)i;
+        }
+    }
+    return found;
+}
+
+int64_t lull_writer_lowering_from_ns(const struct lull_writer_gpu *gpu)
+{
+    int64_t from_ns = lull_switch_budget_from_ns(&gpu->budget);
+
+    if (gpu->failures > 0 && gpu->retry_ns > from_ns)
+        from_ns = gpu->retry_ns;
+    if (gpu->doubts > 0 && !gpu->is_checked && gpu->watch_ns > from_ns)
+        from_ns = gpu->watch_ns;
+    return from_ns;
+}
+
+int lull_writer_find_lowering(const struct lull_writer *writer, int64_t now_ns)
+{
+    int64_t best_ns = LULL_WRITER_NEVER_NS;
+    int found = -1;
+
+    for (uint32_t i = 0; i < writer->gpu_count; i++) {
+        const struct lull_writer_gpu *gpu = &writer->gpus[i];
+
+        if (lull_writer_is_away(writer, i) || !gpu->has_pending || lull_writer_is_raising(gpu) ||
+            lull_writer_lowering_from_ns(gpu) > now_ns)
+            continue;
+        if (found < 0 || gpu->pending.deadline_ns < best_ns) {
+            best_ns = gpu->pending.deadline_ns;
+            found = (int)i;
+        }
+    }
+    return found;
+}

@@ -1,0 +1,237 @@
+/*
+ * What is read back: whether a clock follows what was written, and whose it is between writings.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "device/writer_internal.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "device/sight.h"
+
+/* The clock is read back often enough to see a settling of some milliseconds, and given up after
+ * several times the slowest settling that was published (48 ms). */
+#define OBSERVE_STEP_NS (INT64_C(3) * LULL_NS_PER_MS / 2)
+#define OBSERVE_LIMIT_NS (300 * LULL_NS_PER_MS)
+
+/* A clock on its way up from idle settles within 48 ms, so a lock is what stays for four looks.
+ * Chosen, not measured. */
+enum { LOOKS_TO_BELIEVE = 4 };
+
+void lull_writer_begin_observation(struct lull_writer_gpu *gpu, uint32_t before_mhz,
+                                   int64_t call_end_ns)
+{
+    gpu->observation = (struct lull_writer_observation){
+        .is_running = true,
+        .before_mhz = before_mhz,
+        .call_end_ns = call_end_ns,
+        .read_ns = call_end_ns,
+        .next_ns = call_end_ns + OBSERVE_STEP_NS,
+        .changed_ns = call_end_ns,
+    };
+    gpu->result.settle_ns = LULL_SETTLE_UNKNOWN;
+    gpu->result.observed_mhz = 0;
+}
+
+/* Leaves a clock alone that somebody else has locked. */
+static void yield_clock(struct lull_writer_gpu *gpu, uint32_t index)
+{
+    lull_log(
+        LULL_LOG_WARNING, "writer",
+        "GPU %u: it runs at %u MHz, which Lull has not set, and names no reason: somebody else "
+        "has locked its clock, and Lull leaves it alone until it is free",
+        index, gpu->doubted_mhz);
+    gpu->is_foreign = true;
+    gpu->applied_mhz = 0;
+    gpu->is_uncertain = false;
+    gpu->raise_ns = LULL_WRITER_NEVER_NS;
+    gpu->state.status = -EBUSY;
+    if (gpu->has_pending)
+        lull_writer_refuse(gpu, index, -EBUSY);
+}
+
+enum lull_sight lull_writer_look(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const int64_t now_ns = lull_now_ns();
+    struct lull_device_reading reading;
+    enum lull_sight sight;
+
+    gpu->watch_ns = now_ns + LULL_WRITER_WATCH_NS;
+    if (now_ns - gpu->record.written.sm_at_ns < LULL_SIGHT_SETTLING_NS)
+        return LULL_SIGHT_OURS;
+    lull_device_read(writer->devices, index, LULL_SIGHT_READINGS, &reading);
+    sight = lull_sight_of_clock(lull_device_info(writer->devices, index), &reading,
+                                &gpu->record.written);
+    if (sight == LULL_SIGHT_FOREIGN && gpu->record.is_blind != 0)
+        sight = LULL_SIGHT_OURS;
+    gpu->state.observed_mhz = reading.sm_mhz;
+    gpu->is_seen_free = gpu->is_seen_free || (sight == LULL_SIGHT_FREE && gpu->applied_mhz == 0);
+    gpu->is_checked = gpu->is_checked || sight != LULL_SIGHT_FOREIGN;
+    if (sight == LULL_SIGHT_FREE || sight == LULL_SIGHT_OURS)
+        gpu->is_foreign = false;
+    if (sight != LULL_SIGHT_FOREIGN || reading.sm_mhz != gpu->doubted_mhz)
+        gpu->doubts = 0;
+    if (sight == LULL_SIGHT_FOREIGN) {
+        gpu->doubted_mhz = reading.sm_mhz;
+        if (++gpu->doubts == LOOKS_TO_BELIEVE)
+            yield_clock(gpu, index);
+    }
+    if (gpu->doubts > 0)
+        gpu->watch_ns = now_ns + LULL_WRITER_DOUBT_NS;
+    return sight;
+}
+
+void lull_writer_reset_again(struct lull_writer_gpu *gpu)
+{
+    gpu->applied_mhz = gpu->state.observed_mhz;
+    lull_writer_plan_retry(gpu);
+}
+
+static bool is_settled(const struct lull_writer *writer, uint32_t index, uint32_t seen_mhz)
+{
+    const struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const struct lull_device_info *info = lull_device_info(writer->devices, index);
+
+    if (gpu->applied_mhz != 0)
+        return seen_mhz == gpu->applied_mhz;
+    /* After a reset every clock is right but the one that was locked before, unless that is the
+     * highest. */
+    return seen_mhz != gpu->observation.before_mhz || info->sm_clock_count == 0 ||
+           seen_mhz >= info->sm_clocks_mhz[0];
+}
+
+/* Judges a clock that has not reached its target in time. A lock is an upper bound: an idle or
+ * power-capped GPU is below it and obeys nevertheless. One that stays where it was locked before
+ * does not. */
+static bool is_obeyed(const struct lull_writer *writer, uint32_t index, uint32_t seen_mhz)
+{
+    const struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const struct lull_device_info *info = lull_device_info(writer->devices, index);
+
+    if (gpu->applied_mhz == 0) {
+        struct lull_device_reading reading;
+
+        /* The clock is still at the old lock. If something else holds it there, the reasons say so.
+         */
+        lull_device_read(writer->devices, index, LULL_READING_REASONS, &reading);
+        if ((reading.valid & LULL_READING_REASONS) == 0)
+            return true; /* the device tells nothing, so the driver's success has to suffice */
+        return (reading.reasons & ~(uint64_t)LULL_CLOCK_REASON_SETTING) != 0;
+    }
+    if (gpu->observation.before_mhz != 0 && seen_mhz == gpu->observation.before_mhz)
+        return false;
+    return seen_mhz <= lull_sight_step_above(info, gpu->applied_mhz);
+}
+
+static void end_observation(struct lull_writer_gpu *gpu, int64_t settle_ns)
+{
+    gpu->observation.is_running = false;
+    gpu->result.settle_ns = settle_ns;
+    if (settle_ns == LULL_SETTLE_NOT_OBEYED)
+        gpu->state.disobeyed++;
+}
+
+/* Whether a reading after a reset shows that it has had an effect. */
+static bool is_seen_free(const struct lull_writer *writer, uint32_t index,
+                         const struct lull_device_reading *reading)
+{
+    const struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const struct lull_device_info *info = lull_device_info(writer->devices, index);
+
+    return gpu->applied_mhz == 0 && reading->valid != 0 &&
+           lull_sight_is_high(info, reading->sm_mhz);
+}
+
+static void observe(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    struct lull_writer_observation *observation = &gpu->observation;
+    struct lull_device_reading reading;
+    int64_t now_ns;
+
+    lull_device_read(writer->devices, index, LULL_READING_SM_CLOCK, &reading);
+    now_ns = lull_now_ns();
+    if (gpu->result.observed_mhz != reading.sm_mhz)
+        observation->changed_ns = now_ns;
+    gpu->result.observed_mhz = reading.sm_mhz;
+    gpu->state.observed_mhz = reading.sm_mhz;
+    gpu->is_seen_free = gpu->is_seen_free || is_seen_free(writer, index, &reading);
+    observation->next_ns = now_ns + OBSERVE_STEP_NS;
+    if (reading.valid != 0 && is_settled(writer, index, reading.sm_mhz))
+        end_observation(gpu, (observation->read_ns + now_ns) / 2 - observation->call_end_ns);
+    else if (now_ns >= observation->call_end_ns + OBSERVE_LIMIT_NS)
+        end_observation(gpu, is_obeyed(writer, index, reading.sm_mhz)
+                                 ? observation->changed_ns - observation->call_end_ns
+                                 : LULL_SETTLE_NOT_OBEYED);
+    observation->read_ns = now_ns;
+    if (!observation->is_running || observation->changed_ns == now_ns) {
+        lull_writer_publish(gpu, index);
+        lull_writer_show_state(writer, index);
+    }
+}
+
+bool lull_writer_observe_one(struct lull_writer *writer, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < writer->gpu_count; i++) {
+        const struct lull_writer_observation *observation = &writer->gpus[i].observation;
+
+        if (!lull_writer_is_away(writer, i) && observation->is_running &&
+            observation->next_ns <= now_ns) {
+            observe(writer, i);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Looks at a GPU that nothing is written to: whether somebody else has locked it, and, where its
+ * reset was not seen to have an effect, whether it has had one. */
+static void watch(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const char *uuid = lull_device_info(writer->devices, index)->uuid;
+    const enum lull_sight sight = lull_writer_look(writer, index);
+    const bool is_over = gpu->is_deferred && (sight == LULL_SIGHT_FREE || gpu->is_foreign);
+    struct lull_error error;
+    int result = 0;
+
+    if (is_over) {
+        result = lull_journal_remove_deferred(writer->journal, uuid, &error);
+        gpu->is_deferred = result < 0;
+        lull_log(LULL_LOG_INFO, "writer", "GPU %u: busy again: its reset is confirmed", index);
+    } else if (gpu->is_deferred && sight == LULL_SIGHT_OURS) {
+        result = lull_journal_resume(writer->journal, uuid, &error);
+        gpu->is_recorded = result == 0;
+        gpu->is_deferred = result < 0;
+        lull_writer_reset_again(gpu);
+    } else if (gpu->stage == LULL_STAGE_LEASED && gpu->applied_mhz == 0 &&
+               sight == LULL_SIGHT_OURS &&
+               gpu->record.written.sm_at_ns + LULL_SIGHT_SETTLING_NS <= lull_now_ns()) {
+        lull_writer_reset_again(gpu);
+    }
+    if (result < 0)
+        lull_writer_complain(gpu, &error);
+    lull_writer_show_state(writer, index);
+}
+
+bool lull_writer_is_watched(const struct lull_writer_gpu *gpu)
+{
+    return (gpu->stage == LULL_STAGE_LEASED ? gpu->is_recorded : gpu->is_deferred) &&
+           !gpu->observation.is_running && gpu->raise_ns == LULL_WRITER_NEVER_NS;
+}
+
+bool lull_writer_watch_one(struct lull_writer *writer, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < writer->gpu_count; i++) {
+        const struct lull_writer_gpu *gpu = &writer->gpus[i];
+
+        if (!lull_writer_is_away(writer, i) && lull_writer_is_watched(gpu) &&
+            gpu->watch_ns <= now_ns) {
+            watch(writer, i);
+            return true;
+        }
+    }
+    return false;
+}
