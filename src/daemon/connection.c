@@ -23,7 +23,7 @@ enum {
 static void let_go(void *context)
 {
     struct lull_connection *connection = context;
-    struct server *const server = connection->server;
+    struct lull_server *const server = connection->server;
 
     atomic_fetch_sub(&connection->open_handles, 1);
     lull_server_wake(server);
@@ -93,7 +93,7 @@ static int watch(struct lull_connection *connection, uv_poll_t *handle, int fd, 
     return uv_poll_start(handle, UV_READABLE | UV_DISCONNECT, callback);
 }
 
-struct lull_connection *lull_connection_create(struct server *server, uint64_t id, int fd,
+struct lull_connection *lull_connection_create(struct lull_server *server, uint64_t id, int fd,
                                                const struct lull_peer *peer)
 {
     struct lull_connection *connection = calloc(1, sizeof(*connection));
@@ -181,7 +181,7 @@ void lull_connection_send(struct lull_connection *connection, const struct lull_
 static void released(void *context)
 {
     struct lull_connection *connection = context;
-    struct server *server = connection->server;
+    struct lull_server *server = connection->server;
 
     /* After this store the server may free the connection, so nothing of it is used below. */
     atomic_store(&connection->is_source_released, true);

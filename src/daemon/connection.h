@@ -17,7 +17,7 @@
 #include "wire/command.h"
 #include "wire/message.h"
 
-struct server;
+struct lull_server;
 
 /* What the device writer knows of a connection. */
 enum lull_source_state {
@@ -28,7 +28,7 @@ enum lull_source_state {
 
 /* One client. It lives until its handles are closed and the device writer has let go of it. */
 struct lull_connection {
-    struct server *server;
+    struct lull_server *server;
     struct lull_connection *next;
     uint64_t id;
     int fd;
@@ -59,7 +59,7 @@ struct lull_connection {
 
 /* Takes over fd and peer.pid_fd and begins to serve them. NULL: no memory; both are closed then. A
  * connection that cannot be watched is returned all the same, and is closing. */
-struct lull_connection *lull_connection_create(struct server *server, uint64_t id, int fd,
+struct lull_connection *lull_connection_create(struct lull_server *server, uint64_t id, int fd,
                                                const struct lull_peer *peer);
 
 /* Ends the leases and begins the end of the connection; more calls are harmless. */

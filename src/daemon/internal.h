@@ -1,29 +1,142 @@
 /*
- * What server and connections know of each other. SPDX-License-Identifier: Apache-2.0
+ * What the parts of the server know of each other: accepting (accept.c), requests (requests.c),
+ * ends of leases (endings.c), the loop's turns (turns.c), start and stop (server.c). Threads: the
+ * loop's, except where said. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_DAEMON_INTERNAL_H
 #define LULL_DAEMON_INTERNAL_H
 
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/log.h"
 #include "daemon/connection.h"
+#include "daemon/enforcer.h"
+#include "daemon/listener.h"
+#include "daemon/notify.h"
+#include "daemon/quota.h"
+#include "daemon/server.h"
+#include "device/device.h"
+#include "device/writer.h"
 
-/* Serves a packet of size bytes that sender has sent. */
-void lull_server_serve(struct server *server, struct lull_connection *connection,
-                       const uint8_t *packet, size_t size, pid_t sender);
+/* A client that is late by five heartbeats has lost its leases. Chosen, not measured. */
+enum { LULL_SERVER_LEASE_TTL_MS = 3000, LULL_SERVER_HEARTBEAT_MS = 500 };
 
-/* Ends every lease of a connection that closes. */
-void lull_server_forget(struct server *server, struct lull_connection *connection);
+/* Results are 0 or negative, so this is none. */
+enum { LULL_SERVER_NO_RESULT = 1 };
 
-/* Wakes the server's loop, from the writer's thread. */
-void lull_server_wake(struct server *server);
-
-/* Notes that a client was paused: it is to be resumed after a moment. */
-void lull_server_note_pause(struct server *server);
-
-/* Notes, on the writer's thread, that somebody keeps the writer busy. */
-void lull_server_note_flood(struct server *server);
+struct lull_server {
+    uv_loop_t loop;
+    uv_prepare_t before_poll;
+    uv_check_t after_poll;
+    uv_timer_t housekeeping;
+    uv_timer_t resume;
+    uv_async_t wake;
+    struct lull_watchdog watchdog;
+    uv_signal_t signals[NSIG];
+    struct lull_listener everybody;
+    struct lull_listener root;
+    bool is_stopping;
+    bool is_housekeeping;
+    uint32_t max_connections; /* of others than root */
+    struct lull_devices *devices;
+    struct lull_writer *writer;
+    struct lull_enforcer *enforcer;
+    int64_t reading_since_ns; /* what the enforcer waits for is being read; 0: nothing */
+    struct lull_quota quota;
+    atomic_bool is_flooded; /* set by the writer's thread */
+    struct lull_connection *connections;
+    uint64_t last_connection_id;
+    uint64_t refused_senders;
+    /* What restoring each GPU came to, or LULL_SERVER_NO_RESULT; set by the writer's thread. */
+    atomic_int ended[LULL_DEVICE_MAX_GPUS];
+};
 
 /* Return the loop and the writer that a connection uses. */
-uv_loop_t *lull_server_loop(struct server *server);
-struct lull_writer *lull_server_writer(struct server *server);
+uv_loop_t *lull_server_loop(struct lull_server *server);
+struct lull_writer *lull_server_writer(struct lull_server *server);
+
+/* --- accept.c --- */
+
+/* Makes both sockets, and divides the descriptors among root and everybody. Errors: -errno. */
+int lull_server_open_listeners(struct lull_server *server,
+                               const struct lull_server_options *options, struct lull_error *err);
+
+/* --- requests.c --- */
+
+/* Serves a packet of size bytes that sender has sent. */
+void lull_server_serve(struct lull_server *server, struct lull_connection *connection,
+                       const uint8_t *packet, size_t size, pid_t sender);
+
+/* --- endings.c --- */
+
+extern const char lull_server_not_restored[]; /* the text of an answer */
+
+/* Answer a request. */
+void lull_server_reply(struct lull_connection *connection, uint32_t sequence,
+                       const struct lull_error *error);
+void lull_server_reply_code(struct lull_connection *connection, uint32_t sequence, int code,
+                            const char *text);
+
+/* Answers a request once the GPUs in the mask are restored; at once if the mask is empty. */
+void lull_server_reply_when_settled(struct lull_connection *connection, uint32_t sequence,
+                                    uint64_t mask);
+
+/* Notes that a GPU is back, or cannot be restored, and answers who waited for it. */
+void lull_server_settle(struct lull_server *server, uint32_t gpu, int result);
+
+/* NULL: it has closed. */
+struct lull_connection *lull_server_find_connection(struct lull_server *server, uint64_t id);
+
+/* Finds the leases of a connection, a bit for each GPU; slot picks one of them or all. */
+uint64_t lull_server_leases_of(const struct lull_server *server,
+                               const struct lull_connection *connection, uint32_t slot);
+
+/* Ends the leases of the GPUs in the mask. */
+void lull_server_end_leases(struct lull_server *server, uint64_t mask);
+
+/* Makes the writer deaf to a connection that has no lease left. */
+void lull_server_close_idle_doorbell(struct lull_server *server,
+                                     struct lull_connection *connection);
+
+/* Ends a lease against its client's will, and tells it. */
+void lull_server_revoke(struct lull_server *server, uint32_t gpu, int code, const char *why);
+
+/* Tells what the enforcer has ended meanwhile. */
+void lull_server_tell_ended(struct lull_server *server);
+
+/* Ends every lease of a connection that closes. */
+void lull_server_forget(struct lull_server *server, struct lull_connection *connection);
+
+/* --- turns.c --- */
+
+/* Logs a line that a user has caused, within the user's quota. */
+__attribute__((format(printf, 4, 5))) void lull_server_say(struct lull_server *server, uid_t uid,
+                                                           enum lull_log_level level,
+                                                           const char *format, ...);
+
+/* Wakes the server's loop, from any thread. */
+void lull_server_wake(struct lull_server *server);
+
+/* Notes that a client was paused: it is to be resumed after a moment. */
+void lull_server_note_pause(struct lull_server *server);
+
+/* Notes, on the writer's thread, that somebody keeps the writer busy. */
+void lull_server_note_flood(struct lull_server *server);
+
+/* Looks after what has a time, until nothing is left of that. */
+void lull_server_keep_house(struct lull_server *server);
+
+/* Frees the connections that nothing needs any more. */
+void lull_server_reap(struct lull_server *server);
+
+/* What the loop calls. Between the two of the poll, it reads from every client that has sent
+ * something. */
+void lull_server_on_wake(uv_async_t *async);
+void lull_server_on_before_poll(uv_prepare_t *prepare);
+void lull_server_on_after_poll(uv_check_t *check);
 
 #endif

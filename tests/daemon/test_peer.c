@@ -42,14 +42,10 @@ static int fake_getsockopt(int fd, int level, int name, void *value, socklen_t *
 
 /* --- what stands for the server --- */
 
-struct server {
-    uv_loop_t loop;
-};
-
 static uint32_t forgotten;
 static uint32_t wakes;
 
-void lull_server_serve(struct server *server, struct lull_connection *connection,
+void lull_server_serve(struct lull_server *server, struct lull_connection *connection,
                        const uint8_t *packet, size_t size, pid_t sender)
 {
     (void)server;
@@ -59,35 +55,35 @@ void lull_server_serve(struct server *server, struct lull_connection *connection
     (void)sender;
 }
 
-void lull_server_forget(struct server *server, struct lull_connection *connection)
+void lull_server_forget(struct lull_server *server, struct lull_connection *connection)
 {
     (void)server;
     (void)connection;
     forgotten++;
 }
 
-void lull_server_wake(struct server *server)
+void lull_server_wake(struct lull_server *server)
 {
     (void)server;
     wakes++;
 }
 
-void lull_server_note_pause(struct server *server)
+void lull_server_note_pause(struct lull_server *server)
 {
     (void)server;
 }
 
-void lull_server_note_flood(struct server *server)
+void lull_server_note_flood(struct lull_server *server)
 {
     (void)server;
 }
 
-uv_loop_t *lull_server_loop(struct server *server)
+uv_loop_t *lull_server_loop(struct lull_server *server)
 {
     return &server->loop;
 }
 
-struct lull_writer *lull_server_writer(struct server *server)
+struct lull_writer *lull_server_writer(struct lull_server *server)
 {
     (void)server;
     return NULL;
@@ -356,7 +352,7 @@ static void f42_closing_does_not_wait_for_a_lingering_socket(void **state)
 
 static void a_connection_is_freed_when_nothing_holds_it(void **state)
 {
-    struct server server;
+    struct lull_server server;
     struct lull_peer peer = {.pid = getpid(), .pid_fd = -1};
     struct lull_connection *connection;
     struct lull_error error;
@@ -394,7 +390,7 @@ static void a_client_that_does_not_read_is_closed(void **state)
 {
     const struct lull_message message = {.type = LULL_MESSAGE_REPLY};
     const struct lull_message nothing = {.type = 0};
-    struct server server;
+    struct lull_server server;
     struct lull_connection connection = {
         .server = &server, .fd = fds[0], .peer = {.pid_fd = -1}, .doorbell_fd = -1};
     char buffer[LULL_MESSAGE_MAX_BYTES];

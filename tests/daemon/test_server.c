@@ -10,7 +10,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include <uv.h>
@@ -27,13 +29,17 @@ static uint32_t house_timers;
 #define uv_is_active(handle) ((void)(handle), 0)
 #define uv_async_send(async) ((void)(async), wakes++)
 
+#include "daemon/accept.c"
+#include "daemon/endings.c"
 #include "daemon/enforcer.c"
+#include "daemon/requests.c"
 #include "daemon/server.c"
+#include "daemon/turns.c"
 
 #define MS LULL_NS_PER_MS
 #define T0 LULL_NS_PER_S
 
-static struct server server;
+static struct lull_server server;
 static struct lull_connection clients[3];
 static struct lull_message sent[16];
 static struct lull_connection *sent_to[16];
@@ -115,7 +121,7 @@ void lull_connection_send(struct lull_connection *connection, const struct lull_
     sent[sent_count++] = *message;
 }
 
-struct lull_connection *lull_connection_create(struct server *of, uint64_t id, int fd,
+struct lull_connection *lull_connection_create(struct lull_server *of, uint64_t id, int fd,
                                                const struct lull_peer *peer)
 {
     (void)of;
@@ -167,7 +173,7 @@ static int set_up(void **state)
     server.before_poll.data = server.after_poll.data = server.housekeeping.data = &server;
     assert_int_equal(start_enforcer(&server, NULL), 0);
     for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++)
-        atomic_init(&server.ended[gpu], NO_RESULT);
+        atomic_init(&server.ended[gpu], LULL_SERVER_NO_RESULT);
     for (uint32_t i = 0; i < 3; i++) {
         clients[i] =
             (struct lull_connection){.id = 11 + i,
@@ -240,7 +246,7 @@ static void end_gpu(uint32_t gpu, int result)
 {
     sent_count = 0;
     on_lease_ended(&server, gpu, result);
-    on_wake(&server.wake);
+    lull_server_on_wake(&server.wake);
 }
 
 static void hello_is_answered_and_comes_first(void **state)
@@ -308,11 +314,11 @@ static void a_lease_is_granted_to_one_client(void **state)
 /* The loop's turn: it reads everything, if the enforcer waits for that. */
 static void turn(void (*read)(void))
 {
-    on_before_poll(&server.before_poll);
+    lull_server_on_before_poll(&server.before_poll);
     if (read != NULL)
         read();
-    on_after_poll(&server.after_poll);
-    on_wake(&server.wake);
+    lull_server_on_after_poll(&server.after_poll);
+    lull_server_on_wake(&server.wake);
 }
 
 static void heartbeat_of_the_first(void)
@@ -565,7 +571,7 @@ static void f48_who_does_not_greet_is_closed(void **state)
     clients[1].is_greeted = false;
     clients[1].since_ns = T0;
     clients[2].since_ns = T0;
-    keep_house(&server);
+    lull_server_keep_house(&server);
     fake_time_ns = T0 + 2000 * MS - 1;
     on_housekeeping(&server.housekeeping);
     assert_int_equal(closed, 0);

@@ -1,0 +1,117 @@
+/* Who may connect. SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/internal.h"
+
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "wire/client.h"
+
+/* Chosen, not measured. */
+enum {
+    MAX_CONNECTIONS = 4096,
+    MAX_CONNECTIONS_PER_USER = 64,
+    MAX_DESCRIPTORS = 4 * MAX_CONNECTIONS + 256,
+    DESCRIPTORS_OF_CLIENT = 4, /* socket, pidfd, command table, doorbell */
+    DESCRIPTORS_OF_ROOT = 64,  /* and of the driver's libraries */
+};
+
+static bool has_room(const struct lull_server *server, uid_t uid)
+{
+    uint32_t total = 0;
+    uint32_t of_user = 0;
+
+    for (const struct lull_connection *c = server->connections; c != NULL; c = c->next) {
+        total += c->peer.uid != 0;
+        of_user += c->peer.uid == uid;
+    }
+    /* Root is never refused: it must be able to restore the GPUs at any time. */
+    return uid == 0 || (total < server->max_connections && of_user < MAX_CONNECTIONS_PER_USER);
+}
+
+static void admit(void *context, int fd)
+{
+    struct lull_server *const server = context;
+    struct lull_peer peer;
+    struct lull_connection *connection;
+
+    if (lull_peer_identify(fd, &peer, NULL) < 0) {
+        lull_peer_close(fd, NULL, NULL); /* the process has ended before it was heard */
+        return;
+    }
+    if (!has_room(server, peer.uid)) {
+        lull_server_say(server, peer.uid, LULL_LOG_WARNING,
+                        "too many connections, client refused (uid=%u)", (unsigned int)peer.uid);
+        lull_peer_close(fd, NULL, NULL);
+        if (peer.pid_fd >= 0)
+            close(peer.pid_fd);
+        return;
+    }
+    connection = lull_connection_create(server, ++server->last_connection_id, fd, &peer);
+    if (connection == NULL)
+        return;
+    connection->next = server->connections;
+    server->connections = connection;
+    if (peer.pid_fd >= 0 && lull_enforcer_watch(server->enforcer, connection->id, peer.pid_fd) < 0)
+        lull_connection_close(connection);
+    lull_server_keep_house(server);
+}
+
+static void on_exhausted(void *context)
+{
+    struct lull_server *const server = context;
+
+    lull_server_say(server, (uid_t)-1, LULL_LOG_WARNING, "no descriptors left, client refused");
+}
+
+/* Raises the limit of descriptors as far as it may, and divides them: what root and the driver need
+ * stays free whatever others do. */
+static void divide_descriptors(struct lull_server *server, uint64_t used)
+{
+    struct rlimit limit = {.rlim_cur = 0};
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur < MAX_DESCRIPTORS) {
+        limit.rlim_cur = limit.rlim_max < MAX_DESCRIPTORS ? limit.rlim_max : MAX_DESCRIPTORS;
+        setrlimit(RLIMIT_NOFILE, &limit);
+        getrlimit(RLIMIT_NOFILE, &limit);
+    }
+    used += DESCRIPTORS_OF_ROOT;
+    server->max_connections = MAX_CONNECTIONS;
+    if (limit.rlim_cur < used + (uint64_t)DESCRIPTORS_OF_CLIENT * MAX_CONNECTIONS)
+        server->max_connections =
+            limit.rlim_cur > used ? (uint32_t)((limit.rlim_cur - used) / DESCRIPTORS_OF_CLIENT) : 1;
+}
+
+static int open_one(struct lull_server *server, struct lull_listener *listener,
+                    const char *directory, const char *name, struct lull_listener_options *options,
+                    struct lull_error *err)
+{
+    char path[sizeof(listener->path) + 1];
+
+    /* A path that is cut here is still too long for a socket. */
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
+    options->path = path;
+    options->admit = admit;
+    options->exhausted = on_exhausted;
+    options->context = server;
+    return lull_listener_open(listener, options, err);
+}
+
+int lull_server_open_listeners(struct lull_server *server,
+                               const struct lull_server_options *options, struct lull_error *err)
+{
+    struct lull_listener_options of_root = {.mode = 0600, .group = (gid_t)-1};
+    struct lull_listener_options of_everybody = {
+        .mode = options->socket_mode, .group = options->socket_group, .is_bounded = true};
+    int result = open_one(server, &server->root, options->runtime_dir, LULL_CLIENT_ROOT_SOCKET,
+                          &of_root, err);
+
+    if (result == 0)
+        result = open_one(server, &server->everybody, options->runtime_dir, LULL_CLIENT_SOCKET,
+                          &of_everybody, err);
+    if (result == 0) /* descriptors are given out from the lowest up */
+        divide_descriptors(server, (uint64_t)server->everybody.fd);
+    return result;
+}

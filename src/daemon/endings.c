@@ -1,0 +1,161 @@
+/* How leases end, and who is told. SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+
+void lull_server_reply(struct lull_connection *connection, uint32_t sequence,
+                       const struct lull_error *error)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_REPLY, .sequence = sequence};
+
+    message.body.reply.code = error->code;
+    memcpy(message.body.reply.text, error->text, sizeof(message.body.reply.text));
+    lull_connection_send(connection, &message, false);
+}
+
+void lull_server_reply_code(struct lull_connection *connection, uint32_t sequence, int code,
+                            const char *text)
+{
+    struct lull_error error;
+
+    lull_error_set(&error, code, "%s", text);
+    lull_server_reply(connection, sequence, &error);
+}
+
+const char lull_server_not_restored[] =
+    "not every GPU could be restored; lulld goes on trying, see lull status";
+
+static void finish_waiting(struct lull_connection *connection)
+{
+    lull_server_reply_code(connection, connection->awaited_sequence, connection->awaited_result,
+                           connection->awaited_result == 0 ? "" : lull_server_not_restored);
+}
+
+/* Answers a request once the GPUs in the mask are restored; at once if the mask is empty. */
+void lull_server_reply_when_settled(struct lull_connection *connection, uint32_t sequence,
+                                    uint64_t mask)
+{
+    if (connection->awaited != 0) {
+        lull_server_reply_code(connection, sequence, -EALREADY,
+                               "an earlier request of this connection still waits for its answer");
+        return;
+    }
+    connection->awaited = mask;
+    connection->awaited_sequence = sequence;
+    connection->awaited_result = 0;
+    if (mask == 0)
+        finish_waiting(connection);
+}
+
+/* --- leases --- */
+
+struct lull_connection *lull_server_find_connection(struct lull_server *server, uint64_t id)
+{
+    for (struct lull_connection *c = server->connections; c != NULL; c = c->next)
+        if (c->id == id)
+            return c;
+    return NULL;
+}
+
+/* Makes the writer deaf to a connection that has no lease left. */
+void lull_server_close_idle_doorbell(struct lull_server *server, struct lull_connection *connection)
+{
+    if (lull_enforcer_leases_of(server->enforcer, connection->id) == 0)
+        lull_connection_close_doorbell(connection);
+}
+
+static void tell_revoked(struct lull_connection *connection, uint32_t gpu, int code)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_REVOKED};
+
+    message.body.revoked.slot = gpu;
+    message.body.revoked.code = code;
+    lull_connection_send(connection, &message, false);
+}
+
+/* Ends a lease against its client's will, and tells it. */
+void lull_server_revoke(struct lull_server *server, uint32_t gpu, int code, const char *why)
+{
+    struct lull_lease lease;
+    struct lull_connection *connection;
+
+    if (!lull_enforcer_find(server->enforcer, gpu, &lease) ||
+        !lull_enforcer_end(server->enforcer, gpu))
+        return;
+    lull_log(LULL_LOG_INFO, "lulld", "GPU %u: lease revoked: %s", gpu, why);
+    connection = lull_server_find_connection(server, lease.client);
+    if (connection == NULL)
+        return;
+    lull_server_close_idle_doorbell(server, connection);
+    tell_revoked(connection, gpu, code);
+}
+
+/* Tells what the enforcer has ended meanwhile. */
+void lull_server_tell_ended(struct lull_server *server)
+{
+    struct lull_ended_lease ended;
+
+    while (lull_enforcer_take(server->enforcer, &ended)) {
+        struct lull_connection *const connection =
+            lull_server_find_connection(server, ended.client);
+
+        lull_log(LULL_LOG_INFO, "lulld", "GPU %u: %s", ended.gpu,
+                 ended.why == LULL_ENDING_DEAD ? "client gone, its lease ends"
+                                               : "lease revoked: no heartbeat");
+        if (connection == NULL)
+            continue;
+        lull_server_close_idle_doorbell(server, connection);
+        if (ended.why == LULL_ENDING_OVERDUE)
+            tell_revoked(connection, ended.gpu, LULL_E_STALE);
+    }
+}
+
+/* Finds the leases of a connection, a bit for each GPU; slot picks one of them or all. */
+uint64_t lull_server_leases_of(const struct lull_server *server,
+                               const struct lull_connection *connection, uint32_t slot)
+{
+    const uint64_t mask = lull_enforcer_leases_of(server->enforcer, connection->id);
+
+    if (slot == LULL_MESSAGE_ALL_SLOTS)
+        return mask;
+    return slot < LULL_DEVICE_MAX_GPUS ? mask & UINT64_C(1) << slot : 0;
+}
+
+void lull_server_end_leases(struct lull_server *server, uint64_t mask)
+{
+    for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++)
+        if ((mask >> gpu & 1) != 0)
+            lull_enforcer_end(server->enforcer, gpu);
+}
+
+void lull_server_forget(struct lull_server *server, struct lull_connection *connection)
+{
+    const uint64_t mask = lull_server_leases_of(server, connection, LULL_MESSAGE_ALL_SLOTS);
+
+    if (mask != 0)
+        lull_server_say(server, connection->peer.uid, LULL_LOG_INFO,
+                        "client gone, its leases end (pid=%ld gpus=0x%llx)",
+                        (long)connection->peer.pid, (unsigned long long)mask);
+    lull_server_end_leases(server, mask);
+    if (connection->peer.pid_fd >= 0)
+        lull_enforcer_unwatch(server->enforcer, connection->peer.pid_fd);
+}
+
+void lull_server_settle(struct lull_server *server, uint32_t gpu, int result)
+{
+    const uint64_t bit = UINT64_C(1) << gpu;
+
+    lull_enforcer_settle(server->enforcer, gpu);
+    for (struct lull_connection *c = server->connections; c != NULL; c = c->next) {
+        if ((c->awaited & bit) == 0)
+            continue;
+        c->awaited &= ~bit;
+        if (result < 0)
+            c->awaited_result = result;
+        if (c->awaited == 0)
+            finish_waiting(c);
+    }
+}

@@ -1,0 +1,227 @@
+/* What a client may ask. SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+static int grant(struct lull_server *server, struct lull_connection *connection,
+                 const struct lull_message_lease *wanted, struct lull_message_grant *grant_out,
+                 struct lull_error *err)
+{
+    struct lull_band band = {wanted->min_mhz, wanted->max_mhz, wanted->min_limit_mw,
+                             wanted->max_limit_mw};
+    int gpu = lull_device_find(server->devices, wanted->uuid);
+    int result;
+
+    if (gpu < 0)
+        return lull_error_set(err, -ENODEV, "%s: no such GPU on this node; see lull gpus",
+                              wanted->uuid);
+    if (lull_quota_is_barred(&server->quota, connection->peer.uid, lull_now_ns()))
+        return lull_error_set(err, -EBUSY,
+                              "a client of yours has kept lulld busy; try again in some seconds");
+    result = lull_device_fit_band(lull_device_info(server->devices, (uint32_t)gpu), &band, err);
+    /* Nothing is made for a lease that is refused. */
+    if (result == 0)
+        result = lull_enforcer_check(server->enforcer, (uint32_t)gpu, err);
+    if (result < 0)
+        return result;
+    result = lull_connection_open_table(connection, server->writer, err);
+    if (result < 0)
+        return result;
+    result = lull_enforcer_grant(server->enforcer, (uint32_t)gpu, connection->id, &band,
+                                 &connection->source, &grant_out->lease_id, err);
+    if (result < 0)
+        return result;
+    grant_out->slot = (uint32_t)gpu;
+    grant_out->min_mhz = band.min_mhz;
+    grant_out->max_mhz = band.max_mhz;
+    lull_server_say(server, connection->peer.uid, LULL_LOG_INFO,
+                    "GPU %d: leased (pid=%ld uid=%u band=%u-%u MHz)", gpu,
+                    (long)connection->peer.pid, (unsigned int)connection->peer.uid, band.min_mhz,
+                    band.max_mhz);
+    return 0;
+}
+
+static void serve_hello(struct lull_server *server, struct lull_connection *connection,
+                        const struct lull_message *message)
+{
+    struct lull_message answer = {.type = LULL_MESSAGE_WELCOME, .sequence = message->sequence};
+
+    connection->is_greeted = true;
+    answer.body.welcome.gpu_count = lull_devices_count(server->devices);
+    answer.body.welcome.lease_ttl_ms = LULL_SERVER_LEASE_TTL_MS;
+    answer.body.welcome.heartbeat_ms = LULL_SERVER_HEARTBEAT_MS;
+    lull_connection_send(connection, &answer, false);
+}
+
+static void serve_lease(struct lull_server *server, struct lull_connection *connection,
+                        const struct lull_message *message)
+{
+    struct lull_message answer = {.type = LULL_MESSAGE_GRANT, .sequence = message->sequence};
+    struct lull_error error;
+    /* One table serves all leases of a connection, so it is passed with the first. */
+    const bool is_first = !connection->is_table_passed;
+
+    if (grant(server, connection, &message->body.lease, &answer.body.grant, &error) < 0) {
+        lull_server_reply(connection, message->sequence, &error);
+        return;
+    }
+    connection->is_table_passed = true;
+    lull_connection_send(connection, &answer, is_first);
+}
+
+static void serve_renew(struct lull_server *server, struct lull_connection *connection,
+                        const struct lull_message *message)
+{
+    const uint32_t count = lull_enforcer_renew(server->enforcer, connection->id);
+
+    lull_server_reply_code(connection, message->sequence, (int)count, "");
+}
+
+static void serve_release(struct lull_server *server, struct lull_connection *connection,
+                          const struct lull_message *message)
+{
+    const uint64_t mask = lull_server_leases_of(server, connection, message->body.release.slot);
+
+    lull_server_end_leases(server, mask);
+    if (mask != 0)
+        lull_server_close_idle_doorbell(server, connection);
+    lull_server_reply_when_settled(connection, message->sequence, mask);
+}
+
+static void describe_lease(struct lull_server *server, uint32_t gpu,
+                           struct lull_message_state *state)
+{
+    struct lull_lease lease;
+    const struct lull_connection *owner;
+    int64_t left_ns;
+
+    if (!lull_enforcer_find(server->enforcer, gpu, &lease))
+        return;
+    owner = lull_server_find_connection(server, lease.client);
+    left_ns = lease.expires_ns - lull_now_ns();
+    state->is_leased = 1;
+    state->min_mhz = lease.band.min_mhz;
+    state->max_mhz = lease.band.max_mhz;
+    state->lease_left_ms = left_ns > 0 ? (uint32_t)(left_ns / LULL_NS_PER_MS) : 0;
+    if (owner != NULL) {
+        state->owner_uid = (uint32_t)owner->peer.uid;
+        state->owner_pid = (uint32_t)owner->peer.pid;
+    }
+}
+
+static void serve_status(struct lull_server *server, struct lull_connection *connection,
+                         const struct lull_message *message)
+{
+    const uint32_t gpu = message->body.status.gpu;
+    struct lull_message answer = {.type = LULL_MESSAGE_STATE, .sequence = message->sequence};
+    struct lull_message_state *state = &answer.body.state;
+    struct lull_writer_state written;
+
+    if (gpu >= lull_devices_count(server->devices)) {
+        lull_server_reply_code(connection, message->sequence, -ENODEV, "no such GPU on this node");
+        return;
+    }
+    lull_writer_state(server->writer, gpu, &written);
+    *state = (struct lull_message_state){
+        .gpu = gpu,
+        .gpu_count = lull_devices_count(server->devices),
+        .applied_mhz = written.applied_mhz,
+        .observed_mhz = written.observed_mhz,
+        .status = written.status,
+        .writes = written.writes,
+        .dropped = written.dropped,
+        .expired = written.expired,
+        .failed = written.failed,
+        .disobeyed = written.disobeyed,
+        .limit_mw = written.limit_mw,
+        .health = (uint32_t)written.health,
+    };
+    memcpy(state->uuid, lull_device_info(server->devices, gpu)->uuid, sizeof(state->uuid));
+    memcpy(state->name, lull_device_info(server->devices, gpu)->name, sizeof(state->name));
+    describe_lease(server, gpu, state);
+    lull_connection_send(connection, &answer, false);
+}
+
+/* Whether a GPU does not answer; nobody waits for it, and it is not restored either. */
+static bool has_hung_gpu(struct lull_server *server)
+{
+    for (uint32_t gpu = 0; gpu < lull_devices_count(server->devices); gpu++) {
+        struct lull_writer_state written;
+
+        lull_writer_state(server->writer, gpu, &written);
+        if (written.health == LULL_WRITER_SUSPECT || written.health == LULL_WRITER_HUNG)
+            return true;
+    }
+    return false;
+}
+
+static void serve_restore(struct lull_server *server, struct lull_connection *connection,
+                          const struct lull_message *message)
+{
+    uint64_t settling;
+
+    if (connection->peer.uid != 0) {
+        lull_server_reply_code(connection, message->sequence, -EPERM,
+                               "only root may take the GPUs from other clients");
+        return;
+    }
+    for (uint32_t gpu = 0; gpu < lull_devices_count(server->devices); gpu++)
+        lull_server_revoke(server, gpu, LULL_E_STALE, "restore asked by the administrator");
+    /* GPUs whose leases ended earlier are waited for as well: the caller wants all of them back. */
+    settling = lull_enforcer_settling(server->enforcer);
+    if (settling == 0 && has_hung_gpu(server))
+        lull_server_reply_code(connection, message->sequence, -ETIMEDOUT, lull_server_not_restored);
+    else
+        lull_server_reply_when_settled(connection, message->sequence, settling);
+}
+
+typedef void serve_function(struct lull_server *, struct lull_connection *,
+                            const struct lull_message *);
+
+static serve_function *const serve_functions[LULL_MESSAGE_TYPE_COUNT] = {
+    [LULL_MESSAGE_HELLO] = serve_hello,   [LULL_MESSAGE_LEASE] = serve_lease,
+    [LULL_MESSAGE_RENEW] = serve_renew,   [LULL_MESSAGE_RELEASE] = serve_release,
+    [LULL_MESSAGE_STATUS] = serve_status, [LULL_MESSAGE_RESTORE] = serve_restore,
+};
+
+/* A forked child inherits the descriptor, but must not speak for its parent. */
+static void refuse_sender(struct lull_server *server, struct lull_connection *connection,
+                          uint32_t sequence, pid_t sender)
+{
+    server->refused_senders++;
+    /* Logged once, because a child that keeps asking would fill the log. */
+    if (server->refused_senders == 1)
+        lull_log(LULL_LOG_WARNING, "lulld",
+                 "message from a process that did not connect refused (pid=%ld connected=%ld)",
+                 (long)sender, (long)connection->peer.pid);
+    lull_server_reply_code(connection, sequence, -EPERM, "only the process that connected may ask");
+}
+
+void lull_server_serve(struct lull_server *server, struct lull_connection *connection,
+                       const uint8_t *packet, size_t size, pid_t sender)
+{
+    struct lull_message message;
+
+    if (lull_message_decode(packet, size, &message) < 0) {
+        lull_server_say(server, connection->peer.uid, LULL_LOG_INFO,
+                        "malformed message, client closed (pid=%ld uid=%u)",
+                        (long)connection->peer.pid, (unsigned int)connection->peer.uid);
+        lull_connection_close(connection);
+        return;
+    }
+    if (sender != connection->peer.pid) {
+        refuse_sender(server, connection, message.sequence, sender);
+        return;
+    }
+    /* A message that only the daemon sends, or one before HELLO, comes from no client of ours. */
+    if (serve_functions[message.type] == NULL ||
+        (!connection->is_greeted && message.type != LULL_MESSAGE_HELLO)) {
+        lull_connection_close(connection);
+        return;
+    }
+    serve_functions[message.type](server, connection, &message);
+}

@@ -1,0 +1,191 @@
+/* What the loop does in each turn besides reading: what other threads report, floods, and the
+ * house. SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/flood.h"
+
+/* Chosen, not measured. */
+enum {
+    GREETING_MS = 2000, /* a client that has not greeted by then is closed */
+    HOUSEKEEPING_MS = 250,
+    RESUME_MS = 20, /* a client that asks too often is not read for so long */
+    BAR_MS = 5000,  /* a user who has kept the writer busy may not lease for so long */
+};
+
+void lull_server_wake(struct lull_server *server)
+{
+    uv_async_send(&server->wake);
+}
+
+void lull_server_note_flood(struct lull_server *server)
+{
+    atomic_store(&server->is_flooded, true);
+    lull_server_wake(server);
+}
+
+/* Logs a line that a user has caused, within the user's quota. */
+void lull_server_say(struct lull_server *server, uid_t uid, enum lull_log_level level,
+                     const char *format, ...)
+{
+    char text[256];
+    va_list args;
+
+    if (!lull_quota_allows_line(&server->quota, uid, lull_now_ns())) {
+        lull_server_keep_house(server);
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    lull_log(level, "lulld", "%s", text);
+}
+
+static void tell_left_out(struct lull_server *server)
+{
+    uid_t uid;
+    uint64_t count;
+
+    while (lull_quota_take_left_out(&server->quota, lull_now_ns(), &uid, &count))
+        lull_log(LULL_LOG_WARNING, "lulld", "%llu more lines about a client left out (uid=%ld)",
+                 (unsigned long long)count, (long)(int)uid);
+}
+
+void lull_server_reap(struct lull_server *server)
+{
+    struct lull_connection **link = &server->connections;
+
+    while (*link != NULL) {
+        struct lull_connection *next = (*link)->next;
+
+        if (lull_connection_reap(*link))
+            *link = next;
+        else
+            link = &(*link)->next;
+    }
+}
+
+/* --- who keeps the writer busy --- */
+
+/* Finds the client that rings most, if it rings in a loop. */
+static struct lull_connection *find_ringer(struct lull_server *server)
+{
+    struct lull_connection *ringers[LULL_DEVICE_MAX_GPUS]; /* each has a GPU of its own */
+    int doorbells[LULL_DEVICE_MAX_GPUS];
+    uint32_t count = 0;
+    int found;
+
+    for (struct lull_connection *c = server->connections; c != NULL; c = c->next)
+        if (c->source_state == LULL_SOURCE_LISTENED && count < LULL_DEVICE_MAX_GPUS) {
+            doorbells[count] = c->doorbell_fd;
+            ringers[count++] = c;
+        }
+    found = lull_flood_find(doorbells, count);
+    return found >= 0 ? ringers[found] : NULL;
+}
+
+static void stop_flood(struct lull_server *server)
+{
+    struct lull_connection *const ringer = find_ringer(server);
+
+    if (ringer == NULL)
+        return;
+    lull_server_say(server, ringer->peer.uid, LULL_LOG_WARNING,
+                    "client closed, because it rings its doorbell without end (pid=%ld uid=%u)",
+                    (long)ringer->peer.pid, (unsigned int)ringer->peer.uid);
+    lull_quota_bar(&server->quota, ringer->peer.uid, lull_now_ns() + BAR_MS * LULL_NS_PER_MS);
+    lull_connection_close(ringer);
+}
+
+/* --- the loop's turns --- */
+
+void lull_server_on_wake(uv_async_t *async)
+{
+    struct lull_server *server = async->data;
+
+    if (server->enforcer == NULL)
+        return; /* the end has begun, and asks nobody */
+    for (uint32_t gpu = 0; gpu < lull_devices_count(server->devices); gpu++) {
+        int result = atomic_exchange(&server->ended[gpu], LULL_SERVER_NO_RESULT);
+
+        if (result != LULL_SERVER_NO_RESULT)
+            lull_server_settle(server, gpu, result);
+    }
+    lull_server_tell_ended(server);
+    if (atomic_exchange(&server->is_flooded, false))
+        stop_flood(server);
+    lull_server_reap(server);
+}
+
+/* Between the two, the loop reads from every client that has sent something. */
+void lull_server_on_before_poll(uv_prepare_t *prepare)
+{
+    struct lull_server *const server = prepare->data;
+
+    server->reading_since_ns = lull_enforcer_waits_since_ns(server->enforcer);
+    if (server->reading_since_ns != 0)
+        lull_server_wake(server); /* so that the turn ends even if nobody has sent anything */
+}
+
+void lull_server_on_after_poll(uv_check_t *check)
+{
+    struct lull_server *const server = check->data;
+
+    if (server->reading_since_ns != 0)
+        lull_enforcer_has_read(server->enforcer, server->reading_since_ns);
+    server->reading_since_ns = 0;
+}
+
+static void on_resume(uv_timer_t *timer)
+{
+    const struct lull_server *const server = timer->data;
+
+    for (struct lull_connection *c = server->connections; c != NULL; c = c->next)
+        lull_connection_resume(c);
+}
+
+void lull_server_note_pause(struct lull_server *server)
+{
+    if (!uv_is_active((uv_handle_t *)&server->resume))
+        uv_timer_start(&server->resume, on_resume, RESUME_MS, 0);
+}
+
+/* Closes who has not greeted in time; returns whether somebody still may. */
+static bool close_silent(struct lull_server *server)
+{
+    const int64_t since_ns = lull_now_ns() - GREETING_MS * LULL_NS_PER_MS;
+    bool is_waiting = false;
+
+    for (struct lull_connection *c = server->connections; c != NULL; c = c->next) {
+        if (c->is_greeted || c->is_closing)
+            continue;
+        if (c->since_ns <= since_ns)
+            lull_connection_close(c);
+        else
+            is_waiting = true;
+    }
+    return is_waiting;
+}
+
+static void on_housekeeping(uv_timer_t *timer)
+{
+    struct lull_server *const server = timer->data;
+    const bool is_waiting = close_silent(server);
+
+    tell_left_out(server);
+    server->is_housekeeping = is_waiting || lull_quota_has_left_out(&server->quota);
+    if (!server->is_housekeeping)
+        uv_timer_stop(timer);
+}
+
+void lull_server_keep_house(struct lull_server *server)
+{
+    if (server->is_housekeeping)
+        return;
+    server->is_housekeeping = true;
+    uv_timer_start(&server->housekeeping, on_housekeeping, HOUSEKEEPING_MS, HOUSEKEEPING_MS);
+}
