@@ -7,9 +7,11 @@ import signal
 import tempfile
 import time
 
-# A shell starts what runs in the background with these two ignored, and every program of a test would inherit that.
+# A shell starts what runs in the background with INT and QUIT ignored, and nohup with HUP; every program of a test would
+# inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def slowness():
