@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "daemon/connection.h"
 #include "daemon/enforcer.h"
+#include "daemon/jobs.h"
 #include "daemon/listener.h"
 #include "daemon/notify.h"
 #include "daemon/quota.h"
@@ -47,6 +48,10 @@ struct lull_server {
     struct lull_enforcer *enforcer;
     int64_t reading_since_ns; /* what the enforcer waits for is being read; 0: nothing */
     struct lull_quota quota;
+    const char *policy_path;
+    struct lull_policy policy;
+    char jobs_directory[4096];
+    struct lull_jobs jobs;
     atomic_bool is_flooded; /* set by the writer's thread */
     struct lull_connection *connections;
     uint64_t last_connection_id;
@@ -64,6 +69,37 @@ struct lull_writer *lull_server_writer(struct lull_server *server);
 /* Makes both sockets, and divides the descriptors among root and everybody. Errors: -errno. */
 int lull_server_open_listeners(struct lull_server *server,
                                const struct lull_server_options *options, struct lull_error *err);
+
+/* --- authorise.c --- */
+
+/*
+ * Whether the client of a connection may control a GPU, and within which floors and caps. Errors:
+ * -EACCES, with the reason.
+ */
+int lull_server_judge(const struct lull_server *server, const struct lull_connection *connection,
+                      uint32_t gpu, struct lull_policy_limits *limits_out, struct lull_error *err);
+
+/* Whether the client may administer. */
+bool lull_server_is_administrator(const struct lull_server *server,
+                                  const struct lull_connection *connection);
+
+/* Finds a GPU by its UUID or PCI address; -ENODEV: there is none. */
+int lull_server_find_gpu(const struct lull_server *server, const char *name);
+
+/* Ends the leases whose clients may no longer have them, or not as they are. */
+void lull_server_judge_again(struct lull_server *server);
+
+/* --- administer.c --- */
+
+/* Serve administrators. */
+void lull_server_serve_reload(struct lull_server *server, struct lull_connection *connection,
+                              const struct lull_message *message);
+void lull_server_serve_revoke(struct lull_server *server, struct lull_connection *connection,
+                              const struct lull_message *message);
+void lull_server_serve_job_add(struct lull_server *server, struct lull_connection *connection,
+                               const struct lull_message *message);
+void lull_server_serve_job_remove(struct lull_server *server, struct lull_connection *connection,
+                                  const struct lull_message *message);
 
 /* --- requests.c --- */
 

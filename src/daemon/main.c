@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/program.h"
+#include "daemon/policy_file.h"
 #include "daemon/sandbox.h"
 #include "daemon/server.h"
 #include "device/keeper.h"
@@ -17,6 +19,8 @@
 struct settings {
     struct lull_server_options server;
     bool is_for_all;
+    bool is_mode_given;
+    bool is_policy_given;
     bool is_restoring;
     bool is_resetting;
     bool is_unconfined;
@@ -50,13 +54,21 @@ static const struct lull_option rows[] = {
                .letter = 'r', .hint = LULL_OPTION_FOLDER, .usual = "/run/lull",
                .environment = "LULL_RUNTIME_DIR"),
     LULL_VALUE("socket-mode", "OCTAL", OWN, struct settings, server.socket_mode,
-               "The mode of the socket: who may open it may lease GPUs.", .parse = parse_mode,
-               .expected = "an octal mode such as 0660", .usual = "0660"),
+               "The mode of the socket, which is who may ask; evidence decides what they get.",
+               .parse = parse_mode, .expected = "an octal mode such as 0660", .usual = "0660",
+               .more = "With a policy and without --socket-group, 0666 is usual.",
+               LULL_GIVEN(struct settings, is_mode_given)),
     LULL_VALUE("socket-group", "GROUP", OWN, struct settings, server.socket_group,
-               "The group of the socket.", .parse = parse_group),
+               "The group of the socket; without a policy it may lease every GPU.",
+               .parse = parse_group),
     LULL_FLAG("allow-all", struct settings, is_for_all,
-              "Every user may lease GPUs: the same as --socket-mode 0666.",
-              .excludes = "socket-mode"),
+              "Without a policy, every user may lease every GPU, from containers as well.",
+              .excludes = "socket-mode|policy"),
+    LULL_VALUE("policy", "FILE", TEXT, struct settings, server.policy_path,
+               "Who may control which GPU, and within what; see lulld-policy(5).",
+               .hint = LULL_OPTION_FILE, .usual = LULL_POLICY_FILE,
+               .more = "The usual one may be missing. lull reload reads it again.",
+               LULL_GIVEN(struct settings, is_policy_given)),
     LULL_FLAG("restore", struct settings, is_restoring,
               "Put back what a dead lulld has left, and exit."),
     LULL_FLAG("reset-at-start", struct settings, is_resetting,
@@ -96,17 +108,39 @@ static void start_keeper(struct settings *settings)
              "%s; if lulld is killed, clocks stay low until it starts again", error.text);
 }
 
+/* The group of the socket has every GPU where no policy says otherwise. */
+static int load_policy(struct settings *settings, struct lull_error *err)
+{
+    struct lull_server_options *const server = &settings->server;
+    const bool has_group = server->socket_group != (gid_t)-1;
+
+    if (!settings->is_for_all) {
+        const int result = lull_policy_load(server->policy_path, &server->policy, err);
+
+        if (result == 0 && !settings->is_mode_given && !has_group)
+            server->socket_mode = 0666;
+        if (result != -ENOENT || settings->is_policy_given)
+            return result;
+    }
+    lull_policy_without_file(has_group ? server->socket_group : getegid(), settings->is_for_all,
+                             &server->policy);
+    return 0;
+}
+
 /* Restoring comes before serving, so that nobody is leased a GPU that a dead daemon has left
  * lowered. The sandbox comes between the two: by then the driver is open, and nobody can talk to
  * the daemon yet. */
 static int work(struct lull_devices *devices, struct lull_journal *journal,
-                const struct settings *settings, struct lull_error *err)
+                struct settings *settings, struct lull_error *err)
 {
     struct lull_restore_report report;
     int result = settings->is_resetting ? lull_restore_forced(devices, journal, &report, err)
                                         : lull_restore_all(devices, journal, &report, err);
 
     if (settings->is_restoring)
+        return result;
+    result = load_policy(settings, err);
+    if (result < 0)
         return result;
     if (settings->is_unconfined)
         lull_log(LULL_LOG_WARNING, "lulld", "not in a sandbox: it keeps every privilege");

@@ -2,13 +2,16 @@
 #include "daemon/peer.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/process.h"
 #include "base/thread.h"
 
@@ -66,6 +69,42 @@ int lull_peer_identify(int fd, struct lull_peer *peer_out, struct lull_error *er
     *peer_out =
         (struct lull_peer){.pid = credentials.pid, .uid = credentials.uid, .pid_fd = pid_fd};
     return 0;
+}
+
+uint32_t lull_peer_groups(int fd, gid_t groups_out[LULL_PEER_MAX_GROUPS])
+{
+    struct ucred credentials;
+    socklen_t size = sizeof(credentials);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0)
+        return 0;
+    groups_out[0] = credentials.gid;
+    size = (LULL_PEER_MAX_GROUPS - 1) * sizeof(groups_out[0]);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, &groups_out[1], &size) < 0)
+        return 1;
+    return 1 + (uint32_t)(size / sizeof(groups_out[0]));
+}
+
+/* Another process that has the number now is not the peer, so the peer must be alive afterwards. */
+int lull_peer_cgroups(const struct lull_peer *peer, char text_out[LULL_PEER_CGROUP_BYTES])
+{
+    struct pollfd death = {.fd = peer->pid_fd, .events = POLLIN};
+    char path[64];
+    char *text = NULL;
+    size_t size;
+    int result;
+
+    text_out[0] = '\0';
+    if (peer->pid_fd < 0)
+        return -ESRCH;
+    snprintf(path, sizeof(path), "/proc/%ld/cgroup", (long)peer->pid);
+    result = lull_file_read(path, LULL_PEER_CGROUP_BYTES - 1, &text, &size, NULL);
+    if (result == 0 && poll(&death, 1, 0) != 0)
+        result = -ESRCH;
+    if (result == 0)
+        memcpy(text_out, text, size + 1);
+    free(text);
+    return result;
 }
 
 void lull_peer_refuse_descriptors(int listen_fd)

@@ -23,6 +23,19 @@ struct lull_peer {
  */
 int lull_peer_identify(int fd, struct lull_peer *peer_out, struct lull_error *err);
 
+enum {
+    LULL_PEER_MAX_GROUPS = 256, /* of a user who is in more, only the first one is known */
+    LULL_PEER_CGROUP_BYTES = 4096,
+};
+
+/* Tells the groups of the process that connected fd, the first one first; returns how many. 0: the
+ * kernel does not say. */
+uint32_t lull_peer_groups(int fd, gid_t groups_out[LULL_PEER_MAX_GROUPS]);
+
+/* Reads the control groups of a peer, as /proc/PID/cgroup says, while it lives. Errors, after which
+ * the text is empty: -ESRCH it has ended, or cannot be seen; -errno. */
+int lull_peer_cgroups(const struct lull_peer *peer, char text_out[LULL_PEER_CGROUP_BYTES]);
+
 /*
  * Makes the kernel refuse descriptors that clients send to the sockets accepted from listen_fd,
  * where it can (Linux 6.16). Elsewhere the two functions below keep them away.

@@ -7,6 +7,27 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+/* Narrows the band to what the client may have of the GPU. A refusal is one line of the log. */
+static int narrow_to_right(struct lull_server *server, struct lull_connection *connection,
+                           uint32_t gpu, struct lull_band *band, struct lull_error *err)
+{
+    const char *const uuid = lull_device_info(server->devices, gpu)->uuid;
+    struct lull_policy_limits limits;
+    int result = lull_server_judge(server, connection, gpu, &limits, err);
+
+    if (result == 0 && !lull_policy_fit_band(&limits, band))
+        result = lull_error_set(err, -EACCES,
+                                "%s: the policy of lulld leaves nothing of the clocks or power "
+                                "limits that were asked for",
+                                uuid);
+    if (result < 0)
+        lull_server_say(server, connection->peer.uid, LULL_LOG_WARNING,
+                        "lease refused (uid=%ld pid=%ld gpu=%.48s): %.120s",
+                        (long)(int)connection->peer.uid, (long)connection->peer.pid, uuid,
+                        err->text);
+    return result;
+}
+
 static int grant(struct lull_server *server, struct lull_connection *connection,
                  const struct lull_message_lease *wanted, struct lull_message_grant *grant_out,
                  struct lull_error *err)
@@ -23,6 +44,8 @@ static int grant(struct lull_server *server, struct lull_connection *connection,
         return lull_error_set(err, -EBUSY,
                               "a client of yours has kept lulld busy; try again in some seconds");
     result = lull_device_fit_band(lull_device_info(server->devices, (uint32_t)gpu), &band, err);
+    if (result == 0)
+        result = narrow_to_right(server, connection, (uint32_t)gpu, &band, err);
     /* Nothing is made for a lease that is refused. */
     if (result == 0)
         result = lull_enforcer_check(server->enforcer, (uint32_t)gpu, err);
@@ -164,9 +187,9 @@ static void serve_restore(struct lull_server *server, struct lull_connection *co
 {
     uint64_t settling;
 
-    if (connection->peer.uid != 0) {
+    if (!lull_server_is_administrator(server, connection)) {
         lull_server_reply_code(connection, message->sequence, -EPERM,
-                               "only root may take the GPUs from other clients");
+                               "only an administrator may take the GPUs from other clients");
         return;
     }
     for (uint32_t gpu = 0; gpu < lull_devices_count(server->devices); gpu++)
@@ -183,9 +206,16 @@ typedef void serve_function(struct lull_server *, struct lull_connection *,
                             const struct lull_message *);
 
 static serve_function *const serve_functions[LULL_MESSAGE_TYPE_COUNT] = {
-    [LULL_MESSAGE_HELLO] = serve_hello,   [LULL_MESSAGE_LEASE] = serve_lease,
-    [LULL_MESSAGE_RENEW] = serve_renew,   [LULL_MESSAGE_RELEASE] = serve_release,
-    [LULL_MESSAGE_STATUS] = serve_status, [LULL_MESSAGE_RESTORE] = serve_restore,
+    [LULL_MESSAGE_HELLO] = serve_hello,
+    [LULL_MESSAGE_LEASE] = serve_lease,
+    [LULL_MESSAGE_RENEW] = serve_renew,
+    [LULL_MESSAGE_RELEASE] = serve_release,
+    [LULL_MESSAGE_STATUS] = serve_status,
+    [LULL_MESSAGE_RESTORE] = serve_restore,
+    [LULL_MESSAGE_RELOAD] = lull_server_serve_reload,
+    [LULL_MESSAGE_REVOKE] = lull_server_serve_revoke,
+    [LULL_MESSAGE_JOB_ADD] = lull_server_serve_job_add,
+    [LULL_MESSAGE_JOB_REMOVE] = lull_server_serve_job_remove,
 };
 
 /* A forked child inherits the descriptor, but must not speak for its parent. */

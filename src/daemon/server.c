@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -238,6 +239,19 @@ stop_writer:
     return result;
 }
 
+/* A directory whose name is too long for this is too long for the sockets as well. */
+static void load_jobs(struct lull_server *server, const char *runtime_dir)
+{
+    uint32_t failures;
+
+    snprintf(server->jobs_directory, sizeof(server->jobs_directory), "%s/jobs", runtime_dir);
+    failures = lull_jobs_load(&server->jobs, server->jobs_directory);
+    if (failures > 0)
+        lull_log(LULL_LOG_WARNING, "lulld",
+                 "%s: %u files of jobs cannot be read; their GPUs count as nobody's",
+                 server->jobs_directory, failures);
+}
+
 int lull_server_run(struct lull_devices *devices, struct lull_journal *journal,
                     const struct lull_server_options *options, struct lull_error *err)
 {
@@ -247,6 +261,9 @@ int lull_server_run(struct lull_devices *devices, struct lull_journal *journal,
     if (server == NULL)
         return lull_error_set(err, -ENOMEM, "there is no memory for the server");
     server->devices = devices;
+    server->policy_path = options->policy_path;
+    server->policy = options->policy;
+    load_jobs(server, options->runtime_dir);
     server->everybody.fd = server->everybody.spare_fd = -1;
     server->root.fd = server->root.spare_fd = -1;
     for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++)

@@ -8,14 +8,17 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "daemon/policy.h"
 #include "device/device.h"
 #include "device/journal.h"
 #include "device/keeper.h"
 
 struct lull_server_options {
     const char *runtime_dir;
-    mode_t socket_mode;         /* who may connect, and with that lease */
-    gid_t socket_group;         /* (gid_t)-1: the one that the socket is created with */
+    mode_t socket_mode;      /* who may connect */
+    gid_t socket_group;      /* (gid_t)-1: the one that the socket is created with */
+    const char *policy_path; /* what lull reload reads */
+    struct lull_policy policy;
     struct lull_keeper *keeper; /* is told that the device writer is alive; NULL: none runs */
     int ready_fd;               /* is written to and closed once clients can connect; -1: none */
 };

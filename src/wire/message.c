@@ -67,13 +67,34 @@ static const struct field revoked_fields[] = {
     {END, 0, 0},
 };
 
+static const struct field revoke_fields[] = {
+    FIELD(U32, revoke, target),
+    FIELD(U32, revoke, uid),
+    FIELD(TEXT, revoke, name),
+    {END, 0, 0},
+};
+static const struct field job_add_fields[] = {
+    FIELD(TEXT, job_add, id),     FIELD(U32, job_add, uid),     FIELD(TEXT, job_add, gpu),
+    FIELD(TEXT, job_add, cgroup), FIELD(U32, job_add, min_mhz), {END, 0, 0},
+};
+static const struct field job_remove_fields[] = {FIELD(TEXT, job_remove, id), {END, 0, 0}};
+
 static const struct field *const fields_of[LULL_MESSAGE_TYPE_COUNT] = {
-    [LULL_MESSAGE_HELLO] = hello_fields,     [LULL_MESSAGE_WELCOME] = welcome_fields,
-    [LULL_MESSAGE_LEASE] = lease_fields,     [LULL_MESSAGE_GRANT] = grant_fields,
-    [LULL_MESSAGE_RENEW] = no_fields,        [LULL_MESSAGE_RELEASE] = release_fields,
-    [LULL_MESSAGE_STATUS] = status_fields,   [LULL_MESSAGE_STATE] = state_fields,
-    [LULL_MESSAGE_RESTORE] = no_fields,      [LULL_MESSAGE_REPLY] = reply_fields,
+    [LULL_MESSAGE_HELLO] = hello_fields,
+    [LULL_MESSAGE_WELCOME] = welcome_fields,
+    [LULL_MESSAGE_LEASE] = lease_fields,
+    [LULL_MESSAGE_GRANT] = grant_fields,
+    [LULL_MESSAGE_RENEW] = no_fields,
+    [LULL_MESSAGE_RELEASE] = release_fields,
+    [LULL_MESSAGE_STATUS] = status_fields,
+    [LULL_MESSAGE_STATE] = state_fields,
+    [LULL_MESSAGE_RESTORE] = no_fields,
+    [LULL_MESSAGE_REPLY] = reply_fields,
     [LULL_MESSAGE_REVOKED] = revoked_fields,
+    [LULL_MESSAGE_RELOAD] = no_fields,
+    [LULL_MESSAGE_REVOKE] = revoke_fields,
+    [LULL_MESSAGE_JOB_ADD] = job_add_fields,
+    [LULL_MESSAGE_JOB_REMOVE] = job_remove_fields,
 };
 
 static void put(uint8_t *bytes, uint64_t value, size_t size)

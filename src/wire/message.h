@@ -33,7 +33,12 @@ enum lull_message_type {
     LULL_MESSAGE_RESTORE = 9,  /* administrator: revokes and undoes everything; REPLY when done */
     LULL_MESSAGE_REPLY = 10,   /* daemon: tells what came of a request */
     LULL_MESSAGE_REVOKED = 11, /* daemon, unasked: a lease is over, and why */
-    LULL_MESSAGE_TYPE_COUNT = 12,
+    /* 12 to 20 are kept for the states of GPUs. */
+    LULL_MESSAGE_RELOAD = 21,     /* administrator: reads the policy again; answered by REPLY */
+    LULL_MESSAGE_REVOKE = 22,     /* administrator: ends leases; REPLY when the GPUs are restored */
+    LULL_MESSAGE_JOB_ADD = 23,    /* root: a job has a GPU; answered by REPLY */
+    LULL_MESSAGE_JOB_REMOVE = 24, /* root: a job has ended; REPLY when its GPUs are restored */
+    LULL_MESSAGE_TYPE_COUNT = 25,
 };
 
 struct lull_message_hello {
@@ -102,6 +107,31 @@ struct lull_message_revoked {
     int32_t code;
 };
 
+/* Whose leases end. */
+enum lull_message_target {
+    LULL_MESSAGE_OF_GPU = 1,  /* name: its UUID or PCI address */
+    LULL_MESSAGE_OF_JOB = 2,  /* name: the job's */
+    LULL_MESSAGE_OF_USER = 3, /* uid */
+};
+
+struct lull_message_revoke {
+    uint32_t target; /* enum lull_message_target */
+    uint32_t uid;
+    char name[96];
+};
+
+struct lull_message_job_add {
+    char id[64];
+    uint32_t uid;
+    char gpu[96];     /* UUID or PCI address; a job with several GPUs takes several messages */
+    char cgroup[192]; /* only processes below it speak for the job; "": any of the user's */
+    uint32_t min_mhz; /* the job's floor; 0: none */
+};
+
+struct lull_message_job_remove {
+    char id[64];
+};
+
 struct lull_message {
     uint16_t type; /* enum lull_message_type */
     uint32_t sequence;
@@ -115,6 +145,9 @@ struct lull_message {
         struct lull_message_state state;
         struct lull_message_reply reply;
         struct lull_message_revoked revoked;
+        struct lull_message_revoke revoke;
+        struct lull_message_job_add job_add;
+        struct lull_message_job_remove job_remove;
     } body;
 };
 

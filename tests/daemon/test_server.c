@@ -18,6 +18,7 @@
 #include <uv.h>
 
 #include "../device/fake_devices.h"
+#include "daemon/policy_file.h"
 
 static uint32_t wakes;
 static uint32_t house_timers;
@@ -169,6 +170,7 @@ static int set_up(void **state)
     (void)state;
     fake_reset(3);
     memset(&server, 0, sizeof(server));
+    lull_policy_without_file(0, true, &server.policy);
     server.wake.data = &server;
     server.before_poll.data = server.after_poll.data = server.housekeeping.data = &server;
     assert_int_equal(start_enforcer(&server, NULL), 0);

@@ -1,0 +1,178 @@
+/* lull job: what a batch system tells lulld of its jobs. SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/administer.h"
+#include "cli/command.h"
+
+struct job_arguments {
+    const char *runtime_dir;
+    const char *user;
+    const char *gpus;
+    const char *cgroup;
+    uint32_t min_mhz;
+};
+
+static int check_id(const char *id, struct lull_error *err)
+{
+    const struct lull_message_job_add *const fields = NULL;
+
+    if (strlen(id) >= sizeof(fields->id) || id[0] == '.' || id[0] == '\0' ||
+        strchr(id, '/') != NULL)
+        return lull_error_set(err, -EINVAL, "\"%.70s\" cannot be the name of a job", id);
+    return 0;
+}
+
+/* --- add --- */
+
+static int add_each(struct lull_client *client, struct lull_message *message, char *gpus,
+                    struct lull_error *err)
+{
+    char *rest = NULL;
+    int result = 0;
+
+    for (const char *gpu = strtok_r(gpus, ",", &rest); gpu != NULL && result == 0;
+         gpu = strtok_r(NULL, ",", &rest)) {
+        struct lull_message_job_add *const add = &message->body.job_add;
+
+        result = lull_cli_name_gpu(client, gpu, add->gpu, sizeof(add->gpu), err);
+        if (result == 0)
+            result = lull_cli_ask_lulld(client, message, err);
+    }
+    return result;
+}
+
+static int add_job(struct lull_client *client, const struct job_arguments *arguments,
+                   const char *id, struct lull_error *err)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_JOB_ADD};
+    struct lull_message_job_add *const add = &message.body.job_add;
+    char *gpus;
+    int result = check_id(id, err);
+
+    if (result == 0)
+        result = lull_cli_find_user(arguments->user, &add->uid, err);
+    if (result == 0 && arguments->cgroup != NULL &&
+        (size_t)snprintf(add->cgroup, sizeof(add->cgroup), "%s", arguments->cgroup) >=
+            sizeof(add->cgroup))
+        result = lull_error_set(err, -EINVAL, "--cgroup: longer than %zu characters",
+                                sizeof(add->cgroup) - 1);
+    if (result < 0)
+        return result;
+    snprintf(add->id, sizeof(add->id), "%s", id);
+    add->min_mhz = arguments->min_mhz;
+    gpus = strdup(arguments->gpus);
+    if (gpus == NULL)
+        return lull_error_set(err, -ENOMEM, "there is no memory for a list of GPUs");
+    result = add_each(client, &message, gpus, err);
+    free(gpus);
+    return result;
+}
+
+static int run_add(void *options, const struct lull_operands *operands)
+{
+    const struct job_arguments *const arguments = options;
+    struct lull_message_welcome welcome;
+    struct lull_client *client;
+    struct lull_error err = {0};
+    int result = lull_client_open(arguments->runtime_dir, &client, &welcome, &err);
+
+    if (result == 0) {
+        result = add_job(client, arguments, operands->words[0], &err);
+        lull_client_close(client);
+    }
+    return result < 0 ? lull_cli_fail("job add", &err) : LULL_EXIT_OK;
+}
+
+static const struct lull_option add_rows[] = {
+    LULL_VALUE("user", "USER", TEXT, struct job_arguments, user,
+               "The job's user, by name or number.", .is_required = true),
+    LULL_VALUE("gpus", "LIST", TEXT, struct job_arguments, gpus,
+               "The job's GPUs: indices of lull gpus, UUIDs or PCI addresses, with commas.",
+               .is_required = true),
+    LULL_VALUE("cgroup", "PATH", TEXT, struct job_arguments, cgroup,
+               "Only processes below this control group, as in /proc/PID/cgroup, speak for it.",
+               .otherwise = "every process of the user"),
+    LULL_VALUE("min-sm-mhz", "MHZ", WHOLE, struct job_arguments, min_mhz,
+               "The GPUs' clocks are not set below this, whoever controls them.", .most = 100000),
+    LULL_CLI_RUNTIME_DIR_ROW(struct job_arguments, runtime_dir, .aliases = "r"),
+    {0},
+};
+
+const struct lull_program_command lull_job_add_command = {
+    .name = "job add",
+    .summary = "tell lulld that a job has GPUs",
+    .arguments = "JOB",
+    .about = "Tells lulld, as root, which GPUs a job has: for the Prolog of a batch system. From "
+             "then on only the job's user may control them.",
+    .after = "Slurm's Prolog: lull job add $SLURM_JOB_ID --user $SLURM_JOB_UID --gpus "
+             "$SLURM_JOB_GPUS\n",
+    .tables = {{add_rows, 0}},
+    .operands = {.least = 1, .most = 1, .missing = "say which job"},
+    .size = sizeof(struct job_arguments),
+    .run = run_add,
+};
+
+/* --- remove --- */
+
+/* Where no lulld runs, nothing is leased; a job's file alone would outlive it. */
+static int forget_here(const char *runtime_dir, const char *id, struct lull_error *err)
+{
+    char path[4096];
+
+    if ((size_t)snprintf(path, sizeof(path), "%s/jobs/%s", runtime_dir, id) >= sizeof(path))
+        return lull_error_set(err, -ENAMETOOLONG, "%s: too long for a path", runtime_dir);
+    if (unlink(path) < 0 && errno != ENOENT && errno != ENOTDIR)
+        return lull_error_set(err, -errno, "%s: cannot remove it: %s", path, strerror(errno));
+    return 0;
+}
+
+static int remove_job(const char *runtime_dir, const char *id, struct lull_error *err)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_JOB_REMOVE};
+    struct lull_message_welcome welcome;
+    struct lull_client *client;
+    int result = check_id(id, err);
+
+    if (result < 0)
+        return result;
+    result = lull_client_open(runtime_dir, &client, &welcome, err);
+    if (result == -ENOENT || result == -ECONNREFUSED)
+        return forget_here(runtime_dir, id, err);
+    if (result < 0)
+        return result;
+    snprintf(message.body.job_remove.id, sizeof(message.body.job_remove.id), "%s", id);
+    result = lull_cli_ask_lulld(client, &message, err);
+    lull_client_close(client);
+    return result;
+}
+
+static int run_remove(void *options, const struct lull_operands *operands)
+{
+    const struct job_arguments *const arguments = options;
+    struct lull_error err = {0};
+    const int result = remove_job(arguments->runtime_dir, operands->words[0], &err);
+
+    return result < 0 ? lull_cli_fail("job remove", &err) : LULL_EXIT_OK;
+}
+
+static const struct lull_option remove_rows[] = {
+    LULL_CLI_RUNTIME_DIR_ROW(struct job_arguments, runtime_dir, .aliases = "r"),
+    {0},
+};
+
+const struct lull_program_command lull_job_remove_command = {
+    .name = "job remove",
+    .summary = "tell lulld that a job has ended",
+    .arguments = "JOB",
+    .about =
+        "Takes the job's GPUs back from what is left of it, and waits until they are restored: "
+        "for the Epilog of a batch system, as root. One that lulld does not know is no error.",
+    .tables = {{remove_rows, 0}},
+    .operands = {.least = 1, .most = 1, .missing = "say which job"},
+    .size = sizeof(struct job_arguments),
+    .run = run_remove,
+};

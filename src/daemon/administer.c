@@ -1,0 +1,193 @@
+/* What administrators may ask: the policy again, the end of leases, and which job has which GPU.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "daemon/policy_file.h"
+
+/* Answers who may not ask; returns whether one may. */
+static bool admit_administrator(struct lull_server *server, struct lull_connection *connection,
+                                const struct lull_message *message)
+{
+    if (lull_server_is_administrator(server, connection))
+        return true;
+    lull_server_say(server, connection->peer.uid, LULL_LOG_WARNING,
+                    "request of an administrator refused (uid=%ld pid=%ld type=%u)",
+                    (long)(int)connection->peer.uid, (long)connection->peer.pid, message->type);
+    lull_server_reply_code(connection, message->sequence, -EPERM,
+                           "only root, or the policy's group of administrators, may ask for that");
+    return false;
+}
+
+/* A batch system speaks for all users, and does so as root. */
+static bool admit_root(struct lull_connection *connection, const struct lull_message *message)
+{
+    if (connection->peer.uid == 0)
+        return true;
+    lull_server_reply_code(connection, message->sequence, -EPERM,
+                           "only root may say which job has which GPU");
+    return false;
+}
+
+void lull_server_serve_reload(struct lull_server *server, struct lull_connection *connection,
+                              const struct lull_message *message)
+{
+    struct lull_policy policy;
+    struct lull_error error = {0};
+
+    if (!admit_administrator(server, connection, message))
+        return;
+    if (lull_policy_load(server->policy_path, &policy, &error) < 0) {
+        lull_log(LULL_LOG_WARNING, "lulld", "the policy stays as it was: %s", error.text);
+        lull_server_reply(connection, message->sequence, &error);
+        return;
+    }
+    server->policy = policy;
+    lull_log(LULL_LOG_INFO, "lulld", "policy read again (file=%s)", server->policy_path);
+    lull_server_judge_again(server);
+    lull_server_reply_code(connection, message->sequence, 0, "");
+}
+
+/* --- revoking --- */
+
+static bool is_on(const struct lull_jobs *jobs, const char *id, const char *uuid, uid_t uid)
+{
+    for (uint32_t i = 0; i < jobs->count; i++)
+        if (jobs->jobs[i].uid == uid && strcmp(jobs->jobs[i].id, id) == 0 &&
+            strcmp(jobs->jobs[i].uuid, uuid) == 0)
+            return true;
+    return false;
+}
+
+/* Whether a lease is meant: one of a GPU, of a user, or of a job's user on the job's GPUs. */
+static bool is_meant(struct lull_server *server, uint32_t gpu, uint64_t client,
+                     const struct lull_message_revoke *wanted)
+{
+    const struct lull_connection *const owner = lull_server_find_connection(server, client);
+    const char *const uuid = lull_device_info(server->devices, gpu)->uuid;
+
+    switch (wanted->target) {
+    case LULL_MESSAGE_OF_GPU:
+        return lull_server_find_gpu(server, wanted->name) == (int)gpu;
+    case LULL_MESSAGE_OF_USER:
+        return owner != NULL && owner->peer.uid == wanted->uid;
+    default:
+        return owner != NULL && is_on(&server->jobs, wanted->name, uuid, owner->peer.uid);
+    }
+}
+
+/* Ends the leases that are meant, and returns their GPUs, a bit for each. */
+static uint64_t revoke_meant(struct lull_server *server, const struct lull_message_revoke *wanted,
+                             const char *why)
+{
+    uint64_t mask = 0;
+
+    for (uint32_t gpu = 0; gpu < lull_devices_count(server->devices); gpu++) {
+        struct lull_lease lease;
+
+        if (!lull_enforcer_find(server->enforcer, gpu, &lease) ||
+            !is_meant(server, gpu, lease.client, wanted))
+            continue;
+        lull_server_revoke(server, gpu, -EACCES, why);
+        mask |= UINT64_C(1) << gpu;
+    }
+    return mask;
+}
+
+static bool is_known_job(const struct lull_jobs *jobs, const char *id)
+{
+    for (uint32_t i = 0; i < jobs->count; i++)
+        if (strcmp(jobs->jobs[i].id, id) == 0)
+            return true;
+    return false;
+}
+
+static int check_target(const struct lull_server *server, const struct lull_message_revoke *wanted,
+                        struct lull_error *err)
+{
+    if (wanted->target == LULL_MESSAGE_OF_GPU && lull_server_find_gpu(server, wanted->name) < 0)
+        return lull_error_set(err, -ENODEV, "%s: no such GPU on this node; see lull gpus",
+                              wanted->name);
+    if (wanted->target == LULL_MESSAGE_OF_JOB && !is_known_job(&server->jobs, wanted->name))
+        return lull_error_set(err, -ENOENT, "%s: lulld knows no such job", wanted->name);
+    if (wanted->target < LULL_MESSAGE_OF_GPU || wanted->target > LULL_MESSAGE_OF_USER)
+        return lull_error_set(err, -EINVAL, "this lulld does not know what is to be revoked");
+    return 0;
+}
+
+void lull_server_serve_revoke(struct lull_server *server, struct lull_connection *connection,
+                              const struct lull_message *message)
+{
+    const struct lull_message_revoke *const wanted = &message->body.revoke;
+    struct lull_error error = {0};
+
+    if (!admit_administrator(server, connection, message))
+        return;
+    if (check_target(server, wanted, &error) < 0) {
+        lull_server_reply(connection, message->sequence, &error);
+        return;
+    }
+    lull_server_reply_when_settled(connection, message->sequence,
+                                   revoke_meant(server, wanted, "an administrator revokes it"));
+}
+
+/* --- jobs --- */
+
+static int add_job(struct lull_server *server, const struct lull_message_job_add *told,
+                   struct lull_error *err)
+{
+    const int gpu = lull_server_find_gpu(server, told->gpu);
+    struct lull_job job = {.uid = told->uid, .min_mhz = told->min_mhz};
+    int result;
+
+    if (gpu < 0)
+        return lull_error_set(err, -ENODEV, "%s: no such GPU on this node; see lull gpus",
+                              told->gpu);
+    memcpy(job.id, told->id, sizeof(job.id));
+    memcpy(job.cgroup, told->cgroup, sizeof(job.cgroup));
+    memcpy(job.uuid, lull_device_info(server->devices, (uint32_t)gpu)->uuid, sizeof(job.uuid));
+    result = lull_jobs_add(&server->jobs, &job, err);
+    if (result == 0)
+        result = lull_jobs_save(&server->jobs, server->jobs_directory, job.id, err);
+    return result;
+}
+
+void lull_server_serve_job_add(struct lull_server *server, struct lull_connection *connection,
+                               const struct lull_message *message)
+{
+    const struct lull_message_job_add *const told = &message->body.job_add;
+    struct lull_error error = {0};
+
+    if (!admit_root(connection, message))
+        return;
+    if (add_job(server, told, &error) == 0)
+        lull_log(LULL_LOG_INFO, "lulld", "job %s of user %u has %s", told->id, told->uid,
+                 told->gpu);
+    lull_server_judge_again(server); /* another user may have leased it by a rule */
+    lull_server_reply(connection, message->sequence, &error);
+}
+
+void lull_server_serve_job_remove(struct lull_server *server, struct lull_connection *connection,
+                                  const struct lull_message *message)
+{
+    struct lull_message_revoke wanted = {.target = LULL_MESSAGE_OF_JOB};
+    const char *const id = message->body.job_remove.id;
+    struct lull_error error = {0};
+    uint64_t ended;
+
+    if (!admit_root(connection, message))
+        return;
+    snprintf(wanted.name, sizeof(wanted.name), "%s", id);
+    ended = revoke_meant(server, &wanted, "its job has ended");
+    if (lull_jobs_remove(&server->jobs, id) > 0)
+        lull_log(LULL_LOG_INFO, "lulld", "job %s has ended", id);
+    if (lull_jobs_save(&server->jobs, server->jobs_directory, id, &error) < 0) {
+        lull_server_reply(connection, message->sequence, &error);
+        return;
+    }
+    lull_server_reply_when_settled(connection, message->sequence, ended);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/evidence.h"
+
+#include <errno.h>
+#include <string.h>
+
+bool lull_evidence_is_unmapped(uid_t uid)
+{
+    return uid == 65534 || uid == (uid_t)-1;
+}
+
+/* Whether the path of the given length is the group or lies below it. */
+static bool is_path_below(const char *path, size_t length, const char *cgroup)
+{
+    const size_t prefix = strlen(cgroup);
+
+    /* A path that leads upwards is one outside this process's own control group. */
+    for (size_t i = 0; i + 3 <= length; i++)
+        if (memcmp(path + i, "/..", 3) == 0)
+            return false;
+    return length >= prefix && memcmp(path, cgroup, prefix) == 0 &&
+           (length == prefix || path[prefix] == '/');
+}
+
+/* A line is NUMBER:CONTROLLERS:PATH. */
+bool lull_evidence_is_below(const char *cgroups, const char *cgroup)
+{
+    while (*cgroups != '\0') {
+        const size_t length = strcspn(cgroups, "\n");
+        const char *path = memchr(cgroups, ':', length);
+
+        if (path != NULL)
+            path = memchr(path + 1, ':', length - (size_t)(path + 1 - cgroups));
+        if (path != NULL && is_path_below(path + 1, length - (size_t)(path + 1 - cgroups), cgroup))
+            return true;
+        cgroups += length;
+        cgroups += *cgroups == '\n';
+    }
+    return false;
+}
+
+/* What the jobs say of a GPU. */
+struct jobs_of_gpu {
+    uint32_t count;
+    bool is_users;  /* one of them is the client's user's */
+    bool is_inside; /* and the client is in its control group */
+    struct lull_policy_limits limits;
+};
+
+/* Every job on a GPU keeps its floor, whoever controls the GPU. */
+static void look_at_job(const struct lull_evidence *evidence, const struct lull_policy *policy,
+                        const struct lull_job *job, struct jobs_of_gpu *seen)
+{
+    const struct lull_policy_person owner = {.uid = job->uid};
+    const struct lull_policy_rule *const rule =
+        lull_policy_find(policy, &owner, evidence->uuid, evidence->pci);
+
+    seen->count++;
+    if (seen->limits.min_mhz < job->min_mhz)
+        seen->limits.min_mhz = job->min_mhz;
+    if (rule != NULL)
+        lull_policy_narrow(&seen->limits, &rule->limits);
+    if (job->uid != evidence->person.uid)
+        return;
+    seen->is_users = true;
+    seen->is_inside |=
+        job->cgroup[0] == '\0' || lull_evidence_is_below(evidence->cgroups, job->cgroup);
+}
+
+static int judge_by_jobs(const struct lull_evidence *evidence, const struct lull_policy *policy,
+                         const struct jobs_of_gpu *seen, struct lull_error *err)
+{
+    if (!seen->is_users)
+        return lull_error_set(err, -EACCES, "%s belongs to a job of another user", evidence->uuid);
+    if (!seen->is_inside)
+        return lull_error_set(err, -EACCES,
+                              "%s belongs to a job of yours, but this process is not in the job's "
+                              "control group; start it within the job",
+                              evidence->uuid);
+    if (seen->count > 1 && !policy->allows_shared)
+        return lull_error_set(err, -EACCES,
+                              "%s belongs to %u jobs, and the policy lets nobody control a shared "
+                              "GPU (shared = yes would)",
+                              evidence->uuid, seen->count);
+    return 0;
+}
+
+int lull_evidence_judge(const struct lull_evidence *evidence, const struct lull_policy *policy,
+                        const struct lull_jobs *jobs, struct lull_policy_limits *limits_out,
+                        struct lull_error *err)
+{
+    const struct lull_policy_rule *rule;
+    struct jobs_of_gpu seen = {0};
+    int result = 0;
+
+    for (uint32_t i = 0; i < jobs->count; i++)
+        if (strcmp(jobs->jobs[i].uuid, evidence->uuid) == 0)
+            look_at_job(evidence, policy, &jobs->jobs[i], &seen);
+    rule = lull_policy_find(policy, &evidence->person, evidence->uuid, evidence->pci);
+    if (evidence->is_foreign && !policy->allows_containers)
+        result = lull_error_set(err, -EACCES,
+                                "this process is in a container, where the kernel does not tell "
+                                "lulld who it is (containers = yes in its policy would let it)");
+    else if (evidence->person.uid != 0 && seen.count > 0)
+        result = judge_by_jobs(evidence, policy, &seen, err);
+    else if (evidence->person.uid != 0 && rule == NULL)
+        result = lull_error_set(err, -EACCES,
+                                "neither a job nor the policy of lulld gives %s to you; ask for a "
+                                "rule in it, or lulld --socket-group of a group of yours",
+                                evidence->uuid);
+    if (result < 0)
+        return result;
+    if (seen.count == 0 && rule != NULL)
+        lull_policy_narrow(&seen.limits, &rule->limits);
+    lull_policy_limit_gpu(policy, evidence->uuid, evidence->pci, &seen.limits);
+    *limits_out = seen.limits;
+    return 0;
+}

@@ -1,0 +1,38 @@
+/*
+ * Evidence: what gives a client the right to control a GPU. In this order: root; the job that has
+ * the GPU, whose user and control group must be the client's; the policy's rules. Without evidence
+ * nothing is granted. Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_DAEMON_EVIDENCE_H
+#define LULL_DAEMON_EVIDENCE_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "daemon/jobs.h"
+#include "daemon/policy.h"
+
+/* Who asks for which GPU, by the kernel's and the driver's word. */
+struct lull_evidence {
+    struct lull_policy_person person;
+    bool is_foreign;     /* of a PID namespace or of users that are not known here */
+    const char *cgroups; /* what /proc/PID/cgroup says; "" unknown */
+    const char *uuid;
+    const char *pci;
+};
+
+/*
+ * Decides, and tells the floors and caps that bind whoever controls this GPU now. Errors: -EACCES;
+ * the text says why, and what would help.
+ */
+int lull_evidence_judge(const struct lull_evidence *evidence, const struct lull_policy *policy,
+                        const struct lull_jobs *jobs, struct lull_policy_limits *limits_out,
+                        struct lull_error *err);
+
+/* Whether any of the control groups in the text of a /proc/PID/cgroup is this one or below it. */
+bool lull_evidence_is_below(const char *cgroups, const char *cgroup);
+
+/* Whether a user is one that stands for all who are not known here (the kernel's overflowuid). */
+bool lull_evidence_is_unmapped(uid_t uid);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * The jobs of this node and their GPUs, as root tells of them (Prolog and Epilog of a batch
+ * system). A job is remembered in a file of its own, so that a restart of lulld forgets none, and a
+ * job that ends while no lulld runs is forgotten by removing its file.
+ * Threads: a table belongs to one. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_DAEMON_JOBS_H
+#define LULL_DAEMON_JOBS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+enum { LULL_JOBS_MAX = 512 }; /* pairs of a job and a GPU */
+
+/* That a job has a GPU. */
+struct lull_job {
+    char id[64];
+    uid_t uid;
+    char uuid[96];
+    char cgroup[192]; /* only processes below it speak for the job; "": any of the user's */
+    uint32_t min_mhz; /* the job's floor; 0: none */
+};
+
+struct lull_jobs {
+    uint32_t count;
+    struct lull_job jobs[LULL_JOBS_MAX];
+};
+
+/* Adds a pair, or replaces what is known of it. Errors: -EINVAL an id, UUID or control group that
+ * is no such thing; -EEXIST the job is another user's; -ENOSPC. */
+int lull_jobs_add(struct lull_jobs *jobs, const struct lull_job *job, struct lull_error *err);
+
+/* Removes all pairs of a job; returns how many. */
+uint32_t lull_jobs_remove(struct lull_jobs *jobs, const char *id);
+
+/* Writes what is known of a job to its file in the directory, or removes that where nothing is
+ * known. Errors: -errno. */
+int lull_jobs_save(const struct lull_jobs *jobs, const char *directory, const char *id,
+                   struct lull_error *err);
+
+/* Adds what the files in the directory say; returns how many of them could not be read. */
+uint32_t lull_jobs_load(struct lull_jobs *jobs, const char *directory);
+
+#endif

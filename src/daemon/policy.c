@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/policy.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+
+enum { LINE_BYTES = 4096 }; /* a rule names all GPUs of a node in one line */
+
+static const char blanks[] = " \t\r";
+
+/* --- reading --- */
+
+struct reader {
+    const char *path;
+    uint32_t line;
+    const struct lull_policy_names *names;
+    struct lull_policy *policy;
+    struct lull_policy_rule *rule; /* NULL: the section of lulld itself, or none yet */
+    bool is_in_section;
+    uint32_t section_line;
+    uint32_t keys_given; /* in this section, a bit for each key */
+    struct lull_error *err;
+};
+
+__attribute__((format(printf, 3, 4))) static int refuse(const struct reader *reader, uint32_t line,
+                                                        const char *format, ...)
+{
+    char what[160];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(what, sizeof(what), format, args);
+    va_end(args);
+    return lull_error_set(reader->err, -EINVAL, "%.70s:%u: %s", reader->path, line, what);
+}
+
+/* Removes what surrounds a word; returns its begin. */
+static char *trim(char *text)
+{
+    size_t length;
+
+    text += strspn(text, blanks);
+    length = strlen(text);
+    while (length > 0 && strchr(blanks, text[length - 1]) != NULL)
+        length--;
+    text[length] = '\0';
+    return text;
+}
+
+static int read_id(const struct reader *reader, int (*find)(const char *, uint32_t *),
+                   const char *kind, const char *name, uint32_t *id_out)
+{
+    int64_t number;
+
+    /* The highest number stands for "none" in the kernel's calls. */
+    if (lull_text_parse_int(name, 0, (int64_t)UINT32_MAX - 1, &number) == 0) {
+        *id_out = (uint32_t)number;
+        return 0;
+    }
+    if (find(name, id_out) < 0)
+        return refuse(reader, reader->line, "there is no %s \"%.40s\" on this node", kind, name);
+    return 0;
+}
+
+static int read_flag(const struct reader *reader, const char *value, bool *flag_out)
+{
+    if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
+        return refuse(reader, reader->line, "\"%.40s\" is neither yes nor no", value);
+    *flag_out = strcmp(value, "yes") == 0;
+    return 0;
+}
+
+static int read_number(const struct reader *reader, const char *value, uint32_t factor,
+                       const char *unit, uint32_t *number_out)
+{
+    int64_t number;
+
+    if (lull_text_parse_int(value, 1, 100000, &number) < 0)
+        return refuse(reader, reader->line, "\"%.40s\" is no whole number of %s from 1 to 100000",
+                      value, unit);
+    *number_out = (uint32_t)number * factor;
+    return 0;
+}
+
+/* A PCI address, which is written with four or with eight digits of its domain. */
+static bool parse_address(const char *text, uint32_t *parts)
+{
+    char rest;
+
+    return strlen(text) <= 16 && sscanf(text, "%8x:%2x:%2x.%1x%c", &parts[0], &parts[1], &parts[2],
+                                        &parts[3], &rest) == 4;
+}
+
+static int add_gpu(struct reader *reader, const char *name)
+{
+    struct lull_policy *const policy = reader->policy;
+    uint32_t parts[4];
+
+    if (policy->gpu_count == LULL_POLICY_MAX_GPUS)
+        return refuse(reader, reader->line, "more than %d GPUs are named", LULL_POLICY_MAX_GPUS);
+    /* An index would mean another GPU after a reboot, and in a container. */
+    if (strlen(name) < 8 || strlen(name) >= LULL_POLICY_NAME_BYTES ||
+        (strchr(name, '-') == NULL && !parse_address(name, parts)))
+        return refuse(reader, reader->line,
+                      "\"%.40s\" is neither a UUID nor a PCI address; see lull gpus --json", name);
+    snprintf(policy->gpus[policy->gpu_count++], LULL_POLICY_NAME_BYTES, "%s", name);
+    reader->rule->gpu_count++;
+    return 0;
+}
+
+static int read_gpus(struct reader *reader, char *value)
+{
+    char *rest = NULL;
+
+    if (strcmp(value, "all") == 0) {
+        reader->rule->is_for_all_gpus = true;
+        return 0;
+    }
+    reader->rule->first_gpu = reader->policy->gpu_count;
+    for (char *word = strtok_r(value, ",", &rest); word != NULL;
+         word = strtok_r(NULL, ",", &rest)) {
+        const int result = add_gpu(reader, trim(word));
+
+        if (result < 0)
+            return result;
+    }
+    return 0;
+}
+
+enum key {
+    ADMINISTRATORS,
+    CONTAINERS,
+    SHARED,
+    GPUS,
+    MIN_SM,
+    MAX_SM,
+    MIN_POWER,
+    MAX_POWER,
+    KEYS,
+};
+
+static const char *const key_names[KEYS] = {
+    "administrators", "containers", "shared",      "gpus",
+    "min-sm-mhz",     "max-sm-mhz", "min-power-w", "max-power-w",
+};
+
+static int read_own_key(struct reader *reader, enum key key, char *value)
+{
+    struct lull_policy *const policy = reader->policy;
+    uint32_t id;
+    int result;
+
+    if (key == CONTAINERS)
+        return read_flag(reader, value, &policy->allows_containers);
+    if (key == SHARED)
+        return read_flag(reader, value, &policy->allows_shared);
+    if (key != ADMINISTRATORS)
+        return refuse(reader, reader->line, "%s does not belong in [lulld]", key_names[key]);
+    result = read_id(reader, reader->names->group, "group", value, &id);
+    policy->administrators = id;
+    policy->has_administrators = result == 0;
+    return result;
+}
+
+static int read_rule_key(struct reader *reader, enum key key, char *value)
+{
+    struct lull_policy_limits *const limits = &reader->rule->limits;
+
+    switch (key) {
+    case GPUS:
+        if (reader->rule->subject == LULL_POLICY_GPU)
+            break;
+        return read_gpus(reader, value);
+    case MIN_SM:
+        return read_number(reader, value, 1, "MHz", &limits->min_mhz);
+    case MAX_SM:
+        return read_number(reader, value, 1, "MHz", &limits->max_mhz);
+    case MIN_POWER:
+        return read_number(reader, value, 1000, "watts", &limits->min_limit_mw);
+    case MAX_POWER:
+        return read_number(reader, value, 1000, "watts", &limits->max_limit_mw);
+    default:
+        break;
+    }
+    return refuse(reader, reader->line, "%s does not belong in this section", key_names[key]);
+}
+
+static int read_key(struct reader *reader, char *line)
+{
+    char *const equals = strchr(line, '=');
+    uint32_t key = 0;
+    char *name;
+
+    if (equals == NULL)
+        return refuse(reader, reader->line, "\"%.40s\" is neither KEY = VALUE nor [SECTION]", line);
+    *equals = '\0';
+    name = trim(line);
+    while (key < KEYS && strcmp(name, key_names[key]) != 0)
+        key++;
+    if (key == KEYS)
+        return refuse(reader, reader->line, "there is no key \"%.40s\"; see lulld-policy(5)", name);
+    if (!reader->is_in_section)
+        return refuse(reader, reader->line, "%s stands before the first [SECTION]", name);
+    if ((reader->keys_given >> key & 1) != 0)
+        return refuse(reader, reader->line, "%s is given twice in this section", name);
+    reader->keys_given |= UINT32_C(1) << key;
+    if (reader->rule == NULL)
+        return read_own_key(reader, (enum key)key, trim(equals + 1));
+    return read_rule_key(reader, (enum key)key, trim(equals + 1));
+}
+
+/* What can be said of a section only at its end. */
+static int end_section(const struct reader *reader)
+{
+    const struct lull_policy_rule *const rule = reader->rule;
+
+    if (rule == NULL)
+        return 0;
+    if (!rule->is_for_all_gpus && rule->gpu_count == 0)
+        return refuse(reader, reader->section_line,
+                      "this section needs gpus = all, or a list of UUIDs or PCI addresses");
+    if (rule->limits.max_mhz != 0 && rule->limits.min_mhz > rule->limits.max_mhz)
+        return refuse(reader, reader->section_line, "min-sm-mhz is above max-sm-mhz");
+    if (rule->limits.max_limit_mw != 0 && rule->limits.min_limit_mw > rule->limits.max_limit_mw)
+        return refuse(reader, reader->section_line, "min-power-w is above max-power-w");
+    return 0;
+}
+
+static int read_subject(struct reader *reader, const char *kind, char *name)
+{
+    struct lull_policy_rule *const rule = reader->rule;
+
+    if (strcmp(kind, "everybody") == 0 && name[0] == '\0') {
+        rule->subject = LULL_POLICY_EVERYBODY;
+        return 0;
+    }
+    if (strcmp(kind, "user") == 0 && name[0] != '\0') {
+        rule->subject = LULL_POLICY_USER;
+        return read_id(reader, reader->names->user, "user", name, &rule->id);
+    }
+    if (strcmp(kind, "group") == 0 && name[0] != '\0') {
+        rule->subject = LULL_POLICY_GROUP;
+        return read_id(reader, reader->names->group, "group", name, &rule->id);
+    }
+    if (strcmp(kind, "gpu") == 0 && name[0] != '\0') {
+        rule->subject = LULL_POLICY_GPU;
+        return read_gpus(reader, name);
+    }
+    return refuse(reader, reader->line,
+                  "sections are [lulld], [everybody], [user NAME], [group NAME] and [gpu GPU]");
+}
+
+static int begin_section(struct reader *reader, char *line)
+{
+    struct lull_policy *const policy = reader->policy;
+    char *const end = strchr(line, ']');
+    char *kind, *name;
+    int result = end_section(reader);
+
+    if (result < 0)
+        return result;
+    if (end == NULL || end[1] != '\0')
+        return refuse(reader, reader->line, "a section is written [SECTION]");
+    *end = '\0';
+    kind = trim(line + 1);
+    name = kind + strcspn(kind, blanks);
+    if (*name != '\0')
+        *name++ = '\0';
+    reader->is_in_section = true;
+    reader->section_line = reader->line;
+    reader->keys_given = 0;
+    reader->rule = NULL;
+    if (strcmp(kind, "lulld") == 0 && *trim(name) == '\0')
+        return 0;
+    if (policy->rule_count == LULL_POLICY_MAX_RULES)
+        return refuse(reader, reader->line, "there are more than %d sections",
+                      LULL_POLICY_MAX_RULES);
+    reader->rule = &policy->rules[policy->rule_count++];
+    return read_subject(reader, kind, trim(name));
+}
+
+static int read_line(struct reader *reader, char *line)
+{
+    line = trim(line);
+    if (*line == '\0' || *line == '#')
+        return 0;
+    return *line == '[' ? begin_section(reader, line) : read_key(reader, line);
+}
+
+int lull_policy_read(const char *path, const char *text, size_t size,
+                     const struct lull_policy_names *names, struct lull_policy *policy_out,
+                     struct lull_error *err)
+{
+    struct lull_policy policy = {0};
+    struct reader reader = {.path = path, .names = names, .policy = &policy, .err = err};
+    const char *at = text;
+    const char *const end = text + size;
+    char line[LINE_BYTES];
+    int result;
+
+    while (at < end) {
+        const char *const newline = memchr(at, '\n', (size_t)(end - at));
+        const size_t length = (size_t)((newline != NULL ? newline : end) - at);
+
+        reader.line++;
+        if (length >= sizeof(line) || memchr(at, '\0', length) != NULL)
+            return refuse(&reader, reader.line, "this is no line of text");
+        memcpy(line, at, length);
+        line[length] = '\0';
+        result = read_line(&reader, line);
+        if (result < 0)
+            return result;
+        at = newline != NULL ? newline + 1 : end;
+    }
+    result = end_section(&reader);
+    if (result == 0)
+        *policy_out = policy;
+    return result;
+}
+
+/* --- asking --- */
+
+bool lull_policy_is_name_of(const char *name, const char *uuid, const char *pci)
+{
+    uint32_t wanted[4], there[4];
+
+    if (strcasecmp(name, uuid) == 0)
+        return true;
+    return parse_address(name, wanted) && parse_address(pci, there) &&
+           memcmp(wanted, there, sizeof(wanted)) == 0;
+}
+
+static bool is_about(const struct lull_policy *policy, const struct lull_policy_rule *rule,
+                     const char *uuid, const char *pci)
+{
+    if (rule->is_for_all_gpus)
+        return true;
+    for (uint32_t i = 0; i < rule->gpu_count; i++)
+        if (lull_policy_is_name_of(policy->gpus[rule->first_gpu + i], uuid, pci))
+            return true;
+    return false;
+}
+
+bool lull_policy_is_in_group(const struct lull_policy_person *person, gid_t group)
+{
+    for (uint32_t i = 0; i < person->group_count; i++)
+        if (person->groups[i] == group)
+            return true;
+    return false;
+}
+
+bool lull_policy_is_administrator(const struct lull_policy *policy,
+                                  const struct lull_policy_person *person)
+{
+    return person->uid == 0 ||
+           (policy->has_administrators && lull_policy_is_in_group(person, policy->administrators));
+}
+
+static bool is_for(const struct lull_policy_rule *rule, const struct lull_policy_person *person)
+{
+    switch (rule->subject) {
+    case LULL_POLICY_EVERYBODY:
+        return true;
+    case LULL_POLICY_USER:
+        return rule->id == person->uid;
+    case LULL_POLICY_GROUP:
+        return lull_policy_is_in_group(person, rule->id);
+    case LULL_POLICY_GPU:
+        break;
+    }
+    return false;
+}
+
+const struct lull_policy_rule *lull_policy_find(const struct lull_policy *policy,
+                                                const struct lull_policy_person *person,
+                                                const char *uuid, const char *pci)
+{
+    for (uint32_t i = 0; i < policy->rule_count; i++)
+        if (is_for(&policy->rules[i], person) && is_about(policy, &policy->rules[i], uuid, pci))
+            return &policy->rules[i];
+    return NULL;
+}
+
+static uint32_t lower_cap(uint32_t one, uint32_t other)
+{
+    if (one == 0 || other == 0)
+        return one + other;
+    return one < other ? one : other;
+}
+
+static uint32_t higher(uint32_t one, uint32_t other)
+{
+    return one > other ? one : other;
+}
+
+void lull_policy_narrow(struct lull_policy_limits *limits, const struct lull_policy_limits *others)
+{
+    limits->min_mhz = higher(limits->min_mhz, others->min_mhz);
+    limits->max_mhz = lower_cap(limits->max_mhz, others->max_mhz);
+    limits->min_limit_mw = higher(limits->min_limit_mw, others->min_limit_mw);
+    limits->max_limit_mw = lower_cap(limits->max_limit_mw, others->max_limit_mw);
+}
+
+void lull_policy_limit_gpu(const struct lull_policy *policy, const char *uuid, const char *pci,
+                           struct lull_policy_limits *limits)
+{
+    for (uint32_t i = 0; i < policy->rule_count; i++)
+        if (policy->rules[i].subject == LULL_POLICY_GPU &&
+            is_about(policy, &policy->rules[i], uuid, pci))
+            lull_policy_narrow(limits, &policy->rules[i].limits);
+}
+
+/* Raises a lower end to the floor and lowers an upper end to the cap; caps rank above floors. */
+static bool fit(uint32_t floor, uint32_t cap, uint32_t *least, uint32_t *most)
+{
+    if (cap != 0 && floor > cap)
+        floor = cap;
+    *least = higher(*least, floor);
+    *most = lower_cap(*most, cap);
+    return *least <= *most;
+}
+
+bool lull_policy_fit_band(const struct lull_policy_limits *limits, struct lull_band *band)
+{
+    struct lull_band fitted = *band;
+
+    assert(band->min_mhz <= band->max_mhz && band->max_mhz != 0);
+    if (!fit(limits->min_mhz, limits->max_mhz, &fitted.min_mhz, &fitted.max_mhz))
+        return false;
+    /* Without power limits in the band, none will be set. */
+    if (fitted.max_limit_mw != 0 && !fit(limits->min_limit_mw, limits->max_limit_mw,
+                                         &fitted.min_limit_mw, &fitted.max_limit_mw))
+        return false;
+    *band = fitted;
+    return true;
+}
