@@ -1,0 +1,224 @@
+/* What gives a client the right to control a GPU, and what is known of jobs.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "daemon/evidence.h"
+
+static struct lull_policy policy;
+static struct lull_jobs jobs;
+static struct lull_policy_limits limits;
+static struct lull_error error;
+
+static int set_up(void **state)
+{
+    (void)state;
+    policy = (struct lull_policy){.rule_count = 3,
+                                  .rules = {{LULL_POLICY_USER, 1000, true, 0, 0, {.min_mhz = 600}},
+                                            {LULL_POLICY_USER, 1001, true, 0, 0, {.min_mhz = 800}},
+                                            {LULL_POLICY_GPU, 0, true, 0, 0, {.max_mhz = 1200}}}};
+    jobs.count = 0;
+    return 0;
+}
+
+static int judge(uid_t uid, const char *cgroups, bool is_foreign)
+{
+    const struct lull_evidence evidence = {.person = {.uid = uid},
+                                           .is_foreign = is_foreign,
+                                           .cgroups = cgroups,
+                                           .uuid = "GPU-a",
+                                           .pci = "0000:3b:00.0"};
+
+    error.text[0] = '\0';
+    limits = (struct lull_policy_limits){0};
+    return lull_evidence_judge(&evidence, &policy, &jobs, &limits, &error);
+}
+
+static int add(const char *id, uid_t uid, const char *uuid, const char *cgroup, uint32_t min_mhz)
+{
+    struct lull_job job = {.uid = uid, .min_mhz = min_mhz};
+
+    snprintf(job.id, sizeof(job.id), "%s", id);
+    snprintf(job.uuid, sizeof(job.uuid), "%s", uuid);
+    snprintf(job.cgroup, sizeof(job.cgroup), "%s", cgroup);
+    return lull_jobs_add(&jobs, &job, &error);
+}
+
+static void test_f27_rules_give_a_right(void **state)
+{
+    (void)state;
+    assert_int_equal(judge(1000, "", false), 0);
+    assert_int_equal(limits.min_mhz, 600);
+    assert_int_equal(limits.max_mhz, 1200);
+    assert_int_equal(judge(1002, "", false), -EACCES);
+    assert_non_null(strstr(error.text, "neither a job nor the policy"));
+    assert_int_equal(judge(0, "", false), 0);
+    assert_int_equal(limits.max_mhz, 1200); /* root's own are held to caps as well */
+}
+
+static void test_f27_a_job_outranks_rules(void **state)
+{
+    (void)state;
+    assert_int_equal(add("7", 1002, "GPU-a", "", 0), 0);
+    assert_int_equal(add("8", 1003, "GPU-b", "", 0), 0);
+    assert_int_equal(judge(1002, "", false), 0);
+    assert_int_equal(limits.min_mhz, 0);
+    assert_int_equal(judge(1003, "", false), -EACCES);
+    assert_int_equal(judge(1000, "", false), -EACCES);
+    assert_non_null(strstr(error.text, "job of another user"));
+    assert_int_equal(judge(0, "", false), 0);
+    assert_int_equal(lull_jobs_remove(&jobs, "7"), 1);
+    assert_int_equal(judge(1000, "", false), 0);
+    assert_int_equal(judge(1002, "", false), -EACCES);
+}
+
+static void test_f27_another_process_of_the_user_is_outside(void **state)
+{
+    (void)state;
+    assert_int_equal(add("7", 1000, "GPU-a", "/slurm/job_7", 0), 0);
+    assert_int_equal(judge(1000, "0::/slurm/job_7/step_0\n", false), 0);
+    assert_int_equal(judge(1000, "0::/slurm/job_77\n", false), -EACCES);
+    assert_non_null(strstr(error.text, "control group"));
+    assert_int_equal(judge(1000, "", false), -EACCES);
+}
+
+static void control_groups_are_compared_by_their_parts(void **state)
+{
+    (void)state;
+    assert_true(lull_evidence_is_below("0::/a/b", "/a/b"));
+    assert_true(lull_evidence_is_below("0::/a/b\n", "/a"));
+    assert_true(lull_evidence_is_below("5:cpu,cpuacct:/x\n3:devices:/a/b/c\n", "/a/b"));
+    assert_false(lull_evidence_is_below("0::/a/bc\n", "/a/b"));
+    assert_false(lull_evidence_is_below("0::/a\n", "/a/b"));
+    assert_false(lull_evidence_is_below("0::/a/b/../c\n", "/a/b"));
+    assert_false(lull_evidence_is_below("/a/b\n", "/a/b"));
+    assert_false(lull_evidence_is_below(":/a/b\n", "/a/b"));
+    assert_false(lull_evidence_is_below("", "/a/b"));
+    assert_false(lull_evidence_is_below("\n\n", "/a/b"));
+}
+
+static void test_f28_who_is_not_known_gets_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(judge(1000, "", true), -EACCES);
+    assert_int_equal(judge(0, "", true), -EACCES);
+    assert_non_null(strstr(error.text, "container"));
+    policy.allows_containers = true;
+    assert_int_equal(judge(1000, "", true), 0);
+    assert_int_equal(judge(1002, "", true), -EACCES);
+    assert_true(lull_evidence_is_unmapped(65534));
+    assert_true(lull_evidence_is_unmapped((uid_t)-1));
+    assert_false(lull_evidence_is_unmapped(0));
+}
+
+static void test_f31_a_shared_gpu_keeps_the_highest_floor(void **state)
+{
+    (void)state;
+    assert_int_equal(add("7", 1000, "GPU-a", "", 700), 0);
+    assert_int_equal(judge(1000, "", false), 0);
+    assert_int_equal(limits.min_mhz, 700);
+    assert_int_equal(add("8", 1001, "GPU-a", "", 0), 0);
+    assert_int_equal(judge(1000, "", false), -EACCES);
+    assert_int_equal(judge(1001, "", false), -EACCES);
+    assert_non_null(strstr(error.text, "shared"));
+    policy.allows_shared = true;
+    for (uid_t uid = 1000; uid <= 1001; uid++) {
+        assert_int_equal(judge(uid, "", false), 0);
+        assert_int_equal(limits.min_mhz, 800); /* of 1001's rule */
+        assert_int_equal(limits.max_mhz, 1200);
+    }
+    assert_int_equal(judge(1002, "", false), -EACCES);
+    assert_int_equal(add("8", 1001, "GPU-a", "", 900), 0); /* is told again */
+    assert_int_equal(jobs.count, 2);
+    assert_int_equal(judge(1000, "", false), 0);
+    assert_int_equal(limits.min_mhz, 900);
+}
+
+static void jobs_are_checked(void **state)
+{
+    (void)state;
+    assert_int_equal(add("", 1, "GPU-a", "", 0), -EINVAL);
+    assert_int_equal(add(".x", 1, "GPU-a", "", 0), -EINVAL);
+    assert_int_equal(add("a/b", 1, "GPU-a", "", 0), -EINVAL);
+    assert_int_equal(add("a b", 1, "GPU-a", "", 0), -EINVAL);
+    assert_int_equal(add("a", 1, "GPU a", "", 0), -EINVAL);
+    assert_int_equal(add("a", 1, "GPU-a", "x", 0), -EINVAL);
+    assert_int_equal(add("a", 1, "GPU-a", "/", 0), -EINVAL); /* every process is below it */
+    assert_int_equal(add("a", 1, "GPU-a", "/x y", 0), -EINVAL);
+    assert_int_equal(jobs.count, 0);
+    assert_int_equal(add("a", 1, "GPU-a", "", 0), 0);
+    assert_int_equal(add("a", 2, "GPU-b", "", 0), -EEXIST);
+    jobs.count = LULL_JOBS_MAX;
+    assert_int_equal(add("b", 2, "GPU-c", "", 0), -ENOSPC);
+}
+
+static void jobs_outlive_the_daemon(void **state)
+{
+    char directory[] = "/tmp/lull-jobs-XXXXXX";
+    static struct lull_jobs again;
+    char path[64];
+    FILE *file;
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    assert_int_equal(add("7", 1000, "GPU-a", "/slurm/job_7", 700), 0);
+    assert_int_equal(add("7", 1000, "GPU-b", "", 0), 0);
+    assert_int_equal(add("8", 1001, "GPU-a", "", 0), 0);
+    assert_int_equal(lull_jobs_save(&jobs, directory, "7", &error), 0);
+    assert_int_equal(lull_jobs_save(&jobs, directory, "8", &error), 0);
+    again.count = 0;
+    assert_int_equal(lull_jobs_load(&again, directory), 0);
+    assert_int_equal(again.count, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        bool is_there = false;
+
+        for (uint32_t k = 0; k < 3; k++)
+            is_there |= memcmp(&jobs.jobs[i], &again.jobs[k], sizeof(jobs.jobs[i])) == 0;
+        assert_true(is_there);
+    }
+    lull_jobs_remove(&jobs, "7");
+    assert_int_equal(lull_jobs_save(&jobs, directory, "7", &error), 0);
+    assert_int_equal(lull_jobs_save(&jobs, directory, "7", &error), 0); /* twice */
+    again.count = 0;
+    assert_int_equal(lull_jobs_load(&again, directory), 0);
+    assert_int_equal(again.count, 1);
+    snprintf(path, sizeof(path), "%s/9", directory);
+    file = fopen(path, "w");
+    fputs("nonsense\n", file);
+    fclose(file);
+    again.count = 0;
+    assert_int_equal(lull_jobs_load(&again, directory), 1);
+    assert_int_equal(again.count, 1);
+    unlink(path);
+    lull_jobs_remove(&jobs, "8");
+    assert_int_equal(lull_jobs_save(&jobs, directory, "8", &error), 0);
+    assert_int_equal(rmdir(directory), 0);
+    assert_int_equal(lull_jobs_load(&again, directory), 0);
+    assert_int_equal(lull_jobs_save(&jobs, directory, "../x", &error), -EINVAL);
+}
+
+#define TEST(function) cmocka_unit_test_setup(function, set_up)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_f27_rules_give_a_right),
+        TEST(test_f27_a_job_outranks_rules),
+        TEST(test_f27_another_process_of_the_user_is_outside),
+        TEST(control_groups_are_compared_by_their_parts),
+        TEST(test_f28_who_is_not_known_gets_nothing),
+        TEST(test_f31_a_shared_gpu_keeps_the_highest_floor),
+        TEST(jobs_are_checked),
+        TEST(jobs_outlive_the_daemon),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,231 @@
+/* The reader of policies, and what policies say. SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "daemon/policy.h"
+#include "daemon/policy_file.h"
+
+#define UUID "GPU-8f6d1b2a-0000-1111-2222-333344445555"
+#define OTHER "GPU-00000000-0000-1111-2222-333344445555"
+#define PCI "00000000:3B:00.0"
+
+static struct lull_policy policy;
+static struct lull_error error;
+
+static int find(const char *name, uint32_t *id_out)
+{
+    if (strcmp(name, "alice") != 0 && strcmp(name, "ml") != 0)
+        return -ENOENT;
+    *id_out = name[0] == 'a' ? 1000 : 2000;
+    return 0;
+}
+
+static int read_text(const char *text)
+{
+    static const struct lull_policy_names names = {find, find};
+
+    return lull_policy_read("p.conf", text, strlen(text), &names, &policy, &error);
+}
+
+static const struct lull_policy_rule *ask(uid_t uid, gid_t group, const char *uuid)
+{
+    const gid_t groups[] = {7, group};
+    const struct lull_policy_person person = {uid, groups, 2};
+
+    return lull_policy_find(&policy, &person, uuid, PCI);
+}
+
+static void a_whole_policy_is_read(void **state)
+{
+    static const char text[] = "# comment\n"
+                               "[lulld]\r\n"
+                               " administrators = ml \n"
+                               "containers=yes\nshared = no\n\n"
+                               "[gpu all]\nmax-sm-mhz = 1800\nmax-power-w=350\n"
+                               "[gpu 0000:3b:00.0]\nmin-sm-mhz = 600\nmin-power-w = 150\n"
+                               "[user alice]\ngpus = " OTHER ", 0000:3B:00.0\nmin-sm-mhz = 900\n"
+                               "[group 2000]\ngpus = " OTHER "\n"
+                               "[ everybody ]\ngpus = 0000:3c:00.0";
+    const gid_t ml = 2000;
+    const struct lull_policy_person person = {5, &ml, 1}, stranger = {5, NULL, 0}, root = {0};
+    struct lull_policy_limits limits = {.min_mhz = 700, .max_mhz = 1900};
+
+    (void)state;
+    assert_int_equal(read_text(text), 0);
+    assert_true(lull_policy_is_administrator(&policy, &person));
+    assert_true(lull_policy_is_administrator(&policy, &root));
+    assert_false(lull_policy_is_administrator(&policy, &stranger));
+    assert_true(policy.allows_containers);
+    assert_false(policy.allows_shared);
+    assert_int_equal(ask(1000, 1, OTHER)->limits.min_mhz, 900);
+    assert_non_null(ask(1000, 1, UUID)); /* by its address */
+    assert_non_null(ask(1001, 2000, OTHER));
+    assert_null(ask(1001, 2000, UUID));
+    assert_null(ask(1001, 1000, OTHER)); /* a group is no user */
+    lull_policy_limit_gpu(&policy, UUID, PCI, &limits);
+    assert_int_equal(limits.min_mhz, 700);
+    assert_int_equal(limits.max_mhz, 1800);
+    assert_int_equal(limits.min_limit_mw, 150000);
+    assert_int_equal(limits.max_limit_mw, 350000);
+}
+
+static void an_empty_policy_gives_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(read_text(""), 0);
+    assert_null(ask(0, 0, UUID));
+    assert_false(policy.allows_containers);
+    assert_false(policy.has_administrators);
+}
+
+/* F37: the error says where it is, and what was there before stays. */
+static void test_f37_an_error_is_told_with_its_line(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *told;
+    } cases[] = {
+        {"gpus = all\n", "p.conf:1: gpus stands before"},
+        {"\n[lulld]\nspeed = 3\n", "p.conf:3: there is no key \"speed\""},
+        {"[lulld]\ncontainers = maybe\n", "p.conf:2: \"maybe\" is neither"},
+        {"[lulld]\nshared = no\nshared = no\n", "p.conf:3: shared is given twice"},
+        {"[lulld]\ngpus = all\n", "p.conf:2: gpus does not belong"},
+        {"[lulld]\nadministrators = bob\n", "p.conf:2: there is no group \"bob\""},
+        {"[user bob]\ngpus = all\n", "p.conf:1: there is no user \"bob\""},
+        {"[user 4294967295]\ngpus = all\n", "p.conf:1: there is no user"},
+        {"[user]\n", "p.conf:1: sections are"},
+        {"[lulld x]\n", "p.conf:1: sections are"},
+        {"[everybody\n", "p.conf:1: a section is written"},
+        {"[everybody] x\n", "p.conf:1: a section is written"},
+        {"[everybody]\n\n[lulld]\n", "p.conf:1: this section needs gpus"},
+        {"[everybody]\n", "p.conf:1: this section needs gpus"},
+        {"[everybody]\ngpus = 0\n", "p.conf:2: \"0\" is neither a UUID"},
+        {"[everybody]\ngpus = " UUID ",,3\n", "p.conf:2: \"3\" is neither a UUID"},
+        {"[gpu 1]\n", "p.conf:1: \"1\" is neither a UUID"},
+        {"[gpu all]\ngpus = all\n", "p.conf:2: gpus does not belong"},
+        {"[gpu all]\nshared = yes\n", "p.conf:2: shared does not belong"},
+        {"[gpu all]\nmin-sm-mhz = 0\n", "p.conf:2: \"0\" is no whole number of MHz"},
+        {"[gpu all]\nmin-power-w = 100001\n", "p.conf:2: \"100001\" is no whole"},
+        {"[gpu all]\nmin-sm-mhz = 900\nmax-sm-mhz = 800\n", "p.conf:1: min-sm-mhz is above"},
+        {"[gpu all]\nmin-power-w = 90\nmax-power-w = 80\n", "p.conf:1: min-power-w is above"},
+        {"[lulld]\nwhat\n", "p.conf:2: \"what\" is neither KEY"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(read_text("[everybody]\ngpus = all\n"), 0);
+        assert_int_equal(read_text(cases[i].text), -EINVAL);
+        if (strstr(error.text, cases[i].told) == NULL)
+            fail_msg("case %zu: %s", i, error.text);
+        assert_non_null(ask(1, 1, UUID));
+    }
+    assert_int_equal(lull_policy_read("p", "[lulld]\n\0", 9, NULL, &policy, &error), -EINVAL);
+}
+
+static void too_much_is_refused(void **state)
+{
+    char text[16 * 1024] = "";
+    size_t at = 0;
+
+    (void)state;
+    for (int i = 0; i <= LULL_POLICY_MAX_RULES; i++)
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "[gpu all]\n");
+    assert_int_equal(read_text(text), -EINVAL);
+    text[at - 10] = '\0';
+    assert_int_equal(read_text(text), 0);
+    memset(text, ' ', sizeof(text));
+    text[5000] = '\0';
+    assert_int_equal(read_text(text), -EINVAL);
+    text[4095] = '\0';
+    assert_int_equal(read_text(text), 0);
+}
+
+static void bands_are_held_to_limits(void **state)
+{
+    const struct lull_policy_limits limits = {600, 1200, 150000, 300000};
+    const struct lull_policy_limits odd = {.min_mhz = 1500, .max_mhz = 1200};
+    struct lull_band band = {200, 1400, 100000, 400000};
+
+    (void)state;
+    assert_true(lull_policy_fit_band(&limits, &band));
+    assert_int_equal(band.min_mhz, 600);
+    assert_int_equal(band.max_mhz, 1200);
+    assert_int_equal(band.min_limit_mw, 150000);
+    assert_int_equal(band.max_limit_mw, 300000);
+    band = (struct lull_band){700, 1100, 0, 0};
+    assert_true(lull_policy_fit_band(&limits, &band));
+    assert_int_equal(band.min_mhz, 700);
+    assert_int_equal(band.max_mhz, 1100);
+    assert_int_equal(band.max_limit_mw, 0); /* none is set */
+    band = (struct lull_band){200, 500, 0, 0};
+    assert_false(lull_policy_fit_band(&limits, &band));
+    assert_int_equal(band.min_mhz, 200);
+    band = (struct lull_band){1300, 1400, 0, 0};
+    assert_false(lull_policy_fit_band(&limits, &band));
+    band = (struct lull_band){700, 1100, 310000, 400000};
+    assert_false(lull_policy_fit_band(&limits, &band));
+    band = (struct lull_band){200, 1400, 0, 0};
+    assert_true(lull_policy_fit_band(&odd, &band)); /* caps rank above floors */
+    assert_int_equal(band.min_mhz, 1200);
+    assert_int_equal(band.max_mhz, 1200);
+}
+
+static void write_file(const char *path, const char *text, mode_t mode)
+{
+    FILE *const file = fopen(path, "w");
+
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+/* Only what nobody else can have written is believed. */
+static void a_file_of_others_is_refused(void **state)
+{
+    char path[] = "/tmp/lull-policy-XXXXXX";
+
+    (void)state;
+    close(mkstemp(path));
+    write_file(path, "[everybody]\ngpus = all\n", 0644);
+    assert_int_equal(lull_policy_load(path, &policy, &error), 0);
+    assert_non_null(ask(1, 1, UUID));
+    for (mode_t mode = 0620; mode != 0; mode = mode == 0620 ? 0602 : 0) {
+        write_file(path, "", mode);
+        assert_int_equal(lull_policy_load(path, &policy, &error), -EPERM);
+    }
+    if (geteuid() == 0) {
+        write_file(path, "", 0644);
+        assert_int_equal(chown(path, 1, (gid_t)-1), 0);
+        assert_int_equal(lull_policy_load(path, &policy, &error), -EPERM);
+    }
+    assert_non_null(ask(1, 1, UUID));
+    unlink(path);
+    assert_int_equal(lull_policy_load(path, &policy, &error), -ENOENT);
+    assert_int_equal(mkfifo(path, 0600), 0); /* is not waited for */
+    assert_int_equal(lull_policy_load(path, &policy, &error), -EPERM);
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_whole_policy_is_read),
+        cmocka_unit_test(an_empty_policy_gives_nothing),
+        cmocka_unit_test(test_f37_an_error_is_told_with_its_line),
+        cmocka_unit_test(too_much_is_refused),
+        cmocka_unit_test(bands_are_held_to_limits),
+        cmocka_unit_test(a_file_of_others_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
