@@ -1,0 +1,320 @@
+#!/usr/bin/env python3
+"""Who may control which GPU: faults F27 to F31 and F37 on an emulated node.
+
+Run as: lull emulate SPEC -- test_authorise.py LULLD TOOL LULL. SPDX-License-Identifier: Apache-2.0
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import host  # noqa: E402
+
+LULLD, TOOL, LULL = sys.argv[1:4]
+REFUSED = 3  # enum lull_exit
+ALICE, BOB = 12001, 12002
+
+
+def as_user(uid, gid=12000, groups=()):
+    return {"user": uid, "group": gid, "extra_groups": list(groups)}
+
+
+def call(program, *arguments, **options):
+    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+def lull(*arguments, **options):
+    return call(LULL, *arguments, **options)
+
+
+def truth(gpu):
+    return call(TOOL, "truth", str(gpu)).stdout.strip()
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="lulld-test-")
+        os.chmod(self.directory, 0o755)
+        os.environ["LULL_RUNTIME_DIR"] = os.path.join(self.directory, "run")
+        self.policy = os.path.join(self.directory, "policy.conf")
+        self.processes = []
+        gpus = json.loads(lull("gpus", "--json").stdout)["gpus"]
+        self.uuids = [gpu["uuid"] for gpu in gpus]
+        self.addresses = [gpu["pci_bus_id"] for gpu in gpus]
+
+    def tearDown(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            process.stdout.close()
+        lull("restore")
+        host.remove(self.directory)
+
+    def spawn(self, *command, **options):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
+        self.processes.append(process)
+        return process
+
+    def write_policy(self, text):
+        with open(self.policy, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(self.policy, 0o644)
+
+    def start(self, text=None, *options, log=None):
+        if text is not None:
+            self.write_policy(text)
+            options = ("--policy", self.policy, *options)
+        return host.start_lulld(self.spawn, LULLD, *options, stderr=log)
+
+    def ask(self, uid, gpu=0, groups=(), before=()):
+        """One client's requests, and the exit status of it."""
+        return call(*before, TOOL, "rules", "daemon", self.uuids[gpu], **as_user(uid, groups=groups))
+
+    def hold(self, uid, gpu=0):
+        """A client that keeps a GPU lowered."""
+        client = self.spawn(TOOL, "hold", "daemon", self.uuids[gpu], "900", **as_user(uid))
+        self.assertIn("lowered", client.stdout.readline())
+        self.assertEqual(truth(gpu), "locked")
+        return client
+
+    def assert_revoked(self, client, gpu=0):
+        self.assertEqual(client.wait(10), 1)
+        self.assertEqual(truth(gpu), "free")
+
+    def lease(self):
+        return json.loads(lull("status", "--json").stdout)["gpus"][0]["lease"]
+
+
+class Rights(Case):
+    def test_f27_an_open_socket_gives_no_right(self):
+        log_path = os.path.join(self.directory, "log")
+        with open(log_path, "w", encoding="utf-8") as log:
+            self.start(None, "--socket-mode", "0666", log=log)
+            refused = self.ask(ALICE)
+        self.assertEqual(refused.returncode, REFUSED, refused.stderr)
+        self.assertIn("neither a job nor the policy", refused.stderr)
+        self.assertEqual((truth(0), self.lease()), ("free", None))
+        with open(log_path, encoding="utf-8") as log:
+            line = [line for line in log if "lease refused" in line]
+        self.assertEqual(len(line), 1)
+        self.assertIn(f"uid={ALICE} pid=", line[0])
+        self.assertIn(self.uuids[0], line[0])
+
+    def test_f27_one_line_for_each_refusal_but_no_flood(self):
+        log_path = os.path.join(self.directory, "log")
+        with open(log_path, "w", encoding="utf-8") as log:
+            self.start("", log=log)
+            for _ in range(30):
+                self.assertEqual(self.ask(ALICE).returncode, REFUSED)
+        with open(log_path, encoding="utf-8") as log:
+            lines = sum("lease refused" in line for line in log)
+        self.assertGreater(lines, 0)
+        self.assertLessEqual(lines, 30)
+
+    def test_f27_the_group_of_the_socket_has_all(self):
+        self.start(None, "--socket-group", "daemon")
+        self.assertEqual(self.ask(ALICE, groups=[1]).returncode, 0)
+        self.assertEqual(self.ask(BOB).returncode, REFUSED)
+
+    def test_f27_rules_of_a_policy(self):
+        self.start(f"[user {ALICE}]\ngpus = {self.uuids[0]}\n[group 1]\ngpus = {self.addresses[1]}\n")
+        self.assertEqual(self.ask(ALICE, 0).returncode, 0)
+        self.assertEqual(self.ask(ALICE, 1).returncode, REFUSED)
+        self.assertEqual(self.ask(BOB, 1, groups=[1]).returncode, 0)
+        self.assertEqual(self.ask(BOB, 0, groups=[1]).returncode, REFUSED)
+        self.assertEqual(call(TOOL, "rules", "daemon", self.uuids[1]).returncode, 0)  # root
+
+    def test_f27_a_policy_that_others_can_write_is_refused(self):
+        self.write_policy("[everybody]\ngpus = all\n")
+        os.chmod(self.policy, 0o666)
+        daemon = call(LULLD, "--policy", self.policy)
+        self.assertEqual(daemon.returncode, REFUSED)
+        self.assertIn("others than root", daemon.stderr)
+        self.assertEqual(call(LULLD, "--policy", self.policy + "x").returncode, 1)
+
+    def test_f27_administrators_are_a_group(self):
+        self.start("[lulld]\nadministrators = 1\n[everybody]\ngpus = all\n")
+        client = self.hold(ALICE)
+        for command in (["restore"], ["revoke", "--gpu", "0"], ["reload"], ["job", "remove", "7"]):
+            self.assertEqual(lull(*command, **as_user(BOB)).returncode, REFUSED, command)
+        add = ["job", "add", "7", "--user", str(BOB), "--gpus", self.uuids[0]]
+        self.assertEqual(lull(*add, **as_user(BOB, groups=[1])).returncode, REFUSED)
+        self.assertEqual(lull("reload", **as_user(BOB, groups=[1])).returncode, 0)
+        self.assertIsNone(client.poll())
+        revoked = lull("revoke", "--gpu", "0", **as_user(BOB, groups=[1]))
+        self.assertEqual(revoked.returncode, 0, revoked.stderr)
+        self.assert_revoked(client)
+
+
+class Containers(Case):
+    def test_f28_a_process_without_a_number_is_refused(self):
+        unshare = shutil.which("unshare")
+        options = [unshare or "unshare", "--user", "--pid", "--fork"]
+        if unshare is None or call(*options, "true", **as_user(ALICE)).returncode != 0:
+            self.skipTest("this host does not permit unshare --user --pid")
+        self.start("[everybody]\ngpus = all\n")
+        inside = self.ask(ALICE, before=options)
+        # The daemon sees every process of its own descendants' namespaces, and knows its user.
+        self.assertEqual(inside.returncode, 0, inside.stderr)
+
+    def test_f28_users_that_are_not_known_here(self):
+        self.start("[everybody]\ngpus = all\n")
+        refused = self.ask(65534)
+        self.assertEqual(refused.returncode, REFUSED)
+        self.assertIn("container", refused.stderr)
+        self.write_policy("[lulld]\ncontainers = yes\n[everybody]\ngpus = all\n")
+        self.assertEqual(lull("reload").returncode, 0)
+        self.assertEqual(self.ask(65534).returncode, 0)
+
+    def test_f28_a_daemon_that_cannot_see_its_client(self):
+        unshare = shutil.which("unshare")
+        if unshare is None or call(unshare, "--pid", "--fork", "true").returncode != 0:
+            self.skipTest("this host does not permit unshare --pid")
+        # To a daemon in a PID namespace of its own, this test's processes have the number 0.
+        self.write_policy("[everybody]\ngpus = all\n")
+        host.start_lulld(self.spawn, unshare, "--pid", "--fork", "--kill-child", LULLD, "--policy",
+                         self.policy)
+        refused = self.ask(ALICE)
+        self.assertEqual(refused.returncode, REFUSED, refused.stderr)
+        self.assertIn("container", refused.stderr)
+
+
+class Jobs(Case):
+    def add(self, job, uid, *gpus, options=()):
+        done = lull("job", "add", job, "--user", str(uid), "--gpus", ",".join(gpus), *options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_f27_a_job_has_its_gpus_alone(self):
+        self.start("")
+        self.add("7", ALICE, "0")
+        self.add("8", BOB, self.addresses[1])
+        self.assertEqual(self.ask(ALICE, 0).returncode, 0)
+        self.assertEqual(self.ask(ALICE, 1).returncode, REFUSED)
+        self.assertEqual(self.ask(BOB, 1).returncode, 0)
+
+    def test_f27_a_process_outside_the_control_group(self):
+        self.start("")
+        with open("/proc/self/cgroup", encoding="utf-8") as file:
+            own = file.readline().strip().split(":", 2)[2]
+        if own == "/":
+            own = None  # everything is below it, so only the refusal can be seen
+        self.add("7", ALICE, "0", options=["--cgroup", "/lull-test/elsewhere"])
+        refused = self.ask(ALICE, 0)
+        self.assertEqual(refused.returncode, REFUSED)
+        self.assertIn("control group", refused.stderr)
+        if own is not None:
+            self.add("7", ALICE, "0", options=["--cgroup", own])
+            self.assertEqual(self.ask(ALICE, 0).returncode, 0)
+
+    def test_f27_jobs_outlive_a_restart(self):
+        daemon = self.start("")
+        self.add("7", ALICE, "0")
+        self.add("8", BOB, "1")
+        daemon.terminate()
+        self.assertEqual(daemon.wait(10), 0)
+        self.assertEqual(lull("job", "remove", "8").returncode, 0)  # an Epilog while none runs
+        self.start("")
+        self.assertEqual(self.ask(ALICE, 0).returncode, 0)
+        self.assertEqual(self.ask(BOB, 1).returncode, REFUSED)
+
+    def test_f30_an_epilog_with_a_sleeping_client(self):
+        self.start("")
+        self.add("7", ALICE, "0", "1")
+        client = self.hold(ALICE, 1)
+        self.assertEqual(lull("job", "remove", "7").returncode, 0)
+        self.assertEqual(truth(1), "free")  # when the command returns
+        self.assert_revoked(client, 1)
+        self.assertEqual(self.ask(ALICE, 1).returncode, REFUSED)
+        self.assertEqual(lull("job", "remove", "7").returncode, 0)  # harmless twice
+
+    def test_f30_revoke_by_gpu_job_and_user(self):
+        self.start("[everybody]\ngpus = all\n")
+        for options in (["--gpu", "0"], ["--gpu", self.addresses[0]], ["--user", str(ALICE)]):
+            client, other = self.hold(ALICE, 0), self.hold(BOB, 1)
+            self.assertEqual(lull("revoke", *options).returncode, 0)
+            self.assert_revoked(client, 0)
+            self.assertEqual((other.poll(), truth(1)), (None, "locked"))
+            other.kill()
+            self.assertIsNotNone(host.wait_for(lambda: truth(1) == "free", 2.0))
+        self.add("7", ALICE, "0")
+        client = self.hold(ALICE)
+        self.assertEqual(lull("revoke", "--job", "7").returncode, 0)
+        self.assert_revoked(client)
+        for wrong in (["--gpu", "9"], ["--gpu", "GPU-no"], ["--job", "9"]):
+            self.assertIn(lull("revoke", *wrong).returncode, (1, 4), wrong)
+        self.assertEqual(lull("revoke").returncode, 2)
+        self.assertEqual(lull("revoke", "--user", "no such user").returncode, 2)
+
+    def test_f31_two_jobs_on_one_gpu(self):
+        self.start("")
+        self.add("7", ALICE, "0")
+        client = self.hold(ALICE)
+        self.add("8", BOB, "0", options=["--min-sm-mhz", "800"])
+        self.assert_revoked(client)
+        for uid in (ALICE, BOB):
+            refused = self.ask(uid)
+            self.assertEqual(refused.returncode, REFUSED)
+            self.assertIn("shared", refused.stderr)
+        self.write_policy(f"[lulld]\nshared = yes\n[user {ALICE}]\ngpus = all\nmin-sm-mhz = 700\n"
+                          "[gpu all]\nmax-sm-mhz = 1000\n")
+        self.assertEqual(lull("reload").returncode, 0)
+        self.hold(ALICE)
+        lease = self.lease()
+        self.assertEqual((lease["band_min_mhz"], lease["band_max_mhz"]), (800, 1000))
+
+
+class Reload(Case):
+    def test_f37_an_error_changes_nothing(self):
+        self.start(f"[user {ALICE}]\ngpus = all\n")
+        client = self.hold(ALICE)
+        self.write_policy("[lulld]\nshared = no\n[user 1]\ngpu = all\n")
+        failed = lull("reload")
+        self.assertEqual(failed.returncode, 2)
+        self.assertIn(f"{self.policy}:4: there is no key \"gpu\"", failed.stderr)
+        self.write_policy("")
+        os.chmod(self.policy, 0o622)
+        self.assertEqual(lull("reload").returncode, REFUSED)
+        os.unlink(self.policy)
+        self.assertEqual(lull("reload").returncode, 1)
+        self.assertIsNone(client.poll())
+        self.assertEqual(truth(0), "locked")
+
+    def test_f37_what_a_policy_forbids_is_taken_back(self):
+        self.start(f"[user {ALICE}]\ngpus = all\n[user {BOB}]\ngpus = all\n")
+        client, other = self.hold(ALICE), self.hold(BOB, 1)
+        self.write_policy(f"[user {BOB}]\ngpus = all\n")
+        self.assertEqual(lull("reload").returncode, 0)
+        self.assert_revoked(client)
+        self.assertEqual((other.poll(), truth(1)), (None, "locked"))
+        self.assertEqual(self.ask(ALICE).returncode, REFUSED)
+
+    def test_f37_a_lower_cap_narrows_leases(self):
+        rule = f"[user {ALICE}]\ngpus = all\n"
+        self.start(rule)
+        client = self.hold(ALICE)
+        self.write_policy(rule + "[gpu all]\nmin-sm-mhz = 900\nmax-sm-mhz = 1000\n")
+        self.assertEqual(lull("reload").returncode, 0)
+        self.assert_revoked(client)
+        self.hold(ALICE)
+        self.assertEqual((self.lease()["band_min_mhz"], self.lease()["band_max_mhz"]), (900, 1000))
+        self.assertEqual(lull("reload").returncode, 0)  # it fits now, and stays
+        self.assertEqual(truth(0), "locked")
+
+    def test_f37_lulld_does_not_start_with_an_error(self):
+        self.write_policy("[nonsense]\n")
+        daemon = call(LULLD, "--policy", self.policy)
+        self.assertEqual(daemon.returncode, 2)
+        self.assertIn(f"{self.policy}:1: sections are", daemon.stderr)
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("skipped: only root may set the emulated clocks")
+        sys.exit(77)
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)
