@@ -21,6 +21,15 @@ struct lull_client {
     uint32_t sequence;
 };
 
+static const char *say_what_helps(int result)
+{
+    if (result == -EACCES)
+        return "its administrator can let you in: by lulld --socket-group with a group of yours, "
+               "or by a rule in /etc/lull/policy.conf";
+    return "is it running on this node? Root can start it (systemctl start lulld), or do without "
+           "(lull run --no-daemon)";
+}
+
 /* Connects; where nobody accepts it waits for GREETING_MS, or with SOCK_NONBLOCK in flags not at
  * all. */
 static int connect_to(const char *runtime_dir, const char *name, int flags, struct lull_error *err)
@@ -40,9 +49,8 @@ static int connect_to(const char *runtime_dir, const char *name, int flags, stru
         int result = -errno;
 
         close(fd);
-        return lull_error_set(err, result, "%s: cannot reach lulld: %s%s", address.sun_path,
-                              strerror(-result),
-                              result == -EACCES ? "" : "; is it running on this node?");
+        return lull_error_set(err, result, "%s: cannot reach lulld: %s; %s", address.sun_path,
+                              strerror(-result), say_what_helps(result));
     }
     return fd;
 }

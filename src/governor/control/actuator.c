@@ -30,8 +30,9 @@ enum { CALL_MS = 1500, RESTORE_MS = 1000 };
 struct lull_actuator {
     struct lull_command_table *table;
     int doorbell_fd;
-    uint64_t leased; /* a bit per slot */
-    bool has_lost;   /* lulld has taken a lease back */
+    uint64_t leased;   /* a bit per slot */
+    bool has_lost;     /* lulld has taken a lease back */
+    bool is_forbidden; /* because it may not be had any more */
 
     struct lull_client *client; /* daemon */
     int64_t heartbeat_ns;       /* from one renewal of the leases to the next, as lulld wants it */
@@ -281,8 +282,10 @@ static void note_revoked(struct lull_actuator *actuator, const struct lull_messa
     if (message->type == LULL_MESSAGE_REPLY && message->body.reply.code >= 0 &&
         message->body.reply.code < __builtin_popcountll(actuator->leased))
         actuator->has_lost = true;
-    if (message->type == LULL_MESSAGE_REVOKED && message->body.revoked.slot < LULL_COMMAND_SLOTS)
+    if (message->type == LULL_MESSAGE_REVOKED && message->body.revoked.slot < LULL_COMMAND_SLOTS) {
         actuator->has_lost = true;
+        actuator->is_forbidden |= message->body.revoked.code == -EACCES;
+    }
 }
 
 int lull_actuator_poll(struct lull_actuator *actuator, struct lull_error *err)
@@ -306,7 +309,9 @@ int lull_actuator_poll(struct lull_actuator *actuator, struct lull_error *err)
     if (result != -ETIMEDOUT)
         return result;
     if (actuator->has_lost)
-        return lull_error_set(err, LULL_E_STALE, "lulld has taken a lease back; see lull status");
+        return lull_error_set(err, LULL_E_STALE, "lulld has taken a lease back%s; see lull status",
+                              actuator->is_forbidden ? ", by its policy or an administrator's word"
+                                                     : "");
     return 0;
 }
 

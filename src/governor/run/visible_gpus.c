@@ -19,22 +19,38 @@ static const struct narrowing {
     {"intel", {{"ZE_AFFINITY_MASK", NULL}, {NULL, NULL}}},
 };
 
-/* Finds the place in the list that a word means: an index, one with a stack (0.1), or a UUID. -1:
- * there is none. */
+/* Finds the place of the GPU whose UUID begins so. -1: none or several do, or it is a slice (MIG-),
+ * whose clock is that of a whole GPU and not the job's alone. */
+static long find_uuid(const struct lull_devices *devices, const char *begin, const uint32_t *gpus,
+                      uint32_t count)
+{
+    uint32_t found = 0;
+    long place = -1;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const char *const uuid = lull_device_info(devices, gpus[i])->uuid;
+
+        if (strcmp(uuid, begin) == 0)
+            return (long)i;
+        if (strncmp(begin, "GPU-", 4) != 0 || strncmp(uuid, begin, strlen(begin)) != 0)
+            continue;
+        found++;
+        place = (long)i;
+    }
+    return found == 1 ? place : -1;
+}
+
+/* Finds the place in the list that a word means: an index, one with a stack (0.1), or a UUID or its
+ * begin. -1: there is none. */
 static long find_word(const struct lull_devices *devices, const char *word, const uint32_t *gpus,
                       uint32_t count)
 {
     char *end;
     const long index = strtol(word, &end, 10);
-    int found;
 
     if (end != word && (*end == '\0' || *end == '.'))
         return index < (long)count ? index : -1;
-    found = lull_device_find(devices, word);
-    for (uint32_t i = 0; i < count; i++)
-        if (found >= 0 && gpus[i] == (uint32_t)found)
-            return (long)i;
-    return -1;
+    return find_uuid(devices, word, gpus, count);
 }
 
 static bool holds(const uint32_t *gpus, uint32_t count, uint32_t gpu)

@@ -8,10 +8,10 @@
 
 /*
  * Writes the GPUs that a job started from here sees, in its order, at most capacity indices of
- * devices; returns how many. For NVIDIA CUDA_VISIBLE_DEVICES names them, by index or UUID; for AMD
- * ROCR_VISIBLE_DEVICES, and within it HIP_VISIBLE_DEVICES or else CUDA_VISIBLE_DEVICES; for Intel
- * ZE_AFFINITY_MASK, whole cards. Without these variables the job sees all. Threads: nobody may
- * change the environment meanwhile.
+ * devices; returns how many. For NVIDIA CUDA_VISIBLE_DEVICES names them, by index, UUID or its
+ * begin, and a slice (MIG-) ends the list; for AMD ROCR_VISIBLE_DEVICES, and within it
+ * HIP_VISIBLE_DEVICES or else CUDA_VISIBLE_DEVICES; for Intel ZE_AFFINITY_MASK, whole cards.
+ * Without these variables the job sees all. Threads: nobody may change the environment meanwhile.
  */
 uint32_t lull_visible_gpus(const struct lull_devices *devices, uint32_t *gpus_out,
                            uint32_t capacity);
