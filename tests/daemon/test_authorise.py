@@ -185,6 +185,26 @@ class Containers(Case):
         self.assertIn("container", refused.stderr)
 
 
+class Words(Case):
+    def test_f27_who_is_not_let_in_learns_what_helps(self):
+        self.start(None)
+        refused = lull("status", **as_user(ALICE))
+        self.assertEqual(refused.returncode, REFUSED)
+        for words in ("Permission denied", "--socket-group", "/etc/lull/policy.conf"):
+            self.assertIn(words, refused.stderr)
+
+    def test_f27_without_a_daemon_both_ways_are_told(self):
+        absent = lull("status", **as_user(ALICE))
+        self.assertEqual(absent.returncode, 1)
+        for words in ("systemctl start lulld", "--no-daemon"):
+            self.assertIn(words, absent.stderr)
+
+    def test_f29_only_a_whole_uuid_names_a_gpu(self):
+        self.start("[everybody]\ngpus = all\n")
+        for name in ("0", self.uuids[0][:-1], "MIG-" + self.uuids[0] + "/1/0", self.addresses[0]):
+            self.assertEqual(call(TOOL, "rules", "daemon", name, **as_user(ALICE)).returncode, 4, name)
+
+
 class Jobs(Case):
     def add(self, job, uid, *gpus, options=()):
         done = lull("job", "add", job, "--user", str(uid), "--gpus", ",".join(gpus), *options)

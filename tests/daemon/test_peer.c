@@ -35,9 +35,22 @@ static int fake_getsockopt(int fd, int level, int name, void *value, socklen_t *
 }
 
 #include "base/clock.h"
+#include "base/process.h"
+
+static bool is_reused; /* each look at a number finds a later process */
+
+static int64_t fake_start_ticks(pid_t pid)
+{
+    static int64_t later;
+
+    later += is_reused;
+    return lull_process_start_ticks(pid) + later;
+}
 
 #define getsockopt fake_getsockopt
+#define lull_process_start_ticks fake_start_ticks
 #include "daemon/peer.c"
+#undef lull_process_start_ticks
 #include "daemon/connection.c"
 
 /* --- what stands for the server --- */
@@ -206,6 +219,66 @@ static void a_process_of_a_number_is_told_from_a_later_one(void **state)
     assert_int_equal(lull_process_start_ticks(child), -1);
     assert_int_equal(open_by_number(child), -ESRCH);
     assert_int_equal(count_fds(), before);
+}
+
+/* A number that another process has got meanwhile is nobody's, and the kernel's own pidfd does not
+ * go by numbers. */
+static void test_f26_a_reused_number_is_nobodys(void **state)
+{
+    const int before = count_fds();
+    struct lull_peer peer;
+    struct lull_error error;
+
+    (void)state;
+    is_reused = true;
+    refusal = EINVAL;
+    assert_int_equal(lull_peer_identify(fds[0], &peer, &error), -ESRCH);
+    assert_int_equal(count_fds(), before);
+    refusal = 0;
+    if (lull_peer_identify(fds[0], &peer, &error) == 0) /* Linux 6.5 or later */
+        close(peer.pid_fd);
+    else
+        assert_int_equal(error.code, -ESRCH);
+    is_reused = false;
+}
+
+/* What is read of a number is believed only if the process with that number is still the peer. */
+static void test_f26_control_groups_of_the_dead_are_unknown(void **state)
+{
+    char text[LULL_PEER_CGROUP_BYTES] = "x";
+    struct lull_peer peer = {.pid_fd = -1};
+    const int before = count_fds();
+
+    (void)state;
+    assert_int_equal(lull_peer_cgroups(&peer, text), -ESRCH);
+    assert_string_equal(text, "");
+    peer.pid = fork();
+    if (peer.pid == 0) {
+        pause();
+        _exit(0);
+    }
+    peer.pid_fd = pidfd_open(peer.pid, 0);
+    assert_int_equal(lull_peer_cgroups(&peer, text), 0);
+    assert_non_null(strchr(text, ':'));
+    kill(peer.pid, SIGKILL);
+    assert_int_equal(waitpid(peer.pid, NULL, 0), peer.pid);
+    peer.pid = getpid(); /* a living process has the number now */
+    assert_int_equal(lull_peer_cgroups(&peer, text), -ESRCH);
+    assert_string_equal(text, "");
+    close(peer.pid_fd);
+    assert_int_equal(count_fds(), before);
+}
+
+static void the_first_group_comes_first(void **state)
+{
+    gid_t groups[LULL_PEER_MAX_GROUPS];
+    gid_t own[LULL_PEER_MAX_GROUPS];
+    const int others = getgroups(LULL_PEER_MAX_GROUPS, own);
+
+    (void)state;
+    assert_int_equal(lull_peer_groups(fds[0], groups), 1 + others);
+    assert_int_equal(groups[0], getegid());
+    assert_int_equal(lull_peer_groups(-1, groups), 0);
 }
 
 static void packets_come_whole_with_their_sender(void **state)
@@ -417,6 +490,9 @@ int main(void)
         TEST(an_older_kernel_is_asked_by_number),
         TEST(a_peer_that_cannot_be_seen_has_no_number),
         TEST(a_process_of_a_number_is_told_from_a_later_one),
+        TEST(test_f26_a_reused_number_is_nobodys),
+        TEST(test_f26_control_groups_of_the_dead_are_unknown),
+        TEST(the_first_group_comes_first),
         TEST(packets_come_whole_with_their_sender),
         TEST(descriptors_that_come_along_are_never_taken),
         TEST(descriptors_are_refused_where_the_kernel_can),
