@@ -157,10 +157,10 @@ static int check_revoke(void *options, const struct lull_operands *operands, str
 }
 
 static const struct lull_option revoke_rows[] = {
-    LULL_VALUE("gpu", "GPU", TEXT, struct revoke_arguments, gpu,
-               "The lease of this GPU: an index of lull gpus, a UUID or a PCI address.",
-               .excludes = "job|user"),
-    LULL_VALUE("job", "JOB", TEXT, struct revoke_arguments, job,
+    LULL_VALUE("gpu", "N", TEXT, struct revoke_arguments, gpu,
+               "The lease of this GPU, as `lull gpus` numbers it, or by its UUID or PCI address.",
+               .letter = 'g', .excludes = "job|user"),
+    LULL_VALUE("job", "NAME", TEXT, struct revoke_arguments, job,
                "The leases that the job's user has of the job's GPUs.", .excludes = "user"),
     LULL_VALUE("user", "USER", TEXT, struct revoke_arguments, user,
                "All leases of this user, by name or number."),

@@ -53,7 +53,7 @@ def lull(*arguments, **more):
 class Rows(unittest.TestCase):
     def test_there_are_rows(self):
         self.assertGreater(len(ROWS), 80)
-        for command in ("run", "calibrate", "analyze", "simulate", "emulate", "limit", "gpus", "restore", "status",
+        for command in ("run", "calibrate", "analyze", "simulate", "emulate", "limit", "gpus", "restore", "status", "revoke", "reload", "job add",
                         "play", "batch run", "batch show", "plan", "simulate cluster"):
             self.assertGreater(len(PROGRAM.options[command]), 0, command)
 
@@ -138,7 +138,7 @@ class Derived(unittest.TestCase):
                                      [f"--{row.name}" for row in rows] + ["--help", "--version"])
 
     def test_completion_of_commands_and_values(self):
-        self.assertEqual(self.complete("re"), ["restore"])
+        self.assertEqual(self.complete("rest"), ["restore"])
         self.assertEqual(self.complete("batch", "s"), ["show"])
         self.assertEqual(self.complete("run", "--descent", "b"), ["bisect"])
         self.assertEqual(self.complete("run", "--descent", "=", "g"), ["gallop"])

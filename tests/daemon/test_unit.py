@@ -35,8 +35,9 @@ class Unit(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "lulld.service")
             with open(path, "w", encoding="utf-8") as file:
-                # The installed program need not be there; verifying asks for one that is.
-                file.write(re.sub(r"=\S+/lulld", "=" + os.path.abspath(LULLD), text))
+                # The installed programs need not be there; verifying asks for ones that are.
+                text = re.sub(r"=\S+/lulld\b", "=" + os.path.abspath(LULLD), text)
+                file.write(re.sub(r"=\S+/lull ", f"={os.path.abspath(LULL)} ", text))
             return subprocess.run(["systemd-analyze", *command, path], capture_output=True, text=True, timeout=60,
                                   check=False)
 
