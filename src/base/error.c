@@ -25,6 +25,7 @@ enum lull_exit lull_error_exit_status(int code)
         return LULL_EXIT_OK;
     case -EPERM:
     case -EACCES:
+    case -ENOKEY:
         return LULL_EXIT_NOT_PERMITTED;
     case LULL_E_UNSUPPORTED:
     case LULL_E_NO_DEVICE:

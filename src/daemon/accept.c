@@ -35,6 +35,7 @@ static void admit(void *context, int fd)
     struct lull_server *const server = context;
     struct lull_peer peer;
     struct lull_connection *connection;
+    struct lull_proof proof = {0};
 
     if (lull_peer_identify(fd, &peer, NULL) < 0) {
         lull_peer_close(fd, NULL, NULL); /* the process has ended before it was heard */
@@ -51,6 +52,8 @@ static void admit(void *context, int fd)
     connection = lull_connection_create(server, ++server->last_connection_id, fd, &peer);
     if (connection == NULL)
         return;
+    if (lull_server_prepare_proof(server, connection, &proof))
+        lull_peer_accept_descriptors(fd);
     connection->next = server->connections;
     server->connections = connection;
     if (peer.pid_fd >= 0 && lull_enforcer_watch(server->enforcer, connection->id, peer.pid_fd) < 0)

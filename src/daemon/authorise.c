@@ -2,11 +2,14 @@
  * policy that has changed. SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/internal.h"
 
-#include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/log.h"
 #include "daemon/evidence.h"
+
+/* Threads that look at foreign descriptors, which may sleep for ever. Chosen, not measured. */
+enum { MAX_PROOFS = 16, MAX_PROOFS_OF_USER = 2 };
 
 int lull_server_judge(const struct lull_server *server, const struct lull_connection *connection,
                       uint32_t gpu, struct lull_policy_limits *limits_out, struct lull_error *err)
@@ -17,6 +20,9 @@ int lull_server_judge(const struct lull_server *server, const struct lull_connec
     char cgroups[LULL_PEER_CGROUP_BYTES];
     const struct lull_evidence evidence = {
         .person = {peer->uid, groups, lull_peer_groups(connection->fd, groups)},
+        .has_device =
+            (connection->proven >> gpu & 1) != 0 &&
+            lull_policy_find_device(&server->policy, info->uuid, info->pci_bus_id) != NULL,
         .is_foreign = peer->pid == 0 || lull_evidence_is_unmapped(peer->uid),
         .cgroups = cgroups,
         .uuid = info->uuid,
@@ -50,6 +56,53 @@ int lull_server_find_gpu(const struct lull_server *server, const char *name)
             return (int)gpu;
     }
     return -ENODEV;
+}
+
+bool lull_server_prepare_proof(const struct lull_server *server,
+                               const struct lull_connection *connection, struct lull_proof *proof)
+{
+    uint32_t running = 0, of_user = 0;
+    bool is_any = false;
+
+    for (const struct lull_connection *c = server->connections; c != NULL; c = c->next) {
+        running += c->is_proving;
+        of_user += c->is_proving && c->peer.uid == connection->peer.uid;
+    }
+    proof->gpu_count = lull_devices_count(server->devices);
+    for (uint32_t gpu = 0; gpu < proof->gpu_count; gpu++) {
+        const struct lull_device_info *const info = lull_device_info(server->devices, gpu);
+        const char *const device =
+            lull_policy_find_device(&server->policy, info->uuid, info->pci_bus_id);
+
+        snprintf(proof->devices[gpu], sizeof(proof->devices[gpu]), "%s",
+                 device != NULL ? device : "");
+        is_any |= device != NULL;
+    }
+    return is_any && running < MAX_PROOFS && of_user < MAX_PROOFS_OF_USER;
+}
+
+static void answer_proof(struct lull_server *server, struct lull_connection *connection)
+{
+    const struct lull_proof_result *const proof = &connection->proof;
+
+    if (proof->code == -EPROTO) {
+        lull_connection_close(connection);
+        return;
+    }
+    if (proof->code < 0)
+        lull_server_say(server, connection->peer.uid, LULL_LOG_WARNING,
+                        "proof refused (uid=%ld pid=%ld): no descriptor is an opened device of a "
+                        "GPU",
+                        (long)(int)connection->peer.uid, (long)connection->peer.pid);
+    lull_server_reply_code(connection, proof->sequence, proof->code,
+                           proof->code == 0 ? "" : "no descriptor is an opened device of a GPU");
+}
+
+void lull_server_end_proofs(struct lull_server *server)
+{
+    for (struct lull_connection *c = server->connections; c != NULL; c = c->next)
+        if (lull_connection_end_proof(c))
+            answer_proof(server, c);
 }
 
 /* A lease keeps its band for life: one that has become too wide ends, and its client, which comes

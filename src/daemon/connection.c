@@ -17,6 +17,7 @@ enum {
      * client can have 1 % of a core. */
     PACKETS_PER_S = 1000,
     PACKETS_IN_A_ROW = 200,
+    PACKETS_OF_PROOF = 20,
 };
 
 /* Lets go of the connection, on any thread: after the subtraction it may be gone. */
@@ -57,6 +58,47 @@ static void pause_input(struct lull_connection *connection)
     lull_server_note_pause(connection->server);
 }
 
+/* --- on the proof's thread --- */
+
+static void proof_done(void *context)
+{
+    struct lull_connection *connection = context;
+
+    atomic_store(&connection->is_proof_done, true);
+    let_go(connection);
+}
+
+/* --- on the loop's thread again --- */
+
+/* The packet with the descriptors stays for the proof's thread, and so does all behind it. */
+static int begin_proof(struct lull_connection *connection)
+{
+    struct lull_proof proof = {.sender = connection->peer.pid,
+                               .result = &connection->proof,
+                               .done = proof_done,
+                               .context = connection};
+    int result;
+
+    if (!lull_server_prepare_proof(connection->server, connection, &proof))
+        return -EACCES;
+    atomic_store(&connection->is_proof_done, false);
+    atomic_fetch_add(&connection->open_handles, 1);
+    result = lull_proof_start(connection->fd, &proof);
+    if (result < 0) {
+        atomic_fetch_sub(&connection->open_handles, 1);
+        return result;
+    }
+    connection->is_proving = true;
+    /* A thread costs as much as some packets. */
+    for (int i = 0; i < PACKETS_OF_PROOF; i++)
+        if (!lull_bucket_take(&connection->asking, lull_now_ns())) {
+            pause_input(connection);
+            break;
+        }
+    uv_poll_stop(&connection->input);
+    return 0;
+}
+
 static void on_input(uv_poll_t *handle, int status, int events)
 {
     struct lull_connection *connection = handle->data;
@@ -67,7 +109,7 @@ static void on_input(uv_poll_t *handle, int status, int events)
         pid_t sender = 0;
         const ssize_t size = lull_peer_receive(connection->fd, packet, sizeof(packet), &sender);
 
-        if (size == -EAGAIN)
+        if (size == -EAGAIN || (size == -EACCES && begin_proof(connection) == 0))
             return;
         if (size <= 0)
             status = -1;
@@ -260,5 +302,20 @@ void lull_connection_resume(struct lull_connection *connection)
     if (!connection->is_paused || connection->is_closing)
         return;
     connection->is_paused = false;
+    if (connection->is_proving)
+        return;
     uv_poll_start(&connection->input, UV_READABLE | UV_DISCONNECT, on_input);
+}
+
+bool lull_connection_end_proof(struct lull_connection *connection)
+{
+    if (!connection->is_proving || !atomic_load(&connection->is_proof_done))
+        return false;
+    connection->is_proving = false;
+    if (connection->is_closing)
+        return false;
+    connection->proven |= connection->proof.gpus;
+    if (!connection->is_paused)
+        uv_poll_start(&connection->input, UV_READABLE | UV_DISCONNECT, on_input);
+    return true;
 }

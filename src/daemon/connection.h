@@ -11,6 +11,7 @@
 #include <uv.h>
 
 #include "daemon/peer.h"
+#include "daemon/proof.h"
 #include "daemon/quota.h"
 #include "daemon/share.h"
 #include "device/writer.h"
@@ -41,6 +42,12 @@ struct lull_connection {
     atomic_uint open_handles;  /* and whatever else holds it */
     uv_poll_t input;
     uv_poll_t death; /* watches the pidfd of its process */
+
+    /* The GPUs that it has shown to have opened, and the proof that is being looked at. */
+    uint64_t proven;
+    bool is_proving;
+    atomic_bool is_proof_done; /* set by the proof's thread, after the result */
+    struct lull_proof_result proof;
 
     /* What follows is created with the first lease that is granted. */
     struct lull_command_table *table;
@@ -82,6 +89,9 @@ int lull_connection_open_table(struct lull_connection *connection, struct lull_w
 
 /* Makes the writer deaf to a client that has no lease any more. */
 void lull_connection_close_doorbell(struct lull_connection *connection);
+
+/* Takes what a proof has come to, if one has just ended, and reads on; returns whether it had. */
+bool lull_connection_end_proof(struct lull_connection *connection);
 
 /* Reads again from a client that was paused. */
 void lull_connection_resume(struct lull_connection *connection);

@@ -2,11 +2,19 @@
 #include "daemon/evidence.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
 bool lull_evidence_is_unmapped(uid_t uid)
 {
     return uid == 65534 || uid == (uid_t)-1;
+}
+
+bool lull_evidence_is_opened(mode_t mode, dev_t number, int flags, dev_t wanted)
+{
+    return S_ISCHR(mode) && number == wanted && (flags & O_PATH) == 0 &&
+           (flags & O_ACCMODE) == O_RDWR;
 }
 
 /* Whether the path of the given length is the group or lies below it. */
@@ -85,6 +93,16 @@ static int judge_by_jobs(const struct lull_evidence *evidence, const struct lull
     return 0;
 }
 
+/* Whether the GPU's device, opened, would be evidence. A descriptor is worth what its first owner
+ * could open at any time, so it never outranks a job. */
+static bool may_prove(const struct lull_evidence *evidence, const struct lull_policy *policy,
+                      const struct jobs_of_gpu *seen)
+{
+    return !evidence->has_device && seen->count == 0 &&
+           (!evidence->is_foreign || policy->allows_containers) &&
+           lull_policy_find_device(policy, evidence->uuid, evidence->pci) != NULL;
+}
+
 int lull_evidence_judge(const struct lull_evidence *evidence, const struct lull_policy *policy,
                         const struct lull_jobs *jobs, struct lull_policy_limits *limits_out,
                         struct lull_error *err)
@@ -103,10 +121,15 @@ int lull_evidence_judge(const struct lull_evidence *evidence, const struct lull_
                                 "lulld who it is (containers = yes in its policy would let it)");
     else if (evidence->person.uid != 0 && seen.count > 0)
         result = judge_by_jobs(evidence, policy, &seen, err);
-    else if (evidence->person.uid != 0 && rule == NULL)
+    else if (evidence->person.uid != 0 && rule == NULL && !evidence->has_device)
         result = lull_error_set(err, -EACCES,
                                 "neither a job nor the policy of lulld gives %s to you; ask for a "
                                 "rule in it, or lulld --socket-group of a group of yours",
+                                evidence->uuid);
+    if (result == -EACCES && may_prove(evidence, policy, &seen))
+        result = lull_error_set(err, -ENOKEY,
+                                "%s: whoever has opened its device may control it, and this "
+                                "process has not shown it",
                                 evidence->uuid);
     if (result < 0)
         return result;

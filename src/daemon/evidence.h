@@ -1,7 +1,8 @@
 /*
  * Evidence: what gives a client the right to control a GPU. In this order: root; the job that has
- * the GPU, whose user and control group must be the client's; the policy's rules. Without evidence
- * nothing is granted. Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
+ * the GPU, whose user and control group must be the client's; the GPU's device, really opened; the
+ * policy's rules. Without evidence nothing is granted. Pure. Threads: any.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_DAEMON_EVIDENCE_H
 #define LULL_DAEMON_EVIDENCE_H
@@ -16,18 +17,26 @@
 struct lull_evidence {
     struct lull_policy_person person;
     bool is_foreign;     /* of a PID namespace or of users that are not known here */
+    bool has_device;     /* it has shown that it has opened the GPU's device */
     const char *cgroups; /* what /proc/PID/cgroup says; "" unknown */
     const char *uuid;
     const char *pci;
 };
 
 /*
- * Decides, and tells the floors and caps that bind whoever controls this GPU now. Errors: -EACCES;
- * the text says why, and what would help.
+ * Decides, and tells the floors and caps that bind whoever controls this GPU now. Errors, whose
+ * text says why, and what would help: -EACCES; -ENOKEY its device, opened, would be evidence.
  */
 int lull_evidence_judge(const struct lull_evidence *evidence, const struct lull_policy *policy,
                         const struct lull_jobs *jobs, struct lull_policy_limits *limits_out,
                         struct lull_error *err);
+
+/*
+ * Whether what is known of an open descriptor (fstat, F_GETFL) says that the character device with
+ * this number was really opened, for reading and writing. A process that may not open a device can
+ * still get an O_PATH descriptor of it.
+ */
+bool lull_evidence_is_opened(mode_t mode, dev_t number, int flags, dev_t wanted);
 
 /* Whether any of the control groups in the text of a /proc/PID/cgroup is this one or below it. */
 bool lull_evidence_is_below(const char *cgroups, const char *cgroup);

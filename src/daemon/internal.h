@@ -86,6 +86,14 @@ bool lull_server_is_administrator(const struct lull_server *server,
 /* Finds a GPU by its UUID or PCI address; -ENODEV: there is none. */
 int lull_server_find_gpu(const struct lull_server *server, const char *name);
 
+/* Names the devices that give a right, for a proof of the connection. False: there are none, or too
+ * many are being looked at. */
+bool lull_server_prepare_proof(const struct lull_server *server,
+                               const struct lull_connection *connection, struct lull_proof *proof);
+
+/* Answers the clients whose proofs have been looked at. */
+void lull_server_end_proofs(struct lull_server *server);
+
 /* Ends the leases whose clients may no longer have them, or not as they are. */
 void lull_server_judge_again(struct lull_server *server);
 

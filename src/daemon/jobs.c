@@ -79,14 +79,14 @@ uint32_t lull_jobs_remove(struct lull_jobs *jobs, const char *id)
 
 /* --- files --- */
 
-struct told {
+struct job_lines {
     const struct lull_jobs *jobs;
     const char *id;
 };
 
 static int write_job(const void *context, FILE *file)
 {
-    const struct told *const told = context;
+    const struct job_lines *const told = context;
 
     for (uint32_t i = 0; i < told->jobs->count; i++) {
         const struct lull_job *const job = &told->jobs->jobs[i];
@@ -109,7 +109,7 @@ static bool is_known(const struct lull_jobs *jobs, const char *id)
 int lull_jobs_save(const struct lull_jobs *jobs, const char *directory, const char *id,
                    struct lull_error *err)
 {
-    const struct told told = {jobs, id};
+    const struct job_lines told = {jobs, id};
     char path[4096];
     int result;
 

@@ -116,6 +116,13 @@ void lull_peer_refuse_descriptors(int listen_fd)
     setsockopt(listen_fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
 }
 
+void lull_peer_accept_descriptors(int fd)
+{
+    const int on = 1;
+
+    setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof(on));
+}
+
 enum next { NEXT_END, NEXT_PACKET, NEXT_DESCRIPTORS };
 
 /*

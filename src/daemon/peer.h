@@ -42,6 +42,9 @@ int lull_peer_cgroups(const struct lull_peer *peer, char text_out[LULL_PEER_CGRO
  */
 void lull_peer_refuse_descriptors(int listen_fd);
 
+/* Lets them in again on one socket. */
+void lull_peer_accept_descriptors(int fd);
+
 /*
  * Receives one packet and the process that sent it. Returns its size, 0 at the end. A packet with
  * descriptors stays in the queue, because whoever closes the last copy of a lingering TCP socket

@@ -16,7 +16,7 @@ static const char blanks[] = " \t\r";
 
 /* --- reading --- */
 
-struct reader {
+struct policy_reader {
     const char *path;
     uint32_t line;
     const struct lull_policy_names *names;
@@ -28,8 +28,8 @@ struct reader {
     struct lull_error *err;
 };
 
-__attribute__((format(printf, 3, 4))) static int refuse(const struct reader *reader, uint32_t line,
-                                                        const char *format, ...)
+__attribute__((format(printf, 3, 4))) static int refuse(const struct policy_reader *reader,
+                                                        uint32_t line, const char *format, ...)
 {
     char what[160];
     va_list args;
@@ -53,7 +53,7 @@ static char *trim(char *text)
     return text;
 }
 
-static int read_id(const struct reader *reader, int (*find)(const char *, uint32_t *),
+static int read_id(const struct policy_reader *reader, int (*find)(const char *, uint32_t *),
                    const char *kind, const char *name, uint32_t *id_out)
 {
     int64_t number;
@@ -68,7 +68,7 @@ static int read_id(const struct reader *reader, int (*find)(const char *, uint32
     return 0;
 }
 
-static int read_flag(const struct reader *reader, const char *value, bool *flag_out)
+static int read_flag(const struct policy_reader *reader, const char *value, bool *flag_out)
 {
     if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
         return refuse(reader, reader->line, "\"%.40s\" is neither yes nor no", value);
@@ -76,7 +76,7 @@ static int read_flag(const struct reader *reader, const char *value, bool *flag_
     return 0;
 }
 
-static int read_number(const struct reader *reader, const char *value, uint32_t factor,
+static int read_number(const struct policy_reader *reader, const char *value, uint32_t factor,
                        const char *unit, uint32_t *number_out)
 {
     int64_t number;
@@ -97,7 +97,7 @@ static bool parse_address(const char *text, uint32_t *parts)
                                         &parts[3], &rest) == 4;
 }
 
-static int add_gpu(struct reader *reader, const char *name)
+static int add_gpu(struct policy_reader *reader, const char *name)
 {
     struct lull_policy *const policy = reader->policy;
     uint32_t parts[4];
@@ -114,7 +114,7 @@ static int add_gpu(struct reader *reader, const char *name)
     return 0;
 }
 
-static int read_gpus(struct reader *reader, char *value)
+static int read_gpus(struct policy_reader *reader, char *value)
 {
     char *rest = NULL;
 
@@ -133,6 +133,14 @@ static int read_gpus(struct reader *reader, char *value)
     return 0;
 }
 
+static int read_device(const struct policy_reader *reader, const char *value)
+{
+    if (strncmp(value, "/dev/", 5) != 0 || strlen(value) >= LULL_POLICY_NAME_BYTES)
+        return refuse(reader, reader->line, "\"%.40s\" is no path of a device below /dev", value);
+    memcpy(reader->rule->device, value, strlen(value) + 1);
+    return 0;
+}
+
 enum key {
     ADMINISTRATORS,
     CONTAINERS,
@@ -142,15 +150,16 @@ enum key {
     MAX_SM,
     MIN_POWER,
     MAX_POWER,
+    DEVICE,
     KEYS,
 };
 
 static const char *const key_names[KEYS] = {
-    "administrators", "containers", "shared",      "gpus",
-    "min-sm-mhz",     "max-sm-mhz", "min-power-w", "max-power-w",
+    "administrators", "containers",  "shared",      "gpus",   "min-sm-mhz",
+    "max-sm-mhz",     "min-power-w", "max-power-w", "device",
 };
 
-static int read_own_key(struct reader *reader, enum key key, char *value)
+static int read_own_key(struct policy_reader *reader, enum key key, char *value)
 {
     struct lull_policy *const policy = reader->policy;
     uint32_t id;
@@ -168,7 +177,7 @@ static int read_own_key(struct reader *reader, enum key key, char *value)
     return result;
 }
 
-static int read_rule_key(struct reader *reader, enum key key, char *value)
+static int read_rule_key(struct policy_reader *reader, enum key key, char *value)
 {
     struct lull_policy_limits *const limits = &reader->rule->limits;
 
@@ -185,13 +194,17 @@ static int read_rule_key(struct reader *reader, enum key key, char *value)
         return read_number(reader, value, 1000, "watts", &limits->min_limit_mw);
     case MAX_POWER:
         return read_number(reader, value, 1000, "watts", &limits->max_limit_mw);
+    case DEVICE:
+        if (reader->rule->subject != LULL_POLICY_GPU || reader->rule->is_for_all_gpus)
+            break;
+        return read_device(reader, value);
     default:
         break;
     }
     return refuse(reader, reader->line, "%s does not belong in this section", key_names[key]);
 }
 
-static int read_key(struct reader *reader, char *line)
+static int read_key(struct policy_reader *reader, char *line)
 {
     char *const equals = strchr(line, '=');
     uint32_t key = 0;
@@ -216,7 +229,7 @@ static int read_key(struct reader *reader, char *line)
 }
 
 /* What can be said of a section only at its end. */
-static int end_section(const struct reader *reader)
+static int end_section(const struct policy_reader *reader)
 {
     const struct lull_policy_rule *const rule = reader->rule;
 
@@ -232,7 +245,7 @@ static int end_section(const struct reader *reader)
     return 0;
 }
 
-static int read_subject(struct reader *reader, const char *kind, char *name)
+static int read_subject(struct policy_reader *reader, const char *kind, char *name)
 {
     struct lull_policy_rule *const rule = reader->rule;
 
@@ -256,7 +269,7 @@ static int read_subject(struct reader *reader, const char *kind, char *name)
                   "sections are [lulld], [everybody], [user NAME], [group NAME] and [gpu GPU]");
 }
 
-static int begin_section(struct reader *reader, char *line)
+static int begin_section(struct policy_reader *reader, char *line)
 {
     struct lull_policy *const policy = reader->policy;
     char *const end = strchr(line, ']');
@@ -285,7 +298,7 @@ static int begin_section(struct reader *reader, char *line)
     return read_subject(reader, kind, trim(name));
 }
 
-static int read_line(struct reader *reader, char *line)
+static int read_line(struct policy_reader *reader, char *line)
 {
     line = trim(line);
     if (*line == '\0' || *line == '#')
@@ -298,7 +311,7 @@ int lull_policy_read(const char *path, const char *text, size_t size,
                      struct lull_error *err)
 {
     struct lull_policy policy = {0};
-    struct reader reader = {.path = path, .names = names, .policy = &policy, .err = err};
+    struct policy_reader reader = {.path = path, .names = names, .policy = &policy, .err = err};
     const char *at = text;
     const char *const end = text + size;
     char line[LINE_BYTES];
@@ -384,6 +397,15 @@ const struct lull_policy_rule *lull_policy_find(const struct lull_policy *policy
     for (uint32_t i = 0; i < policy->rule_count; i++)
         if (is_for(&policy->rules[i], person) && is_about(policy, &policy->rules[i], uuid, pci))
             return &policy->rules[i];
+    return NULL;
+}
+
+const char *lull_policy_find_device(const struct lull_policy *policy, const char *uuid,
+                                    const char *pci)
+{
+    for (uint32_t i = 0; i < policy->rule_count; i++)
+        if (policy->rules[i].device[0] != '\0' && is_about(policy, &policy->rules[i], uuid, pci))
+            return policy->rules[i].device;
     return NULL;
 }
 

@@ -44,6 +44,7 @@ struct lull_policy_rule {
     uint32_t first_gpu; /* in lull_policy.gpus */
     uint32_t gpu_count;
     struct lull_policy_limits limits;
+    char device[LULL_POLICY_NAME_BYTES]; /* of a GPU: who has really opened this controls it */
 };
 
 /* Zero-initialised, it lets nobody but root control anything. */
@@ -93,6 +94,10 @@ const struct lull_policy_rule *lull_policy_find(const struct lull_policy *policy
 /* Narrows the limits to what the sections about all GPUs and about this one demand. */
 void lull_policy_limit_gpu(const struct lull_policy *policy, const char *uuid, const char *pci,
                            struct lull_policy_limits *limits);
+
+/* Returns the device file whose opening gives a right to a GPU; NULL: there is none. */
+const char *lull_policy_find_device(const struct lull_policy *policy, const char *uuid,
+                                    const char *pci);
 
 /* Narrows the limits to others: the higher of the floors, the lower of the caps. */
 void lull_policy_narrow(struct lull_policy_limits *limits, const struct lull_policy_limits *others);

@@ -115,6 +115,7 @@ void lull_server_on_wake(uv_async_t *async)
         if (result != LULL_SERVER_NO_RESULT)
             lull_server_settle(server, gpu, result);
     }
+    lull_server_end_proofs(server);
     lull_server_tell_ended(server);
     if (atomic_exchange(&server->is_flooded, false))
         stop_flood(server);

@@ -2,6 +2,7 @@
 #include "wire/client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -239,4 +240,70 @@ int lull_client_greet(struct lull_client *client, int timeout_ms,
     if (result == 0)
         *welcome_out = answer.body.welcome;
     return result;
+}
+
+/* --- proofs --- */
+
+enum { MOST_DEVICES = 64 };
+
+/* Opens the devices of NVIDIA, and of AMD and Intel, that this process may use. */
+static uint32_t open_devices(int *fds)
+{
+    static const struct {
+        const char *path;
+        int first;
+    } kinds[] = {{"/dev/nvidia", 0}, {"/dev/dri/renderD", 128}};
+    uint32_t count = 0;
+    char path[64];
+
+    for (size_t kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++)
+        for (int i = 0; i < MOST_DEVICES && count < MOST_DEVICES; i++) {
+            snprintf(path, sizeof(path), "%s%d", kinds[kind].path, kinds[kind].first + i);
+            fds[count] = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+            count += fds[count] >= 0;
+        }
+    return count;
+}
+
+static int send_devices(struct lull_client *client, const int *fds, uint32_t count,
+                        struct lull_error *err)
+{
+    const struct lull_message message = {.type = LULL_MESSAGE_PROVE,
+                                         .sequence = ++client->sequence};
+    uint8_t buffer[LULL_MESSAGE_MAX_BYTES];
+    _Alignas(struct cmsghdr) char bytes[CMSG_SPACE(MOST_DEVICES * sizeof(int))] = {0};
+    struct cmsghdr *const control = (struct cmsghdr *)bytes;
+    const int size = lull_message_encode(&message, buffer, sizeof(buffer));
+    struct iovec part = {.iov_base = buffer, .iov_len = (size_t)size};
+    const struct msghdr header = {.msg_iov = &part,
+                                  .msg_iovlen = 1,
+                                  .msg_control = bytes,
+                                  .msg_controllen = CMSG_SPACE(count * sizeof(int))};
+
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(control), fds, count * sizeof(int));
+    if (sendmsg(client->fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        return describe_failure(-errno, err);
+    return 0;
+}
+
+int lull_client_prove(struct lull_client *client, int timeout_ms, struct lull_error *err)
+{
+    int fds[MOST_DEVICES];
+    struct lull_message answer;
+    const uint32_t count = open_devices(fds);
+    int result;
+
+    if (count == 0)
+        return lull_error_set(err, -EACCES,
+                              "lulld wants to see the GPU's device opened, and this process may "
+                              "open none");
+    result = send_devices(client, fds, count, err);
+    for (uint32_t i = 0; i < count; i++)
+        close(fds[i]);
+    if (result < 0)
+        return result;
+    return await(client, LULL_MESSAGE_REPLY, timeout_ms, &answer, NULL, err);
 }

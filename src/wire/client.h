@@ -41,6 +41,13 @@ int lull_client_send(struct lull_client *client, struct lull_message *message,
                      struct lull_error *err);
 
 /*
+ * Passes the devices of GPUs that this process can open, as proof that it may use them, and waits
+ * for the answer. Only where lulld has said that this helps (-ENOKEY). Errors: -EACCES it can open
+ * none, or none that counts; those of lull_client_call().
+ */
+int lull_client_prove(struct lull_client *client, int timeout_ms, struct lull_error *err);
+
+/*
  * Waits at most timeout_ms for the next message (0: looks only). fds_out (LULL_CLIENT_MAX_FDS of
  * them, may be NULL) gets descriptors that came along, which become the caller's, else -1.
  * Errors: -EPIPE the daemon is gone; -ETIMEDOUT; LULL_E_FORMAT.

@@ -95,6 +95,7 @@ static const struct field *const fields_of[LULL_MESSAGE_TYPE_COUNT] = {
     [LULL_MESSAGE_REVOKE] = revoke_fields,
     [LULL_MESSAGE_JOB_ADD] = job_add_fields,
     [LULL_MESSAGE_JOB_REMOVE] = job_remove_fields,
+    [LULL_MESSAGE_PROVE] = no_fields,
 };
 
 static void put(uint8_t *bytes, uint64_t value, size_t size)

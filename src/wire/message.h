@@ -38,7 +38,8 @@ enum lull_message_type {
     LULL_MESSAGE_REVOKE = 22,     /* administrator: ends leases; REPLY when the GPUs are restored */
     LULL_MESSAGE_JOB_ADD = 23,    /* root: a job has a GPU; answered by REPLY */
     LULL_MESSAGE_JOB_REMOVE = 24, /* root: a job has ended; REPLY when its GPUs are restored */
-    LULL_MESSAGE_TYPE_COUNT = 25,
+    LULL_MESSAGE_PROVE = 25, /* client, with descriptors of the GPUs' devices; answered by REPLY */
+    LULL_MESSAGE_TYPE_COUNT = 26,
 };
 
 struct lull_message_hello {

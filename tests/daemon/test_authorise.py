@@ -4,12 +4,19 @@
 Run as: lull emulate SPEC -- test_authorise.py LULLD TOOL LULL. SPDX-License-Identifier: Apache-2.0
 """
 
+import contextlib
+import encodings.idna  # noqa: F401, for sockets of a user who cannot read the library
+import errno
 import json
 import os
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import time
+import traceback
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -183,6 +190,114 @@ class Containers(Case):
         refused = self.ask(ALICE)
         self.assertEqual(refused.returncode, REFUSED, refused.stderr)
         self.assertIn("container", refused.stderr)
+
+
+class Proofs(Case):
+    """Whoever has really opened a GPU's device controls it; /dev/full stands for that of GPU 0."""
+
+    def connect(self):
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection.settimeout(20)
+        connection.connect(os.path.join(os.environ["LULL_RUNTIME_DIR"], "lulld.sock"))
+        return connection
+
+    def exchange(self, connection, kind, body=b"", fds=()):
+        """Sends a message of wire/message.h; returns the answer's type and first number."""
+        packet = struct.pack("<4sHHII", b"LULL", 3, kind, len(body), 9) + body
+        socket.send_fds(connection, [packet], fds)
+        answer = connection.recv(512)
+        return struct.unpack_from("<H", answer, 6)[0], struct.unpack_from("<i", answer, 16)[0]
+
+    def lease(self, connection, gpu=0):
+        return self.exchange(connection, 3, struct.pack("<96sIIII", self.uuids[gpu].encode(), 600, 1200, 0, 0))
+
+    def as_alice(self, work):
+        """Runs work(connection) in a process of Alice's; what fails there fails here."""
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                os.setgroups([])
+                os.setgid(12000)
+                os.setuid(ALICE)
+                with self.connect() as connection:
+                    self.exchange(connection, 1, struct.pack("<I", 0))
+                    work(connection)
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            os._exit(status)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+
+    def start_with_devices(self):
+        self.start(f"[gpu {self.uuids[0]}]\ndevice = /dev/full\n")
+
+    def test_f27_a_device_that_was_opened(self):
+        def work(connection):
+            self.assertEqual(self.lease(connection), (10, -errno.ENOKEY))
+            self.assertEqual(self.exchange(connection, 25, fds=[os.open("/dev/full", os.O_RDWR)]), (10, 0))
+            self.assertEqual(self.lease(connection)[0], 4)
+            self.assertEqual(self.lease(connection, 1), (10, -errno.EACCES))
+
+        self.start_with_devices()
+        self.as_alice(work)
+        self.assertEqual(self.ask(ALICE).returncode, REFUSED)  # another process has shown nothing
+
+    def test_f27_a_path_is_not_an_opened_device(self):
+        def work(connection):
+            for name, flags in (("/dev/full", os.O_PATH), ("/dev/full", os.O_RDONLY), ("/dev/full", os.O_WRONLY),
+                                ("/dev/null", os.O_RDWR), (self.directory, os.O_RDONLY)):
+                self.assertEqual(self.exchange(connection, 25, fds=[os.open(name, flags)]), (10, -errno.EACCES))
+            self.assertEqual(self.lease(connection), (10, -errno.ENOKEY))
+
+        self.start_with_devices()
+        self.as_alice(work)
+
+    def test_f27_a_job_outranks_a_device(self):
+        def work(connection):
+            self.assertEqual(self.exchange(connection, 25, fds=[os.open("/dev/full", os.O_RDWR)]), (10, 0))
+            self.assertEqual(self.lease(connection), (10, -errno.EACCES))
+
+        self.start_with_devices()
+        self.assertEqual(lull("job", "add", "7", "--user", str(BOB), "--gpus", "0").returncode, 0)
+        self.as_alice(work)
+
+    def test_f27_descriptors_leave_nothing_behind(self):
+        def work(connection):
+            readers = []
+            for _ in range(3):
+                listener = socket.create_server(("127.0.0.1", 0))
+                writer = socket.create_connection(listener.getsockname())
+                readers.append(listener.accept()[0])
+                writer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3))
+                writer.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    while True:
+                        writer.send(bytes(65536))
+                packet = struct.pack("<4sHHII", b"LULL", 3, 25, 0, 9)
+                socket.send_fds(connection, [packet], [writer.fileno()])
+                writer.close()  # lulld has the last copy, and closing it takes three seconds
+            time.sleep(0.1)  # the first is being closed
+            begin = time.monotonic()
+            for _ in range(20):
+                with self.connect() as other:
+                    self.exchange(other, 1, struct.pack("<I", 0))
+            took_s = time.monotonic() - begin
+            self.assertTrue(took_s < 1.0 or took_s < host.slowness(), took_s)  # F42
+
+        self.start_with_devices()
+        daemon = self.processes[0].pid
+        before = len(os.listdir(f"/proc/{daemon}/fd"))
+        self.as_alice(work)
+        self.assertIsNotNone(host.wait_for(lambda: len(os.listdir(f"/proc/{daemon}/fd")) <= before, 20.0))
+
+    def test_f42_without_devices_in_the_policy_none_is_taken(self):
+        def work(connection):
+            with self.assertRaises((PermissionError, struct.error, ConnectionError, BrokenPipeError)):
+                self.exchange(connection, 25, fds=[os.open("/dev/full", os.O_RDWR)])
+
+        self.start("[everybody]\ngpus = all\n")
+        self.as_alice(work)
 
 
 class Words(Case):

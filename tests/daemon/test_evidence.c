@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -17,6 +19,7 @@ static struct lull_policy policy;
 static struct lull_jobs jobs;
 static struct lull_policy_limits limits;
 static struct lull_error error;
+static bool has_device;
 
 static int set_up(void **state)
 {
@@ -26,6 +29,7 @@ static int set_up(void **state)
                                             {LULL_POLICY_USER, 1001, true, 0, 0, {.min_mhz = 800}},
                                             {LULL_POLICY_GPU, 0, true, 0, 0, {.max_mhz = 1200}}}};
     jobs.count = 0;
+    has_device = false;
     return 0;
 }
 
@@ -33,6 +37,7 @@ static int judge(uid_t uid, const char *cgroups, bool is_foreign)
 {
     const struct lull_evidence evidence = {.person = {.uid = uid},
                                            .is_foreign = is_foreign,
+                                           .has_device = has_device,
                                            .cgroups = cgroups,
                                            .uuid = "GPU-a",
                                            .pci = "0000:3b:00.0"};
@@ -103,6 +108,40 @@ static void control_groups_are_compared_by_their_parts(void **state)
     assert_false(lull_evidence_is_below(":/a/b\n", "/a/b"));
     assert_false(lull_evidence_is_below("", "/a/b"));
     assert_false(lull_evidence_is_below("\n\n", "/a/b"));
+}
+
+/* A descriptor that was not opened for use shows nothing, although its number is right. */
+static void test_f27_only_an_opened_device_counts(void **state)
+{
+    (void)state;
+    assert_true(lull_evidence_is_opened(S_IFCHR | 0666, 50, O_RDWR, 50));
+    assert_true(lull_evidence_is_opened(S_IFCHR | 0666, 50, O_RDWR | O_NONBLOCK, 50));
+    assert_false(lull_evidence_is_opened(S_IFCHR | 0666, 50, O_PATH, 50));
+    assert_false(lull_evidence_is_opened(S_IFCHR | 0666, 50, O_PATH | O_RDWR, 50));
+    assert_false(lull_evidence_is_opened(S_IFCHR | 0666, 50, O_RDONLY, 50));
+    assert_false(lull_evidence_is_opened(S_IFCHR | 0666, 50, O_WRONLY, 50));
+    assert_false(lull_evidence_is_opened(S_IFCHR | 0666, 51, O_RDWR, 50));
+    assert_false(lull_evidence_is_opened(S_IFBLK | 0666, 50, O_RDWR, 50));
+    assert_false(lull_evidence_is_opened(S_IFREG | 0666, 50, O_RDWR, 50));
+}
+
+static void test_f27_a_device_never_outranks_a_job(void **state)
+{
+    (void)state;
+    snprintf(policy.rules[2].device, sizeof(policy.rules[2].device), "/dev/x");
+    assert_int_equal(judge(1002, "", false), -ENOKEY);
+    assert_int_equal(judge(1002, "", true), -EACCES);
+    has_device = true;
+    assert_int_equal(judge(1002, "", false), 0);
+    assert_int_equal(limits.max_mhz, 1200);
+    assert_int_equal(judge(1002, "", true), -EACCES);
+    has_device = false;
+    assert_int_equal(judge(1000, "", false), 0); /* a rule needs none */
+    assert_int_equal(add("7", 1003, "GPU-a", "", 0), 0);
+    assert_int_equal(judge(1002, "", false), -EACCES);
+    has_device = true;
+    assert_int_equal(judge(1002, "", false), -EACCES);
+    assert_int_equal(judge(1003, "", false), 0);
 }
 
 static void test_f28_who_is_not_known_gets_nothing(void **state)
@@ -214,6 +253,8 @@ int main(void)
         TEST(test_f27_a_job_outranks_rules),
         TEST(test_f27_another_process_of_the_user_is_outside),
         TEST(control_groups_are_compared_by_their_parts),
+        TEST(test_f27_only_an_opened_device_counts),
+        TEST(test_f27_a_device_never_outranks_a_job),
         TEST(test_f28_who_is_not_known_gets_nothing),
         TEST(test_f31_a_shared_gpu_keeps_the_highest_floor),
         TEST(jobs_are_checked),

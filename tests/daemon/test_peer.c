@@ -91,6 +91,15 @@ void lull_server_note_flood(struct lull_server *server)
     (void)server;
 }
 
+bool lull_server_prepare_proof(const struct lull_server *server,
+                               const struct lull_connection *connection, struct lull_proof *proof)
+{
+    (void)server;
+    (void)connection;
+    (void)proof;
+    return false;
+}
+
 uv_loop_t *lull_server_loop(struct lull_server *server)
 {
     return &server->loop;

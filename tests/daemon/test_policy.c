@@ -117,6 +117,9 @@ static void test_f37_an_error_is_told_with_its_line(void **state)
         {"[gpu all]\nmin-power-w = 100001\n", "p.conf:2: \"100001\" is no whole"},
         {"[gpu all]\nmin-sm-mhz = 900\nmax-sm-mhz = 800\n", "p.conf:1: min-sm-mhz is above"},
         {"[gpu all]\nmin-power-w = 90\nmax-power-w = 80\n", "p.conf:1: min-power-w is above"},
+        {"[gpu all]\ndevice = /dev/x\n", "p.conf:2: device does not belong"},
+        {"[user alice]\ndevice = /dev/x\n", "p.conf:2: device does not belong"},
+        {"[gpu " UUID "]\ndevice = /tmp/x\n", "p.conf:2: \"/tmp/x\" is no path of a device"},
         {"[lulld]\nwhat\n", "p.conf:2: \"what\" is neither KEY"},
     };
 

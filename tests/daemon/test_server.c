@@ -143,6 +143,12 @@ bool lull_connection_reap(struct lull_connection *connection)
     return connection->is_closing;
 }
 
+bool lull_connection_end_proof(struct lull_connection *connection)
+{
+    (void)connection;
+    return false;
+}
+
 void lull_connection_close_doorbell(struct lull_connection *connection)
 {
     connection->source_state = LULL_SOURCE_NONE;

@@ -246,6 +246,12 @@ static int lease_daemon(struct lull_actuator *actuator, const char *uuid,
     message.body.lease.max_limit_mw = band->max_limit_mw;
     result = lull_client_call(actuator->client, &message, LULL_MESSAGE_GRANT, CALL_MS, &answer, fds,
                               err);
+    if (result == -ENOKEY) {
+        result = lull_client_prove(actuator->client, CALL_MS, err);
+        if (result == 0)
+            result = lull_client_call(actuator->client, &message, LULL_MESSAGE_GRANT, CALL_MS,
+                                      &answer, fds, err);
+    }
     if (result == 0 && answer.body.grant.slot >= LULL_COMMAND_SLOTS)
         result =
             lull_error_set(err, LULL_E_FORMAT,
