@@ -15,7 +15,7 @@
 
 enum { MOST_DESCRIPTORS = 253 }; /* in one packet, by the kernel's own limit (SCM_MAX_FD) */
 
-struct work {
+struct proof_work {
     struct lull_proof proof;
     int fd; /* a copy of the client's socket */
 };
@@ -61,7 +61,7 @@ static pid_t take_descriptors(const struct lull_proof *proof, struct msghdr *hea
     return sender;
 }
 
-static void take_packet(struct work *work)
+static void take_packet(struct proof_work *work)
 {
     struct lull_proof_result *const result = work->proof.result;
     uint8_t packet[LULL_MESSAGE_MAX_BYTES];
@@ -90,7 +90,7 @@ static void take_packet(struct work *work)
 
 static void *prove(void *argument)
 {
-    struct work *const work = argument;
+    struct proof_work *const work = argument;
     void (*const done)(void *) = work->proof.done;
     void *const context = work->proof.context;
 
@@ -103,7 +103,7 @@ static void *prove(void *argument)
 
 int lull_proof_start(int fd, const struct lull_proof *proof)
 {
-    struct work *const work = malloc(sizeof(*work));
+    struct proof_work *const work = malloc(sizeof(*work));
     pthread_t thread;
     int result;
 
