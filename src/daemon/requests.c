@@ -22,7 +22,7 @@ static int narrow_to_right(struct lull_server *server, struct lull_connection *c
                                 uuid);
     if (result < 0)
         lull_server_say(server, connection->peer.uid, LULL_LOG_WARNING,
-                        "lease refused (uid=%ld pid=%ld gpu=%.48s): %.120s",
+                        "lease refused (uid=%ld pid=%ld gpu=%.48s): %.170s",
                         (long)(int)connection->peer.uid, (long)connection->peer.pid, uuid,
                         err->text);
     return result;
