@@ -9,6 +9,7 @@ import encodings.idna  # noqa: F401, for sockets of a user who cannot read the l
 import errno
 import json
 import os
+import re
 import shutil
 import socket
 import struct
@@ -440,6 +441,17 @@ class Reload(Case):
         self.assertEqual((self.lease()["band_min_mhz"], self.lease()["band_max_mhz"]), (900, 1000))
         self.assertEqual(lull("reload").returncode, 0)  # it fits now, and stays
         self.assertEqual(truth(0), "locked")
+
+    def test_f37_the_example_is_a_policy(self):
+        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        with open(os.path.join(root, "packaging", "policy.conf"), encoding="utf-8") as file:
+            text = file.read()
+        self.start(text)
+        self.assertEqual(self.ask(ALICE).returncode, REFUSED)
+        with_all = re.sub(r"(?m)^#(?=\S)", "", text)  # what it only proposes; its names are of no host
+        self.write_policy(re.sub(r"\b(gpu-admins|ml|alice)\b", "1", with_all))
+        reloaded = lull("reload")
+        self.assertEqual(reloaded.returncode, 0, reloaded.stderr)
 
     def test_f37_lulld_does_not_start_with_an_error(self):
         self.write_policy("[nonsense]\n")
