@@ -1,0 +1,50 @@
+"""What goes wrong with what `lull run` measures and with the programs it measures, by the numbers of the fault list.
+
+Run as: test_measuring_faults.py LULL LIBLULL JOB [TEST...]. SPDX-License-Identifier: Apache-2.0"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LULL, LIBLULL, JOB = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
+
+# A program whose workers are started anew all the time, as data loaders are. Each has a window of its own.
+WORKERS = """
+import ctypes, os, sys
+lull = ctypes.CDLL(sys.argv[1])
+for number in range(int(sys.argv[2])):
+    worker = os.fork()
+    if worker == 0:
+        window = lull.lull_window_begin(b"worker")
+        os._exit(lull.lull_window_end(window, None))
+    if os.waitpid(worker, 0)[1] != 0:
+        sys.exit(1)
+"""
+
+
+class Case(unittest.TestCase):
+    def run_job(self, command, faults=(), node="1xA100", options=()):
+        with tempfile.TemporaryDirectory(prefix="lull-") as directory:
+            words = [word for fault in faults for word in ("--fault", fault)]
+            done = subprocess.run(
+                [LULL, "emulate", "--seed", "1", *words, node, "--", LULL, "run", "--no-daemon", "--report", directory,
+                 *options, "--", *(str(word) for word in command)],
+                env=dict(os.environ, LULL_RUNTIME_DIR=directory), capture_output=True, text=True, check=False, timeout=240)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(os.path.join(directory, "report.json"), encoding="utf-8") as file:
+                return json.load(file), done
+
+
+class Programs(Case):
+    def test_f51_workers_that_are_started_anew_find_slots(self):
+        report, _ = self.run_job([sys.executable, "-c", WORKERS, LIBLULL, 600])
+        (row,) = report["energy"]["windows"]
+        self.assertEqual(row["name"], "worker")
+        # There are 256 slots. On a busy host some workers may find none before those of the dead are given up.
+        self.assertGreater(row["count"], 400)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
