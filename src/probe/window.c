@@ -88,6 +88,7 @@ __attribute__((constructor)) static void prepare(void)
 static void measure(struct probe_window *window, int64_t end_ns, struct lull_window *out)
 {
     double variance_j2 = 0.0;
+    bool is_estimate = false;
 
     *out = (struct lull_window){.seconds = (double)(end_ns - window->begin_ns) * 1e-9,
                                 .gpus = window->gpus.count};
@@ -104,10 +105,13 @@ static void measure(struct probe_window *window, int64_t end_ns, struct lull_win
         }
         figure = lull_energy_between(account, &window->begin[i], &end);
         out->joules += figure.joules;
+        is_estimate |= figure.is_estimate;
         variance_j2 += figure.uncertainty_j * figure.uncertainty_j;
     }
     out->uncertainty_j = sqrt(variance_j2);
     out->flags = window->gpus.count > 0 ? LULL_WINDOW_JOULES_VALID : 0;
+    if (is_estimate)
+        out->flags |= LULL_WINDOW_JOULES_ESTIMATED;
 }
 
 /* ---- telling ----------------------------------------------------------------------------- */

@@ -16,6 +16,9 @@ static const double counter_refresh_s = 0.1;
  * Both are chosen generously, because they only widen the interval of uncertainty. */
 static const double overshoot_ratio = 1.2;
 static const double highest_known_w = 1500.0;
+/* A GPU whose driver answers draws more than this; the smallest boards idle at some 5 W. Chosen, not
+ * measured. */
+static const double lowest_w = 2.0;
 
 struct process_info { /* nvmlProcessInfo_t, versions 2 and 3 */
     unsigned pid;
@@ -185,7 +188,8 @@ static void take_counter(const struct lull_window_counter *counter)
         return;
     if (place == metered_count) {
         const struct lull_energy_source source = {.counter_refresh_s = counter_refresh_s,
-                                                  .highest_w = counter->highest_w};
+                                                  .highest_w = counter->highest_w,
+                                                  .lowest_w = lowest_w};
 
         metered[place].gpu = counter->gpu;
         lull_energy_account_init(&metered[place].account, &source);

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "governor/control/calibration_file.h"
+#include "governor/energy/energy_meter.h"
 
 /* How many events are copied out of a ring at a time. Chosen, not measured. */
 enum { EVENTS_AT_ONCE = 256 };
@@ -72,8 +73,11 @@ int lull_control_create(struct lull_event_segment *job, struct lull_devices *dev
     pthread_mutex_init(&control->lock, NULL);
     for (uint32_t i = 0; i < control->gpu_count; i++) {
         struct lull_governed_gpu *gpu = &control->gpus[i];
+        const struct lull_device_info *info = lull_device_info(devices, gpus[i]);
+        const struct lull_energy_source source = lull_energy_source_of_gpu(info);
 
-        gpu->info = lull_device_info(devices, gpus[i]);
+        gpu->info = info;
+        lull_run_log_init(&gpu->log, &source);
         gpu->state.device = gpus[i];
         gpu->state.process = -1;
         points[i] = gpu->info->sm_clock_count > 0 ? gpu->info->sm_clock_count : 1;
