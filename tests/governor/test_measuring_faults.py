@@ -25,9 +25,10 @@ for number in range(int(sys.argv[2])):
 
 
 class Case(unittest.TestCase):
-    def run_job(self, command, faults=(), node="1xA100", options=()):
+    def run_job(self, command, faults=(), node="1xA100", options=(), truth=None):
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
             words = [word for fault in faults for word in ("--fault", fault)]
+            words += ["--truth", truth] if truth else []
             done = subprocess.run(
                 [LULL, "emulate", "--seed", "1", *words, node, "--", LULL, "run", "--no-daemon", "--report", directory,
                  *options, "--", *(str(word) for word in command)],
@@ -35,6 +36,45 @@ class Case(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             with open(os.path.join(directory, "report.json"), encoding="utf-8") as file:
                 return json.load(file), done
+
+
+class Energy(Case):
+    """What the counter says against what the emulated GPU really drew."""
+
+    def check(self, fault, managed="100"):
+        with tempfile.TemporaryDirectory(prefix="lull-") as directory:
+            truth = os.path.join(directory, "truth.json")
+            report, done = self.run_job([JOB, 0, managed, 30, 60, 0], faults=fault, truth=truth)
+            with open(truth, encoding="utf-8") as file:
+                (node,) = json.load(file)["gpus"]
+        (gpu,) = report["energy"]["run"]["gpus"]
+        # The node lives a little longer than the run.
+        self.assertAlmostEqual(gpu["energy_j"], node["energy_j"], delta=0.1 * node["energy_j"] + 2 * gpu["uncertainty_j"])
+        return report, gpu, done.stderr
+
+    def test_f19_a_counter_that_wraps(self):
+        report, gpu, said = self.check(["energy_wrap_j=300"])
+        self.assertGreater(gpu["counter_resets"], 1)
+        self.assertGreater(gpu["estimated_seconds"], 1)
+        self.assertIn("its counter was reset", said)
+        for name in ("unmanaged", "descent", "managed"):
+            part = report[name]
+            if part and part["energy_j"] is not None:
+                self.assertGreater(part["energy_j"], 0)
+
+    def test_f19_a_counter_that_stands_still(self):
+        _, gpu, said = self.check(["energy_stuck_j=77"])
+        self.assertGreater(gpu["estimated_seconds"], 5)
+        self.assertIn("power was integrated", said)
+
+    def test_f19_a_counter_that_vanishes(self):
+        _, gpu, _ = self.check(["no_energy=1@4"])
+        self.assertEqual(gpu["source"], "counter")
+        self.assertGreater(gpu["estimated_seconds"], 3)
+
+    def test_f19_no_counter_at_all(self):
+        _, gpu, _ = self.check(["no_energy"])
+        self.assertEqual(gpu["source"], "power")
 
 
 class Programs(Case):
