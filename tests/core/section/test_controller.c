@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "core/switching/feed_forward.h"
 #include "job_sim.h"
 
@@ -204,6 +205,57 @@ static void test_a_job_that_changes_shape_is_learnt_again(void **state)
     assert_true(c->slowdown < 0.005);
 }
 
+/* A GPU that is held down by heat, told ten times a second as a governor does. */
+struct hot_gpu {
+    struct lull_controller *controller;
+    int64_t until_ns;
+    int64_t begin_ns;
+};
+
+static void tell_heat(void *context, int64_t now_ns)
+{
+    struct hot_gpu *hot = context;
+
+    if (hot->begin_ns == 0)
+        hot->begin_ns = now_ns;
+    if (now_ns - hot->begin_ns < hot->until_ns)
+        lull_controller_take_throttle(hot->controller, 0);
+}
+
+/* How much of the energy is saved where the first GPU is hot for so long. */
+static double saving_in_heat(struct comparison *c, int64_t until_ns)
+{
+    struct hot_gpu hot = {.until_ns = until_ns};
+    struct job_sim_nodes nodes = {.node_count = 1, .exchange = tell_heat, .context = &hot};
+
+    lull_controller_destroy(c->controller);
+    c->controller = create(&c->config, LULL_DESCENT_BISECT);
+    hot.controller = c->controller;
+    nodes.controllers[0] = c->controller;
+    job_sim_run(&c->config, NULL, &c->unmanaged);
+    job_sim_run_nodes(&c->config, &nodes, &c->managed);
+    return 1.0 - c->managed.settled_energy_j / c->unmanaged.settled_energy_j;
+}
+
+static void test_f17_nothing_is_kept_for_what_was_measured_in_heat(void **state)
+{
+    struct comparison *c = *state;
+    double cool;
+    double passing;
+    double lasting;
+
+    c->config.iterations = 1000;
+    cool = saving_in_heat(c, 0);
+    passing = saving_in_heat(c, 60 * LULL_NS_PER_S);
+    lasting = saving_in_heat(c, INT64_MAX);
+    printf("saving: cool %.2f %%, hot for a minute %.2f %%, always hot %.2f %%\n", cool * 100.0,
+           passing * 100.0, lasting * 100.0);
+    assert_true(cool > 0.0);
+    assert_true(passing > 0.4 * cool); /* of all iterations since, at the reference or not */
+    assert_true(lasting < 0.1 * cool);
+    assert_int_equal(c->managed.last_ran_at, 0);
+}
+
 /* Calls of half a second: whether sections are long enough for them or not, over a whole short run,
  * learning included. */
 static void test_a_driver_that_hangs_costs_nothing(void **state)
@@ -342,6 +394,7 @@ int main(void)
         TEST(test_it_saves_nearly_all_at_no_time),
         TEST(test_a_job_is_spared_pulses_where_their_result_is_known),
         TEST(test_all_strategies_end_at_the_knee),
+        TEST(test_f17_nothing_is_kept_for_what_was_measured_in_heat),
         TEST(test_sections_too_short_are_left_alone),
         TEST(test_a_memory_bound_job_gets_a_steady_point),
         TEST(test_rare_extra_calls_raise_at_once_and_results_are_kept),
