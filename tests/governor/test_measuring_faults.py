@@ -1,14 +1,15 @@
 """What goes wrong with what `lull run` measures and with the programs it measures, by the numbers of the fault list.
 
-Run as: test_measuring_faults.py LULL LIBLULL JOB [TEST...]. SPDX-License-Identifier: Apache-2.0"""
+Run as: test_measuring_faults.py LULL LIBLULL JOB JUMPING_CLOCK [TEST...]. SPDX-License-Identifier: Apache-2.0"""
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
-LULL, LIBLULL, JOB = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
+LULL, LIBLULL, JOB, JUMPING_CLOCK = (os.path.abspath(sys.argv.pop(1)) for _ in range(4))
 
 # A program whose workers are started anew all the time, as data loaders are. Each has a window of its own.
 WORKERS = """
@@ -25,26 +26,23 @@ for number in range(int(sys.argv[2])):
 
 
 class Case(unittest.TestCase):
-    def run_job(self, command, faults=(), node="1xA100", options=(), truth=None):
+    def run_job(self, command, faults=(), node="1xA100", options=(), truth=None, environment=()):
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
             words = [word for fault in faults for word in ("--fault", fault)]
             words += ["--truth", truth] if truth else []
             done = subprocess.run(
                 [LULL, "emulate", "--seed", "1", *words, node, "--", LULL, "run", "--no-daemon", "--report", directory,
                  *options, "--", *(str(word) for word in command)],
-                env=dict(os.environ, LULL_RUNTIME_DIR=directory), capture_output=True, text=True, check=False, timeout=240)
+                env=dict(os.environ, LULL_RUNTIME_DIR=directory, **dict(environment)), capture_output=True, text=True, check=False, timeout=240)
             self.assertEqual(done.returncode, 0, done.stderr)
             with open(os.path.join(directory, "report.json"), encoding="utf-8") as file:
                 return json.load(file), done
 
-
-class Energy(Case):
-    """What the counter says against what the emulated GPU really drew."""
-
-    def check(self, fault, managed="100"):
+    def check(self, fault, environment=()):
+        """A run, and what it was told to have drawn against what the emulated GPU really drew."""
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
             truth = os.path.join(directory, "truth.json")
-            report, done = self.run_job([JOB, 0, managed, 30, 60, 0], faults=fault, truth=truth)
+            report, done = self.run_job([JOB, 0, 100, 30, 60, 0], faults=fault, truth=truth, environment=environment)
             with open(truth, encoding="utf-8") as file:
                 (node,) = json.load(file)["gpus"]
         (gpu,) = report["energy"]["run"]["gpus"]
@@ -52,6 +50,8 @@ class Energy(Case):
         self.assertAlmostEqual(gpu["energy_j"], node["energy_j"], delta=0.1 * node["energy_j"] + 2 * gpu["uncertainty_j"])
         return report, gpu, done.stderr
 
+
+class Energy(Case):
     def test_f19_a_counter_that_wraps(self):
         report, gpu, said = self.check(["energy_wrap_j=300"])
         self.assertGreater(gpu["counter_resets"], 1)
@@ -75,6 +75,19 @@ class Energy(Case):
     def test_f19_no_counter_at_all(self):
         _, gpu, _ = self.check(["no_energy"])
         self.assertEqual(gpu["source"], "power")
+
+
+class Clocks(Case):
+    def test_f22_the_wall_clock_jumps_by_a_year(self):
+        began = time.monotonic()
+        report, gpu, _ = self.check([], environment={"LD_PRELOAD": JUMPING_CLOCK})
+        took = time.monotonic() - began
+        self.assertTrue(8 < report["energy"]["run"]["seconds"] < took, (report["energy"]["run"]["seconds"], took))
+        self.assertEqual((gpu["source"], gpu["counter_resets"], gpu["estimated_seconds"]), ("counter", 0, 0))
+        (governed,) = report["gpus"]
+        (section,) = governed["sections"]
+        self.assertAlmostEqual(section["mean_ms"], 60, delta=20)
+        self.assertGreater(section["count"], 60)
 
 
 class Programs(Case):

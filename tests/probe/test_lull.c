@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,6 +115,63 @@ static void test_f32_misuse_is_tolerated(void **state)
     assert_string_equal(told(fixture, 0), "B0 E0 B0 E0");
 }
 
+enum { CARELESS_THREADS = 3, CARELESS_CALLS = 600 };
+
+/* Begins and ends as they come: twice, never, overlapping, on the wrong thread. */
+static void *careless(void *seed)
+{
+    static const char *const names[] = {"a", "b", "c", "communication"};
+    uint64_t random = (uint64_t)(intptr_t)seed;
+
+    for (int i = 0; i < CARELESS_CALLS; i++) {
+        const char *name;
+
+        random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        name = names[random >> 33 & 3];
+        if ((random >> 40 & 1) != 0)
+            lull_section_begin(name);
+        else
+            lull_section_end(name);
+    }
+    return NULL;
+}
+
+static int careless_threads(void)
+{
+    pthread_t threads[CARELESS_THREADS];
+
+    for (intptr_t i = 0; i < CARELESS_THREADS; i++)
+        pthread_create(&threads[i], NULL, careless, (void *)(getpid() + i));
+    for (int i = 0; i < CARELESS_THREADS; i++)
+        pthread_join(threads[i], NULL);
+    return 0;
+}
+
+/* Whatever a program does, what is told of each thread and section is begin, end, begin, end. */
+static void test_f32_what_is_told_is_well_formed(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (uint32_t job = 0; job < 20; job++) {
+        bool is_open[LULL_JOB_MAX_THREADS][LULL_JOB_MAX_NAMES] = {{false}};
+        struct lull_event event;
+        uint32_t count = 0;
+
+        assert_int_equal(in_child(fixture->path, careless_threads), 0);
+        while (lull_event_segment_read(fixture->job, job, &event, 1) == 1) {
+            bool *open = &is_open[event.thread][event.name];
+
+            assert_true(event.kind == LULL_EVENT_BEGIN || event.kind == LULL_EVENT_END);
+            assert_int_equal(*open, event.kind == LULL_EVENT_END);
+            *open = !*open;
+            count++;
+        }
+        assert_int_equal(lull_event_segment_lost(fixture->job, job), 0);
+        /* What comes while another thread joins is not told. */
+        assert_true(count > CARELESS_CALLS / 2);
+    }
+}
+
 static int many_names(void)
 {
     char name[80];
@@ -213,7 +271,7 @@ static int threads_and_forks(void)
     return failed != 0;
 }
 
-static void fork_in_a_busy_client(void **state)
+static void test_f40_fork_in_a_busy_client(void **state)
 {
     struct fixture *fixture = *state;
     struct lull_event event;
@@ -553,9 +611,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(sections_and_steps),
         TEST(test_f32_misuse_is_tolerated),
+        TEST(test_f32_what_is_told_is_well_formed),
         TEST(names_run_out),
         TEST(test_f40_fork),
-        TEST(fork_in_a_busy_client),
+        TEST(test_f40_fork_in_a_busy_client),
         TEST(test_f35_no_job),
         TEST(windows_are_told),
         cmocka_unit_test(windows_without_gpus),
