@@ -48,8 +48,8 @@ static void *look_up_in(const char *library_name, const char *symbol)
     return found;
 }
 
-/* Whoever calls has the library, so this is not reached unless the call would not have been resolved
- * without the shim either. To return would be to say that something was communicated. */
+/* Whoever calls has the library, so this is not reached unless the call would not have been
+ * resolved without the shim either. To return would be to say that something was communicated. */
 __attribute__((noreturn)) static void end_without(const char *symbol)
 {
     dprintf(STDERR_FILENO, "symbol lookup error: undefined symbol: %s\n", symbol);

@@ -16,8 +16,8 @@ static const double counter_refresh_s = 0.1;
  * Both are chosen generously, because they only widen the interval of uncertainty. */
 static const double overshoot_ratio = 1.2;
 static const double highest_known_w = 1500.0;
-/* A GPU whose driver answers draws more than this; the smallest boards idle at some 5 W. Chosen, not
- * measured. */
+/* A GPU whose driver answers draws more than this; the smallest boards idle at some 5 W. Chosen,
+ * not measured. */
 static const double lowest_w = 2.0;
 
 struct process_info { /* nvmlProcessInfo_t, versions 2 and 3 */

@@ -132,8 +132,8 @@ void lull_window_reader_refresh(void)
     if (reader.read_ns == 0 || now_ns - reader.read_ns >= reading_period_ns)
         ask(now_ns);
     until_ns = reader.asked_ns + longest_ns;
-    until = (struct timespec){.tv_sec = until_ns / LULL_NS_PER_S,
-                              .tv_nsec = until_ns % LULL_NS_PER_S};
+    until =
+        (struct timespec){.tv_sec = until_ns / LULL_NS_PER_S, .tv_nsec = until_ns % LULL_NS_PER_S};
     while ((reader.state == ASKED || reader.state == READING) && lull_now_ns() < until_ns)
         pthread_cond_clockwait(&reader.changed, &reader.lock, CLOCK_MONOTONIC, &until);
 }

@@ -196,7 +196,8 @@ void lull_event_segment_wake(struct lull_event_segment *job);
  * that another probe of this process has claimed (info is then not used: see
  * lull_event_segment_identify). *slot_out is what lull_event_push takes. The slot's memory is
  * reserved, so that a full /dev/shm is an error here and not a SIGBUS later. Errors: -ENOSPC all
- * slots taken and none released, or no memory left; LULL_E_FORMAT not such a segment, or another version; -errno.
+ * slots taken and none released, or no memory left; LULL_E_FORMAT not such a segment, or another
+ * version; -errno.
  */
 int lull_event_segment_join(const char *path, const struct lull_process_info *info,
                             struct lull_event_segment **job_out, uint32_t *slot_out,

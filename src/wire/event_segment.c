@@ -193,8 +193,7 @@ static int find_own_slot(const struct lull_event_memory *segment, uint64_t start
         struct lull_process_info info;
 
         if (atomic_load(&slot->holder) == SLOT_TAKEN && read_info(slot, &info) == 0 &&
-            info.pid == getpid() &&
-            atomic_load(&slot->start_ticks) == start_ticks) {
+            info.pid == getpid() && atomic_load(&slot->start_ticks) == start_ticks) {
             *slot_out = i;
             return 0;
         }

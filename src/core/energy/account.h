@@ -73,13 +73,13 @@ struct lull_energy_account {
     struct lull_energy_source source;
     uint64_t count; /* of points; the last LULL_ENERGY_KEPT are kept */
     struct lull_energy_point points[LULL_ENERGY_KEPT];
-    bool has_counter;   /* energy_j comes from a counter */
-    double counter_j;   /* as read when it last grew... */
-    int64_t counter_ns; /* ...at this time... */
+    bool has_counter;        /* energy_j comes from a counter */
+    double counter_j;        /* as read when it last grew... */
+    int64_t counter_ns;      /* ...at this time... */
     double counter_polled_j; /* ...and the polled integral then */
-    double replaced_j;  /* what has been put in the place of the counter's growth since */
-    uint32_t resets;    /* of the counter */
-    double estimated_s; /* time in which power stood in for the counter */
+    double replaced_j;       /* what has been put in the place of the counter's growth since */
+    uint32_t resets;         /* of the counter */
+    double estimated_s;      /* time in which power stood in for the counter */
 };
 
 /* The energy up to a time, J since the account's first reading. */

@@ -18,9 +18,9 @@
  * all of it, however many candidates, restarts and checks there are. Screens prove nothing, so they
  * spend nothing.
  *
- * Pairs that something else disturbs, such as heat, are set aside, but not for ever: after some in a
- * row one counts all the same. A proof that would have to count one gives up instead: what is held
- * down anyway does not become slower by a lower clock, so it would prove anything.
+ * Pairs that something else disturbs, such as heat, are set aside, but not for ever: after some in
+ * a row one counts all the same. A proof that would have to count one gives up instead: what is
+ * held down anyway does not become slower by a lower clock, so it would prove anything.
  *
  * There is one loss budget for the whole run, too (loss_budget.h). Once it is spent the rest of the
  * pair runs at the reference, the pair counts with what it has, and the next one begins when there

@@ -91,8 +91,8 @@ enum { VOLTA = 5, AMPERE = 7 };
  * highest_known_w is the bound. Chosen, not measured. */
 static const double overshoot_ratio = 1.2;
 static const double highest_known_w = 1500.0;
-/* A GPU whose driver answers draws more than this; the smallest boards idle at some 5 W. Chosen, not
- * measured. */
+/* A GPU whose driver answers draws more than this; the smallest boards idle at some 5 W. Chosen,
+ * not measured. */
 static const double lowest_gpu_w = 2.0;
 /* Readings above this are wrong: no processor draws more with the memory beside it. Chosen, not
  * measured. */

@@ -654,8 +654,8 @@ static void test_f19_power_stands_in_for_a_counter_that_fails(void **state)
             const double t = 0.1 * (double)i;
             const struct lull_energy_point *point;
 
-            take(&account, i * 100,
-                 i % 10 == 0 ? failing_counter(failure, t, truth_at(t)) : -1.0, power_at(t));
+            take(&account, i * 100, i % 10 == 0 ? failing_counter(failure, t, truth_at(t)) : -1.0,
+                 power_at(t));
             point = lull_energy_last(&account);
             assert_true(point->energy_j >= last_j); /* it never runs backwards */
             last_j = point->energy_j;

@@ -260,8 +260,8 @@ static void test_f17_nothing_is_kept_for_what_was_measured_in_heat(void **state)
 
 /*
  * A job that has been learnt, and then calls that fit nothing: ends without begins, begins that
- * never end, nested ones, those of other communicators. The GPU is never asked to stay low for long,
- * and goes up when the rank is gone.
+ * never end, nested ones, those of other communicators. The GPU is never asked to stay low for
+ * long, and goes up when the rank is gone.
  */
 static void take_careless_calls(struct lull_controller *controller, struct lull_random *random,
                                 int64_t *now_ns, uint32_t point[1])
