@@ -60,6 +60,9 @@ LULL_API void lull_step(void);
 
 enum {
     LULL_WINDOW_JOULES_VALID = 1, /* lull_window.joules and uncertainty_j may be used */
+    /* joules is worked out rather than measured: the window lies between two readings, or a counter
+     * stood still, was reset or could not be read within it. */
+    LULL_WINDOW_JOULES_ESTIMATED = 2,
 };
 
 struct lull_window {
@@ -79,8 +82,10 @@ struct lull_window {
  * With and without Lull, lull_window_end tells what this process measures by itself: it reads the
  * energy counters of its GPUs through NVIDIA's driver library, if there is one, at the edges of
  * windows but once a second at most. Its GPUs are those on which the driver lists this process,
- * else those in CUDA_VISIBLE_DEVICES, else the node's only GPU. The first call loads that library,
- * and one call per second may take milliseconds; the others take about a microsecond.
+ * else those in CUDA_VISIBLE_DEVICES, else the node's only GPU. The first call starts a thread that
+ * loads that library and reads; it blocks all signals. One call per second waits for it, usually
+ * milliseconds, 0.1 s at most (the first one 1 s); the others take about a microsecond. A driver
+ * that hangs is not waited for again.
  *
  * Errors: -EINVAL for NULL; -ENOSPC with 64 windows open in this process.
  */

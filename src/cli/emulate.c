@@ -36,7 +36,7 @@ static const struct lull_option rows[] = {
         "Inject faults: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]],... where NAME is set_code, hang_ms, "
         "read_hang_ms, no_effect, settle_factor, no_permission, no_energy, get_code, any_user "
         "(clocks may be set without root), xid, lost_ms, mig, reload_ms, foreign_mhz, "
-        "foreign_limit_w, idle_reset or sm_resets_memory.",
+        "foreign_limit_w, idle_reset, energy_wrap_j, energy_stuck_j or sm_resets_memory.",
         .more =
             "A fault happens COUNT times instead of for ever, after AFTER calls without one. "
             "Codes are the vendor's own. The last eight happen to the GPU itself, at its next "

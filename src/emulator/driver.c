@@ -198,6 +198,19 @@ bool lull_driver_has_energy(const struct lull_driver_gpu *gpu)
     return !take(gpu, LULL_FAULT_NO_ENERGY);
 }
 
+uint64_t lull_driver_energy_mj(const struct lull_driver_gpu *gpu)
+{
+    uint64_t mj = lull_physics_published_mj(lull_node_begin(gpu->node, gpu->index));
+    double joules;
+
+    lull_node_end(gpu->node, gpu->index, false);
+    if (lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_ENERGY_WRAP_J, &joules))
+        mj %= (uint64_t)(joules * 1e3);
+    if (lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_ENERGY_STUCK_J, &joules))
+        mj = (uint64_t)(joules * 1e3);
+    return mj;
+}
+
 bool lull_driver_accepts_limit(const struct lull_driver_gpu *gpu, double limit_w)
 {
     return limit_w >= gpu->model.limit_min_w && limit_w <= gpu->model.limit_max_w;

@@ -101,6 +101,9 @@ bool lull_driver_may_set(const struct lull_driver_gpu *gpu);
 /* Whether the GPU has its energy counter, which a fault can take away. */
 bool lull_driver_has_energy(const struct lull_driver_gpu *gpu);
 
+/* What its energy counter says. */
+uint64_t lull_driver_energy_mj(const struct lull_driver_gpu *gpu);
+
 /* Whether the GPU accepts this power limit. */
 bool lull_driver_accepts_limit(const struct lull_driver_gpu *gpu, double limit_w);
 

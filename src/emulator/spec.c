@@ -115,6 +115,8 @@ static const char *const names[LULL_FAULT_KINDS] = {
     [LULL_FAULT_FOREIGN_MHZ] = "foreign_mhz",
     [LULL_FAULT_FOREIGN_LIMIT_W] = "foreign_limit_w",
     [LULL_FAULT_IDLE_RESET] = "idle_reset",
+    [LULL_FAULT_ENERGY_WRAP_J] = "energy_wrap_j",
+    [LULL_FAULT_ENERGY_STUCK_J] = "energy_stuck_j",
     [LULL_FAULT_SM_RESETS_MEMORY] = "sm_resets_memory",
 };
 

@@ -18,11 +18,13 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "probe/client.h"
+#include "probe/loaded_symbol.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -46,6 +48,14 @@ static void *look_up_in(const char *library_name, const char *symbol)
     return found;
 }
 
+/* Whoever calls has the library, so this is not reached unless the call would not have been
+ * resolved without the shim either. To return would be to say that something was communicated. */
+__attribute__((noreturn)) static void end_without(const char *symbol)
+{
+    dprintf(STDERR_FILENO, "symbol lookup error: undefined symbol: %s\n", symbol);
+    _exit(127); /* as the dynamic linker does */
+}
+
 static void *look_up(const char *symbol, const void *caller)
 {
     static const char *const names[] = {"libgloo.so.0", "libtorch_cpu.so"};
@@ -56,10 +66,13 @@ static void *look_up(const char *symbol, const void *caller)
         found = look_up_in(info.dli_fname, symbol);
     for (size_t i = 0; found == NULL && i < sizeof(names) / sizeof(names[0]); i++)
         found = look_up_in(names[i], symbol);
+    if (found == NULL)
+        found = lull_loaded_symbol(symbol);
+    if (found == NULL)
+        end_without(symbol);
     return found;
 }
 
-/* Whoever calls has the library, so there is a function to call. */
 static inline void *find_behind(void *_Atomic *next, const char *symbol, const void *caller)
 {
     void *behind = atomic_load_explicit(next, memory_order_relaxed);

@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "probe/client.h"
+#include "probe/loaded_symbol.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define UNPACK(...) __VA_ARGS__
@@ -631,7 +632,29 @@ static void end_fortran_POLL(struct lull_event *event)
     add_to_run(event->time_ns, 0);
 }
 
-/* A program calls a binding only if it has the library, so pmpi_NAME_ exists as well. */
+#define LAST2 b
+#define LAST3 c
+#define LAST4 d
+#define LAST5 e
+#define LAST6 f
+#define LAST7 g
+#define LAST8 h
+#define LAST9 i
+#define LAST10 j
+#define LAST11 k
+#define LAST12 l
+#define LAST13 m
+
+/* A program that calls a binding has the library, under whatever name; else the call has failed. */
+static void *find_fortran(const char *name)
+{
+    void *symbol = find_symbol(name);
+
+    if (symbol == NULL)
+        symbol = lull_loaded_symbol(name);
+    return symbol;
+}
+
 #define FORTRAN(name, count, what, kind)                                                           \
     EXPORT void mpi_##name##_(P##count);                                                           \
     EXPORT void mpi_##name##_(P##count)                                                            \
@@ -641,8 +664,12 @@ static void end_fortran_POLL(struct lull_event *event)
         struct lull_event event;                                                                   \
                                                                                                    \
         if (behind == NULL) {                                                                      \
-            *(void **)&behind = find_symbol("pmpi_" #name "_");                                    \
+            *(void **)&behind = find_fortran("pmpi_" #name "_");                                   \
             atomic_store_explicit(&next, behind, memory_order_relaxed);                            \
+        }                                                                                          \
+        if (behind == NULL) {                                                                      \
+            *(MPI_Fint *)LAST##count = MPI_ERR_INTERN;                                             \
+            return;                                                                                \
         }                                                                                          \
         if (!is_recording()) {                                                                     \
             behind(A##count);                                                                      \
@@ -660,7 +687,11 @@ static void end_fortran_POLL(struct lull_event *event)
     {                                                                                              \
         void(*behind) parameters;                                                                  \
                                                                                                    \
-        *(void **)&behind = find_symbol("pmpi_" #name "_");                                        \
+        *(void **)&behind = find_fortran("pmpi_" #name "_");                                       \
+        if (behind == NULL) {                                                                      \
+            *ierror = MPI_ERR_INTERN;                                                              \
+            return;                                                                                \
+        }                                                                                          \
         is_recording();                                                                            \
         behind arguments;                                                                          \
         if (*ierror == MPI_SUCCESS)                                                                \
@@ -677,9 +708,12 @@ EXPORT void mpi_finalize_(int *ierror)
 {
     void (*behind)(int *);
 
-    *(void **)&behind = find_symbol("pmpi_finalize_");
+    *(void **)&behind = find_fortran("pmpi_finalize_");
     finish();
-    behind(ierror);
+    if (behind == NULL)
+        *ierror = MPI_ERR_INTERN;
+    else
+        behind(ierror);
 }
 
 #endif

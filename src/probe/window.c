@@ -9,13 +9,13 @@
 
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "probe/client.h"
 #include "probe/window_gpus.h"
+#include "probe/window_reader.h"
 
 /* A window's number consists of its place and how often the place was taken, so that an old number
  * is recognised. */
@@ -32,24 +32,7 @@ struct probe_window {
     struct lull_energy_edge begin[LULL_WINDOW_MAX_GPUS];
 };
 
-static struct probe_window windows[MAX_WINDOWS];
-static pthread_mutex_t windows_lock =
-    PTHREAD_MUTEX_INITIALIZER; /* guards the windows and the readings */
-
-static void before_fork(void)
-{
-    pthread_mutex_lock(&windows_lock);
-}
-
-static void after_fork(void)
-{
-    pthread_mutex_unlock(&windows_lock);
-}
-
-__attribute__((constructor)) static void prepare(void)
-{
-    pthread_atfork(before_fork, after_fork, after_fork);
-}
+static struct probe_window windows[MAX_WINDOWS]; /* guarded by the lock of the readings */
 
 static bool is_own(const struct probe_window *window)
 {
@@ -89,19 +72,23 @@ static void look_up_begin(struct probe_window *window)
                                        window->begin_ns, &window->begin[i]);
 }
 
-/* Takes a reading. Windows that wait for one after their begin have it now. */
+/* Windows that waited for a reading after their begin have it now. */
 static void take_reading(void)
 {
-    if (!lull_window_gpus_read())
-        return;
     for (struct probe_window *window = windows; window < windows + MAX_WINDOWS; window++)
         if (is_own(window))
             look_up_begin(window);
 }
 
+__attribute__((constructor)) static void prepare(void)
+{
+    lull_window_reader_init(take_reading);
+}
+
 static void measure(struct probe_window *window, int64_t end_ns, struct lull_window *out)
 {
     double variance_j2 = 0.0;
+    bool is_estimate = false;
 
     *out = (struct lull_window){.seconds = (double)(end_ns - window->begin_ns) * 1e-9,
                                 .gpus = window->gpus.count};
@@ -118,10 +105,13 @@ static void measure(struct probe_window *window, int64_t end_ns, struct lull_win
         }
         figure = lull_energy_between(account, &window->begin[i], &end);
         out->joules += figure.joules;
+        is_estimate |= figure.is_estimate;
         variance_j2 += figure.uncertainty_j * figure.uncertainty_j;
     }
     out->uncertainty_j = sqrt(variance_j2);
     out->flags = window->gpus.count > 0 ? LULL_WINDOW_JOULES_VALID : 0;
+    if (is_estimate)
+        out->flags |= LULL_WINDOW_JOULES_ESTIMATED;
 }
 
 /* ---- telling ----------------------------------------------------------------------------- */
@@ -143,11 +133,8 @@ static void tell(enum lull_event_kind kind, const struct probe_window *window, i
 
 /* ---- the interface ----------------------------------------------------------------------- */
 
-/* Begins a window. The reading comes first, because it may take long and looks at the open windows.
- */
 static void begin(struct probe_window *window, const char *name)
 {
-    take_reading();
     *window = (struct probe_window){.turn = (window->turn + 1) % MAX_TURNS, .pid = getpid()};
     if (lull_client_join())
         window->name = lull_event_segment_intern(lull_client.job, lull_client.slot, name);
@@ -165,13 +152,14 @@ int lull_window_begin(const char *name)
 
     if (name == NULL)
         return -EINVAL;
-    pthread_mutex_lock(&windows_lock);
+    lull_window_reader_lock();
+    lull_window_reader_refresh();
     window = find_free();
     if (window != NULL) {
         begin(window, name);
         number = number_of(window);
     }
-    pthread_mutex_unlock(&windows_lock);
+    lull_window_reader_unlock();
     errno = saved_errno;
     return number;
 }
@@ -182,18 +170,19 @@ int lull_window_end(int number, struct lull_window *out)
     const int saved_errno = errno;
     struct probe_window *window;
 
-    pthread_mutex_lock(&windows_lock);
+    lull_window_reader_lock();
     window = find_open(number);
     if (window != NULL) {
-        const int64_t end_ns = now_ns > window->begin_ns ? now_ns : window->begin_ns;
+        struct probe_window ended = *window;
+        const int64_t end_ns = now_ns > ended.begin_ns ? now_ns : ended.begin_ns;
 
         tell(LULL_EVENT_WINDOW_END, window, end_ns);
-        take_reading();
+        window->is_open = false; /* others may use its place while a reading is waited for */
+        lull_window_reader_refresh();
         if (out != NULL)
-            measure(window, end_ns, out);
-        window->is_open = false;
+            measure(&ended, end_ns, out);
     }
-    pthread_mutex_unlock(&windows_lock);
+    lull_window_reader_unlock();
     errno = saved_errno;
     if (window != NULL)
         return 0;

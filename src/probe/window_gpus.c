@@ -10,17 +10,15 @@
 
 enum { MAX_PROCESSES = 64, NVML_SUCCESS = 0 };
 
-/* The time between readings. At this rate a counter that suffers from polling falls short by 2 %.
- */
-static const int64_t reading_period_ns = LULL_NS_PER_S;
 /* The slowest refresh of a counter that is known: 100 ms, measured on an A100. */
 static const double counter_refresh_s = 0.1;
 /* How far power may briefly overshoot the highest limit, and what is taken where no limit is known.
  * Both are chosen generously, because they only widen the interval of uncertainty. */
 static const double overshoot_ratio = 1.2;
 static const double highest_known_w = 1500.0;
-
-struct gpu; /* nvmlDevice_st */
+/* A GPU whose driver answers draws more than this; the smallest boards idle at some 5 W. Chosen,
+ * not measured. */
+static const double lowest_w = 2.0;
 
 struct process_info { /* nvmlProcessInfo_t, versions 2 and 3 */
     unsigned pid;
@@ -49,7 +47,6 @@ static struct {
 static struct metered_gpu metered[LULL_WINDOW_MAX_GPUS];
 static uint32_t metered_count;
 static struct lull_window_gpus own;
-static int64_t read_ns; /* when the last reading was; 0: never */
 
 static void open_nvml(void)
 {
@@ -149,54 +146,68 @@ static double highest_power_w(struct gpu *gpu)
     return overshoot_ratio * 1e-3 * (double)max_mw;
 }
 
-/* The number of a GPU, which a new one gets here. There are as many places as GPUs that are looked
- * for. */
-static uint32_t number_of(struct gpu *gpu)
+/* The place of a GPU that has a number, else the first free one, LULL_WINDOW_MAX_GPUS at last. */
+static uint32_t place_of(const struct gpu *gpu)
 {
-    uint32_t number = 0;
+    uint32_t place = 0;
 
-    while (number < metered_count && metered[number].gpu != gpu)
-        number++;
-    if (number < metered_count || number == LULL_WINDOW_MAX_GPUS)
-        return number;
-    metered[number].gpu = gpu;
-    lull_energy_account_init(&metered[number].account,
-                             &(struct lull_energy_source){.counter_refresh_s = counter_refresh_s,
-                                                          .highest_w = highest_power_w(gpu)});
-    metered_count++;
-    return number;
+    while (place < metered_count && metered[place].gpu != gpu)
+        place++;
+    return place;
 }
 
-static void read_counter(struct metered_gpu *gpu)
+static struct lull_window_counter read_counter(struct gpu *gpu)
 {
+    struct lull_window_counter counter = {.gpu = gpu};
     unsigned long long energy_mj = 0;
 
-    if (nvml.energy(gpu->gpu, &energy_mj) == NVML_SUCCESS)
-        lull_energy_account_take(
-            &gpu->account, &(struct lull_energy_reading){.time_ns = lull_now_ns(),
-                                                         .has_counter = 1,
-                                                         .counter_j = (double)energy_mj * 1e-3});
+    if (place_of(gpu) == metered_count)
+        counter.highest_w = highest_power_w(gpu);
+    counter.is_valid = nvml.energy(gpu, &energy_mj) == NVML_SUCCESS;
+    counter.time_ns = lull_now_ns();
+    counter.energy_j = (double)energy_mj * 1e-3;
+    return counter;
 }
 
-int lull_window_gpus_read(void)
+void lull_window_gpus_read(struct lull_window_reading *reading_out)
 {
     struct gpu *gpus[LULL_WINDOW_MAX_GPUS];
-    uint32_t count;
 
-    if (read_ns != 0 && lull_now_ns() - read_ns < reading_period_ns)
-        return 0;
-    count = own_gpus(gpus);
-    own.count = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const uint32_t number = number_of(gpus[i]);
+    reading_out->count = own_gpus(gpus);
+    for (uint32_t i = 0; i < reading_out->count; i++)
+        reading_out->counters[i] = read_counter(gpus[i]);
+}
 
-        if (number == LULL_WINDOW_MAX_GPUS)
-            continue;
-        read_counter(&metered[number]);
-        own.numbers[own.count++] = (uint8_t)number;
+/* A GPU that is met for the first time gets a number here. There are as many places as GPUs that
+ * are looked for. */
+static void take_counter(const struct lull_window_counter *counter)
+{
+    const uint32_t place = place_of(counter->gpu);
+
+    if (place == LULL_WINDOW_MAX_GPUS)
+        return;
+    if (place == metered_count) {
+        const struct lull_energy_source source = {.counter_refresh_s = counter_refresh_s,
+                                                  .highest_w = counter->highest_w,
+                                                  .lowest_w = lowest_w};
+
+        metered[place].gpu = counter->gpu;
+        lull_energy_account_init(&metered[place].account, &source);
+        metered_count++;
     }
-    read_ns = lull_now_ns();
-    return 1;
+    if (counter->is_valid)
+        lull_energy_account_take(&metered[place].account,
+                                 &(struct lull_energy_reading){.time_ns = counter->time_ns,
+                                                               .has_counter = true,
+                                                               .counter_j = counter->energy_j});
+    own.numbers[own.count++] = (uint8_t)place;
+}
+
+void lull_window_gpus_take(const struct lull_window_reading *reading)
+{
+    own.count = 0;
+    for (uint32_t i = 0; i < reading->count; i++)
+        take_counter(&reading->counters[i]);
 }
 
 void lull_window_gpus_own(struct lull_window_gpus *gpus_out)

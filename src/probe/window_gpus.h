@@ -3,17 +3,20 @@
  * account.
  *
  * NVML is loaded at the first reading and never unloaded; declared from its documented ABI, so that
- * the build needs no vendor SDK. It is read once a second at most: counters that are polled often
- * fall short.
+ * the build needs no vendor SDK. A call of it may never return, so readings are apart from what
+ * becomes of them: nobody who reads holds a lock that somebody else may need.
  *
- * Threads: the caller serialises. SPDX-License-Identifier: Apache-2.0
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_PROBE_WINDOW_GPUS_H
 #define LULL_PROBE_WINDOW_GPUS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/energy/account.h"
+
+struct gpu; /* nvmlDevice_st */
 
 enum { LULL_WINDOW_MAX_GPUS = 32 };
 
@@ -23,8 +26,26 @@ struct lull_window_gpus {
     uint8_t numbers[LULL_WINDOW_MAX_GPUS];
 };
 
-/* Reads the counters, unless it did so less than a second ago. 1: it has, and the accounts grew. */
-int lull_window_gpus_read(void);
+/* A counter as it was read. */
+struct lull_window_counter {
+    struct gpu *gpu;  /* NVML's handle */
+    double highest_w; /* that the GPU can draw; 0 for one that has a number already */
+    bool is_valid;
+    int64_t time_ns;
+    double energy_j;
+};
+
+struct lull_window_reading {
+    uint32_t count; /* of the GPUs that this process uses now */
+    struct lull_window_counter counters[LULL_WINDOW_MAX_GPUS];
+};
+
+/* Reads the counters; may block for as long as the driver likes. One thread at a time, the same one
+ * that calls lull_window_gpus_take. */
+void lull_window_gpus_read(struct lull_window_reading *reading_out);
+
+/* Enters a reading into the accounts. The caller keeps others from this and the functions below. */
+void lull_window_gpus_take(const struct lull_window_reading *reading);
 
 /* Gives the GPUs that this process used at the last reading. */
 void lull_window_gpus_own(struct lull_window_gpus *gpus_out);

@@ -140,12 +140,23 @@ int lull_event_segment_create(const char *path, struct lull_event_segment **job_
 void lull_event_segment_destroy(struct lull_event_segment *job);
 
 /* Returns how many slots are claimed: slots 0..count-1 are valid, and stay so after their process
- * has ended. */
+ * has ended. Only one that is released becomes another process'. */
 uint32_t lull_event_segment_process_count(const struct lull_event_segment *job);
 
 /* Copies the identity of a slot. Errors: -EAGAIN its process is still writing it. */
 int lull_event_segment_process(const struct lull_event_segment *job, uint32_t slot,
                                struct lull_process_info *info_out);
+
+/*
+ * Reader: gives up the slot of a process that has ended and whose events have all been read, for
+ * processes that find no other; its names stay as they are. Errors: -EBUSY the process lives, or
+ * nobody can tell, or the slot is released already; -EAGAIN there is something to read yet, or the
+ * process died while it told something: then the slot is never given up.
+ */
+int lull_event_segment_release(struct lull_event_segment *job, uint32_t slot);
+
+/* 1: the slot is some process', which may have ended; 0: it is released and nobody's yet. */
+int lull_event_segment_is_held(const struct lull_event_segment *job, uint32_t slot);
 
 /* Copies the name of a user section, "" if there is none. name_out: LULL_JOB_NAME_BYTES bytes. */
 void lull_event_segment_name(const struct lull_event_segment *job, uint32_t slot, uint32_t name,
@@ -185,7 +196,8 @@ void lull_event_segment_wake(struct lull_event_segment *job);
  * that another probe of this process has claimed (info is then not used: see
  * lull_event_segment_identify). *slot_out is what lull_event_push takes. The slot's memory is
  * reserved, so that a full /dev/shm is an error here and not a SIGBUS later. Errors: -ENOSPC all
- * slots taken or no memory left; LULL_E_FORMAT not such a segment, or another version; -errno.
+ * slots taken and none released, or no memory left; LULL_E_FORMAT not such a segment, or another
+ * version; -errno.
  */
 int lull_event_segment_join(const char *path, const struct lull_process_info *info,
                             struct lull_event_segment **job_out, uint32_t *slot_out,

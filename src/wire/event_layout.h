@@ -29,6 +29,10 @@ enum {
     OTHER_NAME = LULL_JOB_MAX_NAMES - 1, /* stands for all that found no room */
 };
 
+/* Who has a slot. A released one is nobody's until another process has it, and has said who it is.
+ */
+enum { SLOT_TAKEN, SLOT_RELEASED, SLOT_CHANGING };
+
 /* The doorbell. Only SLEEPING obliges a producer to wake the reader. */
 enum { AWAKE, SLEEPING, DOZING, RUNG };
 
@@ -67,6 +71,8 @@ struct lull_event_slot {
     /* Identity: version is odd while it is being written and 0 before the first time. */
     _Alignas(64) _Atomic uint32_t version;
     _Atomic uint64_t start_ticks; /* of the process since boot: tells it from a later one */
+    _Atomic uint64_t pid_space; /* inode of the namespace that its number is of; 0: it is unknown */
+    _Atomic uint32_t holder;
     _Atomic uint64_t info[INFO_WORDS];
     _Atomic int32_t threads[LULL_JOB_MAX_THREADS]; /* kernel thread ids */
     struct lull_event_name names[LULL_JOB_MAX_NAMES];

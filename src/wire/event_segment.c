@@ -1,7 +1,9 @@
 /* The segment's file, its slots, and what a slot says of its process.
  * SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +19,7 @@
 #define MAGIC UINT64_C(0x4a4f424c4c554c31)
 
 enum {
-    FORMAT_VERSION = 3,
+    FORMAT_VERSION = 4,
     SPINS = 1000,
 };
 
@@ -190,8 +192,8 @@ static int find_own_slot(const struct lull_event_memory *segment, uint64_t start
         const struct lull_event_slot *slot = &segment->slots[i];
         struct lull_process_info info;
 
-        if (read_info(slot, &info) == 0 && info.pid == getpid() &&
-            atomic_load(&slot->start_ticks) == start_ticks) {
+        if (atomic_load(&slot->holder) == SLOT_TAKEN && read_info(slot, &info) == 0 &&
+            info.pid == getpid() && atomic_load(&slot->start_ticks) == start_ticks) {
             *slot_out = i;
             return 0;
         }
@@ -209,7 +211,48 @@ static int reserve_slot_memory(int fd, uint32_t slot)
     return 0;
 }
 
-/* Slots are claimed in order and never given back, so that slots 0..claimed-1 stay readable. */
+/* Names the space that process numbers of this process are of; 0: it is unknown. */
+static uint64_t own_pid_space(void)
+{
+    struct stat status;
+
+    if (stat("/proc/self/ns/pid", &status) < 0)
+        return 0;
+    return status.st_ino;
+}
+
+static void introduce(struct lull_event_slot *slot, uint64_t start_ticks,
+                      const struct lull_process_info *info)
+{
+    atomic_store(&slot->start_ticks, start_ticks);
+    atomic_store(&slot->pid_space, own_pid_space());
+    write_info(slot, info);
+}
+
+/* Takes a slot that has been released. Its names stay, because what has been told with them is
+ * still being looked at, and the ring goes on where it is. */
+static int reclaim_slot(struct lull_event_memory *segment, uint64_t start_ticks,
+                        const struct lull_process_info *info, uint32_t *slot_out)
+{
+    for (uint32_t i = 0; i < LULL_JOB_MAX_PROCESSES; i++) {
+        struct lull_event_slot *slot = &segment->slots[i];
+        uint32_t holder = SLOT_RELEASED;
+
+        if (!atomic_compare_exchange_strong(&slot->holder, &holder, SLOT_CHANGING))
+            continue;
+        for (uint32_t thread = 0; thread < LULL_JOB_MAX_THREADS; thread++)
+            atomic_store(&slot->threads[thread], 0);
+        atomic_store(&slot->communicators, 0);
+        introduce(slot, start_ticks, info);
+        atomic_store(&slot->holder, SLOT_TAKEN);
+        *slot_out = i;
+        return 0;
+    }
+    return -ENOSPC;
+}
+
+/* Slots are claimed in order, so that slots 0..claimed-1 stay readable; once there are no more,
+ * those that the reader has released are claimed again. */
 static int claim_slot(struct lull_event_memory *segment, int fd, uint64_t start_ticks,
                       const struct lull_process_info *info, uint32_t *slot_out)
 {
@@ -219,7 +262,7 @@ static int claim_slot(struct lull_event_memory *segment, int fd, uint64_t start_
 
     do {
         if (index >= LULL_JOB_MAX_PROCESSES)
-            return -ENOSPC;
+            return reclaim_slot(segment, start_ticks, info, slot_out);
         result = reserve_slot_memory(fd, index);
         if (result < 0)
             return result;
@@ -228,8 +271,7 @@ static int claim_slot(struct lull_event_memory *segment, int fd, uint64_t start_
     slot = &segment->slots[index];
     for (uint64_t i = 0; i < LULL_JOB_RING_EVENTS; i++)
         atomic_store_explicit(&slot->records[i].sequence, i, memory_order_relaxed);
-    atomic_store(&slot->start_ticks, start_ticks);
-    write_info(slot, info);
+    introduce(slot, start_ticks, info);
     *slot_out = index;
     return 0;
 }
@@ -305,6 +347,37 @@ int lull_event_segment_process(const struct lull_event_segment *job, uint32_t sl
     if (slot >= LULL_JOB_MAX_PROCESSES)
         return -EINVAL;
     return read_info(&job->segment->slots[slot], info_out);
+}
+
+/* A number means the same process only within one space of numbers. */
+static bool has_ended(const struct lull_event_slot *slot)
+{
+    const uint64_t space = atomic_load(&slot->pid_space);
+    struct lull_process_info info;
+
+    if (space == 0 || space != own_pid_space() || read_info(slot, &info) < 0)
+        return false;
+    return (uint64_t)lull_process_start_ticks(info.pid) != atomic_load(&slot->start_ticks);
+}
+
+int lull_event_segment_release(struct lull_event_segment *job, uint32_t slot_index)
+{
+    struct lull_event_slot *slot = &job->segment->slots[slot_index % LULL_JOB_MAX_PROCESSES];
+
+    assert(slot_index < claimed_slots(job->segment));
+    if (atomic_load(&slot->holder) != SLOT_TAKEN || !has_ended(slot))
+        return -EBUSY;
+    if (atomic_load(&slot->head) != job->tails[slot_index])
+        return -EAGAIN;
+    atomic_store(&slot->asked, 0);
+    atomic_store(&slot->holder, SLOT_RELEASED);
+    return 0;
+}
+
+int lull_event_segment_is_held(const struct lull_event_segment *job, uint32_t slot)
+{
+    return slot < LULL_JOB_MAX_PROCESSES &&
+           atomic_load(&job->segment->slots[slot].holder) == SLOT_TAKEN;
 }
 
 void lull_event_segment_identify(struct lull_event_segment *job, uint32_t slot,

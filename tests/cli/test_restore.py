@@ -165,6 +165,21 @@ class Restore(Case):
         self.assertEqual(outcome.returncode, 0, outcome.stderr)
         self.assertEqual(ADMINISTRATOR.limit(), 400)
 
+    def test_f38_a_journal_of_another_version(self):
+        self.start_busy()
+        self.die_low()
+        path = os.path.join(self.runtime, "saved", "gpu-" + self.uuid)
+        with open(path, "r+b") as file:
+            file.seek(8)
+            version = file.read(4)
+            file.seek(8)
+            file.write(bytes([version[0] + 1]) + version[1:])
+        outcome = call(LULL, "restore")
+        self.assertEqual(outcome.returncode, 1)
+        self.assertIn("another version", outcome.stderr)
+        self.assertFalse(is_locked())  # by a reset, since nobody knows what was before
+        self.assertEqual(self.files("saved"), ["gpu-" + self.uuid + ".aside"])
+
     def test_f50_a_lost_runtime_directory(self):
         self.start_busy()
         self.die_low()

@@ -161,6 +161,28 @@ static void test_the_checksum_is_what_it_was(void **state)
     assert_true(checksum_of(&stored) == UINT64_C(8899584970615352970));
 }
 
+/* Whole, and right by its own checksums, but laid out by another version. */
+static void test_f38_a_record_of_another_version_is_refused(void **state)
+{
+    struct lull_journal_record read;
+    struct lull_error error = {0};
+
+    for (int change = -1; change <= 1; change += 2) {
+        struct stored_record stored;
+        int fd;
+
+        assert_int_equal(lull_journal_save(*state, &record, &error), 0);
+        fd = open(path, O_RDWR);
+        assert_int_equal(pread(fd, &stored, sizeof(stored), 0), sizeof(stored));
+        stored.version += (uint32_t)change;
+        stored.checksum = checksum_of(&stored);
+        assert_int_equal(pwrite(fd, &stored, sizeof(stored), 0), sizeof(stored));
+        close(fd);
+        assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), LULL_E_FORMAT);
+        assert_non_null(strstr(error.text, "another version"));
+    }
+}
+
 static void test_what_is_read_ends(void **state)
 {
     struct lull_journal_record full = record;
@@ -356,6 +378,7 @@ int main(void)
         CASE(test_f45_a_note_is_renewed_in_place),
         CASE(test_f46_a_deferred_record_comes_back),
         CASE(test_the_checksum_is_what_it_was),
+        CASE(test_f38_a_record_of_another_version_is_refused),
         CASE(test_what_is_read_ends),
         CASE(test_an_earlier_boot_is_stale),
         CASE(test_links_and_pipes_are_refused),

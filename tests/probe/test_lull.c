@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,12 +107,69 @@ static int misuse(void)
     return 0;
 }
 
-static void fault_f32_misuse_is_tolerated(void **state)
+static void test_f32_misuse_is_tolerated(void **state)
 {
     struct fixture *fixture = *state;
 
     assert_int_equal(in_child(fixture->path, misuse), 0);
     assert_string_equal(told(fixture, 0), "B0 E0 B0 E0");
+}
+
+enum { CARELESS_THREADS = 3, CARELESS_CALLS = 600 };
+
+/* Begins and ends as they come: twice, never, overlapping, on the wrong thread. */
+static void *careless(void *seed)
+{
+    static const char *const names[] = {"a", "b", "c", "communication"};
+    uint64_t random = (uint64_t)(intptr_t)seed;
+
+    for (int i = 0; i < CARELESS_CALLS; i++) {
+        const char *name;
+
+        random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        name = names[random >> 33 & 3];
+        if ((random >> 40 & 1) != 0)
+            lull_section_begin(name);
+        else
+            lull_section_end(name);
+    }
+    return NULL;
+}
+
+static int careless_threads(void)
+{
+    pthread_t threads[CARELESS_THREADS];
+
+    for (intptr_t i = 0; i < CARELESS_THREADS; i++)
+        pthread_create(&threads[i], NULL, careless, (void *)(getpid() + i));
+    for (int i = 0; i < CARELESS_THREADS; i++)
+        pthread_join(threads[i], NULL);
+    return 0;
+}
+
+/* Whatever a program does, what is told of each thread and section is begin, end, begin, end. */
+static void test_f32_what_is_told_is_well_formed(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (uint32_t job = 0; job < 20; job++) {
+        bool is_open[LULL_JOB_MAX_THREADS][LULL_JOB_MAX_NAMES] = {{false}};
+        struct lull_event event;
+        uint32_t count = 0;
+
+        assert_int_equal(in_child(fixture->path, careless_threads), 0);
+        while (lull_event_segment_read(fixture->job, job, &event, 1) == 1) {
+            bool *open = &is_open[event.thread][event.name];
+
+            assert_true(event.kind == LULL_EVENT_BEGIN || event.kind == LULL_EVENT_END);
+            assert_int_equal(*open, event.kind == LULL_EVENT_END);
+            *open = !*open;
+            count++;
+        }
+        assert_int_equal(lull_event_segment_lost(fixture->job, job), 0);
+        /* What comes while another thread joins is not told. */
+        assert_true(count > CARELESS_CALLS / 2);
+    }
 }
 
 static int many_names(void)
@@ -165,7 +223,7 @@ static int forks(void)
     return status;
 }
 
-static void fault_f40_fork(void **state)
+static void test_f40_fork(void **state)
 {
     struct fixture *fixture = *state;
     struct lull_process_info parent;
@@ -213,7 +271,7 @@ static int threads_and_forks(void)
     return failed != 0;
 }
 
-static void fork_in_a_busy_client(void **state)
+static void test_f40_fork_in_a_busy_client(void **state)
 {
     struct fixture *fixture = *state;
     struct lull_event event;
@@ -245,7 +303,7 @@ static int nothing_happens(void)
     return nested_sections() + misuse() + many_names() + forks();
 }
 
-static void fault_f35_no_job(void **state)
+static void test_f35_no_job(void **state)
 {
     struct fixture *fixture = *state;
     char garbage[80];
@@ -423,6 +481,101 @@ static void windows_with_gpus(void **state)
     assert_int_equal(in_child(NULL, no_counter), 0);
 }
 
+/* ---- a driver that hangs ------------------------------------------------------------------ */
+
+static void *begin_window(void *number)
+{
+    *(int *)number = lull_window_begin("in the driver");
+    return NULL;
+}
+
+static double ms_since(int64_t begin_ns)
+{
+    return (double)(lull_now_ns() - begin_ns) * 1e-6;
+}
+
+static int set_faults(const char *text)
+{
+    struct lull_node *node;
+
+    if (lull_node_open(getenv(LULL_NODE_VARIABLE), &node, NULL) < 0)
+        return -1;
+    return lull_node_set_faults(node, text, NULL);
+}
+
+/* In the child the driver is not to be used any more, but windows cost nothing. */
+static int windows_after_fork(void)
+{
+    const int64_t begin_ns = lull_now_ns();
+    struct lull_window window;
+    const int number = lull_window_begin("child");
+
+    if (number < 0 || lull_window_end(number, &window) != 0)
+        return 1;
+    return ms_since(begin_ns) < 500.0 ? 0 : 2;
+}
+
+/* Both the thread that begins a window and the one that forks are let go long before the driver
+ * returns, and once it has, energy is measured again. */
+static int forks_beside_a_hung_driver(void)
+{
+    int number = -1;
+    int status = -1;
+    struct lull_window window;
+    pthread_t thread;
+    int64_t begin_ns;
+    pid_t pid;
+
+    setenv("CUDA_VISIBLE_DEVICES", "0", 1);
+    lull_window_end(lull_window_begin("first"), NULL);
+    usleep(1100000);
+    if (set_faults("0:read_hang_ms=6000x1") < 0)
+        return 10;
+    begin_ns = lull_now_ns();
+    pthread_create(&thread, NULL, begin_window, &number);
+    usleep(50000);
+    pid = fork();
+    if (pid == 0)
+        _exit(windows_after_fork());
+    waitpid(pid, &status, 0);
+    pthread_join(thread, NULL);
+    if (number < 0 || lull_window_end(number, &window) != 0)
+        return 11;
+    if (ms_since(begin_ns) > 3000.0)
+        return 12;
+    usleep(8000000 - (useconds_t)(ms_since(begin_ns) * 1e3));
+    if (status != 0)
+        return 100 + WEXITSTATUS(status);
+    return measures(a100_w, 1, 1);
+}
+
+/* A driver that never answers costs a moment, once. */
+static int hangs_from_the_beginning(void)
+{
+    const int64_t begin_ns = lull_now_ns();
+
+    setenv("CUDA_VISIBLE_DEVICES", "0", 1);
+    if (set_faults("0:read_hang_ms=60000x1") < 0)
+        return 10;
+    for (int i = 0; i < 100; i++) {
+        struct lull_window window;
+
+        if (lull_window_end(lull_window_begin("w"), &window) != 0 ||
+            (window.flags & LULL_WINDOW_JOULES_VALID) != 0)
+            return 11;
+    }
+    return ms_since(begin_ns) < 4000.0 ? 0 : 12;
+}
+
+static void test_f51_windows_beside_a_hung_driver(void **state)
+{
+    (void)state;
+    if (getenv(LULL_NODE_VARIABLE) == NULL)
+        skip();
+    assert_int_equal(in_child(NULL, forks_beside_a_hung_driver), 0);
+    assert_int_equal(in_child(NULL, hangs_from_the_beginning), 0);
+}
+
 static int tells_windows(void)
 {
     const int outer = lull_window_begin("epoch");
@@ -457,13 +610,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(sections_and_steps),
-        TEST(fault_f32_misuse_is_tolerated),
+        TEST(test_f32_misuse_is_tolerated),
+        TEST(test_f32_what_is_told_is_well_formed),
         TEST(names_run_out),
-        TEST(fault_f40_fork),
-        TEST(fork_in_a_busy_client),
-        TEST(fault_f35_no_job),
+        TEST(test_f40_fork),
+        TEST(test_f40_fork_in_a_busy_client),
+        TEST(test_f35_no_job),
         TEST(windows_are_told),
         cmocka_unit_test(windows_without_gpus),
+        /* Before the case that takes the counters away for good. */
+        cmocka_unit_test(test_f51_windows_beside_a_hung_driver),
         cmocka_unit_test(windows_with_gpus),
     };
 

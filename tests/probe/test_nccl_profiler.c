@@ -831,7 +831,7 @@ static void forks(void)
     nccl_stop_kernel(&driver, kernel, begin + 1);
 }
 
-static void fault_f40_a_child_joins_anew(void **state)
+static void test_f40_a_child_joins_anew(void **state)
 {
     in_child(*state, 6, forks);
     assert_string_equal(told(*state, 0),
@@ -859,7 +859,7 @@ static void without_job(void)
     driver.table->finalize(context);
 }
 
-static void fault_f35_no_job(void **state)
+static void test_f35_no_job(void **state)
 {
     (void)state;
     for (int version = 1; version <= NCCL_VERSIONS; version++) {
@@ -1107,8 +1107,8 @@ int main(int argc, char *argv[])
         TEST(kernels_are_told_by_other_threads),
         TEST(what_is_open_at_the_end_still_ends),
         TEST(a_process_may_end_without_finalize),
-        TEST(fault_f40_a_child_joins_anew),
-        TEST(fault_f35_no_job),
+        TEST(test_f40_a_child_joins_anew),
+        TEST(test_f35_no_job),
         TEST(replays_are_enqueued_and_captures_are_not),
         TEST(a_plugin_behind_gets_what_it_asked_for),
         TEST(room_for_a_plugin_behind_runs_out),

@@ -284,6 +284,75 @@ static void all_slots_taken(void **state)
     atomic_store(&fixture->job->segment->header.claimed, 0);
 }
 
+/* Joins in a process of its own, which says so much and ends; returns its slot, negative: it has
+ * none. */
+static int join_and_end(const char *path, uint32_t events)
+{
+    int status = 0;
+    const pid_t pid = fork();
+
+    if (pid == 0) {
+        const struct lull_process_info info = {getpid(), -1, -1, -1, "worker"};
+        const struct lull_event event = {.kind = LULL_EVENT_STEP};
+        struct lull_event_segment *job;
+        uint32_t slot;
+
+        if (lull_event_segment_join(path, &info, &job, &slot, NULL) < 0)
+            _exit(255);
+        if (lull_event_segment_thread(job, slot) != 0 ||
+            lull_event_segment_new_communicator(job, slot) != 0)
+            _exit(254);
+        for (uint32_t i = 0; i < events; i++)
+            lull_event_push(job, slot, &event);
+        _exit((int)slot % 250);
+    }
+    waitpid(pid, &status, 0);
+    return WEXITSTATUS(status) >= 254 ? -1 : WEXITSTATUS(status);
+}
+
+static void test_f51_slots_of_the_dead_are_used_again(void **state)
+{
+    struct fixture *fixture = *state;
+    struct lull_process_info info;
+    struct lull_event event;
+
+    assert_int_equal(join_and_end(fixture->path, 1), 0);
+    assert_int_equal(join_and_end(fixture->path, 0), 1);
+    atomic_store(&fixture->job->segment->header.claimed, LULL_JOB_MAX_PROCESSES);
+    assert_int_equal(join_and_end(fixture->path, 0), -1);
+    /* What the dead have told is read first. */
+    assert_int_equal(lull_event_segment_release(fixture->job, 0), -EAGAIN);
+    assert_int_equal(join_and_end(fixture->path, 0), -1);
+    for (int worker = 0; worker < 3; worker++) {
+        assert_int_equal(lull_event_segment_read(fixture->job, 0, &event, 1), 1);
+        assert_int_equal(lull_event_segment_release(fixture->job, 0), 0);
+        assert_false(lull_event_segment_is_held(fixture->job, 0));
+        assert_int_equal(lull_event_segment_release(fixture->job, 0), -EBUSY);
+        assert_int_equal(join_and_end(fixture->path, 1), 0);
+        assert_true(lull_event_segment_is_held(fixture->job, 0));
+    }
+    assert_int_equal(lull_event_segment_process(fixture->job, 0, &info), 0);
+    assert_string_equal(info.program, "worker");
+    atomic_store(&fixture->job->segment->header.claimed, 2);
+}
+
+static void test_f51_slots_of_the_living_are_never_released(void **state)
+{
+    struct fixture *fixture = *state;
+    struct lull_event_slot *slots = fixture->job->segment->slots;
+    uint32_t slot;
+    struct lull_event_segment *job = join(fixture->path, &slot);
+
+    assert_int_equal(lull_event_segment_release(fixture->job, slot), -EBUSY);
+    assert_int_equal(join_and_end(fixture->path, 0), 1);
+    /* A number of another space, such as a container's, says nothing of who lives. */
+    atomic_fetch_add(&slots[1].pid_space, 1);
+    assert_int_equal(lull_event_segment_release(fixture->job, 1), -EBUSY);
+    atomic_store(&slots[1].pid_space, 0);
+    assert_int_equal(lull_event_segment_release(fixture->job, 1), -EBUSY);
+    lull_event_segment_destroy(job);
+}
+
 static void names_fill_up(void **state)
 {
     struct fixture *fixture = *state;
@@ -705,6 +774,8 @@ int main(void)
         TEST(threads_beyond_the_last_number_share_it),
         TEST(slots_that_do_not_exist_say_nothing),
         TEST(all_slots_taken),
+        TEST(test_f51_slots_of_the_dead_are_used_again),
+        TEST(test_f51_slots_of_the_living_are_never_released),
         TEST(names_fill_up),
         TEST(long_names_are_cut),
         TEST(full_ring_counts_what_it_drops),

@@ -9,6 +9,15 @@
 /* A counter that leaps by more than this many times what the device can draw has been reset.
  * Chosen, not measured. */
 static const double leap_ratio = 2.0;
+/* A counter that has not grown for this many refreshes stands still, if this much energy was drawn:
+ * counters tell millijoules. One that cannot be read is missed as long, since it is read once a
+ * second. Chosen, not measured. */
+static const double still_refreshes = 3.0;
+static const double still_j = 1.0;
+static const double missing_s = 3.0;
+/* A counter that grows again has gone on in its silence if it grew by this share of what was
+ * polled. Chosen, not measured. */
+static const double gone_on_ratio = 0.5;
 /* How far counter and polled power of one board are apart in the long run; from 3 % on a report
  * flags it. Chosen, not measured: with it the half intervals lie near the 95 % quantile of the
  * error (test_energy). */
@@ -45,16 +54,21 @@ static double step_variance(const struct lull_energy_account *account,
     return 0.5 * lull_energy_square((after->power_w - before->power_w) * reach_s);
 }
 
-/* Estimates the energy that was drawn while the counter was reset: what the power says, and no less
- * than the counter has counted since. */
-static void bridge_reset(struct lull_energy_account *account,
-                         const struct lull_energy_point *before, struct lull_energy_point *after,
-                         double counter_j)
+static void note_estimate(struct lull_energy_account *account,
+                          const struct lull_energy_point *before, struct lull_energy_point *after)
+{
+    after->estimated_s += lull_energy_seconds(before->time_ns, after->time_ns);
+    account->estimated_s = after->estimated_s;
+}
+
+/* Estimates the energy since the point before, of which the counter does not tell: what the power
+ * says, and no less than least_j, which has been counted. */
+static void estimate(struct lull_energy_account *account, const struct lull_energy_point *before,
+                     struct lull_energy_point *after, double least_j)
 {
     const double gap_s = lull_energy_seconds(before->time_ns, after->time_ns);
     const double most_j = account->source.highest_w * gap_s;
     const double polled_j = after->polled_j - before->polled_j;
-    const double least_j = counter_j >= 0.0 && counter_j <= most_j ? counter_j : 0.0;
 
     if (before->has_power && after->has_power) {
         after->energy_j += fmax(polled_j, least_j);
@@ -64,7 +78,74 @@ static void bridge_reset(struct lull_energy_account *account,
         after->energy_j += 0.5 * (least_j + most_j);
         after->variance_j2 += lull_energy_square(most_j - least_j) / 12.0;
     }
-    account->resets++;
+    note_estimate(account, before, after);
+}
+
+/* Replaces the growth of a counter that is silent. What is not known of it is the same in all steps
+ * of a silence, so that the deviations add up and not the variances. */
+static void replace(struct lull_energy_account *account, const struct lull_energy_point *before,
+                    struct lull_energy_point *after)
+{
+    const double since_s = lull_energy_seconds(account->counter_ns, before->time_ns);
+    const double until_s = lull_energy_seconds(account->counter_ns, after->time_ns);
+    double added_j = after->polled_j - before->polled_j;
+
+    if (before->has_power && after->has_power) {
+        const double since_j = before->polled_j - account->counter_polled_j;
+        const double until_j = after->polled_j - account->counter_polled_j;
+
+        after->variance_j2 += lull_energy_square(scale_ratio) *
+                                  (lull_energy_square(until_j) - lull_energy_square(since_j)) +
+                              step_variance(account, before, after);
+    } else {
+        added_j = 0.5 * account->source.highest_w * (until_s - since_s);
+        after->variance_j2 += lull_energy_square(account->source.highest_w) / 12.0 *
+                              (lull_energy_square(until_s) - lull_energy_square(since_s));
+    }
+    after->energy_j += added_j;
+    account->replaced_j += added_j;
+    note_estimate(account, before, after);
+}
+
+/* What was surely drawn since the counter last grew: by the power, or else by the device's nature.
+ */
+static double drawn_j(const struct lull_energy_account *account,
+                      const struct lull_energy_point *after)
+{
+    if (after->has_power)
+        return after->polled_j - account->counter_polled_j;
+    return account->source.lowest_w * lull_energy_seconds(account->counter_ns, after->time_ns);
+}
+
+static bool stands_still(const struct lull_energy_account *account,
+                         const struct lull_energy_point *after)
+{
+    const double gap_s = lull_energy_seconds(account->counter_ns, after->time_ns);
+
+    return gap_s > still_refreshes * account->source.counter_refresh_s &&
+           account->source.lowest_w > 0.0 && drawn_j(account, after) >= still_j;
+}
+
+/* The counter grows again after a silence: has it gone on in the meantime? */
+static void count_after_silence(struct lull_energy_account *account,
+                                const struct lull_energy_point *before,
+                                struct lull_energy_point *after, double grown_j)
+{
+    const double polled_j = fmax(0.0, after->polled_j - before->polled_j);
+
+    if (grown_j >= gone_on_ratio * (account->replaced_j + polled_j))
+        after->energy_j += fmax(0.0, grown_j - account->replaced_j);
+    else
+        estimate(account, before, after, 0.0);
+}
+
+static void note_counter(struct lull_energy_account *account, double counter_j,
+                         const struct lull_energy_point *point)
+{
+    account->counter_j = counter_j;
+    account->counter_ns = point->time_ns;
+    account->counter_polled_j = point->polled_j;
+    account->replaced_j = 0.0;
 }
 
 /* A counter that falls, or leaps by more than the device can draw, has been reset; then the power
@@ -76,11 +157,24 @@ static void count(struct lull_energy_account *account, const struct lull_energy_
     const double gap_s = lull_energy_seconds(account->counter_ns, after->time_ns);
     const double most_j =
         leap_ratio * account->source.highest_w * (gap_s + account->source.counter_refresh_s);
+    const double most_counted_j =
+        account->source.highest_w * lull_energy_seconds(before->time_ns, after->time_ns);
 
-    if (grown_j >= 0.0 && grown_j <= most_j)
+    if (grown_j >= 0.0 && grown_j <= 0.0) {
+        if (stands_still(account, after))
+            replace(account, before, after);
+        return;
+    }
+    if (grown_j < 0.0 || grown_j > most_j) {
+        estimate(account, before, after,
+                 counter_j >= 0.0 && counter_j <= most_counted_j ? counter_j : 0.0);
+        account->resets++;
+    } else if (account->replaced_j > 0.0) {
+        count_after_silence(account, before, after, grown_j);
+    } else {
         after->energy_j += grown_j;
-    else
-        bridge_reset(account, before, after, counter_j);
+    }
+    note_counter(account, counter_j, after);
 }
 
 const struct lull_energy_point *lull_energy_last(const struct lull_energy_account *account)
@@ -96,52 +190,90 @@ const struct lull_energy_point *lull_energy_last(const struct lull_energy_accoun
 static bool is_usable(const struct lull_energy_account *account,
                       const struct lull_energy_reading *reading)
 {
-    const bool has_counter = reading->has_counter && isfinite(reading->counter_j);
-    const bool has_power =
-        reading->has_power && isfinite(reading->power_w) && reading->power_w >= 0.0;
-
-    if (!has_counter && !has_power)
+    if (!reading->has_counter && !reading->has_power)
         return false;
     return account->count == 0 ||
            reading->time_ns >= lull_energy_point(account, account->count - 1)->time_ns;
 }
 
+/* Whether the counter has not been read for so long that power stands in for it. */
+static bool is_missing(const struct lull_energy_account *account,
+                       const struct lull_energy_reading *reading)
+{
+    return !reading->has_counter && reading->has_power &&
+           lull_energy_seconds(account->counter_ns, reading->time_ns) > missing_s;
+}
+
+static void take_counter(struct lull_energy_account *account,
+                         const struct lull_energy_reading *reading, struct lull_energy_point *taken)
+{
+    const struct lull_energy_point *counted = lull_energy_last(account);
+
+    taken->has_energy = reading->has_counter || (counted != NULL && is_missing(account, reading));
+    if (!taken->has_energy)
+        return;
+    if (counted == NULL)
+        note_counter(account, reading->counter_j, taken);
+    else if (reading->has_counter)
+        count(account, counted, taken, reading->counter_j);
+    else
+        replace(account, counted, taken);
+}
+
+static void take_power(const struct lull_energy_account *account,
+                       const struct lull_energy_point *before, struct lull_energy_point *taken,
+                       bool has_power)
+{
+    taken->has_energy = has_power;
+    if (before == NULL)
+        return;
+    taken->energy_j = taken->polled_j;
+    taken->variance_j2 += step_variance(account, before, taken);
+}
+
 /* The counter decides where energy lies; the polled power only says how it is spread between two of
  * its readings. */
 void lull_energy_account_take(struct lull_energy_account *account,
-                              const struct lull_energy_reading *reading)
+                              const struct lull_energy_reading *read)
 {
-    const struct lull_energy_point *counted = lull_energy_last(account);
+    struct lull_energy_reading reading = *read;
     const struct lull_energy_point *before = NULL;
     struct lull_energy_point taken = {0};
 
-    if (!is_usable(account, reading))
+    reading.has_counter = read->has_counter && isfinite(read->counter_j);
+    reading.has_power = read->has_power && isfinite(read->power_w) && read->power_w >= 0.0;
+    if (!is_usable(account, &reading))
         return;
     if (account->count == 0) {
-        account->has_counter = reading->has_counter;
+        account->has_counter = reading.has_counter;
     } else {
         before = lull_energy_point(account, account->count - 1);
         taken = *before;
     }
-    taken.time_ns = reading->time_ns;
-    if (reading->has_power) {
+    taken.time_ns = reading.time_ns;
+    if (reading.has_power) {
         taken.has_power = true;
-        taken.power_w = reading->power_w;
+        taken.power_w = reading.power_w;
     }
-    taken.has_energy = account->has_counter ? reading->has_counter : reading->has_power;
     if (before != NULL)
         extend_polled(account, before, &taken);
-    if (account->has_counter && taken.has_energy) {
-        if (counted != NULL)
-            count(account, counted, &taken, reading->counter_j);
-        account->counter_j = reading->counter_j;
-        account->counter_ns = reading->time_ns;
-    } else if (!account->has_counter && before != NULL) {
-        taken.energy_j = taken.polled_j;
-        taken.variance_j2 += step_variance(account, before, &taken);
-    }
+    if (account->has_counter)
+        take_counter(account, &reading, &taken);
+    else
+        take_power(account, before, &taken, reading.has_power);
     account->points[account->count % LULL_ENERGY_KEPT] = taken;
     account->count++;
+}
+
+bool lull_energy_account_last(const struct lull_energy_account *account, int64_t time_ns,
+                              double *energy_out)
+{
+    const struct lull_energy_point *last = lull_energy_last(account);
+
+    if (last == NULL || last->time_ns != time_ns)
+        return false;
+    *energy_out = last->energy_j;
+    return true;
 }
 
 int64_t lull_energy_account_settled_ns(const struct lull_energy_account *account)

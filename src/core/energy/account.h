@@ -23,6 +23,13 @@
  * counts on from what the power says of the time between; the uncertainty grows by what is not
  * known of it.
  *
+ * Silence: a counter that stands still while power is drawn, or can no longer be read, is replaced
+ * by the polled power. When it counts again, what it has grown by in the meantime counts if it may
+ * be that; energy never runs backwards.
+ *
+ * Estimates: a figure says whether it was worked out rather than measured, because the window is
+ * shorter than what the readings resolve, or power stood in for the counter within it.
+ *
  * Pure; caller's storage; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_ENERGY_ACCOUNT_H
@@ -39,6 +46,7 @@ struct lull_energy_source {
     double power_refresh_s;
     double power_window_s;
     double highest_w; /* that the device can draw, > 0 */
+    double lowest_w;  /* that it draws at all times; 0: it may draw nothing */
 };
 
 struct lull_energy_reading {
@@ -58,16 +66,20 @@ struct lull_energy_point {
     double power_w;     /* the last one known */
     double polled_j;    /* integral of the power as it was read, steps */
     double variance_j2; /* of energy_j, grown since the account began: resets, unseen power */
+    double estimated_s; /* as in the account */
 };
 
 struct lull_energy_account {
     struct lull_energy_source source;
     uint64_t count; /* of points; the last LULL_ENERGY_KEPT are kept */
     struct lull_energy_point points[LULL_ENERGY_KEPT];
-    bool has_counter; /* energy_j comes from a counter */
-    double counter_j; /* as last read */
-    int64_t counter_ns;
-    uint32_t resets; /* of the counter */
+    bool has_counter;        /* energy_j comes from a counter */
+    double counter_j;        /* as read when it last grew... */
+    int64_t counter_ns;      /* ...at this time... */
+    double counter_polled_j; /* ...and the polled integral then */
+    double replaced_j;       /* what has been put in the place of the counter's growth since */
+    uint32_t resets;         /* of the counter */
+    double estimated_s;      /* time in which power stood in for the counter */
 };
 
 /* The energy up to a time, J since the account's first reading. */
@@ -77,6 +89,8 @@ struct lull_energy_edge {
     double edge_j2; /* variance from where the edge lies between readings */
     double path_j2; /* variance collected up to here; differences of it count */
     double bias_j; /* how far it may be off each time an edge lies so: see struct lull_energy_sum */
+    double resolution_s; /* shorter windows with this edge cannot be measured */
+    double estimated_s;  /* before the edge, in which power stood in for the counter */
 };
 
 struct lull_energy_figure {
@@ -84,6 +98,7 @@ struct lull_energy_figure {
     double joules;
     double uncertainty_j; /* half of the 95 % interval, without the gain of the board */
     double bias_j;        /* the part that many such windows may have in common */
+    bool is_estimate;     /* worked out rather than measured */
 };
 
 /*
@@ -95,6 +110,7 @@ struct lull_energy_figure {
  */
 struct lull_energy_sum {
     uint64_t count;
+    uint64_t estimates; /* of them */
     double seconds;
     double joules;
     double square_j2; /* of the uncertainties */
@@ -111,6 +127,11 @@ void lull_energy_account_init(struct lull_energy_account *account,
  */
 void lull_energy_account_take(struct lull_energy_account *account,
                               const struct lull_energy_reading *reading);
+
+/* The energy as of the reading that was taken at time_ns, J. False: it was not the last one, or
+ * brought no energy. */
+bool lull_energy_account_last(const struct lull_energy_account *account, int64_t time_ns,
+                              double *energy_out);
 
 /* Edges up to here do not change any more with later readings; INT64_MIN without readings. */
 int64_t lull_energy_account_settled_ns(const struct lull_energy_account *account);

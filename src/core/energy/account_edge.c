@@ -249,6 +249,16 @@ static double edge_variance(const struct lull_energy_account *account,
     return refresh_j2 + uneven_with_power(account, gap);
 }
 
+/* A window that is shorter lies within what a power reading is the mean of or, without power,
+ * between two counts. */
+static double resolution_s(const struct lull_energy_account *account,
+                           const struct account_edge_gap *gap)
+{
+    if (gap->has_power)
+        return account->source.power_refresh_s + account->source.power_window_s;
+    return gap->since_s + gap->until_s;
+}
+
 bool lull_energy_account_at(const struct lull_energy_account *account, int64_t time_ns,
                             struct lull_energy_edge *edge_out)
 {
@@ -264,6 +274,8 @@ bool lull_energy_account_at(const struct lull_energy_account *account, int64_t t
         .edge_j2 = edge_variance(account, &gap),
         .bias_j = edge_bias(account, &gap),
         .path_j2 = gap.since_s <= 0.0 ? gap.before->variance_j2 : gap.after->variance_j2,
+        .resolution_s = resolution_s(account, &gap),
+        .estimated_s = gap.since_s <= 0.0 ? gap.before->estimated_s : gap.after->estimated_s,
     };
     return true;
 }
@@ -283,12 +295,15 @@ struct lull_energy_figure lull_energy_between(const struct lull_energy_account *
         .joules = joules,
         .uncertainty_j = fmin(deviations * sqrt(variance_j2), fmax(joules, most_j - joules)),
         .bias_j = begin->bias_j + end->bias_j,
+        .is_estimate = length_s < fmax(begin->resolution_s, end->resolution_s) ||
+                       end->estimated_s > begin->estimated_s,
     };
 }
 
 void lull_energy_sum_add(struct lull_energy_sum *sum, const struct lull_energy_figure *figure)
 {
     sum->count++;
+    sum->estimates += figure->is_estimate;
     sum->seconds += figure->seconds;
     sum->joules += figure->joules;
     sum->square_j2 += lull_energy_square(figure->uncertainty_j);

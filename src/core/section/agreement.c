@@ -70,12 +70,16 @@ static void remember_refusal(struct lull_agreement *agreement,
         agreement->refusals[i].mhz = entry->refused_mhz;
 }
 
-static bool is_newer(const struct lull_proposal *proposal, const struct agreement_node *than)
+/* Incarnations are times of a wall clock, which may have jumped back when a governor starts anew:
+ * then the one before is silent. */
+static bool is_newer(const struct lull_agreement *agreement, const struct lull_proposal *proposal,
+                     const struct agreement_node *than, int64_t now_ns)
 {
     if (!than->heard)
         return true;
     if (proposal->incarnation != than->proposal.incarnation)
-        return proposal->incarnation > than->proposal.incarnation;
+        return proposal->incarnation > than->proposal.incarnation ||
+               now_ns - than->heard_ns > agreement->silence_ns;
     return proposal->sequence > than->proposal.sequence;
 }
 
@@ -90,7 +94,7 @@ bool lull_agreement_take(struct lull_agreement *agreement, const struct lull_pro
     for (uint32_t i = 0; i < proposal->entry_count; i++)
         remember_refusal(agreement, &proposal->entries[i]);
     node = &agreement->nodes[proposal->node];
-    if (!is_newer(proposal, node))
+    if (!is_newer(agreement, proposal, node, now_ns))
         return false;
     *node = (struct agreement_node){.heard = true, .heard_ns = now_ns, .proposal = *proposal};
     return true;

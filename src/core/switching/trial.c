@@ -328,6 +328,7 @@ static enum lull_trial_result judge_pairs(struct lull_trial *trial, uint32_t nex
 {
     const bool disturbed = is_set_aside(trial);
     const bool untried = is_untried(trial);
+    const bool gives_up = trial->kind == LULL_TRIAL_PROOF && trial->is_disturbed && !disturbed;
 
     trial->next_pair = next;
     trial->set_aside++;
@@ -340,6 +341,8 @@ static enum lull_trial_result judge_pairs(struct lull_trial *trial, uint32_t nex
     if (trial->kind == LULL_TRIAL_WATCH)
         return disturbed || untried ? LULL_TRIAL_SET_ASIDE
                                     : lull_trial_find_watched(trial, present);
+    if (gives_up)
+        return LULL_TRIAL_GIVES_UP;
     lull_trial_put_off_next_pair(trial);
     if (disturbed || untried)
         return LULL_TRIAL_SET_ASIDE;

@@ -18,6 +18,10 @@
  * all of it, however many candidates, restarts and checks there are. Screens prove nothing, so they
  * spend nothing.
  *
+ * Pairs that something else disturbs, such as heat, are set aside, but not for ever: after some in
+ * a row one counts all the same. A proof that would have to count one gives up instead: what is
+ * held down anyway does not become slower by a lower clock, so it would prove anything.
+ *
  * There is one loss budget for the whole run, too (loss_budget.h). Once it is spent the rest of the
  * pair runs at the reference, the pair counts with what it has, and the next one begins when there
  * is something left.
@@ -123,6 +127,7 @@ enum lull_trial_result {
     LULL_TRIAL_NOT_DEGRADED, /* screen, proof or check: the verdict */
     LULL_TRIAL_DEGRADED,
     LULL_TRIAL_UNPROVEN,   /* proof or check: nothing can be said */
+    LULL_TRIAL_GIVES_UP,   /* proof: it is disturbed all the time */
     LULL_TRIAL_HOLDS,      /* watch: one more pair is no reason for doubt; begin the next stretch */
     LULL_TRIAL_SLOW_PAIR,  /* watch: the pair that has ended is a reason to check */
     LULL_TRIAL_SLOW_BLOCK, /* watch: a block of iterations is; the present pair goes on */

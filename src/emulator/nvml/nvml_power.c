@@ -50,20 +50,12 @@ NVML_EXPORT(nvmlDeviceSetPowerManagementLimit_v2, nvmlDevice_t device,
 
 /* ---- energy ---- */
 
-static uint64_t read_energy(const struct lull_nvml_gpu *gpu)
-{
-    const uint64_t mj = lull_physics_published_mj(lull_node_begin(gpu->node, gpu->index));
-
-    lull_node_end(gpu->node, gpu->index, false);
-    return mj;
-}
-
 NVML_EXPORT(nvmlDeviceGetTotalEnergyConsumption, nvmlDevice_t device, unsigned long long *mj_out)
 {
     NVML_ENTER(nvml_enter_reading(device, mj_out, &gpu));
     if (!lull_driver_has_energy(gpu->driver))
         return NVML_NOT_SUPPORTED;
-    *mj_out = read_energy(gpu);
+    *mj_out = lull_driver_energy_mj(gpu->driver);
     return NVML_SUCCESS;
 }
 
@@ -168,7 +160,7 @@ static int give_ulonglong(struct nvml_field *field, uint64_t value)
 static int give_energy(const struct lull_nvml_gpu *gpu, struct nvml_field *field)
 {
     if (lull_driver_has_energy(gpu->driver))
-        return give_ulonglong(field, read_energy(gpu));
+        return give_ulonglong(field, lull_driver_energy_mj(gpu->driver));
     return NVML_NOT_SUPPORTED;
 }
 

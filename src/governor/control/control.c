@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "governor/control/calibration_file.h"
+#include "governor/energy/energy_meter.h"
 
 /* How many events are copied out of a ring at a time. Chosen, not measured. */
 enum { EVENTS_AT_ONCE = 256 };
@@ -18,6 +19,9 @@ enum { EVENTS_AT_ONCE = 256 };
 /* The loop looks around at least this often, for results that no event announces. Chosen, not
  * measured. */
 static const int64_t idle_wait_ns = 20 * LULL_NS_PER_MS;
+
+/* The time between two looks at slots whose process may have ended. Chosen, not measured. */
+static const int64_t release_spacing_ns = 5 * LULL_NS_PER_MS;
 
 /* GPUs of the same name switch alike: the first of them stands for all. */
 static void tell_models(struct lull_control *control)
@@ -69,8 +73,11 @@ int lull_control_create(struct lull_event_segment *job, struct lull_devices *dev
     pthread_mutex_init(&control->lock, NULL);
     for (uint32_t i = 0; i < control->gpu_count; i++) {
         struct lull_governed_gpu *gpu = &control->gpus[i];
+        const struct lull_device_info *info = lull_device_info(devices, gpus[i]);
+        const struct lull_energy_source source = lull_energy_source_of_gpu(info);
 
-        gpu->info = lull_device_info(devices, gpus[i]);
+        gpu->info = info;
+        lull_run_log_init(&gpu->log, &source);
         gpu->state.device = gpus[i];
         gpu->state.process = -1;
         points[i] = gpu->info->sm_clock_count > 0 ? gpu->info->sm_clock_count : 1;
@@ -251,6 +258,35 @@ static void drain(struct lull_control *control)
     }
 }
 
+/* A slot whose process was the last one on a GPU is told of in the report. */
+static bool is_reported(const struct lull_control *control, uint32_t slot)
+{
+    for (uint32_t i = 0; i < control->gpu_count; i++)
+        if (control->gpus[i].state.process == (int32_t)slot)
+            return true;
+    return false;
+}
+
+/*
+ * Jobs that start workers anew all the time would use up the slots: from half of them on, those of
+ * processes that have ended are given up. One is looked at at a time, because that takes some 20 us
+ * of the time in which events are answered.
+ */
+static void release_slots(struct lull_control *control, int64_t now_ns)
+{
+    const uint32_t slot = control->next_release;
+
+    if (control->bound < LULL_JOB_MAX_PROCESSES / 2 || now_ns < control->release_ns)
+        return;
+    control->release_ns = now_ns + release_spacing_ns;
+    control->next_release = (slot + 1) % control->bound;
+    if (control->is_released[slot] || is_reported(control, slot) ||
+        lull_event_segment_release(control->job, slot) < 0)
+        return;
+    control->is_released[slot] = true;
+    control->gpu_of_process[slot] = -1;
+}
+
 /* ---- the thread -------------------------------------------------------------------------- */
 
 static void *loop(void *argument)
@@ -265,6 +301,7 @@ static void *loop(void *argument)
 
         pthread_mutex_lock(&control->lock);
         drain(control);
+        release_slots(control, lull_now_ns());
         carry_out_due(control);
         lull_control_take_results(control);
         if (control->decider->wake_ns(control->deciding) < wake_ns)
@@ -400,11 +437,28 @@ static void bind_process(struct lull_control *control, uint32_t slot,
     pthread_mutex_unlock(&control->lock);
 }
 
+/* A released slot that has become another process' since. */
+static void bind_again(struct lull_control *control, uint32_t slot)
+{
+    struct lull_process_info info;
+
+    if (!control->is_released[slot] || !lull_event_segment_is_held(control->job, slot) ||
+        lull_event_segment_process(control->job, slot, &info) < 0)
+        return;
+    if (control->gpu_count > 0)
+        bind_process(control, slot, &info);
+    pthread_mutex_lock(&control->lock);
+    control->is_released[slot] = false;
+    pthread_mutex_unlock(&control->lock);
+}
+
 /* Only processes that have joined the segment are bound: an MPI launcher does not join it. */
 void lull_control_bind(struct lull_control *control)
 {
     uint32_t processes = lull_event_segment_process_count(control->job);
 
+    for (uint32_t slot = 0; slot < control->bound; slot++)
+        bind_again(control, slot);
     while (control->bound < processes) {
         struct lull_process_info info;
 

@@ -72,6 +72,9 @@ struct lull_control {
     atomic_bool stopping;
     uint32_t bound; /* how many processes have been looked at so far */
     int32_t gpu_of_process[LULL_JOB_MAX_PROCESSES];
+    bool is_released[LULL_JOB_MAX_PROCESSES]; /* its slot; guarded by the lock */
+    uint32_t next_release;                    /* the slot that is looked at next, and... */
+    int64_t release_ns;                       /* ...not before */
     uint32_t gpu_count;
     struct lull_governed_gpu gpus[LULL_CONTROLLER_MAX_GPUS];
 };

@@ -258,7 +258,8 @@ void lull_accounting_gpu(const struct lull_accounting *accounting, uint32_t gpu,
 
     *gpu_out = (struct lull_accounting_gpu){.device = accounting->devices_of_gpus[gpu],
                                             .is_counted = metered->account.has_counter,
-                                            .resets = metered->account.resets};
+                                            .resets = metered->account.resets,
+                                            .estimated_s = metered->account.estimated_s};
     gpu_out->has_check = lull_energy_account_check(&metered->account, &gpu_out->check_ratio);
     total_of(metered, &gpu_out->total);
 }

@@ -33,8 +33,9 @@ struct lull_accounting_total {
 
 struct lull_accounting_gpu {
     uint32_t device;
-    bool is_counted; /* its own counter told it; else polled power */
-    uint32_t resets; /* of the counter */
+    bool is_counted;    /* its own counter told it; else polled power */
+    uint32_t resets;    /* of the counter */
+    double estimated_s; /* in which polled power stood in for the counter */
     bool has_check;
     double check_ratio; /* polled power over the counter, minus 1; valid with has_check */
     struct lull_accounting_total total;

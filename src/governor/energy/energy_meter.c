@@ -91,6 +91,9 @@ enum { VOLTA = 5, AMPERE = 7 };
  * highest_known_w is the bound. Chosen, not measured. */
 static const double overshoot_ratio = 1.2;
 static const double highest_known_w = 1500.0;
+/* A GPU whose driver answers draws more than this; the smallest boards idle at some 5 W. Chosen,
+ * not measured. */
+static const double lowest_gpu_w = 2.0;
 /* Readings above this are wrong: no processor draws more with the memory beside it. Chosen, not
  * measured. */
 static const double highest_zone_w = 1500.0;
@@ -102,6 +105,7 @@ struct lull_energy_source lull_energy_source_of_gpu(const struct lull_device_inf
         .counter_refresh_s = 0.1,
         .power_refresh_s = 0.1,
         .power_window_s = 0.1,
+        .lowest_w = lowest_gpu_w,
         .highest_w = info->power_limit_max_mw > 0
                          ? overshoot_ratio * 1e-3 * (double)info->power_limit_max_mw
                          : highest_known_w,

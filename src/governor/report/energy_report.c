@@ -39,6 +39,7 @@ static json_t *run_gpu_json(const struct lull_accounting_gpu *gpu)
     lull_field_integer(object, "index", gpu->device);
     lull_field_text(object, "source", gpu->is_counted ? "counter" : "power");
     lull_field_integer(object, "counter_resets", gpu->resets);
+    lull_field_number(object, "estimated_seconds", gpu->estimated_s);
     lull_field_known(object, "power_check_ratio", gpu->check_ratio, gpu->has_check);
     set_energy(object, &gpu->total.sum, gpu->total.is_known);
     return object;
@@ -87,6 +88,7 @@ static json_t *row_gpus_json(const struct lull_accounting *accounting,
         lull_accounting_gpu(accounting, i, &gpu);
         lull_field_integer(object, "index", gpu.device);
         lull_field_integer(object, "count", (json_int_t)row->gpus[i].count);
+        lull_field_integer(object, "estimates", (json_int_t)row->gpus[i].estimates);
         lull_field_number(object, "seconds", row->gpus[i].seconds);
         set_energy(object, &row->gpus[i], true);
         json_array_append_new(gpus, object);
@@ -105,6 +107,7 @@ static json_t *windows_json(const struct lull_accounting *accounting)
         lull_field_text(object, "name", row->name);
         lull_field_integer(object, "count", (json_int_t)row->count);
         lull_field_integer(object, "unmeasured", (json_int_t)row->unmeasured);
+        lull_field_integer(object, "estimates", (json_int_t)row->all.estimates);
         lull_field_number(object, "gpu_seconds", row->all.seconds);
         set_energy(object, &row->all, row->all.count > 0);
         lull_field_json(object, "gpus", row_gpus_json(accounting, row));
@@ -168,6 +171,11 @@ static void print_run(const struct lull_accounting *accounting, const char *name
         lull_accounting_gpu(accounting, i, &gpu);
         snprintf(text, sizeof(text), "  GPU %" PRIu32, gpu.device);
         print_total(out, text, seconds, &gpu.total);
+        if (gpu.estimated_s > 0.0)
+            fprintf(out,
+                    "    its counter was reset, stood still or could not be read: for %.0f s its "
+                    "power was integrated\n",
+                    gpu.estimated_s);
         if (gpu.has_check && fabs(gpu.check_ratio) > suspicious_ratio)
             fprintf(out,
                     "    its polled power says %+.1f %%: power that changes between readings, or "
@@ -188,6 +196,11 @@ static void print_row(const struct lull_accounting *accounting,
     if (row->unmeasured > 0)
         fprintf(out, "  %-20s %7" PRIu64 " of %" PRIu64 " windows could not be measured\n",
                 row->name, row->unmeasured, row->count);
+    if (row->all.estimates > 0)
+        fprintf(out,
+                "    %" PRIu64 " of its %" PRIu64 " figures are estimates: too short for the "
+                "sensors, or without a counter\n",
+                row->all.estimates, row->all.count);
     for (uint32_t i = 0; i < lull_accounting_gpu_count(accounting); i++) {
         struct lull_accounting_gpu gpu;
         char text[32];

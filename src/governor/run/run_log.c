@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "governor/run/run_log.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,12 @@ static void add(struct lull_run_log *log, void **items, size_t *count, size_t *c
 #define ADD(log, list, item)                                                                       \
     add(log, (void **)&(log)->list.items, &(log)->list.count, &(log)->list.capacity,               \
         sizeof(*(item)), item)
+
+void lull_run_log_init(struct lull_run_log *log, const struct lull_energy_source *source)
+{
+    *log = (struct lull_run_log){0};
+    lull_energy_account_init(&log->energy, source);
+}
 
 void lull_run_log_fini(struct lull_run_log *log)
 {
@@ -91,14 +98,28 @@ bool lull_run_log_reaction_us(const struct lull_run_log *log, double p, double *
     return true;
 }
 
-void lull_run_log_add_sample(struct lull_run_log *log, const struct lull_sample *sample)
-{
-    ADD(log, samples, sample);
-}
-
 static bool has(const struct lull_sample *sample, uint32_t field)
 {
     return (sample->reading.valid & field) != 0;
+}
+
+/* Differences of a counter that has been reset, or stands still, are no energies: what is kept of
+ * it is what its account has made of it. */
+void lull_run_log_add_sample(struct lull_run_log *log, const struct lull_sample *sample)
+{
+    const struct lull_energy_reading reading = lull_sample_energy_reading(sample);
+    struct lull_sample kept = *sample;
+    double energy_j;
+
+    lull_energy_account_take(&log->energy, &reading);
+    if (log->energy.has_counter) {
+        kept.reading.valid &= ~(uint32_t)LULL_READING_ENERGY;
+        if (lull_energy_account_last(&log->energy, sample->time_ns, &energy_j)) {
+            kept.reading.valid |= LULL_READING_ENERGY;
+            kept.reading.energy_mj = (uint64_t)llround(energy_j * 1e3);
+        }
+    }
+    ADD(log, samples, &kept);
 }
 
 /* Index of the first sample with an energy reading at or after from; count if there is none. */

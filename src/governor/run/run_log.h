@@ -70,12 +70,15 @@ struct lull_run_log {
     struct lull_reactions reactions; /* of lowerings that were not forecast */
     struct lull_spans sections;
     struct lull_spans lowered;
-    struct lull_samples samples;
+    struct lull_samples samples; /* whose counters never run backwards, whatever was read */
+    struct lull_energy_account energy;
     uint64_t dropped;
     uint64_t switches;
     uint64_t refused; /* requests that the writer or the device refused */
 };
 
+/* source: how the readings of the GPU come about. */
+void lull_run_log_init(struct lull_run_log *log, const struct lull_energy_source *source);
 void lull_run_log_fini(struct lull_run_log *log);
 
 void lull_run_log_add_boundary(struct lull_run_log *log, const struct lull_boundary *boundary);

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/energy/account_state.h"
+
 #include "../property.h"
 
 enum { GRID_MS = 80000, CASES = 300, LEAD_MS = 2000 };
@@ -499,7 +501,7 @@ static double ramp_j(const double *changed_s, const double *changed_w, int count
     return sum;
 }
 
-static const struct lull_energy_source a100 = {0.1, 0.1, 0.025, 400.0};
+static const struct lull_energy_source a100 = {0.1, 0.1, 0.025, 400.0, 2.0};
 
 /* 10 s at 50 W, then 300 W. */
 static void b9_a_power_that_holds_is_a_step(void **state)
@@ -600,6 +602,165 @@ static void a_counter_that_leaps_is_not_believed(void **state)
     assert_int_equal(account.resets, 1);
     figure = figure_between(&account, 1000, 4500);
     assert_near(figure.joules, 700.0, figure.uncertainty_j);
+}
+
+/* ---- counters that fail -------------------------------------------------------------------- */
+
+enum counter_failure { STANDS_STILL, WANTING, RESUMES_BEHIND, RESUMES_AHEAD, WRAPS, FAILURES };
+
+/* What the counter says where the truth is truth_j, t s after the begin; below 0: it says nothing.
+ * Between 10 and 30 s it fails. */
+static double failing_counter(enum counter_failure failure, double t, double truth_j)
+{
+    const double stuck_j = 10.0 * 200.0;
+
+    if (failure == WRAPS)
+        return fmod(truth_j + 600.0, 1000.0);
+    if (t <= 10.0)
+        return truth_j;
+    switch (failure) {
+    case WANTING:
+        return -1.0;
+    case RESUMES_BEHIND: /* it has slept */
+        return t <= 30.0 ? stuck_j : truth_j - (30.0 * 200.0 - stuck_j);
+    case RESUMES_AHEAD: /* only what is read of it has stood still */
+        return t <= 30.0 ? stuck_j : truth_j;
+    default:
+        return stuck_j;
+    }
+}
+
+/* The power changes while the counter fails, so that what it was before says nothing. */
+static double power_at(double t)
+{
+    return t <= 15.0 ? 200.0 : 300.0;
+}
+
+static double truth_at(double t)
+{
+    return 200.0 * fmin(t, 15.0) + 300.0 * fmax(0.0, t - 15.0);
+}
+
+static void test_f19_power_stands_in_for_a_counter_that_fails(void **state)
+{
+    (void)state;
+    for (enum counter_failure failure = 0; failure < FAILURES; failure++) {
+        struct lull_energy_account account;
+        struct lull_energy_figure figure;
+        double last_j = 0.0;
+
+        lull_energy_account_init(&account, &a100);
+        for (int64_t i = 0; i <= 450; i++) {
+            const double t = 0.1 * (double)i;
+            const struct lull_energy_point *point;
+
+            take(&account, i * 100, i % 10 == 0 ? failing_counter(failure, t, truth_at(t)) : -1.0,
+                 power_at(t));
+            point = lull_energy_last(&account);
+            assert_true(point->energy_j >= last_j); /* it never runs backwards */
+            last_j = point->energy_j;
+        }
+        assert_near(last_j, truth_at(45.0), 10.0);
+        figure = figure_between(&account, 40000, 43500);
+        assert_near(figure.joules, 1050.0, figure.uncertainty_j);
+        assert_true(figure.uncertainty_j < 300.0);
+        switch (failure) {
+        case STANDS_STILL:
+        case WANTING:
+            assert_true(figure.is_estimate);
+            assert_near(account.estimated_s, 35.0, 2.0);
+            break;
+        case WRAPS:
+            assert_true(account.resets > 5);
+            break;
+        default:
+            assert_false(figure.is_estimate);
+            assert_near(account.estimated_s, 20.0, 2.0);
+            break;
+        }
+    }
+}
+
+/* Without power nobody knows what was drawn beside a counter that stands still, so the interval
+ * says anything from nothing to the most. */
+static void test_f19_a_counter_that_stands_still_without_power(void **state)
+{
+    struct lull_energy_account account;
+    struct lull_energy_figure figure;
+
+    (void)state;
+    lull_energy_account_init(&account, &a100);
+    for (int64_t i = 0; i <= 10; i++)
+        take(&account, i * 1000, i < 5 ? 100.0 * (double)i : 400.0, -1.0);
+    figure = figure_between(&account, 5500, 8500);
+    assert_true(figure.is_estimate);
+    assert_true(figure.joules - figure.uncertainty_j <= 0.0);
+    assert_true(figure.joules + figure.uncertainty_j >= 0.9 * 400.0 * 3.0);
+    assert_false(figure_between(&account, 500, 2500).is_estimate);
+}
+
+/* A processor's counter may stand still: its zone is off, or draws nothing that counts. */
+static void test_f19_a_device_that_may_draw_nothing(void **state)
+{
+    struct lull_energy_source source = a100;
+    struct lull_energy_account account;
+
+    (void)state;
+    source.lowest_w = 0.0;
+    lull_energy_account_init(&account, &source);
+    for (int64_t i = 0; i <= 10; i++)
+        take(&account, i * 1000, 400.0, -1.0);
+    assert_near(account.estimated_s, 0.0, 1e-9);
+    assert_near(figure_between(&account, 1000, 9000).joules, 0.0, 1e-9);
+}
+
+/* ---- sensors that see less than all --------------------------------------------------------- */
+
+/* A section that is shorter than what a power reading is the mean of cannot be measured. Its energy
+ * is worked out all the same, and flagged. */
+static void test_f20_short_windows_are_estimates(void **state)
+{
+    const struct {
+        double refresh_s;
+        double window_s;
+        int64_t shortest_ms; /* that is measured */
+    } sensors[] = {{0.1, 1.0, 1100}, {0.1, 0.025, 125}, {0.02, 0.01, 30}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(sensors) / sizeof(sensors[0]); i++) {
+        struct lull_energy_source source = a100;
+        struct lull_energy_account account;
+
+        source.power_refresh_s = sensors[i].refresh_s;
+        source.power_window_s = sensors[i].window_s;
+        lull_energy_account_init(&account, &source);
+        for (int64_t k = 0; k <= 60; k++)
+            take(&account, k * 100, k % 10 == 0 ? 20.0 * (double)k : -1.0, 200.0);
+        assert_true(figure_between(&account, 2010, 2010 + sensors[i].shortest_ms - 5).is_estimate);
+        assert_false(figure_between(&account, 2010, 2010 + sensors[i].shortest_ms + 5).is_estimate);
+        assert_true(figure_between(&account, 2010, 2011).joules > 0.0);
+    }
+}
+
+/* Without power a window that lies between two readings of the counter is laid out evenly. */
+static void test_f20_windows_between_two_counts_are_estimates(void **state)
+{
+    struct lull_energy_account account;
+    struct lull_energy_sum sum = {0};
+    struct lull_energy_figure figure;
+
+    (void)state;
+    lull_energy_account_init(&account, &a100);
+    for (int64_t i = 0; i <= 5; i++)
+        take(&account, i * 1000, 200.0 * (double)i, -1.0);
+    figure = figure_between(&account, 2100, 2600);
+    assert_true(figure.is_estimate);
+    lull_energy_sum_add(&sum, &figure);
+    figure = figure_between(&account, 1100, 3600);
+    assert_false(figure.is_estimate);
+    lull_energy_sum_add(&sum, &figure);
+    assert_int_equal(sum.estimates, 1);
+    assert_int_equal(sum.count, 2);
 }
 
 /* Windows shorter than the counter's refresh: never 0 J (Zeus warns, and says 0). */
@@ -710,6 +871,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(b14_a_counter_that_begins_anew),
         cmocka_unit_test(b14_a_counter_that_begins_anew_with_no_power),
         cmocka_unit_test(a_counter_that_leaps_is_not_believed),
+        cmocka_unit_test(test_f19_power_stands_in_for_a_counter_that_fails),
+        cmocka_unit_test(test_f19_a_counter_that_stands_still_without_power),
+        cmocka_unit_test(test_f19_a_device_that_may_draw_nothing),
+        cmocka_unit_test(test_f20_short_windows_are_estimates),
+        cmocka_unit_test(test_f20_windows_between_two_counts_are_estimates),
         cmocka_unit_test(a_window_shorter_than_a_refresh),
         cmocka_unit_test(powers_a_refresh_outside_the_gap_count),
         cmocka_unit_test(what_is_not_known_is_not_told),

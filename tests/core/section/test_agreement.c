@@ -253,6 +253,25 @@ static void test_any_order_gives_the_same_answer(void **state)
     }
 }
 
+/* A governor that begins anew after its wall clock has jumped back is heard once the one before is
+ * silent, and not while it speaks: then the message is an old one. */
+static void test_f22_a_governor_whose_clock_has_jumped_back(void **state)
+{
+    struct lull_agreement *agreement = lull_agreement_create(0, 2, 1000);
+    struct lull_proposal proposal = proposal_of(1, 5, 700, 0);
+
+    (void)state;
+    proposal.incarnation = 1000;
+    assert_true(lull_agreement_take(agreement, &proposal, 0));
+    proposal.incarnation = 900;
+    proposal.sequence = 1;
+    assert_false(lull_agreement_take(agreement, &proposal, 1000));
+    assert_true(lull_agreement_take(agreement, &proposal, 1001));
+    proposal.sequence = 2;
+    assert_true(lull_agreement_take(agreement, &proposal, 1002));
+    lull_agreement_destroy(agreement);
+}
+
 /* Two nodes that have agreed on 700 MHz. */
 static struct lull_agreement *agreed(void)
 {
@@ -361,6 +380,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_bad_network_never_lowers_below_a_refusal),
         cmocka_unit_test(test_any_order_gives_the_same_answer),
+        cmocka_unit_test(test_f22_a_governor_whose_clock_has_jumped_back),
         cmocka_unit_test(test_a_dead_node_brings_all_to_the_reference),
         cmocka_unit_test(test_a_node_that_takes_its_leave_is_not_waited_for),
         cmocka_unit_test(test_other_iterations_or_numbers_are_no_agreement),

@@ -11,8 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "core/switching/feed_forward.h"
 #include "job_sim.h"
+
+#include "core/stats/random.h"
 
 /* One job, unmanaged and managed. */
 struct comparison {
@@ -204,6 +207,119 @@ static void test_a_job_that_changes_shape_is_learnt_again(void **state)
     assert_true(c->slowdown < 0.005);
 }
 
+/* A GPU that is held down by heat, told ten times a second as a governor does. */
+struct hot_gpu {
+    struct lull_controller *controller;
+    int64_t until_ns;
+    int64_t begin_ns;
+};
+
+static void tell_heat(void *context, int64_t now_ns)
+{
+    struct hot_gpu *hot = context;
+
+    if (hot->begin_ns == 0)
+        hot->begin_ns = now_ns;
+    if (now_ns - hot->begin_ns < hot->until_ns)
+        lull_controller_take_throttle(hot->controller, 0);
+}
+
+/* How much of the energy is saved where the first GPU is hot for so long. */
+static double saving_in_heat(struct comparison *c, int64_t until_ns)
+{
+    struct hot_gpu hot = {.until_ns = until_ns};
+    struct job_sim_nodes nodes = {.node_count = 1, .exchange = tell_heat, .context = &hot};
+
+    lull_controller_destroy(c->controller);
+    c->controller = create(&c->config, LULL_DESCENT_BISECT);
+    hot.controller = c->controller;
+    nodes.controllers[0] = c->controller;
+    job_sim_run(&c->config, NULL, &c->unmanaged);
+    job_sim_run_nodes(&c->config, &nodes, &c->managed);
+    return 1.0 - c->managed.settled_energy_j / c->unmanaged.settled_energy_j;
+}
+
+static void test_f17_nothing_is_kept_for_what_was_measured_in_heat(void **state)
+{
+    struct comparison *c = *state;
+    double cool;
+    double passing;
+    double lasting;
+
+    c->config.iterations = 1000;
+    cool = saving_in_heat(c, 0);
+    passing = saving_in_heat(c, 60 * LULL_NS_PER_S);
+    lasting = saving_in_heat(c, INT64_MAX);
+    printf("saving: cool %.2f %%, hot for a minute %.2f %%, always hot %.2f %%\n", cool * 100.0,
+           passing * 100.0, lasting * 100.0);
+    assert_true(cool > 0.0);
+    assert_true(passing > 0.4 * cool); /* of all iterations since, at the reference or not */
+    assert_true(lasting < 0.1 * cool);
+    assert_int_equal(c->managed.last_ran_at, 0);
+}
+
+/*
+ * A job that has been learnt, and then calls that fit nothing: ends without begins, begins that
+ * never end, nested ones, those of other communicators. The GPU is never asked to stay low for
+ * long, and goes up when the rank is gone.
+ */
+static void take_careless_calls(struct lull_controller *controller, struct lull_random *random,
+                                int64_t *now_ns, uint32_t point[1])
+{
+    for (uint32_t i = 0; i < 4000; i++) {
+        struct lull_command commands[8];
+        const struct lull_call edge = {
+            .time_ns = *now_ns,
+            .bytes = 1 + lull_random_below(random, 3),
+            .ranks = (uint32_t)lull_random_below(random, 5),
+            .communicator = (uint32_t)lull_random_below(random, 3),
+            .peer = -1,
+            .place = (uint32_t)(lull_random_below(random, 8) == 0),
+            .operation = (uint16_t)lull_random_below(random, 4),
+            .begin = lull_random_below(random, 2) == 0,
+            .is_cautious = lull_random_below(random, 4) == 0,
+            .is_late = lull_random_below(random, 8) == 0,
+        };
+        uint32_t count;
+
+        lull_controller_take_call(controller, 0, &edge);
+        *now_ns += (int64_t)lull_random_below(random, 50 * LULL_NS_PER_MS);
+        count = lull_controller_poll(controller, *now_ns, commands, 8);
+        for (uint32_t k = 0; k < count; k++) {
+            point[0] = commands[k].point;
+            if (commands[k].point > 0)
+                assert_true(commands[k].valid_until_ns - *now_ns <= 10 * LULL_NS_PER_S);
+        }
+    }
+}
+
+static void test_f32_calls_that_fit_nothing(void **state)
+{
+    struct comparison *c = *state;
+
+    c->config.gpus = 1;
+    c->config.iterations = 150;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct lull_command commands[8];
+        struct lull_random random;
+        uint32_t point = 0;
+        int64_t now_ns;
+        uint32_t count;
+
+        lull_controller_destroy(c->controller);
+        c->controller = create(&c->config, LULL_DESCENT_BISECT);
+        job_sim_run(&c->config, c->controller, &c->managed);
+        now_ns = 10 * lull_ns_from_ms(c->managed.total_ms);
+        lull_random_init(&random, seed);
+        take_careless_calls(c->controller, &random, &now_ns, &point);
+        lull_controller_take_exit(c->controller, 0);
+        count = lull_controller_poll(c->controller, now_ns, commands, 8);
+        if (count > 0)
+            point = commands[count - 1].point;
+        assert_int_equal(point, 0);
+    }
+}
+
 /* Calls of half a second: whether sections are long enough for them or not, over a whole short run,
  * learning included. */
 static void test_a_driver_that_hangs_costs_nothing(void **state)
@@ -342,6 +458,8 @@ int main(void)
         TEST(test_it_saves_nearly_all_at_no_time),
         TEST(test_a_job_is_spared_pulses_where_their_result_is_known),
         TEST(test_all_strategies_end_at_the_knee),
+        TEST(test_f32_calls_that_fit_nothing),
+        TEST(test_f17_nothing_is_kept_for_what_was_measured_in_heat),
         TEST(test_sections_too_short_are_left_alone),
         TEST(test_a_memory_bound_job_gets_a_steady_point),
         TEST(test_rare_extra_calls_raise_at_once_and_results_are_kept),

@@ -251,6 +251,7 @@ static void act_on(struct lull_plan_controller *plan_controller, enum lull_trial
         keep(plan_controller, since);
         break;
     case LULL_TRIAL_UNPROVEN:
+    case LULL_TRIAL_GIVES_UP:
         if (looks_harmless_in_check(plan_controller))
             keep(plan_controller, since);
         else

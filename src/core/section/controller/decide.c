@@ -17,6 +17,9 @@ enum { FIRST_CHECK_SPACING = 64, LONGEST_CHECK_SPACING = 8192 };
  * not measured: a job that has changed gets another chance, and one that has not loses a screen of
  * one point every so often. */
 enum { FIRST_RETRY_SPACING = 2048, LONGEST_RETRY_SPACING = 32768 };
+/* This share of it where a proof has been given up, because heat or what else has disturbed it may
+ * pass. Chosen, not measured. */
+enum { GIVEN_UP_SHARE = 8 };
 /* Another chance for the job is another one for harm that is too rare for a short proof. So a proof
  * takes this share of the run so far from then on. Chosen with tools/audit-guard: with short proofs
  * harm in one of a hundred iterations is kept at the end of 16 runs in 100, with these in 4. */
@@ -311,6 +314,17 @@ static void back_off(struct lull_controller *controller)
     lull_controller_reconsider(controller);
 }
 
+/* Nothing can be proven for the time being, so what has been proven before, or the reference, is
+ * kept until something is tried again. */
+static void give_up(struct lull_controller *controller)
+{
+    lull_targets_give_up(&controller->targets);
+    lull_trial_change_point(&controller->trial);
+    controller->next_retry = lull_track_iteration(controller->gpus[0].track) +
+                             controller->retry_spacing / GIVEN_UP_SHARE;
+    lull_controller_reconsider(controller);
+}
+
 /* The proven points hurt after all, so nothing is proven any more. */
 static void withdraw(struct lull_controller *controller)
 {
@@ -399,6 +413,9 @@ void lull_controller_act_on(struct lull_controller *controller, enum lull_trial_
         break;
     case LULL_TRIAL_UNPROVEN:
         conclude(controller, LULL_VERDICT_UNPROVEN);
+        break;
+    case LULL_TRIAL_GIVES_UP:
+        give_up(controller);
         break;
     case LULL_TRIAL_HURTS:
         withdraw(controller);

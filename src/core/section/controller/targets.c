@@ -218,6 +218,19 @@ void lull_targets_back_off(struct lull_targets *targets, uint32_t points)
             back_off(&targets->list[i], points);
 }
 
+void lull_targets_give_up(struct lull_targets *targets)
+{
+    for (uint32_t i = 0; i < targets->count; i++) {
+        struct lull_target *target = &targets->list[i];
+
+        if (is_proven(target))
+            continue;
+        back_off(target, target->descent.count);
+        target->reason = LULL_REASON_DEGRADES_BELOW;
+        assert(target->settled && is_proven(target));
+    }
+}
+
 bool lull_targets_reopen(struct lull_targets *targets)
 {
     bool any = false;

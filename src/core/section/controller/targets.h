@@ -64,6 +64,9 @@ bool lull_targets_any_is_proven(const struct lull_targets *targets);
  * proven start again, this many points (>= 1) above it, and never go higher than what is proven. */
 void lull_targets_back_off(struct lull_targets *targets, uint32_t points);
 
+/* What has been found cannot be proven now: what is proven is kept, and may be reopened. */
+void lull_targets_give_up(struct lull_targets *targets);
+
 /* Searches once more below what has been found; false: there is nothing left below. */
 bool lull_targets_reopen(struct lull_targets *targets);
 

@@ -1,0 +1,205 @@
+/*
+ * Trials of which something else than the candidate decides: heat, and neighbours. By the numbers
+ * of the fault list. SPDX-License-Identifier: Apache-2.0
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "trial_world.h"
+
+/* Goes on until the trial has a verdict; every so many pairs are disturbed, 0: none are. */
+static enum lull_trial_result find_verdict(struct world *world, uint32_t disturbed_every,
+                                           uint32_t *set_aside_out)
+{
+    uint32_t pairs = 0;
+
+    *set_aside_out = 0;
+    for (uint32_t i = 0; i < 20000; i++) {
+        enum lull_trial_result result;
+
+        if (disturbed_every != 0 && pairs % disturbed_every == 0)
+            lull_trial_disturb(&world->trial);
+        result = run_one(world, 0);
+        pairs += world->is_placed && world->slot.pair_ends;
+        *set_aside_out += result == LULL_TRIAL_SET_ASIDE;
+        if (result != LULL_TRIAL_GOES_ON && result != LULL_TRIAL_SET_ASIDE)
+            return result;
+    }
+    return LULL_TRIAL_GOES_ON;
+}
+
+/* While heat holds the clock down anyway a lower one costs nothing, which proves nothing: the trial
+ * ends, and nothing is lowered for it. */
+static void test_f17_heat_that_never_ends_proves_nothing(void **state)
+{
+    const struct lull_trial_config config = usual_config(1);
+    struct world world;
+    uint32_t set_aside;
+
+    (void)state;
+    make_world(&world, &config);
+    begin(&world, LULL_TRIAL_PROOF);
+    assert_int_equal(find_verdict(&world, 1, &set_aside), LULL_TRIAL_GIVES_UP);
+    assert_int_equal(set_aside, 3); /* it was tried again, and not for ever */
+}
+
+/* A hot moment now and then costs the pair it falls into, and nothing else. */
+static void test_f17_hot_moments_are_set_aside(void **state)
+{
+    const struct lull_trial_config config = usual_config(1);
+    struct world world;
+    uint32_t set_aside;
+
+    (void)state;
+    for (uint32_t every = 3; every <= 5; every++) {
+        make_world(&world, &config);
+        begin(&world, LULL_TRIAL_PROOF);
+        assert_int_equal(find_verdict(&world, every, &set_aside), LULL_TRIAL_NOT_DEGRADED);
+        assert_true(set_aside > 0);
+    }
+    /* Heat in an earlier trial is no reason to doubt the next one. */
+    make_world(&world, &config);
+    begin(&world, LULL_TRIAL_PROOF);
+    assert_int_equal(find_verdict(&world, 1, &set_aside), LULL_TRIAL_GIVES_UP);
+    begin(&world, LULL_TRIAL_PROOF);
+    assert_int_equal(find_verdict(&world, 0, &set_aside), LULL_TRIAL_NOT_DEGRADED);
+}
+
+/* Screens steer and watches guard: they may not stop for heat, so that pairs in it count now and
+ * then. */
+static void test_f17_not_all_windows_are_dropped(void **state)
+{
+    const struct lull_trial_config config = usual_config(1);
+    struct world world;
+    uint32_t set_aside;
+
+    (void)state;
+    make_world(&world, &config);
+    world.candidate_ms[0] = 110.0;
+    begin(&world, LULL_TRIAL_SCREEN);
+    assert_int_equal(find_verdict(&world, 1, &set_aside), LULL_TRIAL_DEGRADED);
+    world.candidate_ms[0] = 100.0;
+    keep(&world);
+    world.candidate_ms[0] = 110.0;
+    begin(&world, LULL_TRIAL_WATCH);
+    assert_true(find_verdict(&world, 1, &set_aside) != LULL_TRIAL_GOES_ON);
+}
+
+/* Runs on with both sides as much slower as the neighbour makes them. */
+static enum lull_trial_result run_beside(struct world *world, double factor)
+{
+    enum lull_trial_result result;
+
+    world->reference_ms[0] *= factor;
+    world->candidate_ms[0] *= factor;
+    result = run_on(world);
+    world->reference_ms[0] /= factor;
+    world->candidate_ms[0] /= factor;
+    return result;
+}
+
+/*
+ * A neighbour slows the job down while it runs at what is kept. That alone is a reason to look, not
+ * a verdict: the reference is run again, as slow now, and what is kept stays.
+ */
+static void test_f18_a_noisy_neighbour_is_told_from_the_candidate(void **state)
+{
+    static const double factors[] = {1.05, 1.2, 2.0};
+    const struct lull_trial_config config = usual_config(1);
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof(factors) / sizeof(factors[0]); i++) {
+        struct world world;
+        enum lull_trial_result result;
+        uint32_t low;
+
+        make_world(&world, &config);
+        world.noise_ms = 0.2;
+        keep(&world);
+        begin(&world, LULL_TRIAL_WATCH);
+        assert_int_equal(run_on(&world), LULL_TRIAL_HOLDS);
+        begin(&world, LULL_TRIAL_WATCH);
+        do
+            run_one(&world, 0);
+        while (!world.slot.candidate);
+        result = run_beside(&world, factors[i]);
+        assert_true(result == LULL_TRIAL_SLOW_BLOCK || result == LULL_TRIAL_SLOW_PAIR ||
+                    result == LULL_TRIAL_HOLDS);
+        begin(&world, LULL_TRIAL_CHECK);
+        low = world.low[0];
+        assert_int_equal(run_beside(&world, factors[i]), LULL_TRIAL_NOT_DEGRADED);
+        assert_true(world.low[0] > low);
+    }
+}
+
+/* The same suspicion where what is kept has really become slower: the reference is as fast as ever.
+ */
+static void test_f18_a_candidate_that_hurts_is_told_from_a_neighbour(void **state)
+{
+    const struct lull_trial_config config = usual_config(1);
+    struct world world;
+
+    (void)state;
+    make_world(&world, &config);
+    world.noise_ms = 0.2;
+    keep(&world);
+    world.candidate_ms[0] = 105.0;
+    begin(&world, LULL_TRIAL_CHECK);
+    assert_int_equal(run_on(&world), LULL_TRIAL_DEGRADED);
+}
+
+/* A neighbour that comes and goes at random while a candidate is proven delays the verdict, and
+ * does not turn it. */
+static void test_f18_a_neighbour_that_comes_and_goes(void **state)
+{
+    const struct lull_trial_config config = usual_config(1);
+    uint32_t passed = 0;
+    uint32_t refused = 0;
+
+    (void)state;
+    for (uint32_t job = 0; job < 100; job++) {
+        struct lull_random random;
+        struct world world;
+        enum lull_trial_result result = LULL_TRIAL_GOES_ON;
+        uint32_t left = 0;
+        double factor = 1.0;
+
+        make_world(&world, &config);
+        lull_random_init(&random, job);
+        lull_random_init(&world.random, 1000 + job);
+        world.noise_ms = 0.3;
+        begin(&world, LULL_TRIAL_PROOF);
+        for (uint32_t i = 0; i < 5000 && result == LULL_TRIAL_GOES_ON; i++) {
+            if (left-- == 0) {
+                left = 20 + (uint32_t)lull_random_below(&random, 200);
+                factor = lull_random_below(&random, 2) == 0 ? 1.0 : 1.3;
+            }
+            world.reference_ms[0] = 100.0 * factor;
+            world.candidate_ms[0] = 100.0 * factor;
+            result = run_one(&world, 0);
+        }
+        passed += result == LULL_TRIAL_NOT_DEGRADED;
+        refused += result == LULL_TRIAL_DEGRADED;
+    }
+    print_message("beside a neighbour of 30 %%: %u of 100 passed, %u called degraded\n", passed,
+                  refused);
+    assert_true(refused <= 5);
+    assert_true(passed >= 60);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_f17_heat_that_never_ends_proves_nothing),
+        cmocka_unit_test(test_f17_hot_moments_are_set_aside),
+        cmocka_unit_test(test_f17_not_all_windows_are_dropped),
+        cmocka_unit_test(test_f18_a_noisy_neighbour_is_told_from_the_candidate),
+        cmocka_unit_test(test_f18_a_candidate_that_hurts_is_told_from_a_neighbour),
+        cmocka_unit_test(test_f18_a_neighbour_that_comes_and_goes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
