@@ -432,13 +432,26 @@ static uint32_t entries_of(const char *path)
     return count;
 }
 
-/* Records, and what is set aside of them. */
+static uint32_t records_in(const char *path)
+{
+    DIR *const directory = opendir(path);
+    const struct dirent *entry;
+    uint32_t count = 0;
+
+    /* Half of a file that was being written when its folder went has a dot in its name. */
+    while (directory != NULL && (entry = readdir(directory)) != NULL)
+        count += strchr(entry->d_name, '.') == NULL;
+    if (directory != NULL)
+        closedir(directory);
+    return count;
+}
+
 static uint32_t records(void)
 {
     char unconfirmed[MOST_PATH];
 
     snprintf(unconfirmed, sizeof(unconfirmed), "%.100s/unconfirmed", folder());
-    return entries_of(saved) + entries_of(unconfirmed) - 4;
+    return records_in(saved) + records_in(unconfirmed);
 }
 
 static void set_bands(void)
