@@ -370,9 +370,7 @@ static void step_fault(struct client *client)
     fault->hangs_in_reads = kind == 1;
     fault->is_idle = kind == 2;
     fault->is_slow = kind == 3;
-    /* Of two in a row the record, which holds what was written last and before that, cannot tell
-     * that the clock is Lull's (docs/fuzzing.md). */
-    fault->deaf_calls = kind == 4 ? 1 : 0;
+    fault->deaf_calls = kind == 4 ? 1 + below(4) : 0;
     fault->fails = kind == 5 ? 1 + below(8) : 0;
     fault->status = codes[below(sizeof(codes) / sizeof(codes[0]))];
     /* A refusal has no effect; a failure may have one. */
