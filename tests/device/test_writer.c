@@ -1080,10 +1080,10 @@ static void test_f16_two_calls_without_effect_leave_nothing_low(void **state)
     (void)state;
     begin(1);
     grant(0, &wide);
-    ask_soon(0, 900);
+    ask_soon(0, 200);
     advance(T0 + 200 * MS);
     fake.gpus[0].ineffective = 2;
-    ask_soon(0, 600);
+    ask_soon(0, 900);
     advance(T0 + 201 * MS);
     lull_writer_end(writer, 0);
     advance(T0 + 5000 * MS);
