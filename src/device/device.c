@@ -152,6 +152,15 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+/* A band between two clocks of the device would be left by whatever is set. */
+static bool has_clock_within(const struct lull_device_info *info, const struct lull_band *band)
+{
+    for (uint32_t i = 0; i < info->sm_clock_count; i++)
+        if (info->sm_clocks_mhz[i] >= band->min_mhz && info->sm_clocks_mhz[i] <= band->max_mhz)
+            return true;
+    return false;
+}
+
 static int check_clocks(const struct lull_device_info *info, const struct lull_band *band,
                         struct lull_error *err)
 {
@@ -164,7 +173,7 @@ static int check_clocks(const struct lull_device_info *info, const struct lull_b
             "GPU %s: its SM clock cannot be locked; see lull gpus for what it can do", info->uuid);
     highest_mhz = info->sm_clocks_mhz[0];
     lowest_mhz = info->sm_clocks_mhz[info->sm_clock_count - 1];
-    if (band->min_mhz > band->max_mhz || band->min_mhz > highest_mhz || band->max_mhz < lowest_mhz)
+    if (!has_clock_within(info, band))
         return lull_error_set(
             err, -EINVAL, "GPU %s: it has no clock between %u and %u MHz, but from %u to %u MHz",
             info->uuid, band->min_mhz, band->max_mhz, lowest_mhz, highest_mhz);

@@ -31,7 +31,8 @@ enum { LULL_JOURNAL_VERSION = 2 };
  * and a process may die between the two, so either of them may hold. */
 struct lull_journal_written {
     int64_t sm_at_ns;     /* CLOCK_MONOTONIC, when the clock was noted last; 0: never */
-    uint32_t sm_mhz[2];   /* the clock that was locked; 0: none, or a reset */
+    uint32_t sm_mhz[2];   /* the clock that was locked; 0: none. A reset leaves them as they are,
+                             because it may have no effect */
     uint32_t limit_mw[2]; /* the power limit; 0: none */
 };
 

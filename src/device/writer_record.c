@@ -89,9 +89,12 @@ int lull_writer_note_clock(struct lull_writer *writer, uint32_t index, uint32_t 
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     struct lull_journal_written *written = &gpu->record.written;
 
-    if (gpu->is_noted && written->sm_mhz[0] != sm_mhz)
-        written->sm_mhz[1] = written->sm_mhz[0];
-    written->sm_mhz[0] = sm_mhz;
+    /* A reset may have no effect, and then either of the two clocks before it may still hold. */
+    if (sm_mhz != 0) {
+        if (gpu->is_noted && written->sm_mhz[0] != sm_mhz)
+            written->sm_mhz[1] = written->sm_mhz[0];
+        written->sm_mhz[0] = sm_mhz;
+    }
     written->sm_at_ns = lull_now_ns();
     gpu->is_noted = false;
     return lull_journal_note(writer->journal, gpu->record.uuid, written, err);

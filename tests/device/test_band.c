@@ -55,6 +55,8 @@ static void test_a_band_outside_is_refused_and_left_as_it_was(void **state)
     REFUSE(&full, -EINVAL, 900, 800);
     REFUSE(&full, -EINVAL, 1411, 2000);
     REFUSE(&full, -EINVAL, 100, 209);
+    REFUSE(&full, -EINVAL, 211, 899); /* between two clocks */
+    REFUSE(&full, -EINVAL, 901, 1409);
     REFUSE(&full, -EINVAL, 1, 5000, 300000, 200000);
     REFUSE(&full, -EINVAL, 1, 5000, 400001, 500000);
     REFUSE(&full, -EINVAL, 1, 5000, 1000, 99999);

@@ -1072,6 +1072,27 @@ static void test_f46_an_idle_reset_is_confirmed_when_busy(void **state)
     assert_int_equal(end(), 0);
 }
 
+/* The record still tells whose clock it is that is not left. */
+static void test_f16_two_calls_without_effect_leave_nothing_low(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    ask_soon(0, 200);
+    advance(T0 + 200 * MS);
+    fake.gpus[0].ineffective = 2;
+    ask_soon(0, 900);
+    advance(T0 + 201 * MS);
+    lull_writer_end(writer, 0);
+    advance(T0 + 5000 * MS);
+    assert_int_equal(fake.gpus[0].ineffective, 0);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    assert_false(has_record(0, &record));
+    assert_int_equal(end(), 0);
+}
+
 /* The next lease takes it over: what it lowers it has to see free in the end. */
 static void test_f46_a_lease_takes_an_unconfirmed_gpu_over(void **state)
 {
@@ -1091,7 +1112,7 @@ static void test_f46_a_lease_takes_an_unconfirmed_gpu_over(void **state)
     advance(T0 + 1100 * MS);
     assert_false(is_waiting());
     assert_true(has_record(0, &record));
-    assert_int_equal(record.written.sm_mhz[1], 900);
+    assert_int_equal(record.written.sm_mhz[0], 900);
     set_idle(false);
     advance(T0 + 4000 * MS); /* the old lock is seen in the lease, and undone */
     assert_int_equal(fake.gpus[0].locked_mhz, 0);
@@ -1332,6 +1353,7 @@ int main(void)
         cmocka_unit_test(test_f45_a_cap_set_in_a_lease_stays),
         cmocka_unit_test(test_f46_an_idle_reset_without_effect_is_repeated_when_busy),
         cmocka_unit_test(test_f46_an_idle_reset_is_confirmed_when_busy),
+        cmocka_unit_test(test_f16_two_calls_without_effect_leave_nothing_low),
         cmocka_unit_test(test_f46_a_lease_takes_an_unconfirmed_gpu_over),
         cmocka_unit_test(test_a_new_lease_waits_for_the_end_of_the_old),
         cmocka_unit_test(test_a_removed_source_is_released_once_and_its_gpus_are_raised),

@@ -1,8 +1,10 @@
 /*
- * Runs a fuzz target on the files it is given, and on seeded mutations of each: bytes changed, cut
+ * Runs a fuzz target on the files of a folder, and on seeded mutations of each: bytes changed, cut
  * short, repeated. What is found can be repeated: the same files give the same runs.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,9 +73,24 @@ static int replay(const char *path)
 
 int main(int argc, char **argv)
 {
-    int failed = argc > 1 ? 0 : 1;
+    struct dirent **entries;
+    const int count = argc == 2 ? scandir(argv[1], &entries, NULL, alphasort) : -1;
+    int files = 0;
+    int failed = 0;
 
-    for (int i = 1; i < argc; i++)
-        failed |= replay(argv[i]);
-    return failed;
+    for (int i = 0; i < count; i++) {
+        char path[PATH_MAX];
+
+        snprintf(path, sizeof(path), "%s/%s", argv[1], entries[i]->d_name);
+        if (entries[i]->d_name[0] != '.') {
+            failed |= replay(path);
+            files++;
+        }
+        free(entries[i]);
+    }
+    if (files == 0)
+        fprintf(stderr, "usage: %s CORPUS, a folder with at least one file\n", argv[0]);
+    else
+        free(entries);
+    return failed || files == 0;
 }

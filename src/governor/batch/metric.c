@@ -2,7 +2,9 @@
 #include "governor/batch/metric.h"
 
 #include <errno.h>
+#include <math.h>
 #include <regex.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +17,78 @@ struct lull_metric {
 /* A group with a longer text is no number. */
 enum { NUMBER_BYTES = 64 };
 
+/* The C library copies what is repeated, so that repetitions of repetitions multiply: a pattern of
+ * 30 characters can take all memory. These limits are far above what reads a number from a line.
+ * Chosen, not measured. */
+enum { MOST_GROUPS_DEEP = 16 };
+static const double most_copies = 512.0;
+
+/* Finds the end of a bracket expression, which may hold a bracket first, and classes. */
+static const char *skip_brackets(const char *at)
+{
+    at += at[1] == '^' ? 2 : 1;
+    if (*at == ']')
+        at++;
+    while (*at != '\0' && *at != ']') {
+        const char *const end = *at == '[' ? strstr(at, ":]") : NULL;
+
+        at = end != NULL && at[1] == ':' ? end + 2 : at + 1;
+    }
+    return at;
+}
+
+/* How many copies of its last part a repetition makes; 1: this is none. */
+static double copies_of(const char *at)
+{
+    char *end;
+    double least;
+    double most;
+
+    if (*at == '+')
+        return 2.0;
+    if (*at != '{')
+        return 1.0;
+    least = strtod(at + 1, &end);
+    most = *end == ',' ? strtod(end + 1, NULL) : 0.0;
+    return fmax(fmax(least, most), 1.0) + 1.0;
+}
+
+/* Whether the compiled pattern would be too large. What is no pattern at all is left to the C
+ * library to refuse. */
+static bool is_too_large(const char *pattern)
+{
+    double sums[MOST_GROUPS_DEEP + 1] = {0.0}; /* per open group, copies included */
+    double last = 0.0;
+    uint32_t depth = 0;
+
+    for (const char *at = pattern; *at != '\0' && sums[depth] <= most_copies; at++) {
+        const double copies = copies_of(at);
+
+        if (*at == '(') {
+            if (depth == MOST_GROUPS_DEEP)
+                return true;
+            sums[++depth] = last = 0.0;
+            continue;
+        }
+        if (*at == ')' && depth > 0) {
+            last = sums[depth--];
+        } else if (copies > 1.0) {
+            sums[depth] -= last;
+            last *= copies;
+        } else {
+            last = 1.0;
+        }
+        sums[depth] += last;
+        if (*at == '[')
+            at = skip_brackets(at);
+        else if (*at == '\\')
+            at++;
+        if (*at == '\0')
+            break;
+    }
+    return sums[depth] > most_copies;
+}
+
 int lull_metric_create(const char *pattern, struct lull_metric **metric_out, struct lull_error *err)
 {
     struct lull_metric *metric = calloc(1, sizeof(*metric));
@@ -24,6 +98,13 @@ int lull_metric_create(const char *pattern, struct lull_metric **metric_out, str
 
     if (metric == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for a pattern");
+    if (is_too_large(pattern)) {
+        free(metric);
+        return lull_error_set(err, -EINVAL,
+                              "%.80s: repetitions within repetitions, as in (a+)+, make it too "
+                              "large; repeat less",
+                              pattern);
+    }
     status = regcomp(&metric->pattern, pattern, REG_EXTENDED);
     if (status != 0) {
         regerror(status, &metric->pattern, text, sizeof(text));

@@ -17,7 +17,7 @@ struct lull_metric;
 
 /*
  * pattern: a POSIX extended regular expression with exactly one group, around the number. Errors:
- * -EINVAL with what is wrong with it; -ENOMEM.
+ * -EINVAL with what is wrong with it, or it is too large when compiled; -ENOMEM.
  */
 int lull_metric_create(const char *pattern, struct lull_metric **metric_out,
                        struct lull_error *err);

@@ -1,0 +1,64 @@
+/*
+ * Clients of lulld that do as told, each a process of its own, because the kernel names it to the
+ * daemon: it can die, stand still, fork and lie. They are made by a helper process that was forked
+ * while there was one thread. Threads: one. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_TESTS_FUZZ_CLIENT_PROCESS_H
+#define LULL_TESTS_FUZZ_CLIENT_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/switch.h"
+#include "wire/message.h"
+
+enum client_order {
+    CLIENT_CONNECT,  /* to the socket that `packet` names */
+    CLIENT_SEND,     /* `packet` */
+    CLIENT_SEND_FD,  /* `packet` with a descriptor */
+    CLIENT_RECEIVE,  /* what is there, after a moment if nothing is */
+    CLIENT_POST,     /* `request` for GPU `slot`, and ring */
+    CLIENT_LIMIT,    /* `limit_mw` for GPU `slot`, and ring */
+    CLIENT_SCRIBBLE, /* random words all over the command table, and ring */
+    CLIENT_RING,     /* `count` times */
+    CLIENT_FORK,     /* a child that keeps all descriptors and sends `packet` */
+    CLIENT_CLOSE,    /* the connection */
+};
+
+struct client_task {
+    enum client_order order;
+    uint32_t slot;
+    uint32_t count;
+    uint32_t limit_mw;
+    uint64_t seed;
+    struct lull_switch_request request;
+    uint32_t size;
+    uint8_t packet[LULL_MESSAGE_MAX_BYTES + 8];
+};
+
+struct client {
+    pid_t pid; /* 0: there is none */
+    int fd;
+    bool is_stopped;
+};
+
+/* Forks the helper; before threads are started. */
+void client_helper_start(void);
+
+/* Ends the helper and all clients. */
+void client_helper_stop(void);
+
+void client_start(struct client *client);
+
+/* Gives a task and waits until it is done. False: there is no such process, or it stands still. */
+bool client_do(struct client *client, const struct client_task *task);
+
+void client_stop(struct client *client);
+void client_continue(struct client *client);
+
+/* Kills the process alone; client_end() kills its children as well and forgets them. */
+void client_kill(struct client *client);
+void client_end(struct client *client);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * GPUs of a test's own behind the vendor table (device/vendor.h), which fail, hang, lie and vanish
+ * as told. Every call that changes one is held against what must never happen.
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_TESTS_FUZZ_SCRIPTED_DRIVER_H
+#define LULL_TESTS_FUZZ_SCRIPTED_DRIVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/device.h"
+#include "device/journal.h"
+
+enum {
+    DRIVER_GPUS = 3,
+    DRIVER_HIGHEST_MHZ = 1400,
+    DRIVER_LOWEST_MHZ = 200,
+    DRIVER_LIMIT_MW = 350000, /* before anybody sets another */
+    DRIVER_LEAST_LIMIT_MW = 100000,
+    DRIVER_MOST_LIMIT_MW = 400000,
+};
+
+/* What a GPU does wrong. */
+struct driver_faults {
+    bool hangs_in_sets;
+    bool hangs_in_reads;
+    bool is_idle;        /* its clock says nothing */
+    bool is_slow;        /* each call takes 30 ms of the leaping time */
+    bool takes_effect;   /* calls that fail have done it nevertheless */
+    uint32_t deaf_calls; /* this many calls succeed and change nothing */
+    uint32_t fails;      /* this many calls fail... */
+    int32_t status;      /* ...with this */
+};
+
+/* Called with what must never have happened; does not return. */
+typedef void driver_violation(const char *what, uint32_t gpu, uint64_t value);
+
+/* The journal is looked into before each change, and must stay open. */
+void driver_init(struct lull_journal *journal, driver_violation *violation);
+
+/* All that leases of this GPU may get from now on. */
+void driver_allow(uint32_t gpu, const struct lull_band *band);
+
+void driver_set_faults(uint32_t gpu, const struct driver_faults *faults);
+
+/* Finds a GPU that is not as before the first lease; -1: there is none. */
+int driver_find_touched(void);
+
+/* Prints the last calls. It takes no lock: whoever finds a violation may hold it. */
+void driver_tell(int fd);
+
+/* How many calls have changed something, or were to. */
+uint64_t driver_calls(void);
+
+#endif
