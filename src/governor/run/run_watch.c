@@ -112,6 +112,8 @@ static uint32_t wanted_of(struct lull_run_pass *pass, uint32_t gpu, bool energy)
         wanted |= LULL_READING_SM_CLOCK | LULL_READING_REASONS;
     if (energy)
         wanted |= LULL_READING_ENERGY | LULL_READING_TEMPERATURE;
+    if (pass->limits != NULL)
+        wanted |= lull_limits_wanted(pass->limits, pass->control, gpu, lull_now_ns());
     return wanted;
 }
 
@@ -140,6 +142,8 @@ static void take_samples(struct lull_run_pass *pass)
     while (lull_sampler_take(pass->run->sampler, &gpu, &wanted, &sample)) {
         if ((wanted & LULL_READING_SM_CLOCK) != 0)
             lull_control_sample(pass->control, gpu, &sample);
+        if (pass->limits != NULL)
+            lull_limits_take(pass->limits, gpu, wanted, &sample);
         if (pass->accounting != NULL)
             lull_accounting_take(pass->accounting, gpu, &sample);
     }
@@ -148,6 +152,7 @@ static void take_samples(struct lull_run_pass *pass)
 static void look_for_hang(struct lull_run_pass *pass)
 {
     struct lull_managed_run *run = pass->run;
+    struct lull_error err = {0};
     uint32_t gpu;
     char text[160];
 
@@ -159,6 +164,11 @@ static void look_for_hang(struct lull_run_pass *pass)
         "draw is not known until the driver does",
         run->gpus[gpu]);
     lull_run_note(run, text);
+    if (pass->limits == NULL)
+        return;
+    lull_limits_go_blind(pass->limits, pass->control, &err);
+    if (err.code != 0)
+        lull_run_note(run, err.text);
 }
 
 void lull_run_pass_sample(struct lull_run_pass *pass)
@@ -219,10 +229,21 @@ static void limit_power(struct lull_run_pass *pass)
         lull_run_note(pass->run, err.text);
 }
 
+/* A search for a power limit reads more often than all others. */
+static bool is_sample_due(const struct lull_run_pass *pass)
+{
+    const int64_t now_ns = lull_now_ns();
+    bool is_due = pass->ticks % SAMPLE_TICKS == 0;
+
+    for (uint32_t i = 0; pass->limits != NULL && i < pass->run->gpu_count; i++)
+        is_due = is_due || lull_limits_wanted(pass->limits, pass->control, i, now_ns) != 0;
+    return is_due;
+}
+
 static void tick_samples(struct lull_run_pass *pass)
 {
     take_samples(pass);
-    if (pass->ticks % SAMPLE_TICKS == 0)
+    if (is_sample_due(pass))
         ask_samples(pass, pass->runner != NULL || pass->ticks % ENERGY_TICKS == 0);
     look_for_hang(pass);
 }
