@@ -2,6 +2,7 @@
  * else, so that its code stays short enough to be audited. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <grp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,6 +133,8 @@ static int run(void *options, const struct lull_operands *operands)
     (void)operands;
     if (settings->is_for_all)
         settings->server.socket_mode = 0666;
+    /* Nobody may read what it says, and it restores all the same. */
+    signal(SIGPIPE, SIG_IGN);
     lull_log_init(LULL_LOG_INFO);
     result = lull_journal_open(settings->server.runtime_dir, &journal, &error);
     if (result == 0) {

@@ -1,8 +1,9 @@
 """What goes wrong around `lull run`, by the numbers of the fault list: F41 and the return of clients after it, F47 where
-readings hang, F49. The job never notices, and the exit status is its own.
+readings hang, F49, and standard error that nobody reads. The job never notices, and the exit status is its own.
 
 Run as: test_run_faults.py LULL LULLD TOOL JOB [TEST...]. Each case runs itself again inside an emulated node.
 SPDX-License-Identifier: Apache-2.0"""
+import fcntl
 import json
 import os
 import select
@@ -110,6 +111,10 @@ def leases():
     return [gpu["lease"] is not None for gpu in json.loads(status.stdout)["gpus"]]
 
 
+def is_locked():
+    return subprocess.check_output([TOOL, "truth", "0"], text=True).strip() == "locked"
+
+
 class Leases(Case):
     NODE = "2xA100-SXM4-40GB"
 
@@ -136,9 +141,6 @@ class Leases(Case):
     def test_f05_clients_come_back(self):
         daemon = self.start_daemon()
         run = self.run_lull("--tolerance", "5%", command=job(JOB, 0, 100000, 30, 120, 0))
-
-        def is_locked():
-            return subprocess.check_output([TOOL, "truth", "0"], text=True).strip() == "locked"
 
         self.wait_for(is_locked, 60, "the GPU was never lowered")
         subprocess.run([LULL, "restore"], check=True, capture_output=True)
@@ -324,6 +326,52 @@ class Hangs(Case):
         self.check("local", "--plan", self.plan(pipeline), job=(LULL, "play", *pipeline, "--iterations", "1000"))
 
 
+class Unread(Case):
+    """Standard error is a pipe that is full, and nobody reads it: nothing that is said holds anything up."""
+    NODE = "1xA100-SXM4-40GB"
+
+    def setUp(self):
+        super().setUp()
+        reader, self.writer = os.pipe()
+        fcntl.fcntl(self.writer, fcntl.F_SETPIPE_SZ, 4096)
+        os.write(self.writer, 4096 * b"x")
+        self.addCleanup(os.close, self.writer)
+        self.addCleanup(os.close, reader)
+
+    def errors(self):
+        return os.devnull
+
+    def test_lulld_serves(self):
+        daemon = host.start_lulld(lambda *words, **more: subprocess.Popen(words, **more), LULLD, stderr=self.writer,
+                                  env=dict(os.environ, LULL_LOG="debug"), start_new_session=True)
+        self.processes.append(daemon)
+        run = self.run_lull("--tolerance", "5%", command=job(JOB, 0, 100000, 30, 120, 0))
+        self.wait_for(is_locked, 60, "the GPU was never lowered")
+        for _ in range(4):
+            time.sleep(1)  # longer together than a lease lives without a heartbeat
+            self.assertTrue(any(leases()), "the lease is lost")
+        subprocess.run([LULL, "restore"], check=True, capture_output=True)
+        self.wait_for(lambda: any(leases()), 2, "no lease after a revocation")
+        self.wait_for(is_locked, 60, "the GPU is not lowered again")
+        run.kill()
+        self.wait_for(lambda: not is_locked(), 2, "the GPU stays low")
+        daemon.terminate()
+        self.assertEqual(self.stop_after(daemon, 5), 0)
+
+    def test_lull_run_manages_its_job(self):
+        self.start_daemon()
+        with subprocess.Popen([LULL, "run", "--tolerance", "5%", "--report", os.path.join(self.directory, "report"), "--",
+                               *job(JOB, 0, 100000, 30, 120, 0)], stdin=subprocess.DEVNULL, stderr=self.writer,
+                              env=dict(os.environ, LULL_LOG="debug")) as run:
+            self.wait_for(lambda: any(leases()), 10, "no lease")
+            subprocess.run([LULL, "restore"], check=True, capture_output=True)  # which is said
+            self.wait_for(lambda: any(leases()), 2, "no lease after a revocation")
+            self.wait_for(is_locked, 60, "the GPU was never lowered")
+            run.terminate()
+            self.assertEqual(self.stop_after(run, 2 + 1), 128 + signal.SIGTERM)
+        self.assertTrue(self.report()["notes"], "nothing was said")
+
+
 def outside(name, case):
     """The same test inside an emulated node."""
     def test(self):
@@ -335,7 +383,7 @@ def outside(name, case):
 
 
 if not IS_INSIDE:
-    for case_class in (Leases, Signals, Hangs):
+    for case_class in (Leases, Signals, Hangs, Unread):
         for test_name in [name for name in dir(case_class) if name.startswith("test_")]:
             setattr(case_class, test_name, outside(test_name, case_class))
 

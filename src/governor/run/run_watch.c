@@ -7,15 +7,19 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 
 enum { TICK_MS = 50, SAMPLE_TICKS = 2, PEER_TICKS = 2, PROGRESS_TICKS = 10, ENERGY_TICKS = 20 };
 /* How long the readings at the begin and at the end of a job are waited for: they have to fit into
  * the 2 s after which `lull run` ends, beside what closing the actuator takes. 64 GPUs of five
  * readings each take less where a reading takes a millisecond. */
 enum { EDGE_MS = 400 };
+
+static const char clear_line[] = "\r\033[K";
 
 static const char *phase_text(enum lull_controller_phase phase)
 {
@@ -53,18 +57,17 @@ static void show_progress(struct lull_control *control, const char *what)
     lull_control_lock(control);
     track = lull_controller_track(controller, 0);
     describe_candidate(control, candidate, sizeof(candidate));
-    snprintf(line, sizeof(line), "\r\033[Klull: %s, iteration %" PRIu64 " (%.1f ms), %s%s", what,
-             lull_track_iteration(track), lull_track_iteration_ms(track)->mean,
+    snprintf(line, sizeof(line), "%slull: %s, iteration %" PRIu64 " (%.1f ms), %s%s", clear_line,
+             what, lull_track_iteration(track), lull_track_iteration_ms(track)->mean,
              phase_text(lull_controller_phase(controller)), candidate);
     lull_control_unlock(control);
-    fputs(line, stderr);
-    fflush(stderr);
+    lull_log_text(line, strlen(line), 0);
 }
 
 void lull_run_pass_clear_progress(void)
 {
     if (isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr);
+        lull_log_text(clear_line, strlen(clear_line), 0);
 }
 
 static void close_handle(uv_handle_t *handle, void *unused)
