@@ -21,7 +21,7 @@ import host
 
 DEADLY = (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGQUIT)
 LATE_S = 2.0  # how much later than the bound it is looked for, so that a failure says how late it was
-JOB_ROUNDS = 20  # one round in so many has a real job, which needs seconds until it is lowered
+JOB_ROUNDS = 10  # one round in so many has a real job, which needs seconds until it is lowered
 
 
 class Watch:
@@ -61,9 +61,10 @@ class Rounds:
         self.daemon = None
         self.daemon_size = None
         self.times_s = {}
+        self.number = 0
 
     def check(self, condition, what):
-        assert condition, f"{what}\n{self.node.said()[-4000:]}"
+        assert condition, f"round {self.number}: {what}\n{self.node.said()[-4000:]}"
 
     # --- a round ---
 
@@ -105,7 +106,10 @@ class Rounds:
         for name in victims:
             number = signal.SIGKILL if name in ("keeper", "job") else self.random.choice(DEADLY)
             last = time.monotonic()
-            os.kill(actors[name], number)
+            try:
+                os.kill(actors[name], number)
+            except ProcessLookupError:  # it has done what the other's death asked of it, and has ended
+                pass
             time.sleep(self.random.choice((0.0, 0.0, self.random.uniform(0.0, 0.02))))
         return victims, last
 
@@ -178,6 +182,7 @@ class Rounds:
                    f"I5: lulld had {size} descriptors and threads, has {size_of(self.daemon.pid)}")
 
     def play(self, number):
+        self.number = number
         mode = self.random.choice(("daemon", "local"))
         has_job = number % JOB_ROUNDS == JOB_ROUNDS // 2
         governor, ward, actors = self.begin(mode, has_job)
@@ -210,6 +215,8 @@ def main():
             mode, victims, outcome = rounds.play(number)
             key = (mode, "+".join(sorted(victims)), outcome)
             outcomes[key] = outcomes.get(key, 0) + 1
+            if (number + 1) % 100 == 0:
+                print(f"{number + 1} rounds", flush=True)
         rounds.end()
     finally:
         rounds.node.close()
