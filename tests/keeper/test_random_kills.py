@@ -16,7 +16,7 @@ import statistics
 import sys
 import time
 
-from node import BOUND_S, JOB, LULL, Node, call, children, keepers_of, name_of, truth
+from node import BOUND_S, JOB, LULL, Node, call, children, keepers, keepers_of, name_of, truth
 import host
 
 DEADLY = (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGQUIT)
@@ -123,7 +123,8 @@ class Rounds:
         is_leased = governor.pid not in [actors[name] for name in victims] and "daemon" not in victims
         if is_leased and "job" not in victims:  # only the keeper is dead
             self.look()
-            self.node.wait_keeper(ward.pid)
+            # One that was killed may be seen for a moment yet.
+            self.check(host.wait_for(lambda: set(keepers(ward.pid)) - {actors["keeper"]}, 5.0) is not None, "no new keeper")
             last = time.monotonic()
             governor.kill()
         is_ward_dead = ward is governor or "daemon" in victims
