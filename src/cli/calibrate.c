@@ -102,7 +102,7 @@ static void show_progress(void *context, uint32_t done, uint32_t total)
 
 /* ---- what was measured ---- */
 
-struct findings {
+struct measured_gpus {
     uint32_t gpus[LULL_DEVICE_MAX_GPUS]; /* their numbers */
     uint32_t count;                      /* of those with a record */
     bool is_whole;                       /* nothing stopped any of them */
@@ -111,7 +111,7 @@ struct findings {
 };
 
 /* Moves the records of which there is something to the front. */
-static void gather(const struct calibrate_arguments *arguments, struct findings *findings)
+static void gather(const struct calibrate_arguments *arguments, struct measured_gpus *findings)
 {
     findings->is_whole = true;
     for (uint32_t i = 0; i < arguments->gpu_count; i++) {
@@ -128,7 +128,7 @@ static void gather(const struct calibrate_arguments *arguments, struct findings 
 
 /* Says which GPUs were left out, unless the error that ends all says the same. */
 static void tell_left_out(const struct calibrate_arguments *arguments,
-                          const struct findings *findings)
+                          const struct measured_gpus *findings)
 {
     if (findings->count == 0)
         return;
@@ -179,7 +179,7 @@ static void print_record(uint32_t gpu, const struct lull_calibration_record *rec
     }
 }
 
-static void print_table(const struct findings *findings)
+static void print_table(const struct measured_gpus *findings)
 {
     const struct lull_calibration_record *const records = findings->records;
 
@@ -192,7 +192,8 @@ static void print_table(const struct findings *findings)
                lull_calibration_together_ms(&records[0], 0.99));
 }
 
-static void print_json(const struct calibrate_arguments *arguments, const struct findings *findings)
+static void print_json(const struct calibrate_arguments *arguments,
+                       const struct measured_gpus *findings)
 {
     json_t *gpus = json_array();
     json_t *left_out = json_array();
@@ -240,7 +241,7 @@ static bool has_more(const char *directory, const struct lull_calibration_record
 
 /* Stores one file for a GPU model. It has the same number of switches from each GPU of that model.
  */
-static int store_model(const struct findings *findings, uint32_t first, const char *directory,
+static int store_model(const struct measured_gpus *findings, uint32_t first, const char *directory,
                        struct lull_error *err)
 {
     const struct lull_calibration_record *const records = findings->records;
@@ -272,7 +273,7 @@ static int store_model(const struct findings *findings, uint32_t first, const ch
     return result;
 }
 
-static int store(const struct findings *findings, struct lull_error *err)
+static int store(const struct measured_gpus *findings, struct lull_error *err)
 {
     const struct lull_calibration_record *const records = findings->records;
     char directory[PATH_MAX];
@@ -303,7 +304,7 @@ static int choose_gpus(struct calibrate_arguments *arguments, const struct lull_
 }
 
 /* Prints and stores what there is, also of a measurement that was stopped. */
-static int keep(const struct calibrate_arguments *arguments, struct findings *findings,
+static int keep(const struct calibrate_arguments *arguments, struct measured_gpus *findings,
                 struct lull_error *err)
 {
     gather(arguments, findings);
@@ -332,7 +333,7 @@ static int calibrate(const struct calibrate_arguments *arguments, struct lull_de
         .progress = show_progress,
         .context = &watch,
     };
-    struct findings findings = {
+    struct measured_gpus findings = {
         .records = calloc(arguments->gpu_count, sizeof(*findings.records)),
         .outcomes = calloc(arguments->gpu_count, sizeof(*findings.outcomes)),
     };
