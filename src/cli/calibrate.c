@@ -62,7 +62,7 @@ static const struct lull_option rows[] = {
 
 struct watch {
     sigset_t signals;
-    bool is_stopped;
+    int stopped_by; /* a signal; 0: none yet */
     bool is_terminal;
 };
 
@@ -84,9 +84,12 @@ static bool is_stopped(void *context)
     const struct timespec now = {0};
     struct watch *watch = context;
 
-    if (!watch->is_stopped)
-        watch->is_stopped = sigtimedwait(&watch->signals, NULL, &now) > 0;
-    return watch->is_stopped;
+    if (watch->stopped_by == 0) {
+        const int number = sigtimedwait(&watch->signals, NULL, &now);
+
+        watch->stopped_by = number > 0 ? number : 0;
+    }
+    return watch->stopped_by != 0;
 }
 
 static void show_progress(void *context, uint32_t done, uint32_t total)
@@ -95,6 +98,43 @@ static void show_progress(void *context, uint32_t done, uint32_t total)
 
     if (watch->is_terminal)
         fprintf(stderr, "\r\033[Klull: round %u of %u", done, total);
+}
+
+/* ---- what was measured ---- */
+
+struct measured_gpus {
+    uint32_t gpus[LULL_DEVICE_MAX_GPUS]; /* their numbers */
+    uint32_t count;                      /* of those with a record */
+    bool is_whole;                       /* nothing stopped any of them */
+    struct lull_calibration_record *records;
+    struct lull_calibrate_outcome *outcomes; /* of all GPUs that were asked for */
+};
+
+/* Moves the records of which there is something to the front. */
+static void gather(const struct calibrate_arguments *arguments, struct measured_gpus *findings)
+{
+    findings->is_whole = true;
+    for (uint32_t i = 0; i < arguments->gpu_count; i++) {
+        if (findings->outcomes[i].rounds == 0)
+            continue;
+        if (findings->outcomes[i].rounds < arguments->rounds)
+            findings->is_whole = false;
+        findings->gpus[findings->count] = arguments->gpus[i];
+        if (findings->count != i)
+            findings->records[findings->count] = findings->records[i];
+        findings->count++;
+    }
+}
+
+/* Says which GPUs were left out, unless the error that ends all says the same. */
+static void tell_left_out(const struct calibrate_arguments *arguments,
+                          const struct measured_gpus *findings)
+{
+    if (findings->count == 0)
+        return;
+    for (uint32_t i = 0; i < arguments->gpu_count; i++)
+        if (findings->outcomes[i].reason.code != 0)
+            fprintf(stderr, "lull calibrate: left out: %s\n", findings->outcomes[i].reason.text);
 }
 
 /* ---- what it found ----------------------------------------------------------------------- */
@@ -139,11 +179,12 @@ static void print_record(uint32_t gpu, const struct lull_calibration_record *rec
     }
 }
 
-static void print_table(const struct calibrate_arguments *arguments,
-                        const struct lull_calibration_record *records)
+static void print_table(const struct measured_gpus *findings)
 {
-    for (uint32_t i = 0; i < arguments->gpu_count; i++)
-        print_record(arguments->gpus[i], &records[i]);
+    const struct lull_calibration_record *const records = findings->records;
+
+    for (uint32_t i = 0; i < findings->count; i++)
+        print_record(findings->gpus[i], &records[i]);
     if (records[0].together_gpus > 0)
         printf("Asking all %u GPUs at once takes: p50 %.1f, p90 %.1f, p99 %.1f ms\n",
                records[0].together_gpus, lull_calibration_together_ms(&records[0], 0.5),
@@ -152,17 +193,23 @@ static void print_table(const struct calibrate_arguments *arguments,
 }
 
 static void print_json(const struct calibrate_arguments *arguments,
-                       const struct lull_calibration_record *records)
+                       const struct measured_gpus *findings)
 {
     json_t *gpus = json_array();
-    json_t *document = json_pack("{s:o}", "gpus", gpus);
+    json_t *left_out = json_array();
+    json_t *document = json_pack("{s:o, s:o}", "gpus", gpus, "left_out", left_out);
 
-    for (uint32_t i = 0; i < arguments->gpu_count; i++) {
-        json_t *gpu = lull_calibration_json(&records[i]);
+    for (uint32_t i = 0; i < findings->count; i++) {
+        json_t *gpu = lull_calibration_json(&findings->records[i]);
 
-        json_object_set_new(gpu, "index", json_integer((json_int_t)arguments->gpus[i]));
+        json_object_set_new(gpu, "index", json_integer((json_int_t)findings->gpus[i]));
         json_array_append_new(gpus, gpu);
     }
+    for (uint32_t i = 0; i < arguments->gpu_count; i++)
+        if (findings->outcomes[i].reason.code != 0)
+            json_array_append_new(left_out,
+                                  json_pack("{s:I, s:s}", "index", (json_int_t)arguments->gpus[i],
+                                            "reason", findings->outcomes[i].reason.text));
     lull_cli_print_json(document, 0);
 }
 
@@ -178,11 +225,27 @@ static uint32_t count_model(const struct lull_calibration_record *records, uint3
     return found;
 }
 
+/* Whether what is stored of the same model and driver holds more switches. */
+static bool has_more(const char *directory, const struct lull_calibration_record *record)
+{
+    struct lull_calibration_record *const stored = malloc(sizeof(*stored));
+    bool is_more = false;
+
+    if (stored != NULL && lull_calibration_load(directory, record->gpu_name, record->driver_version,
+                                                stored, NULL) == 0)
+        is_more = stored->targets[0].directions[LULL_DIRECTION_DOWN].count >
+                  record->targets[0].directions[LULL_DIRECTION_DOWN].count;
+    free(stored);
+    return is_more;
+}
+
 /* Stores one file for a GPU model. It has the same number of switches from each GPU of that model.
  */
-static int store_model(const struct lull_calibration_record *records, uint32_t count,
-                       uint32_t first, const char *directory, struct lull_error *err)
+static int store_model(const struct measured_gpus *findings, uint32_t first, const char *directory,
+                       struct lull_error *err)
 {
+    const struct lull_calibration_record *const records = findings->records;
+    const uint32_t count = findings->count;
     const uint32_t gpus = count_model(records, count, records[first].gpu_name);
     struct lull_calibration_record *merged = malloc(sizeof(*merged));
     char path[PATH_MAX];
@@ -198,6 +261,11 @@ static int store_model(const struct lull_calibration_record *records, uint32_t c
         if (strcmp(records[i].gpu_name, merged->gpu_name) == 0)
             lull_calibration_merge(merged, &records[i],
                                    (LULL_CALIBRATION_SWITCHES + gpus - 1) / gpus);
+    if (!findings->is_whole && has_more(directory, merged)) {
+        fprintf(stderr, "lull calibrate: not stored: what is stored of this GPU holds more\n");
+        free(merged);
+        return 0;
+    }
     result = lull_calibration_store(directory, merged, path, err);
     if (result == 0)
         fprintf(stderr, "lull calibrate: stored in %s\n", path);
@@ -205,15 +273,15 @@ static int store_model(const struct lull_calibration_record *records, uint32_t c
     return result;
 }
 
-static int store(const struct lull_calibration_record *records, uint32_t count,
-                 struct lull_error *err)
+static int store(const struct measured_gpus *findings, struct lull_error *err)
 {
+    const struct lull_calibration_record *const records = findings->records;
     char directory[PATH_MAX];
     int result = lull_file_state_directory(directory, sizeof(directory), err);
 
-    for (uint32_t i = 0; i < count && result == 0; i++)
+    for (uint32_t i = 0; i < findings->count && result == 0; i++)
         if (count_model(records, i, records[i].gpu_name) == 0)
-            result = store_model(records, count, i, directory, err);
+            result = store_model(findings, i, directory, err);
     return result;
 }
 
@@ -235,8 +303,23 @@ static int choose_gpus(struct calibrate_arguments *arguments, const struct lull_
     return 0;
 }
 
-static int calibrate(struct calibrate_arguments *arguments, struct lull_devices *devices,
-                     struct lull_error *err)
+/* Prints and stores what there is, also of a measurement that was stopped. */
+static int keep(const struct calibrate_arguments *arguments, struct measured_gpus *findings,
+                struct lull_error *err)
+{
+    gather(arguments, findings);
+    tell_left_out(arguments, findings);
+    if (findings->count == 0)
+        return 0;
+    if (arguments->is_json)
+        print_json(arguments, findings);
+    else
+        print_table(findings);
+    return store(findings, err);
+}
+
+/* Returns the exit status. */
+static int calibrate(const struct calibrate_arguments *arguments, struct lull_devices *devices)
 {
     struct watch watch;
     const struct lull_calibrate_options wanted = {
@@ -250,24 +333,34 @@ static int calibrate(struct calibrate_arguments *arguments, struct lull_devices 
         .progress = show_progress,
         .context = &watch,
     };
-    struct lull_calibration_record *records = calloc(arguments->gpu_count, sizeof(*records));
+    struct measured_gpus findings = {
+        .records = calloc(arguments->gpu_count, sizeof(*findings.records)),
+        .outcomes = calloc(arguments->gpu_count, sizeof(*findings.outcomes)),
+    };
+    struct lull_error measured = {0};
+    struct lull_error kept = {0};
+    int status = LULL_EXIT_OK;
     int result;
 
-    if (records == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for the measurements");
+    if (findings.records == NULL || findings.outcomes == NULL) {
+        lull_error_set(&measured, -ENOMEM, "there is no memory for the measurements");
+        status = lull_cli_fail("calibrate", &measured);
+        goto free;
+    }
     begin_watch(&watch);
-    result = lull_calibrate(devices, &wanted, records, err);
+    result = lull_calibrate(devices, &wanted, findings.records, findings.outcomes, &measured);
     if (watch.is_terminal)
         fputs("\r\033[K", stderr);
-    if (result == 0 && arguments->is_json)
-        print_json(arguments, records);
-    else if (result == 0)
-        print_table(arguments, records);
-    /* Only a whole calibration is stored: one that was stopped must not replace it. */
-    if (result == 0)
-        result = store(records, arguments->gpu_count, err);
-    free(records);
-    return result;
+    if (result < 0)
+        status = lull_cli_fail("calibrate", &measured);
+    if (keep(arguments, &findings, &kept) < 0)
+        status = lull_cli_fail("calibrate", &kept);
+    if (watch.stopped_by != 0)
+        status = 128 + watch.stopped_by;
+free:
+    free(findings.outcomes);
+    free(findings.records);
+    return status;
 }
 
 static int run(void *options, const struct lull_operands *operands)
@@ -275,17 +368,17 @@ static int run(void *options, const struct lull_operands *operands)
     struct calibrate_arguments *const arguments = options;
     struct lull_devices *devices;
     struct lull_error err = {0};
-    int result;
+    int status;
 
     arguments->command = operands->command;
-    result = lull_devices_open(&devices, &err);
-    if (result < 0)
+    if (lull_devices_open(&devices, &err) < 0)
         return lull_cli_fail("calibrate", &err);
-    result = choose_gpus(arguments, devices, &err);
-    if (result == 0)
-        result = calibrate(arguments, devices, &err);
+    if (choose_gpus(arguments, devices, &err) < 0)
+        status = lull_cli_fail("calibrate", &err);
+    else
+        status = calibrate(arguments, devices);
     lull_devices_close(devices);
-    return result < 0 ? lull_cli_fail("calibrate", &err) : LULL_EXIT_OK;
+    return status;
 }
 
 const struct lull_program_command lull_calibrate_command = {
@@ -295,7 +388,8 @@ const struct lull_program_command lull_calibrate_command = {
     .about = "Measures how long switching the SM clock takes on the GPUs of this node, and stores "
              "it for `lull run`. An idle GPU does not show when its clock has settled: calibrate "
              "while a job runs, or give a COMMAND that keeps the GPUs busy; it is ended "
-             "afterwards. All clocks are put back.",
+             "afterwards. A GPU that is idle, or leased to somebody else, is left out. All clocks "
+             "are put back.",
     .after = "Examples:\n"
              "  lull calibrate -- ./gpu-burn 600\n"
              "  lull calibrate --gpu 0 --rounds 50",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +47,8 @@ static int restore_here(const char *runtime_dir, bool is_forced, struct lull_err
     struct lull_devices *devices;
     int result;
 
+    /* It restores also where nobody reads what it says. */
+    signal(SIGPIPE, SIG_IGN);
     if (geteuid() != 0)
         return lull_error_set(err, -EPERM, "no lulld answers in %s; start it, or run this as root",
                               runtime_dir);

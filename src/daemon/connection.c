@@ -119,6 +119,10 @@ static void on_input(uv_poll_t *handle, int status, int events)
             pause_input(connection);
             break;
         }
+        /* Most clients send one packet and wait; looking for another costs as much as reading it.
+         * What is queued is read as a whole where the enforcer waits for that. */
+        if (connection->server->reading_since_ns == 0)
+            break;
     }
     if (status != 0)
         lull_connection_close(connection);

@@ -2,6 +2,7 @@
  * else, so that its code stays short enough to be audited. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <grp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,6 +167,10 @@ static int run(void *options, const struct lull_operands *operands)
     (void)operands;
     if (settings->is_for_all)
         settings->server.socket_mode = 0666;
+    /* A reader of standard error that has gone, or a limit on the size of files, is told by the
+     * call that fails, also while it restores. */
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     lull_log_init(LULL_LOG_INFO);
     result = lull_journal_open(settings->server.runtime_dir, &journal, &error);
     if (result == 0) {

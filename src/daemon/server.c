@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,10 +110,6 @@ static int watch_signals(struct lull_server *server)
 {
     int result = 0;
 
-    /* A reader of standard error that has gone, or a limit on the size of files, is told by the
-     * call that fails. */
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);
     for (size_t i = 0; i < STOP_SIGNALS && result == 0; i++)
         /* Under nohup the daemon is to outlive its terminal. */
         if (stop_signals[i] != SIGHUP || !is_ignored(SIGHUP))
@@ -184,12 +181,24 @@ static bool fini_loop(struct lull_server *server)
     return true;
 }
 
+/* What has stopped it once changes nothing any more. Its handlers go before the process does. */
+static void block_signals(void)
+{
+    sigset_t stopping;
+
+    sigemptyset(&stopping);
+    for (size_t i = 0; i < STOP_SIGNALS; i++)
+        sigaddset(&stopping, stop_signals[i]);
+    pthread_sigmask(SIG_BLOCK, &stopping, NULL);
+}
+
 /* Puts all GPUs back and stops the writer. What a writer that is stuck in the driver uses is never
  * freed. */
 static int stop_serving(struct lull_server *server, struct lull_error *err)
 {
     int result;
 
+    block_signals();
     lull_watchdog_stop(&server->watchdog);
     for (struct lull_connection *c = server->connections; c != NULL; c = c->next)
         lull_connection_close(c);

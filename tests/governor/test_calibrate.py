@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
@@ -28,7 +27,7 @@ def truth():
 
 class Calibrate(unittest.TestCase):
     def setUp(self):
-        holder = tempfile.TemporaryDirectory(prefix="lull-calibrate-")
+        holder = host.Directory()
         self.addCleanup(holder.cleanup)
         self.directory = holder.name
         self.environment = dict(os.environ, LULL_RUNTIME_DIR=os.path.join(self.directory, "run"),
@@ -122,14 +121,55 @@ class Calibrate(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("no-such-command", done.stderr)
 
-    def test_interrupted_in_the_middle(self):
-        process = subprocess.Popen(self.command("--no-daemon", "--rounds", "60", "--gpu", "0", "--", TOOL, "busy", "0"),
-                                   env=self.environment, stderr=subprocess.PIPE, text=True)
-        time.sleep(2)
-        process.send_signal(signal.SIGINT)
-        _, messages = process.communicate(timeout=30)
-        self.assertEqual(process.returncode, 1)
+    def interrupt(self, *options, after=2, number=signal.SIGINT):
+        """What is stored of GPU 0 when a calibration with many rounds is stopped."""
+        process = subprocess.Popen(self.command("--no-daemon", "--rounds", "60", *options, "--", TOOL, "busy", "0"),
+                                   env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(after)
+        process.send_signal(number)
+        output, messages = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 128 + number)
         self.assertIn("interrupted", messages)
+        return output
+
+    def test_interrupted_in_the_middle(self):
+        output = self.interrupt("--gpu", "0", after=4)
+        self.assertIn("1410 ->   210 MHz", output)
+        first = self.stored()
+        counts = {target[direction]["count"] for target in first["targets"] for direction in ("down", "up")}
+        self.assertEqual(len(counts), 1, "a round was kept in part")
+        self.assertIn(counts.pop(), range(1, 60))
+        # One that was stopped earlier does not take its place.
+        self.interrupt("--gpu", "0", after=0.1, number=signal.SIGTERM)
+        self.assertEqual(self.stored(), first)
+
+    def test_idle_gpus_are_left_out(self):
+        done = self.calibrate("--no-daemon", "--json", "--rounds", "2", "--", TOOL, "busy", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        document = json.loads(done.stdout)
+        self.assertEqual([gpu["index"] for gpu in document["gpus"]], [1])
+        self.assertEqual([gpu["index"] for gpu in document["left_out"]], [0])
+        self.assertIn("left out: GPU 0 is idle", done.stderr)
+        self.assertIsNone(document["gpus"][0]["together"])
+
+    def test_leased_gpus_are_left_out(self):
+        daemon = self.start_daemon()
+        uuids = [gpu["uuid"] for gpu in json.loads(subprocess.check_output([LULL, "gpus", "--json"]))["gpus"]]
+        holder = self.spawn(TOOL, "hold", "daemon", uuids[0], "900")
+        self.spawn(TOOL, "busy", "1")
+
+        def is_held():
+            return subprocess.check_output([TOOL, "truth", "0"], text=True).strip() == "locked"
+
+        self.assertIsNotNone(host.wait_for(is_held, 10))
+        done = self.calibrate("--rounds", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("left out: GPU 0: leased by another client", done.stderr)
+        self.assertNotIn("GPU 0  ", done.stdout)
+        self.assertEqual(self.stored()["targets"][0]["down"]["count"], 2)
+        holder.kill()
+        daemon.terminate()
+        self.assertEqual(daemon.wait(), 0)
 
     def test_bad_usage(self):
         for arguments, status in ((["--rounds", "0"], 2), (["--rounds", "65"], 2), (["--gpu", "x"], 2),

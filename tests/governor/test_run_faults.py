@@ -1,8 +1,9 @@
 """What goes wrong around `lull run`, by the numbers of the fault list: F41 and the return of clients after it, F47 where
-readings hang, F49. The job never notices, and the exit status is its own.
+readings hang, F49, and standard error that nobody reads. The job never notices, and the exit status is its own.
 
 Run as: test_run_faults.py LULL LULLD TOOL JOB [TEST...]. Each case runs itself again inside an emulated node.
 SPDX-License-Identifier: Apache-2.0"""
+import fcntl
 import json
 import os
 import select
@@ -110,6 +111,10 @@ def leases():
     return [gpu["lease"] is not None for gpu in json.loads(status.stdout)["gpus"]]
 
 
+def is_locked():
+    return subprocess.check_output([TOOL, "truth", "0"], text=True).strip() == "locked"
+
+
 class Leases(Case):
     NODE = "2xA100-SXM4-40GB"
 
@@ -136,9 +141,6 @@ class Leases(Case):
     def test_f05_clients_come_back(self):
         daemon = self.start_daemon()
         run = self.run_lull("--tolerance", "5%", command=job(JOB, 0, 100000, 30, 120, 0))
-
-        def is_locked():
-            return subprocess.check_output([TOOL, "truth", "0"], text=True).strip() == "locked"
 
         self.wait_for(is_locked, 60, "the GPU was never lowered")
         subprocess.run([LULL, "restore"], check=True, capture_output=True)
@@ -244,24 +246,45 @@ class Hangs(Case):
     def hang(self, gpu, hang_ms):
         subprocess.run([TOOL, "fault", f"{gpu}:read_hang_ms={hang_ms}"], check=True)
 
-    def check(self, mode):
+    def limited(self):
+        gpus = json.loads(subprocess.check_output([LULL, "gpus", "--json"], text=True))["gpus"]
+        return gpus[0]["power_limit_w"] < gpus[1]["power_limit_w"]
+
+    def plan(self, pipeline):
+        profile, plan = (os.path.join(self.directory, name) for name in ("profile.csv", "plan.json"))
+        subprocess.run([LULL, "play", *pipeline, "--measure", profile, "--model", "A100-SXM4-40GB", "--heat-w", "300"],
+                       check=True, capture_output=True)
+        subprocess.run([LULL, "plan", "--profile", profile, "--stages", "2", "--microbatches", "4",
+                        "--latency-ms", "0.5", "--blocking-w", "100", "--slowdown", "0%", "--output", plan],
+                       check=True, capture_output=True)
+        return plan
+
+    def start(self, mode, *options, job=(JOB, 0, 100000, 20, 30, 0), during=None, hang_ms=100000):
+        """A run in whose course the readings of GPU 0 hang, which it has noticed."""
         if mode == "daemon":
             self.start_daemon()
-        options = ["--no-daemon"] if mode == "local" else []
-        run = self.run_lull(*options, command=["sh", "-c", 'trap "exit 9" TERM; "$1" 0 100000 20 30 0 & echo ready; wait',
-                                               "sh", JOB], stdout=subprocess.PIPE)
+        else:
+            options = ("--no-daemon", *options)
+        run = self.run_lull(*options, command=["sh", "-c", 'trap "exit 9" TERM; "$0" "$@" & echo ready; wait',
+                                               *map(str, job)], stdout=subprocess.PIPE)
         self.assertEqual(self.line_of(run), "ready")
         if mode == "daemon":
             self.wait_for(lambda: any(leases()), 10, "no lease")
-        self.hang(0, 100000)
+        if during is not None:
+            self.wait_for(during, 60, "the mode has not begun")
+        self.hang(0, hang_ms)
         self.wait_for(lambda: "does not return from a reading" in self.said(), 10, "nothing is said of the hang")
+        return run
+
+    def check(self, mode, *options, **job_options):
+        run = self.start(mode, *options, **job_options)
         if mode == "daemon":
             time.sleep(4)  # longer than a lease lives without a heartbeat
             self.assertTrue(any(leases()), "no heartbeat came")
         begin = time.monotonic()
         run.terminate()
         self.assertEqual(self.stop_after(run, 2), 9)
-        print(f"{mode}: ended {time.monotonic() - begin:.2f} s after SIGTERM, with readings hung")
+        print(f"{mode} {' '.join(options)}: ended {time.monotonic() - begin:.2f} s after SIGTERM, with readings hung")
         self.assertEqual(self.said().count("does not return from a reading"), 1)
         run.stdout.close()
 
@@ -277,6 +300,77 @@ class Hangs(Case):
     def test_f47_readings_hang_without_lulld(self):
         self.check("local")
 
+    def test_f47_readings_hang_before_a_limit_is_searched(self):
+        self.check("local", "--power-limit", "auto")
+        self.assertIn("without readings of the GPUs none can be chosen", self.said())
+
+    def test_f47_readings_hang_while_a_limit_is_searched(self):
+        run = self.start("local", "--power-limit", "auto", "--slice-s", "1.5", "--limit-step-w", "125",
+                         during=self.limited, hang_ms=5000)
+        self.assertIn("without readings of the GPUs none can be chosen", self.said())
+        self.hang(0, 0)
+        self.wait_for(lambda: not self.limited(), 20, "the limit that was tried stays")
+        self.assertIsNone(run.poll())
+        run.terminate()
+        self.assertEqual(self.stop_after(run, 2), 9)
+        run.stdout.close()
+
+    def test_f47_readings_hang_while_a_limit_is_held(self):
+        self.check("daemon", "--power-limit", "200", during=self.limited)
+
+    def test_f47_readings_hang_with_a_steady_clock(self):
+        self.check("local", "--steady", "5%")
+
+    def test_f47_readings_hang_while_a_plan_is_carried_out(self):
+        pipeline = ["--pipeline", "1f1b", "--stages", "2", "--microbatches", "4", "--forward-ms", "40"]
+        self.check("local", "--plan", self.plan(pipeline), job=(LULL, "play", *pipeline, "--iterations", "1000"))
+
+
+class Unread(Case):
+    """Standard error is a pipe that is full, and nobody reads it: nothing that is said holds anything up."""
+    NODE = "1xA100-SXM4-40GB"
+
+    def setUp(self):
+        super().setUp()
+        reader, self.writer = os.pipe()
+        fcntl.fcntl(self.writer, fcntl.F_SETPIPE_SZ, 4096)
+        os.write(self.writer, 4096 * b"x")
+        self.addCleanup(os.close, self.writer)
+        self.addCleanup(os.close, reader)
+
+    def errors(self):
+        return os.devnull
+
+    def test_lulld_serves(self):
+        daemon = host.start_lulld(lambda *words, **more: subprocess.Popen(words, **more), LULLD, stderr=self.writer,
+                                  env=dict(os.environ, LULL_LOG="debug"), start_new_session=True)
+        self.processes.append(daemon)
+        run = self.run_lull("--tolerance", "5%", command=job(JOB, 0, 100000, 30, 120, 0))
+        self.wait_for(is_locked, 60, "the GPU was never lowered")
+        for _ in range(4):
+            time.sleep(1)  # longer together than a lease lives without a heartbeat
+            self.assertTrue(any(leases()), "the lease is lost")
+        subprocess.run([LULL, "restore"], check=True, capture_output=True)
+        self.wait_for(lambda: any(leases()), 2, "no lease after a revocation")
+        self.wait_for(is_locked, 60, "the GPU is not lowered again")
+        run.kill()
+        self.wait_for(lambda: not is_locked(), 2, "the GPU stays low")
+        daemon.terminate()
+        self.assertEqual(self.stop_after(daemon, 5), 0)
+
+    def test_lull_run_manages_its_job(self):
+        self.start_daemon()
+        with subprocess.Popen([LULL, "run", "--tolerance", "5%", "--report", os.path.join(self.directory, "report"), "--",
+                               *job(JOB, 0, 100000, 30, 120, 0)], stdin=subprocess.DEVNULL, stderr=self.writer,
+                              env=dict(os.environ, LULL_LOG="debug")) as run:
+            self.wait_for(lambda: any(leases()), 10, "no lease")
+            subprocess.run([LULL, "restore"], check=True, capture_output=True)  # which is said
+            self.wait_for(lambda: any(leases()), 2, "no lease after a revocation")
+            self.wait_for(is_locked, 60, "the GPU was never lowered")
+            run.terminate()
+            self.assertEqual(self.stop_after(run, 2 + 1), 128 + signal.SIGTERM)
+        self.assertTrue(self.report()["notes"], "nothing was said")
+
 
 def outside(name, case):
     """The same test inside an emulated node."""
@@ -289,7 +383,7 @@ def outside(name, case):
 
 
 if not IS_INSIDE:
-    for case_class in (Leases, Signals, Hangs):
+    for case_class in (Leases, Signals, Hangs, Unread):
         for test_name in [name for name in dir(case_class) if name.startswith("test_")]:
             setattr(case_class, test_name, outside(test_name, case_class))
 

@@ -16,12 +16,12 @@ import statistics
 import sys
 import time
 
-from node import BOUND_S, JOB, LULL, Node, call, children, keepers_of, name_of, truth
+from node import BOUND_S, JOB, LULL, Node, call, children, keepers, keepers_of, name_of, truth
 import host
 
 DEADLY = (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGQUIT)
 LATE_S = 2.0  # how much later than the bound it is looked for, so that a failure says how late it was
-JOB_ROUNDS = 20  # one round in so many has a real job, which needs seconds until it is lowered
+JOB_ROUNDS = 10  # one round in so many has a real job, which needs seconds until it is lowered
 
 
 class Watch:
@@ -61,9 +61,10 @@ class Rounds:
         self.daemon = None
         self.daemon_size = None
         self.times_s = {}
+        self.number = 0
 
     def check(self, condition, what):
-        assert condition, f"{what}\n{self.node.said()[-4000:]}"
+        assert condition, f"round {self.number}: {what}\n{self.node.said()[-4000:]}"
 
     # --- a round ---
 
@@ -105,7 +106,10 @@ class Rounds:
         for name in victims:
             number = signal.SIGKILL if name in ("keeper", "job") else self.random.choice(DEADLY)
             last = time.monotonic()
-            os.kill(actors[name], number)
+            try:
+                os.kill(actors[name], number)
+            except ProcessLookupError:  # it has done what the other's death asked of it, and has ended
+                pass
             time.sleep(self.random.choice((0.0, 0.0, self.random.uniform(0.0, 0.02))))
         return victims, last
 
@@ -119,7 +123,8 @@ class Rounds:
         is_leased = governor.pid not in [actors[name] for name in victims] and "daemon" not in victims
         if is_leased and "job" not in victims:  # only the keeper is dead
             self.look()
-            self.node.wait_keeper(ward.pid)
+            # One that was killed may be seen for a moment yet.
+            self.check(host.wait_for(lambda: set(keepers(ward.pid)) - {actors["keeper"]}, 5.0) is not None, "no new keeper")
             last = time.monotonic()
             governor.kill()
         is_ward_dead = ward is governor or "daemon" in victims
@@ -154,6 +159,9 @@ class Rounds:
         if "job" in actors and name_of(actors["job"]):
             os.kill(actors["job"], signal.SIGKILL)
         status = governor.wait(20)
+        # A daemon that got SIGQUIT stops in its own time, and has no keeper then.
+        if "daemon" in victims and self.daemon is not None and self.daemon.pid == actors["daemon"]:
+            self.daemon.wait(20)
         if "job" in actors and "governor" not in victims:
             self.check(status in (-signal.SIGKILL, 128 + signal.SIGKILL), f"I4: status {status}")
         self.check(host.wait_for(lambda: not self.node.saved(), 3.0) is not None, "I1: a record stays")
@@ -178,6 +186,7 @@ class Rounds:
                    f"I5: lulld had {size} descriptors and threads, has {size_of(self.daemon.pid)}")
 
     def play(self, number):
+        self.number = number
         mode = self.random.choice(("daemon", "local"))
         has_job = number % JOB_ROUNDS == JOB_ROUNDS // 2
         governor, ward, actors = self.begin(mode, has_job)
@@ -210,6 +219,8 @@ def main():
             mode, victims, outcome = rounds.play(number)
             key = (mode, "+".join(sorted(victims)), outcome)
             outcomes[key] = outcomes.get(key, 0) + 1
+            if (number + 1) % 100 == 0:
+                print(f"{number + 1} rounds", flush=True)
         rounds.end()
     finally:
         rounds.node.close()

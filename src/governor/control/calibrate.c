@@ -21,12 +21,17 @@ static const int64_t answer_ns = 10 * LULL_NS_PER_S; /* how long a driver may ta
 static const int64_t validity_ns = 5 * LULL_NS_PER_S;
 /* The command may take this long to make the GPUs busy, and this long to end after SIGTERM. */
 static const int64_t patience_ns = 60 * LULL_NS_PER_S;
+/* The GPUs of one command become busy at most this long after each other. */
+static const int64_t company_ns = 5 * LULL_NS_PER_S;
 static const int64_t grace_ns = 5 * LULL_NS_PER_S;
 
 struct session {
     struct lull_devices *devices;
     const struct lull_calibrate_options *options;
     struct lull_calibration_record *records;
+    struct lull_calibrate_outcome *outcomes;
+    bool is_idle[LULL_DEVICE_MAX_GPUS]; /* as was seen last */
+    bool is_over;                       /* nothing can be measured any more */
     struct lull_actuator *actuator;
     struct lull_child load;
     bool has_load;
@@ -83,17 +88,51 @@ static bool is_busy(struct session *session, uint32_t gpu)
                                                   : (reading.valid & LULL_READING_UTILIZATION) == 0;
 }
 
-/* Returns the index in options of the first idle GPU, -1 if none is idle. */
-static int find_idle(struct session *session)
+/* ---- GPUs that are left out -------------------------------------------------------------- */
+
+static bool is_in(const struct session *session, uint32_t index)
 {
-    for (uint32_t i = 0; i < session->options->gpu_count; i++)
-        if (!is_busy(session, session->options->gpus[i]))
-            return (int)i;
-    return -1;
+    return session->outcomes[index].reason.code == 0;
 }
 
-/* Looks for what may end the measurement at any time, and renews the leases. */
-static int look_around(struct session *session, struct lull_error *err)
+static uint32_t count_in(const struct session *session)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < session->options->gpu_count; i++)
+        count += is_in(session, i);
+    return count;
+}
+
+static void leave_out(struct session *session, uint32_t index, const struct lull_error *reason)
+{
+    session->outcomes[index].reason = *reason;
+    session->total -= session->options->rounds - session->outcomes[index].rounds;
+}
+
+/* Where every GPU is left out, the first reason stands for all. */
+static int check_any(const struct session *session, struct lull_error *err)
+{
+    const struct lull_error *const first = &session->outcomes[0].reason;
+
+    if (count_in(session) > 0)
+        return 0;
+    return lull_error_set(err, first->code, "%s", first->text);
+}
+
+/* Looks which of the GPUs are idle, and returns how many. */
+static uint32_t find_idle(struct session *session)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < session->options->gpu_count; i++) {
+        session->is_idle[i] = is_in(session, i) && !is_busy(session, session->options->gpus[i]);
+        count += session->is_idle[i];
+    }
+    return count;
+}
+
+static int look_for_end(struct session *session, struct lull_error *err)
 {
     int status;
 
@@ -110,21 +149,74 @@ static int look_around(struct session *session, struct lull_error *err)
     return session->actuator == NULL ? 0 : lull_actuator_poll(session->actuator, err);
 }
 
+/* Looks for what may end the measurement at any time, and renews the leases. */
+static int look_around(struct session *session, struct lull_error *err)
+{
+    const int result = look_for_end(session, err);
+
+    session->is_over = session->is_over || result < 0;
+    return result;
+}
+
+static void leave_out_idle(struct session *session)
+{
+    struct lull_error reason;
+
+    for (uint32_t i = 0; i < session->options->gpu_count; i++) {
+        const uint32_t gpu = session->options->gpus[i];
+
+        if (!session->is_idle[i])
+            continue;
+        lull_error_set(&reason, -EAGAIN,
+                       "GPU %u is idle and does not show when its clock has settled; keep it busy: "
+                       "lull calibrate -- COMMAND",
+                       gpu);
+        leave_out(session, i, &reason);
+    }
+}
+
+/* Waits until the command has made its GPUs busy, and leaves the others out. */
 static int wait_until_busy(struct session *session, struct lull_error *err)
 {
-    const int64_t until_ns = lull_now_ns() + (session->has_load ? patience_ns : 0);
-    int idle;
+    const int64_t end_ns = lull_now_ns() + (session->has_load ? patience_ns : 0);
+    int64_t until_ns = end_ns;
+    uint32_t before = count_in(session);
+    uint32_t idle;
 
-    while ((idle = find_idle(session)) >= 0) {
+    while ((idle = find_idle(session)) > 0) {
+        const int64_t now_ns = lull_now_ns();
         int result = look_around(session, err);
+
+        if (result < 0)
+            return result;
+        if (idle < before)
+            until_ns = lull_earlier_ns(end_ns, now_ns + company_ns);
+        before = idle;
+        if (now_ns >= until_ns)
+            break;
+        lull_sleep_until_ns(now_ns + 20 * LULL_NS_PER_MS);
+    }
+    leave_out_idle(session);
+    return check_any(session, err);
+}
+
+/* The clock of an idle GPU does not show when it has settled, so such a measurement is void. A job
+ * may pause for a moment. */
+static int check_still_busy(struct session *session, uint32_t index, struct lull_error *err)
+{
+    const int64_t until_ns = lull_now_ns() + LULL_NS_PER_S;
+    const uint32_t gpu = session->options->gpus[index];
+
+    while (!is_busy(session, gpu)) {
+        const int result = look_around(session, err);
 
         if (result < 0)
             return result;
         if (lull_now_ns() >= until_ns)
             return lull_error_set(err, -EAGAIN,
-                                  "GPU %u is idle and does not show when its clock has settled; "
-                                  "keep it busy: lull calibrate -- COMMAND",
-                                  session->options->gpus[idle]);
+                                  "GPU %u became idle while it was measured (%u of %u rounds are "
+                                  "kept); keep it busy longer: lull calibrate -- COMMAND",
+                                  gpu, session->outcomes[index].rounds, session->options->rounds);
         lull_sleep_until_ns(lull_now_ns() + 20 * LULL_NS_PER_MS);
     }
     return 0;
@@ -188,8 +280,8 @@ static void add(struct lull_calibration_switches *switches, const struct lull_sw
 }
 
 /* Switches a GPU down to a target and up again. */
-static int measure_round(struct session *session, uint32_t index, uint32_t target_index,
-                         struct lull_error *err)
+static int measure_target(struct session *session, uint32_t index, uint32_t target_index,
+                          struct lull_error *err)
 {
     struct lull_calibration_target *target = &session->records[index].targets[target_index];
     struct lull_switch_result result;
@@ -208,6 +300,24 @@ static int measure_round(struct session *session, uint32_t index, uint32_t targe
     return 0;
 }
 
+/* Switches a GPU to each target and back, while it is busy; else nothing of the round is kept. */
+static int measure_round(struct session *session, uint32_t index, struct lull_error *err)
+{
+    struct lull_calibration_record *const record = &session->records[index];
+    const struct lull_calibration_record before = *record;
+    int result = 0;
+
+    for (uint32_t i = 0; i < record->target_count && result == 0; i++)
+        result = measure_target(session, index, i, err);
+    if (result == 0)
+        result = check_still_busy(session, index, err);
+    if (result < 0)
+        *record = before;
+    else
+        session->outcomes[index].rounds++;
+    return result;
+}
+
 /* Posts one clock to every GPU; target_index -1: the reference point. */
 static int switch_all(struct session *session, int target_index, int64_t *last_end_ns_out,
                       struct lull_error *err)
@@ -216,11 +326,16 @@ static int switch_all(struct session *session, int target_index, int64_t *last_e
     int64_t last_ns = 0;
 
     for (uint32_t i = 0; i < count; i++)
-        post(session, i, target_index < 0 ? 0 : session->records[i].targets[target_index].sm_mhz);
+        if (is_in(session, i))
+            post(session, i,
+                 target_index < 0 ? 0 : session->records[i].targets[target_index].sm_mhz);
     for (uint32_t i = 0; i < count; i++) {
         struct lull_switch_result result;
-        int code = await(session, i, &result, err);
+        int code;
 
+        if (!is_in(session, i))
+            continue;
+        code = await(session, i, &result, err);
         if (code < 0)
             return code;
         if (result.call_begin_ns + result.call_ns > last_ns)
@@ -230,12 +345,22 @@ static int switch_all(struct session *session, int target_index, int64_t *last_e
     return 0;
 }
 
-/* Lowers all GPUs at once: their calls queue in the driver, and the last of them waits for all
- * others. */
+static void add_together(struct session *session, double ms)
+{
+    for (uint32_t i = 0; i < session->options->gpu_count; i++) {
+        struct lull_calibration_record *const record = &session->records[i];
+
+        if (!is_in(session, i))
+            continue;
+        record->together_gpus = count_in(session);
+        record->together_ms[record->together_count++] = ms;
+    }
+}
+
+/* Lowers all GPUs that are measured at once: their calls queue in the driver, and the last of them
+ * waits for all others. */
 static int measure_together(struct session *session, struct lull_error *err)
 {
-    const uint32_t count = session->options->gpu_count;
-
     for (uint32_t round = 0; round < session->options->rounds; round++) {
         int64_t posted_ns;
         int64_t end_ns;
@@ -247,17 +372,12 @@ static int measure_together(struct session *session, struct lull_error *err)
         result = switch_all(session, 0, &end_ns, err);
         if (result < 0)
             return result;
-        for (uint32_t i = 0; i < count; i++)
-            session->records[i].together_ms[round] = lull_ms_from_ns(end_ns - posted_ns);
+        add_together(session, lull_ms_from_ns(end_ns - posted_ns));
         result = switch_all(session, -1, &end_ns, err);
         if (result < 0)
             return result;
         if (session->options->progress != NULL)
             session->options->progress(session->options->context, ++session->done, session->total);
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        session->records[i].together_gpus = count;
-        session->records[i].together_count = session->options->rounds;
     }
     return 0;
 }
@@ -318,63 +438,65 @@ static int prepare(struct session *session, struct lull_error *err)
         return result;
     }
     for (uint32_t i = 0; i < options->gpu_count; i++) {
-        result = lease(session, i, err);
-        if (result < 0)
-            return result;
-        describe(session, i);
+        struct lull_error reason = {0};
+
+        if (lease(session, i, &reason) < 0)
+            leave_out(session, i, &reason);
+        else
+            describe(session, i);
     }
-    if (options->command != NULL)
+    result = check_any(session, err);
+    if (result == 0 && options->command != NULL)
         result = start_load(session, err);
     if (result < 0)
         return result;
     return wait_until_busy(session, err);
 }
 
+/* Measures round by round, so that a measurement that is stopped has something of every GPU. */
 static int measure(struct session *session, struct lull_error *err)
 {
     const struct lull_calibrate_options *options = session->options;
-    const bool has_several = options->gpu_count > 1;
 
-    for (uint32_t i = 0; i < options->gpu_count; i++)
-        session->total += options->rounds * session->records[i].target_count;
-    session->total += has_several ? options->rounds : 0;
-    for (uint32_t i = 0; i < options->gpu_count; i++)
-        for (uint32_t target = 0; target < session->records[i].target_count; target++)
-            for (uint32_t round = 0; round < options->rounds; round++) {
-                int result = measure_round(session, i, target, err);
+    for (uint32_t round = 0; round < options->rounds; round++)
+        for (uint32_t i = 0; i < options->gpu_count; i++) {
+            struct lull_error reason = {0};
+            int result;
 
-                if (result < 0)
-                    return result;
-                if (options->progress != NULL)
-                    options->progress(options->context, ++session->done, session->total);
-            }
-    return has_several ? measure_together(session, err) : 0;
-}
-
-/* The clock of an idle GPU does not show when it has settled, so such a measurement is void. */
-static int check_still_busy(struct session *session, struct lull_error *err)
-{
-    const int idle = find_idle(session);
-
-    if (idle < 0)
-        return 0;
-    return lull_error_set(err, -EAGAIN,
-                          "GPU %u became idle while it was measured; keep it busy longer",
-                          session->options->gpus[idle]);
+            if (!is_in(session, i))
+                continue;
+            result = measure_round(session, i, &reason);
+            if (session->is_over)
+                return lull_error_set(err, reason.code, "%s", reason.text);
+            if (result < 0)
+                leave_out(session, i, &reason);
+            else if (options->progress != NULL)
+                options->progress(options->context, ++session->done, session->total);
+        }
+    if (count_in(session) < 2)
+        return check_any(session, err);
+    session->total += options->rounds;
+    return measure_together(session, err);
 }
 
 int lull_calibrate(struct lull_devices *devices, const struct lull_calibrate_options *options,
-                   struct lull_calibration_record *records_out, struct lull_error *err)
+                   struct lull_calibration_record *records_out,
+                   struct lull_calibrate_outcome *outcomes_out, struct lull_error *err)
 {
-    struct session session = {.devices = devices, .options = options, .records = records_out};
-    int result = prepare(&session, err);
+    struct session session = {
+        .devices = devices,
+        .options = options,
+        .records = records_out,
+        .outcomes = outcomes_out,
+        .total = options->rounds * options->gpu_count,
+    };
+    int result;
 
+    memset(outcomes_out, 0, options->gpu_count * sizeof(outcomes_out[0]));
+    result = prepare(&session, err);
     if (result < 0)
         goto close;
     result = measure(&session, err);
-    if (result < 0)
-        goto close;
-    result = check_still_busy(&session, err);
 close:
     lull_actuator_close(session.actuator);
     stop_load(&session);

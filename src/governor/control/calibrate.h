@@ -30,14 +30,22 @@ struct lull_calibrate_options {
     void *context;
 };
 
+/* What came of one GPU. */
+struct lull_calibrate_outcome {
+    uint32_t rounds;          /* how many the record holds; 0: nothing */
+    struct lull_error reason; /* why it was left out, from then on; code 0: it was not */
+};
+
 /*
- * Fills one record for each GPU of options. The targets are the lowest clock and those at a
- * quarter, a half and three quarters of the way down; a round of one target takes some 0.1 s on
- * each GPU. Errors: those of lull_actuator_lease; -EAGAIN a GPU is or becomes idle, or the command
- * has ended; -EINTR stopped; -ETIMEDOUT the driver does not answer; the code of a switch that
- * failed.
+ * Fills one record and one outcome for each GPU of options. A GPU that is leased by somebody else,
+ * that is idle or becomes so, or whose driver refuses, is left out; the others are measured. The
+ * targets are the lowest clock and those at a quarter, a half and three quarters of the way down; a
+ * round of one target takes some 0.1 s on each GPU. Errors, after which the outcomes say what there
+ * is: the reason of the first GPU where every GPU is left out; -EAGAIN the command has ended;
+ * -EINTR stopped; those of the actuator.
  */
 int lull_calibrate(struct lull_devices *devices, const struct lull_calibrate_options *options,
-                   struct lull_calibration_record *records_out, struct lull_error *err);
+                   struct lull_calibration_record *records_out,
+                   struct lull_calibrate_outcome *outcomes_out, struct lull_error *err);
 
 #endif

@@ -43,13 +43,18 @@ struct lull_limited_gpu {
     struct lull_counter counter;
     struct lull_warmth warmth;
     bool is_warm;
-    double begin_j; /* energy at the begin of the piece; valid with begin_known */
+    double temperature_c;   /* as it was read last; NAN: it tells none */
+    int64_t temperature_ns; /* when that was; 0: not yet */
+    double begin_j;         /* energy at the begin of the piece; valid with begin_known */
 };
 
 struct lull_limits {
     const struct lull_limits_options *options;
     struct lull_devices *devices;
     enum lull_limits_stage stage;
+    /* What the administrator has set, of every GPU of the control; NAN: a GPU does not tell. */
+    double present_w[LULL_CONTROLLER_MAX_GPUS];
+    bool is_present_known[LULL_CONTROLLER_MAX_GPUS];
     bool is_stored;   /* the profile was there before */
     bool is_refining; /* clocks are searched under the best limit */
     struct lull_limit_search *search;
@@ -102,17 +107,6 @@ static const struct lull_device_info *info_of(const struct lull_limits *limits,
                             lull_control_gpu(control, limits->gpus[gpu].index)->device);
 }
 
-static struct lull_device_reading read_gpu(const struct lull_limits *limits,
-                                           const struct lull_control *control, uint32_t gpu,
-                                           uint32_t wanted)
-{
-    struct lull_device_reading reading;
-
-    lull_device_read(limits->devices, lull_control_gpu(control, limits->gpus[gpu].index)->device,
-                     wanted, &reading);
-    return reading;
-}
-
 static void give_up(struct lull_limits *limits, struct lull_control *control)
 {
     for (uint32_t i = 0; i < limits->gpu_count; i++)
@@ -133,13 +127,24 @@ static size_t iterations_of(struct lull_control *control, uint32_t gpu)
     return count;
 }
 
+/* Whether the limits that the job's GPUs have now are known, or do not matter. */
+static bool are_limits_known(const struct lull_limits *limits)
+{
+    bool are_known = true;
+
+    for (uint32_t i = 0; i < limits->gpu_count; i++)
+        are_known = are_known && limits->is_present_known[limits->gpus[i].index];
+    return are_known || limits->options->fixed_w > 0.0;
+}
+
 /* Finds the GPUs that ranks use. False: the job does not iterate yet. */
 static bool find_job(struct lull_limits *limits, struct lull_control *control)
 {
     limits->gpu_count = 0;
     for (uint32_t i = 0; i < lull_control_gpu_count(control); i++)
         if (lull_control_gpu(control, i)->process >= 0)
-            limits->gpus[limits->gpu_count++] = (struct lull_limited_gpu){.index = i};
+            limits->gpus[limits->gpu_count++] =
+                (struct lull_limited_gpu){.index = i, .temperature_c = NAN};
     return limits->gpu_count > 0 &&
            (limits->options->fixed_w > 0.0 ||
             iterations_of(control, limits->gpus[0].index) > FIRST_ITERATIONS);
@@ -177,13 +182,8 @@ static double present_limit_w(struct lull_limits *limits, struct lull_control *c
 {
     double lowest_w = info_of(limits, control, 0)->power_limit_max_mw * 1e-3;
 
-    for (uint32_t i = 0; i < limits->gpu_count; i++) {
-        const struct lull_device_reading reading =
-            read_gpu(limits, control, i, LULL_READING_POWER_LIMIT);
-
-        if ((reading.valid & LULL_READING_POWER_LIMIT) != 0)
-            lowest_w = fmin(lowest_w, reading.power_limit_mw * 1e-3);
-    }
+    for (uint32_t i = 0; i < limits->gpu_count; i++)
+        lowest_w = fmin(lowest_w, limits->present_w[limits->gpus[i].index]);
     return lowest_w;
 }
 
@@ -315,22 +315,83 @@ static void hold_choice(struct lull_limits *limits, struct lull_control *control
 
 /* ---- profiling --------------------------------------------------------------------------- */
 
-static void poll_gpus(struct lull_limits *limits, struct lull_control *control)
+static bool is_temperature_due(const struct lull_limits *limits, const struct lull_limited_gpu *gpu,
+                               int64_t now_ns)
+{
+    if (limits->stage == LULL_LIMITS_WARMING)
+        return !gpu->is_warm && lull_warmth_is_due(&gpu->warmth, now_ns);
+    return gpu->temperature_ns == 0 || now_ns - gpu->temperature_ns >= piece_ns / 2;
+}
+
+uint32_t lull_limits_wanted(const struct lull_limits *limits, const struct lull_control *control,
+                            uint32_t gpu, int64_t now_ns)
+{
+    uint32_t wanted = 0;
+
+    if (limits->stage == LULL_LIMITS_WAITING) {
+        const bool is_bound = lull_control_gpu(control, gpu)->process >= 0;
+
+        return is_bound && !limits->is_present_known[gpu] ? LULL_READING_POWER_LIMIT : 0;
+    }
+    for (uint32_t i = 0; i < limits->gpu_count; i++) {
+        if (limits->gpus[i].index != gpu)
+            continue;
+        if (limits->stage == LULL_LIMITS_PROFILING)
+            wanted = LULL_READING_ENERGY | LULL_READING_SM_CLOCK;
+        if ((limits->stage == LULL_LIMITS_PROFILING || limits->stage == LULL_LIMITS_WARMING) &&
+            is_temperature_due(limits, &limits->gpus[i], now_ns))
+            wanted |= LULL_READING_TEMPERATURE;
+    }
+    return wanted;
+}
+
+static void take_temperature(struct lull_limits *limits, struct lull_limited_gpu *gpu,
+                             const struct lull_sample *sample)
+{
+    const bool is_valid = (sample->reading.valid & LULL_READING_TEMPERATURE) != 0;
+
+    gpu->temperature_c = is_valid ? (double)sample->reading.temperature_c : NAN;
+    gpu->temperature_ns = sample->time_ns;
+    if (limits->stage == LULL_LIMITS_WARMING && !gpu->is_warm)
+        gpu->is_warm =
+            !is_valid || lull_warmth_take(&gpu->warmth, sample->time_ns, gpu->temperature_c);
+}
+
+/* A clock belongs to the operating point under way if it was read in a piece of it. */
+static void take_clock(struct lull_limits *limits, const struct lull_sample *sample)
 {
     uint32_t measured;
     uint32_t count;
 
+    if (limits->stage != LULL_LIMITS_PROFILING || limits->begin_ns == 0 ||
+        sample->time_ns < limits->begin_ns)
+        return;
     lull_limit_search_measures(limits->search, &measured, &count);
-    for (uint32_t i = 0; i < limits->gpu_count; i++) {
-        const struct lull_device_reading reading =
-            read_gpu(limits, control, i, LULL_READING_ENERGY | LULL_READING_SM_CLOCK);
+    if (measured < LULL_LIMIT_SEARCH_POINTS)
+        lull_moments_add(&limits->clock_mhz[measured], sample->reading.sm_mhz);
+}
 
-        if ((reading.valid & LULL_READING_ENERGY) != 0)
-            lull_counter_take(&limits->gpus[i].counter, lull_now_ns(),
-                              (double)reading.energy_mj * 1e-3);
-        if ((reading.valid & LULL_READING_SM_CLOCK) != 0 && limits->begin_ns != 0 &&
-            measured < LULL_LIMIT_SEARCH_POINTS)
-            lull_moments_add(&limits->clock_mhz[measured], reading.sm_mhz);
+void lull_limits_take(struct lull_limits *limits, uint32_t gpu, uint32_t wanted,
+                      const struct lull_sample *sample)
+{
+    const struct lull_device_reading *const reading = &sample->reading;
+
+    if ((wanted & LULL_READING_POWER_LIMIT) != 0 && limits->stage == LULL_LIMITS_WAITING) {
+        const bool is_valid = (reading->valid & LULL_READING_POWER_LIMIT) != 0;
+
+        limits->present_w[gpu] = is_valid ? reading->power_limit_mw * 1e-3 : NAN;
+        limits->is_present_known[gpu] = true;
+    }
+    for (uint32_t i = 0; i < limits->gpu_count; i++) {
+        if (limits->gpus[i].index != gpu)
+            continue;
+        if ((reading->valid & LULL_READING_ENERGY) != 0)
+            lull_counter_take(&limits->gpus[i].counter, sample->time_ns,
+                              (double)reading->energy_mj * 1e-3);
+        if ((reading->valid & LULL_READING_SM_CLOCK) != 0)
+            take_clock(limits, sample);
+        if ((wanted & LULL_READING_TEMPERATURE) != 0)
+            take_temperature(limits, &limits->gpus[i], sample);
     }
 }
 
@@ -383,23 +444,13 @@ static bool find_energy(const struct lull_limits *limits, double *joules_out)
     return true;
 }
 
-/* Returns the temperature of a GPU; NAN: it tells none. */
-static double gpu_temperature_c(const struct lull_limits *limits,
-                                const struct lull_control *control, uint32_t gpu)
-{
-    const struct lull_device_reading reading =
-        read_gpu(limits, control, gpu, LULL_READING_TEMPERATURE);
-
-    return (reading.valid & LULL_READING_TEMPERATURE) != 0 ? (double)reading.temperature_c : NAN;
-}
-
 /* Returns the mean temperature of the job's GPUs; NAN if one of them tells none. */
-static double temperature_c(const struct lull_limits *limits, const struct lull_control *control)
+static double temperature_c(const struct lull_limits *limits)
 {
     double sum_c = 0.0;
 
     for (uint32_t i = 0; i < limits->gpu_count; i++)
-        sum_c += gpu_temperature_c(limits, control, i);
+        sum_c += limits->gpus[i].temperature_c;
     return sum_c / (double)limits->gpu_count;
 }
 
@@ -469,7 +520,7 @@ static void profile_job(struct lull_limits *limits, struct lull_control *control
     if (limits->begin_known)
         lull_limit_search_take(limits->search, limits->iterations,
                                (double)(limits->end_ns - limits->begin_ns) * 1e-9, joules,
-                               temperature_c(limits, control));
+                               temperature_c(limits));
     limits->spent_s = lull_limit_search_spent_s(limits->search);
     limits->begin_ns = limits->end_ns;
     for (uint32_t i = 0; i < limits->gpu_count && limits->begin_known; i++)
@@ -500,20 +551,12 @@ static int begin_search(struct lull_limits *limits, struct lull_control *control
 
 /* Whether all GPUs of the job are warm at their present limit; one that tells no temperature counts
  * as warm. */
-static bool are_warm(struct lull_limits *limits, const struct lull_control *control, int64_t now_ns)
+static bool are_warm(const struct lull_limits *limits)
 {
     bool are_all = true;
 
-    for (uint32_t i = 0; i < limits->gpu_count; i++) {
-        struct lull_limited_gpu *gpu = &limits->gpus[i];
-
-        if (!gpu->is_warm && lull_warmth_is_due(&gpu->warmth, now_ns)) {
-            const double celsius = gpu_temperature_c(limits, control, i);
-
-            gpu->is_warm = isnan(celsius) || lull_warmth_take(&gpu->warmth, now_ns, celsius);
-        }
-        are_all = are_all && gpu->is_warm;
-    }
+    for (uint32_t i = 0; i < limits->gpu_count; i++)
+        are_all = are_all && limits->gpus[i].is_warm;
     return are_all;
 }
 
@@ -548,14 +591,14 @@ void lull_limits_tick(struct lull_limits *limits, struct lull_control *control,
 {
     const struct lull_limit_point *wanted;
 
-    if (limits->stage == LULL_LIMITS_WAITING && find_job(limits, control))
+    if (limits->stage == LULL_LIMITS_WAITING && find_job(limits, control) &&
+        are_limits_known(limits))
         begin(limits, control, note_out);
-    if (limits->stage == LULL_LIMITS_WARMING && are_warm(limits, control, lull_now_ns())) {
+    if (limits->stage == LULL_LIMITS_WARMING && are_warm(limits)) {
         limits->seen = iterations_of(control, limits->gpus[0].index);
         limits->stage = LULL_LIMITS_PROFILING;
     }
     if (limits->stage == LULL_LIMITS_PROFILING) {
-        poll_gpus(limits, control);
         wanted = lull_limit_search_now(limits->search);
         if (wanted->limit_w != limits->asked.limit_w || wanted->sm_mhz != limits->asked.sm_mhz)
             ask(limits, control, wanted);
@@ -586,6 +629,16 @@ void lull_limits_resume(struct lull_limits *limits, struct lull_control *control
         return;
     ask(limits, control, &asked);
     limits->seen = iterations_of(control, limits->gpus[0].index);
+}
+
+void lull_limits_go_blind(struct lull_limits *limits, struct lull_control *control,
+                          struct lull_error *note_out)
+{
+    if (limits->stage == LULL_LIMITS_HELD || limits->stage == LULL_LIMITS_GIVEN_UP)
+        return;
+    give_up(limits, control);
+    lull_error_set(note_out, -ETIMEDOUT,
+                   "power limits are left alone: without readings of the GPUs none can be chosen");
 }
 
 void lull_limits_end(const struct lull_limits *limits, struct lull_error *note_out)

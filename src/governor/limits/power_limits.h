@@ -16,6 +16,7 @@
 
 #include "core/tuning/limit_search.h"
 #include "governor/control/control.h"
+#include "governor/run/run_log.h"
 #include "store/limit_profiles.h"
 
 struct lull_limits_options {
@@ -36,6 +37,20 @@ struct lull_limits;
 struct lull_limits *lull_limits_create(const struct lull_limits_options *options,
                                        char *const *command, struct lull_devices *devices);
 void lull_limits_destroy(struct lull_limits *limits);
+
+/* What the limits want to read of that GPU of the control, enum lull_reading_field; 0: nothing. It
+ * is to be asked for every 50 ms. The driver may hang in a reading, so the owner reads. */
+uint32_t lull_limits_wanted(const struct lull_limits *limits, const struct lull_control *control,
+                            uint32_t gpu, int64_t now_ns);
+
+/* Takes what was read of that GPU of the control, of which wanted was asked for. */
+void lull_limits_take(struct lull_limits *limits, uint32_t gpu, uint32_t wanted,
+                      const struct lull_sample *sample);
+
+/* Takes back the limit that is being tried, because the GPUs cannot be read any more; one that is
+ * held stays. note_out as for tick. */
+void lull_limits_go_blind(struct lull_limits *limits, struct lull_control *control,
+                          struct lull_error *note_out);
 
 /* Goes on; to be called every 50 ms. note_out is set where people should be told something; else
  * its code is 0. */

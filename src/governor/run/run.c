@@ -18,6 +18,8 @@
 
 /* How long a last reading is waited for, within the 2 s after which `lull run` ends. */
 enum { STOP_MS = 100 };
+/* How long the table waits for its reader; report.json says the same. Chosen, not measured. */
+enum { PRINT_MS = 1000 };
 
 void lull_run_note(struct lull_managed_run *run, const char *text)
 {
@@ -101,6 +103,21 @@ static void end_pass(struct lull_run_pass *pass)
     lull_event_segment_destroy(pass->job);
 }
 
+/* A job that ended is not held up by whoever does not read what is said about it. */
+static void print_report(const struct lull_report *report)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *const out = open_memstream(&text, &size);
+
+    if (out == NULL)
+        return;
+    lull_report_print(report, out);
+    if (fclose(out) == 0)
+        lull_log_text(text, size, lull_now_ns() + PRINT_MS * LULL_NS_PER_MS);
+    free(text);
+}
+
 static void write_report(struct lull_managed_run *run, const struct lull_run_pass *unmanaged,
                          const struct lull_run_pass *managed, int status)
 {
@@ -127,7 +144,7 @@ static void write_report(struct lull_managed_run *run, const struct lull_run_pas
     struct lull_error err = {0};
 
     if (!run->options->quiet)
-        lull_report_print(&report, stderr);
+        print_report(&report);
     if (lull_report_write(&report, run->options->report, &err) < 0)
         lull_log(LULL_LOG_WARNING, "run", "no report: %s", err.text);
 }

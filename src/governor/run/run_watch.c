@@ -7,15 +7,19 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 
 enum { TICK_MS = 50, SAMPLE_TICKS = 2, PEER_TICKS = 2, PROGRESS_TICKS = 10, ENERGY_TICKS = 20 };
 /* How long the readings at the begin and at the end of a job are waited for: they have to fit into
  * the 2 s after which `lull run` ends, beside what closing the actuator takes. 64 GPUs of five
  * readings each take less where a reading takes a millisecond. */
 enum { EDGE_MS = 400 };
+
+static const char clear_line[] = "\r\033[K";
 
 static const char *phase_text(enum lull_controller_phase phase)
 {
@@ -53,18 +57,17 @@ static void show_progress(struct lull_control *control, const char *what)
     lull_control_lock(control);
     track = lull_controller_track(controller, 0);
     describe_candidate(control, candidate, sizeof(candidate));
-    snprintf(line, sizeof(line), "\r\033[Klull: %s, iteration %" PRIu64 " (%.1f ms), %s%s", what,
-             lull_track_iteration(track), lull_track_iteration_ms(track)->mean,
+    snprintf(line, sizeof(line), "%slull: %s, iteration %" PRIu64 " (%.1f ms), %s%s", clear_line,
+             what, lull_track_iteration(track), lull_track_iteration_ms(track)->mean,
              phase_text(lull_controller_phase(controller)), candidate);
     lull_control_unlock(control);
-    fputs(line, stderr);
-    fflush(stderr);
+    lull_log_text(line, strlen(line), 0);
 }
 
 void lull_run_pass_clear_progress(void)
 {
     if (isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr);
+        lull_log_text(clear_line, strlen(clear_line), 0);
 }
 
 static void close_handle(uv_handle_t *handle, void *unused)
@@ -112,6 +115,8 @@ static uint32_t wanted_of(struct lull_run_pass *pass, uint32_t gpu, bool energy)
         wanted |= LULL_READING_SM_CLOCK | LULL_READING_REASONS;
     if (energy)
         wanted |= LULL_READING_ENERGY | LULL_READING_TEMPERATURE;
+    if (pass->limits != NULL)
+        wanted |= lull_limits_wanted(pass->limits, pass->control, gpu, lull_now_ns());
     return wanted;
 }
 
@@ -140,6 +145,8 @@ static void take_samples(struct lull_run_pass *pass)
     while (lull_sampler_take(pass->run->sampler, &gpu, &wanted, &sample)) {
         if ((wanted & LULL_READING_SM_CLOCK) != 0)
             lull_control_sample(pass->control, gpu, &sample);
+        if (pass->limits != NULL)
+            lull_limits_take(pass->limits, gpu, wanted, &sample);
         if (pass->accounting != NULL)
             lull_accounting_take(pass->accounting, gpu, &sample);
     }
@@ -148,6 +155,7 @@ static void take_samples(struct lull_run_pass *pass)
 static void look_for_hang(struct lull_run_pass *pass)
 {
     struct lull_managed_run *run = pass->run;
+    struct lull_error err = {0};
     uint32_t gpu;
     char text[160];
 
@@ -159,6 +167,11 @@ static void look_for_hang(struct lull_run_pass *pass)
         "draw is not known until the driver does",
         run->gpus[gpu]);
     lull_run_note(run, text);
+    if (pass->limits == NULL)
+        return;
+    lull_limits_go_blind(pass->limits, pass->control, &err);
+    if (err.code != 0)
+        lull_run_note(run, err.text);
 }
 
 void lull_run_pass_sample(struct lull_run_pass *pass)
@@ -219,10 +232,21 @@ static void limit_power(struct lull_run_pass *pass)
         lull_run_note(pass->run, err.text);
 }
 
+/* A search for a power limit reads more often than all others. */
+static bool is_sample_due(const struct lull_run_pass *pass)
+{
+    const int64_t now_ns = lull_now_ns();
+    bool is_due = pass->ticks % SAMPLE_TICKS == 0;
+
+    for (uint32_t i = 0; pass->limits != NULL && i < pass->run->gpu_count; i++)
+        is_due = is_due || lull_limits_wanted(pass->limits, pass->control, i, now_ns) != 0;
+    return is_due;
+}
+
 static void tick_samples(struct lull_run_pass *pass)
 {
     take_samples(pass);
-    if (pass->ticks % SAMPLE_TICKS == 0)
+    if (is_sample_due(pass))
         ask_samples(pass, pass->runner != NULL || pass->ticks % ENERGY_TICKS == 0);
     look_for_hang(pass);
 }
