@@ -29,6 +29,8 @@ int main(int argc, char **argv)
                                                                   &lull_reload_command,
                                                                   &lull_job_add_command,
                                                                   &lull_job_remove_command,
+                                                                  &lull_quiesce_command,
+                                                                  &lull_resume_command,
                                                                   &lull_simulate_command,
                                                                   &lull_cluster_command,
                                                                   &lull_emulate_command,

@@ -22,6 +22,8 @@
 enum {
     PATIENCE_MS = 1000, /* with this loop, before overdue leases end although it reads nothing;
                          * chosen, not measured */
+    CHECK_MS = 1000,    /* a GPU is looked at this often, for XIDs, MIG and its loss; chosen, not
+                         * measured */
     STOP_LIMIT_S = 5,
 };
 
@@ -58,10 +60,15 @@ static void on_lease_ended(void *context, uint32_t gpu, int result)
     lull_server_wake(server);
 }
 
+static void on_undrivable(void *context, uint32_t gpu, enum lull_writer_revocation why)
+{
+    lull_server_note_undrivable(context, gpu, why);
+}
+
 static int start_enforcer(struct lull_server *server, struct lull_error *err)
 {
     const struct lull_enforcer_options options = {
-        .gpu_count = lull_devices_count(server->devices),
+        .gpu_count = LULL_DEVICE_MAX_GPUS, /* some may come later */
         .ttl_ns = LULL_SERVER_LEASE_TTL_MS * LULL_NS_PER_MS,
         .patience_ns = PATIENCE_MS * LULL_NS_PER_MS,
         .wake = wake_up,
@@ -214,6 +221,9 @@ static int serve_until_stopped(struct lull_server *server, struct lull_journal *
     writer_options.keeper = options->keeper;
     writer_options.context = server;
     writer_options.ended = on_lease_ended;
+    writer_options.revoke = on_undrivable;
+    writer_options.is_resetting = options->is_resetting;
+    writer_options.check_ns = CHECK_MS * LULL_NS_PER_MS;
     result = lull_writer_start(server->devices, journal, &writer_options, &server->writer, err);
     if (result < 0)
         return result;

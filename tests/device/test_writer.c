@@ -62,6 +62,7 @@ static int fake_end(const struct timespec *patience);
 #include "device/writer.c"
 #include "device/writer_act.c"
 #include "device/writer_alive.c"
+#include "device/writer_driver.c"
 #include "device/writer_lease.c"
 #include "device/writer_record.c"
 #include "device/writer_request.c"
