@@ -290,13 +290,15 @@ static void check_gpu(struct lull_writer *writer, uint32_t index)
 {
     struct lull_device_news news;
     struct lull_error error = {0};
+    const bool was_lost = writer->gpus[index].is_lost;
     const int result = lull_device_check(writer->devices, index, &news, &error);
 
     if (lull_turn_is_lost())
         return;
     take_news(writer, index, &news);
     lull_writer_note_result(writer, index, result, &error);
-    plan_check(writer, &writer->gpus[index]);
+    if (writer->gpus[index].is_lost == was_lost) /* else it has been planned */
+        plan_check(writer, &writer->gpus[index]);
     lull_writer_show_state(writer, index);
 }
 
@@ -322,16 +324,20 @@ static void end_lost(struct lull_writer *writer)
     }
 }
 
-bool lull_writer_mind_driver(struct lull_writer *writer, int64_t now_ns)
+void lull_writer_heed_administrator(struct lull_writer *writer, int64_t now_ns)
 {
     bool has_changed = false;
 
-    end_lost(writer);
     for (uint32_t i = 0; i < writer->gpu_count; i++)
         has_changed = quiesce_or_resume(writer, i, now_ns) || has_changed;
     want_driver(writer, now_ns);
     if (has_changed)
         show_all(writer);
+}
+
+bool lull_writer_mind_driver(struct lull_writer *writer, int64_t now_ns)
+{
+    end_lost(writer);
     if (!writer->is_driver_open) {
         if (writer->driver_ns > now_ns)
             return false;

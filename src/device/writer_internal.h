@@ -259,6 +259,9 @@ void lull_writer_note_result(struct lull_writer *writer, uint32_t index, int res
 /* Opens or closes the driver, or looks at one GPU, where that is due. True: it has done so. */
 bool lull_writer_mind_driver(struct lull_writer *writer, int64_t now_ns);
 
+/* Lets go of GPUs that are to be quiesced once they are restored, and takes resumed ones back. */
+void lull_writer_heed_administrator(struct lull_writer *writer, int64_t now_ns);
+
 /* When it is due next; LULL_WRITER_NEVER_NS: never. */
 int64_t lull_writer_driver_due_ns(const struct lull_writer *writer);
 

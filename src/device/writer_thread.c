@@ -117,6 +117,7 @@ static void *run(void *argument)
             lull_writer_watch_one(writer, now_ns))
             continue;
         lull_writer_finish_all(writer);
+        lull_writer_heed_administrator(writer, now_ns);
         if (is_done(writer, now_ns))
             break;
         if (!lull_turn_is_lost() && !atomic_load(&writer->has_mail))

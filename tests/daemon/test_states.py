@@ -252,4 +252,4 @@ class Absent(States):
         self.assertEqual(truth(1), "free")
 
 
-unittest.main(argv=sys.argv[:1])
+unittest.main(argv=sys.argv[:1], verbosity=2)
