@@ -36,12 +36,13 @@ def states():
     return [gpu["state"] for gpu in gpus()]
 
 
-def copy_driver(path):
-    """Copies the emulated driver without the mark that keeps it loaded after dlclose(), which the vendor's lacks."""
+def copy_driver(path, is_unloadable=False):
+    """Copies the emulated driver, at will without the mark that keeps it loaded after dlclose(), which the vendor's
+    lacks."""
     with open(DRIVER, "rb") as file:
         library = bytearray(file.read())
     headers, size, count = struct.unpack_from("<Q14xHH", library, 32)
-    for header in range(headers, headers + size * count, size):
+    for header in range(headers, headers + size * count * is_unloadable, size):
         kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", library, header)
         if kind != 2:  # PT_DYNAMIC
             continue
@@ -56,6 +57,7 @@ def copy_driver(path):
 
 class States(unittest.TestCase):
     driver_is_there = True
+    is_unloadable = False
 
     def setUp(self):
         self.directory = host.Directory()
@@ -67,7 +69,7 @@ class States(unittest.TestCase):
         self.processes = []
         self.addCleanup(self.end)
         if self.driver_is_there:
-            copy_driver(self.driver)
+            copy_driver(self.driver, self.is_unloadable)
         self.log = open(os.path.join(self.directory.name, "log"), "w+")
         self.addCleanup(self.log.close)
         self.daemon = host.start_lulld(self.spawn, LULLD, stderr=self.log)
@@ -182,6 +184,35 @@ class Gpus(States):
         self.hold(0)
         self.stop()
 
+    def test_f39_status_is_answered_while_a_gpu_hangs(self):
+        client = self.hold(0)
+        call(TOOL, "fault", "0:read_hang_ms=600000x1")
+        self.await_states("SUSPECT", "UP")
+        self.assertIn("(SUSPECT)", self.refused(0))
+        slowest_s, ages = 0.0, []
+        for _ in range(20):
+            begin = time.monotonic()
+            ages.append(gpus()[0]["age_s"])
+            slowest_s = max(slowest_s, time.monotonic() - begin)
+            time.sleep(0.1)
+        print(f"status beside a hung GPU: at most {slowest_s * 1e3:.0f} ms, with the start of a process")
+        self.assertLess(slowest_s, 0.5 * host.slowness())
+        self.assertTrue(all(later > age for age, later in zip(ages, ages[1:])), ages)
+        self.assertIsNone(client.poll())
+        self.daemon.terminate()
+        self.assertEqual(self.daemon.wait(30), 1)
+
+
+class Quiesced(States):
+    is_unloadable = True
+
+    def setUp(self):
+        # An emulated driver that is unloaded forgets its node, which the sanitizer takes for the daemon's leak.
+        usual = os.environ.get("ASAN_OPTIONS", "")
+        os.environ["ASAN_OPTIONS"] = usual + ":detect_leaks=0"
+        self.addCleanup(os.environ.__setitem__, "ASAN_OPTIONS", usual)
+        super().setUp()
+
     def test_f13_a_quiesced_driver_is_closed(self):
         clients = [self.hold(0), self.hold(1)]
         self.assertNotEqual(self.open_files(), [])
@@ -214,24 +245,6 @@ class Gpus(States):
         self.assertEqual(call(LULL, "resume", "0").returncode, 0)
         self.hold(0)
         self.stop()
-
-    def test_f39_status_is_answered_while_a_gpu_hangs(self):
-        client = self.hold(0)
-        call(TOOL, "fault", "0:read_hang_ms=600000x1")
-        self.await_states("SUSPECT", "UP")
-        self.assertIn("(SUSPECT)", self.refused(0))
-        slowest_s, ages = 0.0, []
-        for _ in range(20):
-            begin = time.monotonic()
-            ages.append(gpus()[0]["age_s"])
-            slowest_s = max(slowest_s, time.monotonic() - begin)
-            time.sleep(0.1)
-        print(f"status beside a hung GPU: at most {slowest_s * 1e3:.0f} ms, with the start of a process")
-        self.assertLess(slowest_s, 0.5 * host.slowness())
-        self.assertTrue(all(later > age for age, later in zip(ages, ages[1:])), ages)
-        self.assertIsNone(client.poll())
-        self.daemon.terminate()
-        self.assertEqual(self.daemon.wait(30), 1)
 
 
 class PowerLoss(States):
