@@ -36,12 +36,14 @@ struct lull_server {
     uv_check_t after_poll;
     uv_timer_t housekeeping;
     uv_timer_t resume;
+    uv_timer_t driverless;
     uv_async_t wake;
     struct lull_watchdog watchdog;
     uv_signal_t signals[NSIG];
     struct lull_listener everybody;
     struct lull_listener root;
     bool is_stopping;
+    bool is_driverless; /* it ends because there has been no driver for long */
     bool is_housekeeping;
     uint32_t max_connections; /* of others than root */
     struct lull_devices *devices;
