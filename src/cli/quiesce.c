@@ -90,7 +90,7 @@ static bool is_done(const struct lull_message_state *state, bool is_resuming)
 static int wait_for_one(struct lull_client *client, uint32_t gpu, bool is_resuming,
                         int64_t until_ns, struct lull_error *err)
 {
-    struct lull_message_state state;
+    struct lull_message_state state = {0};
     int result;
 
     for (;;) {
