@@ -29,6 +29,7 @@ enum lull_exit lull_error_exit_status(int code)
         return LULL_EXIT_NOT_PERMITTED;
     case LULL_E_UNSUPPORTED:
     case LULL_E_NO_DEVICE:
+    case LULL_E_NO_DRIVER:
     case -ENODEV:
         return LULL_EXIT_UNSUPPORTED;
     case -EINVAL:

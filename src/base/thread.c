@@ -3,6 +3,8 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 
 int lull_thread_start(pthread_t *thread_out, void *(*run)(void *), void *argument)
 {
@@ -22,4 +24,36 @@ void lull_thread_set_realtime(void)
     const struct sched_param lowest = {.sched_priority = sched_get_priority_min(SCHED_RR)};
 
     sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &lowest);
+}
+
+/* Reads the first line of a file about a thread; false: there is none. */
+static bool read_line(int thread, const char *file, char *line_out, size_t size)
+{
+    char path[64];
+    FILE *stream;
+    bool is_read;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/%s", thread, file);
+    stream = fopen(path, "re");
+    if (stream == NULL)
+        return false;
+    is_read = fgets(line_out, (int)size, stream) != NULL;
+    fclose(stream);
+    return is_read;
+}
+
+char lull_thread_state(int thread)
+{
+    char line[256];
+    const char *end;
+
+    if (!read_line(thread, "stat", line, sizeof(line)))
+        return '?';
+    end = strrchr(line, ')'); /* the name before it may hold anything */
+    return end != NULL && end[1] == ' ' && end[2] != '\0' ? end[2] : '?';
+}
+
+bool lull_thread_wait_channel(int thread, char *name_out, size_t size)
+{
+    return read_line(thread, "wchan", name_out, size) && strcmp(name_out, "0") != 0;
 }

@@ -6,6 +6,8 @@
 #define LULL_BASE_THREAD_H
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 /* Starts a thread that blocks every signal. Errors: -errno; then no thread runs. */
 int lull_thread_start(pthread_t *thread_out, void *(*run)(void *), void *argument);
@@ -18,5 +20,12 @@ int lull_thread_start(pthread_t *thread_out, void *(*run)(void *), void *argumen
  * is not permitted (it needs root, CAP_SYS_NICE or RLIMIT_RTPRIO).
  */
 void lull_thread_set_realtime(void);
+
+/* Returns the state letter of a thread of this process (proc(5)), such as R, S or D; '?': unknown.
+ */
+char lull_thread_state(int thread);
+
+/* Writes where in the kernel a thread of this process waits. False: the kernel does not tell. */
+bool lull_thread_wait_channel(int thread, char *name_out, size_t size);
 
 #endif

@@ -9,7 +9,10 @@
 #include "device/writer.h"
 #include "wire/client.h"
 
-enum { ANSWER_MS = 2000 };
+enum {
+    ANSWER_MS = 2000,
+    OLD_MS = 3000, /* every GPU that answers is looked at each second */
+};
 
 static int ask(struct lull_client *client, uint32_t gpu, struct lull_message_state *state_out,
                struct lull_error *err)
@@ -28,7 +31,7 @@ static int ask(struct lull_client *client, uint32_t gpu, struct lull_message_sta
 /* The name of the state; a newer daemon may know more of them. */
 static const char *name_of_health(const struct lull_message_state *state)
 {
-    if (state->health > LULL_WRITER_LOST)
+    if (state->health > LULL_WRITER_QUIESCED)
         return "unknown";
     return lull_writer_health_name((enum lull_writer_health)state->health);
 }
@@ -43,8 +46,9 @@ static json_t *state_as_json(const struct lull_message_state *state)
                           "band_max_mhz", (json_int_t)state->max_mhz, "left_s",
                           state->lease_left_ms * 1e-3);
     return json_pack(
-        "{s:I, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I}", "index",
-        (json_int_t)state->gpu, "name", state->name, "uuid", state->uuid, "state",
+        "{s:I, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:b, "
+        "s:o}",
+        "index", (json_int_t)state->gpu, "name", state->name, "uuid", state->uuid, "state",
         name_of_health(state), "lease", lease, "applied_sm_mhz",
         state->applied_mhz != 0 ? json_integer((json_int_t)state->applied_mhz) : json_null(),
         "observed_sm_mhz",
@@ -52,7 +56,11 @@ static json_t *state_as_json(const struct lull_message_state *state)
         "power_limit_w", state->limit_mw != 0 ? json_real(state->limit_mw * 1e-3) : json_null(),
         "status", state->status, "writes", (json_int_t)state->writes, "dropped",
         (json_int_t)state->dropped, "expired", (json_int_t)state->expired, "failed",
-        (json_int_t)state->failed, "disobeyed", (json_int_t)state->disobeyed);
+        (json_int_t)state->failed, "disobeyed", (json_int_t)state->disobeyed, "xids",
+        (json_int_t)state->xids, "last_xid",
+        state->last_xid != 0 ? json_integer((json_int_t)state->last_xid) : json_null(), "mig",
+        (int)state->is_partitioned, "age_s",
+        state->age_ms != LULL_MESSAGE_NEVER ? json_real(state->age_ms * 1e-3) : json_null());
 }
 
 static void print_state(const struct lull_message_state *state)
@@ -63,12 +71,21 @@ static void print_state(const struct lull_message_state *state)
                state->min_mhz, state->max_mhz);
     else
         printf("not leased");
-    if (state->applied_mhz != 0)
+    if (state->health == LULL_WRITER_LOST)
+        printf(", its clock is not known");
+    else if (state->applied_mhz != 0)
         printf(", locked at %u MHz", state->applied_mhz);
     else
         printf(", its clock is not locked");
     if (state->limit_mw != 0)
         printf(", power limit %u W", state->limit_mw / 1000);
+    if (state->is_partitioned)
+        printf("; MIG is on, so it is not leased");
+    if (state->xids != 0)
+        printf("\n     errors: %llu XIDs, the last was %u", (unsigned long long)state->xids,
+               state->last_xid);
+    if (state->age_ms != LULL_MESSAGE_NEVER && state->age_ms >= OLD_MS)
+        printf("\n     what is shown was seen %.1f s ago", state->age_ms * 1e-3);
     printf(
         "\n     clock changes: %llu written; %llu dropped as too late, %llu ended because nobody "
         "renewed them,\n     %llu refused by the driver, %llu that the clock did not follow\n",
@@ -84,6 +101,12 @@ static int show(struct lull_client *client, uint32_t gpu_count, bool is_json,
     json_t *document = json_pack("{s:o}", "gpus", gpus);
     int result = 0;
 
+    if (gpu_count == 0) { /* lulld says why */
+        struct lull_message_state unused;
+
+        json_decref(document);
+        return ask(client, 0, &unused, err);
+    }
     for (uint32_t gpu = 0; gpu < gpu_count && result == 0; gpu++) {
         struct lull_message_state state;
 

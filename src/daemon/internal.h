@@ -1,7 +1,8 @@
 /*
  * What the parts of the server know of each other: accepting (accept.c), requests (requests.c),
- * ends of leases (endings.c), the loop's turns (turns.c), start and stop (server.c). Threads: the
- * loop's, except where said. SPDX-License-Identifier: Apache-2.0
+ * ends of leases (endings.c), GPUs that cannot be driven (undrivable.c), the loop's turns
+ * (turns.c), start and stop (server.c). Threads: the loop's, except where said.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_DAEMON_INTERNAL_H
 #define LULL_DAEMON_INTERNAL_H
@@ -35,12 +36,14 @@ struct lull_server {
     uv_check_t after_poll;
     uv_timer_t housekeeping;
     uv_timer_t resume;
+    uv_timer_t driverless;
     uv_async_t wake;
     struct lull_watchdog watchdog;
     uv_signal_t signals[NSIG];
     struct lull_listener everybody;
     struct lull_listener root;
     bool is_stopping;
+    bool is_driverless; /* it ends because there has been no driver for long */
     bool is_housekeeping;
     uint32_t max_connections; /* of others than root */
     struct lull_devices *devices;
@@ -53,6 +56,8 @@ struct lull_server {
     char jobs_directory[4096];
     struct lull_jobs jobs;
     atomic_bool is_flooded; /* set by the writer's thread */
+    /* The GPUs whose leases it asks to end, a bit for each. */
+    _Atomic uint64_t to_revoke[LULL_WRITER_REVOCATIONS];
     struct lull_connection *connections;
     uint64_t last_connection_id;
     uint64_t refused_senders;
@@ -154,6 +159,27 @@ void lull_server_tell_ended(struct lull_server *server);
 
 /* Ends every lease of a connection that closes. */
 void lull_server_forget(struct lull_server *server, struct lull_connection *connection);
+
+/* --- undrivable.c --- */
+
+/* Says why there is no GPU of this name. */
+int lull_server_fail_unknown(const struct lull_server *server, const char *uuid,
+                             struct lull_error *err);
+
+/* Notes, on the writer's thread, that it can no longer drive a GPU; ends the leases of those. */
+void lull_server_note_undrivable(struct lull_server *server, uint32_t gpu,
+                                 enum lull_writer_revocation why);
+void lull_server_revoke_undrivable(struct lull_server *server);
+
+/* Fills in how the GPU and its driver do. */
+void lull_server_describe_driver(int64_t now_ns, const struct lull_writer_state *written,
+                                 struct lull_message_state *state);
+
+/* Serve what an administrator asks. */
+void lull_server_quiesce(struct lull_server *server, struct lull_connection *connection,
+                         const struct lull_message *message);
+void lull_server_resume(struct lull_server *server, struct lull_connection *connection,
+                        const struct lull_message *message);
 
 /* --- turns.c --- */
 

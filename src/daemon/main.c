@@ -23,7 +23,6 @@ struct settings {
     bool is_mode_given;
     bool is_policy_given;
     bool is_restoring;
-    bool is_resetting;
     bool is_unconfined;
 };
 
@@ -72,7 +71,7 @@ static const struct lull_option rows[] = {
                LULL_GIVEN(struct settings, is_policy_given)),
     LULL_FLAG("restore", struct settings, is_restoring,
               "Put back what a dead lulld has left, and exit."),
-    LULL_FLAG("reset-at-start", struct settings, is_resetting,
+    LULL_FLAG("reset-at-start", struct settings, server.is_resetting,
               "First reset the clocks and set the default power limit of every GPU.",
               .more = "For containers, whose journals are lost with them."),
     LULL_FLAG(
@@ -128,15 +127,39 @@ static int load_policy(struct settings *settings, struct lull_error *err)
     return 0;
 }
 
+/* A driver that is not there yet, as at boot, is waited for by the device writer, which restores
+ * before it lets anybody lease. */
+static int open_devices(const struct settings *settings, struct lull_devices **devices_out,
+                        struct lull_error *err)
+{
+    const int result = lull_devices_open(devices_out, err);
+
+    if (result != LULL_E_NO_DEVICE || settings->is_restoring)
+        return result;
+    lull_log(LULL_LOG_WARNING, "lulld", "%s; serving without GPUs until the driver is there",
+             err->text);
+    return lull_devices_open_later(devices_out, err);
+}
+
+/* Puts back what a dead daemon has left, where there is a driver to do it with. */
+static int restore(struct lull_devices *devices, struct lull_journal *journal,
+                   const struct settings *settings, struct lull_error *err)
+{
+    struct lull_restore_report report;
+
+    if (lull_devices_count(devices) == 0)
+        return 0;
+    return settings->server.is_resetting ? lull_restore_forced(devices, journal, &report, err)
+                                         : lull_restore_all(devices, journal, &report, err);
+}
+
 /* Restoring comes before serving, so that nobody is leased a GPU that a dead daemon has left
  * lowered. The sandbox comes between the two: by then the driver is open, and nobody can talk to
  * the daemon yet. */
 static int work(struct lull_devices *devices, struct lull_journal *journal,
                 struct settings *settings, struct lull_error *err)
 {
-    struct lull_restore_report report;
-    int result = settings->is_resetting ? lull_restore_forced(devices, journal, &report, err)
-                                        : lull_restore_all(devices, journal, &report, err);
+    int result = restore(devices, journal, settings, err);
 
     if (settings->is_restoring)
         return result;
@@ -175,7 +198,7 @@ static int run(void *options, const struct lull_operands *operands)
     result = lull_journal_open(settings->server.runtime_dir, &journal, &error);
     if (result == 0) {
         start_keeper(settings);
-        result = lull_devices_open(&devices, &error);
+        result = open_devices(settings, &devices, &error);
     }
     if (result == 0)
         result = work(devices, journal, settings, &error);

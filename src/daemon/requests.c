@@ -38,12 +38,13 @@ static int grant(struct lull_server *server, struct lull_connection *connection,
     int result;
 
     if (gpu < 0)
-        return lull_error_set(err, -ENODEV, "%s: no such GPU on this node; see lull gpus",
-                              wanted->uuid);
+        return lull_server_fail_unknown(server, wanted->uuid, err);
     if (lull_quota_is_barred(&server->quota, connection->peer.uid, lull_now_ns()))
         return lull_error_set(err, -EBUSY,
                               "a client of yours has kept lulld busy; try again in some seconds");
-    result = lull_device_fit_band(lull_device_info(server->devices, (uint32_t)gpu), &band, err);
+    result = lull_writer_check(server->writer, (uint32_t)gpu, err);
+    if (result == 0)
+        result = lull_device_fit_band(lull_device_info(server->devices, (uint32_t)gpu), &band, err);
     if (result == 0)
         result = narrow_to_right(server, connection, (uint32_t)gpu, &band, err);
     /* Nothing is made for a lease that is refused. */
@@ -143,9 +144,14 @@ static void serve_status(struct lull_server *server, struct lull_connection *con
     struct lull_message answer = {.type = LULL_MESSAGE_STATE, .sequence = message->sequence};
     struct lull_message_state *state = &answer.body.state;
     struct lull_writer_state written;
+    struct lull_error error;
 
     if (gpu >= lull_devices_count(server->devices)) {
-        lull_server_reply_code(connection, message->sequence, -ENODEV, "no such GPU on this node");
+        if (lull_writer_check_driver(server->writer, &error) < 0)
+            lull_server_reply(connection, message->sequence, &error);
+        else
+            lull_server_reply_code(connection, message->sequence, -ENODEV,
+                                   "no such GPU on this node");
         return;
     }
     lull_writer_state(server->writer, gpu, &written);
@@ -161,10 +167,10 @@ static void serve_status(struct lull_server *server, struct lull_connection *con
         .failed = written.failed,
         .disobeyed = written.disobeyed,
         .limit_mw = written.limit_mw,
-        .health = (uint32_t)written.health,
     };
     memcpy(state->uuid, lull_device_info(server->devices, gpu)->uuid, sizeof(state->uuid));
     memcpy(state->name, lull_device_info(server->devices, gpu)->name, sizeof(state->name));
+    lull_server_describe_driver(lull_now_ns(), &written, state);
     describe_lease(server, gpu, state);
     lull_connection_send(connection, &answer, false);
 }
@@ -216,6 +222,8 @@ static serve_function *const serve_functions[LULL_MESSAGE_TYPE_COUNT] = {
     [LULL_MESSAGE_REVOKE] = lull_server_serve_revoke,
     [LULL_MESSAGE_JOB_ADD] = lull_server_serve_job_add,
     [LULL_MESSAGE_JOB_REMOVE] = lull_server_serve_job_remove,
+    [LULL_MESSAGE_QUIESCE] = lull_server_quiesce,
+    [LULL_MESSAGE_RESUME] = lull_server_resume,
 };
 
 /* A forked child inherits the descriptor, but must not speak for its parent. */

@@ -23,6 +23,11 @@
 enum {
     PATIENCE_MS = 1000, /* with this loop, before overdue leases end although it reads nothing;
                          * chosen, not measured */
+    CHECK_MS = 1000,    /* a GPU is looked at this often, for XIDs, MIG and its loss; chosen, not
+                         * measured */
+    /* What a service manager may look up only when it starts a service, the groups of devices, may
+     * be what keeps the driver away; chosen, not measured. */
+    DRIVERLESS_MS = 60000,
     STOP_LIMIT_S = 5,
 };
 
@@ -59,10 +64,15 @@ static void on_lease_ended(void *context, uint32_t gpu, int result)
     lull_server_wake(server);
 }
 
+static void on_undrivable(void *context, uint32_t gpu, enum lull_writer_revocation why)
+{
+    lull_server_note_undrivable(context, gpu, why);
+}
+
 static int start_enforcer(struct lull_server *server, struct lull_error *err)
 {
     const struct lull_enforcer_options options = {
-        .gpu_count = lull_devices_count(server->devices),
+        .gpu_count = LULL_DEVICE_MAX_GPUS, /* some may come later */
         .ttl_ns = LULL_SERVER_LEASE_TTL_MS * LULL_NS_PER_MS,
         .patience_ns = PATIENCE_MS * LULL_NS_PER_MS,
         .wake = wake_up,
@@ -140,6 +150,8 @@ static int init_loop(struct lull_server *server)
     uv_check_init(&server->loop, &server->after_poll);
     uv_timer_init(&server->loop, &server->housekeeping);
     uv_timer_init(&server->loop, &server->resume);
+    uv_timer_init(&server->loop, &server->driverless);
+    server->driverless.data = server;
     for (size_t i = 0; i < STOP_SIGNALS; i++) {
         uv_signal_init(&server->loop, &server->signals[i]);
         server->signals[i].data = server;
@@ -214,6 +226,23 @@ static int stop_serving(struct lull_server *server, struct lull_error *err)
     return result;
 }
 
+static void on_driverless(uv_timer_t *timer)
+{
+    struct lull_server *const server = timer->data;
+
+    if (lull_devices_count(server->devices) > 0)
+        return;
+    server->is_driverless = true;
+    uv_stop(&server->loop);
+}
+
+/* Ends a service that has found no driver, so that its manager starts it anew. */
+static void watch_driverless(struct lull_server *server)
+{
+    if (getenv("NOTIFY_SOCKET") != NULL && lull_devices_count(server->devices) == 0)
+        uv_timer_start(&server->driverless, on_driverless, DRIVERLESS_MS, 0);
+}
+
 static int serve_until_stopped(struct lull_server *server, struct lull_journal *journal,
                                const struct lull_server_options *options, struct lull_error *err)
 {
@@ -223,6 +252,9 @@ static int serve_until_stopped(struct lull_server *server, struct lull_journal *
     writer_options.keeper = options->keeper;
     writer_options.context = server;
     writer_options.ended = on_lease_ended;
+    writer_options.revoke = on_undrivable;
+    writer_options.is_resetting = options->is_resetting;
+    writer_options.check_ns = CHECK_MS * LULL_NS_PER_MS;
     result = lull_writer_start(server->devices, journal, &writer_options, &server->writer, err);
     if (result < 0)
         return result;
@@ -239,8 +271,14 @@ static int serve_until_stopped(struct lull_server *server, struct lull_journal *
     }
     lull_watchdog_start(&server->watchdog, &server->loop, server->writer);
     announce(server, options);
+    watch_driverless(server);
     uv_run(&server->loop, UV_RUN_DEFAULT);
-    return stop_serving(server, err);
+    result = stop_serving(server, err);
+    if (result == 0 && server->is_driverless)
+        return lull_error_set(err, LULL_E_NO_DRIVER,
+                              "no driver for a minute: ended, so that the next start looks for its "
+                              "devices anew");
+    return result;
 stop_enforcer:
     lull_enforcer_stop(server->enforcer);
 stop_writer:

@@ -5,6 +5,7 @@
 #ifndef LULL_DAEMON_SERVER_H
 #define LULL_DAEMON_SERVER_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/error.h"
@@ -20,6 +21,7 @@ struct lull_server_options {
     const char *policy_path; /* what lull reload reads */
     struct lull_policy policy;
     struct lull_keeper *keeper; /* is told that the device writer is alive; NULL: none runs */
+    bool is_resetting;          /* GPUs whose driver comes later are reset, whoever has set them */
     int ready_fd;               /* is written to and closed once clients can connect; -1: none */
 };
 

@@ -109,13 +109,14 @@ void lull_server_on_wake(uv_async_t *async)
 
     if (server->enforcer == NULL)
         return; /* the end has begun, and asks nobody */
-    for (uint32_t gpu = 0; gpu < lull_devices_count(server->devices); gpu++) {
+    for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++) {
         int result = atomic_exchange(&server->ended[gpu], LULL_SERVER_NO_RESULT);
 
         if (result != LULL_SERVER_NO_RESULT)
             lull_server_settle(server, gpu, result);
     }
     lull_server_end_proofs(server);
+    lull_server_revoke_undrivable(server);
     lull_server_tell_ended(server);
     if (atomic_exchange(&server->is_flooded, false))
         stop_flood(server);

@@ -3,19 +3,31 @@
 #include "device/device.h"
 
 #include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "device/amdsmi.h"
 #include "device/levelzero.h"
 #include "device/nvml.h"
 #include "device/turn.h"
 
+/* The driver's number of a GPU that it does not have at present. */
+#define ABSENT UINT32_MAX
+
 struct lull_devices {
-    const struct lull_vendor *vendor;
-    void *state;
-    uint32_t count;
-    struct lull_device_info infos[];
+    const struct lull_vendor *vendor; /* NULL: none has been found yet */
+    void *state;                      /* NULL: the library is closed */
+    /* A call counts itself in before it looks whether the driver is open, and a release closes it
+     * before it looks at the count: so no call is ever inside a library that is being closed. */
+    atomic_bool is_open;
+    atomic_uint inside;
+    atomic_uint count;
+    _Atomic uint32_t slots[LULL_DEVICE_MAX_GPUS]; /* the driver's numbers of the GPUs */
+    char driver_version[96];
+    struct lull_device_info infos[LULL_DEVICE_MAX_GPUS];
 };
 
 /* The vendors in the order in which they are tried. */
@@ -44,11 +56,10 @@ static int choose_vendors(uint32_t *first, uint32_t *end, struct lull_error *err
     return 0;
 }
 
-/* Passes the error on. Where no driver is installed there is no device either, so -ENOENT becomes
- * LULL_E_NO_DEVICE. */
+/* Passes the error on. Where no driver is installed or loaded there is no device either. */
 static int fail_open(const struct lull_error *error, struct lull_error *err)
 {
-    if (error->code != -ENOENT)
+    if (error->code != -ENOENT && error->code != LULL_E_NO_DRIVER)
         return lull_error_set(err, error->code, "%s", error->text);
     return lull_error_set(err, LULL_E_NO_DEVICE, "%s", error->text);
 }
@@ -74,7 +85,7 @@ static int open_vendor(const struct lull_vendor **vendor_out, void **state_out, 
             *vendor_out = vendors[i];
             return 0;
         }
-        if (result != -ENOENT && result != LULL_E_NO_DEVICE)
+        if (result != -ENOENT && result != LULL_E_NO_DEVICE && result != LULL_E_NO_DRIVER)
             return fail_open(&error, err);
         if (i == first || (kept.code == -ENOENT && result != -ENOENT))
             kept = error;
@@ -82,26 +93,107 @@ static int open_vendor(const struct lull_vendor **vendor_out, void **state_out, 
     return fail_open(&kept, err);
 }
 
-int lull_devices_open(struct lull_devices **devices_out, struct lull_error *err)
+/* Opens the vendor that these GPUs are of, or, where there are none yet, the first that has one. */
+static int open_library(struct lull_devices *devices, uint32_t *count_out, struct lull_error *err)
 {
-    const struct lull_vendor *vendor;
-    struct lull_devices *devices;
-    void *state;
-    uint32_t count;
-    int result = open_vendor(&vendor, &state, &count, err);
+    struct lull_error error;
+    int result;
+
+    if (devices->vendor == NULL)
+        return open_vendor(&devices->vendor, &devices->state, count_out, err);
+    result = devices->vendor->open(&devices->state, count_out, &error);
+    return result < 0 ? fail_open(&error, err) : 0;
+}
+
+/* Takes all GPUs of a driver that was just opened. */
+static void take_all(struct lull_devices *devices, uint32_t listed)
+{
+    for (uint32_t gpu = 0; gpu < listed; gpu++) {
+        devices->vendor->describe(devices->state, gpu, &devices->infos[gpu]);
+        atomic_store(&devices->slots[gpu], gpu);
+    }
+    atomic_store(&devices->count, listed);
+}
+
+/* Finds the known GPUs among those that a driver lists, which may have other numbers than before.
+ */
+static int match_all(struct lull_devices *devices, uint32_t listed, struct lull_error *err)
+{
+    struct lull_device_info *info = malloc(sizeof(*info));
+
+    if (info == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for %u GPUs", listed);
+    for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++)
+        atomic_store(&devices->slots[gpu], ABSENT);
+    for (uint32_t slot = 0; slot < listed; slot++) {
+        int gpu;
+
+        *info = (struct lull_device_info){0};
+        devices->vendor->describe(devices->state, slot, info);
+        gpu = lull_device_find(devices, info->uuid);
+        if (gpu >= 0)
+            atomic_store(&devices->slots[gpu], slot);
+        else
+            lull_log(LULL_LOG_WARNING, "device",
+                     "%s: a GPU that was not there when this process began; it is left alone until "
+                     "the next start",
+                     info->uuid);
+    }
+    free(info);
+    return 0;
+}
+
+int lull_devices_attach(struct lull_devices *devices, struct lull_error *err)
+{
+    uint32_t listed;
+    int result = open_library(devices, &listed, err);
 
     if (result < 0)
         return result;
-    devices = calloc(1, sizeof(*devices) + count * sizeof(devices->infos[0]));
-    if (devices == NULL) {
-        vendor->close(state);
-        return lull_error_set(err, -ENOMEM, "no memory for %u GPUs", count);
+    if (atomic_load(&devices->count) == 0)
+        take_all(devices, listed);
+    else
+        result = match_all(devices, listed, err);
+    snprintf(devices->driver_version, sizeof(devices->driver_version), "%s",
+             devices->vendor->driver_version(devices->state));
+    atomic_store(&devices->is_open, true);
+    if (result < 0)
+        lull_devices_release(devices);
+    return result;
+}
+
+int lull_devices_release(struct lull_devices *devices)
+{
+    atomic_store(&devices->is_open, false);
+    if (atomic_load(&devices->inside) > 0)
+        return -EBUSY;
+    if (devices->state != NULL)
+        devices->vendor->close(devices->state);
+    devices->state = NULL;
+    return 0;
+}
+
+int lull_devices_open_later(struct lull_devices **devices_out, struct lull_error *err)
+{
+    struct lull_devices *devices = calloc(1, sizeof(*devices));
+
+    if (devices == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for the GPUs");
+    *devices_out = devices;
+    return 0;
+}
+
+int lull_devices_open(struct lull_devices **devices_out, struct lull_error *err)
+{
+    struct lull_devices *devices = NULL;
+    int result = lull_devices_open_later(&devices, err);
+
+    if (result == 0)
+        result = lull_devices_attach(devices, err);
+    if (result < 0) {
+        free(devices);
+        return result;
     }
-    devices->vendor = vendor;
-    devices->state = state;
-    devices->count = count;
-    for (uint32_t gpu = 0; gpu < count; gpu++)
-        vendor->describe(state, gpu, &devices->infos[gpu]);
     *devices_out = devices;
     return 0;
 }
@@ -110,23 +202,24 @@ void lull_devices_close(struct lull_devices *devices)
 {
     if (devices == NULL)
         return;
-    devices->vendor->close(devices->state);
+    if (devices->state != NULL)
+        devices->vendor->close(devices->state);
     free(devices);
 }
 
 uint32_t lull_devices_count(const struct lull_devices *devices)
 {
-    return devices->count;
+    return atomic_load(&devices->count);
 }
 
 const char *lull_devices_vendor(const struct lull_devices *devices)
 {
-    return devices->vendor->name;
+    return devices->vendor != NULL ? devices->vendor->name : "";
 }
 
 const char *lull_devices_driver_version(const struct lull_devices *devices)
 {
-    return devices->vendor->driver_version(devices->state);
+    return devices->driver_version;
 }
 
 const struct lull_device_info *lull_device_info(const struct lull_devices *devices, uint32_t gpu)
@@ -136,7 +229,7 @@ const struct lull_device_info *lull_device_info(const struct lull_devices *devic
 
 int lull_device_find(const struct lull_devices *devices, const char *uuid)
 {
-    for (uint32_t gpu = 0; gpu < devices->count; gpu++)
+    for (uint32_t gpu = 0; gpu < atomic_load(&devices->count); gpu++)
         if (uuid[0] != '\0' && strcmp(devices->infos[gpu].uuid, uuid) == 0)
             return (int)gpu;
     return -ENODEV;
@@ -218,61 +311,161 @@ int lull_device_fit_band(const struct lull_device_info *info, struct lull_band *
     return 0;
 }
 
+/* --- calls of the driver --- */
+
+/* Begins a call; ABSENT: it cannot be made. */
+static uint32_t enter(struct lull_devices *devices, uint32_t gpu)
+{
+    uint32_t slot = ABSENT;
+
+    atomic_fetch_add(&devices->inside, 1);
+    if (atomic_load(&devices->is_open))
+        slot = atomic_load(&devices->slots[gpu]);
+    if (slot == ABSENT)
+        atomic_fetch_sub(&devices->inside, 1);
+    else
+        lull_turn_call_begin(gpu);
+    return slot;
+}
+
+/* Ends it. False: the driver was given up meanwhile, so what the call says is void. */
+static bool leave(struct lull_devices *devices)
+{
+    lull_turn_call_end();
+    atomic_fetch_sub(&devices->inside, 1);
+    return atomic_load(&devices->is_open);
+}
+
+static int fail_absent(struct lull_devices *devices, uint32_t gpu, struct lull_error *err)
+{
+    if (!atomic_load(&devices->is_open))
+        return lull_error_set(err, LULL_E_NO_DRIVER, "GPU %u: its driver is away", gpu);
+    return lull_error_set(err, LULL_E_NO_DEVICE, "GPU %u: the driver does not have it any more",
+                          gpu);
+}
+
 void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wanted,
                       struct lull_device_reading *reading_out)
 {
+    const uint32_t slot = enter(devices, gpu);
+
     *reading_out = (struct lull_device_reading){0};
-    lull_turn_call_begin(gpu);
+    if (slot == ABSENT)
+        return;
     for (uint32_t field = 1; field <= LULL_READING_ALL; field <<= 1)
         if ((wanted & field) != 0 &&
-            devices->vendor->read(devices->state, gpu, (enum lull_reading_field)field, reading_out))
+            devices->vendor->read(devices->state, slot, (enum lull_reading_field)field,
+                                  reading_out))
             reading_out->valid |= field;
-    lull_turn_call_end();
+    if (!leave(devices))
+        reading_out->valid = 0;
+}
+
+/* Ends a call that has a result. */
+static int leave_with(struct lull_devices *devices, uint32_t gpu, int result,
+                      struct lull_error *err)
+{
+    return leave(devices) ? result : fail_absent(devices, gpu, err);
 }
 
 int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
                         uint32_t max_mhz, struct lull_error *err)
 {
-    int result;
+    const uint32_t slot = enter(devices, gpu);
 
-    lull_turn_call_begin(gpu);
-    result = devices->vendor->lock_sm(devices->state, gpu, min_mhz, max_mhz, err);
-    lull_turn_call_end();
-    return result;
+    if (slot == ABSENT)
+        return fail_absent(devices, gpu, err);
+    return leave_with(devices, gpu,
+                      devices->vendor->lock_sm(devices->state, slot, min_mhz, max_mhz, err), err);
 }
 
 int lull_device_reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_error *err)
 {
-    int result;
+    const uint32_t slot = enter(devices, gpu);
 
-    lull_turn_call_begin(gpu);
-    result = devices->vendor->reset_sm(devices->state, gpu, err);
-    lull_turn_call_end();
-    return result;
+    if (slot == ABSENT)
+        return fail_absent(devices, gpu, err);
+    return leave_with(devices, gpu, devices->vendor->reset_sm(devices->state, slot, err), err);
 }
 
 int lull_device_reset_memory(struct lull_devices *devices, uint32_t gpu, struct lull_error *err)
 {
-    int result;
+    uint32_t slot;
 
     if (devices->vendor->reset_memory == NULL)
         return lull_error_set(err, LULL_E_UNSUPPORTED,
                               "GPU %u: cannot reset the memory clock: its vendor's driver has no "
                               "such function",
                               gpu);
-    lull_turn_call_begin(gpu);
-    result = devices->vendor->reset_memory(devices->state, gpu, err);
-    lull_turn_call_end();
-    return result;
+    slot = enter(devices, gpu);
+    if (slot == ABSENT)
+        return fail_absent(devices, gpu, err);
+    return leave_with(devices, gpu, devices->vendor->reset_memory(devices->state, slot, err), err);
 }
 
 int lull_device_set_power_limit(struct lull_devices *devices, uint32_t gpu, uint32_t limit_mw,
                                 struct lull_error *err)
 {
-    int result;
+    const uint32_t slot = enter(devices, gpu);
 
+    if (slot == ABSENT)
+        return fail_absent(devices, gpu, err);
+    return leave_with(devices, gpu,
+                      devices->vendor->set_power_limit(devices->state, slot, limit_mw, err), err);
+}
+
+/* --- what happens to GPUs --- */
+
+/* Looks for a GPU that the driver had no number for. */
+static void find_absent(struct lull_devices *devices, uint32_t gpu)
+{
+    uint32_t slot;
+
+    atomic_fetch_add(&devices->inside, 1);
     lull_turn_call_begin(gpu);
-    result = devices->vendor->set_power_limit(devices->state, gpu, limit_mw, err);
-    lull_turn_call_end();
-    return result;
+    if (atomic_load(&devices->is_open) && devices->vendor->find != NULL &&
+        devices->vendor->find(devices->state, devices->infos[gpu].uuid, &slot, NULL) == 0)
+        atomic_store(&devices->slots[gpu], slot);
+    leave(devices);
+}
+
+/* A vendor that tells no news still shows whether a GPU can be read. */
+static int check_slot(struct lull_devices *devices, uint32_t slot, struct lull_device_news *news,
+                      struct lull_error *err)
+{
+    struct lull_device_reading reading;
+
+    if (devices->vendor->check != NULL)
+        return devices->vendor->check(devices->state, slot, news, err);
+    if (!devices->vendor->read(devices->state, slot, LULL_READING_SM_CLOCK, &reading))
+        return lull_error_set(err, -EAGAIN, "GPU %u: its SM clock cannot be read", slot);
+    news->sm_mhz = reading.sm_mhz;
+    return 0;
+}
+
+int lull_device_check(struct lull_devices *devices, uint32_t gpu, struct lull_device_news *news_out,
+                      struct lull_error *err)
+{
+    uint32_t slot;
+
+    *news_out = (struct lull_device_news){0};
+    if (atomic_load(&devices->slots[gpu]) == ABSENT)
+        find_absent(devices, gpu);
+    slot = enter(devices, gpu);
+    if (slot == ABSENT)
+        return fail_absent(devices, gpu, err);
+    return leave_with(devices, gpu, check_slot(devices, slot, news_out, err), err);
+}
+
+void lull_device_let_go(struct lull_devices *devices, uint32_t gpu)
+{
+    const uint32_t slot = enter(devices, gpu);
+
+    if (slot == ABSENT)
+        return;
+    if (devices->vendor->let_go != NULL) {
+        devices->vendor->let_go(devices->state, slot);
+        atomic_store(&devices->slots[gpu], ABSENT);
+    }
+    leave(devices);
 }

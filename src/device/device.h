@@ -5,7 +5,7 @@
  * is an unset validity bit, never 0. Every set is a request: device/writer.h reads back whether
  * the device obeyed.
  *
- * Threads: any for reading; sets are for the one device writer of the node (design section 4).
+ * Threads: any for reading; the rest is for the one device writer of the node (design section 4).
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -94,6 +94,19 @@ struct lull_device_reading {
     uint32_t utilization_percent;
 };
 
+/* What has happened to a GPU without Lull's doing since it was looked at last. */
+struct lull_device_news {
+    uint32_t event_count; /* of all kinds; the rest comes with the next look */
+    uint32_t xid_count;
+    uint32_t last_xid;     /* 0: there was none */
+    bool is_partitioned;   /* NVIDIA: MIG is on, so its clock belongs to several users */
+    bool is_repartitioned; /* that, or the partitions, have changed */
+    uint32_t sm_mhz;       /* its clock; 0: it could not be read */
+};
+
+/* A GPU that reports without end must not hold up the others. Chosen, not measured. */
+enum { LULL_DEVICE_MOST_EVENTS = 64 };
+
 struct lull_devices; /* the opened driver library and its GPUs */
 
 /*
@@ -105,6 +118,25 @@ struct lull_devices; /* the opened driver library and its GPUs */
  */
 int lull_devices_open(struct lull_devices **devices_out, struct lull_error *err);
 void lull_devices_close(struct lull_devices *devices);
+
+/* Makes devices of no GPU, whose driver is away until lull_devices_attach() finds one. Errors:
+ * -ENOMEM. */
+int lull_devices_open_later(struct lull_devices **devices_out, struct lull_error *err);
+
+/*
+ * Closes the driver library: from now on every call fails with LULL_E_NO_DRIVER, and readings are
+ * not valid. Errors: -EBUSY a thread is still inside the driver, so the library stays; once it has
+ * come out, which is to be tried again, its call has failed like the others.
+ */
+int lull_devices_release(struct lull_devices *devices);
+
+/*
+ * Opens the driver library again and finds the GPUs by their UUIDs; their facts stay as they were.
+ * A GPU that is not there fails with LULL_E_NO_DEVICE until lull_device_check() finds it. Devices
+ * without GPUs take what there is; otherwise GPUs that are new are named in the log and left alone.
+ * Errors: those of lull_devices_open.
+ */
+int lull_devices_attach(struct lull_devices *devices, struct lull_error *err);
 
 uint32_t lull_devices_count(const struct lull_devices *devices);
 
@@ -131,9 +163,20 @@ int lull_device_fit_band(const struct lull_device_info *info, struct lull_band *
 void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wanted,
                       struct lull_device_reading *reading_out);
 
+/*
+ * Looks whether a GPU is there, finds it anew if it was gone, and takes its news; where the vendor
+ * tells none, there are none. Errors: LULL_E_NO_DEVICE it is lost; LULL_E_NO_DRIVER; others say
+ * only that its clock could not be read.
+ */
+int lull_device_check(struct lull_devices *devices, uint32_t gpu, struct lull_device_news *news_out,
+                      struct lull_error *err);
+
+/* Closes what is open of a GPU alone and calls nothing of it until lull_device_check(). */
+void lull_device_let_go(struct lull_devices *devices, uint32_t gpu);
+
 /* These functions set something. Errors: -EPERM this process is not permitted to;
- * LULL_E_UNSUPPORTED; LULL_E_NO_DEVICE the GPU is lost; -EAGAIN the call may succeed later;
- * -EINVAL. */
+ * LULL_E_UNSUPPORTED; LULL_E_NO_DEVICE the GPU is lost; LULL_E_NO_DRIVER the driver is away;
+ * -EAGAIN the call may succeed later; -EINVAL. */
 int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
                         uint32_t max_mhz, struct lull_error *err);
 int lull_device_reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_error *err);

@@ -28,6 +28,9 @@ typedef int nvml_call_device_list_of(void *device, unsigned int of, unsigned int
 typedef int nvml_call_device_set_pair(void *device, unsigned int first, unsigned int second);
 typedef int nvml_call_device_set(void *device, unsigned int value);
 typedef int nvml_call_device_do(void *device);
+typedef int nvml_call_events_create(void **set_out);
+typedef int nvml_call_events_free(void *set);
+typedef int nvml_call_events_register(void *device, unsigned long long types, void *set);
 
 struct device_pci_info {
     char bus_id_legacy[16];
@@ -54,16 +57,28 @@ struct nvml_field_value {
     } value;
 };
 
+struct nvml_event {
+    void *device;
+    unsigned long long type;
+    unsigned long long data;
+    unsigned int gpu_instance;
+    unsigned int compute_instance;
+};
+
+typedef int nvml_call_events_wait(void *set, struct nvml_event *event, unsigned int timeout_ms);
 typedef int nvml_call_device_pci(void *device, struct device_pci_info *info);
 typedef int nvml_call_device_utilization(void *device, struct device_utilization *utilization);
 typedef int nvml_call_device_fields(void *device, int count, struct nvml_field_value *values);
 
 _Static_assert(sizeof(struct device_pci_info) == 68, "nvmlPciInfo_t");
 _Static_assert(sizeof(struct nvml_field_value) == 40, "nvmlFieldValue_t");
+_Static_assert(sizeof(struct nvml_event) == 32, "nvmlEventData_t");
 
 enum {
     NVML_SUCCESS = 0,
     NVML_FUNCTION_NOT_FOUND = 13,
+    NVML_EVENT_XID = 0x8,
+    NVML_EVENT_MIG = 0x100,
     NVML_CLOCK_SM = 1,
     NVML_CLOCK_MEMORY = 2,
     NVML_TEMPERATURE_GPU = 0,
@@ -103,6 +118,12 @@ enum {
          "nvmlDeviceGetCurrentClocksThrottleReasons")                                              \
     CALL(nvml_call_device_utilization, utilization, "nvmlDeviceGetUtilizationRates", NULL)         \
     CALL(nvml_call_device_fields, fields, "nvmlDeviceGetFieldValues", NULL)                        \
+    CALL(nvml_call_device_pair, mig_mode, "nvmlDeviceGetMigMode", NULL)                            \
+    CALL(nvml_call_device_long, event_types, "nvmlDeviceGetSupportedEventTypes", NULL)             \
+    CALL(nvml_call_events_create, events_create, "nvmlEventSetCreate", NULL)                       \
+    CALL(nvml_call_events_free, events_free, "nvmlEventSetFree", NULL)                             \
+    CALL(nvml_call_events_register, events_register, "nvmlDeviceRegisterEvents", NULL)             \
+    CALL(nvml_call_events_wait, events_wait, "nvmlEventSetWait_v2", "nvmlEventSetWait")            \
     CALL(nvml_call_device_set_pair, lock_sm, "nvmlDeviceSetGpuLockedClocks", NULL)                 \
     CALL(nvml_call_device_do, reset_sm, "nvmlDeviceResetGpuLockedClocks", NULL)                    \
     CALL(nvml_call_device_set_pair, lock_memory, "nvmlDeviceSetMemoryLockedClocks", NULL)          \
@@ -117,7 +138,11 @@ struct nvml {
     bool has_instant_power[LULL_DEVICE_MAX_GPUS];  /* field 186 works on this GPU */
     _Atomic(void *) devices[LULL_DEVICE_MAX_GPUS]; /* others may read while one is found anew */
     char uuids[LULL_DEVICE_MAX_GPUS][96];
-    bool is_gone[LULL_DEVICE_MAX_GPUS]; /* its handle may be void; the device writer's alone */
+    uint32_t device_count;
+    /* The device writer's alone. */
+    bool is_gone[LULL_DEVICE_MAX_GPUS];        /* its handle may be void */
+    void *events[LULL_DEVICE_MAX_GPUS];        /* its event set; NULL: none yet */
+    bool is_partitioned[LULL_DEVICE_MAX_GPUS]; /* as it was seen last */
 };
 
 #define SYMBOL(type, member, name, older_name) {offsetof(struct nvml, member), name, older_name},
@@ -125,7 +150,7 @@ static const struct lull_library_symbol symbols[] = {NVML_CALLS(SYMBOL)};
 
 static const struct lull_library_meaning meanings[] = {
     {0, 0, "success"},
-    {1, LULL_E_NO_DEVICE, "the driver library is not initialised"},
+    {1, LULL_E_NO_DRIVER, "the driver library is not initialised"},
     {2, -EINVAL, "invalid argument"},
     {3, LULL_E_UNSUPPORTED, "not supported by this GPU"},
     {4, -EPERM, "not permitted: needs root or CAP_SYS_ADMIN"},
@@ -133,16 +158,16 @@ static const struct lull_library_meaning meanings[] = {
     {6, LULL_E_NO_DEVICE, "not found"},
     {7, -EINVAL, "the buffer is too small"},
     {8, -EIO, "external power is missing: check the power cables"},
-    {9, LULL_E_NO_DEVICE, "the kernel driver is not loaded"},
+    {9, LULL_E_NO_DRIVER, "the kernel driver is not loaded"},
     {10, -EAGAIN, "timeout"},
     {11, -EAGAIN, "interrupt problem"},
-    {12, LULL_E_NO_DEVICE, "the driver library was not found"},
+    {12, LULL_E_NO_DRIVER, "the driver library was not found"},
     {13, LULL_E_UNSUPPORTED, "not in this driver; a newer one may do it"},
     {14, -EIO, "the infoROM is corrupted"},
     {15, LULL_E_NO_DEVICE, "the GPU is lost; the node may need a restart"},
     {16, LULL_E_NO_DEVICE, "the GPU needs a reset"},
     {17, -EAGAIN, "blocked by the operating system"},
-    {18, LULL_E_NO_DEVICE, "driver and library versions differ; reload the driver"},
+    {18, LULL_E_NO_DRIVER, "driver and library versions differ; reload the driver"},
     {19, -EAGAIN, "in use by another client"},
     {20, -EAGAIN, "the driver has no memory"},
     {21, -EAGAIN, "no data"},
@@ -221,7 +246,7 @@ static int find_devices(struct nvml *nvml, uint32_t *count_out, struct lull_erro
     if (count == 0)
         return lull_error_set(err, LULL_E_NO_DEVICE, "%s: this node has no NVIDIA GPU",
                               nvml->library_name);
-    *count_out = count;
+    *count_out = nvml->device_count = count;
     return 0;
 }
 
@@ -234,10 +259,19 @@ static void close_library(void *state)
     free(nvml);
 }
 
+static void close_events(struct nvml *nvml, uint32_t gpu)
+{
+    if (nvml->events[gpu] != NULL)
+        nvml->events_free(nvml->events[gpu]);
+    nvml->events[gpu] = NULL;
+}
+
 static void nvml_close(void *state)
 {
     struct nvml *nvml = state;
 
+    for (uint32_t gpu = 0; gpu < nvml->device_count; gpu++)
+        close_events(nvml, gpu);
     nvml->shutdown();
     close_library(nvml);
 }
@@ -498,6 +532,102 @@ static int nvml_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
                      "set the power limit", err);
 }
 
+/* --- what happens to a GPU without Lull's doing --- */
+
+/* Asks for the events of a GPU: of XIDs, and, where it can be partitioned, of changes of that. */
+static void open_events(struct nvml *nvml, uint32_t gpu)
+{
+    unsigned long long types = 0;
+    void *set;
+
+    if (nvml->events[gpu] != NULL || nvml->events_free == NULL || nvml->events_wait == NULL ||
+        INVOKE(nvml, event_types, nvml->devices[gpu], &types) != NVML_SUCCESS ||
+        INVOKE(nvml, events_create, &set) != NVML_SUCCESS)
+        return;
+    types &= NVML_EVENT_XID | NVML_EVENT_MIG;
+    if (INVOKE(nvml, events_register, nvml->devices[gpu], types, set) == NVML_SUCCESS)
+        nvml->events[gpu] = set;
+    else
+        nvml->events_free(set);
+}
+
+/* Takes the events that have come, without waiting for any. */
+static void take_events(struct nvml *nvml, uint32_t gpu, struct lull_device_news *news)
+{
+    struct nvml_event event;
+
+    open_events(nvml, gpu);
+    while (nvml->events[gpu] != NULL && news->event_count < LULL_DEVICE_MOST_EVENTS &&
+           nvml->events_wait(nvml->events[gpu], &event, 0) == NVML_SUCCESS) {
+        news->event_count++;
+        news->is_repartitioned = news->is_repartitioned || event.type == NVML_EVENT_MIG;
+        if (event.type == NVML_EVENT_XID) {
+            news->xid_count++;
+            news->last_xid = (uint32_t)event.data;
+        }
+    }
+}
+
+/* A GPU that cannot be partitioned has no mode. */
+static void take_mode(struct nvml *nvml, uint32_t gpu, struct lull_device_news *news)
+{
+    unsigned int current = 0;
+    unsigned int pending;
+
+    if (INVOKE(nvml, mig_mode, nvml->devices[gpu], &current, &pending) != NVML_SUCCESS)
+        current = 0;
+    news->is_partitioned = current != 0;
+    news->is_repartitioned =
+        news->is_repartitioned || news->is_partitioned != nvml->is_partitioned[gpu];
+    nvml->is_partitioned[gpu] = news->is_partitioned;
+}
+
+static int nvml_check(void *state, uint32_t gpu, struct lull_device_news *news,
+                      struct lull_error *err)
+{
+    struct nvml *nvml = state;
+    int result;
+
+    find_again(nvml, gpu);
+    take_events(nvml, gpu, news);
+    result = check_set(nvml, nvml->clock(nvml->devices[gpu], NVML_CLOCK_SM, &news->sm_mhz), gpu,
+                       "read the SM clock", err);
+    if (result == 0)
+        take_mode(nvml, gpu, news);
+    /* The handle of a GPU that has new partitions, or was lost, is looked up anew. */
+    nvml->is_gone[gpu] = nvml->is_gone[gpu] || news->is_repartitioned;
+    if (nvml->is_gone[gpu])
+        close_events(nvml, gpu);
+    return result;
+}
+
+static void nvml_let_go(void *state, uint32_t gpu)
+{
+    struct nvml *nvml = state;
+
+    close_events(nvml, gpu);
+    nvml->is_gone[gpu] = true;
+}
+
+static int nvml_find(void *state, const char *uuid, uint32_t *gpu_out, struct lull_error *err)
+{
+    struct nvml *nvml = state;
+    uint32_t gpu = 0;
+    void *device;
+
+    while (gpu < nvml->device_count && strcmp(nvml->uuids[gpu], uuid) != 0)
+        gpu++;
+    if (gpu == LULL_DEVICE_MAX_GPUS || INVOKE(nvml, find, uuid, &device) != NVML_SUCCESS)
+        return lull_error_set(err, LULL_E_NO_DEVICE, "%s: the driver does not find this GPU", uuid);
+    nvml->devices[gpu] = device;
+    nvml->is_gone[gpu] = false;
+    snprintf(nvml->uuids[gpu], sizeof(nvml->uuids[gpu]), "%s", uuid);
+    if (gpu == nvml->device_count)
+        nvml->device_count++;
+    *gpu_out = gpu;
+    return 0;
+}
+
 const struct lull_vendor lull_nvml_vendor = {
     .name = "nvidia",
     .open = nvml_open,
@@ -509,4 +639,7 @@ const struct lull_vendor lull_nvml_vendor = {
     .reset_sm = nvml_reset_sm,
     .reset_memory = nvml_reset_memory,
     .set_power_limit = nvml_set_power_limit,
+    .check = nvml_check,
+    .let_go = nvml_let_go,
+    .find = nvml_find,
 };

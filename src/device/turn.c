@@ -6,6 +6,7 @@
 #include "device/turn.h"
 
 #include <assert.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 
@@ -52,6 +53,7 @@ static bool take_over(struct lull_turn *turn, int64_t call_ns)
     if (lull_now_ns() < call_ns + PATIENCE_NS ||
         !atomic_compare_exchange_strong(&turn->call_ns, &call_ns, 0))
         return false;
+    atomic_store(&turn->away_thread[turn->call_gpu], atomic_load(&turn->thread));
     atomic_store(&turn->away_ns[turn->call_gpu], call_ns);
     return true;
 }
@@ -89,6 +91,8 @@ bool lull_turn_wait(struct lull_turn *turn)
             sleep_on(turn, last_call_ns);
     }
     turn->is_taken = turn->is_taken || has_turn;
+    if (has_turn)
+        atomic_store(&turn->thread, gettid());
     pthread_mutex_unlock(&turn->lock);
     own.turn = has_turn ? turn : NULL;
     own.is_lost = false;
@@ -120,6 +124,11 @@ void lull_turn_give_back(void)
 int64_t lull_turn_away_ns(const struct lull_turn *turn, uint32_t gpu)
 {
     return atomic_load(&turn->away_ns[gpu]);
+}
+
+int lull_turn_away_thread(const struct lull_turn *turn, uint32_t gpu)
+{
+    return atomic_load(&turn->away_thread[gpu]);
 }
 
 void lull_turn_call_begin(uint32_t gpu)

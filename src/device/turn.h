@@ -26,7 +26,9 @@ struct lull_turn {
     atomic_bool is_spare_asleep;
     _Atomic int64_t call_ns; /* when the call under way began, which identifies it; 0: none is */
     uint32_t call_gpu;
+    atomic_int thread; /* the one that has the turn, by its kernel's number */
     _Atomic int64_t away_ns[LULL_DEVICE_MAX_GPUS];
+    atomic_int away_thread[LULL_DEVICE_MAX_GPUS];
 };
 
 void lull_turn_init(struct lull_turn *turn);
@@ -48,6 +50,9 @@ void lull_turn_give_back(void);
 
 /* Since when the GPU is away, on CLOCK_MONOTONIC; 0: it is not. Any thread. */
 int64_t lull_turn_away_ns(const struct lull_turn *turn, uint32_t gpu);
+
+/* The kernel's number of the thread that a GPU was last away with. Any thread. */
+int lull_turn_away_thread(const struct lull_turn *turn, uint32_t gpu);
 
 /* Called around every driver call; nothing happens on threads that do not have a turn. */
 void lull_turn_call_begin(uint32_t gpu);

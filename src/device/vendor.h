@@ -31,6 +31,18 @@ struct lull_vendor {
     int (*reset_sm)(void *state, uint32_t gpu, struct lull_error *err);
     int (*reset_memory)(void *state, uint32_t gpu, struct lull_error *err); /* NULL: unsupported */
     int (*set_power_limit)(void *state, uint32_t gpu, uint32_t limit_mw, struct lull_error *err);
+
+    /* These may be NULL: the vendor tells no news of its GPUs, keeps nothing of a single one open,
+     * or finds none by itself. */
+
+    /* Adds to news what has happened to a GPU; its errors are those of lull_device_check. */
+    int (*check)(void *state, uint32_t gpu, struct lull_device_news *news, struct lull_error *err);
+
+    /* Closes what is open of one GPU alone; find opens it again. */
+    void (*let_go)(void *state, uint32_t gpu);
+
+    /* Finds a GPU that open has not listed or that was let go. Errors: LULL_E_NO_DEVICE. */
+    int (*find)(void *state, const char *uuid, uint32_t *gpu_out, struct lull_error *err);
 };
 
 #endif

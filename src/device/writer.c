@@ -22,6 +22,7 @@ const struct lull_writer_options lull_writer_defaults = {
     .lowering_gap_ns = 20 * LULL_NS_PER_MS,
     .lowering_refill_ns = 50 * LULL_NS_PER_MS,
     .validity_cap_ns = 5 * LULL_NS_PER_S,
+    .hung_ns = 30 * LULL_NS_PER_S, /* chosen, not measured */
 };
 
 void lull_writer_wake(struct lull_writer *writer)
@@ -74,10 +75,9 @@ static void init_locks(struct lull_writer *writer)
     pthread_mutex_init(&writer->mailbox_lock, NULL);
 }
 
-/* GPUs that an earlier process has reset while they were idle are watched on. */
-static void take_over_deferred(struct lull_writer *writer)
+void lull_writer_take_over_deferred(struct lull_writer *writer, uint32_t first)
 {
-    for (uint32_t i = 0; i < writer->gpu_count; i++) {
+    for (uint32_t i = first; i < writer->gpu_count; i++) {
         struct lull_writer_gpu *gpu = &writer->gpus[i];
 
         gpu->is_deferred =
@@ -86,6 +86,14 @@ static void take_over_deferred(struct lull_writer *writer)
         if (gpu->is_deferred)
             gpu->watch_ns = lull_now_ns() + LULL_WRITER_WATCH_NS;
     }
+}
+
+/* Devices without a GPU have no driver yet (lull_devices_open_later()). */
+static void begin_without_driver(struct lull_writer *writer)
+{
+    writer->is_driver_open = writer->gpu_count > 0;
+    if (!writer->is_driver_open)
+        lull_error_set(&writer->driver_error, LULL_E_NO_DRIVER, "the driver is not there yet");
 }
 
 int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal,
@@ -104,17 +112,19 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
     writer->devices = devices;
     writer->journal = journal;
     writer->options = *options;
-    writer->gpu_count = lull_devices_count(devices);
+    writer->gpu_count = writer->shown_gpus = lull_devices_count(devices);
     writer->timer_ns = LULL_WRITER_NEVER_NS;
     init_locks(writer);
     lull_turn_init(&writer->turn);
     for (uint32_t i = 0; i < LULL_DEVICE_MAX_GPUS; i++) {
         writer->gpus[i].raise_ns = LULL_WRITER_NEVER_NS;
         writer->gpus[i].watch_ns = LULL_WRITER_NEVER_NS;
+        writer->gpus[i].check_ns = options->check_ns != 0 ? 0 : LULL_WRITER_NEVER_NS;
         lull_switch_budget_init(&writer->gpus[i].budget, options->lowering_gap_ns,
                                 options->lowering_refill_ns);
     }
-    take_over_deferred(writer);
+    lull_writer_take_over_deferred(writer, 0);
+    begin_without_driver(writer);
     result = open_fds(writer);
     if (result == 0)
         result = lull_thread_start(&thread, lull_writer_wait_and_run, writer);
@@ -238,15 +248,82 @@ void lull_writer_state(struct lull_writer *writer, uint32_t gpu,
     pthread_mutex_lock(&writer->mailbox_lock);
     *state_out = writer->states[gpu];
     pthread_mutex_unlock(&writer->mailbox_lock);
-    state_out->health =
-        lull_writer_health_since(lull_turn_away_ns(&writer->turn, gpu), lull_now_ns());
-    if (state_out->health == LULL_WRITER_UP && state_out->status == LULL_E_NO_DEVICE)
-        state_out->health = LULL_WRITER_LOST;
+    /* A thread that is stuck in the driver cannot show it. */
+    if (lull_writer_health_of_call(writer, gpu, lull_now_ns()) != LULL_WRITER_UP)
+        state_out->health = lull_writer_health_of_call(writer, gpu, lull_now_ns());
+}
+
+void lull_writer_quiesce(struct lull_writer *writer, uint64_t gpus)
+{
+    pthread_mutex_lock(&writer->mailbox_lock);
+    writer->to_quiesce |= gpus;
+    for (uint32_t i = 0; i < writer->gpu_count; i++)
+        if ((gpus >> i & 1) != 0)
+            writer->desired[i].source = NULL;
+    pthread_mutex_unlock(&writer->mailbox_lock);
+    lull_writer_wake(writer);
+}
+
+void lull_writer_resume(struct lull_writer *writer, uint64_t gpus)
+{
+    pthread_mutex_lock(&writer->mailbox_lock);
+    writer->to_quiesce &= ~gpus;
+    pthread_mutex_unlock(&writer->mailbox_lock);
+    lull_writer_wake(writer);
+}
+
+int lull_writer_check_driver(struct lull_writer *writer, struct lull_error *err)
+{
+    struct lull_error error;
+
+    pthread_mutex_lock(&writer->mailbox_lock);
+    error = writer->driver_error;
+    pthread_mutex_unlock(&writer->mailbox_lock);
+    return error.code < 0 ? lull_error_set(err, error.code, "%s", error.text) : 0;
+}
+
+int lull_writer_check(struct lull_writer *writer, uint32_t gpu, struct lull_error *err)
+{
+    struct lull_writer_state state;
+    bool is_shown;
+    bool is_quiesced;
+
+    lull_writer_state(writer, gpu, &state);
+    pthread_mutex_lock(&writer->mailbox_lock);
+    is_shown = gpu < writer->shown_gpus;
+    is_quiesced = (writer->to_quiesce >> gpu & 1) != 0;
+    pthread_mutex_unlock(&writer->mailbox_lock);
+    if (is_quiesced)
+        return lull_error_set(err, -EBUSY,
+                              "GPU %u: quiesced by the administrator; it is leased again after "
+                              "`lull resume`",
+                              gpu);
+    if (lull_writer_check_driver(writer, err) < 0)
+        return err->code;
+    if (!is_shown)
+        return lull_error_set(err, -EBUSY, "GPU %u: it is being restored; try again", gpu);
+    if (state.health == LULL_WRITER_SUSPECT || state.health == LULL_WRITER_HUNG)
+        return lull_error_set(err, -ETIMEDOUT,
+                              "GPU %u: a call of its driver does not return (%s); it is leased "
+                              "again when it has, or after a reset",
+                              gpu, lull_writer_health_name(state.health));
+    if (state.health == LULL_WRITER_LOST)
+        return lull_error_set(
+            err, LULL_E_NO_DEVICE,
+            "GPU %u: the driver does not find it (LOST); lulld looks for it again "
+            "every minute at least",
+            gpu);
+    if (state.is_partitioned)
+        return lull_error_set(err, LULL_E_UNSUPPORTED,
+                              "GPU %u: MIG is on, and its slices have one clock: what Lull says of "
+                              "them is advice only, and they are not leased",
+                              gpu);
+    return 0;
 }
 
 const char *lull_writer_health_name(enum lull_writer_health health)
 {
-    static const char *const names[] = {"UP", "SUSPECT", "HUNG", "LOST"};
+    static const char *const names[] = {"UP", "SUSPECT", "HUNG", "LOST", "FOREIGN", "QUIESCED"};
 
     assert((size_t)health < sizeof(names) / sizeof(names[0]));
     return names[health];

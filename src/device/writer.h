@@ -41,28 +41,46 @@ struct lull_writer_source {
     struct lull_writer_source *next_removed; /* the writer's */
 };
 
+/* Why the writer asks for the end of a lease. */
+enum lull_writer_revocation {
+    LULL_WRITER_GPU_LOST,
+    LULL_WRITER_REPARTITIONED, /* MIG was switched, or its partitions were changed */
+    LULL_WRITER_REVOCATIONS,
+};
+
 struct lull_writer_options {
     int64_t lowering_gap_ns;    /* a GPU is not lowered sooner than this after it was raised */
     int64_t lowering_refill_ns; /* after each such time one more lowering need not wait; INT64_MAX:
                                    all have to wait */
     int64_t validity_cap_ns;    /* a lowering that is not renewed ends after this time */
+    int64_t check_ns;  /* every GPU is looked at this often, for what happens to it without Lull's
+                          doing; 0: it is not */
+    int64_t hung_ns;   /* a call that lasts this long counts as hung */
+    bool is_resetting; /* GPUs that come later are reset whoever has set them, as by
+                          lull_restore_forced() */
     struct lull_keeper *keeper; /* is told that the writer is alive, and heeded; NULL: none runs */
     void *context;
     /* Called on a thread of the writer when the GPU of an ended lease was raised and read back and
      * its record was removed (0), or when that has failed, and the writer goes on trying;
      * -ETIMEDOUT: its driver call does not return. May be NULL. */
     void (*ended)(void *context, uint32_t gpu, int result);
+    /* Called on a thread of the writer: a leased GPU can no longer be driven, so its lease is to be
+     * ended. May be NULL: then it stays, and its requests are refused meanwhile. */
+    void (*revoke)(void *context, uint32_t gpu, enum lull_writer_revocation why);
 };
 
-/* lowering_gap_ns 20 ms, lowering_refill_ns 50 ms, validity_cap_ns 5 s, no callback. */
+/* lowering_gap_ns 20 ms, lowering_refill_ns 50 ms, validity_cap_ns 5 s, check_ns 0, hung_ns 30 s,
+ * no callback. */
 extern const struct lull_writer_options lull_writer_defaults;
 
 /* How a GPU's driver does. */
 enum lull_writer_health {
     LULL_WRITER_UP,
-    LULL_WRITER_SUSPECT, /* a call has not returned for a second */
-    LULL_WRITER_HUNG,    /* nor for half a minute */
-    LULL_WRITER_LOST,    /* the last write found no such GPU */
+    LULL_WRITER_SUSPECT,  /* a call has not returned for a second */
+    LULL_WRITER_HUNG,     /* nor for half a minute */
+    LULL_WRITER_LOST,     /* it is not there, or its driver is not */
+    LULL_WRITER_FOREIGN,  /* somebody else has locked its clock, which is left alone */
+    LULL_WRITER_QUIESCED, /* set free for the administrator: nothing of it is open */
 };
 
 /* The state of one GPU as the writer knows it. */
@@ -78,6 +96,10 @@ struct lull_writer_state {
     uint64_t disobeyed; /* writes that the clock did not follow */
     uint32_t limit_mw;  /* the power limit that is set; 0: the one from before the lease */
     enum lull_writer_health health;
+    uint64_t xids;       /* errors that the driver has reported of it */
+    uint32_t last_xid;   /* 0: none */
+    bool is_partitioned; /* MIG is on */
+    int64_t seen_ns;     /* when a call for it returned last, on CLOCK_MONOTONIC; 0: never */
 };
 
 /* Starts the thread; borrows devices and journal until stop. Errors: -errno. */
@@ -107,6 +129,24 @@ void lull_writer_grant(struct lull_writer *writer, uint32_t gpu, struct lull_wri
 /* Ends a lease: the GPU is raised and restored, and ended() follows. Without a lease nothing
  * happens. */
 void lull_writer_end(struct lull_writer *writer, uint32_t gpu);
+
+/*
+ * Sets GPUs free (a bit for each) for a reset, or for a change of their partitions or of the
+ * driver: once their leases have ended and they are restored, what is open of them is closed, and
+ * with the last GPU the driver library. lull_writer_resume() opens it and finds them again.
+ */
+void lull_writer_quiesce(struct lull_writer *writer, uint64_t gpus);
+void lull_writer_resume(struct lull_writer *writer, uint64_t gpus);
+
+/*
+ * Whether a GPU can be driven at present. Errors, with a text for users: LULL_E_NO_DEVICE it is
+ * lost; LULL_E_NO_DRIVER; -ETIMEDOUT it hangs; -EBUSY it is quiesced, or not restored yet;
+ * LULL_E_UNSUPPORTED MIG is on.
+ */
+int lull_writer_check(struct lull_writer *writer, uint32_t gpu, struct lull_error *err);
+
+/* Why the driver is away. 0: it is not. Errors: LULL_E_NO_DRIVER; -EBUSY it is quiesced. */
+int lull_writer_check_driver(struct lull_writer *writer, struct lull_error *err);
 
 /* The name of a state, as users read it. */
 const char *lull_writer_health_name(enum lull_writer_health health);

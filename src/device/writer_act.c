@@ -50,6 +50,8 @@ static int write_point(struct lull_writer *writer, uint32_t index, uint32_t sm_m
             gpu->is_uncertain || lull_fault_may_have_had_effect(lull_fault_of(status));
         lull_writer_complain(gpu, &error);
     }
+    if (!lull_turn_is_lost())
+        lull_writer_note_result(writer, index, status, &error);
     return status;
 }
 
@@ -183,6 +185,8 @@ static void write_limit_of(struct lull_writer *writer, uint32_t index)
         gpu->state.writes++;
     if (gpu->limit.result.status < 0 || result < 0)
         lull_writer_complain(gpu, &error);
+    if (gpu->limit.result.status < 0 && !lull_turn_is_lost())
+        lull_writer_note_result(writer, index, gpu->limit.result.status, &error);
     if (gpu->stage == LULL_STAGE_ENDING && gpu->limit.failures == LULL_WRITER_FAILURES_TO_REPORT)
         lull_writer_report_end(writer, index, gpu->limit.result.status);
     lull_writer_publish_limit(gpu, index);
@@ -195,7 +199,7 @@ static bool act_on_limit(struct lull_writer *writer, int64_t now_ns)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct lull_writer_gpu *gpu = &writer->gpus[i];
 
-        if (lull_writer_is_away(writer, i) || !gpu->is_recorded ||
+        if (lull_writer_is_out(writer, i) || !gpu->is_recorded ||
             lull_limit_control_due_ns(&gpu->limit) > now_ns)
             continue;
         write_limit_of(writer, i);

@@ -4,28 +4,46 @@
  */
 #include "device/writer_internal.h"
 
+#include <errno.h>
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 /* While the keeper restores, some 10 ms or, where a clock does not follow, 500, it is looked at
  * this often. Chosen, not measured. */
 #define KEEPER_STEP_NS (5 * LULL_NS_PER_MS)
 
-/* A call that lasts this long makes a GPU suspect, and one that lasts that long counts as hung.
- * Chosen, not measured. */
+/* A call that lasts this long makes a GPU suspect. Chosen, not measured. */
 #define SUSPECT_NS LULL_NS_PER_S
-#define HUNG_NS (30 * LULL_NS_PER_S)
 
 bool lull_writer_is_away(const struct lull_writer *writer, uint32_t index)
 {
     return lull_turn_away_ns(&writer->turn, index) != 0;
 }
 
-enum lull_writer_health lull_writer_health_since(int64_t away_ns, int64_t now_ns)
+enum lull_writer_health lull_writer_health_of_call(const struct lull_writer *writer, uint32_t index,
+                                                   int64_t now_ns)
 {
+    const int64_t away_ns = lull_turn_away_ns(&writer->turn, index);
+
     if (away_ns == 0 || now_ns - away_ns < SUSPECT_NS)
         return LULL_WRITER_UP;
-    return now_ns - away_ns < HUNG_NS ? LULL_WRITER_SUSPECT : LULL_WRITER_HUNG;
+    return now_ns - away_ns < writer->options.hung_ns ? LULL_WRITER_SUSPECT : LULL_WRITER_HUNG;
+}
+
+/* Says where in the kernel a hung thread waits, which tells a driver's developers what to look at.
+ */
+static void tell_thread(const struct lull_writer *writer, uint32_t index)
+{
+    const int thread = lull_turn_away_thread(&writer->turn, index);
+    char channel[64];
+
+    if (!lull_thread_wait_channel(thread, channel, sizeof(channel)))
+        snprintf(channel, sizeof(channel), "unknown");
+    lull_log(LULL_LOG_ERROR, "writer", "GPU %u: HUNG: its thread %d is in state %c and waits in %s",
+             index, thread, lull_thread_state(thread), channel);
 }
 
 /* Logs each state of a GPU that is away once, and its return. */
@@ -41,6 +59,24 @@ static void tell_health(struct lull_writer *writer, uint32_t index, enum lull_wr
                  "GPU %u: a driver call does not return (%s); the other GPUs are served, this one "
                  "is restored when it returns",
                  index, lull_writer_health_name(health));
+    if (health == LULL_WRITER_HUNG)
+        tell_thread(writer, index);
+}
+
+/* Nobody waits for the answer of a GPU that hangs. Its thread asks for no request and publishes
+ * nothing any more, so this thread may; what it returns with is dealt with when it is back. */
+static void refuse_away(const struct lull_writer *writer, uint32_t index)
+{
+    const struct lull_writer_source *source = writer->gpus[index].source;
+    struct lull_switch_request request;
+
+    if (source == NULL || !source->channel.take(source->channel.context, index, &request))
+        return;
+    source->channel.publish(source->channel.context, index,
+                            &(struct lull_switch_result){.sequence = request.sequence,
+                                                         .sm_mhz = request.sm_mhz,
+                                                         .settle_ns = LULL_SETTLE_UNKNOWN,
+                                                         .status = -ETIMEDOUT});
 }
 
 /* Ends of leases are told although a suspect GPU cannot be raised, so that nobody waits for it. */
@@ -62,12 +98,13 @@ static void tell_end(struct lull_writer *writer, uint32_t index)
 void lull_writer_watch_away(struct lull_writer *writer, int64_t now_ns)
 {
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
-        const enum lull_writer_health health =
-            lull_writer_health_since(lull_turn_away_ns(&writer->turn, i), now_ns);
+        const enum lull_writer_health health = lull_writer_health_of_call(writer, i, now_ns);
 
         tell_health(writer, i, health);
-        if (health != LULL_WRITER_UP)
-            tell_end(writer, i);
+        if (health == LULL_WRITER_UP)
+            continue;
+        refuse_away(writer, i);
+        tell_end(writer, i);
     }
 }
 
@@ -75,11 +112,11 @@ int64_t lull_writer_health_due_ns(const struct lull_writer *writer, uint32_t ind
 {
     const int64_t away_ns = lull_turn_away_ns(&writer->turn, index);
 
-    switch (lull_writer_health_since(away_ns, lull_now_ns())) {
+    switch (lull_writer_health_of_call(writer, index, lull_now_ns())) {
     case LULL_WRITER_UP:
         return away_ns + SUSPECT_NS;
     case LULL_WRITER_SUSPECT:
-        return away_ns + HUNG_NS;
+        return away_ns + writer->options.hung_ns;
     default:
         return LULL_WRITER_NEVER_NS;
     }
@@ -103,9 +140,7 @@ static bool is_engaged(const struct lull_writer *writer)
     return false;
 }
 
-/* The keeper has put this GPU back and removed its record. A call that was on its way while this
- * process stood still may have come after that, so what was set is undone here as well. */
-static void distrust(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns)
+void lull_writer_distrust(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns)
 {
     if (gpu->stage == LULL_STAGE_LEASED)
         gpu->is_recorded = false;
@@ -127,8 +162,10 @@ void lull_writer_heed_keeper(struct lull_writer *writer, int64_t now_ns)
     if (takeovers == writer->takeovers_seen)
         return;
     writer->takeovers_seen = takeovers;
+    /* The keeper has put the GPUs back and removed their records. A call that was on its way while
+     * this process stood still may have come after that. */
     for (uint32_t i = 0; i < writer->gpu_count; i++)
-        distrust(&writer->gpus[i], i, now_ns);
+        lull_writer_distrust(&writer->gpus[i], i, now_ns);
 }
 
 int64_t lull_writer_next_beat(const struct lull_writer *writer)

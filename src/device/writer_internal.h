@@ -11,9 +11,10 @@
  * writer_watch.c   readings
  * writer_record.c  the journal
  * writer_alive.c   stuck threads and the keeper
+ * writer_driver.c  GPUs and drivers that go away, come back, or are to be let go
  *
- * Threads: all but lull_writer_wake() and lull_writer_health_since() belong to the writer's thread
- * that has the turn (turn.h). SPDX-License-Identifier: Apache-2.0
+ * Threads: all but lull_writer_wake() and lull_writer_health_of_call() belong to the writer's
+ * thread that has the turn (turn.h). SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_DEVICE_WRITER_INTERNAL_H
 #define LULL_DEVICE_WRITER_INTERNAL_H
@@ -88,6 +89,10 @@ struct lull_writer_gpu {
     int64_t valid_until_ns;
     int64_t raise_ns; /* when the writer itself wants to raise; LULL_WRITER_NEVER_NS */
     uint32_t raise_failures;
+    bool is_lost;     /* the driver does not have it */
+    bool is_quiesced; /* it was set free, and nothing of it is open */
+    int64_t check_ns; /* when it is looked at next; NEVER_NS */
+    uint32_t checks_failed;
     struct lull_switch_budget budget;
     struct lull_writer_observation observation;
     struct lull_switch_result result;
@@ -114,6 +119,9 @@ struct lull_writer {
     int64_t stop_ns;
     bool has_finished;
     struct lull_writer_state states[LULL_DEVICE_MAX_GPUS];
+    uint64_t to_quiesce;
+    uint32_t shown_gpus;            /* the GPUs that may be leased are those below it */
+    struct lull_error driver_error; /* why it is away; code 0: it is not */
 
     pthread_cond_t finished; /* with the mailbox lock; on CLOCK_MONOTONIC */
 
@@ -125,6 +133,11 @@ struct lull_writer {
     enum lull_writer_health told[LULL_DEVICE_MAX_GPUS]; /* what was logged of GPUs that are away */
     _Atomic uint64_t ended_epoch[LULL_DEVICE_MAX_GPUS]; /* whose end was told while it was away */
     struct lull_writer_source *kept;                    /* removed, but a GPU that is away has it */
+    bool is_driver_open;
+    bool is_driver_unwanted;  /* all GPUs are quiesced */
+    int64_t driver_ns;        /* when it is tried again to open or close the driver */
+    uint32_t driver_failures; /* since it was open */
+    uint64_t to_quiesce_seen;
     int64_t stop_seen_ns;
     int64_t beat_ns;         /* when the keeper was told last that this thread is alive */
     uint32_t takeovers_seen; /* of the keeper's page; odd: the keeper is restoring */
@@ -234,19 +247,45 @@ bool lull_writer_record_one(struct lull_writer *writer);
 /* Ends the leases of GPUs that were raised and read back, and removes their records. */
 void lull_writer_finish_all(struct lull_writer *writer);
 
+/* --- writer_driver.c --- */
+
+/* Whether a GPU cannot be called at present: it is away or quiesced, or its driver is closed. */
+bool lull_writer_is_out(const struct lull_writer *writer, uint32_t index);
+
+/* Draws the conclusion from the result of a call: the GPU, or its driver, may be gone, or there. */
+void lull_writer_note_result(struct lull_writer *writer, uint32_t index, int result,
+                             const struct lull_error *error);
+
+/* Opens or closes the driver, or looks at one GPU, where that is due. True: it has done so. */
+bool lull_writer_mind_driver(struct lull_writer *writer, int64_t now_ns);
+
+/* Lets go of GPUs that are to be quiesced once they are restored, and takes resumed ones back. */
+void lull_writer_heed_administrator(struct lull_writer *writer, int64_t now_ns);
+
+/* When it is due next; LULL_WRITER_NEVER_NS: never. */
+int64_t lull_writer_driver_due_ns(const struct lull_writer *writer);
+
+/* Begins to watch GPUs from first on that an earlier process has reset while they were idle. */
+void lull_writer_take_over_deferred(struct lull_writer *writer, uint32_t first);
+
 /* --- writer_alive.c --- */
 
 /* Whether a GPU is in the hands of a thread that is stuck in the driver. */
 bool lull_writer_is_away(const struct lull_writer *writer, uint32_t index);
 
-/* How a GPU does that is away since away_ns; 0: it is not. */
-enum lull_writer_health lull_writer_health_since(int64_t away_ns, int64_t now_ns);
+/* How a GPU does that is away, or not. */
+enum lull_writer_health lull_writer_health_of_call(const struct lull_writer *writer, uint32_t index,
+                                                   int64_t now_ns);
 
 /* Says of GPUs that are away how they do, and ends their leases. */
 void lull_writer_watch_away(struct lull_writer *writer, int64_t now_ns);
 
 /* When a GPU that is away changes its state next; LULL_WRITER_NEVER_NS: it does not. */
 int64_t lull_writer_health_due_ns(const struct lull_writer *writer, uint32_t index);
+
+/* What was set on a GPU may have been undone by others: it is not relied on, and undone here as
+ * well. */
+void lull_writer_distrust(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns);
 
 /* Whether the keeper has taken this thread for dead and is restoring. */
 bool lull_writer_is_keeper_at_work(const struct lull_writer *writer);

@@ -10,10 +10,13 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "device/fault.h"
+#include "device/turn.h"
 
 void lull_writer_publish(struct lull_writer_gpu *gpu, uint32_t index)
 {
-    if (gpu->source != NULL)
+    /* Whoever took the turn from this thread answers in its place. */
+    if (gpu->source != NULL && !lull_turn_is_lost())
         gpu->source->channel.publish(gpu->source->channel.context, index, &gpu->result);
 }
 
@@ -23,6 +26,19 @@ void lull_writer_publish_limit(struct lull_writer_gpu *gpu, uint32_t index)
         gpu->source->channel.publish_limit(gpu->source->channel.context, index, &gpu->limit.result);
 }
 
+/* A GPU that is quiesced together with all others is so when the driver is closed as well. */
+static enum lull_writer_health health_of(const struct lull_writer *writer,
+                                         const struct lull_writer_gpu *gpu)
+{
+    if (gpu->is_quiesced && (!writer->is_driver_unwanted || writer->driver_error.code == -EBUSY))
+        return LULL_WRITER_QUIESCED;
+    if (gpu->is_lost || (!writer->is_driver_open && !gpu->is_quiesced))
+        return LULL_WRITER_LOST;
+    return gpu->is_foreign && (gpu->stage == LULL_STAGE_LEASED || gpu->is_deferred)
+               ? LULL_WRITER_FOREIGN
+               : LULL_WRITER_UP;
+}
+
 void lull_writer_show_state(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
@@ -30,6 +46,7 @@ void lull_writer_show_state(struct lull_writer *writer, uint32_t index)
     gpu->state.is_leased = gpu->stage == LULL_STAGE_LEASED;
     gpu->state.applied_mhz = gpu->applied_mhz;
     gpu->state.limit_mw = gpu->limit.applied_mw;
+    gpu->state.health = health_of(writer, gpu);
     pthread_mutex_lock(&writer->mailbox_lock);
     writer->states[index] = gpu->state;
     pthread_mutex_unlock(&writer->mailbox_lock);
@@ -50,13 +67,18 @@ void lull_writer_undo_lowering(struct lull_writer_gpu *gpu, uint32_t index, int6
     lull_writer_publish(gpu, index);
 }
 
-static void begin_ending(struct lull_writer_gpu *gpu, int64_t now_ns)
+static void begin_ending(const struct lull_writer *writer, struct lull_writer_gpu *gpu,
+                         int64_t now_ns)
 {
+    /* A lost GPU is looked for in its own time, but for once more at the end. */
+    const bool is_waiting = gpu->is_lost && writer->stop_seen_ns == 0;
+
     gpu->stage = LULL_STAGE_ENDING;
     gpu->source = NULL;
     gpu->has_pending = false;
     if (gpu->applied_mhz != 0 || gpu->is_uncertain)
-        gpu->raise_ns = lull_earlier_ns(gpu->raise_ns, now_ns);
+        gpu->raise_ns = lull_earlier_ns(
+            gpu->raise_ns, now_ns + (is_waiting ? lull_fault_pause_ns(LULL_FAULT_GONE, 1) : 0));
     lull_limit_control_end(&gpu->limit, now_ns);
 }
 
@@ -96,7 +118,7 @@ static void adopt_one(struct lull_writer *writer, uint32_t index,
 
     if (gpu->stage == LULL_STAGE_LEASED &&
         (gpu->epoch != desired->epoch || desired->source == NULL))
-        begin_ending(gpu, now_ns);
+        begin_ending(writer, gpu, now_ns);
     if (gpu->stage != LULL_STAGE_FREE || gpu->epoch == desired->epoch)
         return;
     if (desired->source != NULL) {
@@ -142,6 +164,7 @@ void lull_writer_adopt(struct lull_writer *writer, int64_t now_ns)
 
     pthread_mutex_lock(&writer->mailbox_lock);
     memcpy(desired, writer->desired, sizeof(desired));
+    writer->to_quiesce_seen = writer->to_quiesce;
     removed = writer->removed;
     writer->removed = NULL;
     writer->stop_seen_ns = writer->stop_ns;

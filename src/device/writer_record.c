@@ -132,7 +132,7 @@ bool lull_writer_record_one(struct lull_writer *writer)
         struct lull_writer_gpu *gpu = &writer->gpus[i];
         struct lull_error error;
 
-        if (lull_writer_is_away(writer, i) || gpu->stage != LULL_STAGE_LEASED || gpu->is_noisy ||
+        if (lull_writer_is_out(writer, i) || gpu->stage != LULL_STAGE_LEASED || gpu->is_noisy ||
             (gpu->is_recorded && (gpu->band.max_limit_mw == 0 || gpu->limit.before_mw != 0)))
             continue;
         if (lull_writer_record(writer, i, &error) < 0)
@@ -217,7 +217,7 @@ void lull_writer_finish_all(struct lull_writer *writer)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct lull_writer_gpu *gpu = &writer->gpus[i];
 
-        if (!lull_writer_is_away(writer, i) && gpu->stage != LULL_STAGE_LEASED &&
+        if (!lull_writer_is_out(writer, i) && gpu->stage != LULL_STAGE_LEASED &&
             gpu->raise_ns == LULL_WRITER_NEVER_NS && !gpu->observation.is_running &&
             lull_limit_control_is_restored(&gpu->limit) &&
             (gpu->stage == LULL_STAGE_ENDING || gpu->is_recorded))

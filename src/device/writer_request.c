@@ -122,8 +122,11 @@ static void take_limit(struct lull_writer_gpu *gpu, uint32_t index)
 }
 
 /* Returns why the pending request is not even tried; 0: it is. */
-static int refusal_of(const struct lull_writer_gpu *gpu, int64_t now_ns)
+static int refusal_of(const struct lull_writer *writer, const struct lull_writer_gpu *gpu,
+                      int64_t now_ns)
 {
+    if (!writer->is_driver_open)
+        return LULL_E_NO_DRIVER;
     if (gpu->is_foreign)
         return -EBUSY;
     if (lull_writer_is_raising(gpu) || gpu->pending.sm_mhz == gpu->applied_mhz)
@@ -144,8 +147,8 @@ void lull_writer_collect(struct lull_writer *writer, int64_t now_ns)
             continue;
         take(writer, i, now_ns);
         take_limit(gpu, i);
-        if (gpu->has_pending && refusal_of(gpu, now_ns) < 0)
-            lull_writer_refuse(gpu, i, refusal_of(gpu, now_ns));
+        if (gpu->has_pending && refusal_of(writer, gpu, now_ns) < 0)
+            lull_writer_refuse(gpu, i, refusal_of(writer, gpu, now_ns));
         else if (gpu->has_pending)
             settle_request(writer, i);
         expire(gpu, i, now_ns);
@@ -169,7 +172,7 @@ int lull_writer_find_raising(const struct lull_writer *writer, int64_t now_ns)
 
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         int64_t since_ns =
-            lull_writer_is_away(writer, i) ? LULL_WRITER_NEVER_NS : raising_since(&writer->gpus[i]);
+            lull_writer_is_out(writer, i) ? LULL_WRITER_NEVER_NS : raising_since(&writer->gpus[i]);
 
         if (since_ns < best_ns || (since_ns == best_ns && found < 0)) {
             best_ns = since_ns;
@@ -198,7 +201,7 @@ int lull_writer_find_lowering(const struct lull_writer *writer, int64_t now_ns)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct lull_writer_gpu *gpu = &writer->gpus[i];
 
-        if (lull_writer_is_away(writer, i) || !gpu->has_pending || lull_writer_is_raising(gpu) ||
+        if (lull_writer_is_out(writer, i) || !gpu->has_pending || lull_writer_is_raising(gpu) ||
             lull_writer_lowering_from_ns(gpu) > now_ns)
             continue;
         if (found < 0 || gpu->pending.deadline_ns < best_ns) {

@@ -20,6 +20,7 @@ static int64_t next_due(const struct lull_writer *writer)
     int64_t due_ns = writer->stop_seen_ns != 0 ? writer->stop_seen_ns : LULL_WRITER_NEVER_NS;
 
     due_ns = lull_earlier_ns(due_ns, lull_writer_next_beat(writer));
+    due_ns = lull_earlier_ns(due_ns, lull_writer_driver_due_ns(writer));
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct lull_writer_gpu *gpu = &writer->gpus[i];
 
@@ -27,6 +28,8 @@ static int64_t next_due(const struct lull_writer *writer)
             due_ns = lull_earlier_ns(due_ns, lull_writer_health_due_ns(writer, i));
             continue;
         }
+        if (lull_writer_is_out(writer, i))
+            continue;
         due_ns = lull_earlier_ns(due_ns, gpu->raise_ns);
         if (gpu->is_recorded)
             due_ns = lull_earlier_ns(due_ns, lull_limit_control_due_ns(&gpu->limit));
@@ -71,10 +74,14 @@ static void sleep_until_due(struct lull_writer *writer)
 static bool is_restored(const struct lull_writer *writer, uint32_t index, int64_t now_ns)
 {
     const struct lull_writer_gpu *gpu = &writer->gpus[index];
-    const int64_t away_ns = lull_turn_away_ns(&writer->turn, index);
 
-    if (away_ns != 0)
-        return lull_writer_health_since(away_ns, now_ns) != LULL_WRITER_UP;
+    if (lull_writer_is_away(writer, index))
+        return lull_writer_health_of_call(writer, index, now_ns) != LULL_WRITER_UP;
+    /* What is not there is not waited for: its record stays for the next start. */
+    if (lull_writer_is_out(writer, index))
+        return gpu->stage == LULL_STAGE_FREE;
+    if (gpu->is_lost)
+        return gpu->stage == LULL_STAGE_FREE && gpu->raise_ns > now_ns;
     return gpu->stage == LULL_STAGE_FREE && gpu->raise_ns == LULL_WRITER_NEVER_NS &&
            !gpu->is_recorded;
 }
@@ -105,10 +112,12 @@ static void *run(void *argument)
         lull_writer_watch_away(writer, now_ns);
         lull_writer_heed_keeper(writer, now_ns);
         lull_writer_collect(writer, now_ns);
-        if (lull_writer_act(writer, now_ns) || lull_writer_record_one(writer) ||
-            lull_writer_observe_one(writer, now_ns) || lull_writer_watch_one(writer, now_ns))
+        if (lull_writer_act(writer, now_ns) || lull_writer_mind_driver(writer, now_ns) ||
+            lull_writer_record_one(writer) || lull_writer_observe_one(writer, now_ns) ||
+            lull_writer_watch_one(writer, now_ns))
             continue;
         lull_writer_finish_all(writer);
+        lull_writer_heed_administrator(writer, now_ns);
         if (is_done(writer, now_ns))
             break;
         if (!lull_turn_is_lost() && !atomic_load(&writer->has_mail))

@@ -67,6 +67,8 @@ enum lull_sight lull_writer_look(struct lull_writer *writer, uint32_t index)
     if (sight == LULL_SIGHT_FOREIGN && gpu->record.is_blind != 0)
         sight = LULL_SIGHT_OURS;
     gpu->state.observed_mhz = reading.sm_mhz;
+    if (reading.valid != 0)
+        gpu->state.seen_ns = now_ns;
     gpu->is_seen_free = gpu->is_seen_free || (sight == LULL_SIGHT_FREE && gpu->applied_mhz == 0);
     gpu->is_checked = gpu->is_checked || sight != LULL_SIGHT_FOREIGN;
     if (sight == LULL_SIGHT_FREE || sight == LULL_SIGHT_OURS)
@@ -157,6 +159,8 @@ static void observe(struct lull_writer *writer, uint32_t index)
         observation->changed_ns = now_ns;
     gpu->result.observed_mhz = reading.sm_mhz;
     gpu->state.observed_mhz = reading.sm_mhz;
+    if (reading.valid != 0)
+        gpu->state.seen_ns = now_ns;
     gpu->is_seen_free = gpu->is_seen_free || is_seen_free(writer, index, &reading);
     observation->next_ns = now_ns + OBSERVE_STEP_NS;
     if (reading.valid != 0 && is_settled(writer, index, reading.sm_mhz))
@@ -177,7 +181,7 @@ bool lull_writer_observe_one(struct lull_writer *writer, int64_t now_ns)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct lull_writer_observation *observation = &writer->gpus[i].observation;
 
-        if (!lull_writer_is_away(writer, i) && observation->is_running &&
+        if (!lull_writer_is_out(writer, i) && observation->is_running &&
             observation->next_ns <= now_ns) {
             observe(writer, i);
             return true;
@@ -227,7 +231,7 @@ bool lull_writer_watch_one(struct lull_writer *writer, int64_t now_ns)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct lull_writer_gpu *gpu = &writer->gpus[i];
 
-        if (!lull_writer_is_away(writer, i) && lull_writer_is_watched(gpu) &&
+        if (!lull_writer_is_out(writer, i) && lull_writer_is_watched(gpu) &&
             gpu->watch_ns <= now_ns) {
             watch(writer, i);
             return true;

@@ -48,14 +48,33 @@ static const struct field grant_fields[] = {
 static const struct field release_fields[] = {FIELD(U32, release, slot), {END, 0, 0}};
 static const struct field status_fields[] = {FIELD(U32, status, gpu), {END, 0, 0}};
 static const struct field state_fields[] = {
-    FIELD(U32, state, gpu),           FIELD(U32, state, gpu_count),    FIELD(TEXT, state, uuid),
-    FIELD(TEXT, state, name),         FIELD(U32, state, is_leased),    FIELD(U32, state, owner_uid),
-    FIELD(U32, state, owner_pid),     FIELD(U32, state, min_mhz),      FIELD(U32, state, max_mhz),
-    FIELD(U32, state, applied_mhz),   FIELD(U32, state, observed_mhz), FIELD(U32, state, status),
-    FIELD(U32, state, lease_left_ms), FIELD(U64, state, writes),       FIELD(U64, state, dropped),
-    FIELD(U64, state, expired),       FIELD(U64, state, failed),       FIELD(U64, state, disobeyed),
-    FIELD(U32, state, limit_mw),      FIELD(U32, state, health),       {END, 0, 0},
+    FIELD(U32, state, gpu),
+    FIELD(U32, state, gpu_count),
+    FIELD(TEXT, state, uuid),
+    FIELD(TEXT, state, name),
+    FIELD(U32, state, is_leased),
+    FIELD(U32, state, owner_uid),
+    FIELD(U32, state, owner_pid),
+    FIELD(U32, state, min_mhz),
+    FIELD(U32, state, max_mhz),
+    FIELD(U32, state, applied_mhz),
+    FIELD(U32, state, observed_mhz),
+    FIELD(U32, state, status),
+    FIELD(U32, state, lease_left_ms),
+    FIELD(U64, state, writes),
+    FIELD(U64, state, dropped),
+    FIELD(U64, state, expired),
+    FIELD(U64, state, failed),
+    FIELD(U64, state, disobeyed),
+    FIELD(U32, state, limit_mw),
+    FIELD(U32, state, health),
+    FIELD(U32, state, last_xid),
+    FIELD(U64, state, xids),
+    FIELD(U32, state, is_partitioned),
+    FIELD(U32, state, age_ms),
+    {END, 0, 0},
 };
+static const struct field gpus_fields[] = {FIELD(U64, gpus, mask), {END, 0, 0}};
 static const struct field reply_fields[] = {
     FIELD(U32, reply, code),
     FIELD(TEXT, reply, text),
@@ -96,6 +115,8 @@ static const struct field *const fields_of[LULL_MESSAGE_TYPE_COUNT] = {
     [LULL_MESSAGE_JOB_ADD] = job_add_fields,
     [LULL_MESSAGE_JOB_REMOVE] = job_remove_fields,
     [LULL_MESSAGE_PROVE] = no_fields,
+    [LULL_MESSAGE_QUIESCE] = gpus_fields,
+    [LULL_MESSAGE_RESUME] = gpus_fields,
 };
 
 static void put(uint8_t *bytes, uint64_t value, size_t size)

@@ -14,9 +14,10 @@
 #include "base/error.h"
 
 enum {
-    LULL_MESSAGE_VERSION = 3,
+    LULL_MESSAGE_VERSION = 4,
     LULL_MESSAGE_MAX_BYTES = 512,
     LULL_MESSAGE_ALL_SLOTS = 0x7fffffff,
+    LULL_MESSAGE_NEVER = 0x7fffffff,
 };
 
 enum lull_message_type {
@@ -33,7 +34,10 @@ enum lull_message_type {
     LULL_MESSAGE_RESTORE = 9,  /* administrator: revokes and undoes everything; REPLY when done */
     LULL_MESSAGE_REPLY = 10,   /* daemon: tells what came of a request */
     LULL_MESSAGE_REVOKED = 11, /* daemon, unasked: a lease is over, and why */
-    /* 12 to 20 are kept for the states of GPUs. */
+    LULL_MESSAGE_QUIESCE = 12, /* administrator: sets GPUs free; REPLY at once, STATE says when it
+                                * is done */
+    LULL_MESSAGE_RESUME = 13,  /* administrator: takes them back; the same */
+    /* 14 to 20 are kept for the states of GPUs. */
     LULL_MESSAGE_RELOAD = 21,     /* administrator: reads the policy again; answered by REPLY */
     LULL_MESSAGE_REVOKE = 22,     /* administrator: ends leases; REPLY when the GPUs are restored */
     LULL_MESSAGE_JOB_ADD = 23,    /* root: a job has a GPU; answered by REPLY */
@@ -96,6 +100,14 @@ struct lull_message_state {
     uint64_t disobeyed;
     uint32_t limit_mw; /* the power limit set for this lease; 0: the one from before it */
     uint32_t health;   /* enum lull_writer_health */
+    uint32_t last_xid; /* 0: none */
+    uint64_t xids;     /* errors that the driver has reported of this GPU */
+    uint32_t is_partitioned;
+    uint32_t age_ms; /* of what was seen of the GPU; LULL_MESSAGE_NEVER: nothing was */
+};
+
+struct lull_message_gpus {
+    uint64_t mask; /* a bit for each GPU */
 };
 
 struct lull_message_reply {
@@ -144,6 +156,7 @@ struct lull_message {
         struct lull_message_release release;
         struct lull_message_status status;
         struct lull_message_state state;
+        struct lull_message_gpus gpus; /* of QUIESCE and RESUME */
         struct lull_message_reply reply;
         struct lull_message_revoked revoked;
         struct lull_message_revoke revoke;

@@ -61,7 +61,7 @@ def connect():
 
 def message(kind, body=b"", sequence=1):
     """A packet to lulld: kind is a number of wire/message.h."""
-    return struct.pack("<4sHHII", b"LULL", 3, kind, len(body), sequence) + body
+    return struct.pack("<4sHHII", b"LULL", 4, kind, len(body), sequence) + body
 
 
 class Case(unittest.TestCase):
@@ -297,14 +297,15 @@ class Refusals(Case):
         gpus = lull("gpus", env=environment)
         self.assertEqual((gpus.returncode, gpus.stdout), (4, ""))
         self.assertIn("install the driver", gpus.stderr)
+        # lulld waits for the driver (test_states.py), but what is to be restored cannot be.
         daemon = subprocess.run(
-            [LULLD], env=environment, capture_output=True, timeout=10, check=False)
+            [LULLD, "--restore"], env=environment, capture_output=True, timeout=10, check=False)
         self.assertEqual(daemon.returncode, 4)
 
     def test_usage(self):
         self.assertEqual(lull("gpus", "--nonsense").returncode, 2)
-        # Without a driver each right line ends with 4, so that nothing has to be started.
-        environment = dict(os.environ, LULL_VENDOR="nvidia", LULL_NVML="/nonexistent/libnvidia-ml.so.1")
+        # With a library that is no driver each right line ends with 4, so that nothing has to be started.
+        environment = dict(os.environ, LULL_VENDOR="nvidia", LULL_NVML="libm.so.6")
         right = (["--socket-mode", "0777"], ["--socket-mode", "0"], ["--socket-group", "root"], ["--allow-all"],
                  ["--restore"], ["--ready-fd", "1048576"], ["--ready-fd", "0"], ["-r", self.directory + "/other"])
         wrong = (["--socket-mode", "9"], ["--socket-mode", "1000"], ["--socket-mode", ""], ["--socket-mode", "7x"],

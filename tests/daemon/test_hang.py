@@ -84,4 +84,4 @@ class HungGpu(unittest.TestCase):
         self.check("0:read_hang_ms=600000x1")
 
 
-unittest.main(argv=sys.argv[:1])
+unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -48,6 +48,9 @@ struct fake_gpu {
     uint32_t ineffective; /* this many calls that set a clock succeed and change nothing */
     uint32_t memory_resets;
     uint32_t limit_calls;
+    struct lull_device_news news; /* what the next look finds */
+    uint32_t checks;
+    bool is_open; /* it was looked at since it was let go */
 };
 
 enum { FAKE_MOST_GPUS = 4, FAKE_MOST_CALLS = 256 };
@@ -61,6 +64,9 @@ struct fake_call {
 
 static struct {
     uint32_t count;
+    bool is_closed;           /* the driver was released */
+    uint32_t attempts;        /* to open it again... */
+    uint32_t attach_failures; /* ...of which this many fail */
     struct fake_gpu gpus[FAKE_MOST_GPUS];
     uint32_t call_count;
     struct fake_call calls[FAKE_MOST_CALLS];
@@ -208,6 +214,45 @@ int lull_device_set_power_limit(struct lull_devices *devices, uint32_t index, ui
         return result;
     gpu->limit_mw = limit_mw < gpu->least_limit_mw ? gpu->least_limit_mw : limit_mw;
     return 0;
+}
+
+int lull_devices_release(struct lull_devices *devices)
+{
+    (void)devices;
+    fake.is_closed = true;
+    return 0;
+}
+
+int lull_devices_attach(struct lull_devices *devices, struct lull_error *err)
+{
+    (void)devices;
+    fake.attempts++;
+    if (fake.attach_failures > 0) {
+        fake.attach_failures--;
+        return lull_error_set(err, LULL_E_NO_DEVICE, "no driver, as it was told");
+    }
+    fake.is_closed = false;
+    return 0;
+}
+
+int lull_device_check(struct lull_devices *devices, uint32_t index,
+                      struct lull_device_news *news_out, struct lull_error *err)
+{
+    struct fake_gpu *gpu = &fake.gpus[index];
+
+    (void)devices;
+    *news_out = gpu->news;
+    gpu->news = (struct lull_device_news){.is_partitioned = gpu->news.is_partitioned};
+    news_out->sm_mhz = fake_sm_mhz(gpu);
+    gpu->is_open = true;
+    gpu->checks++;
+    return fake_set(index, err);
+}
+
+void lull_device_let_go(struct lull_devices *devices, uint32_t gpu)
+{
+    (void)devices;
+    fake.gpus[gpu].is_open = false;
 }
 
 #endif

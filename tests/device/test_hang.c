@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -26,7 +27,7 @@ struct client {
     struct lull_writer_source source;
     _Atomic uint64_t asked[GPUS];
     _Atomic uint32_t sm_mhz[GPUS];
-    uint64_t taken[GPUS]; /* the writer's thread */
+    _Atomic uint64_t taken[GPUS]; /* the writer's thread */
     atomic_int releases;
 };
 
@@ -37,6 +38,8 @@ static struct lull_writer *writer;
 static struct client client;
 static char directory[64];
 static atomic_int ends[GPUS]; /* 1: not yet */
+static atomic_int statuses[GPUS];
+static int64_t hung_ns; /* 0: the usual */
 
 static bool take(void *context, uint32_t gpu, struct lull_switch_request *request_out)
 {
@@ -53,11 +56,10 @@ static bool take(void *context, uint32_t gpu, struct lull_switch_request *reques
     return true;
 }
 
-static void ignore_result(void *context, uint32_t gpu, const struct lull_switch_result *result)
+static void keep_result(void *context, uint32_t gpu, const struct lull_switch_result *result)
 {
     (void)context;
-    (void)gpu;
-    (void)result;
+    atomic_store(&statuses[gpu], result->status);
 }
 
 static bool take_no_limit(void *context, uint32_t gpu, struct lull_limit_request *request_out)
@@ -135,6 +137,8 @@ static int start(void **state)
     setenv(LULL_NODE_VARIABLE, lull_node_path(node), 1);
     setenv("LULL_VENDOR", "nvidia", 1);
     options.ended = keep_end;
+    if (hung_ns != 0)
+        options.hung_ns = hung_ns;
     if (lull_devices_open(&devices, NULL) < 0 || lull_journal_open(directory, &journal, NULL) < 0 ||
         lull_writer_start(devices, journal, &options, &writer, NULL) < 0)
         return -1;
@@ -142,7 +146,7 @@ static int start(void **state)
     client.source = (struct lull_writer_source){.doorbell_fd = eventfd(0, EFD_CLOEXEC),
                                                 .channel = {.context = &client,
                                                             .take = take,
-                                                            .publish = ignore_result,
+                                                            .publish = keep_result,
                                                             .take_limit = take_no_limit,
                                                             .publish_limit = ignore_limit},
                                                 .released = count_release,
@@ -245,6 +249,63 @@ static void test_f10_a_stop_does_not_wait_for_a_hung_gpu(void **state)
     writer = NULL;
 }
 
+static int start_impatient(void **state)
+{
+    int result;
+
+    hung_ns = 2 * LULL_NS_PER_S;
+    result = start(state);
+    hung_ns = 0;
+    return result;
+}
+
+/* How often a text stands in a file. */
+static uint32_t count_lines(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "r");
+    char line[512];
+    uint32_t count = 0;
+
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file) != NULL)
+        count += strstr(line, text) != NULL;
+    fclose(file);
+    return count;
+}
+
+/* Requests to a GPU that hangs are answered, and what its thread does is said once. */
+static void test_f10_a_hung_gpu_answers_its_requests(void **state)
+{
+    const int error_fd = dup(STDERR_FILENO);
+    struct lull_error error;
+    char log[80];
+    int log_fd;
+
+    (void)state;
+    snprintf(log, sizeof(log), "%s/log", directory);
+    log_fd = open(log, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
+    dup2(log_fd, STDERR_FILENO);
+    inject("0:hang_ms=5000x1");
+    ask(0, 900);
+    WAIT_UNTIL(health_of(0) == LULL_WRITER_SUSPECT);
+    assert_int_equal(lull_writer_check(writer, 0, &error), -ETIMEDOUT);
+    assert_int_equal(lull_writer_check(writer, 1, NULL), 0);
+    ask(0, 700);
+    WAIT_UNTIL(atomic_load(&statuses[0]) == -ETIMEDOUT);
+    WAIT_UNTIL(health_of(0) == LULL_WRITER_HUNG);
+    ask(0, 800);
+    WAIT_UNTIL(client.taken[0] == atomic_load(&client.asked[0]));
+    WAIT_UNTIL(health_of(0) == LULL_WRITER_UP);
+    dup2(error_fd, STDERR_FILENO);
+    close(error_fd);
+    close(log_fd);
+    assert_int_equal(count_lines(log, "HUNG: its thread"), 1);
+    assert_int_equal(count_lines(log, "is in state S"), 1); /* the emulator sleeps */
+    assert_int_equal(lull_writer_check(writer, 0, NULL), 0);
+    ask(0, 600);
+    WAIT_UNTIL(asked_mhz(0) == 600);
+}
+
 #define WITH_NODE(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void)
@@ -253,6 +314,8 @@ int main(void)
         WITH_NODE(test_f10_a_set_that_hangs_delays_no_other_gpu),
         WITH_NODE(test_f10_a_reading_that_hangs_delays_no_other_gpu),
         WITH_NODE(test_f10_the_end_of_a_hung_lease_is_not_waited_for),
+        cmocka_unit_test_setup_teardown(test_f10_a_hung_gpu_answers_its_requests, start_impatient,
+                                        stop),
         WITH_NODE(test_f10_a_stop_does_not_wait_for_a_hung_gpu), /* the last: a thread stays */
     };
 

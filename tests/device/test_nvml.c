@@ -547,7 +547,7 @@ static void one_sick_gpu_does_not_hide_the_others(void **state)
     assert_int_equal(open_gpus(), -EAGAIN);
     assert_int_equal(shutdowns, 5);
     init_code = 9;
-    assert_int_equal(open_gpus(), LULL_E_NO_DEVICE);
+    assert_int_equal(open_gpus(), LULL_E_NO_DRIVER);
     assert_int_equal(shutdowns, 5);
     set_up(NULL);
     gpu_count = LULL_DEVICE_MAX_GPUS + 1; /* more than there is room for */

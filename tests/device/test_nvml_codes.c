@@ -29,8 +29,8 @@ static void test_errors_follow_the_fault_table(void **state)
         int code;
         int error;
     } rows[] = {
-        {9, LULL_E_NO_DEVICE},
-        {18, LULL_E_NO_DEVICE},
+        {9, LULL_E_NO_DRIVER},
+        {18, LULL_E_NO_DRIVER},
         {15, LULL_E_NO_DEVICE},
         {3, LULL_E_UNSUPPORTED},
         {13, LULL_E_UNSUPPORTED},

@@ -62,6 +62,7 @@ static int fake_end(const struct timespec *patience);
 #include "device/writer.c"
 #include "device/writer_act.c"
 #include "device/writer_alive.c"
+#include "device/writer_driver.c"
 #include "device/writer_lease.c"
 #include "device/writer_record.c"
 #include "device/writer_request.c"
@@ -612,6 +613,202 @@ static void test_f09_a_gpu_that_is_gone_is_not_asked_all_the_time(void **state)
     }
     assert_int_equal(fake.call_count, 10);
     assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    assert_int_equal(end(), 0);
+}
+
+/* --- GPUs and drivers that go away --- */
+
+static uint32_t revocations[LULL_WRITER_REVOCATIONS];
+
+static void keep_revocation(void *context, uint32_t gpu, enum lull_writer_revocation why)
+{
+    (void)context;
+    revocations[why]++;
+    lull_writer_end(writer, gpu); /* as lulld does */
+}
+
+/* GPUs that are looked at every second, and whose leases are ended for what is seen. */
+static void begin_looking(uint32_t gpus)
+{
+    struct lull_writer_options options = lull_writer_defaults;
+
+    memset(revocations, 0, sizeof(revocations));
+    options.check_ns = LULL_NS_PER_S;
+    options.revoke = keep_revocation;
+    begin_with(gpus, &options);
+}
+
+static const int64_t waits_s[] = {1, 2, 4, 8, 16, 32, 60, 60};
+
+enum { WAITS = sizeof(waits_s) / sizeof(waits_s[0]) };
+
+static void test_f07_a_lost_gpu_is_looked_for_ever_more_slowly(void **state)
+{
+    int64_t at_ns;
+    uint32_t others;
+
+    (void)state;
+    begin_looking(2);
+    advance(T0 + MS);
+    assert_int_equal(fake.gpus[0].checks, 1);
+    assert_int_equal(state_of(0).health, LULL_WRITER_UP);
+    assert_true(state_of(0).seen_ns > 0);
+    fake.gpus[0].failures = WAITS;
+    fake.gpus[0].status = LULL_E_NO_DEVICE;
+    at_ns = T0 + LULL_NS_PER_S + 5 * MS;
+    for (uint32_t i = 0; i < WAITS; i++) {
+        struct lull_error error;
+
+        advance(at_ns);
+        assert_int_equal(fake.gpus[0].checks, 2 + i);
+        assert_int_equal(state_of(0).health, LULL_WRITER_LOST);
+        assert_int_equal(lull_writer_check(writer, 0, &error), LULL_E_NO_DEVICE);
+        at_ns += waits_s[i] * LULL_NS_PER_S;
+        advance(at_ns - 10 * MS);
+        assert_int_equal(fake.gpus[0].checks, 2 + i);
+    }
+    assert_int_equal(revocations[LULL_WRITER_GPU_LOST], 0); /* there was no lease */
+    advance(at_ns);
+    assert_int_equal(state_of(0).health, LULL_WRITER_UP);
+    assert_int_equal(lull_writer_check(writer, 0, NULL), 0);
+    others = fake.gpus[1].checks; /* the other GPU was looked at every second */
+    assert_true(others > (at_ns - T0) * 9 / 10 / LULL_NS_PER_S);
+    assert_int_equal(end(), 0);
+}
+
+static void test_f07_a_lost_gpu_ends_its_lease_and_is_raised_when_it_is_back(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin_looking(1);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + 10 * MS);
+    fake.gpus[0].failures = 3;
+    fake.gpus[0].status = LULL_E_NO_DEVICE;
+    advance(T0 + LULL_NS_PER_S + 10 * MS);
+    assert_int_equal(revocations[LULL_WRITER_GPU_LOST], 1);
+    assert_int_equal(ends, 1); /* nobody waits for a GPU that is not there */
+    assert_int_equal(end_results[0], LULL_E_NO_DEVICE);
+    assert_true(has_record(0, &record));
+    assert_int_equal(fake.gpus[0].locked_mhz, 900);
+    advance(T0 + 20 * LULL_NS_PER_S);
+    assert_int_equal(fake.gpus[0].failures, 0);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    assert_false(has_record(0, &record));
+    assert_int_equal(state_of(0).health, LULL_WRITER_UP);
+    assert_int_equal(end(), 0);
+}
+
+static void test_f08_an_xid_is_counted_and_ends_nothing(void **state)
+{
+    (void)state;
+    begin_looking(1);
+    grant(0, &wide);
+    fake.gpus[0].news = (struct lull_device_news){.xid_count = 2, .last_xid = 31};
+    advance(T0 + MS);
+    fake.gpus[0].news = (struct lull_device_news){.xid_count = 1, .last_xid = 62};
+    advance(T0 + 3 * LULL_NS_PER_S);
+    assert_int_equal(state_of(0).xids, 3);
+    assert_int_equal(state_of(0).last_xid, 62);
+    assert_true(state_of(0).is_leased);
+    assert_int_equal(state_of(0).health, LULL_WRITER_UP);
+    assert_int_equal(end(), 0);
+}
+
+static void test_f12_a_driver_is_opened_again_ever_more_slowly(void **state)
+{
+    struct lull_error error = {0};
+    int64_t at_ns = T0 + LULL_NS_PER_S + 5 * MS;
+
+    (void)state;
+    begin_looking(1);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + 10 * MS);
+    fake.gpus[0].failures = 1;
+    fake.gpus[0].status = LULL_E_NO_DRIVER;
+    fake.attach_failures = WAITS;
+    for (uint32_t i = 0; i < WAITS; i++) {
+        advance(at_ns);
+        assert_int_equal(fake.attempts, 1 + i);
+        assert_true(fake.is_closed);
+        assert_int_equal(lull_writer_check(writer, 0, &error), LULL_E_NO_DRIVER);
+        assert_non_null(strstr(error.text, "no driver, as it was told"));
+        ask_soon(0, 600); /* refused, and not kept for later */
+        advance(at_ns + MS);
+        assert_int_equal(client.results[0].status, LULL_E_NO_DRIVER);
+        at_ns += waits_s[i] * LULL_NS_PER_S;
+        advance(at_ns - 10 * MS);
+        assert_int_equal(fake.attempts, 1 + i);
+    }
+    assert_int_equal(fake.call_count, 1);
+    advance(at_ns);
+    assert_false(fake.is_closed);
+    check_call(1, 0, 0, fake.calls[1].begin_ns); /* what was set may be gone, or not */
+    assert_true(state_of(0).is_leased);
+    ask_soon(0, 900);
+    advance(at_ns + 100 * MS);
+    assert_int_equal(fake.gpus[0].locked_mhz, 900);
+    assert_int_equal(lull_writer_check_driver(writer, &error), 0);
+    assert_int_equal(end(), 0);
+}
+
+static void test_f13_a_quiesced_gpu_is_restored_and_let_go(void **state)
+{
+    struct lull_error error;
+
+    (void)state;
+    begin_looking(2);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + 10 * MS);
+    lull_writer_quiesce(writer, 1);
+    assert_int_equal(lull_writer_check(writer, 0, &error), -EBUSY);
+    advance(T0 + LULL_NS_PER_S);
+    assert_int_equal(state_of(0).health, LULL_WRITER_QUIESCED);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    assert_false(fake.gpus[0].is_open);
+    assert_false(fake.is_closed);
+    advance(T0 + 5 * LULL_NS_PER_S);
+    assert_false(fake.gpus[0].is_open);
+    lull_writer_quiesce(writer, 2);
+    advance(T0 + 6 * LULL_NS_PER_S);
+    assert_true(fake.is_closed);
+    assert_int_equal(state_of(1).health, LULL_WRITER_QUIESCED);
+    advance(T0 + 600 * LULL_NS_PER_S);
+    assert_int_equal(fake.attempts, 0);
+    lull_writer_resume(writer, 2);
+    advance(T0 + 601 * LULL_NS_PER_S);
+    assert_false(fake.is_closed);
+    assert_int_equal(state_of(0).health, LULL_WRITER_QUIESCED);
+    assert_int_equal(state_of(1).health, LULL_WRITER_UP);
+    assert_false(fake.gpus[0].is_open);
+    lull_writer_resume(writer, 1);
+    advance(T0 + 602 * LULL_NS_PER_S);
+    assert_true(fake.gpus[0].is_open);
+    assert_int_equal(lull_writer_check(writer, 0, NULL), 0);
+    assert_int_equal(end(), 0);
+}
+
+static void test_f14_new_partitions_end_a_lease(void **state)
+{
+    struct lull_error error;
+
+    (void)state;
+    begin_looking(1);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + 10 * MS);
+    fake.gpus[0].news.is_partitioned = fake.gpus[0].news.is_repartitioned = true;
+    advance(T0 + 2 * LULL_NS_PER_S);
+    assert_int_equal(revocations[LULL_WRITER_REPARTITIONED], 1);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    assert_int_equal(lull_writer_check(writer, 0, &error), LULL_E_UNSUPPORTED);
+    fake.gpus[0].news.is_partitioned = false;
+    advance(T0 + 4 * LULL_NS_PER_S);
+    assert_int_equal(lull_writer_check(writer, 0, NULL), 0);
     assert_int_equal(end(), 0);
 }
 
@@ -1336,6 +1533,12 @@ int main(void)
         cmocka_unit_test(test_a_lowering_waits_for_its_budget),
         cmocka_unit_test(test_f09_lowerings_follow_the_fault_table),
         cmocka_unit_test(test_f09_a_gpu_that_is_gone_is_not_asked_all_the_time),
+        cmocka_unit_test(test_f07_a_lost_gpu_is_looked_for_ever_more_slowly),
+        cmocka_unit_test(test_f07_a_lost_gpu_ends_its_lease_and_is_raised_when_it_is_back),
+        cmocka_unit_test(test_f08_an_xid_is_counted_and_ends_nothing),
+        cmocka_unit_test(test_f12_a_driver_is_opened_again_ever_more_slowly),
+        cmocka_unit_test(test_f13_a_quiesced_gpu_is_restored_and_let_go),
+        cmocka_unit_test(test_f14_new_partitions_end_a_lease),
         cmocka_unit_test(test_a_refused_lowering_changes_nothing),
         cmocka_unit_test(test_an_uncertain_lowering_is_raised_when_it_ends),
         cmocka_unit_test(test_a_failed_raising_is_repeated_ever_more_slowly),

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -233,6 +234,88 @@ static void test_programs_have_names(void **state)
     assert_string_not_equal(first, second);
 }
 
+/* Writes profiles one after the other until it is killed. */
+_Noreturn static void write_for_ever(void)
+{
+    struct lull_store *store = open_store();
+
+    for (uint32_t round = 0;; round++) {
+        struct lull_limit_profile profile = make_profile("train", 1 + round % 40);
+
+        if (lull_limit_profile_save(store, &profile, NULL) < 0)
+            _exit(1);
+    }
+}
+
+static int count_profile(void *context, const struct lull_limit_profile *profile)
+{
+    (*(uint32_t *)context)++;
+    assert_string_equal(profile->program, "train");
+    return 0;
+}
+
+/* Opens what a host that has lost power would find, and looks at all of it. */
+static void check_copy(uint32_t *seen)
+{
+    char usual[sizeof(directory)];
+    char command[512];
+    struct lull_store *store;
+    sqlite3_stmt *statement;
+    struct lull_error err = {0};
+
+    snprintf(command, sizeof(command),
+             "rm -f %s-lost/*; cp %s %s-lost; test ! -f %s-wal || cp %s-wal %s-lost", directory,
+             path, directory, path, path, directory);
+    assert_int_equal(system(command), 0);
+    memcpy(usual, directory, sizeof(directory));
+    strcat(directory, "-lost");
+    store = open_store();
+    statement = lull_store_prepare(store, "PRAGMA integrity_check", &err);
+    assert_non_null(statement);
+    assert_int_equal(lull_store_step(store, statement, &err), 1);
+    assert_string_equal(sqlite3_column_text(statement, 0), "ok");
+    sqlite3_finalize(statement);
+    *seen = 0;
+    assert_int_equal(lull_limit_profiles_walk(store, count_profile, seen, &err), 0);
+    lull_store_close(store);
+    memcpy(directory, usual, sizeof(directory));
+}
+
+/* F06: the files as they are at any moment hold whole profiles, and none that was there is lost. */
+static void test_f06_a_store_survives_the_loss_of_power(void **state)
+{
+    char command[160];
+    uint32_t most = 0;
+    pid_t pid;
+
+    (void)state;
+    lull_store_close(open_store());
+    snprintf(command, sizeof(command), "mkdir %s-lost", directory);
+    assert_int_equal(system(command), 0);
+    pid = fork();
+    if (pid == 0)
+        write_for_ever();
+    srand(6);
+    for (int i = 0; i < 40; i++) {
+        uint32_t seen;
+        int status;
+
+        usleep((useconds_t)(rand() % 20000));
+        kill(pid, SIGSTOP); /* a copy takes time, a power loss none */
+        assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+        assert_true(WIFSTOPPED(status));
+        check_copy(&seen);
+        assert_true(seen >= most);
+        most = seen;
+        kill(pid, SIGCONT);
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    assert_true(most > 0);
+    snprintf(command, sizeof(command), "rm -rf %s-lost", directory);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +323,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_many_writers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bad_databases_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_impossible_profiles_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_f06_a_store_survives_the_loss_of_power, set_up,
+                                        tear_down),
         cmocka_unit_test(test_programs_have_names),
     };
 

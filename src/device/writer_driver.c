@@ -1,0 +1,363 @@
+/*
+ * GPUs and drivers that go away and come back, and those that are to be let go.
+ *
+ * A GPU that is lost is looked for by its UUID after 1, 2, 4 to 60 s. A driver that is gone is
+ * closed as a whole, because its handles are void, and opened again after the same pauses. When
+ * either is back, what was set before counts as unknown: it is undone, and the holder of a lease
+ * that is still alive asks for its clock again. SPDX-License-Identifier: Apache-2.0
+ */
+#include "device/writer_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "device/fault.h"
+#include "device/restore.h"
+
+/* A thread that is still inside the driver comes out within some 20 ms, or hangs. Chosen, not
+ * measured. */
+#define RELEASE_STEP_NS (20 * LULL_NS_PER_MS)
+
+bool lull_writer_is_out(const struct lull_writer *writer, uint32_t index)
+{
+    return !writer->is_driver_open || writer->gpus[index].is_quiesced ||
+           lull_writer_is_away(writer, index);
+}
+
+/* --- one GPU --- */
+
+static void ask_to_revoke(struct lull_writer *writer, uint32_t index,
+                          enum lull_writer_revocation why)
+{
+    if (writer->gpus[index].stage == LULL_STAGE_LEASED && writer->options.revoke != NULL)
+        writer->options.revoke(writer->options.context, index, why);
+}
+
+static void plan_check(struct lull_writer *writer, struct lull_writer_gpu *gpu)
+{
+    int64_t pause_ns = writer->options.check_ns;
+
+    gpu->checks_failed = gpu->is_lost ? gpu->checks_failed + 1 : 0;
+    if (gpu->is_lost)
+        pause_ns = lull_fault_pause_ns(LULL_FAULT_GONE, gpu->checks_failed);
+    gpu->check_ns = writer->options.check_ns != 0 ? lull_now_ns() + pause_ns : LULL_WRITER_NEVER_NS;
+}
+
+static void lose_gpu(struct lull_writer *writer, uint32_t index, const struct lull_error *error)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+
+    if (gpu->is_lost)
+        return;
+    gpu->is_lost = true;
+    gpu->checks_failed = 0;
+    plan_check(writer, gpu);
+    lull_log(LULL_LOG_ERROR, "writer",
+             "%s; the GPU counts as lost and is looked for after 1, 2, 4 to 60 s, the others are "
+             "served",
+             error->text);
+    ask_to_revoke(writer, index, LULL_WRITER_GPU_LOST);
+    lull_writer_show_state(writer, index);
+}
+
+/* What was set before the loss may be gone, or not. */
+static void find_gpu(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const int64_t now_ns = lull_now_ns();
+
+    if (!gpu->is_lost)
+        return;
+    gpu->is_lost = false;
+    gpu->is_noisy = false;
+    gpu->state.status = 0;
+    if (gpu->raise_ns != LULL_WRITER_NEVER_NS)
+        gpu->raise_ns = now_ns;
+    lull_writer_distrust(gpu, index, now_ns);
+    plan_check(writer, gpu);
+    lull_log(LULL_LOG_INFO, "writer", "GPU %u: found again", index);
+    lull_writer_show_state(writer, index);
+}
+
+/* --- the driver --- */
+
+static void set_driver_error(struct lull_writer *writer, int code, const char *text)
+{
+    const bool is_new = code == LULL_E_NO_DRIVER && strcmp(writer->driver_error.text, text) != 0;
+
+    pthread_mutex_lock(&writer->mailbox_lock);
+    lull_error_set(&writer->driver_error, code, "%s", text);
+    pthread_mutex_unlock(&writer->mailbox_lock);
+    if (is_new)
+        lull_log(LULL_LOG_WARNING, "writer",
+                 "%s; the driver is closed and opened again after 1, 2, 4 to 60 s", text);
+}
+
+static void show_all(struct lull_writer *writer)
+{
+    for (uint32_t i = 0; i < writer->gpu_count; i++)
+        if (!lull_writer_is_away(writer, i))
+            lull_writer_show_state(writer, i);
+}
+
+static void lose_driver(struct lull_writer *writer, const struct lull_error *error)
+{
+    if (!writer->is_driver_open)
+        return;
+    writer->is_driver_open = false;
+    writer->driver_failures = 0;
+    writer->driver_ns = lull_now_ns();
+    set_driver_error(writer, LULL_E_NO_DRIVER, error->text);
+    show_all(writer);
+}
+
+void lull_writer_note_result(struct lull_writer *writer, uint32_t index, int result,
+                             const struct lull_error *error)
+{
+    if (result == LULL_E_NO_DRIVER) {
+        lose_driver(writer, error);
+        return;
+    }
+    if (result == LULL_E_NO_DEVICE) {
+        lose_gpu(writer, index, error);
+        return;
+    }
+    writer->gpus[index].state.seen_ns = lull_now_ns();
+    if (result == 0)
+        find_gpu(writer, index);
+}
+
+/* Restores what an earlier process has left on GPUs that are seen for the first time, before
+ * anybody may lease them. */
+static int admit_gpus(struct lull_writer *writer, struct lull_error *err)
+{
+    struct lull_restore_report report;
+    int result = lull_journal_claim(writer->journal, writer->devices, err);
+
+    if (result < 0)
+        return result;
+    if (writer->options.is_resetting)
+        lull_restore_forced(writer->devices, writer->journal, &report, NULL);
+    else
+        lull_restore_all(writer->devices, writer->journal, &report, NULL);
+    pthread_mutex_lock(&writer->mailbox_lock);
+    writer->gpu_count = writer->shown_gpus = lull_devices_count(writer->devices);
+    pthread_mutex_unlock(&writer->mailbox_lock);
+    lull_writer_take_over_deferred(writer, 0);
+    lull_log(LULL_LOG_INFO, "writer", "the driver is there: serving %u GPUs", writer->gpu_count);
+    return 0;
+}
+
+static void meet_gpu_again(struct lull_writer *writer, uint32_t index, int64_t now_ns)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+
+    gpu->check_ns = writer->options.check_ns != 0 ? now_ns : LULL_WRITER_NEVER_NS;
+    if (gpu->is_quiesced) {
+        lull_device_let_go(writer->devices, index);
+        return;
+    }
+    gpu->is_noisy = false;
+    gpu->state.status = 0;
+    if (gpu->raise_ns != LULL_WRITER_NEVER_NS)
+        gpu->raise_ns = now_ns;
+    lull_writer_distrust(gpu, index, now_ns);
+}
+
+static int open_driver(struct lull_writer *writer, int64_t now_ns, struct lull_error *err)
+{
+    int result = lull_devices_attach(writer->devices, err);
+
+    if (result == 0 && writer->gpu_count == 0) {
+        result = admit_gpus(writer, err);
+        if (result < 0)
+            lull_devices_release(writer->devices);
+    }
+    if (result < 0)
+        return result;
+    writer->is_driver_open = true;
+    for (uint32_t i = 0; i < writer->gpu_count; i++)
+        meet_gpu_again(writer, i, now_ns);
+    set_driver_error(writer, 0, "");
+    show_all(writer);
+    return 0;
+}
+
+/* Takes the step that is due: the library is closed, then opened again. */
+static void step_driver(struct lull_writer *writer, int64_t now_ns)
+{
+    struct lull_error error;
+
+    if (lull_devices_release(writer->devices) < 0) {
+        writer->driver_ns = now_ns + RELEASE_STEP_NS;
+        return;
+    }
+    writer->driver_ns = LULL_WRITER_NEVER_NS;
+    if (writer->is_driver_unwanted) {
+        set_driver_error(writer, -EBUSY, "every GPU is quiesced; `lull resume` opens the driver");
+        lull_log(LULL_LOG_INFO, "writer", "every GPU is quiesced: the driver is closed");
+        show_all(writer);
+    } else if (open_driver(writer, now_ns, &error) < 0) {
+        set_driver_error(writer, LULL_E_NO_DRIVER, error.text);
+        writer->driver_failures++;
+        writer->driver_ns =
+            lull_now_ns() + lull_fault_pause_ns(LULL_FAULT_GONE, writer->driver_failures);
+    } else if (writer->driver_failures > 0) {
+        lull_log(LULL_LOG_INFO, "writer", "the driver is there again");
+    }
+}
+
+/* --- quiesce and resume --- */
+
+static bool is_wanted_quiet(const struct lull_writer *writer, uint32_t index)
+{
+    return (writer->to_quiesce_seen >> index & 1) != 0;
+}
+
+/* Whether nothing is left to do on a GPU. What cannot be called cannot be restored either, and its
+ * record stays. */
+static bool may_let_go(const struct lull_writer *writer, uint32_t index)
+{
+    const struct lull_writer_gpu *gpu = &writer->gpus[index];
+
+    if (gpu->stage != LULL_STAGE_FREE || lull_writer_is_away(writer, index))
+        return false;
+    if (gpu->is_lost || !writer->is_driver_open)
+        return true;
+    return gpu->raise_ns == LULL_WRITER_NEVER_NS && !gpu->is_recorded &&
+           !gpu->observation.is_running && lull_limit_control_is_restored(&gpu->limit);
+}
+
+/* True: it has changed. */
+static bool quiesce_or_resume(struct lull_writer *writer, uint32_t index, int64_t now_ns)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+
+    if (gpu->is_quiesced == is_wanted_quiet(writer, index))
+        return false;
+    if (!gpu->is_quiesced && !may_let_go(writer, index))
+        return false;
+    gpu->is_quiesced = !gpu->is_quiesced;
+    if (gpu->is_quiesced)
+        lull_device_let_go(writer->devices, index);
+    gpu->is_lost = false;
+    gpu->check_ns = writer->options.check_ns != 0 ? now_ns : LULL_WRITER_NEVER_NS;
+    lull_log(LULL_LOG_INFO, "writer", "GPU %u: %s", index,
+             gpu->is_quiesced ? "quiesced: nothing of it alone is open" : "resumed");
+    return true;
+}
+
+/* The driver is closed with the last GPU and opened for the first. */
+static void want_driver(struct lull_writer *writer, int64_t now_ns)
+{
+    bool is_unwanted = writer->gpu_count > 0;
+
+    for (uint32_t i = 0; i < writer->gpu_count; i++)
+        is_unwanted = is_unwanted && writer->gpus[i].is_quiesced;
+    if (is_unwanted == writer->is_driver_unwanted)
+        return;
+    writer->is_driver_unwanted = is_unwanted;
+    writer->is_driver_open = false;
+    writer->driver_ns = now_ns;
+}
+
+/* --- the writer's round --- */
+
+static void take_news(struct lull_writer *writer, uint32_t index,
+                      const struct lull_device_news *news)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+
+    gpu->state.xids += news->xid_count;
+    gpu->state.is_partitioned = news->is_partitioned;
+    if (news->sm_mhz != 0)
+        gpu->state.observed_mhz = news->sm_mhz;
+    if (news->xid_count > 0) {
+        gpu->state.last_xid = news->last_xid;
+        lull_log(LULL_LOG_WARNING, "writer", "GPU %u: the driver reports XID %u (%llu so far)",
+                 index, news->last_xid, (unsigned long long)gpu->state.xids);
+    }
+    if (!news->is_repartitioned)
+        return;
+    lull_log(LULL_LOG_WARNING, "writer", "GPU %u: its partitions were changed; MIG is %s", index,
+             news->is_partitioned ? "on" : "off");
+    ask_to_revoke(writer, index, LULL_WRITER_REPARTITIONED);
+}
+
+static void check_gpu(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_device_news news;
+    struct lull_error error = {0};
+    const bool was_lost = writer->gpus[index].is_lost;
+    const int result = lull_device_check(writer->devices, index, &news, &error);
+
+    if (lull_turn_is_lost())
+        return;
+    take_news(writer, index, &news);
+    lull_writer_note_result(writer, index, result, &error);
+    if (writer->gpus[index].is_lost == was_lost) /* else it has been planned */
+        plan_check(writer, &writer->gpus[index]);
+    lull_writer_show_state(writer, index);
+}
+
+/* A raising that is to be repeated finds a lost GPU as well as a look does. */
+static bool is_checked(const struct lull_writer *writer, uint32_t index)
+{
+    const struct lull_writer_gpu *gpu = &writer->gpus[index];
+
+    return !lull_writer_is_out(writer, index) && gpu->check_ns != LULL_WRITER_NEVER_NS &&
+           !(gpu->is_lost && gpu->raise_ns != LULL_WRITER_NEVER_NS);
+}
+
+/* Nobody waits for the restoring of a GPU that is not there. */
+static void end_lost(struct lull_writer *writer)
+{
+    for (uint32_t i = 0; i < writer->gpu_count; i++) {
+        const struct lull_writer_gpu *gpu = &writer->gpus[i];
+
+        if (lull_writer_is_away(writer, i) || gpu->stage != LULL_STAGE_ENDING)
+            continue;
+        if (gpu->is_lost || !writer->is_driver_open)
+            lull_writer_report_end(writer, i, gpu->is_lost ? LULL_E_NO_DEVICE : LULL_E_NO_DRIVER);
+    }
+}
+
+void lull_writer_heed_administrator(struct lull_writer *writer, int64_t now_ns)
+{
+    bool has_changed = false;
+
+    for (uint32_t i = 0; i < writer->gpu_count; i++)
+        has_changed = quiesce_or_resume(writer, i, now_ns) || has_changed;
+    want_driver(writer, now_ns);
+    if (has_changed)
+        show_all(writer);
+}
+
+bool lull_writer_mind_driver(struct lull_writer *writer, int64_t now_ns)
+{
+    end_lost(writer);
+    if (!writer->is_driver_open) {
+        if (writer->driver_ns > now_ns)
+            return false;
+        step_driver(writer, now_ns);
+        return true;
+    }
+    for (uint32_t i = 0; i < writer->gpu_count; i++)
+        if (is_checked(writer, i) && writer->gpus[i].check_ns <= now_ns) {
+            check_gpu(writer, i);
+            return true;
+        }
+    return false;
+}
+
+int64_t lull_writer_driver_due_ns(const struct lull_writer *writer)
+{
+    int64_t due_ns = writer->is_driver_open ? LULL_WRITER_NEVER_NS : writer->driver_ns;
+
+    for (uint32_t i = 0; i < writer->gpu_count; i++)
+        if (is_checked(writer, i))
+            due_ns = lull_earlier_ns(due_ns, writer->gpus[i].check_ns);
+    return due_ns;
+}
