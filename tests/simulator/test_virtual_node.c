@@ -62,8 +62,9 @@ static void test_each_rank_counts_as_if_alone(void **state)
     assert_true(both.late_ratio == 0.0);
 }
 
-/* Ranks that compute and exchange by turns, each in a job of its own. */
-static void add_exchanges(struct lull_play *play, uint32_t rank)
+/* Ranks that compute and exchange by turns, each in a job of its own; each exchange is shorter by
+ * less_ms than the one before. */
+static void add_exchanges(struct lull_play *play, uint32_t rank, double less_ms)
 {
     const int communicator =
         lull_play_add_communicator(play, "exchange", UINT32_C(1) << rank, NULL);
@@ -74,7 +75,7 @@ static void add_exchanges(struct lull_play *play, uint32_t rank)
         const struct lull_play_op op = {
             .kind = computes ? LULL_PLAY_COMPUTE : LULL_PLAY_COMMUNICATION,
             .depends = {LULL_PLAY_NONE, LULL_PLAY_NONE},
-            .duration_ms = computes ? 30.0 : 90.0 - 2.0 * i,
+            .duration_ms = computes ? 30.0 : 90.0 - less_ms * i,
             .begins_step = i == 0,
             .profile = "training",
             .kernels = 1,
@@ -109,7 +110,7 @@ static void test_descents_end_where_most_gaps_stay_high(void **state)
     options.control.only_sections = true;
     assert_int_equal(lull_play_create(MANY_RANKS, &play, NULL), 0);
     for (uint32_t rank = 0; rank < MANY_RANKS; rank++)
-        add_exchanges(play, rank);
+        add_exchanges(play, rank, 2.0);
     assert_int_equal(lull_play_finish(play, NULL), 0);
     options.play = play;
     assert_int_equal(lull_simulate_node(&options, &outcome, NULL), 0);
@@ -124,7 +125,7 @@ static struct lull_simulation_outcome simulate_levers(const struct lull_play *pl
     struct lull_simulation_options options = {
         .play = play,
         .model = &model,
-        .periods = 4 * LONG_PERIODS,
+        .periods = 2 * LONG_PERIODS,
         .measured = MEASURED,
         .managed = managed,
         .exposure = true,
@@ -152,19 +153,13 @@ static void test_gaps_and_a_steady_point_add_up(void **state)
 
     (void)state;
     assert_int_equal(lull_play_create(1, &play, NULL), 0);
-    add_exchanges(play, 0);
+    add_exchanges(play, 0, 0.0);
     assert_int_equal(lull_play_finish(play, NULL), 0);
     highest = simulate_levers(play, false, false, false);
     gaps = simulate_levers(play, true, true, false);
     steady = simulate_levers(play, true, false, true);
     all = simulate_levers(play, true, false, false);
     lull_play_destroy(play);
-    printf(
-        "clocks: gaps %.0f, %.0f, steady %.0f, both %.0f, %.0f; slower %.2f %%, %.2f %%, %.2f %%\n",
-        gaps.steady_mhz, gaps.point_mhz, steady.steady_mhz, all.steady_mhz, all.point_mhz,
-        100 * gaps.period_ms / highest.period_ms - 100,
-        100 * steady.period_ms / highest.period_ms - 100,
-        100 * all.period_ms / highest.period_ms - 100);
     assert_true(steady.period_ms < 1.01 * highest.period_ms);
     assert_true(all.period_ms < 1.01 * highest.period_ms);
     assert_true(gaps.period_ms < 1.002 * highest.period_ms);
@@ -173,9 +168,9 @@ static void test_gaps_and_a_steady_point_add_up(void **state)
            100.0 * (1.0 - gaps.energy_j / highest.energy_j),
            100.0 * (1.0 - steady.energy_j / highest.energy_j),
            100.0 * (1.0 - all.energy_j / highest.energy_j));
-    /* What both change is the clock of the gaps' ends, which a lower steady point makes cheaper. */
+    /* A steady point saves in gaps that are not switched for, too: that counts once. */
     assert_true(highest.energy_j - all.energy_j >
-                0.8 * (2.0 * highest.energy_j - gaps.energy_j - steady.energy_j));
+                0.75 * (2.0 * highest.energy_j - gaps.energy_j - steady.energy_j));
 }
 
 int main(void)

@@ -226,6 +226,8 @@ void lull_controller_reconsider(struct lull_controller *controller)
     map_targets(controller);
     lull_controller_apply_refusals(controller);
     controller->targets.current = lull_targets_next(&controller->targets);
+    if (lull_targets_want_proof_first(&controller->targets))
+        controller->targets.current = LULL_CONTROLLER_NO_TARGET;
     if (controller->targets.current != LULL_CONTROLLER_NO_TARGET) {
         controller->phase = LULL_PHASE_DESCENDING;
         begin_trial(controller, LULL_TRIAL_SCREEN);

@@ -167,13 +167,26 @@ static bool is_proven(const struct lull_target *target)
 void lull_targets_prove(struct lull_targets *targets)
 {
     for (uint32_t i = 0; i < targets->count; i++)
-        targets->list[i].proven = found_points(&targets->list[i]);
+        if (targets->list[i].settled) /* others were not in force */
+            targets->list[i].proven = found_points(&targets->list[i]);
 }
 
 void lull_targets_disprove(struct lull_targets *targets)
 {
     for (uint32_t i = 0; i < targets->count; i++)
         targets->list[i].proven = (struct lull_target_points){0};
+}
+
+bool lull_targets_want_proof_first(const struct lull_targets *targets)
+{
+    if (targets->steady == LULL_CONTROLLER_NO_TARGET ||
+        lull_targets_next(targets) != targets->steady ||
+        targets->list[targets->steady].proven.common > 0)
+        return false;
+    for (uint32_t i = 0; i < targets->count; i++)
+        if ((int32_t)i != targets->steady && !is_proven(&targets->list[i]))
+            return true;
+    return false;
 }
 
 bool lull_targets_are_proven(const struct lull_targets *targets)

@@ -58,6 +58,10 @@ void lull_targets_disprove(struct lull_targets *targets);
 /* Whether nothing but what is proven has been found; also where nothing has been. */
 bool lull_targets_are_proven(const struct lull_targets *targets);
 
+/* Only the steady point is left to search, and nothing of what sections have found is proven yet: a
+ * short job is to have at least that. */
+bool lull_targets_want_proof_first(const struct lull_targets *targets);
+
 /* Returns whether any target has a proven point below the reference. */
 bool lull_targets_any_is_proven(const struct lull_targets *targets);
 
