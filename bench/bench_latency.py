@@ -20,19 +20,19 @@ def simulate(lull, traces, latency_ms, gpus):
         [lull, "simulate", "--json", "--ranks", str(gpus), "--periods", str(PERIODS),
          "--switch-ms", f"{latency_ms / 3:.3f},{latency_ms * 2 / 3:.3f}", *traces],
         capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+    answer = json.loads(done.stdout)
+    return {**{mode["name"]: mode for mode in answer["modes"]}, "oracle": answer["oracle"],
+            "joint_oracle": answer["joint_oracle"]}
 
 
 def cell(policy):
-    if policy["is_steady"]:
-        return f"{'no gap pays':^20}"
     return (f"{policy['saving_ratio'] * 100:6.2f} {policy['slowdown_ratio'] * 100:6.2f} "
-            f"{policy['low_iterations_ratio'] * 100:6.1f}")
+            f"{policy['low_ratio'] * 100:6.1f}")
 
 
 def share(result):
     oracle = result["oracle"]["saving_ratio"]
-    if oracle < 0.001 or result["feed_forward"]["is_steady"]:
+    if oracle < 0.001:
         return "-"
     return f"{result['feed_forward']['saving_ratio'] / oracle * 100:.0f} %"
 
@@ -41,14 +41,17 @@ def main():
     lull, traces = os.path.abspath(sys.argv[1]), sys.argv[2:]
     print("each: saved %, slower %, iterations with compute begun low %")
     print(f"{'GPUs':>4} {'ms':>4} | {'oracle':>7} | {'reactive':^20} | {'feed-forward':^20} | {'of oracle':>9} | "
-          f"{'steady':>14}")
+          f"{'steady':>14} | {'auto':>14} | {'joint oracle':>12}")
     for gpus in GPUS:
         for latency in LATENCIES_MS:
             result = simulate(lull, traces, latency, gpus)
             steady = result["steady"]
+            auto = result["auto"]
             print(f"{gpus:4} {latency:4} | {result['oracle']['saving_ratio'] * 100:6.2f}% | "
                   f"{cell(result['reactive'])} | {cell(result['feed_forward'])} | {share(result):>9} | "
-                  f"{steady['saving_ratio'] * 100:6.2f} {steady['slowdown_ratio'] * 100:6.2f}", flush=True)
+                  f"{steady['saving_ratio'] * 100:6.2f} {steady['slowdown_ratio'] * 100:6.2f} | "
+                  f"{auto['saving_ratio'] * 100:6.2f} {auto['slowdown_ratio'] * 100:6.2f} | "
+                  f"{result['joint_oracle']['saving_ratio'] * 100:12.2f}", flush=True)
 
 
 if __name__ == "__main__":

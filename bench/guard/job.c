@@ -49,8 +49,9 @@ struct rank {
     double lost_since_left; /* the last collective, iterations */
     double lost;            /* so far, iterations; of coupled ranks the first one counts for all */
     /* The clock and the driver. */
-    uint32_t point;   /* in force */
-    uint32_t target;  /* that the clock moves to */
+    uint32_t point;  /* in force */
+    uint32_t target; /* that the clock moves to */
+    uint32_t was_target;
     uint32_t written; /* by the last call */
     bool waits;       /* a command does */
     struct lull_command command;
@@ -317,6 +318,7 @@ static void tell_switch(struct audit_job *job, uint32_t index, bool overtaken)
 {
     const struct rank *rank = &job->ranks[index];
     const struct lull_switch_outcome outcome = {
+        .was_point = rank->was_target,
         .point = rank->target,
         .call_ms = rank->called_ms,
         .driver_ms = call_ms,
@@ -335,13 +337,14 @@ static void serve(struct audit_job *job, uint32_t index)
 
     rank->waits = false;
     if (command->point == rank->written ||
-        (command->point != 0 && ns_of(job->now_ms) > command->deadline_ns))
+        (command->point > rank->written && ns_of(job->now_ms) > command->deadline_ns))
         return;
     if (rank->effect_ms < INFINITY) {
         rank->point = rank->target;
         tell_switch(job, index, true);
     }
     rank->written = command->point;
+    rank->was_target = rank->target;
     rank->target = command->point;
     rank->return_ms = job->now_ms + call_ms;
     rank->called_ms = rank->return_ms - rank->posted_ms;
@@ -357,7 +360,7 @@ static void serve_all(struct audit_job *job)
         for (uint32_t i = 0; i < job->config.ranks; i++) {
             const struct rank *rank = &job->ranks[i];
 
-            if (rank->waits && (rank->command.point != 0) == (lowering == 1) &&
+            if (rank->waits && (rank->command.point > rank->written) == (lowering == 1) &&
                 job->driver_free_ms <= job->now_ms)
                 serve(job, i);
         }
@@ -448,8 +451,8 @@ static struct lull_controller *create_controller(const struct audit_job_config *
         points[i] = config->points;
     lull_controller_config_default(&control);
     control.tolerance_ratio = config->tolerance_ratio;
-    control.steady_tolerance_ratio = config->tolerance_ratio;
     control.only_steady = config->sections == 0;
+    control.only_sections = config->sections != 0;
     return lull_controller_create(&control, config->ranks, points);
 }
 

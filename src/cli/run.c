@@ -125,13 +125,12 @@ static const struct lull_option rows[] = {
                .more = "Each block of iterations that is compared then has at least 100."),
     LULL_VALUE(
         "steady", "RATIO", RATIO, struct run_arguments, run.control.steady_tolerance_ratio,
-        "Use one clock for the whole iteration, by estimate at most this much slower, instead "
-        "of switching clocks within it.",
+        "Use one clock for the whole iteration, by estimate at most this much slower, and switch "
+        "no clocks within it.",
         LULL_GIVEN(struct run_arguments, run.control.only_steady), .is_open = true,
         .more =
-            "It is for jobs whose idle time or communication comes in pieces that are too short "
-            "to switch for. What is proven is --tolerance. Without this option a steady clock is "
-            "sought only where no section is worth switching, with 0.25 %."),
+            "What is proven is --tolerance. Without this option a steady clock and lower clocks of "
+            "sections on top of it are sought together."),
     LULL_FLAG("exposure", struct run_arguments, run.exposure,
               "Record compute kernels for some iterations (CUPTI), so that all gaps between them "
               "can be lowered, not only those seen in the calls of NCCL.",

@@ -43,9 +43,10 @@ static const struct lull_option rows[] = {
 
 /* ---- what is compared -------------------------------------------------------------------- */
 
-enum { HIGHEST, REACTIVE, FEED_FORWARD, STEADY, POLICIES };
+enum { HIGHEST, REACTIVE, FEED_FORWARD, STEADY, AUTO, POLICIES };
 
-static const char *const policy_names[POLICIES] = {"highest", "reactive", "feed_forward", "steady"};
+static const char *const policy_names[POLICIES] = {"highest", "reactive", "feed_forward", "steady",
+                                                   "auto"};
 
 struct results {
     struct lull_simulation_outcome outcomes[POLICIES];
@@ -94,11 +95,11 @@ static int simulate(const struct simulate_arguments *arguments, const struct lul
 
     lull_controller_config_default(&simulation.control);
     simulation.control.tolerance_ratio = arguments->tolerance_ratio;
-    simulation.control.steady_tolerance_ratio = arguments->tolerance_ratio;
     for (int policy = 0; policy < POLICIES && result == 0; policy++) {
         simulation.managed = policy != HIGHEST;
         simulation.control.reactive = policy == REACTIVE;
         simulation.control.only_steady = policy == STEADY;
+        simulation.control.only_sections = policy == REACTIVE || policy == FEED_FORWARD;
         result = lull_simulate_node(&simulation, &results_out->outcomes[policy], err);
     }
     return result;
@@ -108,19 +109,22 @@ static int simulate(const struct simulate_arguments *arguments, const struct lul
 
 static void print_table(const struct results *results)
 {
-    printf("%-14s %12s %12s %9s %9s %8s %8s %9s\n", "", "ms/period", "J/period", "saves", "slower",
-           "low", "settled", "clock");
+    printf("%-14s %12s %12s %9s %9s %8s %8s %6s %6s\n", "", "ms/period", "J/period", "saves",
+           "slower", "low", "settled", "steady", "lowest");
     for (int policy = 0; policy < POLICIES; policy++) {
         const struct lull_simulation_outcome *outcome = &results->outcomes[policy];
 
-        printf("%-14s %12.2f %12.2f %8.2f%% %8.2f%% %7.2f%% %8" PRIu64 " %5.0f%s\n",
+        printf("%-14s %12.2f %12.2f %8.2f%% %8.2f%% %7.2f%% %8" PRIu64 " %6.0f %6.0f\n",
                policy_names[policy], outcome->period_ms, outcome->energy_j,
                saving(results, policy) * 100.0, slowdown(results, policy) * 100.0,
-               outcome->late_ratio * 100.0, outcome->settled_in, outcome->point_mhz,
-               outcome->is_steady ? " steady" : "");
+               outcome->late_ratio * 100.0, outcome->settled_in, outcome->steady_mhz,
+               outcome->point_mhz);
     }
     printf("%-14s %12s %12s %8.2f%% %8.2f%%\n", "oracle", "", "",
            results->oracle.real.saving_ratio * 100.0, results->oracle.real.slowdown_ratio * 100.0);
+    printf("%-14s %12s %12s %8.2f%% %8.2f%% %8s %8s %6.0f\n", "joint oracle", "", "",
+           results->oracle.joint.saving_ratio * 100.0, results->oracle.joint.slowdown_ratio * 100.0,
+           "", "", results->oracle.joint_mhz);
     printf("%-14s %12s %12s %8.2f%%\n", "no latency", "", "",
            results->oracle.ideal.saving_ratio * 100.0);
 }
@@ -129,21 +133,28 @@ static json_t *policy_json(const struct results *results, int policy)
 {
     const struct lull_simulation_outcome *outcome = &results->outcomes[policy];
 
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:b, s:f, s:I}", "period_ms",
-                     outcome->period_ms, "energy_j", outcome->energy_j, "saving_ratio",
-                     saving(results, policy), "slowdown_ratio", slowdown(results, policy),
-                     "low_iterations_ratio", outcome->late_ratio, "driver_calls",
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:I}", "name",
+                     policy_names[policy], "period_ms", outcome->period_ms, "energy_j",
+                     outcome->energy_j, "saving_ratio", saving(results, policy), "slowdown_ratio",
+                     slowdown(results, policy), "low_ratio", outcome->late_ratio, "driver_calls",
                      (json_int_t)outcome->calls, "settled_in_period",
-                     (json_int_t)outcome->settled_in, "is_steady", outcome->is_steady, "sm_mhz",
+                     (json_int_t)outcome->settled_in, "steady_mhz", outcome->steady_mhz, "sm_mhz",
                      outcome->point_mhz, "switched_sections", (json_int_t)outcome->switched);
 }
 
 static void print_json(const struct results *results)
 {
     json_t *root = json_object();
+    json_t *modes = json_array();
 
     for (int policy = 0; policy < POLICIES; policy++)
-        json_object_set_new(root, policy_names[policy], policy_json(results, policy));
+        json_array_append_new(modes, policy_json(results, policy));
+    json_object_set_new(root, "modes", modes);
+    json_object_set_new(root, "joint_oracle",
+                        json_pack("{s:f, s:f, s:f}", "saving_ratio",
+                                  results->oracle.joint.saving_ratio, "slowdown_ratio",
+                                  results->oracle.joint.slowdown_ratio, "steady_mhz",
+                                  results->oracle.joint_mhz));
     json_object_set_new(
         root, "oracle",
         json_pack("{s:f, s:f, s:f, s:f, s:f}", "saving_ratio", results->oracle.real.saving_ratio,
@@ -200,10 +211,13 @@ const struct lull_program_command lull_simulate_command = {
     .name = "simulate",
     .summary = "run a job and the decisions about it in virtual time",
     .arguments = "[TRACE...]",
-    .about = "Plays a recorded job, or a preset, in virtual time on emulated GPUs: at the highest "
-             "clock, with clocks that react to its gaps, with clocks that are ahead of them, and "
-             "at one steady clock; beside them what an oracle reaches that knows everything "
-             "beforehand. `lull help simulate cluster` is about many jobs on a cluster.",
+    .about =
+        "Plays a recorded job, or a preset, in virtual time on emulated GPUs: at the highest "
+        "clock, with clocks that react to its gaps, with clocks that are ahead of them, at one "
+        "steady clock, and with all of these together, as `lull run` does without options "
+        "(auto); beside them what oracles reach that know everything beforehand: of gaps "
+        "alone, and of gaps on top of a steady clock (joint). `lull help simulate cluster` is "
+        "about many jobs on a cluster.",
     .tables = {{rows, 0}},
     .operands = {.most = UINT32_MAX},
     .size = sizeof(struct simulate_arguments),

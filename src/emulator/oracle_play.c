@@ -65,7 +65,8 @@ struct oracle {
     const struct lull_oracle_play_question *question;
     struct lull_play play;       /* a copy without jitter, which nobody can foresee */
     struct lull_gpu_model model; /* a copy with the latencies that the question asks for */
-    uint32_t top_step;
+    uint32_t highest_step;
+    uint32_t top_step; /* what gaps are lowered from and raised to */
     struct oracle_play_gap *gaps;
     uint32_t gap_count;
     int32_t *gap_after[LULL_PLAY_RANKS]; /* the gap that follows each operation, or NO_GAP */
@@ -338,8 +339,9 @@ static int run(struct oracle *oracle, enum oracle_play_mode mode, uint32_t step,
     if (result < 0)
         return result;
     oracle->queue.sim = oracle->sim;
-    for (uint32_t rank = 0; rank < ranks && mode == MODE_STEADY; rank++) {
-        lull_physics_lock(lull_play_sim_gpu(oracle->sim, rank), step, 0);
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        lull_physics_lock(lull_play_sim_gpu(oracle->sim, rank),
+                          mode == MODE_STEADY ? step : oracle->top_step, 0);
         lull_physics_advance(lull_play_sim_gpu(oracle->sim, rank), 0);
     }
     result = lull_play_sim_run(oracle->sim, &observer, err);
@@ -506,9 +508,9 @@ static int find_steady(struct oracle *oracle, struct lull_oracle_play_answer *an
 
     answer->steady = answer->reference;
     answer->steady_mhz = oracle->model.sm_max_mhz;
-    for (uint32_t below = stride; below <= oracle->top_step; below += stride) {
+    for (uint32_t below = stride; below <= oracle->highest_step; below += stride) {
         struct lull_oracle_outcome outcome;
-        const int result = run(oracle, MODE_STEADY, oracle->top_step - below, &outcome, err);
+        const int result = run(oracle, MODE_STEADY, oracle->highest_step - below, &outcome, err);
 
         if (result < 0)
             return result;
@@ -517,10 +519,19 @@ static int find_steady(struct oracle *oracle, struct lull_oracle_play_answer *an
             break; /* every lower clock is slower still */
         if (outcome.saving_ratio > answer->steady.saving_ratio) {
             answer->steady = outcome;
-            answer->steady_mhz = lull_gpu_model_step_mhz(&oracle->model, oracle->top_step - below);
+            answer->steady_mhz =
+                lull_gpu_model_step_mhz(&oracle->model, oracle->highest_step - below);
         }
     }
     return 0;
+}
+
+/* The share of the raisings that may be late, before anything is known of how many there are. */
+static double late_of(const struct oracle *oracle)
+{
+    if (oracle->question->late_ratio > 0)
+        return oracle->question->late_ratio;
+    return 0.05;
 }
 
 /* Sets how early calls are made, so that at most the share `late` of the raisings comes too late.
@@ -564,6 +575,86 @@ static int find_real_in_time(struct oracle *oracle, struct lull_oracle_play_answ
     return find_real(oracle, answer, err);
 }
 
+/* Finds the gaps that computation leaves at the present top_step. */
+static int foresee(struct oracle *oracle, int64_t *period_ns_out, struct lull_error *err)
+{
+    const struct lull_play *play = &oracle->play;
+    struct lull_play_span *spans[LULL_PLAY_RANKS];
+    int result =
+        lull_play_sim_spans(play, &oracle->model, oracle->top_step, spans, period_ns_out, err);
+
+    if (result < 0)
+        return result;
+    oracle->gap_count = 0;
+    result = find_gaps(oracle, spans, *period_ns_out, err);
+    for (uint32_t rank = 0; rank < play->rank_count; rank++)
+        free(spans[rank]);
+    for (uint32_t i = 0; i < oracle->gap_count; i++)
+        oracle->lengths_ns[i] = oracle->gaps[i].length_ns;
+    return result;
+}
+
+/* Gaps on top of one steady clock; keeps the outcome if it saves more than all before. */
+static int try_base(struct oracle *oracle, uint32_t step, struct lull_oracle_play_answer *answer,
+                    struct lull_error *err)
+{
+    struct lull_oracle_play_answer trial = {.reference = answer->reference};
+    int64_t period_ns;
+    int result;
+
+    oracle->top_step = step;
+    oracle->queue.top_step = step;
+    set_leads(oracle, late_of(oracle));
+    result = foresee(oracle, &period_ns, err);
+    if (result < 0)
+        return result;
+    result = find_real(oracle, &trial, err);
+    if (result == 0)
+        result = find_real_in_time(oracle, &trial, err);
+    if (result < 0 || trial.real.slowdown_ratio > oracle->question->tolerance_ratio ||
+        trial.real.saving_ratio <= answer->joint.saving_ratio)
+        return result;
+    answer->joint = trial.real;
+    answer->joint_mhz = lull_gpu_model_step_mhz(&oracle->model, step);
+    return 0;
+}
+
+/*
+ * Gaps on top of each steady clock that is within the tolerance, the lowest first. From a lower
+ * clock gaps save less than from the highest, because computation and waiting draw less there; so a
+ * clock whose own saving is behind the best so far by much more than that is left out. Steady
+ * clocks are tried one by one, whatever the stride of those of gaps: each is a seventh of what a
+ * tolerance of 1 % buys.
+ */
+static int find_joint(struct oracle *oracle, struct lull_oracle_play_answer *answer,
+                      struct lull_error *err)
+{
+    struct lull_oracle_outcome steady[LULL_ORACLE_CLOCKS];
+    const double most = 1.5 * answer->real.saving_ratio + 0.002;
+    uint32_t count = 0;
+    int result = 0;
+
+    answer->joint = answer->real;
+    answer->joint_mhz = oracle->model.sm_max_mhz;
+    while (result == 0 && count <= oracle->highest_step && count < LULL_ORACLE_CLOCKS) {
+        result = run(oracle, MODE_STEADY, oracle->highest_step - count, &steady[count], err);
+        lull_oracle_compare(&steady[count], &answer->reference);
+        if (steady[count].slowdown_ratio > oracle->question->tolerance_ratio)
+            break; /* every lower clock is slower still */
+        count++;
+    }
+    while (result == 0 && count-- > 1) {
+        if (steady[count].saving_ratio > answer->joint.saving_ratio) {
+            answer->joint = steady[count];
+            answer->joint_mhz =
+                lull_gpu_model_step_mhz(&oracle->model, oracle->highest_step - count);
+        }
+        if (steady[count].saving_ratio + most > answer->joint.saving_ratio)
+            result = try_base(oracle, oracle->highest_step - count, answer, err);
+    }
+    return result;
+}
+
 static int answer_all(struct oracle *oracle, struct lull_oracle_play_answer *answer,
                       struct lull_error *err)
 {
@@ -572,7 +663,6 @@ static int answer_all(struct oracle *oracle, struct lull_oracle_play_answer *ans
 
     answer->gaps = oracle->gap_count;
     for (uint32_t i = 0; i < oracle->gap_count; i++) {
-        oracle->lengths_ns[i] = oracle->gaps[i].length_ns;
         answer->gap_ratio += (double)oracle->gaps[i].length_ns * 1e-9 / answer->period_s / ranks;
     }
     if (result < 0)
@@ -587,7 +677,10 @@ static int answer_all(struct oracle *oracle, struct lull_oracle_play_answer *ans
     result = find_real_in_time(oracle, answer, err);
     if (result < 0)
         return result;
-    return find_steady(oracle, answer, err);
+    result = find_steady(oracle, answer, err);
+    if (result < 0)
+        return result;
+    return find_joint(oracle, answer, err);
 }
 
 /* ---- setting up ---- */
@@ -627,24 +720,16 @@ static void release(struct oracle *oracle)
 static int prepare(struct oracle *oracle, struct lull_oracle_play_answer *answer,
                    struct lull_error *err)
 {
-    const struct lull_play *play = &oracle->play;
-    const double late = oracle->question->late_ratio > 0 ? oracle->question->late_ratio : 0.05;
-    struct lull_play_span *spans[LULL_PLAY_RANKS];
-    int64_t period_ns;
     int result = allocate(oracle, err);
 
     if (result < 0)
         return result;
-    result = lull_play_sim_spans(play, &oracle->model, spans, &period_ns, err);
+    result = foresee(oracle, &oracle->period_ns, err);
     if (result < 0)
         return result;
-    result = find_gaps(oracle, spans, period_ns, err);
-    for (uint32_t rank = 0; rank < play->rank_count; rank++)
-        free(spans[rank]);
-    oracle->period_ns = period_ns;
-    answer->period_s = (double)period_ns * 1e-9;
-    set_leads(oracle, late);
-    return result;
+    answer->period_s = (double)oracle->period_ns * 1e-9;
+    set_leads(oracle, late_of(oracle));
+    return 0;
 }
 
 int lull_oracle_ask_play(const struct lull_oracle_play_question *question,
@@ -667,7 +752,8 @@ int lull_oracle_ask_play(const struct lull_oracle_play_question *question,
     oracle->model = *question->model;
     if (question->call_ms >= 0)
         lull_gpu_model_fix_latency(&oracle->model, question->call_ms, question->settle_ms);
-    oracle->top_step = lull_gpu_model_step_count(&oracle->model) - 1;
+    oracle->highest_step = lull_gpu_model_step_count(&oracle->model) - 1;
+    oracle->top_step = oracle->highest_step;
     oracle->queue = (struct lull_oracle_queue){
         .model = &oracle->model,
         .ranks = oracle->play.rank_count,

@@ -107,21 +107,28 @@ static void finish_call(struct lull_virtual_driver *driver)
     effective_ns = unit->gpu->pending_count == 0
                        ? now_ns
                        : unit->gpu->pending[unit->gpu->pending_count - 1].effective_ns;
-    unit->point = point;
-    unit->valid_until_ns = point == 0 ? never_ns : driver->call.valid_until_ns;
-    if (point == 0)
+    if (point < unit->point)
         lull_switch_budget_raise(&unit->budget, now_ns);
+    unit->valid_until_ns = point == 0 ? never_ns : driver->call.valid_until_ns;
     /* Where too many wait, the last one is replaced: this switch has overtaken it. */
     if (unit->settling_count == SETTLING)
         unit->settling_count--;
     unit->settling[unit->settling_count++] = (struct lull_switch_outcome){
+        .was_point = unit->point,
         .point = point,
         .call_ms = (double)(now_ns - driver->call_asked_ns) * 1e-6,
         .driver_ms = (double)(now_ns - driver->call_begun_ns) * 1e-6,
         .settle_ms = (double)(effective_ns - now_ns) * 1e-6,
         .effect_ns = effective_ns,
     };
+    unit->point = point;
     driver->busy_with = -1;
+}
+
+/* The request of this GPU is for a higher clock than it has. */
+static bool raises(const struct driver_unit *unit)
+{
+    return unit->command.point < unit->point;
 }
 
 /* Drops a request that needs no call or comes too late, and replaces a lowering that nobody has
@@ -131,7 +138,7 @@ static void sift(struct driver_unit *unit, uint32_t gpu, int64_t now_ns)
     if (unit->waits && unit->command.point == unit->point) {
         unit->waits = false;
         unit->valid_until_ns = unit->point == 0 ? never_ns : unit->command.valid_until_ns;
-    } else if (unit->waits && unit->command.point != 0 && unit->command.deadline_ns < now_ns) {
+    } else if (unit->waits && !raises(unit) && unit->command.deadline_ns < now_ns) {
         unit->waits = false;
     }
     if (!unit->waits && unit->valid_until_ns <= now_ns) {
@@ -146,7 +153,7 @@ static int64_t ready_ns(const struct driver_unit *unit)
 {
     if (!unit->waits)
         return never_ns;
-    if (unit->command.point == 0 || lull_switch_budget_from_ns(&unit->budget) < unit->asked_ns)
+    if (raises(unit) || lull_switch_budget_from_ns(&unit->budget) < unit->asked_ns)
         return unit->asked_ns;
     return lull_switch_budget_from_ns(&unit->budget);
 }
@@ -155,8 +162,8 @@ static int64_t ready_ns(const struct driver_unit *unit)
  */
 static bool goes_before(const struct driver_unit *a, const struct driver_unit *b)
 {
-    const bool raises_a = a->command.point == 0;
-    const bool raises_b = b->command.point == 0;
+    const bool raises_a = raises(a);
+    const bool raises_b = raises(b);
 
     if (raises_a != raises_b)
         return raises_a;
@@ -184,7 +191,7 @@ static void begin_call(struct lull_virtual_driver *driver, int64_t now_ns)
     driver->call_asked_ns = driver->units[best].asked_ns;
     driver->call_begun_ns = now_ns;
     driver->units[best].waits = false;
-    if (driver->call.point != 0)
+    if (!raises(&driver->units[best]))
         lull_switch_budget_lower(&driver->units[best].budget, now_ns);
     driver->call_ends_ns =
         now_ns +

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/smaller.h"
 #include "core/section/gaps/gap_map.h"
 #include "emulator/player/sim.h"
 #include "simulator/driver.h"
@@ -48,8 +49,11 @@ static void take_gaps(struct simulation *simulation, uint32_t index, int64_t now
     if (lull_gap_map_fold(simulation->ranks[index].gaps) > 0)
         lull_controller_take_fold(simulation->controller, index,
                                   lull_gap_map_fold(simulation->ranks[index].gaps));
-    while (lull_gap_map_poll(simulation->ranks[index].gaps, now_ns, &call))
+    while (lull_gap_map_poll(simulation->ranks[index].gaps, now_ns, &call)) {
         lull_controller_take_call(simulation->controller, index, &call);
+        lull_gap_map_set_steady(simulation->ranks[index].gaps,
+                                lull_controller_steady_point(simulation->controller, index));
+    }
     simulation->ranks[index].gaps_wake_ns = lull_gap_map_wake_ns(simulation->ranks[index].gaps);
 }
 
@@ -249,16 +253,22 @@ static void describe_target(const struct simulation *simulation,
 {
     const struct lull_gpu_model *model = simulation->options->model;
     const uint32_t top = lull_gpu_model_step_count(model) - 1;
+    const struct lull_target *steady;
     const struct lull_target *targets;
+    uint32_t lowest = 0;
     uint32_t count;
 
-    outcome->point_mhz = lull_gpu_model_step_mhz(model, top);
+    outcome->steady_mhz = lull_gpu_model_step_mhz(model, top);
+    outcome->point_mhz = outcome->steady_mhz;
     if (simulation->controller == NULL)
         return;
+    steady = lull_controller_steady(simulation->controller);
+    if (steady != NULL)
+        outcome->steady_mhz = lull_gpu_model_step_mhz(model, top - steady->proven.common);
     targets = lull_controller_targets(simulation->controller, &count);
-    if (count > 0)
-        outcome->point_mhz = lull_gpu_model_step_mhz(model, top - targets[0].proven.common);
-    outcome->is_steady = lull_controller_is_steady(simulation->controller);
+    for (uint32_t i = 0; i < count; i++)
+        lowest = lull_larger_u32(lowest, targets[i].proven.common);
+    outcome->point_mhz = lull_gpu_model_step_mhz(model, top - lowest);
     lull_track_sections(lull_controller_track(simulation->controller, 0), &count);
     for (uint32_t i = 0; i < count; i++)
         outcome->switched += lull_controller_target_of(simulation->controller, 0, i) != NULL;

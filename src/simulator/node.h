@@ -36,9 +36,9 @@ struct lull_simulation_outcome {
     double late_ratio; /* share of iterations in which a compute kernel began on a lowered clock */
     uint64_t calls;    /* number of driver calls in the whole run */
     uint64_t settled_in; /* period in which the descent had settled; 0: it has not */
-    bool is_steady;      /* the target is one point for the whole iteration */
-    double point_mhz;  /* the point of the target that lasts longest; the highest: there is none */
-    uint32_t switched; /* how many sections of the first GPU are switched in each pass */
+    double steady_mhz;   /* the point that whole iterations keep; the highest: they keep none */
+    double point_mhz;    /* the lowest point of all sections; the steady one: there is none */
+    uint32_t switched;   /* how many sections of the first GPU are switched in each pass */
 };
 
 /* Simulates the node. Errors: -EINVAL; -EDEADLK: the ranks of the play wait for each other for

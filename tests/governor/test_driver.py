@@ -52,10 +52,10 @@ class Driver(unittest.TestCase):
             self.assertEqual((section["verdict"], section["descent"]), ("not switched", []))
 
     def test_a_fault_that_begins_in_mid_run(self):
-        # Ten calls are pulses; every step that is lowered takes two.
-        gpu = self.run_job(0, 100, 20, 80, 0, fault="hang_ms=500@30")
+        # Ten calls are pulses; every step that is lowered takes two, until that is proven.
+        gpu = self.run_job(0, 100, 20, 80, 0, fault="hang_ms=500@24")
         self.check_slow_calls(gpu)
-        self.assertGreaterEqual(gpu["driver"]["calls"], 30)
+        self.assertGreaterEqual(gpu["driver"]["calls"], 24)
         # The first one, and a raising if that was a lowering.
         self.assertLessEqual(gpu["driver"]["slow_calls"], 2)
 

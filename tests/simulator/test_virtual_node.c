@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 
 #include "simulator/node.h"
 
@@ -61,8 +62,9 @@ static void test_each_rank_counts_as_if_alone(void **state)
     assert_true(both.late_ratio == 0.0);
 }
 
-/* Ranks that compute and exchange by turns, each in a job of its own. */
-static void add_exchanges(struct lull_play *play, uint32_t rank)
+/* Ranks that compute and exchange by turns, each in a job of its own; each exchange is shorter by
+ * less_ms than the one before. */
+static void add_exchanges(struct lull_play *play, uint32_t rank, double less_ms)
 {
     const int communicator =
         lull_play_add_communicator(play, "exchange", UINT32_C(1) << rank, NULL);
@@ -73,7 +75,7 @@ static void add_exchanges(struct lull_play *play, uint32_t rank)
         const struct lull_play_op op = {
             .kind = computes ? LULL_PLAY_COMPUTE : LULL_PLAY_COMMUNICATION,
             .depends = {LULL_PLAY_NONE, LULL_PLAY_NONE},
-            .duration_ms = computes ? 30.0 : 90.0 - 2.0 * i,
+            .duration_ms = computes ? 30.0 : 90.0 - less_ms * i,
             .begins_step = i == 0,
             .profile = "training",
             .kernels = 1,
@@ -105,9 +107,10 @@ static void test_descents_end_where_most_gaps_stay_high(void **state)
     (void)state;
     lull_gpu_model_fix_latency(&model, 16.7, 16.7);
     lull_controller_config_default(&options.control);
+    options.control.only_sections = true;
     assert_int_equal(lull_play_create(MANY_RANKS, &play, NULL), 0);
     for (uint32_t rank = 0; rank < MANY_RANKS; rank++)
-        add_exchanges(play, rank);
+        add_exchanges(play, rank, 2.0);
     assert_int_equal(lull_play_finish(play, NULL), 0);
     options.play = play;
     assert_int_equal(lull_simulate_node(&options, &outcome, NULL), 0);
@@ -115,11 +118,67 @@ static void test_descents_end_where_most_gaps_stay_high(void **state)
     assert_true(outcome.settled_in > 0);
 }
 
+static struct lull_simulation_outcome simulate_levers(const struct lull_play *play, bool managed,
+                                                      bool only_sections, bool only_steady)
+{
+    struct lull_gpu_model model = *lull_gpu_model_find("A100-SXM4-40GB", 14);
+    struct lull_simulation_options options = {
+        .play = play,
+        .model = &model,
+        .periods = 2 * LONG_PERIODS,
+        .measured = MEASURED,
+        .managed = managed,
+        .exposure = true,
+        .seed = 1,
+    };
+    struct lull_simulation_outcome outcome;
+
+    lull_gpu_model_fix_latency(&model, 4.0, 10.0);
+    lull_controller_config_default(&options.control);
+    options.control.only_sections = only_sections;
+    options.control.only_steady = only_steady;
+    assert_int_equal(lull_simulate_node(&options, &outcome, NULL), 0);
+    return outcome;
+}
+
+/* Gaps that are switched on top of a steady point cost nothing more than that: they begin where the
+ * slowed computation ends. */
+static void test_gaps_and_a_steady_point_add_up(void **state)
+{
+    struct lull_simulation_outcome highest;
+    struct lull_simulation_outcome gaps;
+    struct lull_simulation_outcome steady;
+    struct lull_simulation_outcome all;
+    struct lull_play *play;
+
+    (void)state;
+    assert_int_equal(lull_play_create(1, &play, NULL), 0);
+    add_exchanges(play, 0, 0.0);
+    assert_int_equal(lull_play_finish(play, NULL), 0);
+    highest = simulate_levers(play, false, false, false);
+    gaps = simulate_levers(play, true, true, false);
+    steady = simulate_levers(play, true, false, true);
+    all = simulate_levers(play, true, false, false);
+    lull_play_destroy(play);
+    assert_true(steady.period_ms < 1.01 * highest.period_ms);
+    assert_true(all.period_ms < 1.01 * highest.period_ms);
+    assert_true(gaps.period_ms < 1.002 * highest.period_ms);
+    assert_true(all.steady_mhz < gaps.steady_mhz && all.point_mhz < steady.point_mhz);
+    printf("saved: gaps %.2f %%, steady %.2f %%, both %.2f %%\n",
+           100.0 * (1.0 - gaps.energy_j / highest.energy_j),
+           100.0 * (1.0 - steady.energy_j / highest.energy_j),
+           100.0 * (1.0 - all.energy_j / highest.energy_j));
+    /* A steady point saves in gaps that are not switched for, too: that counts once. */
+    assert_true(highest.energy_j - all.energy_j >
+                0.75 * (2.0 * highest.energy_j - gaps.energy_j - steady.energy_j));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_rank_counts_as_if_alone),
         cmocka_unit_test(test_descents_end_where_most_gaps_stay_high),
+        cmocka_unit_test(test_gaps_and_a_steady_point_add_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

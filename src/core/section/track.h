@@ -41,7 +41,9 @@ struct lull_section {
     struct lull_moments length_ms;      /* begin of its first to end of its last call */
     struct lull_moments exposed_ms;     /* within its calls: what computation waits for */
     struct lull_quantile recent_length; /* the last lengths, from which the next one is forecast */
-    struct lull_quantile recent_gap;    /* from the end of the section before to its begin, ms */
+    struct lull_quantile recent_gap;    /* from the end of the section before to its begin, ms, as
+                                         * if never slowed */
+    double stretch_ms;                  /* what computation on lowered clocks adds to that */
 };
 
 enum lull_track_phase {
@@ -76,6 +78,10 @@ struct lull_track;
  */
 struct lull_track *lull_track_create(bool joins_rounds);
 void lull_track_destroy(struct lull_track *track);
+
+/* From now on computation runs at this steady point, 0: at the reference again. What a point adds
+ * to times is taken to be proportional to it until it has been seen. */
+void lull_track_set_steady(struct lull_track *track, uint32_t point);
 
 /* Takes the next edge; calls inside a call only count its depth. */
 struct lull_track_note lull_track_take(struct lull_track *track, const struct lull_call *call);

@@ -23,7 +23,7 @@
  */
 
 struct lull_switch_outcome {
-    uint32_t was_point; /* the point before; the controller of sections does not need it */
+    uint32_t was_point; /* the point before */
     uint32_t point;
     double call_ms;    /* from the request until the driver call returned */
     double driver_ms;  /* the part of it inside the driver */

@@ -168,8 +168,11 @@ static void emit_gaps(struct lull_control *control, uint32_t index, int64_t now_
         return;
     if (lull_gap_map_fold(gpu->gaps) > 0)
         lull_controller_take_fold(control->controller, index, lull_gap_map_fold(gpu->gaps));
-    while (lull_gap_map_poll(gpu->gaps, now_ns, &call))
+    while (lull_gap_map_poll(gpu->gaps, now_ns, &call)) {
         take_call(control, index, &call);
+        lull_gap_map_set_steady(gpu->gaps,
+                                lull_controller_steady_point(control->controller, index));
+    }
 }
 
 /* Iterations are counted by what the host enqueues, even if nothing is known of the GPU's side. */

@@ -96,12 +96,11 @@ static json_t *steady_json(const struct lull_report *report, uint32_t gpu)
     const struct lull_device_info *info = lull_control_info(control, gpu);
     const struct lull_target *target;
     json_t *object;
-    uint32_t count;
 
-    if (!lull_controller_is_steady(controller))
+    target = lull_controller_steady(controller);
+    if (target == NULL)
         return json_null();
     object = json_object();
-    target = lull_controller_targets(controller, &count);
     lull_field_integer(object, "sm_mhz", kept_mhz(controller, gpu, info, target));
     lull_field_json(object, "descent", descent_json(report, gpu, target));
     lull_field_text(object, "verdict", lull_target_verdict_text(target));

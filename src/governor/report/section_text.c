@@ -123,7 +123,7 @@ static void describe_untargeted(const struct lull_control *control, uint32_t gpu
                  section->exposed_ms.mean,
                  lull_switch_cost_total_ms(cost, LULL_DIRECTION_DOWN, 0.5) +
                      lull_switch_cost_total_ms(cost, LULL_DIRECTION_UP, 0.95),
-                 lull_controller_is_steady(controller) ? "; see the steady point" : "");
+                 lull_controller_steady(controller) != NULL ? "; see the steady point" : "");
 }
 
 void lull_section_describe(const struct lull_control *control, uint32_t gpu, uint32_t index,
@@ -170,7 +170,9 @@ const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu
         return "left alone: driver calls block for too long";
     if (phase == LULL_TRACK_SEARCHING)
         return "left alone: the sequence of calls does not repeat (any more)";
-    if (lull_controller_is_steady(controller))
+    if (lull_controller_steady(controller) == NULL)
+        return "managed by section";
+    if (!lull_controller_has_sections(controller))
         return "managed by one steady point: no section is worth switching";
-    return "managed by section";
+    return "managed by section, on one steady point";
 }

@@ -22,9 +22,10 @@ struct request {
 struct gpu {
     enum doing doing;
     double left_ms;
-    uint32_t point;    /* in force */
-    uint32_t target;   /* under way */
-    uint32_t written;  /* by the last call */
+    uint32_t point;   /* in force */
+    uint32_t target;  /* under way */
+    uint32_t written; /* by the last call */
+    uint32_t was_written;
     int64_t effect_ns; /* when target comes into force; 0 none */
     double blocked_ms; /* of a call under way... */
     int64_t return_ns; /* ...which returns then; 0 none */
@@ -338,10 +339,12 @@ static void serve(struct world *world, uint32_t index)
         config->stop_obeying == 0 || world->iteration < config->stop_obeying || point == 0;
 
     gpu->request.waits = false;
-    if (point == gpu->written || (point != 0 && world->now_ns > gpu->request.command.deadline_ns)) {
+    if (point == gpu->written ||
+        (point > gpu->written && world->now_ns > gpu->request.command.deadline_ns)) {
         gpu->asked_ns = 0;
         return;
     }
+    gpu->was_written = gpu->written;
     gpu->written = point;
     gpu->blocked_ms = blocks_ms(world, index);
     gpu->return_ns = world->now_ns + (int64_t)(gpu->blocked_ms * 1e6);
@@ -367,7 +370,8 @@ static void serve_requests(struct world *world)
         for (uint32_t i = 0; i < world->config->gpus; i++) {
             const struct gpu *gpu = &world->gpus[i];
 
-            if (gpu->request.waits && (gpu->request.command.point != 0) == (lowering == 1) &&
+            if (gpu->request.waits &&
+                (gpu->request.command.point > gpu->written) == (lowering == 1) &&
                 world->driver_free_ns[i / world->gpus_per_node] <= world->now_ns)
                 serve(world, i);
         }
@@ -409,6 +413,7 @@ static void settle_clocks(struct world *world)
             lull_controller_take_switch(
                 controller_of(world, i), i % world->gpus_per_node,
                 &(struct lull_switch_outcome){
+                    .was_point = gpu->was_written,
                     .point = gpu->written,
                     .call_ms = gpu->call_ms,
                     .driver_ms = config->call_ms,

@@ -12,14 +12,17 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "core/stats/random.h"
 #include "core/switching/feed_forward.h"
 #include "job_sim.h"
 
-#include "core/stats/random.h"
+/* What the controller may use. */
+enum levers { ALL, SECTIONS, STEADY };
 
 /* One job, unmanaged and managed. */
 struct comparison {
     struct job_sim_config config;
+    enum levers levers;
     struct lull_controller *controller;
     struct job_sim_result unmanaged;
     struct job_sim_result managed;
@@ -28,7 +31,7 @@ struct comparison {
     double ideal_saving;
 };
 
-static struct lull_controller *create(const struct job_sim_config *config,
+static struct lull_controller *create(const struct job_sim_config *config, enum levers levers,
                                       enum lull_descent_strategy strategy)
 {
     struct lull_controller_config control;
@@ -38,6 +41,8 @@ static struct lull_controller *create(const struct job_sim_config *config,
         points[i] = config->points;
     lull_controller_config_default(&control);
     control.strategy = strategy;
+    control.only_sections = levers == SECTIONS;
+    control.only_steady = levers == STEADY;
     return lull_controller_create(&control, config->gpus, points);
 }
 
@@ -55,7 +60,7 @@ static double lowest_ideal_j(const struct job_sim_config *config)
 static void compare(struct comparison *c, enum lull_descent_strategy strategy, const char *name)
 {
     lull_controller_destroy(c->controller);
-    c->controller = create(&c->config, strategy);
+    c->controller = create(&c->config, c->levers, strategy);
     job_sim_run(&c->config, NULL, &c->unmanaged);
     job_sim_run(&c->config, c->controller, &c->managed);
     c->slowdown = c->managed.settled_iteration_ms / c->unmanaged.settled_iteration_ms - 1.0;
@@ -91,6 +96,7 @@ static void test_it_saves_nearly_all_at_no_time(void **state)
 {
     struct comparison *c = *state;
 
+    c->levers = SECTIONS;
     for (uint32_t gpus = 1; gpus <= 8; gpus *= 2) {
         char name[32];
 
@@ -108,7 +114,7 @@ static void test_it_saves_nearly_all_at_no_time(void **state)
 static uint64_t begun_low_at_first(struct comparison *c, const struct lull_switch_cost *known)
 {
     lull_controller_destroy(c->controller);
-    c->controller = create(&c->config, LULL_DESCENT_BISECT);
+    c->controller = create(&c->config, c->levers, LULL_DESCENT_BISECT);
     for (uint32_t i = 0; i < c->config.gpus; i++)
         lull_controller_set_switch_cost(c->controller, i, known);
     job_sim_run(&c->config, c->controller, &c->managed);
@@ -135,6 +141,7 @@ static void test_all_strategies_end_at_the_knee(void **state)
                                                             LULL_DESCENT_GALLOP};
     struct comparison *c = *state;
 
+    c->levers = SECTIONS;
     c->config.points = 21;
     c->config.knee_point = 10;
     c->config.iterations = 900;
@@ -161,7 +168,7 @@ static void test_sections_too_short_are_left_alone(void **state)
     c->config.compute_ms = 100.0;
     c->config.memory_share = 0.0;
     compare(c, LULL_DESCENT_BISECT, "short sections");
-    assert_true(lull_controller_is_steady(c->controller));
+    assert_false(lull_controller_has_sections(c->controller));
     assert_true(c->slowdown < 0.003);
     assert_true(c->managed.total_ms / c->unmanaged.total_ms - 1.0 < 0.003);
 }
@@ -176,7 +183,7 @@ static void test_a_memory_bound_job_gets_a_steady_point(void **state)
     c->config.memory_share = 1.0;
     c->config.iterations = 800;
     compare(c, LULL_DESCENT_BISECT, "memory bound");
-    assert_true(lull_controller_is_steady(c->controller));
+    assert_false(lull_controller_has_sections(c->controller));
     assert_true(lull_controller_targets(c->controller, &count)[0].descent.good > 40);
     assert_true(c->slowdown < 0.003);
     assert_true(c->saving > 0.3);
@@ -187,6 +194,7 @@ static void test_rare_extra_calls_raise_at_once_and_results_are_kept(void **stat
     struct comparison *c = *state;
     uint32_t count;
 
+    c->levers = SECTIONS;
     c->config.odd_every = 150;
     c->config.iterations = 700;
     compare(c, LULL_DESCENT_BISECT, "extra calls");
@@ -200,6 +208,7 @@ static void test_a_job_that_changes_shape_is_learnt_again(void **state)
 {
     struct comparison *c = *state;
 
+    c->levers = SECTIONS;
     c->config.change_at = 300;
     c->config.iterations = 800;
     compare(c, LULL_DESCENT_BISECT, "change of shape");
@@ -231,7 +240,7 @@ static double saving_in_heat(struct comparison *c, int64_t until_ns)
     struct job_sim_nodes nodes = {.node_count = 1, .exchange = tell_heat, .context = &hot};
 
     lull_controller_destroy(c->controller);
-    c->controller = create(&c->config, LULL_DESCENT_BISECT);
+    c->controller = create(&c->config, c->levers, LULL_DESCENT_BISECT);
     hot.controller = c->controller;
     nodes.controllers[0] = c->controller;
     job_sim_run(&c->config, NULL, &c->unmanaged);
@@ -246,6 +255,7 @@ static void test_f17_nothing_is_kept_for_what_was_measured_in_heat(void **state)
     double passing;
     double lasting;
 
+    c->levers = SECTIONS;
     c->config.iterations = 1000;
     cool = saving_in_heat(c, 0);
     passing = saving_in_heat(c, 60 * LULL_NS_PER_S);
@@ -307,7 +317,7 @@ static void test_f32_calls_that_fit_nothing(void **state)
         uint32_t count;
 
         lull_controller_destroy(c->controller);
-        c->controller = create(&c->config, LULL_DESCENT_BISECT);
+        c->controller = create(&c->config, c->levers, LULL_DESCENT_BISECT);
         job_sim_run(&c->config, c->controller, &c->managed);
         now_ns = 10 * lull_ns_from_ms(c->managed.total_ms);
         lull_random_init(&random, seed);
@@ -383,6 +393,7 @@ static void test_no_clock_stays_low_for_long(void **state)
 {
     struct comparison *c = *state;
 
+    c->levers = SECTIONS;
     c->config.jitter = 0.05;
     compare(c, LULL_DESCENT_BISECT, "noisy");
     assert_true(c->managed.longest_low_ms < 2.0 * c->config.exposed_ms);
@@ -410,6 +421,7 @@ static void test_the_tail_may_count_as_well(void **state)
 
         lull_controller_config_default(&control);
         control.tail_tolerance_ratio = with_tail ? 0.05 : 0.0;
+        control.only_sections = true;
         controller = lull_controller_create(&control, 1, &config.points);
         job_sim_run(&config, controller, &result);
         assert_true(lull_controller_has_settled(controller));
@@ -417,6 +429,26 @@ static void test_the_tail_may_count_as_well(void **state)
                          !with_tail);
         lull_controller_destroy(controller);
     }
+}
+
+/* Waiting at the lowest clock and computation at a steady one: each lever alone saves less. */
+static void test_levers_add_up(void **state)
+{
+    struct comparison *c = *state;
+    double savings[] = {[ALL] = 0.0, [SECTIONS] = 0.0, [STEADY] = 0.0};
+
+    c->config.gpus = 2;
+    c->config.memory_share = 0.9;
+    c->config.iterations = 1200;
+    for (enum levers levers = ALL; levers <= STEADY; levers++) {
+        c->levers = levers;
+        compare(c, LULL_DESCENT_BISECT, "levers");
+        assert_true(lull_controller_has_settled(c->controller));
+        assert_true(c->slowdown < 0.01);
+        savings[levers] = c->saving;
+    }
+    assert_true(savings[ALL] > savings[SECTIONS] + 0.01);
+    assert_true(savings[ALL] > savings[STEADY] + 0.01);
 }
 
 /* An inner loop that passed for the iteration must not make windows long. */
@@ -468,6 +500,7 @@ int main(void)
         TEST(test_a_job_that_changes_shape_is_learnt_again),
         cmocka_unit_test(test_uncertain_sections_are_not_lowered_ahead),
         TEST(test_no_clock_stays_low_for_long),
+        TEST(test_levers_add_up),
         cmocka_unit_test(test_the_tail_may_count_as_well),
         cmocka_unit_test(test_windows_are_of_the_present_iteration),
     };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "core/section/gaps/gap_map.h"
 
 enum { MAX_KERNELS = 8, MAX_PHASES = 2, MAX_EVENTS = 1 << 13 };
@@ -209,6 +210,61 @@ static void test_gaps_are_emitted_exactly_where_they_are(void **state)
         assert_int_equal(seen.gaps[i].end_ns, gap->end_ns);
     }
     lull_gap_map_destroy(map);
+}
+
+/* Puts the history behind what has been played, `order` kernels long. */
+static void continue_from(int64_t from_ns, uint32_t order)
+{
+    for (uint32_t i = 0; i < history.edge_count; i++) {
+        history.edges[i].time_ns += from_ns;
+        history.edges[i].order += order;
+    }
+    for (uint32_t i = 0; i < history.run_count; i++) {
+        history.runs[i].begin_ns += from_ns;
+        history.runs[i].end_ns += from_ns;
+    }
+}
+
+/* How much too early the gaps of the last passes begin at most, when computation takes a tenth
+ * longer than in the window; ns. */
+static int64_t earliest_ns(bool is_told)
+{
+    static const struct job slowed = {
+        .kernels = 3,
+        .phases = 1,
+        .steps = {{{22, 30, 0, 0}, {8.8, 12, 5.5, 25}, {44, 4, 4.4, 0.2}}},
+    };
+    static struct seen seen;
+    struct lull_gap_map *map = lull_gap_map_create(false);
+    int64_t earliest = 0;
+    int64_t end_ns;
+
+    lay_out(&plain, 60, 1);
+    play(map, &seen);
+    end_ns = history.edges[history.edge_count - 1].time_ns - 5 * ms + ms / 5;
+    if (is_told)
+        lull_gap_map_set_steady(map, 8);
+    lay_out(&slowed, 20, 1);
+    continue_from(end_ns, 180);
+    play(map, &seen);
+    assert_true(seen.gap_count > 2 * 15);
+    for (uint32_t i = seen.gap_count / 2; i + 1 < seen.gap_count; i++) {
+        struct interval storage;
+        const struct interval *gap = true_gap(&seen.gaps[i], 10 * ms, &storage);
+
+        assert_non_null(gap);
+        earliest = lull_later_ns(earliest, gap->begin_ns - seen.gaps[i].begin_ns);
+    }
+    lull_gap_map_destroy(map);
+    return earliest;
+}
+
+/* Gaps that are announced ahead of computation begin later when that is slowed. */
+static void test_a_steady_point_delays_gaps(void **state)
+{
+    (void)state;
+    /* Where it begins beside a kernel, it is slowed as computation is on average, so nearly. */
+    assert_true(4 * earliest_ns(true) < earliest_ns(false));
 }
 
 /* The window closes in the middle of a gap, before the computation behind it has been told. */
@@ -570,6 +626,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gaps_are_emitted_exactly_where_they_are),
+        cmocka_unit_test(test_a_steady_point_delays_gaps),
         cmocka_unit_test(test_a_gap_across_the_windows_end_is_found),
         cmocka_unit_test(test_emitted_gaps_lie_in_true_ones),
         cmocka_unit_test(test_alternating_iterations_count_as_one),

@@ -253,7 +253,7 @@ static void allow_less(void *context, int64_t now_ns)
     (void)now_ns;
     lull_controller_targets(nodes->controllers[0], &count);
     if (count > 0)
-        lull_controller_agree(nodes->controllers[0], 0, 40, 100, 55);
+        lull_controller_agree(nodes->controllers[0], count - 1, 40, 100, 55);
 }
 
 static void test_what_another_node_has_refused_is_not_even_tried(void **state)
@@ -270,9 +270,11 @@ static void test_what_another_node_has_refused_is_not_even_tried(void **state)
     config.iterations = 700;
     lull_controller_config_default(&control);
     control.together = true;
+    control.only_sections = true;
     nodes.controllers[0] = job_sim_create_controller(&config, &control);
     job_sim_run_nodes(&config, &nodes, &managed);
     target = lull_controller_targets(nodes.controllers[0], &count);
+    assert_int_equal(count, 1);
     assert_true(lull_controller_has_settled(nodes.controllers[0]));
     assert_int_equal(target->descent.good, 54);
     for (uint32_t i = 55; i < config.points; i++)

@@ -57,6 +57,36 @@ static struct seen play(const struct loop *loop, uint64_t seed)
     return seen;
 }
 
+/* Computation of 40 ms takes 5 ms more at a steady point: forecasts at the reference know nothing
+ * of it, and a point twice as low is taken to add twice as much. */
+static void test_a_steady_point_stretches_what_lies_between_sections(void **state)
+{
+    const struct loop usual = {2, 1, {{40.0, 20.0}}, 0.0};
+    const struct loop slowed = {2, 1, {{45.0, 20.0}}, 0.0};
+    struct lull_track *const track = lull_track_create(true);
+    struct lull_random random;
+    int64_t now_ns = 1000;
+    uint32_t count;
+
+    (void)state;
+    lull_random_init(&random, 1);
+    for (uint32_t round = 0; round < ROUNDS; round++)
+        play_round(track, &usual, round, &random, &now_ns);
+    lull_track_set_steady(track, 10);
+    for (uint32_t round = 0; round < 10; round++)
+        play_round(track, &slowed, round, &random, &now_ns);
+    assert_true(fabs(lull_track_sections(track, &count)[0].stretch_ms - 5.0) < 0.01);
+    assert_int_equal(count, 2);
+    assert_true(fabs(lull_track_sections(track, &count)[1].stretch_ms) < 0.01);
+    assert_true(fabs(lull_quantile_get(&lull_track_sections(track, &count)[0].recent_gap, 0.5) -
+                     40.0) < 0.01);
+    lull_track_set_steady(track, 0);
+    play_round(track, &usual, 0, &random, &now_ns);
+    lull_track_set_steady(track, 20);
+    assert_true(fabs(lull_track_sections(track, &count)[0].stretch_ms - 10.0) < 0.02);
+    lull_track_destroy(track);
+}
+
 static void test_rounds_that_repeat_together_are_one_iteration(void **state)
 {
     const struct loop pair = {1, 2, {{240.0}, {8.0}}, 1.0};
@@ -123,6 +153,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rounds_that_repeat_together_are_one_iteration),
+        cmocka_unit_test(test_a_steady_point_stretches_what_lies_between_sections),
         cmocka_unit_test(test_a_busy_host_parts_no_section),
         cmocka_unit_test(test_noise_alone_joins_no_rounds),
     };

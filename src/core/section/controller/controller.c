@@ -7,8 +7,6 @@
 #include "base/smaller.h"
 #include "core/section/controller/state.h"
 
-/* How long a steady point is valid; it is renewed after a quarter of that. Chosen, not measured. */
-static const int64_t steady_valid_ns = INT64_C(5000000000);
 /* How much slower computation runs: at low clocks nothing is assumed to run at all; one step below
  * the highest clock it is about a hundredth slower. */
 static const double deep_loss = 1.0;
@@ -30,7 +28,7 @@ void lull_controller_config_default(struct lull_controller_config *config)
 {
     *config = (struct lull_controller_config){
         .tolerance_ratio = 0.01,
-        .steady_tolerance_ratio = LULL_STEADY_TOLERANCE,
+        .steady_tolerance_ratio = 1.0,
         .confidence = LULL_GUARD_CONFIDENCE,
         .strategy = LULL_DESCENT_BISECT,
         .window_ms = 300.0,
@@ -250,18 +248,18 @@ static void take_gap(struct lull_controller *controller, struct lull_controlled_
         lull_controller_gap_ends(controller, gpu, (uint32_t)note->ended_section, now_ns);
 }
 
-static void apply_steady(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
-                         int64_t now_ns)
+/* Applies the steady point of the iteration that begins. */
+static void apply_steady(struct lull_controller *controller, struct lull_controlled_gpu *gpu)
 {
-    uint32_t point =
-        lull_controller_planned_point(controller, gpu, 0, lull_track_iteration(gpu->track));
+    lull_controller_set_steady(controller, gpu,
+                               lull_controller_planned_point(controller, gpu,
+                                                             controller->targets.steady,
+                                                             lull_track_iteration(gpu->track)));
+}
 
-    if (point == gpu->feed.requested && (point == 0 || now_ns < gpu->steady_renew_ns))
-        return;
-    gpu->feed.requested = point;
-    gpu->steady_renew_ns = now_ns + steady_valid_ns / 4;
-    lull_controller_post(controller, gpu, point, now_ns + steady_valid_ns,
-                         now_ns + steady_valid_ns);
+bool lull_controller_has_sections(const struct lull_controller *controller)
+{
+    return controller->targets.count > (controller->targets.steady != LULL_CONTROLLER_NO_TARGET);
 }
 
 void lull_controller_take_call(struct lull_controller *controller, uint32_t index,
@@ -288,12 +286,11 @@ void lull_controller_take_call(struct lull_controller *controller, uint32_t inde
         if (controller->phase == LULL_PHASE_LEARNING)
             lull_controller_reconsider(controller);
     }
-    if (controller->targets.steady) {
-        if (note.iteration_ended)
-            apply_steady(controller, gpu, call->time_ns);
-        return;
-    }
     if (lull_switch_calibration_runs(&gpu->calibration))
+        return;
+    if (note.iteration_ended)
+        apply_steady(controller, gpu);
+    if (!lull_controller_has_sections(controller))
         return;
     gpu->has_gaps = call->place != 0 && !controller->config.reactive;
     if (gpu->has_gaps)
@@ -376,18 +373,21 @@ void lull_controller_take_throttle(struct lull_controller *controller, uint32_t 
 void lull_controller_take_power(struct lull_controller *controller, uint32_t index, double power_w)
 {
     struct lull_controlled_gpu *gpu = &controller->gpus[index];
-    int32_t target = controller->targets.steady ? 0 : LULL_CONTROLLER_NO_TARGET;
+    int32_t target = controller->targets.steady;
+    bool is_lowered = gpu->steady != 0;
 
     if (controller->phase == LULL_PHASE_LEARNING)
         return;
-    if (gpu->open_section >= 0)
+    if (gpu->open_section >= 0 && gpu->target_of[gpu->open_section] != LULL_CONTROLLER_NO_TARGET) {
         target = gpu->target_of[gpu->open_section];
+        is_lowered = gpu->feed.requested != 0;
+    }
     if (target == LULL_CONTROLLER_NO_TARGET)
         return;
-    if (gpu->feed.requested == 0)
-        lull_moments_add(&controller->targets.list[target].power_reference_w, power_w);
-    else
+    if (is_lowered)
         lull_moments_add(&controller->targets.list[target].power_lowered_w, power_w);
+    else
+        lull_moments_add(&controller->targets.list[target].power_reference_w, power_w);
 }
 
 /* ---- time -------------------------------------------------------------------------------- */
@@ -470,14 +470,21 @@ const struct lull_target *lull_controller_target_of(const struct lull_controller
 {
     const int32_t target = controller->gpus[gpu].target_of[section];
 
-    if (controller->targets.steady || target == LULL_CONTROLLER_NO_TARGET)
+    if (target == LULL_CONTROLLER_NO_TARGET)
         return NULL;
     return &controller->targets.list[target];
 }
 
-bool lull_controller_is_steady(const struct lull_controller *controller)
+uint32_t lull_controller_steady_point(const struct lull_controller *controller, uint32_t gpu)
 {
-    return controller->targets.steady;
+    return controller->gpus[gpu].steady;
+}
+
+const struct lull_target *lull_controller_steady(const struct lull_controller *controller)
+{
+    if (controller->targets.steady == LULL_CONTROLLER_NO_TARGET)
+        return NULL;
+    return &controller->targets.list[controller->targets.steady];
 }
 
 bool lull_controller_is_suspended(const struct lull_controller *controller)

@@ -10,9 +10,10 @@
  *               all that has been settled with the reference; a few pairs say where to go on. All
  *               GPUs that have the section move together, and the one that is slowed most decides
  *               (joint_guard.h). Then GPUs that wait clearly longer than others go lower than
- *               these, one at a time. If no section is worth switching, one steady point for the
- *               whole iteration is sought instead. There and in gaps a screen asks for less than
- *               the user's tolerance, because a longer iteration costs energy as well.
+ *               these, one at a time. Last comes the steady point, at which all runs that no
+ *               section lowers further: it takes what sections, which cost next to no time, have
+ *               left of the tolerance. In gaps a screen asks for less than the user's tolerance,
+ *               because a longer iteration costs energy as well.
  *               When every search is over, a proof decides whether all of it together is kept. What
  *               is not proven goes up by a point, or 2, 4 ... after more failures, and the searches
  *               go on from there.
@@ -24,6 +25,10 @@
  * GPUs raised (core/switching/driver_queue.h). After a while it is calibrated again; if it has
  * recovered by then, the results are taken up again. A deviation of any track raises its GPU at
  * once; when its iteration is found again with the same sections, its results are taken up again.
+ *
+ * What is raised goes back to the steady point, and only what deviates to the reference. At a
+ * steady point computation takes longer, so gaps begin later; how much is learnt from the
+ * communication (gap_map.h, track.h), because trials let both take turns.
  *
  * Feed-forward: a lowering is asked for before the forecast begin by less than the shortest latency
  * seen, so that no computation runs low; a raising is asked for before the forecast end by a lead
@@ -63,9 +68,7 @@
 #include "core/stats/guard.h"
 #include "core/switching/loss_budget.h"
 
-/* Slowdown, by estimate, from which a steady point does not pay by default, and from which clocks
- * of gaps save less than it costs. */
-#define LULL_STEADY_TOLERANCE 0.0025
+/* Slowdown, by estimate, from which clocks of gaps save less than it costs. */
 #define LULL_GAP_WORTH 0.0015
 
 enum {
@@ -82,13 +85,15 @@ struct lull_controller_config {
     enum lull_descent_strategy strategy; /* for sections; the steady point always gallops */
     double window_ms;                    /* least length of a block of a trial */
     uint32_t window_iterations;          /* least number of iterations in it, >= 2 */
-    double steady_tolerance_ratio;       /* slowdown, by estimate, from which one does not pay */
+    double steady_tolerance_ratio; /* slowdown that the steady point may cost by estimate; at most
+                                    * tolerance_ratio counts */
     uint64_t seed;    /* of the coins by which trials are ordered; on all nodes of a job the same */
     bool only_steady; /* one steady point, whatever sections there are */
-    bool observe_only; /* learn sections, never command anything */
-    bool together;     /* other nodes of the job decide with this one: see lull_controller_agree */
-    bool only_joint;   /* never a point of a GPU's own */
-    bool reactive;     /* for comparison: switch when a section begins and ends, never before */
+    bool only_sections; /* no steady point */
+    bool observe_only;  /* learn sections, never command anything */
+    bool together;      /* other nodes of the job decide with this one: see lull_controller_agree */
+    bool only_joint;    /* never a point of a GPU's own */
+    bool reactive;      /* for comparison: switch when a section begins and ends, never before */
 };
 
 /* Tolerance 1 %, confidence 95 %, bisection, blocks of 300 ms and 2 iterations. */
@@ -256,8 +261,14 @@ const struct lull_target *lull_controller_target_of(const struct lull_controller
 /* True while nothing is lowered because driver calls block for too long. */
 bool lull_controller_is_suspended(const struct lull_controller *controller);
 
-/* True where no section is worth switching and one steady point was sought; it is target 0 then. */
-bool lull_controller_is_steady(const struct lull_controller *controller);
+/* Something is switched within iterations. */
+bool lull_controller_has_sections(const struct lull_controller *controller);
+
+/* The steady point at which this GPU's computation runs now; 0: the reference. */
+uint32_t lull_controller_steady_point(const struct lull_controller *controller, uint32_t gpu);
+
+/* The steady point's target, or null: none is sought. */
+const struct lull_target *lull_controller_steady(const struct lull_controller *controller);
 
 /* A point of a target, as an index into this GPU's clock list. */
 uint32_t lull_controller_point_on(const struct lull_controller *controller, uint32_t gpu,

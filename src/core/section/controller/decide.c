@@ -102,10 +102,11 @@ static double worth_of(const struct lull_controller *controller)
     const struct lull_targets *targets = &controller->targets;
     double most = 0.0;
 
-    if (targets->steady)
+    if (targets->current == LULL_CONTROLLER_NO_TARGET)
+        return 0.0;
+    if (targets->current == targets->steady)
         most = controller->config.steady_tolerance_ratio;
-    else if (targets->current != LULL_CONTROLLER_NO_TARGET &&
-             targets->list[targets->current].of_gaps)
+    else if (targets->list[targets->current].of_gaps)
         most = LULL_GAP_WORTH;
     return fmin(most, controller->config.tolerance_ratio);
 }
@@ -188,24 +189,18 @@ static bool all_ready(const struct lull_controller *controller)
     return any_known && (all_known || patience_over);
 }
 
-/* Finds which sections have which target now; if none has, one steady point is sought. */
-static void map_targets(struct lull_controller *controller, bool afresh)
+/* Finds which sections have which target now. The steady point has one from the beginning on. */
+static void map_targets(struct lull_controller *controller)
 {
     struct lull_targets *targets = &controller->targets;
 
-    if (targets->steady && afresh && !controller->config.only_steady &&
-        lull_controller_any_section_pays(controller)) {
-        targets->steady = false;
-        targets->count = 0;
-    }
-    if (!targets->steady && !controller->config.only_steady)
-        for (uint32_t i = 0; i < controller->gpu_count; i++)
-            if (lull_controller_takes_part(&controller->gpus[i]))
-                lull_controller_map_sections(controller, &controller->gpus[i]);
-    if (targets->count == 0) {
-        targets->steady = true;
-        lull_targets_add(targets, 0, LULL_DESCENT_GALLOP);
-    }
+    if (targets->steady == LULL_CONTROLLER_NO_TARGET && !controller->config.only_sections)
+        targets->steady = lull_targets_add(targets, 0, LULL_DESCENT_GALLOP);
+    if (controller->config.only_steady)
+        return;
+    for (uint32_t i = 0; i < controller->gpu_count; i++)
+        if (lull_controller_takes_part(&controller->gpus[i]))
+            lull_controller_map_sections(controller, &controller->gpus[i]);
 }
 
 /* What has been proven, or the reference where nothing has, stays until something calls for more.
@@ -226,16 +221,16 @@ static void settle(struct lull_controller *controller)
 
 void lull_controller_reconsider(struct lull_controller *controller)
 {
-    const bool afresh = controller->phase == LULL_PHASE_LEARNING;
-
     if (controller->config.observe_only || controller->held || controller->queue.suspended ||
         !all_ready(controller)) {
         controller->phase = LULL_PHASE_LEARNING;
         return;
     }
-    map_targets(controller, afresh);
+    map_targets(controller);
     lull_controller_apply_refusals(controller);
     controller->targets.current = lull_targets_next(&controller->targets);
+    if (lull_targets_want_proof_first(&controller->targets))
+        controller->targets.current = LULL_CONTROLLER_NO_TARGET;
     if (controller->targets.current != LULL_CONTROLLER_NO_TARGET) {
         controller->phase = LULL_PHASE_DESCENDING;
         begin_trial(controller, LULL_TRIAL_SCREEN);

@@ -56,7 +56,8 @@ static uint32_t find_next(const struct lull_controller *controller,
 
         next = (next + 1) % count;
         iteration += next == 0;
-        wait_ms += lull_quantile_soft_most(&sections[next].recent_gap, scale_ms);
+        wait_ms += lull_quantile_soft_most(&sections[next].recent_gap, scale_ms) +
+                   lull_controller_stretch_ms(gpu, &sections[next]);
         point = point_of(controller, gpu, next, iteration, forecast_out);
         if (point != 0) {
             forecast_out->gap_low_ms = wait_ms;
@@ -158,10 +159,12 @@ static int64_t low_from_ns(const struct lull_controlled_gpu *gpu,
 void lull_controller_note_clock(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
                                 const struct lull_switch_outcome *outcome)
 {
-    if (outcome->point != 0)
+    const bool is_raising = outcome->point < outcome->was_point;
+
+    if (!is_raising && outcome->point > gpu->steady)
         lull_low_interval_lowered(&gpu->low, low_from_ns(gpu, outcome));
-    else if (lull_low_interval_raised(&gpu->low, outcome->effect_ns) && gpu->switched_gaps > 0 &&
-             gpu->late_now++ < gpu->fold)
+    if (is_raising && lull_low_interval_raised(&gpu->low, outcome->effect_ns) &&
+        gpu->switched_gaps > 0 && gpu->late_now++ < gpu->fold)
         lull_allowance_spend(&controller->late);
 }
 

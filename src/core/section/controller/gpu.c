@@ -6,7 +6,11 @@
  */
 #include <assert.h>
 
+#include "base/smaller.h"
 #include "core/section/controller/state.h"
+
+/* How long a steady point is valid; it is renewed after a quarter of that. Chosen, not measured. */
+static const int64_t steady_valid_ns = INT64_C(5000000000);
 
 /* ---- taking part ------------------------------------------------------------------------- */
 
@@ -57,7 +61,15 @@ void lull_controller_forget_sections(struct lull_controlled_gpu *gpu)
 void lull_controller_post(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
                           uint32_t point, int64_t deadline_ns, int64_t valid_until_ns)
 {
+    const bool is_steady = point <= gpu->steady && gpu->steady != 0;
+
     assert(point < gpu->points || point == 0);
+    if (is_steady) {
+        point = gpu->steady;
+        deadline_ns = controller->now_ns + steady_valid_ns;
+        valid_until_ns = deadline_ns;
+        gpu->steady_renew_ns = controller->now_ns + steady_valid_ns / 4;
+    }
     if (point != 0 && (gpu->failed || controller->queue.suspended))
         return;
     controller->went_deep |= point > 1;
@@ -77,9 +89,27 @@ void lull_controller_post_feed(struct lull_controller *controller, struct lull_c
                          gpu->feed.valid_until_ns);
 }
 
+void lull_controller_set_steady(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
+                                uint32_t point)
+{
+    const bool has_changed = point != gpu->steady;
+
+    gpu->steady = point;
+    lull_track_set_steady(gpu->track, point);
+    if (gpu->feed.requested != 0)
+        return;
+    if (has_changed || (point != 0 && controller->now_ns >= gpu->steady_renew_ns))
+        lull_controller_post_feed(controller, gpu);
+}
+
 void lull_controller_raise_now(struct lull_controller *controller, struct lull_controlled_gpu *gpu)
 {
-    if (lull_feed_forward_raise(&gpu->feed) || lull_switch_calibration_stop(&gpu->calibration))
+    const bool is_steady = gpu->steady != 0;
+
+    gpu->steady = 0;
+    lull_track_set_steady(gpu->track, 0);
+    if (lull_feed_forward_raise(&gpu->feed) || lull_switch_calibration_stop(&gpu->calibration) ||
+        is_steady)
         lull_controller_post_feed(controller, gpu);
     assert(gpu->feed.requested == 0);
 }
@@ -122,8 +152,9 @@ void lull_controller_learn_cost(struct lull_controller *controller, struct lull_
                                 const struct lull_switch_outcome *outcome)
 {
     const enum lull_direction direction =
-        outcome->point == 0 ? LULL_DIRECTION_UP : LULL_DIRECTION_DOWN;
-    const bool is_plain = gpu->has_gaps && !(outcome->point == 0 && gpu->raises_as_planned);
+        outcome->point < outcome->was_point ? LULL_DIRECTION_UP : LULL_DIRECTION_DOWN;
+    const bool is_plain =
+        gpu->has_gaps && !(direction == LULL_DIRECTION_UP && gpu->raises_as_planned);
 
     gpu->changes++;
     lull_switch_cost_add_outcome(&gpu->cost, direction,

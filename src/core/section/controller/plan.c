@@ -114,6 +114,14 @@ struct lull_gap_need lull_controller_gap_need(const struct lull_controller *cont
     return need;
 }
 
+double lull_controller_stretch_ms(const struct lull_controlled_gpu *gpu,
+                                  const struct lull_section *section)
+{
+    if (gpu->steady == 0)
+        return 0.0;
+    return section->stretch_ms;
+}
+
 static void expect_gap(const struct lull_controller *controller,
                        const struct lull_controlled_gpu *gpu, const struct lull_section *section,
                        struct lull_forecast *out)
@@ -122,7 +130,8 @@ static void expect_gap(const struct lull_controller *controller,
 
     /* A gap that ends so early, or begins so late, is as rare as a driver so slow: both add up. */
     out->length_ms = lull_quantile_soft_least(&section->recent_length, need.lead_scale_ms);
-    out->gap_high_ms = lull_quantile_soft_most(&section->recent_gap, need.ahead_scale_ms);
+    out->gap_high_ms = lull_quantile_soft_most(&section->recent_gap, need.ahead_scale_ms) +
+                       lull_controller_stretch_ms(gpu, section);
     out->gap_low_ms = out->gap_high_ms;
     out->ahead_ms = need.ahead_ms;
     out->lead_ms = need.lead_ms;
@@ -194,12 +203,13 @@ void lull_controller_forecast(const struct lull_controller *controller,
                               const struct lull_section *section, struct lull_forecast *out)
 {
     const uint32_t index = (uint32_t)(gpu - controller->gpus);
+    const double stretch_ms = lull_controller_stretch_ms(gpu, section);
 
     assert(index < controller->gpu_count);
     *out = (struct lull_forecast){
         .length_ms = lull_quantile_get(&section->recent_length, 0.1),
-        .gap_low_ms = lull_quantile_get(&section->recent_gap, 0.05),
-        .gap_high_ms = lull_quantile_get(&section->recent_gap, 0.95),
+        .gap_low_ms = lull_quantile_get(&section->recent_gap, 0.05) + stretch_ms,
+        .gap_high_ms = lull_quantile_get(&section->recent_gap, 0.95) + stretch_ms,
         .down_ms = lull_switch_cost_total_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.5),
     };
     if (controller->config.reactive) {
@@ -267,26 +277,4 @@ void lull_controller_map_sections(struct lull_controller *controller,
 
     for (uint32_t i = 0; i < count; i++)
         map_section(controller, gpu, &sections[i], least_gap_ms, &gpu->target_of[i]);
-}
-
-/* The job has changed under a steady point: has it sections worth switching now? */
-bool lull_controller_any_section_pays(const struct lull_controller *controller)
-{
-    for (uint32_t i = 0; i < controller->gpu_count; i++) {
-        const struct lull_controlled_gpu *gpu = &controller->gpus[i];
-        uint32_t count;
-        const struct lull_section *sections = lull_track_sections(gpu->track, &count);
-
-        if (!lull_controller_takes_part(gpu))
-            continue;
-        for (uint32_t j = 0; j < count; j++) {
-            struct lull_forecast expected;
-
-            lull_controller_forecast(controller, gpu, &sections[j], &expected);
-            if (sections[j].recent_length.count >= LULL_CONTROLLER_MIN_OCCURRENCES &&
-                lull_forecast_pays(&expected))
-                return true;
-        }
-    }
-    return false;
 }

@@ -45,6 +45,7 @@ struct lull_controlled_gpu {
     struct lull_quantile reference_iterations_ms; /* the last ones at the reference */
     bool command_waits;
     struct lull_command command;
+    uint32_t steady; /* the point that a raising goes back to: of the whole iteration */
     int64_t steady_renew_ns;
     uint32_t fold;          /* the job's iterations in one of the track's */
     uint32_t switched_gaps; /* in one of the track's iterations */
@@ -116,14 +117,19 @@ uint64_t lull_controller_present(const struct lull_controller *controller);
 /* Its sections have changed, or its rank has: nothing that was planned for them holds any more. */
 void lull_controller_forget_sections(struct lull_controlled_gpu *gpu);
 
-/* Has the GPU set to this point at the next poll, unless lowering it is not allowed now. */
+/* Has the GPU set to this point at the next poll, unless lowering it is not allowed now; at 0 or
+ * above its steady point, to that one. */
 void lull_controller_post(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
                           uint32_t point, int64_t deadline_ns, int64_t valid_until_ns);
 
 /* Posts what the feed-forward wants. */
 void lull_controller_post_feed(struct lull_controller *controller, struct lull_controlled_gpu *gpu);
 
-/* Raises the GPU if it is low, or asked to be, whatever for. */
+/* Has the GPU run at this steady point from now on, or when it is raised next. */
+void lull_controller_set_steady(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
+                                uint32_t point);
+
+/* Raises the GPU to the reference if it is low, or asked to be, whatever for. */
 void lull_controller_raise_now(struct lull_controller *controller, struct lull_controlled_gpu *gpu);
 void lull_controller_raise_all(struct lull_controller *controller);
 
@@ -151,6 +157,10 @@ void lull_controller_place_test(struct lull_controller *controller);
 
 /* ---- plan.c ------------------------------------------------------------------- */
 
+/* What the GPU's steady point adds to the time from the section before to this one, ms. */
+double lull_controller_stretch_ms(const struct lull_controlled_gpu *gpu,
+                                  const struct lull_section *section);
+
 /* What is expected of the next occurrence of a section, and of switching for it. */
 void lull_controller_forecast(const struct lull_controller *controller,
                               const struct lull_controlled_gpu *gpu,
@@ -164,9 +174,6 @@ uint32_t lull_controller_planned_point(const struct lull_controller *controller,
 /* Finds which sections of this GPU are worth switching, and the target of each. */
 void lull_controller_map_sections(struct lull_controller *controller,
                                   struct lull_controlled_gpu *gpu);
-
-/* The job has changed under a steady point: has it sections worth switching now? */
-bool lull_controller_any_section_pays(const struct lull_controller *controller);
 
 /* The allowance for computation that begins low. */
 void lull_controller_init_allowance(struct lull_controller *controller);

@@ -18,6 +18,7 @@ void lull_targets_init(struct lull_targets *targets, const struct lull_controlle
         .config = config,
         .gpus = gpus,
         .gpu_count = gpu_count,
+        .steady = LULL_CONTROLLER_NO_TARGET,
         .current = LULL_CONTROLLER_NO_TARGET,
     };
 }
@@ -40,7 +41,6 @@ int32_t lull_targets_add(struct lull_targets *targets, uint64_t signature,
 
     if (targets->count == LULL_CONTROLLER_MAX_TARGETS)
         return LULL_CONTROLLER_NO_TARGET;
-    assert(!targets->steady || targets->count == 0);
     for (uint32_t i = 0; i < targets->gpu_count; i++)
         if (targets->gpus[i].points > points)
             points = targets->gpus[i].points;
@@ -79,11 +79,14 @@ int32_t lull_targets_next(const struct lull_targets *targets)
     for (uint32_t i = 0; i < targets->count; i++) {
         double weight = weight_ms(targets, i);
 
-        if (!targets->list[i].settled && weight > best_weight) {
+        if (!targets->list[i].settled && (int32_t)i != targets->steady && weight > best_weight) {
             best = (int32_t)i;
             best_weight = weight;
         }
     }
+    if (best == LULL_CONTROLLER_NO_TARGET && targets->steady != LULL_CONTROLLER_NO_TARGET &&
+        !targets->list[targets->steady].settled)
+        return targets->steady;
     return best;
 }
 
@@ -164,13 +167,26 @@ static bool is_proven(const struct lull_target *target)
 void lull_targets_prove(struct lull_targets *targets)
 {
     for (uint32_t i = 0; i < targets->count; i++)
-        targets->list[i].proven = found_points(&targets->list[i]);
+        if (targets->list[i].settled) /* others were not in force */
+            targets->list[i].proven = found_points(&targets->list[i]);
 }
 
 void lull_targets_disprove(struct lull_targets *targets)
 {
     for (uint32_t i = 0; i < targets->count; i++)
         targets->list[i].proven = (struct lull_target_points){0};
+}
+
+bool lull_targets_want_proof_first(const struct lull_targets *targets)
+{
+    if (targets->steady == LULL_CONTROLLER_NO_TARGET ||
+        lull_targets_next(targets) != targets->steady ||
+        targets->list[targets->steady].proven.common > 0)
+        return false;
+    for (uint32_t i = 0; i < targets->count; i++)
+        if ((int32_t)i != targets->steady && !is_proven(&targets->list[i]))
+            return true;
+    return false;
 }
 
 bool lull_targets_are_proven(const struct lull_targets *targets)

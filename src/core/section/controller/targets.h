@@ -1,6 +1,6 @@
 /*
- * Targets: what is searched a point for, each over all GPUs that have such sections, or one steady
- * point for whole iterations; how far each search has come, and which one is next.
+ * Targets: what is searched a point for, each over all GPUs that have such sections, and the steady
+ * point of whole iterations; how far each search has come, and which one is next.
  *
  * All GPUs of a target search together first; then some may search below the common point on their
  * own (refine.c). The list never acts: it takes verdicts and answers which point holds where.
@@ -24,7 +24,7 @@ struct lull_targets {
     uint32_t gpu_count;
     struct lull_target list[LULL_CONTROLLER_MAX_TARGETS];
     uint32_t count;
-    bool steady;     /* list[0] is a steady point, and there are no others */
+    int32_t steady;  /* the target of whole iterations; LULL_CONTROLLER_NO_TARGET: there is none */
     int32_t current; /* target under test; LULL_CONTROLLER_NO_TARGET: none is */
 };
 
@@ -41,7 +41,8 @@ int32_t lull_targets_find(const struct lull_targets *targets, uint64_t signature
 int32_t lull_targets_add(struct lull_targets *targets, uint64_t signature,
                          enum lull_descent_strategy strategy);
 
-/* The unsettled target whose sections take longest; LULL_CONTROLLER_NO_TARGET: all are settled. */
+/* The unsettled target whose sections take longest, and the steady point after all others: it takes
+ * what these leave of the tolerance. LULL_CONTROLLER_NO_TARGET: all are settled. */
 int32_t lull_targets_next(const struct lull_targets *targets);
 
 /* S224: the guard has spoken about the target's candidate. */
@@ -56,6 +57,10 @@ void lull_targets_disprove(struct lull_targets *targets);
 
 /* Whether nothing but what is proven has been found; also where nothing has been. */
 bool lull_targets_are_proven(const struct lull_targets *targets);
+
+/* Only the steady point is left to search, and nothing of what sections have found is proven yet: a
+ * short job is to have at least that. */
+bool lull_targets_want_proof_first(const struct lull_targets *targets);
 
 /* Returns whether any target has a proven point below the reference. */
 bool lull_targets_any_is_proven(const struct lull_targets *targets);

@@ -3,11 +3,16 @@
  * Learning is in gap_map_learn.c and gap_map_compute.c. SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "core/section/gaps/gap_map_state.h"
+
+/* How much of what the last pass shows is believed at once: after two passes three quarters are
+ * known. Chosen, not measured. */
+static const double stretch_gain = 0.5;
 
 struct lull_gap_map *lull_gap_map_create(bool blind)
 {
@@ -252,13 +257,87 @@ static void record_edge(struct lull_gap_map *map, const struct lull_call *edge,
         learn(map);
 }
 
+static void rescale(struct lull_stretch *stretch, double factor)
+{
+    stretch->added_ns = (int64_t)(factor * (double)stretch->added_ns);
+}
+
+void lull_gap_map_set_steady(struct lull_gap_map *map, uint32_t point)
+{
+    if (point != map->steady)
+        map->steady_from_ns = map->last_ns + map->pass_ns;
+    map->steady = point;
+    if (point == 0 || point == map->slowed)
+        return;
+    for (uint32_t i = 0; i < map->gap_count && map->slowed != 0; i++)
+        rescale(&map->plans[i].until_next, (double)point / map->slowed);
+    if (map->slowed != 0)
+        rescale(&map->pass, (double)point / map->slowed);
+    map->slowed = point;
+}
+
+/* Learns what the steady point adds to a time that is usually usual_ns. */
+static void learn_stretch(const struct lull_gap_map *map, struct lull_stretch *stretch,
+                          int64_t time_ns)
+{
+    const int64_t took_ns = time_ns - stretch->from_ns;
+
+    /* The pass in which the point changed, and the clock only after a while, shows neither. */
+    if (stretch->from_ns == 0 || stretch->from_ns < map->steady_from_ns)
+        return;
+    if (map->steady == 0)
+        stretch->usual_ns += (int64_t)(stretch_gain * (double)(took_ns - stretch->usual_ns));
+    else
+        stretch->added_ns +=
+            (int64_t)(stretch_gain * (double)(took_ns - stretch->usual_ns - stretch->added_ns));
+}
+
+/* How much longer all computation of a pass takes, as a share of it. */
+static double pass_stretch(const struct lull_gap_map *map)
+{
+    double computes_ns = (double)map->pass.usual_ns;
+
+    for (uint32_t i = 0; i < map->gap_count; i++)
+        computes_ns -= map->gaps[i].length_ms * LULL_NS_PER_MS;
+    if (computes_ns <= 0.0)
+        return 0.0;
+    return fmin(fmax((double)map->pass.added_ns / computes_ns, 0.0), 1.0);
+}
+
+/* Only what computes before the gap can delay it, and never by more than it took. Beside a kernel
+ * nothing shows by how much; there it is slowed like all computation. */
+static int64_t begin_offset_ns(const struct lull_gap_map *map, const struct lull_gap_plan *plan)
+{
+    int64_t added_ns = lull_later_ns(plan->until_next.added_ns, 0);
+
+    if (map->steady == 0 || plan->begin_offset_ns <= 0)
+        return plan->begin_offset_ns;
+    if (plan->is_hidden)
+        added_ns = (int64_t)ceil(pass_stretch(map) * (double)plan->begin_offset_ns);
+    return plan->begin_offset_ns + lull_earlier_ns(added_ns, plan->begin_offset_ns);
+}
+
+static void learn_pass(struct lull_gap_map *map, uint32_t edge, int64_t time_ns)
+{
+    if (map->plans[0].begin_edge != edge)
+        return;
+    learn_stretch(map, &map->pass, time_ns);
+    map->pass.from_ns = time_ns;
+}
+
 static void announce(struct lull_gap_map *map, uint32_t edge, int64_t time_ns)
 {
+    learn_pass(map, edge, time_ns);
     for (uint32_t i = 0; i < map->gap_count; i++) {
         struct lull_gap_plan *plan = &map->plans[i];
 
+        if (plan->next_edge == edge) {
+            learn_stretch(map, &plan->until_next, time_ns);
+            plan->until_next.from_ns = 0;
+        }
         if (plan->begin_edge == edge) {
-            plan->begin_due_ns = time_ns + plan->begin_offset_ns;
+            plan->until_next.from_ns = time_ns;
+            plan->begin_due_ns = time_ns + begin_offset_ns(map, plan);
             plan->end_due_ns = LULL_GAP_MAP_NEVER;
         }
         if (plan->end_edge == edge)

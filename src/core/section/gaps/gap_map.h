@@ -83,6 +83,13 @@ bool lull_gap_map_poll(struct lull_gap_map *map, int64_t now_ns, struct lull_cal
 /* When to poll again at the latest; INT64_MAX: only after the next edge. */
 int64_t lull_gap_map_wake_ns(const struct lull_gap_map *map);
 
+/*
+ * From now on computation runs at this steady point; 0: at the highest clock, as in the window.
+ * What a point adds to computation shows in the communication after it; until it has been seen it
+ * is taken to be proportional to the point.
+ */
+void lull_gap_map_set_steady(struct lull_gap_map *map, uint32_t point);
+
 enum lull_gap_map_phase lull_gap_map_phase(const struct lull_gap_map *map);
 
 /* Gaps in the order of the iteration; none unless known. Borrowed until the next take. */

@@ -299,6 +299,13 @@ static uint32_t within_pass(const struct gap_map_learn_window *window, int32_t e
     return (uint32_t)(edge + (int32_t)window->edges) % window->edges;
 }
 
+/* Whether the next edge is the end of a kernel that was under way when the gap began. */
+static bool begins_beside(const struct gap_map_learn_window *window, uint32_t reference,
+                          const struct lull_run *gap, int32_t next)
+{
+    return next % 2 != 0 && edge_ns(window, reference, next - 1) < gap->begin_ns;
+}
+
 /* Plans a gap of the reference pass; false: it is not in every pass, too short, or too unsteady. */
 static bool plan_gap(const struct gap_map_learn_window *window, uint32_t reference,
                      const struct lull_run *gap, struct lull_mapped_gap *gap_out,
@@ -309,6 +316,7 @@ static bool plan_gap(const struct gap_map_learn_window *window, uint32_t referen
     struct lull_run emitted;
     uint32_t position = 0;
     int64_t exposed;
+    int32_t next;
 
     if (!begin.is_known)
         return false;
@@ -320,6 +328,8 @@ static bool plan_gap(const struct gap_map_learn_window *window, uint32_t referen
     emitted.end_ns = edge_ns(window, reference, end.edge) + end.least_ns;
     if (emitted.end_ns - emitted.begin_ns < keep_ns)
         return false;
+    if (!edge_after(window, reference, emitted.begin_ns, &next))
+        next = begin.edge;
     exposed = exposed_ns(window, reference, &emitted, &position);
     *gap_out = (struct lull_mapped_gap){
         .length_ms = (double)(emitted.end_ns - emitted.begin_ns) * 1e-6,
@@ -329,6 +339,10 @@ static bool plan_gap(const struct gap_map_learn_window *window, uint32_t referen
     *plan_out = (struct lull_gap_plan){
         .begin_edge = within_pass(window, begin.edge),
         .end_edge = within_pass(window, end.edge),
+        .next_edge = within_pass(window, next),
+        .is_hidden = begins_beside(window, reference, &emitted, next),
+        .until_next.usual_ns =
+            edge_ns(window, reference, next) - edge_ns(window, reference, begin.edge),
         .begin_offset_ns = begin.most_ns,
         .end_offset_ns = end.least_ns,
         .announced_ns =
@@ -400,6 +414,7 @@ static void plan_all(struct lull_gap_map *map, const struct gap_map_learn_window
 
     map->pass_ns =
         edge_ns(window, reference, (int32_t)window->edges) - edge_ns(window, reference, 0);
+    map->pass = (struct lull_stretch){.usual_ns = map->pass_ns};
     map->gap_count = 0;
     for (uint32_t i = 0; map->pass_ns > 0 && i < gap_total(window); i++) {
         const struct lull_run gap = gap_at(window, i);

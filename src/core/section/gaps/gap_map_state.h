@@ -33,6 +33,13 @@ struct lull_gap_record {
     uint32_t run_capacity;
 };
 
+/* A time that a steady point stretches. */
+struct lull_stretch {
+    int64_t usual_ns; /* at the highest clock... */
+    int64_t added_ns; /* ...and how much longer it is at the steady point */
+    int64_t from_ns;  /* when it began; 0: it is not under way */
+};
+
 /* Which edges of the pass announce a gap's begin and end, and how long before. */
 struct lull_gap_plan {
     uint32_t begin_edge;
@@ -40,7 +47,10 @@ struct lull_gap_plan {
     int64_t begin_offset_ns;
     int64_t end_offset_ns;
     int64_t announced_ns; /* when the begin edge comes, counted from the first edge of the pass */
-    int64_t begin_due_ns; /* LULL_GAP_MAP_NEVER: it has not been announced */
+    uint32_t next_edge;   /* the first after the gap's begin */
+    bool is_hidden;       /* the gap begins beside a kernel, so that edge does not show when */
+    struct lull_stretch until_next; /* from the begin edge to the next one; so late it begins */
+    int64_t begin_due_ns;           /* LULL_GAP_MAP_NEVER: it has not been announced */
     int64_t end_due_ns;
 };
 
@@ -62,8 +72,12 @@ struct lull_gap_map {
     uint32_t gap_count;
     struct lull_mapped_gap gaps[LULL_GAP_MAP_MAX_GAPS];
     struct lull_gap_plan plans[LULL_GAP_MAP_MAX_GAPS];
-    uint32_t next; /* gap to emit, or being emitted */
-    bool is_open;  /* its begin has been emitted */
+    uint32_t steady;          /* the point at which computation runs now... */
+    uint32_t slowed;          /* ...and ran last when it was not the highest */
+    int64_t steady_from_ns;   /* since when it does so in whole passes */
+    struct lull_stretch pass; /* of the whole */
+    uint32_t next;            /* gap to emit, or being emitted */
+    bool is_open;             /* its begin has been emitted */
     int64_t last_ns;
     uint32_t ready_first;
     uint32_t ready_count;
