@@ -21,6 +21,7 @@ import traceback
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import attacker  # noqa: E402
 import host  # noqa: E402
 
 LULLD, TOOL, LULL = sys.argv[1:4]
@@ -204,7 +205,7 @@ class Proofs(Case):
 
     def exchange(self, connection, kind, body=b"", fds=()):
         """Sends a message of wire/message.h; returns the answer's type and first number."""
-        packet = struct.pack("<4sHHII", b"LULL", 3, kind, len(body), 9) + body
+        packet = attacker.message(kind, body)
         socket.send_fds(connection, [packet], fds)
         answer = connection.recv(512)
         return struct.unpack_from("<H", answer, 6)[0], struct.unpack_from("<i", answer, 16)[0]
@@ -275,7 +276,7 @@ class Proofs(Case):
                 with contextlib.suppress(BlockingIOError):
                     while True:
                         writer.send(bytes(65536))
-                packet = struct.pack("<4sHHII", b"LULL", 3, 25, 0, 9)
+                packet = attacker.message(25)
                 socket.send_fds(connection, [packet], [writer.fileno()])
                 writer.close()  # lulld has the last copy, and closing it takes three seconds
             time.sleep(0.1)  # the first is being closed

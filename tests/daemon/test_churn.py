@@ -2,8 +2,8 @@
 """Clients that connect, lease, lower, raise and die, without end: lulld grows by no memory, descriptor or thread, and
 valgrind finds nothing lost.
 
-Run as: lull emulate SPEC -- test_churn.py LULLD TOOL LULL VALGRIND SECONDS [SEED]; prints the seed. The suite plays ten
-minutes; an hour is 3600. SPDX-License-Identifier: Apache-2.0
+Run as: lull emulate SPEC -- test_churn.py LULLD TOOL LULL VALGRIND SECONDS [SEED]; prints the seed. The suite plays
+twenty seconds; ten minutes are 600, an hour is 3600. SPDX-License-Identifier: Apache-2.0
 """
 import json
 import os

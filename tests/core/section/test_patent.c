@@ -35,6 +35,7 @@ static void tell(struct story *story, uint32_t knee_point)
     for (uint32_t i = 0; i < story->config.gpus; i++)
         points[i] = story->config.points;
     lull_controller_config_default(&control);
+    control.only_sections = true;
     control.strategy = LULL_DESCENT_STEP;
     story->controller = lull_controller_create(&control, story->config.gpus, points);
 }

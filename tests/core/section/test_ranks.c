@@ -47,6 +47,7 @@ static void compare(const struct job_sim_config *config, struct outcome *joint,
     struct job_sim_result unmanaged;
 
     lull_controller_config_default(&control);
+    control.only_sections = true;
     job_sim_run(config, NULL, &unmanaged);
     run(config, &control, refined);
     control.only_joint = true;
@@ -129,6 +130,7 @@ static void test_gpus_that_are_alike_have_no_turns(void **state)
     config.knee_point = 30;
     config.iterations = 700;
     lull_controller_config_default(&control);
+    control.only_sections = true;
     run(&config, &control, &outcome);
     assert_true(lull_controller_has_settled(outcome.controller));
     assert_false(outcome.target->has_own);
@@ -151,6 +153,7 @@ static void test_turns_that_come_to_nothing_end_soon(void **state)
     for (uint32_t i = 0; i < 4; i++)
         config.own_knee[i] = 20;
     lull_controller_config_default(&control);
+    control.only_sections = true;
     run(&config, &control, &outcome);
     assert_true(lull_controller_has_settled(outcome.controller));
     for (uint32_t i = 0; i < outcome.target->record_count; i++) {
@@ -185,6 +188,7 @@ static void test_a_rank_that_nobody_waits_for_is_not_slowed(void **state)
         config.own_knee[i] = i == 2 ? 10 : 40;
     }
     lull_controller_config_default(&control);
+    control.only_sections = true;
     job_sim_run(&config, NULL, &unmanaged);
     run(&config, &control, &outcome);
     print_message("common point %u\n", outcome.target->descent.good);
@@ -220,6 +224,7 @@ static void test_ranks_of_very_different_speed_come_to_an_end(void **state)
     config.own_knee[0] = config.own_knee[1] = 10;
     config.iterations = 3000;
     lull_controller_config_default(&control);
+    control.only_sections = true;
     run(&config, &control, &outcome);
     print_message("settled after %llu at point %u\n",
                   (unsigned long long)lull_controller_settled_after(outcome.controller),

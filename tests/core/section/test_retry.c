@@ -26,6 +26,7 @@ static void run(const struct job_sim_config *config, struct outcome *outcome_out
     uint32_t count;
 
     lull_controller_config_default(&control);
+    control.only_sections = true;
     controller = job_sim_create_controller(config, &control);
     job_sim_run(config, controller, &outcome_out->managed);
     targets = lull_controller_targets(controller, &count);
