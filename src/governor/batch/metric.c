@@ -53,6 +53,19 @@ static double copies_of(const char *at)
     return fmax(fmax(least, most), 1.0) + 1.0;
 }
 
+static bool repeats(char letter)
+{
+    return letter == '+' || letter == '*' || letter == '?' || letter == '{';
+}
+
+/* Whether a repetition follows another one at once, which POSIX leaves undefined. */
+static bool is_repeated_twice(const char *at)
+{
+    const char *const next = *at == '{' ? strchr(at, '}') : at;
+
+    return repeats(*at) && next != NULL && repeats(next[1]);
+}
+
 /* Whether the compiled pattern would be too large. What is no pattern at all is left to the C
  * library to refuse. */
 static bool is_too_large(const char *pattern)
@@ -64,6 +77,8 @@ static bool is_too_large(const char *pattern)
     for (const char *at = pattern; *at != '\0' && sums[depth] <= most_copies; at++) {
         const double copies = copies_of(at);
 
+        if (is_repeated_twice(at))
+            return true;
         if (*at == '(') {
             if (depth == MOST_GROUPS_DEEP)
                 return true;
@@ -71,7 +86,7 @@ static bool is_too_large(const char *pattern)
             continue;
         }
         if (*at == ')' && depth > 0) {
-            last = sums[depth--];
+            last = fmax(sums[depth--], 1.0); /* also of nothing a repetition makes copies */
         } else if (copies > 1.0) {
             sums[depth] -= last;
             last *= copies;
