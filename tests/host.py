@@ -40,6 +40,15 @@ def wait_for(condition, limit_s, pause_s=0.005):
         time.sleep(pause_s)
 
 
+def stop_all(processes):
+    """Kills what still runs of these processes, whose standard output is a pipe, and waits for all."""
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        process.stdout.close()
+
+
 def start_lulld(spawn, *command, **options):
     """Starts lulld by spawn(*words, pass_fds=...), and waits until it listens."""
     ready, write = os.pipe()

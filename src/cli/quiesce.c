@@ -80,7 +80,7 @@ static int pick_gpus(struct lull_client *client, uint32_t count,
     return result;
 }
 
-/* Whether a GPU is as it was asked to be. */
+/* Tells whether lulld has let go of the GPU, or has taken it up again. */
 static bool is_done(const struct lull_message_state *state, bool is_resuming)
 {
     return is_resuming ? state->health == LULL_WRITER_UP || state->health == LULL_WRITER_FOREIGN

@@ -17,7 +17,7 @@ bool lull_evidence_is_opened(mode_t mode, dev_t number, int flags, dev_t wanted)
            (flags & O_ACCMODE) == O_RDWR;
 }
 
-/* Whether the path of the given length is the group or lies below it. */
+/* Tells whether a path of this length is the control group itself or lies below it. */
 static bool is_path_below(const char *path, size_t length, const char *cgroup)
 {
     const size_t prefix = strlen(cgroup);
@@ -47,7 +47,7 @@ bool lull_evidence_is_below(const char *cgroups, const char *cgroup)
     return false;
 }
 
-/* What the jobs say of a GPU. */
+/* The table of jobs says this about one GPU. */
 struct jobs_of_gpu {
     uint32_t count;
     bool is_users;  /* one of them is the client's user's */

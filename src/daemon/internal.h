@@ -84,7 +84,7 @@ int lull_server_open_listeners(struct lull_server *server,
 int lull_server_judge(const struct lull_server *server, const struct lull_connection *connection,
                       uint32_t gpu, struct lull_policy_limits *limits_out, struct lull_error *err);
 
-/* Whether the client may administer. */
+/* Tells whether this client is root or one of the policy's administrators. */
 bool lull_server_is_administrator(const struct lull_server *server,
                                   const struct lull_connection *connection);
 

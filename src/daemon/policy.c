@@ -228,7 +228,7 @@ static int read_key(struct policy_reader *reader, char *line)
     return read_rule_key(reader, (enum key)key, trim(equals + 1));
 }
 
-/* What can be said of a section only at its end. */
+/* Checks what a section lacks, which shows only at its end. */
 static int end_section(const struct policy_reader *reader)
 {
     const struct lull_policy_rule *const rule = reader->rule;

@@ -57,11 +57,7 @@ class Case(unittest.TestCase):
         self.addresses = [gpu["pci_bus_id"] for gpu in gpus]
 
     def tearDown(self):
-        for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-            process.stdout.close()
+        host.stop_all(self.processes)
         lull("restore")
         host.remove(self.directory)
 

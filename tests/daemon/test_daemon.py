@@ -74,11 +74,7 @@ class Case(unittest.TestCase):
         self.uuids = [gpu["uuid"] for gpu in gpus]
 
     def tearDown(self):
-        for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-            process.stdout.close()
+        host.stop_all(self.processes)
         lull("restore")
         self.assertEqual(truth(0), "free")
         host.remove(self.directory)

@@ -42,11 +42,7 @@ class HungGpu(unittest.TestCase):
             self.assertIn("status=0", client.stdout.readline())
 
     def tearDown(self):
-        for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-            process.stdout.close()
+        host.stop_all(self.processes)
         self.assertEqual(call(LULL, "restore").returncode, 0)
         self.assertEqual([truth(0), truth(1)], ["free", "free"])
         host.remove(self.directory)

@@ -75,11 +75,7 @@ class States(unittest.TestCase):
         self.daemon = host.start_lulld(self.spawn, LULLD, stderr=self.log)
 
     def end(self):
-        for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-            process.stdout.close()
+        host.stop_all(self.processes)
 
     def stop(self, status=0):
         self.daemon.terminate()

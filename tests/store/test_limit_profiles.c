@@ -268,7 +268,7 @@ static void check_copy(uint32_t *seen)
              path, directory, path, path, directory);
     assert_int_equal(system(command), 0);
     memcpy(usual, directory, sizeof(directory));
-    strcat(directory, "-lost");
+    snprintf(directory, sizeof(directory), "%.40s-lost", usual);
     store = open_store();
     statement = lull_store_prepare(store, "PRAGMA integrity_check", &err);
     assert_non_null(statement);
