@@ -14,6 +14,8 @@
  *               section lowers further: it takes what sections, which cost next to no time, have
  *               left of the tolerance. In gaps a screen asks for less than the user's tolerance,
  *               because a longer iteration costs energy as well.
+ *               It is sought once the sections have been proven and have saved for a while: half
+ *               of a search runs at the reference.
  *               When every search is over, a proof decides whether all of it together is kept. What
  *               is not proven goes up by a point, or 2, 4 ... after more failures, and the searches
  *               go on from there.

@@ -55,6 +55,7 @@ struct lull_controlled_gpu {
     bool has_gaps;          /* its sections are gaps: switched by the node's plan */
     bool raises_as_planned; /* the raising asked for last was foreseen */
     struct lull_low_interval low;
+    int64_t low_ns; /* time below the steady point since the last proof began */
 };
 
 struct lull_controller {
@@ -71,8 +72,11 @@ struct lull_controller {
     uint64_t check_spacing;
     uint64_t next_check; /* iteration of GPU 0 before which no check starts */
     uint64_t retry_spacing;
-    uint64_t next_retry; /* iteration of GPU 0 before which nothing is tried again */
-    bool is_retrying;    /* what has settled stays the result until something lower is proven */
+    uint64_t next_retry;    /* iteration of GPU 0 before which nothing is tried again */
+    bool is_retrying;       /* what has settled stays the result until something lower is proven */
+    uint64_t searched_from; /* iteration of GPU 0 with which the search for sections began */
+    uint64_t steady_from;   /* ...and before which no steady point is sought; 0: not known yet */
+    int64_t proof_from_ns;
     uint64_t trial_begin;
     uint64_t settled_after;
     struct lull_allowance late; /* iterations, of all GPUs, in which computation begins low */
