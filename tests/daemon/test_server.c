@@ -402,7 +402,11 @@ static void f42_heartbeats_keep_leases(void **state)
     }
     look(); /* the reader is stuck */
     assert_int_equal(ended, 7);
+    sent_count = 0;
     turn(NULL);
+    assert_int_equal(sent_count, 2);
+    assert_int_equal(sent[0].body.revoked.slot, 0);
+    assert_int_equal(sent[1].body.revoked.slot, 2);
 }
 
 static void a_release_is_answered_when_the_gpus_are_restored(void **state)
