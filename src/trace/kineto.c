@@ -14,6 +14,7 @@
 
 #include "base/text.h"
 #include "trace/array.h"
+#include "trace/chrome.h"
 #include "trace/json_fields.h"
 #include "trace/string_set.h"
 
@@ -279,32 +280,6 @@ static int read_device(struct lull_json_reader *reader, void *object)
     return rc;
 }
 
-static int read_text(struct lull_json_reader *reader, struct lull_trace *trace)
-{
-    static const struct lull_json_field distributed[] = {
-        {LULL_JSON_INTEGER("rank", struct lull_trace, rank, 0)},
-        {LULL_JSON_INTEGER("world_size", struct lull_trace, world_size, 0)},
-        {NULL},
-    };
-    static const struct lull_json_field fields[] = {
-        {LULL_JSON_OBJECTS("traceEvents", read_event)},
-        {LULL_JSON_OBJECTS("deviceProperties", read_device)},
-        {LULL_JSON_OBJECT("distributedInfo", distributed)},
-        {NULL},
-    };
-    struct lull_json_text text;
-    int rc = lull_json_next(reader->json, &text, reader->err);
-
-    if (rc == LULL_JSON_OBJECT_BEGIN)
-        rc = lull_json_read_fields(reader, fields, trace);
-    else if (rc == LULL_JSON_ARRAY_BEGIN)
-        rc = lull_json_read_items(reader, LULL_JSON_OBJECT_BEGIN, read_event, trace);
-    else if (rc >= 0)
-        rc = lull_json_refuse(reader, "this is no trace, which would begin with { or [");
-    /* After the trace only the end may come; the parser refuses everything else. */
-    return rc < 0 ? rc : lull_json_next(reader->json, &text, reader->err);
-}
-
 /* ---- order ---- */
 
 static int compare(int64_t a, int64_t b)
@@ -386,7 +361,7 @@ static void find_gpu(struct kineto_reading *reading)
     memcpy(trace->gpu, reading->devices[found].name, sizeof(trace->gpu));
 }
 
-static void finish(struct kineto_reading *reading, const struct lull_json *json)
+static void finish(struct kineto_reading *reading)
 {
     struct lull_trace *const trace = reading->trace;
 
@@ -394,67 +369,37 @@ static void finish(struct kineto_reading *reading, const struct lull_json *json)
     sort(trace->launches, trace->launch_count, sizeof(*trace->launches), compare_launches);
     sort_steps(trace);
     find_gpu(reading);
-    trace->text_bytes = lull_json_offset(json);
 }
 
 /* ---- the whole ---- */
-
-struct kineto_input {
-    struct lull_source *source;
-    const struct lull_trace_progress *progress; /* null: nobody wants to know */
-};
-
-static ssize_t fill(void *context, char *buffer, size_t size, struct lull_error *err)
-{
-    const struct kineto_input *const input = context;
-    const ssize_t got = lull_source_read(input->source, buffer, size, err);
-
-    if (got > 0 && input->progress != NULL)
-        input->progress->tell(input->progress->context, lull_source_offset(input->source),
-                              lull_source_done_ratio(input->source));
-    return got;
-}
-
-bool lull_kineto_sniff(const char *head, size_t size)
-{
-    static const char mark[] = "\xef\xbb\xbf"; /* byte order mark, which json.h passes over */
-    size_t at = 0;
-
-    if (size >= strlen(mark) && memcmp(head, mark, strlen(mark)) == 0)
-        at = strlen(mark);
-    /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): a NUL is no white space. */
-    while (at < size && memchr(" \t\r\n", head[at], 4) != NULL)
-        at++;
-    /* More white space than the head holds may come, too. */
-    return at == size || head[at] == '{' || head[at] == '[';
-}
 
 int lull_kineto_read(struct lull_source *source, const char *path,
                      const struct lull_trace_progress *progress, struct lull_trace *trace,
                      struct lull_error *err)
 {
-    struct kineto_input input = {source, progress};
+    static const struct lull_json_field distributed[] = {
+        {LULL_JSON_INTEGER("rank", struct lull_trace, rank, 0)},
+        {LULL_JSON_INTEGER("world_size", struct lull_trace, world_size, 0)},
+        {NULL},
+    };
+    static const struct lull_json_field fields[] = {
+        {LULL_JSON_OBJECTS("traceEvents", read_event)},
+        {LULL_JSON_OBJECTS("deviceProperties", read_device)},
+        {LULL_JSON_OBJECT("distributedInfo", distributed)},
+        {NULL},
+    };
     struct kineto_reading *const reading = calloc(1, sizeof(*reading));
-    struct lull_json_reader reader = {.name = path,
-                                      .json = lull_json_create(path, fill, &input),
-                                      .err = err,
-                                      .context = reading,
-                                      .is_lenient = true};
+    const struct lull_chrome_reading chrome = {fields, read_event, trace, reading};
     int rc;
 
-    if (reading == NULL || reader.json == NULL) {
-        rc = lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
-        goto fini;
-    }
+    if (reading == NULL)
+        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
     reading->name = path;
     reading->err = err;
     reading->trace = trace;
-    rc = read_text(&reader, trace);
+    rc = lull_chrome_read(source, path, progress, &chrome, &trace->text_bytes, err);
     if (rc >= 0)
-        finish(reading, reader.json);
-
-fini:
-    lull_json_destroy(reader.json);
+        finish(reading);
     free(reading);
     return rc;
 }

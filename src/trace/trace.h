@@ -1,6 +1,6 @@
 /*
  * A recorded rank: what ran on its GPU, and when. It is read from the files of other people's
- * profilers; their one format so far is Kineto's (kineto.h).
+ * profilers: Kineto's (kineto.h); a timeline of operations (timeline.h) is of all ranks of a job.
  *
  * Kernels with "nccl" in their name (any case) communicate, all others compute. Times are exact
  * nanoseconds of the trace's own clock. Unknown numbers are LULL_TRACE_UNKNOWN.
@@ -47,6 +47,7 @@ struct lull_trace_step {
 };
 
 struct lull_string_set; /* opaque */
+struct lull_timeline;
 
 struct lull_trace {
     struct lull_trace_kernel *kernels; /* by begin_ns */
@@ -56,6 +57,7 @@ struct lull_trace {
     struct lull_trace_step *steps; /* by begin_ns; each number once */
     size_t step_count;
     struct lull_string_set *strings;
+    struct lull_timeline *timeline; /* null: the trace is of kernels; else it has no kernels */
     int64_t rank;
     int64_t world_size;
     char gpu[64];              /* product name of the first kernel's device; "" unknown */
