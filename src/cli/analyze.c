@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/analyze_report.h"
+#include "cli/analyze_timeline.h"
 #include "cli/command.h"
 #include "cli/prediction.h"
 #include "base/watch.h"
@@ -14,7 +16,25 @@
 struct analyze_arguments {
     bool is_json;
     struct lull_prediction_setup setup;
+    struct lull_analyze_watts watts;
+    bool has_watts;
+    double tolerance_ratio;
 };
+
+/* Takes three numbers of watts. */
+static int parse_watts(const char *text, void *place, struct lull_error *err)
+{
+    struct lull_analyze_watts watts;
+    char end;
+
+    (void)err;
+    if (sscanf(text, "%lf,%lf,%lf%c", &watts.compute_w, &watts.wait_w, &watts.low_w, &end) != 3 ||
+        !(watts.low_w >= 0.0 && watts.low_w <= watts.wait_w && watts.wait_w <= watts.compute_w &&
+          watts.compute_w <= 10000.0))
+        return -EINVAL;
+    *(struct lull_analyze_watts *)place = watts;
+    return 0;
+}
 
 static const struct lull_option rows[] = {
     LULL_CLI_MODEL_ROW(struct analyze_arguments, setup.model,
@@ -24,6 +44,13 @@ static const struct lull_option rows[] = {
                "How long it takes until a lower and until a higher clock has effect.",
                .aliases = "s", .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES,
                .otherwise = "those measured on the model"),
+    LULL_CLI_TOLERANCE_ROW(struct analyze_arguments, tolerance_ratio),
+    LULL_VALUE("watts", "COMPUTE,WAIT,LOW", OWN, struct analyze_arguments, watts,
+               "What a GPU of a timeline draws when it computes and when it waits at the highest "
+               "clock, and when a gap is lowered.",
+               LULL_GIVEN(struct analyze_arguments, has_watts), .parse = parse_watts,
+               .expected = "three numbers of watts, none larger than the one before",
+               .otherwise = "300,111,80, or those of --model"),
     LULL_JSON_ROW(struct analyze_arguments, is_json),
     {0},
 };
@@ -101,21 +128,53 @@ static void note(const struct lull_analyzed_rank *rank)
                 rank->world_size == 1 ? " (it is the only rank)" : "");
 }
 
-static int analyze_file(const struct lull_prediction_setup *setup, const char *file,
+static int analyze_timeline(const struct analyze_arguments *arguments, const char *file,
+                            const struct lull_timeline *timeline)
+{
+    struct lull_analyzed_timeline analyzed;
+    struct lull_error err = {0};
+    int status = LULL_EXIT_OK;
+
+    if (lull_analyze_timeline(&arguments->setup, &arguments->watts, arguments->tolerance_ratio,
+                              timeline, &analyzed, &err) < 0)
+        return fail(file, &err, false);
+    if (timeline->unusable_ops > 0)
+        fprintf(stderr,
+                "lull analyze: %s: %llu operations without a step, usable ts and dur, or a named "
+                "thread are left out\n",
+                file, (unsigned long long)timeline->unusable_ops);
+    if (!arguments->is_json)
+        lull_analyze_timeline_print_text(&analyzed);
+    else if (lull_analyze_timeline_print_json(&analyzed) < 0)
+        status = LULL_EXIT_FAILED;
+    lull_analyzed_timeline_fini(&analyzed);
+    return status;
+}
+
+/* A timeline is of all ranks of a job, and is printed at once. */
+static int analyze_file(const struct analyze_arguments *arguments, const char *file, bool is_alone,
                         struct lull_analyzed_rank *rank)
 {
     struct lull_error err = {0};
     struct lull_trace trace;
-    int result = read_trace(file, &trace, &err);
+    int status = LULL_EXIT_OK;
 
-    if (result < 0)
+    if (read_trace(file, &trace, &err) < 0)
         return fail(file, &err, true);
-    result = analyze_trace(setup, file, &trace, rank, &err);
+    if (trace.timeline != NULL && !is_alone) {
+        fprintf(stderr,
+                "lull analyze: %s: this is a timeline of operations of all ranks; give it alone\n",
+                file);
+        status = LULL_EXIT_USAGE;
+    } else if (trace.timeline != NULL) {
+        status = analyze_timeline(arguments, file, trace.timeline);
+    } else if (analyze_trace(&arguments->setup, file, &trace, rank, &err) < 0) {
+        status = fail(file, &err, false);
+    } else {
+        note(rank);
+    }
     lull_trace_fini(&trace);
-    if (result < 0)
-        return fail(file, &err, false);
-    note(rank);
-    return LULL_EXIT_OK;
+    return status;
 }
 
 static int print(bool is_json, const struct lull_analyzed_rank *ranks, size_t count)
@@ -132,6 +191,7 @@ static void prepare(void *options)
 
     arguments->setup.down_ms = -1.0;
     arguments->setup.up_ms = -1.0;
+    arguments->watts = (struct lull_analyze_watts){-1.0, -1.0, -1.0};
 }
 
 static int run(void *options, const struct lull_operands *files)
@@ -145,8 +205,8 @@ static int run(void *options, const struct lull_operands *files)
         return LULL_EXIT_FAILED;
     }
     for (uint32_t i = 0; i < files->count && status == LULL_EXIT_OK; i++)
-        status = analyze_file(&arguments->setup, files->words[i], &ranks[i]);
-    if (status == LULL_EXIT_OK)
+        status = analyze_file(arguments, files->words[i], files->count == 1, &ranks[i]);
+    if (status == LULL_EXIT_OK && ranks[0].file != NULL) /* else it was a timeline */
         status = print(arguments->is_json, ranks, files->count);
     for (uint32_t i = 0; i < files->count; i++)
         lull_analysis_fini(&ranks[i].analysis);

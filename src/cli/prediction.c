@@ -49,8 +49,8 @@ static const struct lull_gpu_model *find_model(const char *product)
     return found;
 }
 
-static void choose_model(const struct lull_prediction_setup *setup, const char *product,
-                         struct lull_prediction *prediction)
+void lull_predict_model(const struct lull_prediction_setup *setup, const char *product,
+                        struct lull_prediction *prediction)
 {
     prediction->model = setup->model != NULL ? setup->model : find_model(product);
     prediction->is_model_assumed = prediction->model == NULL;
@@ -131,7 +131,7 @@ int lull_predict(const struct lull_prediction_setup *setup, const struct lull_tr
     struct lull_switch_latency latency;
     int result;
 
-    choose_model(setup, trace->gpu, &prediction);
+    lull_predict_model(setup, trace->gpu, &prediction);
     /* The low clock depends on the link: it must not slow communication. */
     choose_levels(trace->world_size, &prediction);
     latency = (struct lull_switch_latency){lull_ns_from_ms(prediction.down_ms),

@@ -48,6 +48,10 @@ struct lull_prediction {
     double saving_j[LULL_SWITCHING_COUNT];
 };
 
+/* Sets the model that a product's name ("" unknown) or the setup names, and the latencies. */
+void lull_predict_model(const struct lull_prediction_setup *setup, const char *product,
+                        struct lull_prediction *prediction);
+
 /* Predicts the savings on one rank from its analysis, which must still have its gaps. Errors:
  * -ENOMEM. */
 int lull_predict(const struct lull_prediction_setup *setup, const struct lull_trace *trace,
