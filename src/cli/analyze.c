@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <regex.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,9 @@ struct analyze_arguments {
     struct lull_prediction_setup setup;
     struct lull_analyze_watts watts;
     bool has_watts;
+    const char *kernels_text; /* of --comm-kernels; null: not given */
+    regex_t kernels;
+    const regex_t *communicates; /* that expression; null: there is none */
     double tolerance_ratio;
 };
 
@@ -45,6 +49,10 @@ static const struct lull_option rows[] = {
                .aliases = "s", .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES,
                .otherwise = "those measured on the model"),
     LULL_CLI_TOLERANCE_ROW(struct analyze_arguments, tolerance_ratio),
+    LULL_VALUE("comm-kernels", "REGEX", TEXT, struct analyze_arguments, kernels_text,
+               "Kernels whose name this extended regular expression matches communicate, too.",
+               .more = "Those of NCCL, RCCL, MSCCL++, NVSHMEM, DeepEP, vLLM, SGLang, TensorRT-LLM, "
+                       "FlashInfer and AITER, and copies between peers, are known."),
     LULL_VALUE("watts", "COMPUTE,WAIT,LOW", OWN, struct analyze_arguments, watts,
                "What a GPU of a timeline draws when it computes and when it waits at the highest "
                "clock, and when a gap is lowered.",
@@ -75,11 +83,13 @@ static void show_progress(void *context, int64_t text_bytes, double done_ratio)
         lull_watch_draw("lull: reading %s: %.0f MB", progress->file, (double)text_bytes * 1e-6);
 }
 
-static int read_trace(const char *file, struct lull_trace *trace, struct lull_error *err)
+static int read_trace(const char *file, const regex_t *communicates, struct lull_trace *trace,
+                      struct lull_error *err)
 {
     struct progress progress = {.file = file, .watch = lull_watch_begin()};
     const struct lull_trace_progress tell = {show_progress, &progress};
-    const int result = lull_trace_read(file, isatty(STDERR_FILENO) ? &tell : NULL, trace, err);
+    const struct lull_trace_options options = {isatty(STDERR_FILENO) ? &tell : NULL, communicates};
+    const int result = lull_trace_read(file, &options, trace, err);
 
     lull_watch_end(&progress.watch);
     return result;
@@ -159,7 +169,7 @@ static int analyze_file(const struct analyze_arguments *arguments, const char *f
     struct lull_trace trace;
     int status = LULL_EXIT_OK;
 
-    if (read_trace(file, &trace, &err) < 0)
+    if (read_trace(file, arguments->communicates, &trace, &err) < 0)
         return fail(file, &err, true);
     if (trace.timeline != NULL && !is_alone) {
         fprintf(stderr,
@@ -194,9 +204,30 @@ static void prepare(void *options)
     arguments->watts = (struct lull_analyze_watts){-1.0, -1.0, -1.0};
 }
 
+static int check(void *options, const struct lull_operands *files, struct lull_error *err)
+{
+    struct analyze_arguments *const arguments = options;
+    char why[128];
+    int code;
+
+    (void)files;
+    if (arguments->kernels_text == NULL)
+        return 0;
+    code = regcomp(&arguments->kernels, arguments->kernels_text, REG_EXTENDED | REG_NOSUB);
+    if (code != 0) {
+        regerror(code, &arguments->kernels, why, sizeof(why));
+        return lull_error_set(err, -EINVAL,
+                              "--comm-kernels: %s in \"%s\"; give an extended regular expression, "
+                              "such as 'my_(dispatch|combine)'",
+                              why, arguments->kernels_text);
+    }
+    arguments->communicates = &arguments->kernels;
+    return 0;
+}
+
 static int run(void *options, const struct lull_operands *files)
 {
-    const struct analyze_arguments *const arguments = options;
+    struct analyze_arguments *const arguments = options;
     struct lull_analyzed_rank *const ranks = calloc(files->count, sizeof(*ranks));
     int status = LULL_EXIT_OK;
 
@@ -211,6 +242,8 @@ static int run(void *options, const struct lull_operands *files)
     for (uint32_t i = 0; i < files->count; i++)
         lull_analysis_fini(&ranks[i].analysis);
     free(ranks);
+    if (arguments->communicates != NULL)
+        regfree(&arguments->kernels);
     return status;
 }
 
@@ -232,5 +265,6 @@ const struct lull_program_command lull_analyze_command = {
                             "one per rank"},
     .size = sizeof(struct analyze_arguments),
     .prepare = prepare,
+    .check = check,
     .run = run,
 };

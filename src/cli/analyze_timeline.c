@@ -98,8 +98,8 @@ static int ask(struct lull_analyzed_timeline *analyzed, double driver_ms, struct
 
     if (points == NULL)
         return lull_error_set(err, -ENOMEM, "there is no memory for the clocks");
-    question.power = (struct lull_timeline_power){points, list_points(analyzed, points),
-                                                  analyzed->watts.low_w};
+    question.power =
+        (struct lull_timeline_power){points, list_points(analyzed, points), analyzed->watts.low_w};
     rc = lull_timeline_ask(&question, &analyzed->answer, err);
     free(points);
     return rc;
@@ -167,9 +167,10 @@ static const char *write_verdict(const struct lull_analyzed_timeline *analyzed, 
         .tolerance_ratio = analyzed->tolerance_ratio,
         .compute_ratio = analyzed->answer.compute_ratio,
         .gaps_ratio = saving(analyzed, LULL_LEVER_GAPS),
-        .levers = operation > rank_gaps ? "a clock for each rank and low clocks in gaps, most with a "
-                                          "clock for each forward and backward"
-                                        : "a clock for each rank and low clocks in gaps",
+        .levers = operation > rank_gaps
+                      ? "a clock for each rank and low clocks in gaps, most with a "
+                        "clock for each forward and backward"
+                      : "a clock for each rank and low clocks in gaps",
     };
 
     return lull_verdict_write(&verdict, text, size);
@@ -301,13 +302,14 @@ void lull_analyze_timeline_print_text(const struct lull_analyzed_timeline *analy
     printf("%s\n", write_verdict(analyzed, text, sizeof(text)));
     print_levers(analyzed);
     print_what_if(analyzed);
-    printf("\n%zu operations of %zu ranks in %zu steps; ranks compute %.1f %% of the time.\n"
-           "Assumed: clocks and curves of %s%s; a rank draws %.0f W when it computes and %.0f W when "
-           "it\nwaits at the highest clock, %.0f W in a lowered gap; a clock has effect after %.1f "
-           "ms (--model, --watts,\n--switch-ms change that).\n",
-           analyzed->timeline->op_count, analyzed->timeline->rank_count,
-           analyzed->timeline->step_count, 100.0 * analyzed->answer.compute_ratio,
-           analyzed->model->name, analyzed->is_model_assumed ? " (a timeline names no GPU)" : "",
-           analyzed->watts.compute_w, analyzed->watts.wait_w, analyzed->watts.low_w,
-           analyzed->answer.driver_ms);
+    printf(
+        "\n%zu operations of %zu ranks in %zu steps; ranks compute %.1f %% of the time.\n"
+        "Assumed: clocks and curves of %s%s; a rank draws %.0f W when it computes and %.0f W when "
+        "it\nwaits at the highest clock, %.0f W in a lowered gap; a clock has effect after %.1f "
+        "ms (--model, --watts,\n--switch-ms change that).\n",
+        analyzed->timeline->op_count, analyzed->timeline->rank_count,
+        analyzed->timeline->step_count, 100.0 * analyzed->answer.compute_ratio,
+        analyzed->model->name, analyzed->is_model_assumed ? " (a timeline names no GPU)" : "",
+        analyzed->watts.compute_w, analyzed->watts.wait_w, analyzed->watts.low_w,
+        analyzed->answer.driver_ms);
 }

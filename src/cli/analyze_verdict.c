@@ -30,7 +30,8 @@ const char *lull_verdict_write(const struct lull_verdict *verdict, char *text, s
                  "would save %.1f %% for at most %.3g %% of time; try a larger --tolerance",
                  100.0 * verdict->compute_ratio, 100.0 * fmax(verdict->most_ratio, 0.0), tolerance);
     else
-        snprintf(text, size, "saves %s for at most %.3g %% of time: %s%s; run: lull run%s -- COMMAND",
+        snprintf(text, size,
+                 "saves %s for at most %.3g %% of time: %s%s; run: lull run%s -- COMMAND",
                  write_range(verdict, range), tolerance, verdict->levers,
                  verdict->gaps_ratio < LULL_VERDICT_LEAST_RATIO ? " (nothing to gain in gaps)" : "",
                  tolerance > 0.99 && tolerance < 1.01 ? "" : " --tolerance RATIO");

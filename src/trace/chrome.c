@@ -50,11 +50,11 @@ static int read_text(struct lull_json_reader *reader, const struct lull_chrome_r
 }
 
 int lull_chrome_read(struct lull_source *source, const char *path,
-                     const struct lull_trace_progress *progress,
+                     const struct lull_trace_options *options,
                      const struct lull_chrome_reading *reading, int64_t *text_bytes_out,
                      struct lull_error *err)
 {
-    struct chrome_input input = {source, progress};
+    struct chrome_input input = {source, options != NULL ? options->progress : NULL};
     struct lull_json_reader reader = {.name = path,
                                       .json = lull_json_create(path, fill, &input),
                                       .err = err,

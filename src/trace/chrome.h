@@ -26,9 +26,9 @@ struct lull_chrome_reading {
 /* Tells if a text that begins so can be such a trace: after white space stands { or [. */
 bool lull_chrome_sniff(const char *head, size_t size);
 
-/* Reads the whole text of a source; progress may be null. Errors: those of lull_trace_read. */
+/* Reads the whole text of a source; options may be null. Errors: those of lull_trace_read. */
 int lull_chrome_read(struct lull_source *source, const char *path,
-                     const struct lull_trace_progress *progress,
+                     const struct lull_trace_options *options,
                      const struct lull_chrome_reading *reading, int64_t *text_bytes_out,
                      struct lull_error *err);
 

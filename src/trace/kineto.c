@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "trace/array.h"
 #include "trace/chrome.h"
+#include "trace/communication.h"
 #include "trace/json_fields.h"
 #include "trace/string_set.h"
 
@@ -48,67 +49,13 @@ struct kineto_reading {
     struct lull_trace *trace;
     struct kineto_device devices[MAX_DEVICES];
     uint32_t device_count;
+    const regex_t *others; /* further names that communicate; null: none */
+    bool *computing;       /* of the names seen so far: they compute */
+    size_t computing_count;
     struct kineto_event event; /* being read */
 };
 
-/* ---- what communicates ---- */
-
-/* In the order of the search: a word that contains another one comes first. */
-static const struct {
-    const char *letters;
-    const char *operation;
-} operations[] = {
-    {"reducescatter", "reduce_scatter"},
-    {"allreduce", "allreduce"},
-    {"allgather", "allgather"},
-    {"alltoall", "alltoall"},
-    {"broadcast", "broadcast"},
-    {"sendrecv", "sendrecv"},
-    {"barrier", "barrier"},
-    {"reduce", "reduce"},
-    {"gather", "gather"},
-    {"scatter", "scatter"},
-    {"send", "send"},
-    {"recv", "receive"},
-};
-
-/* Compares letters alone, so that all_reduce, AllReduce and allreduce_ are one. Null: none is
- * there. */
-static const char *find_operation(const char *text)
-{
-    char letters[64];
-    size_t length = 0;
-
-    for (; *text != '\0' && *text != '(' && length + 1 < sizeof(letters); text++) {
-        const char c = (char)(*text | 0x20);
-
-        if (c >= 'a' && c <= 'z')
-            letters[length++] = c;
-    }
-    letters[length] = '\0';
-    for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
-        if (strstr(letters, operations[i].letters) != NULL)
-            return operations[i].operation;
-    return NULL;
-}
-
-/*
- * Returns the operation in Lull's words ("allreduce", "sendrecv", ...; wire/event.h has the same)
- * of a kernel and of the collective that it belongs to ("" unknown): "_allgather_base" and
- * ncclDevKernel_AllGather are both "allgather". "communication" where neither tells; null: the
- * kernel computes.
- */
-static const char *operation_of(const char *kernel, const char *collective)
-{
-    const char *operation;
-
-    if (strcasestr(kernel, "nccl") == NULL)
-        return NULL;
-    operation = find_operation(collective);
-    if (operation == NULL)
-        operation = find_operation(kernel);
-    return operation != NULL ? operation : "communication";
-}
+/* ---- what is kept ---- */
 
 /* Returns the bytes of elements of a PyTorch type ("Float", "BFloat16"); -1: unknown. */
 static int64_t bytes_of(int64_t elements, const char *dtype)
@@ -131,8 +78,6 @@ static int64_t bytes_of(int64_t elements, const char *dtype)
     return -1;
 }
 
-/* ---- what is kept ---- */
-
 static void begin_event(struct kineto_event *event)
 {
     event->ts_ns = event->dur_ns = event->device = event->stream = LULL_TRACE_UNKNOWN;
@@ -141,14 +86,35 @@ static void begin_event(struct kineto_event *event)
     event->collective[0] = event->dtype[0] = event->group[0] = '\0';
 }
 
-static int add_kernel(struct kineto_reading *reading)
+/* Finds out what a kernel communicates, null for nothing. Most kernels compute, and their names are
+ * looked at once. */
+static int find_operation(struct kineto_reading *reading, uint32_t name, const char **operation_out)
+{
+    const struct kineto_event *const event = &reading->event;
+
+    while (reading->computing_count <= name) {
+        static const bool unknown = false;
+        const int rc = lull_trace_append(&reading->computing, &reading->computing_count, &unknown,
+                                         sizeof(unknown), reading->name, reading->err);
+
+        if (rc < 0)
+            return rc;
+    }
+    *operation_out = NULL;
+    if (!reading->computing[name])
+        *operation_out = lull_communication_of(event->name, event->collective, reading->others);
+    reading->computing[name] = *operation_out == NULL;
+    return 0;
+}
+
+/* Of copies only those that communicate, between peers, are kept. */
+static int add_kernel(struct kineto_reading *reading, bool is_copy)
 {
     const struct kineto_event *const event = &reading->event;
     struct lull_trace *const trace = reading->trace;
     struct lull_trace_kernel kernel = {
         .begin_ns = event->ts_ns,
         .end_ns = event->ts_ns + event->dur_ns,
-        .operation = operation_of(event->name, event->collective),
         .bytes = bytes_of(event->elements, event->dtype),
         .ranks = event->ranks,
         .device = event->device,
@@ -160,6 +126,11 @@ static int add_kernel(struct kineto_reading *reading)
 
     if (rc < 0)
         return rc;
+    rc = find_operation(reading, kernel.name, &kernel.operation);
+    if (rc < 0)
+        return rc;
+    if (is_copy && kernel.operation == NULL)
+        return 0;
     rc = lull_string_set_add(trace->strings, event->group, &kernel.group, reading->name,
                              reading->err);
     if (rc < 0)
@@ -221,8 +192,8 @@ static int keep_event(struct kineto_reading *reading)
     reading->trace->unusable_kernels += is_kernel && !has_times;
     if (!has_times)
         return 0;
-    if (is_kernel)
-        return add_kernel(reading);
+    if (is_kernel || strcasecmp(event->category, "gpu_memcpy") == 0)
+        return add_kernel(reading, !is_kernel);
     if (is_launch(event))
         return add_launch(reading);
     if (is_step(event, &number))
@@ -374,7 +345,7 @@ static void finish(struct kineto_reading *reading)
 /* ---- the whole ---- */
 
 int lull_kineto_read(struct lull_source *source, const char *path,
-                     const struct lull_trace_progress *progress, struct lull_trace *trace,
+                     const struct lull_trace_options *options, struct lull_trace *trace,
                      struct lull_error *err)
 {
     static const struct lull_json_field distributed[] = {
@@ -397,9 +368,11 @@ int lull_kineto_read(struct lull_source *source, const char *path,
     reading->name = path;
     reading->err = err;
     reading->trace = trace;
-    rc = lull_chrome_read(source, path, progress, &chrome, &trace->text_bytes, err);
+    reading->others = options != NULL ? options->communicates : NULL;
+    rc = lull_chrome_read(source, path, options, &chrome, &trace->text_bytes, err);
     if (rc >= 0)
         finish(reading);
+    free(reading->computing);
     free(reading);
     return rc;
 }

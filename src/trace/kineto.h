@@ -18,7 +18,7 @@
 /* Reads the whole text of a source into a trace that is empty but for its strings. On errors, those
  * of lull_trace_read, the caller frees what is in the trace. */
 int lull_kineto_read(struct lull_source *source, const char *path,
-                     const struct lull_trace_progress *progress, struct lull_trace *trace,
+                     const struct lull_trace_options *options, struct lull_trace *trace,
                      struct lull_error *err);
 
 #endif

@@ -151,7 +151,9 @@ static int keep_event(struct timeline_reading *reading)
         .thread = event->thread,
         .step = event->step,
         .op = {.begin_ns = event->ts_ns,
-               .duration_ns = event->dur_ns,
+               /* Clocks of several ranks are fitted to each other, so that short ones may end
+                * before they begin. */
+               .duration_ns = event->dur_ns > 0 ? event->dur_ns : 0,
                .chunk = event->chunk,
                .kind = find_kind(event->name)},
     };
@@ -161,7 +163,7 @@ static int keep_event(struct timeline_reading *reading)
         return keep_thread(reading);
     if (strcmp(event->phase, "X") != 0)
         return 0;
-    if (event->ts_ns < 0 || event->dur_ns < 0 || event->step < 0) {
+    if (event->ts_ns < 0 || event->dur_ns == INT64_MIN || event->step < 0) {
         reading->timeline->unusable_ops++;
         return 0;
     }
@@ -192,7 +194,8 @@ static int read_event(struct lull_json_reader *reader, void *object)
     int rc;
 
     (void)object;
-    event->ts_ns = event->dur_ns = event->step = event->chunk = LULL_TRACE_UNKNOWN;
+    event->ts_ns = event->step = event->chunk = LULL_TRACE_UNKNOWN;
+    event->dur_ns = INT64_MIN;
     event->process = event->thread = LULL_TRACE_UNKNOWN;
     event->phase[0] = event->name[0] = event->thread_name[0] = '\0';
     rc = lull_json_read_fields(reader, fields, event);
@@ -339,18 +342,19 @@ static int finish(struct timeline_reading *reading)
     if (rc < 0)
         return lull_error_set(reading->err, rc, "%s: there is no memory to read it", reading->name);
     if (reading->timeline->op_count == 0)
-        return lull_error_set(reading->err, LULL_E_FORMAT,
-                              "%s: no operation of a rank is among its %llu events; complete events "
-                              "(ph X) need args.step, and thread_name records name their threads "
-                              "\"PP rank 0, TP rank 0, compute\"",
-                              reading->name, (unsigned long long)reading->trace->events);
+        return lull_error_set(
+            reading->err, LULL_E_FORMAT,
+            "%s: no operation of a rank is among its %llu events; complete events "
+            "(ph X) need args.step, and thread_name records name their threads "
+            "\"PP rank 0, TP rank 0, compute\"",
+            reading->name, (unsigned long long)reading->trace->events);
     return 0;
 }
 
 /* ---- the whole ---- */
 
 int lull_timeline_read(struct lull_source *source, const char *path,
-                       const struct lull_trace_progress *progress, struct lull_trace *trace,
+                       const struct lull_trace_options *options, struct lull_trace *trace,
                        struct lull_error *err)
 {
     static const struct lull_json_field fields[] = {
@@ -365,7 +369,7 @@ int lull_timeline_read(struct lull_source *source, const char *path,
     trace->timeline = reading.timeline;
     if (reading.timeline == NULL)
         return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
-    rc = lull_chrome_read(source, path, progress, &chrome, &trace->text_bytes, err);
+    rc = lull_chrome_read(source, path, options, &chrome, &trace->text_bytes, err);
     if (rc >= 0)
         rc = finish(&reading);
     free(reading.threads);

@@ -88,7 +88,7 @@ bool lull_timeline_sniff(const char *head, size_t size);
 /* Reads the whole text of a source into trace->timeline. On errors, those of lull_trace_read, the
  * caller frees what is in the trace. */
 int lull_timeline_read(struct lull_source *source, const char *path,
-                       const struct lull_trace_progress *progress, struct lull_trace *trace,
+                       const struct lull_trace_options *options, struct lull_trace *trace,
                        struct lull_error *err);
 
 /* Null is allowed. */

@@ -17,7 +17,7 @@ static const struct lull_trace_format {
     const char *name; /* as messages list it */
     bool (*sniff)(const char *head, size_t size);
     int (*read)(struct lull_source *source, const char *path,
-                const struct lull_trace_progress *progress, struct lull_trace *trace,
+                const struct lull_trace_options *options, struct lull_trace *trace,
                 struct lull_error *err);
 } formats[] = {
     {"operation timelines", lull_timeline_sniff, lull_timeline_read},
@@ -41,7 +41,7 @@ static int refuse(const char *path, struct lull_error *err)
 }
 
 static int read_source(struct lull_source *source, const char *path,
-                       const struct lull_trace_progress *progress, struct lull_trace *trace,
+                       const struct lull_trace_options *options, struct lull_trace *trace,
                        struct lull_error *err)
 {
     const char *head;
@@ -53,11 +53,11 @@ static int read_source(struct lull_source *source, const char *path,
         return lull_error_set(err, LULL_E_FORMAT, "%s: byte 0: the file is empty", path);
     for (size_t i = 0; i < FORMATS; i++)
         if (formats[i].sniff(head, (size_t)size))
-            return formats[i].read(source, path, progress, trace, err);
+            return formats[i].read(source, path, options, trace, err);
     return refuse(path, err);
 }
 
-int lull_trace_read(const char *path, const struct lull_trace_progress *progress,
+int lull_trace_read(const char *path, const struct lull_trace_options *options,
                     struct lull_trace *trace_out, struct lull_error *err)
 {
     struct lull_trace trace = {.rank = LULL_TRACE_UNKNOWN,
@@ -70,7 +70,7 @@ int lull_trace_read(const char *path, const struct lull_trace_progress *progress
         return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
     rc = lull_source_open(path, &source, err);
     if (rc >= 0)
-        rc = read_source(source, path, progress, &trace, err);
+        rc = read_source(source, path, options, &trace, err);
     lull_source_close(source);
     if (rc < 0)
         lull_trace_fini(&trace);

@@ -2,14 +2,16 @@
  * A recorded rank: what ran on its GPU, and when. It is read from the files of other people's
  * profilers: Kineto's (kineto.h); a timeline of operations (timeline.h) is of all ranks of a job.
  *
- * Kernels with "nccl" in their name (any case) communicate, all others compute. Times are exact
- * nanoseconds of the trace's own clock. Unknown numbers are LULL_TRACE_UNKNOWN.
+ * Kernels whose names are in data/communication_kernels.json communicate, all others compute;
+ * copies between peers count as kernels that communicate. Times are exact nanoseconds of the
+ * trace's own clock. Unknown numbers are LULL_TRACE_UNKNOWN.
  *
  * Threads: any; a trace belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TRACE_TRACE_H
 #define LULL_TRACE_TRACE_H
 
+#include <regex.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -72,13 +74,18 @@ struct lull_trace_progress {
     void *context;
 };
 
+struct lull_trace_options {
+    const struct lull_trace_progress *progress; /* null: nobody wants to know */
+    const regex_t *communicates;                /* further kernels that do, by name; null: none */
+};
+
 /*
  * Reads a file of any known format, plain or gzip ("-" is standard input), into the caller's
- * storage; progress may be null. A trace without any kernel is no error. Errors: LULL_E_FORMAT the
+ * storage; options may be null. A trace without any kernel is no error. Errors: LULL_E_FORMAT the
  * file is empty or of no known format, and the text lists those that there are; malformed or
  * truncated, with byte and line; -ENOMEM; those of lull_source_open. Nothing is left to free then.
  */
-int lull_trace_read(const char *path, const struct lull_trace_progress *progress,
+int lull_trace_read(const char *path, const struct lull_trace_options *options,
                     struct lull_trace *trace_out, struct lull_error *err);
 
 /* Null is allowed. */

@@ -38,8 +38,8 @@ static struct meeting_key key_of(const struct lull_timeline_job *job, uint32_t i
     const struct lull_timeline_op *const op = &job->timeline->ops[index];
     const struct lull_timeline_rank *const rank = &job->timeline->ranks[op->rank];
     const int64_t stages = (int64_t)job->stages;
-    struct meeting_key key = {op->step,     (uint32_t)op->kind, rank->copy, rank->stage,
-                              rank->tensor, ordinal,            index};
+    struct meeting_key key = {
+        op->step, (uint32_t)op->kind, rank->copy, rank->stage, rank->tensor, ordinal, index};
 
     switch (lull_timeline_scope(op->kind)) {
     case LULL_SCOPE_RANK:
@@ -133,7 +133,8 @@ static int find_meetings(struct lull_timeline_job *job)
     const struct lull_timeline *const timeline = job->timeline;
     const size_t count = timeline->op_count;
     struct meeting_key *const keys = calloc(count, sizeof(*keys));
-    uint32_t(*const ordinals)[LULL_TIMELINE_KINDS] = calloc(timeline->rank_count, sizeof(*ordinals));
+    uint32_t(*const ordinals)[LULL_TIMELINE_KINDS] =
+        calloc(timeline->rank_count, sizeof(*ordinals));
 
     if (keys == NULL || ordinals == NULL) {
         free(keys);
@@ -232,8 +233,8 @@ static uint32_t find_before(const struct rank_step *rank, uint32_t i, bool wants
 {
     while (i-- > 0) {
         const struct lull_timeline_op *const op = at(rank, i);
-        const bool fits = wants_chosen ? op->kind <= LULL_TIMELINE_BACKWARD
-                                       : op->stream == LULL_STREAM_DATA;
+        const bool fits =
+            wants_chosen ? op->kind <= LULL_TIMELINE_BACKWARD : op->stream == LULL_STREAM_DATA;
 
         if (fits)
             return rank->ops[i];
@@ -327,8 +328,8 @@ static int link_all(struct lull_timeline_job *job)
 /* ---- order ---- */
 
 /* Lists, for each operation, the meetings that wait for it; counts what each meeting waits for. */
-static void list_followers(const struct lull_timeline_job *job, uint32_t *first, uint32_t *followers,
-                           uint32_t *missing)
+static void list_followers(const struct lull_timeline_job *job, uint32_t *first,
+                           uint32_t *followers, uint32_t *missing)
 {
     const size_t count = job->timeline->op_count;
 

@@ -29,9 +29,9 @@ enum { LULL_TIMELINE_WAITS = 3 };
 struct lull_timeline_job {
     const struct lull_timeline *timeline;
     struct lull_memory memory;
-    int64_t *length_ns;                    /* of each operation, without waiting for others */
+    int64_t *length_ns;                     /* of each operation, without waiting for others */
     uint32_t (*waits)[LULL_TIMELINE_WAITS]; /* operations before it; LULL_TIMELINE_NONE */
-    uint32_t *meeting;                     /* of each operation */
+    uint32_t *meeting;                      /* of each operation */
     uint32_t meeting_count;
     uint32_t *first_member; /* meeting_count + 1, into members */
     uint32_t *members;      /* operations */
@@ -39,8 +39,8 @@ struct lull_timeline_job {
     uint32_t stages;
 };
 
-/* Borrows the timeline. Errors: LULL_E_FORMAT the operations wait for each other in a circle; -E2BIG
- * there are more than 2^24 of them; -ENOMEM. */
+/* Borrows the timeline. Errors: LULL_E_FORMAT the operations wait for each other in a circle;
+ * -E2BIG there are more than 2^24 of them; -ENOMEM. */
 int lull_timeline_job_init(struct lull_timeline_job *job, const struct lull_timeline *timeline,
                            struct lull_error *err);
 void lull_timeline_job_fini(struct lull_timeline_job *job);

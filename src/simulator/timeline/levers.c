@@ -157,8 +157,8 @@ static struct play_energy play_points(const struct levers_work *work, double *sl
         const uint32_t point =
             lull_timeline_is_chosen(job, i) ? work->point[timeline->ops[i].rank] : 0;
 
-        work->length_ns[i] = (int64_t)((double)job->length_ns[i] /
-                                       work->question->power.points[point].speed_ratio);
+        work->length_ns[i] =
+            (int64_t)((double)job->length_ns[i] / work->question->power.points[point].speed_ratio);
     }
     lull_timeline_replay(job, work->length_ns, work->end_ns, work->step_ns);
     for (uint32_t i = 0; i < timeline->op_count; i++)
@@ -180,8 +180,8 @@ static struct play_energy play_uniform(const struct levers_work *work, uint32_t 
 }
 
 /* Finds the point of all ranks that saves most within the tolerance. */
-static uint32_t choose_steady(struct levers_work *work, double tolerance_ratio,
-                              double *saving_out, double *slowdown_out)
+static uint32_t choose_steady(struct levers_work *work, double tolerance_ratio, double *saving_out,
+                              double *slowdown_out)
 {
     uint32_t best = 0;
 

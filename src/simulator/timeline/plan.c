@@ -49,9 +49,8 @@ static int add_class(struct plan_part *part, uint32_t number, uint32_t op, struc
     for (uint32_t k = 0; k < part->power->point_count && rc == 0; k++) {
         const struct lull_timeline_point *const at = &part->power->points[k];
         const double time_ns = fmax(length_ns / at->speed_ratio, 1.0);
-        const struct lull_pipeline_point point = {(int64_t)time_ns,
-                                                  (int64_t)(time_ns * at->compute_w),
-                                                  (uint32_t)at->mhz};
+        const struct lull_pipeline_point point = {
+            (int64_t)time_ns, (int64_t)(time_ns * at->compute_w), (uint32_t)at->mhz};
 
         rc = lull_pipeline_profile_add(&part->profile, 0, number, LULL_PIPELINE_FORWARD, 0, &point,
                                        err);
@@ -163,8 +162,8 @@ struct plan_tools {
 };
 
 /* Plans a part for a time of its step; no plan is faster than that at the highest clocks. */
-static int plan_for(struct plan_tools *tools, int64_t step_ns,
-                    struct lull_timeline_plan_sum *sum, struct lull_error *err)
+static int plan_for(struct plan_tools *tools, int64_t step_ns, struct lull_timeline_plan_sum *sum,
+                    struct lull_error *err)
 {
     const struct lull_pipeline_problem *const problem = tools->problem;
     struct lull_pipeline_cost cost;
@@ -291,8 +290,7 @@ static void begin_sums(const struct lull_timeline_parts *parts,
     for (size_t s = 0; s < timeline->step_count; s++)
         time_ns += (double)parts->step_ns[s];
     exact->time_ns = time_ns;
-    exact->energy_j =
-        others_j + time_ns * 1e-9 * highest->wait_w * (double)timeline->rank_count;
+    exact->energy_j = others_j + time_ns * 1e-9 * highest->wait_w * (double)timeline->rank_count;
     exact->bound_j = exact->energy_j;
     slower->time_ns = time_ns * (1.0 + tolerance_ratio);
     slower->energy_j =

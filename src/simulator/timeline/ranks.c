@@ -9,16 +9,16 @@ struct ranks_search {
     const struct lull_timeline_parts *parts;
     const struct lull_timeline_power *power;
     struct lull_memory memory;
-    double *chosen_ns;      /* of each rank: its forwards and backwards at the highest clock */
-    uint32_t *first_of;     /* rank_count + 1, into its parts */
-    uint32_t *parts_of;     /* by rank */
-    int64_t *next_ns;       /* beside parts_of: the part's time with the rank one clock lower */
-    bool *is_stale;         /* of each rank: next_ns has to be found anew */
-    int64_t *step_ns;       /* of each step, here */
-    int64_t *length_ns;     /* of each operation, here */
+    double *chosen_ns;  /* of each rank: its forwards and backwards at the highest clock */
+    uint32_t *first_of; /* rank_count + 1, into its parts */
+    uint32_t *parts_of; /* by rank */
+    int64_t *next_ns;   /* beside parts_of: the part's time with the rank one clock lower */
+    bool *is_stale;     /* of each rank: next_ns has to be found anew */
+    int64_t *step_ns;   /* of each step, here */
+    int64_t *length_ns; /* of each operation, here */
     int64_t *end_ns;
-    double left_ns;         /* of the allowance */
-    uint32_t *point;        /* of each rank */
+    double left_ns;  /* of the allowance */
+    uint32_t *point; /* of each rank */
 };
 
 static int64_t scaled_ns(const struct ranks_search *search, uint32_t op, uint32_t point)
