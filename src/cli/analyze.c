@@ -22,7 +22,6 @@ struct analyze_arguments {
     const char *kernels_text; /* of --comm-kernels; null: not given */
     regex_t kernels;
     const regex_t *communicates; /* that expression; null: there is none */
-    double tolerance_ratio;
 };
 
 /* Takes three numbers of watts. */
@@ -48,7 +47,7 @@ static const struct lull_option rows[] = {
                "How long it takes until a lower and until a higher clock has effect.",
                .aliases = "s", .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES,
                .otherwise = "those measured on the model"),
-    LULL_CLI_TOLERANCE_ROW(struct analyze_arguments, tolerance_ratio),
+    LULL_CLI_TOLERANCE_ROW(struct analyze_arguments, setup.tolerance_ratio),
     LULL_VALUE("comm-kernels", "REGEX", TEXT, struct analyze_arguments, kernels_text,
                "Kernels whose name this extended regular expression matches communicate, too.",
                .more = "Those of NCCL, RCCL, MSCCL++, NVSHMEM, DeepEP, vLLM, SGLang, TensorRT-LLM, "
@@ -145,8 +144,7 @@ static int analyze_timeline(const struct analyze_arguments *arguments, const cha
     struct lull_error err = {0};
     int status = LULL_EXIT_OK;
 
-    if (lull_analyze_timeline(&arguments->setup, &arguments->watts, arguments->tolerance_ratio,
-                              timeline, &analyzed, &err) < 0)
+    if (lull_analyze_timeline(&arguments->setup, &arguments->watts, timeline, &analyzed, &err) < 0)
         return fail(file, &err, false);
     if (timeline->unusable_ops > 0)
         fprintf(stderr,
@@ -182,6 +180,11 @@ static int analyze_file(const struct analyze_arguments *arguments, const char *f
         status = fail(file, &err, false);
     } else {
         note(rank);
+        if (arguments->has_watts)
+            fprintf(stderr,
+                    "lull analyze: %s: --watts is for timelines of operations; a trace of "
+                    "kernels has the curves of --model\n",
+                    file);
     }
     lull_trace_fini(&trace);
     return status;

@@ -106,12 +106,12 @@ static int ask(struct lull_analyzed_timeline *analyzed, double driver_ms, struct
 }
 
 int lull_analyze_timeline(const struct lull_prediction_setup *setup,
-                          const struct lull_analyze_watts *watts, double tolerance_ratio,
+                          const struct lull_analyze_watts *watts,
                           const struct lull_timeline *timeline,
                           struct lull_analyzed_timeline *analyzed_out, struct lull_error *err)
 {
     struct lull_analyzed_timeline analyzed = {.timeline = timeline,
-                                              .tolerance_ratio = tolerance_ratio};
+                                              .tolerance_ratio = setup->tolerance_ratio};
     struct lull_prediction latency;
     int rc;
 

@@ -33,7 +33,7 @@ struct lull_analyzed_timeline {
 /* Analyses a timeline, which is borrowed, into the caller's storage. Errors: those of
  * lull_timeline_job_init, lull_what_if_ask and lull_timeline_ask. */
 int lull_analyze_timeline(const struct lull_prediction_setup *setup,
-                          const struct lull_analyze_watts *watts, double tolerance_ratio,
+                          const struct lull_analyze_watts *watts,
                           const struct lull_timeline *timeline,
                           struct lull_analyzed_timeline *analyzed_out, struct lull_error *err);
 void lull_analyzed_timeline_fini(struct lull_analyzed_timeline *analyzed);
