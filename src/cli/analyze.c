@@ -16,6 +16,7 @@
 
 struct analyze_arguments {
     bool is_json;
+    bool is_quick;
     struct lull_prediction_setup setup;
     struct lull_analyze_watts watts;
     bool has_watts;
@@ -48,6 +49,9 @@ static const struct lull_option rows[] = {
                .aliases = "s", .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES,
                .otherwise = "those measured on the model"),
     LULL_CLI_TOLERANCE_ROW(struct analyze_arguments, setup.tolerance_ratio),
+    LULL_FLAG("quick", struct analyze_arguments, is_quick,
+              "Of a timeline, tell only what-if and gaps, and do not search clocks of ranks and "
+              "operations."),
     LULL_VALUE("comm-kernels", "REGEX", TEXT, struct analyze_arguments, kernels_text,
                "Kernels whose name this extended regular expression matches communicate, too.",
                .more = "Those of NCCL, RCCL, MSCCL++, NVSHMEM, DeepEP, vLLM, SGLang, TensorRT-LLM, "
@@ -144,7 +148,8 @@ static int analyze_timeline(const struct analyze_arguments *arguments, const cha
     struct lull_error err = {0};
     int status = LULL_EXIT_OK;
 
-    if (lull_analyze_timeline(&arguments->setup, &arguments->watts, timeline, &analyzed, &err) < 0)
+    if (lull_analyze_timeline(&arguments->setup, &arguments->watts, arguments->is_quick, timeline,
+                              &analyzed, &err) < 0)
         return fail(file, &err, false);
     if (timeline->unusable_ops > 0)
         fprintf(stderr,

@@ -87,13 +87,15 @@ static uint32_t list_points(const struct lull_analyzed_timeline *analyzed,
 
 /* ---- the work ---- */
 
-static int ask(struct lull_analyzed_timeline *analyzed, double driver_ms, struct lull_error *err)
+static int ask(struct lull_analyzed_timeline *analyzed, double driver_ms, bool only_gaps,
+               struct lull_error *err)
 {
     struct lull_timeline_point *const points =
         calloc(lull_gpu_model_step_count(analyzed->model), sizeof(*points));
     struct lull_timeline_question question = {.job = &analyzed->job,
                                               .driver_ms = driver_ms,
-                                              .tolerance_ratio = analyzed->tolerance_ratio};
+                                              .tolerance_ratio = analyzed->tolerance_ratio,
+                                              .only_gaps = only_gaps};
     int rc;
 
     if (points == NULL)
@@ -106,7 +108,7 @@ static int ask(struct lull_analyzed_timeline *analyzed, double driver_ms, struct
 }
 
 int lull_analyze_timeline(const struct lull_prediction_setup *setup,
-                          const struct lull_analyze_watts *watts,
+                          const struct lull_analyze_watts *watts, bool only_gaps,
                           const struct lull_timeline *timeline,
                           struct lull_analyzed_timeline *analyzed_out, struct lull_error *err)
 {
@@ -124,7 +126,7 @@ int lull_analyze_timeline(const struct lull_prediction_setup *setup,
         return rc;
     rc = lull_what_if_ask(&analyzed.job, &analyzed.what_if, err);
     if (rc == 0)
-        rc = ask(&analyzed, latency.down_ms, err);
+        rc = ask(&analyzed, latency.down_ms, only_gaps, err);
     if (rc < 0)
         lull_analyzed_timeline_fini(&analyzed);
     else
@@ -156,21 +158,29 @@ static double saving(const struct lull_analyzed_timeline *analyzed,
     return most;
 }
 
+static const char *levers_text(double rank_gaps, double operation)
+{
+    if (rank_gaps <= 0.0)
+        return "low clocks in gaps";
+    return operation > rank_gaps
+               ? "a clock for each rank and low clocks in gaps, most with a clock "
+                 "for each forward and backward"
+               : "a clock for each rank and low clocks in gaps";
+}
+
 static const char *write_verdict(const struct lull_analyzed_timeline *analyzed, char *text,
                                  size_t size)
 {
     const double rank_gaps = saving(analyzed, LULL_LEVER_RANK_GAPS);
     const double operation = saving(analyzed, LULL_LEVER_OPERATION);
+    const double gaps = saving(analyzed, LULL_LEVER_GAPS);
     const struct lull_verdict verdict = {
-        .least_ratio = fmin(rank_gaps, operation),
-        .most_ratio = fmax(rank_gaps, operation),
+        .least_ratio = fmax(fmin(rank_gaps, operation), gaps),
+        .most_ratio = fmax(fmax(rank_gaps, operation), gaps),
         .tolerance_ratio = analyzed->tolerance_ratio,
         .compute_ratio = analyzed->answer.compute_ratio,
-        .gaps_ratio = saving(analyzed, LULL_LEVER_GAPS),
-        .levers = operation > rank_gaps
-                      ? "a clock for each rank and low clocks in gaps, most with a "
-                        "clock for each forward and backward"
-                      : "a clock for each rank and low clocks in gaps",
+        .gaps_ratio = gaps,
+        .levers = levers_text(rank_gaps, operation),
     };
 
     return lull_verdict_write(&verdict, text, size);
@@ -214,6 +224,8 @@ static json_t *timeline_json(const struct lull_analyzed_timeline *analyzed)
     for (uint32_t s = 0; s < analyzed->job.stages; s++) {
         char key[16];
 
+        if (what_if->stage_ratios[s] <= 0.0)
+            continue;
         snprintf(key, sizeof(key), "%" PRIu32, s);
         lull_field_number(stages, key, what_if->stage_ratios[s]);
     }
@@ -275,8 +287,10 @@ static void print_levers(const struct lull_analyzed_timeline *analyzed)
                100.0 * lever->tolerance_ratio, 100.0 * lever->saving_ratio,
                100.0 * lever->slowdown_ratio);
     }
-    printf("Of clocks for each operation no plan saves more than %.2g %% beyond this (proven).\n",
-           100.0 * analyzed->answer.frontier_gap_ratio);
+    if (!isnan(analyzed->answer.frontier_gap_ratio))
+        printf(
+            "Of clocks for each operation no plan saves more than %.2g %% beyond this (proven).\n",
+            100.0 * analyzed->answer.frontier_gap_ratio);
 }
 
 static void print_what_if(const struct lull_analyzed_timeline *analyzed)
@@ -287,7 +301,8 @@ static void print_what_if(const struct lull_analyzed_timeline *analyzed)
            what_if->slowdown_ratio);
     printf("With only this as recorded:");
     for (uint32_t s = 0; s < analyzed->job.stages; s++)
-        printf(" stage %" PRIu32 " %.3f", s, what_if->stage_ratios[s]);
+        if (what_if->stage_ratios[s] > 0.0)
+            printf(" stage %" PRIu32 " %.3f", s, what_if->stage_ratios[s]);
     putchar('\n');
     for (int kind = 0; kind < LULL_TIMELINE_KINDS; kind++)
         if (what_if->kind_ratios[kind] > 0.0)

@@ -30,10 +30,11 @@ struct lull_analyzed_timeline {
     double tolerance_ratio;
 };
 
-/* Analyses a timeline, which is borrowed, into the caller's storage. Errors: those of
+/* Analyses a timeline, which is borrowed, into the caller's storage. only_gaps: clocks of ranks and
+ * operations are not searched. Errors: those of
  * lull_timeline_job_init, lull_what_if_ask and lull_timeline_ask. */
 int lull_analyze_timeline(const struct lull_prediction_setup *setup,
-                          const struct lull_analyze_watts *watts,
+                          const struct lull_analyze_watts *watts, bool only_gaps,
                           const struct lull_timeline *timeline,
                           struct lull_analyzed_timeline *analyzed_out, struct lull_error *err);
 void lull_analyzed_timeline_fini(struct lull_analyzed_timeline *analyzed);

@@ -56,6 +56,9 @@ struct timeline_thread {
     uint32_t rank_index; /* known at the end */
 };
 
+/* No pipeline has more stages; what a thread's name says beyond it is no rank. */
+enum { MAX_STAGES = 4096 };
+
 /* An operation whose thread may be named later. */
 struct timeline_record {
     int64_t process;
@@ -121,7 +124,8 @@ static bool parse_thread(const char *text, struct timeline_thread *thread)
     unsigned tensor;
     int end = 0;
 
-    if (sscanf(text, "PP rank %9u, TP rank %9u, %n", &stage, &tensor, &end) < 2 || end == 0)
+    if (sscanf(text, "PP rank %9u, TP rank %9u, %n", &stage, &tensor, &end) < 2 || end == 0 ||
+        stage >= MAX_STAGES)
         return false;
     thread->rank = (struct lull_timeline_rank){thread->process, stage, tensor};
     for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++)

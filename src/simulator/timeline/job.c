@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/pipeline/model/profile.h"
+
 enum {
     MAX_OPS = 1 << 24,
     /* What ends so little after an operation has begun counts as ended before: times of traces are
@@ -423,6 +425,12 @@ int lull_timeline_job_init(struct lull_timeline_job *job, const struct lull_time
     *job = (struct lull_timeline_job){.timeline = timeline, .stages = 1};
     if (timeline->op_count > MAX_OPS)
         return lull_error_set(err, -E2BIG, "more than %d operations; give fewer steps", MAX_OPS);
+    for (size_t i = 0; i < timeline->op_count; i++)
+        if (timeline->ops[i].duration_ns > LULL_PIPELINE_MAX_TIME_NS)
+            return lull_error_set(err, LULL_E_FORMAT,
+                                  "an operation of step %lld takes more than 100 s: ts and dur are "
+                                  "microseconds",
+                                  (long long)timeline->steps[timeline->ops[i].step]);
     for (size_t r = 0; r < timeline->rank_count; r++)
         if (timeline->ranks[r].stage >= (int64_t)job->stages)
             job->stages = (uint32_t)timeline->ranks[r].stage + 1;

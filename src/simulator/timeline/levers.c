@@ -260,6 +260,8 @@ static int add_operations(struct levers_work *work, struct lull_error *err)
     const int rc = lull_timeline_plan(&work->parts, &work->question->power, tolerance_ratio, &exact,
                                       &slower, err);
 
+    if (rc == -EINVAL) /* more than the planner's 100 s: the answer lacks this lever */
+        return 0;
     if (rc < 0)
         return rc;
     work->answer->frontier_gap_ratio = fmax(gap_of(&exact), gap_of(&slower));
@@ -294,6 +296,8 @@ static int ask_all(struct levers_work *work, struct lull_error *err)
     int rc;
 
     add_gaps(work);
+    if (work->question->only_gaps)
+        return 0;
     work->highest_j = play_uniform(work, 0, &slowdown).energy_j;
     rc = add_steady(work, 0.0);
     if (rc == 0)
@@ -306,7 +310,8 @@ static int ask_all(struct levers_work *work, struct lull_error *err)
 int lull_timeline_ask(const struct lull_timeline_question *question,
                       struct lull_timeline_answer *answer_out, struct lull_error *err)
 {
-    struct lull_timeline_answer answer = {.driver_ms = question->driver_ms};
+    struct lull_timeline_answer answer = {.driver_ms = question->driver_ms,
+                                          .frontier_gap_ratio = NAN};
     struct levers_work work = {.question = question, .answer = &answer};
     int rc = lull_timeline_parts_init(&work.parts, question->job, err);
 

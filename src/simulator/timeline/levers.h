@@ -58,17 +58,20 @@ struct lull_timeline_question {
     struct lull_timeline_power power;
     double driver_ms;       /* the latency of the GPU's own driver */
     double tolerance_ratio; /* >= 0 */
+    bool only_gaps;         /* clocks of ranks and operations are not searched */
 };
 
 struct lull_timeline_answer {
     struct lull_timeline_lever levers[LULL_TIMELINE_LEVERS];
     uint32_t lever_count;
     double compute_ratio;      /* share of the recorded time in which ranks compute */
-    double frontier_gap_ratio; /* how far the dearer plan of operations is above its bound */
+    double frontier_gap_ratio; /* how far the dearer plan of operations is above its bound; NaN:
+                                * there is none */
     double driver_ms;
 };
 
-/* Answers. Errors: -ENOMEM; LULL_E_FORMAT an operation takes longer than the planner's limit. */
+/* Answers. Clocks of operations are missing where a step has more than 100 s ahead of, in or behind
+ * an operation. Errors: -ENOMEM. */
 int lull_timeline_ask(const struct lull_timeline_question *question,
                       struct lull_timeline_answer *answer_out, struct lull_error *err);
 
@@ -90,7 +93,7 @@ struct lull_timeline_plan_sum {
 };
 
 /* Plans the clocks of operations for the recorded time of each step, and for one that is longer by
- * the tolerance. Errors: those of lull_timeline_ask. */
+ * the tolerance. Errors: -EINVAL more than 100 s, as above; -ENOMEM. */
 int lull_timeline_plan(const struct lull_timeline_parts *parts,
                        const struct lull_timeline_power *power, double tolerance_ratio,
                        struct lull_timeline_plan_sum *exact_out,

@@ -85,8 +85,11 @@ static int compare_all(struct what_if_work *work, struct lull_what_if *answer,
     ideal_ns = play(work, -1, LULL_TIMELINE_KINDS);
     if (ideal_ns <= 0.0)
         return lull_error_set(err, LULL_E_FORMAT, "all its operations take no time");
-    for (uint32_t stage = 0; stage < work->job->stages; stage++)
-        answer->stage_ratios[stage] = play(work, stage, LULL_TIMELINE_KINDS) / ideal_ns;
+    /* A timeline may lack stages; those stay 0. */
+    for (size_t r = 0; r < timeline->rank_count; r++)
+        if (answer->stage_ratios[timeline->ranks[r].stage] <= 0.0)
+            answer->stage_ratios[timeline->ranks[r].stage] =
+                play(work, timeline->ranks[r].stage, LULL_TIMELINE_KINDS) / ideal_ns;
     for (int kind = 0; kind < LULL_TIMELINE_KINDS; kind++)
         if (work->is_there[kind])
             answer->kind_ratios[kind] = play(work, -1, (enum lull_timeline_kind)kind) / ideal_ns;

@@ -13,7 +13,8 @@
 
 struct lull_what_if {
     double slowdown_ratio; /* S >= 0: the time of the job over that with equal lengths */
-    double *stage_ratios;  /* job->stages: the same with only this stage as recorded */
+    double *stage_ratios;  /* job->stages: the same with only this stage as recorded; 0: no rank
+                            * of it was recorded */
     double kind_ratios[LULL_TIMELINE_KINDS]; /* with only this kind, a send and its receive are one;
                                               * 0: there is none */
 };
