@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/prediction.h"
+#include "cli/analyze/prediction.h"
 
 #include <ctype.h>
 #include <math.h>

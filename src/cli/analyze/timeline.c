@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/analyze_timeline.h"
+#include "cli/analyze/timeline.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-#include "cli/analyze_verdict.h"
+#include "cli/analyze/verdict.h"
 #include "cli/command.h"
 #include "governor/report/report_fields.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/analyze_verdict.h"
+#include "cli/analyze/verdict.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/analyze_report.h"
-#include "cli/analyze_timeline.h"
+#include "cli/analyze/report.h"
+#include "cli/analyze/timeline.h"
 #include "cli/command.h"
-#include "cli/prediction.h"
+#include "cli/analyze/prediction.h"
 #include "base/watch.h"
 #include "trace/trace.h"
 
@@ -259,10 +259,10 @@ const struct lull_program_command lull_analyze_command = {
     .name = "analyze",
     .summary = "tell what recorded jobs could save, from profiler traces",
     .arguments = "TRACE...",
-    .about = "Reads traces of the PyTorch profiler, one per rank, and tells how long each rank "
-             "computed, communicated and idled, and what lower clocks would have saved. TRACE is "
-             "JSON as the profiler exports it, plain or gzip; - is standard input. Neither a GPU "
-             "nor root is needed.",
+    .about = "Reads traces of the PyTorch profiler, one per rank, or a timeline of operations of a "
+             "whole job, and tells what lower clocks would have saved, by which levers, and how "
+             "long each rank computed, communicated and idled. TRACE is JSON, plain or gzip; - is "
+             "standard input. Neither a GPU nor root is needed.",
     .after = "Examples:\n"
              "  lull analyze trace-rank*.json.gz\n"
              "  lull analyze --model H100 --switch-ms 15,20 --json trace.json",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/analyze_report.h"
+#include "cli/analyze/report.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "cli/analyze_verdict.h"
+#include "cli/analyze/verdict.h"
 #include "cli/command.h"
 #include "governor/report/report_fields.h"
 

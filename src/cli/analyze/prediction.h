@@ -7,8 +7,8 @@
  * fills the link; switches themselves cost no energy. Threads: any.
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_CLI_PREDICTION_H
-#define LULL_CLI_PREDICTION_H
+#ifndef LULL_CLI_ANALYZE_PREDICTION_H
+#define LULL_CLI_ANALYZE_PREDICTION_H
 
 #include <stdbool.h>
 
