@@ -71,7 +71,7 @@ struct timeline_reading {
     const char *name; /* of the text, for messages */
     struct lull_error *err;
     struct lull_trace *trace;
-    struct lull_timeline *timeline;
+    struct lull_operation_timeline *timeline;
     struct timeline_thread *threads;
     size_t thread_count;
     struct timeline_record *records;
@@ -269,7 +269,7 @@ static size_t sort_unique(void *array, size_t count, size_t size,
 
 static int list_ranks(struct timeline_reading *reading)
 {
-    struct lull_timeline *const timeline = reading->timeline;
+    struct lull_operation_timeline *const timeline = reading->timeline;
 
     reading->thread_count = sort_unique(reading->threads, reading->thread_count,
                                         sizeof(*reading->threads), compare_threads);
@@ -293,7 +293,7 @@ static int list_ranks(struct timeline_reading *reading)
 
 static int list_steps(struct timeline_reading *reading)
 {
-    struct lull_timeline *const timeline = reading->timeline;
+    struct lull_operation_timeline *const timeline = reading->timeline;
 
     timeline->steps = calloc(reading->record_count + 1, sizeof(*timeline->steps));
     if (timeline->steps == NULL)
@@ -307,7 +307,7 @@ static int list_steps(struct timeline_reading *reading)
 
 static int list_ops(struct timeline_reading *reading)
 {
-    struct lull_timeline *const timeline = reading->timeline;
+    struct lull_operation_timeline *const timeline = reading->timeline;
 
     timeline->ops = calloc(reading->record_count + 1, sizeof(*timeline->ops));
     if (timeline->ops == NULL)
@@ -381,7 +381,7 @@ int lull_timeline_read(struct lull_source *source, const char *path,
     return rc;
 }
 
-void lull_timeline_destroy(struct lull_timeline *timeline)
+void lull_timeline_destroy(struct lull_operation_timeline *timeline)
 {
     if (timeline == NULL)
         return;

@@ -72,7 +72,7 @@ struct lull_timeline_rank {
     int64_t tensor;
 };
 
-struct lull_timeline {
+struct lull_operation_timeline {
     struct lull_timeline_op *ops; /* by step, then by begin_ns */
     size_t op_count;
     struct lull_timeline_rank *ranks; /* by copy, stage and tensor */
@@ -92,7 +92,7 @@ int lull_timeline_read(struct lull_source *source, const char *path,
                        struct lull_error *err);
 
 /* Null is allowed. */
-void lull_timeline_destroy(struct lull_timeline *timeline);
+void lull_timeline_destroy(struct lull_operation_timeline *timeline);
 
 /* What a kind is called where sends and receives are one: "forward-pp-comm". Static. */
 const char *lull_timeline_operation(enum lull_timeline_kind kind);

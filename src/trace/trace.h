@@ -49,7 +49,7 @@ struct lull_trace_step {
 };
 
 struct lull_string_set; /* opaque */
-struct lull_timeline;
+struct lull_operation_timeline;
 
 struct lull_trace {
     struct lull_trace_kernel *kernels; /* by begin_ns */
@@ -59,7 +59,8 @@ struct lull_trace {
     struct lull_trace_step *steps; /* by begin_ns; each number once */
     size_t step_count;
     struct lull_string_set *strings;
-    struct lull_timeline *timeline; /* null: the trace is of kernels; else it has no kernels */
+    struct lull_operation_timeline
+        *timeline; /* null: the trace is of kernels; else it has no kernels */
     int64_t rank;
     int64_t world_size;
     char gpu[64];              /* product name of the first kernel's device; "" unknown */

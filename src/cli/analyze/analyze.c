@@ -142,7 +142,7 @@ static void note(const struct lull_analyzed_rank *rank)
 }
 
 static int analyze_timeline(const struct analyze_arguments *arguments, const char *file,
-                            const struct lull_timeline *timeline)
+                            const struct lull_operation_timeline *timeline)
 {
     struct lull_analyzed_timeline analyzed;
     struct lull_error err = {0};

@@ -100,7 +100,7 @@ static const char *write_verdict(const struct total *total, char *text, size_t s
 {
     const struct lull_prediction_budget *const budget = &total->budgets[LULL_PREDICTION_TOLERANCE];
     const double gaps = saving_ratio(total, LULL_SWITCHING_FEED_FORWARD);
-    const struct lull_verdict verdict = {
+    const struct lull_analyze_verdict verdict = {
         .least_ratio = fmax(ratio(budget->steady_j, total->energy_j), gaps),
         .most_ratio = ratio(budget->both_j, total->energy_j),
         .tolerance_ratio = budget->tolerance_ratio,
@@ -110,7 +110,7 @@ static const char *write_verdict(const struct total *total, char *text, size_t s
                                                   : "one steady clock and low clocks in gaps",
     };
 
-    return lull_verdict_write(&verdict, text, size);
+    return lull_analyze_verdict_write(&verdict, text, size);
 }
 
 /* Copies printable ASCII as it is; each other byte becomes a question mark. */

@@ -109,7 +109,7 @@ static int ask(struct lull_analyzed_timeline *analyzed, double driver_ms, bool o
 
 int lull_analyze_timeline(const struct lull_prediction_setup *setup,
                           const struct lull_analyze_watts *watts, bool only_gaps,
-                          const struct lull_timeline *timeline,
+                          const struct lull_operation_timeline *timeline,
                           struct lull_analyzed_timeline *analyzed_out, struct lull_error *err)
 {
     struct lull_analyzed_timeline analyzed = {.timeline = timeline,
@@ -174,7 +174,7 @@ static const char *write_verdict(const struct lull_analyzed_timeline *analyzed, 
     const double rank_gaps = saving(analyzed, LULL_LEVER_RANK_GAPS);
     const double operation = saving(analyzed, LULL_LEVER_OPERATION);
     const double gaps = saving(analyzed, LULL_LEVER_GAPS);
-    const struct lull_verdict verdict = {
+    const struct lull_analyze_verdict verdict = {
         .least_ratio = fmax(fmin(rank_gaps, operation), gaps),
         .most_ratio = fmax(fmax(rank_gaps, operation), gaps),
         .tolerance_ratio = analyzed->tolerance_ratio,
@@ -183,7 +183,7 @@ static const char *write_verdict(const struct lull_analyzed_timeline *analyzed, 
         .levers = levers_text(rank_gaps, operation),
     };
 
-    return lull_verdict_write(&verdict, text, size);
+    return lull_analyze_verdict_write(&verdict, text, size);
 }
 
 /* ---- JSON ---- */

@@ -20,7 +20,7 @@ struct lull_analyze_watts {
 
 struct lull_analyzed_timeline {
     const char *file;
-    const struct lull_timeline *timeline;
+    const struct lull_operation_timeline *timeline;
     const struct lull_gpu_model *model; /* whose clocks and curves are assumed */
     bool is_model_assumed;
     struct lull_analyze_watts watts;
@@ -35,7 +35,7 @@ struct lull_analyzed_timeline {
  * lull_timeline_job_init, lull_what_if_ask and lull_timeline_ask. */
 int lull_analyze_timeline(const struct lull_prediction_setup *setup,
                           const struct lull_analyze_watts *watts, bool only_gaps,
-                          const struct lull_timeline *timeline,
+                          const struct lull_operation_timeline *timeline,
                           struct lull_analyzed_timeline *analyzed_out, struct lull_error *err);
 void lull_analyzed_timeline_fini(struct lull_analyzed_timeline *analyzed);
 

@@ -7,7 +7,7 @@
 enum { RANGE_BYTES = 48 };
 
 /* "11 to 13 %", or "11 %" where both are the same. */
-static const char *write_range(const struct lull_verdict *verdict, char *text)
+static const char *write_range(const struct lull_analyze_verdict *verdict, char *text)
 {
     const double least = rint(100.0 * verdict->least_ratio);
     const double most = rint(100.0 * verdict->most_ratio);
@@ -19,7 +19,8 @@ static const char *write_range(const struct lull_verdict *verdict, char *text)
     return text;
 }
 
-const char *lull_verdict_write(const struct lull_verdict *verdict, char *text, size_t size)
+const char *lull_analyze_verdict_write(const struct lull_analyze_verdict *verdict, char *text,
+                                       size_t size)
 {
     const double tolerance = 100.0 * verdict->tolerance_ratio;
     char range[RANGE_BYTES];

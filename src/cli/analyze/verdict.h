@@ -11,7 +11,7 @@
  * noise. */
 #define LULL_VERDICT_LEAST_RATIO 0.01
 
-struct lull_verdict {
+struct lull_analyze_verdict {
     double least_ratio; /* what is sure to be saved under the assumptions */
     double most_ratio;  /* what all levers together could save */
     double tolerance_ratio;
@@ -21,6 +21,7 @@ struct lull_verdict {
 };
 
 /* Writes the verdict as one line without its end. Returns text. */
-const char *lull_verdict_write(const struct lull_verdict *verdict, char *text, size_t size);
+const char *lull_analyze_verdict_write(const struct lull_analyze_verdict *verdict, char *text,
+                                       size_t size);
 
 #endif

@@ -119,7 +119,7 @@ static void measure(struct lull_timeline_job *job, uint32_t meeting)
 static void number(const struct lull_timeline_job *job, uint32_t (*ordinals)[LULL_TIMELINE_KINDS],
                    struct meeting_key *keys)
 {
-    const struct lull_timeline *const timeline = job->timeline;
+    const struct lull_operation_timeline *const timeline = job->timeline;
 
     for (uint32_t i = 0; i < timeline->op_count; i++) {
         const struct lull_timeline_op *const op = &timeline->ops[i];
@@ -132,7 +132,7 @@ static void number(const struct lull_timeline_job *job, uint32_t (*ordinals)[LUL
 
 static int find_meetings(struct lull_timeline_job *job)
 {
-    const struct lull_timeline *const timeline = job->timeline;
+    const struct lull_operation_timeline *const timeline = job->timeline;
     const size_t count = timeline->op_count;
     struct meeting_key *const keys = calloc(count, sizeof(*keys));
     uint32_t(*const ordinals)[LULL_TIMELINE_KINDS] =
@@ -285,7 +285,7 @@ static void link_rank(const struct rank_step *rank)
 static void link_step(struct rank_step *rank, uint32_t first, uint32_t end, uint32_t *begins,
                       uint32_t *sorted)
 {
-    const struct lull_timeline *const timeline = rank->job->timeline;
+    const struct lull_operation_timeline *const timeline = rank->job->timeline;
     const size_t ranks = timeline->rank_count;
 
     memset(begins, 0, (ranks + 1) * sizeof(*begins));
@@ -306,7 +306,7 @@ static void link_step(struct rank_step *rank, uint32_t first, uint32_t end, uint
 
 static int link_all(struct lull_timeline_job *job)
 {
-    const struct lull_timeline *const timeline = job->timeline;
+    const struct lull_operation_timeline *const timeline = job->timeline;
     uint32_t *const begins = calloc(timeline->rank_count + 1, sizeof(*begins));
     uint32_t *const sorted = calloc(timeline->op_count, sizeof(*sorted));
     struct rank_step rank = {.job = job};
@@ -417,8 +417,8 @@ static bool allocate(struct lull_timeline_job *job)
     return !job->memory.has_failed;
 }
 
-int lull_timeline_job_init(struct lull_timeline_job *job, const struct lull_timeline *timeline,
-                           struct lull_error *err)
+int lull_timeline_job_init(struct lull_timeline_job *job,
+                           const struct lull_operation_timeline *timeline, struct lull_error *err)
 {
     int result = -ENOMEM;
 
@@ -470,7 +470,7 @@ int64_t lull_timeline_begin(const struct lull_timeline_job *job, uint32_t meetin
 void lull_timeline_replay(const struct lull_timeline_job *job, const int64_t *length_ns,
                           int64_t *end_out, int64_t *step_out)
 {
-    const struct lull_timeline *const timeline = job->timeline;
+    const struct lull_operation_timeline *const timeline = job->timeline;
 
     memset(step_out, 0, timeline->step_count * sizeof(*step_out));
     for (uint32_t i = 0; i < job->meeting_count; i++) {

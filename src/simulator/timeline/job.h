@@ -27,7 +27,7 @@ enum { LULL_TIMELINE_WAITS = 3 };
 #define LULL_TIMELINE_NONE UINT32_MAX
 
 struct lull_timeline_job {
-    const struct lull_timeline *timeline;
+    const struct lull_operation_timeline *timeline;
     struct lull_memory memory;
     int64_t *length_ns;                     /* of each operation, without waiting for others */
     uint32_t (*waits)[LULL_TIMELINE_WAITS]; /* operations before it; LULL_TIMELINE_NONE */
@@ -41,8 +41,8 @@ struct lull_timeline_job {
 
 /* Borrows the timeline. Errors: LULL_E_FORMAT the operations wait for each other in a circle;
  * -E2BIG there are more than 2^24 of them; -ENOMEM. */
-int lull_timeline_job_init(struct lull_timeline_job *job, const struct lull_timeline *timeline,
-                           struct lull_error *err);
+int lull_timeline_job_init(struct lull_timeline_job *job,
+                           const struct lull_operation_timeline *timeline, struct lull_error *err);
 void lull_timeline_job_fini(struct lull_timeline_job *job);
 
 /* Tells if the GPU computes in an operation. */

@@ -59,7 +59,7 @@ static double low_j(const struct levers_work *work, uint32_t rank, int64_t gap_n
 static void close_step(const struct levers_work *work, const struct job_play *play, size_t step,
                        double latency_ms, struct play_energy *sum)
 {
-    const struct lull_timeline *const timeline = work->question->job->timeline;
+    const struct lull_operation_timeline *const timeline = work->question->job->timeline;
 
     for (uint32_t r = 0; r < timeline->rank_count; r++) {
         const int64_t first_ns = play->first_ns != NULL ? play->first_ns[step] : 0;
@@ -99,7 +99,7 @@ static void add_computing(const struct levers_work *work, const struct job_play 
 static struct play_energy measure(const struct levers_work *work, const struct job_play *play,
                                   double latency_ms)
 {
-    const struct lull_timeline *const timeline = work->question->job->timeline;
+    const struct lull_operation_timeline *const timeline = work->question->job->timeline;
     struct play_energy sum = {0};
     uint32_t i = 0;
 
@@ -116,7 +116,7 @@ static struct play_energy measure(const struct levers_work *work, const struct j
 /* Gaps as they were recorded. */
 static void add_gaps(struct levers_work *work)
 {
-    const struct lull_timeline *const timeline = work->question->job->timeline;
+    const struct lull_operation_timeline *const timeline = work->question->job->timeline;
     const double latencies_ms[LULL_TIMELINE_LATENCIES] = {5.0, 15.0, 25.0, 50.0,
                                                           work->question->driver_ms};
     int64_t *const first_ns = work->length_ns; /* not needed now */
@@ -148,7 +148,7 @@ static void add_gaps(struct levers_work *work)
 static struct play_energy play_points(const struct levers_work *work, double *slowdown_out)
 {
     const struct lull_timeline_job *const job = work->question->job;
-    const struct lull_timeline *const timeline = job->timeline;
+    const struct lull_operation_timeline *const timeline = job->timeline;
     const struct job_play play = {work->begin_ns, work->end_ns, NULL, work->step_ns};
     double recorded_ns = 0.0;
     double time_ns = 0.0;
@@ -275,7 +275,7 @@ static int add_operations(struct levers_work *work, struct lull_error *err)
 
 static bool allocate(struct levers_work *work)
 {
-    const struct lull_timeline *const timeline = work->question->job->timeline;
+    const struct lull_operation_timeline *const timeline = work->question->job->timeline;
     struct lull_memory *const memory = &work->memory;
     /* It also holds the begins of steps. */
     const size_t ops = timeline->op_count + timeline->step_count;

@@ -278,7 +278,7 @@ static void begin_sums(const struct lull_timeline_parts *parts,
                        const struct lull_timeline_power *power, double tolerance_ratio,
                        struct lull_timeline_plan_sum *exact, struct lull_timeline_plan_sum *slower)
 {
-    const struct lull_timeline *const timeline = parts->job->timeline;
+    const struct lull_operation_timeline *const timeline = parts->job->timeline;
     const struct lull_timeline_point *const highest = &power->points[0];
     double others_j = 0.0;
     double time_ns = 0.0;

@@ -150,7 +150,7 @@ static void list_parts(struct ranks_search *search, uint32_t *ends)
 {
     const struct lull_timeline_parts *const parts = search->parts;
     const struct lull_timeline_job *const job = parts->job;
-    const struct lull_timeline *const timeline = job->timeline;
+    const struct lull_operation_timeline *const timeline = job->timeline;
 
     for (uint32_t i = 0; i < timeline->op_count; i++)
         if (lull_timeline_is_chosen(job, i)) {
@@ -185,7 +185,7 @@ static void list_parts(struct ranks_search *search, uint32_t *ends)
 
 static bool allocate(struct ranks_search *search, uint32_t **ends_out)
 {
-    const struct lull_timeline *const timeline = search->parts->job->timeline;
+    const struct lull_operation_timeline *const timeline = search->parts->job->timeline;
     const size_t ops = timeline->op_count;
     const size_t ranks = timeline->rank_count;
     struct lull_memory *const memory = &search->memory;
@@ -206,7 +206,7 @@ static bool allocate(struct ranks_search *search, uint32_t **ends_out)
 static void begin_at(struct ranks_search *search, uint32_t begin, double tolerance_ratio)
 {
     const struct lull_timeline_parts *const parts = search->parts;
-    const struct lull_timeline *const timeline = parts->job->timeline;
+    const struct lull_operation_timeline *const timeline = parts->job->timeline;
 
     memcpy(search->step_ns, parts->step_ns, timeline->step_count * sizeof(int64_t));
     memcpy(search->end_ns, parts->end_ns, timeline->op_count * sizeof(int64_t));

@@ -32,7 +32,7 @@ static int compare_lengths(const void *left, const void *right)
 /* Finds the length that all operations of a kind have. */
 static void find_ideal(struct what_if_work *work, enum lull_timeline_kind kind)
 {
-    const struct lull_timeline *const timeline = work->job->timeline;
+    const struct lull_operation_timeline *const timeline = work->job->timeline;
     int64_t *const found = work->ends_ns;
     double sum_ns = 0.0;
     size_t count = 0;
@@ -57,7 +57,7 @@ static void find_ideal(struct what_if_work *work, enum lull_timeline_kind kind)
  * A negative stage, and LULL_TIMELINE_KINDS, choose none. */
 static double play(struct what_if_work *work, int64_t stage, enum lull_timeline_kind kind)
 {
-    const struct lull_timeline *const timeline = work->job->timeline;
+    const struct lull_operation_timeline *const timeline = work->job->timeline;
     double sum_ns = 0.0;
 
     for (size_t i = 0; i < timeline->op_count; i++) {
@@ -76,7 +76,7 @@ static double play(struct what_if_work *work, int64_t stage, enum lull_timeline_
 static int compare_all(struct what_if_work *work, struct lull_what_if *answer,
                        struct lull_error *err)
 {
-    const struct lull_timeline *const timeline = work->job->timeline;
+    const struct lull_operation_timeline *const timeline = work->job->timeline;
     double recorded_ns = 0.0;
     double ideal_ns;
 
@@ -103,7 +103,7 @@ static int compare_all(struct what_if_work *work, struct lull_what_if *answer,
 int lull_what_if_ask(const struct lull_timeline_job *job, struct lull_what_if *answer_out,
                      struct lull_error *err)
 {
-    const struct lull_timeline *const timeline = job->timeline;
+    const struct lull_operation_timeline *const timeline = job->timeline;
     struct what_if_work work = {.job = job};
     struct lull_what_if answer = {.stage_ratios = calloc(job->stages, sizeof(double))};
     int result;

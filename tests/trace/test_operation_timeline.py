@@ -1,6 +1,6 @@
 """lull analyze of timelines of operations, against the published analysis of the same jobs and against sums made here.
 
-Usage: test_timeline.py LULL DIRECTORY_OF_TIMELINES
+Usage: test_operation_timeline.py LULL DIRECTORY_OF_TIMELINES
 SPDX-License-Identifier: Apache-2.0"""
 import gzip
 import json
