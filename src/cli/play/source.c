@@ -133,7 +133,13 @@ static int add_trace(struct lull_play *play, uint32_t rank, const struct lull_tr
     int64_t end_ns = 0;
     int result = 0;
 
-    if (trace->kernel_count == 0)
+    if (trace->timeline != NULL)
+        result =
+            lull_error_set(err, -EINVAL,
+                           "%s: this is a timeline of operations, which has no kernels to play; "
+                           "see lull analyze",
+                           path);
+    else if (trace->kernel_count == 0)
         result = lull_error_set(
             err, -EINVAL, "%s: the trace has no GPU kernels; record it with CUDA activities", path);
     else if (kernels == NULL || steps_ns == NULL)
