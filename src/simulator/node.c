@@ -94,6 +94,7 @@ static void take_communication(struct simulation *simulation, uint32_t index,
     };
 
     take_gaps(simulation, index, edge.time_ns);
+    lull_controller_take_collective(simulation->controller, index, &edge);
     lull_gap_map_take_communication(rank->gaps, &edge);
     lull_gap_map_take_complete(rank->gaps,
                                rank->computing > 0 ? rank->compute_from_ns : edge.time_ns);
@@ -125,6 +126,9 @@ static void begin_period(struct simulation *simulation, uint32_t index, uint64_t
     struct node_rank *rank = &simulation->ranks[index];
     const double now_j = lull_physics_energy_j(lull_play_sim_gpu(simulation->sim, index));
 
+    if (options->watch != NULL)
+        options->watch(options->watch_context, index, period,
+                       lull_play_sim_gpu(simulation->sim, index)->mhz);
     rank->is_measured = period >= options->periods - options->measured && period < options->periods;
     if (period == options->periods - options->measured) {
         rank->from_ns = now_ns;
