@@ -28,6 +28,12 @@ struct simulate_arguments {
 static const struct lull_option rows[] = {
     LULL_PLAY_PRESET_ROW(struct simulate_arguments, source.preset),
     LULL_PLAY_RANKS_ROW(struct simulate_arguments, source.ranks),
+    LULL_VALUE("straggler", "RANK,FACTOR[,FROM[,TO]]", OWN, struct simulate_arguments,
+               source.straggler,
+               "One rank computes FACTOR times as long, from period FROM on, until before TO.",
+               .parse = lull_play_parse_straggler, .expected = lull_play_straggler_expected,
+               .more = "Without them it does so from the first period to the last. The other ranks "
+                       "wait for it unless they play traces."),
     LULL_CLI_MODEL_ROW(struct simulate_arguments, listed, "The GPU model of all ranks.",
                        .aliases = "gpu", .usual = "A100-SXM4-40GB"),
     LULL_CLI_TOLERANCE_ROW(struct simulate_arguments, tolerance_ratio),
@@ -67,8 +73,10 @@ static double slowdown(const struct results *results, int policy)
 static int ask_oracle(const struct simulate_arguments *arguments, const struct lull_play *play,
                       struct lull_oracle_play_answer *answer_out, struct lull_error *err)
 {
+    const uint64_t measured_from = arguments->periods - arguments->periods / 4;
+    struct lull_play known = *play;
     const struct lull_oracle_play_question question = {
-        .play = play,
+        .play = &known,
         .model = &arguments->model,
         .call_ms = arguments->call_ms,
         .settle_ms = arguments->settle_ms,
@@ -77,6 +85,11 @@ static int ask_oracle(const struct simulate_arguments *arguments, const struct l
         .stride = 3,
     };
 
+    /* The oracle's periods are all like those that are measured. */
+    if (known.straggler.from > measured_from || known.straggler.to < arguments->periods)
+        known.straggler.factor = 0.0;
+    known.straggler.from = 0;
+    known.straggler.to = UINT64_MAX;
     return lull_oracle_ask_play(&question, answer_out, err);
 }
 
@@ -125,6 +138,9 @@ static void print_table(const struct results *results)
     printf("%-14s %12s %12s %8.2f%% %8.2f%% %8s %8s %6.0f\n", "joint oracle", "", "",
            results->oracle.joint.saving_ratio * 100.0, results->oracle.joint.slowdown_ratio * 100.0,
            "", "", results->oracle.joint_mhz);
+    printf("%-14s %12s %12s %8.2f%% %8.2f%%\n", "oracle of slack", "", "",
+           results->oracle.slack.saving_ratio * 100.0,
+           results->oracle.slack.slowdown_ratio * 100.0);
     printf("%-14s %12s %12s %8.2f%%\n", "no latency", "", "",
            results->oracle.ideal.saving_ratio * 100.0);
 }
