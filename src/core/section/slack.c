@@ -59,6 +59,19 @@ uint32_t lull_slack_points(const struct lull_slack *slack, uint32_t gpu)
     return slack->gpus[gpu].points;
 }
 
+bool lull_slack_is_used(const struct lull_slack *slack)
+{
+    for (uint32_t i = 0; i < slack->gpu_count; i++)
+        if (slack->gpus[i].points > 0)
+            return true;
+    return false;
+}
+
+const struct lull_slack_record *lull_slack_record(const struct lull_slack *slack, uint32_t gpu)
+{
+    return &slack->gpus[gpu].record;
+}
+
 /* ---- collectives ------------------------------------------------------------------------- */
 
 static void begin(struct lull_slack_communicator *communicator, uint32_t gpu, int64_t time_ns)
@@ -139,6 +152,7 @@ static uint64_t raise_waited_for(struct lull_slack *slack, const struct lull_sla
         if ((raised & bit(i)) != 0) {
             slack->gpus[i].points = 0;
             slack->gpus[i].is_in_force = false;
+            slack->gpus[i].record.recoveries++;
             hold(&slack->gpus[i]);
         }
     return raised;
@@ -232,6 +246,7 @@ static void lower(struct lull_slack *slack, struct lull_slack_gpu *gpu)
     gpu->before_ms = least_ms;
     gpu->before = gpu->points;
     gpu->points += points;
+    gpu->record.most = lull_larger_u32(gpu->record.most, gpu->points);
     slack->descents += points > 1;
 }
 
@@ -252,6 +267,8 @@ void lull_slack_end_iteration(struct lull_slack *slack, uint32_t index, double i
     const double wait_ms = gpu->wait_ms;
 
     assert(index < slack->gpu_count && iteration_ms > 0.0);
+    gpu->record.iterations++;
+    gpu->record.lowered += gpu->is_in_force && gpu->points > 0;
     gpu->usual_ms = iteration_ms;
     gpu->met = 0;
     gpu->wait_ms = 0.0;
@@ -293,6 +310,7 @@ void lull_slack_forget(struct lull_slack *slack, uint32_t index)
     struct lull_slack_gpu *gpu = &slack->gpus[index];
 
     *gpu = (struct lull_slack_gpu){
+        .record = gpu->record,
         .most = gpu->most,
         .point_ratio = gpu->point_ratio,
         .next_hold = FIRST_HOLD,

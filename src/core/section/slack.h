@@ -57,7 +57,16 @@ struct lull_slack_communicator {
     struct lull_slack_meeting open[LULL_SLACK_OPEN];
 };
 
+/* What came of a GPU's slack so far. */
+struct lull_slack_record {
+    uint64_t iterations; /* of its rank */
+    uint64_t lowered;    /* ...that it has run below the common point */
+    uint32_t most;       /* points below it, at most */
+    uint32_t recoveries; /* how often it was raised at once */
+};
+
 struct lull_slack_gpu {
+    struct lull_slack_record record;
     uint32_t points;    /* below the common point that the slack pays for */
     uint32_t most;      /* points that it may be lowered by */
     double point_ratio; /* of its iteration: what a point costs at most */
@@ -111,6 +120,11 @@ void lull_slack_forget(struct lull_slack *slack, uint32_t gpu);
 
 /* How many points below the common one the GPU may run. */
 uint32_t lull_slack_points(const struct lull_slack *slack, uint32_t gpu);
+
+/* True where any GPU has slack that is used. */
+bool lull_slack_is_used(const struct lull_slack *slack);
+
+const struct lull_slack_record *lull_slack_record(const struct lull_slack *slack, uint32_t gpu);
 
 /* What has been lowered, slack and all, is not proven harmless: all GPUs go back by so many points,
  * and are not lowered again for ever longer times. */

@@ -500,9 +500,10 @@ const struct lull_target *lull_controller_target_of(const struct lull_controller
     return &controller->targets.list[target];
 }
 
-uint32_t lull_controller_slack_points(const struct lull_controller *controller, uint32_t gpu)
+const struct lull_slack_record *lull_controller_slack(const struct lull_controller *controller,
+                                                      uint32_t gpu)
 {
-    return lull_slack_points(&controller->slack, gpu);
+    return lull_slack_record(&controller->slack, gpu);
 }
 
 uint32_t lull_controller_steady_point(const struct lull_controller *controller, uint32_t gpu)

@@ -66,6 +66,7 @@
 #include "core/switching/switch_cost.h"
 #include "core/section/call.h"
 #include "core/section/descent.h"
+#include "core/section/slack.h"
 #include "core/section/track.h"
 #include "core/stats/guard.h"
 #include "core/switching/loss_budget.h"
@@ -278,8 +279,9 @@ bool lull_controller_has_sections(const struct lull_controller *controller);
 /* The steady point at which this GPU's computation runs now; 0: the reference. */
 uint32_t lull_controller_steady_point(const struct lull_controller *controller, uint32_t gpu);
 
-/* How many points lower than others this GPU runs because its rank waits for later ones. */
-uint32_t lull_controller_slack_points(const struct lull_controller *controller, uint32_t gpu);
+/* What came of running this GPU lower than others because its rank waits for later ones. */
+const struct lull_slack_record *lull_controller_slack(const struct lull_controller *controller,
+                                                      uint32_t gpu);
 
 /* The steady point's target, or null: none is sought. */
 const struct lull_target *lull_controller_steady(const struct lull_controller *controller);

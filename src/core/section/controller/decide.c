@@ -142,6 +142,13 @@ static uint32_t block_iterations(const struct lull_controller *controller,
         lull_larger_u32(own * factor, lull_trial_telling_block(&controller->trial)), WINDOW_MAX);
 }
 
+/* True where something runs below the reference: for a section, for all, or because its rank waits.
+ */
+static bool is_lowered(const struct lull_controller *controller)
+{
+    return lull_targets_are_lowered(&controller->targets) || lull_slack_is_used(&controller->slack);
+}
+
 /* A fresh trial: guards, pairs, and the iteration from which the schedule counts. */
 static void begin_trial(struct lull_controller *controller, enum lull_trial_kind kind)
 {
@@ -153,7 +160,7 @@ static void begin_trial(struct lull_controller *controller, enum lull_trial_kind
 
     assert(controller->phase != LULL_PHASE_LEARNING);
     /* Where nothing is lowered nothing can be lost. */
-    if (kind == LULL_TRIAL_WATCH && !lull_targets_are_lowered(&controller->targets))
+    if (kind == LULL_TRIAL_WATCH && !is_lowered(controller))
         terms.loss_ratio = 0.0;
     lull_trial_begin(&controller->trial, kind, &terms, block_iterations(controller, kind),
                      lull_controller_judged(controller));
@@ -446,7 +453,7 @@ static void conclude(struct lull_controller *controller, enum lull_verdict verdi
  */
 static bool may_check(const struct lull_controller *controller)
 {
-    return !controller->config.together && lull_targets_are_lowered(&controller->targets) &&
+    return !controller->config.together && is_lowered(controller) &&
            lull_track_iteration(controller->gpus[0].track) >= controller->next_check;
 }
 
