@@ -26,7 +26,12 @@ struct lull_simulation_options {
     bool managed;      /* false: the highest clock holds throughout */
     bool exposure;     /* compute kernels are recorded, as in a CUPTI window */
     struct lull_controller_config control;
-    uint64_t seed; /* seed of the driver's latencies */
+    uint64_t seed;        /* seed of the driver's latencies */
+    uint32_t steps_below; /* of an unmanaged run: the highest clock is so many steps lower */
+    double limit_w;       /* power limit of all GPUs; 0: the model's own */
+    /* Called when a rank begins a period, with the clock of its GPU; NULL: nobody wants to know. */
+    void (*watch)(void *context, uint32_t rank, uint64_t period, double sm_mhz);
+    void *watch_context;
 };
 
 struct lull_simulation_outcome {

@@ -66,6 +66,7 @@
 #include "core/switching/switch_cost.h"
 #include "core/section/call.h"
 #include "core/section/descent.h"
+#include "core/section/slack.h"
 #include "core/section/track.h"
 #include "core/stats/guard.h"
 #include "core/switching/loss_budget.h"
@@ -189,6 +190,15 @@ void lull_controller_set_model(struct lull_controller *controller, uint32_t gpu,
 void lull_controller_take_call(struct lull_controller *controller, uint32_t gpu,
                                const struct lull_call *call);
 
+/*
+ * Takes the begin or end of a communication kernel, or of a call in which the host waits, of the
+ * rank on this GPU: it tells how long the rank waits for later ones (core/section/slack.h). The
+ * edges of one GPU come in the order of their times; place is 0. GPUs that others wait for may be
+ * raised at the next poll.
+ */
+void lull_controller_take_collective(struct lull_controller *controller, uint32_t gpu,
+                                     const struct lull_call *edge);
+
 /* One iteration of this GPU's calls stands for `fold` iterations of the job, >= 1 (gap_map.h). */
 void lull_controller_take_fold(struct lull_controller *controller, uint32_t gpu, uint32_t fold);
 
@@ -268,6 +278,10 @@ bool lull_controller_has_sections(const struct lull_controller *controller);
 
 /* The steady point at which this GPU's computation runs now; 0: the reference. */
 uint32_t lull_controller_steady_point(const struct lull_controller *controller, uint32_t gpu);
+
+/* What came of running this GPU lower than others because its rank waits for later ones. */
+const struct lull_slack_record *lull_controller_slack(const struct lull_controller *controller,
+                                                      uint32_t gpu);
 
 /* The steady point's target, or null: none is sought. */
 const struct lull_target *lull_controller_steady(const struct lull_controller *controller);

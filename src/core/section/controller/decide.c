@@ -142,6 +142,13 @@ static uint32_t block_iterations(const struct lull_controller *controller,
         lull_larger_u32(own * factor, lull_trial_telling_block(&controller->trial)), WINDOW_MAX);
 }
 
+/* True where something runs below the reference: for a section, for all, or because its rank waits.
+ */
+static bool is_lowered(const struct lull_controller *controller)
+{
+    return lull_targets_are_lowered(&controller->targets) || lull_slack_is_used(&controller->slack);
+}
+
 /* A fresh trial: guards, pairs, and the iteration from which the schedule counts. */
 static void begin_trial(struct lull_controller *controller, enum lull_trial_kind kind)
 {
@@ -153,11 +160,12 @@ static void begin_trial(struct lull_controller *controller, enum lull_trial_kind
 
     assert(controller->phase != LULL_PHASE_LEARNING);
     /* Where nothing is lowered nothing can be lost. */
-    if (kind == LULL_TRIAL_WATCH && !lull_targets_are_lowered(&controller->targets))
+    if (kind == LULL_TRIAL_WATCH && !is_lowered(controller))
         terms.loss_ratio = 0.0;
     lull_trial_begin(&controller->trial, kind, &terms, block_iterations(controller, kind),
-                     lull_controller_present(controller));
+                     lull_controller_judged(controller));
     controller->trial_begin = lull_track_iteration(controller->gpus[0].track);
+    controller->screened_descents = controller->slack.descents;
     if (kind == LULL_TRIAL_PROOF) {
         controller->proof_from_ns = controller->now_ns;
         for (uint32_t i = 0; i < controller->gpu_count; i++)
@@ -359,6 +367,7 @@ static void back_off(struct lull_controller *controller)
 
     assert(points <= BACK_OFF_MAX);
     lull_targets_back_off(&controller->targets, points);
+    lull_slack_back_off(&controller->slack, points);
     lull_trial_change_point(&controller->trial);
     controller->failures++;
     controller->next_retry = 0;
@@ -444,7 +453,7 @@ static void conclude(struct lull_controller *controller, enum lull_verdict verdi
  */
 static bool may_check(const struct lull_controller *controller)
 {
-    return !controller->config.together && lull_targets_are_lowered(&controller->targets) &&
+    return !controller->config.together && is_lowered(controller) &&
            lull_track_iteration(controller->gpus[0].track) >= controller->next_check;
 }
 
@@ -530,15 +539,28 @@ static void retry(struct lull_controller *controller)
     lull_controller_reconsider(controller);
 }
 
+/* Ranks that wait have been lowered in the middle of a screen, which then compares two different
+ * candidates with the reference: it begins anew. They come first, because they cost nothing. */
+static void restart_screen(struct lull_controller *controller)
+{
+    if (controller->phase == LULL_PHASE_DESCENDING && controller->trial.kind == LULL_TRIAL_SCREEN &&
+        controller->slack.descents != controller->screened_descents)
+        lull_controller_reconsider(controller);
+}
+
 void lull_controller_take_iteration(struct lull_controller *controller,
                                     struct lull_controlled_gpu *gpu, double iteration_ms)
 {
     const uint32_t index = (uint32_t)(gpu - controller->gpus);
     const uint64_t ended = lull_track_iteration(gpu->track) - 1;
     struct lull_pair_slot slot;
+    uint64_t judged;
 
     if (iteration_ms <= 0.0)
         return;
+    lull_slack_end_iteration(&controller->slack, index, iteration_ms);
+    restart_screen(controller);
+    judged = lull_controller_judged(controller);
     if (controller->phase == LULL_PHASE_LEARNING) {
         lull_quantile_add(&gpu->reference_iterations_ms, iteration_ms);
         lull_trial_take_unplaced(&controller->trial, index, iteration_ms,
@@ -552,9 +574,10 @@ void lull_controller_take_iteration(struct lull_controller *controller,
     }
     if (slot.measured && !slot.candidate)
         lull_quantile_add(&gpu->reference_iterations_ms, iteration_ms);
+    if ((judged >> index & 1) == 0)
+        return;
     lull_controller_act_on(controller,
-                           lull_trial_add(&controller->trial, index, &slot, iteration_ms,
-                                          lull_controller_present(controller)));
+                           lull_trial_add(&controller->trial, index, &slot, iteration_ms, judged));
     seek_steady(controller);
     retry(controller);
 }
