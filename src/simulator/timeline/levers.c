@@ -266,8 +266,13 @@ static int add_operations(struct levers_work *work, struct lull_error *err)
         return rc;
     work->answer->frontier_gap_ratio = fmax(gap_of(&exact), gap_of(&slower));
     add(work, LULL_LEVER_OPERATION, 0.0, 0.0, 1.0 - exact.energy_j / work->highest_j, 0.0);
+    if (tolerance_ratio <= 0.0)
+        return 0;
+    /* Beyond the cheapest time of a step, more time costs more. */
+    if (slower.energy_j > exact.energy_j)
+        slower = exact;
     add(work, LULL_LEVER_OPERATION, 0.0, tolerance_ratio, 1.0 - slower.energy_j / work->highest_j,
-        tolerance_ratio);
+        fmax(slower.time_ns / exact.time_ns - 1.0, 0.0));
     return 0;
 }
 
@@ -300,7 +305,7 @@ static int ask_all(struct levers_work *work, struct lull_error *err)
         return 0;
     work->highest_j = play_uniform(work, 0, &slowdown).energy_j;
     rc = add_steady(work, 0.0);
-    if (rc == 0)
+    if (rc == 0 && tolerance_ratio > 0.0)
         rc = add_steady(work, tolerance_ratio);
     if (rc < 0)
         return lull_error_set(err, rc, "there is no memory for the ranks' clocks");
