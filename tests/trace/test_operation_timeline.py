@@ -99,6 +99,8 @@ class Recorded(unittest.TestCase):
         self.assertTrue(document["verdict"].startswith("saves "))
         for lever in found["levers"]:
             self.assertLessEqual(lever["slowdown_ratio"], lever["tolerance_ratio"] + 1e-6, lever)
+            if lever["name"] == "steady_per_rank":  # the tolerance is spent
+                self.assertGreater(lever["slowdown_ratio"], 0.95 * lever["tolerance_ratio"] - 1e-9, lever)
         for tolerance in (0.0, 0.01):
             saves = {lever["name"]: lever["saving_ratio"] for lever in found["levers"]
                      if lever["tolerance_ratio"] == tolerance}

@@ -136,9 +136,12 @@ static void note(const struct lull_analyzed_rank *rank)
     if (analysis->communication_kernel_count == 0)
         fprintf(stderr,
                 "lull analyze: %s: none of its %llu kernels communicates%s: there is nothing to "
-                "find in it but idle time\n",
+                "find in it but idle time%s\n",
                 rank->file, (unsigned long long)analysis->kernel_count,
-                rank->world_size == 1 ? " (it is the only rank)" : "");
+                rank->world_size == 1 ? " (it is the only rank)" : "",
+                rank->world_size == 1 ? ""
+                                      : "; --comm-kernels tells the names of a library that is not "
+                                        "known");
 }
 
 static int analyze_timeline(const struct analyze_arguments *arguments, const char *file,
