@@ -113,6 +113,18 @@ static struct play_energy measure(const struct levers_work *work, const struct j
     return sum;
 }
 
+static double replay_ratio(const struct levers_work *work, const struct job_play *recorded)
+{
+    double recorded_ns = 0.0;
+    double replayed_ns = 0.0;
+
+    for (size_t s = 0; s < work->question->job->timeline->step_count; s++) {
+        recorded_ns += (double)(recorded->last_ns[s] - recorded->first_ns[s]);
+        replayed_ns += (double)work->parts.step_ns[s];
+    }
+    return recorded_ns > 0.0 ? replayed_ns / recorded_ns : 1.0;
+}
+
 /* Gaps as they were recorded. */
 static void add_gaps(struct levers_work *work)
 {
@@ -134,6 +146,7 @@ static void add_gaps(struct levers_work *work)
         if (work->end_ns[i] > work->step_ns[op->step])
             work->step_ns[op->step] = work->end_ns[i];
     }
+    work->answer->replay_ratio = replay_ratio(work, &play);
     for (int l = 0; l < LULL_TIMELINE_LATENCIES; l++) {
         const struct play_energy sum = measure(work, &play, latencies_ms[l]);
 
