@@ -16,7 +16,7 @@
 #include "trace/trace.h"
 
 /* A replay that differs more from the recorded time is told. Chosen, not measured: recorded jobs
- * differ by 0.5 %. */
+ * differ by 0.5 and 1.9 %. */
 #define MOST_UNEXPLAINED_RATIO 0.05
 
 struct analyze_arguments {
