@@ -211,6 +211,8 @@ class Recorded(unittest.TestCase):
             self.assertEqual(first, document["verdict"])
             self.assertRegex(first, r"^saves \d+( to \d+)? % for at most 1 % of time: one steady clock.*; run: lull run")
             self.assertTrue(second.startswith("frontier: 0 % of time"), second)
+            self.assertIn(f"one steady clock {document['frontier'][-1]['steady_mhz']:.0f} MHz",
+                          re.sub(r" +[\d.]+ %  \(", " ", analyze(path).stdout.decode()))
             points = document["frontier"]
             self.assertEqual([point["tolerance_ratio"] for point in points], [0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.01])
             for one, more in zip(points[:5], points[1:6]):
@@ -223,6 +225,9 @@ class Recorded(unittest.TestCase):
     def test_nothing_to_gain(self):
         path = [path for path in TRACES if "single-rank" in path][0]
         self.assertTrue(analyze_json(path)["verdict"].startswith("nothing to gain: the GPU computes 98 %"))
+        done = subprocess.run([LULL, "simulate", "--json", "--periods", "50", "--model", "V100", path],
+                              capture_output=True, check=True, timeout=120)
+        self.assertEqual({mode["driver_calls"] for mode in json.loads(done.stdout)["modes"]}, {0})
 
     def test_truncated_anywhere(self):
         path = TRACES[0]
@@ -308,6 +313,7 @@ class MadeUp(unittest.TestCase):
     def test_kernels_that_the_user_names(self):
         data = json.dumps(EVENTS).replace("ncclAllReduce", "my_exchange").encode()
         self.assertEqual(self.rank(data)["comm_kernels"], 0)
+        self.assertIn(b"--comm-kernels tells the names", analyze("-", data=data).stderr)
         self.assertEqual(self.rank(data, "--comm-kernels", "my_(exchange|reduce)")["comm_kernels"], 1)
         self.assertEqual(self.rank(data, "--comm-kernels", "exchange_my")["comm_kernels"], 0)
         done = analyze("--comm-kernels", "my_(", "-", data=data)

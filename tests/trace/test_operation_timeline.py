@@ -88,6 +88,7 @@ class Recorded(unittest.TestCase):
         self.assertAlmostEqual(levers["gaps_25ms"]["saving_ratio"], 0.061, delta=0.005)  # as the data's table says
         self.assertEqual((found["operations"], found["ranks"], found["unusable_operations"]), (112320, 64, 0))
         self.assertIsNone(found["frontier_gap_ratio"])
+        self.assertAlmostEqual(found["replay_ratio"], 1.0, delta=0.01)
 
     def test_all_levers(self):
         document = analyze_json(path_of("ST"))
@@ -99,6 +100,8 @@ class Recorded(unittest.TestCase):
         self.assertTrue(document["verdict"].startswith("saves "))
         for lever in found["levers"]:
             self.assertLessEqual(lever["slowdown_ratio"], lever["tolerance_ratio"] + 1e-6, lever)
+            if lever["name"] == "steady_per_rank":  # the tolerance is spent
+                self.assertGreater(lever["slowdown_ratio"], 0.95 * lever["tolerance_ratio"] - 1e-9, lever)
         for tolerance in (0.0, 0.01):
             saves = {lever["name"]: lever["saving_ratio"] for lever in found["levers"]
                      if lever["tolerance_ratio"] == tolerance}
@@ -164,6 +167,42 @@ class MadeUp(unittest.TestCase):
         self.assertAlmostEqual(document["timeline"]["by_stage"]["0"], 94 / 84, places=6)
         self.assertAlmostEqual(document["timeline"]["by_stage"]["1"], 74 / 84, places=6)
 
+    def test_chunks_of_the_model(self):
+        """Interleaved: two stages of two chunks each; what is played again takes just as long as it did."""
+        operations, ends = [], {}
+        lengths = {(kind, stage, chunk): 5.0 + (7 * stage + 3 * chunk + (kind == "backward") * 11) % 13
+                   for kind in ("forward", "backward") for stage in (0, 1) for chunk in (0, 1)}
+        orders = {stage: [("forward", chunk, batch) for chunk in (0, 1) for batch in (0, 1)]
+                  + [("backward", chunk, batch) for chunk in (1, 0) for batch in (0, 1)] for stage in (0, 1)}
+
+        def source(kind, stage, chunk):
+            if kind == "forward":
+                return (0, chunk) if stage == 1 else (1, chunk - 1) if chunk > 0 else None
+            return (1, chunk) if stage == 0 else (0, chunk + 1) if chunk < 1 else None
+
+        at = {0: 0.0, 1: 0.0}
+        while any(orders.values()):
+            for stage, order in orders.items():
+                while order:
+                    kind, chunk, batch = order[0]
+                    before = source(kind, stage, chunk)
+                    if before is not None and (kind, *before, batch) not in ends:
+                        break
+                    begin = at[stage]
+                    if before is not None:
+                        ready = ends[(kind, *before, batch)]
+                        operations.append(operation(f"{kind}-send", 0, before[0], ready, 1))
+                        operations.append(operation(f"{kind}-recv", 0, stage, ready, 1))
+                        begin = max(begin, ready + 1)
+                    length = lengths[kind, stage, chunk]
+                    event = operation(f"{kind}-compute", 0, stage, begin, length)
+                    event["args"]["model_chunk"] = chunk
+                    operations.append(event)
+                    at[stage] = ends[kind, stage, chunk, batch] = begin + length
+                    order.pop(0)
+        document, _ = self.levers(timeline(*operations, copies=1, stages=2), 0.0)
+        self.assertAlmostEqual(document["timeline"]["replay_ratio"], 1.0, places=6)
+
     def test_slack_is_filled(self):
         """One operation per rank: a clock for each rank and one for each operation are the same."""
         _, found = self.levers(timeline(*copies_of(100, 90)), 0.0)
@@ -216,6 +255,12 @@ class MadeUp(unittest.TestCase):
         done = analyze("--json", "-", data=timeline(*operations))
         self.assertEqual(json.loads(done.stdout)["timeline"]["unusable_operations"], 2)
         self.assertIn(b"2 operations", done.stderr)
+
+    def test_time_that_nothing_explains(self):
+        data = timeline(operation("forward-compute", 0, 0, 0, 10), operation("backward-compute", 0, 0, 490, 10), copies=1)
+        done = analyze("--json", "-", data=data)
+        self.assertAlmostEqual(json.loads(done.stdout)["timeline"]["replay_ratio"], 20 / 500, places=6)
+        self.assertIn(b"takes 4 % of the recorded time", done.stderr)
 
     def test_bad_timelines(self):
         circle = [operation("forward-recv", 0, 1, 0, 5), operation("forward-compute", 0, 1, 10, 5),

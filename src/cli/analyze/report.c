@@ -380,7 +380,7 @@ static void print_sections(const struct lull_analyzed_rank *ranks, size_t count)
 
 static void print_switchable(const struct total *total)
 {
-    printf("\n%-18s %9s %12s %14s %13s\n", "low clock in gaps", "lowered", "ms low", "of all gaps",
+    printf("\n%-18s %9s %12s %14s %13s\n", "lever", "lowered", "ms low", "of all gaps",
            "energy saved");
     for (int i = 0; i < LULL_SWITCHING_COUNT; i++) {
         const struct lull_switchable *const switchable = &total->switchable[i];
@@ -392,6 +392,18 @@ static void print_switchable(const struct total *total)
             printf("  (slows %.2f ms of computation)", switchable->slowed_ms);
         putchar('\n');
     }
+}
+
+/* The steady clock within the tolerance, and gaps on top of it. */
+static void print_steady(const struct total *total)
+{
+    const struct lull_prediction_budget *const budget = &total->budgets[LULL_PREDICTION_TOLERANCE];
+
+    printf("%-18s %9s %12s %14s %11.2f %%  (%.0f MHz, %.2f %% slower)\n", "one steady clock", "",
+           "", "", 100.0 * ratio(budget->steady_j, total->energy_j), budget->steady_mhz,
+           100.0 * budget->slowdown_ratio);
+    printf("%-18s %9s %12s %14s %11.2f %%\n", "and feed-forward", "", "", "",
+           100.0 * ratio(budget->both_j, total->energy_j));
 }
 
 /* One line: what more time would buy. */
@@ -444,6 +456,7 @@ void lull_analyze_print_text(const struct lull_analyzed_rank *ranks, size_t coun
     printf("%s\n", write_verdict(&total, verdict, sizeof(verdict)));
     print_frontier(&total);
     print_switchable(&total);
+    print_steady(&total);
     putchar('\n');
     for (size_t i = 0; i < count; i++) {
         char name[24];

@@ -240,6 +240,7 @@ static json_t *timeline_json(const struct lull_analyzed_timeline *analyzed)
     lull_field_json(object, "by_operation", operations);
     lull_field_json(object, "levers", levers);
     lull_field_number(object, "frontier_gap_ratio", analyzed->answer.frontier_gap_ratio);
+    lull_field_number(object, "replay_ratio", analyzed->answer.replay_ratio);
     lull_field_number(object, "compute_ratio", analyzed->answer.compute_ratio);
     lull_field_integer(object, "ranks", (json_int_t)analyzed->timeline->rank_count);
     lull_field_integer(object, "steps", (json_int_t)analyzed->timeline->step_count);
@@ -297,7 +298,11 @@ static void print_what_if(const struct lull_analyzed_timeline *analyzed)
 {
     const struct lull_what_if *const what_if = &analyzed->what_if;
 
-    printf("\nThe job takes %.3f times as long as with all operations of a kind equally long.\n",
+    printf("\nPlayed again, the job takes %.1f %% of the recorded time (delays that wait for "
+           "nothing are "
+           "left out).\n",
+           100.0 * analyzed->answer.replay_ratio);
+    printf("The job takes %.3f times as long as with all operations of a kind equally long.\n",
            what_if->slowdown_ratio);
     printf("With only this as recorded:");
     for (uint32_t s = 0; s < analyzed->job.stages; s++)

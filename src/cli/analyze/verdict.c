@@ -4,7 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { RANGE_BYTES = 48 };
+/* The tolerance that `lull run` has by itself, in per cent. */
+enum { RANGE_BYTES = 48, USUAL_TOLERANCE = 1 };
 
 /* "11 to 13 %", or "11 %" where both are the same. */
 static const char *write_range(const struct lull_analyze_verdict *verdict, char *text)
@@ -24,6 +25,10 @@ const char *lull_analyze_verdict_write(const struct lull_analyze_verdict *verdic
 {
     const double tolerance = 100.0 * verdict->tolerance_ratio;
     char range[RANGE_BYTES];
+    char option[32] = "";
+
+    if (fabs(tolerance - USUAL_TOLERANCE) > 1e-6)
+        snprintf(option, sizeof(option), " --tolerance %.3g%%", tolerance);
 
     if (verdict->most_ratio < LULL_VERDICT_LEAST_RATIO)
         snprintf(text, size,
@@ -35,6 +40,6 @@ const char *lull_analyze_verdict_write(const struct lull_analyze_verdict *verdic
                  "saves %s for at most %.3g %% of time: %s%s; run: lull run%s -- COMMAND",
                  write_range(verdict, range), tolerance, verdict->levers,
                  verdict->gaps_ratio < LULL_VERDICT_LEAST_RATIO ? " (nothing to gain in gaps)" : "",
-                 tolerance > 0.99 && tolerance < 1.01 ? "" : " --tolerance RATIO");
+                 option);
     return text;
 }

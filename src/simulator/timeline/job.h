@@ -8,7 +8,7 @@
  * computed before it; the optimizer for the collectives before it. Operations that meet (a send and
  * its receive, a collective of all copies) are one *meeting*: they begin when the last of them is
  * ready, and the length of each is counted from there. Delays between operations that wait for
- * nothing are left out (half a per cent of the time in the recorded jobs).
+ * nothing are left out (0.5 and 1.9 % of the time in the recorded jobs).
  *
  * Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
  */

@@ -113,6 +113,18 @@ static struct play_energy measure(const struct levers_work *work, const struct j
     return sum;
 }
 
+static double replay_ratio(const struct levers_work *work, const struct job_play *recorded)
+{
+    double recorded_ns = 0.0;
+    double replayed_ns = 0.0;
+
+    for (size_t s = 0; s < work->question->job->timeline->step_count; s++) {
+        recorded_ns += (double)(recorded->last_ns[s] - recorded->first_ns[s]);
+        replayed_ns += (double)work->parts.step_ns[s];
+    }
+    return recorded_ns > 0.0 ? replayed_ns / recorded_ns : 1.0;
+}
+
 /* Gaps as they were recorded. */
 static void add_gaps(struct levers_work *work)
 {
@@ -134,6 +146,7 @@ static void add_gaps(struct levers_work *work)
         if (work->end_ns[i] > work->step_ns[op->step])
             work->step_ns[op->step] = work->end_ns[i];
     }
+    work->answer->replay_ratio = replay_ratio(work, &play);
     for (int l = 0; l < LULL_TIMELINE_LATENCIES; l++) {
         const struct play_energy sum = measure(work, &play, latencies_ms[l]);
 
@@ -266,8 +279,13 @@ static int add_operations(struct levers_work *work, struct lull_error *err)
         return rc;
     work->answer->frontier_gap_ratio = fmax(gap_of(&exact), gap_of(&slower));
     add(work, LULL_LEVER_OPERATION, 0.0, 0.0, 1.0 - exact.energy_j / work->highest_j, 0.0);
+    if (tolerance_ratio <= 0.0)
+        return 0;
+    /* Beyond the cheapest time of a step, more time costs more. */
+    if (slower.energy_j > exact.energy_j)
+        slower = exact;
     add(work, LULL_LEVER_OPERATION, 0.0, tolerance_ratio, 1.0 - slower.energy_j / work->highest_j,
-        tolerance_ratio);
+        fmax(slower.time_ns / exact.time_ns - 1.0, 0.0));
     return 0;
 }
 
@@ -300,7 +318,7 @@ static int ask_all(struct levers_work *work, struct lull_error *err)
         return 0;
     work->highest_j = play_uniform(work, 0, &slowdown).energy_j;
     rc = add_steady(work, 0.0);
-    if (rc == 0)
+    if (rc == 0 && tolerance_ratio > 0.0)
         rc = add_steady(work, tolerance_ratio);
     if (rc < 0)
         return lull_error_set(err, rc, "there is no memory for the ranks' clocks");

@@ -7,10 +7,6 @@
 #include "core/pipeline/rounding/rounding.h"
 #include "simulator/timeline/levers.h"
 
-/* Moves that improve a rounded plan. Chosen: 16 for each operation of a part of 32 leave a gap of
- * 0.1 % on the recorded jobs, and more do not help. */
-enum { MOVES_PER_OP = 16 };
-
 /* One part as a problem of the planner. Meetings of others than chosen operations are operations of
  * one nanosecond that draw nothing; their lengths are latencies of the edges behind them. */
 struct plan_part {
@@ -168,7 +164,6 @@ static int plan_for(struct plan_tools *tools, int64_t step_ns, struct lull_timel
     const struct lull_pipeline_problem *const problem = tools->problem;
     struct lull_pipeline_cost cost;
     int64_t deadline_ns;
-    int64_t moves;
     int rc;
 
     lull_pipeline_plan_highest(problem, tools->point);
@@ -186,10 +181,6 @@ static int plan_for(struct plan_tools *tools, int64_t step_ns, struct lull_timel
                                        tools->point);
     if (rc < 0)
         return rc;
-    moves = lull_pipeline_round_improve(tools->rounding, deadline_ns,
-                                        MOVES_PER_OP * problem->graph->op_count, tools->point);
-    if (moves < 0)
-        return (int)moves;
     cost = lull_pipeline_plan_cost(problem, tools->point, deadline_ns);
     if (cost.time_ns < 0)
         return (int)cost.time_ns;
