@@ -67,7 +67,7 @@ static struct lull_simulation_options options_for(const struct lull_play *play)
     return options;
 }
 
-static void compare_with_oracle(double tolerance)
+static void compare_with_oracle(double tolerance, double least_share)
 {
     struct lull_play *play = make_play("resnet50-ddp", UINT64_MAX);
     struct lull_simulation_options options = options_for(play);
@@ -97,21 +97,23 @@ static void compare_with_oracle(double tolerance)
            tolerance * 100.0, saving * 100.0, oracle.joint.saving_ratio * 100.0, slowdown * 100.0);
     assert_true(oracle.joint.slowdown_ratio <= tolerance);
     assert_true(oracle.slack.saving_ratio > 0.15 && fabs(oracle.slack.slowdown_ratio) < 2e-4);
-    assert_true(saving >= 0.9 * oracle.joint.saving_ratio);
+    assert_true(saving >= least_share * oracle.joint.saving_ratio);
     assert_true(slowdown <= tolerance);
 }
 
 static void test_ranks_that_wait_save_as_the_oracle_says(void **state)
 {
     (void)state;
-    compare_with_oracle(0.01);
+    compare_with_oracle(0.01, 0.9);
 }
 
-/* What waits costs no time, so that it is used where next to none may be lost. */
+/* Ranks that wait cost no time, so that they are lowered where next to none may be lost. Jitter is
+ * three times the tolerance there, so that what is kept is checked more often, with every other
+ * block at the reference. */
 static void test_slack_is_used_where_no_time_may_be_lost(void **state)
 {
     (void)state;
-    compare_with_oracle(0.002);
+    compare_with_oracle(0.002, 0.85);
 }
 
 /* The first exchange of the period in which the straggler is as fast as the others shows it, and

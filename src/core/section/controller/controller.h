@@ -46,8 +46,13 @@
  * after the other, the first of them earlier for that reason, and a lowering only where it holds up
  * none of them.
  *
+ * A GPU whose rank waits for later ones runs below the steady point by what fills its waiting
+ * (slack.h), in all iterations at what is tried or kept. It costs no time, so it comes first:
+ * trials judge the ranks that do not wait, and a screen begins anew when a GPU is lowered for that.
+ *
  * A job on several nodes has a controller on each. They search in the same way in the same
- * iterations, and apply what all have agreed on (agreement.h); then no GPU has a point of its own.
+ * iterations, and apply what all have agreed on (agreement.h); then no GPU has a point of its own
+ * in a section, and slack is what a rank waits for others of its node.
  *
  * Points are indices into the GPU's clock list: 0 the highest, which stands for the reference (no
  * lock at all). Pure; create/destroy; one thread. Time is passed in, never read.
