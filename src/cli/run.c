@@ -22,7 +22,6 @@ struct run_arguments {
     struct lull_run_options run;
     const char *plans[LULL_PLAN_RUNNER_MAX_PLANS];
     enum exposure exposure;
-    bool has_tolerance;
     bool has_choice;
     bool has_eta;
     bool is_json;
@@ -93,8 +92,7 @@ static const char *const profilings[] = {"search", "sweep", NULL};
 static const struct lull_option rows[] = {
     LULL_CLI_TOLERANCE_ROW(struct run_arguments, run.control.tolerance_ratio, .is_open = true,
                            .aliases = "max-slowdown",
-                           LULL_GIVEN(struct run_arguments, has_tolerance),
-                           .more = "With --power-limit auto, the limit is then the one of least "
+                           .more = "With --power-limit auto, the limit is the one of least "
                                    "energy that is at most this much slower."),
     LULL_FLAG("compare", struct run_arguments, run.compare,
               "Run the command twice, first unmanaged, and report the difference.", .letter = 'c',
@@ -126,13 +124,14 @@ static const struct lull_option rows[] = {
                run.control.tail_tolerance_ratio,
                "How much longer the slowest iteration of a hundred may become, beside the average: "
                "for inference, where an iteration is a token.",
-               .is_open = true, .otherwise = "only the average counts",
+               .is_slowdown = true, .is_open = true, .otherwise = "only the average counts",
                .more = "Each block of iterations that is compared then has at least 100."),
     LULL_VALUE(
         "steady", "RATIO", RATIO, struct run_arguments, run.control.steady_tolerance_ratio,
         "Use one clock for the whole iteration, by estimate at most this much slower, and switch "
         "no clocks within it.",
-        LULL_GIVEN(struct run_arguments, run.control.only_steady), .is_open = true,
+        LULL_GIVEN(struct run_arguments, run.control.only_steady), .is_slowdown = true,
+        .is_open = true,
         .more =
             "What is proven is --tolerance. Without this option a steady clock and lower clocks of "
             "sections on top of it are sought together."),
@@ -159,12 +158,15 @@ static const struct lull_option rows[] = {
                .more =
                    "Found is what is stored for this command line, else what is measured while it "
                    "runs: see POWER LIMITS."),
-    LULL_CLI_CHOOSE_ROW(struct run_arguments, run.limits.search.selector,
-                        "What the limit is to be best at: " LULL_CLI_CHOICES ".",
-                        LULL_GIVEN(struct run_arguments, has_choice), .needs = "power-limit",
-                        .otherwise = "cost",
-                        .more = "edp is the energy-delay product, slowdown=5% the least energy "
-                                "that is at most 5 % slower than the highest limit."),
+    LULL_CLI_CHOOSE_ROW(
+        struct run_arguments, run.limits.search.selector,
+        "What the limit is to be best at: " LULL_CLI_CHOICES ".",
+        LULL_GIVEN(struct run_arguments, has_choice), .needs = "power-limit",
+        .otherwise = "slowdown, by --tolerance",
+        .more = "Without it the limit is the one of least energy within "
+                "--tolerance: what trades more time for energy, such as cost, has "
+                "to be asked for. edp is the energy-delay product, slowdown=5% the least energy "
+                "that is at most 5 % slower than the highest limit."),
     LULL_CLI_ETA_ROW(struct run_arguments, run.limits.search.selector.price.eta_ratio,
                      LULL_GIVEN(struct run_arguments, has_eta), .usual = "0.5",
                      .needs = "power-limit"),
@@ -266,16 +268,16 @@ static int check(void *options, const struct lull_operands *operands, struct lul
                               !arguments->run.control.only_steady &&
                               !arguments->run.limits.is_wanted && arguments->run.plan_count == 0 &&
                               arguments->run.online.schedule == NULL;
-    if (arguments->has_eta && selector->aim != LULL_JOB_COST)
-        return lull_error_set(err, -EINVAL,
-                              "--eta weighs the cost; leave out --choose, or give "
-                              "--choose cost");
     /* How much slower the job may become holds for power limits as well, unless they are chosen
      * otherwise. */
-    if (arguments->has_tolerance && !arguments->has_choice && !arguments->has_eta) {
+    if (!arguments->has_choice) {
         selector->aim = LULL_JOB_SLOWDOWN;
         selector->slowdown_ratio = arguments->run.control.tolerance_ratio;
     }
+    if (arguments->has_eta && selector->aim != LULL_JOB_COST)
+        return lull_error_set(err, -EINVAL,
+                              "--eta weighs energy against time in the cost, which may exceed "
+                              "--tolerance: give --choose cost as well");
     return 0;
 }
 
@@ -352,6 +354,8 @@ static int run(void *options, const struct lull_operands *operands)
         rc = run_for_json(&arguments->run, &status, &err);
     else
         rc = lull_run(&arguments->run, &status, &err);
+    if (rc == -EINVAL)
+        return lull_cli_fail("run", &err);
     return rc < 0 ? lull_cli_fail_to_start("run", &err) : status;
 }
 

@@ -105,9 +105,15 @@ class BadInput(unittest.TestCase):
     def test_a_report_that_cannot_be_written(self):
         for directory in ("/proc/nowhere", "/dev/full/x"):
             done = lull("emulate", "1xA100", "--", LULL, "run", "--report", directory, "--", "sh", "-c",
-                        "exit 6", env={"LULL_RUNTIME_DIR": self.directory.name})
-            self.assertEqual(done.returncode, 6)
-            self.assertIn(directory.split("/x")[0], done.stderr)
+                        "echo started; exit 6", env={"LULL_RUNTIME_DIR": self.directory.name})
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertRegex(done.stderr, rf"lull run: --report: .*{directory.split('/x')[0]}.*name another directory")
+
+    def test_a_plan_that_is_not_there(self):
+        done = lull("emulate", "1xA100", "--", LULL, "run", "--report", self.report, "--plan", "nothere.json", "--", "sh", "-c",
+                    "echo started", env={"LULL_RUNTIME_DIR": self.directory.name})
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("nothere.json", done.stderr)
 
     def test_a_full_disk_for_the_report(self):
         small = os.path.join(self.directory.name, "small")

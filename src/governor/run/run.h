@@ -35,7 +35,7 @@ struct lull_run_options {
 /*
  * Runs it. *status_out is the command's own status (128 + N for a signal); with compare, the status
  * of the last run, which is the first that failed. Errors: only what kept the command from running
- * at all.
+ * at all; -EINVAL: an option cannot be carried out here, and the text says which.
  */
 int lull_run(const struct lull_run_options *options, int *status_out, struct lull_error *err);
 

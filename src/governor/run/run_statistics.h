@@ -57,6 +57,14 @@ bool lull_run_statistics_saving(const struct lull_run_statistics *reference,
                                 const struct lull_run_statistics *other,
                                 struct lull_energy_saving *saving_out);
 
+/*
+ * Compares the iterations after the results stood with those before, of a stopped run: by which
+ * share they took longer, and half of the 95 % interval of that, which takes iterations for
+ * independent. False: there are fewer than three on either side.
+ */
+bool lull_run_statistics_change(const struct lull_control *control, double *slowdown_ratio_out,
+                                double *half_width_ratio_out);
+
 /* Finds the energy of the job's GPUs between two times, J. False: their counters were not read
  * around them. */
 bool lull_run_statistics_energy_between(const struct lull_control *control, int64_t begin_ns,

@@ -1,0 +1,52 @@
+/*
+ * What is wrong with a run's options can be told before its command starts, where the devices and
+ * the file system are known. SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "governor/run/run_pass.h"
+
+int lull_run_check_report(const struct lull_run_options *options, struct lull_error *err)
+{
+    struct lull_error reason = {0};
+
+    if (lull_file_make_directory(options->report, 0777, &reason) < 0)
+        return lull_error_set(err, -EINVAL, "--report: %.200s; name another directory",
+                              reason.text);
+    if (access(options->report, W_OK | X_OK) < 0)
+        return lull_error_set(err, -EINVAL,
+                              "--report: %.120s cannot be written: %s; name another directory",
+                              options->report, strerror(errno));
+    return 0;
+}
+
+int lull_run_check_limit(const struct lull_managed_run *run, struct lull_error *err)
+{
+    const double wanted_w = run->options->limits.fixed_w;
+
+    for (uint32_t i = 0; run->options->limits.is_wanted && wanted_w > 0.0 && i < run->gpu_count;
+         i++) {
+        const struct lull_device_info *info = lull_device_info(run->devices, run->gpus[i]);
+        const double least_w = info->power_limit_min_mw * 1e-3;
+        const double most_w = info->power_limit_max_mw * 1e-3;
+
+        /* A device that names no range refuses by itself what it does not take. */
+        if (most_w > 0.0 && (wanted_w < least_w || wanted_w > most_w))
+            return lull_error_set(err, -EINVAL, "--power-limit %g: GPU %u (%s) takes %g to %g W",
+                                  wanted_w, run->gpus[i], info->name, least_w, most_w);
+    }
+    return 0;
+}
+
+int lull_run_load_plans(struct lull_managed_run *run, struct lull_error *err)
+{
+    if (run->options->plan_count == 0 ||
+        lull_pipeline_plans_load(&run->plans, run->options->plans, run->options->plan_count, err) ==
+            0)
+        return 0;
+    err->code = -EINVAL;
+    return err->code;
+}
