@@ -50,7 +50,8 @@ struct lull_option {
     size_t given;     /* LULL_GIVEN: one more than the offset of a bool that says it was there */
     double least;     /* of numbers and ratios */
     double most;      /* 0: no limit; a ratio is 1 at most in any case */
-    bool is_slowdown; /* a ratio that is small: a bare 1 is refused, because it means 1% */
+    bool is_slowdown; /* a ratio that is small, as slowdowns are: a bare 1 means 1%, and is refused
+                       */
     bool is_open;     /* the least value is itself too small */
     bool is_required;
     bool is_bare_allowed;     /* the value may be left out, and otherwise follows a "=" */

@@ -140,6 +140,11 @@ class PowerLimit(unittest.TestCase):
                          "--tolerance")
         # This job draws 316 W where nothing holds it; a busy host begins to measure before the limit has settled.
         self.assertLess(report["managed"]["average_power_w"], 200)
+        swing = report["swing"]
+        self.assertEqual((swing["piece_s"], swing["band_from_hz"], swing["band_to_hz"]), (1, 1, 5))
+        # Five times in a second the job computes and waits, and at the limit with less power.
+        self.assertLess(swing["managed"]["peak_to_peak_w"], swing["unmanaged"]["peak_to_peak_w"])
+        self.assertLess(swing["managed"]["average_power_w"], swing["unmanaged"]["average_power_w"])
 
     def test_a_limit_beyond_the_devices_range(self):
         for limit in ("20", "900"):
@@ -167,6 +172,10 @@ class PowerLimit(unittest.TestCase):
         self.assertIn("limits.db", self.lull("limit").stderr)
         done, report = self.run_job("--power-limit", "auto", job=(JOB, "0", "20", "50", "10", "0"))
         self.assertEqual((done.returncode, report["status"]), (0, 0))  # never the job's failure
+        # It ended long before anything could be known, and it says how long a job has to be.
+        self.assertTrue(any("ended before its GPUs had come to their temperature" in note and "for up to 100 s more" in note
+                            for note in report["notes"]), report["notes"])
+        self.assertEqual([gpu["state"] for gpu in report["gpus"]], ["left at its power limit: no other one was chosen"])
 
 
 def gpu():

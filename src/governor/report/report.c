@@ -70,6 +70,7 @@ static json_t *report_json(const struct lull_report *report)
     lull_field_json(root, "pipeline", lull_pipeline_report_json(report));
     lull_field_json(root, "power_limit", lull_limits_report_json(report));
     lull_field_json(root, "energy", lull_energy_report_json(&report->energy));
+    lull_field_json(root, "swing", lull_swing_report_json(report));
     lull_field_json(root, "notes", strings_json(report->notes));
     return root;
 }
@@ -109,6 +110,7 @@ void lull_report_print(const struct lull_report *report, FILE *out)
     lull_run_report_print(report, out);
     lull_pipeline_report_print(report, out);
     lull_limits_report_print(report, out);
+    lull_swing_report_print(report, out);
     for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
         if (is_used(report, i))
             lull_gpu_report_print(report, i, out);

@@ -18,6 +18,7 @@
 #include "governor/plan/online.h"
 #include "governor/plan/straggler_response.h"
 #include "governor/run/run_comparison.h"
+#include "governor/run/run_swing.h"
 
 /* What was measured of the energy of the last pass of each side. */
 struct lull_energy_report {
@@ -42,6 +43,8 @@ struct lull_report {
     const struct lull_plan_runner *runner;          /* NULL: there was no plan */
     const struct lull_straggler_response *response; /* NULL: stragglers were not looked for */
     const struct lull_limits *limits;               /* NULL: power limits were left alone */
+    const struct lull_run_swing *swing;             /* NULL: nothing was managed */
+    double swing_ratio;                             /* how much wider managed swings may be */
     struct lull_energy_report energy;
 };
 

@@ -34,4 +34,8 @@ void lull_limits_report_print(const struct lull_report *report, FILE *out);
 json_t *lull_energy_report_json(const struct lull_energy_report *report);
 void lull_energy_report_print(const struct lull_energy_report *report, FILE *out);
 
+/* Makes "swing": how the power of the job's GPUs goes up and down; null where none was managed. */
+json_t *lull_swing_report_json(const struct lull_report *report);
+void lull_swing_report_print(const struct lull_report *report, FILE *out);
+
 #endif

@@ -132,10 +132,28 @@ static void print_report(const struct lull_report *report)
     free(text);
 }
 
+/* Computes the swings of power, and says so where they have become wider. False: nothing was
+ * managed. */
+static bool find_swing(struct lull_managed_run *run, const struct lull_run_pass *unmanaged,
+                       const struct lull_run_pass *managed, struct lull_run_swing *swing_out)
+{
+    if (managed->control == NULL)
+        return false;
+    lull_run_swing_compute(managed->control, unmanaged != NULL ? unmanaged->control : NULL,
+                           run->options->swing_ratio, swing_out);
+    if (swing_out->is_wider)
+        lull_run_found(run, "the power of the job's GPUs swings by more than --swing allows beyond "
+                            "the swings without Lull; where the power supply minds that, use one "
+                            "clock for whole iterations: --steady 1%");
+    return true;
+}
+
 static void write_report(struct lull_managed_run *run, const struct lull_run_pass *unmanaged,
                          const struct lull_run_pass *managed, int status)
 {
     const bool has_unmanaged = unmanaged->ended && unmanaged->status == 0;
+    struct lull_run_swing swing;
+    const bool has_swing = find_swing(run, has_unmanaged ? unmanaged : NULL, managed, &swing);
     struct lull_report report = {
         .command = run->options->command,
         .status = status,
@@ -152,6 +170,8 @@ static void write_report(struct lull_managed_run *run, const struct lull_run_pas
         .runner = managed->runner,
         .response = managed->response,
         .limits = managed->limits,
+        .swing = has_swing ? &swing : NULL,
+        .swing_ratio = run->options->swing_ratio,
         .energy = {.managed = managed->accounting,
                    .unmanaged = has_unmanaged ? unmanaged->accounting : NULL,
                    .node_reason = run->rapl_reason.text},

@@ -103,16 +103,22 @@ static uint32_t leading_gpu(const struct lull_control *control)
     return best;
 }
 
+const struct lull_boundaries *lull_run_statistics_boundaries(const struct lull_control *control)
+{
+    if (lull_control_gpu_count(control) == 0)
+        return NULL;
+    return &lull_control_log(control, leading_gpu(control))->boundaries;
+}
+
 bool lull_run_statistics_change(const struct lull_control *control, double *slowdown_ratio_out,
                                 double *half_width_ratio_out)
 {
-    const struct lull_boundaries *boundaries;
+    const struct lull_boundaries *boundaries = lull_run_statistics_boundaries(control);
     struct lull_moments sides[2] = {0}; /* ms, before and after */
     double squares = 0.0;
 
-    if (lull_control_gpu_count(control) == 0)
+    if (boundaries == NULL)
         return false;
-    boundaries = &lull_control_log(control, leading_gpu(control))->boundaries;
     for (size_t i = 0; i + 1 < boundaries->count; i++)
         if (!boundaries->items[i + 1].first)
             lull_moments_add(

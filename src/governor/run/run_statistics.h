@@ -46,6 +46,10 @@ struct lull_run_statistics {
 void lull_run_statistics_compute(const struct lull_control *control, enum lull_run_part part,
                                  struct lull_run_statistics *statistics_out);
 
+/* Returns the boundaries of the job's iterations, of the rank that has had most; NULL: no GPU. They
+ * are borrowed. */
+const struct lull_boundaries *lull_run_statistics_boundaries(const struct lull_control *control);
+
 /* Returns the energy per iteration, J; 0: it is not known. */
 double lull_run_statistics_energy_per_iteration_j(const struct lull_run_statistics *statistics);
 
