@@ -24,6 +24,8 @@ struct run_arguments {
     enum exposure exposure;
     bool has_choice;
     bool has_eta;
+    bool has_report;
+    char report[LULL_RUN_REPORT_SIZE]; /* where it goes if none is named */
     bool is_json;
 };
 
@@ -111,7 +113,10 @@ static const struct lull_option rows[] = {
                        "without Lull. Nothing is raised for it: --steady lowers without swings."),
     LULL_VALUE("report", "DIR", TEXT, struct run_arguments, run.report,
                "Write report.json and trace.json into this directory.", .letter = 'o',
-               .aliases = "r", .hint = LULL_OPTION_FOLDER, .usual = "lull-report",
+               .aliases = "r", .hint = LULL_OPTION_FOLDER,
+               LULL_GIVEN(struct run_arguments, has_report),
+               .otherwise = "lull-report, or, while another run writes there, lull-report-2 and so "
+                            "on",
                .more = "trace.json is a timeline for ui.perfetto.dev or chrome://tracing."),
     LULL_FLAG("json", struct run_arguments, is_json,
               "Print report.json on standard output at the end, and nothing else there.",
@@ -353,12 +358,16 @@ static int run(void *options, const struct lull_operands *operands)
     struct run_arguments *const arguments = options;
     struct lull_error err = {0};
     int status = 0;
-    int rc;
+    int rc = 0;
 
     (void)operands;
-    if (arguments->is_json)
+    if (!arguments->has_report) {
+        rc = lull_run_claim_report(arguments->report, &err);
+        arguments->run.report = arguments->report;
+    }
+    if (rc == 0 && arguments->is_json)
         rc = run_for_json(&arguments->run, &status, &err);
-    else
+    else if (rc == 0)
         rc = lull_run(&arguments->run, &status, &err);
     if (rc == -EINVAL)
         return lull_cli_fail("run", &err);

@@ -66,6 +66,7 @@ static void look_into(const char *path)
 {
     char *const command[] = {(char[]){"/bin/sh"}, (char *)(uintptr_t)path, NULL};
 
+    setenv("PATH", "/bin", 1); /* each word is looked up in each of its folders */
     (void)is_script_of(path, is_interpreter);
     require(lull_command_is_script(command));
     (void)lull_command_runs_python(command);

@@ -40,4 +40,15 @@ struct lull_run_options {
  */
 int lull_run(const struct lull_run_options *options, int *status_out, struct lull_error *err);
 
+/* Where reports go that nobody has named a folder for. */
+#define LULL_RUN_REPORT "lull-report"
+enum { LULL_RUN_REPORT_SIZE = 32 };
+
+/*
+ * Chooses the folder of such a report: LULL_RUN_REPORT, or, while another run writes there, on this
+ * node or on another that shares the file system, the first of LULL_RUN_REPORT-2, -3 and so on that
+ * is free. It is this run's until the process ends. Errors: -EINVAL it cannot be written.
+ */
+int lull_run_claim_report(char folder_out[LULL_RUN_REPORT_SIZE], struct lull_error *err);
+
 #endif

@@ -3,24 +3,76 @@
  * the file system are known. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/log.h"
+#include "core/section/agreement.h"
 #include "governor/run/run_pass.h"
 
-int lull_run_check_report(const struct lull_run_options *options, struct lull_error *err)
+static int check_folder(const char *folder, struct lull_error *err)
 {
     struct lull_error reason = {0};
 
-    if (lull_file_make_directory(options->report, 0777, &reason) < 0)
+    if (lull_file_make_directory(folder, 0777, &reason) < 0)
         return lull_error_set(err, -EINVAL, "--report: %.200s; name another directory",
                               reason.text);
-    if (access(options->report, W_OK | X_OK) < 0)
+    if (access(folder, W_OK | X_OK) < 0)
         return lull_error_set(err, -EINVAL,
                               "--report: %.120s cannot be written: %s; name another directory",
-                              options->report, strerror(errno));
+                              folder, strerror(errno));
     return 0;
+}
+
+int lull_run_check_report(const struct lull_run_options *options, struct lull_error *err)
+{
+    return check_folder(options->report, err);
+}
+
+/* A job has so many nodes at most. */
+enum { MOST_FOLDERS = LULL_AGREEMENT_MAX_NODES };
+
+/* False: another run holds the folder. A file system without locks keeps no two runs apart. */
+static bool hold_folder(const char *folder)
+{
+    char path[LULL_RUN_REPORT_SIZE + 8];
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/.lock", folder);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return true; /* the descriptor stays open, and with it the lock, until the process ends */
+    close(fd);
+    return false;
+}
+
+int lull_run_claim_report(char folder_out[LULL_RUN_REPORT_SIZE], struct lull_error *err)
+{
+    snprintf(folder_out, LULL_RUN_REPORT_SIZE, LULL_RUN_REPORT);
+    for (int i = 2; i <= MOST_FOLDERS + 1; i++) {
+        const int result = check_folder(folder_out, err);
+
+        if (result < 0)
+            return result;
+        if (hold_folder(folder_out)) {
+            if (i > 2)
+                lull_log(LULL_LOG_WARNING, "run",
+                         "another run writes its report to " LULL_RUN_REPORT
+                         ": this run's report goes to %s",
+                         folder_out);
+            return 0;
+        }
+        snprintf(folder_out, LULL_RUN_REPORT_SIZE, LULL_RUN_REPORT "-%d", i);
+    }
+    return lull_error_set(err, -EINVAL,
+                          "%d runs write their reports here; name a folder with "
+                          "--report",
+                          MOST_FOLDERS);
 }
 
 int lull_run_check_limit(const struct lull_managed_run *run, struct lull_error *err)
