@@ -254,24 +254,41 @@ static uint64_t iterations_of(const struct lull_run_pass *pass, uint32_t gpu)
     return totals.calls * LULL_TRACK_LEARN_ITERATIONS / lull_track_period(track);
 }
 
-/* How many iterations the pairs of a proof take at least: by their order alone n pairs are wrong
- * with a chance of 2^-n, and the first proof spends a third of what the confidence leaves. */
-static uint64_t proof_iterations(const struct lull_run_pass *pass)
-{
-    const double error = (1.0 - pass->run->options->control.confidence) / 3.0;
-
-    return 2 * (uint64_t)ceil(-log2(error)) *
-           lull_controller_window(lull_control_controller(pass->control));
-}
-
-/* About how many iterations were missing until something could have been kept. */
-static uint64_t missing_iterations(const struct lull_run_pass *pass, uint32_t gpu)
+/* How long an iteration was on average, s; 0: not one is known. */
+static double iteration_s(const struct lull_run_pass *pass, uint32_t gpu)
 {
     const uint64_t seen = iterations_of(pass, gpu);
-    const uint64_t proof = proof_iterations(pass);
-    const uint64_t window = lull_controller_window(lull_control_controller(pass->control));
-    const uint64_t all =
-        LEARNT_ITERATIONS + (uint64_t)SEARCH_STEPS * SCREEN_PAIRS * 2 * window + proof;
+    struct lull_track_totals totals;
+
+    lull_track_totals(track_of(pass, gpu), &totals);
+    return seen == 0 ? 0.0
+                     : lull_ms_from_ns(totals.last_ns - totals.first_ns) * 1e-3 / (double)seen;
+}
+
+/* How many iterations a block of a pair has; while it learns, the controller does not know how much
+ * they scatter, and the least that is configured stands in. */
+static uint64_t block_iterations(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    const struct lull_controller_config *config = &pass->run->options->control;
+    const double length_ms = iteration_s(pass, gpu) * 1e3;
+
+    if (lull_track_phase(track_of(pass, gpu)) == LULL_TRACK_KNOWN)
+        return lull_controller_window(lull_control_controller(pass->control));
+    if (!(length_ms > 0.0) || config->window_ms < length_ms * config->window_iterations)
+        return config->window_iterations;
+    return (uint64_t)ceil(config->window_ms / length_ms);
+}
+
+/* About how many iterations were missing until something could have been kept. By their order alone
+ * n pairs are wrong with a chance of 2^-n, and the first proof spends a third of what the
+ * confidence leaves: so many pairs it takes at least. */
+static uint64_t missing_iterations(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    const double error = (1.0 - pass->run->options->control.confidence) / 3.0;
+    const uint64_t pair = 2 * block_iterations(pass, gpu);
+    const uint64_t seen = iterations_of(pass, gpu);
+    const uint64_t proof = pair * (uint64_t)ceil(-log2(error));
+    const uint64_t all = LEARNT_ITERATIONS + pair * SEARCH_STEPS * SCREEN_PAIRS + proof;
 
     return seen + proof > all ? proof : all - seen;
 }
@@ -286,12 +303,7 @@ static void say_unlearnt(const struct lull_run_pass *pass, uint32_t gpu, struct 
 {
     const uint64_t seen = iterations_of(pass, gpu);
     const uint64_t missing = missing_iterations(pass, gpu);
-    struct lull_track_totals totals;
-    double iteration_s;
 
-    lull_track_totals(track_of(pass, gpu), &totals);
-    iteration_s =
-        seen > 0 ? lull_ms_from_ns(totals.last_ns - totals.first_ns) * 1e-3 / (double)seen : 0.0;
     say(text,
         "%sstill being %s when the run ended after %" PRIu64 " iterations: about %" PRIu64
         " more were missing (%.0f s); run it longer, or give a wider --tolerance, which is proven "
@@ -299,7 +311,7 @@ static void say_unlearnt(const struct lull_run_pass *pass, uint32_t gpu, struct 
         has_lowered(pass, gpu) ? "lowered by what was proven, and " : "",
         lull_track_phase(track_of(pass, gpu)) == LULL_TRACK_KNOWN ? "tried at lower clocks"
                                                                   : "learnt",
-        seen, missing, ceil((double)missing * iteration_s));
+        seen, missing, ceil((double)missing * iteration_s(pass, gpu)));
 }
 
 /* ---- nothing to gain ------------------------------------------------------------------------ */
