@@ -230,7 +230,7 @@ static void say_blocked(const struct lull_run_pass *pass, uint32_t gpu, struct t
 static bool has_lowered(const struct lull_run_pass *pass, uint32_t gpu)
 {
     const struct lull_controller *controller = lull_control_controller(pass->control);
-    bool is_any = false;
+    bool is_any = lull_controller_slack(controller, gpu)->lowered > 0;
     uint32_t count;
     const struct lull_target *targets = lull_controller_targets(controller, &count);
 
