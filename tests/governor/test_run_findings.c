@@ -160,6 +160,18 @@ static void a_proof_is_the_least_that_is_missing(void **state)
            "about 72 more were missing (4 s)");
 }
 
+/* A deviation makes the track count anew, and not the log. */
+static void iterations_before_a_deviation_count(void **state)
+{
+    (void)state;
+    iterate(20);
+    for (int64_t i = 0; i <= 100; i++)
+        lull_run_log_add_boundary(
+            &logs[0], &(struct lull_boundary){.time_ns = i * LULL_NS_PER_MS, .first = i == 0});
+    states[1].process = -1;
+    expect("GPU 4: still being tried at lower clocks when the run ended after 109 iterations");
+}
+
 static void idle_in_nine_of_ten_readings(void **state)
 {
     (void)state;
@@ -216,6 +228,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(nothing_was_lowered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(iterations_that_were_missing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_proof_is_the_least_that_is_missing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(iterations_before_a_deviation_count, set_up, tear_down),
         cmocka_unit_test_setup_teardown(idle_in_nine_of_ten_readings, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_final_comes_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_else_is_true_comes_beside, set_up, tear_down),

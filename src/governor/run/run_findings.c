@@ -241,14 +241,17 @@ static bool has_lowered(const struct lull_run_pass *pass, uint32_t gpu)
 
 /* ---- a run that ended while it was learnt --------------------------------------------------- */
 
-/* How many iterations a GPU's rank has had. */
+/* How many iterations a GPU's rank has had; a track counts them from the last deviation on, the log
+ * from the first that was known. */
 static uint64_t iterations_of(const struct lull_run_pass *pass, uint32_t gpu)
 {
+    const uint64_t logged = lull_control_log(pass->control, gpu)->boundaries.count;
     const struct lull_track *track = track_of(pass, gpu);
     struct lull_track_totals totals;
 
     if (lull_track_phase(track) == LULL_TRACK_KNOWN)
-        return LEARNT_ITERATIONS + lull_track_iteration(track);
+        return LEARNT_ITERATIONS +
+               (logged > lull_track_iteration(track) ? logged - 1 : lull_track_iteration(track));
     /* While it learns, a track takes all rounds that it learns from for one iteration. */
     lull_track_totals(track, &totals);
     return totals.calls * LULL_TRACK_LEARN_ITERATIONS / lull_track_period(track);
