@@ -125,13 +125,22 @@ static int take_whole(const struct lull_option *row, const char *text, void *pla
     return 0;
 }
 
-static int take_number(const struct lull_option *row, const char *text, void *place)
+int lull_option_refuse_bare(double value, struct lull_error *err)
+{
+    return lull_error_set(err, -EINVAL, "that would be %g %%; write %g%% or %g", 100.0 * value,
+                          value, value / 100.0);
+}
+
+static int take_number(const struct lull_option *row, const char *text, void *place,
+                       struct lull_error *err)
 {
     const double most = row->most > 0.0 ? row->most : INFINITY;
     double value;
     int rc;
 
     assert(row->size == sizeof(value));
+    if (row->is_slowdown && lull_text_is_bare_percent(text, &value))
+        return lull_option_refuse_bare(value, err);
     if (row->type == LULL_OPTION_RATIO)
         rc = lull_text_parse_ratio(text, &value);
     else
@@ -194,7 +203,7 @@ static int take_value(const struct option_slot *slot, const char *text, struct l
         return take_whole(row, text, place);
     case LULL_OPTION_NUMBER:
     case LULL_OPTION_RATIO:
-        return take_number(row, text, place);
+        return take_number(row, text, place, err);
     case LULL_OPTION_TIME:
         return take_time(row, text, place);
     case LULL_OPTION_WORD:

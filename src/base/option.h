@@ -47,10 +47,12 @@ struct lull_option {
     enum lull_option_hint hint;
     size_t offset; /* in the struct of the table; LULL_INTO fills in both */
     size_t size;
-    size_t given; /* LULL_GIVEN: one more than the offset of a bool that says it was there */
-    double least; /* of numbers and ratios */
-    double most;  /* 0: no limit; a ratio is 1 at most in any case */
-    bool is_open; /* the least value is itself too small */
+    size_t given;     /* LULL_GIVEN: one more than the offset of a bool that says it was there */
+    double least;     /* of numbers and ratios */
+    double most;      /* 0: no limit; a ratio is 1 at most in any case */
+    bool is_slowdown; /* a ratio that is small, as slowdowns are: a bare 1 means 1%, and is refused
+                       */
+    bool is_open;     /* the least value is itself too small */
     bool is_required;
     bool is_bare_allowed;     /* the value may be left out, and otherwise follows a "=" */
     const char *const *words; /* ends with null */
@@ -159,6 +161,9 @@ void lull_options_help(const struct lull_option_table *tables, FILE *out);
  * between.
  */
 void lull_options_list(const struct lull_option_table *tables, const char *command, FILE *out);
+
+/* Refuses a bare number where a slowdown is wanted, and says how to write it: returns -EINVAL. */
+int lull_option_refuse_bare(double value, struct lull_error *err);
 
 /* The i-th word of a row's value; null behind the last, or where it has none. */
 const char *lull_option_word(const struct lull_option *row, uint32_t index);

@@ -86,6 +86,20 @@ int lull_text_parse_ratio(const char *text, double *ratio_out)
     return 0;
 }
 
+/* The least bare number that is taken for percent: who allows half as much time again or more has
+ * to say so with a %. Chosen, not measured. */
+static const double least_bare_percent = 0.5;
+
+bool lull_text_is_bare_percent(const char *text, double *value_out)
+{
+    double value;
+
+    if (lull_text_parse_number(text, &value) < 0 || value < least_bare_percent)
+        return false;
+    *value_out = value;
+    return true;
+}
+
 uint64_t lull_text_hash(const char *text)
 {
     uint64_t hash = UINT64_C(14695981039346656037);

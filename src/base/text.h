@@ -8,6 +8,7 @@
 #define LULL_BASE_TEXT_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Parses a decimal integer in [min, max]. -EINVAL: it is not such a number. */
@@ -43,6 +44,12 @@ int lull_text_parse_at_least(const char *text, double least, double *value_out);
 
 /* Parses a ratio: "1%" and "0.01" both give 0.01. -EINVAL: it is no number, or not in [0, 1]. */
 int lull_text_parse_ratio(const char *text, double *ratio_out);
+
+/*
+ * True for a bare number of 0.5 and more, which stands in *value_out: where a small ratio is wanted
+ * (a slowdown that is allowed), who writes 1 means 1%, and would get 100%.
+ */
+bool lull_text_is_bare_percent(const char *text, double *value_out);
 
 /* The 64-bit FNV-1a hash of a text. It is the same on all machines and in all versions, so it may
  * be stored. */

@@ -85,8 +85,11 @@ int lull_cli_parse_choice(const char *text, void *selector, struct lull_error *e
     struct lull_job_selector *const chosen = selector;
     enum lull_job_aim aim;
 
-    (void)err;
     if (strncmp(text, bound, sizeof(bound) - 1) == 0) {
+        double value;
+
+        if (lull_text_is_bare_percent(text + sizeof(bound) - 1, &value))
+            return lull_option_refuse_bare(value, err);
         if (lull_text_parse_ratio(text + sizeof(bound) - 1, &chosen->slowdown_ratio) < 0)
             return -EINVAL;
         chosen->aim = LULL_JOB_SLOWDOWN;

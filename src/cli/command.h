@@ -58,7 +58,7 @@ int lull_cli_print_json(json_t *document, size_t flags);
 #define LULL_CLI_TOLERANCE_ROW(OBJECT, FIELD, ...)                                                 \
     LULL_VALUE("tolerance", "RATIO", RATIO, OBJECT, FIELD,                                         \
                "How much slower the job may become, on average.", .letter = 't', .usual = "1%",    \
-               __VA_ARGS__)
+               .is_slowdown = true, __VA_ARGS__)
 
 /* The field is a pointer to a const struct lull_gpu_model. */
 #define LULL_CLI_MODEL_ROW(OBJECT, FIELD, HELP, ...)                                               \

@@ -22,9 +22,10 @@ struct run_arguments {
     struct lull_run_options run;
     const char *plans[LULL_PLAN_RUNNER_MAX_PLANS];
     enum exposure exposure;
-    bool has_tolerance;
     bool has_choice;
     bool has_eta;
+    bool has_report;
+    char report[LULL_RUN_REPORT_SIZE]; /* where it goes if none is named */
     bool is_json;
 };
 
@@ -93,8 +94,7 @@ static const char *const profilings[] = {"search", "sweep", NULL};
 static const struct lull_option rows[] = {
     LULL_CLI_TOLERANCE_ROW(struct run_arguments, run.control.tolerance_ratio, .is_open = true,
                            .aliases = "max-slowdown",
-                           LULL_GIVEN(struct run_arguments, has_tolerance),
-                           .more = "With --power-limit auto, the limit is then the one of least "
+                           .more = "With --power-limit auto, the limit is the one of least "
                                    "energy that is at most this much slower."),
     LULL_FLAG("compare", struct run_arguments, run.compare,
               "Run the command twice, first unmanaged, and report the difference.", .letter = 'c',
@@ -105,9 +105,18 @@ static const struct lull_option rows[] = {
                .most = LULL_RUN_COMPARISON_MAX_PAIRS, .usual = "1", .needs = "compare",
                .more = "From 2 on, slowdown and saving have bounds over runs; 3 and more are "
                        "advised, for those of 2 are very wide."),
+    LULL_VALUE("swing", "RATIO", RATIO, struct run_arguments, run.swing_ratio,
+               "How much wider than unmanaged the power of the job's GPUs may swing before it is "
+               "told.",
+               .is_slowdown = true, .usual = "5%",
+               .more = "Peak to peak and the share from 0.1 Hz on are in the report, with and "
+                       "without Lull. Nothing is raised for it: --steady lowers without swings."),
     LULL_VALUE("report", "DIR", TEXT, struct run_arguments, run.report,
                "Write report.json and trace.json into this directory.", .letter = 'o',
-               .aliases = "r", .hint = LULL_OPTION_FOLDER, .usual = "lull-report",
+               .aliases = "r", .hint = LULL_OPTION_FOLDER,
+               LULL_GIVEN(struct run_arguments, has_report),
+               .otherwise = "lull-report, or, while another run writes there, lull-report-2 and so "
+                            "on",
                .more = "trace.json is a timeline for ui.perfetto.dev or chrome://tracing."),
     LULL_FLAG("json", struct run_arguments, is_json,
               "Print report.json on standard output at the end, and nothing else there.",
@@ -126,13 +135,14 @@ static const struct lull_option rows[] = {
                run.control.tail_tolerance_ratio,
                "How much longer the slowest iteration of a hundred may become, beside the average: "
                "for inference, where an iteration is a token.",
-               .is_open = true, .otherwise = "only the average counts",
+               .is_slowdown = true, .is_open = true, .otherwise = "only the average counts",
                .more = "Each block of iterations that is compared then has at least 100."),
     LULL_VALUE(
         "steady", "RATIO", RATIO, struct run_arguments, run.control.steady_tolerance_ratio,
         "Use one clock for the whole iteration, by estimate at most this much slower, and switch "
         "no clocks within it.",
-        LULL_GIVEN(struct run_arguments, run.control.only_steady), .is_open = true,
+        LULL_GIVEN(struct run_arguments, run.control.only_steady), .is_slowdown = true,
+        .is_open = true,
         .more =
             "What is proven is --tolerance. Without this option a steady clock and lower clocks of "
             "sections on top of it are sought together."),
@@ -159,12 +169,15 @@ static const struct lull_option rows[] = {
                .more =
                    "Found is what is stored for this command line, else what is measured while it "
                    "runs: see POWER LIMITS."),
-    LULL_CLI_CHOOSE_ROW(struct run_arguments, run.limits.search.selector,
-                        "What the limit is to be best at: " LULL_CLI_CHOICES ".",
-                        LULL_GIVEN(struct run_arguments, has_choice), .needs = "power-limit",
-                        .otherwise = "cost",
-                        .more = "edp is the energy-delay product, slowdown=5% the least energy "
-                                "that is at most 5 % slower than the highest limit."),
+    LULL_CLI_CHOOSE_ROW(
+        struct run_arguments, run.limits.search.selector,
+        "What the limit is to be best at: " LULL_CLI_CHOICES ".",
+        LULL_GIVEN(struct run_arguments, has_choice), .needs = "power-limit",
+        .otherwise = "slowdown, by --tolerance",
+        .more = "Without it the limit is the one of least energy within "
+                "--tolerance: what trades more time for energy, such as cost, has "
+                "to be asked for. edp is the energy-delay product, slowdown=5% the least energy "
+                "that is at most 5 % slower than the highest limit."),
     LULL_CLI_ETA_ROW(struct run_arguments, run.limits.search.selector.price.eta_ratio,
                      LULL_GIVEN(struct run_arguments, has_eta), .usual = "0.5",
                      .needs = "power-limit"),
@@ -266,16 +279,16 @@ static int check(void *options, const struct lull_operands *operands, struct lul
                               !arguments->run.control.only_steady &&
                               !arguments->run.limits.is_wanted && arguments->run.plan_count == 0 &&
                               arguments->run.online.schedule == NULL;
-    if (arguments->has_eta && selector->aim != LULL_JOB_COST)
-        return lull_error_set(err, -EINVAL,
-                              "--eta weighs the cost; leave out --choose, or give "
-                              "--choose cost");
     /* How much slower the job may become holds for power limits as well, unless they are chosen
      * otherwise. */
-    if (arguments->has_tolerance && !arguments->has_choice && !arguments->has_eta) {
+    if (!arguments->has_choice) {
         selector->aim = LULL_JOB_SLOWDOWN;
         selector->slowdown_ratio = arguments->run.control.tolerance_ratio;
     }
+    if (arguments->has_eta && selector->aim != LULL_JOB_COST)
+        return lull_error_set(err, -EINVAL,
+                              "--eta weighs energy against time in the cost, which may exceed "
+                              "--tolerance: give --choose cost as well");
     return 0;
 }
 
@@ -345,13 +358,19 @@ static int run(void *options, const struct lull_operands *operands)
     struct run_arguments *const arguments = options;
     struct lull_error err = {0};
     int status = 0;
-    int rc;
+    int rc = 0;
 
     (void)operands;
-    if (arguments->is_json)
+    if (!arguments->has_report) {
+        rc = lull_run_claim_report(arguments->report, &err);
+        arguments->run.report = arguments->report;
+    }
+    if (rc == 0 && arguments->is_json)
         rc = run_for_json(&arguments->run, &status, &err);
-    else
+    else if (rc == 0)
         rc = lull_run(&arguments->run, &status, &err);
+    if (rc == -EINVAL)
+        return lull_cli_fail("run", &err);
     return rc < 0 ? lull_cli_fail_to_start("run", &err) : status;
 }
 

@@ -104,9 +104,19 @@ static bool is_settled(const struct lull_writer *writer, uint32_t index, uint32_
            seen_mhz >= info->sm_clocks_mhz[0];
 }
 
+/* The clock of a GPU that has nothing to do is below any lock, whatever was written. */
+static bool is_idle(const struct lull_writer *writer, uint32_t index)
+{
+    struct lull_device_reading reading;
+
+    lull_device_read(writer->devices, index, LULL_READING_REASONS, &reading);
+    return (reading.valid & LULL_READING_REASONS) != 0 &&
+           (reading.reasons & LULL_CLOCK_REASON_IDLE) != 0;
+}
+
 /* Judges a clock that has not reached its target in time. A lock is an upper bound: an idle or
  * power-capped GPU is below it and obeys nevertheless. One that stays where it was locked before
- * does not. */
+ * does not, unless it is idle there. */
 static bool is_obeyed(const struct lull_writer *writer, uint32_t index, uint32_t seen_mhz)
 {
     const struct lull_writer_gpu *gpu = &writer->gpus[index];
@@ -123,7 +133,7 @@ static bool is_obeyed(const struct lull_writer *writer, uint32_t index, uint32_t
         return (reading.reasons & ~(uint64_t)LULL_CLOCK_REASON_SETTING) != 0;
     }
     if (gpu->observation.before_mhz != 0 && seen_mhz == gpu->observation.before_mhz)
-        return false;
+        return seen_mhz < gpu->applied_mhz && is_idle(writer, index);
     return seen_mhz <= lull_sight_step_above(info, gpu->applied_mhz);
 }
 

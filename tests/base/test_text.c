@@ -20,6 +20,21 @@ static void test_ratio_accepts_percent_and_fraction(void **state)
     assert_float_equal(value, 0.0, 0.0);
 }
 
+static void test_a_bare_number_may_mean_percent(void **state)
+{
+    static const char *const meant[] = {"1", "0.5", "5", "1e2"};
+    static const char *const others[] = {"0.49", "1%", "50%", "0", "-1", "x", ""};
+    double value = 7.0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_false(lull_text_is_bare_percent(others[i], &value));
+    assert_float_equal(value, 7.0, 0.0);
+    for (size_t i = 0; i < sizeof(meant) / sizeof(meant[0]); i++)
+        assert_true(lull_text_is_bare_percent(meant[i], &value));
+    assert_float_equal(value, 100.0, 0.0);
+}
+
 static void test_bad_numbers_are_refused_and_leave_the_output(void **state)
 {
     static const char *const bad[] = {"",     " 1",  "1x",  "%",   "-1%",
@@ -58,6 +73,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ratio_accepts_percent_and_fraction),
+        cmocka_unit_test(test_a_bare_number_may_mean_percent),
         cmocka_unit_test(test_bad_numbers_are_refused_and_leave_the_output),
         cmocka_unit_test(test_at_least_takes_inf_and_keeps_the_output_otherwise),
     };

@@ -192,13 +192,24 @@ class Program(unittest.TestCase):
         self.refused(["run", "--descent", "bisct", "--", "true"], "did you mean bisect?")
         self.refused(["play", "--preset", "bert-dpp"], "did you mean bert-ddp?")
 
+    def test_a_bare_number_is_no_slowdown(self):
+        for words in ("run --tolerance 1 -- true", "run --max-slowdown 0.5 -- true", "run --steady 1 -- true",
+                      "run --tail-tolerance 2 -- true", "run --power-limit auto --choose slowdown=1 -- true",
+                      "limit --choose slowdown=5", "plan --profile x --slowdown 1",
+                      "simulate --tolerance 1 x"):
+            self.refused(words.split(), "would be ", "; write ")
+        self.refused(["run", "--tolerance", "1", "--", "true"], "--tolerance 1: that would be 100 %; write 1% or 0.01\n")
+        done = lull("run", "--tolerance", "0.49", "--confidence", "0.95", "--help")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_options_without_their_main_option_are_refused(self):
         for words in ("--choose cost", "--eta 0.3", "--clocks", "--profile-again", "--limit-step-w 5", "--slice-s 1",
                       "--stages 4", "--microbatches 4", "--planner envpipe", "--profiling sweep", "--blocking-w 60",
                       "--together-key k", "--node 0/2", "--power-limit 250 --clocks", "--schedule 1f1b"):
             self.refused(["run", *words.split(), "--", "touch", "/nonexistent/x"], "has no effect alone")
         self.refused(["run", "--power-limit", "auto", "--choose", "energy", "--eta", "0.3", "--", "true"],
-                     "--eta weighs the cost")
+                     "--eta weighs energy against time in the cost", "--choose cost")
+        self.refused(["run", "--power-limit", "auto", "--eta", "0.3", "--", "true"], "give --choose cost as well")
         self.refused(["run", "--power-limit", "auto", "--plan", "x", "--", "true"], "exclude each other")
         for words in ("--clocks", "--pipelines --clocks", "--elastic 2", "--class host", "--network ethernet", "--rates x",
                       "--peak-ratio 1", "--repair-minutes 5", "--failure-seed 2", "--rack-nodes 2", "--sweep 3"):
@@ -255,7 +266,7 @@ class Program(unittest.TestCase):
             with open(os.path.join(directory, "report.json"), encoding="utf-8") as file:
                 self.assertEqual(json.loads(done.stdout), json.load(file))
             os.remove(os.path.join(directory, "report.json"))
-            command[command.index(directory)] = "/proc/nowhere"
+            os.mkdir(os.path.join(directory, "report.json"))
             done = lull(*command)
             self.assertEqual((done.returncode, done.stdout), (3, ""))
             self.assertIn("--json prints none", done.stderr)

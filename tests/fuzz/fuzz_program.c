@@ -1,5 +1,5 @@
 /*
- * What `lull run` looks into before a job starts: the first line of a script, a list of folders,
+ * What `lull run` looks into before a job starts: a script and its first line, a list of folders,
  * the variables that say which GPUs the job sees, and what the kernel says of a process whose name
  * somebody has chosen. SPDX-License-Identifier: Apache-2.0
  */
@@ -61,6 +61,17 @@ static void walk(const char *text)
     require(lull_path_base(text) <= text + strlen(text));
 }
 
+/* As a script that a shell is given, and by its own first line. */
+static void look_into(const char *path)
+{
+    char *const command[] = {(char[]){"/bin/sh"}, (char *)(uintptr_t)path, NULL};
+
+    setenv("PATH", "/bin", 1); /* each word is looked up in each of its folders */
+    (void)is_script_of(path, is_interpreter);
+    require(lull_command_is_script(command));
+    (void)lull_command_runs_python(command);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 1);
@@ -71,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[size] = '\0';
     see_gpus(text);
     walk(text);
-    (void)is_script(text_file(data, size < FIRST_LINE ? size : FIRST_LINE));
+    look_into(text_file(data, size));
     stat_path = text_file(data, size);
     ticks = lull_process_start_ticks(1);
     stat_path = NULL;

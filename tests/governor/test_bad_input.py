@@ -105,9 +105,30 @@ class BadInput(unittest.TestCase):
     def test_a_report_that_cannot_be_written(self):
         for directory in ("/proc/nowhere", "/dev/full/x"):
             done = lull("emulate", "1xA100", "--", LULL, "run", "--report", directory, "--", "sh", "-c",
-                        "exit 6", env={"LULL_RUNTIME_DIR": self.directory.name})
-            self.assertEqual(done.returncode, 6)
-            self.assertIn(directory.split("/x")[0], done.stderr)
+                        "echo started; exit 6", env={"LULL_RUNTIME_DIR": self.directory.name})
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertRegex(done.stderr, rf"lull run: --report: .*{directory.split('/x')[0]}.*name another directory")
+
+    def test_two_runs_keep_their_reports_apart(self):
+        both = '"$0" run --quiet -- sleep 1 & sleep 0.4; "$0" run --quiet -- sh -c "exit 3"; wait'
+        work = os.path.join(self.directory.name, "work")
+        os.mkdir(work)
+        for _ in range(2):  # what runs before have left is free again
+            done = lull("emulate", "1xA100", "--", "sh", "-c", both, LULL, cwd=work,
+                        env={"LULL_RUNTIME_DIR": self.directory.name})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stderr.count("this run's report goes to lull-report-2"), 1, done.stderr)
+            found = {}
+            for name in os.listdir(work):
+                with open(os.path.join(work, name, "report.json"), encoding="utf-8") as file:
+                    found[name] = json.load(file)["status"]
+            self.assertEqual(found, {"lull-report": 0, "lull-report-2": 3})
+
+    def test_a_plan_that_is_not_there(self):
+        done = lull("emulate", "1xA100", "--", LULL, "run", "--report", self.report, "--plan", "nothere.json", "--", "sh", "-c",
+                    "echo started", env={"LULL_RUNTIME_DIR": self.directory.name})
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("nothere.json", done.stderr)
 
     def test_a_full_disk_for_the_report(self):
         small = os.path.join(self.directory.name, "small")

@@ -24,7 +24,9 @@ class Driver(unittest.TestCase):
                 env=dict(os.environ, LULL_RUNTIME_DIR=directory), capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
             with open(os.path.join(directory, "report.json"), encoding="utf-8") as file:
-                (gpu,) = json.load(file)["gpus"]
+                report = json.load(file)
+            self.notes = report["notes"]
+            (gpu,) = report["gpus"]
             return gpu
 
     def test_a_driver_that_obeys_is_not_blamed(self):
@@ -36,12 +38,16 @@ class Driver(unittest.TestCase):
         self.assertGreaterEqual(gpu["driver"]["without_effect"], 5)
         self.assertIn("had no effect although the driver reported success", gpu["driver"]["trouble"])
         self.assertIn("left alone", gpu["state"])
+        (note,) = self.notes
+        self.assertRegex(note, r"^GPU 0: left alone: \d+ of \d+ clock changes had no effect .*nvidia-smi -q -d CLOCK")
         self.assertLess(gpu["driver"]["changes"], 12)  # it is not asked for ever
 
     def check_slow_calls(self, gpu):
         self.assertGreaterEqual(gpu["driver"]["slowest_call_ms"], 500)
         self.assertRegex(gpu["driver"]["trouble"], r"driver calls block for \d+ ms: \d+ of \d+ took over 100 ms")
         self.assertEqual(gpu["state"], "left alone: driver calls block for too long")
+        (note,) = self.notes
+        self.assertRegex(note, r"^GPU 0: left alone, because driver calls block for [5-9]\d\d ms.*--steady 1%")
 
     def test_calls_that_take_half_a_second(self):
         gpu = self.run_job(0, 60, 20, 80, 0, fault="hang_ms=500")
@@ -64,6 +70,7 @@ class Driver(unittest.TestCase):
         gpu = self.run_job(0, 20, 50, 1500, 0, beside=MEDDLER)
         self.assertGreater(gpu["driver"]["foreign_changes"], 0)
         self.assertIn("another program changes it", gpu["driver"]["trouble"])
+        self.assertTrue(any("another program changes it (nvidia-smi -lgc" in note for note in self.notes), self.notes)
 
 
 if __name__ == "__main__":

@@ -74,11 +74,6 @@ class PipelinePlan(unittest.TestCase):
         self.assertEqual(report["pipeline"], {"state": "not carried out"})
         self.assertIn("it is for 4 devices, the job has 3 ranks", said)
 
-    def test_no_plan_file_is_said_and_the_job_runs(self):
-        report, _ = self.run_job(["/nonexistent/plan.json"], iterations=2)
-        self.assertTrue(any("/nonexistent/plan.json" in note for note in report["notes"]), report["notes"])
-        self.assertIsNone(report["pipeline"])
-
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -65,7 +65,8 @@ class PowerLimit(unittest.TestCase):
 
     def test_found_stored_and_used_again(self):
         job = ("sh", self.until_stored, JOB, "0", "100000", "100", "20", "0")
-        done, report = self.run_job("--power-limit", "auto", "--slice-s", "1.5", "--limit-step-w", "125", job=job)
+        done, report = self.run_job("--power-limit", "auto", "--choose", "cost", "--slice-s", "1.5", "--limit-step-w", "125",
+                                    job=job)
         self.assertEqual((done.returncode, done.stdout), (0, "42\n"), done.stderr)
         limit = report["power_limit"]
         self.assertEqual((limit["state"], limit["from_stored_profile"]), ("held", False))
@@ -78,10 +79,11 @@ class PowerLimit(unittest.TestCase):
         self.assertIn("power limit", done.stderr)
         self.assertTrue(report["settled"])
 
-        done, report = self.run_job("--power-limit", "auto", "--max-slowdown", "1%", job=job)
+        done, report = self.run_job("--power-limit", "auto", job=job)
         limit = report["power_limit"]
         self.assertEqual((limit["state"], limit["from_stored_profile"], limit["profiling_s"]), ("held", True, 0))
-        self.assertEqual(limit["held_w"], 350)  # 225 W costs more than 1 % of time
+        # 225 W costs more than 1 % of time, which is the tolerance.
+        self.assertEqual((limit["held_w"], limit["profile"]["aim"]), (350, "slowdown"))
 
         (profile,) = json.loads(self.lull("limit", "--choose", "energy", "--json").stdout)["profiles"]
         self.assertEqual((profile["program"], profile["gpu_count"]), (" ".join(job), 1))
@@ -92,7 +94,7 @@ class PowerLimit(unittest.TestCase):
         self.assertIn("no profile of", self.lull("limit", "--", *job).stderr)
 
     def test_clocks_under_the_best_limit(self):
-        done, report = self.run_job("--power-limit", "auto", "--clocks", "--max-slowdown", "5%", "--slice-s", "0.6",
+        done, report = self.run_job("--power-limit", "auto", "--clocks", "--tolerance", "5%", "--slice-s", "0.6",
                                     "--limit-step-w", "250",
                                     job=("sh", self.until_stored, JOB, "0", "100000", "60", "5", "0"))
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -126,11 +128,30 @@ class PowerLimit(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_held_as_given(self):
-        done, report = self.run_job("--power-limit", "250")
+        done, report = self.run_job("--power-limit", "150")
         self.assertEqual(done.returncode, 0)
-        self.assertEqual((report["power_limit"]["held_w"], report["power_limit"]["profile"]), (250, None))
+        limit = report["power_limit"]
+        self.assertEqual((limit["held_w"], limit["read_back_w"], limit["profile"]), (150, 150, None))
+        # It is held after iterations at the administrator's 350 W, which tell what it costs.
+        self.assertGreaterEqual(report["descent"]["iterations"], 10)
+        self.assertIsNone(limit["slowdown_reason"])
+        self.assertGreater(limit["slowdown_ratio"], 0.1)
+        self.assertRegex(done.stderr, r"power limit of 150 W held; the GPUs have 150 W; slowdown [+]\d+[.]\d+ % .*more than "
+                         "--tolerance")
         # This job draws 316 W where nothing holds it; a busy host begins to measure before the limit has settled.
-        self.assertLess(report["managed"]["average_power_w"], 280)
+        self.assertLess(report["managed"]["average_power_w"], 200)
+        swing = report["swing"]
+        self.assertEqual((swing["piece_s"], swing["band_from_hz"], swing["band_to_hz"]), (1, 1, 5))
+        # Five times in a second the job computes and waits, and at the limit with less power.
+        self.assertLess(swing["managed"]["peak_to_peak_w"], swing["unmanaged"]["peak_to_peak_w"])
+        self.assertLess(swing["managed"]["average_power_w"], swing["unmanaged"]["average_power_w"])
+
+    def test_a_limit_beyond_the_devices_range(self):
+        for limit in ("20", "900"):
+            done = self.lull("emulate", "1xA100-SXM4-40GB", "--", LULL, "run", "--no-daemon", "--report", self.report,
+                             "--power-limit", limit, "--", "echo", "started")
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertRegex(done.stderr, rf"--power-limit {limit}: GPU 0 \(.*A100.*\) takes 100 to 400 W")
 
     def test_nothing_to_measure(self):
         done, report = self.run_job("--power-limit", "auto", job=("sh", "-c", "exit 3"))
@@ -151,6 +172,10 @@ class PowerLimit(unittest.TestCase):
         self.assertIn("limits.db", self.lull("limit").stderr)
         done, report = self.run_job("--power-limit", "auto", job=(JOB, "0", "20", "50", "10", "0"))
         self.assertEqual((done.returncode, report["status"]), (0, 0))  # never the job's failure
+        # It ended long before anything could be known, and it says how long a job has to be.
+        self.assertTrue(any("ended before its GPUs had come to their temperature" in note and "for up to 100 s more" in note
+                            for note in report["notes"]), report["notes"])
+        self.assertEqual([gpu["state"] for gpu in report["gpus"]], ["left at its power limit: no other one was chosen"])
 
 
 def gpu():

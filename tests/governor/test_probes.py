@@ -28,7 +28,7 @@ class NcclPlugin(unittest.TestCase):
             env=dict(environment, LULL_RUNTIME_DIR=self.directory.name, **variables), stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=True)
         with open(os.path.join(report, "report.json"), encoding="utf-8") as file:
-            notes = [note for note in json.load(file)["notes"] if "NCCL" in note]
+            notes = [note for note in json.load(file)["notes"] if "NCCL_PROFILER_PLUGIN" in note]
         return (*done.stdout.splitlines()[-1].split("|"), notes)
 
     def test_the_plugin_is_set_and_can_be_loaded(self):

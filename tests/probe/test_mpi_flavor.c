@@ -56,8 +56,10 @@ static void programs_with_mpi(void **state)
 static void launchers_of_scripts(void **state)
 {
     char directory[] = "/tmp/lull-flavor-XXXXXX";
+    static const char text[] = "#!/bin/sh\nset -e\nexec mpirun -n 4 ./train \"$@\"\n";
     char target[64];
     char link[64];
+    char job[64];
     char *path;
 
     (void)state;
@@ -70,6 +72,12 @@ static void launchers_of_scripts(void **state)
     setenv("PATH", directory, 1);
     assert_int_equal(flavor_of("mpirun", "-n", "script"), LULL_MPI_MPICH);
     assert_int_equal(flavor_of(link, NULL, NULL), LULL_MPI_MPICH);
+    snprintf(job, sizeof(job), "%s/job", directory);
+    assert_int_equal(lull_file_write_atomic(job, text, strlen(text), 0755, NULL), 0);
+    assert_int_equal(flavor_of(job, NULL, NULL), LULL_MPI_MPICH);
+    assert_int_equal(flavor_of("env", "job", NULL), LULL_MPI_MPICH);
+    assert_int_equal(flavor_of("cat", "-n", "job.txt"), LULL_MPI_NONE);
+    unlink(job);
     setenv("PATH", path, 1);
     free(path);
     unlink(link);

@@ -90,7 +90,12 @@ static void scripts(void **state)
         {"#! python3.99 -u\n", true},
         {"#!/usr/bin/env python3.99\r\n", true},
         {"#!/usr/bin/env -S python3.99 -u\n", true},
-        {"#!/bin/sh\npython3.99 train.py\n", false},
+        {"#!/bin/sh\npython3.99 train\n", true},
+        {"#!/bin/sh\nexec /opt/conda/bin/python3 -m x\n", true}, /* found only when it runs */
+        {"#!/bin/bash -e\nOMP_NUM_THREADS=1 srun --mpi=pmix bash -c 'accelerate launch train.py'",
+         true},
+        {"#!/bin/sh\nexec ./train --pythonic x.pyc\n", false},
+        {"#!/bin/sh\ninner; true\n", true},
         {"#!\n", false},
         {"#", false},
         {"", false},
@@ -99,15 +104,46 @@ static void scripts(void **state)
          false},
     };
     char interpreter[64];
+    char inner[64];
 
     (void)state;
     memcpy(interpreter, place("python3.99", ""), sizeof(interpreter));
+    memcpy(inner, place("inner", "#!/bin/sh\nexec \"python3.99\" -u"), sizeof(inner));
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         place("torchrun", rows[i].text);
         assert_int_equal(runs_python("torchrun", "x"), rows[i].expected);
         unlink(path);
     }
+    unlink(inner);
     unlink(interpreter);
+}
+
+static void texts_for_a_shell(void **state)
+{
+    char *const with_text[] = {"env", "bash", "-c", "cd x && python9 -m train", NULL};
+    char *const without[] = {"env", "bash", "-c", "cd x && ./train", NULL};
+    char *const no_shell[] = {"env", "echo", "python9 is gone", NULL};
+
+    (void)state;
+    assert_true(lull_command_runs_python(with_text));
+    assert_false(lull_command_runs_python(without));
+    assert_false(lull_command_runs_python(no_shell));
+    assert_true(lull_command_is_script(without));
+    assert_false(lull_command_is_script(no_shell));
+    place("job.txt", "python9 -m train"); /* not executable by itself, but the shell reads it */
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_true(runs_python("sh", path));
+    assert_false(runs_python("cat", path));
+    unlink(path);
+}
+
+/* A script that names itself is left after some levels. */
+static void endless_scripts(void **state)
+{
+    (void)state;
+    place("again", "#!/bin/sh\nagain; again; again\n");
+    assert_false(runs_python("again", NULL));
+    unlink(path);
 }
 
 static void anything_else(void **state)
@@ -123,10 +159,9 @@ static void anything_else(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(interpreters),
-        cmocka_unit_test(links),
-        cmocka_unit_test(scripts),
-        cmocka_unit_test(anything_else),
+        cmocka_unit_test(interpreters),    cmocka_unit_test(links),
+        cmocka_unit_test(scripts),         cmocka_unit_test(texts_for_a_shell),
+        cmocka_unit_test(endless_scripts), cmocka_unit_test(anything_else),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -140,7 +140,7 @@ static const struct lull_option rows[] = {
     VALUE("slowdown", "RATIO", RATIO, slowdown_ratio,
           "The plan of least energy that is at most this much slower than all operations at the "
           "highest clock.",
-          .excludes = "deadline-ms|straggler-ms"),
+          .is_slowdown = true, .excludes = "deadline-ms|straggler-ms"),
     VALUE("deadline-ms", "MS", NUMBER, deadline_ms,
           "The plan of least energy that takes no longer than this.", .least = LEAST_MS,
           .most = MOST_MS, .excludes = "straggler-ms"),

@@ -63,8 +63,8 @@ static void take_outcome(struct lull_control *control, uint32_t index,
     if (result->status != 0)
         gpu->log.refused++;
     lull_driver_watch_take_result(&gpu->state.driver, result);
-    is_useless = lull_driver_watch_has_no_effect(&gpu->state.driver) || result->status == -EPERM ||
-                 result->status == LULL_E_UNSUPPORTED || result->status == LULL_E_NO_DEVICE;
+    is_useless = lull_driver_watch_has_no_effect(&gpu->state.driver) ||
+                 lull_driver_watch_denies(&gpu->state.driver);
     /* Where nothing had to be written, nothing was learnt about what writing costs. */
     if (request->sequence == result->sequence && (is_made || is_useless))
         tell_switch(control, index, request, result, overtaken_ns, is_useless);
@@ -80,7 +80,11 @@ static void take_overtaken(struct lull_control *control, uint32_t index,
                            const struct lull_switch_result *next)
 {
     struct lull_switch_result overtaken = control->gpus[index].seen;
+    const bool is_below = overtaken.sm_mhz == 0 || overtaken.observed_mhz < overtaken.sm_mhz;
 
+    /* The clock of a GPU without work is below every lock, and says nothing of the driver. */
+    if (control->gpus[index].is_idle && is_below)
+        overtaken.observed_mhz = 0;
     /* It was read back at least once; else the writer was busy with another GPU's call. */
     if (overtaken.observed_mhz != 0 &&
         next->call_begin_ns - (overtaken.call_begin_ns + overtaken.call_ns) > obedience_ns)

@@ -43,8 +43,9 @@ struct lull_governed_gpu {
     struct lull_clock_expectation expected; /* since_ns 0: nothing is expected */
     struct lull_run_log log;
     struct lull_span
-        lowered; /* the stretch at a lowered clock that is under way; begin_ns 0: none */
-    bool left;   /* its rank has ended, and another one may take the GPU over */
+        lowered;  /* the stretch at a lowered clock that is under way; begin_ns 0: none */
+    bool is_idle; /* it had nothing to do when it was read last */
+    bool left;    /* its rank has ended, and another one may take the GPU over */
     int64_t section_begin_ns;
     uint32_t depth; /* how many calls of the rank are nested now */
     /* What follows is NULL unless the rank communicates on the GPU. */

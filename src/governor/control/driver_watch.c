@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "governor/control/driver_watch.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,6 +24,13 @@ enum { WITHOUT_EFFECT_MAX = 5, STRANGE_MIN = 3 };
 void lull_driver_watch_take_result(struct lull_driver_watch *watch,
                                    const struct lull_switch_result *result)
 {
+    const bool is_denied = result->status == -EPERM || result->status == LULL_E_UNSUPPORTED ||
+                           result->status == LULL_E_NO_DEVICE;
+
+    if (is_denied)
+        watch->denial = result->status;
+    else if (result->status == 0 && result->call_ns != 0)
+        watch->denial = 0;
     /* With LULL_E_STALE the call was made as well, and undone because it had come too late. */
     if ((result->status != 0 && result->status != LULL_E_STALE) || result->call_ns == 0)
         return;
@@ -56,6 +64,11 @@ void lull_driver_watch_take_clock(struct lull_driver_watch *watch, int64_t now_n
         watch->strange = 0;
     else if (++watch->strange == STRANGE_MIN)
         watch->foreign++;
+}
+
+bool lull_driver_watch_denies(const struct lull_driver_watch *watch)
+{
+    return watch->denial != 0;
 }
 
 bool lull_driver_watch_has_no_effect(const struct lull_driver_watch *watch)

@@ -21,6 +21,8 @@ struct lull_driver_watch {
     uint64_t calls;          /* calls that were made, whatever came of them */
     uint64_t slow_calls;     /* calls that blocked for over 100 ms */
     double slowest_call_ms;
+    int32_t denial; /* -EPERM, LULL_E_UNSUPPORTED or LULL_E_NO_DEVICE, if the last request ended so,
+                     * which it will for ever; 0: it did not */
     uint64_t foreign; /* stretches in which the clock was not what had been set */
     uint32_t in_vain; /* how many of the latest changes in a row had no effect */
     uint32_t strange; /* how many of the latest readings in a row do not fit what was set */
@@ -44,6 +46,9 @@ void lull_driver_watch_take_calls(struct lull_driver_watch *watch, uint64_t call
 /* Takes a reading of the SM clock. */
 void lull_driver_watch_take_clock(struct lull_driver_watch *watch, int64_t now_ns,
                                   uint32_t read_mhz, const struct lull_clock_expectation *expected);
+
+/* Whether requests are refused for good. */
+bool lull_driver_watch_denies(const struct lull_driver_watch *watch);
 
 /* Whether the clock has not followed for so many times in a row that the GPU is better left alone.
  */

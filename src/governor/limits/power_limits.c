@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "base/log.h"
 #include "core/tuning/thermal.h"
 #include "core/stats/counter.h"
+#include "governor/limits/stored_limits.h"
 
 /* Energy is measured in pieces of this length: long against the time between readings of the
  * counter, short against a slice. Chosen, not measured. */
@@ -24,9 +24,14 @@ static const int64_t clock_validity_ns = 4 * LULL_NS_PER_S;
 /* Clocks that are tried under a limit are this far apart at least. Chosen, not measured. */
 static const double clock_step_ratio = 0.05;
 
-/* How many iterations must be seen before profiling begins, and how many clocks are tried at most.
- * Chosen, not measured. */
-enum { FIRST_ITERATIONS = 3, MOST_CLOCKS = 8 };
+/* How many iterations must be seen before profiling begins; how many run at the present limit
+ * before a given one is held, against which its slowdown is told; how many clocks are tried at
+ * most. Chosen, not measured. */
+enum { FIRST_ITERATIONS = 3, REFERENCE_ITERATIONS = 10, MOST_CLOCKS = 8 };
+
+/* A given limit waits no longer than this for these iterations, which a job may never have. Chosen,
+ * not measured. */
+static const int64_t reference_wait_ns = 10 * LULL_NS_PER_S;
 
 enum lull_limits_stage {
     LULL_LIMITS_WAITING, /* the job has no GPUs or does not iterate yet */
@@ -55,6 +60,8 @@ struct lull_limits {
     /* What the administrator has set, of every GPU of the control; NAN: a GPU does not tell. */
     double present_w[LULL_CONTROLLER_MAX_GPUS];
     bool is_present_known[LULL_CONTROLLER_MAX_GPUS];
+    int64_t bound_ns; /* when the first rank was seen on a GPU; 0: not yet */
+    double read_w;    /* the highest limit that was read back for what was requested last */
     bool is_stored;   /* the profile was there before */
     bool is_refining; /* clocks are searched under the best limit */
     struct lull_limit_search *search;
@@ -145,9 +152,14 @@ static bool find_job(struct lull_limits *limits, struct lull_control *control)
         if (lull_control_gpu(control, i)->process >= 0)
             limits->gpus[limits->gpu_count++] =
                 (struct lull_limited_gpu){.index = i, .temperature_c = NAN};
-    return limits->gpu_count > 0 &&
-           (limits->options->fixed_w > 0.0 ||
-            iterations_of(control, limits->gpus[0].index) > FIRST_ITERATIONS);
+    if (limits->gpu_count == 0)
+        return false;
+    if (limits->bound_ns == 0)
+        limits->bound_ns = lull_now_ns();
+    if (limits->options->fixed_w > 0.0)
+        return iterations_of(control, limits->gpus[0].index) > REFERENCE_ITERATIONS ||
+               lull_now_ns() - limits->bound_ns > reference_wait_ns;
+    return iterations_of(control, limits->gpus[0].index) > FIRST_ITERATIONS;
 }
 
 static int check_job(struct lull_limits *limits, struct lull_control *control,
@@ -187,61 +199,6 @@ static double present_limit_w(struct lull_limits *limits, struct lull_control *c
     return lowest_w;
 }
 
-/* ---- stored profiles --------------------------------------------------------------------- */
-
-/* Leaves out what was measured above the limit that is allowed now: a stored profile may be older
- * than that limit. */
-static void drop_above(struct lull_limit_profile *profile, double highest_w)
-{
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < profile->count; i++)
-        if (profile->measures[i].point.limit_w <= highest_w + 0.5)
-            profile->measures[kept++] = profile->measures[i];
-    profile->count = kept;
-}
-
-static bool recall(struct lull_limits *limits, double highest_w)
-{
-    struct lull_limit_profile found = {0};
-    struct lull_store *store = NULL;
-    struct lull_error err = {0};
-    int result = lull_store_open(NULL, &lull_limit_profiles_schema, false, &store, &err);
-
-    if (result == 0)
-        result = lull_limit_profile_load(store, limits->profile.program, limits->profile.gpu_name,
-                                         limits->gpu_count, &found, &err);
-    lull_store_close(store);
-    if (result < 0 && result != -ENOENT)
-        lull_log(LULL_LOG_WARNING, "run", "%s", err.text);
-    if (result < 0)
-        return false;
-    drop_above(&found, highest_w);
-    if (found.count == 0)
-        return false;
-    limits->profile = found;
-    limits->is_stored = true;
-    return true;
-}
-
-static void remember(const struct lull_limits *limits, struct lull_error *err)
-{
-    struct lull_store *store = NULL;
-
-    if (lull_store_open(NULL, &lull_limit_profiles_schema, true, &store, err) == 0)
-        lull_limit_profile_save(store, &limits->profile, err);
-    lull_store_close(store);
-}
-
-static void sign(struct lull_limit_profile *profile)
-{
-    const struct passwd *user = getpwuid(geteuid());
-
-    profile->chosen_s = time(NULL);
-    snprintf(profile->chosen_by, sizeof(profile->chosen_by), "%s",
-             user != NULL ? user->pw_name : "unknown");
-}
-
 /* ---- holding ----------------------------------------------------------------------------- */
 
 static void ask(struct lull_limits *limits, struct lull_control *control,
@@ -249,6 +206,7 @@ static void ask(struct lull_limits *limits, struct lull_control *control,
 {
     limits->asked = *point;
     limits->is_set = false;
+    limits->read_w = 0.0;
     limits->clock_ns = 0;
     limits->begin_ns = 0;
     limits->end_ns = 0;
@@ -280,6 +238,7 @@ static int look_at_requests(struct lull_limits *limits, struct lull_control *con
         lull_control_limit_result(control, limits->gpus[i].index, &result);
         if (result.sequence != limits->gpus[i].sequence)
             return 0;
+        limits->read_w = fmax(limits->read_w, result.limit_mw * 1e-3);
         if (result.status < 0)
             return lull_error_set(err, result.status,
                                   "power limits are left alone: GPU %u stays at %u W when %g W are "
@@ -305,7 +264,7 @@ static void hold_choice(struct lull_limits *limits, struct lull_control *control
         return;
     }
     profile->selector = selector;
-    sign(profile);
+    lull_stored_limits_sign(profile);
     limits->is_refining =
         limits->is_refining || profile->measures[profile->chosen].point.sm_mhz != 0;
     ask(limits, control, &profile->measures[profile->chosen].point);
@@ -502,7 +461,7 @@ static void finish(struct lull_limits *limits, struct lull_control *control,
     gethostname(profile->host, sizeof(profile->host) - 1);
     hold_choice(limits, control, note_out);
     if (limits->stage == LULL_LIMITS_HELD)
-        remember(limits, note_out);
+        lull_stored_limits_remember(&limits->profile, note_out);
 }
 
 static void profile_job(struct lull_limits *limits, struct lull_control *control,
@@ -576,7 +535,8 @@ static void begin(struct lull_limits *limits, struct lull_control *control,
         ask(limits, control, &(struct lull_limit_point){.limit_w = limits->options->fixed_w});
         limits->stage = LULL_LIMITS_HELD;
         lull_control_set_phase(control, LULL_PHASE_SETTLED);
-    } else if (!limits->options->afresh && recall(limits, highest_w)) {
+    } else if (!limits->options->afresh && lull_stored_limits_recall(&limits->profile, highest_w)) {
+        limits->is_stored = true;
         hold_choice(limits, control, note_out);
     } else if (begin_search(limits, control, highest_w, note_out) < 0) {
         give_up(limits, control);
@@ -645,17 +605,23 @@ void lull_limits_end(const struct lull_limits *limits, struct lull_error *note_o
 {
     if (limits->stage == LULL_LIMITS_WAITING)
         lull_error_set(note_out, -ENOENT,
-                       "power limits were left alone: no iteration was found in the job");
+                       "power limits were left alone: no iteration was found in the job, whose "
+                       "communication tells them; see the other notes, or mark its steps with "
+                       "lull_step() of lull.h");
     if (limits->stage == LULL_LIMITS_WARMING)
         lull_error_set(note_out, -EAGAIN,
-                       "the job ended before its GPUs had come to their temperature: its power "
-                       "limits were left alone");
+                       "the job ended before its GPUs had come to their temperature, which takes 5 "
+                       "to 60 s: its power limits were left alone. Give a longer job, which is "
+                       "profiled for up to %.0f s more",
+                       limits->options->search.budget_s);
     if (limits->stage == LULL_LIMITS_PROFILING)
         lull_error_set(
             note_out, -EAGAIN,
-            "the job ended while its power limits were being profiled (%.0f s): none was "
-            "chosen",
-            limits->spent_s);
+            "the job ended while its power limits were being profiled (%.0f s of at most %.0f s): "
+            "none was chosen, and nothing is stored. Give a job that runs %.0f s longer, or a "
+            "shorter --slice-s or wider --limit-step-w",
+            limits->spent_s, limits->options->search.budget_s,
+            fmax(1.0, limits->options->search.budget_s - limits->spent_s));
 }
 
 /* ---- what came of it --------------------------------------------------------------------- */
@@ -675,6 +641,8 @@ void lull_limits_summary(const struct lull_limits *limits, struct lull_limits_su
         .state = stage_names[limits->stage],
         .is_held = limits->stage == LULL_LIMITS_HELD,
         .held_w = limits->asked.limit_w,
+        .read_w = limits->is_set && limits->read_w > 0.0 ? limits->read_w : NAN,
+        .is_given = limits->options->fixed_w > 0.0,
         .is_stored = limits->is_stored,
         .profiling_s = limits->spent_s,
         .profile = limits->profile.count > 0 ? &limits->profile : NULL,

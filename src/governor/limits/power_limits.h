@@ -68,7 +68,9 @@ void lull_limits_end(const struct lull_limits *limits, struct lull_error *note_o
 struct lull_limits_summary {
     const char *state; /* "held", "profiling", ... */
     bool is_held;
-    double held_w;      /* valid with is_held */
+    double held_w;      /* what was asked for; valid with is_held */
+    double read_w;      /* the highest that a GPU of the job has read back; NAN: none has yet */
+    bool is_given;      /* by the user, so that there was nothing to search for */
     bool is_stored;     /* the profile was there before the run */
     double profiling_s; /* of the job */
     uint32_t pruned;    /* operating points that the search left out; 0 for a stored profile */

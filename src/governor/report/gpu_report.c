@@ -210,6 +210,20 @@ static double life_of_rank_ms(const struct lull_control_gpu *state,
     return lull_ms_from_ns(end_ns - begin_ns);
 }
 
+/* Returns what was done with a GPU; where no power limit was found it was left at its own. */
+static const char *state_text(const struct lull_report *report, uint32_t gpu)
+{
+    const struct lull_control_gpu *state = lull_control_gpu(report->managed, gpu);
+    struct lull_limits_summary summary;
+
+    if (report->limits != NULL && state->leased && !state->shared) {
+        lull_limits_summary(report->limits, &summary);
+        if (!summary.is_held)
+            return "left at its power limit: no other one was chosen";
+    }
+    return lull_gpu_state_text(report->managed, gpu);
+}
+
 json_t *lull_gpu_report_json(const struct lull_report *report, uint32_t gpu)
 {
     const struct lull_control *control = report->managed;
@@ -227,7 +241,7 @@ json_t *lull_gpu_report_json(const struct lull_report *report, uint32_t gpu)
     lull_field_integer(object, "index", state->device);
     lull_field_text(object, "name", info->name);
     lull_field_text(object, "uuid", info->uuid);
-    lull_field_text(object, "state", lull_gpu_state_text(control, gpu));
+    lull_field_text(object, "state", state_text(report, gpu));
     lull_field_json(object, "driver", driver_json(&state->driver));
     lull_field_json(object, "communicators",
                     communicators_json(&state->communicators, log->boundaries.count));
@@ -254,8 +268,7 @@ void lull_gpu_report_print(const struct lull_report *report, uint32_t gpu, FILE 
     uint32_t count;
 
     lull_track_sections(lull_controller_track(lull_control_controller(control), gpu), &count);
-    fprintf(out, "  GPU %u: %s\n", lull_control_gpu(control, gpu)->device,
-            lull_gpu_state_text(control, gpu));
+    fprintf(out, "  GPU %u: %s\n", lull_control_gpu(control, gpu)->device, state_text(report, gpu));
     if (report->limits != NULL)
         count = 0; /* sections are only observed then, and nothing was decided for them */
     if (lull_driver_watch_describe(&lull_control_gpu(control, gpu)->driver, trouble,

@@ -6,6 +6,7 @@
 
 #include "governor/report/report_fields.h"
 #include "governor/report/report_parts.h"
+#include "governor/run/run_statistics.h"
 
 /* An operating point's iteration, and how it compares with the reference's. */
 struct limits_report_row {
@@ -133,17 +134,47 @@ void lull_limit_table_print(const struct lull_limit_profile *profile, FILE *out)
 
 /* ---- of a run ---------------------------------------------------------------------------- */
 
-json_t *lull_limits_report_json(const struct lull_limits *limits)
+/* What the limit that is held costs in time, where the run itself tells. */
+struct limits_report_slowdown {
+    double ratio; /* NAN: it is not known */
+    double half_width_ratio;
+    const char *reason; /* why not; NULL: it is known */
+};
+
+/* A limit that was searched for stands against the others in its profile. */
+static struct limits_report_slowdown find_slowdown(const struct lull_report *report,
+                                                   const struct lull_limits_summary *summary)
 {
+    struct limits_report_slowdown slowdown = {.ratio = NAN, .half_width_ratio = NAN};
+
+    if (!summary->is_held)
+        slowdown.reason = "no limit is held";
+    else if (summary->profile != NULL)
+        slowdown.ratio = row_of(summary->profile, summary->profile->chosen).slowdown_ratio;
+    else if (!lull_run_statistics_change(report->managed, &slowdown.ratio,
+                                         &slowdown.half_width_ratio))
+        slowdown.reason = "too few iterations were seen before or after it was set; a longer job, "
+                          "or --compare, tells";
+    return slowdown;
+}
+
+json_t *lull_limits_report_json(const struct lull_report *report)
+{
+    struct limits_report_slowdown slowdown;
     struct lull_limits_summary summary;
     json_t *object;
 
-    if (limits == NULL)
+    if (report->limits == NULL)
         return json_null();
     object = json_object();
-    lull_limits_summary(limits, &summary);
+    lull_limits_summary(report->limits, &summary);
+    slowdown = find_slowdown(report, &summary);
     lull_field_text(object, "state", summary.state);
     lull_field_known(object, "held_w", summary.held_w, summary.is_held);
+    lull_field_known(object, "read_back_w", summary.read_w, summary.is_held);
+    lull_field_number(object, "slowdown_ratio", slowdown.ratio);
+    lull_field_number(object, "slowdown_half_width_ratio", slowdown.half_width_ratio);
+    lull_field_text(object, "slowdown_reason", slowdown.reason);
     lull_field_boolean(object, "from_stored_profile", summary.is_stored);
     lull_field_number(object, "profiling_s", summary.profiling_s);
     lull_field_integer(object, "settings_pruned", summary.pruned);
@@ -152,18 +183,39 @@ json_t *lull_limits_report_json(const struct lull_limits *limits)
     return object;
 }
 
-void lull_limits_report_print(const struct lull_limits *limits, FILE *out)
+/* Prints a limit that was given: what the GPUs say of it, and what it costs. */
+static void print_given(const struct lull_report *report, const struct lull_limits_summary *summary,
+                        FILE *out)
+{
+    const struct limits_report_slowdown slowdown = find_slowdown(report, summary);
+
+    fprintf(out, "  power limit of %g W", summary->held_w);
+    if (isfinite(summary->read_w))
+        fprintf(out, " held; the GPUs have %g W", summary->read_w);
+    else
+        fprintf(out, " requested; no GPU has confirmed it");
+    if (slowdown.reason != NULL)
+        fprintf(out, "; slowdown unknown: %s\n", slowdown.reason);
+    else
+        fprintf(out, "; slowdown %+.2f %% (+- %.2f, 95 %%)%s\n", slowdown.ratio * 100.0,
+                slowdown.half_width_ratio * 100.0,
+                slowdown.ratio - slowdown.half_width_ratio > report->tolerance_ratio
+                    ? ": more than --tolerance; --power-limit auto finds one within it"
+                    : "");
+}
+
+void lull_limits_report_print(const struct lull_report *report, FILE *out)
 {
     struct lull_limits_summary summary;
     char choice[160];
 
-    if (limits == NULL)
+    if (report->limits == NULL)
         return;
-    lull_limits_summary(limits, &summary);
+    lull_limits_summary(report->limits, &summary);
     if (!summary.is_held)
         return;
     if (summary.profile == NULL) {
-        fprintf(out, "  power limit held at %g W\n", summary.held_w);
+        print_given(report, &summary, out);
         return;
     }
     lull_limit_table_choice(summary.profile, choice, sizeof(choice));

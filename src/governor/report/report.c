@@ -68,8 +68,9 @@ static json_t *report_json(const struct lull_report *report)
     lull_field_json(root, "gpus", gpus_json(report));
     lull_field_json(root, "together", peers_json(report->peers));
     lull_field_json(root, "pipeline", lull_pipeline_report_json(report));
-    lull_field_json(root, "power_limit", lull_limits_report_json(report->limits));
+    lull_field_json(root, "power_limit", lull_limits_report_json(report));
     lull_field_json(root, "energy", lull_energy_report_json(&report->energy));
+    lull_field_json(root, "swing", lull_swing_report_json(report));
     lull_field_json(root, "notes", strings_json(report->notes));
     return root;
 }
@@ -102,11 +103,14 @@ int lull_report_write(const struct lull_report *report, const char *directory,
 
 void lull_report_print(const struct lull_report *report, FILE *out)
 {
+    for (const char *const *finding = report->findings; *finding != NULL; finding++)
+        fprintf(out, "\n  %s\n", *finding);
     if (report->managed == NULL)
         return;
     lull_run_report_print(report, out);
     lull_pipeline_report_print(report, out);
-    lull_limits_report_print(report->limits, out);
+    lull_limits_report_print(report, out);
+    lull_swing_report_print(report, out);
     for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
         if (is_used(report, i))
             lull_gpu_report_print(report, i, out);

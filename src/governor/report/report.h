@@ -18,6 +18,7 @@
 #include "governor/plan/online.h"
 #include "governor/plan/straggler_response.h"
 #include "governor/run/run_comparison.h"
+#include "governor/run/run_swing.h"
 
 /* What was measured of the energy of the last pass of each side. */
 struct lull_energy_report {
@@ -34,13 +35,16 @@ struct lull_report {
     struct lull_devices *devices;       /* NULL: no GPU was found */
     const struct lull_control *managed; /* the last managed run; NULL: nothing was managed */
     double managed_s;                   /* its wall time */
-    const struct lull_run_comparison *comparison;   /* NULL: not compared */
-    const struct lull_peers_summary *peers;         /* NULL: the job has one node */
-    const char *const *notes;                       /* what people should know; NULL-terminated */
-    const struct lull_online *online;               /* NULL: no pipeline was profiled */
+    const struct lull_run_comparison *comparison; /* NULL: not compared */
+    const struct lull_peers_summary *peers;       /* NULL: the job has one node */
+    const char *const *notes;                     /* what people should know; NULL-terminated */
+    const char *const *findings;      /* those of them that nobody has been told yet, likewise */
+    const struct lull_online *online; /* NULL: no pipeline was profiled */
     const struct lull_plan_runner *runner;          /* NULL: there was no plan */
     const struct lull_straggler_response *response; /* NULL: stragglers were not looked for */
     const struct lull_limits *limits;               /* NULL: power limits were left alone */
+    const struct lull_run_swing *swing;             /* NULL: nothing was managed */
+    double swing_ratio;                             /* how much wider managed swings may be */
     struct lull_energy_report energy;
 };
 

@@ -27,11 +27,15 @@ json_t *lull_pipeline_report_json(const struct lull_report *report);
 void lull_pipeline_report_print(const struct lull_report *report, FILE *out);
 
 /* Makes "power_limit": what the limits came to; null where they were left alone. */
-json_t *lull_limits_report_json(const struct lull_limits *limits);
-void lull_limits_report_print(const struct lull_limits *limits, FILE *out);
+json_t *lull_limits_report_json(const struct lull_report *report);
+void lull_limits_report_print(const struct lull_report *report, FILE *out);
 
 /* Makes "energy": the whole run, and the program's windows; null where nothing was measured. */
 json_t *lull_energy_report_json(const struct lull_energy_report *report);
 void lull_energy_report_print(const struct lull_energy_report *report, FILE *out);
+
+/* Makes "swing": how the power of the job's GPUs goes up and down; null where none was managed. */
+json_t *lull_swing_report_json(const struct lull_report *report);
+void lull_swing_report_print(const struct lull_report *report, FILE *out);
 
 #endif

@@ -171,7 +171,7 @@ static void add_slowdown(const struct lull_report *report, const struct parts *p
     if (is_compared)
         whole = (struct lull_whole_slowdown){parts->difference.slowdown.ratio,
                                              parts->difference.slowdown.upper_ratio};
-    else if (report->managed != NULL)
+    else if (report->managed != NULL && report->limits == NULL)
         whole = lull_controller_whole_slowdown(lull_control_controller(report->managed));
     lull_field_text(root, "slowdown_basis", is_compared ? "runs" : "guard");
     lull_field_number(root, "slowdown_ratio", whole.ratio);
@@ -211,6 +211,8 @@ void lull_run_report_add(const struct lull_report *report, json_t *root)
 static void print_statistics(FILE *out, const char *name,
                              const struct lull_run_statistics *statistics)
 {
+    if (statistics->iterations == 0)
+        return; /* nothing is known, which is not 0 */
     fprintf(out, "  %-10s %9" PRIu64 " %12.2f", name, statistics->iterations,
             statistics->iteration_ms);
     if (statistics->has_energy)
@@ -283,8 +285,8 @@ static void print_guard(FILE *out, const struct lull_report *report)
     struct lull_whole_slowdown whole;
     double rarest;
 
-    if (report->managed == NULL)
-        return;
+    if (report->managed == NULL || report->limits != NULL)
+        return; /* under a power limit the controller only observes, and compares nothing */
     controller = lull_control_controller(report->managed);
     whole = lull_controller_whole_slowdown(controller);
     rarest = lull_controller_rarest_excluded(controller);
@@ -303,8 +305,9 @@ void lull_run_report_print(const struct lull_report *report, FILE *out)
     struct parts parts;
 
     compute_parts(report, &parts);
-    fprintf(out, "\n  %-10s %9s %12s %14s %12s\n", "", "iterations", "ms/iteration", "J/iteration",
-            "average W");
+    if (parts.unmanaged.iterations + parts.descent.iterations + parts.managed.iterations > 0)
+        fprintf(out, "\n  %-10s %9s %12s %14s %12s\n", "", "iterations", "ms/iteration",
+                "J/iteration", "average W");
     if (parts.unmanaged_run != NULL)
         print_statistics(out, "unmanaged", &parts.unmanaged);
     print_statistics(out, "descent", &parts.descent);

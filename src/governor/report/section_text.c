@@ -160,6 +160,8 @@ const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu
         return state->refusal.text;
     if (!state->leased)
         return "observed only";
+    if (lull_driver_watch_denies(&state->driver))
+        return "left alone: its clocks cannot be set";
     if (lull_driver_watch_has_no_effect(&state->driver))
         return "left alone: the driver does not do what it says";
     if (lull_control_decider(control)->gpu_text != NULL)

@@ -340,24 +340,27 @@ static int is_launcher(const char *path)
     return 0;
 }
 
+/* What has been found so far. */
+struct flavor_search {
+    enum lull_mpi_flavor of_launcher;
+    enum lull_mpi_flavor of_program;
+};
+
+/* Looks at a program; one that uses MPI ends the search. */
+static bool look_at(const char *path, void *context)
+{
+    struct flavor_search *const search = context;
+
+    if (!is_launcher(path))
+        search->of_program = flavor_of_file(path, 1);
+    else if (search->of_launcher == LULL_MPI_NONE)
+        search->of_launcher = flavor_of_launcher(path);
+    return search->of_program != LULL_MPI_NONE;
+}
+
 enum lull_mpi_flavor lull_mpi_flavor_of_command(char *const argv[])
 {
-    enum lull_mpi_flavor of_launcher = LULL_MPI_NONE;
-    char path[PATH_MAX];
+    struct flavor_search search = {LULL_MPI_NONE, LULL_MPI_NONE};
 
-    for (size_t i = 0; argv[i] != NULL; i++) {
-        enum lull_mpi_flavor flavor;
-
-        if (argv[i][0] == '\0' || lull_program_find(argv[i], path, sizeof(path)) < 0)
-            continue;
-        if (is_launcher(path)) {
-            if (of_launcher == LULL_MPI_NONE)
-                of_launcher = flavor_of_launcher(path);
-            continue;
-        }
-        flavor = flavor_of_file(path, 1);
-        if (flavor != LULL_MPI_NONE)
-            return flavor;
-    }
-    return of_launcher;
+    return lull_command_visit(argv, look_at, &search) ? search.of_program : search.of_launcher;
 }

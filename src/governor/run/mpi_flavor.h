@@ -14,11 +14,11 @@ enum lull_mpi_flavor {
 };
 
 /*
- * Looks at each word of the command, in order, that names a program (by path, or in PATH if it has
- * no slash): first for a word whose ELF file needs an MPI library, itself or through a library
- * that it needs; failing that, for a launcher (mpirun, mpiexec, srun) whose resolved name tells
- * the MPI. Programs take precedence over launchers: they are what the shim is loaded into.
- * argv ends with NULL. Scripts and their interpreters are not looked into.
+ * Looks at each program that the command names, in order (program.h): first for a word whose ELF
+ * file needs an MPI library, itself or through a library that it needs; failing that, for a
+ * launcher (mpirun, mpiexec, srun) whose resolved name tells the MPI. Programs take precedence over
+ * launchers: they are what the shim is loaded into. argv ends with NULL. Of scripts, those of a
+ * shell are looked into.
  */
 enum lull_mpi_flavor lull_mpi_flavor_of_command(char *const argv[]);
 

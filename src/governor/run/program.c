@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,9 +50,16 @@ const char *lull_path_base(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* ---- Python ------------------------------------------------------------------------------ */
+/* ---- scripts ----------------------------------------------------------------------------- */
 
-enum { FIRST_LINE = 256 }; /* Linux reads this many bytes of a script's first line */
+/* Linux reads so many bytes of a script's first line; of the rest, so many are looked at, in
+ * scripts that lie so deep within each other, and in so many of them. These three are chosen, not
+ * measured.
+ */
+enum { FIRST_LINE = 256, MOST_TEXT = 65536, MOST_DEPTH = 2, MOST_SCRIPTS = 64 };
+
+/* What separates words in a shell's text, quotes and assignments included. */
+static const char separators[] = " \t\r\n;&|()<>{}\"'`$=,";
 
 /* python, python3, python3.11, pypy3 and the like. */
 static bool is_interpreter(const char *path)
@@ -67,6 +75,16 @@ static bool is_interpreter(const char *path)
             strspn(name + length, "0123456789.") == strlen(name + length))
             return true;
     }
+    return false;
+}
+
+static bool is_shell(const char *path)
+{
+    static const char *const names[] = {"sh", "bash", "dash", "ash", "ksh", "zsh"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(lull_path_base(path), names[i]) == 0)
+            return true;
     return false;
 }
 
@@ -86,7 +104,7 @@ static ssize_t read_beginning(const char *path, char *text, size_t size)
 }
 
 /* "#!/usr/bin/python3", also "#!/usr/bin/env -S python3 -u": any of its words may be it. */
-static bool is_script(const char *path)
+static bool is_script_of(const char *path, bool (*is_it)(const char *program))
 {
     char line[FIRST_LINE + 1];
     const ssize_t got = read_beginning(path, line, FIRST_LINE);
@@ -100,19 +118,116 @@ static bool is_script(const char *path)
          word = strtok_r(NULL, " \t\r", &rest)) {
         char program[PATH_MAX];
 
-        if (lull_program_find(word, program, sizeof(program)) == 0 && is_interpreter(program))
+        if (lull_program_find(word, program, sizeof(program)) == 0 && is_it(program))
             return true;
     }
     return false;
 }
 
-bool lull_command_runs_python(char *const argv[])
+/* ---- what a command names ---------------------------------------------------------------- */
+
+struct visitor {
+    bool (*visit)(const char *path, void *context);
+    void *context;
+    uint32_t scripts; /* that have been looked into */
+};
+
+static bool visit_file(struct visitor *visitor, const char *path, int depth);
+
+/* Visits the programs that a shell's text names; the text is cut into its words. What is no program
+ * here may be one for the script, which may change PATH before. */
+static bool visit_text(struct visitor *visitor, char *text, int depth)
 {
     char path[PATH_MAX];
+    char *rest = NULL;
 
-    for (size_t i = 0; argv[i] != NULL; i++)
-        if (argv[i][0] != '\0' && lull_program_find(argv[i], path, sizeof(path)) == 0 &&
-            (is_interpreter(path) || is_script(path)))
+    for (char *word = strtok_r(text, separators, &rest); word != NULL;
+         word = strtok_r(NULL, separators, &rest)) {
+        const bool is_program = lull_program_find(word, path, sizeof(path)) == 0;
+
+        if (visitor->visit(is_program ? path : word, visitor->context) ||
+            (is_program && is_script_of(path, is_shell) && visit_file(visitor, path, depth + 1)))
             return true;
+    }
     return false;
+}
+
+/* Visits the programs that a shell script names. */
+static bool visit_file(struct visitor *visitor, const char *path, int depth)
+{
+    const bool is_near = depth <= MOST_DEPTH && visitor->scripts++ < MOST_SCRIPTS;
+    char *const text = is_near ? malloc(MOST_TEXT + 1) : NULL;
+    const ssize_t got = text == NULL ? -1 : read_beginning(path, text, MOST_TEXT);
+    bool is_over = false;
+
+    if (got > 0 && memchr(text, '\0', (size_t)got) == NULL) {
+        text[got] = '\0';
+        is_over = visit_text(visitor, text, depth);
+    }
+    free(text);
+    return is_over;
+}
+
+/* Visits what a shell is given: a file, or a text behind -c. */
+static bool visit_operand(struct visitor *visitor, const char *word)
+{
+    char *text;
+    bool is_over;
+
+    if (access(word, R_OK) == 0)
+        return visit_file(visitor, word, 1);
+    text = strdup(word);
+    is_over = text != NULL && visit_text(visitor, text, 1);
+    free(text);
+    return is_over;
+}
+
+bool lull_command_visit(char *const argv[], bool (*visit)(const char *path, void *context),
+                        void *context)
+{
+    struct visitor visitor = {.visit = visit, .context = context};
+    bool is_of_shell = false;
+    char path[PATH_MAX];
+
+    for (size_t i = 0; argv[i] != NULL; i++) {
+        const bool is_program =
+            argv[i][0] != '\0' && lull_program_find(argv[i], path, sizeof(path)) == 0;
+
+        if (is_program && visit(path, context))
+            return true;
+        if (is_program && is_shell(path))
+            is_of_shell = true;
+        else if (is_program && is_script_of(path, is_shell) && visit_file(&visitor, path, 1))
+            return true;
+        else if (!is_program && is_of_shell && visit_operand(&visitor, argv[i]))
+            return true;
+    }
+    return false;
+}
+
+static bool is_of_shell(const char *path, void *unused)
+{
+    (void)unused;
+    return is_shell(path) || is_script_of(path, is_shell);
+}
+
+bool lull_command_is_script(char *const argv[])
+{
+    return lull_command_visit(argv, is_of_shell, NULL);
+}
+
+/* In a script, a word that ends so is a program of Python's, whatever starts it. */
+static bool is_of_python(const char *path, void *unused)
+{
+    static const char end[] = ".py";
+    const size_t length = strlen(path);
+
+    (void)unused;
+    return is_interpreter(path) || is_script_of(path, is_interpreter) ||
+           (length >= sizeof(end) && strcmp(path + length - strlen(end), end) == 0);
+}
+
+bool lull_command_runs_python(char *const argv[])
+{
+    return lull_command_visit(argv, is_of_python, NULL);
 }

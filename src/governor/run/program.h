@@ -1,7 +1,8 @@
 /*
- * Which program a word of a command means, and whether a command runs Python, and so perhaps
- * PyTorch: what the gloo shim is preloaded for. Reads files only; starts nothing. Threads: any that
- * do not change the environment meanwhile. SPDX-License-Identifier: Apache-2.0
+ * Which programs a command names, in its words and in the shell scripts among them, and whether it
+ * runs Python, and so perhaps PyTorch: what the gloo shim is preloaded for. Reads files only;
+ * starts nothing. Threads: any that do not change the environment meanwhile.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_RUN_PROGRAM_H
 #define LULL_GOVERNOR_RUN_PROGRAM_H
@@ -25,10 +26,22 @@ int lull_path_next(const char **rest, const char *origin, char *out, size_t size
 const char *lull_path_base(const char *path);
 
 /*
- * Looks at each word of the command (argv ends with NULL) that names a program, by path or in
- * PATH: a Python interpreter, by the name of the file that links lead to, or a script whose first
- * line names one (torchrun, deepspeed). Shell scripts are not looked into. A wrong yes is
- * harmless: the shim does nothing in a program that never calls gloo.
+ * Visits the path of each program that the command names (argv ends with NULL), by path or in PATH:
+ * its words, and where one is a shell script, or behind a shell a text, all words of that text as
+ * well, as they stand there where they are no program. Scripts that scripts name are looked into
+ * two levels deep, 64 KiB of each. A visit that returns true ends it; returns whether one has.
+ */
+bool lull_command_visit(char *const argv[], bool (*visit)(const char *path, void *context),
+                        void *context);
+
+/* Whether the command is a shell script, or a shell with one. */
+bool lull_command_is_script(char *const argv[]);
+
+/*
+ * Whether the command, or a shell script in it, names a Python interpreter, by the name of the file
+ * that links lead to, a script whose first line names one (torchrun, deepspeed), or in a shell
+ * script a file *.py. A wrong yes is harmless: the shim does nothing in a program that never calls
+ * gloo.
  */
 bool lull_command_runs_python(char *const argv[]);
 

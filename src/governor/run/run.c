@@ -14,22 +14,36 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "governor/report/report.h"
-#include "governor/run/run_pass.h"
+#include "governor/run/run_findings.h"
 
 /* How long a last reading is waited for, within the 2 s after which `lull run` ends. */
 enum { STOP_MS = 100 };
 /* How long the table waits for its reader; report.json says the same. Chosen, not measured. */
 enum { PRINT_MS = 1000 };
 
-void lull_run_note(struct lull_managed_run *run, const char *text)
+/* False: the run has this note already. */
+static bool keep_note(struct lull_managed_run *run, const char *text)
 {
     for (uint32_t i = 0; i < run->note_count; i++)
         if (strcmp(run->notes[i], text) == 0)
-            return;
-    lull_log(LULL_LOG_WARNING, "run", "%s", text);
+            return false;
     if (run->note_count < LULL_RUN_MAX_NOTES)
         run->notes[run->note_count++] = strdup(text);
+    return true;
 } /* NOLINT(clang-analyzer-unix.Malloc): the notes are freed with the run. */
+
+void lull_run_note(struct lull_managed_run *run, const char *text)
+{
+    if (keep_note(run, text))
+        lull_log(LULL_LOG_WARNING, "run", "%s", text);
+    run->first_finding = run->note_count;
+}
+
+void lull_run_found(struct lull_managed_run *run, const char *text)
+{
+    if (keep_note(run, text) && run->options->quiet)
+        lull_log(LULL_LOG_WARNING, "run", "%s", text);
+}
 
 /* What hangs in the driver goes on using the devices, and ends with the process. */
 static void close_devices(struct lull_managed_run *run)
@@ -118,10 +132,28 @@ static void print_report(const struct lull_report *report)
     free(text);
 }
 
+/* Computes the swings of power, and says so where they have become wider. False: nothing was
+ * managed. */
+static bool find_swing(struct lull_managed_run *run, const struct lull_run_pass *unmanaged,
+                       const struct lull_run_pass *managed, struct lull_run_swing *swing_out)
+{
+    if (managed->control == NULL)
+        return false;
+    lull_run_swing_compute(managed->control, unmanaged != NULL ? unmanaged->control : NULL,
+                           run->options->swing_ratio, swing_out);
+    if (swing_out->is_wider)
+        lull_run_found(run, "the power of the job's GPUs swings by more than --swing allows beyond "
+                            "the swings without Lull; where the power supply minds that, use one "
+                            "clock for whole iterations: --steady 1%");
+    return true;
+}
+
 static void write_report(struct lull_managed_run *run, const struct lull_run_pass *unmanaged,
                          const struct lull_run_pass *managed, int status)
 {
     const bool has_unmanaged = unmanaged->ended && unmanaged->status == 0;
+    struct lull_run_swing swing;
+    const bool has_swing = find_swing(run, has_unmanaged ? unmanaged : NULL, managed, &swing);
     struct lull_report report = {
         .command = run->options->command,
         .status = status,
@@ -133,10 +165,13 @@ static void write_report(struct lull_managed_run *run, const struct lull_run_pas
         .comparison = run->options->compare ? &run->comparison : NULL,
         .peers = run->peers.nodes > 0 ? &run->peers : NULL,
         .notes = (const char *const *)run->notes,
+        .findings = (const char *const *)run->notes + run->first_finding,
         .online = managed->online,
         .runner = managed->runner,
         .response = managed->response,
         .limits = managed->limits,
+        .swing = has_swing ? &swing : NULL,
+        .swing_ratio = run->options->swing_ratio,
         .energy = {.managed = managed->accounting,
                    .unmanaged = has_unmanaged ? unmanaged->accounting : NULL,
                    .node_reason = run->rapl_reason.text},
@@ -220,6 +255,16 @@ static int make_passes(struct lull_managed_run *run, struct lull_run_pass *unman
     return 0;
 }
 
+/* Runs the command as often as is wanted, its GPUs being open. */
+static int run_command(struct lull_managed_run *run, struct lull_run_pass *unmanaged,
+                       struct lull_run_pass *managed, int *status_out, struct lull_error *err)
+{
+    lull_run_choose_probes(run);
+    if (run->gpu_count > 0 && lull_rapl_open(NULL, &run->rapl, &run->rapl_reason) < 0)
+        run->rapl = NULL;
+    return make_passes(run, unmanaged, managed, status_out, err);
+}
+
 int lull_run(const struct lull_run_options *options, int *status_out, struct lull_error *err)
 {
     struct lull_managed_run run = {.options = options};
@@ -228,18 +273,23 @@ int lull_run(const struct lull_run_options *options, int *status_out, struct lul
     struct lull_error signals_err = {0};
     int result = 0;
 
-    if (options->compare)
+    result = lull_run_check_report(options, err);
+    if (result == 0)
+        result = lull_run_load_plans(&run, err);
+    if (result == 0 && options->compare)
         result = lull_run_comparison_init(&run.comparison, options->compare_pairs, err);
-    if (result < 0)
+    if (result < 0) {
+        lull_pipeline_plans_fini(&run.plans);
         return result;
+    }
     if (lull_job_signals_open(&run.signals, &signals_err) < 0)
         lull_run_note(&run, signals_err.text);
     lull_run_open_devices(&run);
-    lull_run_choose_probes(&run);
-    if (run.gpu_count > 0 && lull_rapl_open(NULL, &run.rapl, &run.rapl_reason) < 0)
-        run.rapl = NULL;
-    lull_run_load_plans(&run);
-    result = make_passes(&run, &unmanaged, &managed, status_out, err);
+    result = lull_run_check_limit(&run, err);
+    if (result == 0)
+        result = run_command(&run, &unmanaged, &managed, status_out, err);
+    if (result == 0 && managed.ended)
+        lull_run_findings_add(&managed);
     if (result == 0 && managed.ended)
         write_report(&run, &unmanaged, &managed, *status_out);
     end_pass(&unmanaged);

@@ -22,6 +22,7 @@ struct lull_run_options {
     uint32_t compare_pairs;   /* with compare: how often on each side; see run_comparison.h */
     bool exposure;            /* record compute kernels in short windows, where CUPTI can be had */
     bool markers;             /* mark NCCL's collectives on their streams, without its plugin */
+    double swing_ratio;       /* how much wider than unmanaged managed swings of power may be */
     bool no_daemon;           /* drive the devices from this process (root) */
     bool quiet;               /* no table, no progress */
     const char *const *plans; /* files with a pipeline's plan, and plans to fall back to */
@@ -35,8 +36,19 @@ struct lull_run_options {
 /*
  * Runs it. *status_out is the command's own status (128 + N for a signal); with compare, the status
  * of the last run, which is the first that failed. Errors: only what kept the command from running
- * at all.
+ * at all; -EINVAL: an option cannot be carried out here, and the text says which.
  */
 int lull_run(const struct lull_run_options *options, int *status_out, struct lull_error *err);
+
+/* Where reports go that nobody has named a folder for. */
+#define LULL_RUN_REPORT "lull-report"
+enum { LULL_RUN_REPORT_SIZE = 32 };
+
+/*
+ * Chooses the folder of such a report: LULL_RUN_REPORT, or, while another run writes there, on this
+ * node or on another that shares the file system, the first of LULL_RUN_REPORT-2, -3 and so on that
+ * is free. It is this run's until the process ends. Errors: -EINVAL it cannot be written.
+ */
+int lull_run_claim_report(char folder_out[LULL_RUN_REPORT_SIZE], struct lull_error *err);
 
 #endif

@@ -27,7 +27,7 @@
 #include "governor/run/run_leases.h"
 #include "governor/run/sampler.h"
 
-enum { LULL_RUN_MAX_NOTES = 8, LULL_RUN_PATH_SIZE = 512 };
+enum { LULL_RUN_MAX_NOTES = 24, LULL_RUN_NOTE_SIZE = 640, LULL_RUN_PATH_SIZE = 512 };
 
 struct lull_managed_run {
     const struct lull_run_options *options;
@@ -46,6 +46,8 @@ struct lull_managed_run {
     struct lull_run_comparison comparison; /* empty without --compare */
     char *notes[LULL_RUN_MAX_NOTES + 1];
     uint32_t note_count;
+    uint32_t first_finding; /* notes from here on are what was found at the end; while the job runs:
+                             * as many as there are */
 };
 
 struct lull_run_pass {
@@ -77,6 +79,10 @@ struct lull_run_pass {
 /* Says something to the user once, and keeps it for the report. */
 void lull_run_note(struct lull_managed_run *run, const char *text);
 
+/* Keeps what was found after the job has ended for the report, whose table shows it; without a
+ * table it is said at once. */
+void lull_run_found(struct lull_managed_run *run, const char *text);
+
 /* Opens the GPUs that the command sees, their sampler and their actuator. What fails is noted, and
  * the command runs unmanaged. */
 void lull_run_open_devices(struct lull_managed_run *run);
@@ -87,8 +93,13 @@ void lull_run_open_actuator(struct lull_managed_run *run);
 /* Chooses what the job is to load; what cannot be loaded is not observed, and a note says so. */
 void lull_run_choose_probes(struct lull_managed_run *run);
 
-/* Loads the plans. If that fails, sections are managed as without --plan. */
-void lull_run_load_plans(struct lull_managed_run *run);
+/* Check what would otherwise be told only at the end of the job. Errors: -EINVAL, with the option
+ * and what to give instead. */
+int lull_run_check_report(const struct lull_run_options *options, struct lull_error *err);
+int lull_run_check_limit(const struct lull_managed_run *run, struct lull_error *err);
+
+/* Loads the plans. Errors: -EINVAL one cannot be read, or is none; the text names its file. */
+int lull_run_load_plans(struct lull_managed_run *run, struct lull_error *err);
 
 /* Makes the job's segment and the control loop; without them the command still runs. */
 void lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only);

@@ -45,6 +45,13 @@ void lull_run_open_devices(struct lull_managed_run *run)
         return;
     }
     run->gpu_count = lull_visible_gpus(run->devices, run->gpus, LULL_CONTROLLER_MAX_GPUS);
+    if (run->gpu_count == 0) {
+        snprintf(text, sizeof(text),
+                 "the command runs unmanaged: it may use none of this node's %u GPUs, because %s "
+                 "names none of them; unset that, or name them as lull gpus does",
+                 lull_devices_count(run->devices), lull_visible_gpus_variable(run->devices));
+        lull_run_note(run, text);
+    }
     if (run->gpu_count > 0 &&
         lull_sampler_start(run->devices, run->gpus, run->gpu_count, &run->sampler, &err) < 0)
         lull_run_note(run, err.text);
@@ -63,16 +70,6 @@ void lull_run_choose_probes(struct lull_managed_run *run)
     for (uint32_t i = 0; run->gpu_count > 0 && i < lull_probes_count(); i++)
         if (lull_probes_add(&run->probes, i, &request, &err) < 0)
             lull_run_note(run, err.text);
-}
-
-void lull_run_load_plans(struct lull_managed_run *run)
-{
-    struct lull_error err = {0};
-
-    if (run->options->plan_count > 0 &&
-        lull_pipeline_plans_load(&run->plans, run->options->plans, run->options->plan_count, &err) <
-            0)
-        lull_run_note(run, err.text);
 }
 
 /* Joins the job's other nodes, if there are any and they can be reached. */

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "core/stats/student.h"
 #include "governor/energy/energy_meter.h"
 #include "governor/run/run_sampling.h"
 
@@ -12,6 +13,9 @@ enum { WARM_BAND_C = 1 };
 /* Energy is read after this share of the section that begins at a boundary. Chosen, not measured.
  */
 static const double reading_share = 0.6;
+
+/* Fewer iterations do not tell how much they scatter. Chosen, not measured. */
+enum { LEAST_COMPARED = 3 };
 
 static bool belongs(const struct lull_boundary *boundary, enum lull_run_part part)
 {
@@ -97,6 +101,41 @@ static uint32_t leading_gpu(const struct lull_control *control)
             lull_control_log(control, best)->boundaries.count)
             best = i;
     return best;
+}
+
+const struct lull_boundaries *lull_run_statistics_boundaries(const struct lull_control *control)
+{
+    if (lull_control_gpu_count(control) == 0)
+        return NULL;
+    return &lull_control_log(control, leading_gpu(control))->boundaries;
+}
+
+bool lull_run_statistics_change(const struct lull_control *control, double *slowdown_ratio_out,
+                                double *half_width_ratio_out)
+{
+    const struct lull_boundaries *boundaries = lull_run_statistics_boundaries(control);
+    struct lull_moments sides[2] = {0}; /* ms, before and after */
+    double squares = 0.0;
+
+    if (boundaries == NULL)
+        return false;
+    for (size_t i = 0; i + 1 < boundaries->count; i++)
+        if (!boundaries->items[i + 1].first)
+            lull_moments_add(
+                &sides[boundaries->items[i].phase == LULL_PHASE_SETTLED],
+                lull_ms_from_ns(boundaries->items[i + 1].time_ns - boundaries->items[i].time_ns));
+    for (int i = 0; i < 2; i++) {
+        if (sides[i].count < LEAST_COMPARED)
+            return false;
+        squares += lull_moments_variance(&sides[i]) /
+                   ((double)sides[i].count * sides[i].mean * sides[i].mean);
+    }
+    *slowdown_ratio_out = sides[1].mean / sides[0].mean - 1.0;
+    /* The shorter side's degrees of freedom leave the interval wider than need be, not narrower. */
+    *half_width_ratio_out =
+        lull_student_quantile(0.975, fmin((double)sides[0].count, (double)sides[1].count) - 1.0) *
+        sqrt(squares) * sides[1].mean / sides[0].mean;
+    return true;
 }
 
 bool lull_run_statistics_energy_between(const struct lull_control *control, int64_t begin_ns,

@@ -46,6 +46,10 @@ struct lull_run_statistics {
 void lull_run_statistics_compute(const struct lull_control *control, enum lull_run_part part,
                                  struct lull_run_statistics *statistics_out);
 
+/* Returns the boundaries of the job's iterations, of the rank that has had most; NULL: no GPU. They
+ * are borrowed. */
+const struct lull_boundaries *lull_run_statistics_boundaries(const struct lull_control *control);
+
 /* Returns the energy per iteration, J; 0: it is not known. */
 double lull_run_statistics_energy_per_iteration_j(const struct lull_run_statistics *statistics);
 
@@ -56,6 +60,14 @@ double lull_run_statistics_energy_per_iteration_j(const struct lull_run_statisti
 bool lull_run_statistics_saving(const struct lull_run_statistics *reference,
                                 const struct lull_run_statistics *other,
                                 struct lull_energy_saving *saving_out);
+
+/*
+ * Compares the iterations after the results stood with those before, of a stopped run: by which
+ * share they took longer, and half of the 95 % interval of that, which takes iterations for
+ * independent. False: there are fewer than three on either side.
+ */
+bool lull_run_statistics_change(const struct lull_control *control, double *slowdown_ratio_out,
+                                double *half_width_ratio_out);
 
 /* Finds the energy of the job's GPUs between two times, J. False: their counters were not read
  * around them. */

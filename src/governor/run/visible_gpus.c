@@ -85,33 +85,50 @@ static uint32_t narrow(const struct lull_devices *devices, const char *text, uin
     return kept_count;
 }
 
+/* Returns the variable of a pair that counts; NULL: neither is set. */
 static const char *first_set(const char *const variables[2])
 {
-    const char *text = variables[0] != NULL ? getenv(variables[0]) : NULL;
+    for (size_t i = 0; i < 2 && variables[i] != NULL; i++)
+        if (getenv(variables[i]) != NULL)
+            return variables[i];
+    return NULL;
+}
 
-    return text == NULL && variables[1] != NULL ? getenv(variables[1]) : text;
+static const struct narrowing *narrowing_of(const struct lull_devices *devices)
+{
+    for (size_t i = 0; i < sizeof(narrowings) / sizeof(narrowings[0]); i++)
+        if (strcmp(narrowings[i].vendor, lull_devices_vendor(devices)) == 0)
+            return &narrowings[i];
+    return NULL;
 }
 
 uint32_t lull_visible_gpus(const struct lull_devices *devices, uint32_t *gpus_out,
                            uint32_t capacity)
 {
+    const struct narrowing *const narrowing = narrowing_of(devices);
     uint32_t gpus[LULL_DEVICE_MAX_GPUS];
     uint32_t count = lull_devices_count(devices);
 
     for (uint32_t i = 0; i < count; i++)
         gpus[i] = i;
-    for (size_t i = 0; i < sizeof(narrowings) / sizeof(narrowings[0]); i++) {
-        if (strcmp(narrowings[i].vendor, lull_devices_vendor(devices)) != 0)
-            continue;
-        for (size_t step = 0; step < 2; step++) {
-            const char *text = first_set(narrowings[i].variables[step]);
+    for (size_t step = 0; narrowing != NULL && step < 2; step++) {
+        const char *const variable = first_set(narrowing->variables[step]);
 
-            if (text != NULL)
-                count = narrow(devices, text, gpus, count);
-        }
+        if (variable != NULL)
+            count = narrow(devices, getenv(variable), gpus, count);
     }
     if (count > capacity)
         count = capacity;
     memcpy(gpus_out, gpus, count * sizeof(gpus[0]));
     return count;
+}
+
+const char *lull_visible_gpus_variable(const struct lull_devices *devices)
+{
+    const struct narrowing *const narrowing = narrowing_of(devices);
+    const char *variable = NULL;
+
+    for (size_t step = 0; narrowing != NULL && variable == NULL && step < 2; step++)
+        variable = first_set(narrowing->variables[step]);
+    return variable != NULL ? variable : "no variable";
 }

@@ -16,4 +16,8 @@
 uint32_t lull_visible_gpus(const struct lull_devices *devices, uint32_t *gpus_out,
                            uint32_t capacity);
 
+/* Returns the name of the first variable that is set and narrows the list; "no variable": none is,
+ * and the job sees all. Threads: as above. */
+const char *lull_visible_gpus_variable(const struct lull_devices *devices);
+
 #endif

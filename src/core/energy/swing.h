@@ -1,0 +1,60 @@
+/*
+ * Swing: how far the power of a job goes up and down, in pieces of equal length, so that two sides
+ * (at the reference, and managed) can be held against each other.
+ *
+ * Of each piece two things are told: the peak to peak, and the band: the root mean square of the
+ * components of its power from one frequency to another, by the discrete Fourier transform of the
+ * piece less its mean. Grids and generators are rated for swings of 0.1 to 20 Hz; what a series
+ * with a step of dt s can show ends at 1 / (2 dt), and what a piece of T s can begins at 1 / T.
+ * Faster swings than that are not lost but look slower (aliasing).
+ *
+ * Both grow with the length of a piece, so that only sides of equal pieces compare; how much pieces
+ * of one side differ from each other says what a difference between sides is worth.
+ *
+ * Pure; caller's storage; one thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_ENERGY_SWING_H
+#define LULL_CORE_ENERGY_SWING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/stats/moments.h"
+
+/* What both ends of the band are where a series shows them, Hz. */
+#define LULL_SWING_LOWEST_HZ 0.1
+#define LULL_SWING_HIGHEST_HZ 20.0
+
+/* Fewer pieces do not tell how much they differ. Chosen, not measured. */
+enum { LULL_SWING_LEAST_PIECES = 3 };
+
+/* The pieces of one side; zero-initialised is empty. */
+struct lull_swing {
+    struct lull_moments mean_w; /* of each piece */
+    struct lull_moments peak_to_peak_w;
+    struct lull_moments band_w;
+};
+
+/*
+ * Adds a piece of count readings (>= 2), W, which lie step_s (> 0) apart. What is not finite would
+ * make all unknown: such a piece is left out.
+ */
+void lull_swing_add(struct lull_swing *swing, const double *powers_w, uint32_t count,
+                    double step_s);
+
+/*
+ * Returns the root mean square of the components with frequencies from lowest_hz to highest_hz,
+ * both included, W: over all frequencies it is the standard deviation. As above.
+ */
+double lull_swing_band_w(const double *powers_w, uint32_t count, double step_s, double lowest_hz,
+                         double highest_hz);
+
+/*
+ * Whether the swings of one side are wider than those of another by more than allowed_ratio (>= 0),
+ * in peak to peak or in the band, by more than twice the standard error of the difference. False
+ * also where a side has fewer than LULL_SWING_LEAST_PIECES.
+ */
+bool lull_swing_is_wider(const struct lull_swing *swing, const struct lull_swing *reference,
+                         double allowed_ratio);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/limits/stored_limits.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+/* Leaves out what was measured above the limit that is allowed now. */
+static void drop_above(struct lull_limit_profile *profile, double highest_w)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < profile->count; i++)
+        if (profile->measures[i].point.limit_w <= highest_w + 0.5)
+            profile->measures[kept++] = profile->measures[i];
+    profile->count = kept;
+}
+
+bool lull_stored_limits_recall(struct lull_limit_profile *profile, double highest_w)
+{
+    struct lull_limit_profile found = {0};
+    struct lull_store *store = NULL;
+    struct lull_error err = {0};
+    int result = lull_store_open(NULL, &lull_limit_profiles_schema, false, &store, &err);
+
+    if (result == 0)
+        result = lull_limit_profile_load(store, profile->program, profile->gpu_name,
+                                         profile->gpu_count, &found, &err);
+    lull_store_close(store);
+    if (result < 0 && result != -ENOENT)
+        lull_log(LULL_LOG_WARNING, "run", "%s", err.text);
+    if (result < 0)
+        return false;
+    drop_above(&found, highest_w);
+    if (found.count == 0)
+        return false;
+    *profile = found;
+    return true;
+}
+
+void lull_stored_limits_remember(const struct lull_limit_profile *profile, struct lull_error *err)
+{
+    struct lull_store *store = NULL;
+
+    if (lull_store_open(NULL, &lull_limit_profiles_schema, true, &store, err) == 0)
+        lull_limit_profile_save(store, profile, err);
+    lull_store_close(store);
+}
+
+void lull_stored_limits_sign(struct lull_limit_profile *profile)
+{
+    const struct passwd *user = getpwuid(geteuid());
+
+    profile->chosen_s = time(NULL);
+    snprintf(profile->chosen_by, sizeof(profile->chosen_by), "%s",
+             user != NULL ? user->pw_name : "unknown");
+}

@@ -1,0 +1,58 @@
+/* Reports how the power of the job's GPUs swings. SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "governor/report/report_fields.h"
+#include "governor/report/report_parts.h"
+#include "governor/run/run_swing.h"
+
+static json_t *side_json(const struct lull_swing *swing)
+{
+    json_t *object;
+
+    if (swing->mean_w.count == 0)
+        return json_null();
+    object = json_object();
+    lull_field_integer(object, "pieces", (json_int_t)swing->mean_w.count);
+    lull_field_number(object, "average_power_w", swing->mean_w.mean);
+    lull_field_number(object, "peak_to_peak_w", swing->peak_to_peak_w.mean);
+    lull_field_number(object, "band_w", swing->band_w.mean);
+    lull_field_number(object, "band_ratio", swing->band_w.mean / swing->mean_w.mean);
+    return object;
+}
+
+json_t *lull_swing_report_json(const struct lull_report *report)
+{
+    const struct lull_run_swing *swing = report->swing;
+    json_t *object;
+
+    if (swing == NULL)
+        return json_null();
+    object = json_object();
+    lull_field_number(object, "piece_s", swing->piece_s);
+    lull_field_number(object, "band_from_hz", swing->lowest_hz);
+    lull_field_number(object, "band_to_hz", swing->highest_hz);
+    lull_field_json(object, "unmanaged", side_json(&swing->reference));
+    lull_field_json(object, "managed", side_json(&swing->managed));
+    lull_field_number(object, "allowed_ratio", report->swing_ratio);
+    if (swing->reason == NULL)
+        lull_field_boolean(object, "wider", swing->is_wider);
+    else
+        lull_field_json(object, "wider", json_null());
+    lull_field_text(object, "reason", swing->reason);
+    return object;
+}
+
+void lull_swing_report_print(const struct lull_report *report, FILE *out)
+{
+    const struct lull_run_swing *swing = report->swing;
+
+    if (swing == NULL || swing->reason != NULL)
+        return;
+    fprintf(out,
+            "  swings of power in %.1f s: %.0f W peak to peak managed, %.0f at the reference; %.1f "
+            "to %.0f Hz: %.1f %% of the power, %.1f at the reference\n",
+            swing->piece_s, swing->managed.peak_to_peak_w.mean,
+            swing->reference.peak_to_peak_w.mean, swing->lowest_hz, swing->highest_hz,
+            100.0 * swing->managed.band_w.mean / swing->managed.mean_w.mean,
+            100.0 * swing->reference.band_w.mean / swing->reference.mean_w.mean);
+}

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/run/run_findings.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "core/section/iteration.h"
+#include "governor/run/program.h"
+
+/* A GPU that is idle in so many of its readings has no work to be slowed down; a job that waits on
+ * its GPU for communication is not idle there. Chosen, not measured. */
+static const double idle_share = 0.9;
+
+/* Fewer readings say nothing of a GPU. Chosen, not measured. */
+enum { LEAST_READINGS = 10 };
+
+/* A whole run until something is proven: iterations that are found and learnt, some steps of the
+ * search of as many pairs as a screen takes at least, and the pairs of a proof. A search in halves
+ * takes seven steps on a list of 81 to 120 clocks (core/section/descent.h); pairs of a screen are
+ * three at least (core/stats/guard.c). */
+enum {
+    LEARNT_ITERATIONS = 1 + LULL_ITERATION_REPEATS + LULL_TRACK_LEARN_ITERATIONS,
+    SEARCH_STEPS = 7,
+    SCREEN_PAIRS = 3,
+};
+
+struct text {
+    char *at;
+    size_t left;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *format, ...)
+{
+    va_list arguments;
+    int length;
+
+    va_start(arguments, format);
+    length = vsnprintf(text->at, text->left, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        return;
+    if ((size_t)length >= text->left)
+        length = text->left > 0 ? (int)text->left - 1 : 0;
+    text->at += length;
+    text->left -= (size_t)length;
+}
+
+/* ---- what is true of a GPU ------------------------------------------------------------------ */
+
+static const struct lull_track *track_of(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    return lull_controller_track(lull_control_controller(pass->control), gpu);
+}
+
+/* The section controller decides here, so that what it has learnt is what counts. */
+static bool is_by_section(const struct lull_run_pass *pass)
+{
+    return pass->limits == NULL && pass->runner == NULL && !pass->observe_only;
+}
+
+static bool is_refused(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    return lull_control_gpu(pass->control, gpu)->refusal.code != 0;
+}
+
+static void say_refused(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+{
+    say(text, "left alone: %s", lull_control_gpu(pass->control, gpu)->refusal.text);
+}
+
+static bool is_shared(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    return lull_control_gpu(pass->control, gpu)->shared;
+}
+
+static void say_shared(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+{
+    (void)pass;
+    (void)gpu;
+    say(text, "left alone, because several ranks share it: give each rank a GPU of its own, by "
+              "the launcher's binding or CUDA_VISIBLE_DEVICES");
+}
+
+/* The share of a GPU's readings in which it was idle; NAN: there are too few that tell. */
+static double idle_ratio(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    const struct lull_samples *samples = &lull_control_log(pass->control, gpu)->samples;
+    size_t readings = 0;
+    size_t idle = 0;
+
+    for (size_t i = 0; i < samples->count; i++) {
+        const struct lull_device_reading *reading = &samples->items[i].reading;
+
+        if ((reading->valid & LULL_READING_REASONS) == 0)
+            continue;
+        readings++;
+        idle += (reading->reasons & LULL_CLOCK_REASON_IDLE) != 0;
+    }
+    return readings < LEAST_READINGS ? NAN : (double)idle / (double)readings;
+}
+
+static bool is_idle(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    return idle_ratio(pass, gpu) >= idle_share;
+}
+
+static void say_idle(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+{
+    say(text,
+        "idle in %.0f %% of the readings, so that there was nothing to save: the job computes "
+        "on the processor or on other GPUs; name its GPUs in CUDA_VISIBLE_DEVICES, or run it "
+        "without Lull",
+        idle_ratio(pass, gpu) * 100.0);
+}
+
+static bool is_without_effect(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    return lull_driver_watch_has_no_effect(&lull_control_gpu(pass->control, gpu)->driver);
+}
+
+static void say_without_effect(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+{
+    const struct lull_driver_watch *watch = &lull_control_gpu(pass->control, gpu)->driver;
+
+    say(text,
+        "left alone: %" PRIu64 " of %" PRIu64 " clock changes had no effect although the "
+        "driver reported success, as under virtualisation or another manager's lock; see what "
+        "holds the clock with nvidia-smi -q -d CLOCK,PERFORMANCE, or try --power-limit auto",
+        watch->without_effect, watch->changes);
+}
+
+static bool is_denied(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    return lull_driver_watch_denies(&lull_control_gpu(pass->control, gpu)->driver);
+}
+
+static void say_denied(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+{
+    switch (lull_control_gpu(pass->control, gpu)->driver.denial) {
+    case -EPERM:
+        say(text, "left alone: the driver does not permit its clocks to be set; run lulld, or lull "
+                  "run --no-daemon, as root of the host, for in containers and virtual machines "
+                  "root is not enough");
+        return;
+    case LULL_E_NO_DEVICE:
+        say(text, "left alone: the driver has lost it; see dmesg for Xid, and lull gpus");
+        return;
+    default:
+        say(text, "left alone: it has no clocks that can be set; try --power-limit auto");
+    }
+}
+
+static bool is_foreign(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    return lull_control_gpu(pass->control, gpu)->driver.foreign > 0;
+}
+
+static void say_foreign(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+{
+    say(text,
+        "%" PRIu64 " times the clock was not what Lull had set: another program changes it "
+        "(nvidia-smi -lgc, DCGM, a second manager); stop that, or leave the GPU to it",
+        lull_control_gpu(pass->control, gpu)->driver.foreign);
+}
+
+static bool has_communicated(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    struct lull_track_totals totals;
+
+    lull_track_totals(track_of(pass, gpu), &totals);
+    return totals.calls > 0 || lull_control_gpu(pass->control, gpu)->communicators.count > 0;
+}
+
+static bool is_silent(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    return pass->runner == NULL && !has_communicated(pass, gpu);
+}
+
+static void say_silent(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+{
+    (void)pass;
+    (void)gpu;
+    say(text, "its rank loaded a probe and never communicated, so that nothing is known of its "
+              "iterations: run it with several ranks, or mark what it waits in with "
+              "lull_section_begin() of lull.h");
+}
+
+static bool is_unrepeated(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    return pass->runner == NULL && lull_track_period(track_of(pass, gpu)) == 0;
+}
+
+static void say_unrepeated(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+{
+    struct lull_track_totals totals;
+
+    lull_track_totals(track_of(pass, gpu), &totals);
+    if (totals.calls == 0)
+        say(text, "NCCL's calls were seen, and not the times of their kernels, so that nothing was "
+                  "lowered: try --markers");
+    else
+        say(text,
+            "no iteration was found: the %" PRIu64
+            " calls of communication of its rank did not repeat "
+            "three times in the same order; run it longer, or mark its sections with "
+            "lull_section_begin() of lull.h",
+            totals.calls);
+}
+
+static bool is_blocked(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    (void)gpu;
+    return is_by_section(pass) &&
+           lull_controller_is_suspended(lull_control_controller(pass->control));
+}
+
+static void say_blocked(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+{
+    say(text,
+        "left alone, because driver calls block for %.0f ms, longer than its sections are: "
+        "stop what polls the driver beside Lull, or use one clock for all with --steady 1%%",
+        lull_control_gpu(pass->control, gpu)->driver.slowest_call_ms);
+}
+
+/* Something is kept for this GPU. */
+static bool has_lowered(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    const struct lull_controller *controller = lull_control_controller(pass->control);
+    bool is_any = lull_controller_slack(controller, gpu)->lowered > 0;
+    uint32_t count;
+    const struct lull_target *targets = lull_controller_targets(controller, &count);
+
+    for (uint32_t i = 0; i < count; i++)
+        is_any = is_any || lull_controller_kept_point(controller, gpu, &targets[i]) > 0;
+    return is_any;
+}
+
+/* ---- a run that ended while it was learnt --------------------------------------------------- */
+
+/* How many iterations a GPU's rank has had; a track counts them from the last deviation on, the log
+ * from the first that was known. */
+static uint64_t iterations_of(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    const uint64_t logged = lull_control_log(pass->control, gpu)->boundaries.count;
+    const struct lull_track *track = track_of(pass, gpu);
+    struct lull_track_totals totals;
+
+    if (lull_track_phase(track) == LULL_TRACK_KNOWN)
+        return LEARNT_ITERATIONS +
+               (logged > lull_track_iteration(track) ? logged - 1 : lull_track_iteration(track));
+    /* While it learns, a track takes all rounds that it learns from for one iteration. */
+    lull_track_totals(track, &totals);
+    return totals.calls * LULL_TRACK_LEARN_ITERATIONS / lull_track_period(track);
+}
+
+/* How long an iteration was on average, s; 0: not one is known. */
+static double iteration_s(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    const uint64_t seen = iterations_of(pass, gpu);
+    struct lull_track_totals totals;
+
+    lull_track_totals(track_of(pass, gpu), &totals);
+    return seen == 0 ? 0.0
+                     : lull_ms_from_ns(totals.last_ns - totals.first_ns) * 1e-3 / (double)seen;
+}
+
+/* How many iterations a block of a pair has; while it learns, the controller does not know how much
+ * they scatter, and the least that is configured stands in. */
+static uint64_t block_iterations(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    const struct lull_controller_config *config = &pass->run->options->control;
+    const double length_ms = iteration_s(pass, gpu) * 1e3;
+
+    if (lull_track_phase(track_of(pass, gpu)) == LULL_TRACK_KNOWN)
+        return lull_controller_window(lull_control_controller(pass->control));
+    if (!(length_ms > 0.0) || config->window_ms < length_ms * config->window_iterations)
+        return config->window_iterations;
+    return (uint64_t)ceil(config->window_ms / length_ms);
+}
+
+/* About how many iterations were missing until something could have been kept. By their order alone
+ * n pairs are wrong with a chance of 2^-n, and the first proof spends a third of what the
+ * confidence leaves: so many pairs it takes at least. */
+static uint64_t missing_iterations(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    const double error = (1.0 - pass->run->options->control.confidence) / 3.0;
+    const uint64_t pair = 2 * block_iterations(pass, gpu);
+    const uint64_t seen = iterations_of(pass, gpu);
+    const uint64_t proof = pair * (uint64_t)ceil(-log2(error));
+    const uint64_t all = LEARNT_ITERATIONS + pair * SEARCH_STEPS * SCREEN_PAIRS + proof;
+
+    return seen + proof > all ? proof : all - seen;
+}
+
+static bool is_unlearnt(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    (void)gpu;
+    return is_by_section(pass) && !lull_control_has_settled(pass->control);
+}
+
+static void say_unlearnt(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+{
+    const uint64_t seen = iterations_of(pass, gpu);
+    const uint64_t missing = missing_iterations(pass, gpu);
+
+    say(text,
+        "%sstill being %s when the run ended after %" PRIu64 " iterations: about %" PRIu64
+        " more were missing (%.0f s); run it longer, or give a wider --tolerance, which is proven "
+        "sooner",
+        has_lowered(pass, gpu) ? "lowered by what was proven, and " : "",
+        lull_track_phase(track_of(pass, gpu)) == LULL_TRACK_KNOWN ? "tried at lower clocks"
+                                                                  : "learnt",
+        seen, missing, ceil((double)missing * iteration_s(pass, gpu)));
+}
+
+/* ---- nothing to gain ------------------------------------------------------------------------ */
+
+static bool is_nothing_lowered(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    return is_by_section(pass) && !has_lowered(pass, gpu);
+}
+
+static void say_nothing_lowered(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+{
+    (void)gpu;
+    say(text,
+        "kept at the highest clocks: no lower one saves energy and is proven to cost no more "
+        "than %g %% of time; try --tolerance %g%%, or --power-limit auto",
+        pass->run->options->control.tolerance_ratio * 100.0,
+        pass->run->options->control.tolerance_ratio * 200.0);
+}
+
+/* ---- sentences ------------------------------------------------------------------------------ */
+
+/* In the order in which they are looked for: a GPU of which one that is final is true is not asked
+ * for those behind it, which follow from it. */
+static const struct finding {
+    bool (*is_true)(const struct lull_run_pass *pass, uint32_t gpu);
+    void (*say)(const struct lull_run_pass *pass, uint32_t gpu, struct text *text);
+    bool is_final;
+} findings[] = {
+    {is_refused, say_refused, true},
+    {is_shared, say_shared, true},
+    {is_silent, say_silent, true},
+    {is_idle, say_idle, true},
+    {is_denied, say_denied, true},
+    {is_without_effect, say_without_effect, true},
+    {is_foreign, say_foreign, false},
+    {is_unrepeated, say_unrepeated, true},
+    {is_blocked, say_blocked, true},
+    {is_unlearnt, say_unlearnt, true},
+    {is_nothing_lowered, say_nothing_lowered, true},
+};
+
+enum { FINDINGS = sizeof(findings) / sizeof(findings[0]) };
+
+/* Says the finding of the first of these GPUs for all of them. */
+static void tell(struct lull_run_pass *pass, const struct finding *finding, uint64_t gpus)
+{
+    const uint32_t first = (uint32_t)__builtin_ctzll(gpus);
+    char sentence[LULL_RUN_NOTE_SIZE];
+    struct text text = {sentence, sizeof(sentence)};
+
+    say(&text, (gpus & (gpus - 1)) == 0 ? "GPU" : "GPUs");
+    for (uint64_t left = gpus; left != 0; left &= left - 1)
+        say(&text, "%s %" PRIu32, left == gpus ? "" : ",",
+            lull_control_gpu(pass->control, (uint32_t)__builtin_ctzll(left))->device);
+    say(&text, ": ");
+    finding->say(pass, first, &text);
+    lull_run_found(pass->run, sentence);
+}
+
+/* Says why no rank was seen at all. */
+static void tell_no_rank(struct lull_run_pass *pass)
+{
+    if (lull_event_segment_process_count(pass->job) > 0)
+        lull_run_found(pass->run,
+                       "no rank was seen for long enough: the command ended within a tenth of a "
+                       "second of its first communication; there is nothing to save in so short a "
+                       "job");
+    else if (lull_command_is_script(pass->run->options->command))
+        lull_run_found(
+            pass->run,
+            "no rank was seen: the command is a shell script, and what it starts has not "
+            "communicated through NCCL, MPI, gloo or lull.h. Where the script names its "
+            "MPI by a variable or a module, or clears LD_PRELOAD, put lull run in front "
+            "of the program within the script, as in: lull run -- mpirun ...");
+    else if (lull_command_runs_python(pass->run->options->command))
+        lull_run_found(pass->run,
+                       "no rank was seen: no process of the command has communicated through NCCL, "
+                       "MPI, gloo or lull.h. Python programs whose gloo is linked statically (see "
+                       "nm -D libtorch_cpu.so) cannot be observed: mark steps and sections with "
+                       "lull.h, or let them use NCCL");
+    else
+        lull_run_found(pass->run,
+                       "no rank was seen: no probe was loaded into the command, or it has not "
+                       "communicated through NCCL, MPI, gloo or lull.h. Where it starts the job "
+                       "elsewhere (ssh, a container, a scheduler), put lull run in front of the "
+                       "program there; else mark its sections with lull_section_begin() of lull.h");
+}
+
+void lull_run_findings_add(struct lull_run_pass *pass)
+{
+    uint64_t found[FINDINGS] = {0};
+    bool has_rank = false;
+
+    if (pass->control == NULL)
+        return;
+    for (uint32_t gpu = 0; gpu < lull_control_gpu_count(pass->control); gpu++) {
+        bool is_over = lull_control_gpu(pass->control, gpu)->process < 0;
+
+        has_rank = has_rank || !is_over;
+        for (uint32_t i = 0; i < FINDINGS && !is_over; i++) {
+            if (!findings[i].is_true(pass, gpu))
+                continue;
+            found[i] |= UINT64_C(1) << gpu;
+            is_over = findings[i].is_final;
+        }
+    }
+    if (!has_rank)
+        tell_no_rank(pass);
+    for (uint32_t i = 0; i < FINDINGS; i++)
+        if (found[i] != 0)
+            tell(pass, &findings[i], found[i]);
+}

@@ -1,0 +1,38 @@
+/*
+ * Run swing: how the power of a job's GPUs goes up and down at the reference and managed, from the
+ * readings of a run (core/energy/swing.h).
+ *
+ * At the reference are iterations in which no GPU of the job was lowered by more than a step of its
+ * clocks, which pulses of the calibration are; managed are those after the settling in which one
+ * was, or a power limit was held. Pieces of both are equally long. Power is read ten times a
+ * second, and sensors refresh no faster, so that swings above 5 Hz show in the peak to peak, and in
+ * the band at another frequency.
+ *
+ * Threads: one; the controls are stopped. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_RUN_RUN_SWING_H
+#define LULL_GOVERNOR_RUN_RUN_SWING_H
+
+#include "core/energy/swing.h"
+#include "governor/control/control.h"
+
+struct lull_run_swing {
+    struct lull_swing reference;
+    struct lull_swing managed;
+    double piece_s;     /* length of a piece */
+    double lowest_hz;   /* the band that pieces of that length, and readings, can show */
+    double highest_hz;  /* likewise */
+    const char *reason; /* why they cannot be held against each other; NULL: they can */
+    bool is_wider;      /* than at the reference by more than is allowed, for certain */
+};
+
+/*
+ * Computes both sides. unmanaged: the control of a run of the same command without management, all
+ * of which is at the reference; NULL: there is none, and what of the managed run was at the
+ * reference counts. allowed_ratio: how much wider managed swings may be, >= 0.
+ */
+void lull_run_swing_compute(const struct lull_control *managed,
+                            const struct lull_control *unmanaged, double allowed_ratio,
+                            struct lull_run_swing *swing_out);
+
+#endif

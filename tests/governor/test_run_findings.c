@@ -1,0 +1,239 @@
+/*
+ * Findings of runs that are made up: which of them is told, of which GPUs, and with which numbers.
+ * The cases in real time are in test_silence.py. SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "governor/run/run_pass.h"
+
+enum { GPUS = 2, COMPUTE_MS = 30, EXCHANGE_MS = 20 };
+
+static struct lull_controller *learnt;
+static struct lull_run_log logs[GPUS];
+static struct lull_control_gpu states[GPUS];
+static bool is_settled;
+
+static uint32_t count_fake(const struct lull_control *control)
+{
+    (void)control;
+    return GPUS;
+}
+
+static const struct lull_control_gpu *gpu_fake(const struct lull_control *control, uint32_t gpu)
+{
+    (void)control;
+    return &states[gpu];
+}
+
+static const struct lull_run_log *log_fake(const struct lull_control *control, uint32_t gpu)
+{
+    (void)control;
+    return &logs[gpu];
+}
+
+static const struct lull_controller *controller_fake(const struct lull_control *control)
+{
+    (void)control;
+    return learnt;
+}
+
+static bool settled_fake(const struct lull_control *control)
+{
+    (void)control;
+    return is_settled;
+}
+
+#define lull_control_gpu_count count_fake
+#define lull_control_gpu(control, gpu) gpu_fake(control, gpu)
+#define lull_control_log log_fake
+#define lull_control_controller controller_fake
+#define lull_control_has_settled settled_fake
+#include "governor/run/run_findings.c"
+
+static struct lull_run_options options;
+static struct lull_managed_run run;
+static struct lull_run_pass last;
+
+static int set_up(void **state)
+{
+    const uint32_t points[GPUS] = {81, 81};
+
+    (void)state;
+    options = (struct lull_run_options){0};
+    lull_controller_config_default(&options.control);
+    learnt = lull_controller_create(&options.control, GPUS, points);
+    run = (struct lull_managed_run){.options = &options};
+    /* The control is never looked into: the fakes above stand for it. */
+    last = (struct lull_run_pass){.run = &run, .control = (struct lull_control *)&states};
+    is_settled = false;
+    for (uint32_t i = 0; i < GPUS; i++) {
+        lull_run_log_init(&logs[i], &(struct lull_energy_source){.power_refresh_s = 0.1});
+        states[i] =
+            (struct lull_control_gpu){.process = (int32_t)i, .leased = true, .device = i + 4};
+    }
+    return learnt == NULL;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < GPUS; i++)
+        lull_run_log_fini(&logs[i]);
+    for (uint32_t i = 0; i < run.note_count; i++)
+        free(run.notes[i]);
+    lull_controller_destroy(learnt);
+    return 0;
+}
+
+/* Every rank computes and exchanges so often. */
+static void iterate(uint32_t iterations)
+{
+    for (uint32_t i = 0; i < iterations; i++)
+        for (uint32_t gpu = 0; gpu < GPUS; gpu++) {
+            const int64_t begin_ns = (1 + i * (int64_t)(COMPUTE_MS + EXCHANGE_MS)) * LULL_NS_PER_MS;
+            struct lull_call call = {
+                .time_ns = begin_ns, .bytes = 1 << 20, .ranks = GPUS, .peer = -1, .begin = true};
+
+            lull_controller_take_call(learnt, gpu, &call);
+            call.begin = false;
+            call.time_ns += EXCHANGE_MS * LULL_NS_PER_MS;
+            lull_controller_take_call(learnt, gpu, &call);
+        }
+}
+
+static void read_reasons(uint32_t gpu, uint32_t idle, uint32_t busy)
+{
+    for (uint32_t i = 0; i < idle + busy; i++)
+        lull_run_log_add_sample(
+            &logs[gpu],
+            &(struct lull_sample){.time_ns = i * 100 * LULL_NS_PER_MS,
+                                  .reading = {.valid = LULL_READING_REASONS,
+                                              .reasons = i < idle ? LULL_CLOCK_REASON_IDLE : 0}});
+}
+
+/* One sentence is found, and it begins so. */
+static void expect(const char *begin)
+{
+    lull_run_findings_add(&last);
+    assert_int_equal(run.note_count, 1);
+    if (strncmp(run.notes[0], begin, strlen(begin)) != 0)
+        fail_msg("found: %s", run.notes[0]);
+    for (uint32_t i = 0; i < run.note_count; i++)
+        free(run.notes[i]);
+    run.note_count = 0;
+}
+
+static void nothing_was_lowered(void **state)
+{
+    (void)state;
+    iterate(20);
+    is_settled = true;
+    expect("GPUs 4, 5: kept at the highest clocks: no lower one saves energy and is proven to cost "
+           "no more than 1 % of time; try --tolerance 2%, or");
+}
+
+static void iterations_that_were_missing(void **state)
+{
+    (void)state;
+    iterate(7);
+    /* Blocks of 300 ms have 7 iterations of 45.7 ms: 9 to learn, then 7 steps of 3 pairs, and 6
+     * pairs of a proof. */
+    expect("GPUs 4, 5: still being learnt when the run ended after 7 iterations: about 380 more "
+           "were missing (18 s); run it longer");
+}
+
+static void a_proof_is_the_least_that_is_missing(void **state)
+{
+    (void)state;
+    iterate(5000);
+    /* Blocks of 300 ms have 6 iterations, and 6 pairs of them are 72. */
+    expect("GPUs 4, 5: still being tried at lower clocks when the run ended after 5000 iterations: "
+           "about 72 more were missing (4 s)");
+}
+
+/* A deviation makes the track count anew, and not the log. */
+static void iterations_before_a_deviation_count(void **state)
+{
+    (void)state;
+    iterate(20);
+    for (int64_t i = 0; i <= 100; i++)
+        lull_run_log_add_boundary(
+            &logs[0], &(struct lull_boundary){.time_ns = i * LULL_NS_PER_MS, .first = i == 0});
+    states[1].process = -1;
+    expect("GPU 4: still being tried at lower clocks when the run ended after 109 iterations");
+}
+
+static void idle_in_nine_of_ten_readings(void **state)
+{
+    (void)state;
+    iterate(20);
+    is_settled = true;
+    read_reasons(0, 90, 10);
+    states[1].process = -1;
+    expect("GPU 4: idle in 90 % of the readings");
+    read_reasons(0, 0, 2);
+    expect("GPU 4: kept at the highest clocks");
+}
+
+static void what_is_final_comes_alone(void **state)
+{
+    (void)state;
+    states[0].driver = (struct lull_driver_watch){.changes = 7, .without_effect = 5, .in_vain = 5};
+    states[1].driver.denial = -EPERM;
+    states[1].driver.foreign = 2;
+    iterate(20);
+    lull_run_findings_add(&last);
+    assert_int_equal(run.note_count, 2);
+    assert_non_null(strstr(run.notes[0], "GPU 5: left alone: the driver does not permit"));
+    assert_non_null(strstr(run.notes[1], "GPU 4: left alone: 5 of 7 clock changes had no effect"));
+}
+
+static void what_else_is_true_comes_beside(void **state)
+{
+    (void)state;
+    states[0].driver.foreign = 2;
+    iterate(20);
+    is_settled = true;
+    lull_run_findings_add(&last);
+    assert_int_equal(run.note_count, 2);
+    assert_non_null(strstr(run.notes[0], "GPU 4: 2 times the clock was not what Lull had set"));
+    assert_non_null(strstr(run.notes[1], "GPUs 4, 5: kept at"));
+}
+
+/* Under a power limit nothing is decided for sections, so that nothing was missed. */
+static void what_was_only_observed_misses_nothing(void **state)
+{
+    (void)state;
+    iterate(20);
+    last.observe_only = true;
+    lull_run_findings_add(&last);
+    assert_int_equal(run.note_count, 0);
+    last.control = NULL;
+    lull_run_findings_add(&last);
+    assert_int_equal(run.note_count, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(nothing_was_lowered, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(iterations_that_were_missing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_proof_is_the_least_that_is_missing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(iterations_before_a_deviation_count, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(idle_in_nine_of_ten_readings, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_final_comes_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_else_is_true_comes_beside, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_was_only_observed_misses_nothing, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
