@@ -91,22 +91,51 @@ static struct lull_slack_kind *kind_of(struct lull_slack *slack, const struct lu
     return NULL;
 }
 
+/* True where collective `number` was over by this time; one that nobody has left is not. */
+static bool was_over(const struct lull_slack_kind *kind, uint32_t number, int64_t time_ns)
+{
+    const struct lull_slack_meeting *meeting = &kind->open[number % LULL_SLACK_OPEN];
+
+    return meeting->number == number && meeting->ended_ns <= time_ns;
+}
+
+/* The number of the collective that a GPU enters first: the others may be told of earlier or later
+ * than it, and have had many before. */
+static uint32_t first_number(const struct lull_slack_kind *kind, int64_t time_ns)
+{
+    uint32_t newest = 0;
+    uint32_t number;
+
+    for (uint32_t i = 0; i < LULL_SLACK_MAX_GPUS; i++)
+        if ((kind->members & bit(i)) != 0)
+            newest = lull_larger_u32(newest, kind->numbers[i]);
+    if (newest == 0 || was_over(kind, newest, time_ns))
+        return newest + 1;
+    for (number = newest; number > 1 && newest - number + 1 < LULL_SLACK_OPEN; number--)
+        if (was_over(kind, number - 1, time_ns))
+            break;
+    return number;
+}
+
 static void begin(struct lull_slack_kind *kind, uint32_t gpu, int64_t time_ns)
 {
     if (kind->depths[gpu]++ > 0)
         return;
+    if ((kind->members & bit(gpu)) == 0)
+        kind->numbers[gpu] = first_number(kind, time_ns) - 1;
     kind->members |= bit(gpu);
     kind->begins_ns[gpu] = time_ns;
     kind->numbers[gpu]++;
 }
 
 /* The collective that the GPU leaves. */
-static struct lull_slack_meeting *meeting_of(struct lull_slack_kind *kind, uint32_t gpu)
+static struct lull_slack_meeting *meeting_of(struct lull_slack_kind *kind, uint32_t gpu,
+                                             int64_t time_ns)
 {
     struct lull_slack_meeting *meeting = &kind->open[kind->numbers[gpu] % LULL_SLACK_OPEN];
 
     if (meeting->number != kind->numbers[gpu])
-        *meeting = (struct lull_slack_meeting){.number = kind->numbers[gpu]};
+        *meeting = (struct lull_slack_meeting){.number = kind->numbers[gpu], .ended_ns = time_ns};
     return meeting;
 }
 
@@ -201,7 +230,7 @@ uint64_t lull_slack_take(struct lull_slack *slack, uint32_t gpu, const struct lu
     }
     if (kind->depths[gpu] == 0 || --kind->depths[gpu] > 0)
         return 0;
-    meeting = meeting_of(kind, gpu);
+    meeting = meeting_of(kind, gpu, edge->time_ns);
     meeting->seen |= bit(gpu);
     meeting->length_ms[gpu] = (float)lull_ms_from_ns(edge->time_ns - kind->begins_ns[gpu]);
     if (meeting->seen != kind->members)
@@ -328,9 +357,10 @@ void lull_slack_forget(struct lull_slack *slack, uint32_t index)
         .set = gpu->set,
         .is_reached = gpu->is_reached,
     };
-    for (uint32_t i = 0; i < LULL_SLACK_KINDS; i++)
-        if ((slack->kinds[i].members & bit(index)) != 0)
-            memset(&slack->kinds[i], 0, sizeof(slack->kinds[i]));
+    for (uint32_t i = 0; i < LULL_SLACK_KINDS; i++) {
+        slack->kinds[i].members &= ~bit(index);
+        slack->kinds[i].depths[index] = 0;
+    }
 }
 
 void lull_slack_back_off(struct lull_slack *slack, uint32_t points)

@@ -43,8 +43,9 @@ enum {
 
 /* One collective, and how long each GPU was in it. */
 struct lull_slack_meeting {
-    uint32_t number; /* of its kind, from 1; 0: none */
-    uint64_t seen;   /* bits: GPUs that have left it */
+    uint32_t number;  /* of its kind, from 1; 0: none */
+    int64_t ended_ns; /* when the first GPU left it */
+    uint64_t seen;    /* bits: GPUs that have left it */
     float length_ms[LULL_SLACK_MAX_GPUS];
 };
 

@@ -221,6 +221,34 @@ static void test_what_is_not_proven_goes_back(void **state)
     assert_int_equal(lull_slack_points(&job.slack, 0), 0);
 }
 
+/* A rank joins, or joins again, in the middle of the others' collectives, and is compared in the
+ * same ones as they are. */
+static void test_a_rank_joins_later(void **state)
+{
+    struct job job;
+
+    (void)state;
+    init(&job, 0.001);
+    job.factors[LAST] = 1.1;
+    iterate(&job, 100);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct lull_call edge = edge_at(job.now_ns + 1000, true);
+
+        lull_slack_take(&job.slack, i, &edge);
+        edge = edge_at(job.now_ns + 2000000, false);
+        lull_slack_take(&job.slack, i, &edge);
+    }
+    job.now_ns += 3000000;
+    for (uint32_t i = 2; i < GPUS; i++) /* they have not been told of that one */
+        lull_slack_forget(&job.slack, i);
+    iterate(&job, 120);
+    for (uint32_t i = 0; i < LAST; i++)
+        assert_in_range(lull_slack_points(&job.slack, i), 7, 9);
+    for (uint32_t k = 0; k < LULL_SLACK_KINDS; k++)
+        for (uint32_t i = 1; i < GPUS && job.slack.kinds[k].signature != 0; i++)
+            assert_int_equal(job.slack.kinds[k].numbers[i], job.slack.kinds[k].numbers[0]);
+}
+
 /* Of each GPU one collective or send of its own, which the last GPU enters later. */
 static void exchange(struct job *job, uint32_t kind, int32_t peer)
 {
@@ -290,6 +318,7 @@ int main(void)
         cmocka_unit_test(test_what_is_not_proven_goes_back),
         cmocka_unit_test(test_sends_and_too_many_kinds_do_not_count),
         cmocka_unit_test(test_what_is_not_seen_goes_back),
+        cmocka_unit_test(test_a_rank_joins_later),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
