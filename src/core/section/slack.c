@@ -74,30 +74,69 @@ const struct lull_slack_record *lull_slack_record(const struct lull_slack *slack
 
 /* ---- collectives ------------------------------------------------------------------------- */
 
-static void begin(struct lull_slack_communicator *communicator, uint32_t gpu, int64_t time_ns)
+/* The kind of a collective; NULL: there are too many. */
+static struct lull_slack_kind *kind_of(struct lull_slack *slack, const struct lull_call *edge)
 {
-    if (communicator->depths[gpu]++ > 0)
-        return;
-    communicator->members |= bit(gpu);
-    communicator->begins_ns[gpu] = time_ns;
-    communicator->numbers[gpu]++;
+    struct lull_call kind = *edge;
+    uint64_t signature;
+
+    kind.communicator = 0;
+    signature = lull_signature_join(lull_call_signature(&kind), edge->ranks);
+    for (uint32_t i = 0; i < LULL_SLACK_KINDS; i++) {
+        if (slack->kinds[i].signature == 0)
+            slack->kinds[i].signature = signature;
+        if (slack->kinds[i].signature == signature)
+            return &slack->kinds[i];
+    }
+    return NULL;
 }
 
-/* The place of the collective that the GPU leaves. Calls of which some were lost would be compared
- * with others, so that all GPUs count anew once that shows. */
-static struct lull_slack_meeting *meeting_of(struct lull_slack_communicator *communicator,
-                                             uint32_t gpu, const struct lull_call *edge)
+/* True where collective `number` was over by this time; one that nobody has left is not. */
+static bool was_over(const struct lull_slack_kind *kind, uint32_t number, int64_t time_ns)
 {
-    const uint32_t number = communicator->numbers[gpu];
-    struct lull_slack_meeting *meeting = &communicator->open[number % LULL_SLACK_OPEN];
+    const struct lull_slack_meeting *meeting = &kind->open[number % LULL_SLACK_OPEN];
 
-    if (meeting->number != number)
-        *meeting = (struct lull_slack_meeting){
-            .number = number, .operation = edge->operation, .bytes = edge->bytes};
-    if (meeting->operation == edge->operation && meeting->bytes == edge->bytes)
-        return meeting;
-    memset(communicator, 0, sizeof(*communicator));
-    return NULL;
+    return meeting->number == number && meeting->ended_ns <= time_ns;
+}
+
+/* The number of the collective that a GPU enters first: the others may be told of earlier or later
+ * than it, and have had many before. */
+static uint32_t first_number(const struct lull_slack_kind *kind, int64_t time_ns)
+{
+    uint32_t newest = 0;
+    uint32_t number;
+
+    for (uint32_t i = 0; i < LULL_SLACK_MAX_GPUS; i++)
+        if ((kind->members & bit(i)) != 0)
+            newest = lull_larger_u32(newest, kind->numbers[i]);
+    if (newest == 0 || was_over(kind, newest, time_ns))
+        return newest + 1;
+    for (number = newest; number > 1 && newest - number + 1 < LULL_SLACK_OPEN; number--)
+        if (was_over(kind, number - 1, time_ns))
+            break;
+    return number;
+}
+
+static void begin(struct lull_slack_kind *kind, uint32_t gpu, int64_t time_ns)
+{
+    if (kind->depths[gpu]++ > 0)
+        return;
+    if ((kind->members & bit(gpu)) == 0)
+        kind->numbers[gpu] = first_number(kind, time_ns) - 1;
+    kind->members |= bit(gpu);
+    kind->begins_ns[gpu] = time_ns;
+    kind->numbers[gpu]++;
+}
+
+/* The collective that the GPU leaves. */
+static struct lull_slack_meeting *meeting_of(struct lull_slack_kind *kind, uint32_t gpu,
+                                             int64_t time_ns)
+{
+    struct lull_slack_meeting *meeting = &kind->open[kind->numbers[gpu] % LULL_SLACK_OPEN];
+
+    if (meeting->number != kind->numbers[gpu])
+        *meeting = (struct lull_slack_meeting){.number = kind->numbers[gpu], .ended_ns = time_ns};
+    return meeting;
 }
 
 /* Less lowered GPUs wait for this one for longer than jitter explains. */
@@ -176,26 +215,25 @@ static uint64_t conclude(struct lull_slack *slack, const struct lull_slack_meeti
 
 uint64_t lull_slack_take(struct lull_slack *slack, uint32_t gpu, const struct lull_call *edge)
 {
-    struct lull_slack_communicator *communicator;
+    struct lull_slack_kind *kind;
     struct lull_slack_meeting *meeting;
 
     assert(gpu < slack->gpu_count);
-    if (edge->peer >= 0 || edge->place != 0 || edge->is_late ||
-        edge->communicator >= LULL_SLACK_COMMUNICATORS)
+    if (edge->peer >= 0 || edge->place != 0 || edge->is_late)
         return 0;
-    communicator = &slack->communicators[edge->communicator];
+    kind = kind_of(slack, edge);
+    if (kind == NULL)
+        return 0;
     if (edge->begin) {
-        begin(communicator, gpu, edge->time_ns);
+        begin(kind, gpu, edge->time_ns);
         return 0;
     }
-    if (communicator->depths[gpu] == 0 || --communicator->depths[gpu] > 0)
+    if (kind->depths[gpu] == 0 || --kind->depths[gpu] > 0)
         return 0;
-    meeting = meeting_of(communicator, gpu, edge);
-    if (meeting == NULL)
-        return 0;
+    meeting = meeting_of(kind, gpu, edge->time_ns);
     meeting->seen |= bit(gpu);
-    meeting->length_ms[gpu] = (float)lull_ms_from_ns(edge->time_ns - communicator->begins_ns[gpu]);
-    if (meeting->seen != communicator->members)
+    meeting->length_ms[gpu] = (float)lull_ms_from_ns(edge->time_ns - kind->begins_ns[gpu]);
+    if (meeting->seen != kind->members)
         return 0;
     return conclude(slack, meeting);
 }
@@ -263,7 +301,7 @@ static void raise(struct lull_slack_gpu *gpu)
 void lull_slack_end_iteration(struct lull_slack *slack, uint32_t index, double iteration_ms)
 {
     struct lull_slack_gpu *gpu = &slack->gpus[index];
-    const bool counts = gpu->is_in_force && gpu->met > 0;
+    const bool is_seen = gpu->met > 0;
     const double wait_ms = gpu->wait_ms;
 
     assert(index < slack->gpu_count && iteration_ms > 0.0);
@@ -273,9 +311,10 @@ void lull_slack_end_iteration(struct lull_slack *slack, uint32_t index, double i
     gpu->met = 0;
     gpu->wait_ms = 0.0;
     gpu->hold -= gpu->hold > 0;
-    if (!counts)
+    if (!gpu->is_in_force || (!is_seen && gpu->points == 0))
         return;
-    if (wait_ms <= 0.0 && gpu->points > 0) {
+    /* Where it cannot be seen whether the GPU still waits, it goes back as if it did not. */
+    if ((wait_ms <= 0.0 || !is_seen) && gpu->points > 0) {
         raise(gpu);
         return;
     }
@@ -318,9 +357,10 @@ void lull_slack_forget(struct lull_slack *slack, uint32_t index)
         .set = gpu->set,
         .is_reached = gpu->is_reached,
     };
-    for (uint32_t i = 0; i < LULL_SLACK_COMMUNICATORS; i++)
-        if ((slack->communicators[i].members & bit(index)) != 0)
-            memset(&slack->communicators[i], 0, sizeof(slack->communicators[i]));
+    for (uint32_t i = 0; i < LULL_SLACK_KINDS; i++) {
+        slack->kinds[i].members &= ~bit(index);
+        slack->kinds[i].depths[index] = 0;
+    }
 }
 
 void lull_slack_back_off(struct lull_slack *slack, uint32_t points)

@@ -15,10 +15,11 @@
  * is raised at once, because whatever it had waited for is gone. It is not lowered again for ever
  * longer times.
  *
- * Ranks are compared by how long they are in the collective with the same number on a communicator
- * with the same number of the process. So ranks of groups of the same kind may be compared with
- * each other, too, but sends and receives are left out. Ranks of other nodes are not seen: a GPU is
- * compared with the latest one of its own node, which errs on the side of too little slack.
+ * Ranks are compared by how long they are in the collective of one kind (operation, size class and
+ * number of ranks) with the same number. So ranks of groups of the same kind are compared with each
+ * other, too, and those of different stages of a pipeline; but sends and receives are left out.
+ * Ranks of other nodes are not seen: a GPU is compared with the latest one of its own node, which
+ * errs on the side of too little slack.
  *
  * Pure; caller's storage; one thread. Times: int64_t ns of one monotonic clock for all GPUs.
  * Source: none; the rule is that of the refinement of sections (controller/refine.c).
@@ -35,22 +36,22 @@
 
 enum {
     LULL_SLACK_MAX_GPUS = 64,
-    LULL_SLACK_COMMUNICATORS = 8, /* numbers of communicators that are looked at, from 0 */
-    LULL_SLACK_OPEN = 16,         /* collectives of one communicator that are under way at once */
-    LULL_SLACK_WINDOW = 6,        /* iterations in which a GPU must have waited */
+    LULL_SLACK_KINDS = 32, /* of collectives; those of more kinds than that are left out */
+    LULL_SLACK_OPEN = 8,   /* collectives of one kind that are under way at once */
+    LULL_SLACK_WINDOW = 6, /* iterations in which a GPU must have waited */
 };
 
 /* One collective, and how long each GPU was in it. */
 struct lull_slack_meeting {
-    uint32_t number; /* on its communicator, from 1; 0: none */
-    uint16_t operation;
-    uint64_t bytes;
-    uint64_t seen; /* bits: GPUs that have left it */
+    uint32_t number;  /* of its kind, from 1; 0: none */
+    int64_t ended_ns; /* when the first GPU left it */
+    uint64_t seen;    /* bits: GPUs that have left it */
     float length_ms[LULL_SLACK_MAX_GPUS];
 };
 
-struct lull_slack_communicator {
-    uint64_t members; /* bits: GPUs that have been in one of its collectives */
+struct lull_slack_kind {
+    uint64_t signature; /* 0: it is free */
+    uint64_t members;   /* bits: GPUs that have been in one of its collectives */
     uint32_t numbers[LULL_SLACK_MAX_GPUS];
     uint32_t depths[LULL_SLACK_MAX_GPUS];
     int64_t begins_ns[LULL_SLACK_MAX_GPUS];
@@ -92,7 +93,7 @@ struct lull_slack {
     uint32_t gpu_count;
     uint32_t descents; /* how often a GPU has been lowered by more than a point */
     struct lull_slack_gpu gpus[LULL_SLACK_MAX_GPUS];
-    struct lull_slack_communicator communicators[LULL_SLACK_COMMUNICATORS];
+    struct lull_slack_kind kinds[LULL_SLACK_KINDS];
 };
 
 /* No GPU has any slack yet. gpu_count 1..LULL_SLACK_MAX_GPUS; point_counts[i]: length of the clock

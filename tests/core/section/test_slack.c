@@ -221,49 +221,91 @@ static void test_what_is_not_proven_goes_back(void **state)
     assert_int_equal(lull_slack_points(&job.slack, 0), 0);
 }
 
-/* A send ends with its receiver, not with all, and says nothing of who is late. */
-static void test_sends_and_unknown_communicators_do_not_count(void **state)
+/* A rank joins, or joins again, in the middle of the others' collectives, and is compared in the
+ * same ones as they are. */
+static void test_a_rank_joins_later(void **state)
+{
+    struct job job;
+
+    (void)state;
+    init(&job, 0.001);
+    job.factors[LAST] = 1.1;
+    iterate(&job, 100);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct lull_call edge = edge_at(job.now_ns + 1000, true);
+
+        lull_slack_take(&job.slack, i, &edge);
+        edge = edge_at(job.now_ns + 2000000, false);
+        lull_slack_take(&job.slack, i, &edge);
+    }
+    job.now_ns += 3000000;
+    for (uint32_t i = 2; i < GPUS; i++) /* they have not been told of that one */
+        lull_slack_forget(&job.slack, i);
+    iterate(&job, 120);
+    for (uint32_t i = 0; i < LAST; i++)
+        assert_in_range(lull_slack_points(&job.slack, i), 7, 9);
+    for (uint32_t k = 0; k < LULL_SLACK_KINDS; k++)
+        for (uint32_t i = 1; i < GPUS && job.slack.kinds[k].signature != 0; i++)
+            assert_int_equal(job.slack.kinds[k].numbers[i], job.slack.kinds[k].numbers[0]);
+}
+
+/* Of each GPU one collective or send of its own, which the last GPU enters later. */
+static void exchange(struct job *job, uint32_t kind, int32_t peer)
+{
+    for (uint32_t i = 0; i < GPUS; i++) {
+        struct lull_call call = edge_at(job->now_ns + (i == LAST ? 19000000 : 0), true);
+
+        call.peer = peer;
+        call.operation = (uint16_t)kind;
+        lull_slack_begin_iteration(&job->slack, i, 0, true);
+        lull_slack_take(&job->slack, i, &call);
+        call.time_ns = job->now_ns + 20000000;
+        call.begin = false;
+        lull_slack_take(&job->slack, i, &call);
+        lull_slack_end_iteration(&job->slack, i, 100.0);
+    }
+    job->now_ns += 100000000;
+}
+
+/* A send ends with its receiver, not with all, and says nothing of who is late; and there is room
+ * for so many kinds only. */
+static void test_sends_and_too_many_kinds_do_not_count(void **state)
 {
     struct job job;
 
     (void)state;
     init(&job, 0.0);
-    for (int n = 0; n < 40; n++)
-        for (uint32_t i = 0; i < GPUS; i++) {
-            struct lull_call call = edge_at(job.now_ns + (i == LAST ? 9000000 : 0), true);
-
-            call.peer = n % 2 == 0 ? 1 : -1;
-            call.communicator = n % 2 == 0 ? 0 : LULL_SLACK_COMMUNICATORS;
-            lull_slack_begin_iteration(&job.slack, i, 0, true);
-            lull_slack_take(&job.slack, i, &call);
-            call = edge_at(job.now_ns += 20000000, false);
-            call.peer = n % 2 == 0 ? 1 : -1;
-            call.communicator = n % 2 == 0 ? 0 : LULL_SLACK_COMMUNICATORS;
-            lull_slack_take(&job.slack, i, &call);
-            lull_slack_end_iteration(&job.slack, i, 20.0);
-        }
+    for (int n = 0; n < 20; n++)
+        exchange(&job, 1, 2);
+    for (uint32_t kind = 1; kind <= LULL_SLACK_KINDS; kind++)
+        exchange(&job, kind, -1);
+    lull_slack_back_off(&job.slack, CLOCKS);
+    for (int n = 0; n < 100; n++)
+        exchange(&job, LULL_SLACK_KINDS + 1, -1);
     for (uint32_t i = 0; i < GPUS; i++)
         assert_int_equal(lull_slack_points(&job.slack, i), 0);
+    for (int n = 0; n < 100; n++)
+        exchange(&job, LULL_SLACK_KINDS, -1);
+    assert_true(lull_slack_points(&job.slack, 0) > 0);
 }
 
-/* One rank's call was lost; from then on all count anew, and compare the same calls again. */
-static void test_lost_calls_are_found_out(void **state)
+/* A rank that is not seen any more gives no reason to keep others low. */
+static void test_what_is_not_seen_goes_back(void **state)
 {
     struct job job;
-    struct lull_call odd = edge_at(0, true);
 
     (void)state;
     init(&job, 0.001);
     job.factors[LAST] = 1.1;
-    iterate(&job, 2);
-    odd.time_ns = job.now_ns;
-    odd.bytes = 7;
-    lull_slack_take(&job.slack, 0, &odd);
-    odd.begin = false;
-    lull_slack_take(&job.slack, 0, &odd);
-    iterate(&job, 100);
-    for (uint32_t i = 0; i < LAST; i++)
-        assert_in_range(lull_slack_points(&job.slack, i), 7, 9);
+    iterate(&job, 80);
+    assert_in_range(lull_slack_points(&job.slack, 0), 7, 9);
+    for (int n = 0; n < 6; n++) {
+        lull_slack_begin_iteration(&job.slack, 0, lull_slack_points(&job.slack, 0), true);
+        lull_slack_take_switch(&job.slack, 0, lull_slack_points(&job.slack, 0));
+        lull_slack_begin_iteration(&job.slack, 0, lull_slack_points(&job.slack, 0), true);
+        lull_slack_end_iteration(&job.slack, 0, 100.0);
+    }
+    assert_int_equal(lull_slack_points(&job.slack, 0), 0);
 }
 
 int main(void)
@@ -274,8 +316,9 @@ int main(void)
         cmocka_unit_test(test_a_straggler_comes_and_goes),
         cmocka_unit_test(test_another_rank_becomes_the_slowest),
         cmocka_unit_test(test_what_is_not_proven_goes_back),
-        cmocka_unit_test(test_sends_and_unknown_communicators_do_not_count),
-        cmocka_unit_test(test_lost_calls_are_found_out),
+        cmocka_unit_test(test_sends_and_too_many_kinds_do_not_count),
+        cmocka_unit_test(test_what_is_not_seen_goes_back),
+        cmocka_unit_test(test_a_rank_joins_later),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
