@@ -4,7 +4,8 @@
  *
  * Usage: audit_guard verdict|run KEY=VALUE...
  *   noise=KIND:...  harm=KIND:...  (guard/noise.h, guard/harm.h)
- *   ranks= points= sections= (0: one steady point) free=0|1 ms= extra= tolerance=
+ *   ranks= points= sections= (0: one steady point) both=0|1 free=0|1 ms= extra=
+ *   tolerance=
  *   runs= iterations= seed=
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -78,7 +79,9 @@ static bool take(struct audit *audit, const char *key, const char *value)
         return audit_noise_parse(value, &audit->job.noise);
     if (strcmp(key, "harm") == 0)
         return audit_harm_parse(value, &audit->job.harm);
-    if (strcmp(key, "free") == 0)
+    if (strcmp(key, "both") == 0)
+        audit->job.has_both = strcmp(value, "1") == 0;
+    else if (strcmp(key, "free") == 0)
         audit->job.free_ranks = strcmp(value, "1") == 0;
     else if (strcmp(key, "ms") == 0)
         audit->job.iteration_ms = strtod(value, NULL);
@@ -103,6 +106,7 @@ static bool take_all(struct audit *audit, char **arguments)
             return false;
     }
     return audit->job.ranks >= 1 && audit->job.ranks <= AUDIT_MAX_RANKS && audit->job.points >= 2 &&
+           audit->job.points <= AUDIT_MAX_POINTS &&
            audit->job.sections <= LULL_CONTROLLER_MAX_TARGETS && audit->job.iteration_ms > 0.0 &&
            audit->job.tolerance_ratio > 0.0 && audit->runs > 0;
 }

@@ -149,13 +149,21 @@ def model(name, gpu):
 
 def main():
     with open(sys.argv[1], encoding="utf-8") as source:
-        gpus = json.load(source)["gpus"]
+        document = json.load(source)
+    gpus = document["gpus"]
+    borrowed = {name: of for name, of in document["borrowed"].items() if name != "_about"}
+    unknown = sorted(set(borrowed.values()) - set(gpus))
+    if unknown:
+        sys.exit(f"{sys.argv[1]}: borrowed from models that are not there: {', '.join(unknown)}")
     with open(sys.argv[2], "w", encoding="utf-8") as target:
         target.write("/* Generated from gpu_models.json; do not edit. */\n")
         target.write('#include "emulator/gpu_model.h"\n\n')
         target.write("const struct lull_gpu_model lull_gpu_models[] = {\n")
         target.writelines(model(name, gpu) for name, gpu in gpus.items())
-        target.write(f"}};\nconst uint32_t lull_gpu_model_count = {len(gpus)};\n")
+        target.write(f"}};\nconst uint32_t lull_gpu_model_count = {len(gpus)};\n\n")
+        target.write("const struct lull_gpu_borrowing lull_gpu_borrowings[] = {\n")
+        target.writelines(f"    {{{json.dumps(name)}, {json.dumps(of)}}},\n" for name, of in borrowed.items())
+        target.write(f"}};\nconst uint32_t lull_gpu_borrowing_count = {len(borrowed)};\n")
 
 
 if __name__ == "__main__":

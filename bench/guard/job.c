@@ -23,7 +23,7 @@ static const double low_w = 220.0;
 /* The least step of time, so that a controller that wants to be asked at once cannot hang the run.
  */
 static const double least_step_ms = 0.01;
-static const double done_ms = 1e-9;
+static const double over_ms = 1e-9;
 
 enum { OPERATION = 2, LAST_OPERATION = 3, EXTRA_OPERATION = 40, MOST_COMMANDS = 16 };
 
@@ -42,9 +42,8 @@ struct rank {
     double factors;   /* of all that have ended */
     double ended_ms;  /* when the last one did */
     uint32_t iteration;
-    double low_ms; /* work of this section, or iteration, done low */
+    double done_ms[AUDIT_MAX_POINTS]; /* work of this section, or iteration, at each point */
     double work_ms;
-    uint32_t low_point;
     bool was_low;           /* in this iteration */
     double lost_since_left; /* the last collective, iterations */
     double lost;            /* so far, iterations; of coupled ranks the first one counts for all */
@@ -174,10 +173,7 @@ static void work(struct audit_job *job, uint32_t index, double dt_ms)
         return;
     if (is_steady(job) || rank->phase == SECTION) {
         rank->work_ms += done;
-        if (rank->point != 0) {
-            rank->low_ms += done;
-            rank->low_point = rank->point;
-        }
+        rank->done_ms[rank->point] += done;
     }
     if (rank->point == 0)
         return;
@@ -187,18 +183,29 @@ static void work(struct audit_job *job, uint32_t index, double dt_ms)
         rank->lost_since_left += share * compute_harm(job, rank->point);
 }
 
+/* The deepest point at which, or below, a rank has done enough of the section's work. */
+static uint32_t rank_point(const struct audit_job *job, const struct rank *rank)
+{
+    double low_ms = 0.0;
+
+    for (uint32_t point = job->config.points - 1; point > 0; point--) {
+        low_ms += rank->done_ms[point];
+        if (low_ms > low_share * rank->work_ms)
+            return point;
+    }
+    return 0;
+}
+
 /* The deepest point at which the section has run on any rank that shares it. */
 static uint32_t section_point(const struct audit_job *job, uint32_t index)
 {
     uint32_t deepest = 0;
 
     for (uint32_t i = 0; i < job->config.ranks; i++) {
-        const struct rank *rank = &job->ranks[i];
+        const uint32_t point = rank_point(job, &job->ranks[i]);
 
-        if (job->config.free_ranks && i != index)
-            continue;
-        if (rank->low_ms > low_share * rank->work_ms && rank->low_point > deepest)
-            deepest = rank->low_point;
+        if ((!job->config.free_ranks || i == index) && point > deepest)
+            deepest = point;
     }
     return deepest;
 }
@@ -244,7 +251,8 @@ static void leave(struct audit_job *job, uint32_t index)
     struct rank *rank = &job->ranks[index];
 
     call(job, index, OPERATION, false);
-    rank->low_ms = 0.0;
+    for (uint32_t point = 0; point < job->config.points; point++)
+        rank->done_ms[point] = 0.0;
     rank->work_ms = 0.0;
     if (++rank->section == section_count(job)) {
         call(job, index, LAST_OPERATION, true);
@@ -294,7 +302,7 @@ static void end_phases(struct audit_job *job)
     const uint32_t ranks = job->config.ranks;
 
     for (uint32_t i = 0; i < ranks; i++) {
-        if (job->ranks[i].phase != COMPUTING || job->ranks[i].left_ms > done_ms)
+        if (job->ranks[i].phase != COMPUTING || job->ranks[i].left_ms > over_ms)
             continue;
         job->ranks[i].phase = WAITING;
         call(job, i, OPERATION, true);
@@ -305,10 +313,10 @@ static void end_phases(struct audit_job *job)
         for (uint32_t i = 0; i < ranks; i++)
             begin_section(job, i);
     for (uint32_t i = 0; i < ranks; i++)
-        if (job->ranks[i].phase == SECTION && job->ranks[i].left_ms <= done_ms)
+        if (job->ranks[i].phase == SECTION && job->ranks[i].left_ms <= over_ms)
             end_section(job, i);
     for (uint32_t i = 0; i < ranks; i++)
-        if (job->ranks[i].phase == AFTERMATH && job->ranks[i].left_ms <= done_ms)
+        if (job->ranks[i].phase == AFTERMATH && job->ranks[i].left_ms <= over_ms)
             leave(job, i);
 }
 
@@ -452,7 +460,7 @@ static struct lull_controller *create_controller(const struct audit_job_config *
     lull_controller_config_default(&control);
     control.tolerance_ratio = config->tolerance_ratio;
     control.only_steady = config->sections == 0;
-    control.only_sections = config->sections != 0;
+    control.only_sections = config->sections != 0 && !config->has_both;
     return lull_controller_create(&control, config->ranks, points);
 }
 
@@ -560,6 +568,31 @@ bool audit_job_keeps_any(const struct audit_job *job)
     return false;
 }
 
+/* The steady point that a rank's computation is kept at beside sections; 0: none. */
+static uint32_t kept_steady(const struct audit_job *job, uint32_t index)
+{
+    uint32_t count;
+    const struct lull_target *targets = lull_controller_targets(job->controller, &count);
+
+    for (uint32_t i = 0; i < count; i++)
+        if (targets[i].signature == 0 && job->config.has_both)
+            return lull_controller_kept_point(job->controller, index, &targets[i]);
+    return 0;
+}
+
+/* What a target that is kept costs on a rank. Beside sections the steady point slows what is
+ * computed, and a section that is not lowered further runs at it. */
+static double kept_cost(const struct audit_job *job, uint32_t index,
+                        const struct lull_target *target)
+{
+    const uint32_t steady = kept_steady(job, index);
+    const uint32_t point = lull_controller_kept_point(job->controller, index, target);
+
+    if (job->config.has_both && target->signature == 0)
+        return compute_harm(job, steady) * (1.0 - section_share);
+    return audit_harm_lasting(&job->harm[domain_of(job, index)], point > steady ? point : steady);
+}
+
 double audit_job_kept_slowdown(const struct audit_job *job)
 {
     uint32_t count;
@@ -570,9 +603,7 @@ double audit_job_kept_slowdown(const struct audit_job *job)
         double most = 0.0;
 
         for (uint32_t j = 0; j < job->config.ranks; j++)
-            most = fmax(most, audit_harm_lasting(
-                                  &job->harm[domain_of(job, j)],
-                                  lull_controller_kept_point(job->controller, j, &targets[i])));
+            most = fmax(most, kept_cost(job, j, &targets[i]));
         sum += most;
     }
     return sum;

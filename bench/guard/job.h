@@ -8,8 +8,9 @@
  *
  * What a lowered clock costs is decided by the harm alone (harm.h): with a steady point it slows
  * whatever runs while the clock is low; with sections it lengthens the section that was low, and
- * computation that runs low is slower in proportion to the clock. The loss is counted without
- * noise: the work done low, in iterations of the unmanaged job, times what it costs on average.
+ * computation that runs low, at a steady point too, is slower in proportion to the clock. The loss
+ * is counted without noise: the work done low, in iterations of the unmanaged job, times what it
+ * costs on average.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -23,14 +24,15 @@
 #include "harm.h"
 #include "noise.h"
 
-enum { AUDIT_MAX_RANKS = 4 };
+enum { AUDIT_MAX_RANKS = 4, AUDIT_MAX_POINTS = 64 };
 
 struct audit_job_config {
     struct audit_noise_spec noise;
     struct audit_harm_spec harm;
     uint32_t ranks;
-    uint32_t points;      /* clocks, the reference included */
+    uint32_t points;      /* clocks, the reference included; at most AUDIT_MAX_POINTS */
     uint32_t sections;    /* 0: one steady point is sought */
+    bool has_both;        /* sections and then a steady point for the computation */
     bool free_ranks;      /* no rank waits for another; only the last one is harmed */
     double iteration_ms;  /* unmanaged, without noise */
     uint32_t extra_every; /* an extra call at the end of every so many iterations; 0: never */

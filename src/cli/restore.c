@@ -47,7 +47,7 @@ static int restore_here(const char *runtime_dir, bool is_forced, struct lull_err
     struct lull_devices *devices;
     int result;
 
-    /* It restores also where nobody reads what it says. */
+    /* A reader that has gone must not end this process before everything is restored. */
     signal(SIGPIPE, SIG_IGN);
     if (geteuid() != 0)
         return lull_error_set(err, -EPERM, "no lulld answers in %s; start it, or run this as root",

@@ -15,9 +15,13 @@
 #include "governor/run/run.h"
 #include "governor/run/run_comparison.h"
 
+/* The words of --exposure, by their index. */
+enum exposure { EXPOSURE_YES, EXPOSURE_NO };
+
 struct run_arguments {
     struct lull_run_options run;
     const char *plans[LULL_PLAN_RUNNER_MAX_PLANS];
+    enum exposure exposure;
     bool has_tolerance;
     bool has_choice;
     bool has_eta;
@@ -76,6 +80,7 @@ static int parse_profiling(const char *text, void *place, struct lull_error *err
 
 /* ---- options ------------------------------------------------------------------------------- */
 
+static const char *const yes_or_no[] = {[EXPOSURE_YES] = "yes", [EXPOSURE_NO] = "no", NULL};
 static const char *const descents[] = {[LULL_DESCENT_STEP] = "step",
                                        [LULL_DESCENT_BISECT] = "bisect",
                                        [LULL_DESCENT_GALLOP] = "gallop",
@@ -131,10 +136,12 @@ static const struct lull_option rows[] = {
         .more =
             "What is proven is --tolerance. Without this option a steady clock and lower clocks of "
             "sections on top of it are sought together."),
-    LULL_FLAG("exposure", struct run_arguments, run.exposure,
-              "Record compute kernels for some iterations (CUPTI), so that all gaps between them "
-              "can be lowered, not only those seen in the calls of NCCL.",
-              .more = "It stands aside if another profiler holds CUPTI."),
+    LULL_VALUE("exposure", NULL, WORD, struct run_arguments, exposure,
+               "Record compute kernels for some iterations (CUPTI), so that all gaps between them "
+               "can be lowered, not only those seen in the calls of NCCL.",
+               .words = yes_or_no, .usual = "yes", .is_bare_allowed = true,
+               .more = "It stands aside where CUPTI cannot be had, or another profiler holds it, "
+                       "and where no gaps are lowered: with --steady, a power limit or a plan."),
     LULL_FLAG("markers", struct run_arguments, run.markers,
               "Mark begin and end of NCCL's collectives on their streams, for those that NCCL's "
               "profiler plugin does not report.",
@@ -255,6 +262,10 @@ static int check(void *options, const struct lull_operands *operands, struct lul
     struct lull_job_selector *const selector = &arguments->run.limits.search.selector;
 
     arguments->run.command = operands->command;
+    arguments->run.exposure = arguments->exposure == EXPOSURE_YES &&
+                              !arguments->run.control.only_steady &&
+                              !arguments->run.limits.is_wanted && arguments->run.plan_count == 0 &&
+                              arguments->run.online.schedule == NULL;
     if (arguments->has_eta && selector->aim != LULL_JOB_COST)
         return lull_error_set(err, -EINVAL,
                               "--eta weighs the cost; leave out --choose, or give "

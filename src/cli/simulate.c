@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/play/source.h"
 #include "emulator/oracle_play.h"
+#include "simulator/fixed.h"
 #include "simulator/node.h"
 
 struct simulate_arguments {
@@ -30,6 +31,12 @@ struct simulate_arguments {
 static const struct lull_option rows[] = {
     LULL_PLAY_PRESET_ROW(struct simulate_arguments, source.preset),
     LULL_PLAY_RANKS_ROW(struct simulate_arguments, source.ranks),
+    LULL_VALUE("straggler", "RANK,FACTOR[,FROM[,TO]]", OWN, struct simulate_arguments,
+               source.straggler,
+               "One rank computes FACTOR times as long, from period FROM on, until before TO.",
+               .parse = lull_play_parse_straggler, .expected = lull_play_straggler_expected,
+               .more = "Without them it does so from the first period to the last. The other ranks "
+                       "wait for it unless they play traces."),
     LULL_CLI_MODEL_ROW(struct simulate_arguments, listed, "The GPU model of all ranks.",
                        .aliases = "gpu", .usual = "A100-SXM4-40GB"),
     LULL_CLI_TOLERANCE_ROW(struct simulate_arguments, tolerance_ratio),
@@ -50,13 +57,14 @@ static const struct lull_option rows[] = {
 
 /* ---- what is compared -------------------------------------------------------------------- */
 
-enum { HIGHEST, REACTIVE, FEED_FORWARD, STEADY, AUTO, POLICIES };
+enum { HIGHEST, FIXED_CLOCK, POWER_LIMIT, REACTIVE, FEED_FORWARD, STEADY, AUTO, POLICIES };
 
-static const char *const policy_names[POLICIES] = {"highest", "reactive", "feed_forward", "steady",
-                                                   "auto"};
+static const char *const policy_names[POLICIES] = {
+    "highest", "fixed_clock", "power_limit", "reactive", "feed_forward", "steady", "auto"};
 
 struct results {
     struct lull_simulation_outcome outcomes[POLICIES];
+    double limit_w; /* of power_limit */
     struct lull_oracle_play_answer oracle;
 };
 
@@ -70,12 +78,28 @@ static double slowdown(const struct results *results, int policy)
     return results->outcomes[policy].period_ms / results->outcomes[HIGHEST].period_ms - 1.0;
 }
 
+/* The play as those see it who know everything: each of their periods is like those that are
+ * measured. */
+static struct lull_play known_play(const struct simulate_arguments *arguments,
+                                   const struct lull_play *play)
+{
+    struct lull_play known = *play;
+
+    if (known.straggler.from > arguments->periods - arguments->periods / 4 ||
+        known.straggler.to < arguments->periods)
+        known.straggler.factor = 0.0;
+    known.straggler.from = 0;
+    known.straggler.to = UINT64_MAX;
+    return known;
+}
+
 /* The oracle keeps Lull's rule: computation begins at a low clock in at most 1 % of iterations. */
 static int ask_oracle(const struct simulate_arguments *arguments, const struct lull_play *play,
                       struct lull_oracle_play_answer *answer_out, struct lull_error *err)
 {
+    const struct lull_play known = known_play(arguments, play);
     const struct lull_oracle_play_question question = {
-        .play = play,
+        .play = &known,
         .model = &arguments->model,
         .call_ms = arguments->call_ms,
         .settle_ms = arguments->settle_ms,
@@ -85,6 +109,21 @@ static int ask_oracle(const struct simulate_arguments *arguments, const struct l
     };
 
     return lull_oracle_ask_play(&question, answer_out, err);
+}
+
+/* What a user would do instead. */
+static int simulate_fixed(const struct lull_simulation_options *simulation, double tolerance_ratio,
+                          struct results *results, struct lull_error *err)
+{
+    const struct lull_simulation_outcome *highest = &results->outcomes[HIGHEST];
+    double clock_mhz; /* its outcome has that, too */
+    int result = lull_simulate_fixed(simulation, LULL_FIXED_CLOCK, tolerance_ratio, highest,
+                                     &results->outcomes[FIXED_CLOCK], &clock_mhz, err);
+
+    if (result == 0)
+        result = lull_simulate_fixed(simulation, LULL_FIXED_LIMIT, tolerance_ratio, highest,
+                                     &results->outcomes[POWER_LIMIT], &results->limit_w, err);
+    return result;
 }
 
 static int simulate(const struct simulate_arguments *arguments, const struct lull_play *play,
@@ -99,12 +138,19 @@ static int simulate(const struct simulate_arguments *arguments, const struct lul
         .look_ns = lull_ns_from_ms(arguments->look_ms),
         .seed = arguments->seed,
     };
+    const struct lull_play known = known_play(arguments, play);
     int result = ask_oracle(arguments, play, &results_out->oracle, err);
 
     lull_controller_config_default(&simulation.control);
     simulation.control.tolerance_ratio = arguments->tolerance_ratio;
-    for (int policy = 0; policy < POLICIES && result == 0; policy++) {
-        simulation.managed = policy != HIGHEST;
+    if (result == 0)
+        result = lull_simulate_node(&simulation, &results_out->outcomes[HIGHEST], err);
+    simulation.play = &known;
+    if (result == 0)
+        result = simulate_fixed(&simulation, arguments->tolerance_ratio, results_out, err);
+    simulation.play = play;
+    for (int policy = REACTIVE; policy < POLICIES && result == 0; policy++) {
+        simulation.managed = true;
         simulation.control.reactive = policy == REACTIVE;
         simulation.control.only_steady = policy == STEADY;
         simulation.control.only_sections = policy == REACTIVE || policy == FEED_FORWARD;
@@ -133,6 +179,9 @@ static void print_table(const struct results *results)
     printf("%-14s %12s %12s %8.2f%% %8.2f%% %8s %8s %6.0f\n", "joint oracle", "", "",
            results->oracle.joint.saving_ratio * 100.0, results->oracle.joint.slowdown_ratio * 100.0,
            "", "", results->oracle.joint_mhz);
+    printf("%-14s %12s %12s %8.2f%% %8.2f%%\n", "oracle of slack", "", "",
+           results->oracle.slack.saving_ratio * 100.0,
+           results->oracle.slack.slowdown_ratio * 100.0);
     printf("%-14s %12s %12s %8.2f%%\n", "no latency", "", "",
            results->oracle.ideal.saving_ratio * 100.0);
 }
@@ -150,25 +199,35 @@ static json_t *policy_json(const struct results *results, int policy)
                      outcome->point_mhz, "switched_sections", (json_int_t)outcome->switched);
 }
 
-static void print_json(const struct results *results)
+static json_t *joint_json(const struct lull_oracle_play_answer *oracle, uint32_t ranks)
+{
+    json_t *rank_mhz = json_array();
+
+    for (uint32_t i = 0; i < ranks; i++)
+        json_array_append_new(rank_mhz, json_real(oracle->joint_rank_mhz[i]));
+    return json_pack("{s:f, s:f, s:f, s:o}", "saving_ratio", oracle->joint.saving_ratio,
+                     "slowdown_ratio", oracle->joint.slowdown_ratio, "steady_mhz",
+                     oracle->joint_mhz, "rank_mhz", rank_mhz);
+}
+
+static void print_json(const struct results *results, uint32_t ranks)
 {
     json_t *root = json_object();
     json_t *modes = json_array();
 
     for (int policy = 0; policy < POLICIES; policy++)
         json_array_append_new(modes, policy_json(results, policy));
+    json_object_set_new(json_array_get(modes, POWER_LIMIT), "limit_w", json_real(results->limit_w));
     json_object_set_new(root, "modes", modes);
-    json_object_set_new(root, "joint_oracle",
-                        json_pack("{s:f, s:f, s:f}", "saving_ratio",
-                                  results->oracle.joint.saving_ratio, "slowdown_ratio",
-                                  results->oracle.joint.slowdown_ratio, "steady_mhz",
-                                  results->oracle.joint_mhz));
-    json_object_set_new(
-        root, "oracle",
-        json_pack("{s:f, s:f, s:f, s:f, s:f}", "saving_ratio", results->oracle.real.saving_ratio,
-                  "slowdown_ratio", results->oracle.real.slowdown_ratio, "ideal_saving_ratio",
-                  results->oracle.ideal.saving_ratio, "steady_saving_ratio",
-                  results->oracle.steady.saving_ratio, "gap_ratio", results->oracle.gap_ratio));
+    json_object_set_new(root, "joint_oracle", joint_json(&results->oracle, ranks));
+    json_object_set_new(root, "oracle",
+                        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "saving_ratio",
+                                  results->oracle.real.saving_ratio, "slowdown_ratio",
+                                  results->oracle.real.slowdown_ratio, "ideal_saving_ratio",
+                                  results->oracle.ideal.saving_ratio, "steady_saving_ratio",
+                                  results->oracle.steady.saving_ratio, "slack_saving_ratio",
+                                  results->oracle.slack.saving_ratio, "gap_ratio",
+                                  results->oracle.gap_ratio));
     lull_cli_print_json(root, JSON_REAL_PRECISION(9));
 }
 
@@ -200,16 +259,19 @@ static int run(void *options, const struct lull_operands *operands)
     struct lull_play *play = NULL;
     struct lull_error err = {0};
     struct results results = {0};
+    uint32_t ranks = 0;
     int result = lull_play_source_open(&arguments->source, &play, &err);
 
     (void)operands;
     if (result == 0)
         result = simulate(arguments, play, &results, &err);
+    if (play != NULL)
+        ranks = play->rank_count;
     lull_play_destroy(play);
     if (result < 0)
         return lull_cli_fail("simulate", &err);
     if (arguments->is_json)
-        print_json(&results);
+        print_json(&results, ranks);
     else
         print_table(&results);
     return LULL_EXIT_OK;
@@ -221,10 +283,12 @@ const struct lull_program_command lull_simulate_command = {
     .arguments = "[TRACE...]",
     .about =
         "Plays a recorded job, or a preset, in virtual time on emulated GPUs: at the highest "
-        "clock, with clocks that react to its gaps, with clocks that are ahead of them, at one "
-        "steady clock, and with all of these together, as `lull run` does without options "
-        "(auto); beside them what oracles reach that know everything beforehand: of gaps "
-        "alone, and of gaps on top of a steady clock (joint). `lull help simulate cluster` is "
+        "clock; at the one clock, and the one power limit, that a user would choose who knows what "
+        "they cost; with clocks that react to its gaps, with clocks that are ahead of them, at one "
+        "steady clock, below which ranks run that wait for others, and with all of these together, "
+        "as `lull run` does without options (auto); beside them what oracles reach that know "
+        "everything beforehand: of gaps alone, of ranks that wait (slack), and of all that on top "
+        "of a steady clock (joint). `lull help simulate cluster` is "
         "about many jobs on a cluster.",
     .tables = {{rows, 0}},
     .operands = {.most = UINT32_MAX},

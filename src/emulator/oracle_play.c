@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "emulator/oracle_queue.h"
+#include "emulator/oracle_play_state.h"
 
 enum {
     /* All of these numbers are chosen, not measured. */
@@ -25,7 +25,6 @@ enum {
      * there; a mean over few periods would depend on which collisions it happens to see. */
     DRIFT_PERIODS = 64,
     TIGHTENINGS = 6,
-    NO_GAP = -1,
 };
 
 /*
@@ -44,60 +43,6 @@ static const double usual_sigmas = 0.674;
 /* No driver is quick enough to use a shorter gap; leaving those out keeps the sweep short. */
 #define SHORTEST_GAP_NS (100 * LULL_NS_PER_US)
 
-struct oracle_play_gap {
-    uint32_t rank;
-    uint32_t after; /* the operation at whose end the gap begins */
-    int64_t begin_ns;
-    int64_t length_ns;
-    int64_t compute_ns; /* from the end of this gap to the begin of the rank's next one */
-    int32_t next;       /* index of the rank's next gap */
-};
-
-/* What a gap and the compute after it took, summed over the measured periods. */
-struct tally {
-    double energy_j;
-    double time_s;
-};
-
-enum oracle_play_mode { MODE_STEADY, MODE_IDEAL, MODE_REAL };
-
-struct oracle {
-    const struct lull_oracle_play_question *question;
-    struct lull_play play;       /* a copy without jitter, which nobody can foresee */
-    struct lull_gpu_model model; /* a copy with the latencies that the question asks for */
-    uint32_t highest_step;
-    uint32_t top_step; /* what gaps are lowered from and raised to */
-    struct oracle_play_gap *gaps;
-    uint32_t gap_count;
-    int32_t *gap_after[LULL_PLAY_RANKS]; /* the gap that follows each operation, or NO_GAP */
-    uint32_t *steps;                     /* the clock step of each gap in the present run */
-    int64_t *lengths_ns;                 /* the foreseen length of each gap */
-    int64_t lower_lead_ns;
-    int64_t raise_lead_ns;
-    int64_t period_ns;
-    int64_t starts_ns[LULL_PLAY_RANKS]; /* when each rank begins */
-
-    /* What follows is reset for every run. */
-    enum oracle_play_mode mode;
-    uint32_t periods;
-    struct lull_play_sim *sim;
-    struct lull_oracle_queue queue;
-    struct tally *tallies;
-    struct {
-        uint32_t computing;
-        int32_t gap;     /* the gap with which the present segment began */
-        int32_t awaited; /* the gap whose lowering has been planned */
-        int64_t since_ns;
-        double since_j;
-        int64_t period_ns; /* when the present period began */
-        double period_j;
-        double begin_j; /* energy, and below time, at both ends of the measurement */
-        double end_j;
-        int64_t begin_ns;
-        int64_t end_ns;
-    } ranks[LULL_PLAY_RANKS];
-};
-
 /* ---- gaps ---- */
 
 struct compute {
@@ -113,18 +58,18 @@ static int compare_begins(const void *a, const void *b)
     return (x->span.begin_ns > y->span.begin_ns) - (x->span.begin_ns < y->span.begin_ns);
 }
 
-static void add_gap(struct oracle *oracle, uint32_t rank, uint32_t after, int64_t begin_ns,
-                    int64_t end_ns)
+static void add_gap(struct lull_oracle_play *oracle, uint32_t rank, uint32_t after,
+                    int64_t begin_ns, int64_t end_ns)
 {
     if (end_ns - begin_ns < SHORTEST_GAP_NS)
         return;
     oracle->gap_after[rank][after] = (int32_t)oracle->gap_count;
-    oracle->gaps[oracle->gap_count++] = (struct oracle_play_gap){
+    oracle->gaps[oracle->gap_count++] = (struct lull_oracle_gap){
         .rank = rank, .after = after, .begin_ns = begin_ns, .length_ns = end_ns - begin_ns};
 }
 
 /* The play repeats, so the gap after the last operation ends with the next period's first one. */
-static void find_rank_gaps(struct oracle *oracle, uint32_t rank, struct compute *computes,
+static void find_rank_gaps(struct lull_oracle_play *oracle, uint32_t rank, struct compute *computes,
                            uint32_t count, int64_t period_ns)
 {
     const uint32_t first = oracle->gap_count;
@@ -142,7 +87,7 @@ static void find_rank_gaps(struct oracle *oracle, uint32_t rank, struct compute 
     }
     for (uint32_t i = first; i < oracle->gap_count; i++) {
         const uint32_t next = i + 1 < oracle->gap_count ? i + 1 : first;
-        struct oracle_play_gap *gap = &oracle->gaps[i];
+        struct lull_oracle_gap *gap = &oracle->gaps[i];
 
         gap->next = (int32_t)next;
         gap->compute_ns = oracle->gaps[next].begin_ns - gap->begin_ns - gap->length_ns +
@@ -150,7 +95,7 @@ static void find_rank_gaps(struct oracle *oracle, uint32_t rank, struct compute 
     }
 }
 
-static int find_gaps(struct oracle *oracle, struct lull_play_span *spans[LULL_PLAY_RANKS],
+static int find_gaps(struct lull_oracle_play *oracle, struct lull_play_span *spans[LULL_PLAY_RANKS],
                      int64_t period_ns, struct lull_error *err)
 {
     const struct lull_play *play = &oracle->play;
@@ -163,7 +108,7 @@ static int find_gaps(struct oracle *oracle, struct lull_play_span *spans[LULL_PL
         if (computes == NULL)
             return lull_error_set(err, -ENOMEM, "oracle: no memory");
         for (uint32_t i = 0; i < ops->count; i++) {
-            oracle->gap_after[rank][i] = NO_GAP;
+            oracle->gap_after[rank][i] = LULL_ORACLE_NO_GAP;
             if (ops->ops[i].kind == LULL_PLAY_COMPUTE)
                 computes[count++] = (struct compute){spans[rank][i], i};
         }
@@ -178,22 +123,27 @@ static int find_gaps(struct oracle *oracle, struct lull_play_span *spans[LULL_PL
 
 static int64_t serve_calls(void *context, int64_t now_ns)
 {
-    struct oracle *oracle = context;
+    struct lull_oracle_play *oracle = context;
 
     return lull_oracle_queue_serve(&oracle->queue, now_ns);
 }
 
 /* ---- one run ---- */
 
-static void begin_gap(struct oracle *oracle, uint32_t rank, uint32_t op, int64_t now_ns)
+static uint32_t step_of(const struct lull_oracle_play *oracle, uint32_t rank, uint32_t step)
+{
+    return lull_oracle_queue_step(&oracle->queue, rank, step);
+}
+
+static void begin_gap(struct lull_oracle_play *oracle, uint32_t rank, uint32_t op, int64_t now_ns)
 {
     const int32_t index = oracle->gap_after[rank][op];
     const double now_j = lull_physics_energy_j(lull_play_sim_gpu(oracle->sim, rank));
-    struct tally *tally;
+    struct lull_oracle_tally *tally;
 
-    if (index == NO_GAP)
+    if (index == LULL_ORACLE_NO_GAP)
         return;
-    if (oracle->ranks[rank].gap != NO_GAP && oracle->ranks[rank].begin_ns > 0 &&
+    if (oracle->ranks[rank].gap != LULL_ORACLE_NO_GAP && oracle->ranks[rank].begin_ns > 0 &&
         oracle->ranks[rank].end_ns == 0) {
         tally = &oracle->tallies[oracle->ranks[rank].gap];
         tally->energy_j += now_j - oracle->ranks[rank].since_j;
@@ -201,12 +151,13 @@ static void begin_gap(struct oracle *oracle, uint32_t rank, uint32_t op, int64_t
     }
     oracle->ranks[rank].gap = index;
     if (oracle->ranks[rank].awaited == index)
-        oracle->ranks[rank].awaited = NO_GAP;
+        oracle->ranks[rank].awaited = LULL_ORACLE_NO_GAP;
     oracle->ranks[rank].since_ns = now_ns;
     oracle->ranks[rank].since_j = now_j;
-    if (oracle->mode == MODE_IDEAL)
-        lull_physics_lock(lull_play_sim_gpu(oracle->sim, rank), oracle->steps[index], 0);
-    if (oracle->mode == MODE_REAL && oracle->steps[index] != oracle->top_step)
+    if (oracle->mode == LULL_ORACLE_MODE_IDEAL)
+        lull_physics_lock(lull_play_sim_gpu(oracle->sim, rank),
+                          step_of(oracle, rank, oracle->steps[index]), 0);
+    if (oracle->mode == LULL_ORACLE_MODE_REAL && oracle->steps[index] != oracle->top_step)
         lull_oracle_queue_raise(
             &oracle->queue, rank,
             lull_later_ns(now_ns, now_ns + oracle->lengths_ns[index] - oracle->raise_lead_ns));
@@ -217,7 +168,8 @@ static void begin_gap(struct oracle *oracle, uint32_t rank, uint32_t op, int64_t
  * long after the end of gap `index` it begins. A lowering may have to be asked for before a short
  * gap that is itself left alone.
  */
-static int32_t find_lowered(const struct oracle *oracle, int32_t index, int64_t *until_ns_out)
+static int32_t find_lowered(const struct lull_oracle_play *oracle, int32_t index,
+                            int64_t *until_ns_out)
 {
     int32_t gap = index;
 
@@ -229,16 +181,18 @@ static int32_t find_lowered(const struct oracle *oracle, int32_t index, int64_t 
             return gap;
         *until_ns_out += oracle->gaps[gap].length_ns;
     } while (gap != index);
-    return NO_GAP;
+    return LULL_ORACLE_NO_GAP;
 }
 
-static void plan_lowering(struct oracle *oracle, uint32_t rank, int32_t index, int64_t now_ns)
+static void plan_lowering(struct lull_oracle_play *oracle, uint32_t rank, int32_t index,
+                          int64_t now_ns)
 {
     int64_t until_ns;
     const int32_t next = find_lowered(oracle, index, &until_ns);
     const int64_t begin_ns = now_ns + until_ns;
 
-    if (next == NO_GAP || (oracle->ranks[rank].awaited == next && oracle->queue.calls[rank].is_low))
+    if (next == LULL_ORACLE_NO_GAP ||
+        (oracle->ranks[rank].awaited == next && oracle->queue.calls[rank].is_low))
         return;
     lull_oracle_queue_lower(
         &oracle->queue, rank, lull_later_ns(now_ns, begin_ns - oracle->lower_lead_ns),
@@ -246,19 +200,21 @@ static void plan_lowering(struct oracle *oracle, uint32_t rank, int32_t index, i
     oracle->ranks[rank].awaited = next;
 }
 
-static void end_gap(struct oracle *oracle, uint32_t rank, int64_t now_ns)
+static void end_gap(struct lull_oracle_play *oracle, uint32_t rank, int64_t now_ns)
 {
     const int32_t index = oracle->ranks[rank].gap;
 
-    if (index == NO_GAP)
+    if (index == LULL_ORACLE_NO_GAP)
         return;
-    if (oracle->mode == MODE_IDEAL)
-        lull_physics_lock(lull_play_sim_gpu(oracle->sim, rank), oracle->top_step, 0);
-    if (oracle->mode == MODE_REAL)
+    if (oracle->mode == LULL_ORACLE_MODE_IDEAL)
+        lull_physics_lock(lull_play_sim_gpu(oracle->sim, rank),
+                          step_of(oracle, rank, oracle->top_step), 0);
+    if (oracle->mode == LULL_ORACLE_MODE_REAL)
         plan_lowering(oracle, rank, index, now_ns);
 }
 
-static void begin_period(struct oracle *oracle, uint32_t rank, uint64_t period, int64_t now_ns)
+static void begin_period(struct lull_oracle_play *oracle, uint32_t rank, uint64_t period,
+                         int64_t now_ns)
 {
     struct lull_physics *gpu = lull_play_sim_gpu(oracle->sim, rank);
     const double energy_j = lull_physics_energy_j(gpu);
@@ -283,7 +239,7 @@ static void begin_period(struct oracle *oracle, uint32_t rank, uint64_t period, 
 
 static void observe(void *context, uint32_t rank, const struct lull_play_event *event)
 {
-    struct oracle *oracle = context;
+    struct lull_oracle_play *oracle = context;
     const uint32_t count = oracle->play.ranks[rank].count;
     const uint32_t op = (uint32_t)(event->number % count);
 
@@ -298,12 +254,12 @@ static void observe(void *context, uint32_t rank, const struct lull_play_event *
 }
 
 /* One period says it all where nothing varies; random latencies and colliding calls need a mean. */
-static uint32_t periods_of(const struct oracle *oracle, enum oracle_play_mode mode)
+static uint32_t periods_of(const struct lull_oracle_play *oracle, enum lull_oracle_mode mode)
 {
     const bool varies =
         oracle->model.api_sigma > 0 || oracle->model.settle_p99_ms > oracle->model.settle_ms;
 
-    if (mode != MODE_REAL)
+    if (mode != LULL_ORACLE_MODE_REAL)
         return IDEAL_PERIODS;
     if (oracle->queue.is_shared && oracle->play.rank_count > 1)
         return DRIFT_PERIODS;
@@ -312,21 +268,19 @@ static uint32_t periods_of(const struct oracle *oracle, enum oracle_play_mode mo
     return IDEAL_PERIODS;
 }
 
-static void reset_run(struct oracle *oracle, enum oracle_play_mode mode)
+static void reset_run(struct lull_oracle_play *oracle, enum lull_oracle_mode mode)
 {
     oracle->mode = mode;
     oracle->periods = periods_of(oracle, mode);
     lull_oracle_queue_reset(&oracle->queue);
     memset(oracle->ranks, 0, sizeof(oracle->ranks));
     for (uint32_t rank = 0; rank < LULL_PLAY_RANKS; rank++)
-        oracle->ranks[rank].gap = oracle->ranks[rank].awaited = NO_GAP;
+        oracle->ranks[rank].gap = oracle->ranks[rank].awaited = LULL_ORACLE_NO_GAP;
     memset(oracle->tallies, 0, oracle->gap_count * sizeof(oracle->tallies[0]));
 }
 
-/* Runs the play once. MODE_STEADY locks every GPU at step; the other modes use the steps of gaps.
- */
-static int run(struct oracle *oracle, enum oracle_play_mode mode, uint32_t step,
-               struct lull_oracle_outcome *outcome_out, struct lull_error *err)
+int lull_oracle_play_run(struct lull_oracle_play *oracle, enum lull_oracle_mode mode, uint32_t step,
+                         struct lull_oracle_outcome *outcome_out, struct lull_error *err)
 {
     const struct lull_play_observer observer = {observe, serve_calls, oracle};
     const uint32_t ranks = oracle->play.rank_count;
@@ -340,8 +294,9 @@ static int run(struct oracle *oracle, enum oracle_play_mode mode, uint32_t step,
         return result;
     oracle->queue.sim = oracle->sim;
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        lull_physics_lock(lull_play_sim_gpu(oracle->sim, rank),
-                          mode == MODE_STEADY ? step : oracle->top_step, 0);
+        lull_physics_lock(
+            lull_play_sim_gpu(oracle->sim, rank),
+            step_of(oracle, rank, mode == LULL_ORACLE_MODE_STEADY ? step : oracle->top_step), 0);
         lull_physics_advance(lull_play_sim_gpu(oracle->sim, rank), 0);
     }
     result = lull_play_sim_run(oracle->sim, &observer, err);
@@ -359,26 +314,27 @@ static int run(struct oracle *oracle, enum oracle_play_mode mode, uint32_t step,
 /* ---- the best clocks ---- */
 
 /* A real driver needs time for the raising, so a gap that is shorter cannot be lowered. */
-static bool may_be_lowered(const struct oracle *oracle, enum oracle_play_mode mode, uint32_t gap)
+static bool may_be_lowered(const struct lull_oracle_play *oracle, enum lull_oracle_mode mode,
+                           uint32_t gap)
 {
-    return mode != MODE_REAL || oracle->gaps[gap].length_ns > oracle->raise_lead_ns;
+    return mode != LULL_ORACLE_MODE_REAL || oracle->gaps[gap].length_ns > oracle->raise_lead_ns;
 }
 
 /* Chooses for each gap the step that takes least energy among those within the tolerance. */
-static void choose(struct oracle *oracle, enum oracle_play_mode mode, const struct tally *table,
-                   double tolerance)
+static void choose(struct lull_oracle_play *oracle, enum lull_oracle_mode mode,
+                   const struct lull_oracle_tally *table, double tolerance)
 {
     const uint32_t stride = oracle->question->stride;
 
     for (uint32_t gap = 0; gap < oracle->gap_count; gap++) {
-        const struct tally *top = &table[gap];
+        const struct lull_oracle_tally *top = &table[gap];
         double best_j = top->energy_j;
 
         oracle->steps[gap] = oracle->top_step;
         if (!may_be_lowered(oracle, mode, gap))
             continue;
         for (uint32_t row = 1; row * stride <= oracle->top_step; row++) {
-            const struct tally *tally = &table[row * oracle->gap_count + gap];
+            const struct lull_oracle_tally *tally = &table[row * oracle->gap_count + gap];
 
             if (tally->time_s > top->time_s * (1.0 + tolerance) || tally->energy_j >= best_j)
                 continue;
@@ -389,8 +345,8 @@ static void choose(struct oracle *oracle, enum oracle_play_mode mode, const stru
 }
 
 /* Fills the table: row r holds what every gap takes r strides below the highest clock. */
-static int sweep(struct oracle *oracle, enum oracle_play_mode mode, struct tally *table,
-                 struct lull_error *err)
+static int sweep(struct lull_oracle_play *oracle, enum lull_oracle_mode mode,
+                 struct lull_oracle_tally *table, struct lull_error *err)
 {
     const uint32_t stride = oracle->question->stride;
     struct lull_oracle_outcome ignored;
@@ -401,7 +357,7 @@ static int sweep(struct oracle *oracle, enum oracle_play_mode mode, struct tally
         for (uint32_t i = 0; i < oracle->gap_count; i++)
             oracle->steps[i] =
                 oracle->top_step - (may_be_lowered(oracle, mode, i) ? row * stride : 0);
-        result = run(oracle, mode, 0, &ignored, err);
+        result = lull_oracle_play_run(oracle, mode, 0, &ignored, err);
         if (result < 0)
             return result;
         memcpy(&table[(size_t)row * oracle->gap_count], oracle->tallies,
@@ -412,7 +368,7 @@ static int sweep(struct oracle *oracle, enum oracle_play_mode mode, struct tally
 
 /* Ranks of a recorded play wait for nobody, so nothing says when they begin relative to each other:
  * either all at once, or evenly over a period. */
-static void spread_ranks(struct oracle *oracle, bool is_even)
+static void spread_ranks(struct lull_oracle_play *oracle, bool is_even)
 {
     for (uint32_t rank = 0; rank < oracle->play.rank_count; rank++)
         oracle->starts_ns[rank] = is_even ? oracle->period_ns * rank / oracle->play.rank_count : 0;
@@ -420,9 +376,9 @@ static void spread_ranks(struct oracle *oracle, bool is_even)
 
 /* How many variants try_steps() has to compare: the least gain only matters where GPUs share a
  * driver, and when ranks begin is open only for recorded plays. */
-static uint32_t count_tries(const struct oracle *oracle, enum oracle_play_mode mode)
+static uint32_t count_tries(const struct lull_oracle_play *oracle, enum lull_oracle_mode mode)
 {
-    if (mode != MODE_REAL || oracle->play.rank_count < 2)
+    if (mode != LULL_ORACLE_MODE_REAL || oracle->play.rank_count < 2)
         return 1;
     if (oracle->play.is_recorded)
         return 4;
@@ -434,7 +390,7 @@ static uint32_t count_tries(const struct oracle *oracle, enum oracle_play_mode m
  * lowering that gains little time delays the calls of others, so requiring a gain of one call's
  * length is tried beside requiring none; so are the two ways in which ranks may begin.
  */
-static int try_steps(struct oracle *oracle, enum oracle_play_mode mode,
+static int try_steps(struct lull_oracle_play *oracle, enum lull_oracle_mode mode,
                      const struct lull_oracle_outcome *reference,
                      struct lull_oracle_outcome *best_out, struct lull_error *err)
 {
@@ -447,7 +403,7 @@ static int try_steps(struct oracle *oracle, enum oracle_play_mode mode,
 
         oracle->queue.least_gain_ns = i % 2 * oracle->queue.call_ns;
         spread_ranks(oracle, i / 2 == 1);
-        result = run(oracle, mode, 0, &outcome, err);
+        result = lull_oracle_play_run(oracle, mode, 0, &outcome, err);
         if (result < 0)
             return result;
         lull_oracle_compare(&outcome, reference);
@@ -467,14 +423,15 @@ static int try_steps(struct oracle *oracle, enum oracle_play_mode mode,
  * are swept as if each GPU had a driver of its own, because the gaps are chosen one by one; the run
  * that counts uses the one driver of the node.
  */
-static int find_best(struct oracle *oracle, enum oracle_play_mode mode,
+static int find_best(struct lull_oracle_play *oracle, enum lull_oracle_mode mode,
                      const struct lull_oracle_outcome *reference,
                      struct lull_oracle_outcome *best_out, uint32_t *lowered_out,
                      struct lull_error *err)
 {
     const uint32_t rows = oracle->top_step / oracle->question->stride + 1;
     const double wanted = oracle->question->tolerance_ratio;
-    struct tally *table = calloc((size_t)rows * oracle->gap_count + 1, sizeof(table[0]));
+    struct lull_oracle_tally *table =
+        calloc((size_t)rows * oracle->gap_count + 1, sizeof(table[0]));
     double tolerance = wanted;
     int result;
 
@@ -501,7 +458,7 @@ free_table:
     return result;
 }
 
-static int find_steady(struct oracle *oracle, struct lull_oracle_play_answer *answer,
+static int find_steady(struct lull_oracle_play *oracle, struct lull_oracle_play_answer *answer,
                        struct lull_error *err)
 {
     const uint32_t stride = oracle->question->stride;
@@ -510,7 +467,8 @@ static int find_steady(struct oracle *oracle, struct lull_oracle_play_answer *an
     answer->steady_mhz = oracle->model.sm_max_mhz;
     for (uint32_t below = stride; below <= oracle->highest_step; below += stride) {
         struct lull_oracle_outcome outcome;
-        const int result = run(oracle, MODE_STEADY, oracle->highest_step - below, &outcome, err);
+        const int result = lull_oracle_play_run(oracle, LULL_ORACLE_MODE_STEADY,
+                                                oracle->highest_step - below, &outcome, err);
 
         if (result < 0)
             return result;
@@ -526,17 +484,14 @@ static int find_steady(struct oracle *oracle, struct lull_oracle_play_answer *an
     return 0;
 }
 
-/* The share of the raisings that may be late, before anything is known of how many there are. */
-static double late_of(const struct oracle *oracle)
+double lull_oracle_play_late(const struct lull_oracle_play *oracle)
 {
     if (oracle->question->late_ratio > 0)
         return oracle->question->late_ratio;
     return 0.05;
 }
 
-/* Sets how early calls are made, so that at most the share `late` of the raisings comes too late.
- */
-static void set_leads(struct oracle *oracle, double late)
+void lull_oracle_play_set_leads(struct lull_oracle_play *oracle, double late)
 {
     oracle->lower_lead_ns =
         lull_oracle_latency_ns(&oracle->model, 1, 0, fmin(0.01, early_ratio * late));
@@ -546,19 +501,15 @@ static void set_leads(struct oracle *oracle, double late)
     oracle->raise_lead_ns += MARGIN_NS;
 }
 
-static int find_real(struct oracle *oracle, struct lull_oracle_play_answer *answer,
-                     struct lull_error *err)
+int lull_oracle_play_find_real(struct lull_oracle_play *oracle,
+                               struct lull_oracle_play_answer *answer, struct lull_error *err)
 {
-    return find_best(oracle, MODE_REAL, &answer->reference, &answer->real, &answer->real_lowered,
-                     err);
+    return find_best(oracle, LULL_ORACLE_MODE_REAL, &answer->reference, &answer->real,
+                     &answer->real_lowered, err);
 }
 
-/*
- * Runs once more with leads that keep the permitted share of late iterations: an iteration has
- * several raisings, each of which may make it late, and how many is known only after find_real().
- */
-static int find_real_in_time(struct oracle *oracle, struct lull_oracle_play_answer *answer,
-                             struct lull_error *err)
+int lull_oracle_play_find_in_time(struct lull_oracle_play *oracle,
+                                  struct lull_oracle_play_answer *answer, struct lull_error *err)
 {
     const int64_t raise_lead_ns = oracle->raise_lead_ns;
     const int64_t lower_lead_ns = oracle->lower_lead_ns;
@@ -569,20 +520,24 @@ static int find_real_in_time(struct oracle *oracle, struct lull_oracle_play_answ
     if (oracle->question->late_iterations_ratio <= 0 || answer->real_lowered == 0 ||
         iterations == 0.0)
         return 0;
-    set_leads(oracle, oracle->question->late_iterations_ratio * iterations / answer->real_lowered);
+    lull_oracle_play_set_leads(oracle, oracle->question->late_iterations_ratio * iterations /
+                                           answer->real_lowered);
     if (oracle->raise_lead_ns == raise_lead_ns && oracle->lower_lead_ns == lower_lead_ns)
         return 0;
-    return find_real(oracle, answer, err);
+    return lull_oracle_play_find_real(oracle, answer, err);
 }
 
-/* Finds the gaps that computation leaves at the present top_step. */
-static int foresee(struct oracle *oracle, int64_t *period_ns_out, struct lull_error *err)
+int lull_oracle_play_foresee(struct lull_oracle_play *oracle, int64_t *period_ns_out,
+                             struct lull_error *err)
 {
     const struct lull_play *play = &oracle->play;
     struct lull_play_span *spans[LULL_PLAY_RANKS];
-    int result =
-        lull_play_sim_spans(play, &oracle->model, oracle->top_step, spans, period_ns_out, err);
+    uint32_t steps[LULL_PLAY_RANKS];
+    int result;
 
+    for (uint32_t rank = 0; rank < play->rank_count; rank++)
+        steps[rank] = step_of(oracle, rank, oracle->top_step);
+    result = lull_play_sim_spans(play, &oracle->model, steps, spans, period_ns_out, err);
     if (result < 0)
         return result;
     oracle->gap_count = 0;
@@ -594,72 +549,12 @@ static int foresee(struct oracle *oracle, int64_t *period_ns_out, struct lull_er
     return result;
 }
 
-/* Gaps on top of one steady clock; keeps the outcome if it saves more than all before. */
-static int try_base(struct oracle *oracle, uint32_t step, struct lull_oracle_play_answer *answer,
-                    struct lull_error *err)
-{
-    struct lull_oracle_play_answer trial = {.reference = answer->reference};
-    int64_t period_ns;
-    int result;
-
-    oracle->top_step = step;
-    oracle->queue.top_step = step;
-    set_leads(oracle, late_of(oracle));
-    result = foresee(oracle, &period_ns, err);
-    if (result < 0)
-        return result;
-    result = find_real(oracle, &trial, err);
-    if (result == 0)
-        result = find_real_in_time(oracle, &trial, err);
-    if (result < 0 || trial.real.slowdown_ratio > oracle->question->tolerance_ratio ||
-        trial.real.saving_ratio <= answer->joint.saving_ratio)
-        return result;
-    answer->joint = trial.real;
-    answer->joint_mhz = lull_gpu_model_step_mhz(&oracle->model, step);
-    return 0;
-}
-
-/*
- * Gaps on top of each steady clock that is within the tolerance, the lowest first. From a lower
- * clock gaps save less than from the highest, because computation and waiting draw less there; so a
- * clock whose own saving is behind the best so far by much more than that is left out. Steady
- * clocks are tried one by one, whatever the stride of those of gaps: each is a seventh of what a
- * tolerance of 1 % buys.
- */
-static int find_joint(struct oracle *oracle, struct lull_oracle_play_answer *answer,
-                      struct lull_error *err)
-{
-    struct lull_oracle_outcome steady[LULL_ORACLE_CLOCKS];
-    const double most = 1.5 * answer->real.saving_ratio + 0.002;
-    uint32_t count = 0;
-    int result = 0;
-
-    answer->joint = answer->real;
-    answer->joint_mhz = oracle->model.sm_max_mhz;
-    while (result == 0 && count <= oracle->highest_step && count < LULL_ORACLE_CLOCKS) {
-        result = run(oracle, MODE_STEADY, oracle->highest_step - count, &steady[count], err);
-        lull_oracle_compare(&steady[count], &answer->reference);
-        if (steady[count].slowdown_ratio > oracle->question->tolerance_ratio)
-            break; /* every lower clock is slower still */
-        count++;
-    }
-    while (result == 0 && count-- > 1) {
-        if (steady[count].saving_ratio > answer->joint.saving_ratio) {
-            answer->joint = steady[count];
-            answer->joint_mhz =
-                lull_gpu_model_step_mhz(&oracle->model, oracle->highest_step - count);
-        }
-        if (steady[count].saving_ratio + most > answer->joint.saving_ratio)
-            result = try_base(oracle, oracle->highest_step - count, answer, err);
-    }
-    return result;
-}
-
-static int answer_all(struct oracle *oracle, struct lull_oracle_play_answer *answer,
+static int answer_all(struct lull_oracle_play *oracle, struct lull_oracle_play_answer *answer,
                       struct lull_error *err)
 {
     const uint32_t ranks = oracle->play.rank_count;
-    int result = run(oracle, MODE_STEADY, oracle->top_step, &answer->reference, err);
+    int result = lull_oracle_play_run(oracle, LULL_ORACLE_MODE_STEADY, oracle->top_step,
+                                      &answer->reference, err);
 
     answer->gaps = oracle->gap_count;
     for (uint32_t i = 0; i < oracle->gap_count; i++) {
@@ -667,25 +562,25 @@ static int answer_all(struct oracle *oracle, struct lull_oracle_play_answer *ans
     }
     if (result < 0)
         return result;
-    result = find_best(oracle, MODE_IDEAL, &answer->reference, &answer->ideal,
+    result = find_best(oracle, LULL_ORACLE_MODE_IDEAL, &answer->reference, &answer->ideal,
                        &answer->ideal_lowered, err);
     if (result < 0)
         return result;
-    result = find_real(oracle, answer, err);
+    result = lull_oracle_play_find_real(oracle, answer, err);
     if (result < 0)
         return result;
-    result = find_real_in_time(oracle, answer, err);
+    result = lull_oracle_play_find_in_time(oracle, answer, err);
     if (result < 0)
         return result;
     result = find_steady(oracle, answer, err);
     if (result < 0)
         return result;
-    return find_joint(oracle, answer, err);
+    return lull_oracle_play_find_joint(oracle, answer, err);
 }
 
 /* ---- setting up ---- */
 
-static int allocate(struct oracle *oracle, struct lull_error *err)
+static int allocate(struct lull_oracle_play *oracle, struct lull_error *err)
 {
     const struct lull_play *play = &oracle->play;
     size_t most = 1;
@@ -706,7 +601,7 @@ static int allocate(struct oracle *oracle, struct lull_error *err)
     return 0;
 }
 
-static void release(struct oracle *oracle)
+static void release(struct lull_oracle_play *oracle)
 {
     for (uint32_t rank = 0; rank < LULL_PLAY_RANKS; rank++)
         free(oracle->gap_after[rank]);
@@ -717,18 +612,18 @@ static void release(struct oracle *oracle)
     free(oracle);
 }
 
-static int prepare(struct oracle *oracle, struct lull_oracle_play_answer *answer,
+static int prepare(struct lull_oracle_play *oracle, struct lull_oracle_play_answer *answer,
                    struct lull_error *err)
 {
     int result = allocate(oracle, err);
 
     if (result < 0)
         return result;
-    result = foresee(oracle, &oracle->period_ns, err);
+    result = lull_oracle_play_foresee(oracle, &oracle->period_ns, err);
     if (result < 0)
         return result;
     answer->period_s = (double)oracle->period_ns * 1e-9;
-    set_leads(oracle, late_of(oracle));
+    lull_oracle_play_set_leads(oracle, lull_oracle_play_late(oracle));
     return 0;
 }
 
@@ -736,7 +631,7 @@ int lull_oracle_ask_play(const struct lull_oracle_play_question *question,
                          struct lull_oracle_play_answer *answer_out, struct lull_error *err)
 {
     struct lull_oracle_play_answer answer = {0};
-    struct oracle *oracle;
+    struct lull_oracle_play *oracle;
     int result;
 
     if (question->stride < 1 || !(question->tolerance_ratio >= 0) || !(question->heat_w >= 0) ||

@@ -11,9 +11,11 @@
  * stay at the highest clock. This is no proven optimum: clocks are swept as if each GPU had a
  * driver of its own, and then played with the one there is; the ranks of a recorded play, which
  * wait for nobody, begin all at once or evenly over a period, whichever saves more. steady: one
- * clock holds all the time. joint: gaps as in real, on top of each steady clock; the best of all
- * that stay within the tolerance. All GPUs share the steady clock: what a clock of its own for each
- * could add is not enumerated, nor are clocks of gaps between the strides.
+ * clock holds all the time. slack: each rank that waits for later ones runs at the clock that saves
+ * most without making the play longer, and all others at the highest. joint: gaps as in real, on
+ * top of each steady clock, and ranks that wait lower than that; the best of all that stay within
+ * the tolerance. What is not enumerated: clocks of two ranks that are harmless together though each
+ * alone is not, beyond all waiting ranks lower by one or two; clocks of gaps between the strides.
  *
  * The clock of a gap is the one that takes least energy from the begin of this gap to the begin of
  * the next, among those that make this time longer by no more than the tolerance. All gaps are
@@ -47,10 +49,12 @@ struct lull_oracle_play_answer {
     uint32_t real_lowered;
     double steady_mhz;
     double joint_mhz; /* the steady clock below which gaps are lowered further */
-    struct lull_oracle_outcome reference; /* means of a period; the energy is that of all GPUs */
+    double joint_rank_mhz[LULL_PLAY_RANKS]; /* that of each rank: lower where it waits */
+    struct lull_oracle_outcome reference;   /* means of a period; the energy is that of all GPUs */
     struct lull_oracle_outcome ideal;
     struct lull_oracle_outcome real;
     struct lull_oracle_outcome steady;
+    struct lull_oracle_outcome slack;
     struct lull_oracle_outcome joint;
 };
 

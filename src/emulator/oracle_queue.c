@@ -111,6 +111,11 @@ static int64_t gain_ns(const struct lull_oracle_queue *queue, uint32_t rank, int
 
 /* ---- calls ---- */
 
+uint32_t lull_oracle_queue_step(const struct lull_oracle_queue *queue, uint32_t rank, uint32_t step)
+{
+    return step > queue->below[rank] ? step - queue->below[rank] : 0;
+}
+
 static void begin_call(struct lull_oracle_queue *queue, uint32_t rank, uint32_t step,
                        int64_t now_ns)
 {
@@ -126,7 +131,8 @@ static void end_calls(struct lull_oracle_queue *queue, int64_t now_ns)
 
         if (calls->ends_ns > now_ns)
             continue;
-        lull_physics_lock(lull_play_sim_gpu(queue->sim, i), calls->made_step, 1.0);
+        lull_physics_lock(lull_play_sim_gpu(queue->sim, i),
+                          lull_oracle_queue_step(queue, i, calls->made_step), 1.0);
         calls->ends_ns = never_ns;
     }
 }

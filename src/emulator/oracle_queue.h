@@ -33,6 +33,7 @@ struct lull_oracle_queue {
     const struct lull_gpu_model *model;
     uint32_t ranks;
     uint32_t top_step;
+    uint32_t below[LULL_PLAY_RANKS]; /* each rank runs so many steps below all that is asked for */
     bool is_shared;  /* false: each rank has a driver of its own, so no call waits */
     int64_t call_ns; /* how long a call is planned to last */
     int64_t
@@ -40,6 +41,10 @@ struct lull_oracle_queue {
     uint64_t random;   /* generator of the calls' durations */
     struct lull_oracle_calls calls[LULL_PLAY_RANKS];
 };
+
+/* The step at which the rank runs when this one is asked for; 0 at least. */
+uint32_t lull_oracle_queue_step(const struct lull_oracle_queue *queue, uint32_t rank,
+                                uint32_t step);
 
 /* Forgets every call. The other fields belong to the caller and stay. */
 void lull_oracle_queue_reset(struct lull_oracle_queue *queue);

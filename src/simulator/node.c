@@ -94,6 +94,7 @@ static void take_communication(struct simulation *simulation, uint32_t index,
     };
 
     take_gaps(simulation, index, edge.time_ns);
+    lull_controller_take_collective(simulation->controller, index, &edge);
     lull_gap_map_take_communication(rank->gaps, &edge);
     lull_gap_map_take_complete(rank->gaps,
                                rank->computing > 0 ? rank->compute_from_ns : edge.time_ns);
@@ -125,6 +126,9 @@ static void begin_period(struct simulation *simulation, uint32_t index, uint64_t
     struct node_rank *rank = &simulation->ranks[index];
     const double now_j = lull_physics_energy_j(lull_play_sim_gpu(simulation->sim, index));
 
+    if (options->watch != NULL)
+        options->watch(options->watch_context, index, period,
+                       lull_play_sim_gpu(simulation->sim, index)->mhz);
     rank->is_measured = period >= options->periods - options->measured && period < options->periods;
     if (period == options->periods - options->measured) {
         rank->from_ns = now_ns;
@@ -209,6 +213,23 @@ static uint32_t *number_communication(const struct lull_play_rank *rank)
     return orders;
 }
 
+/* What holds for the whole run. */
+static void set_up_gpus(struct simulation *simulation)
+{
+    const struct lull_simulation_options *options = simulation->options;
+    const uint32_t top = lull_gpu_model_step_count(options->model) - 1;
+
+    for (uint32_t i = 0; i < options->play->rank_count; i++) {
+        struct lull_physics *gpu = lull_play_sim_gpu(simulation->sim, i);
+
+        if (options->limit_w > 0.0)
+            lull_physics_set_limit(gpu, options->limit_w);
+        if (options->steps_below > 0)
+            lull_physics_lock(gpu, top - lull_smaller_u32(options->steps_below, top), 0);
+        lull_physics_advance(gpu, 0);
+    }
+}
+
 /* Makes what decides about the GPUs: gap maps, the controller and the driver. */
 static int make_managed(struct simulation *simulation, struct lull_error *err)
 {
@@ -258,7 +279,8 @@ static void describe_target(const struct simulation *simulation,
     uint32_t lowest = 0;
     uint32_t count;
 
-    outcome->steady_mhz = lull_gpu_model_step_mhz(model, top);
+    outcome->steady_mhz = lull_gpu_model_step_mhz(
+        model, top - lull_smaller_u32(simulation->options->steps_below, top));
     outcome->point_mhz = outcome->steady_mhz;
     if (simulation->controller == NULL)
         return;
@@ -323,6 +345,7 @@ int lull_simulate_node(const struct lull_simulation_options *options,
                                   &simulation->sim, err);
     if (result < 0)
         goto destroy;
+    set_up_gpus(simulation);
     if (options->managed)
         result = make_managed(simulation, err);
     if (result < 0)

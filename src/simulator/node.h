@@ -26,8 +26,13 @@ struct lull_simulation_options {
     bool managed;      /* false: the highest clock holds throughout */
     bool exposure;     /* compute kernels are recorded, as in a CUPTI window */
     struct lull_controller_config control;
-    int64_t look_ns; /* how often a clock is read back (driver.h); 0: the driver tells of it */
-    uint64_t seed;   /* seed of the driver's latencies */
+    int64_t look_ns;      /* how often a clock is read back (driver.h); 0: the driver tells of it */
+    uint64_t seed;        /* seed of the driver's latencies */
+    uint32_t steps_below; /* of an unmanaged run: the highest clock is so many steps lower */
+    double limit_w;       /* power limit of all GPUs; 0: the model's own */
+    /* Called when a rank begins a period, with the clock of its GPU; NULL: nobody wants to know. */
+    void (*watch)(void *context, uint32_t rank, uint64_t period, double sm_mhz);
+    void *watch_context;
 };
 
 struct lull_simulation_outcome {

@@ -14,6 +14,8 @@
 
 #include "base/text.h"
 #include "trace/array.h"
+#include "trace/chrome.h"
+#include "trace/communication.h"
 #include "trace/json_fields.h"
 #include "trace/string_set.h"
 
@@ -47,67 +49,13 @@ struct kineto_reading {
     struct lull_trace *trace;
     struct kineto_device devices[MAX_DEVICES];
     uint32_t device_count;
+    const regex_t *others; /* further names that communicate; null: none */
+    bool *computing;       /* of the names seen so far: they compute */
+    size_t computing_count;
     struct kineto_event event; /* being read */
 };
 
-/* ---- what communicates ---- */
-
-/* In the order of the search: a word that contains another one comes first. */
-static const struct {
-    const char *letters;
-    const char *operation;
-} operations[] = {
-    {"reducescatter", "reduce_scatter"},
-    {"allreduce", "allreduce"},
-    {"allgather", "allgather"},
-    {"alltoall", "alltoall"},
-    {"broadcast", "broadcast"},
-    {"sendrecv", "sendrecv"},
-    {"barrier", "barrier"},
-    {"reduce", "reduce"},
-    {"gather", "gather"},
-    {"scatter", "scatter"},
-    {"send", "send"},
-    {"recv", "receive"},
-};
-
-/* Compares letters alone, so that all_reduce, AllReduce and allreduce_ are one. Null: none is
- * there. */
-static const char *find_operation(const char *text)
-{
-    char letters[64];
-    size_t length = 0;
-
-    for (; *text != '\0' && *text != '(' && length + 1 < sizeof(letters); text++) {
-        const char c = (char)(*text | 0x20);
-
-        if (c >= 'a' && c <= 'z')
-            letters[length++] = c;
-    }
-    letters[length] = '\0';
-    for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
-        if (strstr(letters, operations[i].letters) != NULL)
-            return operations[i].operation;
-    return NULL;
-}
-
-/*
- * Returns the operation in Lull's words ("allreduce", "sendrecv", ...; wire/event.h has the same)
- * of a kernel and of the collective that it belongs to ("" unknown): "_allgather_base" and
- * ncclDevKernel_AllGather are both "allgather". "communication" where neither tells; null: the
- * kernel computes.
- */
-static const char *operation_of(const char *kernel, const char *collective)
-{
-    const char *operation;
-
-    if (strcasestr(kernel, "nccl") == NULL)
-        return NULL;
-    operation = find_operation(collective);
-    if (operation == NULL)
-        operation = find_operation(kernel);
-    return operation != NULL ? operation : "communication";
-}
+/* ---- what is kept ---- */
 
 /* Returns the bytes of elements of a PyTorch type ("Float", "BFloat16"); -1: unknown. */
 static int64_t bytes_of(int64_t elements, const char *dtype)
@@ -130,8 +78,6 @@ static int64_t bytes_of(int64_t elements, const char *dtype)
     return -1;
 }
 
-/* ---- what is kept ---- */
-
 static void begin_event(struct kineto_event *event)
 {
     event->ts_ns = event->dur_ns = event->device = event->stream = LULL_TRACE_UNKNOWN;
@@ -140,14 +86,35 @@ static void begin_event(struct kineto_event *event)
     event->collective[0] = event->dtype[0] = event->group[0] = '\0';
 }
 
-static int add_kernel(struct kineto_reading *reading)
+/* Finds out what a kernel communicates, null for nothing. Most kernels compute, and their names are
+ * looked at once. */
+static int find_operation(struct kineto_reading *reading, uint32_t name, const char **operation_out)
+{
+    const struct kineto_event *const event = &reading->event;
+
+    while (reading->computing_count <= name) {
+        static const bool unknown = false;
+        const int rc = lull_trace_append(&reading->computing, &reading->computing_count, &unknown,
+                                         sizeof(unknown), reading->name, reading->err);
+
+        if (rc < 0)
+            return rc;
+    }
+    *operation_out = NULL;
+    if (!reading->computing[name])
+        *operation_out = lull_communication_of(event->name, event->collective, reading->others);
+    reading->computing[name] = *operation_out == NULL;
+    return 0;
+}
+
+/* Of copies only those that communicate, between peers, are kept. */
+static int add_kernel(struct kineto_reading *reading, bool is_copy)
 {
     const struct kineto_event *const event = &reading->event;
     struct lull_trace *const trace = reading->trace;
     struct lull_trace_kernel kernel = {
         .begin_ns = event->ts_ns,
         .end_ns = event->ts_ns + event->dur_ns,
-        .operation = operation_of(event->name, event->collective),
         .bytes = bytes_of(event->elements, event->dtype),
         .ranks = event->ranks,
         .device = event->device,
@@ -159,6 +126,11 @@ static int add_kernel(struct kineto_reading *reading)
 
     if (rc < 0)
         return rc;
+    rc = find_operation(reading, kernel.name, &kernel.operation);
+    if (rc < 0)
+        return rc;
+    if (is_copy && kernel.operation == NULL)
+        return 0;
     rc = lull_string_set_add(trace->strings, event->group, &kernel.group, reading->name,
                              reading->err);
     if (rc < 0)
@@ -220,8 +192,8 @@ static int keep_event(struct kineto_reading *reading)
     reading->trace->unusable_kernels += is_kernel && !has_times;
     if (!has_times)
         return 0;
-    if (is_kernel)
-        return add_kernel(reading);
+    if (is_kernel || strcasecmp(event->category, "gpu_memcpy") == 0)
+        return add_kernel(reading, !is_kernel);
     if (is_launch(event))
         return add_launch(reading);
     if (is_step(event, &number))
@@ -277,32 +249,6 @@ static int read_device(struct lull_json_reader *reader, void *object)
     if (rc >= 0 && reading->device_count < MAX_DEVICES)
         reading->devices[reading->device_count++] = device;
     return rc;
-}
-
-static int read_text(struct lull_json_reader *reader, struct lull_trace *trace)
-{
-    static const struct lull_json_field distributed[] = {
-        {LULL_JSON_INTEGER("rank", struct lull_trace, rank, 0)},
-        {LULL_JSON_INTEGER("world_size", struct lull_trace, world_size, 0)},
-        {NULL},
-    };
-    static const struct lull_json_field fields[] = {
-        {LULL_JSON_OBJECTS("traceEvents", read_event)},
-        {LULL_JSON_OBJECTS("deviceProperties", read_device)},
-        {LULL_JSON_OBJECT("distributedInfo", distributed)},
-        {NULL},
-    };
-    struct lull_json_text text;
-    int rc = lull_json_next(reader->json, &text, reader->err);
-
-    if (rc == LULL_JSON_OBJECT_BEGIN)
-        rc = lull_json_read_fields(reader, fields, trace);
-    else if (rc == LULL_JSON_ARRAY_BEGIN)
-        rc = lull_json_read_items(reader, LULL_JSON_OBJECT_BEGIN, read_event, trace);
-    else if (rc >= 0)
-        rc = lull_json_refuse(reader, "this is no trace, which would begin with { or [");
-    /* After the trace only the end may come; the parser refuses everything else. */
-    return rc < 0 ? rc : lull_json_next(reader->json, &text, reader->err);
 }
 
 /* ---- order ---- */
@@ -386,7 +332,7 @@ static void find_gpu(struct kineto_reading *reading)
     memcpy(trace->gpu, reading->devices[found].name, sizeof(trace->gpu));
 }
 
-static void finish(struct kineto_reading *reading, const struct lull_json *json)
+static void finish(struct kineto_reading *reading)
 {
     struct lull_trace *const trace = reading->trace;
 
@@ -394,67 +340,39 @@ static void finish(struct kineto_reading *reading, const struct lull_json *json)
     sort(trace->launches, trace->launch_count, sizeof(*trace->launches), compare_launches);
     sort_steps(trace);
     find_gpu(reading);
-    trace->text_bytes = lull_json_offset(json);
 }
 
 /* ---- the whole ---- */
 
-struct kineto_input {
-    struct lull_source *source;
-    const struct lull_trace_progress *progress; /* null: nobody wants to know */
-};
-
-static ssize_t fill(void *context, char *buffer, size_t size, struct lull_error *err)
-{
-    const struct kineto_input *const input = context;
-    const ssize_t got = lull_source_read(input->source, buffer, size, err);
-
-    if (got > 0 && input->progress != NULL)
-        input->progress->tell(input->progress->context, lull_source_offset(input->source),
-                              lull_source_done_ratio(input->source));
-    return got;
-}
-
-bool lull_kineto_sniff(const char *head, size_t size)
-{
-    static const char mark[] = "\xef\xbb\xbf"; /* byte order mark, which json.h passes over */
-    size_t at = 0;
-
-    if (size >= strlen(mark) && memcmp(head, mark, strlen(mark)) == 0)
-        at = strlen(mark);
-    /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): a NUL is no white space. */
-    while (at < size && memchr(" \t\r\n", head[at], 4) != NULL)
-        at++;
-    /* More white space than the head holds may come, too. */
-    return at == size || head[at] == '{' || head[at] == '[';
-}
-
 int lull_kineto_read(struct lull_source *source, const char *path,
-                     const struct lull_trace_progress *progress, struct lull_trace *trace,
+                     const struct lull_trace_options *options, struct lull_trace *trace,
                      struct lull_error *err)
 {
-    struct kineto_input input = {source, progress};
+    static const struct lull_json_field distributed[] = {
+        {LULL_JSON_INTEGER("rank", struct lull_trace, rank, 0)},
+        {LULL_JSON_INTEGER("world_size", struct lull_trace, world_size, 0)},
+        {NULL},
+    };
+    static const struct lull_json_field fields[] = {
+        {LULL_JSON_OBJECTS("traceEvents", read_event)},
+        {LULL_JSON_OBJECTS("deviceProperties", read_device)},
+        {LULL_JSON_OBJECT("distributedInfo", distributed)},
+        {NULL},
+    };
     struct kineto_reading *const reading = calloc(1, sizeof(*reading));
-    struct lull_json_reader reader = {.name = path,
-                                      .json = lull_json_create(path, fill, &input),
-                                      .err = err,
-                                      .context = reading,
-                                      .is_lenient = true};
+    const struct lull_chrome_reading chrome = {fields, read_event, trace, reading};
     int rc;
 
-    if (reading == NULL || reader.json == NULL) {
-        rc = lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
-        goto fini;
-    }
+    if (reading == NULL)
+        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
     reading->name = path;
     reading->err = err;
     reading->trace = trace;
-    rc = read_text(&reader, trace);
+    reading->others = options != NULL ? options->communicates : NULL;
+    rc = lull_chrome_read(source, path, options, &chrome, &trace->text_bytes, err);
     if (rc >= 0)
-        finish(reading, reader.json);
-
-fini:
-    lull_json_destroy(reader.json);
+        finish(reading);
+    free(reading->computing);
     free(reading);
     return rc;
 }

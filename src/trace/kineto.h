@@ -1,9 +1,8 @@
 /*
  * Private to trace: traces of the PyTorch profiler (Kineto) and other Chrome traces.
  *
- * The text is JSON: an object with traceEvents, or the bare array of events; keys in any order;
- * with what real files get wrong (trace/json.h). It is read as a stream: memory grows with the
- * number of GPU kernels and launches, not with the text.
+ * The text is that of chrome.h. Memory grows with the number of GPU kernels and launches, not with
+ * the text.
  *
  * Kernels are events with cat "kernel" (any case) and ph "X". Times are ts and dur, microseconds
  * with fractions. Iterations are the marks ProfilerStep#N of the CPU.
@@ -13,18 +12,13 @@
 #ifndef LULL_TRACE_KINETO_H
 #define LULL_TRACE_KINETO_H
 
-#include <stdbool.h>
-
 #include "trace/source.h"
 #include "trace/trace.h"
-
-/* Whether a text that begins so can be such a trace: after white space stands { or [. */
-bool lull_kineto_sniff(const char *head, size_t size);
 
 /* Reads the whole text of a source into a trace that is empty but for its strings. On errors, those
  * of lull_trace_read, the caller frees what is in the trace. */
 int lull_kineto_read(struct lull_source *source, const char *path,
-                     const struct lull_trace_progress *progress, struct lull_trace *trace,
+                     const struct lull_trace_options *options, struct lull_trace *trace,
                      struct lull_error *err);
 
 #endif

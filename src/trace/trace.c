@@ -2,14 +2,46 @@
 #include "trace/trace.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "trace/chrome.h"
 #include "trace/kineto.h"
 #include "trace/source.h"
 #include "trace/string_set.h"
+#include "trace/timeline.h"
+
+/* In the order in which they are tried: any Chrome trace looks like Kineto's, which comes last. */
+static const struct lull_trace_format {
+    const char *name; /* as messages list it */
+    bool (*sniff)(const char *head, size_t size);
+    int (*read)(struct lull_source *source, const char *path,
+                const struct lull_trace_options *options, struct lull_trace *trace,
+                struct lull_error *err);
+} formats[] = {
+    {"operation timelines", lull_timeline_sniff, lull_timeline_read},
+    {"PyTorch profiler (Kineto) and other Chrome traces", lull_chrome_sniff, lull_kineto_read},
+};
+
+enum { FORMATS = sizeof(formats) / sizeof(formats[0]) };
+
+static int refuse(const char *path, struct lull_error *err)
+{
+    char names[256] = "";
+    size_t length = 0;
+
+    for (size_t i = FORMATS; i-- > 0 && length < sizeof(names);)
+        length += (size_t)snprintf(names + length, sizeof(names) - length, "%s%s", formats[i].name,
+                                   i > 0 ? "; " : "");
+    return lull_error_set(err, LULL_E_FORMAT,
+                          "%s: this is no trace in a format that lull reads: %s; each is JSON that "
+                          "begins with { or [",
+                          path, names);
+}
 
 static int read_source(struct lull_source *source, const char *path,
-                       const struct lull_trace_progress *progress, struct lull_trace *trace,
+                       const struct lull_trace_options *options, struct lull_trace *trace,
                        struct lull_error *err)
 {
     const char *head;
@@ -19,15 +51,13 @@ static int read_source(struct lull_source *source, const char *path,
         return (int)size;
     if (size == 0)
         return lull_error_set(err, LULL_E_FORMAT, "%s: byte 0: the file is empty", path);
-    if (!lull_kineto_sniff(head, (size_t)size))
-        return lull_error_set(err, LULL_E_FORMAT,
-                              "%s: this is no trace in a format that lull reads: PyTorch profiler "
-                              "(Kineto) and other Chrome traces, as JSON that begins with { or [",
-                              path);
-    return lull_kineto_read(source, path, progress, trace, err);
+    for (size_t i = 0; i < FORMATS; i++)
+        if (formats[i].sniff(head, (size_t)size))
+            return formats[i].read(source, path, options, trace, err);
+    return refuse(path, err);
 }
 
-int lull_trace_read(const char *path, const struct lull_trace_progress *progress,
+int lull_trace_read(const char *path, const struct lull_trace_options *options,
                     struct lull_trace *trace_out, struct lull_error *err)
 {
     struct lull_trace trace = {.rank = LULL_TRACE_UNKNOWN,
@@ -40,7 +70,7 @@ int lull_trace_read(const char *path, const struct lull_trace_progress *progress
         return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
     rc = lull_source_open(path, &source, err);
     if (rc >= 0)
-        rc = read_source(source, path, progress, &trace, err);
+        rc = read_source(source, path, options, &trace, err);
     lull_source_close(source);
     if (rc < 0)
         lull_trace_fini(&trace);
@@ -56,6 +86,7 @@ void lull_trace_fini(struct lull_trace *trace)
     free(trace->kernels);
     free(trace->launches);
     free(trace->steps);
+    lull_timeline_destroy(trace->timeline);
     lull_string_set_destroy(trace->strings);
 }
 

@@ -1,15 +1,17 @@
 /*
  * A recorded rank: what ran on its GPU, and when. It is read from the files of other people's
- * profilers; their one format so far is Kineto's (kineto.h).
+ * profilers: Kineto's (kineto.h); a timeline of operations (timeline.h) is of all ranks of a job.
  *
- * Kernels with "nccl" in their name (any case) communicate, all others compute. Times are exact
- * nanoseconds of the trace's own clock. Unknown numbers are LULL_TRACE_UNKNOWN.
+ * Kernels whose names are in data/communication_kernels.json communicate, all others compute;
+ * copies between peers count as kernels that communicate. Times are exact nanoseconds of the
+ * trace's own clock. Unknown numbers are LULL_TRACE_UNKNOWN.
  *
  * Threads: any; a trace belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TRACE_TRACE_H
 #define LULL_TRACE_TRACE_H
 
+#include <regex.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,6 +49,7 @@ struct lull_trace_step {
 };
 
 struct lull_string_set; /* opaque */
+struct lull_operation_timeline;
 
 struct lull_trace {
     struct lull_trace_kernel *kernels; /* by begin_ns */
@@ -56,6 +59,8 @@ struct lull_trace {
     struct lull_trace_step *steps; /* by begin_ns; each number once */
     size_t step_count;
     struct lull_string_set *strings;
+    struct lull_operation_timeline
+        *timeline; /* null: the trace is of kernels; else it has no kernels */
     int64_t rank;
     int64_t world_size;
     char gpu[64];              /* product name of the first kernel's device; "" unknown */
@@ -70,13 +75,18 @@ struct lull_trace_progress {
     void *context;
 };
 
+struct lull_trace_options {
+    const struct lull_trace_progress *progress; /* null: nobody wants to know */
+    const regex_t *communicates;                /* further kernels that do, by name; null: none */
+};
+
 /*
  * Reads a file of any known format, plain or gzip ("-" is standard input), into the caller's
- * storage; progress may be null. A trace without any kernel is no error. Errors: LULL_E_FORMAT the
+ * storage; options may be null. A trace without any kernel is no error. Errors: LULL_E_FORMAT the
  * file is empty or of no known format, and the text lists those that there are; malformed or
  * truncated, with byte and line; -ENOMEM; those of lull_source_open. Nothing is left to free then.
  */
-int lull_trace_read(const char *path, const struct lull_trace_progress *progress,
+int lull_trace_read(const char *path, const struct lull_trace_options *options,
                     struct lull_trace *trace_out, struct lull_error *err);
 
 /* Null is allowed. */

@@ -120,6 +120,7 @@ static void test_f37_an_error_is_told_with_its_line(void **state)
         {"[gpu all]\ndevice = /dev/x\n", "p.conf:2: device does not belong"},
         {"[user alice]\ndevice = /dev/x\n", "p.conf:2: device does not belong"},
         {"[gpu " UUID "]\ndevice = /tmp/x\n", "p.conf:2: \"/tmp/x\" is no path of a device"},
+        {"[gpu " UUID "]\ndevice = /device\n", "p.conf:2: \"/device\" is no path of a device"},
         {"[lulld]\nwhat\n", "p.conf:2: \"what\" is neither KEY"},
     };
 

@@ -402,7 +402,11 @@ static void f42_heartbeats_keep_leases(void **state)
     }
     look(); /* the reader is stuck */
     assert_int_equal(ended, 7);
+    sent_count = 0;
     turn(NULL);
+    assert_int_equal(sent_count, 2);
+    assert_int_equal(sent[0].body.revoked.slot, 0);
+    assert_int_equal(sent[1].body.revoked.slot, 2);
 }
 
 static void a_release_is_answered_when_the_gpus_are_restored(void **state)
@@ -657,6 +661,19 @@ static void the_manager_is_told(void **state)
     unsetenv("NOTIFY_SOCKET");
 }
 
+/* F48: who asked too much is read from again. */
+static void who_was_paused_is_heard_again(void **state)
+{
+    uv_timer_t timer = {.data = &server};
+
+    (void)state;
+    clients[0].is_paused = true;
+    clients[1].is_paused = true;
+    on_resume(&timer);
+    assert_false(clients[0].is_paused);
+    assert_false(clients[1].is_paused);
+}
+
 static void readiness_is_written_and_the_descriptor_closed(void **state)
 {
     struct lull_server_options options = {.ready_fd = -1};
@@ -705,6 +722,7 @@ int main(void)
         TEST(rooms_are_counted),
         TEST(f48_descriptors_are_kept_for_root),
         TEST(the_manager_is_told),
+        TEST(who_was_paused_is_heard_again),
         TEST(readiness_is_written_and_the_descriptor_closed),
     };
 

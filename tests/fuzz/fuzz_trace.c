@@ -6,7 +6,12 @@
 #include "../text_file.h"
 #include "fuzz.h"
 
+#include <math.h>
+#include <stdlib.h>
+
 #include "core/section/savings_estimate.h"
+#include "simulator/timeline/levers.h"
+#include "simulator/timeline/what_if.h"
 #include "trace/analysis.h"
 
 static void check_kernels(const struct lull_trace *trace)
@@ -40,6 +45,61 @@ static void check_analysis(const struct lull_analysis *analysis)
     require(merged.gap_ms >= 0.0 && forward.gap_ms >= 0.0);
 }
 
+static void check_operations(const struct lull_operation_timeline *timeline)
+{
+    for (size_t i = 0; i < timeline->op_count; i++) {
+        const struct lull_timeline_op *const op = &timeline->ops[i];
+
+        require(op->begin_ns >= 0 && op->duration_ns >= 0);
+        require(op->step < timeline->step_count && op->rank < timeline->rank_count);
+        require(i == 0 || op[-1].step < op->step ||
+                (op[-1].step == op->step && op[-1].begin_ns <= op->begin_ns));
+    }
+}
+
+/* Whatever the timeline, a lever is a number and keeps to its tolerance, and no plan is below its
+ * bound by more than the planner's nanoseconds. */
+static void check_levers(const struct lull_timeline_job *job)
+{
+    static const struct lull_timeline_point points[] = {
+        {1400.0, 1.0, 300.0, 111.0}, {1200.0, 0.9, 240.0, 100.0}, {1000.0, 0.75, 180.0, 90.0}};
+    const struct lull_timeline_question question = {
+        .job = job, .power = {points, 3, 80.0}, .driver_ms = 10.0, .tolerance_ratio = 0.01};
+    struct lull_timeline_answer answer;
+    struct lull_error err = {0};
+
+    if (lull_timeline_ask(&question, &answer, &err) < 0) {
+        require(err.text[0] != '\0');
+        return;
+    }
+    require(isnan(answer.frontier_gap_ratio) || answer.frontier_gap_ratio >= 0.0);
+    for (uint32_t i = 0; i < answer.lever_count; i++) {
+        const struct lull_timeline_lever *const lever = &answer.levers[i];
+
+        require(lever->saving_ratio <= 1.0 && lever->slowdown_ratio > -1e-6);
+        require(lever->slowdown_ratio <= lever->tolerance_ratio + 1e-3);
+    }
+}
+
+static void check_timeline(const struct lull_operation_timeline *timeline)
+{
+    struct lull_timeline_job job;
+    struct lull_what_if what_if;
+    struct lull_error err = {0};
+
+    check_operations(timeline);
+    if (lull_timeline_job_init(&job, timeline, &err) < 0) {
+        require(err.text[0] != '\0');
+        return;
+    }
+    if (lull_what_if_ask(&job, &what_if, &err) == 0) {
+        require(what_if.slowdown_ratio >= 0.0);
+        free(what_if.stage_ratios);
+        check_levers(&job);
+    }
+    lull_timeline_job_fini(&job);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct lull_error err = {0};
@@ -51,6 +111,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     check_kernels(&trace);
+    if (trace.timeline != NULL)
+        check_timeline(trace.timeline);
     if (lull_analysis_init(&trace, &analysis, &err) == 0) {
         check_analysis(&analysis);
         lull_analysis_fini(&analysis);

@@ -34,10 +34,10 @@ class Presets(unittest.TestCase):
             self.assertTrue(any(section["mean_ms"] > 15 for section in gpu["sections"]), gpu["sections"])
 
     def test_computation_is_told(self):
-        self.check(self.run_megatron("--exposure"))
+        self.check(self.run_megatron())
 
     def test_computation_is_not_told(self):
-        self.check(self.run_megatron())
+        self.check(self.run_megatron("--exposure=no"))
 
 
 if __name__ == "__main__":

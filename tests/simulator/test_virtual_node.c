@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/switch_look.h"
+#include "simulator/fixed.h"
 #include "simulator/node.h"
 
 enum { PERIODS = 100, MEASURED = 25, RANKS = 2, LONG_PERIODS = 240, MANY_RANKS = 8, EXCHANGES = 5 };
@@ -218,6 +219,59 @@ static void test_reading_clocks_back_costs_little(void **state)
     assert_true(read.late_ratio < 0.02);
 }
 
+static struct lull_simulation_outcome simulate_fixed(const struct lull_play *play,
+                                                     uint32_t steps_below, double limit_w)
+{
+    const struct lull_simulation_options options = {
+        .play = play,
+        .model = lull_gpu_model_find("A100-SXM4-40GB", 14),
+        .periods = MEASURED,
+        .measured = MEASURED / 2,
+        .steps_below = steps_below,
+        .limit_w = limit_w,
+    };
+    struct lull_simulation_outcome outcome;
+
+    assert_int_equal(lull_simulate_node(&options, &outcome, NULL), 0);
+    return outcome;
+}
+
+/* What a user would choose is within the tolerance, saves, and one setting lower is not within. */
+static void test_fixed_settings_are_the_lowest_within_the_tolerance(void **state)
+{
+    const double tolerance = 0.02;
+    struct lull_simulation_options options = {
+        .model = lull_gpu_model_find("A100-SXM4-40GB", 14),
+        .periods = MEASURED,
+        .measured = MEASURED / 2,
+    };
+    struct lull_simulation_outcome highest;
+    struct lull_simulation_outcome outcomes[2];
+    struct lull_simulation_outcome lower[2];
+    double settings[2];
+    struct lull_play *play;
+
+    (void)state;
+    assert_int_equal(lull_play_create(1, &play, NULL), 0);
+    add_exchanges(play, 0, 0.0, 0);
+    assert_int_equal(lull_play_finish(play, NULL), 0);
+    options.play = play;
+    highest = simulate_fixed(play, 0, 0.0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(lull_simulate_fixed(&options, i == 0 ? LULL_FIXED_CLOCK : LULL_FIXED_LIMIT,
+                                             tolerance, &highest, &outcomes[i], &settings[i], NULL),
+                         0);
+    assert_true(settings[0] == outcomes[0].steady_mhz && settings[0] < highest.steady_mhz);
+    lower[0] = simulate_fixed(play, (uint32_t)((highest.steady_mhz - settings[0]) / 15.0) + 1, 0.0);
+    lower[1] = simulate_fixed(play, 0, settings[1] - 5.0);
+    lull_play_destroy(play);
+    for (int i = 0; i < 2; i++) {
+        assert_true(outcomes[i].period_ms <= highest.period_ms * (1.0 + tolerance));
+        assert_true(outcomes[i].energy_j < highest.energy_j);
+        assert_true(lower[i].period_ms > highest.period_ms * (1.0 + tolerance));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +279,7 @@ int main(void)
         cmocka_unit_test(test_descents_end_where_most_gaps_stay_high),
         cmocka_unit_test(test_gaps_and_a_steady_point_add_up),
         cmocka_unit_test(test_reading_clocks_back_costs_little),
+        cmocka_unit_test(test_fixed_settings_are_the_lowest_within_the_tolerance),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@ Usage: test_analyze.py LULL DIRECTORY_OF_TRACES
 SPDX-License-Identifier: Apache-2.0"""
 import glob
 import gzip
+import itertools
 import json
 import math
 import os
@@ -96,6 +97,27 @@ def gaps(rank):
     return [(begin, end) for begin, end in zip(edges[::2], edges[1::2]) if end > begin]
 
 
+ELSEWHERE = (
+    "void deep_ep::intranode::dispatch<8, 768, 8192>(int4*, float*, int*)",
+    "void deep_ep::internode_ll::combine<false, 7168, 9>(void*, void*)",
+    "deep_ep::internode::notify_dispatch<true, 4>(int const*, int*)",
+    "void uccl::ep::internode::dispatch<4>(int*)",
+    "void (anonymous namespace)::cached_notify_combine<2>(void**)",
+    "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*)",
+    "void sglang::cross_device_reduce_2stage<__half, 4>(RankData*)",
+    "void tensorrt_llm::kernels::oneShotAllReduceKernel<__half, 8, true>(AllReduceParams)",
+    "void tensorrt_llm::kernels::allReduceKernel<float>(float*)",
+    "tensorrt_llm::kernels::ar_fusion::allreduce_fusion_kernel_oneshot_lamport<8>(Params)",
+    "void tensorrt_llm::kernels::moeAllToAllKernel<4>(FusedMoeCommKernelParam)",
+    "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_twoshot_sync<8>()",
+    "void aiter::cross_device_reduce_1stage_naive<__hip_bfloat16, 8>()",
+    "void quickreduce::allreduce_prototype_twoshot<2>(half const*)",
+    "void mscclpp::executionKernel<LL16Packet>(int)",
+    "nvshmemi_transfer_rma_kernel(int)",
+    "mscclKernel_Sum_half_LL_false",
+)
+
+
 class Recorded(unittest.TestCase):
     def near(self, actual, wanted, what, scale=0.0):
         if isinstance(wanted, float):
@@ -160,6 +182,52 @@ class Recorded(unittest.TestCase):
         done = analyze(path)
         self.assertEqual(done.returncode, 0)
         self.assertIn(b"nothing to find", done.stderr)
+
+    def test_communication_without_nccl(self):
+        """The kernels of a job under the names that other libraries have: the same times, exactly."""
+        path = [path for path in TRACES if "a100-8ranks" in path][0]
+        with gzip.open(path) as file:
+            text = file.read()
+        wanted = self.times(analyze_json("-", data=text))
+        self.assertGreater(wanted["comm_kernels"], 0)
+        names = itertools.cycle(ELSEWHERE)
+        renamed = re.sub(rb'"name": *"[^"]*nccl[^"]*"', lambda _: b'"name": "%s"' % next(names).encode(), text,
+                         flags=re.IGNORECASE)
+        self.assertNotEqual(renamed, text)
+        self.assertEqual(self.times(analyze_json("-", data=renamed)), wanted)
+
+    def times(self, document):
+        rank = document["ranks"][0]
+        return {key: rank[key] for key in ("comm_kernels", "compute_ms", "comm_ms", "overlap_ms", "exposed_ms",
+                                           "idle_ms", "span_ms")}
+
+    def test_the_verdict_comes_first(self):
+        """Against the simulation of the same jobs (docs/joint.md, auto), which is within the range or a point beside it."""
+        for name, simulated in (("sampled_rank-0", 15.7), ("sampled_rank-1", 10.6), ("a100-8ranks", 4.9),
+                                ("a100-ddp", 10.3)):
+            path = [path for path in TRACES if name in path][0]
+            document = analyze_json(path)
+            first, second = analyze(path).stdout.decode().split("\n")[:2]
+            self.assertEqual(first, document["verdict"])
+            self.assertRegex(first, r"^saves \d+( to \d+)? % for at most 1 % of time: one steady clock.*; run: lull run")
+            self.assertTrue(second.startswith("frontier: 0 % of time"), second)
+            self.assertIn(f"one steady clock {document['frontier'][-1]['steady_mhz']:.0f} MHz",
+                          re.sub(r" +[\d.]+ %  \(", " ", analyze(path).stdout.decode()))
+            points = document["frontier"]
+            self.assertEqual([point["tolerance_ratio"] for point in points], [0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.01])
+            for one, more in zip(points[:5], points[1:6]):
+                self.assertLessEqual(one["saving_ratio"], more["saving_ratio"])
+            for point in points:
+                self.assertLessEqual(point["slowdown_ratio"], point["tolerance_ratio"])
+            self.assertGreater(simulated, 100 * points[-1]["steady_saving_ratio"] - 2, name)
+            self.assertLess(simulated, 100 * points[-1]["saving_ratio"] + 1, name)
+
+    def test_nothing_to_gain(self):
+        path = [path for path in TRACES if "single-rank" in path][0]
+        self.assertTrue(analyze_json(path)["verdict"].startswith("nothing to gain: the GPU computes 98 %"))
+        done = subprocess.run([LULL, "simulate", "--json", "--periods", "50", "--model", "V100", path],
+                              capture_output=True, check=True, timeout=120)
+        self.assertEqual({mode["driver_calls"] for mode in json.loads(done.stdout)["modes"]}, {0})
 
     def test_truncated_anywhere(self):
         path = TRACES[0]
@@ -228,6 +296,38 @@ class MadeUp(unittest.TestCase):
         self.assertEqual(self.rank(data.encode(), "--gpu", "A40")["assumptions"]["gpu"], "A40")
         other = data.replace("NVIDIA H100 80GB HBM3", "NVIDIA RTX A4000")  # not an A40
         self.assertTrue(self.rank(other.encode())["assumptions"]["gpu_assumed"])
+
+    def test_curves_are_borrowed(self):
+        for product, model in (("NVIDIA H800", "H100-SXM5"), ("NVIDIA H20", "H100-SXM5"), ("NVIDIA B200", "H200-SXM"),
+                               ("AMD Instinct MI325X", "MI300X"), ("NVIDIA L40S", "A40"), ("NVIDIA A800-SXM4-80GB", "A100-SXM4-80GB"),
+                               ("NVIDIA H100 PCIe", "H100-SXM5")):
+            data = json.dumps({"traceEvents": EVENTS, "deviceProperties": [{"id": 0, "name": product}]}).encode()
+            assumed = self.rank(data)["assumptions"]
+            self.assertEqual((assumed["gpu"], assumed["gpu_assumed"]), (model, False), product)
+            self.assertIn(assumed["gpu_borrowed_for"], product)
+            self.assertIn(f"those of {model} are borrowed", analyze("-", data=data).stdout.decode())
+        for product in ("AMD Instinct MI300X", "NVIDIA H200", "NVIDIA H100 80GB HBM3"):
+            data = json.dumps({"traceEvents": EVENTS, "deviceProperties": [{"id": 0, "name": product}]}).encode()
+            self.assertIsNone(self.rank(data)["assumptions"]["gpu_borrowed_for"], product)
+
+    def test_kernels_that_the_user_names(self):
+        data = json.dumps(EVENTS).replace("ncclAllReduce", "my_exchange").encode()
+        self.assertEqual(self.rank(data)["comm_kernels"], 0)
+        self.assertIn(b"--comm-kernels tells the names", analyze("-", data=data).stderr)
+        self.assertEqual(self.rank(data, "--comm-kernels", "my_(exchange|reduce)")["comm_kernels"], 1)
+        self.assertEqual(self.rank(data, "--comm-kernels", "exchange_my")["comm_kernels"], 0)
+        done = analyze("--comm-kernels", "my_(", "-", data=data)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"extended regular expression", done.stderr)
+
+    def test_copies_between_peers(self):
+        copies = [kernel("Memcpy PtoP (Device -> Device)", 1050, 150), kernel("Memcpy HtoD (Pinned -> Device)", 0, 900)]
+        events = EVENTS[:1] + EVENTS[2:] + [{**copy, "cat": "gpu_memcpy"} for copy in copies]
+        rank = self.check(json.dumps(events).encode())
+        self.assertEqual(rank["sections"][0]["operation"], "sendrecv")
+
+    def test_watts_are_of_timelines(self):
+        self.assertIn(b"--watts is for timelines", analyze("--watts", "3,2,1", "-", data=json.dumps(EVENTS).encode()).stderr)
 
     def test_bad_text(self):
         cases = {

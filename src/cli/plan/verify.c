@@ -130,8 +130,9 @@ static uint32_t clock_of(const struct lull_plan_file *plan, uint32_t op)
     return plan->profile.classes[plan->graph.ops[op].class_index].points[plan->option[op]].sm_mhz;
 }
 
-/* Checks a device's dwell. It changes its clock when an operation has ended, for the first
- * operation when the iteration begins; after a change the dwell must be over. */
+/* Checks that a device keeps each clock for at least its dwell. It changes its clock where one
+ * operation ends and the next one needs another clock, and for the first one where the iteration
+ * begins. */
 static void check_dwell(const struct lull_plan_file *plan, uint32_t device, const int64_t *end_ns,
                         struct verify_replay *replay)
 {

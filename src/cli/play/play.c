@@ -117,37 +117,6 @@ static int parse_kernels(const char *text, void *place, struct lull_error *err)
     return 0;
 }
 
-static int parse_straggler(const char *text, void *place, struct lull_error *err)
-{
-    struct lull_play_straggler *const straggler = place;
-    char copy[96];
-    char *rest = NULL;
-    const char *words[4];
-    int64_t numbers[3] = {0, 0, INT32_MAX}; /* rank, from, to */
-    uint32_t count = 0;
-
-    (void)err;
-    if (strlen(text) >= sizeof(copy))
-        return -EINVAL;
-    snprintf(copy, sizeof(copy), "%s", text);
-    for (char *word = strtok_r(copy, ",", &rest); word != NULL; word = strtok_r(NULL, ",", &rest)) {
-        if (count == 4)
-            return -EINVAL;
-        words[count++] = word;
-    }
-    if (count < 2 || lull_text_parse_number(words[1], &straggler->factor) < 0 ||
-        !(straggler->factor > 0 && straggler->factor <= 100) ||
-        lull_text_parse_int(words[0], 0, LULL_PLAY_RANKS - 1, &numbers[0]) < 0)
-        return -EINVAL;
-    for (uint32_t i = 2; i < count; i++)
-        if (lull_text_parse_int(words[i], 0, INT32_MAX, &numbers[i - 1]) < 0)
-            return -EINVAL;
-    straggler->rank = (uint32_t)numbers[0];
-    straggler->from = (uint64_t)numbers[1];
-    straggler->to = (uint64_t)numbers[2];
-    return 0;
-}
-
 static const struct lull_option pipeline_rows[] = {
     LULL_GROUP("A pipeline-parallel job, with a rank for each stage"),
     LULL_VALUE("schedule", "NAME", TEXT, struct pipeline_arguments, pipeline.schedule,
@@ -200,8 +169,7 @@ static const struct lull_option pipeline_rows[] = {
     LULL_VALUE("straggler", "RANK,FACTOR[,FROM[,TO]]", OWN, struct pipeline_arguments,
                pipeline.straggler,
                "One rank computes FACTOR times as long, from iteration FROM on, until before TO.",
-               .parse = parse_straggler,
-               .expected = "a rank and a factor, and from which iteration to which: 2,1.25,10,20",
+               .parse = lull_play_parse_straggler, .expected = lull_play_straggler_expected,
                .needs = "schedule",
                .more = "Without them it does so from the first iteration to the last."),
     LULL_VALUE(

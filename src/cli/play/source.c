@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "emulator/player/presets.h"
 #include "emulator/player/trace.h"
 #include "trace/trace.h"
@@ -133,7 +134,13 @@ static int add_trace(struct lull_play *play, uint32_t rank, const struct lull_tr
     int64_t end_ns = 0;
     int result = 0;
 
-    if (trace->kernel_count == 0)
+    if (trace->timeline != NULL)
+        result =
+            lull_error_set(err, -EINVAL,
+                           "%s: this is a timeline of operations, which has no kernels to play; "
+                           "see lull analyze",
+                           path);
+    else if (trace->kernel_count == 0)
         result = lull_error_set(
             err, -EINVAL, "%s: the trace has no GPU kernels; record it with CUDA activities", path);
     else if (kernels == NULL || steps_ns == NULL)
@@ -185,6 +192,40 @@ const char *lull_play_preset_name(uint32_t index)
     return index < lull_play_preset_count ? lull_play_presets[index].name : NULL;
 }
 
+const char lull_play_straggler_expected[] =
+    "a rank and a factor, and from which iteration to which: 2,1.25,10,20";
+
+int lull_play_parse_straggler(const char *text, void *place, struct lull_error *err)
+{
+    struct lull_play_straggler *const straggler = place;
+    char copy[96];
+    char *rest = NULL;
+    const char *words[4];
+    int64_t numbers[3] = {0, 0, INT32_MAX}; /* rank, from, to */
+    uint32_t count = 0;
+
+    (void)err;
+    if (strlen(text) >= sizeof(copy))
+        return -EINVAL;
+    snprintf(copy, sizeof(copy), "%s", text);
+    for (char *word = strtok_r(copy, ",", &rest); word != NULL; word = strtok_r(NULL, ",", &rest)) {
+        if (count == 4)
+            return -EINVAL;
+        words[count++] = word;
+    }
+    if (count < 2 || lull_text_parse_number(words[1], &straggler->factor) < 0 ||
+        !(straggler->factor > 0 && straggler->factor <= 100) ||
+        lull_text_parse_int(words[0], 0, LULL_PLAY_RANKS - 1, &numbers[0]) < 0)
+        return -EINVAL;
+    for (uint32_t i = 2; i < count; i++)
+        if (lull_text_parse_int(words[i], 0, INT32_MAX, &numbers[i - 1]) < 0)
+            return -EINVAL;
+    straggler->rank = (uint32_t)numbers[0];
+    straggler->from = (uint64_t)numbers[1];
+    straggler->to = (uint64_t)numbers[2];
+    return 0;
+}
+
 void lull_play_print_presets(FILE *out)
 {
     fprintf(out, "\nPresets:\n");
@@ -208,7 +249,17 @@ int lull_play_source_open(const struct lull_play_source *source, struct lull_pla
                                       source->preset)
                      : lull_play_preset_create(preset, source->ranks, play_out, err);
     }
-    if (result == 0 && source->jitter_ratio >= 0.0)
+    if (result < 0)
+        return result;
+    if (source->jitter_ratio >= 0.0)
         (*play_out)->jitter_ratio = source->jitter_ratio;
-    return result;
+    if (source->straggler.factor > 0.0 && source->straggler.rank >= (*play_out)->rank_count) {
+        result = lull_error_set(err, -EINVAL, "straggler: there is no rank %u among %u ranks",
+                                source->straggler.rank, (*play_out)->rank_count);
+        lull_play_destroy(*play_out);
+        *play_out = NULL;
+        return result;
+    }
+    (*play_out)->straggler = source->straggler;
+    return 0;
 }

@@ -16,19 +16,25 @@ struct lull_play_source {
                        traces, several ranks play one trace */
     double
         jitter_ratio; /* of computation between iterations; below 0: the preset's, of traces none */
+    struct lull_play_straggler straggler; /* factor 0: there is none */
 };
 
 /*
  * Builds and finishes it. Traces keep the gaps between their kernels; each communication stream is
  * a communicator of its own, as in PyTorch, and waits for nobody: the recorded length holds the
  * waiting. Errors: -EINVAL an unknown preset, or a trace without kernels; those of
- * lull_trace_read().
+ * lull_trace_read(). A straggler that is none of the ranks: -EINVAL.
  */
 int lull_play_source_open(const struct lull_play_source *source, struct lull_play **play_out,
                           struct lull_error *err);
 
 /* Returns the name of the index-th preset for completion; null behind the last. */
 const char *lull_play_preset_name(uint32_t index);
+
+/* Parses RANK,FACTOR[,FROM[,TO]] into the struct lull_play_straggler at place; -EINVAL: it is not
+ * that, but is to be what lull_play_straggler_expected says. Fit for an option's row. */
+int lull_play_parse_straggler(const char *text, void *place, struct lull_error *err);
+extern const char lull_play_straggler_expected[];
 
 /* Prints the list of presets that stands below the help. */
 void lull_play_print_presets(FILE *out);

@@ -256,8 +256,7 @@ static int plan(struct players *players, const struct lull_gpu_model *model,
 {
     struct lull_play_span *spans[LULL_PLAY_RANKS];
     int64_t period_ns;
-    int result = lull_play_sim_spans(players->play, model, lull_gpu_model_step_count(model) - 1,
-                                     spans, &period_ns, err);
+    int result = lull_play_sim_spans(players->play, model, NULL, spans, &period_ns, err);
 
     if (result < 0)
         return result;

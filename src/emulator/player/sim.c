@@ -186,8 +186,9 @@ static void record(void *context, uint32_t rank, const struct lull_play_event *e
 }
 
 int lull_play_sim_spans(const struct lull_play *play, const struct lull_gpu_model *model,
-                        uint32_t clock_step, struct lull_play_span *spans_out[LULL_PLAY_RANKS],
-                        int64_t *period_ns_out, struct lull_error *err)
+                        const uint32_t clock_steps[LULL_PLAY_RANKS],
+                        struct lull_play_span *spans_out[LULL_PLAY_RANKS], int64_t *period_ns_out,
+                        struct lull_error *err)
 {
     struct lull_play_span *spans[LULL_PLAY_RANKS] = {NULL};
     struct recorder recorder = {play, spans, {INT64_MAX, INT64_MAX}};
@@ -200,7 +201,8 @@ int lull_play_sim_spans(const struct lull_play *play, const struct lull_gpu_mode
     if (result < 0)
         return result;
     for (uint32_t rank = 0; rank < play->rank_count; rank++) {
-        lull_physics_lock(lull_play_sim_gpu(sim, rank), clock_step, 0);
+        if (clock_steps != NULL)
+            lull_physics_lock(lull_play_sim_gpu(sim, rank), clock_steps[rank], 0);
         lull_physics_advance(lull_play_sim_gpu(sim, rank), 0);
         spans[rank] = calloc(play->ranks[rank].count, sizeof(spans[rank][0]));
         if (spans[rank] == NULL) {

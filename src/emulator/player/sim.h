@@ -45,12 +45,13 @@ struct lull_play_span {
 };
 
 /*
- * What a settled period looks like at this step of the clock list: spans_out[rank] is an array of
- * the rank's operations, which the caller frees; *period_ns_out its length. Errors: -EDEADLK;
- * -ENOMEM.
+ * What a settled period looks like with each rank at its step of the clock list: spans_out[rank] is
+ * an array of the rank's operations, which the caller frees; *period_ns_out its length. Errors:
+ * -EDEADLK; -ENOMEM.
  */
 int lull_play_sim_spans(const struct lull_play *play, const struct lull_gpu_model *model,
-                        uint32_t clock_step, struct lull_play_span *spans_out[LULL_PLAY_RANKS],
-                        int64_t *period_ns_out, struct lull_error *err);
+                        const uint32_t clock_steps[LULL_PLAY_RANKS],
+                        struct lull_play_span *spans_out[LULL_PLAY_RANKS], int64_t *period_ns_out,
+                        struct lull_error *err);
 
 #endif

@@ -119,8 +119,10 @@ static void take_host_event(struct lull_control *control, uint32_t index,
         return;
     if (event->operation == LULL_OPERATION_USER)
         take_user_section(control, index, event);
-    else
+    else {
+        lull_controller_take_collective(control->controller, index, &call);
         take_call(control, index, &call);
+    }
 }
 
 /* ---- communication on the GPU ------------------------------------------------------------ */
@@ -196,6 +198,7 @@ static void take_kernel(struct lull_control *control, uint32_t index,
 {
     const struct lull_call call = call_of(event);
 
+    lull_controller_take_collective(control->controller, index, &call);
     lull_gap_map_take_communication(control->gpus[index].gaps, &call);
 }
 

@@ -108,6 +108,19 @@ static json_t *steady_json(const struct lull_report *report, uint32_t gpu)
     return object;
 }
 
+/* What came of the waiting of the GPU's rank for later ones. */
+static json_t *slack_json(const struct lull_controller *controller, uint32_t gpu)
+{
+    const struct lull_slack_record *record = lull_controller_slack(controller, gpu);
+    json_t *object = json_object();
+
+    lull_field_integer(object, "iterations", (json_int_t)record->iterations);
+    lull_field_integer(object, "lowered_iterations", (json_int_t)record->lowered);
+    lull_field_integer(object, "most_points", record->most);
+    lull_field_integer(object, "recoveries", record->recoveries);
+    return object;
+}
+
 /* ---- driver and communicators ------------------------------------------------------------ */
 
 static json_t *direction_json(const struct lull_switch_cost *cost, enum lull_direction direction)
@@ -229,6 +242,7 @@ json_t *lull_gpu_report_json(const struct lull_report *report, uint32_t gpu)
     lull_field_json(object, "reaction", reaction_json(log));
     lull_field_json(object, "switch_cost", switch_json(controller, gpu));
     lull_field_json(object, "steady", steady_json(report, gpu));
+    lull_field_json(object, "slack", slack_json(controller, gpu));
     lull_field_json(object, "sections", sections_json(report, gpu));
     return object;
 }

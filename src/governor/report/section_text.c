@@ -172,6 +172,9 @@ const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu
         return "left alone: the sequence of calls does not repeat (any more)";
     if (lull_controller_steady(controller) == NULL)
         return "managed by section";
+    if (lull_controller_slack(controller, gpu)->lowered > 0)
+        return "managed by section, on a steady point that is lower where its rank waits for "
+               "others";
     if (!lull_controller_has_sections(controller))
         return "managed by one steady point: no section is worth switching";
     return "managed by section, on one steady point";

@@ -108,7 +108,7 @@ static const struct probe {
         .is_needed = wants_exposure,
         .variable = "CUDA_INJECTION64_PATH",
         .is_respected = is_any_library,
-        .loss = "kernels are not recorded; unset it to let Lull record them (--exposure)",
+        .loss = "compute kernels are not recorded; unset it to let Lull record them",
     },
 };
 

@@ -20,7 +20,7 @@ struct lull_run_options {
     struct lull_peers_options peers; /* endpoint NULL: the job has one node */
     bool compare;                    /* run the command unmanaged as well */
     uint32_t compare_pairs;   /* with compare: how often on each side; see run_comparison.h */
-    bool exposure;            /* record compute kernels in short windows (CUPTI) */
+    bool exposure;            /* record compute kernels in short windows, where CUPTI can be had */
     bool markers;             /* mark NCCL's collectives on their streams, without its plugin */
     bool no_daemon;           /* drive the devices from this process (root) */
     bool quiet;               /* no table, no progress */

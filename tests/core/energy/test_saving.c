@@ -230,6 +230,53 @@ static double edge_s(double iteration_s, double jitter_ratio, uint32_t count, do
     return lull_energy_strobe_edge_s(&strobe, &source);
 }
 
+/* The formula of strobe.h, term by term, for one period of the sensor. */
+static double edge_in_period_s(const struct lull_energy_strobe *strobe, double period_s,
+                               double window_s)
+{
+    double variance = 0.0;
+
+    for (int m = 1; m <= 4; m++) {
+        const double turn = M_PI * m * window_s / period_s;
+        double real = 0.0;
+        double imaginary = 0.0;
+
+        for (uint32_t i = 0; i < strobe->count; i++) {
+            const double phase = 2.0 * M_PI * m * 1e-9 * (double)strobe->begins_ns[i] / period_s;
+
+            real += cos(phase) / strobe->count;
+            imaginary += sin(phase) / strobe->count;
+        }
+        variance += (real * real + imaginary * imaginary) * pow(sin(turn) / turn, 2.0) /
+                    (2.0 * M_PI * M_PI * m * m);
+    }
+    return period_s * sqrt(variance);
+}
+
+static void an_edge_is_that_of_the_worst_period(void **state)
+{
+    static const double periods_s[] = {0.098, 0.102};
+    const struct lull_energy_source source = sensor(0.1, 0.025);
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct lull_energy_strobe strobe = {0};
+        struct lull_random random;
+        double worst_s = 0.0;
+        double at_s = 0.0;
+
+        lull_random_init(&random, seed);
+        for (int i = 0; i < 20; i++) {
+            lull_energy_strobe_add(&strobe, (int64_t)(at_s * 1e9));
+            at_s += 0.1 + 0.3 * lull_random_uniform(&random);
+        }
+        for (double s = periods_s[0]; s <= periods_s[1]; s += 1e-5)
+            worst_s = fmax(worst_s, edge_in_period_s(&strobe, s, 0.025));
+        /* The last period that is tried may lie just outside the range. */
+        holds(fabs(lull_energy_strobe_edge_s(&strobe, &source) - worst_s) < 0.07 * worst_s, seed);
+    }
+}
+
 /* A look at an edge once in every 0.1 s is wrong by up to half of that, evenly: 0.1 / sqrt(12) s.
  * The four harmonics that count have 87 % of that variance. */
 static void in_step_an_edge_is_anywhere_between_two_looks(void **state)
@@ -301,6 +348,7 @@ int main(void)
         cmocka_unit_test(a_level_differs_only_from_another),
         cmocka_unit_test(what_was_not_measured_has_no_saving),
         cmocka_unit_test(in_step_an_edge_is_anywhere_between_two_looks),
+        cmocka_unit_test(an_edge_is_that_of_the_worst_period),
         cmocka_unit_test(out_of_step_edges_average_out),
         cmocka_unit_test(what_two_runs_overlook_is_the_whole_swing_at_most),
         cmocka_unit_test(a_swing_is_seen_or_known),

@@ -160,6 +160,18 @@ static void neighbours_are_a_pipeline(void **state)
         assert_int_equal(verdict(NULL, 4, 4, rank), LULL_PARALLELISM_PIPELINE);
     }
     assert_int_equal(verdict(NULL, 8, 4, -1), LULL_PARALLELISM_UNKNOWN);
+    assert_int_equal(verdict(NULL, 0, 4, 3), LULL_PARALLELISM_UNKNOWN);
+}
+
+/* A rank that does not know itself has neighbours, but nobody can say which: rank 0 is not one. */
+static void an_unknown_rank_has_no_neighbours(void **state)
+{
+    (void)state;
+    iteration_length = 0;
+    for (uint32_t batch = 0; batch < 8; batch++)
+        add(LULL_TRANSFER_SEND, 16 * MIB, 0);
+    assert_int_equal(verdict(NULL, 8, 4, -1), LULL_PARALLELISM_UNKNOWN);
+    assert_int_equal(verdict(NULL, 8, 4, 1), LULL_PARALLELISM_PIPELINE);
 }
 
 static void two_ranks_with_messages_are_a_pipeline(void **state)
@@ -264,6 +276,7 @@ int main(void)
         cmocka_unit_test(sequence_parallel_layers_are_tensor),
         cmocka_unit_test(fsdp_is_data),
         cmocka_unit_test(neighbours_are_a_pipeline),
+        cmocka_unit_test(an_unknown_rank_has_no_neighbours),
         cmocka_unit_test(two_ranks_with_messages_are_a_pipeline),
         cmocka_unit_test(messages_to_all_are_expert),
         cmocka_unit_test(alltoall_is_expert),

@@ -564,6 +564,31 @@ static void test_blindness_found_later(void **state)
     lull_gap_map_destroy(map);
 }
 
+/* Nobody answers that computation is to be told: communication alone is known then. */
+static void test_an_answer_is_not_waited_for_for_ever(void **state)
+{
+    static struct seen seen;
+    struct lull_gap_map *map = lull_gap_map_create(false);
+    int64_t asked_ns = 0;
+    int64_t over_ns = 0;
+
+    (void)state;
+    lay_out(&plain, 60, 1);
+    for (uint32_t i = 0; i < history.edge_count; i++) {
+        lull_gap_map_take_communication(map, &history.edges[i]);
+        if (asked_ns == 0 && lull_gap_map_wants_compute(map))
+            asked_ns = history.edges[i].time_ns;
+        if (over_ns == 0 && asked_ns != 0 && !lull_gap_map_wants_compute(map))
+            over_ns = history.edges[i].time_ns;
+    }
+    assert_true(asked_ns > 0);
+    assert_true(over_ns > asked_ns + LULL_GAP_MAP_PATIENCE_NS);
+    assert_int_equal(lull_gap_map_phase(map), LULL_GAP_MAP_BLIND);
+    play(map, &seen);
+    assert_true(seen.gap_count > 0);
+    lull_gap_map_destroy(map);
+}
+
 /* ---- everything, as it was ---------------------------------------------------------------- */
 
 static void digest_map(struct digest *digest, const struct lull_gap_map *map,
@@ -637,6 +662,7 @@ int main(void)
         cmocka_unit_test(test_the_blind_map_passes_kernels_on),
         cmocka_unit_test(test_the_blind_map_learns_from_racing_kernels),
         cmocka_unit_test(test_blindness_found_later),
+        cmocka_unit_test(test_an_answer_is_not_waited_for_for_ever),
         cmocka_unit_test(test_gaps_are_what_they_were),
     };
 

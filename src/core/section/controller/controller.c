@@ -99,6 +99,7 @@ struct lull_controller *lull_controller_create(const struct lull_controller_conf
         controller->gpu_count++;
     }
     init_switching(controller);
+    lull_slack_init(&controller->slack, gpu_count, point_counts);
     return controller;
 }
 
@@ -248,13 +249,34 @@ static void take_gap(struct lull_controller *controller, struct lull_controlled_
         lull_controller_gap_ends(controller, gpu, (uint32_t)note->ended_section, now_ns);
 }
 
-/* Applies the steady point of the iteration that begins. */
+/* Applies the steady point of the iteration that begins, and what the GPU's slack adds to it. */
 static void apply_steady(struct lull_controller *controller, struct lull_controlled_gpu *gpu)
 {
-    lull_controller_set_steady(controller, gpu,
-                               lull_controller_planned_point(controller, gpu,
-                                                             controller->targets.steady,
-                                                             lull_track_iteration(gpu->track)));
+    const uint32_t index = (uint32_t)(gpu - controller->gpus);
+    const uint64_t iteration = lull_track_iteration(gpu->track);
+    const bool uses_slack = lull_controller_uses_slack(controller, gpu, iteration);
+    uint32_t point =
+        lull_controller_planned_point(controller, gpu, controller->targets.steady, iteration);
+
+    if (uses_slack)
+        point =
+            lull_smaller_u32(point + lull_slack_points(&controller->slack, index), gpu->points - 1);
+    lull_slack_begin_iteration(&controller->slack, index, point, uses_slack);
+    lull_controller_set_steady(controller, gpu, point);
+}
+
+void lull_controller_take_collective(struct lull_controller *controller, uint32_t index,
+                                     const struct lull_call *edge)
+{
+    const uint64_t raised = lull_slack_take(&controller->slack, index, edge);
+
+    if (raised == 0)
+        return;
+    controller->now_ns = edge->time_ns;
+    for (uint32_t i = 0; i < controller->gpu_count; i++)
+        if ((raised & (UINT64_C(1) << i)) != 0 &&
+            !lull_switch_calibration_runs(&controller->gpus[i].calibration))
+            apply_steady(controller, &controller->gpus[i]);
 }
 
 bool lull_controller_has_sections(const struct lull_controller *controller)
@@ -272,6 +294,7 @@ void lull_controller_take_call(struct lull_controller *controller, uint32_t inde
     if (note.deviated || note.became_known)
         lull_controller_forget_sections(gpu);
     if (note.deviated) {
+        lull_slack_forget(&controller->slack, index);
         lull_trial_forget_level(&controller->trial, index);
         lull_controller_raise_now(controller, gpu);
         lull_controller_reconsider(controller);
@@ -311,11 +334,12 @@ void lull_controller_take_exit(struct lull_controller *controller, uint32_t inde
     if (gpu->exited)
         return;
     lull_controller_raise_now(controller, gpu);
+    lull_slack_forget(&controller->slack, index);
     gpu->exited = true;
     if (controller->phase == LULL_PHASE_LEARNING)
         return;
     lull_controller_act_on(controller, lull_trial_leave(&controller->trial, index,
-                                                        lull_controller_present(controller)));
+                                                        lull_controller_judged(controller)));
 }
 
 void lull_controller_hold(struct lull_controller *controller, bool held)
@@ -358,6 +382,7 @@ void lull_controller_take_switch(struct lull_controller *controller, uint32_t in
         return;
     }
     likely = lull_switch_cost_likely(&gpu->model_cost, direction, outcome);
+    lull_slack_take_switch(&controller->slack, index, outcome->point);
     lull_switch_calibration_take_call(&gpu->calibration, controller->now_ns);
     if (!lull_switch_calibration_runs(&gpu->calibration))
         lull_controller_note_clock(controller, gpu, &likely);
@@ -480,6 +505,12 @@ const struct lull_target *lull_controller_target_of(const struct lull_controller
     if (target == LULL_CONTROLLER_NO_TARGET)
         return NULL;
     return &controller->targets.list[target];
+}
+
+const struct lull_slack_record *lull_controller_slack(const struct lull_controller *controller,
+                                                      uint32_t gpu)
+{
+    return lull_slack_record(&controller->slack, gpu);
 }
 
 uint32_t lull_controller_steady_point(const struct lull_controller *controller, uint32_t gpu)

@@ -14,6 +14,8 @@
  *               section lowers further: it takes what sections, which cost next to no time, have
  *               left of the tolerance. In gaps a screen asks for less than the user's tolerance,
  *               because a longer iteration costs energy as well.
+ *               It is sought once the sections have been proven and have saved for a while: half
+ *               of a search runs at the reference.
  *               When every search is over, a proof decides whether all of it together is kept. What
  *               is not proven goes up by a point, or 2, 4 ... after more failures, and the searches
  *               go on from there.
@@ -44,8 +46,13 @@
  * after the other, the first of them earlier for that reason, and a lowering only where it holds up
  * none of them.
  *
+ * A GPU whose rank waits for later ones runs below the steady point by what fills its waiting
+ * (slack.h), in all iterations at what is tried or kept. It costs no time, so it comes first:
+ * trials judge the ranks that do not wait, and a screen begins anew when a GPU is lowered for that.
+ *
  * A job on several nodes has a controller on each. They search in the same way in the same
- * iterations, and apply what all have agreed on (agreement.h); then no GPU has a point of its own.
+ * iterations, and apply what all have agreed on (agreement.h); then no GPU has a point of its own
+ * in a section, and slack is what a rank waits for others of its node.
  *
  * Points are indices into the GPU's clock list: 0 the highest, which stands for the reference (no
  * lock at all). Pure; create/destroy; one thread. Time is passed in, never read.
@@ -64,6 +71,7 @@
 #include "core/switching/switch_cost.h"
 #include "core/section/call.h"
 #include "core/section/descent.h"
+#include "core/section/slack.h"
 #include "core/section/track.h"
 #include "core/stats/guard.h"
 #include "core/switching/loss_budget.h"
@@ -187,6 +195,15 @@ void lull_controller_set_model(struct lull_controller *controller, uint32_t gpu,
 void lull_controller_take_call(struct lull_controller *controller, uint32_t gpu,
                                const struct lull_call *call);
 
+/*
+ * Takes the begin or end of a communication kernel, or of a call in which the host waits, of the
+ * rank on this GPU: it tells how long the rank waits for later ones (core/section/slack.h). The
+ * edges of one GPU come in the order of their times; place is 0. GPUs that others wait for may be
+ * raised at the next poll.
+ */
+void lull_controller_take_collective(struct lull_controller *controller, uint32_t gpu,
+                                     const struct lull_call *edge);
+
 /* One iteration of this GPU's calls stands for `fold` iterations of the job, >= 1 (gap_map.h). */
 void lull_controller_take_fold(struct lull_controller *controller, uint32_t gpu, uint32_t fold);
 
@@ -266,6 +283,10 @@ bool lull_controller_has_sections(const struct lull_controller *controller);
 
 /* The steady point at which this GPU's computation runs now; 0: the reference. */
 uint32_t lull_controller_steady_point(const struct lull_controller *controller, uint32_t gpu);
+
+/* What came of running this GPU lower than others because its rank waits for later ones. */
+const struct lull_slack_record *lull_controller_slack(const struct lull_controller *controller,
+                                                      uint32_t gpu);
 
 /* The steady point's target, or null: none is sought. */
 const struct lull_target *lull_controller_steady(const struct lull_controller *controller);

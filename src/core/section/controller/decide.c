@@ -34,6 +34,11 @@ enum { WINDOW_MAX = 4000, NOISY_WINDOW_MAX = 12, STEADY_WINDOW = 2 };
 /* Blocks of a screen are shorter than those of a proof by this factor where other nodes take part.
  * Chosen, not measured. */
 enum { SCREEN_SHARE = 4 };
+/* How long sections are left alone before the steady point is sought, in iterations that their own
+ * search took, times the share of time that they lower. Every other block of a search runs
+ * at the reference, so one that a job does not outlive costs half of what its sections save: that
+ * is then at most a tenth or so of what they have saved before. Chosen, not measured. */
+static const double rest_factor = 6.0;
 /* A track that is still searching is waited for this many iterations of another one. Chosen, not
  * measured. */
 enum { PATIENCE_ITERATIONS = 60 };
@@ -137,6 +142,13 @@ static uint32_t block_iterations(const struct lull_controller *controller,
         lull_larger_u32(own * factor, lull_trial_telling_block(&controller->trial)), WINDOW_MAX);
 }
 
+/* True where something runs below the reference: for a section, for all, or because its rank waits.
+ */
+static bool is_lowered(const struct lull_controller *controller)
+{
+    return lull_targets_are_lowered(&controller->targets) || lull_slack_is_used(&controller->slack);
+}
+
 /* A fresh trial: guards, pairs, and the iteration from which the schedule counts. */
 static void begin_trial(struct lull_controller *controller, enum lull_trial_kind kind)
 {
@@ -148,11 +160,17 @@ static void begin_trial(struct lull_controller *controller, enum lull_trial_kind
 
     assert(controller->phase != LULL_PHASE_LEARNING);
     /* Where nothing is lowered nothing can be lost. */
-    if (kind == LULL_TRIAL_WATCH && !lull_targets_are_lowered(&controller->targets))
+    if (kind == LULL_TRIAL_WATCH && !is_lowered(controller))
         terms.loss_ratio = 0.0;
     lull_trial_begin(&controller->trial, kind, &terms, block_iterations(controller, kind),
-                     lull_controller_present(controller));
+                     lull_controller_judged(controller));
     controller->trial_begin = lull_track_iteration(controller->gpus[0].track);
+    controller->screened_descents = controller->slack.descents;
+    if (kind == LULL_TRIAL_PROOF) {
+        controller->proof_from_ns = controller->now_ns;
+        for (uint32_t i = 0; i < controller->gpu_count; i++)
+            controller->gpus[i].low_ns = 0;
+    }
     lull_controller_place_test(controller);
 }
 
@@ -219,6 +237,52 @@ static void settle(struct lull_controller *controller)
     begin_trial(controller, LULL_TRIAL_WATCH);
 }
 
+/* The share of the proof's lowered iterations, half of all, in which the GPUs' clocks were low. */
+static double lowered_share(const struct lull_controller *controller)
+{
+    const double proof_ns = (double)(controller->now_ns - controller->proof_from_ns);
+    double low_ns = 0.0;
+    uint32_t gpus = 0;
+
+    for (uint32_t i = 0; i < controller->gpu_count; i++) {
+        if (!lull_controller_takes_part(&controller->gpus[i]))
+            continue;
+        low_ns += (double)controller->gpus[i].low_ns;
+        gpus++;
+    }
+    return gpus > 0 && proof_ns > 0.0 ? fmin(2.0 * low_ns / (proof_ns * gpus), 1.0) : 0.0;
+}
+
+/* The sections have been proven: when the steady point is to be sought. Nodes that rest for about
+ * as long begin in the same iteration, a power of two. */
+static void rest(struct lull_controller *controller)
+{
+    const uint64_t iteration = lull_track_iteration(controller->gpus[0].track);
+    const double searched = (double)(iteration - controller->searched_from);
+    const double share = lowered_share(controller);
+    const uint64_t from = iteration + (uint64_t)(rest_factor * searched * share);
+
+    assert(share >= 0.0);
+    controller->steady_from = from;
+    if (!controller->config.together || from == iteration)
+        return;
+    for (controller->steady_from = 1; controller->steady_from < from;)
+        controller->steady_from *= 2;
+}
+
+/* The target to search now, if any. */
+static int32_t next_target(const struct lull_controller *controller)
+{
+    const struct lull_targets *targets = &controller->targets;
+    const int32_t next = lull_targets_next(targets);
+
+    if (lull_targets_want_proof_first(targets) ||
+        (next == targets->steady &&
+         lull_track_iteration(controller->gpus[0].track) < controller->steady_from))
+        return LULL_CONTROLLER_NO_TARGET;
+    return next;
+}
+
 void lull_controller_reconsider(struct lull_controller *controller)
 {
     if (controller->config.observe_only || controller->held || controller->queue.suspended ||
@@ -228,9 +292,7 @@ void lull_controller_reconsider(struct lull_controller *controller)
     }
     map_targets(controller);
     lull_controller_apply_refusals(controller);
-    controller->targets.current = lull_targets_next(&controller->targets);
-    if (lull_targets_want_proof_first(&controller->targets))
-        controller->targets.current = LULL_CONTROLLER_NO_TARGET;
+    controller->targets.current = next_target(controller);
     if (controller->targets.current != LULL_CONTROLLER_NO_TARGET) {
         controller->phase = LULL_PHASE_DESCENDING;
         begin_trial(controller, LULL_TRIAL_SCREEN);
@@ -279,6 +341,8 @@ void lull_controller_forget_proof(struct lull_controller *controller)
 {
     lull_targets_disprove(&controller->targets);
     lull_trial_drop_kept(&controller->trial);
+    controller->searched_from = lull_track_iteration(controller->gpus[0].track);
+    controller->steady_from = 0;
 }
 
 /* The screen of the target under test has come out: the patent's steps S225 to S227. */
@@ -303,6 +367,7 @@ static void back_off(struct lull_controller *controller)
 
     assert(points <= BACK_OFF_MAX);
     lull_targets_back_off(&controller->targets, points);
+    lull_slack_back_off(&controller->slack, points);
     lull_trial_change_point(&controller->trial);
     controller->failures++;
     controller->next_retry = 0;
@@ -337,6 +402,8 @@ static void conclude_proof(struct lull_controller *controller, enum lull_verdict
     lull_trial_drop_kept(&controller->trial);
     lull_trial_keep(&controller->trial);
     lull_targets_prove(&controller->targets);
+    if (controller->steady_from == 0)
+        rest(controller);
     controller->acquittals = 0;
     controller->check_spacing = FIRST_CHECK_SPACING;
     lull_controller_reconsider(controller);
@@ -386,7 +453,7 @@ static void conclude(struct lull_controller *controller, enum lull_verdict verdi
  */
 static bool may_check(const struct lull_controller *controller)
 {
-    return !controller->config.together && lull_targets_are_lowered(&controller->targets) &&
+    return !controller->config.together && is_lowered(controller) &&
            lull_track_iteration(controller->gpus[0].track) >= controller->next_check;
 }
 
@@ -440,6 +507,18 @@ void lull_controller_act_on(struct lull_controller *controller, enum lull_trial_
     }
 }
 
+/* The sections have rested: the steady point is sought, and what has been proven stays the result.
+ */
+static void seek_steady(struct lull_controller *controller)
+{
+    if (controller->phase != LULL_PHASE_SETTLED || controller->trial.kind != LULL_TRIAL_WATCH ||
+        next_target(controller) == LULL_CONTROLLER_NO_TARGET)
+        return;
+    controller->is_retrying = true;
+    lull_trial_change_point(&controller->trial);
+    lull_controller_reconsider(controller);
+}
+
 /* Searches once more below what has settled, ever more rarely. Other nodes would have to search at
  * the same time, so with them nothing is tried again. */
 static void retry(struct lull_controller *controller)
@@ -460,15 +539,28 @@ static void retry(struct lull_controller *controller)
     lull_controller_reconsider(controller);
 }
 
+/* Ranks that wait have been lowered in the middle of a screen, which then compares two different
+ * candidates with the reference: it begins anew. They come first, because they cost nothing. */
+static void restart_screen(struct lull_controller *controller)
+{
+    if (controller->phase == LULL_PHASE_DESCENDING && controller->trial.kind == LULL_TRIAL_SCREEN &&
+        controller->slack.descents != controller->screened_descents)
+        lull_controller_reconsider(controller);
+}
+
 void lull_controller_take_iteration(struct lull_controller *controller,
                                     struct lull_controlled_gpu *gpu, double iteration_ms)
 {
     const uint32_t index = (uint32_t)(gpu - controller->gpus);
     const uint64_t ended = lull_track_iteration(gpu->track) - 1;
     struct lull_pair_slot slot;
+    uint64_t judged;
 
     if (iteration_ms <= 0.0)
         return;
+    lull_slack_end_iteration(&controller->slack, index, iteration_ms);
+    restart_screen(controller);
+    judged = lull_controller_judged(controller);
     if (controller->phase == LULL_PHASE_LEARNING) {
         lull_quantile_add(&gpu->reference_iterations_ms, iteration_ms);
         lull_trial_take_unplaced(&controller->trial, index, iteration_ms,
@@ -482,8 +574,10 @@ void lull_controller_take_iteration(struct lull_controller *controller,
     }
     if (slot.measured && !slot.candidate)
         lull_quantile_add(&gpu->reference_iterations_ms, iteration_ms);
+    if ((judged >> index & 1) == 0)
+        return;
     lull_controller_act_on(controller,
-                           lull_trial_add(&controller->trial, index, &slot, iteration_ms,
-                                          lull_controller_present(controller)));
+                           lull_trial_add(&controller->trial, index, &slot, iteration_ms, judged));
+    seek_steady(controller);
     retry(controller);
 }

@@ -151,6 +151,8 @@ void lull_controller_note_clock(struct lull_controller *controller, struct lull_
 
     if (!is_raising && outcome->point > gpu->steady)
         lull_low_interval_lowered(&gpu->low, outcome->effect_ns);
+    if (is_raising && gpu->low.is_low && outcome->effect_ns > gpu->low.from_ns)
+        gpu->low_ns += outcome->effect_ns - gpu->low.from_ns;
     if (is_raising && lull_low_interval_raised(&gpu->low, outcome->effect_ns) &&
         gpu->switched_gaps > 0 && gpu->late_now++ < gpu->fold)
         lull_allowance_spend(&controller->late);

@@ -42,6 +42,19 @@ uint64_t lull_controller_present(const struct lull_controller *controller)
     return present;
 }
 
+uint64_t lull_controller_judged(const struct lull_controller *controller)
+{
+    const uint64_t present = lull_controller_present(controller);
+    uint64_t judged = 0;
+
+    for (uint32_t i = 0; i < controller->gpu_count; i++)
+        if (lull_slack_points(&controller->slack, i) == 0)
+            judged |= UINT64_C(1) << i;
+    if ((judged & present) == 0)
+        return present;
+    return judged & present;
+}
+
 void lull_controller_forget_sections(struct lull_controlled_gpu *gpu)
 {
     gpu->open_section = -1;

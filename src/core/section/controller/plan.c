@@ -70,6 +70,18 @@ uint32_t lull_controller_planned_point(const struct lull_controller *controller,
     return lull_targets_point_on(targets, index, target, point);
 }
 
+bool lull_controller_uses_slack(const struct lull_controller *controller,
+                                const struct lull_controlled_gpu *gpu, uint64_t iteration)
+{
+    const uint32_t index = (uint32_t)(gpu - controller->gpus);
+    struct lull_pair_slot slot;
+
+    if (controller->phase == LULL_PHASE_LEARNING ||
+        controller->targets.steady == LULL_CONTROLLER_NO_TARGET || controller->config.only_joint)
+        return false;
+    return lull_trial_slot(&controller->trial, index, iteration, &slot) && slot.candidate;
+}
+
 uint32_t lull_controller_kept_point(const struct lull_controller *controller, uint32_t gpu,
                                     const struct lull_target *target)
 {

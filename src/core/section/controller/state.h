@@ -20,6 +20,7 @@
 #include "core/section/controller/controller.h"
 #include "core/section/controller/targets.h"
 #include "core/section/gaps/gap_choice.h"
+#include "core/section/slack.h"
 #include "core/stats/allowance.h"
 #include "core/switching/driver_queue.h"
 #include "core/switching/feed_forward.h"
@@ -55,6 +56,7 @@ struct lull_controlled_gpu {
     bool has_gaps;          /* its sections are gaps: switched by the node's plan */
     bool raises_as_planned; /* the raising asked for last was foreseen */
     struct lull_low_interval low;
+    int64_t low_ns; /* time below the steady point since the last proof began */
 };
 
 struct lull_controller {
@@ -66,13 +68,18 @@ struct lull_controller {
     struct lull_trial trial; /* of the target under test, or of all that are settled */
     struct lull_trial_rank ranks[LULL_CONTROLLER_MAX_GPUS];
     struct lull_driver_queue queue; /* of the node's driver */
+    struct lull_slack slack;        /* of its ranks */
+    uint32_t screened_descents;     /* of the slack, when the present trial began */
     uint32_t failures;              /* proofs and checks in a row that have made it back off */
     uint32_t acquittals;            /* checks since what is settled has been proven */
     uint64_t check_spacing;
     uint64_t next_check; /* iteration of GPU 0 before which no check starts */
     uint64_t retry_spacing;
-    uint64_t next_retry; /* iteration of GPU 0 before which nothing is tried again */
-    bool is_retrying;    /* what has settled stays the result until something lower is proven */
+    uint64_t next_retry;    /* iteration of GPU 0 before which nothing is tried again */
+    bool is_retrying;       /* what has settled stays the result until something lower is proven */
+    uint64_t searched_from; /* iteration of GPU 0 with which the search for sections began */
+    uint64_t steady_from;   /* ...and before which no steady point is sought; 0: not known yet */
+    int64_t proof_from_ns;
     uint64_t trial_begin;
     uint64_t settled_after;
     struct lull_allowance late; /* iterations, of all GPUs, in which computation begins low */
@@ -113,6 +120,13 @@ bool lull_controller_takes_part(const struct lull_controlled_gpu *gpu);
 
 /* A bit for each GPU that takes part. */
 uint64_t lull_controller_present(const struct lull_controller *controller);
+
+/*
+ * Those of them whose iterations a trial judges: a rank that waits for others begins its iterations
+ * later once it is lowered, which looks like a long one, and where it comes too late those that it
+ * waits for see that.
+ */
+uint64_t lull_controller_judged(const struct lull_controller *controller);
 
 /* Its sections have changed, or its rank has: nothing that was planned for them holds any more. */
 void lull_controller_forget_sections(struct lull_controlled_gpu *gpu);
@@ -170,6 +184,10 @@ void lull_controller_forecast(const struct lull_controller *controller,
 uint32_t lull_controller_planned_point(const struct lull_controller *controller,
                                        const struct lull_controlled_gpu *gpu, int32_t target_index,
                                        uint64_t iteration);
+
+/* Slack is used at all, and this is one of the iterations at what is tried or kept. */
+bool lull_controller_uses_slack(const struct lull_controller *controller,
+                                const struct lull_controlled_gpu *gpu, uint64_t iteration);
 
 /* Finds which sections of this GPU are worth switching, and the target of each. */
 void lull_controller_map_sections(struct lull_controller *controller,

@@ -13,6 +13,9 @@
 /* How much of what the last pass shows is believed at once: after two passes three quarters are
  * known. Chosen, not measured. */
 static const double stretch_gain = 0.5;
+/* So many iterations at least: a job may pause for longer than LULL_GAP_MAP_PATIENCE_NS. Chosen,
+ * not measured. */
+enum { PATIENCE_ITERATIONS = 3 };
 
 struct lull_gap_map *lull_gap_map_create(bool blind)
 {
@@ -389,6 +392,18 @@ static void pass_on(struct lull_gap_map *map, const struct lull_call *edge)
     put(map, &call);
 }
 
+/* Nobody has told for long whether anything was computed in the window: nobody is there to do so.
+ */
+static bool is_unanswered(const struct lull_gap_map *map, const struct lull_call *edge,
+                          const struct lull_standing *standing)
+{
+    const struct lull_gap_record *record = &map->record;
+
+    return edge->begin && !map->is_blind && record->is_full &&
+           edge->time_ns - record->full_ns > LULL_GAP_MAP_PATIENCE_NS &&
+           standing->iteration - record->first > LULL_GAP_MAP_PERIODS + PATIENCE_ITERATIONS;
+}
+
 void lull_gap_map_take_communication(struct lull_gap_map *map, const struct lull_call *edge)
 {
     struct lull_standing standing;
@@ -406,7 +421,9 @@ void lull_gap_map_take_communication(struct lull_gap_map *map, const struct lull
         return;
     map->last = standing;
     map->last_is_begin = edge->begin;
-    if (map->phase == LULL_GAP_MAP_RECORDING)
+    if (map->phase == LULL_GAP_MAP_RECORDING && is_unanswered(map, edge, &standing))
+        lull_gap_map_compute_unavailable(map);
+    else if (map->phase == LULL_GAP_MAP_RECORDING)
         record_edge(map, edge, &standing);
     else
         announce(map, edge_of(map, &standing, edge->begin), edge->time_ns);

@@ -14,11 +14,11 @@
  * iterations, so that what is called a gap was one every time. If every other iteration differs
  * (accumulation, a recorded job of two iterations), two iterations count as one.
  *
- * Where computation cannot be recorded the map is blind: communication kernels are passed on as
- * they are, as calls that may hide computation. Once two of them run beside each other, their order
- * tells no iteration any more: then the map learns all the same, and takes for a gap what they
- * cover together, which may hide computation, too. Where there are only such kernels and no gap,
- * the longest of them stands for one, so that the iteration shows.
+ * Where computation cannot be recorded, or nobody answers, the map is blind: communication kernels
+ * are passed on as they are, as calls that may hide computation. Once two of them run beside each
+ * other, their order tells no iteration any more: then the map learns all the same, and takes for a
+ * gap what they cover together, which may hide computation, too. Where there are only such kernels
+ * and no gap, the longest of them stands for one, so that the iteration shows.
  *
  * Pure; create/destroy; one thread at a time. Times: int64_t ns of one monotonic clock.
  *
@@ -38,6 +38,10 @@ enum {
     LULL_GAP_MAP_MAX_GAPS = 64,    /* the longest are kept */
     LULL_GAP_MAP_ATTEMPTS = 6,     /* windows that may fail before the map gives up: blind */
 };
+
+/* From the end of a window on its computation is waited for so long, and for some iterations: where
+ * it can be recorded it is told within tens of milliseconds. Chosen, not measured. */
+#define LULL_GAP_MAP_PATIENCE_NS INT64_C(2000000000)
 
 enum lull_gap_map_phase {
     LULL_GAP_MAP_SEARCHING, /* for the iteration */

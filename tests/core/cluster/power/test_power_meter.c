@@ -137,10 +137,26 @@ static void test_against_seconds(void **state)
     }
 }
 
+/* Years of a cluster and single joules: both count, whichever comes first. */
+static void test_small_energies_count_beside_large_ones(void **state)
+{
+    const double energies_j[] = {1.0, 1e17, 3.0, 5.0, -1e17};
+    struct lull_power_meter *meter;
+
+    (void)state;
+    assert_int_equal(lull_power_meter_create(1, false, NULL, NULL, &meter), 0);
+    for (size_t i = 0; i < sizeof(energies_j) / sizeof(*energies_j); i++)
+        assert_int_equal(lull_power_meter_spend(meter, 0, energies_j[i], 0), 0);
+    lull_power_meter_mark(meter, 1);
+    assert_near(lull_power_meter_j(meter, 0, LULL_POWER_TURN_ON), 9.0, 1e-9);
+    lull_power_meter_destroy(meter);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_seconds),
+        cmocka_unit_test(test_small_energies_count_beside_large_ones),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

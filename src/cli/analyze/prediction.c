@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/prediction.h"
+#include "cli/analyze/prediction.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -27,9 +27,14 @@ static size_t match(const char *product, const char *name)
     return 0;
 }
 
+static const struct lull_gpu_model *model_named(const char *name)
+{
+    return lull_gpu_model_find(name, (uint32_t)strlen(name));
+}
+
 /* Finds the model with the longest name in the product's: "NVIDIA A100-SXM4-80GB" contains A100 as
- * well as A100-SXM4-80GB. */
-static const struct lull_gpu_model *find_model(const char *product)
+ * well as A100-SXM4-80GB. A product whose longest name has no model borrows one. */
+static const struct lull_gpu_model *find_model(const char *product, const char **borrower_out)
 {
     const struct lull_gpu_model *found = NULL;
     size_t longest = 0;
@@ -46,16 +51,27 @@ static const struct lull_gpu_model *find_model(const char *product)
             found = model;
         }
     }
+    for (uint32_t i = 0; i < lull_gpu_borrowing_count; i++) {
+        const size_t length = match(product, lull_gpu_borrowings[i].product);
+
+        if (length > longest) {
+            longest = length;
+            found = model_named(lull_gpu_borrowings[i].model);
+            *borrower_out = lull_gpu_borrowings[i].product;
+        }
+    }
     return found;
 }
 
-static void choose_model(const struct lull_prediction_setup *setup, const char *product,
-                         struct lull_prediction *prediction)
+void lull_predict_model(const struct lull_prediction_setup *setup, const char *product,
+                        struct lull_prediction *prediction)
 {
-    prediction->model = setup->model != NULL ? setup->model : find_model(product);
+    prediction->borrower = NULL;
+    prediction->model =
+        setup->model != NULL ? setup->model : find_model(product, &prediction->borrower);
     prediction->is_model_assumed = prediction->model == NULL;
     if (prediction->is_model_assumed)
-        prediction->model = lull_gpu_model_find(default_model, (uint32_t)strlen(default_model));
+        prediction->model = model_named(default_model);
 
     const double usual_ms = prediction->model->api_ms + prediction->model->settle_ms;
     prediction->down_ms = setup->down_ms >= 0.0 ? setup->down_ms : usual_ms;
@@ -108,6 +124,63 @@ static void choose_levels(int64_t world_size, struct lull_prediction *prediction
         lull_gpu_model_speed(model, profile->memory_ratio, prediction->low_mhz);
 }
 
+/* ---- steady clocks ---- */
+
+/* The time of a rank whose computation, and what communicates beside it, runs at another speed. */
+static struct lull_exposure slower_exposure(const struct lull_exposure *exposure, double speed)
+{
+    struct lull_exposure slower = *exposure;
+
+    slower.compute_ns = (int64_t)((double)exposure->compute_ns / speed);
+    slower.overlap_ns = (int64_t)((double)exposure->overlap_ns / speed);
+    slower.communication_ns = exposure->exposed_ns + slower.overlap_ns;
+    slower.span_ns = exposure->span_ns + slower.compute_ns - exposure->compute_ns;
+    return slower;
+}
+
+/* Tries one steady clock, and keeps it where it is the best within the budget so far. */
+static void try_steady(const struct lull_prediction *prediction,
+                       const struct lull_exposure *exposure, double mhz,
+                       struct lull_prediction_budget *budget)
+{
+    const struct lull_gpu_model *const model = prediction->model;
+    const struct lull_gpu_profile *const profile = lull_gpu_model_profile(model, "training");
+    const double speed = lull_gpu_model_speed(model, profile->memory_ratio, mhz);
+    const struct lull_exposure slower = slower_exposure(exposure, speed);
+    const struct lull_power_levels levels = {.high = power_at(prediction, mhz),
+                                             .low = prediction->levels.low,
+                                             .low_speed_ratio = prediction->levels.low_speed_ratio};
+    const double slowdown = (double)slower.span_ns / (double)exposure->span_ns - 1.0;
+    const double steady_j = prediction->energy_j - lull_exposure_energy_j(&slower, &levels);
+    const double gaps_j =
+        fmax(lull_savings_estimate_j(&prediction->switchable[LULL_SWITCHING_FEED_FORWARD], &levels),
+             0.0);
+
+    if (slowdown > budget->tolerance_ratio || steady_j + gaps_j <= budget->both_j)
+        return;
+    budget->slowdown_ratio = slowdown;
+    budget->steady_mhz = mhz;
+    budget->steady_j = steady_j;
+    budget->both_j = steady_j + gaps_j;
+}
+
+static void find_frontier(double tolerance_ratio, const struct lull_exposure *exposure,
+                          struct lull_prediction *prediction)
+{
+    const double tolerances[LULL_PREDICTION_BUDGETS] = {0.0,  0.002, 0.005,          0.01,
+                                                        0.02, 0.05,  tolerance_ratio};
+
+    for (int b = 0; b < LULL_PREDICTION_BUDGETS; b++) {
+        struct lull_prediction_budget *const budget = &prediction->budgets[b];
+
+        budget->tolerance_ratio = tolerances[b];
+        budget->steady_mhz = prediction->high_mhz;
+        for (uint32_t step = lull_gpu_model_step_count(prediction->model); step-- > 0;)
+            try_steady(prediction, exposure, lull_gpu_model_step_mhz(prediction->model, step),
+                       budget);
+    }
+}
+
 /* ---- switching ---- */
 
 /* Returns how much computation may run at the low clock until the job is slower by the tolerance.
@@ -131,7 +204,7 @@ int lull_predict(const struct lull_prediction_setup *setup, const struct lull_tr
     struct lull_switch_latency latency;
     int result;
 
-    choose_model(setup, trace->gpu, &prediction);
+    lull_predict_model(setup, trace->gpu, &prediction);
     /* The low clock depends on the link: it must not slow communication. */
     choose_levels(trace->world_size, &prediction);
     latency = (struct lull_switch_latency){lull_ns_from_ms(prediction.down_ms),
@@ -148,6 +221,8 @@ int lull_predict(const struct lull_prediction_setup *setup, const struct lull_tr
     prediction.energy_j = lull_exposure_energy_j(&analysis->exposure, &prediction.levels);
     for (int i = 0; i < LULL_SWITCHING_COUNT; i++)
         prediction.saving_j[i] = lull_savings_estimate_j(&switchable[i], &prediction.levels);
+    if (analysis->exposure.span_ns > 0)
+        find_frontier(setup->tolerance_ratio, &analysis->exposure, &prediction);
     *prediction_out = prediction;
     return 0;
 }

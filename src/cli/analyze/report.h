@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cli/prediction.h"
+#include "cli/analyze/prediction.h"
 #include "trace/analysis.h"
 
 /* Holds what the analysis found out about the rank of one trace. */

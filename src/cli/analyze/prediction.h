@@ -7,8 +7,8 @@
  * fills the link; switches themselves cost no energy. Threads: any.
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_CLI_PREDICTION_H
-#define LULL_CLI_PREDICTION_H
+#ifndef LULL_CLI_ANALYZE_PREDICTION_H
+#define LULL_CLI_ANALYZE_PREDICTION_H
 
 #include <stdbool.h>
 
@@ -27,16 +27,31 @@ enum lull_switching {
 
 #define LULL_PREDICTION_TOLERANCE_RATIO 0.01 /* the slowdown that merging may cause */
 
+/* The frontier of a job: what these slowdowns save, and last what the user's tolerance does. */
+enum { LULL_PREDICTION_BUDGETS = 7, LULL_PREDICTION_TOLERANCE = LULL_PREDICTION_BUDGETS - 1 };
+
+/* What one steady clock saves within a slowdown, alone and with gaps lowered ahead of time below
+ * it. Computation is taken to follow the clock as the model's profile "training" does. */
+struct lull_prediction_budget {
+    double tolerance_ratio;
+    double slowdown_ratio;
+    double steady_mhz;
+    double steady_j; /* saved */
+    double both_j;   /* saved, >= steady_j */
+};
+
 /* How the GPU of one rank is switched. A negative latency stands for that of the model. */
 struct lull_prediction_setup {
     const struct lull_gpu_model *model; /* NULL: the one whose name the trace has */
     double down_ms;
     double up_ms;
+    double tolerance_ratio; /* how much slower the job may become */
 };
 
 struct lull_prediction {
     const struct lull_gpu_model *model;
     bool is_model_assumed; /* the trace names no GPU, or none that is known */
+    const char *borrower;  /* the product for which the model stands; null: its own */
     double down_ms;
     double up_ms;
     double high_mhz;
@@ -46,7 +61,12 @@ struct lull_prediction {
     double energy_j; /* the energy at the highest clock throughout */
     struct lull_switchable switchable[LULL_SWITCHING_COUNT];
     double saving_j[LULL_SWITCHING_COUNT];
+    struct lull_prediction_budget budgets[LULL_PREDICTION_BUDGETS];
 };
+
+/* Sets the model that a product's name ("" unknown) or the setup names, and the latencies. */
+void lull_predict_model(const struct lull_prediction_setup *setup, const char *product,
+                        struct lull_prediction *prediction);
 
 /* Predicts the savings on one rank from its analysis, which must still have its gaps. Errors:
  * -ENOMEM. */

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/analyze_report.h"
+#include "cli/analyze/report.h"
 
 #include <inttypes.h>
 #include <jansson.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "cli/analyze/verdict.h"
 #include "cli/command.h"
 #include "governor/report/report_fields.h"
 
@@ -33,7 +35,26 @@ struct total {
     double energy_j;
     struct lull_switchable switchable[LULL_SWITCHING_COUNT];
     double saving_j[LULL_SWITCHING_COUNT];
+    double span_ms;
+    double compute_ms;
+    struct lull_prediction_budget budgets[LULL_PREDICTION_BUDGETS]; /* slowdown: of the slowest;
+                                                                     * clock: the lowest */
 };
+
+static void add_budgets(struct total *total, const struct lull_prediction *prediction)
+{
+    for (int b = 0; b < LULL_PREDICTION_BUDGETS; b++) {
+        const struct lull_prediction_budget *const one = &prediction->budgets[b];
+        struct lull_prediction_budget *const sum = &total->budgets[b];
+
+        sum->tolerance_ratio = one->tolerance_ratio;
+        sum->steady_j += one->steady_j;
+        sum->both_j += one->both_j;
+        sum->slowdown_ratio = fmax(sum->slowdown_ratio, one->slowdown_ratio);
+        if (sum->steady_mhz <= 0.0 || one->steady_mhz < sum->steady_mhz)
+            sum->steady_mhz = one->steady_mhz;
+    }
+}
 
 static void add_rank(struct total *total, const struct lull_analyzed_rank *rank)
 {
@@ -42,6 +63,9 @@ static void add_rank(struct total *total, const struct lull_analyzed_rank *rank)
 
     total->gap_ms += lull_ms_from_ns(exposure->exposed_ns + exposure->idle_ns);
     total->energy_j += prediction->energy_j;
+    total->span_ms += lull_ms_from_ns(exposure->span_ns);
+    total->compute_ms += lull_ms_from_ns(exposure->compute_ns);
+    add_budgets(total, prediction);
     for (int i = 0; i < LULL_SWITCHING_COUNT; i++) {
         total->switchable[i].sections += prediction->switchable[i].sections;
         total->switchable[i].gap_ms += prediction->switchable[i].gap_ms;
@@ -63,6 +87,30 @@ static struct total sum_ranks(const struct lull_analyzed_rank *ranks, size_t cou
 static double saving_ratio(const struct total *total, enum lull_switching switching)
 {
     return total->energy_j > 0.0 ? total->saving_j[switching] / total->energy_j : 0.0;
+}
+
+static double ratio(double part, double whole)
+{
+    return whole > 0.0 ? part / whole : 0.0;
+}
+
+/* The least that is sure is what one steady clock or gaps save alone; both together are the most.
+ */
+static const char *write_verdict(const struct total *total, char *text, size_t size)
+{
+    const struct lull_prediction_budget *const budget = &total->budgets[LULL_PREDICTION_TOLERANCE];
+    const double gaps = saving_ratio(total, LULL_SWITCHING_FEED_FORWARD);
+    const struct lull_analyze_verdict verdict = {
+        .least_ratio = fmax(ratio(budget->steady_j, total->energy_j), gaps),
+        .most_ratio = ratio(budget->both_j, total->energy_j),
+        .tolerance_ratio = budget->tolerance_ratio,
+        .compute_ratio = ratio(total->compute_ms, total->span_ms),
+        .gaps_ratio = gaps,
+        .levers = gaps < LULL_VERDICT_LEAST_RATIO ? "one steady clock"
+                                                  : "one steady clock and low clocks in gaps",
+    };
+
+    return lull_analyze_verdict_write(&verdict, text, size);
 }
 
 /* Copies printable ASCII as it is; each other byte becomes a question mark. */
@@ -135,6 +183,23 @@ static json_t *switchable_json(const struct total *total)
     return object;
 }
 
+static json_t *frontier_json(const struct total *total)
+{
+    json_t *const points = json_array();
+
+    for (int b = 0; b < LULL_PREDICTION_BUDGETS; b++) {
+        const struct lull_prediction_budget *const budget = &total->budgets[b];
+
+        json_array_append_new(
+            points,
+            json_pack("{s:f, s:f, s:f, s:f, s:f}", "tolerance_ratio", budget->tolerance_ratio,
+                      "saving_ratio", ratio(budget->both_j, total->energy_j), "steady_saving_ratio",
+                      ratio(budget->steady_j, total->energy_j), "slowdown_ratio",
+                      budget->slowdown_ratio, "steady_mhz", budget->steady_mhz));
+    }
+    return points;
+}
+
 static json_t *level_json(double mhz, const struct lull_power_level *level)
 {
     return json_pack("{s:f, s:f, s:f, s:f}", "sm_mhz", mhz, "compute_w", level->compute_w, "idle_w",
@@ -143,11 +208,12 @@ static json_t *level_json(double mhz, const struct lull_power_level *level)
 
 static json_t *assumptions_json(const struct lull_prediction *prediction)
 {
-    return json_pack("{s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:o, s:o}", "gpu",
+    return json_pack("{s:s, s:b, s:s?, s:f, s:f, s:f, s:f, s:f, s:o, s:o}", "gpu",
                      prediction->model->name, "gpu_assumed", prediction->is_model_assumed,
-                     "down_ms", prediction->down_ms, "up_ms", prediction->up_ms, "link_gbs",
-                     prediction->link_gbs, "tolerance_ratio", LULL_PREDICTION_TOLERANCE_RATIO,
-                     "low_speed_ratio", prediction->levels.low_speed_ratio, "high",
+                     "gpu_borrowed_for", prediction->borrower, "down_ms", prediction->down_ms,
+                     "up_ms", prediction->up_ms, "link_gbs", prediction->link_gbs,
+                     "tolerance_ratio", LULL_PREDICTION_TOLERANCE_RATIO, "low_speed_ratio",
+                     prediction->levels.low_speed_ratio, "high",
                      level_json(prediction->high_mhz, &prediction->levels.high), "low",
                      level_json(prediction->low_mhz, &prediction->levels.low));
 }
@@ -196,8 +262,12 @@ int lull_analyze_print_json(const struct lull_analyzed_rank *ranks, size_t count
     json_t *const document = json_object();
     json_t *const array = json_array();
 
+    char text[512];
+
     for (size_t i = 0; i < count; i++)
         json_array_append_new(array, rank_json(&ranks[i]));
+    lull_field_text(document, "verdict", write_verdict(&total, text, sizeof(text)));
+    lull_field_json(document, "frontier", frontier_json(&total));
     lull_field_json(document, "ranks", array);
     lull_field_json(document, "switchable", switchable_json(&total));
     return lull_cli_print_json(document, JSON_REAL_PRECISION(12));
@@ -310,7 +380,7 @@ static void print_sections(const struct lull_analyzed_rank *ranks, size_t count)
 
 static void print_switchable(const struct total *total)
 {
-    printf("\n%-18s %9s %12s %14s %13s\n", "low clock in gaps", "lowered", "ms low", "of all gaps",
+    printf("\n%-18s %9s %12s %14s %13s\n", "lever", "lowered", "ms low", "of all gaps",
            "energy saved");
     for (int i = 0; i < LULL_SWITCHING_COUNT; i++) {
         const struct lull_switchable *const switchable = &total->switchable[i];
@@ -322,6 +392,38 @@ static void print_switchable(const struct total *total)
             printf("  (slows %.2f ms of computation)", switchable->slowed_ms);
         putchar('\n');
     }
+}
+
+/* The steady clock within the tolerance, and gaps on top of it. */
+static void print_steady(const struct total *total)
+{
+    const struct lull_prediction_budget *const budget = &total->budgets[LULL_PREDICTION_TOLERANCE];
+
+    printf("%-18s %9s %12s %14s %11.2f %%  (%.0f MHz, %.2f %% slower)\n", "one steady clock", "",
+           "", "", 100.0 * ratio(budget->steady_j, total->energy_j), budget->steady_mhz,
+           100.0 * budget->slowdown_ratio);
+    printf("%-18s %9s %12s %14s %11.2f %%\n", "and feed-forward", "", "", "",
+           100.0 * ratio(budget->both_j, total->energy_j));
+}
+
+/* One line: what more time would buy. */
+static void print_frontier(const struct total *total)
+{
+    printf("frontier:");
+    for (int b = 0; b < LULL_PREDICTION_TOLERANCE; b++)
+        printf("%s %.3g %% of time %.1f %%", b > 0 ? "," : "",
+               100.0 * total->budgets[b].tolerance_ratio,
+               100.0 * ratio(total->budgets[b].both_j, total->energy_j));
+    printf(" of the energy (one steady clock and feed-forward, predicted)\n");
+}
+
+static void print_borrowed(const struct lull_prediction *assumed)
+{
+    if (assumed->borrower != NULL)
+        printf(
+            "%s has no measured curves here; those of %s are borrowed, so that its figures are a "
+            "guess.\n",
+            assumed->borrower, assumed->model->name);
 }
 
 static void print_meaning(const struct lull_analyzed_rank *first, const struct total *total)
@@ -349,7 +451,13 @@ void lull_analyze_print_text(const struct lull_analyzed_rank *ranks, size_t coun
 {
     const struct total total = sum_ranks(ranks, count);
     char gpu[64];
+    char verdict[512];
 
+    printf("%s\n", write_verdict(&total, verdict, sizeof(verdict)));
+    print_frontier(&total);
+    print_switchable(&total);
+    print_steady(&total);
+    putchar('\n');
     for (size_t i = 0; i < count; i++) {
         char name[24];
         char file[512];
@@ -362,6 +470,6 @@ void lull_analyze_print_text(const struct lull_analyzed_rank *ranks, size_t coun
     print_ranks(ranks, count);
     print_timelines(ranks, count);
     print_sections(ranks, count);
-    print_switchable(&total);
     print_meaning(&ranks[0], &total);
+    print_borrowed(&ranks[0].prediction);
 }

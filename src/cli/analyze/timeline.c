@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/analyze/timeline.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <jansson.h>
+
+#include "cli/analyze/verdict.h"
+#include "cli/command.h"
+#include "governor/report/report_fields.h"
+
+/* Timelines name no GPU. Without --model and --watts, GPUs are taken to draw what the data's own
+ * table takes: computing in production jobs is below a benchmark's power, and waiting spins. */
+static const struct lull_analyze_watts usual_watts = {300.0, 111.0, 80.0};
+
+/* ---- power ---- */
+
+static double known_w(double given_w, double otherwise_w)
+{
+    return given_w >= 0.0 ? given_w : otherwise_w;
+}
+
+static void choose_watts(const struct lull_prediction_setup *setup,
+                         const struct lull_analyze_watts *given,
+                         struct lull_analyzed_timeline *analyzed)
+{
+    const struct lull_gpu_model *const model = analyzed->model;
+    const struct lull_gpu_profile *const profile = lull_gpu_model_profile(model, "training");
+    struct lull_analyze_watts watts = usual_watts;
+
+    if (setup->model != NULL)
+        watts = (struct lull_analyze_watts){
+            fmin(lull_gpu_model_kernel_w(model, profile, model->sm_max_mhz),
+                 model->limit_default_w),
+            lull_gpu_curve_at(&model->active_idle_w, model->sm_max_mhz),
+            lull_gpu_curve_at(&model->active_idle_w, model->sm_min_mhz)};
+    analyzed->watts = (struct lull_analyze_watts){known_w(given->compute_w, watts.compute_w),
+                                                  known_w(given->wait_w, watts.wait_w),
+                                                  known_w(given->low_w, watts.low_w)};
+}
+
+/* The curves are the model's, scaled so that they go through the watts. */
+static struct lull_timeline_point point_at(const struct lull_analyzed_timeline *analyzed,
+                                           double mhz)
+{
+    const struct lull_gpu_model *const model = analyzed->model;
+    const struct lull_gpu_profile *const profile = lull_gpu_model_profile(model, "training");
+    const double top_w = lull_gpu_model_kernel_w(model, profile, model->sm_max_mhz);
+    const double high_w = lull_gpu_curve_at(&model->active_idle_w, model->sm_max_mhz);
+    const double low_w = lull_gpu_curve_at(&model->active_idle_w, model->sm_min_mhz);
+    const double idle_w = lull_gpu_curve_at(&model->active_idle_w, mhz);
+    const double share = high_w > low_w ? (idle_w - low_w) / (high_w - low_w) : 1.0;
+
+    return (struct lull_timeline_point){
+        .mhz = mhz,
+        .speed_ratio = lull_gpu_model_speed(model, profile->memory_ratio, mhz),
+        .compute_w = analyzed->watts.compute_w *
+                     fmin(lull_gpu_model_kernel_w(model, profile, mhz) / top_w, 1.0),
+        .wait_w = analyzed->watts.low_w + share * (analyzed->watts.wait_w - analyzed->watts.low_w),
+    };
+}
+
+/* Lists the clocks from the highest to the one at which computing costs least beyond a low wait. */
+static uint32_t list_points(const struct lull_analyzed_timeline *analyzed,
+                            struct lull_timeline_point *points)
+{
+    const uint32_t steps = lull_gpu_model_step_count(analyzed->model);
+    double least = INFINITY;
+    uint32_t count = 0;
+
+    for (uint32_t step = steps; step-- > 0;) {
+        const struct lull_timeline_point point =
+            point_at(analyzed, lull_gpu_model_step_mhz(analyzed->model, step));
+        const double cost = (point.compute_w - analyzed->watts.low_w) / point.speed_ratio;
+
+        if (cost >= least)
+            break;
+        least = cost;
+        points[count++] = point;
+    }
+    return count;
+}
+
+/* ---- the work ---- */
+
+static int ask(struct lull_analyzed_timeline *analyzed, double driver_ms, bool only_gaps,
+               struct lull_error *err)
+{
+    struct lull_timeline_point *const points =
+        calloc(lull_gpu_model_step_count(analyzed->model), sizeof(*points));
+    struct lull_timeline_question question = {.job = &analyzed->job,
+                                              .driver_ms = driver_ms,
+                                              .tolerance_ratio = analyzed->tolerance_ratio,
+                                              .only_gaps = only_gaps};
+    int rc;
+
+    if (points == NULL)
+        return lull_error_set(err, -ENOMEM, "there is no memory for the clocks");
+    question.power =
+        (struct lull_timeline_power){points, list_points(analyzed, points), analyzed->watts.low_w};
+    rc = lull_timeline_ask(&question, &analyzed->answer, err);
+    free(points);
+    return rc;
+}
+
+int lull_analyze_timeline(const struct lull_prediction_setup *setup,
+                          const struct lull_analyze_watts *watts, bool only_gaps,
+                          const struct lull_operation_timeline *timeline,
+                          struct lull_analyzed_timeline *analyzed_out, struct lull_error *err)
+{
+    struct lull_analyzed_timeline analyzed = {.timeline = timeline,
+                                              .tolerance_ratio = setup->tolerance_ratio};
+    struct lull_prediction latency;
+    int rc;
+
+    lull_predict_model(setup, "", &latency);
+    analyzed.model = latency.model;
+    analyzed.is_model_assumed = latency.is_model_assumed;
+    choose_watts(setup, watts, &analyzed);
+    rc = lull_timeline_job_init(&analyzed.job, timeline, err);
+    if (rc < 0)
+        return rc;
+    rc = lull_what_if_ask(&analyzed.job, &analyzed.what_if, err);
+    if (rc == 0)
+        rc = ask(&analyzed, latency.down_ms, only_gaps, err);
+    if (rc < 0)
+        lull_analyzed_timeline_fini(&analyzed);
+    else
+        *analyzed_out = analyzed;
+    return rc;
+}
+
+void lull_analyzed_timeline_fini(struct lull_analyzed_timeline *analyzed)
+{
+    lull_timeline_job_fini(&analyzed->job);
+    free(analyzed->what_if.stage_ratios);
+    analyzed->what_if.stage_ratios = NULL;
+}
+
+/* ---- the verdict ---- */
+
+static double saving(const struct lull_analyzed_timeline *analyzed,
+                     enum lull_timeline_lever_kind kind)
+{
+    double most = 0.0;
+
+    for (uint32_t i = 0; i < analyzed->answer.lever_count; i++) {
+        const struct lull_timeline_lever *const lever = &analyzed->answer.levers[i];
+
+        /* Of gaps only the driver's own latency counts, which comes last. */
+        if (lever->kind == kind && (kind == LULL_LEVER_GAPS || lever->saving_ratio > most))
+            most = lever->saving_ratio;
+    }
+    return most;
+}
+
+static const char *levers_text(double rank_gaps, double operation)
+{
+    if (rank_gaps <= 0.0)
+        return "low clocks in gaps";
+    return operation > rank_gaps
+               ? "a clock for each rank and low clocks in gaps, most with a clock "
+                 "for each forward and backward"
+               : "a clock for each rank and low clocks in gaps";
+}
+
+static const char *write_verdict(const struct lull_analyzed_timeline *analyzed, char *text,
+                                 size_t size)
+{
+    const double rank_gaps = saving(analyzed, LULL_LEVER_RANK_GAPS);
+    const double operation = saving(analyzed, LULL_LEVER_OPERATION);
+    const double gaps = saving(analyzed, LULL_LEVER_GAPS);
+    const struct lull_analyze_verdict verdict = {
+        .least_ratio = fmax(fmin(rank_gaps, operation), gaps),
+        .most_ratio = fmax(fmax(rank_gaps, operation), gaps),
+        .tolerance_ratio = analyzed->tolerance_ratio,
+        .compute_ratio = analyzed->answer.compute_ratio,
+        .gaps_ratio = gaps,
+        .levers = levers_text(rank_gaps, operation),
+    };
+
+    return lull_analyze_verdict_write(&verdict, text, size);
+}
+
+/* ---- JSON ---- */
+
+static const char *const lever_keys[] = {
+    [LULL_LEVER_GAPS] = "gaps",
+    [LULL_LEVER_STEADY] = "steady",
+    [LULL_LEVER_RANK] = "steady_per_rank",
+    [LULL_LEVER_RANK_GAPS] = "steady_per_rank_and_gaps",
+    [LULL_LEVER_OPERATION] = "clocks_per_operation",
+};
+
+static json_t *lever_json(const struct lull_timeline_lever *lever)
+{
+    json_t *const object = json_object();
+    char name[48];
+
+    if (lever->kind == LULL_LEVER_GAPS)
+        snprintf(name, sizeof(name), "%s_%.4gms", lever_keys[lever->kind], lever->latency_ms);
+    else
+        snprintf(name, sizeof(name), "%s", lever_keys[lever->kind]);
+    lull_field_text(object, "name", name);
+    lull_field_number(object, "tolerance_ratio", lever->tolerance_ratio);
+    lull_field_number(object, "saving_ratio", lever->saving_ratio);
+    lull_field_number(object, "slowdown_ratio", lever->slowdown_ratio);
+    lull_field_known(object, "latency_ms", lever->latency_ms, lever->latency_ms > 0.0);
+    return object;
+}
+
+static json_t *timeline_json(const struct lull_analyzed_timeline *analyzed)
+{
+    const struct lull_what_if *const what_if = &analyzed->what_if;
+    json_t *const object = json_object();
+    json_t *const stages = json_object();
+    json_t *const operations = json_object();
+    json_t *const levers = json_array();
+
+    for (uint32_t s = 0; s < analyzed->job.stages; s++) {
+        char key[16];
+
+        if (what_if->stage_ratios[s] <= 0.0)
+            continue;
+        snprintf(key, sizeof(key), "%" PRIu32, s);
+        lull_field_number(stages, key, what_if->stage_ratios[s]);
+    }
+    for (int kind = 0; kind < LULL_TIMELINE_KINDS; kind++)
+        if (what_if->kind_ratios[kind] > 0.0)
+            lull_field_number(operations, lull_timeline_operation((enum lull_timeline_kind)kind),
+                              what_if->kind_ratios[kind]);
+    for (uint32_t i = 0; i < analyzed->answer.lever_count; i++)
+        json_array_append_new(levers, lever_json(&analyzed->answer.levers[i]));
+    lull_field_number(object, "what_if_slowdown_ratio", what_if->slowdown_ratio);
+    lull_field_json(object, "by_stage", stages);
+    lull_field_json(object, "by_operation", operations);
+    lull_field_json(object, "levers", levers);
+    lull_field_number(object, "frontier_gap_ratio", analyzed->answer.frontier_gap_ratio);
+    lull_field_number(object, "replay_ratio", analyzed->answer.replay_ratio);
+    lull_field_number(object, "compute_ratio", analyzed->answer.compute_ratio);
+    lull_field_integer(object, "ranks", (json_int_t)analyzed->timeline->rank_count);
+    lull_field_integer(object, "steps", (json_int_t)analyzed->timeline->step_count);
+    lull_field_integer(object, "operations", (json_int_t)analyzed->timeline->op_count);
+    lull_field_integer(object, "unusable_operations", (json_int_t)analyzed->timeline->unusable_ops);
+    return object;
+}
+
+int lull_analyze_timeline_print_json(const struct lull_analyzed_timeline *analyzed)
+{
+    json_t *const document = json_object();
+    char text[512];
+
+    lull_field_text(document, "verdict", write_verdict(analyzed, text, sizeof(text)));
+    lull_field_json(document, "timeline", timeline_json(analyzed));
+    lull_field_json(document, "assumptions",
+                    json_pack("{s:s, s:b, s:f, s:f, s:f, s:f, s:f}", "gpu", analyzed->model->name,
+                              "gpu_assumed", analyzed->is_model_assumed, "compute_w",
+                              analyzed->watts.compute_w, "wait_w", analyzed->watts.wait_w, "low_w",
+                              analyzed->watts.low_w, "driver_ms", analyzed->answer.driver_ms,
+                              "tolerance_ratio", analyzed->tolerance_ratio));
+    return lull_cli_print_json(document, JSON_REAL_PRECISION(12));
+}
+
+/* ---- for people ---- */
+
+static const char *const lever_texts[] = {
+    [LULL_LEVER_GAPS] = "low clock in gaps",
+    [LULL_LEVER_STEADY] = "one clock for all ranks",
+    [LULL_LEVER_RANK] = "a clock for each rank",
+    [LULL_LEVER_RANK_GAPS] = "the same, and gaps",
+    [LULL_LEVER_OPERATION] = "a clock for each operation",
+};
+
+static void print_levers(const struct lull_analyzed_timeline *analyzed)
+{
+    printf("\n%-28s %11s %9s %9s %9s\n", "lever", "latency ms", "at most", "saves", "slower");
+    for (uint32_t i = 0; i < analyzed->answer.lever_count; i++) {
+        const struct lull_timeline_lever *const lever = &analyzed->answer.levers[i];
+        char latency[16] = "";
+
+        if (lever->latency_ms > 0.0)
+            snprintf(latency, sizeof(latency), "%.4g", lever->latency_ms);
+        printf("%-28s %11s %7.2g %% %7.2f %% %7.2f %%\n", lever_texts[lever->kind], latency,
+               100.0 * lever->tolerance_ratio, 100.0 * lever->saving_ratio,
+               100.0 * lever->slowdown_ratio);
+    }
+    if (!isnan(analyzed->answer.frontier_gap_ratio))
+        printf(
+            "Of clocks for each operation no plan saves more than %.2g %% beyond this (proven).\n",
+            100.0 * analyzed->answer.frontier_gap_ratio);
+}
+
+static void print_what_if(const struct lull_analyzed_timeline *analyzed)
+{
+    const struct lull_what_if *const what_if = &analyzed->what_if;
+
+    printf("\nPlayed again, the job takes %.1f %% of the recorded time (delays that wait for "
+           "nothing are "
+           "left out).\n",
+           100.0 * analyzed->answer.replay_ratio);
+    printf("The job takes %.3f times as long as with all operations of a kind equally long.\n",
+           what_if->slowdown_ratio);
+    printf("With only this as recorded:");
+    for (uint32_t s = 0; s < analyzed->job.stages; s++)
+        if (what_if->stage_ratios[s] > 0.0)
+            printf(" stage %" PRIu32 " %.3f", s, what_if->stage_ratios[s]);
+    putchar('\n');
+    for (int kind = 0; kind < LULL_TIMELINE_KINDS; kind++)
+        if (what_if->kind_ratios[kind] > 0.0)
+            printf("  %-28s %6.3f\n", lull_timeline_operation((enum lull_timeline_kind)kind),
+                   what_if->kind_ratios[kind]);
+}
+
+void lull_analyze_timeline_print_text(const struct lull_analyzed_timeline *analyzed)
+{
+    char text[512];
+
+    printf("%s\n", write_verdict(analyzed, text, sizeof(text)));
+    print_levers(analyzed);
+    print_what_if(analyzed);
+    printf(
+        "\n%zu operations of %zu ranks in %zu steps; ranks compute %.1f %% of the time.\n"
+        "Assumed: clocks and curves of %s%s; a rank draws %.0f W when it computes and %.0f W when "
+        "it\nwaits at the highest clock, %.0f W in a lowered gap; a clock has effect after %.1f "
+        "ms (--model, --watts,\n--switch-ms change that).\n",
+        analyzed->timeline->op_count, analyzed->timeline->rank_count,
+        analyzed->timeline->step_count, 100.0 * analyzed->answer.compute_ratio,
+        analyzed->model->name, analyzed->is_model_assumed ? " (a timeline names no GPU)" : "",
+        analyzed->watts.compute_w, analyzed->watts.wait_w, analyzed->watts.low_w,
+        analyzed->answer.driver_ms);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/analyze/verdict.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* The tolerance that `lull run` has by itself, in per cent. */
+enum { RANGE_BYTES = 48, USUAL_TOLERANCE = 1 };
+
+/* "11 to 13 %", or "11 %" where both are the same. */
+static const char *write_range(const struct lull_analyze_verdict *verdict, char *text)
+{
+    const double least = rint(100.0 * verdict->least_ratio);
+    const double most = rint(100.0 * verdict->most_ratio);
+
+    if (most > least)
+        snprintf(text, RANGE_BYTES, "%.0f to %.0f %%", least, most);
+    else
+        snprintf(text, RANGE_BYTES, "%.0f %%", most);
+    return text;
+}
+
+const char *lull_analyze_verdict_write(const struct lull_analyze_verdict *verdict, char *text,
+                                       size_t size)
+{
+    const double tolerance = 100.0 * verdict->tolerance_ratio;
+    char range[RANGE_BYTES];
+    char option[32] = "";
+
+    if (fabs(tolerance - USUAL_TOLERANCE) > 1e-6)
+        snprintf(option, sizeof(option), " --tolerance %.3g%%", tolerance);
+
+    if (verdict->most_ratio < LULL_VERDICT_LEAST_RATIO)
+        snprintf(text, size,
+                 "nothing to gain: the GPU computes %.0f %% of the time, and all levers together "
+                 "would save %.1f %% for at most %.3g %% of time; try a larger --tolerance",
+                 100.0 * verdict->compute_ratio, 100.0 * fmax(verdict->most_ratio, 0.0), tolerance);
+    else
+        snprintf(text, size,
+                 "saves %s for at most %.3g %% of time: %s%s; run: lull run%s -- COMMAND",
+                 write_range(verdict, range), tolerance, verdict->levers,
+                 verdict->gaps_ratio < LULL_VERDICT_LEAST_RATIO ? " (nothing to gain in gaps)" : "",
+                 option);
+    return text;
+}

@@ -1,0 +1,27 @@
+/*
+ * The first line of `lull analyze`: what a job could save, by what, and what to do.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_ANALYZE_VERDICT_H
+#define LULL_CLI_ANALYZE_VERDICT_H
+
+#include <stddef.h>
+
+/* What saves less is not worth a run. Chosen, not measured: `lull run` itself saves that little in
+ * noise. */
+#define LULL_VERDICT_LEAST_RATIO 0.01
+
+struct lull_analyze_verdict {
+    double least_ratio; /* what is sure to be saved under the assumptions */
+    double most_ratio;  /* what all levers together could save */
+    double tolerance_ratio;
+    double compute_ratio; /* share of the time in which GPUs compute */
+    double gaps_ratio;    /* what gaps alone save */
+    const char *levers;   /* "one steady clock and low clocks in gaps" */
+};
+
+/* Writes the verdict as one line without its end. Returns text. */
+const char *lull_analyze_verdict_write(const struct lull_analyze_verdict *verdict, char *text,
+                                       size_t size);
+
+#endif

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/section/slack.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/smaller.h"
+
+/* Waits below this share of the iteration count as none. Chosen, not measured. */
+static const double least_wait = 0.002;
+/* So many times the spread of the waits is kept between the least of them and none. With half of it
+ * one of eight ranks of `lull simulate --preset resnet50-ddp` being slower by a tenth, the others'
+ * jitter costs 0.3 % of time, and no steady point is left within a tolerance of 1 %. */
+static const double kept_spread = 1.0;
+/* A GPU for which a less lowered one waits for this share of what it had waited for itself is
+ * raised at once: a rank that has recovered waits for about as long. Chosen, not measured. */
+static const double recovered_share = 0.5;
+/* Points to which a GPU may be lowered: this share of its clocks. Below about half of the highest
+ * clock computation costs no less energy on any curve of gpu-model.md, because it takes so long. */
+static const double most_share = 0.5;
+/* The highest clock is about this many times the difference between it and the lowest. Chosen, not
+ * measured: on the measured GPUs it is 1.1 to 1.2 times. */
+static const double clock_span = 1.1;
+/* A point is never taken to cost less than this share of what it costs at most. Where a rank cannot
+ * run ahead of others by more than a layer (FSDP), its longest wait stays the same until nearly all
+ * of its slack is used up, and says nothing of what a point costs. With a 32nd instead, one of
+ * eight such ranks being slower by a tenth, the job of `lull simulate --preset gpt-fsdp` became
+ * slower by more than a third. */
+static const double least_cost_share = 0.5;
+/* Iterations for which a GPU that has come last is not lowered, at first and at most. Chosen, not
+ * measured. */
+enum { FIRST_HOLD = 8, LONGEST_HOLD = 512 };
+
+static uint64_t bit(uint32_t gpu)
+{
+    return UINT64_C(1) << gpu;
+}
+
+void lull_slack_init(struct lull_slack *slack, uint32_t gpu_count, const uint32_t *point_counts)
+{
+    assert(gpu_count >= 1 && gpu_count <= LULL_SLACK_MAX_GPUS);
+    memset(slack, 0, sizeof(*slack));
+    slack->gpu_count = gpu_count;
+    for (uint32_t i = 0; i < gpu_count; i++) {
+        struct lull_slack_gpu *gpu = &slack->gpus[i];
+        const uint32_t steps = point_counts[i] < 2 ? 1 : point_counts[i] - 1;
+
+        gpu->most = point_counts[i] < 2 ? 0 : (uint32_t)(most_share * steps);
+        gpu->point_ratio = 1.0 / (clock_span * steps);
+        gpu->next_hold = FIRST_HOLD;
+        gpu->is_reached = true;
+    }
+}
+
+uint32_t lull_slack_points(const struct lull_slack *slack, uint32_t gpu)
+{
+    return slack->gpus[gpu].points;
+}
+
+bool lull_slack_is_used(const struct lull_slack *slack)
+{
+    for (uint32_t i = 0; i < slack->gpu_count; i++)
+        if (slack->gpus[i].points > 0)
+            return true;
+    return false;
+}
+
+const struct lull_slack_record *lull_slack_record(const struct lull_slack *slack, uint32_t gpu)
+{
+    return &slack->gpus[gpu].record;
+}
+
+/* ---- collectives ------------------------------------------------------------------------- */
+
+static void begin(struct lull_slack_communicator *communicator, uint32_t gpu, int64_t time_ns)
+{
+    if (communicator->depths[gpu]++ > 0)
+        return;
+    communicator->members |= bit(gpu);
+    communicator->begins_ns[gpu] = time_ns;
+    communicator->numbers[gpu]++;
+}
+
+/* The place of the collective that the GPU leaves. Calls of which some were lost would be compared
+ * with others, so that all GPUs count anew once that shows. */
+static struct lull_slack_meeting *meeting_of(struct lull_slack_communicator *communicator,
+                                             uint32_t gpu, const struct lull_call *edge)
+{
+    const uint32_t number = communicator->numbers[gpu];
+    struct lull_slack_meeting *meeting = &communicator->open[number % LULL_SLACK_OPEN];
+
+    if (meeting->number != number)
+        *meeting = (struct lull_slack_meeting){
+            .number = number, .operation = edge->operation, .bytes = edge->bytes};
+    if (meeting->operation == edge->operation && meeting->bytes == edge->bytes)
+        return meeting;
+    memset(communicator, 0, sizeof(*communicator));
+    return NULL;
+}
+
+/* Less lowered GPUs wait for this one for longer than jitter explains. */
+static bool is_waited_for(const struct lull_slack *slack, const struct lull_slack_meeting *meeting,
+                          uint32_t index)
+{
+    const struct lull_slack_gpu *gpu = &slack->gpus[index];
+    double longest_ms = 0.0;
+
+    if (!gpu->is_in_force || gpu->points == 0)
+        return false;
+    for (uint32_t i = 0; i < slack->gpu_count; i++)
+        if ((meeting->seen & bit(i)) != 0 && slack->gpus[i].is_in_force &&
+            slack->gpus[i].points < gpu->points)
+            longest_ms = fmax(longest_ms, meeting->length_ms[i] - meeting->length_ms[index]);
+    return longest_ms > recovered_share * gpu->had_waited_ms;
+}
+
+static void hold(struct lull_slack_gpu *gpu)
+{
+    gpu->hold = lull_larger_u32(gpu->hold, gpu->next_hold);
+    gpu->next_hold = lull_smaller_u32(gpu->next_hold * 2, LONGEST_HOLD);
+    gpu->waits = 0;
+}
+
+/* The GPU that is the last to come. */
+static uint32_t last_of(const struct lull_slack *slack, const struct lull_slack_meeting *meeting)
+{
+    uint32_t last = 0;
+    double shortest_ms = INFINITY;
+
+    for (uint32_t i = 0; i < slack->gpu_count; i++)
+        if ((meeting->seen & bit(i)) != 0 && meeting->length_ms[i] < shortest_ms) {
+            shortest_ms = meeting->length_ms[i];
+            last = i;
+        }
+    return last;
+}
+
+/* What the lowered GPUs have waited for is gone where one of them is the last. */
+static uint64_t raise_waited_for(struct lull_slack *slack, const struct lull_slack_meeting *meeting,
+                                 uint32_t last)
+{
+    uint64_t raised = 0;
+
+    if (slack->gpus[last].points == 0)
+        return 0;
+    for (uint32_t i = 0; i < slack->gpu_count; i++)
+        if ((meeting->seen & bit(i)) != 0 && is_waited_for(slack, meeting, i))
+            raised |= bit(i);
+    for (uint32_t i = 0; i < slack->gpu_count; i++)
+        if ((raised & bit(i)) != 0) {
+            slack->gpus[i].points = 0;
+            slack->gpus[i].is_in_force = false;
+            slack->gpus[i].record.recoveries++;
+            hold(&slack->gpus[i]);
+        }
+    return raised;
+}
+
+/* All have left: what each has waited for, and who is waited for. */
+static uint64_t conclude(struct lull_slack *slack, const struct lull_slack_meeting *meeting)
+{
+    const uint32_t last = last_of(slack, meeting);
+
+    for (uint32_t i = 0; i < slack->gpu_count; i++) {
+        struct lull_slack_gpu *gpu = &slack->gpus[i];
+
+        if ((meeting->seen & bit(i)) == 0)
+            continue;
+        gpu->met++;
+        gpu->wait_ms = fmax(gpu->wait_ms, meeting->length_ms[i] - meeting->length_ms[last]);
+    }
+    return raise_waited_for(slack, meeting, last);
+}
+
+uint64_t lull_slack_take(struct lull_slack *slack, uint32_t gpu, const struct lull_call *edge)
+{
+    struct lull_slack_communicator *communicator;
+    struct lull_slack_meeting *meeting;
+
+    assert(gpu < slack->gpu_count);
+    if (edge->peer >= 0 || edge->place != 0 || edge->is_late ||
+        edge->communicator >= LULL_SLACK_COMMUNICATORS)
+        return 0;
+    communicator = &slack->communicators[edge->communicator];
+    if (edge->begin) {
+        begin(communicator, gpu, edge->time_ns);
+        return 0;
+    }
+    if (communicator->depths[gpu] == 0 || --communicator->depths[gpu] > 0)
+        return 0;
+    meeting = meeting_of(communicator, gpu, edge);
+    if (meeting == NULL)
+        return 0;
+    meeting->seen |= bit(gpu);
+    meeting->length_ms[gpu] = (float)lull_ms_from_ns(edge->time_ns - communicator->begins_ns[gpu]);
+    if (meeting->seen != communicator->members)
+        return 0;
+    return conclude(slack, meeting);
+}
+
+/* ---- points ------------------------------------------------------------------------------ */
+
+static double least_wait_ms(const struct lull_slack_gpu *gpu, double *spread_ms_out)
+{
+    double least_ms = gpu->waits_ms[0];
+    double most_ms = gpu->waits_ms[0];
+
+    for (uint32_t i = 1; i < LULL_SLACK_WINDOW; i++) {
+        least_ms = fmin(least_ms, gpu->waits_ms[i]);
+        most_ms = fmax(most_ms, gpu->waits_ms[i]);
+    }
+    *spread_ms_out = most_ms - least_ms;
+    return least_ms;
+}
+
+/* What a point has cost since the GPU was lowered last. */
+static void learn_point(struct lull_slack_gpu *gpu, double least_ms)
+{
+    const double most_ms = gpu->point_ratio * gpu->usual_ms;
+
+    if (gpu->point_ms == 0.0 || gpu->before >= gpu->points) {
+        gpu->point_ms = most_ms;
+        return;
+    }
+    gpu->point_ms = (gpu->before_ms - least_ms) / (double)(gpu->points - gpu->before);
+    gpu->point_ms = fmin(fmax(gpu->point_ms, least_cost_share * most_ms), 2.0 * most_ms);
+}
+
+/* The GPU has waited in each of the last iterations: lowers it by what fills that. */
+static void lower(struct lull_slack *slack, struct lull_slack_gpu *gpu)
+{
+    double spread_ms;
+    const double least_ms = least_wait_ms(gpu, &spread_ms);
+    const double kept_ms = fmax(least_wait * gpu->usual_ms, kept_spread * spread_ms);
+    uint32_t points;
+
+    learn_point(gpu, least_ms);
+    gpu->waits = 0;
+    points = (uint32_t)fmax((least_ms - kept_ms) / gpu->point_ms, 0.0);
+    points = lull_smaller_u32(points, gpu->most - gpu->points);
+    if (points == 0)
+        return;
+    gpu->had_waited_ms = fmax(gpu->points == 0 ? 0.0 : gpu->had_waited_ms, least_ms);
+    gpu->before_ms = least_ms;
+    gpu->before = gpu->points;
+    gpu->points += points;
+    gpu->record.most = lull_larger_u32(gpu->record.most, gpu->points);
+    slack->descents += points > 1;
+}
+
+/* It has come last, so that others may have waited for it. */
+static void raise(struct lull_slack_gpu *gpu)
+{
+    const uint32_t points = UINT32_C(1) << lull_smaller_u32(gpu->late, 8);
+
+    gpu->points -= lull_smaller_u32(points, gpu->points);
+    gpu->late++;
+    hold(gpu);
+}
+
+void lull_slack_end_iteration(struct lull_slack *slack, uint32_t index, double iteration_ms)
+{
+    struct lull_slack_gpu *gpu = &slack->gpus[index];
+    const bool counts = gpu->is_in_force && gpu->met > 0;
+    const double wait_ms = gpu->wait_ms;
+
+    assert(index < slack->gpu_count && iteration_ms > 0.0);
+    gpu->record.iterations++;
+    gpu->record.lowered += gpu->is_in_force && gpu->points > 0;
+    gpu->usual_ms = iteration_ms;
+    gpu->met = 0;
+    gpu->wait_ms = 0.0;
+    gpu->hold -= gpu->hold > 0;
+    if (!counts)
+        return;
+    if (wait_ms <= 0.0 && gpu->points > 0) {
+        raise(gpu);
+        return;
+    }
+    gpu->late = 0;
+    if (gpu->hold == 0)
+        gpu->waits_ms[gpu->waits++] = wait_ms;
+    if (gpu->waits == LULL_SLACK_WINDOW)
+        lower(slack, gpu);
+}
+
+void lull_slack_begin_iteration(struct lull_slack *slack, uint32_t index, uint32_t point,
+                                bool is_applied)
+{
+    struct lull_slack_gpu *gpu = &slack->gpus[index];
+
+    if (point != gpu->point)
+        gpu->is_reached = point == gpu->set;
+    gpu->is_in_force = (is_applied || gpu->points == 0) && point == gpu->point && gpu->is_reached;
+    gpu->point = point;
+}
+
+void lull_slack_take_switch(struct lull_slack *slack, uint32_t index, uint32_t point)
+{
+    struct lull_slack_gpu *gpu = &slack->gpus[index];
+
+    gpu->set = point;
+    gpu->is_reached |= point == gpu->point;
+}
+
+void lull_slack_forget(struct lull_slack *slack, uint32_t index)
+{
+    struct lull_slack_gpu *gpu = &slack->gpus[index];
+
+    *gpu = (struct lull_slack_gpu){
+        .record = gpu->record,
+        .most = gpu->most,
+        .point_ratio = gpu->point_ratio,
+        .next_hold = FIRST_HOLD,
+        .point = gpu->point,
+        .set = gpu->set,
+        .is_reached = gpu->is_reached,
+    };
+    for (uint32_t i = 0; i < LULL_SLACK_COMMUNICATORS; i++)
+        if ((slack->communicators[i].members & bit(index)) != 0)
+            memset(&slack->communicators[i], 0, sizeof(slack->communicators[i]));
+}
+
+void lull_slack_back_off(struct lull_slack *slack, uint32_t points)
+{
+    for (uint32_t i = 0; i < slack->gpu_count; i++) {
+        struct lull_slack_gpu *gpu = &slack->gpus[i];
+
+        if (gpu->points == 0)
+            continue;
+        gpu->points -= lull_smaller_u32(points, gpu->points);
+        gpu->is_in_force = false;
+        hold(gpu);
+    }
+}

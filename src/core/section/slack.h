@@ -1,0 +1,133 @@
+/*
+ * Slack: how long each rank waits for later ranks, and how many points lower its GPU may run for
+ * that.
+ *
+ * A collective ends on all ranks at once, and begins on each as soon as that rank is there. So the
+ * rank that is in it for the shortest time is the last to come, and what others are in it for
+ * longer is their own waiting. Of a GPU's waits in an iteration the longest counts: where
+ * collectives run behind computation, waits of one iteration are one and the same lag, seen over
+ * and over.
+ *
+ * A GPU that has waited for a while in each of the last iterations is lowered by as many points as
+ * this fills, with what a point costs it learnt from the waits themselves: at first a point is
+ * taken to cost as much as if all the iteration were computation. A GPU that comes last is raised
+ * by a point, by two if that was not enough, and so on; and one for which a less lowered GPU waits
+ * is raised at once, because whatever it had waited for is gone. It is not lowered again for ever
+ * longer times.
+ *
+ * Ranks are compared by how long they are in the collective with the same number on a communicator
+ * with the same number of the process. So ranks of groups of the same kind may be compared with
+ * each other, too, but sends and receives are left out. Ranks of other nodes are not seen: a GPU is
+ * compared with the latest one of its own node, which errs on the side of too little slack.
+ *
+ * Pure; caller's storage; one thread. Times: int64_t ns of one monotonic clock for all GPUs.
+ * Source: none; the rule is that of the refinement of sections (controller/refine.c).
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SECTION_SLACK_H
+#define LULL_CORE_SECTION_SLACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/section/call.h"
+
+enum {
+    LULL_SLACK_MAX_GPUS = 64,
+    LULL_SLACK_COMMUNICATORS = 8, /* numbers of communicators that are looked at, from 0 */
+    LULL_SLACK_OPEN = 16,         /* collectives of one communicator that are under way at once */
+    LULL_SLACK_WINDOW = 6,        /* iterations in which a GPU must have waited */
+};
+
+/* One collective, and how long each GPU was in it. */
+struct lull_slack_meeting {
+    uint32_t number; /* on its communicator, from 1; 0: none */
+    uint16_t operation;
+    uint64_t bytes;
+    uint64_t seen; /* bits: GPUs that have left it */
+    float length_ms[LULL_SLACK_MAX_GPUS];
+};
+
+struct lull_slack_communicator {
+    uint64_t members; /* bits: GPUs that have been in one of its collectives */
+    uint32_t numbers[LULL_SLACK_MAX_GPUS];
+    uint32_t depths[LULL_SLACK_MAX_GPUS];
+    int64_t begins_ns[LULL_SLACK_MAX_GPUS];
+    struct lull_slack_meeting open[LULL_SLACK_OPEN];
+};
+
+/* What came of a GPU's slack so far. */
+struct lull_slack_record {
+    uint64_t iterations; /* of its rank */
+    uint64_t lowered;    /* ...that it has run below the common point */
+    uint32_t most;       /* points below it, at most */
+    uint32_t recoveries; /* how often it was raised at once */
+};
+
+struct lull_slack_gpu {
+    struct lull_slack_record record;
+    uint32_t points;    /* below the common point that the slack pays for */
+    uint32_t most;      /* points that it may be lowered by */
+    double point_ratio; /* of its iteration: what a point costs at most */
+    uint32_t met;       /* collectives since the last iteration ended */
+    double wait_ms;     /* the longest wait since then */
+    double usual_ms;    /* length of an iteration, the last one */
+    uint32_t point;     /* at which it runs, the common point included */
+    uint32_t set;       /* the point that its clock has followed to last */
+    bool is_reached;    /* it has been at `point` since that is wanted */
+    bool is_in_force;   /* it has run at its points for the whole present iteration */
+    double waits_ms[LULL_SLACK_WINDOW];
+    uint32_t waits;       /* how many of them there are */
+    double point_ms;      /* what a point costs; 0: not known */
+    double had_waited_ms; /* when it was lowered from the common point */
+    double before_ms;     /* least wait before it was lowered last... */
+    uint32_t before;      /* ...and its points then */
+    uint32_t late;        /* iterations in a row in which it came last */
+    uint32_t hold;        /* iterations that it is not lowered for... */
+    uint32_t next_hold;   /* ...and next time */
+};
+
+struct lull_slack {
+    uint32_t gpu_count;
+    uint32_t descents; /* how often a GPU has been lowered by more than a point */
+    struct lull_slack_gpu gpus[LULL_SLACK_MAX_GPUS];
+    struct lull_slack_communicator communicators[LULL_SLACK_COMMUNICATORS];
+};
+
+/* No GPU has any slack yet. gpu_count 1..LULL_SLACK_MAX_GPUS; point_counts[i]: length of the clock
+ * list of GPU i. */
+void lull_slack_init(struct lull_slack *slack, uint32_t gpu_count, const uint32_t *point_counts);
+
+/* The rank of this GPU enters or leaves a collective. The edges of one GPU come in the order of
+ * their times, those of different GPUs in any. Returns bits: GPUs that are to be raised at once. */
+uint64_t lull_slack_take(struct lull_slack *slack, uint32_t gpu, const struct lull_call *edge);
+
+/* An iteration of the GPU has ended. Its points may change. iteration_ms > 0. */
+void lull_slack_end_iteration(struct lull_slack *slack, uint32_t gpu, double iteration_ms);
+
+/* The GPU's next iteration begins, in which it is to run at this point, of its own clock list; that
+ * is lower by its slack than it would be otherwise, or not. */
+void lull_slack_begin_iteration(struct lull_slack *slack, uint32_t gpu, uint32_t point,
+                                bool is_applied);
+
+/* The GPU's clock has followed to this point. */
+void lull_slack_take_switch(struct lull_slack *slack, uint32_t gpu, uint32_t point);
+
+/* The GPU has another rank, or none any more, or its calls are learnt afresh: it has no slack, and
+ * nothing is known of it. */
+void lull_slack_forget(struct lull_slack *slack, uint32_t gpu);
+
+/* How many points below the common one the GPU may run. */
+uint32_t lull_slack_points(const struct lull_slack *slack, uint32_t gpu);
+
+/* True where any GPU has slack that is used. */
+bool lull_slack_is_used(const struct lull_slack *slack);
+
+const struct lull_slack_record *lull_slack_record(const struct lull_slack *slack, uint32_t gpu);
+
+/* What has been lowered, slack and all, is not proven harmless: all GPUs go back by so many points,
+ * and are not lowered again for ever longer times. */
+void lull_slack_back_off(struct lull_slack *slack, uint32_t points);
+
+#endif

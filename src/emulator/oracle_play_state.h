@@ -1,0 +1,110 @@
+/*
+ * The oracle's state, shared by its files and nobody else. Calls go down this list, except that
+ * oracle_play.c hands over to the joint search at its end:
+ *   oracle_play_joint.c  all levers together
+ *   oracle_play.c        one lever: runs, and the best clocks of gaps
+ *   oracle_queue.c       the node's driver
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_EMULATOR_ORACLE_PLAY_STATE_H
+#define LULL_EMULATOR_ORACLE_PLAY_STATE_H
+
+#include "emulator/oracle_play.h"
+#include "emulator/oracle_queue.h"
+
+#define LULL_ORACLE_NO_GAP (-1)
+
+struct lull_oracle_gap {
+    uint32_t rank;
+    uint32_t after; /* the operation at whose end the gap begins */
+    int64_t begin_ns;
+    int64_t length_ns;
+    int64_t compute_ns; /* from the end of this gap to the begin of the rank's next one */
+    int32_t next;       /* index of the rank's next gap */
+};
+
+/* What a gap and the compute after it took, summed over the measured periods. */
+struct lull_oracle_tally {
+    double energy_j;
+    double time_s;
+};
+
+enum lull_oracle_mode { LULL_ORACLE_MODE_STEADY, LULL_ORACLE_MODE_IDEAL, LULL_ORACLE_MODE_REAL };
+
+struct lull_oracle_play {
+    const struct lull_oracle_play_question *question;
+    struct lull_play play;       /* a copy without jitter, which nobody can foresee */
+    struct lull_gpu_model model; /* a copy with the latencies that the question asks for */
+    uint32_t highest_step;
+    uint32_t top_step; /* what gaps are lowered from and raised to */
+    struct lull_oracle_gap *gaps;
+    uint32_t gap_count;
+    int32_t *
+        gap_after[LULL_PLAY_RANKS]; /* the gap that follows each operation, or LULL_ORACLE_NO_GAP */
+    uint32_t *steps;                /* the clock step of each gap in the present run */
+    int64_t *lengths_ns;            /* the foreseen length of each gap */
+    int64_t lower_lead_ns;
+    int64_t raise_lead_ns;
+    int64_t period_ns;
+    int64_t starts_ns[LULL_PLAY_RANKS]; /* when each rank begins */
+
+    /* What follows is reset for every run. */
+    enum lull_oracle_mode mode;
+    uint32_t periods;
+    struct lull_play_sim *sim;
+    struct lull_oracle_queue queue;
+    struct lull_oracle_tally *tallies;
+    struct {
+        uint32_t computing;
+        int32_t gap;     /* the gap with which the present segment began */
+        int32_t awaited; /* the gap whose lowering has been planned */
+        int64_t since_ns;
+        double since_j;
+        int64_t period_ns; /* when the present period began */
+        double period_j;
+        double begin_j; /* energy, and below time, at both ends of the measurement */
+        double end_j;
+        int64_t begin_ns;
+        int64_t end_ns;
+    } ranks[LULL_PLAY_RANKS];
+};
+
+/* ---- oracle_play.c ---- */
+
+/* Runs the play once. LULL_ORACLE_MODE_STEADY locks every GPU at step; the other modes use the
+ * steps of gaps. Each rank runs as far below all of them as the queue says. */
+int lull_oracle_play_run(struct lull_oracle_play *oracle, enum lull_oracle_mode mode, uint32_t step,
+                         struct lull_oracle_outcome *outcome_out, struct lull_error *err);
+
+/* Finds the gaps that computation leaves at the present top_step. */
+int lull_oracle_play_foresee(struct lull_oracle_play *oracle, int64_t *period_ns_out,
+                             struct lull_error *err);
+
+/* The share of the raisings that may be late, before anything is known of how many there are. */
+double lull_oracle_play_late(const struct lull_oracle_play *oracle);
+
+/* Sets how early calls are made, so that at most the share `late` of the raisings comes too late.
+ */
+void lull_oracle_play_set_leads(struct lull_oracle_play *oracle, double late);
+
+/* The best clocks of gaps with the driver there is. */
+int lull_oracle_play_find_real(struct lull_oracle_play *oracle,
+                               struct lull_oracle_play_answer *answer, struct lull_error *err);
+
+/*
+ * Runs once more with leads that keep the permitted share of late iterations: an iteration has
+ * several raisings, each of which may make it late, and how many is known only after
+ * lull_oracle_play_find_real().
+ */
+int lull_oracle_play_find_in_time(struct lull_oracle_play *oracle,
+                                  struct lull_oracle_play_answer *answer, struct lull_error *err);
+
+/* ---- oracle_play_joint.c ---- */
+
+/* Fills what all levers together, and the waiting ranks alone, save at best; the answer's reference
+ * and real are known. */
+int lull_oracle_play_find_joint(struct lull_oracle_play *oracle,
+                                struct lull_oracle_play_answer *answer, struct lull_error *err);
+
+#endif

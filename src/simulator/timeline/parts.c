@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulator/timeline/parts.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What is known of each meeting on the way to the parts. */
+struct parts_work {
+    struct lull_timeline_parts *parts;
+    struct lull_memory memory;
+    bool *has_chosen_before; /* of each meeting */
+    bool *has_chosen_behind; /* of each operation, then of each meeting by its members */
+    bool *is_chosen;         /* of each meeting */
+    uint32_t *root;          /* of each meeting, for union and find */
+};
+
+static void look_before(const struct parts_work *work, uint32_t meeting)
+{
+    const struct lull_timeline_job *const job = work->parts->job;
+
+    for (uint32_t m = job->first_member[meeting]; m < job->first_member[meeting + 1]; m++) {
+        const uint32_t op = job->members[m];
+
+        work->is_chosen[meeting] = work->is_chosen[meeting] || lull_timeline_is_chosen(job, op);
+        for (int w = 0; w < LULL_TIMELINE_WAITS; w++) {
+            const uint32_t before = job->waits[op][w];
+
+            if (before == LULL_TIMELINE_NONE)
+                continue;
+            if (work->is_chosen[job->meeting[before]] ||
+                work->has_chosen_before[job->meeting[before]])
+                work->has_chosen_before[meeting] = true;
+        }
+    }
+}
+
+static bool is_chosen_behind(const struct parts_work *work, uint32_t meeting)
+{
+    const struct lull_timeline_job *const job = work->parts->job;
+
+    for (uint32_t m = job->first_member[meeting]; m < job->first_member[meeting + 1]; m++)
+        if (work->has_chosen_behind[job->members[m]])
+            return true;
+    return false;
+}
+
+/* Hands on to what a meeting waits for, going backwards, what stands behind: chosen operations, or
+ * the length of the tail. */
+static void look_behind(const struct parts_work *work, uint32_t meeting)
+{
+    const struct lull_timeline_job *const job = work->parts->job;
+    const bool is_behind = is_chosen_behind(work, meeting) || work->is_chosen[meeting];
+    int64_t tail_ns = 0;
+
+    for (uint32_t m = job->first_member[meeting]; m < job->first_member[meeting + 1]; m++) {
+        const uint32_t op = job->members[m];
+        const int64_t behind_ns = job->length_ns[op] + work->parts->after_ns[op];
+
+        if (behind_ns > tail_ns)
+            tail_ns = behind_ns;
+    }
+    for (uint32_t m = job->first_member[meeting]; m < job->first_member[meeting + 1]; m++)
+        for (int w = 0; w < LULL_TIMELINE_WAITS; w++) {
+            const uint32_t before = job->waits[job->members[m]][w];
+
+            if (before == LULL_TIMELINE_NONE)
+                continue;
+            if (is_behind)
+                work->has_chosen_behind[before] = true;
+            else if (tail_ns > work->parts->after_ns[before])
+                work->parts->after_ns[before] = tail_ns;
+        }
+}
+
+static bool is_middle(const struct parts_work *work, uint32_t meeting)
+{
+    return work->is_chosen[meeting] ||
+           (work->has_chosen_before[meeting] && is_chosen_behind(work, meeting));
+}
+
+static uint32_t find_root(uint32_t *root, uint32_t meeting)
+{
+    while (root[meeting] != meeting) {
+        root[meeting] = root[root[meeting]];
+        meeting = root[meeting];
+    }
+    return meeting;
+}
+
+static void unite(const struct parts_work *work, uint32_t meeting)
+{
+    const struct lull_timeline_job *const job = work->parts->job;
+
+    for (uint32_t m = job->first_member[meeting]; m < job->first_member[meeting + 1]; m++)
+        for (int w = 0; w < LULL_TIMELINE_WAITS; w++) {
+            const uint32_t before = job->waits[job->members[m]][w];
+
+            if (before != LULL_TIMELINE_NONE && is_middle(work, job->meeting[before]))
+                work->root[find_root(work->root, job->meeting[before])] =
+                    find_root(work->root, meeting);
+        }
+}
+
+/* Numbers the parts in the job's order and lists their meetings. */
+static void number_parts(const struct parts_work *work)
+{
+    struct lull_timeline_parts *const parts = work->parts;
+    const struct lull_timeline_job *const job = parts->job;
+    uint32_t *const number = work->root; /* roots become parts one by one */
+
+    for (uint32_t i = 0; i < job->meeting_count; i++)
+        parts->part_of[i] = is_middle(work, i) ? find_root(work->root, i) : LULL_TIMELINE_NONE;
+    memset(number, 0xff, job->meeting_count * sizeof(*number));
+    for (uint32_t i = 0; i < job->meeting_count; i++) {
+        const uint32_t meeting = job->order[i];
+        const uint32_t root = parts->part_of[meeting];
+
+        if (root == LULL_TIMELINE_NONE)
+            continue;
+        if (number[root] == LULL_TIMELINE_NONE) {
+            const uint32_t op = job->members[job->first_member[meeting]];
+
+            parts->step_of[parts->part_count] = job->timeline->ops[op].step;
+            number[root] = parts->part_count++;
+        }
+        parts->part_of[meeting] = number[root];
+        parts->first_of[number[root] + 1]++;
+    }
+    for (uint32_t p = 0; p < parts->part_count; p++)
+        parts->first_of[p + 1] += parts->first_of[p];
+    for (uint32_t i = job->meeting_count; i-- > 0;)
+        if (parts->part_of[job->order[i]] != LULL_TIMELINE_NONE)
+            parts->meetings[--parts->first_of[parts->part_of[job->order[i]] + 1]] = job->order[i];
+    /* Each entry has moved to the begin of its part, one place early. */
+    memmove(parts->first_of, parts->first_of + 1, parts->part_count * sizeof(*parts->first_of));
+}
+
+static void divide(const struct parts_work *work)
+{
+    const struct lull_timeline_job *const job = work->parts->job;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < job->meeting_count; i++)
+        look_before(work, job->order[i]);
+    for (uint32_t i = job->meeting_count; i-- > 0;)
+        look_behind(work, job->order[i]);
+    for (uint32_t i = 0; i < job->meeting_count; i++)
+        work->root[i] = i;
+    for (uint32_t i = 0; i < job->meeting_count; i++)
+        if (is_middle(work, i)) {
+            unite(work, i);
+            count++;
+        }
+    number_parts(work);
+    work->parts->first_of[work->parts->part_count] = count;
+}
+
+int lull_timeline_parts_init(struct lull_timeline_parts *parts, const struct lull_timeline_job *job,
+                             struct lull_error *err)
+{
+    const size_t ops = job->timeline->op_count;
+    const size_t meetings = job->meeting_count;
+    struct parts_work work = {.parts = parts};
+
+    *parts = (struct lull_timeline_parts){.job = job};
+    parts->end_ns = lull_memory_take(&parts->memory, ops, sizeof(int64_t));
+    parts->after_ns = lull_memory_take(&parts->memory, ops, sizeof(int64_t));
+    parts->step_ns = lull_memory_take(&parts->memory, job->timeline->step_count, sizeof(int64_t));
+    parts->part_of = lull_memory_take(&parts->memory, meetings, sizeof(uint32_t));
+    parts->first_of = lull_memory_take(&parts->memory, meetings + 2, sizeof(uint32_t));
+    parts->meetings = lull_memory_take(&parts->memory, meetings, sizeof(uint32_t));
+    parts->step_of = lull_memory_take(&parts->memory, meetings, sizeof(uint32_t));
+    work.has_chosen_before = lull_memory_take(&work.memory, meetings, sizeof(bool));
+    work.has_chosen_behind = lull_memory_take(&work.memory, ops, sizeof(bool));
+    work.is_chosen = lull_memory_take(&work.memory, meetings, sizeof(bool));
+    work.root = lull_memory_take(&work.memory, meetings, sizeof(uint32_t));
+    if (parts->memory.has_failed || work.memory.has_failed) {
+        lull_memory_free(&work.memory);
+        lull_timeline_parts_fini(parts);
+        return lull_error_set(err, -ENOMEM, "there is no memory for %zu operations", ops);
+    }
+    lull_timeline_replay(job, job->length_ns, parts->end_ns, parts->step_ns);
+    divide(&work);
+    lull_memory_free(&work.memory);
+    return 0;
+}
+
+void lull_timeline_parts_fini(struct lull_timeline_parts *parts)
+{
+    lull_memory_free(&parts->memory);
+}
+
+int64_t lull_timeline_part_play(const struct lull_timeline_parts *parts, uint32_t part,
+                                const int64_t *length_ns, int64_t *end_inout)
+{
+    const struct lull_timeline_job *const job = parts->job;
+    int64_t step_ns = 0;
+
+    for (uint32_t i = parts->first_of[part]; i < parts->first_of[part + 1]; i++) {
+        const uint32_t meeting = parts->meetings[i];
+        const int64_t begin_ns = lull_timeline_begin(job, meeting, end_inout);
+
+        for (uint32_t m = job->first_member[meeting]; m < job->first_member[meeting + 1]; m++) {
+            const uint32_t op = job->members[m];
+
+            end_inout[op] = begin_ns + length_ns[op];
+            if (end_inout[op] + parts->after_ns[op] > step_ns)
+                step_ns = end_inout[op] + parts->after_ns[op];
+        }
+    }
+    return step_ns;
+}

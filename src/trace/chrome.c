@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/chrome.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct chrome_input {
+    struct lull_source *source;
+    const struct lull_trace_progress *progress; /* null: nobody wants to know */
+};
+
+static ssize_t fill(void *context, char *buffer, size_t size, struct lull_error *err)
+{
+    const struct chrome_input *const input = context;
+    const ssize_t got = lull_source_read(input->source, buffer, size, err);
+
+    if (got > 0 && input->progress != NULL)
+        input->progress->tell(input->progress->context, lull_source_offset(input->source),
+                              lull_source_done_ratio(input->source));
+    return got;
+}
+
+bool lull_chrome_sniff(const char *head, size_t size)
+{
+    static const char mark[] = "\xef\xbb\xbf"; /* byte order mark, which json.h passes over */
+    size_t at = 0;
+
+    if (size >= strlen(mark) && memcmp(head, mark, strlen(mark)) == 0)
+        at = strlen(mark);
+    /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): a NUL is no white space. */
+    while (at < size && memchr(" \t\r\n", head[at], 4) != NULL)
+        at++;
+    /* More white space than the head holds may come, too. */
+    return at == size || head[at] == '{' || head[at] == '[';
+}
+
+static int read_text(struct lull_json_reader *reader, const struct lull_chrome_reading *reading)
+{
+    struct lull_json_text text;
+    int rc = lull_json_next(reader->json, &text, reader->err);
+
+    if (rc == LULL_JSON_OBJECT_BEGIN)
+        rc = lull_json_read_fields(reader, reading->fields, reading->object);
+    else if (rc == LULL_JSON_ARRAY_BEGIN)
+        rc = lull_json_read_items(reader, LULL_JSON_OBJECT_BEGIN, reading->event, reading->object);
+    else if (rc >= 0)
+        rc = lull_json_refuse(reader, "this is no trace, which would begin with { or [");
+    /* After the trace only the end may come; the parser refuses everything else. */
+    return rc < 0 ? rc : lull_json_next(reader->json, &text, reader->err);
+}
+
+int lull_chrome_read(struct lull_source *source, const char *path,
+                     const struct lull_trace_options *options,
+                     const struct lull_chrome_reading *reading, int64_t *text_bytes_out,
+                     struct lull_error *err)
+{
+    struct chrome_input input = {source, options != NULL ? options->progress : NULL};
+    struct lull_json_reader reader = {.name = path,
+                                      .json = lull_json_create(path, fill, &input),
+                                      .err = err,
+                                      .context = reading->context,
+                                      .is_lenient = true};
+    int rc;
+
+    if (reader.json == NULL)
+        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
+    rc = read_text(&reader, reading);
+    *text_bytes_out = lull_json_offset(reader.json);
+    lull_json_destroy(reader.json);
+    return rc;
+}

@@ -1,0 +1,282 @@
+/*
+ * Slack of ranks that wait, against ranks of a synchronous job in virtual time.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/section/slack.h"
+#include "core/stats/random.h"
+
+enum { GPUS = 4, LAST = 3, CLOCKS = 81, MEETINGS = 3 };
+
+static const int64_t collective_ns = 5000000;
+static const double busy_ms = 100.0;
+/* What a point adds to computation; the slack takes it for 1.14 % at first. */
+static const double point_cost = 0.0105;
+
+struct job {
+    struct lull_slack slack;
+    struct lull_random random;
+    double factors[GPUS]; /* of each rank's computation */
+    double jitter;
+    bool waits_at_once; /* ranks compute on only after each collective, not after the last */
+    int64_t now_ns;
+    double iteration_ms; /* of the last one */
+    uint64_t raised;     /* in it */
+};
+
+static void init(struct job *job, double jitter)
+{
+    static const uint32_t clocks[GPUS] = {CLOCKS, CLOCKS, CLOCKS, CLOCKS};
+
+    *job = (struct job){.jitter = jitter, .factors = {1.0, 1.0, 1.0, 1.0}, .now_ns = 1000};
+    lull_random_init(&job->random, 7);
+    lull_slack_init(&job->slack, GPUS, clocks);
+}
+
+static struct lull_call edge_at(int64_t time_ns, bool begin)
+{
+    return (struct lull_call){.time_ns = time_ns,
+                              .bytes = 1000,
+                              .ranks = GPUS,
+                              .peer = -1,
+                              .operation = 1,
+                              .begin = begin};
+}
+
+/* Computation of each rank, in as many parts as there are collectives. */
+static void compute(struct job *job, int64_t ready_ns[GPUS], const uint32_t points[GPUS])
+{
+    for (uint32_t i = 0; i < GPUS; i++) {
+        const double noise = 1.0 + lull_random_normal(&job->random, 0.0, job->jitter);
+
+        ready_ns[i] += (int64_t)(busy_ms / MEETINGS * job->factors[i] * noise *
+                                 (1.0 + point_cost * points[i]) * 1e6);
+    }
+}
+
+/* All enter as they come and leave together. */
+static int64_t meet(struct job *job, const int64_t ready_ns[GPUS])
+{
+    int64_t end_ns = 0;
+
+    for (uint32_t i = 0; i < GPUS; i++) {
+        const struct lull_call begin = edge_at(ready_ns[i], true);
+
+        assert_int_equal(lull_slack_take(&job->slack, i, &begin), 0);
+        end_ns = ready_ns[i] > end_ns ? ready_ns[i] : end_ns;
+    }
+    end_ns += collective_ns;
+    for (uint32_t i = 0; i < GPUS; i++) {
+        const struct lull_call end = edge_at(end_ns, false);
+
+        job->raised |= lull_slack_take(&job->slack, i, &end);
+    }
+    return end_ns;
+}
+
+static void iterate(struct job *job, uint32_t iterations)
+{
+    for (uint32_t n = 0; n < iterations; n++) {
+        const int64_t begin_ns = job->now_ns;
+        int64_t ready_ns[GPUS];
+        uint32_t points[GPUS];
+
+        job->raised = 0;
+        for (uint32_t i = 0; i < GPUS; i++) {
+            points[i] = lull_slack_points(&job->slack, i);
+            lull_slack_begin_iteration(&job->slack, i, points[i], true);
+            lull_slack_take_switch(&job->slack, i, points[i]);
+            ready_ns[i] = begin_ns;
+        }
+        for (int k = 0; k < MEETINGS; k++) {
+            compute(job, ready_ns, points);
+            job->now_ns = meet(job, ready_ns);
+            for (uint32_t i = 0; i < GPUS && job->waits_at_once; i++)
+                ready_ns[i] = job->now_ns;
+        }
+        job->iteration_ms = (double)(job->now_ns - begin_ns) * 1e-6;
+        for (uint32_t i = 0; i < GPUS; i++)
+            lull_slack_end_iteration(&job->slack, i, job->iteration_ms);
+    }
+}
+
+static double mean_ms(struct job *job, uint32_t iterations)
+{
+    double sum_ms = 0.0;
+
+    for (uint32_t i = 0; i < iterations; i++) {
+        iterate(job, 1);
+        sum_ms += job->iteration_ms;
+    }
+    return sum_ms / iterations;
+}
+
+static void test_even_ranks_are_left_alone(void **state)
+{
+    struct job job;
+
+    (void)state;
+    init(&job, 0.01);
+    for (int n = 0; n < 400; n++) {
+        iterate(&job, 1);
+        for (uint32_t i = 0; i < GPUS; i++)
+            assert_int_equal(lull_slack_points(&job.slack, i), 0);
+    }
+}
+
+/* Behind computation one lag is seen over and over; where each collective is waited for, lags are
+ * short, and each counts. */
+static void check_straggler(bool waits_at_once)
+{
+    struct job job;
+    double before_ms;
+
+    init(&job, 0.001);
+    job.waits_at_once = waits_at_once;
+    job.factors[LAST] = 1.1;
+    before_ms = mean_ms(&job, 5);
+    iterate(&job, 80);
+    assert_true(mean_ms(&job, 100) < 1.001 * before_ms);
+    for (uint32_t i = 0; i < LAST; i++)
+        assert_in_range(lull_slack_points(&job.slack, i), waits_at_once ? 6 : 7, 9);
+    assert_int_equal(lull_slack_points(&job.slack, LAST), 0);
+}
+
+static void test_ranks_that_wait_fill_their_slack(void **state)
+{
+    (void)state;
+    check_straggler(false);
+    check_straggler(true);
+}
+
+static void test_a_straggler_comes_and_goes(void **state)
+{
+    struct job job;
+
+    (void)state;
+    init(&job, 0.001);
+    iterate(&job, 50);
+    job.factors[LAST] = 1.1;
+    iterate(&job, 80);
+    for (uint32_t i = 0; i < LAST; i++)
+        assert_in_range(lull_slack_points(&job.slack, i), 7, 9);
+    job.factors[LAST] = 1.0;
+    iterate(&job, 1);
+    assert_int_equal(job.raised, (1 << LAST) - 1);
+    for (uint32_t i = 0; i < GPUS; i++)
+        assert_int_equal(lull_slack_points(&job.slack, i), 0);
+    /* As after any change, it has to wait for a while in a row first. */
+    job.factors[LAST] = 1.1;
+    iterate(&job, 3);
+    assert_int_equal(lull_slack_points(&job.slack, 0), 0);
+    iterate(&job, 80);
+    assert_in_range(lull_slack_points(&job.slack, 0), 7, 9);
+}
+
+/* The slowest changes: what was lowered most is raised, for another one waits no more. */
+static void test_another_rank_becomes_the_slowest(void **state)
+{
+    struct job job;
+    double before_ms;
+
+    (void)state;
+    init(&job, 0.001);
+    job.factors[LAST] = 1.1;
+    before_ms = mean_ms(&job, 5);
+    iterate(&job, 80);
+    job.factors[LAST] = 1.0;
+    job.factors[0] = 1.1;
+    iterate(&job, 120);
+    assert_true(mean_ms(&job, 100) < 1.002 * before_ms);
+    assert_int_equal(lull_slack_points(&job.slack, 0), 0);
+    for (uint32_t i = 1; i < GPUS; i++)
+        assert_in_range(lull_slack_points(&job.slack, i), 7, 9);
+}
+
+static void test_what_is_not_proven_goes_back(void **state)
+{
+    struct job job;
+    uint32_t points;
+
+    (void)state;
+    init(&job, 0.001);
+    job.factors[LAST] = 1.1;
+    iterate(&job, 100);
+    points = lull_slack_points(&job.slack, 0);
+    lull_slack_back_off(&job.slack, 4);
+    assert_int_equal(lull_slack_points(&job.slack, 0), points - 4);
+    lull_slack_back_off(&job.slack, 16);
+    assert_int_equal(lull_slack_points(&job.slack, 0), 0);
+    iterate(&job, 8);
+    assert_int_equal(lull_slack_points(&job.slack, 0), 0);
+    iterate(&job, 120);
+    assert_in_range(lull_slack_points(&job.slack, 0), 7, 9);
+    lull_slack_forget(&job.slack, 0);
+    assert_int_equal(lull_slack_points(&job.slack, 0), 0);
+}
+
+/* A send ends with its receiver, not with all, and says nothing of who is late. */
+static void test_sends_and_unknown_communicators_do_not_count(void **state)
+{
+    struct job job;
+
+    (void)state;
+    init(&job, 0.0);
+    for (int n = 0; n < 40; n++)
+        for (uint32_t i = 0; i < GPUS; i++) {
+            struct lull_call call = edge_at(job.now_ns + (i == LAST ? 9000000 : 0), true);
+
+            call.peer = n % 2 == 0 ? 1 : -1;
+            call.communicator = n % 2 == 0 ? 0 : LULL_SLACK_COMMUNICATORS;
+            lull_slack_begin_iteration(&job.slack, i, 0, true);
+            lull_slack_take(&job.slack, i, &call);
+            call = edge_at(job.now_ns += 20000000, false);
+            call.peer = n % 2 == 0 ? 1 : -1;
+            call.communicator = n % 2 == 0 ? 0 : LULL_SLACK_COMMUNICATORS;
+            lull_slack_take(&job.slack, i, &call);
+            lull_slack_end_iteration(&job.slack, i, 20.0);
+        }
+    for (uint32_t i = 0; i < GPUS; i++)
+        assert_int_equal(lull_slack_points(&job.slack, i), 0);
+}
+
+/* One rank's call was lost; from then on all count anew, and compare the same calls again. */
+static void test_lost_calls_are_found_out(void **state)
+{
+    struct job job;
+    struct lull_call odd = edge_at(0, true);
+
+    (void)state;
+    init(&job, 0.001);
+    job.factors[LAST] = 1.1;
+    iterate(&job, 2);
+    odd.time_ns = job.now_ns;
+    odd.bytes = 7;
+    lull_slack_take(&job.slack, 0, &odd);
+    odd.begin = false;
+    lull_slack_take(&job.slack, 0, &odd);
+    iterate(&job, 100);
+    for (uint32_t i = 0; i < LAST; i++)
+        assert_in_range(lull_slack_points(&job.slack, i), 7, 9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_even_ranks_are_left_alone),
+        cmocka_unit_test(test_ranks_that_wait_fill_their_slack),
+        cmocka_unit_test(test_a_straggler_comes_and_goes),
+        cmocka_unit_test(test_another_rank_becomes_the_slowest),
+        cmocka_unit_test(test_what_is_not_proven_goes_back),
+        cmocka_unit_test(test_sends_and_unknown_communicators_do_not_count),
+        cmocka_unit_test(test_lost_calls_are_found_out),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

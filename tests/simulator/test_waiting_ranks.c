@@ -1,0 +1,150 @@
+/*
+ * Ranks that wait for a slower one, in virtual time: eight ranks of a data-parallel job, of which
+ * one computes a tenth longer, for ever or for a while.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "emulator/oracle_play.h"
+#include "emulator/player/presets.h"
+#include "simulator/node.h"
+
+enum { RANKS = 8, STRAGGLER = 3, PERIODS = 700, MEASURED = 175, RECOVERS = 301, AFTER = 20 };
+
+static const double factor = 1.1;
+/* Below the steady points that a tolerance of 1 % allows. */
+static const double low_mhz = 1360.0;
+
+static const struct lull_gpu_model *a100(void)
+{
+    return lull_gpu_model_find("A100-SXM4-40GB", 14);
+}
+
+static struct lull_play *make_play(const char *preset, uint64_t until)
+{
+    struct lull_play *play;
+
+    assert_int_equal(lull_play_preset_create(lull_play_find_preset(preset), RANKS, &play, NULL), 0);
+    play->straggler =
+        (struct lull_play_straggler){.rank = STRAGGLER, .factor = factor, .to = until};
+    return play;
+}
+
+struct recovery {
+    uint64_t low_until[RANKS]; /* period after it at whose begin the clock was still low */
+    uint32_t low_before;       /* clocks that were low when it came */
+};
+
+static void watch(void *context, uint32_t rank, uint64_t period, double sm_mhz)
+{
+    struct recovery *recovery = context;
+
+    if (period == RECOVERS && sm_mhz < low_mhz)
+        recovery->low_before++;
+    if (period > RECOVERS && sm_mhz < low_mhz)
+        recovery->low_until[rank] = period - RECOVERS;
+}
+
+static struct lull_simulation_options options_for(const struct lull_play *play)
+{
+    struct lull_simulation_options options = {
+        .play = play,
+        .model = a100(),
+        .periods = PERIODS,
+        .measured = MEASURED,
+        .exposure = true,
+        .seed = 1,
+    };
+
+    lull_controller_config_default(&options.control);
+    return options;
+}
+
+static void compare_with_oracle(double tolerance, double least_share)
+{
+    struct lull_play *play = make_play("resnet50-ddp", UINT64_MAX);
+    struct lull_simulation_options options = options_for(play);
+    const struct lull_oracle_play_question question = {
+        .play = play,
+        .model = a100(),
+        .call_ms = -1.0,
+        .tolerance_ratio = tolerance,
+        .late_iterations_ratio = 0.01,
+        .stride = 3,
+    };
+    struct lull_simulation_outcome highest;
+    struct lull_simulation_outcome managed;
+    struct lull_oracle_play_answer oracle;
+    double saving;
+    double slowdown;
+
+    options.control.tolerance_ratio = tolerance;
+    assert_int_equal(lull_oracle_ask_play(&question, &oracle, NULL), 0);
+    assert_int_equal(lull_simulate_node(&options, &highest, NULL), 0);
+    options.managed = true;
+    assert_int_equal(lull_simulate_node(&options, &managed, NULL), 0);
+    lull_play_destroy(play);
+    saving = 1.0 - managed.energy_j / highest.energy_j;
+    slowdown = managed.period_ms / highest.period_ms - 1.0;
+    printf("tolerance %.1f %%: saved %.2f %% of the oracle's %.2f %%, slower %.2f %%\n",
+           tolerance * 100.0, saving * 100.0, oracle.joint.saving_ratio * 100.0, slowdown * 100.0);
+    assert_true(oracle.joint.slowdown_ratio <= tolerance);
+    assert_true(oracle.slack.saving_ratio > 0.15 && fabs(oracle.slack.slowdown_ratio) < 2e-4);
+    assert_true(saving >= least_share * oracle.joint.saving_ratio);
+    assert_true(slowdown <= tolerance);
+}
+
+static void test_ranks_that_wait_save_as_the_oracle_says(void **state)
+{
+    (void)state;
+    compare_with_oracle(0.01, 0.9);
+}
+
+/* Ranks that wait cost no time, so that they are lowered where next to none may be lost. Jitter is
+ * three times the tolerance there, so that what is kept is checked more often, with every other
+ * block at the reference. */
+static void test_slack_is_used_where_no_time_may_be_lost(void **state)
+{
+    (void)state;
+    compare_with_oracle(0.002, 0.85);
+}
+
+/* The first exchange of the period in which the straggler is as fast as the others shows it, and
+ * the driver serves eight calls by the middle of the next. */
+static void test_all_clocks_are_back_within_an_iteration(void **state)
+{
+    struct lull_play *play = make_play("resnet50-ddp", RECOVERS);
+    struct lull_simulation_options options = options_for(play);
+    struct recovery recovery = {0};
+    struct lull_simulation_outcome outcome;
+
+    (void)state;
+    options.managed = true;
+    options.periods = RECOVERS + AFTER;
+    options.measured = AFTER;
+    options.watch = watch;
+    options.watch_context = &recovery;
+    assert_int_equal(lull_simulate_node(&options, &outcome, NULL), 0);
+    lull_play_destroy(play);
+    assert_int_equal(recovery.low_before, RANKS - 1);
+    for (uint32_t i = 0; i < RANKS; i++)
+        assert_in_range(recovery.low_until[i], 0, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranks_that_wait_save_as_the_oracle_says),
+        cmocka_unit_test(test_slack_is_used_where_no_time_may_be_lost),
+        cmocka_unit_test(test_all_clocks_are_back_within_an_iteration),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

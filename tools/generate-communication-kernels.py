@@ -1,0 +1,27 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Turns data/communication_kernels.json into the constant C table of the trace readers (communication.h).
+
+usage: generate-communication-kernels.py INPUT OUTPUT"""
+import json
+import sys
+
+
+def text(value):
+    return "NULL" if value is None else json.dumps(value)
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as source:
+        kernels = json.load(source)["kernels"]
+    with open(sys.argv[2], "w", encoding="utf-8") as target:
+        target.write("/* Generated from communication_kernels.json; do not edit. */\n")
+        target.write('#include <stddef.h>\n\n#include "trace/communication.h"\n\n')
+        target.write("const struct lull_communication_name lull_communication_names[] = {\n")
+        for kernel in kernels:
+            target.write(f"    {{{text(kernel['text'])}, {text(kernel['operation'])}}},\n")
+        target.write(f"}};\nconst uint32_t lull_communication_name_count = {len(kernels)};\n")
+
+
+if __name__ == "__main__":
+    main()
