@@ -12,13 +12,15 @@ import sys
 
 LATENCIES_MS = [2, 5, 10, 20, 25, 50, 100]
 GPUS = [1, 2, 4, 8]
+LOOKS_MS = [0, 1.5]  # how often clocks are read back; 0: the driver tells
+FAST_MS = [2, 5, 10]
 PERIODS = 340  # the descents settle within about 240 periods; the last quarter is measured
 
 
-def simulate(lull, traces, latency_ms, gpus):
+def simulate(lull, traces, latency_ms, gpus, look_ms):
     done = subprocess.run(
         [lull, "simulate", "--json", "--ranks", str(gpus), "--periods", str(PERIODS),
-         "--switch-ms", f"{latency_ms / 3:.3f},{latency_ms * 2 / 3:.3f}", *traces],
+         "--look-ms", str(look_ms), "--switch-ms", f"{latency_ms / 3:.3f},{latency_ms * 2 / 3:.3f}", *traces],
         capture_output=True, text=True, check=True)
     answer = json.loads(done.stdout)
     return {**{mode["name"]: mode for mode in answer["modes"]}, "oracle": answer["oracle"],
@@ -52,6 +54,11 @@ def main():
                   f"{steady['saving_ratio'] * 100:6.2f} {steady['slowdown_ratio'] * 100:6.2f} | "
                   f"{auto['saving_ratio'] * 100:6.2f} {auto['slowdown_ratio'] * 100:6.2f} | "
                   f"{result['joint_oracle']['saving_ratio'] * 100:12.2f}", flush=True)
+    print("two GPUs, clocks told (0) or read back every so often:")
+    for latency in FAST_MS:
+        for look in LOOKS_MS:
+            result = simulate(lull, traces, latency, 2, look)
+            print(f"{latency:4} ms, {look} ms | {cell(result['feed_forward'])} | {share(result):>9}", flush=True)
 
 
 if __name__ == "__main__":

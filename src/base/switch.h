@@ -62,6 +62,8 @@ struct lull_switch_result {
     /* Of the driver itself: requests that need no call may hide one that was made before. */
     uint32_t calls;      /* that set a clock and have returned, since the lease began */
     uint32_t blocked_us; /* how long the last of them blocked */
+    uint32_t unread_us;  /* for how long the clock had not been read before the reading that says
+                          * that it has followed; while settle_ns is not known, before the call */
 };
 
 /*

@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "base/clock.h"
 #include "cli/command.h"
 #include "cli/play/source.h"
 #include "emulator/oracle_play.h"
@@ -21,6 +22,7 @@ struct simulate_arguments {
     struct lull_gpu_model model;         /* the same with the latencies of --call-settle-ms */
     double call_ms;                      /* below 0: the model's latencies */
     double settle_ms;
+    double look_ms;
     double tolerance_ratio;
     uint64_t seed;
     bool is_json;
@@ -39,6 +41,11 @@ static const struct lull_option rows[] = {
                        .aliases = "gpu", .usual = "A100-SXM4-40GB"),
     LULL_CLI_TOLERANCE_ROW(struct simulate_arguments, tolerance_ratio),
     LULL_CLI_CALL_SETTLE_ROW(struct simulate_arguments, call_ms),
+    LULL_VALUE(
+        "look-ms", "MS", NUMBER, struct simulate_arguments, look_ms,
+        "How often a clock is read after it was set, as lulld does between two calls; 0: the "
+        "driver tells when it has followed.",
+        .most = 1000, .usual = "1.5"),
     LULL_VALUE("periods", "N", WHOLE, struct simulate_arguments, periods,
                "How often the job's period is played.", .least = 20, .most = 1000000,
                .usual = "400"),
@@ -128,6 +135,7 @@ static int simulate(const struct simulate_arguments *arguments, const struct lul
         .periods = arguments->periods,
         .measured = arguments->periods / 4,
         .exposure = true,
+        .look_ns = lull_ns_from_ms(arguments->look_ms),
         .seed = arguments->seed,
     };
     const struct lull_play known = known_play(arguments, play);

@@ -30,6 +30,7 @@ static int write_point(struct lull_writer *writer, uint32_t index, uint32_t sm_m
     gpu->result.call_begin_ns = begin_ns;
     gpu->result.call_ns = end_ns - begin_ns;
     gpu->result.calls++;
+    gpu->result.unread_us = lull_writer_unread_us(gpu, begin_ns);
     gpu->result.blocked_us =
         (uint32_t)lull_earlier_ns((end_ns - begin_ns) / LULL_NS_PER_US, UINT32_MAX);
     gpu->state.status = status;

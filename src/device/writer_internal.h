@@ -207,6 +207,10 @@ bool lull_writer_act(struct lull_writer *writer, int64_t now_ns);
 
 /* --- writer_watch.c --- */
 
+/* For how long the clock of a GPU has not been read since the last call that set it, or since a
+ * reading after that. */
+uint32_t lull_writer_unread_us(const struct lull_writer_gpu *gpu, int64_t now_ns);
+
 /* Begins to read the clock back after a write; before_mhz is what was locked before; 0: nothing. */
 void lull_writer_begin_observation(struct lull_writer_gpu *gpu, uint32_t before_mhz,
                                    int64_t call_end_ns);

@@ -4,30 +4,39 @@
  */
 #include "device/writer_internal.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/switch_look.h"
 #include "device/sight.h"
 
-/* The clock is read back often enough to see a settling of some milliseconds, and given up after
- * several times the slowest settling that was published (48 ms). */
-#define OBSERVE_STEP_NS (INT64_C(3) * LULL_NS_PER_MS / 2)
+/* Reading a clock back is given up after several times the slowest settling that was published (48
+ * ms). */
 #define OBSERVE_LIMIT_NS (300 * LULL_NS_PER_MS)
 
 /* A clock on its way up from idle settles within 48 ms, so a lock is what stays for four looks.
  * Chosen, not measured. */
 enum { LOOKS_TO_BELIEVE = 4 };
 
+uint32_t lull_writer_unread_us(const struct lull_writer_gpu *gpu, int64_t now_ns)
+{
+    return (uint32_t)lull_earlier_ns((now_ns - gpu->observation.read_ns) / LULL_NS_PER_US,
+                                     UINT32_MAX);
+}
+
 void lull_writer_begin_observation(struct lull_writer_gpu *gpu, uint32_t before_mhz,
                                    int64_t call_end_ns)
 {
+    assert(gpu->state.writes > 0);
     gpu->observation = (struct lull_writer_observation){
         .is_running = true,
         .before_mhz = before_mhz,
         .call_end_ns = call_end_ns,
         .read_ns = call_end_ns,
-        .next_ns = call_end_ns + OBSERVE_STEP_NS,
+        .next_ns =
+            call_end_ns + lull_switch_first_look_ns(LULL_SWITCH_LOOK_NS, gpu->state.writes - 1),
         .changed_ns = call_end_ns,
     };
     gpu->result.settle_ns = LULL_SETTLE_UNKNOWN;
@@ -172,13 +181,15 @@ static void observe(struct lull_writer *writer, uint32_t index)
     if (reading.valid != 0)
         gpu->state.seen_ns = now_ns;
     gpu->is_seen_free = gpu->is_seen_free || is_seen_free(writer, index, &reading);
-    observation->next_ns = now_ns + OBSERVE_STEP_NS;
+    observation->next_ns = now_ns + LULL_SWITCH_LOOK_NS;
     if (reading.valid != 0 && is_settled(writer, index, reading.sm_mhz))
         end_observation(gpu, (observation->read_ns + now_ns) / 2 - observation->call_end_ns);
     else if (now_ns >= observation->call_end_ns + OBSERVE_LIMIT_NS)
         end_observation(gpu, is_obeyed(writer, index, reading.sm_mhz)
                                  ? observation->changed_ns - observation->call_end_ns
                                  : LULL_SETTLE_NOT_OBEYED);
+    if (!observation->is_running)
+        gpu->result.unread_us = lull_writer_unread_us(gpu, now_ns);
     observation->read_ns = now_ns;
     if (!observation->is_running || observation->changed_ns == now_ns) {
         lull_writer_publish(gpu, index);

@@ -1,16 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulator/driver.h"
 
+#include <math.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/switch_budget.h"
+#include "base/switch_look.h"
 
 /* The budget of lowerings of the daemon's writer (device/writer.h). */
 static const int64_t lowering_gap_ns = INT64_C(20000000);
 static const int64_t lowering_refill_ns = INT64_C(50000000);
 static const int64_t never_ns = INT64_MAX;
+/* A clock that was read for this long without having followed will not (governor/control). */
+static const int64_t obedience_ns = INT64_C(60000000);
 
 enum { SETTLING = 8 };
+
+/* What reading the clock back after the last call has shown so far. */
+struct observation {
+    bool is_running;
+    struct lull_switch_outcome outcome; /* its effect_ns: when the call returned */
+    int64_t read_ns;                    /* the reading before; at first, the end of the call */
+    int64_t next_ns;
+    uint64_t number; /* of the call among those for this GPU */
+};
 
 struct driver_unit {
     struct lull_physics *gpu;
@@ -23,11 +37,13 @@ struct driver_unit {
     struct lull_switch_outcome
         settling[SETTLING]; /* outcomes whose clock has not settled, in order of time */
     uint32_t settling_count;
+    struct observation observation;
 };
 
 struct lull_virtual_driver {
     struct driver_unit units[LULL_CONTROLLER_MAX_GPUS];
     uint32_t gpu_count;
+    int64_t look_ns; /* 0: clocks are not read, their outcomes wait in settling */
     uint64_t random;
     lull_driven_function driven;
     void *context;
@@ -46,14 +62,16 @@ static void init_unit(struct driver_unit *unit, struct lull_physics *gpu)
 }
 
 struct lull_virtual_driver *lull_virtual_driver_create(struct lull_physics *const *gpus,
-                                                       uint32_t gpu_count, uint64_t seed,
-                                                       lull_driven_function driven, void *context)
+                                                       uint32_t gpu_count, int64_t look_ns,
+                                                       uint64_t seed, lull_driven_function driven,
+                                                       void *context)
 {
     struct lull_virtual_driver *driver = calloc(1, sizeof(*driver));
 
     if (driver == NULL)
         return NULL;
     driver->gpu_count = gpu_count;
+    driver->look_ns = look_ns;
     driver->random = seed;
     driver->driven = driven;
     driver->context = context;
@@ -93,10 +111,98 @@ static void settle(struct lull_virtual_driver *driver, uint32_t gpu, int64_t now
     }
 }
 
+/* ---- reading back ---- */
+
+static void end_observation(struct lull_virtual_driver *driver, uint32_t gpu, double settle_ms,
+                            int64_t effect_ns)
+{
+    struct observation *observation = &driver->units[gpu].observation;
+
+    observation->is_running = false;
+    observation->outcome.settle_ms = settle_ms;
+    observation->outcome.effect_ns = effect_ns;
+    driver->driven(driver->context, gpu, &observation->outcome);
+}
+
+/* The next call, begun at begun_ns, has ended the reading back of the one before. */
+static void overtake(struct lull_virtual_driver *driver, uint32_t gpu, int64_t begun_ns)
+{
+    struct observation *observation = &driver->units[gpu].observation;
+    const int64_t end_ns = observation->outcome.effect_ns;
+
+    if (!observation->is_running)
+        return;
+    if (observation->read_ns == end_ns) { /* nobody has looked */
+        end_observation(driver, gpu, NAN, end_ns);
+    } else if (begun_ns - end_ns > obedience_ns) {
+        end_observation(driver, gpu, -1.0, end_ns + obedience_ns);
+    } else {
+        observation->outcome.overtaken = true;
+        end_observation(driver, gpu, lull_ms_from_ns(observation->read_ns - end_ns),
+                        observation->read_ns);
+    }
+}
+
+/* Looks as the writer does: a lock has followed where the clock is it; a reset, where the clock is
+ * not what was locked before. */
+static bool has_followed(const struct driver_unit *unit)
+{
+    const uint32_t top = lull_gpu_model_step_count(&unit->gpu->model) - 1;
+    const struct lull_switch_outcome *outcome = &unit->observation.outcome;
+    const uint32_t seen = unit->gpu->setting.is_locked ? top - unit->gpu->setting.max_step : 0;
+
+    return outcome->point == 0 ? seen != outcome->was_point : seen == outcome->point;
+}
+
+static void look(struct lull_virtual_driver *driver, uint32_t gpu, int64_t now_ns)
+{
+    struct observation *observation = &driver->units[gpu].observation;
+
+    if (!observation->is_running || observation->next_ns > now_ns)
+        return;
+    if (has_followed(&driver->units[gpu])) {
+        const int64_t effect_ns = (observation->read_ns + now_ns) / 2;
+
+        observation->outcome.unsure_ms = lull_ms_from_ns(now_ns - effect_ns);
+        end_observation(driver, gpu, lull_ms_from_ns(effect_ns - observation->outcome.effect_ns),
+                        effect_ns);
+    }
+    observation->read_ns = now_ns;
+    observation->next_ns = now_ns + driver->look_ns;
+}
+
+/* A clock settles, or is read, from the end of its call on. */
+static void watch_clock(struct lull_virtual_driver *driver, uint32_t gpu,
+                        const struct lull_switch_outcome *outcome, int64_t end_ns)
+{
+    struct driver_unit *unit = &driver->units[gpu];
+    const uint64_t number = unit->observation.number;
+
+    if (driver->look_ns == 0) {
+        /* Where too many wait, the last one is replaced: this switch has overtaken it. */
+        if (unit->settling_count == SETTLING)
+            unit->settling_count--;
+        unit->settling[unit->settling_count++] = *outcome;
+        return;
+    }
+    overtake(driver, gpu, driver->call_begun_ns);
+    unit->observation = (struct observation){
+        .is_running = true,
+        .outcome = *outcome,
+        .read_ns = end_ns,
+        .next_ns = end_ns + lull_switch_first_look_ns(driver->look_ns, number),
+        .number = number + 1,
+    };
+    unit->observation.outcome.effect_ns = end_ns;
+}
+
+/* ---- calls ---- */
+
 /* Ends the call that is under way; from now on the GPU's clock settles. */
 static void finish_call(struct lull_virtual_driver *driver)
 {
-    struct driver_unit *unit = &driver->units[driver->busy_with];
+    const uint32_t gpu = (uint32_t)driver->busy_with;
+    struct driver_unit *unit = &driver->units[gpu];
     const uint32_t point = driver->call.point;
     const uint32_t top = lull_gpu_model_step_count(&unit->gpu->model) - 1;
     const struct lull_clock_setting setting = {.is_locked = true, .max_step = top - point};
@@ -110,17 +216,16 @@ static void finish_call(struct lull_virtual_driver *driver)
     if (point < unit->point)
         lull_switch_budget_raise(&unit->budget, now_ns);
     unit->valid_until_ns = point == 0 ? never_ns : driver->call.valid_until_ns;
-    /* Where too many wait, the last one is replaced: this switch has overtaken it. */
-    if (unit->settling_count == SETTLING)
-        unit->settling_count--;
-    unit->settling[unit->settling_count++] = (struct lull_switch_outcome){
-        .was_point = unit->point,
-        .point = point,
-        .call_ms = (double)(now_ns - driver->call_asked_ns) * 1e-6,
-        .driver_ms = (double)(now_ns - driver->call_begun_ns) * 1e-6,
-        .settle_ms = (double)(effective_ns - now_ns) * 1e-6,
-        .effect_ns = effective_ns,
-    };
+    watch_clock(driver, gpu,
+                &(struct lull_switch_outcome){
+                    .was_point = unit->point,
+                    .point = point,
+                    .call_ms = (double)(now_ns - driver->call_asked_ns) * 1e-6,
+                    .driver_ms = (double)(now_ns - driver->call_begun_ns) * 1e-6,
+                    .settle_ms = (double)(effective_ns - now_ns) * 1e-6,
+                    .effect_ns = effective_ns,
+                },
+                now_ns);
     unit->point = point;
     driver->busy_with = -1;
 }
@@ -219,6 +324,9 @@ static int64_t next_ns(const struct lull_virtual_driver *driver)
         const int64_t due = driver->busy_with >= 0 ? never_ns : due_ns(unit);
 
         next = due < next ? due : next;
+        if (driver->busy_with < 0 && unit->observation.is_running &&
+            unit->observation.next_ns < next)
+            next = unit->observation.next_ns;
         if (unit->settling_count > 0 && unit->settling[0].effect_ns < next)
             next = unit->settling[0].effect_ns;
     }
@@ -233,6 +341,8 @@ int64_t lull_virtual_driver_advance(struct lull_virtual_driver *driver, int64_t 
         settle(driver, i, now_ns);
     if (driver->busy_with < 0)
         begin_call(driver, now_ns);
+    for (uint32_t i = 0; i < driver->gpu_count && driver->busy_with < 0; i++)
+        look(driver, i, now_ns);
     return next_ns(driver);
 }
 

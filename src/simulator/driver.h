@@ -2,7 +2,8 @@
  * The driver of a node in virtual time. It makes one call at a time, which lasts as long as the
  * device's model says, and serves requests as lulld's writer does (device/writer.h): raisings
  * first, then lowerings by deadline, but none that is late or that the budget of lowerings does not
- * allow.
+ * allow. It sees what that writer sees: a clock is read every so often after a call, but while no
+ * call is under way, and until the next call for its GPU.
  *
  * Deterministic. Threads: a driver belongs to one. SPDX-License-Identifier: Apache-2.0
  */
@@ -15,17 +16,20 @@
 #include "core/section/controller/controller.h"
 #include "emulator/physics/physics.h"
 
-/* Called when the clock has reached what was asked for. */
+/* Called when the clock was seen to have reached what was asked for, or was overtaken by the next
+ * call. */
 typedef void (*lull_driven_function)(void *context, uint32_t gpu,
                                      const struct lull_switch_outcome *outcome);
 
 struct lull_virtual_driver; /* opaque */
 
-/* Borrows each gpus[i], which the caller must have advanced to every time that it passes in. NULL:
- * there is no memory. */
+/* Borrows each gpus[i], which the caller must have advanced to every time that it passes in.
+ * look_ns: how often a clock is read (base/switch_look.h); 0: whoever asked is told when it has
+ * followed. NULL: there is no memory. */
 struct lull_virtual_driver *lull_virtual_driver_create(struct lull_physics *const *gpus,
-                                                       uint32_t gpu_count, uint64_t seed,
-                                                       lull_driven_function driven, void *context);
+                                                       uint32_t gpu_count, int64_t look_ns,
+                                                       uint64_t seed, lull_driven_function driven,
+                                                       void *context);
 void lull_virtual_driver_destroy(struct lull_virtual_driver *driver);
 
 /* Takes a request. It replaces one of the same GPU that still waits. */

@@ -248,8 +248,8 @@ static int make_managed(struct simulation *simulation, struct lull_error *err)
             is_made && simulation->ranks[i].gaps != NULL && simulation->ranks[i].orders != NULL;
     }
     simulation->controller = lull_controller_create(&options->control, count, points);
-    simulation->driver =
-        lull_virtual_driver_create(gpus, count, options->seed, on_driven, simulation);
+    simulation->driver = lull_virtual_driver_create(gpus, count, options->look_ns, options->seed,
+                                                    on_driven, simulation);
     if (!is_made || simulation->controller == NULL || simulation->driver == NULL)
         return lull_error_set(err, -ENOMEM, "simulation: no memory");
     for (uint32_t i = 0; i < count; i++)

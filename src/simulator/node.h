@@ -3,7 +3,7 @@
  * makes. What takes a job minutes takes seconds here, without the noise of a machine.
  *
  * The controller, the gap maps and the physics are the real ones; the driver is that of driver.h.
- * The wire, lulld and the granularity of reading clocks back are not simulated.
+ * The wire and lulld are not simulated.
  *
  * Deterministic. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -26,6 +26,7 @@ struct lull_simulation_options {
     bool managed;      /* false: the highest clock holds throughout */
     bool exposure;     /* compute kernels are recorded, as in a CUPTI window */
     struct lull_controller_config control;
+    int64_t look_ns;      /* how often a clock is read back (driver.h); 0: the driver tells of it */
     uint64_t seed;        /* seed of the driver's latencies */
     uint32_t steps_below; /* of an unmanaged run: the highest clock is so many steps lower */
     double limit_w;       /* power limit of all GPUs; 0: the model's own */

@@ -44,7 +44,7 @@ struct part {
 };
 
 static const struct part of_request = {BYTES(struct lull_switch_request, deadline_ns, sm_mhz)};
-static const struct part of_result = {BYTES(struct lull_switch_result, sequence, blocked_us)};
+static const struct part of_result = {BYTES(struct lull_switch_result, sequence, unread_us)};
 static const struct part of_limit_request = {BYTES(struct lull_limit_request, limit_mw, limit_mw)};
 static const struct part of_limit_result = {BYTES(struct lull_limit_result, sequence, limit_mw)};
 

@@ -310,6 +310,7 @@ static void test_a_lowering_is_recorded_written_and_read_back(void **state)
     assert_int_equal(client.results[0].observed_mhz, 1400);
     advance(T0 + 10 * MS);
     assert_int_equal(client.results[0].settle_ns, 15 * MS / 4);
+    assert_int_equal(client.results[0].unread_us, 1500);
     assert_int_equal(client.results[0].observed_mhz, 900);
     assert_int_equal(state_of(0).applied_mhz, 900);
     assert_int_equal(state_of(0).observed_mhz, 900);
@@ -1015,6 +1016,36 @@ static void test_what_is_settled_and_what_is_obeyed(void **state)
     assert_int_equal(end(), 0);
 }
 
+/* The first two changes are read after 1.5 ms, the third and the fourth after 0.75 ms. */
+static void test_readings_begin_sooner_or_later(void **state)
+{
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    for (uint32_t i = 0; i < 4; i++) {
+        ask_soon(0, i % 2 == 0 ? 900 : 0);
+        advance(T0 + (i + 1) * 100 * MS);
+        assert_int_equal(client.results[0].settle_ns, (i < 2 ? 15 : 18) * MS / 4);
+    }
+    assert_int_equal(end(), 0);
+}
+
+/* The first reading comes after 1.5 ms; the next call half a millisecond later. */
+static void test_a_call_tells_when_the_clock_before_was_read_last(void **state)
+{
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + FAKE_CALL_NS + 2 * MS);
+    ask_soon(0, 0);
+    advance(T0 + 2 * FAKE_CALL_NS + 2 * MS);
+    assert_int_equal(client.results[0].sequence, 2);
+    assert_int_equal(client.results[0].settle_ns, LULL_SETTLE_UNKNOWN);
+    assert_int_equal(client.results[0].unread_us, 500);
+    assert_int_equal(end(), 0);
+}
+
 static void test_a_clock_that_does_not_follow_is_told(void **state)
 {
     const int64_t call_end_ns = T0 + FAKE_CALL_NS;
@@ -1546,6 +1577,8 @@ int main(void)
         cmocka_unit_test(test_a_record_that_could_not_be_undone_is_kept),
         cmocka_unit_test(test_a_record_that_says_it_all_is_enough),
         cmocka_unit_test(test_what_is_settled_and_what_is_obeyed),
+        cmocka_unit_test(test_readings_begin_sooner_or_later),
+        cmocka_unit_test(test_a_call_tells_when_the_clock_before_was_read_last),
         cmocka_unit_test(test_a_clock_that_does_not_follow_is_told),
         cmocka_unit_test(test_a_slow_gpu_obeys_an_upper_bound),
         cmocka_unit_test(test_a_reset_that_is_not_obeyed_is_repeated),

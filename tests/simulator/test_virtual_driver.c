@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,16 +17,18 @@ struct node {
     struct lull_gpu_model model;
     struct lull_physics gpus[GPUS];
     struct lull_virtual_driver *driver;
-    uint32_t points[GPUS]; /* in effect */
+    uint32_t points[GPUS];                 /* in effect */
+    struct lull_switch_outcome told[GPUS]; /* last */
     int64_t now_ns;
 };
 
 static void on_driven(void *context, uint32_t gpu, const struct lull_switch_outcome *outcome)
 {
     ((struct node *)context)->points[gpu] = outcome->point;
+    ((struct node *)context)->told[gpu] = *outcome;
 }
 
-static void init(struct node *node)
+static void init(struct node *node, int64_t look_ns)
 {
     struct lull_physics *gpus[GPUS];
 
@@ -35,7 +38,7 @@ static void init(struct node *node)
         lull_physics_init(&node->gpus[i], &node->model, 0, 0);
         gpus[i] = &node->gpus[i];
     }
-    node->driver = lull_virtual_driver_create(gpus, GPUS, 1, on_driven, node);
+    node->driver = lull_virtual_driver_create(gpus, GPUS, look_ns, 1, on_driven, node);
     assert_non_null(node->driver);
 }
 
@@ -71,7 +74,7 @@ static void test_undoes_what_is_not_renewed(void **state)
     struct node node;
 
     (void)state;
-    init(&node);
+    init(&node, 0);
     ask(&node, 0, 5, 100 * ms_ns);
     play(&node, 90 * ms_ns);
     assert_int_equal(node.points[0], 5);
@@ -87,7 +90,7 @@ static void test_undoes_after_the_call_under_way(void **state)
     struct node node;
 
     (void)state;
-    init(&node);
+    init(&node, 0);
     ask(&node, 0, 5, 100 * ms_ns);
     ask(&node, 1, 5, 102 * ms_ns);
     play(&node, 90 * ms_ns);
@@ -106,7 +109,7 @@ static void test_renews_without_a_call(void **state)
     struct node node;
 
     (void)state;
-    init(&node);
+    init(&node, 0);
     ask(&node, 0, 5, 100 * ms_ns);
     play(&node, 90 * ms_ns);
     ask(&node, 0, 5, 300 * ms_ns);
@@ -116,12 +119,78 @@ static void test_renews_without_a_call(void **state)
     lull_virtual_driver_destroy(node.driver);
 }
 
+/* Calls return after 6 ms and clocks follow 12 ms later. Readings come every 2 ms, the third
+ * change's first one after 1 ms. */
+static void test_reads_clocks_back(void **state)
+{
+    struct node node;
+
+    (void)state;
+    init(&node, 2 * ms_ns);
+    ask(&node, 0, 5, 1000 * ms_ns);
+    play(&node, 100 * ms_ns);
+    assert_float_equal(node.told[0].settle_ms, 11.0, 1e-9);
+    assert_float_equal(node.told[0].unsure_ms, 1.0, 1e-9);
+    assert_int_equal(node.told[0].effect_ns, 17 * ms_ns);
+    ask(&node, 0, 0, 1000 * ms_ns);
+    play(&node, 200 * ms_ns);
+    assert_float_equal(node.told[0].settle_ms, 11.0, 1e-9);
+    ask(&node, 0, 5, 1000 * ms_ns);
+    play(&node, 300 * ms_ns);
+    assert_float_equal(node.told[0].settle_ms, 12.0, 1e-9);
+    assert_int_equal(node.told[0].effect_ns, 218 * ms_ns);
+    assert_false(node.told[0].overtaken);
+    lull_virtual_driver_destroy(node.driver);
+}
+
+/* While a call for the other GPU is under way nobody looks, from 10 to 20 ms here. */
+static void test_does_not_look_during_a_call(void **state)
+{
+    struct node node;
+
+    (void)state;
+    init(&node, 4 * ms_ns);
+    ask(&node, 0, 5, 1000 * ms_ns);
+    play(&node, 14 * ms_ns);
+    ask(&node, 1, 5, 1000 * ms_ns);
+    play(&node, 100 * ms_ns);
+    assert_float_equal(node.told[0].settle_ms, 9.0, 1e-9);
+    assert_float_equal(node.told[0].unsure_ms, 5.0, 1e-9);
+    lull_virtual_driver_destroy(node.driver);
+}
+
+/* The next call ends the reading back, whose last reading was after 8 ms; or there was none. */
+static void test_tells_what_was_overtaken(void **state)
+{
+    struct node node;
+
+    (void)state;
+    init(&node, 4 * ms_ns);
+    ask(&node, 0, 5, 1000 * ms_ns);
+    play(&node, 15 * ms_ns);
+    ask(&node, 0, 0, 1000 * ms_ns);
+    play(&node, 22 * ms_ns);
+    assert_true(node.told[0].overtaken);
+    assert_int_equal(node.told[0].point, 5);
+    assert_float_equal(node.told[0].settle_ms, 8.0, 1e-9);
+    assert_int_equal(node.told[0].effect_ns, 14 * ms_ns);
+    ask(&node, 0, 5, 1000 * ms_ns);
+    play(&node, 29 * ms_ns);
+    assert_false(node.told[0].overtaken);
+    assert_true(isnan(node.told[0].settle_ms));
+    assert_int_equal(node.told[0].effect_ns, 21 * ms_ns);
+    lull_virtual_driver_destroy(node.driver);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_undoes_what_is_not_renewed),
         cmocka_unit_test(test_undoes_after_the_call_under_way),
         cmocka_unit_test(test_renews_without_a_call),
+        cmocka_unit_test(test_reads_clocks_back),
+        cmocka_unit_test(test_does_not_look_during_a_call),
+        cmocka_unit_test(test_tells_what_was_overtaken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
+#include "base/switch_look.h"
 #include "simulator/fixed.h"
 #include "simulator/node.h"
 
@@ -64,8 +65,8 @@ static void test_each_rank_counts_as_if_alone(void **state)
 }
 
 /* Ranks that compute and exchange by turns, each in a job of its own; each exchange is shorter by
- * less_ms than the one before. */
-static void add_exchanges(struct lull_play *play, uint32_t rank, double less_ms)
+ * less_ms than the one before, and doubles its payload that often. */
+static void add_exchanges(struct lull_play *play, uint32_t rank, double less_ms, int32_t doublings)
 {
     const int communicator =
         lull_play_add_communicator(play, "exchange", UINT32_C(1) << rank, NULL);
@@ -82,7 +83,7 @@ static void add_exchanges(struct lull_play *play, uint32_t rank, double less_ms)
             .kernels = 1,
             .function = LULL_PLAY_ALL_TO_ALL,
             .communicator = (uint32_t)communicator,
-            .bytes = 1 << 20,
+            .bytes = UINT64_C(1) << (20 + doublings * i / 2),
             .link_gbs = 10.0,
             .channels = 4,
         };
@@ -111,7 +112,7 @@ static void test_descents_end_where_most_gaps_stay_high(void **state)
     options.control.only_sections = true;
     assert_int_equal(lull_play_create(MANY_RANKS, &play, NULL), 0);
     for (uint32_t rank = 0; rank < MANY_RANKS; rank++)
-        add_exchanges(play, rank, 2.0);
+        add_exchanges(play, rank, 2.0, 0);
     assert_int_equal(lull_play_finish(play, NULL), 0);
     options.play = play;
     assert_int_equal(lull_simulate_node(&options, &outcome, NULL), 0);
@@ -154,7 +155,7 @@ static void test_gaps_and_a_steady_point_add_up(void **state)
 
     (void)state;
     assert_int_equal(lull_play_create(1, &play, NULL), 0);
-    add_exchanges(play, 0, 0.0);
+    add_exchanges(play, 0, 0.0, 0);
     assert_int_equal(lull_play_finish(play, NULL), 0);
     highest = simulate_levers(play, false, false, false);
     gaps = simulate_levers(play, true, true, false);
@@ -172,6 +173,50 @@ static void test_gaps_and_a_steady_point_add_up(void **state)
     /* A steady point saves in gaps that are not switched for, too: that counts once. */
     assert_true(highest.energy_j - all.energy_j >
                 0.75 * (2.0 * highest.energy_j - gaps.energy_j - steady.energy_j));
+}
+
+/* Two ranks whose gaps of 8 to 40 ms drift through each other, on a driver that always takes 5 ms.
+ */
+static struct lull_simulation_outcome simulate_looks(bool managed, int64_t look_ns)
+{
+    struct lull_gpu_model model = *lull_gpu_model_find("A100-SXM4-40GB", 14);
+    struct lull_simulation_options options = {
+        .model = &model,
+        .periods = LONG_PERIODS + PERIODS,
+        .measured = MEASURED,
+        .managed = managed,
+        .exposure = true,
+        .look_ns = look_ns,
+    };
+    struct lull_simulation_outcome outcome;
+    struct lull_play *play;
+
+    lull_gpu_model_fix_latency(&model, 1.667, 3.333);
+    lull_controller_config_default(&options.control);
+    options.control.only_sections = true;
+    assert_int_equal(lull_play_create(RANKS, &play, NULL), 0);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        add_exchanges(play, rank, 8.3 + rank, 1);
+    assert_int_equal(lull_play_finish(play, NULL), 0);
+    options.play = play;
+    assert_int_equal(lull_simulate_node(&options, &outcome, NULL), 0);
+    lull_play_destroy(play);
+    return outcome;
+}
+
+/* Whoever reads a clock every 1.5 ms, and not during calls, saves nearly as much as who is told. */
+static void test_reading_clocks_back_costs_little(void **state)
+{
+    const struct lull_simulation_outcome highest = simulate_looks(false, 0);
+    const struct lull_simulation_outcome told = simulate_looks(true, 0);
+    const struct lull_simulation_outcome read = simulate_looks(true, LULL_SWITCH_LOOK_NS);
+
+    (void)state;
+    printf("saved: told %.2f %%, read back %.2f %% (%.2f %% low)\n",
+           100.0 * (1.0 - told.energy_j / highest.energy_j),
+           100.0 * (1.0 - read.energy_j / highest.energy_j), 100.0 * read.late_ratio);
+    assert_true(highest.energy_j - read.energy_j > 0.9 * (highest.energy_j - told.energy_j));
+    assert_true(read.late_ratio < 0.02);
 }
 
 static struct lull_simulation_outcome simulate_fixed(const struct lull_play *play,
@@ -208,7 +253,7 @@ static void test_fixed_settings_are_the_lowest_within_the_tolerance(void **state
 
     (void)state;
     assert_int_equal(lull_play_create(1, &play, NULL), 0);
-    add_exchanges(play, 0, 0.0);
+    add_exchanges(play, 0, 0.0, 0);
     assert_int_equal(lull_play_finish(play, NULL), 0);
     options.play = play;
     highest = simulate_fixed(play, 0, 0.0);
@@ -233,6 +278,7 @@ int main(void)
         cmocka_unit_test(test_each_rank_counts_as_if_alone),
         cmocka_unit_test(test_descents_end_where_most_gaps_stay_high),
         cmocka_unit_test(test_gaps_and_a_steady_point_add_up),
+        cmocka_unit_test(test_reading_clocks_back_costs_little),
         cmocka_unit_test(test_fixed_settings_are_the_lowest_within_the_tolerance),
     };
 

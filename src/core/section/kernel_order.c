@@ -2,16 +2,31 @@
 #include "core/section/kernel_order.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/smaller.h"
 #include "core/section/iteration.h"
 
 enum { MAX_PERIOD = LULL_ORDER_MAX_PERIOD, RECENT = 2 * MAX_PERIOD };
 
+/* Only as few kernels are taken for an inner loop: more of them are rarely repeated within an
+ * iteration, and what varies from one to the next is a job's own unrest. Chosen, not measured. */
+enum { MOST_INNER = 4 };
+/* An iteration longer than the finder's period has been seen so often. Chosen, not measured. */
+enum { TIMES_SEEN = 3 };
+/* It explains this share of what varies between the finder's periods... Chosen, not measured. */
+static const double explained_min = 0.7;
+/* ...which is at least this much. Chosen, not measured. */
+static const double least_variation_ns = 5e5;
+/* Kernels after which that is looked at first. Chosen, not measured. */
+enum { FIRST_LOOK = 32 };
+
 struct kernel {
     uint32_t number;
     uint64_t signature;
+    int64_t begin_ns;
 };
 
 struct lull_kernel_order {
@@ -24,9 +39,11 @@ struct lull_kernel_order {
     bool has_newest;
 
     bool is_following;
-    bool was_left;    /* since then nothing has been followed */
-    uint32_t left_at; /* number that did not fit */
-    uint32_t period;  /* 0: none has been found yet */
+    bool was_left;           /* since then nothing has been followed */
+    uint32_t left_at;        /* number that did not fit */
+    uint32_t period;         /* 0: none has been found yet */
+    uint32_t finders_period; /* the finder's, when it was found */
+    uint32_t multiple;       /* of the finder's period; 0: it was refuted, and none is sought */
     uint32_t stride;
     uint32_t base; /* number of position 0 of base_iteration */
     int64_t base_iteration;
@@ -40,6 +57,7 @@ struct lull_kernel_order *lull_kernel_order_create(void)
 
     if (order == NULL)
         return NULL;
+    order->multiple = 1;
     order->finder = lull_iteration_finder_create();
     if (order->finder == NULL) {
         free(order);
@@ -144,14 +162,15 @@ static bool fits(const struct lull_kernel_order *order, uint32_t number, uint64_
 
 /* ---- into the order of numbers ----------------------------------------------------------- */
 
-static void hold(struct lull_kernel_order *order, uint32_t number, uint64_t signature)
+static void hold(struct lull_kernel_order *order, uint32_t number, uint64_t signature,
+                 int64_t begin_ns)
 {
     uint32_t place = order->held_count;
 
     assert(order->held_count <= LULL_ORDER_HELD);
     for (; place > 0 && distance(order->held[place - 1].number, number) > 0; place--)
         order->held[place] = order->held[place - 1];
-    order->held[place] = (struct kernel){number, signature};
+    order->held[place] = (struct kernel){number, signature, begin_ns};
     order->held_count++;
 }
 
@@ -179,6 +198,122 @@ static struct lull_iteration_state let_go(struct lull_kernel_order *order)
     memmove(&order->held[0], &order->held[1], order->held_count * sizeof(order->held[0]));
     order->recent[order->symbols++ % RECENT] = kernel;
     return lull_iteration_push(order->finder, kernel.signature);
+}
+
+/* ---- longer iterations, by their times --------------------------------------------------- */
+
+/* Time from the kernel before to the one that came `back` symbols before the last one. */
+static int64_t interval_ns(const struct lull_kernel_order *order, uint64_t back)
+{
+    return symbol(order, back)->begin_ns - symbol(order, back + 1)->begin_ns;
+}
+
+/* How many intervals are looked at. */
+static uint32_t interval_count(const struct lull_kernel_order *order)
+{
+    assert(order->symbols > 0);
+    if (order->symbols < RECENT)
+        return (uint32_t)order->symbols - 1;
+    return RECENT - 1;
+}
+
+/* What intervals differ by from those a lag before, on average, ns. */
+static double variation_ns(const struct lull_kernel_order *order, uint32_t lag)
+{
+    const uint32_t count = interval_count(order);
+    double sum_ns = 0.0;
+
+    assert(lag < count);
+    for (uint32_t i = 0; i + lag < count; i++)
+        sum_ns += fabs((double)(interval_ns(order, i) - interval_ns(order, i + lag)));
+    return sum_ns / (count - lag);
+}
+
+/* Whether a lag repeats the times between kernels, and neither the finder's period nor two of it,
+ * which the gap map takes together by itself, do. */
+static bool explains(const struct lull_kernel_order *order, uint32_t lag, double single_ns,
+                     double twofold_ns)
+{
+    return variation_ns(order, lag) <= (1.0 - explained_min) * fmin(single_ns, twofold_ns);
+}
+
+/* The smallest multiple of the finder's period, from the third on, that repeats the times between
+ * kernels; 1: none does. */
+static uint32_t find_multiple(const struct lull_kernel_order *order)
+{
+    const uint32_t period = order->finders_period;
+    const uint32_t most = lull_smaller_u32(interval_count(order) / TIMES_SEEN, MAX_PERIOD);
+    double single_ns;
+    double twofold_ns;
+
+    if (period > MOST_INNER || 3 * period > most)
+        return 1;
+    single_ns = variation_ns(order, period);
+    twofold_ns = variation_ns(order, 2 * period);
+    if (fmin(single_ns, twofold_ns) < least_variation_ns)
+        return 1;
+    for (uint32_t multiple = 3; multiple * period <= most; multiple++)
+        if (explains(order, multiple * period, single_ns, twofold_ns))
+            return multiple;
+    return 1;
+}
+
+/* How many symbols before the last one the longest time between two kernels ended, in the last
+ * period: there an iteration begins, on all ranks alike. */
+static uint32_t longest_back(const struct lull_kernel_order *order, uint32_t period)
+{
+    const uint32_t count = interval_count(order);
+    int64_t longest_ns = INT64_MIN;
+    uint32_t longest = 0;
+
+    assert(period >= 1 && count >= period);
+    for (uint32_t i = 0; i < period; i++) {
+        int64_t sum_ns = 0;
+
+        for (uint32_t turn = 0; turn < count / period; turn++)
+            sum_ns += interval_ns(order, i + turn * period);
+        if (sum_ns > longest_ns) {
+            longest_ns = sum_ns;
+            longest = i;
+        }
+    }
+    return longest;
+}
+
+/* Kernels that are alike tell nothing of an iteration that has lost or gained some: only their
+ * times do. */
+static bool holds_multiple(const struct lull_kernel_order *order)
+{
+    struct lull_standing standing;
+
+    return find_multiple(order) == order->multiple &&
+           lull_kernel_order_locate(
+               order, symbol(order, longest_back(order, order->period))->number, &standing) &&
+           standing.position == 0;
+}
+
+/* Soon, so that little is decided by inner loops, and then now and then. */
+static bool is_time_to_look(const struct lull_kernel_order *order)
+{
+    const bool is_doubled = (order->symbols & (order->symbols - 1)) == 0;
+
+    return order->symbols % MAX_PERIOD == 0 || (is_doubled && order->symbols >= FIRST_LOOK);
+}
+
+/* Looks whether the iteration is longer than the finder's period. True: it is, or is not any more;
+ * the one that was followed ends. */
+static bool change_multiple(struct lull_kernel_order *order)
+{
+    if (order->multiple == 0 || !is_time_to_look(order))
+        return false;
+    if (order->multiple > 1) {
+        if (holds_multiple(order))
+            return false;
+        order->multiple = 0;
+        return true;
+    }
+    order->multiple = find_multiple(order);
+    return order->multiple > 1;
 }
 
 /* ---- finding ----------------------------------------------------------------------------- */
@@ -249,9 +384,17 @@ static void start_following(struct lull_kernel_order *order, uint32_t position)
 
 /* The finder has a period, with the last symbol at state's position. */
 static enum lull_kernel_order_event enter(struct lull_kernel_order *order,
-                                          const struct lull_iteration_state *state)
+                                          struct lull_iteration_state *state)
 {
     uint32_t stride;
+
+    if (state->period != order->finders_period)
+        order->multiple = 1;
+    order->finders_period = state->period;
+    if (order->multiple > 1) {
+        state->period *= order->multiple;
+        state->position = longest_back(order, state->period);
+    }
 
     if (order->was_left && distance(symbol(order, 0)->number, order->left_at) < 0)
         return LULL_ORDER_SEARCHING;
@@ -282,7 +425,7 @@ static enum lull_kernel_order_event search(struct lull_kernel_order *order, bool
     enum lull_kernel_order_event event = LULL_ORDER_SEARCHING;
 
     while (may_go(order)) {
-        const struct lull_iteration_state state = let_go(order);
+        struct lull_iteration_state state = let_go(order);
 
         if (!may_enter || order->is_following || state.period == 0)
             continue;
@@ -307,7 +450,8 @@ static bool go_on(struct lull_kernel_order *order, uint32_t number, uint64_t sig
 }
 
 enum lull_kernel_order_event lull_kernel_order_take(struct lull_kernel_order *order,
-                                                    uint32_t number, uint64_t signature)
+                                                    uint32_t number, uint64_t signature,
+                                                    int64_t begin_ns)
 {
     const bool was_following = order->is_following;
     const bool goes_on = go_on(order, number, signature);
@@ -317,10 +461,14 @@ enum lull_kernel_order_event lull_kernel_order_take(struct lull_kernel_order *or
         order->newest = number;
     order->has_newest = true;
     if (order->symbols == 0 || distance(number, symbol(order, 0)->number) > 0)
-        hold(order, number, signature);
+        hold(order, number, signature, begin_ns);
     event = search(order, goes_on);
     if (order->is_following)
         move_base(order);
+    if (was_following && goes_on && change_multiple(order)) {
+        order->is_following = false;
+        return LULL_ORDER_LEFT;
+    }
     if (!goes_on)
         return LULL_ORDER_LEFT;
     if (was_following)

@@ -12,6 +12,12 @@
  * once the finder has one and the numbers advance by the same amount, the stride, from each kernel
  * to its counterpart of the iteration before.
  *
+ * Longer iterations. Where a step consists of layers that communicate alike, the finder takes a
+ * layer for the iteration. Then the times between kernels repeat with a multiple of its period
+ * only: once they have done so three times, the iteration that was followed is LEFT and the
+ * multiple FOUND, beginning after the longest time between two kernels. When they do so no longer,
+ * or the longest time comes elsewhere, it is LEFT, and none is sought again for that period.
+ *
  * Following. A number says iteration and position of its kernel at once, before all that came
  * before it have begun. A kernel whose signature is not the one of its position, or whose number
  * belongs to none, ends it: LEFT. Kernels that are never heard of end nothing. After that the last
@@ -52,9 +58,10 @@ struct lull_kernel_order; /* opaque: some 110 KiB */
 struct lull_kernel_order *lull_kernel_order_create(void);
 void lull_kernel_order_destroy(struct lull_kernel_order *order);
 
-/* The kernel of that number begins. */
+/* The kernel of that number begins, at begin_ns of one monotonic clock. */
 enum lull_kernel_order_event lull_kernel_order_take(struct lull_kernel_order *order,
-                                                    uint32_t number, uint64_t signature);
+                                                    uint32_t number, uint64_t signature,
+                                                    int64_t begin_ns);
 
 /* Where the kernel of that number stands; false: it belongs nowhere, or no iteration is followed.
  */

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <math.h>
 
+#include "base/clock.h"
+
 /* What a change takes before any has been seen: V100, published. */
 static const double prior_call_ms = 5.0;
 static const double prior_settle_ms = 20.0;
@@ -33,6 +35,58 @@ void lull_switch_cost_add_outcome(struct lull_switch_cost *cost, enum lull_direc
     if (!outcome->overtaken ||
         call_ms + outcome->settle_ms > lull_switch_cost_total_ms(cost, direction, 0.5))
         lull_switch_cost_add(cost, direction, call_ms, outcome->settle_ms);
+}
+
+/*
+ * What a value within unsure >= 0 of `middle` most likely is: the mean of those known that it can
+ * be like; else the bound that lies next to one that is known, if they are no further apart than
+ * the bounds are. So if all are equal, what is taken for them lies between the first guess and the
+ * truth, and no reading takes it further from there. Farther off than that it is something new.
+ */
+static double likely_value(const struct lull_quantile *known, double middle, double unsure)
+{
+    double sum = 0.0;
+    double nearest = INFINITY; /* distance from the middle */
+    double towards = 0.0;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < known->count; i++) {
+        const double distance = known->values[i] - middle;
+
+        if (fabs(distance) <= unsure) {
+            sum += known->values[i];
+            count++;
+        } else if (fabs(distance) < nearest) {
+            nearest = fabs(distance);
+            towards = copysign(unsure, distance);
+        }
+    }
+    if (count > 0)
+        return sum / count;
+    return nearest <= 3.0 * unsure ? middle + towards : middle;
+}
+
+struct lull_switch_outcome lull_switch_cost_likely(const struct lull_switch_cost *known,
+                                                   enum lull_direction direction,
+                                                   const struct lull_switch_outcome *outcome)
+{
+    const struct lull_quantile *const seen = &known->total_ms[direction];
+    const bool is_unseen = isnan(outcome->settle_ms);
+    const double settle_ms = is_unseen ? 0.0 : outcome->settle_ms;
+    const double total_ms = outcome->driver_ms + settle_ms;
+    struct lull_switch_outcome likely = *outcome;
+    double later_ms = 0.0;
+
+    assert(direction < LULL_DIRECTION_COUNT && outcome->unsure_ms >= 0.0);
+    if (seen->count == 0 || settle_ms < 0.0)
+        return likely;
+    if (outcome->overtaken || is_unseen)
+        later_ms = fmax(lull_quantile_get(seen, 0.5) - total_ms, 0.0);
+    else if (outcome->unsure_ms > 0.0)
+        later_ms = likely_value(seen, total_ms, outcome->unsure_ms) - total_ms;
+    likely.settle_ms = settle_ms + later_ms;
+    likely.effect_ns += lull_ns_from_ms(later_ms);
+    return likely;
 }
 
 double lull_switch_cost_call_ms(const struct lull_switch_cost *cost, enum lull_direction direction,

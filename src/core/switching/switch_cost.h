@@ -27,10 +27,11 @@ struct lull_switch_outcome {
     uint32_t point;
     double call_ms;    /* from the request until the driver call returned */
     double driver_ms;  /* the part of it inside the driver */
-    double settle_ms;  /* from the return until the clock read the target, and at least this long if
-                        * it was overtaken; < 0: it never read it; NAN: nobody looked */
-    int64_t effect_ns; /* when the clock read the target; the return where nobody looked */
-    bool overtaken;    /* changed again before the clock was seen to follow, at effect_ns */
+    double settle_ms;  /* from the return until the clock followed; if it was overtaken, for how
+                        * long it was seen not to; < 0: it never followed; NAN: nobody looked */
+    double unsure_ms;  /* settle_ms is off by no more than this; 0: it is exact, or overtaken */
+    int64_t effect_ns; /* the return plus settle_ms; the return where nobody looked */
+    bool overtaken;    /* changed again before the clock was seen to follow */
     bool failed;       /* refused: the GPU does not switch at all */
 };
 
@@ -58,6 +59,17 @@ void lull_switch_cost_add(struct lull_switch_cost *cost, enum lull_direction dir
  */
 void lull_switch_cost_add_outcome(struct lull_switch_cost *cost, enum lull_direction direction,
                                   double call_ms, const struct lull_switch_outcome *outcome);
+
+/*
+ * What most likely came of a change that was not watched closely: a clock is read every so often,
+ * and not while its driver is busy. `known`: of GPUs of its model, with the time inside the driver
+ * for their calls. Where some of the last changes took as long as this one can have taken, it is
+ * taken to be like these; one that was overtaken, or that nobody looked at, like the usual one, if
+ * that is longer.
+ */
+struct lull_switch_outcome lull_switch_cost_likely(const struct lull_switch_cost *known,
+                                                   enum lull_direction direction,
+                                                   const struct lull_switch_outcome *outcome);
 
 /* The p-quantile of call and of call + settle, with the prior where nothing was seen. ms. */
 double lull_switch_cost_call_ms(const struct lull_switch_cost *cost, enum lull_direction direction,

@@ -11,29 +11,30 @@
 static const int64_t obedience_ns = 60 * LULL_NS_PER_MS;
 
 /* The time from the return of a call until the clock followed, or a lower bound of it; negative:
- * nobody looked. */
+ * nobody looked. seen_ns: when the clock was read last before the next call; 0: there is none. */
 static int64_t time_to_settle_ns(const struct lull_switch_result *result, int64_t end_ns,
-                                 int64_t overtaken_ns)
+                                 int64_t seen_ns)
 {
     if (result->settle_ns == LULL_SETTLE_NOT_OBEYED)
         return obedience_ns;
     if (result->settle_ns != LULL_SETTLE_UNKNOWN)
         return result->settle_ns;
-    return overtaken_ns != 0 && result->observed_mhz != 0 ? overtaken_ns - end_ns : -1;
+    return seen_ns > end_ns && result->observed_mhz != 0 ? seen_ns - end_ns : -1;
 }
 
 static void tell_switch(struct lull_control *control, uint32_t index,
                         const struct lull_posted_request *request,
-                        const struct lull_switch_result *result, int64_t overtaken_ns, bool failed)
+                        const struct lull_switch_result *result, int64_t seen_ns, bool failed)
 {
     const int64_t end_ns = result->call_begin_ns + result->call_ns;
-    const int64_t settle_ns = time_to_settle_ns(result, end_ns, overtaken_ns);
+    const int64_t settle_ns = time_to_settle_ns(result, end_ns, seen_ns);
     struct lull_switch_outcome outcome = {
         .was_point = request->was_point,
         .point = request->point,
         .call_ms = lull_ms_from_ns(end_ns - request->posted_ns),
         .driver_ms = lull_ms_from_ns(result->call_ns),
         .settle_ms = settle_ns < 0 ? NAN : lull_ms_from_ns(settle_ns),
+        .unsure_ms = result->settle_ns < 0 ? 0.0 : result->unread_us * 0.5e-3,
         .effect_ns = end_ns + (settle_ns < 0 ? 0 : settle_ns),
         .overtaken = settle_ns >= 0 && result->settle_ns == LULL_SETTLE_UNKNOWN,
         .failed = failed,
@@ -44,10 +45,10 @@ static void tell_switch(struct lull_control *control, uint32_t index,
     control->decider->take_switch(control->deciding, index, &outcome);
 }
 
-/* Takes what came of a request: it settled, was refused, or was overtaken by the next call at
- * overtaken_ns. */
+/* Takes what came of a request: it settled, was refused, or was overtaken by the next call, before
+ * which the clock was read last at seen_ns. */
 static void take_outcome(struct lull_control *control, uint32_t index,
-                         const struct lull_switch_result *result, int64_t overtaken_ns)
+                         const struct lull_switch_result *result, int64_t seen_ns)
 {
     struct lull_governed_gpu *gpu = &control->gpus[index];
     const struct lull_posted_request *request =
@@ -67,7 +68,7 @@ static void take_outcome(struct lull_control *control, uint32_t index,
                  lull_driver_watch_denies(&gpu->state.driver);
     /* Where nothing had to be written, nothing was learnt about what writing costs. */
     if (request->sequence == result->sequence && (is_made || is_useless))
-        tell_switch(control, index, request, result, overtaken_ns, is_useless);
+        tell_switch(control, index, request, result, seen_ns, is_useless);
     if (result->status == 0 && result->settle_ns >= 0)
         gpu->expected = (struct lull_clock_expectation){.set_mhz = result->sm_mhz,
                                                         .since_ns = end_ns + result->settle_ns};
@@ -89,7 +90,8 @@ static void take_overtaken(struct lull_control *control, uint32_t index,
     if (overtaken.observed_mhz != 0 &&
         next->call_begin_ns - (overtaken.call_begin_ns + overtaken.call_ns) > obedience_ns)
         overtaken.settle_ns = LULL_SETTLE_NOT_OBEYED;
-    take_outcome(control, index, &overtaken, next->call_begin_ns);
+    take_outcome(control, index, &overtaken,
+                 next->call_begin_ns - next->unread_us * LULL_NS_PER_US);
 }
 
 /* Takes the driver's calls. No outcome need tell of one: the next request may have needed no call,

@@ -83,7 +83,7 @@ static uint32_t check_standing(const struct pattern *pattern, uint64_t seed)
     for (uint32_t i = 0; i < kernel_count; i++) {
         const struct kernel *kernel = &kernels[i];
         const enum lull_kernel_order_event event =
-            lull_kernel_order_take(order, kernel->number, kernel->signature);
+            lull_kernel_order_take(order, kernel->number, kernel->signature, 0);
         int64_t iteration;
 
         holds(event != LULL_ORDER_LEFT && event != LULL_ORDER_TOO_LONG, seed);
@@ -146,7 +146,7 @@ static enum lull_kernel_order_event take_all(struct lull_kernel_order *order, ui
     enum lull_kernel_order_event event = LULL_ORDER_SEARCHING;
 
     for (uint32_t i = from; i < to; i++)
-        event = lull_kernel_order_take(order, kernels[i].number, kernels[i].signature);
+        event = lull_kernel_order_take(order, kernels[i].number, kernels[i].signature, 0);
     return event;
 }
 
@@ -163,7 +163,7 @@ static void test_a_lost_kernel(void **state)
     lay_out(&pattern, 60, 4.0, &random);
     assert_int_equal(take_all(order, 0, 10 * pattern.length), LULL_ORDER_FOLLOWING);
     for (uint32_t i = 10 * pattern.length + 3; i < kernel_count; i++)
-        assert_int_equal(lull_kernel_order_take(order, kernels[i].number, kernels[i].signature),
+        assert_int_equal(lull_kernel_order_take(order, kernels[i].number, kernels[i].signature, 0),
                          LULL_ORDER_FOLLOWING);
     lull_kernel_order_destroy(order);
 }
@@ -184,10 +184,10 @@ static void test_an_extra_operation(void **state)
         from = (CERTAIN / pattern.length + 1) * pattern.length;
         lay_out(&pattern, from / pattern.length + 3, 0.0, &random);
         holds(take_all(order, 0, from) == LULL_ORDER_FOLLOWING, seed);
-        holds(lull_kernel_order_take(order, kernels[from].number, 77) == LULL_ORDER_LEFT, seed);
+        holds(lull_kernel_order_take(order, kernels[from].number, 77, 0) == LULL_ORDER_LEFT, seed);
         for (uint32_t i = from; i < kernel_count && resumed_at == 0; i++) {
             const enum lull_kernel_order_event event =
-                lull_kernel_order_take(order, kernels[i].number + 1, kernels[i].signature);
+                lull_kernel_order_take(order, kernels[i].number + 1, kernels[i].signature, 0);
 
             holds(event == LULL_ORDER_SEARCHING || event == LULL_ORDER_RESUMED, seed);
             if (event == LULL_ORDER_RESUMED)
@@ -212,7 +212,7 @@ static void test_any_numbers(void **state)
                                     ? (uint32_t)lull_random_below(&random, UINT32_MAX)
                                     : i / 2;
 
-        lull_kernel_order_take(order, number, lull_random_below(&random, 2));
+        lull_kernel_order_take(order, number, lull_random_below(&random, 2), 0);
         if (lull_kernel_order_locate(order, number, &standing))
             assert_true(standing.position < lull_kernel_order_period(order));
     }
@@ -226,9 +226,70 @@ static void test_an_iteration_too_long(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < 4 * (LULL_ORDER_MAX_PERIOD + 1) && event == LULL_ORDER_SEARCHING; i++)
-        event = lull_kernel_order_take(order, i, i % (LULL_ORDER_MAX_PERIOD + 1));
+        event = lull_kernel_order_take(order, i, i % (LULL_ORDER_MAX_PERIOD + 1), 0);
     assert_int_equal(event, LULL_ORDER_TOO_LONG);
     lull_kernel_order_destroy(order);
+}
+
+/* ---- layers that are alike ----------------------------------------------------------------- */
+
+enum { LAYERS = 12, LAYER_ROUNDS = 200 };
+
+/* Equal kernels, of which the last half of each step takes longer and the first waits for longest;
+ * each step skips `lost` kernels. Counts the times when an iteration was found or left. */
+struct layers {
+    struct lull_kernel_order *order;
+    uint32_t number;
+    int64_t now_ns;
+    uint32_t found;
+    uint32_t left;
+};
+
+static void play_steps(struct layers *layers, uint32_t steps, uint32_t count, int64_t longer_ns)
+{
+    for (uint32_t i = 0; i < steps * count; i++) {
+        enum lull_kernel_order_event event;
+
+        layers->now_ns += 10000000 + (i % count >= count / 2 ? longer_ns : 0);
+        layers->now_ns += i % count == 0 ? 3 * longer_ns : 0;
+        event = lull_kernel_order_take(layers->order, layers->number++, 7, layers->now_ns);
+        layers->found += event == LULL_ORDER_FOUND;
+        layers->left += event == LULL_ORDER_LEFT;
+    }
+}
+
+static void test_layers_that_are_alike_make_a_step(void **state)
+{
+    struct layers layers = {.order = lull_kernel_order_create()};
+    struct lull_standing standing;
+
+    (void)state;
+    assert_non_null(layers.order);
+    play_steps(&layers, LAYER_ROUNDS, LAYERS, 2000000);
+    assert_int_equal(lull_kernel_order_period(layers.order), LAYERS);
+    assert_int_equal(layers.found, 2);
+    assert_int_equal(layers.left, 1);
+    assert_true(lull_kernel_order_locate(layers.order, layers.number, &standing));
+    assert_int_equal(standing.position, 0); /* a step begins with the kernel that waits longest */
+    /* A step of one kernel more: the numbers fit, the times do not. */
+    play_steps(&layers, 1, LAYERS + 1, 2000000);
+    play_steps(&layers, LAYER_ROUNDS, LAYERS, 2000000);
+    assert_int_equal(lull_kernel_order_period(layers.order), 1);
+    assert_int_equal(layers.left, 2);
+    lull_kernel_order_destroy(layers.order);
+}
+
+/* Less than half a millisecond is the unrest of a job. */
+static void test_layers_that_hardly_differ_are_iterations(void **state)
+{
+    struct layers layers = {.order = lull_kernel_order_create()};
+
+    (void)state;
+    assert_non_null(layers.order);
+    play_steps(&layers, LAYER_ROUNDS, LAYERS, 400000);
+    assert_int_equal(lull_kernel_order_period(layers.order), 1);
+    assert_int_equal(layers.left, 0);
+    lull_kernel_order_destroy(layers.order);
 }
 
 int main(void)
@@ -240,6 +301,8 @@ int main(void)
         cmocka_unit_test(test_an_extra_operation),
         cmocka_unit_test(test_any_numbers),
         cmocka_unit_test(test_an_iteration_too_long),
+        cmocka_unit_test(test_layers_that_are_alike_make_a_step),
+        cmocka_unit_test(test_layers_that_hardly_differ_are_iterations),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

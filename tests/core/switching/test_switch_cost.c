@@ -60,6 +60,64 @@ static void test_what_was_overtaken_counts_where_it_was_slow(void **state)
     assert_near(lull_switch_cost_total_ms(&cost, LULL_DIRECTION_DOWN, 0.0), 10.0, 0.0);
 }
 
+static void test_what_was_read_back_roughly_is_like_what_is_known(void **state)
+{
+    struct lull_switch_cost known = {0};
+    struct lull_switch_outcome outcome = {
+        .driver_ms = 2.0, .settle_ms = 3.0, .unsure_ms = 1.0, .effect_ns = 5000000};
+    struct lull_switch_outcome likely;
+
+    (void)state;
+    likely = lull_switch_cost_likely(&known, LULL_DIRECTION_UP, &outcome);
+    assert_near(likely.settle_ms, 3.0, 0.0); /* nothing is known */
+    lull_switch_cost_add(&known, LULL_DIRECTION_UP, 2.0, 6.5);
+    likely = lull_switch_cost_likely(&known, LULL_DIRECTION_UP, &outcome);
+    assert_near(likely.settle_ms, 3.0, 0.0); /* nothing like it is */
+    lull_switch_cost_add(&known, LULL_DIRECTION_UP, 2.0, 5.5);
+    likely = lull_switch_cost_likely(&known, LULL_DIRECTION_UP, &outcome);
+    assert_near(likely.settle_ms, 4.0, 1e-12); /* something is not far above... */
+    lull_switch_cost_add(&known, LULL_DIRECTION_UP, 2.0, 1.5);
+    likely = lull_switch_cost_likely(&known, LULL_DIRECTION_UP, &outcome);
+    assert_near(likely.settle_ms, 2.0, 1e-12); /* ...and less far below */
+    assert_int_equal(likely.effect_ns, 4000000);
+    lull_switch_cost_add(&known, LULL_DIRECTION_UP, 2.0, 2.0);
+    lull_switch_cost_add(&known, LULL_DIRECTION_UP, 2.0, 3.5);
+    likely = lull_switch_cost_likely(&known, LULL_DIRECTION_UP, &outcome);
+    assert_near(likely.settle_ms, 2.75, 1e-12);
+    assert_int_equal(likely.effect_ns, 4750000);
+    outcome.unsure_ms = 0.0;
+    likely = lull_switch_cost_likely(&known, LULL_DIRECTION_UP, &outcome);
+    assert_near(likely.settle_ms, 3.0, 0.0); /* it is exact */
+    assert_int_equal(likely.effect_ns, 5000000);
+}
+
+/* Of what is known the median is 4.75 ms. */
+static void test_what_was_not_seen_to_end_takes_as_long_as_usual(void **state)
+{
+    struct lull_switch_cost known = {0};
+    struct lull_switch_outcome outcome = {
+        .driver_ms = 2.0, .settle_ms = 1.0, .effect_ns = 3000000, .overtaken = true};
+    struct lull_switch_outcome likely;
+
+    (void)state;
+    lull_switch_cost_add(&known, LULL_DIRECTION_DOWN, 2.0, 1.5);
+    lull_switch_cost_add(&known, LULL_DIRECTION_DOWN, 2.0, 4.0);
+    likely = lull_switch_cost_likely(&known, LULL_DIRECTION_DOWN, &outcome);
+    assert_near(likely.settle_ms, 2.75, 1e-12);
+    assert_int_equal(likely.effect_ns, 4750000);
+    outcome.settle_ms = 3.0; /* it was seen for longer than usual */
+    likely = lull_switch_cost_likely(&known, LULL_DIRECTION_DOWN, &outcome);
+    assert_near(likely.settle_ms, 3.0, 0.0);
+    outcome =
+        (struct lull_switch_outcome){.driver_ms = 2.0, .settle_ms = NAN, .effect_ns = 2000000};
+    likely = lull_switch_cost_likely(&known, LULL_DIRECTION_DOWN, &outcome);
+    assert_near(likely.settle_ms, 2.75, 1e-12); /* nobody looked */
+    assert_int_equal(likely.effect_ns, 4750000);
+    outcome.settle_ms = -1.0;
+    likely = lull_switch_cost_likely(&known, LULL_DIRECTION_DOWN, &outcome);
+    assert_near(likely.settle_ms, -1.0, 0.0); /* it never followed */
+}
+
 static double mean_lateness(const double *totals, uint32_t n, double lead)
 {
     double sum = 0.0;
@@ -132,6 +190,8 @@ int main(void)
         cmocka_unit_test(test_directions_are_apart),
         cmocka_unit_test(test_never_settled_counts_and_nonsense_does_not),
         cmocka_unit_test(test_what_was_overtaken_counts_where_it_was_slow),
+        cmocka_unit_test(test_what_was_read_back_roughly_is_like_what_is_known),
+        cmocka_unit_test(test_what_was_not_seen_to_end_takes_as_long_as_usual),
         cmocka_unit_test(test_the_lead_is_the_least_with_the_allowed_lateness),
         cmocka_unit_test(test_old_changes_are_forgotten),
         cmocka_unit_test(test_sure_leads_follow_the_tails),

@@ -371,22 +371,29 @@ bool lull_controller_take_start(struct lull_controller *controller, uint32_t ind
 void lull_controller_take_switch(struct lull_controller *controller, uint32_t index,
                                  const struct lull_switch_outcome *outcome)
 {
+    const enum lull_direction direction =
+        outcome->point < outcome->was_point ? LULL_DIRECTION_UP : LULL_DIRECTION_DOWN;
     struct lull_controlled_gpu *gpu = &controller->gpus[index];
+    struct lull_switch_outcome likely;
 
     if (outcome->failed) {
         gpu->failed = true;
         lull_controller_reconsider(controller);
         return;
     }
+    likely = lull_switch_cost_likely(&gpu->model_cost, direction, outcome);
     lull_slack_take_switch(&controller->slack, index, outcome->point);
     lull_switch_calibration_take_call(&gpu->calibration, controller->now_ns);
     if (!lull_switch_calibration_runs(&gpu->calibration))
-        lull_controller_note_clock(controller, gpu, outcome);
+        lull_controller_note_clock(controller, gpu, &likely);
     /* Times of a suspended driver tell nothing of it once it has proven itself anew. */
     if (controller->queue.suspended)
         return;
     lull_driver_queue_learn_call(&controller->queue, outcome->driver_ms);
-    lull_controller_learn_cost(controller, gpu, outcome);
+    /* What was overtaken tells only how long it took at least, and an unseen one tells nothing. */
+    if (outcome->overtaken || isnan(outcome->settle_ms))
+        likely = *outcome;
+    lull_controller_learn_cost(controller, gpu, &likely);
 }
 
 void lull_controller_take_throttle(struct lull_controller *controller, uint32_t index)

@@ -142,18 +142,6 @@ void lull_controller_gap_ends(struct lull_controller *controller, struct lull_co
         look_ahead(controller, gpu, index, 0.0, now_ns);
 }
 
-/* An overtaken lowering has effect when lowerings usually have, if the GPU is not high by then. */
-static int64_t low_from_ns(const struct lull_controlled_gpu *gpu,
-                           const struct lull_switch_outcome *outcome)
-{
-    const double usual_ms = lull_switch_cost_total_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.5) -
-                            lull_switch_cost_call_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.5);
-
-    if (!outcome->overtaken)
-        return outcome->effect_ns;
-    return outcome->effect_ns + lull_ns_from_ms(fmax(usual_ms - outcome->settle_ms, 0.0));
-}
-
 /* A GPU that was low outside the gaps that are switched computed while it was low. That is paid for
  * once per iteration. */
 void lull_controller_note_clock(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
@@ -162,7 +150,7 @@ void lull_controller_note_clock(struct lull_controller *controller, struct lull_
     const bool is_raising = outcome->point < outcome->was_point;
 
     if (!is_raising && outcome->point > gpu->steady)
-        lull_low_interval_lowered(&gpu->low, low_from_ns(gpu, outcome));
+        lull_low_interval_lowered(&gpu->low, outcome->effect_ns);
     if (is_raising && gpu->low.is_low && outcome->effect_ns > gpu->low.from_ns)
         gpu->low_ns += outcome->effect_ns - gpu->low.from_ns;
     if (is_raising && lull_low_interval_raised(&gpu->low, outcome->effect_ns) &&

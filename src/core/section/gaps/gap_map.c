@@ -208,7 +208,8 @@ static void resume(struct lull_gap_map *map, const struct lull_call *kernel)
 /* Follows the sequence of kernels. */
 static void follow(struct lull_gap_map *map, const struct lull_call *kernel)
 {
-    switch (lull_kernel_order_take(map->order, kernel->order, lull_call_signature(kernel))) {
+    switch (lull_kernel_order_take(map->order, kernel->order, lull_call_signature(kernel),
+                                   kernel->time_ns)) {
     case LULL_ORDER_FOUND:
         map->period = lull_kernel_order_period(map->order);
         map->fold = 1;
@@ -360,8 +361,8 @@ static void stop_passing(struct lull_gap_map *map, int64_t time_ns)
 static bool was_inner_loop(struct lull_gap_map *map, const struct lull_call *edge)
 {
     return edge->begin && !map->is_blind &&
-           lull_kernel_order_take(map->order, edge->order, lull_call_signature(edge)) ==
-               LULL_ORDER_LEFT;
+           lull_kernel_order_take(map->order, edge->order, lull_call_signature(edge),
+                                  edge->time_ns) == LULL_ORDER_LEFT;
 }
 
 /*
