@@ -431,8 +431,8 @@ static void test_the_tail_may_count_as_well(void **state)
     }
 }
 
-/* Waiting at the lowest clock and computation at a steady one: each lever alone saves less, once the
- * steady point is found. */
+/* Waiting at the lowest clock and computation at a steady one: each lever alone saves less, once
+ * the steady point is found. */
 static void test_levers_add_up(void **state)
 {
     struct comparison *c = *state;
