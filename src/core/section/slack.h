@@ -125,6 +125,7 @@ uint32_t lull_slack_points(const struct lull_slack *slack, uint32_t gpu);
 /* True where any GPU has slack that is used. */
 bool lull_slack_is_used(const struct lull_slack *slack);
 
+/* What came of the GPU's slack; borrowed as long as the slack lives. */
 const struct lull_slack_record *lull_slack_record(const struct lull_slack *slack, uint32_t gpu);
 
 /* What has been lowered, slack and all, is not proven harmless: all GPUs go back by so many points,
