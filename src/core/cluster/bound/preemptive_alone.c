@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdbool.h>
 
 /* Chosen with the two below so that a search ends near the best worth; not measured by themselves:
  * any worth proves a bound. */
@@ -103,10 +104,10 @@ static struct preemptive_alone_asked ask_all(struct alone_search *search, double
     for (uint32_t slot = (uint32_t)fmin(at_s / slots->slot_s, slots->slots); slot < slots->slots;
          slot++) {
         const double left_j = worth_j - job->second_j * (at_s - job->arrival_s);
-        const double end_s = (slot + 1.0) * slots->slot_s;
+        const double end_s = fmin((slot + 1.0) * slots->slot_s, job->deadline_s);
         double gain_j;
 
-        if (left_j <= search->least_j)
+        if (left_j <= search->least_j || at_s >= job->deadline_s)
             break;
         gain_j = left_j - price_units(search, slot, unit_j);
         if (gain_j > 0.0 && end_s > at_s) {
@@ -135,6 +136,18 @@ static struct preemptive_alone_asked look(struct alone_search *search, double wo
     return asked;
 }
 
+static bool ends_within_slots(const struct alone_search *search)
+{
+    return search->job->deadline_s <= search->slots->slot_s * search->slots->slots;
+}
+
+/* The least first step, of the most worth: with a deadline the most is far above what is likely,
+ * and a job that waits at no cost starts at the least. Chosen, not measured. */
+static double least_step(const struct alone_search *search)
+{
+    return ends_within_slots(search) ? 1e-4 : 1e-9;
+}
+
 /* The bound rises with the worth as long as less than all progress is asked for: from where the
  * last search ended, ever longer steps until it falls, then halves. Above most_j all would be asked
  * for after the slots. */
@@ -143,12 +156,12 @@ static void climb(struct alone_search *search, double most_j)
     double low_j = search->least_j;
     double high_j = most_j;
     double at_j = fmin(fmax(search->job->worth_j, low_j), most_j);
-    double step_j = first_step * (at_j - low_j) + 1e-9 * most_j;
+    double step_j = first_step * (at_j - low_j) + least_step(search) * most_j;
 
     for (int i = 0; i < MOST_TRIALS && high_j > low_j; i++) {
         const double progress = look(search, at_j).progress;
 
-        if (fabs(progress - 1.0) < close_enough)
+        if (fabs(progress - 1.0) < close_enough || search->bound_j >= search->job->value_j)
             break;
         if (progress < 1.0) {
             low_j = at_j;
@@ -161,12 +174,15 @@ static void climb(struct alone_search *search, double most_j)
     }
 }
 
-/* The highest worth that makes sense: of doing all the work after the slots, where GPUs are free.
- */
+/* The highest worth that makes sense: of doing all the work after the slots, where GPUs are free;
+ * or where the deadline forbids that some times what leaves the job out (chosen, not measured: any
+ * worth proves a bound there). */
 static double most_worth_j(const struct alone_search *search)
 {
     const double end_s = search->slots->slot_s * search->slots->slots;
 
+    if (ends_within_slots(search) && !isinf(search->job->value_j))
+        return search->least_j + 4.0 * (search->job->value_j + fabs(search->least_j));
     return search->least_j + search->job->second_j * fmax(end_s - search->job->arrival_s, 0.0);
 }
 

@@ -225,6 +225,7 @@ static void draw_alone(struct lull_random *random, struct alone *alone)
         .job = {.arrival_s = 2.0 * uniform(random),
                 .second_j = 5.0 * uniform(random),
                 .value_j = INFINITY,
+                .deadline_s = INFINITY,
                 .point_count = FEW_POINTS,
                 .points = alone->points},
         .slots = {0.2 + uniform(random), FEW_SLOTS},
