@@ -168,7 +168,7 @@ const struct lull_option lull_scenario_rows[] = {
                   "a job's length in slots."),
     VALUE("posted-ratio", "R", NUMBER, policy.rules.ratio,
           "The ratio to the optimum that pd-rats-safe is to keep.", .least = 1.0, .most = 1e12,
-          .otherwise = "the least that can be proven, and 1",
+          .otherwise = "a quarter more than the least that can be proven, but 1 to 4",
           .more =
               "The higher it is, the fuller it may fill slots with jobs that gain little. A ratio "
               "below the least that can be proven counts as that."),

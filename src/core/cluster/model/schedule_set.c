@@ -15,7 +15,7 @@ int64_t lull_schedule_slot_ns(const struct lull_schedule_rules *rules)
 double lull_schedule_ratio(const struct lull_schedule_rules *rules, double least_ratio)
 {
     if (rules == NULL || rules->ratio <= 0.0)
-        return least_ratio + 1.0;
+        return least_ratio + fmin(fmax(0.25 * least_ratio, 1.0), 4.0);
     return fmax(rules->ratio, least_ratio);
 }
 
@@ -99,7 +99,8 @@ static void apply(const struct lull_schedule_rules *rules, struct lull_price_law
 }
 
 int lull_schedule_set_laws(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                           const struct lull_schedule_rules *rules, struct lull_price_law *laws_out)
+                           const struct lull_schedule_rules *rules, struct lull_price_law *laws_out,
+                           double *ratio_out)
 {
     const size_t types = lull_cluster_group_count(cluster);
     struct lull_node_groups groups;
@@ -119,6 +120,9 @@ int lull_schedule_set_laws(const struct lull_cluster *cluster, const struct lull
         apply(rules, &laws_out[i]);
         lull_price_law_tune(&laws_out[i]);
     }
+    *ratio_out = lull_schedule_ratio(rules, lull_bid_ratio(laws_out, (uint32_t)types));
+    for (size_t i = 0; i < types; i++)
+        lull_price_law_fit(&laws_out[i], *ratio_out);
     return 0;
 }
 
@@ -147,11 +151,12 @@ static void count_schedules(const struct lull_slot_job *job, const struct lull_p
 static void choose_law(const struct lull_price_law *laws, size_t types,
                        struct lull_schedule_set_theorem *theorem)
 {
-    theorem->ratio = 1.0;
+    double most = 0.0;
+
     for (size_t i = 0; i < types; i++) {
-        if (laws[i].gang == 0 || lull_price_ratio(&laws[i]) < theorem->ratio)
+        if (laws[i].gang == 0 || lull_price_ratio(&laws[i]) < most)
             continue;
-        theorem->ratio = lull_price_ratio(&laws[i]);
+        most = lull_price_ratio(&laws[i]);
         theorem->law = laws[i];
     }
 }
@@ -167,10 +172,9 @@ int lull_schedule_set_theorem(const struct lull_cluster *cluster,
 
     *theorem_out = (struct lull_schedule_set_theorem){0};
     if (laws != NULL)
-        rc = lull_schedule_set_laws(cluster, jobs, rules, laws);
+        rc = lull_schedule_set_laws(cluster, jobs, rules, laws, &theorem_out->ratio);
     if (rc == 0)
         choose_law(laws, types, theorem_out);
-    theorem_out->ratio = lull_schedule_ratio(rules, theorem_out->ratio);
     for (size_t i = 0; rc == 0 && i < jobs->count; i++) {
         const struct lull_cluster_job *job = &jobs->all[i];
         struct lull_schedule_set set;

@@ -35,10 +35,11 @@ struct lull_schedule_rules {
 int64_t lull_schedule_slot_ns(const struct lull_schedule_rules *rules);
 
 /*
- * The ratio that a policy keeps, of the least that can be proven: the rules' or, usually, 1 more. A
- * job that could gain as much in an empty slot counts with its whole gain in the dual, so that at
- * the least ratio jobs are spread over empty slots where they could share one; 1 more pays for just
- * that.
+ * The ratio that a policy keeps, of the least that can be proven: the rules' or, usually, a quarter
+ * more, but 1 to 4. A job that could gain as much in an empty slot counts with its whole gain in
+ * the dual, so that at the least ratio jobs are spread over empty slots where they could share one;
+ * 1 more pays for that, and what is beyond fills slots with jobs that gain little. (The ratio that
+ * prices without a bend had, c = 1, is higher on the traces of docs/competitive.md.)
  */
 double lull_schedule_ratio(const struct lull_schedule_rules *rules, double least_ratio);
 
@@ -68,12 +69,12 @@ struct lull_schedule_set {
 void lull_schedule_set_make(const struct lull_cluster *cluster, const struct lull_cluster_job *job,
                             int64_t slot_ns, uint32_t known, struct lull_schedule_set *set_out);
 
-/* laws_out [pool * type_count + type], tuned: the ranges of gangs and gains of the rules, or else
- * those that all of the jobs' sets lie in (lull_bid_widen). -ENOMEM. O(nodes + jobs * operating
- * points). */
+/* laws_out [pool * type_count + type], fit to the ratio that is kept, which it returns, too: the
+ * ranges of gangs and gains of the rules, or else those that all of the jobs' sets lie in
+ * (lull_bid_widen). -ENOMEM. O(nodes + jobs * operating points). */
 int lull_schedule_set_laws(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                           const struct lull_schedule_rules *rules,
-                           struct lull_price_law *laws_out);
+                           const struct lull_schedule_rules *rules, struct lull_price_law *laws_out,
+                           double *ratio_out);
 
 /* What the theorem says of the jobs, and how many of them it does not cover. */
 struct lull_schedule_set_theorem {

@@ -63,13 +63,13 @@ static int make_prices(struct lull_pd_rats_safe *policy, const struct lull_sched
 {
     const uint32_t types = policy->cluster->pool_count * policy->cluster->type_count;
     struct lull_price_law *laws = calloc(types, sizeof(*laws));
+    double ratio;
     int rc = -ENOMEM;
 
     if (laws != NULL)
-        rc = lull_schedule_set_laws(policy->cluster, policy->jobs, rules, laws);
+        rc = lull_schedule_set_laws(policy->cluster, policy->jobs, rules, laws, &ratio);
     if (rc == 0)
-        rc = lull_prices_create(
-            laws, types, lull_schedule_ratio(rules, lull_bid_ratio(laws, types)), &policy->prices);
+        rc = lull_prices_create(laws, types, ratio, &policy->prices);
     free(laws);
     return rc;
 }

@@ -43,17 +43,24 @@ static double log_range(const struct lull_price_law *law)
     return log1p(law->most_j / (law->bend * law->least_j));
 }
 
+/* The GPUs over which prices rise. */
+static double rest_of(const struct lull_price_law *law)
+{
+    return law->gpus - law->gang - law->free;
+}
+
 double lull_price_of(const struct lull_price_law *law, uint32_t load)
 {
-    return law->bend * law->least_j * expm1(log_range(law) * load / (law->gpus - law->gang));
+    const double above = load > law->free ? load - law->free : 0.0;
+
+    return law->bend * law->least_j * expm1(log_range(law) * above / rest_of(law));
 }
 
 double lull_price_kappa(const struct lull_price_law *law)
 {
-    const double rest = law->gpus - law->gang;
-    const double x = law->gang * log_range(law) / rest;
+    const double x = law->gang * log_range(law) / rest_of(law);
 
-    return law->gpus / rest * (expm1(x) / x) * log_range(law);
+    return law->gpus / rest_of(law) * (expm1(x) / x) * log_range(law);
 }
 
 double lull_price_ratio(const struct lull_price_law *law)
@@ -101,6 +108,7 @@ void lull_price_law_tune(struct lull_price_law *law)
     double best = 0.0;
 
     law->bend = 1.0;
+    law->free = 0;
     if (law->gang == 0)
         return;
     /* Far above U C / L prices are straight lines, and c changes nothing any more. */
@@ -111,6 +119,62 @@ void lull_price_law_tune(struct lull_price_law *law)
         step *= 2.0 / (TRIALS - 1);
     }
     law->bend = exp(best);
+}
+
+/* The most that may be free at the law's bend: the ratio rises with it. */
+static uint32_t most_free(const struct lull_price_law *law, double ratio)
+{
+    struct lull_price_law tried = *law;
+    uint32_t fits = 0;
+    uint32_t fails = law->gpus - law->gang;
+
+    while (fails - fits > 1) {
+        tried.free = fits + (fails - fits) / 2;
+        if (lull_price_ratio(&tried) <= ratio)
+            fits = tried.free;
+        else
+            fails = tried.free;
+    }
+    return fits;
+}
+
+/* How far jobs that gain L fill a slot before its GPUs cost the ratio times what they gained, which
+ * a few rounds of a fixed point tell well enough to compare bends by. */
+static double fill_of(const struct lull_price_law *law, double ratio)
+{
+    double load = law->gpus;
+
+    for (int i = 0; i < 4; i++)
+        load = fmin(law->free + rest_of(law) / log_range(law) *
+                                    log1p(ratio * load / (law->gpus * law->bend)),
+                    law->gpus);
+    return load;
+}
+
+void lull_price_law_fit(struct lull_price_law *law, double ratio)
+{
+    enum { TRIALS = 100 };
+    struct lull_price_law best = *law;
+    double best_load;
+
+    if (law->gang == 0 || !isfinite(ratio))
+        return;
+    best.free = most_free(law, ratio);
+    best_load = fill_of(&best, ratio);
+    for (int i = 0; i < TRIALS; i++) {
+        struct lull_price_law tried = *law;
+
+        tried.bend = law->bend * exp(0.1 * (i - TRIALS / 2));
+        tried.free = 0;
+        if (lull_price_ratio(&tried) > ratio)
+            continue;
+        tried.free = most_free(&tried, ratio);
+        if (fill_of(&tried, ratio) <= best_load)
+            continue;
+        best_load = fill_of(&tried, ratio);
+        best = tried;
+    }
+    *law = best;
 }
 
 /* ---- slots --------------------------------------------------------------------------------- */
@@ -329,11 +393,12 @@ static void find_surplus(struct lull_prices *prices, const struct lull_slot_poin
     }
 }
 
-/* What all GPUs cost more after a booking: each slot's price, and c L, grow by the same factor. */
+/* What all GPUs cost more after a booking, at most: each slot's price, and c L, grow by the same
+ * factor, or less where the booking begins in the free load. */
 static double rise_of(const struct lull_price_law *law, const struct lull_slot_point *point,
                       double price_j)
 {
-    const double z = log_range(law) * point->gpus / (law->gpus - law->gang);
+    const double z = log_range(law) * point->gpus / rest_of(law);
 
     return law->gpus * expm1(z) * (price_j + law->bend * law->least_j * point->slots);
 }

@@ -2,7 +2,9 @@
  * Posted prices of GPUs by type and slot, which rise with what is booked, by the law that the proof
  * of PD-RATS is about (docs/competitive.md):
  *
- *   price(load) = c least ((1 + most / (c least))^(load / (gpus - gang)) - 1).
+ *   price(load) = c least ((1 + most / (c least))^((load - free) / (gpus - gang - free)) - 1),
+ *
+ * and 0 up to a load of `free`.
  *
  * A slot in which another gang may not fit costs more per GPU than any job could pay. Prices never
  * fall.
@@ -26,19 +28,25 @@ struct lull_price_law {
     double most_j;  /* U >= L: none gains more per GPU */
     double bend;    /* c > 0: prices rise evenly up to c L or so, and exponentially beyond;
                        lull_price_law_tune() */
+    uint32_t free;  /* f < gpus - gang: a load that costs nothing */
 };
 
-/* Sets the bend with which the proven ratio is least, about; any bend is proven. A law of gang 0
- * gets 1. O(1), a few hundred exponentials. */
+/* Sets the bend with which the proven ratio is least, about, and free to 0; any bend is proven. A
+ * law of gang 0 gets 1. O(1), a few hundred exponentials. */
 void lull_price_law_tune(struct lull_price_law *law);
+
+/* Chooses, for a tuned law and a ratio that is no less than its own, a bend and a free load whose
+ * ratio is no higher, so that slots can be filled with jobs that gain L as far as may be. O(1),
+ * some thousand exponentials. */
+void lull_price_law_fit(struct lull_price_law *law, double ratio);
 
 /* J per GPU and slot. load <= gpus. The law is tuned. */
 double lull_price_of(const struct lull_price_law *law, uint32_t load);
 
 /*
- * kappa of the theorem: C / (C - g) (e^x - 1) / x ln(1 + U / (c L)) with x = g ln(1 + U / (c L)) /
- * (C - g): what all GPUs of the type cost more after a booking is at most kappa times what the
- * booking paid, and c L for each GPU and slot of it. The law is tuned.
+ * kappa of the theorem: C / R (e^x - 1) / x ln(1 + U / (c L)) with R = C - g - f and x =
+ * g ln(1 + U / (c L)) / R: what all GPUs of the type cost more after a booking is at most kappa
+ * times what the booking paid, and c L for each GPU and slot of it. The law is tuned.
  */
 double lull_price_kappa(const struct lull_price_law *law);
 
