@@ -6,7 +6,7 @@
 
 #include "base/amount.h"
 
-enum { MOST_NOTES = 12 };
+enum { MOST_NOTES = 16 };
 
 static const char tuned[] = "the prices of pd-rats are tuned; pd-rats-safe has a proven ratio";
 
@@ -42,28 +42,34 @@ int lull_guarantee_find(const struct lull_cluster *cluster, const struct lull_cl
     return lull_schedule_set_theorem(cluster, jobs, rules, &guarantee_out->theorem);
 }
 
-/* Why there is no ratio; null: there is one. What takes promised GPUs away or makes promised jobs
- * late takes from what was gained, so that the theorem says nothing of the run. */
-static const char *why_none(const struct lull_guarantee *guarantee)
+/* ---- what the theorem does not cover ------------------------------------------------------ */
+
+static void note_if(struct notes *notes, bool is_so, const char *what)
 {
-    if (!guarantee->is_proven)
-        return tuned;
-    if (!guarantee->theorem.has_schedules)
-        return "no job has a schedule that the theorem covers";
-    if (!isfinite(guarantee->theorem.ratio))
-        return "no finite ratio is proven where gangs take nearly all GPUs of a type";
-    if (guarantee->has_failures)
-        return "nodes fail, which takes promised GPUs away";
-    if (guarantee->has_cap)
-        return "a power cap may turn promised starts away";
-    if (guarantee->turns_nodes_off)
-        return "nodes are turned off, and promised starts wait for them";
-    if (guarantee->is_shared)
-        return "links or a storage that jobs share make them end later than was promised";
-    return NULL;
+    if (is_so)
+        snprintf(notes->all[notes->count++].text, sizeof(notes->all[0].text), "%s", what);
 }
 
-/* ---- what the theorem does not cover ------------------------------------------------------ */
+/* Lists why there is no ratio; nothing: there is one. What takes promised GPUs away or makes
+ * promised jobs late takes from what was gained, so that the theorem says nothing of the run. */
+static void list_reasons(const struct lull_guarantee *guarantee, struct notes *notes)
+{
+    const struct lull_schedule_set_theorem *theorem = &guarantee->theorem;
+
+    *notes = (struct notes){0};
+    note_if(notes, !guarantee->is_proven, tuned);
+    if (!guarantee->is_proven)
+        return;
+    note_if(notes, !theorem->has_schedules, "no job has a schedule that the theorem covers");
+    note_if(notes, !isfinite(theorem->ratio),
+            "no finite ratio is proven where gangs take nearly all GPUs of a type");
+    note_if(notes, guarantee->has_failures, "nodes fail, which takes promised GPUs away");
+    note_if(notes, guarantee->has_cap, "a power cap may turn promised starts away");
+    note_if(notes, guarantee->turns_nodes_off,
+            "nodes are turned off, and promised starts wait for them");
+    note_if(notes, guarantee->is_shared,
+            "links or a storage that jobs share make them end later than was promised");
+}
 
 /* Adds a note on a number of jobs, unless there are none. */
 static void note_jobs(struct notes *notes, size_t jobs, const char *what)
@@ -77,17 +83,11 @@ static void note_jobs(struct notes *notes, size_t jobs, const char *what)
     notes->count++;
 }
 
-/* Lists what the guarantee does not cover in this scenario. */
-static void list(const struct lull_guarantee *guarantee, struct notes *notes)
+/* Adds the jobs, or schedules of theirs, that the theorem does not cover. */
+static void list_jobs(const struct lull_guarantee *guarantee, struct notes *notes)
 {
     const struct lull_schedule_set_theorem *theorem = &guarantee->theorem;
-    const char *none = why_none(guarantee);
 
-    *notes = (struct notes){0};
-    if (none != NULL) {
-        snprintf(notes->all[0].text, sizeof(notes->all[0].text), "%s", none);
-        notes->count = 1;
-    }
     if (!guarantee->is_proven)
         return;
     note_jobs(notes, theorem->lacking[LULL_SCHEDULE_NO_VALUE], "without a value: rejected");
@@ -123,20 +123,23 @@ static void print_assumed(const struct lull_guarantee *guarantee, FILE *out)
 
 void lull_guarantee_print(const struct lull_guarantee *guarantee, FILE *out)
 {
-    const char *const none = why_none(guarantee);
     struct notes notes;
+    size_t reasons;
 
-    list(guarantee, &notes);
-    if (none != NULL)
-        fprintf(out, "guarantee           none: %s\n", none);
-    else
+    list_reasons(guarantee, &notes);
+    reasons = notes.count;
+    list_jobs(guarantee, &notes);
+    for (size_t i = 0; i < reasons; i++)
+        fprintf(out, "%-19s %s%s\n", i == 0 ? "guarantee" : "", i == 0 ? "none: " : "and ",
+                notes.all[i].text);
+    if (reasons == 0)
         fprintf(out,
                 "guarantee           no choice of schedules in slots of %g s gains more than %.3f "
                 "times as much\n",
                 (double)guarantee->slot_ns * 1e-9, guarantee->theorem.ratio);
     if (guarantee->is_proven && guarantee->theorem.law.gang > 0)
         print_assumed(guarantee, out);
-    for (size_t i = none != NULL; i < notes.count; i++)
+    for (size_t i = reasons; i < notes.count; i++)
         fprintf(out, "not guaranteed      %s\n", notes.all[i].text);
 }
 
@@ -156,14 +159,16 @@ int lull_guarantee_json(const struct lull_guarantee *guarantee, json_t *into)
 {
     json_t *const texts = json_array();
     struct notes notes;
+    bool has_ratio;
     int rc;
 
-    list(guarantee, &notes);
+    list_reasons(guarantee, &notes);
+    has_ratio = notes.count == 0;
+    list_jobs(guarantee, &notes);
     for (size_t i = 0; i < notes.count; i++)
         json_array_append_new(texts, json_string(notes.all[i].text));
     rc = json_object_set_new(into, "proven_ratio",
-                             why_none(guarantee) == NULL ? json_real(guarantee->theorem.ratio)
-                                                         : json_null());
+                             has_ratio ? json_real(guarantee->theorem.ratio) : json_null());
     rc |= json_object_set_new(into, "assumed", assumed_json(guarantee));
     rc |= json_object_set_new(into, "not_proven", texts);
     return rc < 0 ? -ENOMEM : 0;
