@@ -28,6 +28,8 @@ class Program:
 
     def solve(self, limit_s):
         """The least cost; None: none found within the limit, or there is no schedule."""
+        if not self.rows:
+            return 0.0
         text = "minimize\n cost: 0 nothing " + " ".join(f"{v:+.17g} {k}" for k, v in self.cost.items())
         text += "\nsubject to\n" + "\n".join(f" r{i}: {row}" for i, row in enumerate(self.rows))
         text += "\nbinary\n" + "\n".join(f" {name}" for name in sorted(self.binary)) + "\nend\n"
@@ -50,7 +52,7 @@ def add_job(program, number, job, steps, second_j, must_run, until_s, may_recloc
     if job["deadline"] is not None and (job["value"] or not must_run or job.get("keeps")):
         deadline = min(deadline, job["deadline"])
     groups = sorted({(mode[0], mode[1]) if may_reclock else (mode[0], mode[1], i) for i, mode in enumerate(job["modes"])})
-    ran, end, holds, made = f"n{number}", f"e{number}", [], []
+    ran, end, holds, made = f"n{number}", f"done{number}", [], []
     program.binary.add(ran)
     if must_run:
         program.row([(1, ran)], ">=", 1)

@@ -12,6 +12,10 @@ enum { MOST_TRIALS = 10 };
 /* The first step from the last search's worth, of what lies between the least worth and it. */
 static const double first_step = 0.02;
 
+/* How far above the best worth a job asks for the slots that cost as much, of the worth itself.
+ * Chosen, not measured: it only leads the search. */
+static const double least_above = 1e-6;
+
 /* How near 1 the progress asked for has to come: where it is 1, the bound is highest. */
 static const double close_enough = 0.01;
 
@@ -21,6 +25,7 @@ struct alone_search {
     const struct lull_preemptive_slots *slots;
     const double *gpu_w;
     double *use;                            /* NULL: only look */
+    double use_ratio;                       /* of what is asked for, that counts as use */
     double own_j[LULL_CLUSTER_MOST_POINTS]; /* of a unit in each operating point, with no prices */
     double least_j;                         /* nothing is asked for at that worth or less */
     double bound_j;                         /* the best */
@@ -90,7 +95,8 @@ static void ask(struct alone_search *search, uint32_t slot, const double *unit_j
     asked->progress += 0.5 * time_s * best->rate;
     asked->time_s += 0.5 * time_s;
     if (search->use != NULL)
-        search->use[best->row + slot] += 0.5 * time_s * best->gpu_s * best->rate;
+        search->use[best->row + slot] +=
+            search->use_ratio * 0.5 * time_s * best->gpu_s * best->rate;
 }
 
 static struct preemptive_alone_asked ask_all(struct alone_search *search, double worth_j)
@@ -198,6 +204,22 @@ static void set_own(struct alone_search *search)
     }
 }
 
+/* Adds what the job would take at the worth where the bound is highest. Without a cost of waiting
+ * many slots cost the same, and at their very worth nothing asks for them, a little above it all of
+ * them: the job then takes its share of each. */
+static struct preemptive_alone_asked add_use(struct alone_search *search, double *use)
+{
+    double worth_j = search->worth_j;
+
+    search->use_ratio = 1.0;
+    if (ends_within_slots(search)) {
+        worth_j += least_above * (fabs(worth_j) + fabs(search->least_j));
+        search->use_ratio = 1.0 / fmax(ask_all(search, worth_j).progress, 1.0);
+    }
+    search->use = use;
+    return ask_all(search, worth_j);
+}
+
 double lull_preemptive_alone_j(struct lull_preemptive_job *job,
                                const struct lull_preemptive_slots *slots, const double *gpu_w,
                                double *use)
@@ -215,8 +237,7 @@ double lull_preemptive_alone_j(struct lull_preemptive_job *job,
     climb(&search, most_worth_j(&search));
     if (fmax(search.bound_j, alone_j) >= job->value_j)
         return 0.0;
-    search.use = use;
-    asked = ask_all(&search, search.worth_j);
+    asked = add_use(&search, use);
     job->worth_j = search.worth_j;
     if (asked.progress > 0.0)
         job->tau_s = asked.time_s / asked.progress;
