@@ -61,25 +61,26 @@ static double cost_j(const struct slotter *slotter, const struct lull_cluster_jo
 }
 
 /* Where a job may lie in slots. */
-struct span {
+struct relaxed_span {
     int64_t until_ns; /* it ends by then */
     int64_t first;    /* slot */
     int64_t begun_ns; /* after its arrival; below 0: the slot began before it */
 };
 
-static struct span span_of(const struct slotter *slotter, const struct lull_cluster_job *job)
+static struct relaxed_span span_of(const struct slotter *slotter,
+                                   const struct lull_cluster_job *job)
 {
     const struct lull_slotting *slotting = slotter->slotting;
     const int64_t first = job->arrival_ns / slotting->slot_ns;
     const bool is_late = slotting->is_open || job->deadline_ns < slotting->horizon_ns;
 
-    return (struct span){is_late ? job->deadline_ns : slotting->horizon_ns, first,
-                         first * slotting->slot_ns - job->arrival_ns};
+    return (struct relaxed_span){is_late ? job->deadline_ns : slotting->horizon_ns, first,
+                                 first * slotting->slot_ns - job->arrival_ns};
 }
 
 /* Some times that a job may take with GPUs of one type, and the least that they cost if it begins
  * on arrival. */
-struct part {
+struct relaxed_part {
     const struct lull_cluster_point *like; /* its type and GPUs */
     int64_t least_ns;
     double cost_j;
@@ -88,7 +89,7 @@ struct part {
 
 /* Adds an operating point that takes no GPUs and has one start, which bounds the job from below. */
 static void add_free(struct slotter *slotter, const struct lull_cluster_job *job,
-                     const struct part *part, int64_t first, int64_t after_ns)
+                     const struct relaxed_part *part, int64_t first, int64_t after_ns)
 {
     const double count_w = slotter->slotting->completion_w * job->weight;
 
@@ -102,12 +103,12 @@ static void add_free(struct slotter *slotter, const struct lull_cluster_job *job
 }
 
 static void add_part(struct slotter *slotter, const struct lull_cluster_job *job,
-                     const struct part *part)
+                     const struct relaxed_part *part)
 {
     const int64_t horizon_ns = slotter->slotting->horizon_ns;
     const int64_t slot_ns = slotter->slotting->slot_ns;
     const double count_w = slotter->slotting->completion_w * job->weight;
-    const struct span span = span_of(slotter, job);
+    const struct relaxed_span span = span_of(slotter, job);
     int64_t last_ns = span.until_ns - part->least_ns;
 
     if (last_ns < job->arrival_ns)
@@ -137,13 +138,13 @@ static bool is_possible(const struct slotter *slotter, const struct lull_cluster
     return lull_cluster_point_is_possible(job, number, slotter->cluster, slotter->groups.gpus);
 }
 
-static struct part part_of(const struct slotter *slotter, const struct lull_cluster_job *job,
-                           uint32_t number)
+static struct relaxed_part part_of(const struct slotter *slotter,
+                                   const struct lull_cluster_job *job, uint32_t number)
 {
     const struct lull_cluster_point *point = &job->points[number];
 
-    return (struct part){point, point->time_ns, cost_j(slotter, job, point),
-                         power_w(slotter, point)};
+    return (struct relaxed_part){point, point->time_ns, cost_j(slotter, job, point),
+                                 power_w(slotter, point)};
 }
 
 /* ---- mixtures ----------------------------------------------------------------------------- */
@@ -152,12 +153,12 @@ static struct part part_of(const struct slotter *slotter, const struct lull_clus
  * hull; part_out gets the least time and power. */
 static void make_hull(const struct slotter *slotter, const struct lull_cluster_job *job,
                       const struct lull_cluster_point *like, struct lull_mode_hull *hull_out,
-                      struct part *part_out)
+                      struct relaxed_part *part_out)
 {
     struct lull_mode_corner corners[LULL_CLUSTER_MOST_POINTS];
     size_t count = 0;
 
-    *part_out = (struct part){
+    *part_out = (struct relaxed_part){
         .like = &job->points[0], .least_ns = LULL_CLUSTER_NEVER, .power_w = UINT32_MAX};
 
     for (uint32_t i = 0; i < job->point_count; i++) {
@@ -179,10 +180,10 @@ static void make_hull(const struct slotter *slotter, const struct lull_cluster_j
 /* A job that may run in pieces, in any mixture of operating points that ends in time. */
 static void add_paused(struct slotter *slotter, const struct lull_cluster_job *job)
 {
-    const struct span span = span_of(slotter, job);
+    const struct relaxed_span span = span_of(slotter, job);
     const double window_s = seconds(span.until_ns - job->arrival_ns) + rounding_s;
     struct lull_mode_hull hull;
-    struct part part;
+    struct relaxed_part part;
 
     make_hull(slotter, job, NULL, &hull, &part);
     if (hull.count == 0 || hull.corners[0].time_s > window_s)
@@ -199,7 +200,7 @@ static void add_mixtures(struct slotter *slotter, const struct lull_cluster_job 
     const int64_t slot_ns = slotter->slotting->slot_ns;
     struct lull_mode_hull hull;
     int64_t least_ns, most_ns, first, step;
-    struct part part;
+    struct relaxed_part part;
 
     make_hull(slotter, job, &job->points[number], &hull, &part);
     least_ns = part.least_ns;
@@ -234,7 +235,7 @@ static void add_points(struct slotter *slotter, const struct lull_cluster_job *j
         return;
     }
     for (uint32_t i = 0; i < job->point_count; i++) {
-        const struct part part = part_of(slotter, job, i);
+        const struct relaxed_part part = part_of(slotter, job, i);
 
         if (!is_possible(slotter, job, i))
             continue;

@@ -183,7 +183,7 @@ static int grow(struct lull_prices *prices, uint32_t room)
 {
     for (uint32_t i = 0; i < prices->type_count; i++) {
         struct posted_prices_slot *slots =
-            reallocarray(prices->rows[i].slots, room, sizeof(*slots));
+            realloc(prices->rows[i].slots, (size_t)room * sizeof(*slots));
 
         if (slots == NULL)
             return -ENOMEM;
@@ -314,7 +314,7 @@ static int make_tails(struct lull_prices *prices, uint32_t slots)
 
     if (slots <= prices->tail_room)
         return 0;
-    tails = reallocarray(prices->tails, slots, sizeof(*tails));
+    tails = realloc(prices->tails, (size_t)slots * sizeof(*tails));
     if (tails == NULL)
         return -ENOMEM;
     prices->tails = tails;

@@ -107,7 +107,7 @@ class Exact:
         assert chosen[6], "overbooked"
         for row in surely:
             assert chosen[2] > row[2] * (1 - TIE), "another gains more"
-            assert chosen[2] > row[2] * (1 + TIE) or chosen[5] <= row[5], "another ends sooner"
+            assert chosen[2] != row[2] or chosen[5] <= row[5], "another ends sooner"
         kind, gpus, slots = points[choice[0]][:3]
         before = sum(self.price(kind, self.loads.get((kind, slot), 0)) for slot in range(choice[1], choice[1] + slots))
         for slot in range(choice[1], choice[1] + slots):
