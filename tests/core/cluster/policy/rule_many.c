@@ -1,9 +1,9 @@
 /*
  * The rule of posted_prices.h on problems from standard input, for test_rule_exact.py, which counts
  * every decision anew with hundreds of digits. A problem is numbers: how many types and jobs there
- * are; of each type GPUs, gang, L and U; of each job how many operating points it has, and of each
- * of these type, GPUs, slots, first and last start, gain, and what a slot later costs.
- * SPDX-License-Identifier: Apache-2.0
+ * are, and 1 where the least ratio is kept, 0 where the usual one is; of each type GPUs, gang, L
+ * and U; of each job how many operating points it has, and of each of these type, GPUs, slots,
+ * first and last start, gain, and what a slot later costs. SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static bool read_job(struct lull_slot_point *points, struct lull_slot_job *job)
 }
 
 /* Makes prices for the types, and tells their laws. */
-static struct lull_prices *make_prices(uint32_t types)
+static struct lull_prices *make_prices(uint32_t types, bool is_least)
 {
     struct lull_price_law laws[MOST_TYPES] = {0};
     struct lull_prices *prices;
@@ -43,9 +43,12 @@ static struct lull_prices *make_prices(uint32_t types)
             abort();
         lull_price_law_tune(&laws[i]);
     }
-    ratio = lull_schedule_ratio(NULL, lull_bid_ratio(laws, types));
+    ratio = lull_bid_ratio(laws, types);
+    if (!is_least)
+        ratio = lull_schedule_ratio(NULL, ratio);
     for (uint32_t i = 0; i < types; i++) {
-        lull_price_law_fit(&laws[i], ratio);
+        if (!is_least)
+            lull_price_law_fit(&laws[i], ratio);
         printf("%.17g %u\n", laws[i].bend, laws[i].free);
     }
     printf("%.17g\n", ratio);
@@ -56,10 +59,10 @@ static struct lull_prices *make_prices(uint32_t types)
 
 int main(void)
 {
-    uint32_t types, jobs;
+    uint32_t types, jobs, is_least;
 
-    while (scanf("%u %u", &types, &jobs) == 2 && types <= MOST_TYPES) {
-        struct lull_prices *prices = make_prices(types);
+    while (scanf("%u %u %u", &types, &jobs, &is_least) == 3 && types <= MOST_TYPES) {
+        struct lull_prices *prices = make_prices(types, is_least != 0);
 
         for (uint32_t i = 0; i < jobs; i++) {
             struct lull_slot_point points[LULL_CLUSTER_MOST_POINTS];
