@@ -220,4 +220,4 @@ def hunt(judge, directory, count, first_seed):
 
 if __name__ == "__main__":
     hunt(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 28,
-         int(sys.argv[4]) if len(sys.argv) > 4 else 1)
+         int(sys.argv[4]) if len(sys.argv) > 4 else 8)
