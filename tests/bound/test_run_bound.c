@@ -65,10 +65,10 @@ static void test_bound(void **state)
 
 /* ---- whatever happens to the cluster ------------------------------------------------------- */
 
-enum { CASES = 8, POLICIES = 5, SLOTS = 20 };
+enum { CASES = 8, POLICIES = 7, SLOTS = 20 };
 
-/* Those that leave the clocks of running jobs alone. */
-static const char *const policies[POLICIES] = {"fifo", "lpt", "backfill", "greedy-energy", "srsf"};
+static const char *const policies[POLICIES] = {"fifo", "lpt", "backfill", "greedy-energy",
+                                               "srsf", "hdf", "powerflow"};
 
 static struct cluster_case it;
 

@@ -96,7 +96,11 @@ class Values(unittest.TestCase):
         for said in ("1 job without a value", "1 job without a deadline", "1 job with modes that take all", "nodes fail",
                      "a power cap", "turned off"):
             self.assertTrue(any(said in note for note in got["not_proven"]), said)
+        self.assertIsNone(got["proven_ratio"])
+        got = answer("-", "--nodes", 1, text=text)
         self.assertGreater(got["proven_ratio"], 1)
+        self.assertEqual([got["assumed"][key] for key in ("slot_s", "gang", "gang_is_given", "range_is_given")],
+                         [300, 6, False, False])
         shown = cluster("-", "--nodes", 1, text=text).stdout
         for said in ("value   ", "gain   ", "certificate   ", "guarantee   ", "not guaranteed  ", "slots of 300 s"):
             self.assertIn(said, shown)

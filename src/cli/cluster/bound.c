@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "core/cluster/bound/dual_bound.h"
+#include "core/cluster/bound/dual_search.h"
 #include "core/cluster/power/baseline_power.h"
 #include "core/cluster/bound/slot_relaxation.h"
 #include "governor/run/launch.h"
@@ -109,6 +110,7 @@ static int prepare(struct bounding *bounding, const struct lull_cluster_jobs *jo
         .cap_w = choose_cap_w(bounding),
         .peak_ratio = bounding->conditions->cap.peak_ratio,
         .rest_w = bounding->rest_w,
+        .may_reclock = true,
     };
     return 0;
 }
@@ -279,6 +281,19 @@ static int bound_all(const struct bounding *bounding, double total_j, double *bo
     return rc;
 }
 
+/* No run needs less than a bound: where one does, the bound is false and nothing is told of it. */
+static int check_sound(double bound_j, double needed_j, struct lull_error *err)
+{
+    if (lull_dual_is_sound(bound_j, needed_j, needed_j))
+        return 0;
+    return lull_error_set(
+        err, -EPROTO,
+        "the bound is false, which is a mistake in lull: it says that no schedule "
+        "needs less than %.9g J, and this run needs %.9g J; please report it with "
+        "the table of jobs and the command line",
+        bound_j, needed_j);
+}
+
 int lull_cluster_bound(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                        const struct lull_cluster_run *run,
                        const struct lull_cluster_conditions *conditions, double slot_s,
@@ -286,22 +301,25 @@ int lull_cluster_bound(const struct lull_cluster *cluster, const struct lull_clu
 {
     struct bounding bounding = {.cluster = cluster, .conditions = conditions};
     struct lull_cluster_bound bound = {0};
-    double run_j, idle_j;
+    double run_j, all_j, idle_j;
     int rc = prepare(&bounding, jobs, run, slot_s, err);
 
     if (rc < 0)
         goto end;
     if (bounding.done.count > 0) {
         lull_cluster_run_energy(run, &run_j, &idle_j);
+        all_j = run_j + idle_j + lull_cluster_run_turn_on_j(run);
         rc = bound_jobs(&bounding, false, run_j, &bound.run_j, err);
-        if (rc < 0)
-            goto end;
-        rc = bound_all(&bounding, run_j + idle_j + lull_cluster_run_turn_on_j(run), &bound.all_j,
-                       err);
+        if (rc == 0)
+            rc = bound_all(&bounding, all_j, &bound.all_j, err);
+        if (rc == 0)
+            rc = check_sound(bound.run_j, run_j, err);
+        bound.all_j = fmax(bound.all_j, bound.run_j);
+        if (rc == 0)
+            rc = check_sound(bound.all_j, all_j, err);
         if (rc < 0)
             goto end;
     }
-    bound.all_j = fmax(bound.all_j, bound.run_j);
     *bound_out = bound;
 end:
     free(bounding.all);

@@ -20,10 +20,12 @@ enum {
     MOST_SLOTS = 8,
 };
 
+/* What the run cost, and the sum of the sizes of its parts. */
 static double cost_of(const struct lull_cluster_jobs *jobs, const struct lull_cluster_run *run,
-                      double second_j)
+                      double second_j, double *size_j_out)
 {
     const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(run);
+    double values_j = 0.0;
     double cost_j;
     double idle_j;
 
@@ -35,9 +37,10 @@ static double cost_of(const struct lull_cluster_jobs *jobs, const struct lull_cl
             continue;
         cost_j += second_j * job->weight * (double)(outcomes[i].end_ns - job->arrival_ns) * 1e-9;
         if (outcomes[i].end_ns <= job->deadline_ns)
-            cost_j -= job->value_j;
+            values_j += job->value_j;
     }
-    return cost_j;
+    *size_j_out = cost_j + values_j;
+    return cost_j - values_j;
 }
 
 /* ---- the problem -------------------------------------------------------------------------- */
@@ -86,19 +89,32 @@ static int take(const struct lull_cluster_jobs *jobs, const struct lull_cluster_
     return 0;
 }
 
-/* Chooses slots that reach as far as the deadlines of jobs with a value, since a better schedule
- * could still run those; but not so far, or so short, that the search takes many times as long. */
-static void choose_slots(const struct lull_cluster_jobs *jobs, int64_t last_ns, int64_t slots,
-                         struct lull_slotting *slotting)
+static int64_t run_of(int64_t last_ns)
 {
-    const int64_t run_ns = lull_earlier_ns(last_ns, INT64_MAX / 2 / MOST_RUNS);
+    return lull_earlier_ns(last_ns, INT64_MAX / 2 / MOST_RUNS);
+}
+
+/* How far prices reach: as far as the deadlines of jobs with a value, since a better schedule could
+ * still run those; but not so far that the search takes many times as long. */
+static int64_t choose_horizon_ns(const struct lull_cluster_jobs *jobs, int64_t last_ns)
+{
+    const int64_t run_ns = run_of(last_ns);
     int64_t horizon_ns = run_ns;
-    int64_t least_ns;
 
     for (size_t i = 0; i < jobs->count; i++)
         if (jobs->all[i].value_j > 0.0 && jobs->all[i].deadline_ns != LULL_CLUSTER_NEVER)
             horizon_ns = lull_later_ns(horizon_ns, jobs->all[i].deadline_ns);
-    slotting->horizon_ns = lull_earlier_ns(horizon_ns, MOST_RUNS * run_ns);
+    return lull_earlier_ns(horizon_ns, MOST_RUNS * run_ns);
+}
+
+/* Chooses slots up to there, which are not too short for the search either. */
+static void choose_slots(const struct lull_cluster_jobs *jobs, int64_t last_ns, int64_t slots,
+                         struct lull_slotting *slotting)
+{
+    const int64_t run_ns = run_of(last_ns);
+    int64_t least_ns;
+
+    slotting->horizon_ns = choose_horizon_ns(jobs, last_ns);
     least_ns = (slotting->horizon_ns + lull_cluster_longest_ns(jobs)) / (MOST_SLOTS * slots);
     slotting->slot_ns = lull_later_ns(lull_later_ns(run_ns / slots, least_ns), 1);
 }
@@ -124,7 +140,11 @@ static int bound_whole(const struct lull_cluster *cluster, const struct judged *
                        double *bound_j_out, struct lull_error *err)
 {
     struct lull_slotting slotting = {
-        .completion_w = second_j, .cap_w = LULL_SLOTS_UNCAPPED, .is_open = true};
+        .completion_w = second_j,
+        .cap_w = LULL_SLOTS_UNCAPPED,
+        .is_open = true,
+        .may_reclock = true,
+    };
     struct lull_slot_relaxation slotted;
     double *gpu_j;
     int rc;
@@ -153,7 +173,7 @@ static int bound_paused(const struct lull_cluster *cluster, const struct judged 
         .cluster = cluster,
         .jobs = &judged->jobs,
         .second_j = second_j,
-        .slot_ns = judged->last_ns / slots + 1,
+        .slot_ns = choose_horizon_ns(&judged->jobs, judged->last_ns) / slots + 1,
         .slots = (uint32_t)slots,
     };
     struct lull_preemptive *preemptive = NULL;
@@ -167,6 +187,17 @@ static int bound_paused(const struct lull_cluster *cluster, const struct judged 
     return rc;
 }
 
+/* No run costs less than a bound: where one does, the bound is false and nothing is told of it. */
+static int refuse(const struct lull_cluster_certificate *certificate, struct lull_error *err)
+{
+    return lull_error_set(
+        err, -EPROTO,
+        "the certificate is false, which is a mistake in lull: it says that no "
+        "schedule costs less than %.9g J, and this run costs %.9g J; please report "
+        "it with the table of jobs and the command line",
+        certificate->bound_j, certificate->cost_j);
+}
+
 int lull_cluster_certify(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                          const struct lull_cluster_run *run,
                          const struct lull_cluster_conditions *conditions,
@@ -174,9 +205,10 @@ int lull_cluster_certify(const struct lull_cluster *cluster, const struct lull_c
                          struct lull_cluster_certificate *certificate_out, struct lull_error *err)
 {
     struct telling telling = {lull_watch_begin(), STEPS};
+    double size_j;
     struct lull_cluster_certificate certificate = {
         .second_j = second_j,
-        .cost_j = cost_of(jobs, run, second_j),
+        .cost_j = cost_of(jobs, run, second_j, &size_j),
     };
     struct lull_price_ascent ascent = {
         .achieved = certificate.cost_j, .tell = tell, .user = &telling};
@@ -197,6 +229,8 @@ int lull_cluster_certify(const struct lull_cluster *cluster, const struct lull_c
         rc = bound_paused(cluster, &judged, second_j, slots, &ascent, &certificate.bound_j, err);
     else
         rc = bound_whole(cluster, &judged, second_j, slots, &ascent, &certificate.bound_j, err);
+    if (rc == 0 && !lull_dual_is_sound(certificate.bound_j, certificate.cost_j, size_j))
+        rc = refuse(&certificate, err);
     if (rc == 0)
         *certificate_out = certificate;
 end:

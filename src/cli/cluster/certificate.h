@@ -13,8 +13,9 @@
  * The cost of a schedule: the energy of its jobs, plus second_j for each second of a job from its
  * arrival to its end, times the job's weight, less the values of jobs that ended in time. Below 0
  * it is a gain. No schedule costs less than the bound that runs the jobs without a value which this
- * run brought to their ends, meets the deadlines that it met, and runs any of the jobs with a
- * value, however late it ends.
+ * run brought to their ends, meets the deadlines of theirs that it met, and runs any of the jobs
+ * with a value, however late it ends. Clocks may change while a job runs; jobs stop and go on only
+ * where they may in this scenario.
  */
 struct lull_cluster_certificate {
     double second_j;
@@ -33,7 +34,8 @@ struct lull_certificate_effort {
 /*
  * Certifies a run, and draws its progress. second_j >= 0. Where jobs run whole, the bound counts
  * each as up to a slot shorter than it is, so that fewer slots give a lower bound. Errors: -ENOMEM;
- * -EINVAL and -ERANGE of lull_slot_relaxation_create().
+ * -EINVAL and -ERANGE of lull_slot_relaxation_create(); -EPROTO: the run is below the bound, which
+ * is a mistake in the bound.
  */
 int lull_cluster_certify(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                          const struct lull_cluster_run *run,

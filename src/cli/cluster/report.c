@@ -56,6 +56,7 @@ static int collect(const struct lull_scenario *scenario, const struct lull_scena
         const double all_j = run->bound.all_j;
 
         summary->bound_j = all_j;
+        summary->is_of_gains = false;
         if (all_j > 0.0)
             summary->certificate_ratio = lull_cluster_summary_energy_j(summary) / all_j;
     }
@@ -240,10 +241,12 @@ static void print_cost(const struct lull_cluster_certificate *certificate, bool 
         snprintf(seconds, sizeof(seconds), " and %s per second from each job's arrival to its end",
                  lull_amount_energy(certificate->second_j).text);
     if (cost_j < 0.0)
-        printf("gain                %s: values less energy%s; no schedule gains more than %s\n",
+        printf("gain                %s: values less energy%s; no schedule of "
+               "these jobs gains more than %s\n",
                lull_amount_energy(-cost_j).text, seconds, lull_amount_energy(-bound_j).text);
     else
-        printf("cost                %s: energy%s%s; no schedule costs less than %s\n",
+        printf("cost                %s: energy%s%s; no schedule of these jobs that meets the "
+               "deadlines met here costs less than %s\n",
                lull_amount_energy(cost_j).text, seconds, has_values ? ", less values" : "",
                lull_amount_energy(bound_j).text);
 }

@@ -295,16 +295,17 @@ static int simulate(struct lull_scenario_run *run, const struct lull_scenario *s
 }
 
 static int certify(struct lull_scenario_run *run, const struct lull_scenario *scenario,
-                   const struct lull_certificate_effort *effort, struct lull_error *err)
+                   const struct lull_scenario_policy_options *options, struct lull_error *err)
 {
     const struct lull_cluster *cluster = &scenario->model.cluster;
     const struct lull_cluster_jobs *jobs = &scenario->model.jobs;
-    int rc = lull_cluster_certify(cluster, jobs, run->run, &scenario->conditions, effort,
-                                  lull_cluster_policy_setting(run->policy), &run->certificate, err);
+    int rc =
+        lull_cluster_certify(cluster, jobs, run->run, &scenario->conditions, &options->certificate,
+                             lull_cluster_policy_setting(run->policy), &run->certificate, err);
 
     if (rc < 0)
         return rc;
-    rc = lull_guarantee_find(cluster, jobs, run->policy, &scenario->conditions,
+    rc = lull_guarantee_find(cluster, jobs, run->policy, &options->rules, &scenario->conditions,
                              scenario->has_failures, &run->guarantee);
     if (rc < 0)
         return lull_error_set(err, rc, "no memory for what is guaranteed of %s", run->policy->name);
@@ -323,11 +324,16 @@ int lull_scenario_run_init(struct lull_scenario_run *run, const struct lull_scen
         .is_certified = strcmp(policy->name, "pd-rats") == 0 || policy->needs_value,
         .is_bounded = options->is_bounded,
     };
+    if (policy->needs_value) {
+        run->ruled = *policy;
+        run->ruled.rule = &options->rules;
+        run->policy = &run->ruled;
+    }
     rc = simulate(run, scenario, err);
     if (rc < 0)
         return rc;
     if (run->is_certified) {
-        rc = certify(run, scenario, &options->certificate, err);
+        rc = certify(run, scenario, options, err);
         if (rc < 0)
             return rc;
     }

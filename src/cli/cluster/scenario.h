@@ -69,8 +69,10 @@ void lull_scenario_write_placement(const struct lull_cluster_outcome *outcome, u
 
 /* ---- a run of a scenario --------------------------------------------------------------------- */
 
+/* It may refer to itself, so it must not be copied. */
 struct lull_scenario_run {
     const struct lull_cluster_policy_ops *policy;
+    struct lull_cluster_policy_ops ruled; /* the policy with the options' rules, if it takes them */
     struct lull_cluster_run *run;
     bool is_certified; /* what the policy minimises has a bound: pd-rats and pd-rats-safe */
     bool is_bounded;   /* --bound was given */
@@ -80,9 +82,9 @@ struct lull_scenario_run {
 };
 
 /*
- * Runs all jobs under a policy, and judges the run as the options tell. Borrows the scenario and
- * the policy. Errors: -EINVAL the policy takes only jobs with a value and none has one; -ENOMEM;
- * those of lull_cluster_simulate, lull_cluster_certify and lull_cluster_bound.
+ * Runs all jobs under a policy, and judges the run as the options tell. Borrows the scenario, the
+ * policy and the options. Errors: -EINVAL the policy takes only jobs with a value and none has one;
+ * -ENOMEM; those of lull_cluster_simulate, lull_cluster_certify and lull_cluster_bound.
  * lull_scenario_run_fini() must follow, also after an error.
  */
 int lull_scenario_run_init(struct lull_scenario_run *run, const struct lull_scenario *scenario,

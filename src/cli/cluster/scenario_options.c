@@ -161,6 +161,28 @@ const struct lull_option lull_scenario_rows[] = {
     VALUE("certificate-steps", "N", WHOLE, policy.certificate.steps,
           "How many steps that search takes.", .least = 1, .most = LULL_CERTIFICATE_MOST,
           .otherwise = "60"),
+    VALUE("posted-slot", "S", TIME, policy.rules.slot_ns,
+          "How long the slots are in which pd-rats-safe promises GPUs.",
+          .most = (double)LULL_CLUSTER_MOST_NS / 1e9, .is_open = true, .otherwise = "300",
+          .more = "Jobs begin and end with slots, and the proven ratio grows with the logarithm of "
+                  "a job's length in slots."),
+    VALUE("posted-ratio", "R", NUMBER, policy.rules.ratio,
+          "The ratio to the optimum that pd-rats-safe is to keep.", .least = 1.0, .most = 1e12,
+          .otherwise = "a quarter more than the least that can be proven, but 1 to 4",
+          .more =
+              "The higher it is, the fuller it may fill slots with jobs that gain little. A ratio "
+              "below the least that can be proven counts as that."),
+    VALUE("posted-gang", "N", WHOLE, policy.rules.gang,
+          "The most GPUs that pd-rats-safe assumes jobs to take of a type.", .least = 1,
+          .most = LULL_CLUSTER_MOST_NODES, .otherwise = "what the jobs of the table take",
+          .more = "A policy that is online does not know the table. Its ratio holds for what is "
+                  "within this and the two below."),
+    VALUE("posted-least", "J", NUMBER, policy.rules.least_j,
+          "The least that it assumes jobs to gain per GPU and slot.", .most = MOST_AMOUNT,
+          .is_open = true, .otherwise = "what the jobs of the table gain", .needs = "posted-most"),
+    VALUE("posted-most", "J", NUMBER, policy.rules.most_j,
+          "The most that it assumes jobs to gain per GPU.", .most = MOST_AMOUNT, .is_open = true,
+          .otherwise = "what the jobs of the table gain", .needs = "posted-least"),
 
     LULL_GROUP("The jobs, the cluster and its GPUs"),
     FILE_ROW("pools", model.pools,
@@ -335,6 +357,8 @@ int lull_scenario_options_check(struct lull_scenario_options *options, struct lu
     if ((model->pools != NULL) + (model->nodes != 0) + (model->type_nodes[0] != 0) != 1)
         return lull_error_set(err, -EINVAL,
                               "give either --pools or --nodes, or --gpu-types with nodes");
+    if (options->policy.rules.most_j < options->policy.rules.least_j)
+        return lull_error_set(err, -EINVAL, "--posted-most is below --posted-least");
     if (lull_contention_is_on(&options->network.contention) && !has_gpu)
         return lull_error_set(err, -EINVAL,
                               "what jobs send and read is only known with --gpu-types");

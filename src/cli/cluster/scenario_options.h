@@ -12,6 +12,7 @@
 #include "base/option.h"
 #include "cli/cluster/certificate.h"
 #include "core/cluster/network/contention.h"
+#include "core/cluster/model/schedule_set.h"
 #include "core/cluster/policy/policy.h"
 #include "simulator/cluster/job_classes.h"
 
@@ -50,6 +51,7 @@ struct lull_scenario_policy_options {
     bool is_bounded;     /* by lull-bound */
     double bound_slot_s; /* the length of its slots; 0: a 288th of the run */
     struct lull_certificate_effort certificate;
+    struct lull_schedule_rules rules; /* of pd-rats-safe */
 };
 
 /* Nodes that are turned off, power caps, and what energy costs. */

@@ -120,6 +120,7 @@ int lull_cluster_totals_summarise(const struct lull_scenario_model *model,
     summary_out->turn_on_j = lull_cluster_run_turn_on_j(run->run);
     if (run->is_certified) {
         summary_out->bound_j = run->certificate.bound_j;
+        summary_out->is_of_gains = run->certificate.cost_j < 0.0;
         summary_out->certificate_ratio =
             lull_dual_ratio(run->certificate.bound_j, run->certificate.cost_j);
     }

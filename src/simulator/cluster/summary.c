@@ -61,10 +61,13 @@ void lull_cluster_summary_print(const struct lull_cluster_summary *summary, FILE
     fprintf(out, ": running %s, idle %s, turning on %s\n", lull_amount_energy(summary->run_j).text,
             lull_amount_energy(summary->idle_j).text, lull_amount_energy(summary->turn_on_j).text);
     if (!isnan(summary->bound_j))
-        fprintf(out, "bound               no schedule needs less than %s\n",
+        fprintf(out, "bound               no schedule as good as this one needs less than %s\n",
                 lull_amount_energy(summary->bound_j).text);
     if (isfinite(summary->certificate_ratio))
-        fprintf(out, "certificate         at most %.3f times the optimum\n",
+        fprintf(out,
+                summary->is_of_gains
+                    ? "certificate         the optimum gains at most %.3f times as much\n"
+                    : "certificate         at most %.3f times the optimum\n",
                 summary->certificate_ratio);
 }
 

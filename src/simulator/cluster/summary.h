@@ -7,6 +7,7 @@
 #ifndef LULL_SIMULATOR_CLUSTER_SUMMARY_H
 #define LULL_SIMULATOR_CLUSTER_SUMMARY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,8 +26,9 @@ struct lull_cluster_summary {
     double idle_j;
     double turn_on_j;
     uint64_t deadline_misses;
-    double bound_j;           /* no schedule of these jobs needs less; NAN if that is not known */
+    double bound_j;           /* no schedule as good as the run needs less; NAN if unknown */
     double certificate_ratio; /* the energy is at most this many times the least; NAN if unknown */
+    bool is_of_gains;         /* instead the most gain is at most that many times the run's */
 };
 
 /*

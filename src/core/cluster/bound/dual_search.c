@@ -10,6 +10,10 @@
 
 #include "core/cluster/bound/dual_bound.h"
 
+/* The share of all summed terms by which what a run achieved, a sum of doubles over up to millions
+ * of jobs, may lie below the bound without a mistake. */
+static const double sum_slip_ratio = 1e-9;
+
 static bool is_capped(const struct lull_slot_problem *problem)
 {
     return problem->cap_w != LULL_SLOTS_UNCAPPED;
@@ -110,9 +114,14 @@ int lull_dual_search(const struct lull_slot_problem *problem,
     return rc;
 }
 
+bool lull_dual_is_sound(double bound_j, double achieved_j, double size_j)
+{
+    return bound_j <= achieved_j + sum_slip_ratio * size_j;
+}
+
 double lull_dual_ratio(double bound_j, double achieved_j)
 {
-    if (bound_j >= achieved_j)
+    if (bound_j >= achieved_j) /* by rounding alone: lull_dual_is_sound() */
         return 1.0;
     if (bound_j < 0.0)
         return achieved_j < 0.0 ? bound_j / achieved_j : INFINITY;

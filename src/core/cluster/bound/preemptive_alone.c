@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdbool.h>
 
 /* Chosen with the two below so that a search ends near the best worth; not measured by themselves:
  * any worth proves a bound. */
@@ -10,6 +11,10 @@ enum { MOST_TRIALS = 10 };
 
 /* The first step from the last search's worth, of what lies between the least worth and it. */
 static const double first_step = 0.02;
+
+/* How far above the best worth a job asks for the slots that cost as much, of the worth itself.
+ * Chosen, not measured: it only leads the search. */
+static const double least_above = 1e-6;
 
 /* How near 1 the progress asked for has to come: where it is 1, the bound is highest. */
 static const double close_enough = 0.01;
@@ -20,6 +25,7 @@ struct alone_search {
     const struct lull_preemptive_slots *slots;
     const double *gpu_w;
     double *use;                            /* NULL: only look */
+    double use_ratio;                       /* of what is asked for, that counts as use */
     double own_j[LULL_CLUSTER_MOST_POINTS]; /* of a unit in each operating point, with no prices */
     double least_j;                         /* nothing is asked for at that worth or less */
     double bound_j;                         /* the best */
@@ -89,7 +95,8 @@ static void ask(struct alone_search *search, uint32_t slot, const double *unit_j
     asked->progress += 0.5 * time_s * best->rate;
     asked->time_s += 0.5 * time_s;
     if (search->use != NULL)
-        search->use[best->row + slot] += 0.5 * time_s * best->gpu_s * best->rate;
+        search->use[best->row + slot] +=
+            search->use_ratio * 0.5 * time_s * best->gpu_s * best->rate;
 }
 
 static struct preemptive_alone_asked ask_all(struct alone_search *search, double worth_j)
@@ -103,10 +110,10 @@ static struct preemptive_alone_asked ask_all(struct alone_search *search, double
     for (uint32_t slot = (uint32_t)fmin(at_s / slots->slot_s, slots->slots); slot < slots->slots;
          slot++) {
         const double left_j = worth_j - job->second_j * (at_s - job->arrival_s);
-        const double end_s = (slot + 1.0) * slots->slot_s;
+        const double end_s = fmin((slot + 1.0) * slots->slot_s, job->deadline_s);
         double gain_j;
 
-        if (left_j <= search->least_j)
+        if (left_j <= search->least_j || at_s >= job->deadline_s)
             break;
         gain_j = left_j - price_units(search, slot, unit_j);
         if (gain_j > 0.0 && end_s > at_s) {
@@ -135,6 +142,18 @@ static struct preemptive_alone_asked look(struct alone_search *search, double wo
     return asked;
 }
 
+static bool ends_within_slots(const struct alone_search *search)
+{
+    return search->job->deadline_s <= search->slots->slot_s * search->slots->slots;
+}
+
+/* The least first step, of the most worth: with a deadline the most is far above what is likely,
+ * and a job that waits at no cost starts at the least. Chosen, not measured. */
+static double least_step(const struct alone_search *search)
+{
+    return ends_within_slots(search) ? 1e-4 : 1e-9;
+}
+
 /* The bound rises with the worth as long as less than all progress is asked for: from where the
  * last search ended, ever longer steps until it falls, then halves. Above most_j all would be asked
  * for after the slots. */
@@ -143,12 +162,12 @@ static void climb(struct alone_search *search, double most_j)
     double low_j = search->least_j;
     double high_j = most_j;
     double at_j = fmin(fmax(search->job->worth_j, low_j), most_j);
-    double step_j = first_step * (at_j - low_j) + 1e-9 * most_j;
+    double step_j = first_step * (at_j - low_j) + least_step(search) * most_j;
 
     for (int i = 0; i < MOST_TRIALS && high_j > low_j; i++) {
         const double progress = look(search, at_j).progress;
 
-        if (fabs(progress - 1.0) < close_enough)
+        if (fabs(progress - 1.0) < close_enough || search->bound_j >= search->job->value_j)
             break;
         if (progress < 1.0) {
             low_j = at_j;
@@ -161,12 +180,15 @@ static void climb(struct alone_search *search, double most_j)
     }
 }
 
-/* The highest worth that makes sense: of doing all the work after the slots, where GPUs are free.
- */
+/* The highest worth that makes sense: of doing all the work after the slots, where GPUs are free;
+ * or where the deadline forbids that some times what leaves the job out (chosen, not measured: any
+ * worth proves a bound there). */
 static double most_worth_j(const struct alone_search *search)
 {
     const double end_s = search->slots->slot_s * search->slots->slots;
 
+    if (ends_within_slots(search) && !isinf(search->job->value_j))
+        return search->least_j + 4.0 * (search->job->value_j + fabs(search->least_j));
     return search->least_j + search->job->second_j * fmax(end_s - search->job->arrival_s, 0.0);
 }
 
@@ -180,6 +202,22 @@ static void set_own(struct alone_search *search)
             job->points[i].energy_j + job->second_j * fmin(job->points[i].time_s, job->tau_s);
         search->least_j = fmin(search->least_j, search->own_j[i]);
     }
+}
+
+/* Adds what the job would take at the worth where the bound is highest. Without a cost of waiting
+ * many slots cost the same, and at their very worth nothing asks for them, a little above it all of
+ * them: the job then takes its share of each. */
+static struct preemptive_alone_asked add_use(struct alone_search *search, double *use)
+{
+    double worth_j = search->worth_j;
+
+    search->use_ratio = 1.0;
+    if (ends_within_slots(search)) {
+        worth_j += least_above * (fabs(worth_j) + fabs(search->least_j));
+        search->use_ratio = 1.0 / fmax(ask_all(search, worth_j).progress, 1.0);
+    }
+    search->use = use;
+    return ask_all(search, worth_j);
 }
 
 double lull_preemptive_alone_j(struct lull_preemptive_job *job,
@@ -199,8 +237,7 @@ double lull_preemptive_alone_j(struct lull_preemptive_job *job,
     climb(&search, most_worth_j(&search));
     if (fmax(search.bound_j, alone_j) >= job->value_j)
         return 0.0;
-    search.use = use;
-    asked = ask_all(&search, search.worth_j);
+    asked = add_use(&search, use);
     job->worth_j = search.worth_j;
     if (asked.progress > 0.0)
         job->tau_s = asked.time_s / asked.progress;

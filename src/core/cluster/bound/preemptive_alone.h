@@ -21,8 +21,10 @@
  * p) dt.
  *
  * Within a slot of time the integrand is concave, so that the trapezoid over where it is below 0 is
- * no more than the integral: arrivals need not be at the begin of slots. Besides, the job costs no
- * less than its energy and its time in the operating point where the two are least.
+ * no more than the integral: arrivals and deadlines need not be at the begin of slots. After the
+ * slots GPUs are free, so that lambda stays below what a wait until then is worth, but a job whose
+ * deadline lies within the slots makes no progress there, and any lambda is allowed. Besides, the
+ * job costs no less than its energy and its time in the operating point where the two are least.
  *
  * Pure. Threads: one per job; the rest is only read. SPDX-License-Identifier: Apache-2.0
  */
@@ -46,6 +48,7 @@ struct lull_preemptive_job {
     double arrival_s;
     double second_j;      /* what a second of its completion time counts; >= 0 */
     double value_j;       /* by which it may be left out; INFINITY: it has to run */
+    double deadline_s;    /* all progress is made before it; > arrival_s; INFINITY: no deadline */
     uint32_t point_count; /* to LULL_CLUSTER_MOST_POINTS */
     const struct lull_preemptive_point *points;
     double worth_j; /* lambda of the last search, where the next begins; 0 at first */

@@ -6,11 +6,16 @@
 #include <stdlib.h>
 
 #include "core/cluster/model/cluster.h"
+#include "core/cluster/bound/mode_hull.h"
 #include "core/cluster/bound/preemptive_alone.h"
 
 /* The share of all summed terms by which the bound is lowered: far more than the rounding of
  * doubles can add up to in millions of terms. */
 static const double slip_ratio = 1e-9;
+
+/* A window is longer by this than the table says, since each change of a running job's clock rounds
+ * its end to a nanosecond: a thousand changes. */
+static const double rounding_s = 1e-6;
 
 struct lull_preemptive {
     const struct lull_preemptive_problem *problem;
@@ -38,8 +43,6 @@ static void add_points(struct lull_preemptive *all, const struct lull_cluster_jo
 
         if (!lull_cluster_point_is_possible(job, i, problem->cluster, all->members.gpus))
             continue;
-        if (job->value_j > 0.0 && point->time_ns > job->deadline_ns - job->arrival_ns)
-            continue;
         all->points[all->point_count++] = (struct lull_preemptive_point){
             .time_s = (double)point->time_ns * 1e-9,
             .rate = 1e9 / (double)point->time_ns,
@@ -51,17 +54,53 @@ static void add_points(struct lull_preemptive *all, const struct lull_cluster_jo
     }
 }
 
+/*
+ * A job that is worth nothing after its deadline makes its progress in window_s: sum of phi p <=
+ * window_s over its operating points, slow ones among them that would miss the deadline alone. Any
+ * multiplier mu >= 0 of that row proves a bound: a unit of progress costs mu p more, and mu
+ * window_s comes off. The multiplier of the least cost alone is what the hull falls by there.
+ * Returns false where not even the fastest operating point ends in time.
+ */
+static bool bind_to_window(struct lull_preemptive_job *job, struct lull_preemptive_point *points,
+                           double window_s)
+{
+    struct lull_mode_corner corners[LULL_CLUSTER_MOST_POINTS];
+    struct lull_mode_hull hull;
+    double second_w;
+
+    for (uint32_t i = 0; i < job->point_count; i++)
+        corners[i] = (struct lull_mode_corner){
+            points[i].time_s, points[i].energy_j + job->second_j * points[i].time_s};
+    lull_mode_hull_make(corners, job->point_count, &hull);
+    if (hull.count == 0 || hull.corners[0].time_s > window_s)
+        return false;
+    second_w = lull_mode_hull_fall_w(&hull, window_s);
+    for (uint32_t i = 0; i < job->point_count; i++)
+        points[i].energy_j += second_w * points[i].time_s;
+    job->value_j += second_w * window_s;
+    return true;
+}
+
 static void add(struct lull_preemptive *all, size_t number)
 {
     const struct lull_cluster_job *job = &all->problem->jobs->all[number];
+    struct lull_preemptive_job *const made = &all->jobs[all->count];
+    struct lull_preemptive_point *const points = &all->points[all->point_count];
+    bool is_in_time = true;
 
-    all->jobs[all->count] = (struct lull_preemptive_job){
+    *made = (struct lull_preemptive_job){
         .arrival_s = (double)job->arrival_ns * 1e-9,
         .second_j = all->problem->second_j * job->weight,
         .value_j = job->value_j > 0.0 ? job->value_j : INFINITY,
+        .deadline_s = INFINITY,
     };
     add_points(all, job);
-    if (all->jobs[all->count].point_count == 0)
+    if (job->value_j > 0.0 && job->deadline_ns != LULL_CLUSTER_NEVER) {
+        made->deadline_s = (double)job->deadline_ns * 1e-9 + rounding_s;
+        is_in_time = bind_to_window(
+            made, points, (double)(job->deadline_ns - job->arrival_ns) * 1e-9 + rounding_s);
+    }
+    if (made->point_count == 0 || !is_in_time)
         return;
     all->number[all->count] = number;
     all->count++;
@@ -143,6 +182,8 @@ double lull_preemptive_bound(struct lull_preemptive *preemptive, const double *g
 
         bound_j += alone_j;
         added_j += fabs(alone_j);
+        if (!isinf(preemptive->jobs[i].value_j))
+            added_j += preemptive->jobs[i].value_j;
     }
     return bound_j - worth_j - slip_ratio * (added_j + worth_j);
 }

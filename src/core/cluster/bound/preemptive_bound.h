@@ -10,9 +10,11 @@
  *   cost >= sum over jobs of (the least that the job costs alone, paying for its GPUs)
  *           - sum of pi over all GPUs and all time
  *
- * (weak duality, as in dual_bound.h); the first is preemptive_alone.h's. Stopping and changing
- * operating points cost nothing here, and deadlines of jobs that have to run, nodes, networks,
- * failures and caps are not known: all of that can only lower the bound.
+ * (weak duality, as in dual_bound.h); the first is preemptive_alone.h's. A job with a value gets it
+ * for ending by its deadline, so that it makes its progress before then, in a mixture of operating
+ * points that fits into that time; a slow one among them may miss the deadline alone. Stopping and
+ * changing operating points cost nothing here, and deadlines of jobs that have to run, nodes,
+ * networks, failures and caps are not known: all of that can only lower the bound.
  *
  * Pure. Threads: one per object; the problem is only read.
  * SPDX-License-Identifier: Apache-2.0

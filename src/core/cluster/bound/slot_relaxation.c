@@ -2,7 +2,19 @@
 #include "core/cluster/bound/slot_relaxation.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
+
+#include "base/clock.h"
+#include "core/cluster/bound/mode_hull.h"
+
+/* How many parts the times of a mixture are cut into for each corner of its hull, at most; more
+ * prove more, and take longer. Chosen, not measured. */
+enum { PARTS = 4 };
+
+/* A mixture may take longer by this, since each change of its clock rounds its end to a nanosecond.
+ */
+static const double rounding_s = 1e-6;
 
 struct slotter {
     const struct lull_cluster *cluster;
@@ -37,69 +49,201 @@ static uint32_t power_w(const struct slotter *slotter, const struct lull_cluster
     return (uint32_t)fmin(floor(fmax(peak_w - rest_w(slotter, point), 0.0)), UINT32_MAX);
 }
 
-/* What the job costs if it begins so long after its arrival; below 0 where its slot begins earlier.
- */
+/* What the job costs if it begins on arrival. */
 static double cost_j(const struct slotter *slotter, const struct lull_cluster_job *job,
-                     const struct lull_cluster_point *point, int64_t after_ns)
+                     const struct lull_cluster_point *point)
 {
     const double count_w = slotter->slotting->completion_w * job->weight;
     const double rest_j =
         slotter->slotting->is_above_rest ? rest_w(slotter, point) * seconds(point->time_ns) : 0.0;
 
-    return point->energy_j - rest_j - job->value_j +
-           count_w * (seconds(after_ns) + seconds(point->time_ns));
+    return point->energy_j - rest_j - job->value_j + count_w * seconds(point->time_ns);
 }
+
+/* Where a job may lie in slots. */
+struct relaxed_span {
+    int64_t until_ns; /* it ends by then */
+    int64_t first;    /* slot */
+    int64_t begun_ns; /* after its arrival; below 0: the slot began before it */
+};
+
+static struct relaxed_span span_of(const struct slotter *slotter,
+                                   const struct lull_cluster_job *job)
+{
+    const struct lull_slotting *slotting = slotter->slotting;
+    const int64_t first = job->arrival_ns / slotting->slot_ns;
+    const bool is_late = slotting->is_open || job->deadline_ns < slotting->horizon_ns;
+
+    return (struct relaxed_span){is_late ? job->deadline_ns : slotting->horizon_ns, first,
+                                 first * slotting->slot_ns - job->arrival_ns};
+}
+
+/* Some times that a job may take with GPUs of one type, and the least that they cost if it begins
+ * on arrival. */
+struct relaxed_part {
+    const struct lull_cluster_point *like; /* its type and GPUs */
+    int64_t least_ns;
+    double cost_j;
+    uint32_t power_w;
+};
 
 /* Adds an operating point that takes no GPUs and has one start, which bounds the job from below. */
 static void add_free(struct slotter *slotter, const struct lull_cluster_job *job,
-                     const struct lull_cluster_point *point, int64_t first, int64_t after_ns)
+                     const struct relaxed_part *part, int64_t first, int64_t after_ns)
 {
+    const double count_w = slotter->slotting->completion_w * job->weight;
+
     slotter->relaxation->points[slotter->point_count++] = (struct lull_slot_point){
-        .type = job->pool * slotter->cluster->type_count + point->type,
-        .gpus = point->gpus,
+        .type = job->pool * slotter->cluster->type_count + part->like->type,
+        .gpus = part->like->gpus,
         .first = (uint32_t)first,
         .last = (uint32_t)first,
-        .cost_j = cost_j(slotter, job, point, after_ns),
+        .cost_j = part->cost_j + count_w * seconds(after_ns),
     };
 }
 
-static void add_point(struct slotter *slotter, const struct lull_cluster_job *job, uint32_t number)
+static void add_part(struct slotter *slotter, const struct lull_cluster_job *job,
+                     const struct relaxed_part *part)
 {
-    const struct lull_cluster_point *point = &job->points[number];
     const int64_t horizon_ns = slotter->slotting->horizon_ns;
-    const bool is_open = slotter->slotting->is_open;
-    const int64_t until_ns =
-        is_open || job->deadline_ns < horizon_ns ? job->deadline_ns : horizon_ns;
     const int64_t slot_ns = slotter->slotting->slot_ns;
-    const int64_t first = job->arrival_ns / slot_ns;
-    const int64_t begun_ns = first * slot_ns - job->arrival_ns;
     const double count_w = slotter->slotting->completion_w * job->weight;
-    int64_t last_ns = until_ns - point->time_ns;
+    const struct relaxed_span span = span_of(slotter, job);
+    int64_t last_ns = span.until_ns - part->least_ns;
 
-    if (last_ns < job->arrival_ns ||
-        !lull_cluster_point_is_possible(job, number, slotter->cluster, slotter->groups.gpus))
+    if (last_ns < job->arrival_ns)
         return;
-    if (job->is_preemptible) {
-        add_free(slotter, job, point, is_open ? 0 : first, begun_ns);
-        return;
-    }
-    if (is_open && last_ns > horizon_ns) {
+    if (slotter->slotting->is_open && last_ns > horizon_ns) {
         last_ns = horizon_ns;
-        add_free(slotter, job, point, 0,
+        add_free(slotter, job, part, 0,
                  horizon_ns > job->arrival_ns ? horizon_ns - job->arrival_ns : 0);
         if (count_w <= 0.0 || last_ns < job->arrival_ns)
             return; /* no start is better than that one */
     }
     slotter->relaxation->points[slotter->point_count++] = (struct lull_slot_point){
-        .type = job->pool * slotter->cluster->type_count + point->type,
-        .gpus = point->gpus,
-        .slots = (uint32_t)(point->time_ns / slot_ns),
-        .first = (uint32_t)first,
+        .type = job->pool * slotter->cluster->type_count + part->like->type,
+        .gpus = part->like->gpus,
+        .slots = (uint32_t)(part->least_ns / slot_ns),
+        .first = (uint32_t)span.first,
         .last = (uint32_t)(last_ns / slot_ns),
-        .power_w = power_w(slotter, point),
-        .cost_j = cost_j(slotter, job, point, begun_ns),
+        .power_w = part->power_w,
+        .cost_j = part->cost_j + count_w * seconds(span.begun_ns),
         .delay_j = count_w * seconds(slot_ns),
     };
+}
+
+static bool is_possible(const struct slotter *slotter, const struct lull_cluster_job *job,
+                        uint32_t number)
+{
+    return lull_cluster_point_is_possible(job, number, slotter->cluster, slotter->groups.gpus);
+}
+
+static struct relaxed_part part_of(const struct slotter *slotter,
+                                   const struct lull_cluster_job *job, uint32_t number)
+{
+    const struct lull_cluster_point *point = &job->points[number];
+
+    return (struct relaxed_part){point, point->time_ns, cost_j(slotter, job, point),
+                                 power_w(slotter, point)};
+}
+
+/* ---- mixtures ----------------------------------------------------------------------------- */
+
+/* The possible operating points of a job that are like one of them, or all of them (NULL): their
+ * hull; part_out gets the least time and power. */
+static void make_hull(const struct slotter *slotter, const struct lull_cluster_job *job,
+                      const struct lull_cluster_point *like, struct lull_mode_hull *hull_out,
+                      struct relaxed_part *part_out)
+{
+    struct lull_mode_corner corners[LULL_CLUSTER_MOST_POINTS];
+    size_t count = 0;
+
+    *part_out = (struct relaxed_part){
+        .like = &job->points[0], .least_ns = LULL_CLUSTER_NEVER, .power_w = UINT32_MAX};
+
+    for (uint32_t i = 0; i < job->point_count; i++) {
+        const struct lull_cluster_point *point = &job->points[i];
+
+        if (!is_possible(slotter, job, i) ||
+            (like != NULL && (point->type != like->type || point->gpus != like->gpus)))
+            continue;
+        corners[count++] =
+            (struct lull_mode_corner){seconds(point->time_ns), cost_j(slotter, job, point)};
+        part_out->like = point;
+        part_out->least_ns = lull_earlier_ns(part_out->least_ns, point->time_ns);
+        if (power_w(slotter, point) < part_out->power_w)
+            part_out->power_w = power_w(slotter, point);
+    }
+    lull_mode_hull_make(corners, count, hull_out);
+}
+
+/* A job that may run in pieces, in any mixture of operating points that ends in time. */
+static void add_paused(struct slotter *slotter, const struct lull_cluster_job *job)
+{
+    const struct relaxed_span span = span_of(slotter, job);
+    const double window_s = seconds(span.until_ns - job->arrival_ns) + rounding_s;
+    struct lull_mode_hull hull;
+    struct relaxed_part part;
+
+    make_hull(slotter, job, NULL, &hull, &part);
+    if (hull.count == 0 || hull.corners[0].time_s > window_s)
+        return;
+    part.cost_j = lull_mode_hull_least_j(&hull, 0.0, window_s);
+    add_free(slotter, job, &part, slotter->slotting->is_open ? 0 : span.first, span.begun_ns);
+}
+
+/* Adds the times that a job may take with the type and the GPUs of one of its operating points,
+ * whole slots apart or, where that would be too many, several of them. */
+static void add_mixtures(struct slotter *slotter, const struct lull_cluster_job *job,
+                         uint32_t number)
+{
+    const int64_t slot_ns = slotter->slotting->slot_ns;
+    struct lull_mode_hull hull;
+    int64_t least_ns, most_ns, first, step;
+    struct relaxed_part part;
+
+    make_hull(slotter, job, &job->points[number], &hull, &part);
+    least_ns = part.least_ns;
+    most_ns = llround(lull_mode_hull_best_s(&hull) * 1e9); /* longer ones cost no less */
+    first = least_ns / slot_ns;
+    step = (most_ns / slot_ns - first) / (PARTS * (int64_t)hull.count) + 1;
+    for (int64_t slots = first; slots <= most_ns / slot_ns; slots += step) {
+        part.least_ns = lull_later_ns(slots * slot_ns, least_ns);
+        part.cost_j = lull_mode_hull_least_j(&hull, seconds(part.least_ns),
+                                             seconds((slots + step) * slot_ns) + rounding_s);
+        add_part(slotter, job, &part);
+    }
+}
+
+/* Whether an operating point is the first possible one of its type and GPUs. */
+static bool is_first_of_group(const struct slotter *slotter, const struct lull_cluster_job *job,
+                              uint32_t number)
+{
+    for (uint32_t i = 0; i < number; i++)
+        if (job->points[i].type == job->points[number].type &&
+            job->points[i].gpus == job->points[number].gpus && is_possible(slotter, job, i))
+            return false;
+    return true;
+}
+
+/* ---- the problem -------------------------------------------------------------------------- */
+
+static void add_points(struct slotter *slotter, const struct lull_cluster_job *job)
+{
+    if (job->is_preemptible) {
+        add_paused(slotter, job);
+        return;
+    }
+    for (uint32_t i = 0; i < job->point_count; i++) {
+        const struct relaxed_part part = part_of(slotter, job, i);
+
+        if (!is_possible(slotter, job, i))
+            continue;
+        if (!slotter->slotting->may_reclock)
+            add_part(slotter, job, &part);
+        else if (is_first_of_group(slotter, job, i))
+            add_mixtures(slotter, job, i);
+    }
 }
 
 static int add_jobs(struct slotter *slotter, const struct lull_cluster_jobs *jobs,
@@ -108,8 +252,7 @@ static int add_jobs(struct slotter *slotter, const struct lull_cluster_jobs *job
     for (size_t i = 0; i < jobs->count; i++) {
         const size_t before = slotter->point_count;
 
-        for (uint32_t m = 0; m < jobs->all[i].point_count; m++)
-            add_point(slotter, &jobs->all[i], m);
+        add_points(slotter, &jobs->all[i]);
         if (slotter->point_count == before && jobs->all[i].value_j <= 0.0)
             return lull_error_set(err, -EINVAL,
                                   "job %zu fits nowhere between its arrival and its deadline", i);
@@ -149,7 +292,7 @@ static int make_room(struct slotter *slotter, const struct lull_cluster_jobs *jo
     size_t points = 0;
 
     for (size_t i = 0; i < jobs->count; i++)
-        points += 2 * (size_t)jobs->all[i].point_count; /* one behind the horizon, too */
+        points += 2 * (PARTS + 1) * (size_t)jobs->all[i].point_count; /* also behind the horizon */
     relaxation->gpus = calloc(types, sizeof(*relaxation->gpus));
     relaxation->jobs = calloc(jobs->count + 1, sizeof(*relaxation->jobs));
     relaxation->points = calloc(points + 1, sizeof(*relaxation->points));

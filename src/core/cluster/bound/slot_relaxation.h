@@ -17,14 +17,21 @@
  * costs more. Jobs keep their operating points, so that mapped schedules are whole ones: the
  * integer program bounds as well as the linear one.
  *
+ * May jobs be reclocked, then one that begins in a type of GPU on so many of them may go on there
+ * in another operating point of the same two, as often as it likes, and takes any time between its
+ * fastest and its slowest one. The times are cut into parts [a, b]; a part becomes an operating
+ * point of floor(a / L) slots that costs the least of mode_hull.h in [a, b]. A run that takes p in
+ * [a, b] holds the slots of a by the argument above, and costs no less.
+ *
  * What it does not know can only make it lower: which nodes GPUs are on, networks, failures, idle
- * GPUs. A preemptible job may run in pieces, which such windows do not cover: its operating points
- * take no room, so that it counts with the least energy alone (a program over whole runs would not
- * bound it: on one GPU a job of 2 slots may run around another that holds slots 1 to 4, in slots 0
- * and 5).
+ * GPUs. A preemptible job may run in pieces, which such windows do not cover, and go on in any
+ * operating point: it becomes one that takes no room and costs what the best mixture does that fits
+ * between arrival and deadline (a program over whole runs would not bound it: on one GPU a job of 2
+ * slots may run around another that holds slots 1 to 4, in slots 0 and 5).
  *
  * Under a power cap what jobs draw adds up in that instant as well: peaks, if the cap counts those,
- * each above what its GPUs draw at rest (baseline_power.h) and rounded down to watts. The cap is
+ * each above what its GPUs draw at rest (baseline_power.h) and rounded down to watts. Of a job that
+ * may be reclocked it is the least peak of the operating points that it may be in then. The cap is
  * what is left above that of all GPUs.
  *
  * If schedules may end whenever they like (is_open), a job that begins after the horizon takes no
@@ -49,6 +56,8 @@ struct lull_slotting {
         *rest_w;        /* [type] of a GPU, no more than any operating point draws of it; NULL: 0 */
     bool is_above_rest; /* operating points cost only what they draw above rest_w */
     bool is_open;       /* jobs may end after the horizon, if their deadlines allow */
+    bool may_reclock;   /* jobs may change their clocks as they run; else they keep their operating
+                           points, and those of the problem are theirs, in order */
 };
 
 struct lull_slot_relaxation {

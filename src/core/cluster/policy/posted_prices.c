@@ -8,14 +8,18 @@
 
 struct posted_prices_slot {
     double price_j;
-    double before_j; /* the sum of the prices ahead of it, where that is known */
     uint32_t load;
+};
+
+/* What a stretch of slots comes to. */
+struct posted_prices_stretch {
+    double price_j; /* of a GPU */
+    uint32_t load;  /* the most that is booked in one of them */
 };
 
 struct posted_prices_row {
     struct lull_price_law law;
-    struct posted_prices_slot *slots; /* one more than are known */
-    uint32_t summed;                  /* before_j holds up to here */
+    struct posted_prices_slot *slots;
 };
 
 struct lull_prices {
@@ -23,27 +27,163 @@ struct lull_prices {
     uint32_t slots;
     uint32_t room;
     struct posted_prices_row *rows;
+    struct posted_prices_stretch *tails; /* room for tail_room, to look at windows with */
+    uint32_t tail_room;
+    double ratio;
+    /* So far. The first is at most the second times the ratio. */
+    double dual_j;
+    double gain_j;
 };
+
+/* ---- the law ------------------------------------------------------------------------------- */
+
+/* ln(1 + U / (c L)). */
+static double log_range(const struct lull_price_law *law)
+{
+    return log1p(law->most_j / (law->bend * law->least_j));
+}
+
+/* The GPUs over which prices rise. */
+static double rest_of(const struct lull_price_law *law)
+{
+    return law->gpus - law->gang - law->free;
+}
 
 double lull_price_of(const struct lull_price_law *law, uint32_t load)
 {
-    return law->least_j * expm1(log1p(law->most_j / law->least_j) * load / (law->gpus - law->gang));
+    const double above = load > law->free ? load - law->free : 0.0;
+
+    return law->bend * law->least_j * expm1(log_range(law) * above / rest_of(law));
 }
 
 double lull_price_kappa(const struct lull_price_law *law)
 {
-    const double rest = law->gpus - law->gang;
-    const double log_range = log1p(law->most_j / law->least_j);
-    const double x = law->gang * log_range / rest;
+    const double x = law->gang * log_range(law) / rest_of(law);
 
-    return law->gpus / rest * (expm1(x) / x) * log_range;
+    return law->gpus / rest_of(law) * (expm1(x) / x) * log_range(law);
 }
+
+double lull_price_ratio(const struct lull_price_law *law)
+{
+    const double kappa = lull_price_kappa(law);
+
+    return fmax(1.0, kappa) + law->bend * kappa;
+}
+
+/* Up to rounding: at the ends of the ranges lie the jobs that they were taken from. */
+bool lull_price_law_covers(const struct lull_price_law *law, const struct lull_slot_point *point,
+                           double gain_j)
+{
+    const double slack = 1e-12;
+
+    return point->slots > 0 && point->gpus <= law->gang && gain_j > 0.0 &&
+           gain_j <= law->most_j * point->gpus * (1.0 + slack) &&
+           gain_j >= law->least_j * point->gpus * point->slots * (1.0 - slack);
+}
+
+/* Tries values of ln c from one to another; returns the best of them. */
+static double try_bends(struct lull_price_law *law, double from, double step, int count)
+{
+    double best = from;
+    double best_ratio = INFINITY;
+
+    for (int i = 0; i < count; i++) {
+        double ratio;
+
+        law->bend = exp(from + i * step);
+        ratio = lull_price_ratio(law);
+        if (ratio < best_ratio) {
+            best_ratio = ratio;
+            best = from + i * step;
+        }
+    }
+    return best;
+}
+
+void lull_price_law_tune(struct lull_price_law *law)
+{
+    enum { ROUNDS = 5, TRIALS = 41 };
+    double from = -14.0; /* c below a millionth: the ratio only rises from there down */
+    double step;
+    double best = 0.0;
+
+    law->bend = 1.0;
+    law->free = 0;
+    if (law->gang == 0)
+        return;
+    /* Far above U C / L prices are straight lines, and c changes nothing any more. */
+    step = (log(law->most_j / law->least_j) + log(law->gpus) + 12.0 - from) / (TRIALS - 1);
+    for (int i = 0; i < ROUNDS; i++) {
+        best = try_bends(law, from, step, TRIALS);
+        from = best - step;
+        step *= 2.0 / (TRIALS - 1);
+    }
+    law->bend = exp(best);
+}
+
+/* The most that may be free at the law's bend: the ratio rises with it. */
+static uint32_t most_free(const struct lull_price_law *law, double ratio)
+{
+    struct lull_price_law tried = *law;
+    uint32_t fits = 0;
+    uint32_t fails = law->gpus - law->gang;
+
+    while (fails - fits > 1) {
+        tried.free = fits + (fails - fits) / 2;
+        if (lull_price_ratio(&tried) <= ratio)
+            fits = tried.free;
+        else
+            fails = tried.free;
+    }
+    return fits;
+}
+
+/* How far jobs that gain L fill a slot before its GPUs cost the ratio times what they gained, which
+ * a few rounds of a fixed point tell well enough to compare bends by. */
+static double fill_of(const struct lull_price_law *law, double ratio)
+{
+    double load = law->gpus;
+
+    for (int i = 0; i < 4; i++)
+        load = fmin(law->free + rest_of(law) / log_range(law) *
+                                    log1p(ratio * load / (law->gpus * law->bend)),
+                    law->gpus);
+    return load;
+}
+
+void lull_price_law_fit(struct lull_price_law *law, double ratio)
+{
+    enum { TRIALS = 100 };
+    struct lull_price_law best = *law;
+    double best_load;
+
+    if (law->gang == 0 || !isfinite(ratio))
+        return;
+    best.free = most_free(law, ratio);
+    best_load = fill_of(&best, ratio);
+    for (int i = 0; i < TRIALS; i++) {
+        struct lull_price_law tried = *law;
+
+        tried.bend = law->bend * exp(0.1 * (i - TRIALS / 2));
+        tried.free = 0;
+        if (lull_price_ratio(&tried) > ratio)
+            continue;
+        tried.free = most_free(&tried, ratio);
+        if (fill_of(&tried, ratio) <= best_load)
+            continue;
+        best_load = fill_of(&tried, ratio);
+        best = tried;
+    }
+    *law = best;
+}
+
+/* ---- slots --------------------------------------------------------------------------------- */
 
 static int grow(struct lull_prices *prices, uint32_t room)
 {
     for (uint32_t i = 0; i < prices->type_count; i++) {
         struct posted_prices_slot *slots =
-            realloc(prices->rows[i].slots, ((size_t)room + 1) * sizeof(*slots));
+            realloc(prices->rows[i].slots, (size_t)room * sizeof(*slots));
 
         if (slots == NULL)
             return -ENOMEM;
@@ -56,20 +196,18 @@ static int grow(struct lull_prices *prices, uint32_t room)
 /* Makes at least this many slots known; nothing is booked in the new ones. */
 static int reach(struct lull_prices *prices, uint32_t slots)
 {
-    const uint32_t from = prices->slots > 0 ? prices->slots + 1 : 0;
-
     if (slots <= prices->slots)
         return 0;
     if (slots > prices->room && grow(prices, slots < UINT32_MAX / 2 ? slots * 2 : slots) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < prices->type_count; i++)
-        for (uint32_t slot = from; slot <= slots; slot++)
+        for (uint32_t slot = prices->slots; slot < slots; slot++)
             prices->rows[i].slots[slot] = (struct posted_prices_slot){0};
     prices->slots = slots;
     return 0;
 }
 
-int lull_prices_create(const struct lull_price_law *laws, uint32_t type_count,
+int lull_prices_create(const struct lull_price_law *laws, uint32_t type_count, double ratio,
                        struct lull_prices **prices_out)
 {
     struct lull_prices *prices = calloc(1, sizeof(*prices));
@@ -77,13 +215,17 @@ int lull_prices_create(const struct lull_price_law *laws, uint32_t type_count,
     if (prices == NULL)
         return -ENOMEM;
     prices->type_count = type_count;
+    assert(ratio >= lull_bid_ratio(laws, type_count));
+    prices->ratio = ratio;
     prices->rows = calloc(type_count, sizeof(*prices->rows));
     if (prices->rows == NULL) {
         free(prices);
         return -ENOMEM;
     }
-    for (uint32_t i = 0; i < type_count; i++)
+    for (uint32_t i = 0; i < type_count; i++) {
+        assert(laws[i].gang == 0 || laws[i].bend > 0.0);
         prices->rows[i].law = laws[i];
+    }
     if (reach(prices, 1) < 0) {
         lull_prices_destroy(prices);
         return -ENOMEM;
@@ -99,6 +241,7 @@ void lull_prices_destroy(struct lull_prices *prices)
     for (uint32_t i = 0; i < prices->type_count; i++)
         free(prices->rows[i].slots);
     free(prices->rows);
+    free(prices->tails);
     free(prices);
 }
 
@@ -112,66 +255,260 @@ uint32_t lull_prices_load(const struct lull_prices *prices, uint32_t type, uint3
     return prices->rows[type].slots[slot].load;
 }
 
-double lull_prices_sum(struct lull_prices *prices, uint32_t type, uint32_t first, uint32_t slots)
+double lull_prices_sum(const struct lull_prices *prices, uint32_t type, uint32_t first,
+                       uint32_t slots)
 {
-    struct posted_prices_row *const row = &prices->rows[type];
+    double sum_j = 0.0;
 
-    assert(first + slots <= prices->slots);
-    for (; row->summed < prices->slots; row->summed++)
-        row->slots[row->summed + 1].before_j =
-            row->slots[row->summed].before_j + row->slots[row->summed].price_j;
-    return row->slots[first + slots].before_j - row->slots[first].before_j;
+    assert((uint64_t)first + slots <= prices->slots);
+    for (uint32_t i = 0; i < slots; i++)
+        sum_j += prices->rows[type].slots[first + i].price_j;
+    return sum_j;
+}
+
+/* ---- windows ------------------------------------------------------------------------------- */
+
+/*
+ * All windows of `slots` slots one after the other. Slots are cut into blocks of that length, so
+ * that a window is the tail of a block and the head of the next: sums of prices without a
+ * difference, in which small prices after large ones would be lost.
+ */
+struct posted_prices_scan {
+    const struct posted_prices_row *row;
+    struct posted_prices_stretch *tails; /* [slots] of the block */
+    uint32_t slots;
+    uint32_t start;  /* of the window */
+    uint32_t offset; /* in its block */
+    struct posted_prices_stretch head;
+};
+
+static struct posted_prices_stretch join(struct posted_prices_stretch a,
+                                         struct posted_prices_stretch b)
+{
+    return (struct posted_prices_stretch){a.price_j + b.price_j, a.load > b.load ? a.load : b.load};
+}
+
+static struct posted_prices_stretch stretch_of(const struct posted_prices_scan *scan, uint32_t slot)
+{
+    const struct posted_prices_slot *at = &scan->row->slots[slot];
+
+    return (struct posted_prices_stretch){at->price_j, at->load};
+}
+
+static void begin_block(struct posted_prices_scan *scan)
+{
+    struct posted_prices_stretch tail = {0};
+
+    for (uint32_t i = scan->slots; i > 0; i--) {
+        tail = join(stretch_of(scan, scan->start + i - 1), tail);
+        scan->tails[i - 1] = tail;
+    }
+    scan->offset = 0;
+    scan->head = (struct posted_prices_stretch){0};
+}
+
+/* Makes room for windows of that length. -ENOMEM. */
+static int make_tails(struct lull_prices *prices, uint32_t slots)
+{
+    struct posted_prices_stretch *tails;
+
+    if (slots <= prices->tail_room)
+        return 0;
+    tails = realloc(prices->tails, (size_t)slots * sizeof(*tails));
+    if (tails == NULL)
+        return -ENOMEM;
+    prices->tails = tails;
+    prices->tail_room = slots;
+    return 0;
+}
+
+static struct posted_prices_scan scan_begin(struct lull_prices *prices,
+                                            const struct lull_slot_point *point)
+{
+    struct posted_prices_scan scan = {.row = &prices->rows[point->type],
+                                      .tails = prices->tails,
+                                      .slots = point->slots,
+                                      .start = point->first};
+
+    begin_block(&scan);
+    return scan;
+}
+
+static struct posted_prices_stretch scan_window(const struct posted_prices_scan *scan)
+{
+    return join(scan->tails[scan->offset], scan->head);
+}
+
+/* Goes to the next window, which lies within the known slots. */
+static void scan_next(struct posted_prices_scan *scan)
+{
+    scan->head = join(scan->head, stretch_of(scan, scan->start + scan->slots));
+    scan->start++;
+    scan->offset++;
+    if (scan->offset == scan->slots)
+        begin_block(scan);
 }
 
 /* ---- the rule with a proof ------------------------------------------------------------------- */
+
+/* More than the rounding of millions of added gains and prices comes to: what is left below the
+ * proven ratio counts as less by this share of its parts. */
+static const double sum_slip_ratio = 1e-9;
 
 static double gain_at(const struct lull_slot_point *point, uint32_t start)
 {
     return -(point->cost_j + point->delay_j * (double)(start - point->first));
 }
 
-/* Up to rounding: at the ends of the ranges lie the jobs that they were taken from. */
-static bool is_in_set(const struct lull_price_law *law, const struct lull_slot_point *point,
-                      double gain_j)
+/* Whether any start of an operating point could be booked. */
+static bool is_usable(const struct lull_prices *prices, const struct lull_slot_point *point)
 {
-    const double slack = 1e-12;
-
-    return point->slots > 0 && point->gpus <= law->gang && gain_j > 0.0 &&
-           gain_j <= law->most_j * point->gpus * (1.0 + slack) &&
-           gain_j >= law->least_j * point->gpus * point->slots * (1.0 - slack);
+    return point->slots > 0 && point->gpus > 0 && prices->rows[point->type].law.gang > 0 &&
+           gain_at(point, point->first) > 0.0;
 }
 
-/* The best start of an operating point, if it is better than the bid. */
-static void bid_point(struct lull_prices *prices, const struct lull_slot_point *point,
-                      uint32_t number, struct lull_bid *bid)
+/* The highest surplus of the set's schedules, and which it is; without room it is none, but for
+ * rounding. */
+static void find_surplus(struct lull_prices *prices, const struct lull_slot_point *point,
+                         uint32_t number, struct lull_bid *best)
 {
     const struct lull_price_law *law = &prices->rows[point->type].law;
+    struct posted_prices_scan scan = scan_begin(prices, point);
 
-    for (uint32_t start = point->first; start <= point->last; start++) {
-        const double gain_j = gain_at(point, start);
-        const bool is_first = bid->choice.point == LULL_SLOT_REJECTED;
-        double price_j;
+    for (;; scan_next(&scan)) {
+        const double gain_j = gain_at(point, scan.start);
+        const struct posted_prices_stretch window = scan_window(&scan);
+        const double price_j = point->gpus * window.price_j;
 
-        if (!is_first && gain_j <= bid->gain_j - bid->price_j)
+        if (gain_j <= best->surplus_j)
             return; /* later starts gain no more, and prices are not below 0 */
-        if (!is_in_set(law, point, gain_j))
-            continue;
-        price_j = point->gpus * lull_prices_sum(prices, point->type, start, point->slots);
-        if (is_first || gain_j - price_j > bid->gain_j - bid->price_j)
-            *bid = (struct lull_bid){{number, start}, gain_j, price_j};
+        if (lull_price_law_covers(law, point, gain_j) && gain_j - price_j > best->surplus_j) {
+            best->surplus_j = gain_j - price_j;
+            best->choice = (struct lull_slot_choice){number, scan.start};
+            best->refusal = (uint64_t)window.load + point->gpus <= law->gpus ? LULL_BID_ACCEPTED
+                                                                             : LULL_BID_NO_ROOM;
+        }
+        if (scan.start == point->last)
+            return;
     }
+}
+
+/* What all GPUs cost more after a booking, at most: each slot's price, and c L, grow by the same
+ * factor, or less where the booking begins in the free load. */
+static double rise_of(const struct lull_price_law *law, const struct lull_slot_point *point,
+                      double price_j)
+{
+    const double z = log_range(law) * point->gpus / rest_of(law);
+
+    return law->gpus * expm1(z) * (price_j + law->bend * law->least_j * point->slots);
+}
+
+/* How much the dual may rise beyond the ratio times what a booking gains. */
+static double left_j(const struct lull_prices *prices)
+{
+    const double most_j = prices->ratio * prices->gain_j;
+
+    return fmax(most_j - prices->dual_j - sum_slip_ratio * (most_j + prices->dual_j), 0.0);
+}
+
+static bool is_better(const struct lull_bid *bid, uint32_t end, const struct lull_bid *best,
+                      uint32_t best_end)
+{
+    if (best->refusal != LULL_BID_ACCEPTED || bid->gain_j != best->gain_j)
+        return best->refusal != LULL_BID_ACCEPTED || bid->gain_j > best->gain_j;
+    return end < best_end;
+}
+
+/* Tries the starts of an operating point that keep the ratio proven. */
+static void find_affordable(struct lull_prices *prices, const struct lull_slot_point *point,
+                            uint32_t number, uint32_t *end, struct lull_bid *best)
+{
+    const struct lull_price_law *law = &prices->rows[point->type].law;
+    struct posted_prices_scan scan = scan_begin(prices, point);
+    const double left = left_j(prices) - best->surplus_j;
+
+    for (;; scan_next(&scan)) {
+        const struct posted_prices_stretch window = scan_window(&scan);
+        struct lull_bid bid = *best;
+
+        bid.gain_j = gain_at(point, scan.start);
+        if (bid.gain_j <= 0.0 || (best->refusal == LULL_BID_ACCEPTED &&
+                                  !is_better(&bid, scan.start + point->slots, best, *end)))
+            return; /* later starts gain no more and end later */
+        bid.refusal = LULL_BID_ACCEPTED;
+        bid.choice = (struct lull_slot_choice){number, scan.start};
+        bid.price_j = point->gpus * window.price_j;
+        bid.rise_j = rise_of(law, point, window.price_j);
+        if ((uint64_t)window.load + point->gpus <= law->gpus) {
+            if (bid.rise_j <= prices->ratio * bid.gain_j + left) {
+                *best = bid;
+                *end = scan.start + point->slots;
+                return;
+            }
+            if (best->refusal != LULL_BID_ACCEPTED)
+                best->refusal = LULL_BID_TOO_DEAR;
+        }
+        if (scan.start == point->last)
+            return;
+    }
+}
+
+/* Makes the slots known that the job's schedules reach, and room to look at them. */
+static int prepare(struct lull_prices *prices, const struct lull_slot_job *job)
+{
+    for (uint32_t i = 0; i < job->point_count; i++) {
+        const struct lull_slot_point *point = &job->points[i];
+
+        if (reach(prices, point->last + point->slots) < 0 || make_tails(prices, point->slots) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* The schedule with the surplus, whose booking the theorem itself covers. */
+static void take_surplus(const struct lull_prices *prices, const struct lull_slot_job *job,
+                         struct lull_bid *bid)
+{
+    const struct lull_slot_point *point = &job->points[bid->choice.point];
+    const struct lull_price_law *law = &prices->rows[point->type].law;
+    const double price_j = lull_prices_sum(prices, point->type, bid->choice.start, point->slots);
+
+    bid->gain_j = gain_at(point, bid->choice.start);
+    bid->price_j = point->gpus * price_j;
+    bid->rise_j = rise_of(law, point, price_j);
 }
 
 bool lull_bid_choose(struct lull_prices *prices, const struct lull_slot_job *job,
                      struct lull_bid *bid_out)
 {
-    *bid_out = (struct lull_bid){.choice = {LULL_SLOT_REJECTED, 0}};
+    struct lull_bid best = {.choice = {LULL_SLOT_REJECTED, 0}, .refusal = LULL_BID_NO_SCHEDULE};
+    struct lull_bid bid;
+    uint32_t end = 0;
+
+    *bid_out = best;
+    if (prepare(prices, job) < 0)
+        return false;
     for (uint32_t i = 0; i < job->point_count; i++)
-        if (reach(prices, job->points[i].last + job->points[i].slots) < 0)
-            return false;
-    for (uint32_t i = 0; i < job->point_count; i++)
-        bid_point(prices, &job->points[i], i, bid_out);
-    return bid_out->choice.point != LULL_SLOT_REJECTED && bid_out->gain_j > bid_out->price_j;
+        if (is_usable(prices, &job->points[i]))
+            find_surplus(prices, &job->points[i], i, &best);
+    bid = (struct lull_bid){.choice = {LULL_SLOT_REJECTED, 0},
+                            .refusal = LULL_BID_NO_SCHEDULE,
+                            .surplus_j = best.surplus_j};
+    for (uint32_t i = 0; i < job->point_count; i++) {
+        if (!is_usable(prices, &job->points[i]))
+            continue;
+        if (bid.refusal == LULL_BID_NO_SCHEDULE)
+            bid.refusal = LULL_BID_NO_ROOM;
+        find_affordable(prices, &job->points[i], i, &end, &bid);
+    }
+    if (bid.refusal != LULL_BID_ACCEPTED && best.refusal == LULL_BID_ACCEPTED) {
+        take_surplus(prices, job, &best);
+        bid = best;
+    }
+    if (bid.refusal != LULL_BID_ACCEPTED)
+        prices->dual_j += bid.surplus_j; /* 0, but for rounding */
+    *bid_out = bid;
+    return bid.refusal == LULL_BID_ACCEPTED;
 }
 
 void lull_bid_admit(struct lull_prices *prices, const struct lull_slot_job *job,
@@ -182,22 +519,21 @@ void lull_bid_admit(struct lull_prices *prices, const struct lull_slot_job *job,
     const uint32_t first = bid->choice.start;
 
     for (uint32_t slot = first; slot < first + point->slots; slot++) {
-        assert(row->slots[slot].load + point->gpus <= row->law.gpus);
         row->slots[slot].load += point->gpus;
         row->slots[slot].price_j = lull_price_of(&row->law, row->slots[slot].load);
     }
-    if (first < row->summed)
-        row->summed = first;
+    prices->dual_j += bid->surplus_j + bid->rise_j;
+    prices->gain_j += bid->gain_j;
 }
 
 double lull_bid_ratio(const struct lull_price_law *laws, uint32_t type_count)
 {
-    double kappa = 0.0;
+    double ratio = 1.0;
 
     for (uint32_t i = 0; i < type_count; i++)
         if (laws[i].gang > 0)
-            kappa = fmax(kappa, lull_price_kappa(&laws[i]));
-    return kappa + fmax(1.0, kappa);
+            ratio = fmax(ratio, lull_price_ratio(&laws[i]));
+    return ratio;
 }
 
 void lull_bid_widen(const struct lull_slot_job *job, struct lull_price_law *laws)

@@ -2,10 +2,12 @@
  * Posted prices of GPUs by type and slot, which rise with what is booked, by the law that the proof
  * of PD-RATS is about (docs/competitive.md):
  *
- *   price(load) = least ((1 + most / least)^(load / (gpus - gang)) - 1).
+ *   price(load) = c least ((1 + most / (c least))^((load - free) / (gpus - gang - free)) - 1),
  *
- * A slot in which another gang may not fit costs more per GPU than any job could pay, so nobody is
- * ever promised what is not there. Prices never fall.
+ * and 0 up to a load of `free`.
+ *
+ * A slot in which another gang may not fit costs more per GPU than any job could pay. Prices never
+ * fall.
  *
  * Slots reach as far as anyone has asked for; past the last booked slot all prices are 0. Pure; one
  * thread at a time. SPDX-License-Identifier: Apache-2.0
@@ -24,22 +26,44 @@ struct lull_price_law {
     uint32_t gang;  /* the most GPUs that a schedule takes of it; 0: nobody may book any */
     double least_j; /* L > 0: no schedule gains less per GPU and slot */
     double most_j;  /* U >= L: none gains more per GPU */
+    double bend;    /* c > 0: prices rise evenly up to c L or so, and exponentially beyond;
+                       lull_price_law_tune() */
+    uint32_t free;  /* f < gpus - gang: a load that costs nothing */
 };
 
-/* J per GPU and slot. load <= gpus. */
+/* Sets the bend with which the proven ratio is least, about, and free to 0; any bend is proven. A
+ * law of gang 0 gets 1. O(1), a few hundred exponentials. */
+void lull_price_law_tune(struct lull_price_law *law);
+
+/* Chooses, for a tuned law and a ratio that is no less than its own, a bend and a free load whose
+ * ratio is no higher, so that slots can be filled with jobs that gain L as far as may be. O(1),
+ * some thousand exponentials. */
+void lull_price_law_fit(struct lull_price_law *law, double ratio);
+
+/* J per GPU and slot. load <= gpus. The law is tuned. */
 double lull_price_of(const struct lull_price_law *law, uint32_t load);
 
 /*
- * kappa of the theorem: C / (C - g) (e^x - 1) / x ln(1 + U / L) with x = g ln(1 + U / L) / (C - g):
- * what all GPUs of the type cost more after a booking is at most kappa times what the booking paid,
- * and L for each GPU and slot of it.
+ * kappa of the theorem: C / R (e^x - 1) / x ln(1 + U / (c L)) with R = C - g - f and x =
+ * g ln(1 + U / (c L)) / R: what all GPUs of the type cost more after a booking is at most kappa
+ * times what the booking paid, and c L for each GPU and slot of it. The law is tuned.
  */
 double lull_price_kappa(const struct lull_price_law *law);
 
+/* max(1, kappa) + c kappa: what a booking at prices below its gain raises the dual by at most, over
+ * its gain. May be INFINITY. The law is tuned. */
+double lull_price_ratio(const struct lull_price_law *law);
+
+/* Whether a schedule of an operating point that gains so much is in the set that the theorem speaks
+ * of (below). */
+bool lull_price_law_covers(const struct lull_price_law *law, const struct lull_slot_point *point,
+                           double gain_j);
+
 struct lull_prices; /* opaque */
 
-/* Creates prices with nothing booked; the laws are copied. Errors: -ENOMEM. */
-int lull_prices_create(const struct lull_price_law *laws, uint32_t type_count,
+/* Creates prices with nothing booked; the laws, which are tuned, are copied. ratio: the one that is
+ * to be proven, no less than lull_bid_ratio(). Errors: -ENOMEM. */
+int lull_prices_create(const struct lull_price_law *laws, uint32_t type_count, double ratio,
                        struct lull_prices **prices_out);
 void lull_prices_destroy(struct lull_prices *prices);
 
@@ -49,50 +73,66 @@ uint32_t lull_prices_slots(const struct lull_prices *prices);
 /* GPUs booked in a known slot. */
 uint32_t lull_prices_load(const struct lull_prices *prices, uint32_t type, uint32_t slot);
 
-/* The price of a GPU over the known slots [first, first + slots), J. O(1), but for the first
- * question after a booking: O(slots) then. */
-double lull_prices_sum(struct lull_prices *prices, uint32_t type, uint32_t first, uint32_t slots);
+/* The price of a GPU over the known slots [first, first + slots), J, summed slot by slot, so that a
+ * small price beside a large one is not lost. O(slots). */
+double lull_prices_sum(const struct lull_prices *prices, uint32_t type, uint32_t first,
+                       uint32_t slots);
 
 /* ---- the rule with a proof ------------------------------------------------------------------- */
 
 /*
- * On arrival a job gets the schedule of its set that gains most after posted prices, for good, or
- * none. What it gains and what the prices come to are a primal and a dual solution of the same
- * linear program, so that their ratio bounds how far from the optimum the rule is:
- * docs/competitive.md has the theorem and its proof.
+ * On arrival a job gets a schedule for good, or none. What the jobs gained so far and what the
+ * prices come to are a primal and a dual solution of the same linear program; their ratio never
+ * exceeds the proven one, which bounds how far from the optimum the rule is: docs/competitive.md
+ * has the theorem and its proof.
  *
  * A job is one of slots.h with reject_j 0: a schedule gains -(cost_j + delay_j (start - first)).
  * The set holds the schedules that gain at least L per GPU and slot, at most U per GPU, and take no
- * more than a gang of their type. All others are passed over, and the theorem says nothing of them.
+ * more than a gang of their type; the theorem says nothing of others. A job's surplus is the most
+ * that a schedule of the set gains after posted prices. A job with a surplus can always be booked
+ * where that is. But any schedule for which there is room may be booked if the dual, with surplus
+ * and risen prices, stays below the proven ratio times all gains; while that is so, the rule takes
+ * the one that gains most, and of equals the one that ends first.
  */
 
-/* A job's best schedule. */
+/* What stands against a job. */
+enum lull_bid_refusal {
+    LULL_BID_ACCEPTED,
+    LULL_BID_NO_SCHEDULE, /* there is none that gains anything, or no memory to look */
+    LULL_BID_NO_ROOM,     /* none finds the GPUs that it needs */
+    LULL_BID_TOO_DEAR,    /* with any for which there is room the ratio would not be proven */
+};
+
+/* A job's schedule. */
 struct lull_bid {
-    struct lull_slot_choice choice; /* LULL_SLOT_REJECTED: the set is empty */
+    enum lull_bid_refusal refusal;
+    struct lull_slot_choice choice; /* LULL_SLOT_REJECTED: refused */
     double gain_j;
-    double price_j;
+    double price_j;   /* at the prices before it is booked */
+    double rise_j;    /* what all GPUs of its slots cost more then */
+    double surplus_j; /* of the job, >= 0, also where it is refused */
 };
 
 /*
- * Looks at all schedules of the set: the highest gain less price, the first operating point and
- * earliest start of equals. Makes slots known up to the job's last. True: gain is above price,
- * which means that there is room. -ENOMEM is false with an empty set. O(types * slots + starts *
- * operating points).
+ * Looks at all schedules of the job. Makes slots known up to the job's last. True: the bid is
+ * accepted. O(operating points * (starts + slots)).
  */
 bool lull_bid_choose(struct lull_prices *prices, const struct lull_slot_job *job,
                      struct lull_bid *bid_out);
 
-/* Books the schedule that lull_bid_choose() found, if it was true. O(slots). */
+/* Books the schedule of a bid that lull_bid_choose() has just accepted. O(slots). */
 void lull_bid_admit(struct lull_prices *prices, const struct lull_slot_job *job,
                     const struct lull_bid *bid);
 
-/* The proven ratio of dual to primal: kappa + max(1, kappa), of the type where it is highest. */
+/* The least ratio of dual to primal that is proven, of the type where it is highest; 1 where no
+ * type has a gang: every menu is empty then. */
 double lull_bid_ratio(const struct lull_price_law *laws, uint32_t type_count);
 
 /*
  * Widens the laws [type] of the types that a job's schedules take, so that they are in the set at
  * their first starts: gang, least_j and most_j, which are 0 where there was no job yet. An
- * operating point that could take all GPUs of its type, or gains nothing, stays out of the set.
+ * operating point that could take all GPUs of its type, or gains nothing, stays out of the set. The
+ * laws have to be tuned after that.
  */
 void lull_bid_widen(const struct lull_slot_job *job, struct lull_price_law *laws);
 

@@ -63,6 +63,9 @@ static void draw(struct lull_random *random, struct drawn *drawn)
                 .time_ns = 1 + below(random, 1000000000),
                 .energy_j = 4.0 * uniform(random),
             };
+        if (drawn->all[j].value_j > 0.0 && below(random, 2) == 0)
+            drawn->all[j].deadline_ns =
+                drawn->all[j].arrival_ns + drawn->points[j][0].time_ns + below(random, 1000000000);
     }
     drawn->problem = (struct lull_preemptive_problem){
         .cluster = &drawn->cluster,
@@ -174,7 +177,8 @@ static double any_schedule(struct lull_random *random, const struct drawn *drawn
         go_on(random, drawn, lives, &now_ns);
     for (uint32_t j = 0; j < drawn->jobs.count; j++)
         if (lives[j].end_ns > 0)
-            cost_j += lives[j].run_j - drawn->all[j].value_j +
+            cost_j += lives[j].run_j -
+                      (lives[j].end_ns <= drawn->all[j].deadline_ns ? drawn->all[j].value_j : 0.0) +
                       drawn->problem.second_j * drawn->all[j].weight *
                           (double)(lives[j].end_ns - drawn->all[j].arrival_ns) * 1e-9;
     return cost_j;
@@ -225,6 +229,7 @@ static void draw_alone(struct lull_random *random, struct alone *alone)
         .job = {.arrival_s = 2.0 * uniform(random),
                 .second_j = 5.0 * uniform(random),
                 .value_j = INFINITY,
+                .deadline_s = INFINITY,
                 .point_count = FEW_POINTS,
                 .points = alone->points},
         .slots = {0.2 + uniform(random), FEW_SLOTS},

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/cluster/bound/dual_search.h"
+#include "core/cluster/model/schedule_set.h"
 #include "core/cluster/policy/posted_prices.h"
 #include "core/cluster/bound/slot_relaxation.h"
 #include "../bound/slot_lp.h"
@@ -51,7 +52,9 @@ static double proven_ratio(const struct lull_slot_relaxation *made)
         laws[i].gpus = made->problem.gpus[i];
     for (size_t j = 0; j < made->problem.job_count; j++)
         lull_bid_widen(&made->jobs[j], laws);
-    ratio = lull_bid_ratio(laws, made->problem.type_count);
+    for (uint32_t i = 0; i < made->problem.type_count; i++)
+        lull_price_law_tune(&laws[i]);
+    ratio = lull_schedule_ratio(NULL, lull_bid_ratio(laws, made->problem.type_count));
     free(laws);
     return ratio;
 }
