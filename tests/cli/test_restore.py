@@ -177,6 +177,7 @@ class Restore(Case):
         outcome = call(LULL, "restore")
         self.assertEqual(outcome.returncode, 0, outcome.stderr)  # the power limit is the default: nothing is lost
         self.assertIn("another version", outcome.stderr)
+        self.assertIn("1 GPUs are restored\n", outcome.stderr)  # it is busy, so the reset is seen
         self.assertFalse(is_locked())  # by a reset, since nobody knows what was before
         self.assertEqual(self.files("saved"), ["gpu-" + self.uuid + ".aside"])
 
