@@ -101,7 +101,8 @@ class States(unittest.TestCase):
         return taken_s
 
     def await_truth(self, gpu, wanted, limit_s=20.0):
-        taken_s = host.wait_for(lambda: truth(gpu) == wanted, limit_s, 0.02)
+        wait = host.wait_restored if wanted == "free" else host.wait_for
+        taken_s = wait(lambda: truth(gpu) == wanted, limit_s, 0.02)
         self.assertIsNotNone(taken_s, f"GPU {gpu} is not {wanted}\n{self.said()}")
         return taken_s
 
