@@ -95,7 +95,9 @@ static void begin_without_driver(struct lull_writer *writer)
 {
     writer->is_driver_open = writer->gpu_count > 0;
     if (!writer->is_driver_open)
-        lull_error_set(&writer->driver_error, LULL_E_NO_DRIVER, "the driver is not there yet");
+        lull_error_set(&writer->driver_error, LULL_E_NO_DRIVER,
+                       "the driver is not there yet; it is looked for every minute at least, and "
+                       "lulld's log says where");
 }
 
 int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal,
