@@ -142,7 +142,7 @@ class Restore(Case):
         self.assertEqual(len(self.files("unconfirmed")), 1)
         daemon = self.start_daemon()
         self.spawn(TOOL, "busy", "0")
-        self.assertIsNotNone(host.wait_for(lambda: not is_locked(), 10.0), "still locked when busy")
+        self.assertIsNotNone(host.wait_restored(lambda: not is_locked(), 10.0), "still locked when busy")
         self.assertIsNotNone(host.wait_for(
             lambda: self.files("saved") + self.files("unconfirmed") == [], 10.0))
         daemon.terminate()
