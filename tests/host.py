@@ -4,6 +4,7 @@ be late at that time, so a promise of one second is held against one second wher
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 
@@ -38,6 +39,17 @@ def wait_for(condition, limit_s, pause_s=0.005):
         if waited_s > limit_s and waited_s > limit_s * slowness():
             return None
         time.sleep(pause_s)
+
+
+def wait_restored(condition, limit_s, pause_s=0.005):
+    """wait_for() a GPU that is put back; tells `make faults` how long that took, by the case that waits."""
+    taken_s = wait_for(condition, limit_s, pause_s)
+    frame = sys._getframe()
+    while frame is not None and not frame.f_code.co_name.startswith("test_"):
+        frame = frame.f_back
+    if frame is not None and taken_s is not None:
+        print(f"restored after {taken_s * 1e3:.1f} ms: {frame.f_code.co_name}", file=sys.stderr, flush=True)
+    return taken_s
 
 
 def stop_all(processes):

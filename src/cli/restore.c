@@ -30,10 +30,15 @@ static int ask_daemon(struct lull_client *client, struct lull_error *err)
 static void tell(const struct lull_restore_report *report)
 {
     fprintf(stderr, "lull restore: %u GPUs are restored", report->restored);
-    if (report->unconfirmed > 0)
+    if (report->idle > 0)
         fprintf(stderr,
                 "; %u were reset while idle, unconfirmed: run this again when they are busy",
-                report->unconfirmed);
+                report->idle);
+    if (report->unconfirmed > report->idle)
+        fprintf(stderr,
+                "; %u were reset, unconfirmed: something else holds their clocks, such as power or "
+                "heat (lull status names it): run this again when it does not",
+                report->unconfirmed - report->idle);
     if (report->foreign > 0)
         fprintf(stderr, "; %u keep what somebody else has set", report->foreign);
     fputc('\n', stderr);

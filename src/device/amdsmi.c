@@ -258,6 +258,7 @@ static bool amdsmi_read(void *state, uint32_t gpu, enum lull_reading_field field
     case LULL_READING_UTILIZATION:
         return read_activity(amdsmi, die, &out->utilization_percent);
     case LULL_READING_REASONS: /* only newer boards tell them, by version-specific structures */
+    case LULL_READING_XIDS:
     case LULL_READING_ALL:
         break;
     }

@@ -352,7 +352,7 @@ void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wante
     *reading_out = (struct lull_device_reading){0};
     if (slot == ABSENT)
         return;
-    for (uint32_t field = 1; field <= LULL_READING_ALL; field <<= 1)
+    for (uint32_t field = 1; field <= LULL_READING_XIDS; field <<= 1)
         if ((wanted & field) != 0 &&
             devices->vendor->read(devices->state, slot, (enum lull_reading_field)field,
                                   reading_out))

@@ -59,6 +59,8 @@ enum lull_reading_field {
     LULL_READING_POWER_LIMIT = 1 << 6, /* the limit that was requested last */
     LULL_READING_UTILIZATION = 1 << 7,
     LULL_READING_ALL = (1 << 8) - 1,
+    /* NVIDIA: errors since they were first asked for, so not among all. For one thread alone. */
+    LULL_READING_XIDS = 1 << 8,
 };
 
 /*
@@ -92,6 +94,8 @@ struct lull_device_reading {
     uint64_t reasons; /* enum lull_clock_reason */
     uint32_t power_limit_mw;
     uint32_t utilization_percent;
+    uint32_t xid_count;
+    uint32_t last_xid; /* 0: there was none */
 };
 
 /* What has happened to a GPU without Lull's doing since it was looked at last. */

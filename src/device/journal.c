@@ -258,24 +258,43 @@ int lull_journal_save(struct lull_journal *journal, const struct lull_journal_re
     return lull_file_write_atomic(path, &stored, sizeof(stored), 0600, err);
 }
 
-int lull_journal_note(struct lull_journal *journal, const char *uuid,
+/* Whether an open file is still what its name leads to: the keeper may have removed it, and saving
+ * replaces it. */
+static bool is_named(int fd)
+{
+    struct stat status;
+
+    return fstat(fd, &status) == 0 && status.st_nlink > 0;
+}
+
+void lull_journal_forget_file(int *file)
+{
+    if (*file >= 0)
+        close(*file);
+    *file = -1;
+}
+
+int lull_journal_note(struct lull_journal *journal, const char *uuid, int *file,
                       const struct lull_journal_written *written, struct lull_error *err)
 {
     const struct stored_note note = note_of(written);
     char name[128];
     int result = name_of(uuid, name, sizeof(name), err);
-    int fd;
 
     if (result < 0)
         return result;
-    fd = openat(journal->directory_fd, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0)
+    if (*file >= 0 && !is_named(*file))
+        lull_journal_forget_file(file);
+    if (*file < 0)
+        *file = openat(journal->directory_fd, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (*file < 0)
         return lull_error_set(err, -errno, "journal %s: %s", name, strerror(errno));
     errno = EIO; /* for a note that is written in part */
-    if (pwrite(fd, &note, sizeof(note), offsetof(struct stored_record, note)) != sizeof(note))
-        result = lull_error_set(err, -errno, "journal %s: cannot note what is written: %s", name,
-                                strerror(errno));
-    close(fd);
+    if (pwrite(*file, &note, sizeof(note), offsetof(struct stored_record, note)) == sizeof(note))
+        return 0;
+    result = lull_error_set(err, -errno, "journal %s: cannot note what is written: %s", name,
+                            strerror(errno));
+    lull_journal_forget_file(file);
     return result;
 }
 

@@ -71,9 +71,15 @@ void lull_journal_close(struct lull_journal *journal);
 int lull_journal_save(struct lull_journal *journal, const struct lull_journal_record *record,
                       struct lull_error *err);
 
-/* Renews what was written last in the record of a GPU. Errors: -ENOENT it has none; -errno. */
-int lull_journal_note(struct lull_journal *journal, const char *uuid,
+/* Renews what was written last in the record of a GPU. It stands before every driver call, so the
+ * record's file stays open from note to note: *file is -1 at first and whenever the record was
+ * moved. Errors: -ENOENT it has none; -errno. */
+int lull_journal_note(struct lull_journal *journal, const char *uuid, int *file,
                       const struct lull_journal_written *written, struct lull_error *err);
+
+/* Closes that file, if it is open, and puts -1 there: the next note finds the record by its name.
+ */
+void lull_journal_forget_file(int *file);
 
 /*
  * Reads the record of a GPU. Errors: -ENOENT none; LULL_E_STALE of an earlier boot; LULL_E_FORMAT

@@ -248,6 +248,7 @@ static bool levelzero_read(void *state, uint32_t gpu, enum lull_reading_field fi
         return read_limit(levelzero, card, &out->power_limit_mw);
     case LULL_READING_UTILIZATION:
         return read_activity(levelzero, card, &out->utilization_percent);
+    case LULL_READING_XIDS:
     case LULL_READING_ALL:
         break;
     }

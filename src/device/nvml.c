@@ -143,6 +143,10 @@ struct nvml {
     bool is_gone[LULL_DEVICE_MAX_GPUS];        /* its handle may be void */
     void *events[LULL_DEVICE_MAX_GPUS];        /* its event set; NULL: none yet */
     bool is_partitioned[LULL_DEVICE_MAX_GPUS]; /* as it was seen last */
+    /* Those of the one thread that reads XIDs. */
+    void *errors[LULL_DEVICE_MAX_GPUS]; /* the event set */
+    uint32_t xid_count[LULL_DEVICE_MAX_GPUS];
+    uint32_t last_xid[LULL_DEVICE_MAX_GPUS];
 };
 
 #define SYMBOL(type, member, name, older_name) {offsetof(struct nvml, member), name, older_name},
@@ -259,19 +263,21 @@ static void close_library(void *state)
     free(nvml);
 }
 
-static void close_events(struct nvml *nvml, uint32_t gpu)
+static void close_events(struct nvml *nvml, void **events)
 {
-    if (nvml->events[gpu] != NULL)
-        nvml->events_free(nvml->events[gpu]);
-    nvml->events[gpu] = NULL;
+    if (*events != NULL)
+        nvml->events_free(*events);
+    *events = NULL;
 }
 
 static void nvml_close(void *state)
 {
     struct nvml *nvml = state;
 
-    for (uint32_t gpu = 0; gpu < nvml->device_count; gpu++)
-        close_events(nvml, gpu);
+    for (uint32_t gpu = 0; gpu < nvml->device_count; gpu++) {
+        close_events(nvml, &nvml->events[gpu]);
+        close_events(nvml, &nvml->errors[gpu]);
+    }
     nvml->shutdown();
     close_library(nvml);
 }
@@ -443,6 +449,42 @@ static bool read_utilization(struct nvml *nvml, void *device, uint32_t *percent_
     return true;
 }
 
+/* Asks for events of a GPU, those of the wanted types that it can tell. */
+static void open_events(struct nvml *nvml, uint32_t gpu, unsigned long long wanted, void **events)
+{
+    unsigned long long types = 0;
+    void *set;
+
+    if (*events != NULL || nvml->events_free == NULL || nvml->events_wait == NULL ||
+        INVOKE(nvml, event_types, nvml->devices[gpu], &types) != NVML_SUCCESS ||
+        INVOKE(nvml, events_create, &set) != NVML_SUCCESS)
+        return;
+    if (INVOKE(nvml, events_register, nvml->devices[gpu], types & wanted, set) == NVML_SUCCESS)
+        *events = set;
+    else
+        nvml->events_free(set);
+}
+
+/* Counts the XIDs that have come, without waiting for any. Its event set is not the writer's, which
+ * looks for MIG as well and from another thread. */
+static bool read_xids(struct nvml *nvml, uint32_t gpu, struct lull_device_reading *out)
+{
+    struct nvml_event event;
+
+    open_events(nvml, gpu, NVML_EVENT_XID, &nvml->errors[gpu]);
+    if (nvml->errors[gpu] == NULL)
+        return false;
+    for (uint32_t i = 0; i < LULL_DEVICE_MOST_EVENTS &&
+                         nvml->events_wait(nvml->errors[gpu], &event, 0) == NVML_SUCCESS;
+         i++) {
+        nvml->xid_count[gpu]++;
+        nvml->last_xid[gpu] = (uint32_t)event.data;
+    }
+    out->xid_count = nvml->xid_count[gpu];
+    out->last_xid = nvml->last_xid[gpu];
+    return true;
+}
+
 static bool nvml_read(void *state, uint32_t gpu, enum lull_reading_field field,
                       struct lull_device_reading *out)
 {
@@ -467,6 +509,8 @@ static bool nvml_read(void *state, uint32_t gpu, enum lull_reading_field field,
         return INVOKE(nvml, power_limit, device, &out->power_limit_mw) == NVML_SUCCESS;
     case LULL_READING_UTILIZATION:
         return read_utilization(nvml, device, &out->utilization_percent);
+    case LULL_READING_XIDS:
+        return read_xids(nvml, gpu, out);
     case LULL_READING_ALL:
         break;
     }
@@ -534,29 +578,12 @@ static int nvml_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
 
 /* --- what happens to a GPU without Lull's doing --- */
 
-/* Asks for the events of a GPU: of XIDs, and, where it can be partitioned, of changes of that. */
-static void open_events(struct nvml *nvml, uint32_t gpu)
-{
-    unsigned long long types = 0;
-    void *set;
-
-    if (nvml->events[gpu] != NULL || nvml->events_free == NULL || nvml->events_wait == NULL ||
-        INVOKE(nvml, event_types, nvml->devices[gpu], &types) != NVML_SUCCESS ||
-        INVOKE(nvml, events_create, &set) != NVML_SUCCESS)
-        return;
-    types &= NVML_EVENT_XID | NVML_EVENT_MIG;
-    if (INVOKE(nvml, events_register, nvml->devices[gpu], types, set) == NVML_SUCCESS)
-        nvml->events[gpu] = set;
-    else
-        nvml->events_free(set);
-}
-
 /* Takes the events that have come, without waiting for any. */
 static void take_events(struct nvml *nvml, uint32_t gpu, struct lull_device_news *news)
 {
     struct nvml_event event;
 
-    open_events(nvml, gpu);
+    open_events(nvml, gpu, NVML_EVENT_XID | NVML_EVENT_MIG, &nvml->events[gpu]);
     while (nvml->events[gpu] != NULL && news->event_count < LULL_DEVICE_MOST_EVENTS &&
            nvml->events_wait(nvml->events[gpu], &event, 0) == NVML_SUCCESS) {
         news->event_count++;
@@ -597,7 +624,7 @@ static int nvml_check(void *state, uint32_t gpu, struct lull_device_news *news,
     /* The handle of a GPU that has new partitions, or was lost, is looked up anew. */
     nvml->is_gone[gpu] = nvml->is_gone[gpu] || news->is_repartitioned;
     if (nvml->is_gone[gpu])
-        close_events(nvml, gpu);
+        close_events(nvml, &nvml->events[gpu]);
     return result;
 }
 
@@ -605,7 +632,7 @@ static void nvml_let_go(void *state, uint32_t gpu)
 {
     struct nvml *nvml = state;
 
-    close_events(nvml, gpu);
+    close_events(nvml, &nvml->events[gpu]);
     nvml->is_gone[gpu] = true;
 }
 

@@ -29,7 +29,9 @@ struct job {
     bool is_foreign;     /* somebody else's setting was found */
     bool is_resetting;   /* its clock was reset and is to be seen free */
     bool is_unseen;      /* and could not be seen */
+    bool is_idle;        /* because the GPU is idle */
     uint32_t before_mhz; /* the clock before the reset; 0 unknown */
+    bool was_busy;       /* and the GPU was not idle then */
     struct lull_journal_record record;
     int result;
     struct lull_error error;
@@ -204,6 +206,7 @@ static bool wants_reset(struct lull_devices *devices, struct job *job)
         /* It was reset before. Another reset would show no more, and might undo what an
          * administrator has set since. */
         job->is_unseen = true;
+        job->is_idle = lull_sight_is_idle(&reading);
         return false;
     }
     if (sight == LULL_SIGHT_FOREIGN && job->record.is_blind == 0) {
@@ -225,8 +228,9 @@ static void restore_clocks(struct lull_devices *devices, struct job *job)
     struct lull_error error = {0};
 
     if (wants_reset(devices, job)) {
-        lull_device_read(devices, job->gpu, LULL_READING_SM_CLOCK, &before);
+        lull_device_read(devices, job->gpu, LULL_SIGHT_READINGS, &before);
         job->before_mhz = before.sm_mhz;
+        job->was_busy = (before.valid & LULL_READING_REASONS) != 0 && !lull_sight_is_idle(&before);
         take_failure(job, reset_sm(devices, job->gpu, &error), &error);
         job->is_resetting = job->result == 0;
     }
@@ -235,16 +239,26 @@ static void restore_clocks(struct lull_devices *devices, struct job *job)
         take_failure(job, lull_device_reset_memory(devices, job->gpu, &error), &error);
 }
 
-/* Whether a reading after the reset shows that it has had an effect. */
-static bool is_confirmed(const struct job *job, enum lull_sight sight, uint32_t seen_mhz)
+/* Whether a reading after the reset shows that it has had an effect: the clock is not at its
+ * highest, but above every lock that was. Where no record names the lock, the clock that the GPU
+ * had while it was busy bounds it, also where power or heat hold the clock now. */
+static bool is_confirmed(const struct lull_devices *devices, const struct job *job,
+                         enum lull_sight sight, const struct lull_device_reading *reading)
 {
     const uint32_t *const written_mhz = job->record.written.sm_mhz;
+    const bool is_known = written_mhz[0] != 0 || written_mhz[1] != 0 || job->was_busy;
 
     if (sight == LULL_SIGHT_FREE)
         return true;
-    /* Not at its highest, but above every lock that was. */
-    return sight == LULL_SIGHT_FOREIGN && job->before_mhz != 0 && seen_mhz > job->before_mhz &&
-           seen_mhz > written_mhz[0] && seen_mhz > written_mhz[1];
+    if (job->before_mhz == 0 || !is_known || reading->sm_mhz <= written_mhz[0] ||
+        reading->sm_mhz <= written_mhz[1])
+        return false;
+    if (sight == LULL_SIGHT_FOREIGN)
+        return reading->sm_mhz > job->before_mhz;
+    return sight == LULL_SIGHT_NOTHING && job->was_busy &&
+           (reading->valid & LULL_READING_REASONS) != 0 && !lull_sight_is_idle(reading) &&
+           reading->sm_mhz >
+               lull_sight_step_above(lull_device_info(devices, job->gpu), job->before_mhz);
 }
 
 /* Waits until the clock shows the reset. An idle GPU will not, so nothing is waited for there. */
@@ -255,15 +269,15 @@ static void confirm(struct lull_devices *devices, struct job *job, int64_t until
 
     for (;;) {
         sight = look(devices, job, &reading);
-        if (is_confirmed(job, sight, reading.sm_mhz))
+        if (is_confirmed(devices, job, sight, &reading))
             return;
         if (lull_sight_is_idle(&reading) || lull_now_ns() >= until_ns)
             break;
         lull_sleep_until_ns(lull_now_ns() + CONFIRM_STEP_MS * LULL_NS_PER_MS);
     }
-    if (sight == LULL_SIGHT_NOTHING)
-        job->is_unseen = true;
-    else
+    job->is_unseen = sight == LULL_SIGHT_NOTHING;
+    job->is_idle = job->is_unseen && lull_sight_is_idle(&reading);
+    if (!job->is_unseen)
         job->result =
             lull_error_set(&job->error, LULL_E_NOT_OBEYED,
                            "GPU %u: still at %u MHz after the reset, and names no reason; "
@@ -353,10 +367,13 @@ static void finish(struct lull_devices *devices, struct lull_journal *journal, c
         lull_log(LULL_LOG_ERROR, "restore", "%s", job->error.text);
     } else if (job->is_unseen) {
         report->unconfirmed++;
+        report->idle += job->is_idle;
         lull_log(LULL_LOG_INFO, "restore",
-                 "GPU %u: its clock was reset, unconfirmed: it is idle or held otherwise, so the "
-                 "effect is not seen yet; its record is kept until it is (uuid=%s)",
-                 job->gpu, uuid);
+                 "GPU %u: its clock was reset, unconfirmed: %s, so the effect is not seen yet; its "
+                 "record is kept until it is (uuid=%s)",
+                 job->gpu,
+                 job->is_idle ? "it is idle" : "its driver names something else that holds it",
+                 uuid);
     } else if (job->is_foreign) {
         report->foreign++;
     } else {

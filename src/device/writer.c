@@ -45,6 +45,8 @@ static void free_writer(struct lull_writer *writer)
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)
             close(fds[i]);
+    for (uint32_t i = 0; i < LULL_DEVICE_MAX_GPUS; i++)
+        lull_journal_forget_file(&writer->gpus[i].record_file);
     lull_turn_fini(&writer->turn);
     pthread_cond_destroy(&writer->finished);
     pthread_mutex_destroy(&writer->mailbox_lock);
@@ -93,7 +95,9 @@ static void begin_without_driver(struct lull_writer *writer)
 {
     writer->is_driver_open = writer->gpu_count > 0;
     if (!writer->is_driver_open)
-        lull_error_set(&writer->driver_error, LULL_E_NO_DRIVER, "the driver is not there yet");
+        lull_error_set(&writer->driver_error, LULL_E_NO_DRIVER,
+                       "the driver is not there yet; it is looked for every minute at least, and "
+                       "lulld's log says where");
 }
 
 int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal,
@@ -117,6 +121,7 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
     init_locks(writer);
     lull_turn_init(&writer->turn);
     for (uint32_t i = 0; i < LULL_DEVICE_MAX_GPUS; i++) {
+        writer->gpus[i].record_file = -1;
         writer->gpus[i].raise_ns = LULL_WRITER_NEVER_NS;
         writer->gpus[i].watch_ns = LULL_WRITER_NEVER_NS;
         writer->gpus[i].check_ns = options->check_ns != 0 ? 0 : LULL_WRITER_NEVER_NS;

@@ -144,6 +144,7 @@ void lull_writer_distrust(struct lull_writer_gpu *gpu, uint32_t index, int64_t n
 {
     if (gpu->stage == LULL_STAGE_LEASED)
         gpu->is_recorded = false;
+    lull_journal_forget_file(&gpu->record_file); /* the keeper may have moved the record */
     if (gpu->applied_mhz != 0 || gpu->is_uncertain) {
         gpu->is_uncertain = true;
         lull_writer_undo_lowering(gpu, index, now_ns);

@@ -70,6 +70,7 @@ struct lull_writer_gpu {
     bool is_recorded; /* the journal can undo what is about to be done */
     bool is_deferred; /* it was reset while idle: the journal waits until its clock is seen */
     struct lull_journal_record record; /* while it is recorded or deferred */
+    int record_file;                   /* its file, for notes; -1: it is not open */
     bool is_noted;                     /* the last note in it is of a call that has succeeded */
     bool is_seen_free;                 /* since its last lowering */
     bool is_checked;                   /* this lease has seen that nobody else holds the clock */

@@ -62,9 +62,11 @@ int lull_writer_record(struct lull_writer *writer, uint32_t index, struct lull_e
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     uint32_t controls = LULL_CAPABILITY_SM_LOCK;
-    const bool is_new = load_record(writer, index);
+    bool is_new;
     int result = 0;
 
+    lull_journal_forget_file(&gpu->record_file); /* the record may be set aside or brought back */
+    is_new = load_record(writer, index);
     if (gpu->band.max_limit_mw > 0)
         controls |= LULL_CAPABILITY_POWER_LIMIT;
     if (is_new || (gpu->record.controls & controls) != controls) {
@@ -97,7 +99,7 @@ int lull_writer_note_clock(struct lull_writer *writer, uint32_t index, uint32_t 
     }
     written->sm_at_ns = lull_now_ns();
     gpu->is_noted = false;
-    return lull_journal_note(writer->journal, gpu->record.uuid, written, err);
+    return lull_journal_note(writer->journal, gpu->record.uuid, &gpu->record_file, written, err);
 }
 
 int lull_writer_note_limit(struct lull_writer *writer, uint32_t index, bool is_foreign,
@@ -121,7 +123,8 @@ int lull_writer_note_limit(struct lull_writer *writer, uint32_t index, bool is_f
     }
     if (is_foreign)
         return lull_journal_save(writer->journal, &gpu->record, err);
-    return lull_journal_note(writer->journal, gpu->record.uuid, &gpu->record.written, err);
+    return lull_journal_note(writer->journal, gpu->record.uuid, &gpu->record_file,
+                             &gpu->record.written, err);
 }
 
 bool lull_writer_record_one(struct lull_writer *writer)
@@ -175,6 +178,7 @@ static int clear_record(struct lull_writer *writer, uint32_t index, struct lull_
         return -EAGAIN;
     }
     gpu->is_recorded = false;
+    lull_journal_forget_file(&gpu->record_file);
     gpu->raise_failures = 0;
     if (sight != LULL_SIGHT_NOTHING)
         return lull_journal_remove(writer->journal, uuid, err);

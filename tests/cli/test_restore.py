@@ -142,7 +142,7 @@ class Restore(Case):
         self.assertEqual(len(self.files("unconfirmed")), 1)
         daemon = self.start_daemon()
         self.spawn(TOOL, "busy", "0")
-        self.assertIsNotNone(host.wait_for(lambda: not is_locked(), 10.0), "still locked when busy")
+        self.assertIsNotNone(host.wait_restored(lambda: not is_locked(), 10.0), "still locked when busy")
         self.assertIsNotNone(host.wait_for(
             lambda: self.files("saved") + self.files("unconfirmed") == [], 10.0))
         daemon.terminate()
@@ -177,6 +177,7 @@ class Restore(Case):
         outcome = call(LULL, "restore")
         self.assertEqual(outcome.returncode, 0, outcome.stderr)  # the power limit is the default: nothing is lost
         self.assertIn("another version", outcome.stderr)
+        self.assertIn("1 GPUs are restored\n", outcome.stderr)  # it is busy, so the reset is seen
         self.assertFalse(is_locked())  # by a reset, since nobody knows what was before
         self.assertEqual(self.files("saved"), ["gpu-" + self.uuid + ".aside"])
 

@@ -374,7 +374,7 @@ class Jobs(Case):
             self.assert_revoked(client, 0)
             self.assertEqual((other.poll(), truth(1)), (None, "locked"))
             other.kill()
-            self.assertIsNotNone(host.wait_for(lambda: truth(1) == "free", 2.0))
+            self.assertIsNotNone(host.wait_restored(lambda: truth(1) == "free", 2.0))
         self.add("7", ALICE, "0")
         client = self.hold(ALICE)
         self.assertEqual(lull("revoke", "--job", "7").returncode, 0)

@@ -49,7 +49,7 @@ def truth(gpu):
 
 def wait_free(gpu, limit_s=1.0):
     """Seconds until the emulated GPU is no longer locked; None if it stays locked."""
-    return host.wait_for(lambda: truth(gpu) == "free", limit_s)
+    return host.wait_restored(lambda: truth(gpu) == "free", limit_s)
 
 
 def connect():

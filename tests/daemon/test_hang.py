@@ -58,7 +58,7 @@ class HungGpu(unittest.TestCase):
         self.clients[0].kill()
         time.sleep(0.02)  # the call for GPU 0 has begun, or begins beside that for GPU 1
         self.clients[1].kill()
-        free_s = host.wait_for(lambda: truth(1) == "free", 5.0)
+        free_s = host.wait_restored(lambda: truth(1) == "free", 5.0)
         self.assertIsNotNone(free_s, "GPU 1 is not raised beside a hung GPU 0")
         self.assertIsNotNone(host.wait_for(lambda: states() == ["SUSPECT", "UP"], 20.0), states())
         begin = time.monotonic()

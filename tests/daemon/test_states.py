@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """lulld when a GPU or its driver changes under it, on an emulated node of two GPUs.
 
-Run as: lull emulate SPEC -- test_states.py LULLD TOOL LULL DRIVER. SPDX-License-Identifier: Apache-2.0
+Run as: lull emulate SPEC -- test_states.py LULLD TOOL LULL DRIVER SHORT_MINUTE. SPDX-License-Identifier: Apache-2.0
 """
 
 import json
@@ -16,7 +16,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import host  # noqa: E402
 
-LULLD, TOOL, LULL, DRIVER = sys.argv[1:5]
+LULLD, TOOL, LULL, DRIVER, SHORT_MINUTE = sys.argv[1:6]
 NODELETE = 0x8  # in DT_FLAGS_1
 
 
@@ -72,7 +72,10 @@ class States(unittest.TestCase):
             copy_driver(self.driver, self.is_unloadable)
         self.log = open(os.path.join(self.directory.name, "log"), "w+")
         self.addCleanup(self.log.close)
-        self.daemon = host.start_lulld(self.spawn, LULLD, stderr=self.log)
+        self.daemon = self.start()
+
+    def start(self, **options):
+        return host.start_lulld(self.spawn, LULLD, stderr=self.log, **options)
 
     def end(self):
         host.stop_all(self.processes)
@@ -101,7 +104,8 @@ class States(unittest.TestCase):
         return taken_s
 
     def await_truth(self, gpu, wanted, limit_s=20.0):
-        taken_s = host.wait_for(lambda: truth(gpu) == wanted, limit_s, 0.02)
+        wait = host.wait_restored if wanted == "free" else host.wait_for
+        taken_s = wait(lambda: truth(gpu) == wanted, limit_s, 0.02)
         self.assertIsNotNone(taken_s, f"GPU {gpu} is not {wanted}\n{self.said()}")
         return taken_s
 
@@ -278,7 +282,7 @@ class PowerLoss(States):
         call(TOOL, "fault", "0:reload_ms=1x1")  # the clocks vanish with the power
         call(LULL, "gpus")
         self.assertEqual(truth(0), "free")
-        self.daemon = host.start_lulld(self.spawn, LULLD, stderr=self.log)
+        self.daemon = self.start()
         self.assertIn("of an earlier boot, which has undone it; dropped", self.said())
         self.assertEqual(os.listdir(folder), [])
         self.assertEqual(gpus()[0]["writes"], 0)
@@ -289,10 +293,32 @@ class PowerLoss(States):
 class Absent(States):
     driver_is_there = False
 
+    def test_f11_a_service_without_a_driver_ends_after_a_minute(self):
+        # systemd resolves the device groups of a unit when it starts it, so it has to start it again. A daemon that
+        # nobody would start again goes on, as does one whose driver comes in time.
+        minute = dict(os.environ, LD_PRELOAD=SHORT_MINUTE)
+        service = dict(minute, NOTIFY_SOCKET=os.path.join(self.directory.name, "nobody"))
+        self.stop()
+        daemon = self.start(env=service)
+        self.assertIsNotNone(host.wait_for(lambda: daemon.poll() is not None, 10.0, 0.05), self.said())
+        self.assertEqual(daemon.returncode, 4, self.said())
+        self.assertIn("no driver for a minute: ended", self.said())
+        self.daemon = self.start(env=minute)
+        time.sleep(2.2)
+        self.assertIsNone(self.daemon.poll())
+        self.stop()
+        self.daemon = self.start(env=service)
+        copy_driver(self.driver)
+        self.assertIsNotNone(host.wait_for(lambda: call(LULL, "status").returncode == 0, 90.0, 0.05), self.said())
+        time.sleep(2.2)
+        self.assertIsNone(self.daemon.poll())
+        self.stop()
+
     def test_f11_the_driver_comes_after_lulld(self):
         status = call(LULL, "status")
         self.assertEqual(status.returncode, 4, status.stderr)
-        self.assertIn(self.driver, status.stderr)
+        # The file is named as soon as it has been looked for from within.
+        self.assertIsNotNone(host.wait_for(lambda: self.driver in call(LULL, "status").stderr, 10.0, 0.05))
         listed = call(LULL, "gpus")
         self.assertEqual(listed.returncode, 4, listed.stderr)
         self.assertIn(self.driver, listed.stderr)

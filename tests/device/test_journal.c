@@ -107,22 +107,48 @@ static void test_f45_a_note_is_renewed_in_place(void **state)
     struct lull_error error;
     struct stat before;
     struct stat after;
+    int file = -1;
 
-    assert_int_equal(lull_journal_note(*state, record.uuid, &record.written, &error), -ENOENT);
+    assert_int_equal(lull_journal_note(*state, record.uuid, &file, &record.written, &error),
+                     -ENOENT);
     assert_int_equal(lull_journal_save(*state, &record, &error), 0);
     assert_int_equal(stat(path, &before), 0);
     expected.written = (struct lull_journal_written){
         .sm_at_ns = 77, .sm_mhz = {900, 1200}, .limit_mw = {200000, 250000}};
-    assert_int_equal(lull_journal_note(*state, record.uuid, &expected.written, &error), 0);
+    assert_int_equal(lull_journal_note(*state, record.uuid, &file, &expected.written, &error), 0);
     assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), 0);
     assert_memory_equal(&read, &expected, sizeof(read));
     assert_int_equal(stat(path, &after), 0);
     assert_int_equal(before.st_ino, after.st_ino);
     assert_int_equal(before.st_size, after.st_size);
-    assert_int_equal(lull_journal_note(*state, "..", &expected.written, &error), -EINVAL);
+    assert_int_equal(lull_journal_note(*state, "..", &file, &expected.written, &error), -EINVAL);
     assert_int_equal(lull_journal_save(*state, &read, &error), 0);
     assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), 0);
     assert_memory_equal(&read, &expected, sizeof(read));
+    lull_journal_forget_file(&file);
+    assert_int_equal(file, -1);
+}
+
+/* The file of a record stays open between notes. One that the keeper has removed since is no record
+ * any more, and one that was saved anew is found again. */
+static void test_f45_a_note_goes_to_the_record_that_is_there(void **state)
+{
+    struct lull_journal_written written = {.sm_at_ns = 1, .sm_mhz = {900, 0}};
+    struct lull_journal_record read;
+    struct lull_error error;
+    int file = -1;
+
+    assert_int_equal(lull_journal_save(*state, &record, &error), 0);
+    assert_int_equal(lull_journal_note(*state, record.uuid, &file, &written, &error), 0);
+    assert_true(file >= 0);
+    assert_int_equal(lull_journal_save(*state, &record, &error), 0);
+    written.sm_mhz[0] = 1200;
+    assert_int_equal(lull_journal_note(*state, record.uuid, &file, &written, &error), 0);
+    assert_int_equal(lull_journal_load(*state, record.uuid, &read, &error), 0);
+    assert_int_equal(read.written.sm_mhz[0], 1200);
+    assert_int_equal(lull_journal_remove(*state, record.uuid, &error), 0);
+    assert_int_equal(lull_journal_note(*state, record.uuid, &file, &written, &error), -ENOENT);
+    assert_int_equal(file, -1);
 }
 
 static void test_f46_a_deferred_record_comes_back(void **state)
@@ -376,6 +402,7 @@ int main(void)
         CASE(test_saved_comes_back),
         CASE(test_every_damaged_byte_is_noticed),
         CASE(test_f45_a_note_is_renewed_in_place),
+        CASE(test_f45_a_note_goes_to_the_record_that_is_there),
         CASE(test_f46_a_deferred_record_comes_back),
         CASE(test_the_checksum_is_what_it_was),
         CASE(test_f38_a_record_of_another_version_is_refused),

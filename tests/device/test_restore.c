@@ -547,6 +547,36 @@ static void test_f46_a_damaged_journal_is_not_success(void **state)
     check_report(1, 0, 0, 0);
 }
 
+/* A busy GPU that power holds below its highest clock: without a record that can be read, the clock
+ * before the reset says what a rise has to exceed, and nobody calls it idle. */
+static void test_f46_a_busy_gpu_with_a_damaged_journal_is_not_called_idle(void **state)
+{
+    (void)state;
+    damage(0);
+    damage(1);
+    damage(2);
+    for (int i = 0; i < 3; i++) {
+        fake.gpus[i].limit_mw = 400000;
+        fake.gpus[i].locked_mhz = 900;
+        fake.gpus[i].reasons = LULL_CLOCK_REASON_POWER_CAP;
+    }
+    fake.gpus[0].free_mhz = 1300;
+    fake.gpus[1].free_mhz = lull_sight_step_above(&fake.gpus[1].info, 900); /* a reading's error */
+    fake.gpus[2].free_mhz = 1300;
+    fake.gpus[2].ineffective = 1;
+    assert_int_equal(restore(), 0);
+    assert_int_equal(report.restored, 1);
+    assert_int_equal(report.unconfirmed, 2);
+    assert_int_equal(report.idle, 0);
+    assert_false(is_deferred("GPU-0"));
+    assert_true(is_deferred("GPU-1"));
+    assert_true(is_deferred("GPU-2"));
+    fake.gpus[1].reasons |= LULL_CLOCK_REASON_IDLE;
+    assert_int_equal(restore(), 0);
+    assert_int_equal(report.unconfirmed, 2);
+    assert_int_equal(report.idle, 1);
+}
+
 static int force(void)
 {
     memset(&report, 0xff, sizeof(report));
@@ -605,6 +635,7 @@ int main(void)
         CASE(test_f46_an_idle_gpu_stays_unconfirmed_until_it_is_busy),
         CASE(test_f46_a_lock_set_while_unconfirmed_stays),
         CASE(test_f46_a_damaged_journal_is_not_success),
+        CASE(test_f46_a_busy_gpu_with_a_damaged_journal_is_not_called_idle),
         CASE(test_f46_force_needs_no_journal),
     };
 

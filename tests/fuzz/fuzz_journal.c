@@ -52,13 +52,15 @@ static void check_again(struct lull_journal *journal, const struct lull_journal_
     struct lull_journal_record again;
     struct lull_journal_written written = {.sm_at_ns = 1, .sm_mhz = {2, 3}, .limit_mw = {4, 5}};
     struct lull_error err;
+    int file = -1;
 
     require(strcmp(record->uuid, uuid) == 0);
     require(memchr(record->driver_version, '\0', sizeof(record->driver_version)) != NULL);
     require(lull_journal_save(journal, record, &err) == 0);
     require(lull_journal_load(journal, uuid, &again, &err) == 0);
     require(memcmp(record, &again, sizeof(again)) == 0);
-    require(lull_journal_note(journal, uuid, &written, &err) == 0);
+    require(lull_journal_note(journal, uuid, &file, &written, &err) == 0);
+    lull_journal_forget_file(&file);
     require(lull_journal_load(journal, uuid, &again, &err) == 0);
     require(memcmp(&again.written, &written, sizeof(written)) == 0);
     require(memcmp(record, &again, offsetof(struct lull_journal_record, written)) == 0);

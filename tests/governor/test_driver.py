@@ -23,6 +23,7 @@ class Driver(unittest.TestCase):
                 [LULL, "emulate", *(["--fault", fault] if fault else []), "1xA100", "--", *run],
                 env=dict(os.environ, LULL_RUNTIME_DIR=directory), capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
+            self.said = done.stderr
             with open(os.path.join(directory, "report.json"), encoding="utf-8") as file:
                 report = json.load(file)
             self.notes = report["notes"]
@@ -64,6 +65,14 @@ class Driver(unittest.TestCase):
         self.assertGreaterEqual(gpu["driver"]["calls"], 24)
         # The first one, and a raising if that was a lowering.
         self.assertLessEqual(gpu["driver"]["slow_calls"], 2)
+
+    def test_f08_what_is_measured_beside_xids_is_set_aside(self):
+        # Without them five pairs of blocks are compared in so many iterations.
+        gpu = self.run_job(0, 100, 10, 50, 0, fault="xid=31")
+        self.assertIn("GPU 0: its driver has reported XID 31 (", self.said)
+        self.assertLess(self.said.count("XID 31"), 20)  # there are thousands
+        for section in gpu["sections"]:
+            self.assertEqual((section["verdict"], section["descent"]), ("undecided", []))
 
     def test_another_program_that_changes_the_clocks(self):
         # Sections long enough to be seen low between two of the program's resets.

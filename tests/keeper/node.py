@@ -118,7 +118,7 @@ class Node:
 
     def wait_free(self, gpus, limit_s=BOUND_S):
         """Seconds until none of the GPUs is lowered any more; None: not within the limit."""
-        return host.wait_for(lambda: all(truth(gpu) == "free" for gpu in gpus), limit_s, pause_s=0.001)
+        return host.wait_restored(lambda: all(truth(gpu) == "free" for gpu in gpus), limit_s, pause_s=0.001)
 
     def wait_keeper(self, ward):
         """The keeper of a ward, which may be starting."""

@@ -181,8 +181,9 @@ static void test_forked_child_has_no_table(void **state)
 /* What is being written, or was for ever, leaves the last result as it is. */
 static void test_a_half_written_result_is_not_read(void **state)
 {
-    const struct lull_switch_result first = {1, 1, 2, 3, 0, 900, 915, 31, 507};
-    const struct lull_limit_result first_limit = {1, 0, 250000};
+    /* Static, so that what lies between their members is 0 as well. */
+    static const struct lull_switch_result first = {1, 1, 2, 3, 0, 900, 915, 31, 507};
+    static const struct lull_limit_result first_limit = {1, 0, 250000};
     struct lull_command_table *table;
     struct lull_switch_result got;
     struct lull_limit_result got_limit;

@@ -34,10 +34,12 @@ struct lull_governed_gpu {
     bool wants_lease; /* its rank may have it switched, as soon as there is an actuator */
     const struct lull_device_info *info;
     struct lull_posted_request requests[LULL_CONTROL_REQUESTS_KEPT]; /* by sequence */
-    uint64_t posted; /* sequence of the last request */
-    uint64_t taken;  /* sequence of the last outcome taken */
-    uint32_t calls;  /* calls of the driver that have been taken */
-    uint32_t point;  /* the point that was requested last */
+    uint64_t posted;    /* sequence of the last request */
+    uint64_t taken;     /* sequence of the last outcome taken */
+    uint32_t calls;     /* calls of the driver that have been taken */
+    uint32_t xids;      /* errors of the driver that have been taken... */
+    uint32_t xids_told; /* ...as the log has them */
+    uint32_t point;     /* the point that was requested last */
     struct lull_switch_result
         seen; /* result of a call whose clock is still settling; sequence 0: none */
     struct lull_clock_expectation expected; /* since_ns 0: nothing is expected */

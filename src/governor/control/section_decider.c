@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "base/log.h"
+
 /* ---- the run log ------------------------------------------------------------------------- */
 
 static enum lull_controller_phase phase_of(const struct lull_control *control)
@@ -303,6 +305,26 @@ static void take_waiting(void *state, int64_t now_ns, double waiting_ms)
     lull_controller_take_waiting(control->controller, waiting_ms);
 }
 
+/* An error that the driver reports and the job survives may have cost it time: the length of the
+ * present windows tells nothing of clocks. */
+static void take_xids(struct lull_control *control, uint32_t index,
+                      const struct lull_device_reading *reading)
+{
+    struct lull_governed_gpu *gpu = &control->gpus[index];
+
+    if ((reading->valid & LULL_READING_XIDS) == 0 || reading->xid_count == gpu->xids)
+        return;
+    gpu->xids = reading->xid_count;
+    if (gpu->xids >= 2 * gpu->xids_told) { /* some drivers report thousands of them */
+        gpu->xids_told = gpu->xids;
+        lull_log(LULL_LOG_WARNING, "run",
+                 "GPU %u: its driver has reported XID %u (%u so far): what is measured meanwhile "
+                 "is set aside",
+                 gpu->state.device, reading->last_xid, gpu->xids);
+    }
+    lull_controller_take_disturbance(control->controller, index);
+}
+
 static void take_reading(void *state, uint32_t index, const struct lull_device_reading *reading)
 {
     struct lull_control *control = state;
@@ -310,7 +332,8 @@ static void take_reading(void *state, uint32_t index, const struct lull_device_r
     if (reading->valid & LULL_READING_POWER)
         lull_controller_take_power(control->controller, index, reading->power_mw * 1e-3);
     if ((reading->valid & LULL_READING_REASONS) && (reading->reasons & LULL_CLOCK_REASON_THROTTLED))
-        lull_controller_take_throttle(control->controller, index);
+        lull_controller_take_disturbance(control->controller, index);
+    take_xids(control, index, reading);
 }
 
 static void hold(void *state, uint32_t reasons)

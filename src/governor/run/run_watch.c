@@ -112,7 +112,7 @@ static uint32_t wanted_of(struct lull_run_pass *pass, uint32_t gpu, bool energy)
     if (!is_bound && !energy)
         return 0;
     if (is_bound)
-        wanted |= LULL_READING_SM_CLOCK | LULL_READING_REASONS;
+        wanted |= LULL_READING_SM_CLOCK | LULL_READING_REASONS | LULL_READING_XIDS;
     if (energy)
         wanted |= LULL_READING_ENERGY | LULL_READING_TEMPERATURE;
     if (pass->limits != NULL)

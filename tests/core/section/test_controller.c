@@ -230,7 +230,7 @@ static void tell_heat(void *context, int64_t now_ns)
     if (hot->begin_ns == 0)
         hot->begin_ns = now_ns;
     if (now_ns - hot->begin_ns < hot->until_ns)
-        lull_controller_take_throttle(hot->controller, 0);
+        lull_controller_take_disturbance(hot->controller, 0);
 }
 
 /* How much of the energy is saved where the first GPU is hot for so long. */

@@ -396,7 +396,7 @@ void lull_controller_take_switch(struct lull_controller *controller, uint32_t in
     lull_controller_learn_cost(controller, gpu, &likely);
 }
 
-void lull_controller_take_throttle(struct lull_controller *controller, uint32_t index)
+void lull_controller_take_disturbance(struct lull_controller *controller, uint32_t index)
 {
     if (lull_controller_is_active(&controller->gpus[index]))
         lull_trial_disturb(&controller->trial);

@@ -231,8 +231,9 @@ void lull_controller_take_blocked(struct lull_controller *controller, uint32_t g
                                   double blocked_ms);
 void lull_controller_take_waiting(struct lull_controller *controller, double waiting_ms);
 
-/* The GPU is held down by heat or by its power supply at this time: the pair is set aside. */
-void lull_controller_take_throttle(struct lull_controller *controller, uint32_t gpu);
+/* The GPU is held down by heat or by its power supply at this time, or its driver has reported an
+ * error: the pair is set aside. */
+void lull_controller_take_disturbance(struct lull_controller *controller, uint32_t gpu);
 
 /* A power reading of this GPU, W, which shows whether a lowered section saves at all. */
 void lull_controller_take_power(struct lull_controller *controller, uint32_t gpu, double power_w);
