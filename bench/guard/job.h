@@ -59,7 +59,8 @@ double audit_job_slowdown(const struct audit_job *job);
  * lot struck, and by nothing else. */
 double audit_job_clocked_slowdown(const struct audit_job *job);
 
-/* Whether any target is lowered on any rank: as the best point found so far, or proven harmless. */
+/* Tells whether any target is lowered on any rank: as the best point found so far, or proven
+ * harmless. */
 bool audit_job_holds_any(const struct audit_job *job);
 bool audit_job_keeps_any(const struct audit_job *job);
 

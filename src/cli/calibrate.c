@@ -225,7 +225,7 @@ static uint32_t count_model(const struct lull_calibration_record *records, uint3
     return found;
 }
 
-/* Whether what is stored of the same model and driver holds more switches. */
+/* Tells whether what is stored of the same model and driver holds more switches. */
 static bool has_more(const char *directory, const struct lull_calibration_record *record)
 {
     struct lull_calibration_record *const stored = malloc(sizeof(*stored));

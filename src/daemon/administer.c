@@ -63,7 +63,7 @@ static bool is_on(const struct lull_jobs *jobs, const char *id, const char *uuid
     return false;
 }
 
-/* Whether a lease is meant: one of a GPU, of a user, or of a job's user on the job's GPUs. */
+/* Tells whether a lease is meant: one of a GPU, of a user, or of a job's user on the job's GPUs. */
 static bool is_meant(struct lull_server *server, uint32_t gpu, uint64_t client,
                      const struct lull_message_revoke *wanted)
 {

@@ -93,8 +93,8 @@ static int judge_by_jobs(const struct lull_evidence *evidence, const struct lull
     return 0;
 }
 
-/* Whether the GPU's device, opened, would be evidence. A descriptor is worth what its first owner
- * could open at any time, so it never outranks a job. */
+/* Tells whether the GPU's device, opened, would be evidence. A descriptor is worth what its first
+ * owner could open at any time, so it never outranks a job. */
 static bool may_prove(const struct lull_evidence *evidence, const struct lull_policy *policy,
                       const struct jobs_of_gpu *seen)
 {

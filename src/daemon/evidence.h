@@ -38,10 +38,12 @@ int lull_evidence_judge(const struct lull_evidence *evidence, const struct lull_
  */
 bool lull_evidence_is_opened(mode_t mode, dev_t number, int flags, dev_t wanted);
 
-/* Whether any of the control groups in the text of a /proc/PID/cgroup is this one or below it. */
+/* Tells whether any of the control groups in the text of a /proc/PID/cgroup is this one or below
+ * it. */
 bool lull_evidence_is_below(const char *cgroups, const char *cgroup);
 
-/* Whether a user is one that stands for all who are not known here (the kernel's overflowuid). */
+/* Tells whether a user is one that stands for all who are not known here (the kernel's
+ * overflowuid). */
 bool lull_evidence_is_unmapped(uid_t uid);
 
 #endif

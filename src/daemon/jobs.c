@@ -14,7 +14,7 @@
 
 enum { FILE_BYTES = 64 * 1024 };
 
-/* Whether a text can be a word of a line, and the id the name of a file as well. */
+/* Tells whether a text can be a word of a line, and the id the name of a file as well. */
 static bool is_word(const char *text)
 {
     if (*text == '\0')

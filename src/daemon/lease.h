@@ -33,7 +33,7 @@ struct lull_lease_table *lull_lease_table_create(uint32_t gpu_count);
 /* Frees the table; NULL is allowed. Does not touch any device. */
 void lull_lease_table_destroy(struct lull_lease_table *table);
 
-/* Whether a GPU may be leased now: 0, or the -ENODEV or -EBUSY of lull_lease_grant(). */
+/* Tells whether a GPU may be leased now: 0, or the -ENODEV or -EBUSY of lull_lease_grant(). */
 int lull_lease_check(const struct lull_lease_table *table, uint32_t gpu, struct lull_error *err);
 
 /*

@@ -44,7 +44,7 @@ struct lull_quota {
     uint64_t left_out; /* for which no user is remembered any more */
 };
 
-/* Whether a line about a user may be logged; it is counted either way. */
+/* Tells whether a line about a user may be logged; it is counted either way. */
 bool lull_quota_allows_line(struct lull_quota *quota, uid_t uid, int64_t now_ns);
 
 /* Takes the number of lines that were left out in seconds that are over, and whose they were; uid
@@ -52,7 +52,7 @@ bool lull_quota_allows_line(struct lull_quota *quota, uid_t uid, int64_t now_ns)
 bool lull_quota_take_left_out(struct lull_quota *quota, int64_t now_ns, uid_t *uid_out,
                               uint64_t *count_out);
 
-/* Whether lines were left out that nobody has taken. */
+/* Tells whether lines were left out that nobody has taken. */
 bool lull_quota_has_left_out(const struct lull_quota *quota);
 
 /* Keeps a user from leasing until until_ns, and tells whether one is kept from it. */

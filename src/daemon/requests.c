@@ -175,7 +175,7 @@ static void serve_status(struct lull_server *server, struct lull_connection *con
     lull_connection_send(connection, &answer, false);
 }
 
-/* Whether a GPU does not answer; nobody waits for it, and it is not restored either. */
+/* Tells whether a GPU does not answer; nobody waits for it, and it is not restored either. */
 static bool has_hung_gpu(struct lull_server *server)
 {
     for (uint32_t gpu = 0; gpu < lull_devices_count(server->devices); gpu++) {

@@ -44,7 +44,8 @@ static bool read_clock(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
     return true;
 }
 
-/* Whether a value is known: the library writes 16 or 32 bits of ones, or 0, for one that is not. */
+/* Tells whether a value is known: the library writes 16 or 32 bits of ones, or 0, for one that is
+ * not. */
 static bool is_told(uint32_t value)
 {
     return value != 0 && value != UINT16_MAX && value != UINT32_MAX;

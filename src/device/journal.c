@@ -258,8 +258,8 @@ int lull_journal_save(struct lull_journal *journal, const struct lull_journal_re
     return lull_file_write_atomic(path, &stored, sizeof(stored), 0600, err);
 }
 
-/* Whether an open file is still what its name leads to: the keeper may have removed it, and saving
- * replaces it. */
+/* Tells whether an open file is still what its name leads to: the keeper may have removed it, and
+ * saving replaces it. */
 static bool is_named(int fd)
 {
     struct stat status;

@@ -79,7 +79,8 @@ bool lull_limit_control_look(struct lull_limit_control *control, struct lull_dev
 void lull_limit_control_act(struct lull_limit_control *control, struct lull_devices *devices,
                             uint32_t gpu, int refusal, struct lull_error *err);
 
-/* Whether the GPU has the limit from before the lease again, so that nothing is left to do. */
+/* Tells whether the GPU has the limit from before the lease again, so that nothing is left to do.
+ */
 bool lull_limit_control_is_restored(const struct lull_limit_control *control);
 
 #endif

@@ -351,8 +351,8 @@ static int read_field(struct nvml *nvml, void *device, unsigned int field, uint6
     return status;
 }
 
-/* Whether the memory clock can be locked. The A100 has the function but not the ability; newer
- * drivers have a field that says so. */
+/* Tells whether the memory clock can be locked. The A100 has the function but not the ability;
+ * newer drivers have a field that says so. */
 static bool can_lock_memory(struct nvml *nvml, void *device, uint32_t architecture)
 {
     uint64_t mode;

@@ -184,7 +184,7 @@ static enum lull_sight find_owner(struct lull_devices *devices, struct job *job,
     return sight;
 }
 
-/* Whether the clock is to be reset. */
+/* Tells whether the clock is to be reset. */
 static bool wants_reset(struct lull_devices *devices, struct job *job)
 {
     struct lull_device_reading reading;
@@ -239,7 +239,7 @@ static void restore_clocks(struct lull_devices *devices, struct job *job)
         take_failure(job, lull_device_reset_memory(devices, job->gpu, &error), &error);
 }
 
-/* Whether a reading after the reset shows that it has had an effect: the clock is not at its
+/* Tells whether a reading after the reset shows that it has had an effect: the clock is not at its
  * highest, but above every lock that was. Where no record names the lock, the clock that the GPU
  * had while it was busy bounds it, also where power or heat hold the clock now. */
 static bool is_confirmed(const struct lull_devices *devices, const struct job *job,

@@ -34,10 +34,10 @@ enum lull_sight lull_sight_of_clock(const struct lull_device_info *info,
                                     const struct lull_device_reading *reading,
                                     const struct lull_journal_written *written);
 
-/* Whether the reading says that the GPU is idle. */
+/* Tells whether the reading says that the GPU is idle. */
 bool lull_sight_is_idle(const struct lull_device_reading *reading);
 
-/* Whether a clock is the highest, or so close to it that a reading may show it so. */
+/* Tells whether a clock is the highest, or so close to it that a reading may show it so. */
 bool lull_sight_is_high(const struct lull_device_info *info, uint32_t sm_mhz);
 
 /* Returns the clock one step above; readings may be off by that much. */

@@ -42,7 +42,8 @@ bool lull_turn_wait(struct lull_turn *turn);
 /* Ends all waiting, also in the future. Any thread. */
 void lull_turn_end(struct lull_turn *turn);
 
-/* Whether the calling thread has lost its turn in a call; then it keeps the GPU of the call. */
+/* Tells whether the calling thread has lost its turn in a call; then it keeps the GPU of the call.
+ */
 bool lull_turn_is_lost(void);
 
 /* Gives that GPU back to the thread that has the turn; the calling thread is free afterwards. */

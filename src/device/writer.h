@@ -151,8 +151,8 @@ int lull_writer_check_driver(struct lull_writer *writer, struct lull_error *err)
 /* The name of a state, as users read it. */
 const char *lull_writer_health_name(enum lull_writer_health health);
 
-/* Whether the thread has come round since the last call, and asks it to come round once more: a
- * thread that is stuck in the driver, or waits for ever, does not. True at the first call. */
+/* Tells whether the thread has come round since the last call, and asks it to come round once more:
+ * a thread that is stuck in the driver, or waits for ever, does not. True at the first call. */
 bool lull_writer_answers(struct lull_writer *writer);
 
 /* Copies the state of a GPU. */

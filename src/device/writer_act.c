@@ -67,8 +67,8 @@ void lull_writer_plan_retry(struct lull_writer_gpu *gpu)
         gpu->raise_ns = lull_now_ns() + lull_fault_pause_ns(LULL_FAULT_GONE, gpu->raise_failures);
 }
 
-/* Whether a GPU without a lease is to be looked at again before it is reset: somebody else may have
- * locked it. */
+/* Tells whether a GPU without a lease is to be looked at again before it is reset: somebody else
+ * may have locked it. */
 static bool is_doubtful(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
@@ -116,8 +116,8 @@ static void raise_gpu(struct lull_writer *writer, uint32_t index)
     lull_writer_show_state(writer, index);
 }
 
-/* Whether the first lowering of a lease has to wait for another look, since somebody else seems to
- * hold the clock: a reset would undo their lock. */
+/* Tells whether the first lowering of a lease has to wait for another look, since somebody else
+ * seems to hold the clock: a reset would undo their lock. */
 static bool is_held(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];

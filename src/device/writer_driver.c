@@ -216,8 +216,8 @@ static bool is_wanted_quiet(const struct lull_writer *writer, uint32_t index)
     return (writer->to_quiesce_seen >> index & 1) != 0;
 }
 
-/* Whether nothing is left to do on a GPU. What cannot be called cannot be restored either, and its
- * record stays. */
+/* Tells whether nothing is left to do on a GPU. What cannot be called cannot be restored either,
+ * and its record stays. */
 static bool may_let_go(const struct lull_writer *writer, uint32_t index)
 {
     const struct lull_writer_gpu *gpu = &writer->gpus[index];

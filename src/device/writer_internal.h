@@ -177,7 +177,7 @@ void lull_writer_adopt(struct lull_writer *writer, int64_t now_ns);
 
 /* --- writer_request.c --- */
 
-/* Whether the pending request is for a higher clock, or for none. */
+/* Tells whether the pending request is for a higher clock, or for none. */
 bool lull_writer_is_raising(const struct lull_writer_gpu *gpu);
 
 /* Answers the pending request with a status and forgets it. */
@@ -226,7 +226,7 @@ void lull_writer_reset_again(struct lull_writer_gpu *gpu);
 /* Reads one clock back whose time has come. True: there was one. */
 bool lull_writer_observe_one(struct lull_writer *writer, int64_t now_ns);
 
-/* Whether a GPU is looked at at times although nothing is written to it. */
+/* Tells whether a GPU is looked at at times although nothing is written to it. */
 bool lull_writer_is_watched(const struct lull_writer_gpu *gpu);
 
 /* Looks at one such GPU whose time has come. True: there was one. */
@@ -254,7 +254,8 @@ void lull_writer_finish_all(struct lull_writer *writer);
 
 /* --- writer_driver.c --- */
 
-/* Whether a GPU cannot be called at present: it is away or quiesced, or its driver is closed. */
+/* Tells whether a GPU cannot be called at present: it is away or quiesced, or its driver is closed.
+ */
 bool lull_writer_is_out(const struct lull_writer *writer, uint32_t index);
 
 /* Draws the conclusion from the result of a call: the GPU, or its driver, may be gone, or there. */
@@ -275,7 +276,7 @@ void lull_writer_take_over_deferred(struct lull_writer *writer, uint32_t first);
 
 /* --- writer_alive.c --- */
 
-/* Whether a GPU is in the hands of a thread that is stuck in the driver. */
+/* Tells whether a GPU is in the hands of a thread that is stuck in the driver. */
 bool lull_writer_is_away(const struct lull_writer *writer, uint32_t index);
 
 /* How a GPU does that is away, or not. */
@@ -292,7 +293,7 @@ int64_t lull_writer_health_due_ns(const struct lull_writer *writer, uint32_t ind
  * well. */
 void lull_writer_distrust(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns);
 
-/* Whether the keeper has taken this thread for dead and is restoring. */
+/* Tells whether the keeper has taken this thread for dead and is restoring. */
 bool lull_writer_is_keeper_at_work(const struct lull_writer *writer);
 
 /* Tells the keeper that this thread is alive, and notices when it was taken for standing still. */

@@ -145,7 +145,7 @@ bool lull_writer_record_one(struct lull_writer *writer)
     return false;
 }
 
-/* Whether the GPU has not been seen without Lull's lock since it was lowered. */
+/* Tells whether the GPU has not been seen without Lull's lock since it was lowered. */
 static bool needs_proof(const struct lull_writer_gpu *gpu)
 {
     const struct lull_journal_record *record = &gpu->record;

@@ -70,7 +70,7 @@ static void sleep_until_due(struct lull_writer *writer)
         writer->timer_ns = 0; /* the timer has fired: it is set anew, even for the same time */
 }
 
-/* Whether nothing is left to do on a GPU before the writer ends. */
+/* Tells whether nothing is left to do on a GPU before the writer ends. */
 static bool is_restored(const struct lull_writer *writer, uint32_t index, int64_t now_ns)
 {
     const struct lull_writer_gpu *gpu = &writer->gpus[index];

@@ -154,7 +154,7 @@ static void end_observation(struct lull_writer_gpu *gpu, int64_t settle_ns)
         gpu->state.disobeyed++;
 }
 
-/* Whether a reading after a reset shows that it has had an effect. */
+/* Tells whether a reading after a reset shows that it has had an effect. */
 static bool is_seen_free(const struct lull_writer *writer, uint32_t index,
                          const struct lull_device_reading *reading)
 {

@@ -83,7 +83,7 @@ void lull_driver_close(struct lull_driver *driver);
 enum lull_driver_state lull_driver_state(struct lull_driver *driver);
 bool lull_driver_is_open(struct lull_driver *driver);
 
-/* Whether the node that was opened is still the one that the environment names. */
+/* Tells whether the node that was opened is still the one that the environment names. */
 bool lull_driver_is_current(struct lull_driver *driver);
 
 /* The GPU at a position; NULL: there is none. */
@@ -95,16 +95,16 @@ struct lull_driver_gpu *lull_driver_gpu_at(struct lull_driver *driver, uint32_t 
  */
 bool lull_driver_has_get_fault(const struct lull_driver_gpu *gpu, int *code_out);
 
-/* Whether the caller may set: only root may, unless a fault says otherwise. */
+/* Tells whether the caller may set: only root may, unless a fault says otherwise. */
 bool lull_driver_may_set(const struct lull_driver_gpu *gpu);
 
-/* Whether the GPU has its energy counter, which a fault can take away. */
+/* Tells whether the GPU has its energy counter, which a fault can take away. */
 bool lull_driver_has_energy(const struct lull_driver_gpu *gpu);
 
 /* What its energy counter says. */
 uint64_t lull_driver_energy_mj(const struct lull_driver_gpu *gpu);
 
-/* Whether the GPU accepts this power limit. */
+/* Tells whether the GPU accepts this power limit. */
 bool lull_driver_accepts_limit(const struct lull_driver_gpu *gpu, double limit_w);
 
 /*

@@ -123,7 +123,7 @@ static void find_functions(void)
     atomic_store_explicit(&mode, OFF, memory_order_release);
 }
 
-/* Whether this call is to be recorded. */
+/* Tells whether this call is to be recorded. */
 static inline int is_recording(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -99,8 +99,8 @@ static struct nccl_profiler_communicator *find_communicator(void *context)
     return entry;
 }
 
-/* Whether events may be pushed for a communicator that this generation of the client has announced:
- * after fork() its number means nothing to the child's slot. */
+/* Tells whether events may be pushed for a communicator that this generation of the client has
+ * announced: after fork() its number means nothing to the child's slot. */
 static inline bool is_on(uint32_t client)
 {
     return client != 0 && lull_client_is_on() &&

@@ -312,7 +312,7 @@ static void stop_in_child(void)
     atomic_store(&markers_state, FAILED);
 }
 
-/* Whether markers can be set. The first caller prepares them, once. */
+/* Tells whether markers can be set. The first caller prepares them, once. */
 static int are_markers_ready(void)
 {
     int state = atomic_load_explicit(&markers_state, memory_order_acquire);

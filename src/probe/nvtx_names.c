@@ -23,7 +23,8 @@ static int is_separator(char c)
     return c == ' ' || c == '_' || c == '-' || c == ':' || c == '#';
 }
 
-/* Whether a text is empty or a number, which may have a word before it or stand in brackets. */
+/* Tells whether a text is empty or a number, which may have a word before it or stand in brackets.
+ */
 static int is_number(const char *text)
 {
     while (is_separator(*text))
@@ -45,7 +46,7 @@ static int skip(const char **text, const char *word)
     return 1;
 }
 
-/* Whether a text may follow "forward" or "backward" in the name of a section. */
+/* Tells whether a text may follow "forward" or "backward" in the name of a section. */
 static int is_end(const char *text)
 {
     static const char *const words[] = {"step",       "pass",        "compute",

@@ -51,7 +51,7 @@ static bool is_folder(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* Whether the path ends as the file of one job does. */
+/* Tells whether the path ends as the file of one job does. */
 static bool has_ending_of_job(const char *path)
 {
     static const char *const endings[] = {".json", ".yaml", ".yml"};

@@ -263,7 +263,8 @@ static int64_t ready_ns(const struct driver_unit *unit)
     return lull_switch_budget_from_ns(&unit->budget);
 }
 
-/* Whether a goes before b: raisings come first, in the order of asking, then lowerings by deadline.
+/* Tells whether a goes before b: raisings come first, in the order of asking, then lowerings by
+ * deadline.
  */
 static bool goes_before(const struct driver_unit *a, const struct driver_unit *b)
 {

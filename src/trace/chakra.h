@@ -92,7 +92,7 @@ void lull_chakra_fini(struct lull_chakra_graph *graph);
 /* The text of a name; "" for UINT32_MAX. Lives as long as the graph. */
 const char *lull_chakra_name(const struct lull_chakra_graph *graph, uint32_t name);
 
-/* Whether a node is communication itself, not its launch. */
+/* Tells whether a node is communication itself, not its launch. */
 bool lull_chakra_communicates(const struct lull_chakra_node *node);
 
 #endif

@@ -61,7 +61,7 @@ int lull_columns_read(const char *path, const struct lull_table *table, void *co
  * have. */
 int lull_columns_need(const struct lull_columns *columns, uint32_t field, struct lull_error *err);
 
-/* Whether there is such a column; and whether the current record has something in it. */
+/* Tells whether there is such a column; and whether the current record has something in it. */
 bool lull_columns_has(const struct lull_columns *columns, uint32_t field);
 bool lull_columns_is_filled(const struct lull_columns *columns, uint32_t field);
 

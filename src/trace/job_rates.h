@@ -38,8 +38,8 @@ int lull_job_rates_read(const char *path, struct lull_job_rates_table *table_out
                         struct lull_error *err);
 void lull_job_rates_fini(struct lull_job_rates_table *table);
 
-/* Whether there is a row for a type of GPU. Its name counts up to the first '-', case ignored:
- * "V100-SXM2-16GB" is v100. */
+/* Tells whether there is a row for a type of GPU. Its name counts up to the first '-', case
+ * ignored: "V100-SXM2-16GB" is v100. */
 bool lull_job_rates_has_gpu(const struct lull_job_rates_table *table, const char *gpu);
 
 /*

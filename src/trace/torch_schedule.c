@@ -38,7 +38,7 @@ struct torch_action {
     uint32_t partner_microbatch;
 };
 
-/* Whether an action computes; all others communicate, or wait for that. */
+/* Tells whether an action computes; all others communicate, or wait for that. */
 static bool computes(enum torch_type type)
 {
     return type <= TORCH_OVERLAP;
@@ -283,7 +283,7 @@ static void mark(const struct torch_check *check, uint32_t stage, uint32_t micro
     *done = (uint8_t)(*done | what);
 }
 
-/* Whether the two stages lie on two ranks, in a table that has transfers. */
+/* Tells whether the two stages lie on two ranks, in a table that has transfers. */
 static bool is_transfer(const struct torch_check *check, uint32_t from, uint32_t to)
 {
     return check->has_transfers && check->row_of[from] != check->row_of[to];

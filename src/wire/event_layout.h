@@ -136,7 +136,7 @@ static inline struct lull_event_record *record_at(struct lull_event_slot *slot, 
     return &slot->records[position % LULL_JOB_RING_EVENTS];
 }
 
-/* Whether an event of any slot can be read. */
+/* Tells whether an event of any slot can be read. */
 int lull_event_segment_has_events(const struct lull_event_segment *job);
 
 #endif

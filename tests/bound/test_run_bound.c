@@ -98,7 +98,7 @@ static int64_t last_end_ns(const struct lull_cluster_run *run)
     return last_ns;
 }
 
-/* Whether a run is one of the schedules that the other's bound speaks of. */
+/* Tells whether a run is one of the schedules that the other's bound speaks of. */
 static bool is_as_good(const struct lull_cluster_run *run, const struct lull_cluster_run *other)
 {
     const struct lull_cluster_outcome *mine = lull_cluster_run_outcomes(run);

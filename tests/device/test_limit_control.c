@@ -31,7 +31,7 @@ static void ask(uint32_t limit_mw)
     assert_int_equal(lull_limit_control_take(&control, &request), 0);
 }
 
-/* Whether a driver call was made. */
+/* Tells whether a driver call was made. */
 static bool act(void)
 {
     const uint32_t before = fake.gpus[0].limit_calls;

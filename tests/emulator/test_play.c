@@ -245,7 +245,8 @@ static uint32_t random_kernels(uint64_t *random, struct lull_play_kernel *kernel
     return count;
 }
 
-/* Whether any recorded kernel of that kind runs at a time; gaps to be merged count as running. */
+/* Tells whether any recorded kernel of that kind runs at a time; gaps to be merged count as
+ * running. */
 static bool is_busy(const struct lull_play_kernel *kernels, uint32_t count, bool is_communication,
                     int64_t time_ns)
 {

@@ -43,8 +43,8 @@ struct lull_share *lull_share_create(const struct lull_share_link *links, uint32
                                      enum lull_share_rule rule);
 void lull_share_destroy(struct lull_share *share);
 
-/* Whether a flow could be added: -EINVAL for no link, an unknown one, one twice, or a weight or
- * speed that is not above 0. */
+/* Tells whether a flow could be added: -EINVAL for no link, an unknown one, one twice, or a weight
+ * or speed that is not above 0. */
 int lull_share_check(const struct lull_share *share, const struct lull_share_use *uses,
                      uint32_t count, double most_mb_s);
 

@@ -56,7 +56,7 @@ static bool is_done(const struct lull_explained *explained)
     return explained->outcome->fate == LULL_CLUSTER_DONE;
 }
 
-/* Whether the job ran at this one of its operating points. */
+/* Tells whether the job ran at this one of its operating points. */
 static bool is_chosen(const struct lull_explained *explained, uint32_t point)
 {
     return is_done(explained) && explained->outcome->point == point;

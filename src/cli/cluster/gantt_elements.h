@@ -68,7 +68,7 @@ void lull_gantt_draw_free(const struct lull_gantt *gantt, double y, double heigh
 uint32_t lull_gantt_layer_of(const struct lull_gantt *gantt,
                              const struct lull_cluster_stretch *stretch);
 
-/* Whether a job ended after its deadline. */
+/* Tells whether a job ended after its deadline. */
 bool lull_gantt_is_late(const struct lull_gantt *gantt, uint32_t job);
 
 /* How a node looks while it is not on, by its power state. */

@@ -12,7 +12,7 @@ static double seconds(int64_t from_ns, int64_t to_ns)
     return (double)(to_ns - from_ns) * 1e-9;
 }
 
-/* Whether a job missed its deadline: also one that was rejected or never started. */
+/* Tells whether a job missed its deadline: also one that was rejected or never started. */
 static bool is_late(const struct lull_cluster_job *job, const struct lull_cluster_outcome *outcome)
 {
     return job->deadline_ns != LULL_CLUSTER_NEVER &&

@@ -54,7 +54,7 @@ static struct repetition repetition_of(const struct lull_plan_source *source)
     return found;
 }
 
-/* Whether a pipeline of this many of the task's micro-batches can be solved directly. */
+/* Tells whether a pipeline of this many of the task's micro-batches can be solved directly. */
 static bool is_affordable(const struct lull_plan_task *task, int64_t microbatches)
 {
     const double work = (double)task->graph.op_count * (double)task->graph.device_count;

@@ -50,7 +50,7 @@ enum {
     MOST_PATH_POINTS = 2000,
 };
 
-/* Whether operations are drawn one by one; otherwise in cells. */
+/* Tells whether operations are drawn one by one; otherwise in cells. */
 static bool is_detailed_plan(const struct drawing *drawing)
 {
     return drawing->problem->graph->op_count <= MOST_DETAILED;

@@ -238,7 +238,7 @@ static bool has_time(const struct plan_arguments *arguments)
            arguments->straggler_ms > 0.0;
 }
 
-/* Whether the order is to be chosen. */
+/* Tells whether the order is to be chosen. */
 static bool is_best(const struct plan_arguments *arguments)
 {
     return arguments->source.schedule != NULL && strcmp(arguments->source.schedule, "best") == 0;

@@ -131,8 +131,8 @@ static int build_lines(const struct lull_plan_source *source, struct lull_pipeli
     return result;
 }
 
-/* Whether a file begins with a brace: JSON lines do, a schedule of torch's never does. Returns 1 or
- * 0, or an error of lull_source_open or lull_source_read. */
+/* Tells whether a file begins with a brace: JSON lines do, a schedule of torch's never does.
+ * Returns 1 or 0, or an error of lull_source_open or lull_source_read. */
 static int begins_with_brace(const char *path, struct lull_error *err)
 {
     struct lull_source *source;

@@ -196,7 +196,7 @@ static bool is_usable(const struct lull_energy_account *account,
            reading->time_ns >= lull_energy_point(account, account->count - 1)->time_ns;
 }
 
-/* Whether the counter has not been read for so long that power stands in for it. */
+/* Tells whether the counter has not been read for so long that power stands in for it. */
 static bool is_missing(const struct lull_energy_account *account,
                        const struct lull_energy_reading *reading)
 {

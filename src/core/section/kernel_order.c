@@ -229,8 +229,8 @@ static double variation_ns(const struct lull_kernel_order *order, uint32_t lag)
     return sum_ns / (count - lag);
 }
 
-/* Whether a lag repeats the times between kernels, and neither the finder's period nor two of it,
- * which the gap map takes together by itself, do. */
+/* Tells whether a lag repeats the times between kernels, and neither the finder's period nor two of
+ * it, which the gap map takes together by itself, do. */
 static bool explains(const struct lull_kernel_order *order, uint32_t lag, double single_ns,
                      double twofold_ns)
 {
@@ -324,7 +324,8 @@ static uint32_t back_of(uint32_t period, uint32_t newest_position, uint32_t posi
     return (newest_position + period - position) % period;
 }
 
-/* Whether the numbers advance by one amount, the stride, from each kernel to its counterpart. */
+/* Tells whether the numbers advance by one amount, the stride, from each kernel to its counterpart.
+ */
 static bool is_regular(const struct lull_kernel_order *order, uint32_t period, uint32_t *stride_out)
 {
     if (order->symbols < 2 * (uint64_t)period)
@@ -336,7 +337,7 @@ static bool is_regular(const struct lull_kernel_order *order, uint32_t period, u
     return true;
 }
 
-/* Whether the last kernels are one iteration of the one that is known. */
+/* Tells whether the last kernels are one iteration of the one that is known. */
 static bool is_known(const struct lull_kernel_order *order,
                      const struct lull_iteration_state *state)
 {

@@ -75,10 +75,11 @@ void lull_guard_init(struct lull_guard *guard, const struct lull_guard_config *c
 /* Adds a pair of mean iteration times (any unit; ignored unless both are finite and > 0). */
 void lull_guard_add(struct lull_guard *guard, double reference, double candidate);
 
-/* Whether the candidate looks worth keeping: see above. */
+/* Tells whether the candidate looks worth keeping: see above. */
 enum lull_verdict lull_guard_screen(const struct lull_guard *guard);
 
-/* Whether it is proven not to be slower than is tolerated. Stop at the first one that decides. */
+/* Tells whether it is proven not to be slower than is tolerated. Stop at the first one that
+ * decides. */
 enum lull_verdict lull_guard_verdict(const struct lull_guard *guard);
 
 void lull_guard_estimate(const struct lull_guard *guard, struct lull_guard_estimate *out);

@@ -135,7 +135,7 @@ struct lull_driver_queue {
     uint32_t suspensions; /* how often that has begun */
 };
 
-/* Whether the driver has just lost or regained trust: then its owner must act. */
+/* Tells whether the driver has just lost or regained trust: then its owner must act. */
 enum lull_driver_change {
     LULL_DRIVER_UNCHANGED,
     LULL_DRIVER_SUSPENDED, /* raise every GPU, lower none */
@@ -162,7 +162,7 @@ int64_t lull_driver_queue_call_ns(const struct lull_driver_queue *queue);
 /* The driver has been asked for one more call. */
 void lull_driver_queue_keep_busy(struct lull_driver_queue *queue, int64_t now_ns);
 
-/* Whether a lowering would be served at once by a driver that is trusted. */
+/* Tells whether a lowering would be served at once by a driver that is trusted. */
 bool lull_driver_queue_may_lower(const struct lull_driver_queue *queue, int64_t now_ns);
 
 /* A plan for the queue's driver; the caller fills in when to raise each GPU. */

@@ -18,7 +18,7 @@ static uint64_t blocks_of(const struct lull_pair_schedule *schedule)
     return (uint64_t)schedule->candidate_blocks + 1;
 }
 
-/* Whether the first pair of a round has the longer blocks; else the second one has. */
+/* Tells whether the first pair of a round has the longer blocks; else the second one has. */
 static bool begins_long(const struct lull_pair_schedule *schedule, uint64_t round)
 {
     return (toss(~schedule->seed, round) & 1) != 0;

@@ -53,7 +53,8 @@ void lull_trial_init(struct lull_trial *trial, const struct lull_trial_config *c
 
 /* ---- beginning --------------------------------------------------------------------------- */
 
-/* Whether the proof or check that runs could have passed by now, with the pairs of any rank. */
+/* Tells whether the proof or check that runs could have passed by now, with the pairs of any rank.
+ */
 static bool has_spent_error(const struct lull_trial *trial)
 {
     for (uint32_t i = 0; i < trial->config.rank_count; i++) {

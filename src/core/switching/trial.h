@@ -213,8 +213,8 @@ struct lull_whole_slowdown lull_trial_whole(const struct lull_trial *trial);
  */
 double lull_trial_rarest_excluded(const struct lull_trial *trial);
 
-/* Whether what is kept, and has spent the loss budget, can be checked before long; else it has cost
- * too much. */
+/* Tells whether what is kept, and has spent the loss budget, can be checked before long; else it
+ * has cost too much. */
 bool lull_trial_affords_check(const struct lull_trial *trial);
 
 /* How long blocks of a check have to be to see what has called for it: where a rank slows down only

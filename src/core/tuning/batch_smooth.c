@@ -182,7 +182,7 @@ uint32_t lull_batch_smooth_best(const struct lull_batch *batch)
     return (uint32_t)outlook.best;
 }
 
-/* Whether there is an untried size that may well be better than the best. */
+/* Tells whether there is an untried size that may well be better than the best. */
 bool lull_batch_is_exploring(const struct lull_batch *batch)
 {
     const double doubt = 2.0; /* deviations */

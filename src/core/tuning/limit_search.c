@@ -240,7 +240,7 @@ static double margin_between(const struct lull_limit_measure *a, const struct lu
 
 /* ---- one operating point ------------------------------------------------------------------- */
 
-/* Whether it is far worse than the best even if both intervals lie at their near ends. */
+/* Tells whether it is far worse than the best even if both intervals lie at their near ends. */
 static bool is_hopeless(const struct lull_limit_search *search,
                         const struct lull_limit_measure *measure)
 {
@@ -253,8 +253,8 @@ static bool is_hopeless(const struct lull_limit_search *search,
                LULL_LIMIT_SEARCH_FAR * value_of(search, best);
 }
 
-/* Whether it may turn out to be the best after all. The first time with some margin, for what would
- * look different at another temperature or a minute later. */
+/* Tells whether it may turn out to be the best after all. The first time with some margin, for what
+ * would look different at another temperature or a minute later. */
 static bool is_contender(const struct lull_limit_search *search,
                          const struct lull_limit_measure *measure,
                          const struct lull_limit_measure *best)
@@ -284,8 +284,8 @@ static double affordable_visits(const struct lull_limit_search *search)
            (usual_settling * config->settle_s + 0.5 * config->slice_s);
 }
 
-/* Whether a point is visited again on the way up: it is one of the best contenders still above, of
- * which there are as many as there is time for. */
+/* Tells whether a point is visited again on the way up: it is one of the best contenders still
+ * above, of which there are as many as there is time for. */
 static bool is_worth_another_visit(const struct lull_limit_search *search, uint32_t index)
 {
     const struct lull_limit_measure *best = find_best(search);
@@ -336,7 +336,7 @@ static bool is_measured(const struct lull_limit_search *search,
 
 /* ---- the order of operating points --------------------------------------------------------- */
 
-/* Whether it passes the bound so far that lower limits need not be tried. */
+/* Tells whether it passes the bound so far that lower limits need not be tried. */
 static bool is_too_slow(struct lull_limit_search *search, const struct lull_limit_measure *measure)
 {
     const double over = mean_s(measure) / mean_s(&search->measures[0]) - 1.0 -
@@ -368,7 +368,7 @@ static bool is_too_bad(struct lull_limit_search *search, const struct lull_limit
     return search->worse >= STRIKES && over > hump_margin;
 }
 
-/* Whether the GPUs draw less than at the reference. */
+/* Tells whether the GPUs draw less than at the reference. */
 static bool is_binding(const struct lull_limit_search *search,
                        const struct lull_limit_measure *measure)
 {
@@ -395,7 +395,7 @@ static uint32_t find_measure_of_last(const struct lull_limit_search *search)
     return (uint32_t)(best - search->measures);
 }
 
-/* Whether what was seen twice still says that nothing below can be better. */
+/* Tells whether what was seen twice still says that nothing below can be better. */
 static bool is_still_last(const struct lull_limit_search *search,
                           const struct lull_limit_measure *last)
 {

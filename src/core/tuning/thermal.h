@@ -76,7 +76,7 @@ struct lull_warmth {
     double readings_c[LULL_WARMTH_SPAN_S + 1]; /* the latest ones */
 };
 
-/* Whether the next reading is due at now_ns; none needs be taken before. */
+/* Tells whether the next reading is due at now_ns; none needs be taken before. */
 bool lull_warmth_is_due(const struct lull_warmth *warmth, int64_t now_ns);
 
 /* Takes a reading while the job runs, later than the one before. Returns whether the temperature

@@ -38,7 +38,8 @@ void nccl_work_release(struct lull_nccl_work *work)
 
 /* ---- one kernel ---- */
 
-/* Whether a fault strikes this work. Faults go by the number of the work, so that runs repeat. */
+/* Tells whether a fault strikes this work. Faults go by the number of the work, so that runs
+ * repeat. */
 static bool is_every(const struct lull_nccl_work *work, enum nccl_fault fault, uint64_t every)
 {
     return (nccl_faults() & fault) && work->number % every == 0;

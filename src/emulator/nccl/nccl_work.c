@@ -106,7 +106,7 @@ static bool is_point_to_point(enum nccl_function function)
     return function == NCCL_SEND || function == NCCL_RECV;
 }
 
-/* Whether the plugin is told of the call as Sends and Recvs. */
+/* Tells whether the plugin is told of the call as Sends and Recvs. */
 static bool is_expanded(enum nccl_function function)
 {
     return function == NCCL_ALL_TO_ALL || function == NCCL_GATHER || function == NCCL_SCATTER;

@@ -20,7 +20,7 @@ double lull_physics_allowed_mhz(const struct lull_physics *gpu);
 /* Lets running work proceed for dt_s >= 0 at the present rates. */
 void lull_physics_fold_work(struct lull_physics *gpu, double dt_s);
 
-/* Whether any compute kernel runs. */
+/* Tells whether any compute kernel runs. */
 bool lull_physics_has_kernel(const struct lull_physics *gpu);
 
 /* Ends kernels and transfers that are finished and starts the next ones. */

@@ -305,7 +305,7 @@ static void start(struct lull_physics *gpu, struct lull_physics_kernel *kernel)
     }
 }
 
-/* Whether earlier work of the same stream is still unfinished. */
+/* Tells whether earlier work of the same stream is still unfinished. */
 static bool is_behind(const struct lull_physics_context *context,
                       const struct lull_physics_kernel *kernel)
 {

@@ -58,7 +58,7 @@ static bool repeats(char letter)
     return letter == '+' || letter == '*' || letter == '?' || letter == '{';
 }
 
-/* Whether a repetition follows another one at once, which POSIX leaves undefined. */
+/* Tells whether a repetition follows another one at once, which POSIX leaves undefined. */
 static bool is_repeated_twice(const char *at)
 {
     const char *const next = *at == '{' ? strchr(at, '}') : at;
@@ -66,7 +66,7 @@ static bool is_repeated_twice(const char *at)
     return repeats(*at) && next != NULL && repeats(next[1]);
 }
 
-/* Whether the compiled pattern would be too large. What is no pattern at all is left to the C
+/* Tells whether the compiled pattern would be too large. What is no pattern at all is left to the C
  * library to refuse. */
 static bool is_too_large(const char *pattern)
 {

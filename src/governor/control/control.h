@@ -144,7 +144,7 @@ const struct lull_device_info *lull_control_info(const struct lull_control *cont
 struct lull_controller *lull_control_controlled(struct lull_control *control);
 struct lull_event_segment *lull_control_job(const struct lull_control *control);
 
-/* Whether the decider has come to its result. */
+/* Tells whether the decider has come to its result. */
 bool lull_control_has_settled(const struct lull_control *control);
 
 #endif

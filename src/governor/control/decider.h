@@ -65,7 +65,7 @@ struct lull_decider {
     /* When to poll again at the latest; INT64_MAX: only after the next event. */
     int64_t (*wake_ns)(const void *state);
 
-    /* Whether it has come to its result. On either thread. */
+    /* Tells whether it has come to its result. On either thread. */
     bool (*has_settled)(const void *state);
 };
 

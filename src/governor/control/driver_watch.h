@@ -47,10 +47,11 @@ void lull_driver_watch_take_calls(struct lull_driver_watch *watch, uint64_t call
 void lull_driver_watch_take_clock(struct lull_driver_watch *watch, int64_t now_ns,
                                   uint32_t read_mhz, const struct lull_clock_expectation *expected);
 
-/* Whether requests are refused for good. */
+/* Tells whether requests are refused for good. */
 bool lull_driver_watch_denies(const struct lull_driver_watch *watch);
 
-/* Whether the clock has not followed for so many times in a row that the GPU is better left alone.
+/* Tells whether the clock has not followed for so many times in a row that the GPU is better left
+ * alone.
  */
 bool lull_driver_watch_has_no_effect(const struct lull_driver_watch *watch);
 

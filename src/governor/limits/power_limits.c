@@ -134,7 +134,7 @@ static size_t iterations_of(struct lull_control *control, uint32_t gpu)
     return count;
 }
 
-/* Whether the limits that the job's GPUs have now are known, or do not matter. */
+/* Tells whether the limits that the job's GPUs have now are known, or do not matter. */
 static bool are_limits_known(const struct lull_limits *limits)
 {
     bool are_known = true;
@@ -508,8 +508,8 @@ static int begin_search(struct lull_limits *limits, struct lull_control *control
     return lull_limit_search_create(&config, points, count, &limits->search, err);
 }
 
-/* Whether all GPUs of the job are warm at their present limit; one that tells no temperature counts
- * as warm. */
+/* Tells whether all GPUs of the job are warm at their present limit; one that tells no temperature
+ * counts as warm. */
 static bool are_warm(const struct lull_limits *limits)
 {
     bool are_all = true;

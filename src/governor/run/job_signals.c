@@ -38,8 +38,8 @@ void lull_job_signals_await_job(struct lull_job_signals *signals)
     sigpending(&signals->early);
 }
 
-/* Whether the terminal has sent it to the job as well. It sends the end of a connection to the
- * leader of a session only. */
+/* Tells whether the terminal has sent it to the job as well. It sends the end of a connection to
+ * the leader of a session only. */
 static bool is_of_terminal(const struct signalfd_siginfo *info)
 {
     static const int typed[] = {SIGINT, SIGQUIT, SIGWINCH, SIGHUP};

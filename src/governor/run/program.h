@@ -34,7 +34,7 @@ const char *lull_path_base(const char *path);
 bool lull_command_visit(char *const argv[], bool (*visit)(const char *path, void *context),
                         void *context);
 
-/* Whether the command is a shell script, or a shell with one. */
+/* Tells whether the command is a shell script, or a shell with one. */
 bool lull_command_is_script(char *const argv[]);
 
 /*

@@ -196,7 +196,7 @@ void lull_gpu_pool_set(struct lull_gpu_pool *pool, uint32_t gpu, struct lull_gpu
 
 /* ---- questions ---------------------------------------------------------------------------- */
 
-/* Whether a GPU that is free from end_s on meets the need. */
+/* Tells whether a GPU that is free from end_s on meets the need. */
 static bool is_met(const struct lull_gpu_need *need, double end_s)
 {
     const double start_s = need->is_now_ignored ? end_s : fmax(need->now_s, end_s);

@@ -57,7 +57,7 @@ struct lull_cluster_conditions {
     void *user;
 };
 
-/* Whether a job may run in pieces: it is preemptible, or goes on after failures. */
+/* Tells whether a job may run in pieces: it is preemptible, or goes on after failures. */
 bool lull_cluster_may_pause(const struct lull_cluster_job *job,
                             const struct lull_cluster_conditions *conditions);
 

@@ -179,7 +179,8 @@ static void stop(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 
 /* ---- decisions ---------------------------------------------------------------------------- */
 
-/* Whether the job waits, and the shares are free, of its pool and type, and as many as it asks for.
+/* Tells whether the job waits, and the shares are free, of its pool and type, and as many as it
+ * asks for.
  */
 static bool can_start(const struct lull_cluster_run *run,
                       const struct lull_cluster_decision *decision)

@@ -31,8 +31,8 @@ struct lull_job_pipelined {
     struct lull_job_points points;
 };
 
-/* Whether a job of so many GPUs can be laid out so, on a type whose matrix products are known (A100
- * and H100). */
+/* Tells whether a job of so many GPUs can be laid out so, on a type whose matrix products are known
+ * (A100 and H100). */
 bool lull_job_pipelined_is_possible(const struct lull_job_type *type, uint32_t gpus);
 
 /* Makes the points of a job that is possible. Takes about a tenth of a second. Errors: -ENOMEM. */

@@ -53,7 +53,7 @@ void lull_job_workload_destroy(struct lull_job_workload *workload);
 /* "Chakra" or "SimAI". */
 const char *lull_job_workload_form(const struct lull_job_workload *workload);
 
-/* Whether the graph differs by how many GPUs a job has. */
+/* Tells whether the graph differs by how many GPUs a job has. */
 bool lull_job_workload_needs_gpus(const struct lull_job_workload *workload);
 
 /* What a workload runs on. */

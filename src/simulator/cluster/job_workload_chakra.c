@@ -181,7 +181,7 @@ static bool is_on_gpu(const struct lull_chakra_node *node)
     return !node->is_host && node->kind >= LULL_CHAKRA_LOAD;
 }
 
-/* Whether the trace itself tells what on the GPU waits for what. */
+/* Tells whether the trace itself tells what on the GPU waits for what. */
 static bool has_device_order(const struct lull_chakra_graph *trace)
 {
     for (size_t i = 0; i < trace->count; i++)

@@ -24,7 +24,7 @@ static bool fits(const struct lull_gpu_need *need, double end_s)
     return need->deadline_s - start_s >= need->time_s;
 }
 
-/* Whether a, which comes later, is to be taken instead of b. */
+/* Tells whether a, which comes later, is to be taken instead of b. */
 static bool is_better(enum question question, struct lull_gpu_state a, struct lull_gpu_state b)
 {
     if (question == FREE_FIRST)

@@ -30,7 +30,7 @@ static void sort(struct lull_mode_corner *corners, size_t count)
     }
 }
 
-/* Whether the middle corner lies on or above the line between the other two. */
+/* Tells whether the middle corner lies on or above the line between the other two. */
 static bool is_above(const struct lull_mode_corner *left, const struct lull_mode_corner *middle,
                      const struct lull_mode_corner *right)
 {

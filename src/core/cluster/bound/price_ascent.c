@@ -106,7 +106,7 @@ static double way_to_goal(const struct climb *climb, double part, double level)
     return isinf(achieved) ? part * level : part * (achieved - climb->best_bound);
 }
 
-/* Whether the search ends before its last step. */
+/* Tells whether the search ends before its last step. */
 static bool is_over(const struct climb *climb, double way)
 {
     const struct lull_price_ascent *ascent = climb->ascent;

@@ -215,7 +215,7 @@ static void add_mixtures(struct slotter *slotter, const struct lull_cluster_job 
     }
 }
 
-/* Whether an operating point is the first possible one of its type and GPUs. */
+/* Tells whether an operating point is the first possible one of its type and GPUs. */
 static bool is_first_of_group(const struct slotter *slotter, const struct lull_cluster_job *job,
                               uint32_t number)
 {

@@ -86,7 +86,7 @@ static bool next_window(const struct calendar_node *node, uint32_t gpus, int64_t
     return false;
 }
 
-/* Whether `gpus` GPUs are free from from_ns to until_ns without a break. */
+/* Tells whether `gpus` GPUs are free from from_ns to until_ns without a break. */
 static bool is_free(const struct calendar_node *node, uint32_t gpus, int64_t from_ns,
                     int64_t until_ns)
 {

@@ -66,7 +66,7 @@ double lull_cluster_gain_j(const struct lull_cluster_job *job, uint32_t point, i
 /* The longest time of all operating points of the jobs; 0: there are no jobs. */
 int64_t lull_cluster_longest_ns(const struct lull_cluster_jobs *jobs);
 
-/* Whether a GPU of the type has the memory that the job needs, as far as both are known. */
+/* Tells whether a GPU of the type has the memory that the job needs, as far as both are known. */
 bool lull_cluster_has_memory(const struct lull_cluster_job *job,
                              const struct lull_cluster_type *type);
 

@@ -171,7 +171,7 @@ static bool makes_gradient(const struct lull_pipeline_action *action)
     return action->kind == LULL_PIPELINE_BACKWARD || action->kind == LULL_PIPELINE_WEIGHT;
 }
 
-/* Whether the chunk's gradient is complete with this action. */
+/* Tells whether the chunk's gradient is complete with this action. */
 static bool is_last_gradient(const struct lull_pipeline_row *row, size_t at)
 {
     if (!makes_gradient(&row->actions[at]))

@@ -89,7 +89,8 @@ static size_t keep_hulls(struct lull_cluster_point *all, size_t count)
     return kept;
 }
 
-/* Whether an operating point with fewer GPUs of the type, hence of another hull, is as good. */
+/* Tells whether an operating point with fewer GPUs of the type, hence of another hull, is as good.
+ */
 static bool is_beaten(const struct lull_cluster_point *point, const struct lull_cluster_point *all,
                       size_t count)
 {

@@ -81,7 +81,8 @@ int lull_slot_problem_check(const struct lull_slot_problem *problem, struct lull
 
 /* ---- what a schedule costs ---------------------------------------------------------------- */
 
-/* Whether what is taken, the sum of the changes up to each slot, is never more than there is. */
+/* Tells whether what is taken, the sum of the changes up to each slot, is never more than there is.
+ */
 static bool is_within(int64_t *change, uint32_t slots, int64_t most)
 {
     int64_t taken = 0;

@@ -80,7 +80,7 @@ enum lull_cluster_power lull_cluster_state_power(const struct lull_cluster_state
 void lull_cluster_state_set_power(struct lull_cluster_state *state, uint32_t node,
                                   enum lull_cluster_power power);
 
-/* Whether a node is on and has no job. O(1). */
+/* Tells whether a node is on and has no job. O(1). */
 bool lull_cluster_state_is_idle(const struct lull_cluster_state *state, uint32_t node);
 
 #endif

@@ -20,7 +20,7 @@ static uint32_t rack_link(const struct lull_contention *contention, uint32_t nod
     return contention->cluster->node_count + contention->cluster->nodes[node].rack;
 }
 
-/* Whether the job has not been seen in the node's rack since the stamp. */
+/* Tells whether the job has not been seen in the node's rack since the stamp. */
 static bool is_new_rack(struct lull_contention *contention, uint32_t node)
 {
     uint64_t *const seen = &contention->rack_stamp[contention->cluster->nodes[node].rack];

@@ -43,7 +43,8 @@ static void destroy(struct lull_cluster_policy *handle)
     free(policy);
 }
 
-/* Whether all jobs may be preempted and have to run, so that nothing has to be promised to them. */
+/* Tells whether all jobs may be preempted and have to run, so that nothing has to be promised to
+ * them. */
 static bool can_be_ranked(const struct lull_cluster_jobs *jobs)
 {
     for (size_t i = 0; i < jobs->count; i++)

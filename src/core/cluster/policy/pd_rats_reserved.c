@@ -276,7 +276,8 @@ static bool is_stale(const struct pool *pool, int64_t now_ns)
            (pool->has_changed || now_ns - pool->planned_ns >= stale_after_ns(pool));
 }
 
-/* Whether a job that need not run can gain nothing any more, in any of its operating points. */
+/* Tells whether a job that need not run can gain nothing any more, in any of its operating points.
+ */
 static bool is_hopeless(const struct lull_cluster_job *job, double second_j, int64_t now_ns)
 {
     for (uint32_t i = 0; i < job->point_count; i++)

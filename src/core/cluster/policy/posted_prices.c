@@ -360,7 +360,7 @@ static double gain_at(const struct lull_slot_point *point, uint32_t start)
     return -(point->cost_j + point->delay_j * (double)(start - point->first));
 }
 
-/* Whether any start of an operating point could be booked. */
+/* Tells whether any start of an operating point could be booked. */
 static bool is_usable(const struct lull_prices *prices, const struct lull_slot_point *point)
 {
     return point->slots > 0 && point->gpus > 0 && prices->rows[point->type].law.gang > 0 &&

@@ -54,8 +54,8 @@ double lull_price_kappa(const struct lull_price_law *law);
  * its gain. May be INFINITY. The law is tuned. */
 double lull_price_ratio(const struct lull_price_law *law);
 
-/* Whether a schedule of an operating point that gains so much is in the set that the theorem speaks
- * of (below). */
+/* Tells whether a schedule of an operating point that gains so much is in the set that the theorem
+ * speaks of (below). */
 bool lull_price_law_covers(const struct lull_price_law *law, const struct lull_slot_point *point,
                            double gain_j);
 

@@ -54,7 +54,8 @@ static double level(const struct lull_ranked *policy, const struct lull_queue_st
     return price(policy->more, queue, 1);
 }
 
-/* Whether a number of GPUs is no power of two although the job has an operating point with one. */
+/* Tells whether a number of GPUs is no power of two although the job has an operating point with
+ * one. */
 static bool has_no_buddy(const struct lull_cluster_job *job, uint32_t gpus)
 {
     if ((gpus & (gpus - 1)) == 0)

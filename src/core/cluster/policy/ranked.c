@@ -210,8 +210,8 @@ static struct lull_ranked_shape *first_shape(const struct lull_ranked *policy, u
     return best;
 }
 
-/* Whether jobs take fewer GPUs than they want rather than wait: not where many wait, since those
-   that run will soon leave some. */
+/* Tells whether jobs take fewer GPUs than they want rather than wait: not where many wait, since
+   those that run will soon leave some. */
 static bool takes_fewer(const struct lull_ranked *policy, uint32_t pool, uint32_t type)
 {
     const struct lull_queue_stats *queue =

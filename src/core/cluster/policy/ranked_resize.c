@@ -17,7 +17,7 @@ static const struct lull_cluster_point *point_of(const struct lull_ranked *polic
     return &policy->ledger.jobs->all[job].points[policy->ledger.records[job].point];
 }
 
-/* Whether a running job may be stopped, its GPUs are known, and it did not begin just now. */
+/* Tells whether a running job may be stopped, its GPUs are known, and it did not begin just now. */
 static bool can_move(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
     const struct lull_job_record *record = &policy->ledger.records[job];
@@ -62,7 +62,7 @@ static size_t place_wider(struct lull_ranked *policy, uint32_t job, uint32_t gpu
     return count;
 }
 
-/* Whether a running job may be moved and has an operating point with more GPUs. */
+/* Tells whether a running job may be moved and has an operating point with more GPUs. */
 static bool can_grow(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];

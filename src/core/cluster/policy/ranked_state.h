@@ -95,7 +95,7 @@ void lull_ranked_mark_urgent(struct lull_ranked *policy, int64_t now_ns);
 
 /* ---- ranked_points.c ------------------------------------------------------------------------ */
 
-/* Whether clocks are to be chosen anew in a group; if so, they are taken to be. */
+/* Tells whether clocks are to be chosen anew in a group; if so, they are taken to be. */
 bool lull_ranked_has_new_level(struct lull_ranked *policy, size_t group);
 
 /* The next running job from the group's cursor on whose clock is to change, and its new operating

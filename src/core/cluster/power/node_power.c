@@ -78,8 +78,8 @@ static uint64_t nodes_for(const struct lull_node_power *policy, uint32_t group, 
     return is_mixed ? nodes : (gpus + members->most[group] - 1) / members->most[group];
 }
 
-/* Whether the type of this operating point is counted already: an earlier one has the same type and
- * could run. */
+/* Tells whether the type of this operating point is counted already: an earlier one has the same
+ * type and could run. */
 static bool is_counted(const struct lull_node_power *policy, const struct lull_cluster_job *job,
                        uint32_t point)
 {
@@ -204,7 +204,7 @@ static bool turn_on(struct lull_node_power *policy, struct idle_group *group,
     return false;
 }
 
-/* Whether the node has been idle for its patience. */
+/* Tells whether the node has been idle for its patience. */
 static bool is_due(const struct lull_node_power *policy, uint32_t node, int64_t now_ns)
 {
     const struct lull_cluster_node *asked = &policy->cluster->nodes[node];

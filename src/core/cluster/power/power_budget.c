@@ -25,7 +25,8 @@ double lull_power_budget_turning_on_w(const struct lull_cluster *cluster, uint32
     return fmax(idle_w, type->turn_on_j / ((double)type->turn_on_ns * 1e-9));
 }
 
-/* Whether every node can be on, and be turned on, while nothing runs: jobs then always get on. */
+/* Tells whether every node can be on, and be turned on, while nothing runs: jobs then always get
+ * on. */
 static int check(const struct lull_power_budget *budget, struct lull_error *err)
 {
     const struct lull_power_cap *cap = &budget->cap;
@@ -285,7 +286,7 @@ int64_t lull_power_budget_when(const struct lull_power_budget *budget, double mo
 
 /* ---- what could ever run ------------------------------------------------------------------- */
 
-/* Whether an operating point stays under the caps where nothing else runs. */
+/* Tells whether an operating point stays under the caps where nothing else runs. */
 static bool could_stay_under(const struct lull_power_budget *budget, uint32_t job, uint32_t point)
 {
     const struct lull_cluster_point *asked = &budget->jobs->all[job].points[point];

@@ -64,7 +64,7 @@ double lull_power_budget_total_w(const struct lull_power_budget *budget, uint32_
 double lull_power_budget_idle_w(const struct lull_cluster *cluster, uint32_t node);
 double lull_power_budget_turning_on_w(const struct lull_cluster *cluster, uint32_t node);
 
-/* Whether more_w more watts fit under the cluster's cap, or under a node's. */
+/* Tells whether more_w more watts fit under the cluster's cap, or under a node's. */
 bool lull_power_budget_has(const struct lull_power_budget *budget, double more_w);
 bool lull_power_budget_has_on(const struct lull_power_budget *budget, uint32_t node, double more_w);
 
@@ -94,7 +94,7 @@ void lull_power_budget_set_empty(struct lull_power_budget *budget, uint32_t node
 int64_t lull_power_budget_when(const struct lull_power_budget *budget, double more_w,
                                int64_t now_ns, double *spare_w_out);
 
-/* Whether the empty cluster could hold a job in an operating point under the caps. */
+/* Tells whether the empty cluster could hold a job in an operating point under the caps. */
 bool lull_power_budget_could(const struct lull_power_budget *budget, uint32_t job, uint32_t point);
 
 /* A job came: notes what it needs at least; false: the empty cluster could not hold any operating
@@ -110,8 +110,8 @@ void lull_power_budget_wait(struct lull_power_budget *budget, uint32_t job, bool
  * another job has a reservation. */
 void lull_power_budget_reserve(struct lull_power_budget *budget, uint32_t job, int64_t now_ns);
 
-/* Whether the job that waits for watts is no worse off if another draws more_w more until until_ns;
- * and notes that it does. */
+/* Tells whether the job that waits for watts is no worse off if another draws more_w more until
+ * until_ns; and notes that it does. */
 bool lull_power_budget_fits_reservation(const struct lull_power_budget *budget, uint32_t job,
                                         double more_w, int64_t until_ns);
 void lull_power_budget_pass(struct lull_power_budget *budget, uint32_t job, double more_w,

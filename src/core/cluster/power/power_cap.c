@@ -172,7 +172,7 @@ static void hand_back(struct lull_power_capped *policy, const struct lull_cluste
     policy->refused_node = NONE;
 }
 
-/* Whether the decision may be carried out, perhaps in another operating point. */
+/* Tells whether the decision may be carried out, perhaps in another operating point. */
 static bool look_at(struct lull_power_capped *policy, const struct lull_cluster_state *state,
                     int64_t now_ns, struct lull_cluster_decision *decision)
 {

@@ -15,7 +15,7 @@
 #define SPARE_RATIO 0.2
 #define SPARE_LOSS 4.0
 
-/* Whether two operating points of a job differ in nothing but their clock. */
+/* Tells whether two operating points of a job differ in nothing but their clock. */
 static bool is_clock_of(const struct lull_power_budget *budget, uint32_t job, uint32_t point,
                         uint32_t of)
 {
@@ -24,7 +24,7 @@ static bool is_clock_of(const struct lull_power_budget *budget, uint32_t job, ui
     return points[point].type == points[of].type && points[point].gpus == points[of].gpus;
 }
 
-/* Whether there is a cap of the cluster that leaves watts for jobs. */
+/* Tells whether there is a cap of the cluster that leaves watts for jobs. */
 static bool has_price(const struct lull_power_budget *budget)
 {
     return budget->cap.cluster_w > budget->idle_w;
@@ -192,7 +192,7 @@ static size_t place(const struct lull_power_budget *budget, const struct lull_cl
     return 0;
 }
 
-/* Whether the caps, and the job that waits for watts, allow a start on these shares. */
+/* Tells whether the caps, and the job that waits for watts, allow a start on these shares. */
 static bool fits(const struct lull_power_budget *budget, uint32_t job, uint32_t point,
                  const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
 {

@@ -11,7 +11,8 @@
 _Static_assert((int)LULL_PLAN_CONTROLLER_DETOUR == (int)LULL_PLAN_CONTROLLER_PLANS,
                "detours stand behind plans");
 
-/* Whether this plan holds in the iteration that runs, in the one before, or in a later one. */
+/* Tells whether this plan holds in the iteration that runs, in the one before, or in a later one.
+ */
 static bool is_in_use(const struct lull_plan_controller *plan_controller, int32_t plan)
 {
     for (uint32_t i = 0; i < LULL_PLAN_CONTROLLER_SLOTS; i++)

@@ -83,10 +83,10 @@ int64_t lull_straggler_detector_request(const struct lull_straggler_detector *st
  * won by it, it is asked for again later. */
 void lull_straggler_detector_answer(struct lull_straggler_detector *straggler, bool is_stretched);
 
-/* Whether the iterations are stretched, as the last answer said. */
+/* Tells whether the iterations are stretched, as the last answer said. */
 bool lull_straggler_detector_is_stretched(const struct lull_straggler_detector *straggler);
 
-/* Whether the latest iterations are such that something will be asked for soon. */
+/* Tells whether the latest iterations are such that something will be asked for soon. */
 bool lull_straggler_detector_is_suspicious(const struct lull_straggler_detector *straggler);
 
 /* How much longer all iterations together took than they would have at the plan, at most. */

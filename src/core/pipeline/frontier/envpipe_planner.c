@@ -150,8 +150,8 @@ static bool is_inside_envelope(const struct lull_envpipe *planner)
 
 /* ---- reconfiguring ----------------------------------------------------------------------- */
 
-/* Whether an operation's clock can be raised. Clocks descend with the index, so a step up is one
- * index down. */
+/* Tells whether an operation's clock can be raised. Clocks descend with the index, so a step up is
+ * one index down. */
 static bool can_rise(const struct lull_envpipe *planner, uint32_t op)
 {
     return planner->point[op] > LULL_PIPELINE_HIGHEST;

@@ -58,7 +58,7 @@ const uint32_t *lull_envpipe_points(const struct lull_envpipe *envpipe);
  * devices share. Returns whether clocks were raised. O(operations). */
 bool lull_envpipe_take(struct lull_envpipe *envpipe, const int64_t *end_ns);
 
-/* Whether nothing will be raised any more; and how many times clocks were raised. */
+/* Tells whether nothing will be raised any more; and how many times clocks were raised. */
 bool lull_envpipe_is_done(const struct lull_envpipe *envpipe);
 uint32_t lull_envpipe_count(const struct lull_envpipe *envpipe);
 

@@ -118,7 +118,8 @@ static void go_near(struct lull_frontier *frontier, int64_t time_ns)
     }
 }
 
-/* Whether there is a remembered place between here and time_ns, or time_ns is longer than here. */
+/* Tells whether there is a remembered place between here and time_ns, or time_ns is longer than
+ * here. */
 static bool is_far(const struct lull_frontier *frontier, int64_t time_ns)
 {
     const int64_t here_ns = frontier->network.time_ns;

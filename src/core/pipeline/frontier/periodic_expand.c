@@ -200,7 +200,7 @@ bool lull_periodic_expansion_choose(struct lull_periodic_expansion *expansion, u
     if (number > 0 && number >= columns)
         return false;
     expansion->column = number % 2 == 1 ? columns / 2 - away : columns / 2 + away;
-    /* Whether there are representatives does not depend on the column. */
+    /* Tells whether there are representatives does not depend on the column. */
     return find_representatives(expansion, NULL) == 0;
 }
 

@@ -197,7 +197,7 @@ static int by_time(const void *a, const void *b)
     return (left->index > right->index) - (left->index < right->index);
 }
 
-/* Whether the middle point lies on or above the line from the left one to the right one. */
+/* Tells whether the middle point lies on or above the line from the left one to the right one. */
 static bool above_line(const struct point *left, const struct point *middle,
                        const struct point *right)
 {

@@ -235,7 +235,7 @@ static uint64_t describe(const struct lull_beam *beam, const int64_t *end_ns)
     return hash | 1;
 }
 
-/* Whether no partial plan with this description has been kept yet; remembers it. */
+/* Tells whether no partial plan with this description has been kept yet; remembers it. */
 static bool is_new(struct lull_beam *beam, uint64_t description)
 {
     const uint32_t mask = beam->seen_size - 1;

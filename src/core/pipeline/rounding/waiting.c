@@ -64,7 +64,7 @@ static void begin(struct waiting_walk *walk)
         walk->last_ns = free_ns(walk, place) - walk->timeline->period_ns;
 }
 
-/* Whether a device may go down at a gap's begin and come up at wake_ns. */
+/* Tells whether a device may go down at a gap's begin and come up at wake_ns. */
 static bool keeps_dwell(const struct waiting_walk *walk, int64_t begin_ns, int64_t wake_ns,
                         uint32_t ahead)
 {

@@ -51,7 +51,7 @@ struct switching_energy_asked {
     int64_t ended_ns;
 };
 
-/* Whether an operation's lower clock can take effect before the next raising is asked for. */
+/* Tells whether an operation's lower clock can take effect before the next raising is asked for. */
 static bool is_worth_lowering(const struct switching_energy_part *part, uint32_t place,
                               const struct switching_energy_asked *asked)
 {
@@ -137,7 +137,7 @@ static double more_nj(const struct switching_energy_part *part, uint32_t place,
            effective_nj(part, op, mhz_at(part, place));
 }
 
-/* Whether an operation runs at its own clock from its begin to its end. */
+/* Tells whether an operation runs at its own clock from its begin to its end. */
 static bool is_undisturbed(const struct switching_energy_part *part, uint32_t place,
                            const struct switching_energy_asked *asked)
 {

@@ -55,7 +55,7 @@ void lull_targets_prove(struct lull_targets *targets);
 /* Forgets every proof: all targets count as unproven from now on. */
 void lull_targets_disprove(struct lull_targets *targets);
 
-/* Whether nothing but what is proven has been found; also where nothing has been. */
+/* Tells whether nothing but what is proven has been found; also where nothing has been. */
 bool lull_targets_are_proven(const struct lull_targets *targets);
 
 /* Only the steady point is left to search, and nothing of what sections have found is proven yet: a
@@ -75,7 +75,7 @@ void lull_targets_give_up(struct lull_targets *targets);
 /* Searches once more below what has been found; false: there is nothing left below. */
 bool lull_targets_reopen(struct lull_targets *targets);
 
-/* Whether anything has been found below the reference. */
+/* Tells whether anything has been found below the reference. */
 bool lull_targets_are_lowered(const struct lull_targets *targets);
 
 /* A point of a target on this GPU's clock list. */

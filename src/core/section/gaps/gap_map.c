@@ -357,7 +357,7 @@ static void stop_passing(struct lull_gap_map *map, int64_t time_ns)
     map->phase = LULL_GAP_MAP_SEARCHING;
 }
 
-/* Whether an iteration without gaps has just ended, which was then an inner loop. */
+/* Tells whether an iteration without gaps has just ended, which was then an inner loop. */
 static bool was_inner_loop(struct lull_gap_map *map, const struct lull_call *edge)
 {
     return edge->begin && !map->is_blind &&

@@ -100,7 +100,7 @@ enum lull_gap_map_phase lull_gap_map_phase(const struct lull_gap_map *map);
 const struct lull_mapped_gap *lull_gap_map_gaps(const struct lull_gap_map *map,
                                                 uint32_t *count_out);
 
-/* Whether computation is to be told now. */
+/* Tells whether computation is to be told now. */
 bool lull_gap_map_wants_compute(const struct lull_gap_map *map);
 
 /* Iterations of the job that one pass through the gaps covers: 1 or 2; 0 unless known. */

@@ -113,8 +113,8 @@ static bool find_gap(const struct gap_map_learn_window *window, const struct lul
 
 /* ---- which edge announces what ----------------------------------------------------------- */
 
-/* Whether the record covers the gap: it reaches from the end of its first run to the begin of its
- * last. */
+/* Tells whether the record covers the gap: it reaches from the end of its first run to the begin of
+ * its last. */
 static bool is_recorded(const struct gap_map_learn_window *window, const struct lull_run *gap)
 {
     const struct lull_gap_record *record = &window->map->record;
@@ -200,7 +200,7 @@ static int64_t spread_ns(const struct distance *distance)
     return distance->most_ns - distance->least_ns;
 }
 
-/* Whether an edge never comes before another one. */
+/* Tells whether an edge never comes before another one. */
 static bool never_before(const struct gap_map_learn_window *window, int32_t edge, int32_t other)
 {
     for (uint32_t pass = 0; pass < window->passes; pass++) {
@@ -299,7 +299,7 @@ static uint32_t within_pass(const struct gap_map_learn_window *window, int32_t e
     return (uint32_t)(edge + (int32_t)window->edges) % window->edges;
 }
 
-/* Whether the next edge is the end of a kernel that was under way when the gap began. */
+/* Tells whether the next edge is the end of a kernel that was under way when the gap began. */
 static bool begins_beside(const struct gap_map_learn_window *window, uint32_t reference,
                           const struct lull_run *gap, int32_t next)
 {
@@ -469,7 +469,7 @@ static uint32_t find_fold(const struct lull_gap_map *map)
 
 /* ---- nothing but kernels ----------------------------------------------------------------- */
 
-/* Whether a kernel ever begins before the one that was enqueued before it has ended. */
+/* Tells whether a kernel ever begins before the one that was enqueued before it has ended. */
 static bool has_races(const struct gap_map_learn_window *window)
 {
     const int32_t edges = (int32_t)(LULL_GAP_MAP_PERIODS * 2 * window->map->period);

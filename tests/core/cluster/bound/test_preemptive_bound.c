@@ -84,7 +84,7 @@ struct life {
     int64_t end_ns;
 };
 
-/* Whether the operating point fits into what is free; then takes it. */
+/* Tells whether the operating point fits into what is free; then takes it. */
 static bool fits(const struct drawn *drawn, uint32_t job, uint32_t point, uint32_t *free)
 {
     const struct lull_cluster_point *it = &drawn->points[job][point];

@@ -180,7 +180,7 @@ static bool beats(const struct lull_cluster_point *a, const struct lull_cluster_
            (a->gpus < b->gpus || a->time_ns < b->time_ns || a->energy_j < b->energy_j);
 }
 
-/* Whether a mix of two others of its type and GPUs is as fast and needs no more. */
+/* Tells whether a mix of two others of its type and GPUs is as fast and needs no more. */
 static bool is_below_hull(const struct lull_cluster_point *point,
                           const struct lull_cluster_point *all, size_t count)
 {

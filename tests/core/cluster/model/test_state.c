@@ -70,7 +70,7 @@ static uint32_t next_rack(const uint32_t *free, uint32_t pool, uint32_t type, ui
     return fits < RACKS ? fits : fullest;
 }
 
-/* Whether one of the shares is in the node's rack. */
+/* Tells whether one of the shares is in the node's rack. */
 static bool is_near(const struct lull_cluster_share *shares, size_t count, uint32_t node)
 {
     for (size_t i = 0; i < count; i++)

@@ -103,7 +103,7 @@ static void draw_points(struct lull_random *random, const struct shape *shape, u
         }
 }
 
-/* Whether it can end within the slots at all. */
+/* Tells whether it can end within the slots at all. */
 static bool draw_job(struct lull_random *random, const struct shape *shape, const double *bursts,
                      uint32_t burst_count, struct lull_cluster_job *job,
                      struct lull_cluster_point *points, double *work_out)

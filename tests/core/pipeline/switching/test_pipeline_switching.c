@@ -190,7 +190,8 @@ static uint32_t list_turns(const struct pipeline_case *it, const uint32_t *point
     return count;
 }
 
-/* Whether an operation ahead that is above this clock is so near that its raising comes first. */
+/* Tells whether an operation ahead that is above this clock is so near that its raising comes
+ * first. */
 static bool is_soon_raised(const struct pipeline_case *it,
                            const struct lull_pipeline_switching *switching, const uint32_t *point,
                            const struct turn *turns, uint32_t next, uint32_t count, int64_t now_ns)
