@@ -17,28 +17,10 @@
 
 enum { GPUS = 2, COMPUTE_MS = 30, EXCHANGE_MS = 20 };
 
+#include "fake_control.h"
+
 static struct lull_controller *learnt;
-static struct lull_run_log logs[GPUS];
-static struct lull_control_gpu states[GPUS];
 static bool is_settled;
-
-static uint32_t count_fake(const struct lull_control *control)
-{
-    (void)control;
-    return GPUS;
-}
-
-static const struct lull_control_gpu *gpu_fake(const struct lull_control *control, uint32_t gpu)
-{
-    (void)control;
-    return &states[gpu];
-}
-
-static const struct lull_run_log *log_fake(const struct lull_control *control, uint32_t gpu)
-{
-    (void)control;
-    return &logs[gpu];
-}
 
 static const struct lull_controller *controller_fake(const struct lull_control *control)
 {

@@ -15,30 +15,12 @@
 
 enum { GPUS = 3, IDLE_GPU = 1, ITERATIONS = 120, SWITCH = 60, SAMPLES = 620 };
 
+#include "fake_control.h"
+
 /* The control: two of three GPUs have ranks. Iterations last half a second; in the first part of
  * each, GPUs wait. */
-static struct lull_run_log logs[GPUS];
-static struct lull_control_gpu states[GPUS];
 static struct lull_device_info model = {.sm_clock_count = 3, .sm_clocks_mhz = {1410, 1395, 210}};
 static bool wants_limits;
-
-static uint32_t count_fake(const struct lull_control *control)
-{
-    (void)control;
-    return GPUS;
-}
-
-static const struct lull_control_gpu *gpu_fake(const struct lull_control *control, uint32_t gpu)
-{
-    (void)control;
-    return &states[gpu];
-}
-
-static const struct lull_run_log *log_fake(const struct lull_control *control, uint32_t gpu)
-{
-    (void)control;
-    return &logs[gpu];
-}
 
 static const struct lull_device_info *info_fake(const struct lull_control *control, uint32_t gpu)
 {
