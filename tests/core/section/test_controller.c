@@ -440,7 +440,7 @@ static void test_levers_add_up(void **state)
 
     c->config.gpus = 2;
     c->config.memory_share = 0.9;
-    c->config.iterations = 3000;
+    c->config.iterations = 2000;
     for (enum levers levers = ALL; levers <= STEADY; levers++) {
         c->levers = levers;
         compare(c, LULL_DESCENT_BISECT, "levers");
