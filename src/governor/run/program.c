@@ -193,13 +193,16 @@ bool lull_command_visit(char *const argv[], bool (*visit)(const char *path, void
         const bool is_program =
             argv[i][0] != '\0' && lull_program_find(argv[i], path, sizeof(path)) == 0;
 
-        if (is_program && visit(path, context))
+        if (!is_program) {
+            if (is_of_shell && visit_operand(&visitor, argv[i]))
+                return true;
+            continue;
+        }
+        if (visit(path, context))
             return true;
-        if (is_program && is_shell(path))
+        if (is_shell(path))
             is_of_shell = true;
-        else if (is_program && is_script_of(path, is_shell) && visit_file(&visitor, path, 1))
-            return true;
-        else if (!is_program && is_of_shell && visit_operand(&visitor, argv[i]))
+        else if (is_script_of(path, is_shell) && visit_file(&visitor, path, 1))
             return true;
     }
     return false;

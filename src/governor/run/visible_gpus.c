@@ -113,9 +113,10 @@ uint32_t lull_visible_gpus(const struct lull_devices *devices, uint32_t *gpus_ou
         gpus[i] = i;
     for (size_t step = 0; narrowing != NULL && step < 2; step++) {
         const char *const variable = first_set(narrowing->variables[step]);
+        const char *const text = variable != NULL ? getenv(variable) : NULL;
 
-        if (variable != NULL)
-            count = narrow(devices, getenv(variable), gpus, count);
+        if (text != NULL)
+            count = narrow(devices, text, gpus, count);
     }
     if (count > capacity)
         count = capacity;

@@ -292,7 +292,7 @@ static int make_room(struct slotter *slotter, const struct lull_cluster_jobs *jo
     size_t points = 0;
 
     for (size_t i = 0; i < jobs->count; i++)
-        points += 2 * (PARTS + 1) * (size_t)jobs->all[i].point_count; /* also behind the horizon */
+        points += (size_t)jobs->all[i].point_count * 2 * (PARTS + 1); /* also behind the horizon */
     relaxation->gpus = calloc(types, sizeof(*relaxation->gpus));
     relaxation->jobs = calloc(jobs->count + 1, sizeof(*relaxation->jobs));
     relaxation->points = calloc(points + 1, sizeof(*relaxation->points));

@@ -123,7 +123,7 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
 {
     struct lull_pd_rats_safe *const policy = (struct lull_pd_rats_safe *)handle;
     struct lull_schedule_set set;
-    struct lull_bid made;
+    struct lull_bid made = {0};
     enum reason reason = TAKEN;
 
     lull_schedule_set_make(policy->cluster, &policy->jobs->all[job], policy->slot_ns,

@@ -153,7 +153,7 @@ static double fill_of(const struct lull_price_law *law, double ratio)
 
 void lull_price_law_fit(struct lull_price_law *law, double ratio)
 {
-    enum { TRIALS = 100 };
+    enum { HALF = 50, TRIALS = 2 * HALF };
     struct lull_price_law best = *law;
     double best_load;
 
@@ -164,7 +164,7 @@ void lull_price_law_fit(struct lull_price_law *law, double ratio)
     for (int i = 0; i < TRIALS; i++) {
         struct lull_price_law tried = *law;
 
-        tried.bend = law->bend * exp(0.1 * (i - TRIALS / 2));
+        tried.bend = law->bend * exp(0.1 * (i - HALF));
         tried.free = 0;
         if (lull_price_ratio(&tried) > ratio)
             continue;
