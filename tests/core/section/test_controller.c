@@ -2,6 +2,7 @@
  * The controller against simulated jobs: what it saves, what it costs, what it leaves alone.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -452,6 +453,24 @@ static void test_levers_add_up(void **state)
     assert_true(savings[ALL] > savings[STEADY] + 0.01);
 }
 
+/* A job that ends soon after its sections are proven has all that they save. */
+static void test_sections_rest_before_a_steady_point_is_sought(void **state)
+{
+    struct comparison *c = *state;
+    double savings[] = {[ALL] = 0.0, [SECTIONS] = 0.0};
+
+    c->config.gpus = 2;
+    c->config.memory_share = 0.9;
+    c->config.iterations = 160;
+    for (enum levers levers = ALL; levers <= SECTIONS; levers++) {
+        c->levers = levers;
+        compare(c, LULL_DESCENT_BISECT, "rest");
+        assert_true(lull_controller_has_settled(c->controller));
+        savings[levers] = c->saving;
+    }
+    assert_true(fabs(savings[ALL] - savings[SECTIONS]) < 0.005);
+}
+
 /* An inner loop that passed for the iteration must not make windows long. */
 static void test_windows_are_of_the_present_iteration(void **state)
 {
@@ -502,6 +521,7 @@ int main(void)
         cmocka_unit_test(test_uncertain_sections_are_not_lowered_ahead),
         TEST(test_no_clock_stays_low_for_long),
         TEST(test_levers_add_up),
+        TEST(test_sections_rest_before_a_steady_point_is_sought),
         cmocka_unit_test(test_the_tail_may_count_as_well),
         cmocka_unit_test(test_windows_are_of_the_present_iteration),
     };

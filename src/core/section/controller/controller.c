@@ -560,8 +560,9 @@ double lull_controller_rarest_excluded(const struct lull_controller *controller)
 
 bool lull_controller_has_settled(const struct lull_controller *controller)
 {
+    /* While sections rest, the steady point is still to be sought. */
     return controller->settled_after > 0 &&
-           (controller->is_retrying ||
+           (controller->is_retrying || controller->phase == LULL_PHASE_SETTLED ||
             (lull_targets_next(&controller->targets) == LULL_CONTROLLER_NO_TARGET &&
              lull_targets_are_proven(&controller->targets)));
 }
