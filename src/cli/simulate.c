@@ -111,7 +111,7 @@ static int ask_oracle(const struct simulate_arguments *arguments, const struct l
     return lull_oracle_ask_play(&question, answer_out, err);
 }
 
-/* What a user would do instead. */
+/* Plays what a user without Lull would do: one clock, or one power limit, for the whole job. */
 static int simulate_fixed(const struct lull_simulation_options *simulation, double tolerance_ratio,
                           struct results *results, struct lull_error *err)
 {

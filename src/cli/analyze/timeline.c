@@ -151,7 +151,8 @@ static double saving(const struct lull_analyzed_timeline *analyzed,
     for (uint32_t i = 0; i < analyzed->answer.lever_count; i++) {
         const struct lull_timeline_lever *const lever = &analyzed->answer.levers[i];
 
-        /* Of gaps only the driver's own latency counts, which comes last. */
+        /* Gaps are listed at several latencies; the driver's own comes last, and only that one
+         * counts. */
         if (lever->kind == kind && (kind == LULL_LEVER_GAPS || lever->saving_ratio > most))
             most = lever->saving_ratio;
     }

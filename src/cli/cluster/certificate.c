@@ -20,7 +20,7 @@ enum {
     MOST_SLOTS = 8,
 };
 
-/* What the run cost, and the sum of the sizes of its parts. */
+/* Returns what the run cost, in J; *size_j_out is the sum of the sizes of its parts. */
 static double cost_of(const struct lull_cluster_jobs *jobs, const struct lull_cluster_run *run,
                       double second_j, double *size_j_out)
 {

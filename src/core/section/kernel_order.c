@@ -217,7 +217,7 @@ static uint32_t interval_count(const struct lull_kernel_order *order)
     return RECENT - 1;
 }
 
-/* What intervals differ by from those a lag before, on average, ns. */
+/* Returns by how much intervals differ from those a lag before, on average, ns. */
 static double variation_ns(const struct lull_kernel_order *order, uint32_t lag)
 {
     const uint32_t count = interval_count(order);

@@ -253,7 +253,7 @@ static double least_wait_ms(const struct lull_slack_gpu *gpu, double *spread_ms_
     return least_ms;
 }
 
-/* What a point has cost since the GPU was lowered last. */
+/* Learns from the waits what a point has cost since the GPU was lowered last. */
 static void learn_point(struct lull_slack_gpu *gpu, double least_ms)
 {
     const double most_ms = gpu->point_ratio * gpu->usual_ms;

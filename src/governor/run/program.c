@@ -58,7 +58,7 @@ const char *lull_path_base(const char *path)
  */
 enum { FIRST_LINE = 256, MOST_TEXT = 65536, MOST_DEPTH = 2, MOST_SCRIPTS = 64 };
 
-/* What separates words in a shell's text, quotes and assignments included. */
+/* These separate words in a shell's text; quotes and assignments do so, too. */
 static const char separators[] = " \t\r\n;&|()<>{}\"'`$=,";
 
 /* python, python3, python3.11, pypy3 and the like. */

@@ -40,7 +40,7 @@ struct lull_run_options {
  */
 int lull_run(const struct lull_run_options *options, int *status_out, struct lull_error *err);
 
-/* Where reports go that nobody has named a folder for. */
+/* Reports go here if nobody has named a folder. */
 #define LULL_RUN_REPORT "lull-report"
 enum { LULL_RUN_REPORT_SIZE = 32 };
 

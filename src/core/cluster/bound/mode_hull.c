@@ -10,7 +10,7 @@ static const double slip_ratio = 1e-12;
 
 /* ---- making it ------------------------------------------------------------------------------ */
 
-/* By time, and of equal times the cheapest first. */
+/* Orders corners by time; of equal times the cheapest comes first. */
 static bool is_before(const struct lull_mode_corner *left, const struct lull_mode_corner *right)
 {
     if (left->time_s != right->time_s)

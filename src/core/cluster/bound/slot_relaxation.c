@@ -49,7 +49,7 @@ static uint32_t power_w(const struct slotter *slotter, const struct lull_cluster
     return (uint32_t)fmin(floor(fmax(peak_w - rest_w(slotter, point), 0.0)), UINT32_MAX);
 }
 
-/* What the job costs if it begins on arrival. */
+/* Returns what the job costs if it begins on arrival. */
 static double cost_j(const struct slotter *slotter, const struct lull_cluster_job *job,
                      const struct lull_cluster_point *point)
 {
@@ -60,7 +60,7 @@ static double cost_j(const struct slotter *slotter, const struct lull_cluster_jo
     return point->energy_j - rest_j - job->value_j + count_w * seconds(point->time_ns);
 }
 
-/* Where a job may lie in slots. */
+/* The slots in which a job may lie. */
 struct relaxed_span {
     int64_t until_ns; /* it ends by then */
     int64_t first;    /* slot */

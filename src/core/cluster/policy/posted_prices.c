@@ -11,7 +11,7 @@ struct posted_prices_slot {
     uint32_t load;
 };
 
-/* What a stretch of slots comes to. */
+/* Price and load of several slots together. */
 struct posted_prices_stretch {
     double price_j; /* of a GPU */
     uint32_t load;  /* the most that is booked in one of them */

@@ -95,7 +95,7 @@ double lull_prices_sum(const struct lull_prices *prices, uint32_t type, uint32_t
  * the one that gains most, and of equals the one that ends first.
  */
 
-/* What stands against a job. */
+/* Why a job is refused. */
 enum lull_bid_refusal {
     LULL_BID_ACCEPTED,
     LULL_BID_NO_SCHEDULE, /* there is none that gains anything, or no memory to look */
