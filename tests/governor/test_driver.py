@@ -67,12 +67,14 @@ class Driver(unittest.TestCase):
         self.assertLessEqual(gpu["driver"]["slow_calls"], 2)
 
     def test_f08_what_is_measured_beside_xids_is_set_aside(self):
-        # Without them five pairs of blocks are compared in so many iterations.
-        gpu = self.run_job(0, 100, 10, 50, 0, fault="xid=31")
+        # Without them a lower clock is judged by four or five of some eleven pairs of blocks.
+        gpu = self.run_job(0, 220, 10, 50, 0, fault="xid=31")
         self.assertIn("GPU 0: its driver has reported XID 31 (", self.said)
         self.assertLess(self.said.count("XID 31"), 20)  # there are thousands
         for section in gpu["sections"]:
-            self.assertEqual((section["verdict"], section["descent"]), ("undecided", []))
+            self.assertEqual(section["verdict"], "undecided")
+            # One of four counts all the same, and a stall of the host ends a comparison before its first pair does.
+            self.assertLessEqual(sum(tried["pairs"] for tried in section["descent"]), 3)
 
     def test_another_program_that_changes_the_clocks(self):
         # Sections long enough to be seen low between two of the program's resets.
