@@ -15,6 +15,9 @@ static const double leap_ratio = 2.0;
 static const double still_refreshes = 3.0;
 static const double still_j = 1.0;
 static const double missing_s = 3.0;
+/* A power that is read this long after the last one is late. Chosen, not measured: powers are read
+ * ten times a second. */
+static const double late_s = 0.25;
 /* A counter that grows again has gone on in its silence if it grew by this share of what was
  * polled. Chosen, not measured. */
 static const double gone_on_ratio = 0.5;
@@ -52,6 +55,35 @@ static double step_variance(const struct lull_energy_account *account,
     const double reach_s = fmax(gap_s, account->source.power_refresh_s);
 
     return 0.5 * lull_energy_square((after->power_w - before->power_w) * reach_s);
+}
+
+/* How the powers read lately scatter around their mean, W^2. */
+static double power_scatter(const struct lull_energy_account *account)
+{
+    double count = 0.0;
+    double sum = 0.0;
+    double squares = 0.0;
+
+    for (uint64_t i = lull_energy_oldest(account); i < account->count; i++) {
+        const struct lull_energy_point *point = lull_energy_point(account, i);
+
+        if (!point->has_power)
+            continue;
+        count += 1.0;
+        sum += point->power_w;
+        squares += lull_energy_square(point->power_w);
+    }
+    return count > 1.0 ? fmax(0.0, squares - sum * sum / count) / (count - 1.0) : 0.0;
+}
+
+/* What a reading that came late has left unseen: powers like those read lately came and went. */
+static double late_variance(const struct lull_energy_account *account,
+                            const struct lull_energy_point *before,
+                            const struct lull_energy_point *after)
+{
+    const double unseen_s = lull_energy_seconds(before->time_ns, after->time_ns) - late_s;
+
+    return unseen_s > 0.0 ? power_scatter(account) * lull_energy_square(unseen_s) : 0.0;
 }
 
 static void note_estimate(struct lull_energy_account *account,
@@ -228,7 +260,8 @@ static void take_power(const struct lull_energy_account *account,
     if (before == NULL)
         return;
     taken->energy_j = taken->polled_j;
-    taken->variance_j2 += step_variance(account, before, taken);
+    taken->variance_j2 +=
+        step_variance(account, before, taken) + late_variance(account, before, taken);
 }
 
 /* The counter decides where energy lies; the polled power only says how it is spread between two of

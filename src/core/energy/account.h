@@ -13,11 +13,11 @@
  * Uncertainties. The variance of an edge adds up: when the counter was refreshed, uniform over T
  * (T^2 / 12 times the mean square of the power nearby); how unevenly the energy may lie between the
  * readings around the edge, from the scatter of the powers read there; and, for energy without a
- * counter or across a counter's reset, what the readings left unseen. Half an interval is two
- * standard deviations, never more than what the device can have drawn at all: it holds the truth in
- * 95 of 100 cases and more (tests/core/energy/test_energy.c, against integrals by brute force). Not
- * in it: the gain of the board's own measurement (5 % on NVIDIA's, arXiv 2312.02741), which is the
- * same in every reading of it.
+ * counter or across a counter's reset, what the readings left unseen, most of all those that came
+ * late. Half an interval is two standard deviations, never more than what the device can have drawn
+ * at all: it holds the truth in 95 of 100 cases and more (tests/core/energy/test_energy.c, against
+ * integrals by brute force). Not in it: the gain of the board's own measurement (5 % on NVIDIA's,
+ * arXiv 2312.02741), which is the same in every reading of it.
  *
  * Resets: a counter that goes back (driver reload), or leaps further than the device can draw,
  * counts on from what the power says of the time between; the uncertainty grows by what is not

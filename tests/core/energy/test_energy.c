@@ -160,11 +160,20 @@ static struct lull_energy_source source_of(const struct device *device)
 /* ---- windows ------------------------------------------------------------------------------ */
 
 /* How it is read: what governors do (both), what liblull does (at the edges), old GPUs. */
-enum reading { COUNTER_AND_POWER, COUNTER_ALONE, AT_THE_EDGES, POWER_ALONE, WITH_RESET, MODES };
+enum reading {
+    COUNTER_AND_POWER,
+    COUNTER_ALONE,
+    AT_THE_EDGES,
+    POWER_ALONE,
+    POWER_LATE,
+    WITH_RESET,
+    MODES
+};
 
 static const char *const mode_names[MODES] = {
-    "counter at 1 Hz, power at 10 Hz", "counter at 1 Hz alone", "counter at the edges alone",
-    "power at 10 Hz alone", "counter reset in the window"};
+    "counter at 1 Hz, power at 10 Hz", "counter at 1 Hz alone",
+    "counter at the edges alone",      "power at 10 Hz alone",
+    "power alone on a busy host",      "counter reset in the window"};
 
 struct outcome {
     double true_j;
@@ -216,6 +225,11 @@ static void settle(struct lull_energy_account *account, double at_ms, struct lul
     *is_known = true;
 }
 
+static bool is_by_power(enum reading mode)
+{
+    return mode == POWER_ALONE || mode == POWER_LATE;
+}
+
 static void measure(struct lull_random *random, enum reading mode, uint64_t seed,
                     struct outcome *outcome)
 {
@@ -241,7 +255,7 @@ static void measure(struct lull_random *random, enum reading mode, uint64_t seed
         read_device(&account, &device, begin_ms + length_ms, true, false);
     }
     while (mode != AT_THE_EDGES && !known[1] && at_ms < GRID_MS - 100.0) {
-        const bool is_counted = mode != POWER_ALONE && polls++ % 10 == 0;
+        const bool is_counted = !is_by_power(mode) && polls++ % 10 == 0;
 
         if (at_ms >= begin_ms && at_ms <= begin_ms + length_ms)
             add_ramp(&ramps, at_ms, power_w(&device, at_ms));
@@ -250,6 +264,8 @@ static void measure(struct lull_random *random, enum reading mode, uint64_t seed
         settle(&account, begin_ms, &edges[0], &known[0], seed);
         settle(&account, begin_ms + length_ms, &edges[1], &known[1], seed);
         at_ms += 100.0 + between(random, -5.0, 5.0);
+        if (mode == POWER_LATE && lull_random_below(random, 5) == 0)
+            at_ms += between(random, 100.0, 1500.0);
     }
     for (int i = 0; i < 2; i++)
         if (!known[i])
@@ -257,7 +273,7 @@ static void measure(struct lull_random *random, enum reading mode, uint64_t seed
                       &account, (int64_t)((begin_ms + i * length_ms) * (double)ms), &edges[i]),
                   seed);
     outcome->true_j = drawn_j(begin_ms, begin_ms + length_ms);
-    outcome->zeus_j = mode == POWER_ALONE
+    outcome->zeus_j = is_by_power(mode)
                           ? ramps.joules
                           : counter_j(&device, begin_ms + length_ms) - counter_j(&device, begin_ms);
     outcome->seconds = length_ms * 1e-3;
@@ -279,6 +295,7 @@ static int compare(const void *left, const void *right)
 
 struct summary {
     double covered;      /* share of windows whose interval holds the truth */
+    double missed_twice; /* share of windows for which twice that interval does not */
     double median_j;     /* of the half intervals */
     double median_ratio; /* of half interval to energy, windows over 5 s */
     double error95_j;    /* 95 % of the errors are smaller */
@@ -293,6 +310,7 @@ static struct summary summarize(enum reading mode)
     static double zeus[CASES];
     struct summary summary = {0};
     uint32_t inside = 0;
+    uint32_t outside_twice = 0;
     uint32_t count = 0;
 
     for (uint64_t seed = 0; seed < CASES; seed++) {
@@ -305,6 +323,7 @@ static struct summary summarize(enum reading mode)
         zeus[seed] = fabs(outcome.zeus_j - outcome.true_j);
         widths[seed] = outcome.figure.uncertainty_j;
         inside += errors[seed] <= widths[seed];
+        outside_twice += errors[seed] > 2.0 * widths[seed];
         if (outcome.seconds > 5.0)
             ratios[count++] = widths[seed] / outcome.true_j;
     }
@@ -314,6 +333,7 @@ static struct summary summarize(enum reading mode)
     qsort(ratios, count, sizeof(*ratios), compare);
     summary.zeus95_j = zeus[CASES * 95 / 100];
     summary.covered = (double)inside / CASES;
+    summary.missed_twice = (double)outside_twice / CASES;
     summary.median_j = widths[CASES / 2];
     summary.median_ratio = ratios[count / 2];
     summary.error95_j = errors[CASES * 95 / 100];
@@ -370,7 +390,7 @@ static void leaps_of_the_counter(void **state)
 
 static void intervals_hold_the_truth_and_are_not_wide(void **state)
 {
-    static const double widest[MODES] = {1.5, 4.0, 1.5, 2.5, 1.5};
+    static const double widest[MODES] = {1.5, 4.0, 1.5, 2.5, 2.5, 1.6};
 
     (void)state;
     for (enum reading mode = 0; mode < MODES; mode++) {
@@ -378,6 +398,8 @@ static void intervals_hold_the_truth_and_are_not_wide(void **state)
 
         if (summary.covered < 0.95)
             fail_msg("%s: %.1f %% covered", mode_names[mode], 100.0 * summary.covered);
+        if (summary.missed_twice > 0.005)
+            fail_msg("%s: %.2f %% far outside", mode_names[mode], 100.0 * summary.missed_twice);
         /* Without power readings for a second only the device's range says where energy lies;
          * without a counter nothing tells what an average over a second hides. */
         if (summary.median_j > summary.error95_j * widest[mode])
@@ -388,7 +410,8 @@ static void intervals_hold_the_truth_and_are_not_wide(void **state)
             assert_true(summary.zeus95_j > 2.0 * summary.error95_j);
         if (mode == AT_THE_EDGES)
             assert_true(summary.error95_j < 1.1 * summary.zeus95_j);
-        if (summary.median_ratio > 0.03)
+        /* Readings that are half a second late leave much of the energy unseen. */
+        if (summary.median_ratio > (mode == POWER_LATE ? 0.12 : 0.03))
             fail_msg("%s: %.1f %%", mode_names[mode], 100.0 * summary.median_ratio);
     }
 }
@@ -849,10 +872,11 @@ static void report(void)
     for (enum reading mode = 0; mode < MODES; mode++) {
         const struct summary summary = summarize(mode);
 
-        printf("%-34s covered %.1f %%, median half interval %.1f J (windows over 5 s: %.2f %%), "
+        printf("%-34s covered %.1f %%, twice %.2f missed, median half interval %.1f J (windows "
+               "over 5 s: %.2f %%), "
                "95 %% of errors below %.1f J (Zeus: %.1f J)\n",
-               mode_names[mode], 100.0 * summary.covered, summary.median_j,
-               100.0 * summary.median_ratio, summary.error95_j, summary.zeus95_j);
+               mode_names[mode], 100.0 * summary.covered, 100.0 * summary.missed_twice,
+               summary.median_j, 100.0 * summary.median_ratio, summary.error95_j, summary.zeus95_j);
     }
     inside = parts_covered(CASES, &ratio);
     printf("sums of 40 parts of iterations: covered %.1f %%, median half interval %.1f %%\n",
