@@ -62,7 +62,17 @@ def draw(rng):
         instance["failure"] = [0, begin, begin + rng.randint(1, 5)]
         for job in jobs:
             job["checkpoint"] = rng.choice([0, 1])
+    share_storage(random.Random(json.dumps(instance)), instance)
     return instance
+
+
+def share_storage(rng, instance):
+    """Some have jobs that slow each other down, which no bound counts; its own draws leave the others of a seed alone."""
+    if rng.random() < 0.15:
+        instance["storage_mb_s"] = 100
+        for job in instance["jobs"]:
+            for mode in job["modes"]:
+                mode.append(rng.randint(0, 120))
 
 
 def change(rng, instance):

@@ -59,7 +59,10 @@ static void read_job(const json_t *asked, struct lull_cluster_point *points,
             .time_ns = time_of(json_array_get(mode, 2)),
             .energy_j = json_number_value(json_array_get(mode, 3)),
             .sm_mhz = 1000 - (uint32_t)i,
+            .read_mb_s = (float)json_number_value(json_array_get(mode, 4)),
         };
+        points[i].waiting_w =
+            (float)(0.3 * points[i].energy_j / ((double)points[i].time_ns * 1e-9));
     }
 }
 
@@ -82,6 +85,8 @@ static void read_instance(const json_t *asked, struct drawn *drawn)
     drawn->jobs = (struct lull_cluster_jobs){drawn->all, i};
     drawn->conditions.cap = (struct lull_power_cap){
         .cluster_w = json_number_value(json_object_get(asked, "cap_w")), .peak_ratio = 1.0};
+    drawn->conditions.contention.storage_mb_s =
+        json_number_value(json_object_get(asked, "storage_mb_s"));
     if (json_is_array(failure)) {
         drawn->failure = (struct lull_cluster_failure){
             .node = (uint32_t)json_integer_value(json_array_get(failure, 0)),

@@ -6,6 +6,7 @@ Time is cut into steps of a second. In each a job holds the GPUs of one group (t
 at any clocks of the group for as much of the step as it likes; one that may not stop works all of a step if it holds
 the next one, too. So every solution is a schedule that may be run (a job that ends within a step counts to its end),
 and no true bound is above its cost."""
+import functools
 import os
 import re
 import subprocess
@@ -33,17 +34,23 @@ class Program:
         text = "minimize\n cost: 0 nothing " + " ".join(f"{v:+.17g} {k}" for k, v in self.cost.items())
         text += "\nsubject to\n" + "\n".join(f" r{i}: {row}" for i, row in enumerate(self.rows))
         text += "\nbinary\n" + "\n".join(f" {name}" for name in sorted(self.binary)) + "\nend\n"
-        with tempfile.TemporaryDirectory() as directory:
-            asked, told = os.path.join(directory, "asked.lp"), os.path.join(directory, "told")
-            with open(asked, "w", encoding="utf-8") as file:
-                file.write(text)
-            subprocess.run(["glpsol", "--lp", asked, "--tmlim", str(limit_s), "-o", told], stdout=subprocess.DEVNULL,
-                           check=True)
-            with open(told, encoding="utf-8") as file:
-                said = file.read()
-        if "INTEGER OPTIMAL" not in said:
-            return None
-        return float(re.search(r"Objective:\s+cost = (\S+)", said).group(1))
+        return solve_text(text, limit_s)
+
+
+@functools.lru_cache(maxsize=16)
+def solve_text(text, limit_s):
+    """Runs of two policies that met the same deadlines have the same program."""
+    with tempfile.TemporaryDirectory() as directory:
+        asked, told = os.path.join(directory, "asked.lp"), os.path.join(directory, "told")
+        with open(asked, "w", encoding="utf-8") as file:
+            file.write(text)
+        subprocess.run(["glpsol", "--lp", asked, "--tmlim", str(limit_s), "-o", told], stdout=subprocess.DEVNULL,
+                       check=True)
+        with open(told, encoding="utf-8") as file:
+            said = file.read()
+    if "INTEGER OPTIMAL" not in said:
+        return None
+    return float(re.search(r"Objective:\s+cost = (\S+)", said).group(1))
 
 
 def add_job(program, number, job, steps, second_j, must_run, until_s, may_reclock):

@@ -87,6 +87,18 @@ class Claims(unittest.TestCase):
         self.assertIsNone(got["proven_ratio"])
         self.assertIn("a storage that jobs share", got["not_proven"][0])
 
+    def test_sharing_can_take_everything(self):
+        """Four jobs that read as much as the storage gives to one: promised all at once, each ends late."""
+        job = "0,1200,2,1500\n"
+        options = ["--nodes", 1, *GPU[:2], "--class", "vision", "--value", 3, "--storage-mb-s", 600]
+        got = run("pd-rats-safe", "submit_s,duration_s,num_gpus,deadline_s\n" + 4 * job, *options)
+        self.assertEqual((got["rejected"], got["deadline_misses"], got["value_j"]), (0, 4, 0))
+        one = run("pd-rats-safe", "submit_s,duration_s,num_gpus,deadline_s\n" + job, *options)
+        self.assertEqual(one["deadline_misses"], 0)
+        self.assertLess(one["cost_j"], 0)  # it gains
+        self.assertGreater(got["cost_j"], 0)  # they lose
+        self.assertLess(got["cost_bound_j"], one["cost_j"])
+
     def test_menus_that_are_cut(self):
         text = "submit_s,duration_s,num_gpus\n" + 10 * "0,40000000,1\n"
         got = run("pd-rats-safe", text, "--nodes", 1, "--value", 3)

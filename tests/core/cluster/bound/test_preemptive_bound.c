@@ -425,6 +425,174 @@ static void gpus_that_nobody_uses_cost_their_price(void **unused)
     }
 }
 
+/* ---- numbers that follow ------------------------------------------------------------------ */
+
+static const double second = 1e9;
+static const struct lull_cluster_type one_type = {.name = "A"};
+static const struct lull_cluster_node one_node = {.gpus = 2};
+static const struct lull_cluster one_cluster = {&one_type, 1, &one_node, 1, 1};
+
+/* The search begins with what those who wait lose by it, times 0, 0.1 to 1.2. */
+static void the_first_prices_are_what_is_lost(void **unused)
+{
+    enum { FOUR = 4, SCALES = 13 };
+    /* In slots of 100 s weights of 1, 2 and 3 want three of two GPUs; then 2, 3 and 4 want four;
+       and then the last one wants both, and gets them. */
+    static const double guess_w[FOUR] = {6.0 * (1.0 / 2 - 1.0 / 3), 9.0 * (1.0 / 2 - 1.0 / 4)};
+    const struct lull_cluster_point one = {
+        .gpus = 1, .time_ns = (int64_t)(100 * second), .energy_j = 7.0};
+    const struct lull_cluster_point both = {
+        .gpus = 2, .time_ns = (int64_t)(100 * second), .energy_j = 9.0};
+    const int64_t end_ns[FOUR] = {(int64_t)(100 * second), (int64_t)(200 * second),
+                                  (int64_t)(200 * second), (int64_t)(300 * second)};
+    const struct lull_price_ascent ascent = {.steps = 0, .achieved = 1e6};
+    struct lull_cluster_job all[FOUR];
+    const struct lull_cluster_jobs jobs = {all, FOUR};
+    const struct lull_preemptive_problem problem = {.cluster = &one_cluster,
+                                                    .jobs = &jobs,
+                                                    .second_j = 1.0,
+                                                    .slot_ns = (int64_t)(100 * second),
+                                                    .slots = FOUR};
+    struct lull_preemptive *preemptive;
+    double want_j = -INFINITY, best_ratio = 0.0, bound_j, gpu_w[FOUR], excess[FOUR];
+
+    (void)unused;
+    for (uint32_t j = 0; j < FOUR; j++)
+        all[j] = (struct lull_cluster_job){.arrival_ns = j == 3 ? (int64_t)(100 * second) : 0,
+                                           .deadline_ns = LULL_CLUSTER_NEVER,
+                                           .weight = 1.0 + j,
+                                           .point_count = 1,
+                                           .points = j == 3 ? &both : &one};
+    assert_int_equal(lull_preemptive_create(&problem, &preemptive), 0);
+    for (int i = 0; i <= SCALES; i++) { /* and the best of them once more */
+        const double ratio = i < SCALES ? 0.1 * i : best_ratio;
+
+        for (uint32_t slot = 0; slot < FOUR; slot++)
+            gpu_w[slot] = guess_w[slot] * ratio;
+        bound_j = lull_preemptive_bound(preemptive, gpu_w, excess);
+        if (bound_j > want_j)
+            best_ratio = ratio;
+        want_j = fmax(want_j, bound_j);
+    }
+    lull_preemptive_destroy(preemptive);
+    assert_true(best_ratio > 0.0);
+
+    assert_int_equal(lull_preemptive_create(&problem, &preemptive), 0);
+    assert_int_equal(lull_preemptive_search(preemptive, end_ns, &ascent, &bound_j), 0);
+    lull_preemptive_destroy(preemptive);
+    assert_true(fabs(bound_j - want_j) <= 1e-9 * want_j);
+}
+
+/* What a job with a value costs at least that has GPUs for itself, and so much time. */
+static double in_window_j(const struct lull_cluster_point *points, uint32_t count, double window_s)
+{
+    const struct lull_cluster_job job = {.deadline_ns = (int64_t)(window_s * second),
+                                         .weight = 1.0,
+                                         .value_j = 1000.0,
+                                         .is_preemptible = true,
+                                         .point_count = count,
+                                         .points = points};
+    const struct lull_cluster_jobs jobs = {&job, 1};
+    const struct lull_preemptive_problem problem = {.cluster = &one_cluster,
+                                                    .jobs = &jobs,
+                                                    .second_j = 6.0,
+                                                    .slot_ns = (int64_t)second,
+                                                    .slots = 40};
+    struct lull_preemptive *preemptive;
+    double gpu_w[40] = {0}, excess[40], bound_j;
+
+    assert_int_equal(lull_preemptive_create(&problem, &preemptive), 0);
+    bound_j = lull_preemptive_bound(preemptive, gpu_w, excess);
+    lull_preemptive_destroy(preemptive);
+    return bound_j + job.value_j;
+}
+
+static void deadlines_count(void **unused)
+{
+    const struct lull_cluster_point points[] = {
+        {.gpus = 1, .time_ns = (int64_t)(10 * second), .energy_j = 300.0},
+        {.gpus = 1, .time_ns = (int64_t)(20 * second), .energy_j = 40.0}};
+    const struct lull_cluster_point dear[] = {
+        points[0], {.gpus = 1, .time_ns = (int64_t)(20 * second), .energy_j = 250.0}};
+
+    (void)unused;
+    /* Exactly as long as the job takes: it is in time. */
+    assert_true(in_window_j(points, 1, 10.0) <= 360.0 && in_window_j(points, 1, 10.0) >= 359.999);
+    assert_true(in_window_j(points, 1, 9.99) == 1000.0); /* left out */
+    /* Half of either, at 360 and 160 J. */
+    assert_true(fabs(in_window_j(points, 2, 15.0) - 260.0) <= 1e-3);
+    assert_true(fabs(in_window_j(points, 2, 20.0) - 160.0) <= 1e-3);
+    /* A slow one that saves less than its time costs is of no use. */
+    assert_true(fabs(in_window_j(dear, 2, 15.0) - 360.0) <= 1e-3);
+}
+
+/* GPUs that are free only for the first ten seconds: fast costs 110 J, slow 50 J and what the other
+ * 20 s cost. The bound looks at mixtures near the one that it found last. */
+static void a_second_look_proves_more(void **unused)
+{
+    const struct lull_cluster_point points[] = {
+        {.gpus = 1, .time_ns = (int64_t)(10 * second), .energy_j = 100.0},
+        {.gpus = 1, .time_ns = (int64_t)(30 * second), .energy_j = 20.0}};
+    const struct lull_cluster_job job = {.deadline_ns = LULL_CLUSTER_NEVER,
+                                         .weight = 1.0,
+                                         .is_preemptible = true,
+                                         .point_count = 2,
+                                         .points = points};
+    const struct lull_cluster_jobs jobs = {&job, 1};
+    const struct lull_preemptive_problem problem = {.cluster = &one_cluster,
+                                                    .jobs = &jobs,
+                                                    .second_j = 1.0,
+                                                    .slot_ns = (int64_t)(10 * second),
+                                                    .slots = 30};
+    struct lull_preemptive *preemptive;
+    double gpu_w[30], excess[30], bound_j[4], worth_j = 0.0;
+
+    (void)unused;
+    for (int i = 0; i < 30; i++) {
+        gpu_w[i] = i == 0 ? 0.0 : 10.0;
+        worth_j += 2 * 10.0 * gpu_w[i];
+    }
+    assert_int_equal(lull_preemptive_create(&problem, &preemptive), 0);
+    for (int i = 0; i < 4; i++)
+        bound_j[i] = lull_preemptive_bound(preemptive, gpu_w, excess) + worth_j;
+    lull_preemptive_destroy(preemptive);
+    assert_true(bound_j[0] > 99.0 && bound_j[0] < 101.0);
+    for (int i = 1; i < 4; i++)
+        assert_true(bound_j[i] > 109.9 && bound_j[i] <= 110.0);
+}
+
+/* Eight jobs of 600 s that want one of two GPUs for the next 1200 s: four of them gain 90 J each.
+ */
+static void prices_see_that_gpus_are_few(void **unused)
+{
+    enum { EIGHT = 8, PARTS = 20 };
+    const struct lull_cluster_point point = {
+        .gpus = 1, .time_ns = (int64_t)(600 * second), .energy_j = 10.0};
+    const struct lull_price_ascent ascent = {.steps = 60, .achieved = -360.0};
+    struct lull_cluster_job all[EIGHT];
+    const struct lull_cluster_jobs jobs = {all, EIGHT};
+    const struct lull_preemptive_problem problem = {
+        .cluster = &one_cluster, .jobs = &jobs, .slot_ns = (int64_t)(100 * second), .slots = PARTS};
+    struct lull_preemptive *preemptive;
+    int64_t end_ns[EIGHT];
+    double bound_j;
+
+    (void)unused;
+    for (int j = 0; j < EIGHT; j++) {
+        all[j] = (struct lull_cluster_job){.deadline_ns = (int64_t)(1200 * second),
+                                           .weight = 1.0,
+                                           .value_j = 100.0,
+                                           .is_preemptible = true,
+                                           .point_count = 1,
+                                           .points = &point};
+        end_ns[j] = j < 4 ? (int64_t)(600 * second) * (1 + j / 2) : 0;
+    }
+    assert_int_equal(lull_preemptive_create(&problem, &preemptive), 0);
+    assert_int_equal(lull_preemptive_search(preemptive, end_ns, &ascent, &bound_j), 0);
+    lull_preemptive_destroy(preemptive);
+    assert_true(bound_j <= -360.0 && bound_j >= -360.0 * 1.001);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -433,6 +601,10 @@ int main(void)
         cmocka_unit_test(one_machine_is_exact),
         cmocka_unit_test(alone_is_exact),
         cmocka_unit_test(gpus_that_nobody_uses_cost_their_price),
+        cmocka_unit_test(the_first_prices_are_what_is_lost),
+        cmocka_unit_test(deadlines_count),
+        cmocka_unit_test(a_second_look_proves_more),
+        cmocka_unit_test(prices_see_that_gpus_are_few),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
