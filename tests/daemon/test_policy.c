@@ -222,6 +222,25 @@ static void bounds_of_values(void **state)
     assert_int_equal(read_text(text), -EINVAL);
 }
 
+/* Each section has the GPUs that it names, and no other section's. */
+static void sections_keep_their_gpus(void **state)
+{
+    static const char *const gpus[] = {"GPU-a000", "GPU-b000", "GPU-c000", "GPU-d000"};
+    static const bool allowed[3][4] = {
+        {true, false, false, false}, {false, true, true, false}, {false, false, false, true}};
+
+    (void)state;
+    assert_int_equal(read_text("[user 0]\ngpus = GPU-a000\n[user 1]\ngpus = GPU-b000,GPU-c000\n"
+                               "[user 2]\ngpus = GPU-d000\n[gpu GPU-a000]\nmin-sm-mhz = 1\n"
+                               "[gpu GPU-b000]\ndevice = /dev/b\n"),
+                     0);
+    for (uid_t uid = 0; uid < 3; uid++)
+        for (int gpu = 0; gpu < 4; gpu++)
+            assert_int_equal(ask(uid, 1, gpus[gpu]) != NULL, allowed[uid][gpu]);
+    assert_null(lull_policy_find_device(&policy, gpus[0], PCI));
+    assert_string_equal(lull_policy_find_device(&policy, gpus[1], PCI), "/dev/b");
+}
+
 /* Of caps the lower one holds, where 0 is none; of floors the higher one. */
 static void limits_are_narrowed(void **state)
 {
@@ -317,6 +336,7 @@ int main(void)
         cmocka_unit_test(too_much_is_refused),
         cmocka_unit_test(as_many_gpus_are_named_as_there_is_room),
         cmocka_unit_test(bounds_of_values),
+        cmocka_unit_test(sections_keep_their_gpus),
         cmocka_unit_test(limits_are_narrowed),
         cmocka_unit_test(bands_are_held_to_limits),
         cmocka_unit_test(a_file_of_others_is_refused),
