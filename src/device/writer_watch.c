@@ -119,8 +119,7 @@ static bool is_idle(const struct lull_writer *writer, uint32_t index)
     struct lull_device_reading reading;
 
     lull_device_read(writer->devices, index, LULL_READING_REASONS, &reading);
-    return (reading.valid & LULL_READING_REASONS) != 0 &&
-           (reading.reasons & LULL_CLOCK_REASON_IDLE) != 0;
+    return lull_sight_is_idle(&reading);
 }
 
 /* Judges a clock that has not reached its target in time. A lock is an upper bound: an idle or

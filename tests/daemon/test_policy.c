@@ -17,6 +17,8 @@
 #define UUID "GPU-8f6d1b2a-0000-1111-2222-333344445555"
 #define OTHER "GPU-00000000-0000-1111-2222-333344445555"
 #define PCI "00000000:3B:00.0"
+#define FOUR_ADDRESSES "0000:3b:00.0,0000:3c:00.0,0000:3d:00.0,0000:3e:00.0"
+#define EIGHT_ADDRESSES FOUR_ADDRESSES "," FOUR_ADDRESSES
 
 static struct lull_policy policy;
 static struct lull_error error;
@@ -104,6 +106,11 @@ static void test_f37_an_error_is_told_with_its_line(void **state)
         {"[user 4294967295]\ngpus = all\n", "p.conf:1: there is no user"},
         {"[user]\n", "p.conf:1: sections are"},
         {"[lulld x]\n", "p.conf:1: sections are"},
+        {"[everybody x]\n", "p.conf:1: sections are"},
+        {"[group]\n", "p.conf:1: sections are"},
+        {"[gpu]\n", "p.conf:1: sections are"},
+        {"[nobody]\n", "p.conf:1: sections are"},
+        {"[nobody x]\n", "p.conf:1: sections are"},
         {"[everybody\n", "p.conf:1: a section is written"},
         {"[everybody] x\n", "p.conf:1: a section is written"},
         {"[everybody]\n\n[lulld]\n", "p.conf:1: this section needs gpus"},
@@ -149,8 +156,113 @@ static void too_much_is_refused(void **state)
     memset(text, ' ', sizeof(text));
     text[5000] = '\0';
     assert_int_equal(read_text(text), -EINVAL);
+    text[4096] = '\0';
+    assert_int_equal(read_text(text), -EINVAL);
     text[4095] = '\0';
     assert_int_equal(read_text(text), 0);
+}
+
+static void as_many_gpus_are_named_as_there_is_room(void **state)
+{
+    static char text[LULL_POLICY_MAX_RULES * 160];
+    const int sections = LULL_POLICY_MAX_GPUS / 8;
+    size_t at = 0;
+
+    (void)state;
+    for (int i = 0; i < sections; i++)
+        at += (size_t)snprintf(text + at, sizeof(text) - at,
+                               "[user %d]\ngpus = " EIGHT_ADDRESSES "\n", i);
+    assert_int_equal(read_text(text), 0);
+    assert_int_equal(policy.gpu_count, LULL_POLICY_MAX_GPUS);
+    assert_int_equal(policy.rules[sections - 1].first_gpu, LULL_POLICY_MAX_GPUS - 8);
+    assert_int_equal(policy.rules[sections - 1].gpu_count, 8);
+    snprintf(text + at, sizeof(text) - at, "[everybody]\ngpus = 0000:3b:00.0\n");
+    assert_int_equal(read_text(text), -EINVAL);
+    assert_non_null(strstr(error.text, "GPUs are named"));
+}
+
+/* Numbers, identities and names at their bounds and just beyond. */
+static void bounds_of_values(void **state)
+{
+    char longest[LULL_POLICY_NAME_BYTES] = "/dev/";
+    char text[512];
+    static const struct {
+        const char *text;
+        int result;
+    } cases[] = {
+        {"[gpu all]\nmin-sm-mhz = 1\n", 0},
+        {"[gpu all]\nmin-sm-mhz = 100000\n", 0},
+        {"[gpu all]\nmin-sm-mhz = 100001\n", -EINVAL},
+        {"[gpu all]\nmin-sm-mhz = 800\nmax-sm-mhz = 800\n", 0},
+        {"[gpu all]\nmin-sm-mhz = 800\n", 0}, /* there is no cap to be above */
+        {"[gpu all]\nmin-power-w = 80\nmax-power-w = 80\n", 0},
+        {"[gpu all]\nmin-power-w = 80\n", 0},
+        {"[user 4294967294]\ngpus = all\n", 0},
+        {"[user 0]\ngpus = all\n", 0},
+        {"[gpu A-345678]\n", 0},
+        {"[gpu A-34567]\n", -EINVAL},
+        {"[gpu 0:3b:0.0]\n", 0},
+        {"[gpu 12345678]\n", -EINVAL},
+        {"[gpu 0000:3b:00.0 ]\n", 0},
+        {"[gpu 0000:3b:00.0x]\n", -EINVAL},
+        {"[gpu 00000000:3b:00.0]\n", 0},
+        {"[gpu 000000000:3b:00.0]\n", -EINVAL},
+        {"[gpu all]\nmin-sm-mhz = 800\n[gpu all]\nmin-sm-mhz = 800\n", 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        if (read_text(cases[i].text) != cases[i].result)
+            fail_msg("case %zu: %s", i, error.text);
+    memset(longest + 5, 'x', sizeof(longest) - 6);
+    snprintf(text, sizeof(text), "[gpu " UUID "]\ndevice = %s\n", longest);
+    assert_int_equal(read_text(text), 0);
+    assert_string_equal(lull_policy_find_device(&policy, UUID, PCI), longest);
+    snprintf(text, sizeof(text), "[gpu " UUID "]\ndevice = %sx\n", longest);
+    assert_int_equal(read_text(text), -EINVAL);
+    memcpy(longest, "GPU--", 5);
+    snprintf(text, sizeof(text), "[gpu %s]\n", longest);
+    assert_int_equal(read_text(text), 0);
+    snprintf(text, sizeof(text), "[gpu %sx]\n", longest);
+    assert_int_equal(read_text(text), -EINVAL);
+}
+
+/* Each section has the GPUs that it names, and no other section's. */
+static void sections_keep_their_gpus(void **state)
+{
+    static const char *const gpus[] = {"GPU-a000", "GPU-b000", "GPU-c000", "GPU-d000"};
+    static const bool allowed[3][4] = {
+        {true, false, false, false}, {false, true, true, false}, {false, false, false, true}};
+
+    (void)state;
+    assert_int_equal(read_text("[user 0]\ngpus = GPU-a000\n[user 1]\ngpus = GPU-b000,GPU-c000\n"
+                               "[user 2]\ngpus = GPU-d000\n[gpu GPU-a000]\nmin-sm-mhz = 1\n"
+                               "[gpu GPU-b000]\ndevice = /dev/b\n"),
+                     0);
+    for (uid_t uid = 0; uid < 3; uid++)
+        for (int gpu = 0; gpu < 4; gpu++)
+            assert_int_equal(ask(uid, 1, gpus[gpu]) != NULL, allowed[uid][gpu]);
+    assert_null(lull_policy_find_device(&policy, gpus[0], PCI));
+    assert_string_equal(lull_policy_find_device(&policy, gpus[1], PCI), "/dev/b");
+}
+
+/* Of caps the lower one holds, where 0 is none; of floors the higher one. */
+static void limits_are_narrowed(void **state)
+{
+    static const struct lull_policy_limits pairs[][3] = {
+        {{0, 0, 0, 0}, {600, 1200, 150, 300}, {600, 1200, 150, 300}},
+        {{600, 1200, 150, 300}, {0, 0, 0, 0}, {600, 1200, 150, 300}},
+        {{600, 1200, 150, 300}, {700, 1100, 200, 250}, {700, 1100, 200, 250}},
+        {{700, 1100, 200, 250}, {600, 1200, 150, 300}, {700, 1100, 200, 250}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        struct lull_policy_limits limits = pairs[i][0];
+
+        lull_policy_narrow(&limits, &pairs[i][1]);
+        assert_memory_equal(&limits, &pairs[i][2], sizeof(limits));
+    }
 }
 
 static void bands_are_held_to_limits(void **state)
@@ -227,6 +339,10 @@ int main(void)
         cmocka_unit_test(an_empty_policy_gives_nothing),
         cmocka_unit_test(test_f37_an_error_is_told_with_its_line),
         cmocka_unit_test(too_much_is_refused),
+        cmocka_unit_test(as_many_gpus_are_named_as_there_is_room),
+        cmocka_unit_test(bounds_of_values),
+        cmocka_unit_test(sections_keep_their_gpus),
+        cmocka_unit_test(limits_are_narrowed),
         cmocka_unit_test(bands_are_held_to_limits),
         cmocka_unit_test(a_file_of_others_is_refused),
     };

@@ -536,6 +536,100 @@ static void the_state_of_a_gpu_is_told(void **state)
     check_reply(0, 1, 9, -ENODEV);
 }
 
+static void the_age_of_what_was_seen_is_told(void **state)
+{
+    static const struct {
+        int64_t seen_ns, now_ns;
+        uint32_t age_ms;
+    } cases[] = {
+        {0, 5 * MS, LULL_MESSAGE_NEVER},
+        {1, 1, 0},
+        {1, MS, 0},
+        {1, MS + 1, 1},
+        {T0, T0 + 250 * MS, 250},
+        {1, INT64_MAX, LULL_MESSAGE_NEVER - 1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct lull_writer_state written = {.seen_ns = cases[i].seen_ns};
+        struct lull_message_state told = {0};
+
+        lull_server_describe_driver(cases[i].now_ns, &written, &told);
+        assert_int_equal(told.age_ms, cases[i].age_ms);
+    }
+}
+
+/* Root alone has GPUs let go, all of them GPUs of this node, and their leases end first. */
+static void only_root_quiesces_gpus(void **state)
+{
+    static const struct {
+        uint32_t client;
+        uint64_t mask;
+        int code;
+    } cases[] = {
+        {1, 1, -EPERM},
+        {0, 0, -ENODEV},
+        {0, 8, -ENODEV},
+        {0, 9, -ENODEV},
+        {0, UINT64_C(1) << 63, -ENODEV},
+    };
+    struct lull_message message = {.type = LULL_MESSAGE_QUIESCE, .sequence = 8};
+
+    (void)state;
+    quiesced = 0;
+    ask_lease(1, 1);
+    ask_lease(2, 2);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        message.body.gpus.mask = cases[i].mask;
+        ask(cases[i].client, &message);
+        assert_int_equal(sent_count, 1);
+        check_reply(0, cases[i].client, 8, cases[i].code);
+    }
+    assert_int_equal(quiesced, 0);
+    assert_int_equal(ended, 0);
+    message.body.gpus.mask = 3;
+    ask(0, &message);
+    assert_int_equal(quiesced, 3);
+    assert_int_equal(ended, 2);
+    assert_int_equal(sent_count, 2);
+    assert_ptr_equal(sent_to[0], &clients[1]);
+    assert_int_equal(sent[0].type, LULL_MESSAGE_REVOKED);
+    assert_int_equal(sent[0].body.revoked.slot, 1);
+    check_reply(1, 0, 8, 0);
+    message.type = LULL_MESSAGE_RESUME;
+    message.body.gpus.mask = 6;
+    ask(1, &message);
+    check_reply(0, 1, 8, -EPERM);
+    assert_int_equal(quiesced, 3);
+    message.body.gpus.mask = 7;
+    ask(0, &message);
+    check_reply(0, 0, 8, 0);
+    assert_int_equal(quiesced, 0);
+}
+
+/* Its client is told why, once; the leases of other GPUs stay. */
+static void a_gpu_that_cannot_be_driven_loses_its_lease(void **state)
+{
+    (void)state;
+    ask_lease(1, 0);
+    ask_lease(2, 2);
+    sent_count = 0;
+    on_undrivable(&server, 2, LULL_WRITER_REPARTITIONED);
+    lull_server_revoke_undrivable(&server);
+    assert_int_equal(ended, 4);
+    assert_int_equal(sent_count, 1);
+    assert_ptr_equal(sent_to[0], &clients[2]);
+    assert_int_equal(sent[0].body.revoked.code, LULL_E_UNSUPPORTED);
+    on_undrivable(&server, 0, LULL_WRITER_GPU_LOST);
+    lull_server_revoke_undrivable(&server);
+    assert_int_equal(ended, 5);
+    assert_int_equal(sent[1].body.revoked.slot, 0);
+    assert_int_equal(sent[1].body.revoked.code, LULL_E_NO_DEVICE);
+    lull_server_revoke_undrivable(&server); /* once */
+    assert_int_equal(sent_count, 2);
+}
+
 /* So many connections there may be, and so many of one user; root always gets one. */
 static void rooms_are_counted(void **state)
 {
@@ -719,6 +813,9 @@ int main(void)
         TEST(only_root_may_take_the_gpus_back),
         TEST(a_client_that_goes_leaves_its_leases),
         TEST(the_state_of_a_gpu_is_told),
+        TEST(the_age_of_what_was_seen_is_told),
+        TEST(only_root_quiesces_gpus),
+        TEST(a_gpu_that_cannot_be_driven_loses_its_lease),
         TEST(rooms_are_counted),
         TEST(f48_descriptors_are_kept_for_root),
         TEST(the_manager_is_told),

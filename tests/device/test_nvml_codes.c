@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "device/fault.h"
 #include "device/nvml.h"
 
@@ -94,6 +95,22 @@ static void test_f09_what_follows_from_a_fault(void **state)
     assert_int_equal(lull_fault_of(-ENOMEM), LULL_FAULT_PASSING); /* nothing is known of it */
 }
 
+/* They double, of a GPU or driver that is gone from 1 s to 60 s, of other faults from 10 ms to 64
+ * times that. */
+static void test_f09_pauses_grow(void **state)
+{
+    static const int64_t gone_s[] = {1, 2, 4, 8, 16, 32, 60, 60};
+    static const int64_t passing_ms[] = {10, 20, 40, 80, 160, 320, 640, 640};
+
+    (void)state;
+    for (uint32_t i = 0; i < 8; i++) {
+        assert_int_equal(lull_fault_pause_ns(LULL_FAULT_GONE, i + 1), gone_s[i] * LULL_NS_PER_S);
+        assert_int_equal(lull_fault_pause_ns(LULL_FAULT_PASSING, i + 1),
+                         passing_ms[i] * LULL_NS_PER_MS);
+    }
+    assert_int_equal(lull_fault_pause_ns(LULL_FAULT_GONE, UINT32_MAX), 60 * LULL_NS_PER_S);
+}
+
 static void test_undocumented_codes_count_as_unknown(void **state)
 {
     (void)state;
@@ -122,6 +139,7 @@ int main(void)
         cmocka_unit_test(test_errors_follow_the_fault_table),
         cmocka_unit_test(test_f09_every_code_has_its_fault),
         cmocka_unit_test(test_f09_what_follows_from_a_fault),
+        cmocka_unit_test(test_f09_pauses_grow),
         cmocka_unit_test(test_undocumented_codes_count_as_unknown),
         cmocka_unit_test(test_missing_library_is_no_device),
     };

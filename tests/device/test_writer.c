@@ -1354,6 +1354,58 @@ static void test_f46_a_lease_takes_an_unconfirmed_gpu_over(void **state)
 
 /* --- leases --- */
 
+/* A second in a call makes a GPU suspect, `hung_ns` hung; from then on its client is refused, and
+ * whoever ends its lease need not wait. */
+static void test_a_gpu_that_is_away_is_answered_for(void **state)
+{
+    static const struct {
+        int64_t after_ns;
+        enum lull_writer_health health;
+        int64_t due_ns; /* after it has been away; of a hung one, never */
+    } rows[] = {
+        {LULL_NS_PER_S - 1, LULL_WRITER_UP, LULL_NS_PER_S},
+        {LULL_NS_PER_S, LULL_WRITER_SUSPECT, 5 * LULL_NS_PER_S},
+        {5 * LULL_NS_PER_S - 1, LULL_WRITER_SUSPECT, 5 * LULL_NS_PER_S},
+        {5 * LULL_NS_PER_S, LULL_WRITER_HUNG, LULL_WRITER_NEVER_NS},
+    };
+    struct lull_writer_options options = lull_writer_defaults;
+    int64_t away_ns;
+
+    (void)state;
+    options.hung_ns = 5 * LULL_NS_PER_S;
+    begin_with(2, &options);
+    grant(0, &wide);
+    grant(1, &wide);
+    advance(T0 + 10 * MS);
+    away_ns = fake_time_ns;
+    atomic_store(&writer->turn.away_ns[0], away_ns);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const bool is_up = rows[i].health == LULL_WRITER_UP;
+        const bool is_hung = rows[i].health == LULL_WRITER_HUNG;
+        const int64_t now_ns = away_ns + rows[i].after_ns;
+
+        assert_int_equal(lull_writer_health_of_call(writer, 0, now_ns), rows[i].health);
+        assert_int_equal(lull_writer_health_of_call(writer, 1, now_ns), LULL_WRITER_UP);
+        fake_time_ns = now_ns;
+        assert_true(lull_writer_health_due_ns(writer, 0) == rows[i].due_ns + away_ns * !is_hung);
+        ask_soon(0, 900);
+        lull_writer_watch_away(writer, now_ns);
+        assert_int_equal(client.taken[0] == client.requests[0].sequence, !is_up);
+        assert_int_equal(client.results[0].status, is_up ? 0 : -ETIMEDOUT);
+        assert_int_equal(client.results[1].status, 0);
+    }
+    assert_int_equal(ends, 0);
+    lull_writer_end(writer, 0);
+    lull_writer_watch_away(writer, fake_time_ns);
+    lull_writer_watch_away(writer, fake_time_ns); /* tells it once */
+    assert_int_equal(ends, 1);
+    assert_int_equal(end_results[0], -ETIMEDOUT);
+    assert_true(has_stuck_thread(writer));
+    atomic_store(&writer->turn.away_ns[0], 0);
+    assert_false(has_stuck_thread(writer));
+    assert_int_equal(end(), 0);
+}
+
 static void test_a_new_lease_waits_for_the_end_of_the_old(void **state)
 {
     struct client other;
@@ -1591,6 +1643,7 @@ int main(void)
         cmocka_unit_test(test_f46_an_idle_reset_is_confirmed_when_busy),
         cmocka_unit_test(test_f16_two_calls_without_effect_leave_nothing_low),
         cmocka_unit_test(test_f46_a_lease_takes_an_unconfirmed_gpu_over),
+        cmocka_unit_test(test_a_gpu_that_is_away_is_answered_for),
         cmocka_unit_test(test_a_new_lease_waits_for_the_end_of_the_old),
         cmocka_unit_test(test_a_removed_source_is_released_once_and_its_gpus_are_raised),
         cmocka_unit_test(test_limits_wait_for_clocks_and_come_back),

@@ -2,6 +2,7 @@
  * Slack of ranks that wait, against ranks of a synchronous job in virtual time.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -308,9 +309,51 @@ static void test_what_is_not_seen_goes_back(void **state)
     assert_int_equal(lull_slack_points(&job.slack, 0), 0);
 }
 
+/* What a point costs is learnt from the waits before and after the last lowering, between half and
+ * twice what it can cost by the clocks; the wait that is left buys the next points. */
+static void test_the_cost_of_a_point_is_learnt(void **state)
+{
+    static const struct {
+        double before_ms, known_ms;
+        uint32_t before, most;
+        double point_ms;
+        uint32_t points;
+    } cases[] = {
+        {13.0, 1.0, 2, 80, 1.5, 4 + 6}, {10.2, 1.0, 2, 80, 0.5, 4 + 19},
+        {30.0, 1.0, 2, 80, 2.0, 4 + 4}, {13.0, 0.0, 2, 80, 1.0, 4 + 9},
+        {13.0, 1.0, 4, 80, 1.0, 4 + 9}, {13.0, 1.0, 2, 9, 1.5, 4 + 5},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct job job;
+        struct lull_slack_gpu *gpu = &job.slack.gpus[0];
+
+        init(&job, 0.0);
+        gpu->is_in_force = true;
+        gpu->met = 1;
+        gpu->wait_ms = 10.0;
+        for (uint32_t wait = 0; wait < LULL_SLACK_WINDOW; wait++)
+            gpu->waits_ms[wait] = 10.0;
+        gpu->waits = LULL_SLACK_WINDOW - 1;
+        gpu->point_ratio = 0.01;
+        gpu->point_ms = cases[i].known_ms;
+        gpu->points = 4;
+        gpu->before = cases[i].before;
+        gpu->before_ms = cases[i].before_ms;
+        gpu->most = cases[i].most;
+        lull_slack_end_iteration(&job.slack, 0, busy_ms);
+        assert_true(fabs(gpu->point_ms - cases[i].point_ms) < 1e-9);
+        assert_int_equal(gpu->points, cases[i].points);
+        assert_int_equal(gpu->before, 4);
+        assert_int_equal(gpu->waits, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_cost_of_a_point_is_learnt),
         cmocka_unit_test(test_even_ranks_are_left_alone),
         cmocka_unit_test(test_ranks_that_wait_fill_their_slack),
         cmocka_unit_test(test_a_straggler_comes_and_goes),

@@ -67,6 +67,21 @@ static void test_below_reaches_each_value_alike(void **state)
     }
 }
 
+/* Of 3/4 of all numbers: what lies above them would come down on the first third. */
+static void test_below_a_large_bound_is_fair(void **state)
+{
+    const uint64_t third = UINT64_C(1) << 62;
+    struct lull_random random;
+    uint32_t seen[3] = {0};
+
+    (void)state;
+    lull_random_init(&random, 6);
+    for (uint32_t i = 0; i < 30000; i++)
+        seen[lull_random_below(&random, 3 * third) / third]++;
+    for (uint32_t i = 0; i < 3; i++)
+        assert_in_range(seen[i], 9500, 10500);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -74,6 +89,7 @@ int main(void)
         cmocka_unit_test(test_the_seed_is_spread_by_splitmix),
         cmocka_unit_test(test_uniform_and_normal_have_their_moments),
         cmocka_unit_test(test_below_reaches_each_value_alike),
+        cmocka_unit_test(test_below_a_large_bound_is_fair),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,6 +139,35 @@ bool lull_power_budget_has_on(const struct lull_power_budget *budget, uint32_t n
 
 /* ---- jobs --------------------------------------------------------------------------------- */
 
+/* The number of a job's end in the heap: an end that is told again, even if it is the same time,
+ * has another one, so that no job leaves its watts twice. */
+static uint64_t number_of(uint32_t job, uint32_t ends)
+{
+    return (uint64_t)ends << 32 | job;
+}
+
+/* Adds the end of a job, which replaces the one before. -ENOMEM: nothing has changed. */
+static int set_end(struct lull_power_budget *budget, uint32_t job, int64_t end_ns)
+{
+    struct lull_power_load *const load = &budget->loads[job];
+
+    if (lull_heap_add(&budget->ends, end_ns, number_of(job, load->ends + 1)) < 0)
+        return -ENOMEM;
+    load->ends++;
+    return 0;
+}
+
+/* The job that ends there. NULL: the end was moved, or the job runs no longer. */
+static const struct lull_power_load *load_of(const struct lull_power_budget *budget,
+                                             const struct lull_heap_entry *end, uint32_t *job_out)
+{
+    const uint32_t job = (uint32_t)end->number;
+    const struct lull_power_load *const load = &budget->loads[job];
+
+    *job_out = job;
+    return load->share_count > 0 && end->number == number_of(job, load->ends) ? load : NULL;
+}
+
 static void draw(struct lull_power_budget *budget, uint32_t node, double more_w)
 {
     budget->node_w[node] += more_w;
@@ -159,13 +188,13 @@ int lull_power_budget_add(struct lull_power_budget *budget, uint32_t job, uint32
     struct lull_cluster_share *own = malloc(count * sizeof(*own));
     const int64_t end_ns = now_ns + budget->jobs->all[job].points[point].time_ns;
 
-    if (own == NULL || lull_heap_add(&budget->ends, end_ns, job) < 0) {
+    if (own == NULL || set_end(budget, job, end_ns) < 0) {
         free(own);
         return -ENOMEM;
     }
     memcpy(own, shares, count * sizeof(*own));
     assert(load->share_count == 0 && count > 0);
-    *load = (struct lull_power_load){point, (uint32_t)count, own, end_ns};
+    *load = (struct lull_power_load){point, (uint32_t)count, own, load->ends};
     draw_all(budget, load, lull_power_budget_extra_w(budget, job, point));
     budget->running++;
     return 0;
@@ -177,14 +206,13 @@ int lull_power_budget_reclock(struct lull_power_budget *budget, uint32_t job, ui
     struct lull_power_load *const load = &budget->loads[job];
     const int64_t end_ns = now_ns + budget->jobs->all[job].points[point].time_ns;
 
-    if (lull_heap_add(&budget->ends, end_ns, job) < 0)
+    if (set_end(budget, job, end_ns) < 0)
         return -ENOMEM;
     assert(load->share_count > 0);
     draw_all(budget, load,
              lull_power_budget_extra_w(budget, job, point) -
                  lull_power_budget_extra_w(budget, job, load->point));
     load->point = point;
-    load->end_ns = end_ns;
     return 0;
 }
 
@@ -197,8 +225,9 @@ static void drop_moved(struct lull_power_budget *budget)
         return;
     for (size_t i = 0; i < budget->ends.count; i++) {
         const struct lull_heap_entry end = budget->ends.entries[i];
+        uint32_t job;
 
-        if (budget->loads[end.number].end_ns == end.key)
+        if (load_of(budget, &end, &job) != NULL)
             budget->ends.entries[kept++] = end;
     }
     /* The entries that are kept go back into the heap, which has room for them. */
@@ -213,24 +242,23 @@ static void drop_moved(struct lull_power_budget *budget)
 void lull_power_budget_expect_end(struct lull_power_budget *budget, uint32_t job, int64_t end_ns)
 {
     drop_moved(budget);
-    if (lull_heap_add(&budget->ends, end_ns, job) == 0)
-        budget->loads[job].end_ns = end_ns;
+    (void)set_end(budget, job, end_ns);
 }
 
 void lull_power_budget_remove(struct lull_power_budget *budget, uint32_t job)
 {
     struct lull_power_load *const load = &budget->loads[job];
     struct lull_heap_entry first;
+    uint32_t ended;
 
     if (load->share_count == 0)
         return;
     assert(budget->running > 0 && load->shares != NULL);
     draw_all(budget, load, -lull_power_budget_extra_w(budget, job, load->point));
     free(load->shares);
-    *load = (struct lull_power_load){0};
+    *load = (struct lull_power_load){.ends = load->ends};
     budget->running--;
-    while (budget->ends.count > 0 &&
-           budget->loads[budget->ends.entries[0].number].end_ns != budget->ends.entries[0].key)
+    while (budget->ends.count > 0 && load_of(budget, &budget->ends.entries[0], &ended) == NULL)
         lull_heap_take(&budget->ends, INT64_MAX, &first);
 }
 
@@ -269,12 +297,12 @@ int64_t lull_power_budget_when(const struct lull_power_budget *budget, double mo
 
     if (budget->ends.count > 0 && lull_heap_add(&frontier, budget->ends.entries[0].key, 0) == 0)
         while (spare_w < 0.0 && next_end(budget, &frontier, &end)) {
-            const struct lull_power_load *load = &budget->loads[end.number];
+            uint32_t job;
+            const struct lull_power_load *load = load_of(budget, &end, &job);
 
-            if (load->share_count == 0 || load->end_ns != end.key)
+            if (load == NULL)
                 continue;
-            spare_w += lull_power_budget_extra_w(budget, (uint32_t)end.number, load->point) *
-                       budget->jobs->all[end.number].points[load->point].gpus;
+            spare_w += lull_power_budget_total_w(budget, job, load->point);
             when_ns = end.key;
         }
     lull_heap_fini(&frontier);

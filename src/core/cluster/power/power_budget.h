@@ -18,7 +18,7 @@ struct lull_power_load {
     uint32_t point;
     uint32_t share_count;              /* 0: it does not run */
     struct lull_cluster_share *shares; /* its own */
-    int64_t end_ns;                    /* at the latest */
+    uint32_t ends;                     /* how often its end was told, over all its runs */
 };
 
 struct lull_power_budget {
@@ -32,7 +32,7 @@ struct lull_power_budget {
     struct lull_power_load *loads; /* [job] */
     double *least_w;               /* [job] of its most modest operating point */
     size_t running;
-    struct lull_heap ends; /* of loads; some have ended since */
+    struct lull_heap ends; /* of loads, by job and by `ends` of that time; some were moved since */
     struct lull_node_groups groups;
     double idle_w;                    /* of all nodes */
     struct lull_cluster_share *trial; /* [node] */

@@ -112,6 +112,100 @@ static void test_cycle_tells_equal_rotations_apart_by_the_pause(void **state)
     lull_sequence_locator_destroy(cycle);
 }
 
+/* Every event of a round counts; where half a round is a rotation too, only pauses tell. */
+static void test_a_whole_round_is_awaited(void **state)
+{
+    static const uint32_t once[] = {0, 1, 1};
+    static const uint32_t twice[] = {0, 1, 2, 0, 1, 2};
+    static const uint32_t streams[][4] = {{0, 1, 1, 0}, {1, 1, 1, 0}, {0, 0, 1, 0}, {0, 1, 0, 0}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
+        struct lull_sequence_locator *cycle = lull_sequence_locator_create(once, 3);
+        uint32_t place = 0;
+
+        for (uint32_t event = 0; event < 4; event++)
+            place = lull_sequence_locator_take(cycle, streams[i][event], 1);
+        assert_int_equal(place, i == 0 ? 0 : LULL_SEQUENCE_LOCATOR_UNKNOWN);
+        lull_sequence_locator_destroy(cycle);
+    }
+    for (uint32_t offset = 0; offset < 2; offset++) {
+        struct lull_sequence_locator *cycle = lull_sequence_locator_create(twice, 6);
+        uint32_t first = 0;
+
+        while (lull_sequence_locator_take(cycle, first % 3, first % 6 == 3 * offset ? 99 : 20) != 0)
+            assert_in_range(first++, 0, 99);
+        assert_int_equal(first, 12 + 3 * offset);
+        lull_sequence_locator_destroy(cycle);
+    }
+}
+
+/* The pause before the first place has to be longer than a twentieth above every other, in both
+ * rounds; how long it was before the first event of all is not asked. */
+static void test_a_pause_must_be_clearly_the_longest(void **state)
+{
+    static const uint32_t symbols[] = {0, 1, 0, 1};
+    static const struct {
+        int64_t even_ns[5]; /* before the first, third, ... event; 1 ns before the others */
+        bool is_found;
+    } cases[] = {
+        {{0, 20, 30, 20, 30}, true},  {{9999, 20, 30, 20, 30}, true},
+        {{0, 20, 22, 20, 30}, true},  {{0, 20, 21, 20, 30}, false},
+        {{0, 20, 30, 20, 22}, true},  {{0, 20, 30, 20, 21}, false},
+        {{0, 30, 30, 20, 40}, false}, {{0, 20, 40, 30, 30}, false},
+        {{0, 40, 30, 20, 30}, false}, {{9999, 20, 10, 20, 30}, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct lull_sequence_locator *cycle = lull_sequence_locator_create(symbols, 4);
+        uint32_t place = 0;
+
+        for (uint32_t event = 0; event < 9; event++) {
+            assert_true(event == 0 || place == LULL_SEQUENCE_LOCATOR_UNKNOWN);
+            place = lull_sequence_locator_take(cycle, symbols[event % 4],
+                                               event % 2 == 0 ? cases[i].even_ns[event / 2] : 1);
+        }
+        if (place != (cases[i].is_found ? 0 : LULL_SEQUENCE_LOCATOR_UNKNOWN))
+            fail_msg("case %zu: place %u", i, place);
+        lull_sequence_locator_destroy(cycle);
+    }
+}
+
+/* A place is given up after two rounds in a row whose longest pause was elsewhere, not after two
+ * with a round between them, and not where another pause is as long. */
+static void test_a_place_is_given_up_after_two_rounds(void **state)
+{
+    static const uint32_t symbols[] = {0, 1, 0, 1};
+    static const struct {
+        int64_t first_ns[4]; /* before the first event of a round; others 20 ns */
+        uint32_t known;      /* rounds begun at a known place */
+    } cases[] = {{{20, 20, 20, 20}, 4},
+                 {{19, 20, 19, 20}, 4},
+                 {{19, 19, 20, 20}, 1},
+                 {{20, 19, 19, 20}, 2},
+                 {{40, 30, 25, 20}, 4}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct lull_sequence_locator *cycle = lull_sequence_locator_create(symbols, 4);
+        uint32_t known = 0;
+
+        for (uint32_t event = 0; event < 12; event++)
+            lull_sequence_locator_take(cycle, symbols[event % 4], event % 4 == 0 ? 99 : 20);
+        for (uint32_t event = 0; event < 16; event++) {
+            /* What comes before an odd place says nothing: it could not be the first one. */
+            const int64_t others_ns = event % 2 == 0 ? 20 : 50;
+            const int64_t pause_ns = event % 4 == 0 ? cases[i].first_ns[event / 4] : others_ns;
+
+            known += lull_sequence_locator_take(cycle, symbols[event % 4], pause_ns) == 0;
+        }
+        if (known != cases[i].known)
+            fail_msg("case %zu: %u rounds", i, known);
+        lull_sequence_locator_destroy(cycle);
+    }
+}
+
 static void test_nonsense_is_survived(void **state)
 {
     struct lull_random random;
@@ -152,6 +246,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cycle_finds_its_place_and_notices_deviations),
         cmocka_unit_test(test_cycle_tells_equal_rotations_apart_by_the_pause),
+        cmocka_unit_test(test_a_whole_round_is_awaited),
+        cmocka_unit_test(test_a_pause_must_be_clearly_the_longest),
+        cmocka_unit_test(test_a_place_is_given_up_after_two_rounds),
         cmocka_unit_test(test_nonsense_is_survived),
         cmocka_unit_test(test_sections_are_followed_exactly),
         cmocka_unit_test(test_transfers_are_enough),

@@ -352,6 +352,38 @@ static void test_a_gpu_that_does_not_follow_ends_the_plan(void **state)
     lull_plan_controller_destroy(plan_controller);
 }
 
+/* A raising is late if it has effect over 2 ms after the first operation that follows it began. */
+static void test_what_a_late_raising_is(void **state)
+{
+    static const struct {
+        int64_t after_ms; /* the first operation after the raising */
+        int64_t effect_ns;
+        uint64_t late;
+    } cases[] = {{5, 7000000, 0}, {5, 7000001, 1}, {5, 10000001, 1}, {0, 10000001, 0}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const int64_t raised_ns = 4000000;
+        struct lull_plan_controller_command command;
+        struct lull_plan_controller *plan_controller = lowered(&command);
+        const struct lull_switch_outcome outcome = {.was_point = 3,
+                                                    .call_ms = 5,
+                                                    .driver_ms = 5,
+                                                    .effect_ns = raised_ns + cases[i].effect_ns};
+
+        lull_plan_controller_take_lost(plan_controller, 0);
+        assert_int_equal(lull_plan_controller_poll(plan_controller, raised_ns, &command, 1), 1);
+        assert_int_equal(command.point, 0);
+        for (int64_t ms = cases[i].after_ms; ms != 0 && ms < 9; ms += 3)
+            lull_plan_controller_take_edge(plan_controller, 0, 0, false, raised_ns + ms * 1000000);
+        lull_plan_controller_take_switch(plan_controller, 0, &outcome);
+        assert_int_equal(lull_plan_controller_late(plan_controller), cases[i].late);
+        lull_plan_controller_take_switch(plan_controller, 0, &outcome); /* none is open any more */
+        assert_int_equal(lull_plan_controller_late(plan_controller), cases[i].late);
+        lull_plan_controller_destroy(plan_controller);
+    }
+}
+
 /* A GPU runs its two operations once more. */
 static void run_both(struct lull_plan_controller *plan_controller, uint32_t gpu, int64_t *now_ns)
 {
@@ -394,6 +426,7 @@ int main(void)
         cmocka_unit_test(test_observing_commands_nothing),
         cmocka_unit_test(test_lowered_clocks_are_renewed),
         cmocka_unit_test(test_a_driver_that_blocks_is_not_trusted),
+        cmocka_unit_test(test_what_a_late_raising_is),
         cmocka_unit_test(test_no_gpu_is_two_iterations_ahead_of_the_leader),
         cmocka_unit_test(test_a_gpu_that_does_not_follow_ends_the_plan),
     };
