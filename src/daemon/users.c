@@ -2,13 +2,32 @@
 #include "daemon/users.h"
 
 #include <string.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
 
+#include "base/log.h"
 #include "base/process.h"
 
 void lull_users_init(struct lull_users *users)
 {
     pthread_mutex_init(&users->lock, NULL);
     memset(users->counts, 0, sizeof(users->counts));
+    users->is_hidden_said = false;
+}
+
+/* A process that has just ended has no user either; of one that lives that is said, once. */
+static void complain_of_hidden(struct lull_users *users, pid_t pid)
+{
+    const int pid_fd = users->is_hidden_said ? -1 : pidfd_open(pid, 0);
+
+    if (pid_fd < 0)
+        return;
+    close(pid_fd);
+    users->is_hidden_said = true;
+    lull_log(LULL_LOG_WARNING, "lulld",
+             "/proc hides whose process %ld is (it is mounted with hidepid): that other users "
+             "compute on a GPU is not noticed",
+             (long)pid);
 }
 
 /* Puts a user in its place among the others; returns how many they are then. */
@@ -34,7 +53,9 @@ bool lull_users_note(struct lull_users *users, uint32_t gpu, const pid_t *pids, 
     for (uint32_t i = 0; i < count; i++) {
         uid_t uid;
 
-        if (lull_process_user(pids[i], &uid) == 0 && uid != 0)
+        if (lull_process_user(pids[i], &uid) < 0)
+            complain_of_hidden(users, pids[i]);
+        else if (uid != 0)
             found = insert(uids, found, uid);
     }
     pthread_mutex_lock(&users->lock);
