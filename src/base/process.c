@@ -44,6 +44,23 @@ int64_t lull_process_start_ticks(pid_t pid)
     return field != NULL ? strtoll(field + 1, NULL, 10) : -1;
 }
 
+int lull_process_user(pid_t pid, uid_t *uid_out)
+{
+    static const char key[] = "\nUid:\t"; /* the kernel escapes line ends in the name above it */
+    char path[64];
+    char text[1024];
+    const char *line;
+
+    snprintf(path, sizeof(path), "/proc/%ld/status", (long)pid);
+    if (read_text(path, text, sizeof(text)) == 0)
+        return -ESRCH;
+    line = strstr(text, key);
+    if (line == NULL)
+        return -ESRCH;
+    *uid_out = (uid_t)strtoul(line + sizeof(key) - 1, NULL, 10);
+    return 0;
+}
+
 int lull_boot_id(char boot_id_out[LULL_BOOT_ID_BYTES])
 {
     memset(boot_id_out, 0, LULL_BOOT_ID_BYTES);

@@ -17,6 +17,10 @@ enum { LULL_BOOT_ID_BYTES = 40 };
  */
 int64_t lull_process_start_ticks(pid_t pid);
 
+/* Finds who runs a process (its real user). Errors: -ESRCH there is no such process, or /proc does
+ * not tell. */
+int lull_process_user(pid_t pid, uid_t *uid_out);
+
 /* Writes what names this boot, the rest of the buffer zero. Errors: -EIO /proc does not tell. */
 int lull_boot_id(char boot_id_out[LULL_BOOT_ID_BYTES]);
 

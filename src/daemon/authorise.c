@@ -11,12 +11,13 @@
 /* Threads that look at foreign descriptors, which may sleep for ever. Chosen, not measured. */
 enum { MAX_PROOFS = 16, MAX_PROOFS_OF_USER = 2 };
 
-int lull_server_judge(const struct lull_server *server, const struct lull_connection *connection,
+int lull_server_judge(struct lull_server *server, const struct lull_connection *connection,
                       uint32_t gpu, struct lull_policy_limits *limits_out, struct lull_error *err)
 {
     const struct lull_peer *const peer = &connection->peer;
     const struct lull_device_info *const info = lull_device_info(server->devices, gpu);
     gid_t groups[LULL_PEER_MAX_GROUPS];
+    uid_t users[LULL_DEVICE_MOST_PROCESSES];
     char cgroups[LULL_PEER_CGROUP_BYTES];
     const struct lull_evidence evidence = {
         .person = {peer->uid, groups, lull_peer_groups(connection->fd, groups)},
@@ -27,6 +28,8 @@ int lull_server_judge(const struct lull_server *server, const struct lull_connec
         .cgroups = cgroups,
         .uuid = info->uuid,
         .pci = info->pci_bus_id,
+        .users = users,
+        .user_count = lull_users_of(&server->users, gpu, users),
     };
 
     /* Where it cannot be read the text is empty, and no job with a control group is the client's.

@@ -93,6 +93,28 @@ static int judge_by_jobs(const struct lull_evidence *evidence, const struct lull
     return 0;
 }
 
+/* Whoever computes on a GPU keeps the floor of the rule for its user. Returns one who is not the
+ * client's user; NULL: nobody else computes on it. */
+static const uid_t *look_at_users(const struct lull_evidence *evidence,
+                                  const struct lull_policy *policy,
+                                  struct lull_policy_limits *limits)
+{
+    const uid_t *other = NULL;
+
+    for (uint32_t i = 0; i < evidence->user_count; i++) {
+        const struct lull_policy_person user = {.uid = evidence->users[i]};
+        const struct lull_policy_rule *const rule =
+            lull_policy_find(policy, &user, evidence->uuid, evidence->pci);
+
+        if (user.uid == evidence->person.uid)
+            continue;
+        other = &evidence->users[i];
+        if (rule != NULL)
+            lull_policy_narrow(limits, &rule->limits);
+    }
+    return other;
+}
+
 /* Tells whether the GPU's device, opened, would be evidence. A descriptor is worth what its first
  * owner could open at any time, so it never outranks a job. */
 static bool may_prove(const struct lull_evidence *evidence, const struct lull_policy *policy,
@@ -109,6 +131,7 @@ int lull_evidence_judge(const struct lull_evidence *evidence, const struct lull_
 {
     const struct lull_policy_rule *rule;
     struct jobs_of_gpu seen = {0};
+    const uid_t *other;
     int result = 0;
 
     for (uint32_t i = 0; i < jobs->count; i++)
@@ -135,6 +158,12 @@ int lull_evidence_judge(const struct lull_evidence *evidence, const struct lull_
         return result;
     if (seen.count == 0 && rule != NULL)
         lull_policy_narrow(&seen.limits, &rule->limits);
+    other = look_at_users(evidence, policy, &seen.limits);
+    if (other != NULL && evidence->person.uid != 0 && !policy->allows_shared)
+        return lull_error_set(err, -EACCES,
+                              "a process of another user (uid %u) computes on %s, and the policy "
+                              "lets nobody control a shared GPU (shared = yes would)",
+                              (unsigned int)*other, evidence->uuid);
     lull_policy_limit_gpu(policy, evidence->uuid, evidence->pci, &seen.limits);
     *limits_out = seen.limits;
     return 0;

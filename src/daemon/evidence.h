@@ -1,7 +1,8 @@
 /*
  * Evidence: what gives a client the right to control a GPU. In this order: root; the job that has
  * the GPU, whose user and control group must be the client's; the GPU's device, really opened; the
- * policy's rules. Without evidence nothing is granted. Pure. Threads: any.
+ * policy's rules. Without evidence nothing is granted; nor is it, unless the policy allows that, on
+ * a GPU that several jobs have, or on which another user computes. Pure. Threads: any.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_DAEMON_EVIDENCE_H
@@ -21,6 +22,8 @@ struct lull_evidence {
     const char *cgroups; /* what /proc/PID/cgroup says; "" unknown */
     const char *uuid;
     const char *pci;
+    const uid_t *users; /* who computes on the GPU, root left out; NULL: nobody */
+    uint32_t user_count;
 };
 
 /*

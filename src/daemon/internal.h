@@ -21,6 +21,7 @@
 #include "daemon/notify.h"
 #include "daemon/quota.h"
 #include "daemon/server.h"
+#include "daemon/users.h"
 #include "device/device.h"
 #include "device/writer.h"
 
@@ -55,7 +56,9 @@ struct lull_server {
     struct lull_policy policy;
     char jobs_directory[4096];
     struct lull_jobs jobs;
-    atomic_bool is_flooded; /* set by the writer's thread */
+    struct lull_users users;
+    atomic_bool has_new_users; /* set by the writer's thread */
+    atomic_bool is_flooded;    /* set by the writer's thread */
     /* The GPUs whose leases it asks to end, a bit for each. */
     _Atomic uint64_t to_revoke[LULL_WRITER_REVOCATIONS];
     struct lull_connection *connections;
@@ -81,7 +84,7 @@ int lull_server_open_listeners(struct lull_server *server,
  * Whether the client of a connection may control a GPU, and within which floors and caps. Errors:
  * -EACCES, with the reason.
  */
-int lull_server_judge(const struct lull_server *server, const struct lull_connection *connection,
+int lull_server_judge(struct lull_server *server, const struct lull_connection *connection,
                       uint32_t gpu, struct lull_policy_limits *limits_out, struct lull_error *err);
 
 /* Tells whether this client is root or one of the policy's administrators. */
@@ -187,6 +190,11 @@ void lull_server_resume(struct lull_server *server, struct lull_connection *conn
 __attribute__((format(printf, 4, 5))) void lull_server_say(struct lull_server *server, uid_t uid,
                                                            enum lull_log_level level,
                                                            const char *format, ...);
+
+/* Notes, on the writer's thread, which processes compute on a GPU; the leases of a GPU whose users
+ * are others than before are judged again. */
+void lull_server_note_processes(struct lull_server *server, uint32_t gpu, const pid_t *pids,
+                                uint32_t count);
 
 /* Wakes the server's loop, from any thread. */
 void lull_server_wake(struct lull_server *server);

@@ -69,6 +69,11 @@ static void on_undrivable(void *context, uint32_t gpu, enum lull_writer_revocati
     lull_server_note_undrivable(context, gpu, why);
 }
 
+static void on_processes(void *context, uint32_t gpu, const pid_t *pids, uint32_t count)
+{
+    lull_server_note_processes(context, gpu, pids, count);
+}
+
 static int start_enforcer(struct lull_server *server, struct lull_error *err)
 {
     const struct lull_enforcer_options options = {
@@ -253,6 +258,7 @@ static int serve_until_stopped(struct lull_server *server, struct lull_journal *
     writer_options.context = server;
     writer_options.ended = on_lease_ended;
     writer_options.revoke = on_undrivable;
+    writer_options.processes = on_processes;
     writer_options.is_resetting = options->is_resetting;
     writer_options.check_ns = CHECK_MS * LULL_NS_PER_MS;
     result = lull_writer_start(server->devices, journal, &writer_options, &server->writer, err);
@@ -310,6 +316,7 @@ int lull_server_run(struct lull_devices *devices, struct lull_journal *journal,
     server->devices = devices;
     server->policy_path = options->policy_path;
     server->policy = options->policy;
+    lull_users_init(&server->users);
     load_jobs(server, options->runtime_dir);
     server->everybody.fd = server->everybody.spare_fd = -1;
     server->root.fd = server->root.spare_fd = -1;

@@ -28,6 +28,15 @@ void lull_server_note_flood(struct lull_server *server)
     lull_server_wake(server);
 }
 
+void lull_server_note_processes(struct lull_server *server, uint32_t gpu, const pid_t *pids,
+                                uint32_t count)
+{
+    if (!lull_users_note(&server->users, gpu, pids, count))
+        return;
+    atomic_store(&server->has_new_users, true);
+    lull_server_wake(server);
+}
+
 /* Logs a line that a user has caused, within the user's quota. */
 void lull_server_say(struct lull_server *server, uid_t uid, enum lull_log_level level,
                      const char *format, ...)
@@ -118,6 +127,8 @@ void lull_server_on_wake(uv_async_t *async)
     lull_server_end_proofs(server);
     lull_server_revoke_undrivable(server);
     lull_server_tell_ended(server);
+    if (atomic_exchange(&server->has_new_users, false))
+        lull_server_judge_again(server);
     if (atomic_exchange(&server->is_flooded, false))
         stop_flood(server);
     lull_server_reap(server);

@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 #include "base/switch.h"
@@ -98,6 +99,10 @@ struct lull_device_reading {
     uint32_t last_xid; /* 0: there was none */
 };
 
+/* The most processes of one GPU that are told: several times what one holds in practice. Chosen,
+ * not measured. */
+enum { LULL_DEVICE_MOST_PROCESSES = 256 };
+
 /* What has happened to a GPU without Lull's doing since it was looked at last. */
 struct lull_device_news {
     uint32_t event_count; /* of all kinds; the rest comes with the next look */
@@ -106,6 +111,9 @@ struct lull_device_news {
     bool is_partitioned;   /* NVIDIA: MIG is on, so its clock belongs to several users */
     bool is_repartitioned; /* that, or the partitions, have changed */
     uint32_t sm_mhz;       /* its clock; 0: it could not be read */
+    bool has_processes;    /* NVIDIA: what follows is known */
+    uint32_t process_count;
+    pid_t processes[LULL_DEVICE_MOST_PROCESSES]; /* those that compute on it; some may be twice */
 };
 
 /* A GPU that reports without end must not hold up the others. Chosen, not measured. */

@@ -93,13 +93,21 @@ static bool is_uuid(const char *uuid)
     return true;
 }
 
+static int check_uuid(const char *uuid, struct lull_error *err)
+{
+    if (is_uuid(uuid))
+        return 0;
+    return lull_error_set(err, -EINVAL,
+                          "journal: the UUID of a GPU holds more than letters, digits and dashes");
+}
+
 static int name_of(const char *uuid, char *name_out, size_t size, struct lull_error *err)
 {
-    if (!is_uuid(uuid))
-        return lull_error_set(
-            err, -EINVAL, "journal: the UUID of a GPU holds more than letters, digits and dashes");
-    snprintf(name_out, size, "gpu-%s", uuid);
-    return 0;
+    const int result = check_uuid(uuid, err);
+
+    if (result == 0)
+        snprintf(name_out, size, "gpu-%s", uuid);
+    return result;
 }
 
 /* Whoever can write into the directory decides what is restored, so nobody else may. */
@@ -274,25 +282,37 @@ void lull_journal_forget_file(int *file)
     *file = -1;
 }
 
+static int open_record(struct lull_journal *journal, const char *uuid, int *file,
+                       struct lull_error *err)
+{
+    char name[128];
+    const int result = name_of(uuid, name, sizeof(name), err);
+
+    if (result < 0)
+        return result;
+    *file = openat(journal->directory_fd, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    return *file < 0 ? lull_error_set(err, -errno, "journal %s: %s", name, strerror(errno)) : 0;
+}
+
+/* Each lowering waits for this, so nothing is formatted where the file is open. */
 int lull_journal_note(struct lull_journal *journal, const char *uuid, int *file,
                       const struct lull_journal_written *written, struct lull_error *err)
 {
     const struct stored_note note = note_of(written);
-    char name[128];
-    int result = name_of(uuid, name, sizeof(name), err);
+    int result = check_uuid(uuid, err);
 
     if (result < 0)
         return result;
     if (*file >= 0 && !is_named(*file))
         lull_journal_forget_file(file);
     if (*file < 0)
-        *file = openat(journal->directory_fd, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (*file < 0)
-        return lull_error_set(err, -errno, "journal %s: %s", name, strerror(errno));
+        result = open_record(journal, uuid, file, err);
+    if (result < 0)
+        return result;
     errno = EIO; /* for a note that is written in part */
     if (pwrite(*file, &note, sizeof(note), offsetof(struct stored_record, note)) == sizeof(note))
         return 0;
-    result = lull_error_set(err, -errno, "journal %s: cannot note what is written: %s", name,
+    result = lull_error_set(err, -errno, "journal gpu-%s: cannot note what is written: %s", uuid,
                             strerror(errno));
     lull_journal_forget_file(file);
     return result;

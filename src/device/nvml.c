@@ -65,6 +65,15 @@ struct nvml_event {
     unsigned int compute_instance;
 };
 
+struct nvml_process { /* nvmlProcessInfo_t since version 2 */
+    unsigned int pid;
+    unsigned long long used_bytes;
+    unsigned int gpu_instance;
+    unsigned int compute_instance;
+};
+
+typedef int nvml_call_device_processes(void *device, unsigned int *count,
+                                       struct nvml_process *processes);
 typedef int nvml_call_events_wait(void *set, struct nvml_event *event, unsigned int timeout_ms);
 typedef int nvml_call_device_pci(void *device, struct device_pci_info *info);
 typedef int nvml_call_device_utilization(void *device, struct device_utilization *utilization);
@@ -73,6 +82,7 @@ typedef int nvml_call_device_fields(void *device, int count, struct nvml_field_v
 _Static_assert(sizeof(struct device_pci_info) == 68, "nvmlPciInfo_t");
 _Static_assert(sizeof(struct nvml_field_value) == 40, "nvmlFieldValue_t");
 _Static_assert(sizeof(struct nvml_event) == 32, "nvmlEventData_t");
+_Static_assert(sizeof(struct nvml_process) == 24, "nvmlProcessInfo_v2_t");
 
 enum {
     NVML_SUCCESS = 0,
@@ -119,6 +129,10 @@ enum {
     CALL(nvml_call_device_utilization, utilization, "nvmlDeviceGetUtilizationRates", NULL)         \
     CALL(nvml_call_device_fields, fields, "nvmlDeviceGetFieldValues", NULL)                        \
     CALL(nvml_call_device_pair, mig_mode, "nvmlDeviceGetMigMode", NULL)                            \
+    CALL(nvml_call_device_processes, processes, "nvmlDeviceGetComputeRunningProcesses_v3",         \
+         "nvmlDeviceGetComputeRunningProcesses_v2")                                                \
+    CALL(nvml_call_device_processes, mps_processes, "nvmlDeviceGetMPSComputeRunningProcesses_v3",  \
+         "nvmlDeviceGetMPSComputeRunningProcesses_v2")                                             \
     CALL(nvml_call_device_long, event_types, "nvmlDeviceGetSupportedEventTypes", NULL)             \
     CALL(nvml_call_events_create, events_create, "nvmlEventSetCreate", NULL)                       \
     CALL(nvml_call_events_free, events_free, "nvmlEventSetFree", NULL)                             \
@@ -609,6 +623,29 @@ static void take_mode(struct nvml *nvml, uint32_t gpu, struct lull_device_news *
     nvml->is_partitioned[gpu] = news->is_partitioned;
 }
 
+/* Adds the processes of one list. False: it cannot be had, or is longer than what is left. */
+static bool add_processes(nvml_call_device_processes *call, void *device,
+                          struct lull_device_news *news)
+{
+    struct nvml_process list[LULL_DEVICE_MOST_PROCESSES];
+    unsigned int count = LULL_DEVICE_MOST_PROCESSES - news->process_count;
+
+    if (call == NULL || call(device, &count, list) != NVML_SUCCESS ||
+        count > LULL_DEVICE_MOST_PROCESSES - news->process_count)
+        return false;
+    for (unsigned int i = 0; i < count; i++)
+        news->processes[news->process_count++] = (pid_t)list[i].pid;
+    return true;
+}
+
+/* The clients of MPS have a list of their own, which older drivers lack. */
+static void take_processes(struct nvml *nvml, uint32_t gpu, struct lull_device_news *news)
+{
+    news->has_processes = add_processes(nvml->processes, nvml->devices[gpu], news);
+    if (news->has_processes)
+        add_processes(nvml->mps_processes, nvml->devices[gpu], news);
+}
+
 static int nvml_check(void *state, uint32_t gpu, struct lull_device_news *news,
                       struct lull_error *err)
 {
@@ -619,8 +656,10 @@ static int nvml_check(void *state, uint32_t gpu, struct lull_device_news *news,
     take_events(nvml, gpu, news);
     result = check_set(nvml, nvml->clock(nvml->devices[gpu], NVML_CLOCK_SM, &news->sm_mhz), gpu,
                        "read the SM clock", err);
-    if (result == 0)
+    if (result == 0) {
         take_mode(nvml, gpu, news);
+        take_processes(nvml, gpu, news);
+    }
     /* The handle of a GPU that has new partitions, or was lost, is looked up anew. */
     nvml->is_gone[gpu] = nvml->is_gone[gpu] || news->is_repartitioned;
     if (nvml->is_gone[gpu])

@@ -67,6 +67,9 @@ struct lull_writer_options {
     /* Called on a thread of the writer: a leased GPU can no longer be driven, so its lease is to be
      * ended. May be NULL: then it stays, and its requests are refused meanwhile. */
     void (*revoke)(void *context, uint32_t gpu, enum lull_writer_revocation why);
+    /* Called on a thread of the writer after each look at a GPU (check_ns) that told which
+     * processes compute on it. May be NULL. */
+    void (*processes)(void *context, uint32_t gpu, const pid_t *pids, uint32_t count);
 };
 
 /* lowering_gap_ns 20 ms, lowering_refill_ns 50 ms, validity_cap_ns 5 s, check_ns 0, hung_ns 30 s,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -49,6 +50,18 @@ static void test_living_child_began_no_earlier_than_its_parent(void **state)
     waitpid(child, NULL, 0);
 }
 
+static void test_a_process_has_a_user(void **state)
+{
+    uid_t uid = 4711;
+
+    (void)state;
+    assert_int_equal(lull_process_user(getpid(), &uid), 0);
+    assert_int_equal(uid, getuid());
+    uid = 4711;
+    assert_int_equal(lull_process_user(INT32_MAX, &uid), -ESRCH);
+    assert_int_equal(uid, 4711);
+}
+
 static void test_boot_has_one_name(void **state)
 {
     char first[LULL_BOOT_ID_BYTES];
@@ -68,6 +81,7 @@ int main(void)
         cmocka_unit_test(test_own_start_is_told_by_number_too),
         cmocka_unit_test(test_ended_process_has_no_start),
         cmocka_unit_test(test_living_child_began_no_earlier_than_its_parent),
+        cmocka_unit_test(test_a_process_has_a_user),
         cmocka_unit_test(test_boot_has_one_name),
     };
 

@@ -402,6 +402,27 @@ class Jobs(Case):
         self.assertEqual((lease["band_min_mhz"], lease["band_max_mhz"]), (800, 1000))
 
 
+    def compute(self, uid, gpu=0):
+        """A process of a user that computes on a GPU."""
+        process = self.spawn(TOOL, "busy", str(gpu), **as_user(uid))
+        self.assertEqual(process.stdout.readline(), "busy\n")
+
+    def test_f31_another_user_computes_on_the_gpu(self):
+        self.start("[everybody]\ngpus = all\n")
+        self.compute(ALICE)
+        client = self.hold(ALICE)
+        self.compute(BOB)
+        self.assert_revoked(client)
+        refused = self.ask(ALICE)
+        self.assertEqual(refused.returncode, REFUSED)
+        self.assertIn(f"uid {BOB}", refused.stderr)
+        self.assertEqual(self.ask(ALICE, 1).returncode, 0)
+        self.write_policy(f"[lulld]\nshared = yes\n[user {BOB}]\ngpus = all\nmin-sm-mhz = 800\n[everybody]\ngpus = all\n")
+        self.assertEqual(lull("reload").returncode, 0)
+        self.hold(ALICE)
+        self.assertEqual(self.lease()["band_min_mhz"], 800)
+
+
 class Reload(Case):
     def test_f37_an_error_changes_nothing(self):
         self.start(f"[user {ALICE}]\ngpus = all\n")

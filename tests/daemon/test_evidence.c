@@ -20,6 +20,8 @@ static struct lull_jobs jobs;
 static struct lull_policy_limits limits;
 static struct lull_error error;
 static bool has_device;
+static uid_t users[3]; /* who computes on the GPU */
+static uint32_t user_count;
 
 static int set_up(void **state)
 {
@@ -30,6 +32,7 @@ static int set_up(void **state)
                                             {LULL_POLICY_GPU, 0, true, 0, 0, {.max_mhz = 1200}}}};
     jobs.count = 0;
     has_device = false;
+    user_count = 0;
     return 0;
 }
 
@@ -40,7 +43,9 @@ static int judge(uid_t uid, const char *cgroups, bool is_foreign)
                                            .has_device = has_device,
                                            .cgroups = cgroups,
                                            .uuid = "GPU-a",
-                                           .pci = "0000:3b:00.0"};
+                                           .pci = "0000:3b:00.0",
+                                           .users = users,
+                                           .user_count = user_count};
 
     error.text[0] = '\0';
     limits = (struct lull_policy_limits){0};
@@ -181,6 +186,38 @@ static void test_f31_a_shared_gpu_keeps_the_highest_floor(void **state)
     assert_int_equal(limits.min_mhz, 900);
 }
 
+static void compute_on_it(uid_t first, uid_t second)
+{
+    users[0] = first;
+    users[1] = second;
+    user_count = 2;
+}
+
+static void test_f31_another_user_who_computes_shares_the_gpu(void **state)
+{
+    (void)state;
+    compute_on_it(1000, 1000);
+    assert_int_equal(judge(1000, "", false), 0); /* alone on it */
+    compute_on_it(1000, 1001);
+    assert_int_equal(judge(1000, "", false), -EACCES);
+    assert_non_null(strstr(error.text, "uid 1001"));
+    assert_non_null(strstr(error.text, "shared = yes"));
+    assert_int_equal(judge(0, "", false), 0); /* the administrator knows */
+    assert_int_equal(add("7", 1000, "GPU-a", "", 0), 0);
+    assert_int_equal(judge(1000, "", false), -EACCES); /* also where the GPU is a job's */
+    policy.allows_shared = true;
+    assert_int_equal(judge(1000, "", false), 0);
+    assert_int_equal(limits.min_mhz, 800); /* of 1001's rule */
+    jobs.count = 0;
+    assert_int_equal(judge(1001, "", false), 0);
+    assert_int_equal(limits.min_mhz, 800);
+    compute_on_it(1002, 1003); /* for whom there are no rules */
+    assert_int_equal(judge(1000, "", false), 0);
+    assert_int_equal(limits.min_mhz, 600);
+    assert_int_equal(judge(1002, "", false), -EACCES); /* to compute gives no right */
+    assert_non_null(strstr(error.text, "neither a job nor the policy"));
+}
+
 static void jobs_are_checked(void **state)
 {
     (void)state;
@@ -257,6 +294,7 @@ int main(void)
         TEST(test_f27_a_device_never_outranks_a_job),
         TEST(test_f28_who_is_not_known_gets_nothing),
         TEST(test_f31_a_shared_gpu_keeps_the_highest_floor),
+        TEST(test_f31_another_user_who_computes_shares_the_gpu),
         TEST(jobs_are_checked),
         TEST(jobs_outlive_the_daemon),
     };

@@ -363,7 +363,7 @@ static int fault(const char *list)
     return 0;
 }
 
-/* busy GPU: keeps a kernel running until killed. */
+/* busy GPU: keeps a kernel running until killed; prints a line once it is on the GPU. */
 static int busy(const char *index)
 {
     const struct lull_kernel kernel = {.duration_ms = 50};
@@ -372,6 +372,8 @@ static int busy(const char *index)
 
     if (lull_emulated_gpu_open((uint32_t)strtoul(index, NULL, 10), &gpu, &error) < 0)
         return fail(&error);
+    printf("busy\n");
+    fflush(stdout);
     for (;;) {
         lull_emulated_gpu_launch(gpu, &kernel);
         lull_emulated_gpu_launch(gpu, &kernel);

@@ -216,6 +216,35 @@ static int fake_set_limit(void *gpu, unsigned int value)
     return ((struct gpu *)gpu)->set_code;
 }
 
+static unsigned int computing[LULL_DEVICE_MOST_PROCESSES + 1]; /* processes, MPS's behind */
+static unsigned int computing_count, mps_count;
+
+static int fake_list(unsigned int first, unsigned int total, unsigned int *count,
+                     struct nvml_process *list)
+{
+    const unsigned int room = *count;
+
+    *count = total;
+    if (total > room)
+        return 7;
+    for (unsigned int i = 0; i < total; i++)
+        list[i] = (struct nvml_process){.pid = computing[first + i], .used_bytes = 1};
+    return NVML_SUCCESS;
+}
+
+static int fake_processes(void *gpu, unsigned int *count, struct nvml_process *list)
+{
+    const int code = fake_list(0, computing_count, count, list);
+
+    return ((struct gpu *)gpu)->set_code != 0 ? ((struct gpu *)gpu)->set_code : code;
+}
+
+static int fake_mps_processes(void *gpu, unsigned int *count, struct nvml_process *list)
+{
+    (void)gpu;
+    return fake_list(computing_count, mps_count, count, list);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -314,6 +343,50 @@ static struct lull_device_reading read_gpu(uint32_t wanted)
             lull_nvml_vendor.read(opened, 0, (enum lull_reading_field)field, &reading))
             reading.valid |= field;
     return reading;
+}
+
+static struct lull_device_news check_gpu(void)
+{
+    struct lull_device_news news = {0};
+
+    assert_int_equal(lull_nvml_vendor.check(opened, 0, &news, NULL), 0);
+    return news;
+}
+
+static void processes_are_listed_those_of_mps_as_well(void **state)
+{
+    struct lull_device_news news;
+
+    (void)state;
+    for (unsigned int i = 0; i <= LULL_DEVICE_MOST_PROCESSES; i++)
+        computing[i] = 1000 + i;
+    computing_count = 2;
+    mps_count = 1;
+    assert_int_equal(open_gpus(), 1);
+    assert_false(check_gpu().has_processes); /* the driver has no such function */
+    close_gpus();
+    made_up.processes = fake_processes;
+    assert_int_equal(open_gpus(), 1);
+    news = check_gpu();
+    assert_true(news.has_processes);
+    assert_int_equal(news.process_count, 2);
+    assert_int_equal(news.processes[1], 1001);
+    close_gpus();
+    made_up.mps_processes = fake_mps_processes;
+    assert_int_equal(open_gpus(), 1);
+    news = check_gpu();
+    assert_int_equal(news.process_count, 3);
+    assert_int_equal(news.processes[2], 1002);
+    gpus[0].set_code = 3;
+    news = check_gpu();
+    assert_false(news.has_processes);
+    assert_int_equal(news.process_count, 0);
+    gpus[0].set_code = 0;
+    computing_count = LULL_DEVICE_MOST_PROCESSES;
+    assert_int_equal(check_gpu().process_count, LULL_DEVICE_MOST_PROCESSES);
+    computing_count++;
+    assert_false(check_gpu().has_processes); /* unknown, rather than a part */
+    close_gpus();
 }
 
 static void a_gpu_is_described(void **state)
@@ -563,6 +636,7 @@ static void one_sick_gpu_does_not_hide_the_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(processes_are_listed_those_of_mps_as_well, set_up),
         cmocka_unit_test_setup(a_gpu_is_described, set_up),
         cmocka_unit_test_setup(generations_differ_in_what_can_be_locked, set_up),
         cmocka_unit_test_setup(each_missing_function_is_one_ability_less, set_up),

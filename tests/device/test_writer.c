@@ -628,6 +628,18 @@ static void keep_revocation(void *context, uint32_t gpu, enum lull_writer_revoca
     lull_writer_end(writer, gpu); /* as lulld does */
 }
 
+static uint32_t tellings;
+static struct lull_device_news told; /* which processes compute on GPU 1 */
+
+static void keep_processes(void *context, uint32_t gpu, const pid_t *pids, uint32_t count)
+{
+    (void)context;
+    tellings++;
+    assert_int_equal(gpu, 1);
+    told.process_count = count;
+    memcpy(told.processes, pids, count * sizeof(pids[0]));
+}
+
 /* GPUs that are looked at every second, and whose leases are ended for what is seen. */
 static void begin_looking(uint32_t gpus)
 {
@@ -636,7 +648,24 @@ static void begin_looking(uint32_t gpus)
     memset(revocations, 0, sizeof(revocations));
     options.check_ns = LULL_NS_PER_S;
     options.revoke = keep_revocation;
+    options.processes = keep_processes;
+    tellings = 0;
     begin_with(gpus, &options);
+}
+
+static void test_f31_processes_are_told_where_they_are_known(void **state)
+{
+    (void)state;
+    begin_looking(2);
+    advance(T0 + MS);
+    assert_int_equal(tellings, 0);
+    fake.gpus[1].news = (struct lull_device_news){
+        .has_processes = true, .process_count = 2, .processes = {4711, 4712}};
+    advance(T0 + LULL_NS_PER_S + 10 * MS);
+    assert_int_equal(tellings, 1);
+    assert_int_equal(told.process_count, 2);
+    assert_int_equal(told.processes[1], 4712);
+    assert_int_equal(end(), 0);
 }
 
 static const int64_t waits_s[] = {1, 2, 4, 8, 16, 32, 60, 60};
@@ -1617,6 +1646,7 @@ int main(void)
         cmocka_unit_test(test_f09_lowerings_follow_the_fault_table),
         cmocka_unit_test(test_f09_a_gpu_that_is_gone_is_not_asked_all_the_time),
         cmocka_unit_test(test_f07_a_lost_gpu_is_looked_for_ever_more_slowly),
+        cmocka_unit_test(test_f31_processes_are_told_where_they_are_known),
         cmocka_unit_test(test_f07_a_lost_gpu_ends_its_lease_and_is_raised_when_it_is_back),
         cmocka_unit_test(test_f08_an_xid_is_counted_and_ends_nothing),
         cmocka_unit_test(test_f12_a_driver_is_opened_again_ever_more_slowly),

@@ -25,12 +25,13 @@ def make_plan(directory, name, *options):
 
 
 class PipelinePlan(unittest.TestCase):
-    def run_job(self, plans, *options, iterations=32, pipeline=None):
+    def run_job(self, plans, *options, iterations=32, pipeline=None, faults=()):
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
             given = [word for plan in plans for word in ("--plan", plan)]
+            spoilt = [word for fault in faults for word in ("--fault", fault)]
             done = subprocess.run(
-                [LULL, "emulate", "--seed", "0", "--warm", "250", f"3x{MODEL}", "--", LULL, "run", "--no-daemon",
-                 "--report", directory, *given, "--", LULL, "play", "--pipeline", "1f1b", *(pipeline or PIPELINE),
+                [LULL, "emulate", "--seed", "0", "--warm", "250", *spoilt, f"3x{MODEL}", "--", LULL, "run",
+                 "--no-daemon", "--report", directory, *given, "--", LULL, "play", "--pipeline", "1f1b", *(pipeline or PIPELINE),
                  "--iterations", str(iterations), *options],
                 env=dict(os.environ, LULL_RUNTIME_DIR=directory), capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -57,6 +58,15 @@ class PipelinePlan(unittest.TestCase):
 
     def test_from_sections(self):
         self.check_saving("--sections")
+
+    def test_f08_nothing_is_proven_beside_xids(self):
+        with tempfile.TemporaryDirectory(prefix="lull-") as directory:
+            report, said = self.run_job([make_plan(directory, "plan.json", "--planner", "envpipe")], "--sections",
+                                        iterations=20, faults=["1:xid=31"])
+        self.assertIn("GPU 1: its driver has reported XID 31 (", said)
+        self.assertNotEqual(report["pipeline"]["state"], "kept")
+        self.assertGreater(report["pipeline"]["planned"]["iterations"], 4)
+        self.assertEqual(report["pipeline"]["slowdown"]["pairs"], 0)
 
     def test_a_plan_for_another_pipeline_does_no_harm(self):
         # Made for 6 micro-batches, run with 5: the order is never recognised.

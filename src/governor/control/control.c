@@ -474,30 +474,6 @@ void lull_control_bind(struct lull_control *control)
 
 /* ---- for the main thread ----------------------------------------------------------------- */
 
-static void watch_clock(struct lull_governed_gpu *gpu, const struct lull_sample *sample)
-{
-    const uint32_t needed = LULL_READING_SM_CLOCK | LULL_READING_REASONS;
-
-    gpu->expected.highest_mhz = gpu->info->sm_clock_count > 0 ? gpu->info->sm_clocks_mhz[0] : 0;
-    gpu->expected.is_limited = sample->reading.reasons != 0;
-    gpu->is_idle = (sample->reading.valid & LULL_READING_REASONS) != 0 &&
-                   (sample->reading.reasons & LULL_CLOCK_REASON_IDLE) != 0;
-    if ((sample->reading.valid & needed) == needed && gpu->expected.since_ns != 0)
-        lull_driver_watch_take_clock(&gpu->state.driver, sample->time_ns, sample->reading.sm_mhz,
-                                     &gpu->expected);
-}
-
-void lull_control_sample(struct lull_control *control, uint32_t index,
-                         const struct lull_sample *sample)
-{
-    pthread_mutex_lock(&control->lock);
-    watch_clock(&control->gpus[index], sample);
-    lull_run_log_add_sample(&control->gpus[index].log, sample);
-    if (control->decider->take_reading != NULL)
-        control->decider->take_reading(control->deciding, index, &sample->reading);
-    pthread_mutex_unlock(&control->lock);
-}
-
 void lull_control_disarm(struct lull_control *control)
 {
     const int64_t now_ns = lull_now_ns();

@@ -2,6 +2,7 @@
  * The control loop's state, shared by its files and nobody else:
  *   control.c         its life, events, commands, processes, what the main thread asks
  *   control_results.c what came of commands, and how the driver does
+ *   control_samples.c what is read of the GPUs beside the job
  *   section_decider.c the section controller, which rules unless another decider is set
  *
  * SPDX-License-Identifier: Apache-2.0

@@ -49,8 +49,12 @@ struct lull_decider {
     /* The oldest request to any GPU has waited this long for its answer; 0: none is unanswered. */
     void (*take_waiting)(void *state, int64_t now_ns, double waiting_ms);
 
-    /* A reading of the GPU was taken. On the main thread. NULL: it needs none. */
-    void (*take_reading)(void *state, uint32_t gpu, const struct lull_device_reading *reading);
+    /* The GPU's power was read. On the main thread. NULL: it needs none. */
+    void (*take_power)(void *state, uint32_t gpu, double power_w);
+
+    /* Something else than clocks may have cost the job time since the GPU was read last: heat, or
+     * an error that its driver has reported. On the main thread. */
+    void (*take_disturbance)(void *state, uint32_t gpu);
 
     /* The reasons to stay at the reference have changed: enum lull_hold, 0 without one. On the main
      * thread. */

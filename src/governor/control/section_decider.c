@@ -305,35 +305,18 @@ static void take_waiting(void *state, int64_t now_ns, double waiting_ms)
     lull_controller_take_waiting(control->controller, waiting_ms);
 }
 
-/* An error that the driver reports and the job survives may have cost it time: the length of the
- * present windows tells nothing of clocks. */
-static void take_xids(struct lull_control *control, uint32_t index,
-                      const struct lull_device_reading *reading)
-{
-    struct lull_governed_gpu *gpu = &control->gpus[index];
-
-    if ((reading->valid & LULL_READING_XIDS) == 0 || reading->xid_count == gpu->xids)
-        return;
-    gpu->xids = reading->xid_count;
-    if (gpu->xids >= 2 * gpu->xids_told) { /* some drivers report thousands of them */
-        gpu->xids_told = gpu->xids;
-        lull_log(LULL_LOG_WARNING, "run",
-                 "GPU %u: its driver has reported XID %u (%u so far): what is measured meanwhile "
-                 "is set aside",
-                 gpu->state.device, reading->last_xid, gpu->xids);
-    }
-    lull_controller_take_disturbance(control->controller, index);
-}
-
-static void take_reading(void *state, uint32_t index, const struct lull_device_reading *reading)
+static void take_power(void *state, uint32_t index, double power_w)
 {
     struct lull_control *control = state;
 
-    if (reading->valid & LULL_READING_POWER)
-        lull_controller_take_power(control->controller, index, reading->power_mw * 1e-3);
-    if ((reading->valid & LULL_READING_REASONS) && (reading->reasons & LULL_CLOCK_REASON_THROTTLED))
-        lull_controller_take_disturbance(control->controller, index);
-    take_xids(control, index, reading);
+    lull_controller_take_power(control->controller, index, power_w);
+}
+
+static void take_disturbance(void *state, uint32_t index)
+{
+    struct lull_control *control = state;
+
+    lull_controller_take_disturbance(control->controller, index);
 }
 
 static void hold(void *state, uint32_t reasons)
@@ -380,7 +363,8 @@ const struct lull_decider lull_section_decider = {
     .take_switch = take_switch,
     .take_blocked = take_blocked,
     .take_waiting = take_waiting,
-    .take_reading = take_reading,
+    .take_power = take_power,
+    .take_disturbance = take_disturbance,
     .hold = hold,
     .poll = poll_commands,
     .wake_ns = next_wake_ns,

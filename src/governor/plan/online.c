@@ -119,7 +119,8 @@ static int take_iteration(struct lull_online *online, const struct lull_control 
 
     while (clock < online->clock_count && (int32_t)online->points[clock] != point)
         clock++;
-    if (clock == online->clock_count || !iteration->is_measured || !iteration->is_whole)
+    if (clock == online->clock_count || !iteration->is_measured || !iteration->is_whole ||
+        iteration->is_disturbed)
         result = USELESS;
     for (uint32_t i = 0; i < lull_control_gpu_count(control) && result == TAKEN; i++) {
         const int32_t device = lull_plan_runner_device(runner, i);
@@ -153,7 +154,7 @@ static int take_executed(struct lull_online *online, struct lull_plan_runner *ru
     struct lull_plan_file *plan = &online->plans[PLAN];
     const size_t size = plan->graph.op_count * sizeof(plan->option[0]);
 
-    if (!iteration->is_measured || !iteration->is_whole ||
+    if (!iteration->is_measured || !iteration->is_whole || iteration->is_disturbed ||
         iteration->plan != lull_plan_controller_plan(lull_plan_runner_plan_controller(runner)) ||
         !lull_plan_runner_ends(runner, iteration->number, online->end_ns))
         return USELESS;
@@ -182,6 +183,7 @@ static void take_iterations(struct lull_online *online, const struct lull_contro
         if (result == LATER)
             return;
         online->useless = result == USELESS ? online->useless + 1 : 0;
+        online->is_disturbed = iteration->is_disturbed;
         online->seen++;
     }
 }
@@ -195,6 +197,13 @@ static void give_up(struct lull_online *online, struct lull_plan_runner *runner,
     /* Point 0 is the highest clock: the job is then as fast as without Lull. */
     lull_plan_runner_hold_point(runner, 0);
     lull_error_set(note_out, -ENODATA, "the pipeline is not planned: %s", why);
+}
+
+static const char *why_useless(const struct lull_online *online)
+{
+    if (online->is_disturbed)
+        return "heat or errors of the driver disturb its iterations (see lull gpus and dmesg)";
+    return "the program does not say where forward and backward begin and end (liblull)";
 }
 
 /* Goes on to the next clock. True: all clocks are profiled, and it is time to plan. */
@@ -247,9 +256,7 @@ void lull_online_tick(struct lull_online *online, struct lull_control *control,
     lull_control_lock(control);
     take_iterations(online, control, runner);
     if (online->useless > PATIENCE)
-        give_up(online, runner,
-                "the program does not say where forward and backward begin and end (liblull)",
-                note_out);
+        give_up(online, runner, why_useless(online), note_out);
     else if (go_on(online, runner, note_out))
         plan(online, control, runner, note_out);
     lull_control_unlock(control);

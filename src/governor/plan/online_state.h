@@ -23,9 +23,10 @@ struct lull_online {
     uint32_t mhz[LULL_ONLINE_MOST_CLOCKS];
     struct lull_profiling *profiling;
     double iteration_ms[LULL_ONLINE_MOST_CLOCKS]; /* of the latest iteration at each clock */
-    int32_t held;     /* the clock that all GPUs are held at; -1: none yet */
-    size_t seen;      /* recorded iterations that were looked at */
-    uint32_t useless; /* how many of the latest iterations in a row told nothing */
+    int32_t held;      /* the clock that all GPUs are held at; -1: none yet */
+    size_t seen;       /* recorded iterations that were looked at */
+    uint32_t useless;  /* how many of the latest iterations in a row told nothing */
+    bool is_disturbed; /* the latest of them was held up by heat or by an error of a driver */
     bool is_done;
     struct lull_plan_file plans[PLANS];
     struct lull_pipeline_problem problem; /* what the plan solves, once there is a profile */

@@ -204,6 +204,14 @@ static void take_waiting(void *state, int64_t now_ns, double waiting_ms)
         lull_plan_controller_take_waiting(runner->plan_controller, now_ns, waiting_ms);
 }
 
+static void take_disturbance(void *state, uint32_t gpu)
+{
+    struct lull_plan_runner *runner = state;
+
+    if (follows_plan(runner, gpu))
+        lull_plan_controller_take_disturbance(runner->plan_controller);
+}
+
 /* A plan waits for leases only: it is the same on all nodes, whether they hear each other or not.
  * Its iteration is over, as if operations had been missed. */
 static void hold(void *state, uint32_t reasons)
@@ -329,6 +337,7 @@ static const struct lull_decider plan_decider = {
     .take_switch = take_switch,
     .take_blocked = take_blocked,
     .take_waiting = take_waiting,
+    .take_disturbance = take_disturbance,
     .hold = hold,
     .poll = poll_commands,
     .record = record,

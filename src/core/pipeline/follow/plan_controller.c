@@ -130,6 +130,7 @@ static void end_iteration(struct lull_plan_controller *plan_controller, int64_t 
         .plan = slot->plan,
         .is_measured = slot->plan == before->plan && !slot->is_mixed,
         .is_whole = plan_controller->is_whole,
+        .is_disturbed = plan_controller->is_disturbed,
     };
 
     plan_controller->told[plan_controller->told_written++ % LULL_PLAN_CONTROLLER_TOLD] = iteration;
@@ -143,6 +144,7 @@ static void begin_iteration(struct lull_plan_controller *plan_controller, int64_
     plan_controller->iteration++;
     plan_controller->iteration_ns = time_ns;
     plan_controller->is_whole = true;
+    plan_controller->is_disturbed = false;
     lull_plan_controller_decide(plan_controller, plan_controller->iteration + 1);
 }
 
@@ -254,6 +256,11 @@ void lull_plan_controller_take_edge(struct lull_plan_controller *plan_controller
         of->is_running = false;
         of->end_ns = time_ns;
     }
+}
+
+void lull_plan_controller_take_disturbance(struct lull_plan_controller *plan_controller)
+{
+    plan_controller->is_disturbed = true;
 }
 
 void lull_plan_controller_take_lost(struct lull_plan_controller *plan_controller, uint32_t gpu)

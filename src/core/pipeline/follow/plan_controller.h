@@ -92,9 +92,10 @@ struct lull_plan_controller_iteration {
     uint64_t number;
     int64_t begin_ns;
     int64_t end_ns;
-    int32_t plan;     /* index of the plan, -1: highest clocks */
-    bool is_measured; /* not the first after a change */
-    bool is_whole;    /* no GPU left its order */
+    int32_t plan;      /* index of the plan, -1: highest clocks */
+    bool is_measured;  /* not the first after a change */
+    bool is_whole;     /* no GPU left its order */
+    bool is_disturbed; /* something else than clocks may have made it longer */
 };
 
 struct lull_plan_controller;
@@ -150,6 +151,11 @@ void lull_plan_controller_take_edge(struct lull_plan_controller *plan_controller
 
 /* Tells that the GPU has left its order, or its rank the job. */
 void lull_plan_controller_take_lost(struct lull_plan_controller *plan_controller, uint32_t gpu);
+
+/* Tells that something else than clocks, such as heat or an error of a driver, may have made the
+ * present iteration longer. Its pair is set aside as evidence, but not for ever: where this never
+ * ends, a plan that is not kept yet gives way, and one that is kept is judged all the same. */
+void lull_plan_controller_take_disturbance(struct lull_plan_controller *plan_controller);
 
 /* Tells the outcome of a command. If it failed, the plan is withdrawn for good. */
 void lull_plan_controller_take_switch(struct lull_plan_controller *plan_controller, uint32_t gpu,

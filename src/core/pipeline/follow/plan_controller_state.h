@@ -100,6 +100,7 @@ struct lull_plan_controller {
     uint64_t iteration;   /* of the leader */
     int64_t iteration_ns; /* when it began; 0: not known */
     bool is_whole;        /* so far */
+    bool is_disturbed;    /* so far */
     struct lull_plan_controller_iteration told[LULL_PLAN_CONTROLLER_TOLD];
     uint64_t told_written;
     uint64_t told_read;

@@ -19,6 +19,9 @@ enum { FIRST_RETRY_SPACING = 512, LONGEST_RETRY_SPACING = 32768 };
 enum { RETRY_SHARE = 4 };
 /* Every pair in which an operation was lost is set aside: it has other operations than the plan. */
 static const uint32_t most_set_aside = UINT32_MAX;
+/* A disturbance that goes on after so many pairs set aside in a row counts as one that never ends.
+ * Chosen, not measured. */
+enum { MOST_DISTURBED = 3 };
 
 /* Only the leader's iterations are evidence. */
 enum { LEADER_RANK = 0 };
@@ -287,6 +290,8 @@ void lull_plan_controller_take_iteration(struct lull_plan_controller *plan_contr
         lull_plan_controller_slot_of(plan_controller, iteration->number);
     struct lull_plan_controller_trial *trial = &plan_controller->trial;
     const double length_ms = (double)(iteration->end_ns - iteration->begin_ns) * 1e-6;
+    const bool never_ends =
+        iteration->is_disturbed && plan_controller->evidence.set_aside >= MOST_DISTURBED;
 
     if (slot->number != iteration->number || slot->test != trial->test || !has_pairs(trial))
         return;
@@ -295,7 +300,12 @@ void lull_plan_controller_take_iteration(struct lull_plan_controller *plan_contr
                                  slot->plan == LULL_PLAN_CONTROLLER_HIGHEST);
         return;
     }
-    if (!iteration->is_whole)
+    /* What is held up anyway does not become slower by a plan, so it would prove anything. */
+    if (never_ends && trial->phase == LULL_PLAN_CONTROLLER_TRYING) {
+        give_way(plan_controller, iteration->number + 2);
+        return;
+    }
+    if (!iteration->is_whole || (iteration->is_disturbed && !never_ends))
         lull_trial_disturb(&plan_controller->evidence);
     /* The iteration that begins now was decided before. */
     act_on(plan_controller,

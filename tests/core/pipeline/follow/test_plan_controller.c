@@ -249,6 +249,83 @@ static void test_observing_commands_nothing(void **state)
     tear_down(&scene);
 }
 
+/* Which iterations something disturbs, and what came of that. */
+struct disturbance {
+    struct lull_plan_controller *plan_controller;
+    uint64_t from;
+    uint64_t to;
+    uint32_t told; /* iterations, as disturbed */
+    bool was_kept;
+};
+
+static void disturb(void *context, const struct lull_plan_controller_iteration *iteration,
+                    const int64_t *begin_ns, const int64_t *end_ns, double energy_j)
+{
+    struct disturbance *disturbance = context;
+    const uint64_t present = iteration->number + 1;
+
+    (void)begin_ns;
+    (void)end_ns;
+    (void)energy_j;
+    disturbance->told += iteration->is_disturbed;
+    disturbance->was_kept |=
+        lull_plan_controller_phase(disturbance->plan_controller) == LULL_PLAN_CONTROLLER_KEPT;
+    if (present >= disturbance->from && present < disturbance->to)
+        lull_plan_controller_take_disturbance(disturbance->plan_controller);
+}
+
+/* Returns the phase in which a job ends that is disturbed as described; slow_factor: by how much
+ * one of its stages is slower in iterations 6 to 8, which are in the first pairs. */
+static enum lull_plan_controller_phase end_disturbed(struct disturbance *disturbance,
+                                                     double slow_factor, uint32_t iterations)
+{
+    struct pipe_sim_config job;
+    struct scene scene;
+    enum lull_plan_controller_phase phase;
+
+    pipe_sim_config_default(&job);
+    job.iterations = iterations;
+    job.straggle_from = 6;
+    job.straggle_to = 9;
+    job.slow_factor = slow_factor;
+    job.on_iteration = disturb;
+    job.context = disturbance;
+    set_up(&scene, &job, LULL_ENVPIPE_BALANCED);
+    disturbance->plan_controller = scene.plan_controller;
+    assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, scene.point, 0), 0);
+    run(&scene);
+    phase = lull_plan_controller_phase(scene.plan_controller);
+    tear_down(&scene);
+    return phase;
+}
+
+/* What holds the first pair up would keep the plan from being proven. */
+static void test_f08_disturbed_iterations_are_no_evidence(void **state)
+{
+    struct disturbance untold = {.from = 0};
+    struct disturbance told = {.from = 6, .to = 9};
+
+    (void)state;
+    assert_int_equal(end_disturbed(&untold, 1.5, 60), LULL_PLAN_CONTROLLER_TRYING);
+    assert_int_equal(untold.told, 0);
+    assert_int_equal(end_disturbed(&told, 1.5, 60), LULL_PLAN_CONTROLLER_KEPT);
+    assert_int_equal(told.told, 3);
+}
+
+/* Nothing is kept for what was measured while the job was held up all the time, and what has been
+ * kept before stays. */
+static void test_f17_a_disturbance_without_end(void **state)
+{
+    struct disturbance always = {.from = 0, .to = UINT64_MAX};
+    struct disturbance later = {.from = 70, .to = UINT64_MAX};
+
+    (void)state;
+    assert_int_equal(end_disturbed(&always, 1.0, 60), LULL_PLAN_CONTROLLER_GIVEN_UP);
+    assert_false(always.was_kept);
+    assert_int_equal(end_disturbed(&later, 1.0, 700), LULL_PLAN_CONTROLLER_KEPT);
+    assert_true(later.was_kept && later.told > 600);
+}
+
 /* A rank that was killed leaves its GPU lowered for no longer than a command is valid. */
 static void test_lowered_clocks_are_renewed(void **state)
 {
@@ -424,6 +501,8 @@ int main(void)
         cmocka_unit_test(test_a_deviation_raises_at_once),
         cmocka_unit_test(test_a_driver_that_does_nothing_does_no_harm),
         cmocka_unit_test(test_observing_commands_nothing),
+        cmocka_unit_test(test_f08_disturbed_iterations_are_no_evidence),
+        cmocka_unit_test(test_f17_a_disturbance_without_end),
         cmocka_unit_test(test_lowered_clocks_are_renewed),
         cmocka_unit_test(test_a_driver_that_blocks_is_not_trusted),
         cmocka_unit_test(test_what_a_late_raising_is),

@@ -1,0 +1,59 @@
+/* What is read of the GPUs beside the job, on the main thread. SPDX-License-Identifier: Apache-2.0
+ */
+#include "governor/control/control_state.h"
+
+#include "base/log.h"
+
+static void watch_clock(struct lull_governed_gpu *gpu, const struct lull_sample *sample)
+{
+    const uint32_t needed = LULL_READING_SM_CLOCK | LULL_READING_REASONS;
+
+    gpu->expected.highest_mhz = gpu->info->sm_clock_count > 0 ? gpu->info->sm_clocks_mhz[0] : 0;
+    gpu->expected.is_limited = sample->reading.reasons != 0;
+    gpu->is_idle = (sample->reading.valid & LULL_READING_REASONS) != 0 &&
+                   (sample->reading.reasons & LULL_CLOCK_REASON_IDLE) != 0;
+    if ((sample->reading.valid & needed) == needed && gpu->expected.since_ns != 0)
+        lull_driver_watch_take_clock(&gpu->state.driver, sample->time_ns, sample->reading.sm_mhz,
+                                     &gpu->expected);
+}
+
+/* Tells whether the driver has reported an error that the job survives, and that may have cost it
+ * time. */
+static bool has_new_xids(struct lull_governed_gpu *gpu, const struct lull_device_reading *reading)
+{
+    if ((reading->valid & LULL_READING_XIDS) == 0 || reading->xid_count == gpu->xids)
+        return false;
+    gpu->xids = reading->xid_count;
+    if (gpu->xids >= 2 * gpu->xids_told) { /* some drivers report thousands of them */
+        gpu->xids_told = gpu->xids;
+        lull_log(LULL_LOG_WARNING, "run",
+                 "GPU %u: its driver has reported XID %u (%u so far): what is measured meanwhile "
+                 "is set aside",
+                 gpu->state.device, reading->last_xid, gpu->xids);
+    }
+    return true;
+}
+
+static bool is_throttled(const struct lull_device_reading *reading)
+{
+    return (reading->valid & LULL_READING_REASONS) != 0 &&
+           (reading->reasons & LULL_CLOCK_REASON_THROTTLED) != 0;
+}
+
+void lull_control_sample(struct lull_control *control, uint32_t index,
+                         const struct lull_sample *sample)
+{
+    struct lull_governed_gpu *const gpu = &control->gpus[index];
+    const struct lull_device_reading *const reading = &sample->reading;
+    const struct lull_decider *decider;
+
+    pthread_mutex_lock(&control->lock);
+    decider = control->decider;
+    watch_clock(gpu, sample);
+    lull_run_log_add_sample(&gpu->log, sample);
+    if (decider->take_power != NULL && (reading->valid & LULL_READING_POWER) != 0)
+        decider->take_power(control->deciding, index, reading->power_mw * 1e-3);
+    if (has_new_xids(gpu, reading) || is_throttled(reading))
+        decider->take_disturbance(control->deciding, index);
+    pthread_mutex_unlock(&control->lock);
+}
