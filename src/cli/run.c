@@ -105,7 +105,7 @@ static const struct lull_option rows[] = {
                .most = LULL_RUN_COMPARISON_MAX_PAIRS, .usual = "1", .needs = "compare",
                .more = "From 2 on, slowdown and saving have bounds over runs; 3 and more are "
                        "advised, for those of 2 are very wide."),
-    LULL_VALUE("swing", "RATIO", RATIO, struct run_arguments, run.swing_ratio,
+    LULL_VALUE("swing", "RATIO", RATIO, struct run_arguments, run.control.swing_ratio,
                "How much wider than unmanaged the power of the job's GPUs may swing before it is "
                "told.",
                .is_slowdown = true, .usual = "5%",

@@ -494,7 +494,7 @@ void lull_control_sample(struct lull_control *control, uint32_t index,
     watch_clock(&control->gpus[index], sample);
     lull_run_log_add_sample(&control->gpus[index].log, sample);
     if (control->decider->take_reading != NULL)
-        control->decider->take_reading(control->deciding, index, &sample->reading);
+        control->decider->take_reading(control->deciding, index, sample);
     pthread_mutex_unlock(&control->lock);
 }
 

@@ -15,6 +15,7 @@
 #include "core/switching/switch_cost.h"
 #include "core/section/controller/controller.h"
 #include "device/device.h"
+#include "governor/run/run_log.h"
 #include "wire/event.h"
 
 /* Why all GPUs stay at the reference for a while, as bits. */
@@ -50,7 +51,7 @@ struct lull_decider {
     void (*take_waiting)(void *state, int64_t now_ns, double waiting_ms);
 
     /* A reading of the GPU was taken. On the main thread. NULL: it needs none. */
-    void (*take_reading)(void *state, uint32_t gpu, const struct lull_device_reading *reading);
+    void (*take_reading)(void *state, uint32_t gpu, const struct lull_sample *sample);
 
     /* The reasons to stay at the reference have changed: enum lull_hold, 0 without one. On the main
      * thread. */

@@ -325,12 +325,32 @@ static void take_xids(struct lull_control *control, uint32_t index,
     lull_controller_take_disturbance(control->controller, index);
 }
 
-static void take_reading(void *state, uint32_t index, const struct lull_device_reading *reading)
+/* Tells the controller of the node's power as soon as all GPUs have been read that were read in the
+ * round before. One that is read twice shows that others are not read any more. */
+static void take_power(struct lull_control *control, uint32_t index, int64_t time_ns,
+                       double power_w)
 {
+    struct lull_node_power *node = &control->node_power;
+    const uint64_t bit = UINT64_C(1) << index;
+
+    lull_controller_take_power(control->controller, index, power_w);
+    if ((node->read & bit) != 0)
+        *node = (struct lull_node_power){.all = node->read};
+    node->read |= bit;
+    node->sum_w += power_w;
+    if (node->read != node->all)
+        return;
+    lull_controller_take_node_power(control->controller, time_ns, node->sum_w);
+    *node = (struct lull_node_power){.all = node->all};
+}
+
+static void take_reading(void *state, uint32_t index, const struct lull_sample *sample)
+{
+    const struct lull_device_reading *reading = &sample->reading;
     struct lull_control *control = state;
 
     if (reading->valid & LULL_READING_POWER)
-        lull_controller_take_power(control->controller, index, reading->power_mw * 1e-3);
+        take_power(control, index, sample->time_ns, reading->power_mw * 1e-3);
     if ((reading->valid & LULL_READING_REASONS) && (reading->reasons & LULL_CLOCK_REASON_THROTTLED))
         lull_controller_take_disturbance(control->controller, index);
     take_xids(control, index, reading);

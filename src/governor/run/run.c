@@ -140,7 +140,7 @@ static bool find_swing(struct lull_managed_run *run, const struct lull_run_pass 
     if (managed->control == NULL)
         return false;
     lull_run_swing_compute(managed->control, unmanaged != NULL ? unmanaged->control : NULL,
-                           run->options->swing_ratio, swing_out);
+                           run->options->control.swing_ratio, swing_out);
     if (swing_out->is_wider)
         lull_run_found(run, "the power of the job's GPUs swings by more than --swing allows beyond "
                             "the swings without Lull; where the power supply minds that, use one "
@@ -171,7 +171,7 @@ static void write_report(struct lull_managed_run *run, const struct lull_run_pas
         .response = managed->response,
         .limits = managed->limits,
         .swing = has_swing ? &swing : NULL,
-        .swing_ratio = run->options->swing_ratio,
+        .swing_ratio = run->options->control.swing_ratio,
         .energy = {.managed = managed->accounting,
                    .unmanaged = has_unmanaged ? unmanaged->accounting : NULL,
                    .node_reason = run->rapl_reason.text},
