@@ -330,18 +330,18 @@ static void take_xids(struct lull_control *control, uint32_t index,
 static void take_power(struct lull_control *control, uint32_t index, int64_t time_ns,
                        double power_w)
 {
-    struct lull_node_power *node = &control->node_power;
+    struct lull_power_round *round = &control->power_round;
     const uint64_t bit = UINT64_C(1) << index;
 
     lull_controller_take_power(control->controller, index, power_w);
-    if ((node->read & bit) != 0)
-        *node = (struct lull_node_power){.all = node->read};
-    node->read |= bit;
-    node->sum_w += power_w;
-    if (node->read != node->all)
+    if ((round->read & bit) != 0)
+        *round = (struct lull_power_round){.all = round->read};
+    round->read |= bit;
+    round->sum_w += power_w;
+    if (round->read != round->all)
         return;
-    lull_controller_take_node_power(control->controller, time_ns, node->sum_w);
-    *node = (struct lull_node_power){.all = node->all};
+    lull_controller_take_node_power(control->controller, time_ns, round->sum_w);
+    *round = (struct lull_power_round){.all = round->all};
 }
 
 static void take_reading(void *state, uint32_t index, const struct lull_sample *sample)
