@@ -20,7 +20,7 @@ void lull_swing_limit_init(struct lull_swing_limit *limit, double allowed_ratio)
     assert(allowed_ratio >= 0.0);
     *limit = (struct lull_swing_limit){
         .allowed_ratio = allowed_ratio,
-        .next_look = LULL_SWING_LEAST_PIECES,
+        .next_look = LULL_SWING_LIMIT_PIECES,
         .spacing_ns = first_spacing_ns,
     };
 }
@@ -89,7 +89,7 @@ static void forget_managed(struct lull_swing_limit *limit)
     for (uint32_t i = 0; i < LULL_SWING_LENGTHS; i++)
         limit->pieces[i].managed = (struct lull_swing){0};
     break_off(limit);
-    limit->next_look = LULL_SWING_LEAST_PIECES;
+    limit->next_look = LULL_SWING_LIMIT_PIECES;
 }
 
 const struct lull_swing_pieces *lull_swing_limit_known(const struct lull_swing_limit *limit,
@@ -98,8 +98,8 @@ const struct lull_swing_pieces *lull_swing_limit_known(const struct lull_swing_l
     for (uint32_t i = LULL_SWING_LENGTHS; i-- > 0;) {
         const struct lull_swing_pieces *pieces = &limit->pieces[i];
 
-        if (pieces->reference.mean_w.count < LULL_SWING_LEAST_PIECES ||
-            pieces->managed.mean_w.count < LULL_SWING_LEAST_PIECES)
+        if (pieces->reference.mean_w.count < LULL_SWING_LIMIT_PIECES ||
+            pieces->managed.mean_w.count < LULL_SWING_LIMIT_PIECES)
             continue;
         *length_s_out = lengths[i] * step_s;
         return pieces;

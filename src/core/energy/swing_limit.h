@@ -7,7 +7,7 @@
  *
  * Swings without Lull are known only from stretches of the run at the reference: from the learning,
  * and from blocks of trials that are long enough. These are held against stretches at what is kept,
- * in pieces of 1, 2, 5 and 10 s (swing.h): the longest of which both sides have three decides. With
+ * in pieces of 1, 2, 5 and 10 s (swing.h): the longest of which both sides have six decides. With
  * fewer nothing is known and nothing is given up. What is looked at again and again looks wide by
  * chance at some time, so each look needs twice as many pieces as the one before.
  *
@@ -24,6 +24,11 @@
 #include <stdint.h>
 
 #include "core/energy/swing.h"
+
+/* Fewer pieces of a side decide nothing. At the very edge of what is allowed 16 of 100 nodes then
+ * give something up by chance within a minute, with three pieces 25, with eight 11
+ * (test_swing_limit); but short iterations show few seconds in a row at the reference. */
+enum { LULL_SWING_LIMIT_PIECES = 6 };
 
 enum { LULL_SWING_LENGTHS = 4, LULL_SWING_MOST_READINGS = 100 };
 

@@ -30,7 +30,7 @@ static void add_given_up(json_t *object, const struct lull_swing_limit *limit)
     lull_field_boolean(object, "gaps_given_up", limit->cut.gaps);
     lull_field_integer(object, "depth_halvings", (json_int_t)limit->cut.halvings);
     if (reason == NULL && lull_swing_limit_known(limit, &length_s) == NULL)
-        reason = "while the job ran there were fewer than three pieces of a second in a row at the "
+        reason = "while the job ran there were fewer than six pieces of a second in a row at the "
                  "highest clocks, or at what is kept: nothing is given up without them";
     lull_field_text(object, "given_up_reason", reason);
 }
