@@ -105,12 +105,13 @@ static const struct lull_option rows[] = {
                .most = LULL_RUN_COMPARISON_MAX_PAIRS, .usual = "1", .needs = "compare",
                .more = "From 2 on, slowdown and saving have bounds over runs; 3 and more are "
                        "advised, for those of 2 are very wide."),
-    LULL_VALUE("swing", "RATIO", RATIO, struct run_arguments, run.swing_ratio,
-               "How much wider than unmanaged the power of the job's GPUs may swing before it is "
-               "told.",
-               .is_slowdown = true, .usual = "5%",
-               .more = "Peak to peak and the share from 0.1 Hz on are in the report, with and "
-                       "without Lull. Nothing is raised for it: --steady lowers without swings."),
+    LULL_VALUE(
+        "swing", "RATIO", RATIO, struct run_arguments, run.control.swing_ratio,
+        "How much wider than unmanaged the power of the job's GPUs may swing before gaps and "
+        "sections are lowered less.",
+        .is_slowdown = true, .usual = "5%",
+        .more = "Peak to peak and the share from 0.1 Hz on are in the report, with and "
+                "without Lull. See SWINGS."),
     LULL_VALUE("report", "DIR", TEXT, struct run_arguments, run.report,
                "Write report.json and trace.json into this directory.", .letter = 'o',
                .aliases = "r", .hint = LULL_OPTION_FOLDER,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ struct simulate_arguments {
     double settle_ms;
     double look_ms;
     double tolerance_ratio;
+    double swing_ratio;
     uint64_t seed;
     bool is_json;
 };
@@ -40,6 +42,11 @@ static const struct lull_option rows[] = {
     LULL_CLI_MODEL_ROW(struct simulate_arguments, listed, "The GPU model of all ranks.",
                        .aliases = "gpu", .usual = "A100-SXM4-40GB"),
     LULL_CLI_TOLERANCE_ROW(struct simulate_arguments, tolerance_ratio),
+    LULL_VALUE("swing", "RATIO", RATIO, struct simulate_arguments, swing_ratio,
+               "How much wider than at the highest clock the GPUs' power may swing in mode auto "
+               "before gaps are left alone, as under `lull run`.",
+               .is_slowdown = true, .usual = "5%",
+               .more = "The modes of one lever alone give nothing up."),
     LULL_CLI_CALL_SETTLE_ROW(struct simulate_arguments, call_ms),
     LULL_VALUE(
         "look-ms", "MS", NUMBER, struct simulate_arguments, look_ms,
@@ -154,12 +161,29 @@ static int simulate(const struct simulate_arguments *arguments, const struct lul
         simulation.control.reactive = policy == REACTIVE;
         simulation.control.only_steady = policy == STEADY;
         simulation.control.only_sections = policy == REACTIVE || policy == FEED_FORWARD;
+        simulation.control.swing_ratio = policy == AUTO ? arguments->swing_ratio : INFINITY;
         result = lull_simulate_node(&simulation, &results_out->outcomes[policy], err);
     }
     return result;
 }
 
 /* ---- output ------------------------------------------------------------------------------ */
+
+/* Tells how widely the power swings, where that is known, and what auto has given up for it. */
+static void print_swings(const struct results *results)
+{
+    const struct lull_simulation_outcome *highest = &results->outcomes[HIGHEST];
+    const struct lull_simulation_outcome *managed = &results->outcomes[AUTO];
+
+    if (highest->swing.mean_w.count > 0 && managed->swing.mean_w.count > 0)
+        printf("swings of power in 1 s: %.0f W peak to peak at the highest clock, %.0f W in auto; "
+               "from 1 Hz on %.1f and %.1f W\n",
+               highest->swing.peak_to_peak_w.mean, managed->swing.peak_to_peak_w.mean,
+               highest->swing.band_w.mean, managed->swing.band_w.mean);
+    if (managed->given_up.gaps)
+        printf("auto leaves gaps at the steady clock, because lowering them would widen the swings "
+               "by more than --swing\n");
+}
 
 static void print_table(const struct results *results)
 {
@@ -184,19 +208,32 @@ static void print_table(const struct results *results)
            results->oracle.slack.slowdown_ratio * 100.0);
     printf("%-14s %12s %12s %8.2f%%\n", "no latency", "", "",
            results->oracle.ideal.saving_ratio * 100.0);
+    print_swings(results);
+}
+
+/* Unknown is null: no second of the measured periods has been read. */
+static json_t *swing_json(const struct lull_simulation_outcome *outcome)
+{
+    if (outcome->swing.mean_w.count == 0)
+        return json_null();
+    return json_pack("{s:I, s:f, s:f, s:f, s:b}", "pieces", (json_int_t)outcome->swing.mean_w.count,
+                     "average_power_w", outcome->swing.mean_w.mean, "peak_to_peak_w",
+                     outcome->swing.peak_to_peak_w.mean, "band_w", outcome->swing.band_w.mean,
+                     "gaps_given_up", outcome->given_up.gaps);
 }
 
 static json_t *policy_json(const struct results *results, int policy)
 {
     const struct lull_simulation_outcome *outcome = &results->outcomes[policy];
 
-    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:I}", "name",
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:I, s:o}", "name",
                      policy_names[policy], "period_ms", outcome->period_ms, "energy_j",
                      outcome->energy_j, "saving_ratio", saving(results, policy), "slowdown_ratio",
                      slowdown(results, policy), "low_ratio", outcome->late_ratio, "driver_calls",
                      (json_int_t)outcome->calls, "settled_in_period",
                      (json_int_t)outcome->settled_in, "steady_mhz", outcome->steady_mhz, "sm_mhz",
-                     outcome->point_mhz, "switched_sections", (json_int_t)outcome->switched);
+                     outcome->point_mhz, "switched_sections", (json_int_t)outcome->switched,
+                     "swing", swing_json(outcome));
 }
 
 static json_t *joint_json(const struct lull_oracle_play_answer *oracle, uint32_t ranks)

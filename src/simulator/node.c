@@ -9,6 +9,12 @@
 #include "emulator/player/sim.h"
 #include "simulator/driver.h"
 
+static const int64_t reading_ns = INT64_C(100000000);
+/* A play without an event for so long has come to a standstill, which must be noticed. */
+static const int64_t standstill_ns = INT64_C(60000000000);
+
+enum { READINGS = 10 }; /* of a piece */
+
 struct node_rank {
     struct lull_gap_map *gaps;
     uint32_t *orders;     /* for each operation: how many communications precede it in a period */
@@ -25,6 +31,15 @@ struct node_rank {
     uint64_t low_steps;
 };
 
+/* The power of all GPUs together, read as often as `lull run` reads it. */
+struct node_power {
+    int64_t next_ns; /* when it is read next */
+    double energy_j; /* until the reading before */
+    double piece_w[READINGS];
+    uint32_t count;
+    struct lull_swing swing;
+};
+
 struct simulation {
     const struct lull_simulation_options *options;
     struct lull_play_sim *sim;
@@ -32,6 +47,8 @@ struct simulation {
     struct lull_virtual_driver *driver;
     struct node_rank ranks[LULL_PLAY_RANKS];
     uint64_t settled_in; /* period of rank 0, counted from 1 */
+    struct node_power power;
+    int64_t event_ns; /* of the last event */
 };
 
 static uint32_t popcount(uint32_t bits)
@@ -149,6 +166,7 @@ static void on_event(void *context, uint32_t index, const struct lull_play_event
     const uint32_t count = simulation->options->play->ranks[index].count;
     struct node_rank *rank = &simulation->ranks[index];
 
+    simulation->event_ns = event->is_end ? event->end_ns : event->begin_ns;
     if (!event->is_end && event->number % count == 0)
         begin_period(simulation, index, event->number / count, event->begin_ns);
     if (!event->is_end && event->op->begins_step && rank->is_measured) {
@@ -159,6 +177,50 @@ static void on_event(void *context, uint32_t index, const struct lull_play_event
         take_compute(simulation, rank, event);
     else if (simulation->controller != NULL)
         take_communication(simulation, index, event);
+}
+
+/* ---- power ------------------------------------------------------------------------------- */
+
+static void add_measured(struct simulation *simulation, double power_w)
+{
+    struct node_power *power = &simulation->power;
+    bool is_measured = true;
+
+    for (uint32_t i = 0; i < simulation->options->play->rank_count; i++)
+        is_measured = is_measured && simulation->ranks[i].is_measured;
+    if (!is_measured) {
+        power->count = 0;
+        return;
+    }
+    power->piece_w[power->count++] = power_w;
+    if (power->count < READINGS)
+        return;
+    lull_swing_add(&power->swing, power->piece_w, READINGS, (double)reading_ns * 1e-9);
+    power->count = 0;
+}
+
+/* Reads the power, averaged since the reading before as sensors do. Returns when to do so next. */
+static int64_t read_power(struct simulation *simulation, int64_t now_ns)
+{
+    struct node_power *power = &simulation->power;
+    double energy_j = 0.0;
+    double power_w;
+
+    if (now_ns - simulation->event_ns > standstill_ns)
+        return LULL_PHYSICS_NEVER;
+    if (now_ns < power->next_ns)
+        return power->next_ns;
+    for (uint32_t i = 0; i < simulation->options->play->rank_count; i++)
+        energy_j += lull_physics_energy_j(lull_play_sim_gpu(simulation->sim, i));
+    power_w = (energy_j - power->energy_j) / ((double)reading_ns * 1e-9);
+    power->energy_j = energy_j;
+    power->next_ns = now_ns + reading_ns;
+    if (now_ns == 0)
+        return power->next_ns;
+    add_measured(simulation, power_w);
+    if (simulation->controller != NULL)
+        lull_controller_take_node_power(simulation->controller, now_ns, power_w);
+    return power->next_ns;
 }
 
 /* ---- what is decided --------------------------------------------------------------------- */
@@ -174,12 +236,12 @@ static int64_t on_timer(void *context, int64_t now_ns)
 {
     struct simulation *simulation = context;
     struct lull_command commands[LULL_CONTROLLER_MAX_GPUS];
-    int64_t wake_ns = INT64_MAX;
+    int64_t wake_ns = read_power(simulation, now_ns);
     int64_t driver_ns;
     uint32_t count;
 
     if (simulation->controller == NULL)
-        return LULL_PHYSICS_NEVER;
+        return wake_ns;
     for (uint32_t i = 0; i < simulation->options->play->rank_count; i++) {
         const struct node_rank *rank = &simulation->ranks[i];
 
@@ -284,6 +346,7 @@ static void describe_target(const struct simulation *simulation,
     outcome->point_mhz = outcome->steady_mhz;
     if (simulation->controller == NULL)
         return;
+    outcome->given_up = lull_controller_swings(simulation->controller)->cut;
     steady = lull_controller_steady(simulation->controller);
     if (steady != NULL)
         outcome->steady_mhz = lull_gpu_model_step_mhz(model, top - steady->proven.common);
@@ -305,6 +368,7 @@ static void conclude(const struct simulation *simulation,
     struct lull_simulation_outcome outcome = {
         .calls = simulation->driver == NULL ? 0 : lull_virtual_driver_calls(simulation->driver),
         .settled_in = simulation->settled_in,
+        .swing = simulation->power.swing,
     };
     uint64_t steps = 0;
     uint64_t low_steps = 0;

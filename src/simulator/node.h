@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "core/energy/swing.h"
 #include "core/section/controller/controller.h"
 #include "emulator/gpu_model.h"
 #include "emulator/player/play.h"
@@ -41,10 +42,12 @@ struct lull_simulation_outcome {
     double energy_j;   /* sum over the GPUs */
     double late_ratio; /* share of iterations in which a compute kernel began on a lowered clock */
     uint64_t calls;    /* number of driver calls in the whole run */
-    uint64_t settled_in; /* period in which the descent had settled; 0: it has not */
-    double steady_mhz;   /* the point that whole iterations keep; the highest: they keep none */
-    double point_mhz;    /* the lowest point of all sections; the steady one: there is none */
-    uint32_t switched;   /* how many sections of the first GPU are switched in each pass */
+    uint64_t settled_in;     /* period in which the descent had settled; 0: it has not */
+    double steady_mhz;       /* the point that whole iterations keep; the highest: they keep none */
+    double point_mhz;        /* the lowest point of all sections; the steady one: there is none */
+    struct lull_swing swing; /* of the GPUs' power together, in pieces of a second; measured */
+    struct lull_swing_cut given_up; /* for its swings, at the end */
+    uint32_t switched; /* how many sections of the first GPU are switched in each pass */
 };
 
 /* Simulates the node. Errors: -EINVAL; -EDEADLK: the ranks of the play wait for each other for

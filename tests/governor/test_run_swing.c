@@ -167,6 +167,29 @@ static void without_readings_nothing_is_known(void **state)
     assert_non_null(swing.reason);
 }
 
+static void what_was_given_up_is_said(void **state)
+{
+    struct lull_swing_limit limit;
+    char text[LULL_RUN_SWING_TEXT];
+
+    (void)state;
+    lull_swing_limit_init(&limit, 0.05);
+    assert_null(lull_run_swing_given_up(&limit, text));
+    limit.finding.length_s = 2.0;
+    lull_moments_add(&limit.finding.reference.peak_to_peak_w, 300.0);
+    lull_moments_add(&limit.finding.managed.peak_to_peak_w, 350.0);
+    limit.cut.gaps = true;
+    assert_non_null(strstr(lull_run_swing_given_up(&limit, text),
+                           "gaps are left at the clocks of computation because that made the power "
+                           "of the job's GPUs swing by 350 instead of 300 W"));
+    assert_non_null(strstr(text, "--swing allows (5 %)"));
+    limit.cut.halvings = 2;
+    assert_non_null(
+        strstr(lull_run_swing_given_up(&limit, text), ", and sections are lowered less, because"));
+    limit.cut = (struct lull_swing_cut){0};
+    assert_non_null(strstr(lull_run_swing_given_up(&limit, text), "for a time"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +198,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_is_missing_is_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_readings_nothing_is_known, set_up, tear_down),
+        cmocka_unit_test(what_was_given_up_is_said),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,7 +121,8 @@ static void test_descents_end_where_most_gaps_stay_high(void **state)
 }
 
 static struct lull_simulation_outcome simulate_levers(const struct lull_play *play, bool managed,
-                                                      bool only_sections, bool only_steady)
+                                                      bool only_sections, bool only_steady,
+                                                      double swing_ratio)
 {
     struct lull_gpu_model model = *lull_gpu_model_find("A100-SXM4-40GB", 14);
     struct lull_simulation_options options = {
@@ -139,6 +140,7 @@ static struct lull_simulation_outcome simulate_levers(const struct lull_play *pl
     lull_controller_config_default(&options.control);
     options.control.only_sections = only_sections;
     options.control.only_steady = only_steady;
+    options.control.swing_ratio = swing_ratio;
     assert_int_equal(lull_simulate_node(&options, &outcome, NULL), 0);
     return outcome;
 }
@@ -157,10 +159,10 @@ static void test_gaps_and_a_steady_point_add_up(void **state)
     assert_int_equal(lull_play_create(1, &play, NULL), 0);
     add_exchanges(play, 0, 0.0, 0);
     assert_int_equal(lull_play_finish(play, NULL), 0);
-    highest = simulate_levers(play, false, false, false);
-    gaps = simulate_levers(play, true, true, false);
-    steady = simulate_levers(play, true, false, true);
-    all = simulate_levers(play, true, false, false);
+    highest = simulate_levers(play, false, false, false, INFINITY);
+    gaps = simulate_levers(play, true, true, false, INFINITY);
+    steady = simulate_levers(play, true, false, true, INFINITY);
+    all = simulate_levers(play, true, false, false, INFINITY);
     lull_play_destroy(play);
     assert_true(steady.period_ms < 1.01 * highest.period_ms);
     assert_true(all.period_ms < 1.01 * highest.period_ms);
@@ -173,6 +175,66 @@ static void test_gaps_and_a_steady_point_add_up(void **state)
     /* A steady point saves in gaps that are not switched for, too: that counts once. */
     assert_true(highest.energy_j - all.energy_j >
                 0.75 * (2.0 * highest.energy_j - gaps.energy_j - steady.energy_j));
+}
+
+/* A rank that computes for 300 ms and exchanges for as long: readings of its power see both. */
+static struct lull_play *make_slow_play(void)
+{
+    struct lull_play *play;
+
+    assert_int_equal(lull_play_create(1, &play, NULL), 0);
+    assert_int_equal(lull_play_add_communicator(play, "exchange", 1, NULL), 0);
+    for (int32_t i = 0; i < 2; i++) {
+        const struct lull_play_op op = {
+            .kind = i == 0 ? LULL_PLAY_COMPUTE : LULL_PLAY_COMMUNICATION,
+            .depends = {LULL_PLAY_NONE, LULL_PLAY_NONE},
+            .duration_ms = 300.0,
+            .begins_step = i == 0,
+            .profile = "training",
+            .kernels = 1,
+            .function = LULL_PLAY_ALL_TO_ALL,
+            .bytes = UINT64_C(1) << 20,
+            .link_gbs = 10.0,
+            .channels = 4,
+        };
+
+        assert_int_equal(lull_play_add(play, 0, &op, NULL), i);
+    }
+    assert_int_equal(lull_play_finish(play, NULL), 0);
+    return play;
+}
+
+/* Low clocks in gaps make the power swing more than at the highest clock. They are given up where
+ * that is not allowed, and kept where the steady point has narrowed the swings by more. */
+static void test_gaps_are_given_up_where_they_widen_swings(void **state)
+{
+    struct lull_simulation_outcome highest;
+    struct lull_simulation_outcome wide;
+    struct lull_simulation_outcome held;
+    struct lull_simulation_outcome all;
+    struct lull_play *play = make_slow_play();
+
+    (void)state;
+    highest = simulate_levers(play, false, false, false, INFINITY);
+    wide = simulate_levers(play, true, true, false, INFINITY);
+    held = simulate_levers(play, true, true, false, 0.05);
+    all = simulate_levers(play, true, false, false, 0.05);
+    lull_play_destroy(play);
+    printf("given up: wide %d, held %d, all %d; saved %.2f, %.2f and %.2f %%\n", wide.given_up.gaps,
+           held.given_up.gaps, all.given_up.gaps, 100.0 * (1.0 - wide.energy_j / highest.energy_j),
+           100.0 * (1.0 - held.energy_j / highest.energy_j),
+           100.0 * (1.0 - all.energy_j / highest.energy_j));
+    printf("peak to peak: highest %.0f W, gaps %.0f W, held %.0f W, all %.0f W\n",
+           highest.swing.peak_to_peak_w.mean, wide.swing.peak_to_peak_w.mean,
+           held.swing.peak_to_peak_w.mean, all.swing.peak_to_peak_w.mean);
+    assert_true(wide.swing.peak_to_peak_w.mean > 1.05 * highest.swing.peak_to_peak_w.mean);
+    assert_false(wide.given_up.gaps);
+    assert_true(held.given_up.gaps);
+    assert_true(held.swing.peak_to_peak_w.mean < 1.05 * highest.swing.peak_to_peak_w.mean);
+    assert_true(held.energy_j < 1.001 * highest.energy_j &&
+                wide.energy_j < 0.97 * highest.energy_j);
+    assert_false(all.given_up.gaps);
+    assert_true(all.energy_j < wide.energy_j);
 }
 
 /* Two ranks whose gaps of 8 to 40 ms drift through each other, on a driver that always takes 5 ms.
@@ -278,6 +340,7 @@ int main(void)
         cmocka_unit_test(test_each_rank_counts_as_if_alone),
         cmocka_unit_test(test_descents_end_where_most_gaps_stay_high),
         cmocka_unit_test(test_gaps_and_a_steady_point_add_up),
+        cmocka_unit_test(test_gaps_are_given_up_where_they_widen_swings),
         cmocka_unit_test(test_reading_clocks_back_costs_little),
         cmocka_unit_test(test_fixed_settings_are_the_lowest_within_the_tolerance),
     };

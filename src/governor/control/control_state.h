@@ -56,12 +56,20 @@ struct lull_governed_gpu {
     struct lull_track *enqueueing; /* its iterations, by what its host enqueues */
 };
 
+/* The power of the job's GPUs, of which the sampler reads one after the other. */
+struct lull_power_round {
+    double sum_w;  /* of those that have been read in the present round */
+    uint64_t read; /* bits: these */
+    uint64_t all;  /* bits: those of the round before */
+};
+
 struct lull_control {
     struct lull_event_segment *job;
     struct lull_devices *devices;
     struct lull_actuator *actuator; /* NULL: there is none now; as armed above */
     uint32_t holds;                 /* enum lull_hold; guarded by the lock */
     struct lull_controller *controller;
+    struct lull_power_round power_round;
     const struct lull_decider *decider; /* the one that rules */
     void *deciding;                     /* what its functions are called with */
     struct lull_accounting *accounting; /* what is told of energy windows; NULL: nobody is */

@@ -15,6 +15,7 @@
 #include "core/switching/switch_cost.h"
 #include "core/section/controller/controller.h"
 #include "device/device.h"
+#include "governor/run/run_log.h"
 #include "wire/event.h"
 
 /* Why all GPUs stay at the reference for a while, as bits. */
@@ -49,8 +50,8 @@ struct lull_decider {
     /* The oldest request to any GPU has waited this long for its answer; 0: none is unanswered. */
     void (*take_waiting)(void *state, int64_t now_ns, double waiting_ms);
 
-    /* The GPU's power was read. On the main thread. NULL: it needs none. */
-    void (*take_power)(void *state, uint32_t gpu, double power_w);
+    /* The GPU's power was read at a time. On the main thread. NULL: it needs none. */
+    void (*take_power)(void *state, uint32_t gpu, int64_t time_ns, double power_w);
 
     /* Something else than clocks may have cost the job time since the GPU was read last: heat, or
      * an error that its driver has reported. On the main thread. */

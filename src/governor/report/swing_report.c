@@ -20,6 +20,21 @@ static json_t *side_json(const struct lull_swing *swing)
     return object;
 }
 
+/* Adds what the controller has given up while the job ran, and why, or why not. */
+static void add_given_up(json_t *object, const struct lull_swing_limit *limit)
+{
+    char text[LULL_RUN_SWING_TEXT];
+    const char *reason = lull_run_swing_given_up(limit, text);
+    double length_s;
+
+    lull_field_boolean(object, "gaps_given_up", limit->cut.gaps);
+    lull_field_integer(object, "depth_halvings", (json_int_t)limit->cut.halvings);
+    if (reason == NULL && lull_swing_limit_known(limit, &length_s) == NULL)
+        reason = "while the job ran there were fewer than six pieces of a second in a row at the "
+                 "highest clocks, or at what is kept: nothing is given up without them";
+    lull_field_text(object, "given_up_reason", reason);
+}
+
 json_t *lull_swing_report_json(const struct lull_report *report)
 {
     const struct lull_run_swing *swing = report->swing;
@@ -39,6 +54,7 @@ json_t *lull_swing_report_json(const struct lull_report *report)
     else
         lull_field_json(object, "wider", json_null());
     lull_field_text(object, "reason", swing->reason);
+    add_given_up(object, lull_controller_swings(lull_control_controller(report->managed)));
     return object;
 }
 

@@ -132,16 +132,23 @@ static void print_report(const struct lull_report *report)
     free(text);
 }
 
-/* Computes the swings of power, and says so where they have become wider. False: nothing was
- * managed. */
+/* Computes the swings of power, and says what was given up because of them, or that they have
+ * become wider all the same. False: nothing was managed. */
 static bool find_swing(struct lull_managed_run *run, const struct lull_run_pass *unmanaged,
                        const struct lull_run_pass *managed, struct lull_run_swing *swing_out)
 {
+    char text[LULL_RUN_SWING_TEXT];
+    const char *given_up;
+
     if (managed->control == NULL)
         return false;
     lull_run_swing_compute(managed->control, unmanaged != NULL ? unmanaged->control : NULL,
-                           run->options->swing_ratio, swing_out);
-    if (swing_out->is_wider)
+                           run->options->control.swing_ratio, swing_out);
+    given_up = lull_run_swing_given_up(
+        lull_controller_swings(lull_control_controller(managed->control)), text);
+    if (given_up != NULL)
+        lull_run_found(run, given_up);
+    else if (swing_out->is_wider)
         lull_run_found(run, "the power of the job's GPUs swings by more than --swing allows beyond "
                             "the swings without Lull; where the power supply minds that, use one "
                             "clock for whole iterations: --steady 1%");
@@ -171,7 +178,7 @@ static void write_report(struct lull_managed_run *run, const struct lull_run_pas
         .response = managed->response,
         .limits = managed->limits,
         .swing = has_swing ? &swing : NULL,
-        .swing_ratio = run->options->swing_ratio,
+        .swing_ratio = run->options->control.swing_ratio,
         .energy = {.managed = managed->accounting,
                    .unmanaged = has_unmanaged ? unmanaged->accounting : NULL,
                    .node_reason = run->rapl_reason.text},

@@ -22,7 +22,6 @@ struct lull_run_options {
     uint32_t compare_pairs;   /* with compare: how often on each side; see run_comparison.h */
     bool exposure;            /* record compute kernels in short windows, where CUPTI can be had */
     bool markers;             /* mark NCCL's collectives on their streams, without its plugin */
-    double swing_ratio;       /* how much wider than unmanaged managed swings of power may be */
     bool no_daemon;           /* drive the devices from this process (root) */
     bool quiet;               /* no table, no progress */
     const char *const *plans; /* files with a pipeline's plan, and plans to fall back to */

@@ -2,6 +2,7 @@
 #include "governor/run/run_swing.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -203,4 +204,41 @@ void lull_run_swing_compute(const struct lull_control *managed,
         lull_swing_is_wider(&swing_out->managed, &swing_out->reference, allowed_ratio);
     free(reference.items);
     free(lowered.items);
+}
+
+/* ---- what was given up ---------------------------------------------------------------------- */
+
+/* What of the levers is given up now, or was. */
+static const char *subject_of(const struct lull_swing_limit *limit)
+{
+    const bool has_sections = limit->cut.halvings > 0;
+
+    if (limit->cut.gaps && has_sections)
+        return "gaps are left at the clocks of computation, and sections are lowered less,";
+    if (has_sections)
+        return "sections are lowered less";
+    if (limit->cut.gaps)
+        return "gaps are left at the clocks of computation";
+    return "gaps or sections were lowered less for a time, until it had passed or other clocks "
+           "were "
+           "kept,";
+}
+
+const char *lull_run_swing_given_up(const struct lull_swing_limit *limit, char *text)
+{
+    const struct lull_swing_finding *finding = &limit->finding;
+
+    if (finding->length_s == 0.0)
+        return NULL;
+    snprintf(text, LULL_RUN_SWING_TEXT,
+             "%s because that made the power of the job's GPUs swing by %.0f instead of %.0f W "
+             "peak to peak, and by %.0f instead of %.0f W in the band, within %.0f s (%u pieces "
+             "with and %u without it), which is more than --swing allows (%.3g %%); where the "
+             "power supply bears more, give a larger --swing",
+             subject_of(limit), finding->managed.peak_to_peak_w.mean,
+             finding->reference.peak_to_peak_w.mean, finding->managed.band_w.mean,
+             finding->reference.band_w.mean, finding->length_s,
+             (unsigned)finding->managed.mean_w.count, (unsigned)finding->reference.mean_w.count,
+             100.0 * limit->allowed_ratio);
+    return text;
 }

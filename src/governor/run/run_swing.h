@@ -14,6 +14,7 @@
 #define LULL_GOVERNOR_RUN_RUN_SWING_H
 
 #include "core/energy/swing.h"
+#include "core/energy/swing_limit.h"
 #include "governor/control/control.h"
 
 struct lull_run_swing {
@@ -34,5 +35,14 @@ struct lull_run_swing {
 void lull_run_swing_compute(const struct lull_control *managed,
                             const struct lull_control *unmanaged, double allowed_ratio,
                             struct lull_run_swing *swing_out);
+
+enum { LULL_RUN_SWING_TEXT = 512 };
+
+/*
+ * Says in a sentence what is given up, or was for a time, because the swings were too wide while
+ * the job ran, and from what that is known; NULL: nothing ever was. text has LULL_RUN_SWING_TEXT
+ * bytes.
+ */
+const char *lull_run_swing_given_up(const struct lull_swing_limit *limit, char *text);
 
 #endif

@@ -28,6 +28,7 @@ void lull_controller_config_default(struct lull_controller_config *config)
 {
     *config = (struct lull_controller_config){
         .tolerance_ratio = 0.01,
+        .swing_ratio = 0.05,
         .steady_tolerance_ratio = 1.0,
         .confidence = LULL_GUARD_CONFIDENCE,
         .strategy = LULL_DESCENT_BISECT,
@@ -67,6 +68,7 @@ static void init_switching(struct lull_controller *controller)
         controller->ranks[i].losses.rate = config->tolerance_ratio;
     lull_targets_init(&controller->targets, config, controller->gpus, controller->gpu_count);
     lull_controller_init_allowance(controller);
+    lull_swing_limit_init(&controller->swings, config->swing_ratio);
 }
 
 struct lull_controller *lull_controller_create(const struct lull_controller_config *config,

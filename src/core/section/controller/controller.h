@@ -68,6 +68,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/energy/swing_limit.h"
 #include "core/switching/switch_cost.h"
 #include "core/section/call.h"
 #include "core/section/descent.h"
@@ -95,6 +96,7 @@ struct lull_controller_config {
     uint32_t window_iterations;          /* least number of iterations in it, >= 2 */
     double steady_tolerance_ratio; /* slowdown that the steady point may cost by estimate; at most
                                     * tolerance_ratio counts */
+    double swing_ratio; /* how much wider than at the reference the node's power may swing, >= 0 */
     uint64_t seed;    /* of the coins by which trials are ordered; on all nodes of a job the same */
     bool only_steady; /* one steady point, whatever sections there are */
     bool only_sections; /* no steady point */
@@ -104,7 +106,8 @@ struct lull_controller_config {
     bool reactive;      /* for comparison: switch when a section begins and ends, never before */
 };
 
-/* Tolerance 1 %, confidence 95 %, bisection, blocks of 300 ms and 2 iterations. */
+/* Tolerance 1 %, confidence 95 %, bisection, blocks of 300 ms and 2 iterations, swings 5 % wider.
+ */
 void lull_controller_config_default(struct lull_controller_config *config);
 
 enum lull_controller_phase {
@@ -239,6 +242,14 @@ void lull_controller_take_disturbance(struct lull_controller *controller, uint32
 void lull_controller_take_power(struct lull_controller *controller, uint32_t gpu, double power_w);
 
 /*
+ * Takes the power of all GPUs of the job on this node together, W, every 100 ms. Where its swings
+ * at what is kept are wider than at the reference by more than config.swing_ratio, gaps and the
+ * depth of sections are given up (core/energy/swing_limit.h).
+ */
+void lull_controller_take_node_power(struct lull_controller *controller, int64_t time_ns,
+                                     double power_w);
+
+/*
  * Of several nodes one is missing, or they do not agree (held): everything is raised at once and
  * stays at the reference. Once released, what was being tested begins again.
  */
@@ -281,6 +292,9 @@ bool lull_controller_is_suspended(const struct lull_controller *controller);
 
 /* Something is switched within iterations. */
 bool lull_controller_has_sections(const struct lull_controller *controller);
+
+/* What is given up because the node's power would swing too widely, and what that comes from. */
+const struct lull_swing_limit *lull_controller_swings(const struct lull_controller *controller);
 
 /* The steady point at which this GPU's computation runs now; 0: the reference. */
 uint32_t lull_controller_steady_point(const struct lull_controller *controller, uint32_t gpu);

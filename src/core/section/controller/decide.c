@@ -402,6 +402,7 @@ static void conclude_proof(struct lull_controller *controller, enum lull_verdict
     lull_trial_drop_kept(&controller->trial);
     lull_trial_keep(&controller->trial);
     lull_targets_prove(&controller->targets);
+    lull_swing_limit_renew(&controller->swings);
     if (controller->steady_from == 0)
         rest(controller);
     controller->acquittals = 0;

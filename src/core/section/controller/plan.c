@@ -67,7 +67,10 @@ uint32_t lull_controller_planned_point(const struct lull_controller *controller,
     point = lull_target_point_for(target, index, under_test);
     if (!under_test)
         point = lull_controller_agreed_point(controller, target, point, iteration);
-    return lull_targets_point_on(targets, index, target, point);
+    point = lull_targets_point_on(targets, index, target, point);
+    if (target_index == targets->steady)
+        return point;
+    return lull_controller_cut_point(controller, gpu, target, point);
 }
 
 bool lull_controller_uses_slack(const struct lull_controller *controller,

@@ -4,6 +4,7 @@
  *   decide.c      what to do next: which trial runs, and what follows from its verdicts
  *   gaps.c        GPUs whose sections are gaps: what is asked of the driver for them, and when
  *   plan.c        which section has which target, point and forecast
+ *   swings.c      what is given up because the node's power would swing too widely
  *   peers.c       what the controllers of the job's other nodes have to say
  *   targets.c     the list of targets (targets.h)
  *   refine.c      points of single GPUs, below or above the common one (targets.h)
@@ -16,6 +17,7 @@
 #ifndef LULL_CORE_SECTION_CONTROLLER_STATE_H
 #define LULL_CORE_SECTION_CONTROLLER_STATE_H
 
+#include "core/energy/swing_limit.h"
 #include "core/switching/switch_cost.h"
 #include "core/section/controller/controller.h"
 #include "core/section/controller/targets.h"
@@ -82,6 +84,7 @@ struct lull_controller {
     int64_t proof_from_ns;
     uint64_t trial_begin;
     uint64_t settled_after;
+    struct lull_swing_limit swings;
     struct lull_allowance late; /* iterations, of all GPUs, in which computation begins low */
     bool held;                  /* by the other nodes */
     int64_t now_ns;             /* latest time passed in */
@@ -168,6 +171,15 @@ bool lull_controller_set_agreed(struct lull_controller *controller, uint32_t ind
 
 /* Places a test at the same iterations on all nodes that count alike. */
 void lull_controller_place_test(struct lull_controller *controller);
+
+/* ---- swings.c ----------------------------------------------------------------- */
+
+/* A section's point (an index of the GPU's clocks) with what is given up for the node's swings; 0:
+ * it is not lowered. While something is tried nothing is given up: a proof is of all that it keeps.
+ */
+uint32_t lull_controller_cut_point(const struct lull_controller *controller,
+                                   const struct lull_controlled_gpu *gpu,
+                                   const struct lull_target *target, uint32_t point);
 
 /* ---- plan.c ------------------------------------------------------------------- */
 

@@ -1,0 +1,112 @@
+/*
+ * Swing limit: clocks that all GPUs of a node lower and raise in lockstep widen the swings of its
+ * power. Where these are wider than without Lull by more than is allowed, levers are given up, one
+ * after the other, in the order of what they cost in joules per watt of swing: first the gaps,
+ * which are left at the steady clock, then the depth of sections, which is halved until nothing is
+ * left of it.
+ *
+ * Swings without Lull are known only from stretches of the run at the reference: from the learning,
+ * and from blocks of trials that are long enough. These are held against stretches at what is kept,
+ * in pieces of 1, 2, 5 and 10 s (swing.h): the longest of which both sides have six decides. With
+ * fewer nothing is known and nothing is given up. What is looked at again and again looks wide by
+ * chance at some time, so each look needs twice as many pieces as the one before.
+ *
+ * What has been given up is admitted again, the last first, after a back-off that doubles each
+ * time, and all of it at once when other points are kept than those that were too wide: their
+ * cause is gone.
+ *
+ * Pure; caller's storage; one thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_ENERGY_SWING_LIMIT_H
+#define LULL_CORE_ENERGY_SWING_LIMIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/energy/swing.h"
+
+/* Fewer pieces of a side decide nothing. At the very edge of what is allowed 16 of 100 nodes then
+ * give something up by chance within a minute, with three pieces 25, with eight 11
+ * (test_swing_limit); but short iterations show few seconds in a row at the reference. */
+enum { LULL_SWING_LIMIT_PIECES = 6 };
+
+enum { LULL_SWING_LENGTHS = 4, LULL_SWING_MOST_READINGS = 100 };
+
+/* At what a node runs while its power is read. */
+enum lull_swing_side {
+    LULL_SWING_NEITHER, /* something is tried, or not all GPUs are at the same */
+    LULL_SWING_REFERENCE,
+    LULL_SWING_MANAGED, /* at what is kept */
+};
+
+/* What is given up. */
+struct lull_swing_cut {
+    bool gaps;
+    uint32_t halvings; /* of the depth of sections */
+};
+
+/* What there is to give up. */
+struct lull_swing_levers {
+    bool gaps;        /* gaps are lowered */
+    uint32_t deepest; /* points by which the deepest section is below the steady point */
+};
+
+/* Pieces of one length. */
+struct lull_swing_pieces {
+    double powers_w[LULL_SWING_MOST_READINGS]; /* of the piece under way */
+    uint32_t count;
+    struct lull_swing reference;
+    struct lull_swing managed; /* since what is given up has changed last */
+};
+
+/* Two sides that were held against each other. */
+struct lull_swing_finding {
+    double length_s; /* of pieces; 0: nothing has been given up so far */
+    struct lull_swing reference;
+    struct lull_swing managed;
+};
+
+struct lull_swing_limit {
+    double allowed_ratio;
+    struct lull_swing_pieces pieces[LULL_SWING_LENGTHS];
+    enum lull_swing_side side; /* of the last reading */
+    int64_t last_ns;           /* its time */
+    uint64_t next_look;        /* the number of managed pieces from which they are looked at */
+    struct lull_swing_cut cut;
+    int64_t retry_ns; /* not before then something is admitted again */
+    int64_t spacing_ns;
+    struct lull_swing_finding finding; /* for which something was given up last */
+};
+
+/* allowed_ratio: how much wider than at the reference swings may be, >= 0. */
+void lull_swing_limit_init(struct lull_swing_limit *limit, double allowed_ratio);
+
+/*
+ * Takes a reading of the node's power, W, at time_ns, with what the node ran at since the one
+ * before. Readings are to come every 100 ms; pieces with one that is late by more than a half are
+ * left out. Returns whether what is given up has changed.
+ */
+bool lull_swing_limit_take(struct lull_swing_limit *limit, enum lull_swing_side side,
+                           int64_t time_ns, double power_w, const struct lull_swing_levers *levers);
+
+/* Other points are kept from now on: everything is admitted again. */
+void lull_swing_limit_renew(struct lull_swing_limit *limit);
+
+/* The point of a section, as an index of clocks, at a steady point: between both. */
+uint32_t lull_swing_cut_point(const struct lull_swing_cut *cut, bool is_gap, uint32_t steady,
+                              uint32_t point);
+
+/*
+ * The longest pieces of which both sides have enough, to hold them against each other, with their
+ * length; NULL: too little has been read at the reference, or at what is kept.
+ */
+const struct lull_swing_pieces *lull_swing_limit_known(const struct lull_swing_limit *limit,
+                                                       double *length_s_out);
+
+/* Gives up one lever more; false: there is nothing left. */
+bool lull_swing_cut_deepen(struct lull_swing_cut *cut, const struct lull_swing_levers *levers);
+
+/* Admits the lever that was given up last; false: none was. */
+bool lull_swing_cut_undo(struct lull_swing_cut *cut);
+
+#endif
