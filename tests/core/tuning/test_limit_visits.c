@@ -207,6 +207,36 @@ static void test_without_temperatures_visits_are_added_up(void **state)
     free(visits);
 }
 
+/* Short cold and long warm visits whose iterations cost the same are what they were; those of
+ * another kind, which cost more the warmer they are, change nothing about that. */
+static void test_only_what_differs_is_settled(void **state)
+{
+    static const enum lull_limit_kind kinds[] = {LULL_LIMIT_FREE, LULL_LIMIT_LOCKED};
+    struct lull_limit_visits *visits = calloc(1, sizeof(*visits));
+    double seconds[2];
+    double joules[2];
+
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t point = i % 2;
+        const uint64_t iterations = i < 2 ? 40 : 160;
+        const double celsius = i < 2 ? 40.0 : 60.0;
+        const double iteration_j = 100.0 * (point == 0 ? 1.0 : exp(0.003 * (celsius - 70.0)));
+
+        lull_limit_visits_begin(visits, point);
+        for (int part = 0; part < 10; part++)
+            lull_limit_visits_feel(visits, 0.025 * (double)iterations, 200.0, 70.0);
+        lull_limit_visits_take(visits, iterations, 0.25 * (double)iterations,
+                               iteration_j * (double)iterations, celsius);
+    }
+    lull_limit_visits_settle(visits, kinds, 2, seconds, joules);
+    assert_true(fabs(seconds[0] - 50.0) < 1e-9);
+    assert_true(fabs(seconds[1] - 50.0) < 1e-9);
+    assert_true(fabs(joules[0] - 20000.0) < 1e-6);
+    assert_true(fabs(joules[1] / 20000.0 - 1.0) < 0.01); /* as at 70 degrees */
+    free(visits);
+}
+
 static void test_time_constants_are_found(void **state)
 {
     (void)state;
@@ -233,6 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_warm_and_cold_visits_agree_in_the_end),
         cmocka_unit_test(test_noise_is_not_taken_for_warmth),
+        cmocka_unit_test(test_only_what_differs_is_settled),
         cmocka_unit_test(test_without_temperatures_visits_are_added_up),
         cmocka_unit_test(test_time_constants_are_found),
     };

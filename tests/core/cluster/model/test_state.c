@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "core/cluster/model/job.h"
 #include "core/cluster/model/placement.h"
 #include "core/stats/random.h"
 
@@ -281,11 +282,29 @@ static void test_bad_clusters(void **context)
     assert_int_equal(lull_cluster_check(&bad, NULL), -EINVAL);
 }
 
+/* A type of unknown memory holds every job. */
+static void test_who_has_memory(void **context)
+{
+    static const struct {
+        uint32_t type_mib, job_mib;
+        bool has;
+    } cases[] = {{0, 0, true}, {0, 81920, true}, {40960, 40960, true}, {40960, 40961, false}};
+
+    (void)context;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct lull_cluster_type type = {.memory_mib = cases[i].type_mib};
+        const struct lull_cluster_job job = {.memory_mib = cases[i].job_mib};
+
+        assert_int_equal(lull_cluster_has_memory(&job, &type), cases[i].has);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gangs_come_and_go),
         cmocka_unit_test(test_bad_clusters),
+        cmocka_unit_test(test_who_has_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
