@@ -646,6 +646,13 @@ static void test_f46_force_needs_no_journal(void **state)
     assert_int_equal(fake.gpus[1].limit_mw, 350000);
     assert_int_equal(fake.gpus[1].memory_resets, 1);
     assert_int_equal(fake.gpus[2].limit_mw, 400000);
+    /* Only a record that could not be read is kept aside. */
+    for (int i = 0; i < 3; i++) {
+        char path[128];
+
+        snprintf(path, sizeof(path), "%s/saved/gpu-GPU-%d.aside", directory, i);
+        assert_int_equal(access(path, F_OK) == 0, i == 2);
+    }
     /* It says what it cannot do, and what it cannot see. */
     fake.gpus[0].info.power_limit_default_mw = 0;
     fake.gpus[1].reasons = LULL_CLOCK_REASON_IDLE;
