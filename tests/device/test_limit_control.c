@@ -147,6 +147,32 @@ static void test_a_lease_without_limits_refuses(void **state)
     assert_int_equal(lull_limit_control_take(&control, &request), 0);
 }
 
+/* What an earlier process may have set is put back, if it is known what there was before. */
+static void test_a_limit_of_an_earlier_process_is_inherited(void **state)
+{
+    static const struct {
+        uint32_t before_mw, written_mw[2], applied_mw; /* applied: by this process already */
+        bool is_inherited;
+    } rows[] = {
+        {350000, {200000, 0}, 0, true},
+        {350000, {0, 200000}, 0, true},
+        {0, {200000, 180000}, 0, false},
+        {350000, {0, 0}, 0, false},
+        {350000, {200000, 180000}, 160000, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        control = (struct lull_limit_control){.applied_mw = rows[i].applied_mw};
+        lull_limit_control_inherit(&control, rows[i].before_mw, rows[i].written_mw);
+        assert_int_equal(control.is_uncertain, rows[i].is_inherited);
+        assert_int_equal(control.before_mw, rows[i].is_inherited ? rows[i].before_mw : 0);
+        assert_int_equal(control.applied_mw,
+                         rows[i].is_inherited ? rows[i].written_mw[0] : rows[i].applied_mw);
+        assert_int_equal(control.tried_mw, rows[i].is_inherited ? rows[i].written_mw[1] : 0);
+    }
+}
+
 static void test_failures_are_repeated_ever_more_slowly(void **state)
 {
     static const int64_t wait_ms[] = {40, 80, 160, 320, 640, 1000, 1000, 1000};
@@ -303,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_what_is_set_already_is_not_written),
         cmocka_unit_test(test_when_it_wants_to_be_called),
         cmocka_unit_test(test_a_lease_without_limits_refuses),
+        cmocka_unit_test(test_a_limit_of_an_earlier_process_is_inherited),
         cmocka_unit_test(test_failures_are_repeated_ever_more_slowly),
         cmocka_unit_test(test_refusals_have_no_effect),
         cmocka_unit_test(test_a_limit_that_is_not_obeyed_is_still_put_back),

@@ -67,6 +67,52 @@ static void test_a_silent_device_tells_nothing(void **state)
     assert_int_equal(lull_sight_of_clock(&no_clocks, &reading, &written), LULL_SIGHT_NOTHING);
 }
 
+/* What confirms a reset: the highest clock; or one above every lock that was, if one is known or
+ * the GPU was busy, where neither idleness nor silence explains it. */
+static void test_what_confirms_a_reset(void **state)
+{
+    enum { KEPT = LULL_READING_SM_CLOCK | LULL_READING_REASONS };
+    static const struct {
+        enum lull_sight sight;
+        uint32_t before_mhz, written_mhz[2];
+        bool was_busy;
+        uint32_t seen_mhz, valid;
+        uint64_t reasons;
+        bool is_confirmed;
+    } rows[] = {
+        {LULL_SIGHT_FREE, 0, {0, 0}, false, 1410, KEPT, 0, true},
+        {LULL_SIGHT_OURS, 210, {900, 0}, true, 1200, KEPT, 0, false},
+        /* Nothing is known of a lock, or of the clock before. */
+        {LULL_SIGHT_FOREIGN, 210, {0, 0}, false, 900, KEPT, 0, false},
+        {LULL_SIGHT_FOREIGN, 0, {210, 0}, false, 900, KEPT, 0, false},
+        {LULL_SIGHT_FOREIGN, 210, {210, 0}, false, 900, KEPT, 0, true},
+        {LULL_SIGHT_FOREIGN, 210, {0, 210}, false, 900, KEPT, 0, true},
+        {LULL_SIGHT_FOREIGN, 210, {0, 0}, true, 900, KEPT, 0, true},
+        {LULL_SIGHT_FOREIGN, 210, {900, 0}, true, 900, KEPT, 0, false},
+        {LULL_SIGHT_FOREIGN, 210, {0, 900}, true, 900, KEPT, 0, false},
+        {LULL_SIGHT_FOREIGN, 900, {210, 0}, true, 900, KEPT, 0, false},
+        /* Power holds the clock, more than a step above the one before. */
+        {LULL_SIGHT_NOTHING, 210, {210, 0}, true, 901, KEPT, LULL_CLOCK_REASON_POWER_CAP, true},
+        {LULL_SIGHT_NOTHING, 210, {210, 0}, true, 900, KEPT, LULL_CLOCK_REASON_POWER_CAP, false},
+        {LULL_SIGHT_NOTHING, 210, {210, 0}, false, 901, KEPT, LULL_CLOCK_REASON_POWER_CAP, false},
+        {LULL_SIGHT_NOTHING, 210, {210, 0}, true, 901, KEPT, LULL_CLOCK_REASON_IDLE, false},
+        {LULL_SIGHT_NOTHING, 210, {210, 0}, true, 901, LULL_READING_SM_CLOCK, 0, false},
+    };
+
+    (void)state;
+    fake_reset(1);
+    fake.gpus[0].info = info;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct lull_device_reading reading = {
+            .valid = rows[i].valid, .sm_mhz = rows[i].seen_mhz, .reasons = rows[i].reasons};
+        struct job job = {.before_mhz = rows[i].before_mhz, .was_busy = rows[i].was_busy};
+
+        memcpy(job.record.written.sm_mhz, rows[i].written_mhz, sizeof(rows[i].written_mhz));
+        if (is_confirmed(NULL, &job, rows[i].sight, &reading) != rows[i].is_confirmed)
+            fail_msg("row %zu", i);
+    }
+}
+
 /* --- all of it --- */
 
 static char directory[64];
@@ -600,6 +646,13 @@ static void test_f46_force_needs_no_journal(void **state)
     assert_int_equal(fake.gpus[1].limit_mw, 350000);
     assert_int_equal(fake.gpus[1].memory_resets, 1);
     assert_int_equal(fake.gpus[2].limit_mw, 400000);
+    /* Only a record that could not be read is kept aside. */
+    for (int i = 0; i < 3; i++) {
+        char path[128];
+
+        snprintf(path, sizeof(path), "%s/saved/gpu-GPU-%d.aside", directory, i);
+        assert_int_equal(access(path, F_OK) == 0, i == 2);
+    }
     /* It says what it cannot do, and what it cannot see. */
     fake.gpus[0].info.power_limit_default_mw = 0;
     fake.gpus[1].reasons = LULL_CLOCK_REASON_IDLE;
@@ -617,6 +670,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_a_reading_tells),
+        cmocka_unit_test(test_what_confirms_a_reset),
         cmocka_unit_test(test_a_silent_device_tells_nothing),
         CASE(test_nothing_to_do),
         CASE(test_only_what_the_record_names_is_touched),

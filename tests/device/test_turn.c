@@ -2,6 +2,8 @@
  * The turn at the driver: when it is taken out of a call, and whose GPU is away then; on a clock
  * that the test sets. SPDX-License-Identifier: Apache-2.0
  */
+#include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -21,7 +23,19 @@ static int64_t fake_now_ns(void)
     return atomic_load(&fake_time_ns);
 }
 
+static int64_t look_ns; /* until when the spare would have slept last */
+
+static int fake_look(pthread_mutex_t *lock, const struct timespec *until)
+{
+    look_ns = (int64_t)until->tv_sec * LULL_NS_PER_S + until->tv_nsec;
+    pthread_mutex_unlock(lock);
+    sched_yield();
+    pthread_mutex_lock(lock);
+    return ETIMEDOUT;
+}
+
 #define lull_now_ns fake_now_ns
+#define pthread_cond_timedwait(changed, lock, until) fake_look(lock, until)
 #include "device/turn.c"
 
 enum { GPU = 3, OTHER_GPU = 5 };
@@ -136,6 +150,24 @@ static void test_a_call_that_returns_keeps_the_turn(void **state)
     assert_int_equal(lull_turn_away_ns(&turn, GPU), 0);
 }
 
+/* For a second after a call the spare looks every 20 ms. */
+static void test_the_spare_looks_now_and_then(void **state)
+{
+    const int64_t now_ns = fake_now_ns();
+
+    (void)state;
+    look_ns = 0;
+    pthread_mutex_lock(&turn.lock);
+    sleep_on(&turn, now_ns - QUIET_NS + 1);
+    assert_int_equal(look_ns, now_ns + LOOK_NS);
+    look_ns = 0;
+    atomic_store(&turn.call_ns, now_ns); /* it has just begun: no sleep */
+    sleep_on(&turn, now_ns - QUIET_NS);
+    assert_int_equal(look_ns, 0);
+    assert_false(atomic_load(&turn.is_spare_asleep));
+    pthread_mutex_unlock(&turn.lock);
+}
+
 static void *wait_as_spare(void *result)
 {
     *(bool *)result = lull_turn_wait(&turn);
@@ -172,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_long_call_loses_the_turn_and_keeps_its_gpu),
         TEST(test_a_call_that_returns_keeps_the_turn),
+        TEST(test_the_spare_looks_now_and_then),
         TEST(test_a_call_wakes_the_spare),
     };
 

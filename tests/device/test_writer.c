@@ -1207,6 +1207,30 @@ static void test_f45_a_locked_clock_is_left_alone(void **state)
     assert_int_equal(fake.gpus[0].locked_mhz, 0);
 }
 
+/* A device that tells the clock and no reasons was seen all the same; a silent one was not. */
+static void test_a_look_that_reads_something_has_seen_the_gpu(void **state)
+{
+    static const struct {
+        uint32_t unreadable;
+        bool is_seen;
+    } rows[] = {
+        {0, true},
+        {LULL_READING_REASONS, true},
+        {LULL_READING_SM_CLOCK, true},
+        {LULL_READING_SM_CLOCK | LULL_READING_REASONS, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        begin(1);
+        fake.gpus[0].unreadable = rows[i].unreadable;
+        writer->gpus[0].state.seen_ns = 0;
+        lull_writer_look(writer, 0);
+        assert_int_equal(writer->gpus[0].state.seen_ns, rows[i].is_seen ? fake_time_ns : 0);
+        assert_int_equal(end(), 0);
+    }
+}
+
 /* A clock on its way up from idle is no lock: the first lowering waits until that is clear. */
 static void test_f45_a_rising_clock_is_waited_for(void **state)
 {
@@ -1666,6 +1690,7 @@ int main(void)
         cmocka_unit_test(test_a_reset_that_is_not_obeyed_is_repeated),
         cmocka_unit_test(test_f45_the_journal_has_what_is_about_to_be_written),
         cmocka_unit_test(test_f45_a_locked_clock_is_left_alone),
+        cmocka_unit_test(test_a_look_that_reads_something_has_seen_the_gpu),
         cmocka_unit_test(test_f45_a_rising_clock_is_waited_for),
         cmocka_unit_test(test_f45_a_clock_locked_in_a_lease_stays),
         cmocka_unit_test(test_f45_a_cap_set_in_a_lease_stays),

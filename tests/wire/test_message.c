@@ -52,6 +52,11 @@ static void test_layout_is_fixed(void **state)
     message.body.grant = (struct lull_message_grant){1, 2, 3, 4};
     assert_int_equal(lull_message_encode(&message, buffer, sizeof(buffer)), sizeof(expected));
     assert_memory_equal(buffer, expected, sizeof(expected));
+    memset(&message, 0xff, sizeof(message));
+    assert_int_equal(lull_message_decode(expected, sizeof(expected), &message), 0);
+    assert_int_equal(message.type, LULL_MESSAGE_GRANT);
+    assert_int_equal(message.sequence, 0x01020304);
+    assert_int_equal(message.body.grant.max_mhz, 4);
 }
 
 static void test_negative_codes_survive(void **state)

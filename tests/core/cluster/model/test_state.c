@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "core/cluster/model/job.h"
 #include "core/cluster/model/placement.h"
 #include "core/stats/random.h"
 
