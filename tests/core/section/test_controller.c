@@ -471,6 +471,28 @@ static void test_sections_rest_before_a_steady_point_is_sought(void **state)
     assert_true(fabs(savings[ALL] - savings[SECTIONS]) < 0.005);
 }
 
+/* A rest would put off the steady point for next to nothing: with sections of a fiftieth of the
+ * time both are proven by the time that the job first settles. */
+static void test_short_sections_do_not_rest(void **state)
+{
+    struct comparison *c = *state;
+    uint64_t settled_after;
+
+    c->levers = ALL;
+    c->config.gpus = 2;
+    c->config.memory_share = 0.9;
+    c->config.compute_ms = 2000.0;
+    c->config.exposed_ms = 80.0;
+    c->config.iterations = 1000;
+    compare(c, LULL_DESCENT_BISECT, "short sections");
+    settled_after = lull_controller_settled_after(c->controller);
+    assert_in_range(settled_after, 1, c->config.iterations - 1);
+    c->config.iterations = (uint32_t)settled_after + 10;
+    compare(c, LULL_DESCENT_BISECT, "short sections, settled");
+    assert_true(lull_controller_has_sections(c->controller));
+    assert_true(lull_controller_steady(c->controller)->proven.common > 0);
+}
+
 /* An inner loop that passed for the iteration must not make windows long. */
 static void test_windows_are_of_the_present_iteration(void **state)
 {
@@ -522,6 +544,7 @@ int main(void)
         TEST(test_no_clock_stays_low_for_long),
         TEST(test_levers_add_up),
         TEST(test_sections_rest_before_a_steady_point_is_sought),
+        TEST(test_short_sections_do_not_rest),
         cmocka_unit_test(test_the_tail_may_count_as_well),
         cmocka_unit_test(test_windows_are_of_the_present_iteration),
     };

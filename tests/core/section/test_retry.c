@@ -105,12 +105,40 @@ static void test_searches_in_vain_become_rarer(void **state)
     assert_int_equal(second.proven, first.proven);
 }
 
+/* While sections rest the job has settled, but its search is not over: lower points are tried again
+ * only so many iterations after the steady point has been found. */
+static void test_a_retry_counts_from_the_end_of_the_search(void **state)
+{
+    struct lull_controller_config control;
+    struct lull_controller *controller = NULL;
+    struct job_sim_config config;
+    struct job_sim_result managed;
+
+    (void)state;
+    lull_controller_config_default(&control);
+    set_up(&config);
+    config.gpus = 1;
+    config.memory_share = 0.9;
+    config.iterations = 600;
+    for (int run = 0; run < 2; run++) {
+        lull_controller_destroy(controller);
+        controller = job_sim_create_controller(&config, &control);
+        job_sim_run(&config, controller, &managed);
+        assert_true(lull_controller_settled_after(controller) > 0);
+        config.iterations = (uint32_t)lull_controller_settled_after(controller) + 2048 + 10;
+    }
+    assert_true(lull_controller_steady(controller)->proven.common > 0);
+    assert_null(lull_controller_descending(controller));
+    lull_controller_destroy(controller);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_job_that_has_become_less_sensitive_goes_lower),
         cmocka_unit_test(test_what_is_proven_stays_while_lower_points_are_tried),
         cmocka_unit_test(test_searches_in_vain_become_rarer),
+        cmocka_unit_test(test_a_retry_counts_from_the_end_of_the_search),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,6 +39,11 @@ enum { SCREEN_SHARE = 4 };
  * at the reference, so one that a job does not outlive costs half of what its sections save: that
  * is then at most a tenth or so of what they have saved before. Chosen, not measured. */
 static const double rest_factor = 6.0;
+/* Sections that are low for a smaller share of the time are not worth a rest, which puts off what
+ * the steady point saves. In virtual time gaps that were low for 12 % and 10 % of a proof saved
+ * 2.4 % and 2.0 % (sampled_rank-0 and -1), for 2.6 % 0.3 % (megatron-3d), and for 1.3 % nothing
+ * (a100-ddp-2ranks-rank0). */
+static const double least_rest_share = 0.05;
 /* A track that is still searching is waited for this many iterations of another one. Chosen, not
  * measured. */
 enum { PATIENCE_ITERATIONS = 60 };
@@ -260,9 +265,11 @@ static void rest(struct lull_controller *controller)
     const uint64_t iteration = lull_track_iteration(controller->gpus[0].track);
     const double searched = (double)(iteration - controller->searched_from);
     const double share = lowered_share(controller);
-    const uint64_t from = iteration + (uint64_t)(rest_factor * searched * share);
+    uint64_t from = iteration;
 
     assert(share >= 0.0);
+    if (share >= least_rest_share)
+        from += (uint64_t)(rest_factor * searched * share);
     controller->steady_from = from;
     if (!controller->config.together || from == iteration)
         return;
@@ -516,6 +523,7 @@ static void seek_steady(struct lull_controller *controller)
         next_target(controller) == LULL_CONTROLLER_NO_TARGET)
         return;
     controller->is_retrying = true;
+    controller->next_retry = 0; /* it counts from when this search has settled */
     lull_trial_change_point(&controller->trial);
     lull_controller_reconsider(controller);
 }

@@ -162,8 +162,20 @@ static int descending(const void *a, const void *b)
     return (left < right) - (left > right);
 }
 
-/* Decides which gaps of this GPU are switched: those from this length on, ms; INFINITY: none. */
-static double choose_gaps(struct lull_controlled_gpu *gpu)
+/* Which gaps of a GPU are switched: those of this length or more, as looked at with this scale of
+ * what may be late (lull_quantile_soft_least). */
+struct gap_choice {
+    double scale_ms;
+    double least_ms; /* INFINITY: none is */
+};
+
+static bool is_chosen(const struct gap_choice *choice, const struct lull_section *section)
+{
+    return lull_quantile_soft_least(&section->recent_length, choice->scale_ms) >= choice->least_ms;
+}
+
+/* Decides which gaps of this GPU are switched. */
+static struct gap_choice choose_gaps(struct lull_controlled_gpu *gpu)
 {
     const double iteration_ms = lull_track_iteration_ms(gpu->track)->mean;
     const double share = late_share(gpu, late_earned / late_wanted);
@@ -182,9 +194,10 @@ static double choose_gaps(struct lull_controlled_gpu *gpu)
     qsort(lengths_ms, lengths, sizeof(lengths_ms[0]), descending);
     gpu->switched_gaps = lull_gap_choose(
         lengths_ms, lengths, (uint32_t)(gaps_per_s * iteration_ms * 1e-3) + 1, cost_of(gpu), share);
-    if (gpu->switched_gaps == 0)
-        return INFINITY;
-    return lengths_ms[gpu->switched_gaps - 1];
+    return (struct gap_choice){
+        .scale_ms = need.lead_scale_ms,
+        .least_ms = gpu->switched_gaps == 0 ? INFINITY : lengths_ms[gpu->switched_gaps - 1],
+    };
 }
 
 /* ---- forecasts --------------------------------------------------------------------------- */
@@ -258,7 +271,8 @@ static void make_gap_target(struct lull_target *target)
  * lengths, only those that pay take part.
  */
 static void map_section(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
-                        const struct lull_section *section, double least_gap_ms, int32_t *target)
+                        const struct lull_section *section, const struct gap_choice *choice,
+                        int32_t *target)
 {
     const bool is_forecast = section->recent_length.count >= LULL_CONTROLLER_MIN_OCCURRENCES;
     struct lull_forecast expected;
@@ -269,7 +283,7 @@ static void map_section(struct lull_controller *controller, struct lull_controll
         pays = lull_forecast_pays(&expected);
     }
     if (section->place != 0 && !controller->config.reactive)
-        pays = is_forecast && expected.length_ms >= least_gap_ms;
+        pays = is_forecast && is_chosen(choice, section);
     *target = lull_targets_find(&controller->targets, section->class);
     if (*target == LULL_CONTROLLER_NO_TARGET && pays) {
         *target = lull_targets_add(&controller->targets, section->class,
@@ -288,8 +302,8 @@ void lull_controller_map_sections(struct lull_controller *controller,
 {
     uint32_t count;
     const struct lull_section *sections = lull_track_sections(gpu->track, &count);
-    const double least_gap_ms = choose_gaps(gpu);
+    const struct gap_choice choice = choose_gaps(gpu);
 
     for (uint32_t i = 0; i < count; i++)
-        map_section(controller, gpu, &sections[i], least_gap_ms, &gpu->target_of[i]);
+        map_section(controller, gpu, &sections[i], &choice, &gpu->target_of[i]);
 }
