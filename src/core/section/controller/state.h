@@ -4,6 +4,7 @@
  *   decide.c      what to do next: which trial runs, and what follows from its verdicts
  *   gaps.c        GPUs whose sections are gaps: what is asked of the driver for them, and when
  *   plan.c        which section has which target, point and forecast
+ *   visits.c      at which points an iteration runs, for whoever compares them
  *   peers.c       what the controllers of the job's other nodes have to say
  *   targets.c     the list of targets (targets.h)
  *   refine.c      points of single GPUs, below or above the common one (targets.h)
