@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +10,12 @@
 #include <jansson.h>
 
 #include "base/clock.h"
+#include "base/smaller.h"
 #include "cli/command.h"
 #include "cli/play/source.h"
+#include "device/device.h"
 #include "emulator/oracle_play.h"
+#include "governor/report/frontier_report.h"
 #include "simulator/fixed.h"
 #include "simulator/node.h"
 
@@ -66,6 +70,8 @@ struct results {
     struct lull_simulation_outcome outcomes[POLICIES];
     double limit_w; /* of power_limit */
     struct lull_oracle_play_answer oracle;
+    struct lull_job_frontier trials; /* of auto */
+    struct lull_frontier_point frontier[LULL_JOB_FRONTIER_BUDGETS];
 };
 
 static double saving(const struct results *results, int policy)
@@ -126,6 +132,20 @@ static int simulate_fixed(const struct lull_simulation_options *simulation, doub
     return result;
 }
 
+/* What auto's trials say that other tolerances would bring. */
+static void find_frontier(const struct simulate_arguments *arguments, uint32_t ranks,
+                          struct results *results)
+{
+    const uint32_t count =
+        lull_smaller_u32(lull_gpu_model_step_count(&arguments->model), LULL_DEVICE_MAX_CLOCKS);
+    uint32_t clocks_mhz[LULL_DEVICE_MAX_CLOCKS];
+
+    for (uint32_t i = 0; i < count; i++)
+        clocks_mhz[i] = (uint32_t)rint(lull_gpu_model_step_mhz(&arguments->model, count - 1 - i));
+    lull_job_frontier_answer(&results->trials, results->outcomes[AUTO].kept_others, clocks_mhz,
+                             count, ranks, results->frontier);
+}
+
 static int simulate(const struct simulate_arguments *arguments, const struct lull_play *play,
                     struct results *results_out, struct lull_error *err)
 {
@@ -151,11 +171,14 @@ static int simulate(const struct simulate_arguments *arguments, const struct lul
     simulation.play = play;
     for (int policy = REACTIVE; policy < POLICIES && result == 0; policy++) {
         simulation.managed = true;
+        simulation.frontier = policy == AUTO ? &results_out->trials : NULL;
         simulation.control.reactive = policy == REACTIVE;
         simulation.control.only_steady = policy == STEADY;
         simulation.control.only_sections = policy == REACTIVE || policy == FEED_FORWARD;
         result = lull_simulate_node(&simulation, &results_out->outcomes[policy], err);
     }
+    if (result == 0)
+        find_frontier(arguments, play->rank_count, results_out);
     return result;
 }
 
@@ -163,6 +186,8 @@ static int simulate(const struct simulate_arguments *arguments, const struct lul
 
 static void print_table(const struct results *results)
 {
+    char text[1024];
+
     printf("%-14s %12s %12s %9s %9s %8s %8s %6s %6s\n", "", "ms/period", "J/period", "saves",
            "slower", "low", "settled", "steady", "lowest");
     for (int policy = 0; policy < POLICIES; policy++) {
@@ -184,6 +209,7 @@ static void print_table(const struct results *results)
            results->oracle.slack.slowdown_ratio * 100.0);
     printf("%-14s %12s %12s %8.2f%%\n", "no latency", "", "",
            results->oracle.ideal.saving_ratio * 100.0);
+    printf("%s\n", lull_frontier_report_text(results->frontier, text, sizeof(text)));
 }
 
 static json_t *policy_json(const struct results *results, int policy)
@@ -228,6 +254,7 @@ static void print_json(const struct results *results, uint32_t ranks)
                                   results->oracle.steady.saving_ratio, "slack_saving_ratio",
                                   results->oracle.slack.saving_ratio, "gap_ratio",
                                   results->oracle.gap_ratio));
+    json_object_set_new(root, "frontier", lull_frontier_report_json(results->frontier));
     lull_cli_print_json(root, JSON_REAL_PRECISION(9));
 }
 

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "core/energy/job_frontier.h"
 #include "core/section/controller/controller.h"
 #include "emulator/gpu_model.h"
 #include "emulator/player/play.h"
@@ -33,6 +34,8 @@ struct lull_simulation_options {
     /* Called when a rank begins a period, with the clock of its GPU; NULL: nobody wants to know. */
     void (*watch)(void *context, uint32_t rank, uint64_t period, double sm_mhz);
     void *watch_context;
+    struct lull_job_frontier *frontier; /* takes what trials compare in a managed run; NULL: nobody
+                                         * wants to know */
 };
 
 struct lull_simulation_outcome {
@@ -41,10 +44,11 @@ struct lull_simulation_outcome {
     double energy_j;   /* sum over the GPUs */
     double late_ratio; /* share of iterations in which a compute kernel began on a lowered clock */
     uint64_t calls;    /* number of driver calls in the whole run */
-    uint64_t settled_in; /* period in which the descent had settled; 0: it has not */
-    double steady_mhz;   /* the point that whole iterations keep; the highest: they keep none */
-    double point_mhz;    /* the lowest point of all sections; the steady one: there is none */
-    uint32_t switched;   /* how many sections of the first GPU are switched in each pass */
+    uint64_t settled_in;  /* period in which the descent had settled; 0: it has not */
+    double steady_mhz;    /* the point that whole iterations keep; the highest: they keep none */
+    double point_mhz;     /* the lowest point of all sections; the steady one: there is none */
+    uint32_t switched;    /* how many sections of the first GPU are switched in each pass */
+    uint64_t kept_others; /* what stands for their points (lull_controller_kept_others) */
 };
 
 /* Simulates the node. Errors: -EINVAL; -EDEADLK: the ranks of the play wait for each other for

@@ -26,8 +26,7 @@ void lull_frontier_curve_add(struct lull_frontier_curve *curve,
 
 void lull_frontier_curve_add_reference(struct lull_frontier_curve *curve)
 {
-    lull_frontier_curve_add(
-        curve, &(struct lull_frontier_node){.time_half = exact_half, .energy_half = exact_half});
+    lull_frontier_curve_add(curve, &(struct lull_frontier_node){.time_half = exact_half});
 }
 
 /* ---- time -------------------------------------------------------------------------------- */

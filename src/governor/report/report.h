@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "core/energy/job_frontier.h"
 #include "governor/peers/peers.h"
 #include "governor/control/control.h"
 #include "governor/energy/accounting.h"
@@ -45,6 +46,7 @@ struct lull_report {
     const struct lull_limits *limits;               /* NULL: power limits were left alone */
     const struct lull_run_swing *swing;             /* NULL: nothing was managed */
     double swing_ratio;                             /* how much wider managed swings may be */
+    const struct lull_frontier_point *frontier;     /* of each budget; NULL: nothing was managed */
     struct lull_energy_report energy;
 };
 

@@ -50,8 +50,8 @@ static double compute_w(const struct job *job, uint32_t point)
     const double clock = (double)mhz_of(point) / TOP_MHZ;
     const double voltage = 0.4 + 0.6 * fmax(mhz_of(point), job->floor_mhz) / TOP_MHZ;
 
-    return job->compute_w * (job->constant_ratio +
-                             (1.0 - job->constant_ratio) * clock * voltage * voltage);
+    return job->compute_w *
+           (job->constant_ratio + (1.0 - job->constant_ratio) * clock * voltage * voltage);
 }
 
 static double wait_w(const struct job *job, bool is_low)
@@ -274,10 +274,11 @@ static void test_intervals_hold_the_truth(void **state)
         }
     }
     for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++) {
-        print_message("%.1f %% of time: %u of %u intervals hold the truth, %u measured; %.2f points "
-                      "wide, %.2f off\n",
-                      100.0 * lull_job_frontier_budgets[b], held[b], JOBS, measured[b],
-                      100.0 * width[b], 100.0 * missed[b]);
+        print_message(
+            "%.1f %% of time: %u of %u intervals hold the truth, %u measured; %.2f points "
+            "wide, %.2f off\n",
+            100.0 * lull_job_frontier_budgets[b], held[b], JOBS, measured[b], 100.0 * width[b],
+            100.0 * missed[b]);
     }
     for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++)
         assert_true(held[b] >= FEWEST_HELD);
