@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/smaller.h"
+#include "cli/analyze/verdict.h"
 #include "cli/command.h"
 #include "cli/play/source.h"
 #include "device/device.h"
@@ -184,9 +185,41 @@ static int simulate(const struct simulate_arguments *arguments, const struct lul
 
 /* ---- output ------------------------------------------------------------------------------ */
 
-static void print_table(const struct results *results)
+/* What `lull run` without options does with this job, in one line. */
+static const char *write_verdict(const struct results *results, const char *model, char *text,
+                                 size_t size)
+{
+    if (results->outcomes[AUTO].settled_in == 0)
+        snprintf(text, size,
+                 "auto has not settled within these periods, so its figures are of the search: "
+                 "give more --periods");
+    else if (saving(results, AUTO) < LULL_VERDICT_LEAST_RATIO)
+        snprintf(text, size, "nothing to gain: all levers together save %.1f %% on %s",
+                 100.0 * fmax(saving(results, AUTO), 0.0), model);
+    else
+        snprintf(text, size, "saves %.1f %% for %.2f %% of time on %s; run: lull run -- COMMAND",
+                 100.0 * saving(results, AUTO), 100.0 * slowdown(results, AUTO), model);
+    return text;
+}
+
+/* What another figure of the same job may come from. */
+static void print_assumed(const struct lull_gpu_model *model)
+{
+    printf("Assumed: a call takes %.1f ms and a clock %.1f ms more to settle, mostly, and both "
+           "vary as measured%s; power follows\nthe temperature; auto, steady, feed_forward and "
+           "reactive pay for their own search and proof, the oracles know all\nbeforehand. The "
+           "oracle of gaps, and gaps at once, lower nothing else, so auto, which has a steady "
+           "clock as well, may\nsave more. `lull analyze` takes latencies as constant and "
+           "foresight as "
+           "perfect, and tells a range for that.\n",
+           model->api_ms, model->settle_ms, model->api_sigma > 0.0 ? "" : " (here: constant)");
+}
+
+static void print_table(const struct results *results, const struct lull_gpu_model *model)
 {
     char text[1024];
+
+    printf("%s\n", write_verdict(results, model->name, text, sizeof(text)));
 
     printf("%-14s %12s %12s %9s %9s %8s %8s %6s %6s\n", "", "ms/period", "J/period", "saves",
            "slower", "low", "settled", "steady", "lowest");
@@ -199,7 +232,7 @@ static void print_table(const struct results *results)
                outcome->late_ratio * 100.0, outcome->settled_in, outcome->steady_mhz,
                outcome->point_mhz);
     }
-    printf("%-14s %12s %12s %8.2f%% %8.2f%%\n", "oracle", "", "",
+    printf("%-14s %12s %12s %8.2f%% %8.2f%%\n", "oracle of gaps", "", "",
            results->oracle.real.saving_ratio * 100.0, results->oracle.real.slowdown_ratio * 100.0);
     printf("%-14s %12s %12s %8.2f%% %8.2f%% %8s %8s %6.0f\n", "joint oracle", "", "",
            results->oracle.joint.saving_ratio * 100.0, results->oracle.joint.slowdown_ratio * 100.0,
@@ -207,9 +240,10 @@ static void print_table(const struct results *results)
     printf("%-14s %12s %12s %8.2f%% %8.2f%%\n", "oracle of slack", "", "",
            results->oracle.slack.saving_ratio * 100.0,
            results->oracle.slack.slowdown_ratio * 100.0);
-    printf("%-14s %12s %12s %8.2f%%\n", "no latency", "", "",
+    printf("%-14s %12s %12s %8.2f%%\n", "gaps at once", "", "",
            results->oracle.ideal.saving_ratio * 100.0);
     printf("%s\n", lull_frontier_report_text(results->frontier, text, sizeof(text)));
+    print_assumed(model);
 }
 
 static json_t *policy_json(const struct results *results, int policy)
@@ -236,11 +270,15 @@ static json_t *joint_json(const struct lull_oracle_play_answer *oracle, uint32_t
                      oracle->joint_mhz, "rank_mhz", rank_mhz);
 }
 
-static void print_json(const struct results *results, uint32_t ranks)
+static void print_json(const struct results *results, const struct lull_gpu_model *model,
+                       uint32_t ranks)
 {
+    char text[256];
     json_t *root = json_object();
     json_t *modes = json_array();
 
+    json_object_set_new(root, "verdict",
+                        json_string(write_verdict(results, model->name, text, sizeof(text))));
     for (int policy = 0; policy < POLICIES; policy++)
         json_array_append_new(modes, policy_json(results, policy));
     json_object_set_new(json_array_get(modes, POWER_LIMIT), "limit_w", json_real(results->limit_w));
@@ -298,9 +336,9 @@ static int run(void *options, const struct lull_operands *operands)
     if (result < 0)
         return lull_cli_fail("simulate", &err);
     if (arguments->is_json)
-        print_json(&results, ranks);
+        print_json(&results, &arguments->model, ranks);
     else
-        print_table(&results);
+        print_table(&results, &arguments->model);
     return LULL_EXIT_OK;
 }
 
