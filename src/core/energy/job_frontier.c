@@ -18,6 +18,9 @@ static const int64_t late_ns = INT64_C(100000000);
 /* At the end of a block energy is read between two samples, 0.1 s apart, of which the later one
  * tells of the next block, too: half of that may be misplaced. */
 static const double misplaced_s = 0.05;
+/* An iteration that is longer than the median of the last ones by this factor is left out: more
+ * than any clock costs that is tried for long. Chosen, not measured. */
+static const double stalled_ratio = 1.25;
 static const double two_sided = 0.975;
 static const double ns_per_s = 1e9;
 
@@ -120,6 +123,15 @@ static void conclude_pair(struct lull_job_frontier *frontier)
     }
 }
 
+/* Tells if an iteration of this length counts, which also becomes one of the last. */
+static bool is_usual(struct lull_job_frontier *frontier, double seconds)
+{
+    const double median_s = lull_quantile_get(&frontier->lengths_s, 0.5);
+
+    lull_quantile_add(&frontier->lengths_s, seconds);
+    return !(seconds > stalled_ratio * median_s); /* the first one always does */
+}
+
 /* The iteration that began with the last mark has ended. */
 static void take_iteration(struct lull_job_frontier *frontier,
                            const struct lull_frontier_mark *begin,
@@ -129,7 +141,7 @@ static void take_iteration(struct lull_job_frontier *frontier,
     const double seconds = (double)(end->time_ns - begin->time_ns) / ns_per_s;
     const double energy_j = end->energy_j - begin->energy_j;
 
-    if (!begin->visit.is_measured || seconds <= 0.0)
+    if (!begin->visit.is_measured || seconds <= 0.0 || !is_usual(frontier, seconds))
         return;
     frontier->is_paired = true;
     if (begin->visit.is_candidate)

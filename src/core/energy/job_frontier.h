@@ -7,6 +7,9 @@
  * steady point, with the same points of sections and gaps below it, are taken together; how much
  * they scatter, pooled over all points, says how well a ratio is known.
  *
+ * An iteration that takes far longer than most, on either side, is the host's doing (a stall, a
+ * checkpoint) and left out.
+ *
  * Between and beyond the points that were visited:
  *   time   is t0 + a / clock, by least squares. Below the lowest visited clock it may also grow as
  *          fast as that of pure computation, in proportion to 1 / clock.
@@ -26,6 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/stats/quantile.h"
 #include "core/switching/visit.h"
 
 enum {
@@ -74,8 +78,9 @@ struct lull_job_frontier {
     uint32_t setting_count;
     struct lull_frontier_mark last; /* the mark before */
     bool has_last;
-    int64_t changed_ns; /* when the points changed last */
-    bool is_paired;     /* a pair is under way: */
+    int64_t changed_ns;             /* when the points changed last */
+    struct lull_quantile lengths_s; /* of the last measured iterations */
+    bool is_paired;                 /* a pair is under way: */
     struct lull_visit candidate;
     struct lull_frontier_side times[2];    /* its measured iterations, by visit.is_candidate... */
     struct lull_frontier_side energies[2]; /* ...and those of them whose energy is told apart */

@@ -31,6 +31,7 @@ struct job {
     double wait_w;
     double wait_low_w; /* when gaps are lowered as well */
     double noise_ratio;
+    double stalls_ratio; /* of iterations, which then take twice as long */
     bool lowers_gaps;
 };
 
@@ -96,6 +97,7 @@ static struct job draw_job(struct lull_random *random)
         .wait_w = idle_w,
         .wait_low_w = idle_w * 0.8,
         .noise_ratio = 0.005 * lull_random_uniform(random),
+        .stalls_ratio = fmax(0.1 * lull_random_uniform(random) - 0.05, 0.0),
         .lowers_gaps = lull_random_uniform(random) < 0.5,
     };
 }
@@ -168,6 +170,8 @@ static void iterate(struct run *run, const struct lull_visit *visit)
     run->waiting++;
     draw_power(run, compute_ms(job, point) * stretch * 1e-3, compute_w(job, point));
     draw_power(run, job->wait_ms * stretch * 1e-3, wait_w(job, visit->is_candidate));
+    if (lull_random_uniform(&run->random) < job->stalls_ratio)
+        draw_power(run, (job->compute_ms + job->wait_ms) * 1e-3, job->wait_w);
 }
 
 static void block(struct run *run, uint32_t point, bool is_candidate, uint32_t iterations)
@@ -282,6 +286,9 @@ static void test_intervals_hold_the_truth(void **state)
     }
     for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++)
         assert_true(held[b] >= FEWEST_HELD);
+    /* They are of use: near what was visited, and where they say something at all. */
+    assert_true(width[3] < 0.12 && missed[3] < 0.018);
+    assert_true(width[5] < 0.4 && missed[5] < 0.08);
 }
 
 int main(void)
