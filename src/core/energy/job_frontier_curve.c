@@ -8,6 +8,9 @@
 /* The reference is known exactly, but a fit wants some width: far less than anything measured. */
 static const double exact_half = 1e-7;
 
+/* An interval from nothing to this much or more says nothing. Chosen, not measured. */
+static const double telling_ratio = 0.5;
+
 /* Time of pure computation grows by this for each unit of (highest clock / clock). */
 static const double steepest = 1.0;
 
@@ -274,7 +277,12 @@ void lull_frontier_curve_ask(const struct lull_frontier_curve *curve,
         point->reason = "no clock was visited that costs so little";
         return;
     }
+    best.low = isfinite(best.low) ? best.low : 0.0;
+    if (best.low <= 0.0 && best.high >= telling_ratio) {
+        point->reason = "iterations differ by too much for so few of them; a longer run tells more";
+        return;
+    }
     point->saving_ratio = best.middle;
-    point->low_ratio = isfinite(best.low) ? best.low : 0.0;
+    point->low_ratio = best.low;
     point->high_ratio = fmax(best.high, best.middle);
 }

@@ -69,6 +69,7 @@ static json_t *report_json(const struct lull_report *report)
     lull_field_json(root, "frontier",
                     report->frontier != NULL ? lull_frontier_report_json(report->frontier)
                                              : json_null());
+    lull_field_json(root, "levers", lull_levers_report_json(report));
     lull_field_json(root, "gpus", gpus_json(report));
     lull_field_json(root, "together", peers_json(report->peers));
     lull_field_json(root, "pipeline", lull_pipeline_report_json(report));
@@ -128,5 +129,7 @@ void lull_report_print(const struct lull_report *report, FILE *out)
     for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
         if (is_used(report, i))
             lull_gpu_report_print(report, i, out);
+    if (report->verbose)
+        lull_levers_report_print(report, out);
     lull_energy_report_print(&report->energy, out);
 }

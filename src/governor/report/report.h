@@ -7,6 +7,7 @@
 #ifndef LULL_GOVERNOR_REPORT_REPORT_H
 #define LULL_GOVERNOR_REPORT_REPORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -33,6 +34,7 @@ struct lull_report {
     int status;           /* of the last run, managed or not */
     double tolerance_ratio;
     double confidence;
+    bool verbose;                       /* the table has every step of the descents */
     struct lull_devices *devices;       /* NULL: no GPU was found */
     const struct lull_control *managed; /* the last managed run; NULL: nothing was managed */
     double managed_s;                   /* its wall time */

@@ -163,6 +163,7 @@ static void write_report(struct lull_managed_run *run, const struct lull_run_pas
         .status = status,
         .tolerance_ratio = run->options->control.tolerance_ratio,
         .confidence = run->options->control.confidence,
+        .verbose = run->options->verbose,
         .devices = run->devices,
         .managed = managed->control,
         .managed_s = managed->wall_s,

@@ -25,6 +25,7 @@ struct lull_run_options {
     double swing_ratio;       /* how much wider than unmanaged managed swings of power may be */
     bool no_daemon;           /* drive the devices from this process (root) */
     bool quiet;               /* no table, no progress */
+    bool verbose;             /* the table has every step of the descents */
     const char *const *plans; /* files with a pipeline's plan, and plans to fall back to */
     uint32_t plan_count;      /* 0: sections are managed, unless online or limits say otherwise */
     struct lull_online_options online; /* schedule not NULL: a pipeline is profiled and planned */

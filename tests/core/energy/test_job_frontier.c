@@ -13,7 +13,13 @@
 #include "../property.h"
 #include "core/energy/job_frontier.h"
 
-enum { CLOCKS = 81, JOBS = 400, STEP_MHZ = 15, TOP_MHZ = 1410, FEWEST_HELD = 360 };
+enum {
+    CLOCKS = 81,
+    JOBS = 400,
+    STEP_MHZ = 15,
+    TOP_MHZ = 1410,
+    MOST_UNTOLD = 48
+};
 
 static const double refresh_s = 0.1;
 static const double tolerance_ratio = 0.01;
@@ -251,6 +257,7 @@ static void answer(const struct job *job, uint64_t seed, struct lull_frontier_po
 static void test_intervals_hold_the_truth(void **state)
 {
     uint32_t held[LULL_JOB_FRONTIER_BUDGETS] = {0};
+    uint32_t untold[LULL_JOB_FRONTIER_BUDGETS] = {0};
     uint32_t measured[LULL_JOB_FRONTIER_BUDGETS] = {0};
     double width[LULL_JOB_FRONTIER_BUDGETS] = {0};
     double missed[LULL_JOB_FRONTIER_BUDGETS] = {0};
@@ -267,7 +274,10 @@ static void test_intervals_hold_the_truth(void **state)
         for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++) {
             const double truth = true_saving(&job, points[b].slowdown_ratio);
 
-            holds(points[b].reason == NULL, seed);
+            if (points[b].reason != NULL) {
+                untold[b]++;
+                continue;
+            }
             holds(points[b].low_ratio <= points[b].saving_ratio &&
                       points[b].saving_ratio <= points[b].high_ratio,
                   seed);
@@ -278,14 +288,14 @@ static void test_intervals_hold_the_truth(void **state)
         }
     }
     for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++) {
-        print_message(
-            "%.1f %% of time: %u of %u intervals hold the truth, %u measured; %.2f points "
-            "wide, %.2f off\n",
-            100.0 * lull_job_frontier_budgets[b], held[b], JOBS, measured[b], 100.0 * width[b],
-            100.0 * missed[b]);
+        print_message("%.1f %% of time: %u of %u intervals hold the truth, %u measured, %u untold; "
+                      "%.2f points "
+                      "wide, %.2f off\n",
+                      100.0 * lull_job_frontier_budgets[b], held[b], JOBS, measured[b], untold[b],
+                      100.0 * width[b], 100.0 * missed[b]);
     }
     for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++)
-        assert_true(held[b] >= FEWEST_HELD);
+        assert_true(10 * held[b] >= 9 * (JOBS - untold[b]) && untold[b] <= MOST_UNTOLD);
     /* They are of use: near what was visited, and where they say something at all. */
     assert_true(width[3] < 0.12 && missed[3] < 0.018);
     assert_true(width[5] < 0.4 && missed[5] < 0.08);
