@@ -72,7 +72,7 @@ struct results {
     double limit_w; /* of power_limit */
     struct lull_oracle_play_answer oracle;
     struct lull_job_frontier trials; /* of auto */
-    struct lull_frontier_point frontier[LULL_JOB_FRONTIER_BUDGETS];
+    struct lull_job_frontier_point frontier[LULL_JOB_FRONTIER_BUDGETS];
 };
 
 static double saving(const struct results *results, int policy)
@@ -242,7 +242,7 @@ static void print_table(const struct results *results, const struct lull_gpu_mod
            results->oracle.slack.slowdown_ratio * 100.0);
     printf("%-14s %12s %12s %8.2f%%\n", "gaps at once", "", "",
            results->oracle.ideal.saving_ratio * 100.0);
-    printf("%s\n", lull_frontier_report_text(results->frontier, text, sizeof(text)));
+    printf("%s\n", lull_job_frontier_report_text(results->frontier, text, sizeof(text)));
     print_assumed(model);
 }
 
@@ -292,7 +292,7 @@ static void print_json(const struct results *results, const struct lull_gpu_mode
                                   results->oracle.steady.saving_ratio, "slack_saving_ratio",
                                   results->oracle.slack.saving_ratio, "gap_ratio",
                                   results->oracle.gap_ratio));
-    json_object_set_new(root, "frontier", lull_frontier_report_json(results->frontier));
+    json_object_set_new(root, "frontier", lull_job_frontier_report_json(results->frontier));
     lull_cli_print_json(root, JSON_REAL_PRECISION(9));
 }
 

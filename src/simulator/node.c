@@ -44,7 +44,7 @@ static uint32_t popcount(uint32_t bits)
 /* Notes at which points the iteration runs that the first rank begins. */
 static void mark_iteration(struct simulation *simulation, int64_t now_ns)
 {
-    struct lull_frontier_mark mark = {
+    struct lull_job_frontier_mark mark = {
         .time_ns = now_ns,
         .is_first = lull_track_iteration(lull_controller_track(simulation->controller, 0)) == 0,
         .visit = lull_controller_visit(simulation->controller, 0),

@@ -84,7 +84,7 @@ static double true_saving(const struct truth *truth, double budget)
     return best;
 }
 
-static void tell(const struct lull_play *play, struct lull_frontier_point *points_out)
+static void tell(const struct lull_play *play, struct lull_job_frontier_point *points_out)
 {
     struct lull_job_frontier *frontier = malloc(sizeof(*frontier));
     struct lull_simulation_options options = {
@@ -118,7 +118,7 @@ static void test_intervals_hold_what_fixed_clocks_save(void **state)
 
     (void)state;
     for (uint64_t seed = 0; seed < JOBS; seed++) {
-        struct lull_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
+        struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
         struct lull_random random;
         struct lull_play *play;
         struct truth truth;
@@ -151,7 +151,7 @@ static void test_intervals_hold_what_fixed_clocks_save(void **state)
 /* Where nothing is lowered nothing is compared. */
 static void test_an_unmanaged_run_tells_why_it_knows_nothing(void **state)
 {
-    struct lull_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
+    struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
     struct lull_job_frontier *frontier = malloc(sizeof(*frontier));
     const uint32_t clock_mhz = TOP_MHZ;
 

@@ -98,12 +98,12 @@ static double ratio(double part, double whole)
 
 /* From what a steady clock saves that leaves room for its proof, to it and all gaps that foresight
  * could lower. */
-static struct lull_frontier_point point_of(const struct total *total, int budget)
+static struct lull_job_frontier_point point_of(const struct total *total, int budget)
 {
     const struct lull_prediction_budget *const one = &total->budgets[budget];
     const double gaps_j = one->both_j - one->steady_j;
 
-    return (struct lull_frontier_point){
+    return (struct lull_job_frontier_point){
         .slowdown_ratio = one->tolerance_ratio,
         .saving_ratio = ratio(one->steady_j + LULL_PREDICTION_GAPS_SHARE * gaps_j, total->energy_j),
         .low_ratio = ratio((1.0 - LULL_PREDICTION_POWER_RATIO) * one->cautious_j, total->energy_j),
@@ -113,7 +113,7 @@ static struct lull_frontier_point point_of(const struct total *total, int budget
 
 static const char *write_verdict(const struct total *total, char *text, size_t size)
 {
-    const struct lull_frontier_point point = point_of(total, LULL_PREDICTION_TOLERANCE);
+    const struct lull_job_frontier_point point = point_of(total, LULL_PREDICTION_TOLERANCE);
     const double gaps = saving_ratio(total, LULL_SWITCHING_FEED_FORWARD);
     const struct lull_analyze_verdict verdict = {
         .least_ratio = point.low_ratio,
@@ -199,7 +199,7 @@ static json_t *switchable_json(const struct total *total)
     return object;
 }
 
-static void find_points(const struct total *total, struct lull_frontier_point *points_out)
+static void find_points(const struct total *total, struct lull_job_frontier_point *points_out)
 {
     for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++)
         points_out[b] = point_of(total, b);
@@ -207,17 +207,17 @@ static void find_points(const struct total *total, struct lull_frontier_point *p
 
 static json_t *frontier_json(const struct total *total)
 {
-    struct lull_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
+    struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
 
     find_points(total, points);
-    return lull_frontier_report_json(points);
+    return lull_job_frontier_report_json(points);
 }
 
 /* The steady clock that the user's tolerance allows. */
 static json_t *steady_json(const struct total *total)
 {
     const struct lull_prediction_budget *const budget = &total->budgets[LULL_PREDICTION_TOLERANCE];
-    const struct lull_frontier_point point = point_of(total, LULL_PREDICTION_TOLERANCE);
+    const struct lull_job_frontier_point point = point_of(total, LULL_PREDICTION_TOLERANCE);
 
     return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "tolerance_ratio",
                      budget->tolerance_ratio, "saving_ratio", point.saving_ratio, "low_ratio",
@@ -436,11 +436,11 @@ static void print_steady(const struct total *total)
 /* One line: what more time would buy. */
 static void print_frontier(const struct total *total)
 {
-    struct lull_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
+    struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
     char text[1024];
 
     find_points(total, points);
-    printf("%s\n", lull_frontier_report_text(points, text, sizeof(text)));
+    printf("%s\n", lull_job_frontier_report_text(points, text, sizeof(text)));
 }
 
 static void print_borrowed(const struct lull_prediction *assumed)

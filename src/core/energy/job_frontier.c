@@ -33,7 +33,7 @@ void lull_job_frontier_init(struct lull_job_frontier *frontier)
 
 /* ---- pairs of blocks --------------------------------------------------------------------- */
 
-static void add_weighted(struct lull_frontier_mean *mean, double value, double weight)
+static void add_weighted(struct lull_job_frontier_mean *mean, double value, double weight)
 {
     const double away = value - mean->mean;
 
@@ -45,11 +45,11 @@ static void add_weighted(struct lull_frontier_mean *mean, double value, double w
 }
 
 /* The setting of a candidate; NULL: there are too many. */
-static struct lull_frontier_setting *setting_of(struct lull_job_frontier *frontier,
-                                                const struct lull_visit *visit)
+static struct lull_job_frontier_setting *setting_of(struct lull_job_frontier *frontier,
+                                                    const struct lull_visit *visit)
 {
     for (uint32_t i = 0; i < frontier->setting_count; i++) {
-        struct lull_frontier_setting *setting = &frontier->settings[i];
+        struct lull_job_frontier_setting *setting = &frontier->settings[i];
 
         if (setting->others == visit->others && setting->point == visit->point)
             return setting;
@@ -57,27 +57,27 @@ static struct lull_frontier_setting *setting_of(struct lull_job_frontier *fronti
     if (frontier->setting_count == LULL_JOB_FRONTIER_SETTINGS)
         return NULL;
     frontier->settings[frontier->setting_count] =
-        (struct lull_frontier_setting){.others = visit->others, .point = visit->point};
+        (struct lull_job_frontier_setting){.others = visit->others, .point = visit->point};
     return &frontier->settings[frontier->setting_count++];
 }
 
 /* A mean of more iterations is known better: a difference of two is known as well as one of this
  * many. */
-static double weight_of(const struct lull_frontier_side sides[2])
+static double weight_of(const struct lull_job_frontier_side sides[2])
 {
     return 1.0 /
            (1.0 / (double)sides[REFERENCE].iterations + 1.0 / (double)sides[CANDIDATE].iterations);
 }
 
-static double log_ratio(const struct lull_frontier_side sides[2], double reference,
+static double log_ratio(const struct lull_job_frontier_side sides[2], double reference,
                         double candidate)
 {
     return log(candidate / (double)sides[CANDIDATE].iterations) -
            log(reference / (double)sides[REFERENCE].iterations);
 }
 
-static void add_energies(const struct lull_frontier_side sides[2],
-                         struct lull_frontier_setting *setting)
+static void add_energies(const struct lull_job_frontier_side sides[2],
+                         struct lull_job_frontier_setting *setting)
 {
     const double weight = weight_of(sides);
 
@@ -95,7 +95,7 @@ static void add_energies(const struct lull_frontier_side sides[2],
     }
 }
 
-static bool has_both(const struct lull_frontier_side sides[2])
+static bool has_both(const struct lull_job_frontier_side sides[2])
 {
     return sides[REFERENCE].iterations > 0 && sides[CANDIDATE].iterations > 0;
 }
@@ -103,12 +103,12 @@ static bool has_both(const struct lull_frontier_side sides[2])
 /* The pair under way is over. */
 static void conclude_pair(struct lull_job_frontier *frontier)
 {
-    struct lull_frontier_setting *setting = NULL;
+    struct lull_job_frontier_setting *setting = NULL;
 
     if (frontier->is_paired && has_both(frontier->times))
         setting = setting_of(frontier, &frontier->candidate);
     if (setting != NULL) {
-        const struct lull_frontier_side *times = frontier->times;
+        const struct lull_job_frontier_side *times = frontier->times;
 
         add_weighted(&setting->time,
                      log_ratio(times, times[REFERENCE].seconds, times[CANDIDATE].seconds),
@@ -118,8 +118,8 @@ static void conclude_pair(struct lull_job_frontier *frontier)
     }
     frontier->is_paired = false;
     for (int i = 0; i < 2; i++) {
-        frontier->times[i] = (struct lull_frontier_side){0};
-        frontier->energies[i] = (struct lull_frontier_side){0};
+        frontier->times[i] = (struct lull_job_frontier_side){0};
+        frontier->energies[i] = (struct lull_job_frontier_side){0};
     }
 }
 
@@ -134,8 +134,8 @@ static bool is_usual(struct lull_job_frontier *frontier, double seconds)
 
 /* The iteration that began with the last mark has ended. */
 static void take_iteration(struct lull_job_frontier *frontier,
-                           const struct lull_frontier_mark *begin,
-                           const struct lull_frontier_mark *end)
+                           const struct lull_job_frontier_mark *begin,
+                           const struct lull_job_frontier_mark *end)
 {
     const int side = begin->visit.is_candidate ? CANDIDATE : REFERENCE;
     const double seconds = (double)(end->time_ns - begin->time_ns) / ns_per_s;
@@ -162,9 +162,9 @@ static bool is_same(const struct lull_visit *left, const struct lull_visit *righ
 }
 
 void lull_job_frontier_take(struct lull_job_frontier *frontier,
-                            const struct lull_frontier_mark *mark)
+                            const struct lull_job_frontier_mark *mark)
 {
-    const struct lull_frontier_mark *last = &frontier->last;
+    const struct lull_job_frontier_mark *last = &frontier->last;
 
     if (frontier->has_last && !mark->is_first)
         take_iteration(frontier, last, mark);
@@ -184,14 +184,14 @@ struct scatter {
     double degrees;
 };
 
-static void pool(struct scatter *scatter, const struct lull_frontier_mean *mean)
+static void pool(struct scatter *scatter, const struct lull_job_frontier_mean *mean)
 {
     scatter->squares += mean->squares;
     scatter->degrees += mean->count > 0 ? mean->count - 1.0 : 0.0;
 }
 
 /* Half of the 95 % interval of a mean; INFINITY: nothing says how much its values scatter. */
-static double half_width(const struct scatter *scatter, const struct lull_frontier_mean *mean)
+static double half_width(const struct scatter *scatter, const struct lull_job_frontier_mean *mean)
 {
     if (scatter->degrees < 1.0)
         return INFINITY;
@@ -200,7 +200,7 @@ static double half_width(const struct scatter *scatter, const struct lull_fronti
 }
 
 /* What the sensors' offsets and levels leave open of the log of the ratio of energies. */
-static double sensor_half_width(const struct lull_frontier_setting *setting, uint32_t gpus)
+static double sensor_half_width(const struct lull_job_frontier_setting *setting, uint32_t gpus)
 {
     struct lull_energy_side sides[2];
     struct lull_energy_saving saving;
@@ -215,28 +215,29 @@ static double sensor_half_width(const struct lull_frontier_setting *setting, uin
     return lull_energy_saving_shared_log(&saving);
 }
 
-static void add_node(const struct lull_frontier_setting *setting, const struct scatter *times,
+static void add_node(const struct lull_job_frontier_setting *setting, const struct scatter *times,
                      const struct scatter *energies, uint32_t gpus,
-                     struct lull_frontier_curve *curve)
+                     struct lull_job_frontier_curve *curve)
 {
     const double power_log = setting->energy.mean - setting->time.mean;
 
-    lull_frontier_curve_add(curve, &(struct lull_frontier_node){
-                                       .point = setting->point,
-                                       .time = expm1(setting->time.mean),
-                                       .time_half = half_width(times, &setting->time),
-                                       .energy_log = setting->energy.mean,
-                                       .power_log = power_log,
-                                       .energy_half = hypot(half_width(energies, &setting->energy),
-                                                            sensor_half_width(setting, gpus)),
-                                       .blur = fmin(setting->blur.mean, 1.0) * fabs(power_log),
-                                   });
+    lull_job_frontier_curve_add(curve,
+                                &(struct lull_job_frontier_node){
+                                    .point = setting->point,
+                                    .time = expm1(setting->time.mean),
+                                    .time_half = half_width(times, &setting->time),
+                                    .energy_log = setting->energy.mean,
+                                    .power_log = power_log,
+                                    .energy_half = hypot(half_width(energies, &setting->energy),
+                                                         sensor_half_width(setting, gpus)),
+                                    .blur = fmin(setting->blur.mean, 1.0) * fabs(power_log),
+                                });
 }
 
 /* Collects what was visited with these points of sections and gaps; returns why nothing can be told
  * of it, or NULL. */
 static const char *collect(const struct lull_job_frontier *frontier, uint64_t others, uint32_t gpus,
-                           struct lull_frontier_curve *curve)
+                           struct lull_job_frontier_curve *curve)
 {
     struct scatter times = {0};
     struct scatter energies = {0};
@@ -247,9 +248,9 @@ static const char *collect(const struct lull_job_frontier *frontier, uint64_t ot
         pool(&energies, &frontier->settings[i].energy);
     }
     if (others == 0)
-        lull_frontier_curve_add_reference(curve);
+        lull_job_frontier_curve_add_reference(curve);
     for (uint32_t i = 0; i < frontier->setting_count; i++) {
-        const struct lull_frontier_setting *setting = &frontier->settings[i];
+        const struct lull_job_frontier_setting *setting = &frontier->settings[i];
 
         if (setting->others != others || setting->point >= curve->clock_count)
             continue;
@@ -269,24 +270,24 @@ static const char *collect(const struct lull_job_frontier *frontier, uint64_t ot
 
 void lull_job_frontier_answer(const struct lull_job_frontier *frontier, uint64_t others,
                               const uint32_t *clocks_mhz, uint32_t clock_count, uint32_t gpus,
-                              struct lull_frontier_point *points_out)
+                              struct lull_job_frontier_point *points_out)
 {
-    struct lull_frontier_curve curve = {.clocks_mhz = clocks_mhz, .clock_count = clock_count};
+    struct lull_job_frontier_curve curve = {.clocks_mhz = clocks_mhz, .clock_count = clock_count};
     const char *reason;
 
     assert(clock_count >= 1 && gpus >= 1);
     reason = collect(frontier, others, gpus, &curve);
     if (reason == NULL)
-        lull_frontier_curve_fit(&curve);
+        lull_job_frontier_curve_fit(&curve);
     for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++) {
-        struct lull_frontier_point *point = &points_out[b];
+        struct lull_job_frontier_point *point = &points_out[b];
 
-        *point = (struct lull_frontier_point){.slowdown_ratio = lull_job_frontier_budgets[b],
-                                              .saving_ratio = NAN,
-                                              .low_ratio = NAN,
-                                              .high_ratio = NAN,
-                                              .reason = reason};
+        *point = (struct lull_job_frontier_point){.slowdown_ratio = lull_job_frontier_budgets[b],
+                                                  .saving_ratio = NAN,
+                                                  .low_ratio = NAN,
+                                                  .high_ratio = NAN,
+                                                  .reason = reason};
         if (reason == NULL)
-            lull_frontier_curve_ask(&curve, point);
+            lull_job_frontier_curve_ask(&curve, point);
     }
 }

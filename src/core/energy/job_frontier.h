@@ -41,7 +41,7 @@ enum {
 extern const double lull_job_frontier_budgets[LULL_JOB_FRONTIER_BUDGETS];
 
 /* The beginning of an iteration. */
-struct lull_frontier_mark {
+struct lull_job_frontier_mark {
     int64_t time_ns;
     double energy_j; /* of all the job's GPUs, since any time; NAN: it is not known */
     bool is_first;   /* no iteration ends here */
@@ -49,14 +49,14 @@ struct lull_frontier_mark {
 };
 
 /* Iterations of one side of a pair. */
-struct lull_frontier_side {
+struct lull_job_frontier_side {
     uint64_t iterations;
     double seconds;
     double energy_j;
 };
 
 /* A mean of values that are known differently well (West 1979). */
-struct lull_frontier_mean {
+struct lull_job_frontier_mean {
     uint32_t count;
     double weight;
     double mean;
@@ -64,29 +64,29 @@ struct lull_frontier_mean {
 };
 
 /* All pairs of one steady point and the same points of all else. */
-struct lull_frontier_setting {
+struct lull_job_frontier_setting {
     uint64_t others;
     uint32_t point;
-    struct lull_frontier_mean time;    /* log of the ratio of times of an iteration */
-    struct lull_frontier_mean energy;  /* ...and of energies */
-    struct lull_frontier_mean blur;    /* share of the blocks that a late reading may misplace */
-    struct lull_frontier_side sums[2]; /* by visit.is_candidate, where energy is known */
+    struct lull_job_frontier_mean time;   /* log of the ratio of times of an iteration */
+    struct lull_job_frontier_mean energy; /* ...and of energies */
+    struct lull_job_frontier_mean blur;   /* share of the blocks that a late reading may misplace */
+    struct lull_job_frontier_side sums[2]; /* by visit.is_candidate, where energy is known */
 };
 
 struct lull_job_frontier {
-    struct lull_frontier_setting settings[LULL_JOB_FRONTIER_SETTINGS];
+    struct lull_job_frontier_setting settings[LULL_JOB_FRONTIER_SETTINGS];
     uint32_t setting_count;
-    struct lull_frontier_mark last; /* the mark before */
+    struct lull_job_frontier_mark last; /* the mark before */
     bool has_last;
     int64_t changed_ns;             /* when the points changed last */
     struct lull_quantile lengths_s; /* of the last measured iterations */
     bool is_paired;                 /* a pair is under way: */
     struct lull_visit candidate;
-    struct lull_frontier_side times[2];    /* its measured iterations, by visit.is_candidate... */
-    struct lull_frontier_side energies[2]; /* ...and those of them whose energy is told apart */
+    struct lull_job_frontier_side times[2]; /* its measured iterations, by visit.is_candidate... */
+    struct lull_job_frontier_side energies[2]; /* ...and those of them whose energy is told apart */
 };
 
-struct lull_frontier_point {
+struct lull_job_frontier_point {
     double slowdown_ratio; /* the budget */
     double saving_ratio;   /* NAN: it is not known, for the reason */
     double low_ratio;      /* 95 % interval */
@@ -100,7 +100,7 @@ void lull_job_frontier_init(struct lull_job_frontier *frontier);
 
 /* Takes the marks of a run in the order of their times. */
 void lull_job_frontier_take(struct lull_job_frontier *frontier,
-                            const struct lull_frontier_mark *mark);
+                            const struct lull_job_frontier_mark *mark);
 
 /*
  * What the budgets would save together with these points of sections and gaps (visit.others).
@@ -109,6 +109,6 @@ void lull_job_frontier_take(struct lull_job_frontier *frontier,
  */
 void lull_job_frontier_answer(const struct lull_job_frontier *frontier, uint64_t others,
                               const uint32_t *clocks_mhz, uint32_t clock_count, uint32_t gpus,
-                              struct lull_frontier_point *points_out);
+                              struct lull_job_frontier_point *points_out);
 
 #endif

@@ -8,14 +8,14 @@
 /* The reference is known exactly, but a fit wants some width: far less than anything measured. */
 static const double exact_half = 1e-7;
 
-/* An interval from nothing to this much or more says nothing. Chosen, not measured. */
+/* An interval that is as wide as this says nothing. Chosen, not measured. */
 static const double telling_ratio = 0.5;
 
 /* Time of pure computation grows by this for each unit of (highest clock / clock). */
 static const double steepest = 1.0;
 
-void lull_frontier_curve_add(struct lull_frontier_curve *curve,
-                             const struct lull_frontier_node *node)
+void lull_job_frontier_curve_add(struct lull_job_frontier_curve *curve,
+                                 const struct lull_job_frontier_node *node)
 {
     uint32_t place = curve->node_count;
 
@@ -27,15 +27,15 @@ void lull_frontier_curve_add(struct lull_frontier_curve *curve,
     curve->node_count++;
 }
 
-void lull_frontier_curve_add_reference(struct lull_frontier_curve *curve)
+void lull_job_frontier_curve_add_reference(struct lull_job_frontier_curve *curve)
 {
-    lull_frontier_curve_add(curve, &(struct lull_frontier_node){.time_half = exact_half});
+    lull_job_frontier_curve_add(curve, &(struct lull_job_frontier_node){.time_half = exact_half});
 }
 
 /* ---- time -------------------------------------------------------------------------------- */
 
 /* What time is a line over: 0 at the highest clock. */
-static double abscissa(const struct lull_frontier_curve *curve, uint32_t point)
+static double abscissa(const struct lull_job_frontier_curve *curve, uint32_t point)
 {
     return (double)curve->clocks_mhz[0] / curve->clocks_mhz[point] - 1.0;
 }
@@ -48,12 +48,12 @@ struct moments {
     double xy;
 };
 
-static struct moments moments_of(const struct lull_frontier_curve *curve)
+static struct moments moments_of(const struct lull_job_frontier_curve *curve)
 {
     struct moments sums = {0};
 
     for (uint32_t i = 0; i < curve->node_count; i++) {
-        const struct lull_frontier_node *node = &curve->nodes[i];
+        const struct lull_job_frontier_node *node = &curve->nodes[i];
         const double half = fmax(node->time_half, exact_half);
         const double weight = 1.0 / (half * half);
         const double x = abscissa(curve, node->point);
@@ -68,12 +68,12 @@ static struct moments moments_of(const struct lull_frontier_curve *curve)
 }
 
 /* How much wider than its nodes' intervals a line is that misses them: at least 1. */
-static double misfit(const struct lull_frontier_curve *curve)
+static double misfit(const struct lull_job_frontier_curve *curve)
 {
     double sum = 0.0;
 
     for (uint32_t i = 0; i < curve->node_count; i++) {
-        const struct lull_frontier_node *node = &curve->nodes[i];
+        const struct lull_job_frontier_node *node = &curve->nodes[i];
         const double away =
             node->time - curve->intercept - curve->slope * abscissa(curve, node->point);
         /* A half interval is some two standard deviations. */
@@ -84,7 +84,7 @@ static double misfit(const struct lull_frontier_curve *curve)
     return curve->node_count > 2 ? fmax(sum / (curve->node_count - 2.0), 1.0) : 1.0;
 }
 
-static void fit_time(struct lull_frontier_curve *curve)
+static void fit_time(struct lull_job_frontier_curve *curve)
 {
     const struct moments sums = moments_of(curve);
     const double determinant = sums.weight * sums.xx - sums.x * sums.x;
@@ -105,19 +105,19 @@ static void fit_time(struct lull_frontier_curve *curve)
     curve->covariance[2] = factor * sums.weight / determinant;
 }
 
-struct range {
+struct estimate {
     double low;
     double middle;
     double high;
 };
 
-static struct range time_at(const struct lull_frontier_curve *curve, uint32_t point)
+static struct estimate time_at(const struct lull_job_frontier_curve *curve, uint32_t point)
 {
-    const struct lull_frontier_node *lowest = &curve->nodes[curve->node_count - 1];
+    const struct lull_job_frontier_node *lowest = &curve->nodes[curve->node_count - 1];
     const double x = abscissa(curve, point);
     const double half = sqrt(fmax(
         curve->covariance[0] + 2.0 * x * curve->covariance[1] + x * x * curve->covariance[2], 0.0));
-    struct range time;
+    struct estimate time;
 
     time.middle = curve->intercept + curve->slope * x;
     time.low = time.middle - half;
@@ -134,7 +134,7 @@ static struct range time_at(const struct lull_frontier_curve *curve, uint32_t po
 /* ---- power ------------------------------------------------------------------------------- */
 
 /* Neighbours that do not fall with the clock get their common mean (pool adjacent violators). */
-static void make_power_fall(struct lull_frontier_curve *curve)
+static void make_power_fall(struct lull_job_frontier_curve *curve)
 {
     double weights[LULL_JOB_FRONTIER_SETTINGS + 1];
     double means[LULL_JOB_FRONTIER_SETTINGS + 1];
@@ -166,9 +166,9 @@ static void make_power_fall(struct lull_frontier_curve *curve)
 
 /* Between two nodes: on their chord, or below it by what a parabola is that is flat at its lower
  * end. */
-static struct range power_between(const struct lull_frontier_curve *curve,
-                                  const struct lull_frontier_node *upper,
-                                  const struct lull_frontier_node *lower, uint32_t point)
+static struct estimate power_between(const struct lull_job_frontier_curve *curve,
+                                     const struct lull_job_frontier_node *upper,
+                                     const struct lull_job_frontier_node *lower, uint32_t point)
 {
     const double top = curve->clocks_mhz[upper->point];
     const double bottom = curve->clocks_mhz[lower->point];
@@ -179,19 +179,19 @@ static struct range power_between(const struct lull_frontier_curve *curve,
     const double chord = lower->power_log + share * rise;
     const double below = share * (1.0 - share) * rise;
 
-    return (struct range){chord - below - half - blur, chord - 0.5 * below, chord + half};
+    return (struct estimate){chord - below - half - blur, chord - 0.5 * below, chord + half};
 }
 
 /* How fast power falls at the lowest node, at most, log per MHz: of a convex curve no chord that
  * ends there is flatter, and of those that are known the flattest counts. */
-static double fall_per_mhz(const struct lull_frontier_curve *curve)
+static double fall_per_mhz(const struct lull_job_frontier_curve *curve)
 {
-    const struct lull_frontier_node *lower = &curve->nodes[curve->node_count - 1];
+    const struct lull_job_frontier_node *lower = &curve->nodes[curve->node_count - 1];
     const double bottom = curve->clocks_mhz[lower->point];
     double flattest = INFINITY;
 
     for (uint32_t i = 0; i + 1 < curve->node_count; i++) {
-        const struct lull_frontier_node *upper = &curve->nodes[i];
+        const struct lull_job_frontier_node *upper = &curve->nodes[i];
         const double rise = upper->power_log - lower->power_log + upper->energy_half +
                             lower->energy_half + lower->blur;
 
@@ -201,20 +201,20 @@ static double fall_per_mhz(const struct lull_frontier_curve *curve)
 }
 
 /* Below the lowest node: between its power and the flattest chord, drawn out. */
-static struct range power_beyond(const struct lull_frontier_curve *curve, uint32_t point)
+static struct estimate power_beyond(const struct lull_job_frontier_curve *curve, uint32_t point)
 {
-    const struct lull_frontier_node *lower = &curve->nodes[curve->node_count - 1];
+    const struct lull_job_frontier_node *lower = &curve->nodes[curve->node_count - 1];
     const double fall =
         fall_per_mhz(curve) * (curve->clocks_mhz[lower->point] - curve->clocks_mhz[point]);
 
-    return (struct range){lower->power_log - fall - lower->energy_half - lower->blur,
-                          lower->power_log - 0.5 * fall, lower->power_log + lower->energy_half};
+    return (struct estimate){lower->power_log - fall - lower->energy_half - lower->blur,
+                             lower->power_log - 0.5 * fall, lower->power_log + lower->energy_half};
 }
 
 /* ---- savings ----------------------------------------------------------------------------- */
 
 /* The first node at or below a point; node_count: there is none. */
-static uint32_t node_from(const struct lull_frontier_curve *curve, uint32_t point)
+static uint32_t node_from(const struct lull_job_frontier_curve *curve, uint32_t point)
 {
     uint32_t node = 0;
 
@@ -223,27 +223,27 @@ static uint32_t node_from(const struct lull_frontier_curve *curve, uint32_t poin
     return node;
 }
 
-static struct range saving_at(const struct lull_frontier_curve *curve, uint32_t point,
-                              bool *is_visited_out)
+static struct estimate saving_at(const struct lull_job_frontier_curve *curve, uint32_t point,
+                                 bool *is_visited_out)
 {
     const uint32_t index = node_from(curve, point);
-    const struct lull_frontier_node *node = &curve->nodes[index];
-    const struct range time = time_at(curve, point);
-    struct range power;
+    const struct lull_job_frontier_node *node = &curve->nodes[index];
+    const struct estimate time = time_at(curve, point);
+    struct estimate power;
 
     *is_visited_out = index < curve->node_count && node->point == point;
     if (*is_visited_out)
-        return (struct range){1.0 - exp(node->energy_log + node->energy_half),
-                              1.0 - exp(node->energy_log),
-                              1.0 - exp(node->energy_log - node->energy_half - node->blur)};
+        return (struct estimate){1.0 - exp(node->energy_log + node->energy_half),
+                                 1.0 - exp(node->energy_log),
+                                 1.0 - exp(node->energy_log - node->energy_half - node->blur)};
     power = index == curve->node_count ? power_beyond(curve, point)
                                        : power_between(curve, node - 1, node, point);
-    return (struct range){1.0 - exp(power.high) * (1.0 + time.high),
-                          1.0 - exp(power.middle) * (1.0 + time.middle),
-                          1.0 - exp(power.low) * (1.0 + time.low)};
+    return (struct estimate){1.0 - exp(power.high) * (1.0 + time.high),
+                             1.0 - exp(power.middle) * (1.0 + time.middle),
+                             1.0 - exp(power.low) * (1.0 + time.low)};
 }
 
-void lull_frontier_curve_fit(struct lull_frontier_curve *curve)
+void lull_job_frontier_curve_fit(struct lull_job_frontier_curve *curve)
 {
     assert(curve->node_count >= 1);
     fit_time(curve);
@@ -252,16 +252,16 @@ void lull_frontier_curve_fit(struct lull_frontier_curve *curve)
 
 /* A clock counts for each end of the interval where its time, at that end, is within the budget.
  * The highest clock that was visited always does: it is what costs least. */
-void lull_frontier_curve_ask(const struct lull_frontier_curve *curve,
-                             struct lull_frontier_point *point)
+void lull_job_frontier_curve_ask(const struct lull_job_frontier_curve *curve,
+                                 struct lull_job_frontier_point *point)
 {
     const uint32_t first = curve->nodes[0].point;
-    struct range best = {-INFINITY, -INFINITY, -INFINITY};
+    struct estimate best = {-INFINITY, -INFINITY, -INFINITY};
 
     for (uint32_t i = first; i < curve->clock_count; i++) {
-        const struct range time = time_at(curve, i);
+        const struct estimate time = time_at(curve, i);
         bool is_visited;
-        const struct range saving = saving_at(curve, i, &is_visited);
+        const struct estimate saving = saving_at(curve, i, &is_visited);
         const bool is_free = i == 0;
 
         if ((is_free || time.middle <= point->slowdown_ratio) && saving.middle > best.middle) {
@@ -278,7 +278,7 @@ void lull_frontier_curve_ask(const struct lull_frontier_curve *curve,
         return;
     }
     best.low = isfinite(best.low) ? best.low : 0.0;
-    if (best.low <= 0.0 && best.high >= telling_ratio) {
+    if (best.high - best.low >= telling_ratio) {
         point->reason = "iterations differ by too much for so few of them; a longer run tells more";
         return;
     }

@@ -12,7 +12,7 @@
 #include "core/energy/job_frontier.h"
 
 /* A clock that was visited. Ratios are to the highest clocks; halves are of 95 % intervals. */
-struct lull_frontier_node {
+struct lull_job_frontier_node {
     uint32_t point;
     double time; /* slowdown */
     double time_half;
@@ -22,10 +22,10 @@ struct lull_frontier_node {
     double blur; /* by which late readings may have drawn the ratio of powers to 1, >= 0, log */
 };
 
-struct lull_frontier_curve {
+struct lull_job_frontier_curve {
     const uint32_t *clocks_mhz;
     uint32_t clock_count;
-    struct lull_frontier_node nodes[LULL_JOB_FRONTIER_SETTINGS + 1]; /* by point */
+    struct lull_job_frontier_node nodes[LULL_JOB_FRONTIER_SETTINGS + 1]; /* by point */
     uint32_t node_count;
     double intercept; /* time over (highest clock / clock - 1): a line, ... */
     double slope;
@@ -33,17 +33,17 @@ struct lull_frontier_curve {
 };
 
 /* Enters a node, whose point none of the others has. */
-void lull_frontier_curve_add(struct lull_frontier_curve *curve,
-                             const struct lull_frontier_node *node);
+void lull_job_frontier_curve_add(struct lull_job_frontier_curve *curve,
+                                 const struct lull_job_frontier_node *node);
 
 /* Enters the highest clock itself, at which nothing is slower or saved. */
-void lull_frontier_curve_add_reference(struct lull_frontier_curve *curve);
+void lull_job_frontier_curve_add_reference(struct lull_job_frontier_curve *curve);
 
 /* Fits the time and makes the power fall with the clock. At least one node. */
-void lull_frontier_curve_fit(struct lull_frontier_curve *curve);
+void lull_job_frontier_curve_fit(struct lull_job_frontier_curve *curve);
 
 /* Fills in what the budget point->slowdown_ratio saves. */
-void lull_frontier_curve_ask(const struct lull_frontier_curve *curve,
-                             struct lull_frontier_point *point);
+void lull_job_frontier_curve_ask(const struct lull_job_frontier_curve *curve,
+                                 struct lull_job_frontier_point *point);
 
 #endif

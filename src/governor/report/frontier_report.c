@@ -6,13 +6,13 @@
 
 #include "governor/report/report_fields.h"
 
-static bool is_known(const struct lull_frontier_point *point)
+static bool is_known(const struct lull_job_frontier_point *point)
 {
     return point->reason == NULL;
 }
 
 /* "0.2 % of time saves 4.1 % (3.8 to 4.9, predicted)" */
-static int write_point(const struct lull_frontier_point *point, char *text, size_t size)
+static int write_point(const struct lull_job_frontier_point *point, char *text, size_t size)
 {
     const double budget = 100.0 * point->slowdown_ratio;
 
@@ -23,8 +23,8 @@ static int write_point(const struct lull_frontier_point *point, char *text, size
                     100.0 * point->high_ratio, point->is_measured ? "" : ", predicted");
 }
 
-const char *lull_frontier_report_text(const struct lull_frontier_point *points, char *text,
-                                      size_t size)
+const char *lull_job_frontier_report_text(const struct lull_job_frontier_point *points, char *text,
+                                          size_t size)
 {
     const char *reason = points[0].reason;
     size_t length;
@@ -47,12 +47,12 @@ const char *lull_frontier_report_text(const struct lull_frontier_point *points, 
     return text;
 }
 
-json_t *lull_frontier_report_json(const struct lull_frontier_point *points)
+json_t *lull_job_frontier_report_json(const struct lull_job_frontier_point *points)
 {
     json_t *array = json_array();
 
     for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++) {
-        const struct lull_frontier_point *point = &points[b];
+        const struct lull_job_frontier_point *point = &points[b];
         json_t *object = json_object();
 
         lull_field_number(object, "slowdown_ratio", point->slowdown_ratio);

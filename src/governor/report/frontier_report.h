@@ -16,10 +16,10 @@
 
 /* Writes "frontier: 0 % of time saves ..., 0.2 % ..." as one line without its end. points:
  * LULL_JOB_FRONTIER_BUDGETS of them. Returns text, cut short where size bytes are too few. */
-const char *lull_frontier_report_text(const struct lull_frontier_point *points, char *text,
-                                      size_t size);
+const char *lull_job_frontier_report_text(const struct lull_job_frontier_point *points, char *text,
+                                          size_t size);
 
 /* Makes the element of an array for each budget. A new reference. */
-json_t *lull_frontier_report_json(const struct lull_frontier_point *points);
+json_t *lull_job_frontier_report_json(const struct lull_job_frontier_point *points);
 
 #endif

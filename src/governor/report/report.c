@@ -67,7 +67,7 @@ static json_t *report_json(const struct lull_report *report)
     lull_field_number(root, "tolerance_ratio", report->tolerance_ratio);
     lull_run_report_add(report, root);
     lull_field_json(root, "frontier",
-                    report->frontier != NULL ? lull_frontier_report_json(report->frontier)
+                    report->frontier != NULL ? lull_job_frontier_report_json(report->frontier)
                                              : json_null());
     lull_field_json(root, "levers", lull_levers_report_json(report));
     lull_field_json(root, "gpus", gpus_json(report));
@@ -112,7 +112,8 @@ static void print_frontier(const struct lull_report *report, FILE *out)
     char text[1024];
 
     if (report->frontier != NULL && report->limits == NULL && report->runner == NULL)
-        fprintf(out, "  %s\n\n", lull_frontier_report_text(report->frontier, text, sizeof(text)));
+        fprintf(out, "  %s\n\n",
+                lull_job_frontier_report_text(report->frontier, text, sizeof(text)));
 }
 
 void lull_report_print(const struct lull_report *report, FILE *out)

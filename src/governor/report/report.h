@@ -48,7 +48,7 @@ struct lull_report {
     const struct lull_limits *limits;               /* NULL: power limits were left alone */
     const struct lull_run_swing *swing;             /* NULL: nothing was managed */
     double swing_ratio;                             /* how much wider managed swings may be */
-    const struct lull_frontier_point *frontier;     /* of each budget; NULL: nothing was managed */
+    const struct lull_job_frontier_point *frontier; /* of each budget; NULL: nothing was managed */
     struct lull_energy_report energy;
 };
 

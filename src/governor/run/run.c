@@ -155,7 +155,7 @@ static void write_report(struct lull_managed_run *run, const struct lull_run_pas
     const bool has_unmanaged = unmanaged->ended && unmanaged->status == 0;
     struct lull_run_swing swing;
     const bool has_swing = find_swing(run, has_unmanaged ? unmanaged : NULL, managed, &swing);
-    struct lull_frontier_point frontier[LULL_JOB_FRONTIER_BUDGETS];
+    struct lull_job_frontier_point frontier[LULL_JOB_FRONTIER_BUDGETS];
     const bool has_frontier =
         managed->control != NULL && lull_run_frontier_compute(managed->control, frontier);
     struct lull_report report = {

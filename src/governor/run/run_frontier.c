@@ -45,7 +45,7 @@ static void take_boundaries(const struct lull_control *control, struct lull_job_
 
     for (size_t i = 0; i < boundaries->count; i++) {
         const struct lull_boundary *boundary = &boundaries->items[i];
-        const struct lull_frontier_mark mark = {
+        const struct lull_job_frontier_mark mark = {
             .time_ns = boundary->time_ns,
             .energy_j = boundary->visit.is_measured || was_measured
                             ? energy_until_j(control, boundary->time_ns)
@@ -60,7 +60,7 @@ static void take_boundaries(const struct lull_control *control, struct lull_job_
 }
 
 bool lull_run_frontier_compute(const struct lull_control *control,
-                               struct lull_frontier_point *points_out)
+                               struct lull_job_frontier_point *points_out)
 {
     const uint32_t gpus = used_gpus(control);
     const struct lull_device_info *info;

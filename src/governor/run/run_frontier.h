@@ -15,6 +15,6 @@
  * LULL_JOB_FRONTIER_BUDGETS of them. False: the job used no GPU, or there is no memory; nothing is
  * written then. */
 bool lull_run_frontier_compute(const struct lull_control *control,
-                               struct lull_frontier_point *points_out);
+                               struct lull_job_frontier_point *points_out);
 
 #endif

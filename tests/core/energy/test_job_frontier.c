@@ -13,13 +13,7 @@
 #include "../property.h"
 #include "core/energy/job_frontier.h"
 
-enum {
-    CLOCKS = 81,
-    JOBS = 400,
-    STEP_MHZ = 15,
-    TOP_MHZ = 1410,
-    MOST_UNTOLD = 48
-};
+enum { CLOCKS = 81, JOBS = 400, STEP_MHZ = 15, TOP_MHZ = 1410, MOST_UNTOLD = 48 };
 
 static const double refresh_s = 0.1;
 static const double tolerance_ratio = 0.01;
@@ -125,7 +119,7 @@ struct run {
     uint32_t waiting; /* marks since then, which get their energy with the next reading */
     uint32_t count;
     uint64_t pair;
-    struct lull_frontier_mark marks[MAX_MARKS];
+    struct lull_job_frontier_mark marks[MAX_MARKS];
 };
 
 /* Marks between two readings get their energy in proportion to time. */
@@ -172,7 +166,7 @@ static void iterate(struct run *run, const struct lull_visit *visit)
 
     assert_true(run->count < MAX_MARKS);
     run->marks[run->count++] =
-        (struct lull_frontier_mark){.time_ns = (int64_t)(run->now_s * 1e9), .visit = *visit};
+        (struct lull_job_frontier_mark){.time_ns = (int64_t)(run->now_s * 1e9), .visit = *visit};
     run->waiting++;
     draw_power(run, compute_ms(job, point) * stretch * 1e-3, compute_w(job, point));
     draw_power(run, job->wait_ms * stretch * 1e-3, wait_w(job, visit->is_candidate));
@@ -237,7 +231,7 @@ static void search(struct run *run)
 static struct run course; /* too large for a stack */
 static struct lull_job_frontier frontier;
 
-static void answer(const struct job *job, uint64_t seed, struct lull_frontier_point *points_out)
+static void answer(const struct job *job, uint64_t seed, struct lull_job_frontier_point *points_out)
 {
     uint32_t clocks_mhz[CLOCKS];
 
@@ -264,7 +258,7 @@ static void test_intervals_hold_the_truth(void **state)
 
     (void)state;
     for (uint64_t seed = 0; seed < JOBS; seed++) {
-        struct lull_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
+        struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
         struct lull_random random;
         struct job job;
 
