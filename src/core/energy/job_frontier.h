@@ -11,8 +11,7 @@
  * checkpoint) and left out.
  *
  * Between and beyond the points that were visited:
- *   time   is t0 + a / clock, by least squares. Below the lowest visited clock it may also grow as
- *          fast as that of pure computation, in proportion to 1 / clock.
+ *   time   is t0 + a / clock, by least squares.
  *   power  falls with the clock and is convex. Between two visited clocks it lies on their chord,
  *          or below it by as much as a parabola that is flat at the lower of them. Below the
  *          lowest one it lies between that one's power and the flattest chord, drawn out.

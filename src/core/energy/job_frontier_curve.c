@@ -11,9 +11,6 @@ static const double exact_half = 1e-7;
 /* An interval that is as wide as this says nothing. Chosen, not measured. */
 static const double telling_ratio = 0.5;
 
-/* Time of pure computation grows by this for each unit of (highest clock / clock). */
-static const double steepest = 1.0;
-
 void lull_job_frontier_curve_add(struct lull_job_frontier_curve *curve,
                                  const struct lull_job_frontier_node *node)
 {
@@ -91,11 +88,9 @@ static void fit_time(struct lull_job_frontier_curve *curve)
     double factor;
 
     if (curve->node_count < 2 || !(determinant > 0.0)) {
-        /* One clock tells of no other but what pure computation would cost. */
         curve->intercept = curve->nodes[0].time;
         curve->covariance[0] = curve->nodes[0].time_half * curve->nodes[0].time_half;
-        curve->slope = steepest;
-        return;
+        return; /* of one clock, which tells of no other */
     }
     curve->slope = fmax((sums.weight * sums.xy - sums.x * sums.y) / determinant, 0.0);
     curve->intercept = (sums.y - curve->slope * sums.x) / sums.weight;
@@ -113,7 +108,6 @@ struct estimate {
 
 static struct estimate time_at(const struct lull_job_frontier_curve *curve, uint32_t point)
 {
-    const struct lull_job_frontier_node *lowest = &curve->nodes[curve->node_count - 1];
     const double x = abscissa(curve, point);
     const double half = sqrt(fmax(
         curve->covariance[0] + 2.0 * x * curve->covariance[1] + x * x * curve->covariance[2], 0.0));
@@ -122,12 +116,6 @@ static struct estimate time_at(const struct lull_job_frontier_curve *curve, uint
     time.middle = curve->intercept + curve->slope * x;
     time.low = time.middle - half;
     time.high = time.middle + half;
-    if (point > lowest->point) {
-        const double further = x - abscissa(curve, lowest->point);
-        const double from = curve->intercept + curve->slope * abscissa(curve, lowest->point);
-
-        time.high = fmax(time.high, from + half + fmax(curve->slope, steepest) * further);
-    }
     return time;
 }
 
@@ -258,6 +246,10 @@ void lull_job_frontier_curve_ask(const struct lull_job_frontier_curve *curve,
     const uint32_t first = curve->nodes[0].point;
     struct estimate best = {-INFINITY, -INFINITY, -INFINITY};
 
+    if (curve->node_count < 2 && point->slowdown_ratio > 0.0) {
+        point->reason = "a single clock was tried with what is kept in sections and gaps";
+        return;
+    }
     for (uint32_t i = first; i < curve->clock_count; i++) {
         const struct estimate time = time_at(curve, i);
         bool is_visited;

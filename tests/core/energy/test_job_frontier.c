@@ -289,7 +289,7 @@ static void test_intervals_hold_the_truth(void **state)
                       100.0 * width[b], 100.0 * missed[b]);
     }
     for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++)
-        assert_true(10 * held[b] >= 9 * (JOBS - untold[b]) && untold[b] <= MOST_UNTOLD);
+        assert_true(100 * held[b] >= 95 * (JOBS - untold[b]) && untold[b] <= MOST_UNTOLD);
     /* They are of use: near what was visited, and where they say something at all. */
     assert_true(width[3] < 0.12 && missed[3] < 0.018);
     assert_true(width[5] < 0.4 && missed[5] < 0.08);
@@ -348,8 +348,9 @@ static void test_other_sections_are_told_apart(void **state)
     assert_true(isnan(points[5].saving_ratio));
     assert_non_null(points[5].reason);
     lull_job_frontier_answer(&frontier, 7, clocks_mhz, 2, 1, points);
-    assert_null(points[5].reason);
     assert_string_equal(points[0].reason, "no clock was visited that costs so little");
+    assert_string_equal(points[5].reason,
+                        "a single clock was tried with what is kept in sections and gaps");
 }
 
 int main(void)

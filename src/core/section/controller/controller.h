@@ -305,7 +305,8 @@ uint32_t lull_controller_kept_point(const struct lull_controller *controller, ui
 /* At which points the present iteration of a GPU's rank runs. */
 struct lull_visit lull_controller_visit(const struct lull_controller *controller, uint32_t gpu);
 
-/* What stands for the points of sections and gaps that are proven, as in a visit; 0: none is. */
+/* What stands for the points of sections and gaps that are proven, and for ranks that wait, as in a
+ * visit; 0: there are none. */
 uint64_t lull_controller_kept_others(const struct lull_controller *controller);
 
 /* The target that is descending, or null. */

@@ -23,8 +23,12 @@ static uint64_t mix(uint64_t hash, uint64_t number)
     return (hash ^ number) * UINT64_C(0x100000001b3);
 }
 
+/* Stands for ranks that run lower because they wait, whatever their points are now: they follow the
+ * waits from iteration to iteration. */
+static const uint64_t waiting = UINT64_MAX;
+
 /* Stands for the points of all targets but the steady one; 0: all are the highest. */
-static uint64_t others_of(const struct lull_controller *controller, bool is_proven)
+static uint64_t others_of(const struct lull_controller *controller, bool is_proven, bool uses_slack)
 {
     const struct lull_targets *targets = &controller->targets;
     const uint64_t basis = UINT64_C(0xcbf29ce484222325);
@@ -38,6 +42,8 @@ static uint64_t others_of(const struct lull_controller *controller, bool is_prov
             if (point > 0)
                 hash = mix(mix(mix(hash, i), gpu), point);
         }
+    if (uses_slack && lull_slack_is_used(&controller->slack))
+        hash = mix(hash, waiting);
     return hash == basis ? 0 : hash;
 }
 
@@ -59,11 +65,14 @@ struct lull_visit lull_controller_visit(const struct lull_controller *controller
         return visit;
     for (uint32_t i = 0; steady != NULL && i < controller->gpu_count; i++)
         visit.point = lull_larger_u32(visit.point, point_of(controller, steady, i, false));
-    visit.others = others_of(controller, false);
+    visit.others =
+        others_of(controller, false,
+                  lull_controller_uses_slack(controller, &controller->gpus[gpu],
+                                             lull_track_iteration(controller->gpus[gpu].track)));
     return visit;
 }
 
 uint64_t lull_controller_kept_others(const struct lull_controller *controller)
 {
-    return others_of(controller, true);
+    return others_of(controller, true, true);
 }
