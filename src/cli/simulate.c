@@ -10,9 +10,13 @@
 #include <jansson.h>
 
 #include "base/clock.h"
+#include "base/smaller.h"
+#include "cli/analyze/verdict.h"
 #include "cli/command.h"
 #include "cli/play/source.h"
+#include "device/device.h"
 #include "emulator/oracle_play.h"
+#include "governor/report/frontier_report.h"
 #include "simulator/fixed.h"
 #include "simulator/node.h"
 
@@ -73,6 +77,8 @@ struct results {
     struct lull_simulation_outcome outcomes[POLICIES];
     double limit_w; /* of power_limit */
     struct lull_oracle_play_answer oracle;
+    struct lull_job_frontier trials; /* of auto */
+    struct lull_job_frontier_point frontier[LULL_JOB_FRONTIER_BUDGETS];
 };
 
 static double saving(const struct results *results, int policy)
@@ -133,6 +139,20 @@ static int simulate_fixed(const struct lull_simulation_options *simulation, doub
     return result;
 }
 
+/* What auto's trials say that other tolerances would bring. */
+static void find_frontier(const struct simulate_arguments *arguments, uint32_t ranks,
+                          struct results *results)
+{
+    const uint32_t count =
+        lull_smaller_u32(lull_gpu_model_step_count(&arguments->model), LULL_DEVICE_MAX_CLOCKS);
+    uint32_t clocks_mhz[LULL_DEVICE_MAX_CLOCKS];
+
+    for (uint32_t i = 0; i < count; i++)
+        clocks_mhz[i] = (uint32_t)rint(lull_gpu_model_step_mhz(&arguments->model, count - 1 - i));
+    lull_job_frontier_answer(&results->trials, results->outcomes[AUTO].kept_others, clocks_mhz,
+                             count, ranks, results->frontier);
+}
+
 static int simulate(const struct simulate_arguments *arguments, const struct lull_play *play,
                     struct results *results_out, struct lull_error *err)
 {
@@ -158,12 +178,15 @@ static int simulate(const struct simulate_arguments *arguments, const struct lul
     simulation.play = play;
     for (int policy = REACTIVE; policy < POLICIES && result == 0; policy++) {
         simulation.managed = true;
+        simulation.frontier = policy == AUTO ? &results_out->trials : NULL;
         simulation.control.reactive = policy == REACTIVE;
         simulation.control.only_steady = policy == STEADY;
         simulation.control.only_sections = policy == REACTIVE || policy == FEED_FORWARD;
         simulation.control.swing_ratio = policy == AUTO ? arguments->swing_ratio : INFINITY;
         result = lull_simulate_node(&simulation, &results_out->outcomes[policy], err);
     }
+    if (result == 0)
+        find_frontier(arguments, play->rank_count, results_out);
     return result;
 }
 
@@ -185,8 +208,42 @@ static void print_swings(const struct results *results)
                "by more than --swing\n");
 }
 
-static void print_table(const struct results *results)
+/* What `lull run` without options does with this job, in one line. */
+static const char *write_verdict(const struct results *results, const char *model, char *text,
+                                 size_t size)
 {
+    if (results->outcomes[AUTO].settled_in == 0)
+        snprintf(text, size,
+                 "auto has not settled within these periods, so its figures are of the search: "
+                 "give more --periods");
+    else if (saving(results, AUTO) < LULL_VERDICT_LEAST_RATIO)
+        snprintf(text, size, "nothing to gain: all levers together save %.1f %% on %s",
+                 100.0 * fmax(saving(results, AUTO), 0.0), model);
+    else
+        snprintf(text, size, "saves %.1f %% for %.2f %% of time on %s; run: lull run -- COMMAND",
+                 100.0 * saving(results, AUTO), 100.0 * slowdown(results, AUTO), model);
+    return text;
+}
+
+/* What another figure of the same job may come from. */
+static void print_assumed(const struct lull_gpu_model *model)
+{
+    printf("Assumed: a call takes %.1f ms and a clock %.1f ms more to settle, mostly, and both "
+           "vary as measured%s; power follows\nthe temperature; auto, steady, feed_forward and "
+           "reactive pay for their own search and proof, the oracles know all\nbeforehand. The "
+           "oracle of gaps, and gaps at once, lower nothing else, so auto, which has a steady "
+           "clock as well, may\nsave more. `lull analyze` takes latencies as constant and "
+           "foresight as "
+           "perfect, and tells a range for that.\n",
+           model->api_ms, model->settle_ms, model->api_sigma > 0.0 ? "" : " (here: constant)");
+}
+
+static void print_table(const struct results *results, const struct lull_gpu_model *model)
+{
+    char text[1024];
+
+    printf("%s\n", write_verdict(results, model->name, text, sizeof(text)));
+
     printf("%-14s %12s %12s %9s %9s %8s %8s %6s %6s\n", "", "ms/period", "J/period", "saves",
            "slower", "low", "settled", "steady", "lowest");
     for (int policy = 0; policy < POLICIES; policy++) {
@@ -198,7 +255,7 @@ static void print_table(const struct results *results)
                outcome->late_ratio * 100.0, outcome->settled_in, outcome->steady_mhz,
                outcome->point_mhz);
     }
-    printf("%-14s %12s %12s %8.2f%% %8.2f%%\n", "oracle", "", "",
+    printf("%-14s %12s %12s %8.2f%% %8.2f%%\n", "oracle of gaps", "", "",
            results->oracle.real.saving_ratio * 100.0, results->oracle.real.slowdown_ratio * 100.0);
     printf("%-14s %12s %12s %8.2f%% %8.2f%% %8s %8s %6.0f\n", "joint oracle", "", "",
            results->oracle.joint.saving_ratio * 100.0, results->oracle.joint.slowdown_ratio * 100.0,
@@ -206,9 +263,11 @@ static void print_table(const struct results *results)
     printf("%-14s %12s %12s %8.2f%% %8.2f%%\n", "oracle of slack", "", "",
            results->oracle.slack.saving_ratio * 100.0,
            results->oracle.slack.slowdown_ratio * 100.0);
-    printf("%-14s %12s %12s %8.2f%%\n", "no latency", "", "",
+    printf("%-14s %12s %12s %8.2f%%\n", "gaps at once", "", "",
            results->oracle.ideal.saving_ratio * 100.0);
     print_swings(results);
+    printf("%s\n", lull_job_frontier_report_text(results->frontier, text, sizeof(text)));
+    print_assumed(model);
 }
 
 /* Unknown is null: no second of the measured periods has been read. */
@@ -247,11 +306,15 @@ static json_t *joint_json(const struct lull_oracle_play_answer *oracle, uint32_t
                      oracle->joint_mhz, "rank_mhz", rank_mhz);
 }
 
-static void print_json(const struct results *results, uint32_t ranks)
+static void print_json(const struct results *results, const struct lull_gpu_model *model,
+                       uint32_t ranks)
 {
+    char text[256];
     json_t *root = json_object();
     json_t *modes = json_array();
 
+    json_object_set_new(root, "verdict",
+                        json_string(write_verdict(results, model->name, text, sizeof(text))));
     for (int policy = 0; policy < POLICIES; policy++)
         json_array_append_new(modes, policy_json(results, policy));
     json_object_set_new(json_array_get(modes, POWER_LIMIT), "limit_w", json_real(results->limit_w));
@@ -265,6 +328,7 @@ static void print_json(const struct results *results, uint32_t ranks)
                                   results->oracle.steady.saving_ratio, "slack_saving_ratio",
                                   results->oracle.slack.saving_ratio, "gap_ratio",
                                   results->oracle.gap_ratio));
+    json_object_set_new(root, "frontier", lull_job_frontier_report_json(results->frontier));
     lull_cli_print_json(root, JSON_REAL_PRECISION(9));
 }
 
@@ -308,9 +372,9 @@ static int run(void *options, const struct lull_operands *operands)
     if (result < 0)
         return lull_cli_fail("simulate", &err);
     if (arguments->is_json)
-        print_json(&results, ranks);
+        print_json(&results, &arguments->model, ranks);
     else
-        print_table(&results);
+        print_table(&results, &arguments->model);
     return LULL_EXIT_OK;
 }
 

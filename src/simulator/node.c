@@ -58,6 +58,28 @@ static uint32_t popcount(uint32_t bits)
 
 /* ---- what happens on the GPUs ------------------------------------------------------------ */
 
+/* Notes at which points the iteration runs that the first rank begins. */
+static void mark_iteration(struct simulation *simulation, int64_t now_ns)
+{
+    struct lull_job_frontier_mark mark = {
+        .time_ns = now_ns,
+        .is_first = lull_track_iteration(lull_controller_track(simulation->controller, 0)) == 0,
+        .visit = lull_controller_visit(simulation->controller, 0),
+    };
+
+    for (uint32_t i = 0; i < simulation->options->play->rank_count; i++)
+        mark.energy_j += lull_physics_energy_j(lull_play_sim_gpu(simulation->sim, i));
+    lull_job_frontier_take(simulation->options->frontier, &mark);
+}
+
+/* Tells whether this call of the rank begins an iteration. */
+static bool begins_iteration(const struct simulation *simulation, uint32_t index,
+                             const struct lull_call *call)
+{
+    return call->begin && lull_track_boundary_ns(lull_controller_track(simulation->controller,
+                                                                       index)) == call->time_ns;
+}
+
 /* Hands the controller the calls that the gap map has found by now. */
 static void take_gaps(struct simulation *simulation, uint32_t index, int64_t now_ns)
 {
@@ -68,6 +90,9 @@ static void take_gaps(struct simulation *simulation, uint32_t index, int64_t now
                                   lull_gap_map_fold(simulation->ranks[index].gaps));
     while (lull_gap_map_poll(simulation->ranks[index].gaps, now_ns, &call)) {
         lull_controller_take_call(simulation->controller, index, &call);
+        if (index == 0 && simulation->options->frontier != NULL &&
+            begins_iteration(simulation, index, &call))
+            mark_iteration(simulation, now_ns);
         lull_gap_map_set_steady(simulation->ranks[index].gaps,
                                 lull_controller_steady_point(simulation->controller, index));
     }
@@ -350,6 +375,7 @@ static void describe_target(const struct simulation *simulation,
     steady = lull_controller_steady(simulation->controller);
     if (steady != NULL)
         outcome->steady_mhz = lull_gpu_model_step_mhz(model, top - steady->proven.common);
+    outcome->kept_others = lull_controller_kept_others(simulation->controller);
     targets = lull_controller_targets(simulation->controller, &count);
     for (uint32_t i = 0; i < count; i++)
         lowest = lull_larger_u32(lowest, targets[i].proven.common);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "core/energy/job_frontier.h"
 #include "core/energy/swing.h"
 #include "core/section/controller/controller.h"
 #include "emulator/gpu_model.h"
@@ -34,6 +35,8 @@ struct lull_simulation_options {
     /* Called when a rank begins a period, with the clock of its GPU; NULL: nobody wants to know. */
     void (*watch)(void *context, uint32_t rank, uint64_t period, double sm_mhz);
     void *watch_context;
+    struct lull_job_frontier *frontier; /* takes what trials compare in a managed run; NULL: nobody
+                                         * wants to know */
 };
 
 struct lull_simulation_outcome {
@@ -47,7 +50,8 @@ struct lull_simulation_outcome {
     double point_mhz;        /* the lowest point of all sections; the steady one: there is none */
     struct lull_swing swing; /* of the GPUs' power together, in pieces of a second; measured */
     struct lull_swing_cut given_up; /* for its swings, at the end */
-    uint32_t switched; /* how many sections of the first GPU are switched in each pass */
+    uint32_t switched;    /* how many sections of the first GPU are switched in each pass */
+    uint64_t kept_others; /* what stands for their points (lull_controller_kept_others) */
 };
 
 /* Simulates the node. Errors: -EINVAL; -EDEADLK: the ranks of the play wait for each other for

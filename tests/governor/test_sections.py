@@ -33,9 +33,31 @@ class Sections(unittest.TestCase):
         self.assertGreater(section["count"], 60)
         self.assertAlmostEqual(section["mean_ms"], 120, delta=30)
         self.assertTrue(section["descent"])
+        self.check_levers(report)
         self.assertGreater(gpu["switches"], 10)
         # A lowering that a busy host serves too late counts as refused.
         self.assertLess(gpu["switches_refused"], gpu["switches"] / 10)
+
+    def check_levers(self, report):
+        """Each lever has one descent, and at most one step of it is kept. What is known has its interval."""
+        levers = {lever["lever"]: lever for lever in report["levers"]}
+        self.assertLessEqual({"sections", "steady point", "waiting ranks"}, set(levers))
+        self.assertIsNone(levers["waiting ranks"]["descent"])
+        for lever in ("sections", "steady point"):
+            kept = [step["sm_mhz"] for step in levers[lever]["descent"] if step["kept"]]
+            self.assertLessEqual(len(kept), 1)
+            self.assertLessEqual(set(kept), {levers[lever]["sm_mhz"]})
+            for step in levers[lever]["descent"]:
+                self.assertIn((step["verdict"], step["step"]), [("degraded", "S225"), ("not degraded", "S222"),
+                                                                ("not degraded", "S226"), ("undecided", "S224")])
+        self.assertEqual([point["slowdown_ratio"] for point in report["frontier"]],
+                         [0, 0.002, 0.005, 0.01, 0.02, 0.05])
+        for point in report["frontier"]:
+            self.assertEqual(point["saving_ratio"] is None, point["reason"] is not None)
+            if point["saving_ratio"] is not None:
+                self.assertIn(point["source"], ("measured", "predicted"))
+                self.assertLessEqual(point["low_ratio"], point["saving_ratio"])
+                self.assertLessEqual(point["saving_ratio"], point["high_ratio"])
 
     def test_what_the_program_calls_computation_is_never_lowered(self):
         (gpu,) = self.run_job(0, 40, 20, 60, 0, "forward")["gpus"]

@@ -167,17 +167,22 @@ static void try_steady(const struct lull_prediction *prediction,
 static void find_frontier(double tolerance_ratio, const struct lull_exposure *exposure,
                           struct lull_prediction *prediction)
 {
-    const double tolerances[LULL_PREDICTION_BUDGETS] = {0.0,  0.002, 0.005,          0.01,
-                                                        0.02, 0.05,  tolerance_ratio};
-
     for (int b = 0; b < LULL_PREDICTION_BUDGETS; b++) {
         struct lull_prediction_budget *const budget = &prediction->budgets[b];
+        struct lull_prediction_budget cautious;
 
-        budget->tolerance_ratio = tolerances[b];
+        budget->tolerance_ratio =
+            b < LULL_PREDICTION_TOLERANCE ? lull_job_frontier_budgets[b] : tolerance_ratio;
         budget->steady_mhz = prediction->high_mhz;
-        for (uint32_t step = lull_gpu_model_step_count(prediction->model); step-- > 0;)
-            try_steady(prediction, exposure, lull_gpu_model_step_mhz(prediction->model, step),
-                       budget);
+        cautious = (struct lull_prediction_budget){.tolerance_ratio = LULL_PREDICTION_PROVEN_SHARE *
+                                                                      budget->tolerance_ratio};
+        for (uint32_t step = lull_gpu_model_step_count(prediction->model); step-- > 0;) {
+            const double mhz = lull_gpu_model_step_mhz(prediction->model, step);
+
+            try_steady(prediction, exposure, mhz, budget);
+            try_steady(prediction, exposure, mhz, &cautious);
+        }
+        budget->cautious_j = cautious.steady_j;
     }
 }
 

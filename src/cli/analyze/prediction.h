@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 
+#include "core/energy/job_frontier.h"
 #include "core/section/savings_estimate.h"
 #include "emulator/gpu_model.h"
 #include "trace/analysis.h"
@@ -28,7 +29,10 @@ enum lull_switching {
 #define LULL_PREDICTION_TOLERANCE_RATIO 0.01 /* the slowdown that merging may cause */
 
 /* The frontier of a job: what these slowdowns save, and last what the user's tolerance does. */
-enum { LULL_PREDICTION_BUDGETS = 7, LULL_PREDICTION_TOLERANCE = LULL_PREDICTION_BUDGETS - 1 };
+enum {
+    LULL_PREDICTION_TOLERANCE = LULL_JOB_FRONTIER_BUDGETS,
+    LULL_PREDICTION_BUDGETS,
+};
 
 /* What one steady clock saves within a slowdown, alone and with gaps lowered ahead of time below
  * it. Computation is taken to follow the clock as the model's profile "training" does. */
@@ -36,9 +40,22 @@ struct lull_prediction_budget {
     double tolerance_ratio;
     double slowdown_ratio;
     double steady_mhz;
-    double steady_j; /* saved */
-    double both_j;   /* saved, >= steady_j */
+    double steady_j;   /* saved */
+    double both_j;     /* saved, >= steady_j */
+    double cautious_j; /* saved by a steady clock that leaves the guard some of the tolerance */
 };
+
+/* The share of the tolerance that a clock may cost for certain to be proven before long: on
+ * a100-ddp-2ranks, whose iterations scatter, one of 0.96 % is not told from 1 % within 1000 of
+ * them, and one of 0.81 % is kept (docs/joint.md). */
+#define LULL_PREDICTION_PROVEN_SHARE 0.75
+/* The share of what perfect foresight saves in gaps that is reached below a steady clock, at the
+ * driver's own latency, which varies: 0.31, 0.38 and 0.07 on sampled_rank-0 and -1 and
+ * a100-ddp-2ranks (docs/joint.md). */
+#define LULL_PREDICTION_GAPS_SHARE 0.35
+/* How much more or less one steady clock saves in the simulation, where power depends on the
+ * temperature: at most 2 % of the saving on the recorded jobs, at the same clock. */
+#define LULL_PREDICTION_POWER_RATIO 0.05
 
 /* How the GPU of one rank is switched. A negative latency stands for that of the model. */
 struct lull_prediction_setup {

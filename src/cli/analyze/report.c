@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "cli/analyze/verdict.h"
 #include "cli/command.h"
+#include "governor/report/frontier_report.h"
 #include "governor/report/report_fields.h"
 
 enum { SHOWN_SECTIONS = 5 };
@@ -50,6 +51,7 @@ static void add_budgets(struct total *total, const struct lull_prediction *predi
         sum->tolerance_ratio = one->tolerance_ratio;
         sum->steady_j += one->steady_j;
         sum->both_j += one->both_j;
+        sum->cautious_j += one->cautious_j;
         sum->slowdown_ratio = fmax(sum->slowdown_ratio, one->slowdown_ratio);
         if (sum->steady_mhz <= 0.0 || one->steady_mhz < sum->steady_mhz)
             sum->steady_mhz = one->steady_mhz;
@@ -94,16 +96,30 @@ static double ratio(double part, double whole)
     return whole > 0.0 ? part / whole : 0.0;
 }
 
-/* The least that is sure is what one steady clock or gaps save alone; both together are the most.
- */
+/* From what a steady clock saves that leaves room for its proof, to it and all gaps that foresight
+ * could lower. */
+static struct lull_job_frontier_point point_of(const struct total *total, int budget)
+{
+    const struct lull_prediction_budget *const one = &total->budgets[budget];
+    const double gaps_j = one->both_j - one->steady_j;
+
+    return (struct lull_job_frontier_point){
+        .slowdown_ratio = one->tolerance_ratio,
+        .saving_ratio = ratio(one->steady_j + LULL_PREDICTION_GAPS_SHARE * gaps_j, total->energy_j),
+        .low_ratio = ratio((1.0 - LULL_PREDICTION_POWER_RATIO) * one->cautious_j, total->energy_j),
+        .high_ratio = ratio((1.0 + LULL_PREDICTION_POWER_RATIO) * one->both_j, total->energy_j),
+    };
+}
+
 static const char *write_verdict(const struct total *total, char *text, size_t size)
 {
-    const struct lull_prediction_budget *const budget = &total->budgets[LULL_PREDICTION_TOLERANCE];
+    const struct lull_job_frontier_point point = point_of(total, LULL_PREDICTION_TOLERANCE);
     const double gaps = saving_ratio(total, LULL_SWITCHING_FEED_FORWARD);
     const struct lull_analyze_verdict verdict = {
-        .least_ratio = fmax(ratio(budget->steady_j, total->energy_j), gaps),
-        .most_ratio = ratio(budget->both_j, total->energy_j),
-        .tolerance_ratio = budget->tolerance_ratio,
+        .least_ratio = point.low_ratio,
+        .most_ratio = point.high_ratio,
+        .likely_ratio = point.saving_ratio,
+        .tolerance_ratio = point.slowdown_ratio,
         .compute_ratio = ratio(total->compute_ms, total->span_ms),
         .gaps_ratio = gaps,
         .levers = gaps < LULL_VERDICT_LEAST_RATIO ? "one steady clock"
@@ -183,21 +199,31 @@ static json_t *switchable_json(const struct total *total)
     return object;
 }
 
+static void find_points(const struct total *total, struct lull_job_frontier_point *points_out)
+{
+    for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++)
+        points_out[b] = point_of(total, b);
+}
+
 static json_t *frontier_json(const struct total *total)
 {
-    json_t *const points = json_array();
+    struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
 
-    for (int b = 0; b < LULL_PREDICTION_BUDGETS; b++) {
-        const struct lull_prediction_budget *const budget = &total->budgets[b];
+    find_points(total, points);
+    return lull_job_frontier_report_json(points);
+}
 
-        json_array_append_new(
-            points,
-            json_pack("{s:f, s:f, s:f, s:f, s:f}", "tolerance_ratio", budget->tolerance_ratio,
-                      "saving_ratio", ratio(budget->both_j, total->energy_j), "steady_saving_ratio",
-                      ratio(budget->steady_j, total->energy_j), "slowdown_ratio",
-                      budget->slowdown_ratio, "steady_mhz", budget->steady_mhz));
-    }
-    return points;
+/* The steady clock that the user's tolerance allows. */
+static json_t *steady_json(const struct total *total)
+{
+    const struct lull_prediction_budget *const budget = &total->budgets[LULL_PREDICTION_TOLERANCE];
+    const struct lull_job_frontier_point point = point_of(total, LULL_PREDICTION_TOLERANCE);
+
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "tolerance_ratio",
+                     budget->tolerance_ratio, "saving_ratio", point.saving_ratio, "low_ratio",
+                     point.low_ratio, "high_ratio", point.high_ratio, "steady_mhz",
+                     budget->steady_mhz, "steady_slowdown_ratio", budget->slowdown_ratio,
+                     "steady_saving_ratio", ratio(budget->steady_j, total->energy_j));
 }
 
 static json_t *level_json(double mhz, const struct lull_power_level *level)
@@ -267,6 +293,7 @@ int lull_analyze_print_json(const struct lull_analyzed_rank *ranks, size_t count
     for (size_t i = 0; i < count; i++)
         json_array_append_new(array, rank_json(&ranks[i]));
     lull_field_text(document, "verdict", write_verdict(&total, text, sizeof(text)));
+    lull_field_json(document, "predicted", steady_json(&total));
     lull_field_json(document, "frontier", frontier_json(&total));
     lull_field_json(document, "ranks", array);
     lull_field_json(document, "switchable", switchable_json(&total));
@@ -409,12 +436,11 @@ static void print_steady(const struct total *total)
 /* One line: what more time would buy. */
 static void print_frontier(const struct total *total)
 {
-    printf("frontier:");
-    for (int b = 0; b < LULL_PREDICTION_TOLERANCE; b++)
-        printf("%s %.3g %% of time %.1f %%", b > 0 ? "," : "",
-               100.0 * total->budgets[b].tolerance_ratio,
-               100.0 * ratio(total->budgets[b].both_j, total->energy_j));
-    printf(" of the energy (one steady clock and feed-forward, predicted)\n");
+    struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
+    char text[1024];
+
+    find_points(total, points);
+    printf("%s\n", lull_job_frontier_report_text(points, text, sizeof(text)));
 }
 
 static void print_borrowed(const struct lull_prediction *assumed)
@@ -445,6 +471,12 @@ static void print_meaning(const struct lull_analyzed_rank *first, const struct t
         assumed->is_model_assumed ? " (the trace names no GPU that is known; see --model)" : "",
         assumed->down_ms, assumed->up_ms, high->compute_w, high->idle_w, low->idle_w,
         high->communication_w, low->communication_w, assumed->link_gbs);
+    printf("Power settles at once and latencies are constant. The range goes from a steady clock "
+           "that leaves the guard %.0f %% of the\ntolerance to all gaps with perfect foresight; "
+           "likely is %.0f %% of what these add. `lull simulate` plays this job with\nlatencies "
+           "that vary, heat, and the trials of `lull run`, whose saving is to be expected within "
+           "the range.\n",
+           100.0 * (1.0 - LULL_PREDICTION_PROVEN_SHARE), 100.0 * LULL_PREDICTION_GAPS_SHARE);
 }
 
 void lull_analyze_print_text(const struct lull_analyzed_rank *ranks, size_t count)

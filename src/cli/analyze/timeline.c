@@ -178,6 +178,7 @@ static const char *write_verdict(const struct lull_analyzed_timeline *analyzed, 
     const struct lull_analyze_verdict verdict = {
         .least_ratio = fmax(fmin(rank_gaps, operation), gaps),
         .most_ratio = fmax(fmax(rank_gaps, operation), gaps),
+        .likely_ratio = NAN,
         .tolerance_ratio = analyzed->tolerance_ratio,
         .compute_ratio = analyzed->answer.compute_ratio,
         .gaps_ratio = gaps,

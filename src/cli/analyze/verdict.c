@@ -7,13 +7,16 @@
 /* The tolerance that `lull run` has by itself, in per cent. */
 enum { RANGE_BYTES = 48, USUAL_TOLERANCE = 1 };
 
-/* "11 to 13 %", or "11 %" where both are the same. */
+/* "11 to 13 %", or "11 %" where both are the same; "about 12 % (11 to 13)" where it is known. */
 static const char *write_range(const struct lull_analyze_verdict *verdict, char *text)
 {
     const double least = rint(100.0 * verdict->least_ratio);
     const double most = rint(100.0 * verdict->most_ratio);
 
-    if (most > least)
+    if (most > least && isfinite(verdict->likely_ratio))
+        snprintf(text, RANGE_BYTES, "about %.0f %% (%.0f to %.0f)", 100.0 * verdict->likely_ratio,
+                 least, most);
+    else if (most > least)
         snprintf(text, RANGE_BYTES, "%.0f to %.0f %%", least, most);
     else
         snprintf(text, RANGE_BYTES, "%.0f %%", most);

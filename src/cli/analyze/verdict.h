@@ -12,8 +12,9 @@
 #define LULL_VERDICT_LEAST_RATIO 0.01
 
 struct lull_analyze_verdict {
-    double least_ratio; /* what is sure to be saved under the assumptions */
-    double most_ratio;  /* what all levers together could save */
+    double least_ratio;  /* what is sure to be saved under the assumptions */
+    double most_ratio;   /* what all levers together could save */
+    double likely_ratio; /* what they are likely to save, between the two; NAN: not known */
     double tolerance_ratio;
     double compute_ratio; /* share of the time in which GPUs compute */
     double gaps_ratio;    /* what gaps alone save */

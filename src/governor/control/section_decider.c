@@ -17,17 +17,18 @@ static enum lull_controller_phase phase_of(const struct lull_control *control)
     return control->has_phase ? control->phase : lull_controller_phase(control->controller);
 }
 
-static void log_iteration(struct lull_control *control, struct lull_governed_gpu *gpu,
+static void log_iteration(struct lull_control *control, uint32_t index,
                           const struct lull_track *track, int64_t time_ns)
 {
     const struct lull_boundary boundary = {
         .time_ns = time_ns,
         .first = lull_track_iteration(track) == 0,
         .phase = phase_of(control),
+        .visit = lull_controller_visit(control->controller, index),
     };
 
     if (lull_track_boundary_ns(track) == time_ns)
-        lull_run_log_add_boundary(&gpu->log, &boundary);
+        lull_run_log_add_boundary(&control->gpus[index].log, &boundary);
 }
 
 static void log_section(struct lull_governed_gpu *gpu, const struct lull_call *call)
@@ -52,7 +53,7 @@ static void take_call(struct lull_control *control, uint32_t index, const struct
     if (!call->is_late)
         log_section(gpu, call);
     if (call->begin && gpu->enqueueing == NULL)
-        log_iteration(control, gpu, lull_controller_track(control->controller, index),
+        log_iteration(control, index, lull_controller_track(control->controller, index),
                       call->time_ns);
 }
 
@@ -192,7 +193,7 @@ static void take_enqueue(struct lull_control *control, uint32_t index,
         if (control->observe_only)
             take_call(control, index, &call);
     }
-    log_iteration(control, gpu, gpu->enqueueing, call.time_ns);
+    log_iteration(control, index, gpu->enqueueing, call.time_ns);
 }
 
 static void take_kernel(struct lull_control *control, uint32_t index,

@@ -9,53 +9,10 @@
 
 /* ---- sections ---------------------------------------------------------------------------- */
 
-static json_t *verdict_json(const struct lull_report *report,
-                            const struct lull_descent_record *record, uint32_t sm_mhz)
-{
-    json_t *object = json_object();
-
-    lull_field_integer(object, "sm_mhz", sm_mhz);
-    lull_field_json(object, "gpu", record->gpu < 0 ? json_null() : json_integer(record->gpu));
-    lull_field_number(object, "slowdown_ratio", record->slowdown_ratio);
-    lull_field_number(object, "slowdown_upper_ratio", record->upper_ratio);
-    lull_field_number(object, "confidence_ratio", report->confidence);
-    lull_field_integer(object, "pairs", record->pairs);
-    lull_field_integer(object, "iterations", record->iterations);
-    lull_field_text(object, "verdict", lull_verdict_text(record->verdict));
-    return object;
-}
-
-static json_t *descent_json(const struct lull_report *report, uint32_t gpu,
-                            const struct lull_target *target)
-{
-    const struct lull_controller *controller = lull_control_controller(report->managed);
-    const struct lull_device_info *info = lull_control_info(report->managed, gpu);
-    json_t *steps = json_array();
-
-    for (uint32_t i = 0; target != NULL && i < target->record_count; i++) {
-        const struct lull_descent_record *record = &target->records[i];
-        const uint32_t point = lull_controller_point_on(controller, gpu, target, record->point);
-
-        json_array_append_new(steps, verdict_json(report, record, info->sm_clocks_mhz[point]));
-    }
-    return steps;
-}
-
-static uint32_t kept_mhz(const struct lull_controller *controller, uint32_t gpu,
-                         const struct lull_device_info *info, const struct lull_target *target)
-{
-    uint32_t point = 0;
-
-    if (target != NULL)
-        point = lull_controller_kept_point(controller, gpu, target);
-    return info->sm_clock_count > 0 ? info->sm_clocks_mhz[point] : 0;
-}
-
 static json_t *section_json(const struct lull_report *report, uint32_t gpu, uint32_t index)
 {
     const struct lull_control *control = report->managed;
     const struct lull_controller *controller = lull_control_controller(control);
-    const struct lull_device_info *info = lull_control_info(control, gpu);
     const struct lull_target *target = lull_controller_target_of(controller, gpu, index);
     uint32_t count;
     const struct lull_section *section =
@@ -70,8 +27,8 @@ static json_t *section_json(const struct lull_report *report, uint32_t gpu, uint
     lull_field_integer(object, "count", (json_int_t)section->length_ms.count);
     lull_field_number(object, "mean_ms", section->length_ms.mean);
     lull_field_number(object, "exposed_ms", section->exposed_ms.mean);
-    lull_field_integer(object, "sm_mhz", kept_mhz(controller, gpu, info, target));
-    lull_field_json(object, "descent", descent_json(report, gpu, target));
+    lull_field_integer(object, "sm_mhz", lull_report_kept_mhz(report, gpu, target));
+    lull_field_json(object, "descent", lull_report_descent_json(report, gpu, target));
     lull_field_text(object, "verdict", text.verdict);
     lull_field_text(object, "reason", text.reason);
     return object;
@@ -91,9 +48,7 @@ static json_t *sections_json(const struct lull_report *report, uint32_t gpu)
 
 static json_t *steady_json(const struct lull_report *report, uint32_t gpu)
 {
-    const struct lull_control *control = report->managed;
-    const struct lull_controller *controller = lull_control_controller(control);
-    const struct lull_device_info *info = lull_control_info(control, gpu);
+    const struct lull_controller *controller = lull_control_controller(report->managed);
     const struct lull_target *target;
     json_t *object;
 
@@ -101,8 +56,8 @@ static json_t *steady_json(const struct lull_report *report, uint32_t gpu)
     if (target == NULL)
         return json_null();
     object = json_object();
-    lull_field_integer(object, "sm_mhz", kept_mhz(controller, gpu, info, target));
-    lull_field_json(object, "descent", descent_json(report, gpu, target));
+    lull_field_integer(object, "sm_mhz", lull_report_kept_mhz(report, gpu, target));
+    lull_field_json(object, "descent", lull_report_descent_json(report, gpu, target));
     lull_field_text(object, "verdict", lull_target_verdict_text(target));
     lull_field_text(object, "reason", lull_target_reason_text(target));
     return object;
@@ -118,6 +73,8 @@ static json_t *slack_json(const struct lull_controller *controller, uint32_t gpu
     lull_field_integer(object, "lowered_iterations", (json_int_t)record->lowered);
     lull_field_integer(object, "most_points", record->most);
     lull_field_integer(object, "recoveries", record->recoveries);
+    lull_field_text(object, "verdict", record->lowered > 0 ? "lowered" : "not lowered");
+    lull_field_text(object, "reason", lull_slack_reason_text(record));
     return object;
 }
 

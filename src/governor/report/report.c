@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "governor/report/frontier_report.h"
 #include "governor/report/report_fields.h"
 #include "governor/report/report_parts.h"
 #include "governor/report/timeline.h"
@@ -65,6 +66,10 @@ static json_t *report_json(const struct lull_report *report)
     lull_field_text(root, "driver_version", driver_version);
     lull_field_number(root, "tolerance_ratio", report->tolerance_ratio);
     lull_run_report_add(report, root);
+    lull_field_json(root, "frontier",
+                    report->frontier != NULL ? lull_job_frontier_report_json(report->frontier)
+                                             : json_null());
+    lull_field_json(root, "levers", lull_levers_report_json(report));
     lull_field_json(root, "gpus", gpus_json(report));
     lull_field_json(root, "together", peers_json(report->peers));
     lull_field_json(root, "pipeline", lull_pipeline_report_json(report));
@@ -101,6 +106,16 @@ int lull_report_write(const struct lull_report *report, const char *directory,
     return lull_timeline_write(report->devices, report->managed, directory, err);
 }
 
+/* What other tolerances would bring. Under a power limit no trial has compared clocks. */
+static void print_frontier(const struct lull_report *report, FILE *out)
+{
+    char text[1024];
+
+    if (report->frontier != NULL && report->limits == NULL && report->runner == NULL)
+        fprintf(out, "  %s\n\n",
+                lull_job_frontier_report_text(report->frontier, text, sizeof(text)));
+}
+
 void lull_report_print(const struct lull_report *report, FILE *out)
 {
     for (const char *const *finding = report->findings; *finding != NULL; finding++)
@@ -108,11 +123,14 @@ void lull_report_print(const struct lull_report *report, FILE *out)
     if (report->managed == NULL)
         return;
     lull_run_report_print(report, out);
+    print_frontier(report, out);
     lull_pipeline_report_print(report, out);
     lull_limits_report_print(report, out);
     lull_swing_report_print(report, out);
     for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
         if (is_used(report, i))
             lull_gpu_report_print(report, i, out);
+    if (report->verbose)
+        lull_levers_report_print(report, out);
     lull_energy_report_print(&report->energy, out);
 }

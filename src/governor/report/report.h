@@ -7,10 +7,12 @@
 #ifndef LULL_GOVERNOR_REPORT_REPORT_H
 #define LULL_GOVERNOR_REPORT_REPORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "base/error.h"
+#include "core/energy/job_frontier.h"
 #include "governor/peers/peers.h"
 #include "governor/control/control.h"
 #include "governor/energy/accounting.h"
@@ -32,6 +34,7 @@ struct lull_report {
     int status;           /* of the last run, managed or not */
     double tolerance_ratio;
     double confidence;
+    bool verbose;                       /* the table has every step of the descents */
     struct lull_devices *devices;       /* NULL: no GPU was found */
     const struct lull_control *managed; /* the last managed run; NULL: nothing was managed */
     double managed_s;                   /* its wall time */
@@ -45,6 +48,7 @@ struct lull_report {
     const struct lull_limits *limits;               /* NULL: power limits were left alone */
     const struct lull_run_swing *swing;             /* NULL: nothing was managed */
     double swing_ratio;                             /* how much wider managed swings may be */
+    const struct lull_job_frontier_point *frontier; /* of each budget; NULL: nothing was managed */
     struct lull_energy_report energy;
 };
 

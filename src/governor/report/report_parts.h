@@ -1,5 +1,6 @@
 /*
  * The parts of a run's report, each written by the file of its name: run_report.c, gpu_report.c,
+ * levers_report.c,
  * pipeline_report.c, limits_report.c, energy_report.c. docs/report.md explains every field.
  *
  * JSON values are new references. What prints, prints lines of the table for people.
@@ -17,6 +18,19 @@
 /* Sets the fields from "unmanaged_wall_s" to "comparison": what an iteration cost. */
 void lull_run_report_add(const struct lull_report *report, json_t *root);
 void lull_run_report_print(const struct lull_report *report, FILE *out);
+
+/* Makes "levers": the descent of each lever, over all GPUs. What prints, prints every step. */
+json_t *lull_levers_report_json(const struct lull_report *report);
+void lull_levers_report_print(const struct lull_report *report, FILE *out);
+
+/* Makes the steps of a target's descent with the clocks of one GPU; empty for a target that is
+ * NULL. */
+json_t *lull_report_descent_json(const struct lull_report *report, uint32_t gpu,
+                                 const struct lull_target *target);
+
+/* The clock that was kept on a GPU, MHz: the highest for a target that is NULL; 0: it has none. */
+uint32_t lull_report_kept_mhz(const struct lull_report *report, uint32_t gpu,
+                              const struct lull_target *target);
 
 /* Makes an element of "gpus": a GPU that a rank of the managed run used, and its sections. */
 json_t *lull_gpu_report_json(const struct lull_report *report, uint32_t gpu);

@@ -60,6 +60,15 @@ const char *lull_target_reason_text(const struct lull_target *target)
     }
 }
 
+const char *lull_slack_reason_text(const struct lull_slack_record *record)
+{
+    if (record->lowered == 0)
+        return "its rank does not wait long enough for later ones";
+    if (record->recoveries > 0)
+        return "lower clocks fill its waiting; it was raised where it waited no more";
+    return "lower clocks fill its waiting for later ranks";
+}
+
 static void format_bytes(uint64_t bytes, char *text, size_t size)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};

@@ -32,4 +32,7 @@ const char *lull_target_reason_text(const struct lull_target *target);
 /* Returns what the governor does with a GPU, or why it does nothing. */
 const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu);
 
+/* Says why a GPU ran lower, or not, because its rank waits for later ones. */
+const char *lull_slack_reason_text(const struct lull_slack_record *record);
+
 #endif

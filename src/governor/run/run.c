@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "governor/report/report.h"
 #include "governor/run/run_findings.h"
+#include "governor/run/run_frontier.h"
 
 /* How long a last reading is waited for, within the 2 s after which `lull run` ends. */
 enum { STOP_MS = 100 };
@@ -161,11 +162,15 @@ static void write_report(struct lull_managed_run *run, const struct lull_run_pas
     const bool has_unmanaged = unmanaged->ended && unmanaged->status == 0;
     struct lull_run_swing swing;
     const bool has_swing = find_swing(run, has_unmanaged ? unmanaged : NULL, managed, &swing);
+    struct lull_job_frontier_point frontier[LULL_JOB_FRONTIER_BUDGETS];
+    const bool has_frontier =
+        managed->control != NULL && lull_run_frontier_compute(managed->control, frontier);
     struct lull_report report = {
         .command = run->options->command,
         .status = status,
         .tolerance_ratio = run->options->control.tolerance_ratio,
         .confidence = run->options->control.confidence,
+        .verbose = run->options->verbose,
         .devices = run->devices,
         .managed = managed->control,
         .managed_s = managed->wall_s,
@@ -179,6 +184,7 @@ static void write_report(struct lull_managed_run *run, const struct lull_run_pas
         .limits = managed->limits,
         .swing = has_swing ? &swing : NULL,
         .swing_ratio = run->options->control.swing_ratio,
+        .frontier = has_frontier ? frontier : NULL,
         .energy = {.managed = managed->accounting,
                    .unmanaged = has_unmanaged ? unmanaged->accounting : NULL,
                    .node_reason = run->rapl_reason.text},

@@ -24,6 +24,7 @@ struct lull_run_options {
     bool markers;             /* mark NCCL's collectives on their streams, without its plugin */
     bool no_daemon;           /* drive the devices from this process (root) */
     bool quiet;               /* no table, no progress */
+    bool verbose;             /* the table has every step of the descents */
     const char *const *plans; /* files with a pipeline's plan, and plans to fall back to */
     uint32_t plan_count;      /* 0: sections are managed, unless online or limits say otherwise */
     struct lull_online_options online; /* schedule not NULL: a pipeline is profiled and planned */

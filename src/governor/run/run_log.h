@@ -25,6 +25,8 @@ struct lull_boundary {
     int64_t time_ns;
     bool first; /* no iteration ends here: nothing is known of the time before */
     enum lull_controller_phase phase;
+    struct lull_visit
+        visit; /* the points of the iteration that begins; none where a plan decides */
 };
 
 /* One section, or one stretch at a lowered clock. */

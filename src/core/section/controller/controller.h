@@ -76,6 +76,7 @@
 #include "core/section/track.h"
 #include "core/stats/guard.h"
 #include "core/switching/loss_budget.h"
+#include "core/switching/visit.h"
 
 /* Slowdown, by estimate, from which clocks of gaps save less than it costs. */
 #define LULL_GAP_WORTH 0.0015
@@ -314,6 +315,13 @@ uint32_t lull_controller_point_on(const struct lull_controller *controller, uint
  * 0: none is. */
 uint32_t lull_controller_kept_point(const struct lull_controller *controller, uint32_t gpu,
                                     const struct lull_target *target);
+
+/* At which points the present iteration of a GPU's rank runs. */
+struct lull_visit lull_controller_visit(const struct lull_controller *controller, uint32_t gpu);
+
+/* What stands for the points of sections and gaps that are proven, and for ranks that wait, as in a
+ * visit; 0: there are none. */
+uint64_t lull_controller_kept_others(const struct lull_controller *controller);
 
 /* The target that is descending, or null. */
 const struct lull_target *lull_controller_descending(const struct lull_controller *controller);

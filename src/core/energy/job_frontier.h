@@ -1,0 +1,113 @@
+/*
+ * The frontier of a job: what some slowdowns, its budgets, would save, from the trials of one run.
+ *
+ * A pair of a trial's blocks is iterations at the highest clocks and, next to them, iterations at a
+ * candidate. So the ratios of their times and energies are free of drift, and what is compared are
+ * whole iterations, whose share of computation and waiting is the same on both sides. Pairs of one
+ * steady point, with the same points of sections and gaps below it, are taken together; how much
+ * they scatter, pooled over all points, says how well a ratio is known.
+ *
+ * An iteration that takes far longer than most, on either side, is the host's doing (a stall, a
+ * checkpoint) and left out.
+ *
+ * Between and beyond the points that were visited:
+ *   time   is t0 + a / clock, by least squares.
+ *   power  falls with the clock and is convex. Between two visited clocks it lies on their chord,
+ *          or below it by as much as a parabola that is flat at the lower of them. Below the
+ *          lowest one it lies between that one's power and the flattest chord, drawn out.
+ * A budget's saving is that of the best clock whose time is within it. Its interval goes from what
+ * the clocks save for certain that are for certain within it, to what those may save that may be.
+ *
+ * Pure; caller's storage; one thread. Ratios are of the job at its highest clocks.
+ * Source: none; design.md section 4, "One budget, many levers".
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_ENERGY_JOB_FRONTIER_H
+#define LULL_CORE_ENERGY_JOB_FRONTIER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/stats/quantile.h"
+#include "core/switching/visit.h"
+
+enum {
+    LULL_JOB_FRONTIER_BUDGETS = 6,
+    LULL_JOB_FRONTIER_SETTINGS = 128, /* that are told apart; pairs of more are left out */
+};
+
+/* 0, 0.2, 0.5, 1, 2 and 5 % of time. */
+extern const double lull_job_frontier_budgets[LULL_JOB_FRONTIER_BUDGETS];
+
+/* The beginning of an iteration. */
+struct lull_job_frontier_mark {
+    int64_t time_ns;
+    double energy_j; /* of all the job's GPUs, since any time; NAN: it is not known */
+    bool is_first;   /* no iteration ends here */
+    struct lull_visit visit;
+};
+
+/* Iterations of one side of a pair. */
+struct lull_job_frontier_side {
+    uint64_t iterations;
+    double seconds;
+    double energy_j;
+};
+
+/* A mean of values that are known differently well (West 1979). */
+struct lull_job_frontier_mean {
+    uint32_t count;
+    double weight;
+    double mean;
+    double squares; /* weighted sum of squared deviations */
+};
+
+/* All pairs of one steady point and the same points of all else. */
+struct lull_job_frontier_setting {
+    uint64_t others;
+    uint32_t point;
+    struct lull_job_frontier_mean time;   /* log of the ratio of times of an iteration */
+    struct lull_job_frontier_mean energy; /* ...and of energies */
+    struct lull_job_frontier_mean blur;   /* share of the blocks that a late reading may misplace */
+    struct lull_job_frontier_side sums[2]; /* by visit.is_candidate, where energy is known */
+};
+
+struct lull_job_frontier {
+    struct lull_job_frontier_setting settings[LULL_JOB_FRONTIER_SETTINGS];
+    uint32_t setting_count;
+    struct lull_job_frontier_mark last; /* the mark before */
+    bool has_last;
+    int64_t changed_ns;             /* when the points changed last */
+    struct lull_quantile lengths_s; /* of the last measured iterations */
+    bool is_paired;                 /* a pair is under way: */
+    struct lull_visit candidate;
+    struct lull_job_frontier_side times[2]; /* its measured iterations, by visit.is_candidate... */
+    struct lull_job_frontier_side energies[2]; /* ...and those of them whose energy is told apart */
+};
+
+struct lull_job_frontier_point {
+    double slowdown_ratio; /* the budget */
+    double saving_ratio;   /* NAN: it is not known, for the reason */
+    double low_ratio;      /* 95 % interval */
+    double high_ratio;
+    bool is_measured;   /* the best clock within the budget was visited; else it is predicted */
+    const char *reason; /* why nothing is known; NULL: something is */
+};
+
+/* Nothing has been visited yet. */
+void lull_job_frontier_init(struct lull_job_frontier *frontier);
+
+/* Takes the marks of a run in the order of their times. */
+void lull_job_frontier_take(struct lull_job_frontier *frontier,
+                            const struct lull_job_frontier_mark *mark);
+
+/*
+ * What the budgets would save together with these points of sections and gaps (visit.others).
+ * clocks_mhz: the clock list that points index, the highest first, clock_count >= 1; gpus: how many
+ * GPUs the energy is of, >= 1. points_out: one for each budget, in their order.
+ */
+void lull_job_frontier_answer(const struct lull_job_frontier *frontier, uint64_t others,
+                              const uint32_t *clocks_mhz, uint32_t clock_count, uint32_t gpus,
+                              struct lull_job_frontier_point *points_out);
+
+#endif

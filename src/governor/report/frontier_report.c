@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/report/frontier_report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "governor/report/report_fields.h"
+
+static bool is_known(const struct lull_job_frontier_point *point)
+{
+    return point->reason == NULL;
+}
+
+/* "0.2 % of time saves 4.1 % (3.8 to 4.9, predicted)" */
+static int write_point(const struct lull_job_frontier_point *point, char *text, size_t size)
+{
+    const double budget = 100.0 * point->slowdown_ratio;
+
+    if (!is_known(point))
+        return snprintf(text, size, " %.3g %% of time not known", budget);
+    return snprintf(text, size, " %.3g %% of time saves %.1f %% (%.1f to %.1f%s)", budget,
+                    100.0 * point->saving_ratio, 100.0 * point->low_ratio,
+                    100.0 * point->high_ratio, point->is_measured ? "" : ", predicted");
+}
+
+const char *lull_job_frontier_report_text(const struct lull_job_frontier_point *points, char *text,
+                                          size_t size)
+{
+    const char *reason = points[0].reason;
+    size_t length;
+
+    for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++)
+        if (is_known(&points[b]))
+            reason = NULL;
+    if (reason != NULL) {
+        snprintf(text, size, "frontier: not known: %s", reason);
+        return text;
+    }
+    length = (size_t)snprintf(text, size, "frontier:");
+    for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS && length < size; b++) {
+        length += (size_t)write_point(&points[b], text + length, size - length);
+        if (b + 1 < LULL_JOB_FRONTIER_BUDGETS && length + 1 < size) {
+            text[length++] = ',';
+            text[length] = '\0';
+        }
+    }
+    return text;
+}
+
+json_t *lull_job_frontier_report_json(const struct lull_job_frontier_point *points)
+{
+    json_t *array = json_array();
+
+    for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++) {
+        const struct lull_job_frontier_point *point = &points[b];
+        json_t *object = json_object();
+
+        lull_field_number(object, "slowdown_ratio", point->slowdown_ratio);
+        lull_field_known(object, "saving_ratio", point->saving_ratio, is_known(point));
+        lull_field_known(object, "low_ratio", point->low_ratio, is_known(point));
+        lull_field_known(object, "high_ratio", point->high_ratio, is_known(point));
+        if (is_known(point))
+            lull_field_text(object, "source", point->is_measured ? "measured" : "predicted");
+        else
+            lull_field_json(object, "source", json_null());
+        lull_field_text(object, "reason", point->reason);
+        json_array_append_new(array, object);
+    }
+    return array;
+}

@@ -1,0 +1,25 @@
+/*
+ * The frontier of a job in words and as JSON, the same in the report of a run, where it is measured
+ * or predicted from what was measured, and in what a recorded job could save, where it is
+ * predicted.
+ *
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_REPORT_FRONTIER_REPORT_H
+#define LULL_GOVERNOR_REPORT_FRONTIER_REPORT_H
+
+#include <stddef.h>
+
+#include <jansson.h>
+
+#include "core/energy/job_frontier.h"
+
+/* Writes "frontier: 0 % of time saves ..., 0.2 % ..." as one line without its end. points:
+ * LULL_JOB_FRONTIER_BUDGETS of them. Returns text, cut short where size bytes are too few. */
+const char *lull_job_frontier_report_text(const struct lull_job_frontier_point *points, char *text,
+                                          size_t size);
+
+/* Makes the element of an array for each budget. A new reference. */
+json_t *lull_job_frontier_report_json(const struct lull_job_frontier_point *points);
+
+#endif
