@@ -67,7 +67,8 @@ def draw(rng):
 
 
 def share_storage(rng, instance):
-    """Some have jobs that slow each other down, which no bound counts; its own draws leave the others of a seed alone."""
+    """In some, jobs share a storage: no bound counts that, and pd-rats-safe promises what can be read. Its own draws
+    leave the others of a seed alone."""
     if rng.random() < 0.15:
         instance["storage_mb_s"] = 100
         for job in instance["jobs"]:
@@ -182,14 +183,19 @@ class Hunt:
         """No schedule of those that the theorem covers gains more than the ratio times as much."""
         if mine["proven_ratio"] is None:
             return
-        gain = sum(job["value"] for job, end in zip(instance["jobs"], mine["ends"]) if end is not None) - mine["run_j"]
+        gain = -mine["run_j"]
+        for job, end in zip(instance["jobs"], mine["ends"]):
+            if end is not None and (job["deadline"] is None or end <= job["deadline"] + 1e-9):
+                gain += job["value"]
         covered = []
+        storage = instance.get("storage_mb_s")
         for job in instance["jobs"]:
-            modes = [mode for mode in job["modes"] if mode[1] < instance["gpus"][mode[0]] and mode[3] < job["value"]]
+            modes = [mode for mode in job["modes"] if mode[1] < instance["gpus"][mode[0]] and mode[3] < job["value"]
+                     and (storage is None or mode[4] < storage)]
             if modes and job["deadline"] is not None:
                 covered.append(dict(job, modes=modes, preemptible=False))
         best = schedule_program.best_cost(dict(instance, jobs=covered), [False] * len(covered), STEPS, 0.0, LIMIT_S,
-                                          may_reclock=False)
+                                          may_reclock=False, storage_mb_s=storage)
         if covered and best is not None:
             assert -best <= mine["proven_ratio"] * gain * (1 + SLIP) + SLIP, f"ratio: {json.dumps(instance)}"
             self.counts["ratios"] += 1

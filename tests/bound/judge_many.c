@@ -142,7 +142,8 @@ static void judge(const struct drawn *drawn, const struct lull_cluster_policy_op
 
 static json_t *run_all(const struct drawn *drawn, const json_t *asked)
 {
-    static const struct lull_schedule_rules rules = {.slot_ns = 1000000000};
+    const struct lull_schedule_rules rules = {
+        .slot_ns = 1000000000, .storage_mb_s = drawn->conditions.contention.storage_mb_s};
     const double slot_s = json_number_value(json_object_get(asked, "bound_slot_s"));
     json_t *told = json_object();
     const json_t *knob;

@@ -80,24 +80,35 @@ class Claims(unittest.TestCase):
         got = run("pd-rats-safe", text, "--nodes", 8, "--posted-slot", 20)
         self.assertEqual(got["rejected"], 0)
 
-    def test_storage_that_makes_jobs_late(self):
+    def test_promises_on_a_storage(self):
+        """What is promised can be read: nobody ends late, and the ratio is of the gain on this storage."""
         text = "submit_s,duration_s,num_gpus,deadline_s\n" + "".join(
             f"{300 * i},1200,2,{1500 + 300 * i}\n" for i in range(20))
-        got = run("pd-rats-safe", text, "--storage-mb-s", 1200, "--nodes", 8, "--gpu", "V100-SXM2-16GB", "--value", 3)
-        self.assertIsNone(got["proven_ratio"])
-        self.assertIn("a storage that jobs share", got["not_proven"][0])
+        options = ["--nodes", 8, *GPU[:2], "--class", "vision", "--value", 3]
+        free = run("pd-rats-safe", text, *options)
+        got = run("pd-rats-safe", text, *options, "--storage-mb-s", 1200)
+        self.assertEqual((free["rejected"], got["deadline_misses"] - got["rejected"], got["sharing_jobs"]), (0, 0, 0))
+        self.assertTrue(8 <= got["rejected"] <= 12, got["rejected"])  # two can run at once, of four that want to
+        self.assertEqual((free["assumed"]["read_mb_s"], got["assumed"]["read_mb_s"]), (0, 545))
+        self.assertGreater(got["proven_ratio"], free["proven_ratio"])
+        self.assertLess(-got["cost_j"], -free["cost_j"])
+        self.assertEqual(got["not_proven"], [])
+        shown = run("pd-rats-safe", text, *options, "--storage-mb-s", 1200, as_json=False)
+        self.assertIn("and reads of up to 545 of 1200 MB/s (from these jobs)", shown)
 
-    def test_sharing_can_take_everything(self):
-        """Four jobs that read as much as the storage gives to one: promised all at once, each ends late."""
-        job = "0,1200,2,1500\n"
-        options = ["--nodes", 1, *GPU[:2], "--class", "vision", "--value", 3, "--storage-mb-s", 600]
-        got = run("pd-rats-safe", "submit_s,duration_s,num_gpus,deadline_s\n" + 4 * job, *options)
-        self.assertEqual((got["rejected"], got["deadline_misses"], got["value_j"]), (0, 4, 0))
-        one = run("pd-rats-safe", "submit_s,duration_s,num_gpus,deadline_s\n" + job, *options)
-        self.assertEqual(one["deadline_misses"], 0)
-        self.assertLess(one["cost_j"], 0)  # it gains
-        self.assertGreater(got["cost_j"], 0)  # they lose
-        self.assertLess(got["cost_bound_j"], one["cost_j"])
+    def test_jobs_that_read_all_there_is(self):
+        text = "submit_s,duration_s,num_gpus,deadline_s\n" + "0,1200,2,1500\n" + 2 * "0,1200,1,1500\n"
+        options = ["--nodes", 1, *GPU[:2], "--class", "vision", "--value", 3]
+        got = run("pd-rats-safe", text, *options, "--storage-mb-s", 545.9)
+        self.assertIn("1 job with modes that take all GPUs of their type or all of the storage: compared only with "
+                      "their other modes", got["not_proven"])
+        self.assertEqual((got["rejected"], got["deadline_misses"] - got["rejected"]), (2, 0))  # 284 MB/s a GPU
+        one = run("pd-rats-safe", "submit_s,duration_s,num_gpus,deadline_s\n0,1200,1,1500\n", *options[:-3], "compute",
+                  *options[-2:], "--storage-mb-s", 100)
+        self.assertEqual((one["rejected"], one["assumed"]["read_mb_s"]), (0, 1))
+        links = run("pd-rats-safe", text, *options, "--contention")
+        self.assertEqual((links["proven_ratio"], len(links["not_proven"])), (None, 1))
+        self.assertIn("what jobs share", links["not_proven"][0])
 
     def test_menus_that_are_cut(self):
         text = "submit_s,duration_s,num_gpus\n" + 10 * "0,40000000,1\n"

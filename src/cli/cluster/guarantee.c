@@ -19,6 +19,13 @@ struct notes {
     size_t count;
 };
 
+/* Tells whether the policy knew of the storage that jobs shared, so that none ends late for it. */
+static bool has_priced(const struct lull_schedule_rules *rules, double storage_mb_s)
+{
+    return storage_mb_s <= 0.0 ||
+           (rules->storage_mb_s > 0.0 && rules->storage_mb_s <= storage_mb_s);
+}
+
 int lull_guarantee_find(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                         const struct lull_cluster_policy_ops *policy,
                         const struct lull_schedule_rules *rules,
@@ -33,7 +40,8 @@ int lull_guarantee_find(const struct lull_cluster *cluster, const struct lull_cl
         .has_failures = has_failures,
         .has_cap = conditions->cap.cluster_w > 0.0 || conditions->cap.node_w > 0.0,
         .turns_nodes_off = conditions->turns_nodes_off,
-        .is_shared = lull_contention_is_on(&conditions->contention),
+        .is_shared = conditions->contention.shares_links ||
+                     !has_priced(rules, conditions->contention.storage_mb_s),
     };
     if (!guarantee_out->is_proven)
         return 0;
@@ -67,8 +75,7 @@ static void list_reasons(const struct lull_guarantee *guarantee, struct notes *n
     note_if(notes, guarantee->has_cap, "a power cap may turn promised starts away");
     note_if(notes, guarantee->turns_nodes_off,
             "nodes are turned off, and promised starts wait for them");
-    note_if(notes, guarantee->is_shared,
-            "links or a storage that jobs share make them end later than was promised");
+    note_if(notes, guarantee->is_shared, "what jobs share makes them end later than was promised");
 }
 
 /* Adds a note on a number of jobs, unless there are none. */
@@ -99,7 +106,11 @@ static void list_jobs(const struct lull_guarantee *guarantee, struct notes *note
     note_jobs(notes, theorem->without_deadline,
               "without a deadline: compared only with starts as late as the policy's own");
     note_jobs(notes, theorem->of_all_gpus,
-              "with modes that take all GPUs of their type: compared only with their other modes");
+              theorem->storage.gpus > 0
+                  ? "with modes that take all GPUs of their type or all of the storage: compared "
+                    "only with their other modes"
+                  : "with modes that take all GPUs of their type: compared only with their other "
+                    "modes");
     note_jobs(notes, theorem->out_of_range,
               "with modes out of the assumed ranges: compared only with their other modes");
     note_jobs(notes, guarantee->preemptible,
@@ -111,6 +122,7 @@ static void list_jobs(const struct lull_guarantee *guarantee, struct notes *note
 static void print_assumed(const struct lull_guarantee *guarantee, FILE *out)
 {
     const struct lull_price_law *law = &guarantee->theorem.law;
+    const struct lull_price_law *storage = &guarantee->theorem.storage;
 
     fprintf(
         out,
@@ -119,6 +131,13 @@ static void print_assumed(const struct lull_guarantee *guarantee, FILE *out)
         law->gang, law->gpus, guarantee->has_given_gang ? "given" : "from these jobs",
         lull_amount_energy(law->least_j).text, lull_amount_energy(law->most_j).text,
         guarantee->has_given_range ? "given" : "from these jobs");
+    if (storage->gang > 0)
+        fprintf(
+            out,
+            "                    and reads of up to %u of %u MB/s (from these jobs); gains of %s "
+            "per MB/s and slot to %s per MB/s (from these jobs)\n",
+            storage->gang, storage->gpus, lull_amount_energy(storage->least_j).text,
+            lull_amount_energy(storage->most_j).text);
 }
 
 void lull_guarantee_print(const struct lull_guarantee *guarantee, FILE *out)
@@ -149,10 +168,11 @@ static json_t *assumed_json(const struct lull_guarantee *guarantee)
 
     if (!guarantee->is_proven || law->gang == 0)
         return json_null();
-    return json_pack("{s:f, s:I, s:b, s:f, s:f, s:b}", "slot_s", (double)guarantee->slot_ns * 1e-9,
-                     "gang", (json_int_t)law->gang, "gang_is_given", (int)guarantee->has_given_gang,
-                     "least_j", law->least_j, "most_j", law->most_j, "range_is_given",
-                     (int)guarantee->has_given_range);
+    return json_pack("{s:f, s:I, s:b, s:f, s:f, s:b, s:I}", "slot_s",
+                     (double)guarantee->slot_ns * 1e-9, "gang", (json_int_t)law->gang,
+                     "gang_is_given", (int)guarantee->has_given_gang, "least_j", law->least_j,
+                     "most_j", law->most_j, "range_is_given", (int)guarantee->has_given_range,
+                     "read_mb_s", (json_int_t)guarantee->theorem.storage.gang);
 }
 
 int lull_guarantee_json(const struct lull_guarantee *guarantee, json_t *into)

@@ -362,6 +362,7 @@ int lull_scenario_options_check(struct lull_scenario_options *options, struct lu
     if (lull_contention_is_on(&options->network.contention) && !has_gpu)
         return lull_error_set(err, -EINVAL,
                               "what jobs send and read is only known with --gpu-types");
+    options->policy.rules.storage_mb_s = options->network.contention.storage_mb_s;
     if (model->idle_w < 0.0 && !has_gpu)
         model->idle_w = 60.0;
     return 0;

@@ -3,7 +3,8 @@
  * schedules in slots, and the numbers of its theorem (docs/competitive.md).
  *
  * Times are rounded up to whole slots, and so is an arrival: what a schedule holds in slots it
- * holds in time. A job gains its value less the energy of its operating point; without a value its
+ * holds in time. What it reads is rounded up to whole MB/s, and counts if the rules have a storage.
+ * A job gains its value less the energy of its operating point; without a value its
  * set is empty. Types of the problem are [pool * type_count + type].
  *
  * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
@@ -24,11 +25,12 @@
 /* What is assumed of jobs before the first one comes. Zero-initialised: the usual slot, and the
  * ranges of the jobs themselves, which a policy that is online could not know. */
 struct lull_schedule_rules {
-    int64_t slot_ns; /* > 0; 0: LULL_SCHEDULE_SLOT_NS */
-    int64_t gang;    /* the most GPUs that a schedule takes of a type; 0: of the jobs */
-    double least_j;  /* the least gain per GPU and slot; 0: of the jobs, as most_j */
-    double most_j;   /* the most gain per GPU; >= least_j */
-    double ratio;    /* to be proven, where that is no less than what can be; 0: the usual */
+    int64_t slot_ns;     /* > 0; 0: LULL_SCHEDULE_SLOT_NS */
+    int64_t gang;        /* the most GPUs that a schedule takes of a type; 0: of the jobs */
+    double least_j;      /* the least gain per GPU and slot; 0: of the jobs, as most_j */
+    double most_j;       /* the most gain per GPU; >= least_j */
+    double ratio;        /* to be proven, where that is no less than what can be; 0: the usual */
+    double storage_mb_s; /* what jobs can read together, finite, in whole MB/s; 0: all they want */
 };
 
 /* rules: NULL: all zeros. */
@@ -67,11 +69,13 @@ struct lull_schedule_set {
  * slot `known` if that is later. The set refers to itself: not to be copied. O(operating points).
  */
 void lull_schedule_set_make(const struct lull_cluster *cluster, const struct lull_cluster_job *job,
-                            int64_t slot_ns, uint32_t known, struct lull_schedule_set *set_out);
+                            const struct lull_schedule_rules *rules, uint32_t known,
+                            struct lull_schedule_set *set_out);
 
-/* laws_out [pool * type_count + type], fit to the ratio that is kept, which it returns, too: the
- * ranges of gangs and gains of the rules, or else those that all of the jobs' sets lie in
- * (lull_bid_widen). -ENOMEM. O(nodes + jobs * operating points). */
+/* laws_out [pool * type_count + type], and behind them the storage's, fit to the ratio that is
+ * kept, which it returns, too: the ranges of gangs and gains of the rules, or else those that all
+ * of the jobs' sets lie in (lull_bid_widen), as it always is for what they read. -ENOMEM. O(nodes +
+ * jobs * operating points). */
 int lull_schedule_set_laws(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                            const struct lull_schedule_rules *rules, struct lull_price_law *laws_out,
                            double *ratio_out);
@@ -81,11 +85,13 @@ struct lull_schedule_set_theorem {
     bool has_schedules; /* one job or more has a schedule in its set; else there is no ratio */
     double ratio;       /* optimum over what the rule gains, at most; may be INFINITY */
     struct lull_price_law law;           /* of the type whose ratio that is */
+    struct lull_price_law storage;       /* a gang of 0: nothing reads */
     size_t lacking[LULL_SCHEDULE_LACKS]; /* by lull_schedule_lack */
     size_t cut;                          /* jobs whose sets are cut */
     size_t without_deadline; /* of those with a value: later starts than the rule's are not covered
                               */
-    size_t of_all_gpus;      /* an operating point would take all GPUs of its type: not covered */
+    size_t of_all_gpus;      /* an operating point would take all GPUs of its type, or all of the
+                                storage: not covered */
     size_t out_of_range;     /* an operating point that gains lies out of the ranges: not covered */
 };
 

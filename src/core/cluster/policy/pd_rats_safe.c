@@ -11,6 +11,7 @@
 struct lull_pd_rats_safe {
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
+    struct lull_schedule_rules rules;
     int64_t slot_ns;
     struct lull_prices *prices; /* types as in schedule_set.h */
     struct lull_heap due;       /* admitted: operating points and jobs by first slot */
@@ -38,7 +39,7 @@ static const char *const reasons[REASONS] = {
     [TOO_FAR] = "it would run beyond the last slot that can be promised; --posted-slot makes slots "
                 "longer",
     [NO_SCHEDULE] = "no mode of it gains what the policy's prices were made for: it takes all GPUs "
-                    "of a type, or is out of the ranges given",
+                    "of a type or all of the storage, or is out of the ranges given",
     [NO_ROOM] = "all its starts before the deadline are promised to others",
     [TOO_DEAR] = "where there is room for it posted prices are above its gain, so that the proven "
                  "ratio would not hold with it",
@@ -59,17 +60,17 @@ static void destroy(struct lull_cluster_policy *handle)
     free(policy);
 }
 
-static int make_prices(struct lull_pd_rats_safe *policy, const struct lull_schedule_rules *rules)
+static int make_prices(struct lull_pd_rats_safe *policy)
 {
     const uint32_t types = policy->cluster->pool_count * policy->cluster->type_count;
-    struct lull_price_law *laws = calloc(types, sizeof(*laws));
+    struct lull_price_law *laws = calloc((size_t)types + 1, sizeof(*laws));
     double ratio;
     int rc = -ENOMEM;
 
     if (laws != NULL)
-        rc = lull_schedule_set_laws(policy->cluster, policy->jobs, rules, laws, &ratio);
+        rc = lull_schedule_set_laws(policy->cluster, policy->jobs, &policy->rules, laws, &ratio);
     if (rc == 0)
-        rc = lull_prices_create(laws, types, ratio, &policy->prices);
+        rc = lull_prices_create(laws, types, &laws[types], ratio, &policy->prices);
     free(laws);
     return rc;
 }
@@ -84,8 +85,10 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
         return -ENOMEM;
     policy->cluster = cluster;
     policy->jobs = jobs;
+    if (rule != NULL)
+        policy->rules = *(const struct lull_schedule_rules *)rule;
     policy->slot_ns = lull_schedule_slot_ns(rule);
-    if (make_prices(policy, rule) < 0) {
+    if (make_prices(policy) < 0) {
         destroy((struct lull_cluster_policy *)policy);
         return -ENOMEM;
     }
@@ -126,7 +129,7 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
     struct lull_bid made = {0};
     enum reason reason = TAKEN;
 
-    lull_schedule_set_make(policy->cluster, &policy->jobs->all[job], policy->slot_ns,
+    lull_schedule_set_make(policy->cluster, &policy->jobs->all[job], &policy->rules,
                            lull_prices_slots(policy->prices), &set);
     /* One that was taken off its GPUs has had its slots. */
     if (now_ns <= policy->jobs->all[job].arrival_ns)

@@ -14,7 +14,9 @@ struct posted_prices_slot {
 /* Price and load of several slots together. */
 struct posted_prices_stretch {
     double price_j; /* of a GPU */
+    double read_j;  /* of a MB/s */
     uint32_t load;  /* the most that is booked in one of them */
+    uint32_t reads; /* the same, of the storage */
 };
 
 struct posted_prices_row {
@@ -26,7 +28,7 @@ struct lull_prices {
     uint32_t type_count;
     uint32_t slots;
     uint32_t room;
-    struct posted_prices_row *rows;
+    struct posted_prices_row *rows;      /* of the types, and behind them the storage's */
     struct posted_prices_stretch *tails; /* room for tail_room, to look at windows with */
     uint32_t tail_room;
     double ratio;
@@ -70,15 +72,33 @@ double lull_price_ratio(const struct lull_price_law *law)
     return fmax(1.0, kappa) + law->bend * kappa;
 }
 
+double lull_price_pair_ratio(const struct lull_price_law *law, const struct lull_price_law *storage)
+{
+    double kappa;
+
+    if (storage == NULL || storage->gang == 0)
+        return lull_price_ratio(law);
+    kappa = lull_price_kappa(storage);
+    return fmax(lull_price_ratio(law), kappa + law->bend * lull_price_kappa(law)) +
+           storage->bend * kappa;
+}
+
 /* Up to rounding: at the ends of the ranges lie the jobs that they were taken from. */
-bool lull_price_law_covers(const struct lull_price_law *law, const struct lull_slot_point *point,
-                           double gain_j)
+static bool is_in_range(const struct lull_price_law *law, const struct lull_slot_point *point,
+                        uint32_t amount, double gain_j)
 {
     const double slack = 1e-12;
 
-    return point->slots > 0 && point->gpus <= law->gang && gain_j > 0.0 &&
-           gain_j <= law->most_j * point->gpus * (1.0 + slack) &&
-           gain_j >= law->least_j * point->gpus * point->slots * (1.0 - slack);
+    return point->slots > 0 && amount <= law->gang && gain_j > 0.0 &&
+           gain_j <= law->most_j * amount * (1.0 + slack) &&
+           gain_j >= law->least_j * amount * point->slots * (1.0 - slack);
+}
+
+bool lull_price_law_covers(const struct lull_price_law *law, const struct lull_price_law *storage,
+                           const struct lull_slot_point *point, double gain_j)
+{
+    return is_in_range(law, point, point->gpus, gain_j) &&
+           (point->reads == 0 || is_in_range(storage, point, point->reads, gain_j));
 }
 
 /* Tries values of ln c from one to another; returns the best of them. */
@@ -122,7 +142,8 @@ void lull_price_law_tune(struct lull_price_law *law)
 }
 
 /* The most that may be free at the law's bend: the ratio rises with it. */
-static uint32_t most_free(const struct lull_price_law *law, double ratio)
+static uint32_t most_free(const struct lull_price_law *law, const struct lull_price_law *beside,
+                          double ratio)
 {
     struct lull_price_law tried = *law;
     uint32_t fits = 0;
@@ -130,7 +151,7 @@ static uint32_t most_free(const struct lull_price_law *law, double ratio)
 
     while (fails - fits > 1) {
         tried.free = fits + (fails - fits) / 2;
-        if (lull_price_ratio(&tried) <= ratio)
+        if (lull_price_pair_ratio(&tried, beside) <= ratio)
             fits = tried.free;
         else
             fails = tried.free;
@@ -151,7 +172,8 @@ static double fill_of(const struct lull_price_law *law, double ratio)
     return load;
 }
 
-void lull_price_law_fit(struct lull_price_law *law, double ratio)
+void lull_price_law_fit(struct lull_price_law *law, const struct lull_price_law *beside,
+                        double ratio)
 {
     enum { HALF = 50, TRIALS = 2 * HALF };
     struct lull_price_law best = *law;
@@ -159,16 +181,16 @@ void lull_price_law_fit(struct lull_price_law *law, double ratio)
 
     if (law->gang == 0 || !isfinite(ratio))
         return;
-    best.free = most_free(law, ratio);
+    best.free = most_free(law, beside, ratio);
     best_load = fill_of(&best, ratio);
     for (int i = 0; i < TRIALS; i++) {
         struct lull_price_law tried = *law;
 
         tried.bend = law->bend * exp(0.1 * (i - HALF));
         tried.free = 0;
-        if (lull_price_ratio(&tried) > ratio)
+        if (lull_price_pair_ratio(&tried, beside) > ratio)
             continue;
-        tried.free = most_free(&tried, ratio);
+        tried.free = most_free(&tried, beside, ratio);
         if (fill_of(&tried, ratio) <= best_load)
             continue;
         best_load = fill_of(&tried, ratio);
@@ -181,7 +203,7 @@ void lull_price_law_fit(struct lull_price_law *law, double ratio)
 
 static int grow(struct lull_prices *prices, uint32_t room)
 {
-    for (uint32_t i = 0; i < prices->type_count; i++) {
+    for (uint32_t i = 0; i <= prices->type_count; i++) {
         struct posted_prices_slot *slots =
             realloc(prices->rows[i].slots, (size_t)room * sizeof(*slots));
 
@@ -200,14 +222,15 @@ static int reach(struct lull_prices *prices, uint32_t slots)
         return 0;
     if (slots > prices->room && grow(prices, slots < UINT32_MAX / 2 ? slots * 2 : slots) < 0)
         return -ENOMEM;
-    for (uint32_t i = 0; i < prices->type_count; i++)
+    for (uint32_t i = 0; i <= prices->type_count; i++)
         for (uint32_t slot = prices->slots; slot < slots; slot++)
             prices->rows[i].slots[slot] = (struct posted_prices_slot){0};
     prices->slots = slots;
     return 0;
 }
 
-int lull_prices_create(const struct lull_price_law *laws, uint32_t type_count, double ratio,
+int lull_prices_create(const struct lull_price_law *laws, uint32_t type_count,
+                       const struct lull_price_law *storage, double ratio,
                        struct lull_prices **prices_out)
 {
     struct lull_prices *prices = calloc(1, sizeof(*prices));
@@ -215,9 +238,9 @@ int lull_prices_create(const struct lull_price_law *laws, uint32_t type_count, d
     if (prices == NULL)
         return -ENOMEM;
     prices->type_count = type_count;
-    assert(ratio >= lull_bid_ratio(laws, type_count));
+    assert(ratio >= lull_bid_ratio(laws, type_count, storage));
     prices->ratio = ratio;
-    prices->rows = calloc(type_count, sizeof(*prices->rows));
+    prices->rows = calloc((size_t)type_count + 1, sizeof(*prices->rows));
     if (prices->rows == NULL) {
         free(prices);
         return -ENOMEM;
@@ -226,6 +249,8 @@ int lull_prices_create(const struct lull_price_law *laws, uint32_t type_count, d
         assert(laws[i].gang == 0 || laws[i].bend > 0.0);
         prices->rows[i].law = laws[i];
     }
+    if (storage != NULL)
+        prices->rows[type_count].law = *storage;
     if (reach(prices, 1) < 0) {
         lull_prices_destroy(prices);
         return -ENOMEM;
@@ -238,7 +263,7 @@ void lull_prices_destroy(struct lull_prices *prices)
 {
     if (prices == NULL)
         return;
-    for (uint32_t i = 0; i < prices->type_count; i++)
+    for (uint32_t i = 0; prices->rows != NULL && i <= prices->type_count; i++)
         free(prices->rows[i].slots);
     free(prices->rows);
     free(prices->tails);
@@ -275,7 +300,8 @@ double lull_prices_sum(const struct lull_prices *prices, uint32_t type, uint32_t
  */
 struct posted_prices_scan {
     const struct posted_prices_row *row;
-    struct posted_prices_stretch *tails; /* [slots] of the block */
+    const struct posted_prices_row *storage; /* NULL: what is looked at does not read */
+    struct posted_prices_stretch *tails;     /* [slots] of the block */
     uint32_t slots;
     uint32_t start;  /* of the window */
     uint32_t offset; /* in its block */
@@ -285,14 +311,19 @@ struct posted_prices_scan {
 static struct posted_prices_stretch join(struct posted_prices_stretch a,
                                          struct posted_prices_stretch b)
 {
-    return (struct posted_prices_stretch){a.price_j + b.price_j, a.load > b.load ? a.load : b.load};
+    return (struct posted_prices_stretch){a.price_j + b.price_j, a.read_j + b.read_j,
+                                          a.load > b.load ? a.load : b.load,
+                                          a.reads > b.reads ? a.reads : b.reads};
 }
 
 static struct posted_prices_stretch stretch_of(const struct posted_prices_scan *scan, uint32_t slot)
 {
+    static const struct posted_prices_slot nothing;
     const struct posted_prices_slot *at = &scan->row->slots[slot];
+    const struct posted_prices_slot *read =
+        scan->storage != NULL ? &scan->storage->slots[slot] : &nothing;
 
-    return (struct posted_prices_stretch){at->price_j, at->load};
+    return (struct posted_prices_stretch){at->price_j, read->price_j, at->load, read->load};
 }
 
 static void begin_block(struct posted_prices_scan *scan)
@@ -325,7 +356,9 @@ static int make_tails(struct lull_prices *prices, uint32_t slots)
 static struct posted_prices_scan scan_begin(struct lull_prices *prices,
                                             const struct lull_slot_point *point)
 {
+    const struct posted_prices_row *storage = &prices->rows[prices->type_count];
     struct posted_prices_scan scan = {.row = &prices->rows[point->type],
+                                      .storage = point->reads > 0 ? storage : NULL,
                                       .tails = prices->tails,
                                       .slots = point->slots,
                                       .start = point->first};
@@ -360,11 +393,32 @@ static double gain_at(const struct lull_slot_point *point, uint32_t start)
     return -(point->cost_j + point->delay_j * (double)(start - point->first));
 }
 
+static const struct lull_price_law *storage_of(const struct lull_prices *prices)
+{
+    return &prices->rows[prices->type_count].law;
+}
+
 /* Tells whether any start of an operating point could be booked. */
 static bool is_usable(const struct lull_prices *prices, const struct lull_slot_point *point)
 {
     return point->slots > 0 && point->gpus > 0 && prices->rows[point->type].law.gang > 0 &&
+           (point->reads == 0 || storage_of(prices)->gang > 0) &&
            gain_at(point, point->first) > 0.0;
+}
+
+/* Tells whether there is room for the operating point in a window. */
+static bool has_room(const struct lull_prices *prices, const struct lull_slot_point *point,
+                     const struct posted_prices_stretch *window)
+{
+    return (uint64_t)window->load + point->gpus <= prices->rows[point->type].law.gpus &&
+           (point->reads == 0 ||
+            (uint64_t)window->reads + point->reads <= storage_of(prices)->gpus);
+}
+
+/* What the operating point pays in a window. */
+static double pay(const struct lull_slot_point *point, const struct posted_prices_stretch *window)
+{
+    return point->gpus * window->price_j + point->reads * window->read_j;
 }
 
 /* The highest surplus of the set's schedules, and which it is; without room it is none, but for
@@ -378,29 +432,40 @@ static void find_surplus(struct lull_prices *prices, const struct lull_slot_poin
     for (;; scan_next(&scan)) {
         const double gain_j = gain_at(point, scan.start);
         const struct posted_prices_stretch window = scan_window(&scan);
-        const double price_j = point->gpus * window.price_j;
+        const double price_j = pay(point, &window);
 
         if (gain_j <= best->surplus_j)
             return; /* later starts gain no more, and prices are not below 0 */
-        if (lull_price_law_covers(law, point, gain_j) && gain_j - price_j > best->surplus_j) {
+        if (lull_price_law_covers(law, storage_of(prices), point, gain_j) &&
+            gain_j - price_j > best->surplus_j) {
             best->surplus_j = gain_j - price_j;
             best->choice = (struct lull_slot_choice){number, scan.start};
-            best->refusal = (uint64_t)window.load + point->gpus <= law->gpus ? LULL_BID_ACCEPTED
-                                                                             : LULL_BID_NO_ROOM;
+            best->refusal = has_room(prices, point, &window) ? LULL_BID_ACCEPTED : LULL_BID_NO_ROOM;
         }
         if (scan.start == point->last)
             return;
     }
 }
 
-/* What all GPUs cost more after a booking, at most: each slot's price, and c L, grow by the same
- * factor, or less where the booking begins in the free load. */
-static double rise_of(const struct lull_price_law *law, const struct lull_slot_point *point,
-                      double price_j)
+/* What all GPUs of a type, or all of the storage, cost more after a booking, at most: each slot's
+ * price, and c L, grow by the same factor, or less where the booking begins in the free load. */
+static double rise_of_row(const struct lull_price_law *law, uint32_t amount, uint32_t slots,
+                          double price_j)
 {
-    const double z = log_range(law) * point->gpus / rest_of(law);
+    const double z = log_range(law) * amount / rest_of(law);
 
-    return law->gpus * expm1(z) * (price_j + law->bend * law->least_j * point->slots);
+    return law->gpus * expm1(z) * (price_j + law->bend * law->least_j * slots);
+}
+
+static double rise_of(const struct lull_prices *prices, const struct lull_slot_point *point,
+                      const struct posted_prices_stretch *window)
+{
+    const double rise_j =
+        rise_of_row(&prices->rows[point->type].law, point->gpus, point->slots, window->price_j);
+
+    if (point->reads == 0)
+        return rise_j;
+    return rise_j + rise_of_row(storage_of(prices), point->reads, point->slots, window->read_j);
 }
 
 /* How much the dual may rise beyond the ratio times what a booking gains. */
@@ -423,7 +488,6 @@ static bool is_better(const struct lull_bid *bid, uint32_t end, const struct lul
 static void find_affordable(struct lull_prices *prices, const struct lull_slot_point *point,
                             uint32_t number, uint32_t *end, struct lull_bid *best)
 {
-    const struct lull_price_law *law = &prices->rows[point->type].law;
     struct posted_prices_scan scan = scan_begin(prices, point);
     const double left = left_j(prices) - best->surplus_j;
 
@@ -437,9 +501,9 @@ static void find_affordable(struct lull_prices *prices, const struct lull_slot_p
             return; /* later starts gain no more and end later */
         bid.refusal = LULL_BID_ACCEPTED;
         bid.choice = (struct lull_slot_choice){number, scan.start};
-        bid.price_j = point->gpus * window.price_j;
-        bid.rise_j = rise_of(law, point, window.price_j);
-        if ((uint64_t)window.load + point->gpus <= law->gpus) {
+        bid.price_j = pay(point, &window);
+        bid.rise_j = rise_of(prices, point, &window);
+        if (has_room(prices, point, &window)) {
             if (bid.rise_j <= prices->ratio * bid.gain_j + left) {
                 *best = bid;
                 *end = scan.start + point->slots;
@@ -470,12 +534,14 @@ static void take_surplus(const struct lull_prices *prices, const struct lull_slo
                          struct lull_bid *bid)
 {
     const struct lull_slot_point *point = &job->points[bid->choice.point];
-    const struct lull_price_law *law = &prices->rows[point->type].law;
-    const double price_j = lull_prices_sum(prices, point->type, bid->choice.start, point->slots);
+    const uint32_t first = bid->choice.start;
+    const struct posted_prices_stretch window = {
+        .price_j = lull_prices_sum(prices, point->type, first, point->slots),
+        .read_j = lull_prices_sum(prices, prices->type_count, first, point->slots)};
 
-    bid->gain_j = gain_at(point, bid->choice.start);
-    bid->price_j = point->gpus * price_j;
-    bid->rise_j = rise_of(law, point, price_j);
+    bid->gain_j = gain_at(point, first);
+    bid->price_j = pay(point, &window);
+    bid->rise_j = rise_of(prices, point, &window);
 }
 
 bool lull_bid_choose(struct lull_prices *prices, const struct lull_slot_job *job,
@@ -511,43 +577,58 @@ bool lull_bid_choose(struct lull_prices *prices, const struct lull_slot_job *job
     return bid.refusal == LULL_BID_ACCEPTED;
 }
 
+static void book(struct posted_prices_row *row, uint32_t first, uint32_t slots, uint32_t amount)
+{
+    for (uint32_t slot = first; slot < first + slots; slot++) {
+        row->slots[slot].load += amount;
+        row->slots[slot].price_j = lull_price_of(&row->law, row->slots[slot].load);
+    }
+}
+
 void lull_bid_admit(struct lull_prices *prices, const struct lull_slot_job *job,
                     const struct lull_bid *bid)
 {
     const struct lull_slot_point *point = &job->points[bid->choice.point];
-    struct posted_prices_row *const row = &prices->rows[point->type];
-    const uint32_t first = bid->choice.start;
 
-    for (uint32_t slot = first; slot < first + point->slots; slot++) {
-        row->slots[slot].load += point->gpus;
-        row->slots[slot].price_j = lull_price_of(&row->law, row->slots[slot].load);
-    }
+    book(&prices->rows[point->type], bid->choice.start, point->slots, point->gpus);
+    if (point->reads > 0)
+        book(&prices->rows[prices->type_count], bid->choice.start, point->slots, point->reads);
     prices->dual_j += bid->surplus_j + bid->rise_j;
     prices->gain_j += bid->gain_j;
 }
 
-double lull_bid_ratio(const struct lull_price_law *laws, uint32_t type_count)
+double lull_bid_ratio(const struct lull_price_law *laws, uint32_t type_count,
+                      const struct lull_price_law *storage)
 {
     double ratio = 1.0;
 
     for (uint32_t i = 0; i < type_count; i++)
         if (laws[i].gang > 0)
-            ratio = fmax(ratio, lull_price_ratio(&laws[i]));
+            ratio = fmax(ratio, lull_price_pair_ratio(&laws[i], storage));
     return ratio;
 }
 
-void lull_bid_widen(const struct lull_slot_job *job, struct lull_price_law *laws)
+/* Widens the ranges of one row by a schedule that takes so much of it. */
+static void widen(struct lull_price_law *law, uint32_t amount, uint32_t slots, double gain_j)
+{
+    const double of_slot_j = gain_j / amount / slots;
+
+    law->least_j = law->gang == 0 ? of_slot_j : fmin(law->least_j, of_slot_j);
+    law->most_j = fmax(law->most_j, gain_j / amount);
+    law->gang = amount > law->gang ? amount : law->gang;
+}
+
+void lull_bid_widen(const struct lull_slot_job *job, struct lull_price_law *laws,
+                    struct lull_price_law *storage)
 {
     for (uint32_t i = 0; i < job->point_count; i++) {
         const struct lull_slot_point *point = &job->points[i];
-        struct lull_price_law *const law = &laws[point->type];
-        const double gain_j = -point->cost_j;
-        const double of_slot_j = gain_j / point->gpus / point->slots;
 
-        if (point->slots == 0 || point->gpus >= law->gpus || gain_j <= 0.0)
+        if (point->slots == 0 || point->gpus >= laws[point->type].gpus || point->cost_j >= 0.0 ||
+            (point->reads > 0 && point->reads >= storage->gpus))
             continue;
-        law->least_j = law->gang == 0 ? of_slot_j : fmin(law->least_j, of_slot_j);
-        law->most_j = fmax(law->most_j, gain_j / point->gpus);
-        law->gang = point->gpus > law->gang ? point->gpus : law->gang;
+        widen(&laws[point->type], point->gpus, point->slots, -point->cost_j);
+        if (point->reads > 0)
+            widen(storage, point->reads, point->slots, -point->cost_j);
     }
 }

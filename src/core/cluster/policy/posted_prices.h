@@ -7,7 +7,7 @@
  * and 0 up to a load of `free`.
  *
  * A slot in which another gang may not fit costs more per GPU than any job could pay. Prices never
- * fall.
+ * fall. A storage that all jobs read from has a row of its own, with MB/s in the place of GPUs.
  *
  * Slots reach as far as anyone has asked for; past the last booked slot all prices are 0. Pure; one
  * thread at a time. SPDX-License-Identifier: Apache-2.0
@@ -20,7 +20,7 @@
 
 #include "core/cluster/model/slots.h"
 
-/* How prices of one type of GPU rise. */
+/* How prices of one type of GPU rise, or those of a storage, in MB/s. */
 struct lull_price_law {
     uint32_t gpus;  /* C > gang */
     uint32_t gang;  /* the most GPUs that a schedule takes of it; 0: nobody may book any */
@@ -35,10 +35,11 @@ struct lull_price_law {
  * law of gang 0 gets 1. O(1), a few hundred exponentials. */
 void lull_price_law_tune(struct lull_price_law *law);
 
-/* Chooses, for a tuned law and a ratio that is no less than its own, a bend and a free load whose
- * ratio is no higher, so that slots can be filled with jobs that gain L as far as may be. O(1),
- * some thousand exponentials. */
-void lull_price_law_fit(struct lull_price_law *law, double ratio);
+/* Chooses, for a tuned law and a ratio that is no less than lull_price_pair_ratio(law, beside), a
+ * bend and a free load whose ratio is no higher, so that slots can be filled with jobs that gain L
+ * as far as may be. O(1), some thousand exponentials. */
+void lull_price_law_fit(struct lull_price_law *law, const struct lull_price_law *beside,
+                        double ratio);
 
 /* J per GPU and slot. load <= gpus. The law is tuned. */
 double lull_price_of(const struct lull_price_law *law, uint32_t load);
@@ -54,23 +55,31 @@ double lull_price_kappa(const struct lull_price_law *law);
  * its gain. May be INFINITY. The law is tuned. */
 double lull_price_ratio(const struct lull_price_law *law);
 
+/* The same of schedules that pay for GPUs and may read: max(1, kappa, kappa') + c kappa + c'
+ * kappa', the latter of the storage; NULL, or a gang of 0: nobody reads. The two may be exchanged.
+ */
+double lull_price_pair_ratio(const struct lull_price_law *law,
+                             const struct lull_price_law *storage);
+
 /* Tells whether a schedule of an operating point that gains so much is in the set that the theorem
- * speaks of (below). */
-bool lull_price_law_covers(const struct lull_price_law *law, const struct lull_slot_point *point,
-                           double gain_j);
+ * speaks of (below). storage may be NULL where nothing reads. */
+bool lull_price_law_covers(const struct lull_price_law *law, const struct lull_price_law *storage,
+                           const struct lull_slot_point *point, double gain_j);
 
 struct lull_prices; /* opaque */
 
-/* Creates prices with nothing booked; the laws, which are tuned, are copied. ratio: the one that is
- * to be proven, no less than lull_bid_ratio(). Errors: -ENOMEM. */
-int lull_prices_create(const struct lull_price_law *laws, uint32_t type_count, double ratio,
+/* Creates prices with nothing booked; the laws, which are tuned, are copied. storage: NULL: nothing
+ * that reads can be booked. ratio: the one that is to be proven, no less than lull_bid_ratio().
+ * Errors: -ENOMEM. */
+int lull_prices_create(const struct lull_price_law *laws, uint32_t type_count,
+                       const struct lull_price_law *storage, double ratio,
                        struct lull_prices **prices_out);
 void lull_prices_destroy(struct lull_prices *prices);
 
 /* How many slots are known; later ones are free of charge. */
 uint32_t lull_prices_slots(const struct lull_prices *prices);
 
-/* GPUs booked in a known slot. */
+/* GPUs booked in a known slot; of the type behind the last the MB/s, as below. */
 uint32_t lull_prices_load(const struct lull_prices *prices, uint32_t type, uint32_t slot);
 
 /* The price of a GPU over the known slots [first, first + slots), J, summed slot by slot, so that a
@@ -88,11 +97,12 @@ double lull_prices_sum(const struct lull_prices *prices, uint32_t type, uint32_t
  *
  * A job is one of slots.h with reject_j 0: a schedule gains -(cost_j + delay_j (start - first)).
  * The set holds the schedules that gain at least L per GPU and slot, at most U per GPU, and take no
- * more than a gang of their type; the theorem says nothing of others. A job's surplus is the most
- * that a schedule of the set gains after posted prices. A job with a surplus can always be booked
- * where that is. But any schedule for which there is room may be booked if the dual, with surplus
- * and risen prices, stays below the proven ratio times all gains; while that is so, the rule takes
- * the one that gains most, and of equals the one that ends first.
+ * more than a gang of their type, and the same of the MB/s that they read, if they do; the theorem
+ * says nothing of others. A job's surplus is the most that a schedule of the set gains after posted
+ * prices. A job with a surplus can always be booked where that is. But any schedule for which there
+ * is room may be booked if the dual, with surplus and risen prices, stays below the proven ratio
+ * times all gains; while that is so, the rule takes the one that gains most, and of equals the one
+ * that ends first.
  */
 
 /* Why a job is refused. */
@@ -125,15 +135,18 @@ void lull_bid_admit(struct lull_prices *prices, const struct lull_slot_job *job,
                     const struct lull_bid *bid);
 
 /* The least ratio of dual to primal that is proven, of the type where it is highest; 1 where no
- * type has a gang: every menu is empty then. */
-double lull_bid_ratio(const struct lull_price_law *laws, uint32_t type_count);
+ * type has a gang: every menu is empty then. storage: NULL: nobody reads. */
+double lull_bid_ratio(const struct lull_price_law *laws, uint32_t type_count,
+                      const struct lull_price_law *storage);
 
 /*
- * Widens the laws [type] of the types that a job's schedules take, so that they are in the set at
- * their first starts: gang, least_j and most_j, which are 0 where there was no job yet. An
- * operating point that could take all GPUs of its type, or gains nothing, stays out of the set. The
- * laws have to be tuned after that.
+ * Widens the laws [type] of the types that a job's schedules take, and the storage's, so that they
+ * are in the set at their first starts: gang, least_j and most_j, which are 0 where there was no
+ * job yet. An operating point that could take all GPUs of its type or all of the storage, or gains
+ * nothing, stays out of the set. The laws have to be tuned after that. storage: NULL if no job
+ * reads.
  */
-void lull_bid_widen(const struct lull_slot_job *job, struct lull_price_law *laws);
+void lull_bid_widen(const struct lull_slot_job *job, struct lull_price_law *laws,
+                    struct lull_price_law *storage);
 
 #endif

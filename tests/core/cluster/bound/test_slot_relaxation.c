@@ -456,6 +456,8 @@ static void test_what_does_not_fit(void **state)
     const struct lull_cluster_job job = {
         .arrival_ns = 10, .deadline_ns = 109, .weight = 1.0, .point_count = 1, .points = &point};
     const struct lull_cluster_jobs jobs = {&job, 1};
+    const struct lull_cluster_type types[] = {{.name = "A"}, {.name = "B"}};
+    const struct lull_cluster many = {types, 2, &one_node, 1, LULL_SLOTS_MOST_TYPES / 2 + 1};
     struct lull_slotting slotting = {10, 1000, 0.0, LULL_SLOTS_UNCAPPED};
     struct lull_slot_relaxation relaxation;
     struct lull_error err = {0};
@@ -465,6 +467,8 @@ static void test_what_does_not_fit(void **state)
                      -EINVAL);
     assert_non_null(strstr(err.text, "job 0"));
     assert_null(relaxation.points);
+    assert_int_equal(lull_slot_relaxation_create(&many, &jobs, &slotting, &relaxation, &err),
+                     -ERANGE);
     slotting.slot_ns = 1;
     slotting.horizon_ns = INT64_MAX;
     assert_int_equal(lull_slot_relaxation_create(&one_cluster, &jobs, &slotting, &relaxation, &err),

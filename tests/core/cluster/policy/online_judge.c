@@ -51,10 +51,10 @@ static double proven_ratio(const struct lull_slot_relaxation *made)
     for (uint32_t i = 0; i < made->problem.type_count; i++)
         laws[i].gpus = made->problem.gpus[i];
     for (size_t j = 0; j < made->problem.job_count; j++)
-        lull_bid_widen(&made->jobs[j], laws);
+        lull_bid_widen(&made->jobs[j], laws, NULL);
     for (uint32_t i = 0; i < made->problem.type_count; i++)
         lull_price_law_tune(&laws[i]);
-    ratio = lull_schedule_ratio(NULL, lull_bid_ratio(laws, made->problem.type_count));
+    ratio = lull_schedule_ratio(NULL, lull_bid_ratio(laws, made->problem.type_count, NULL));
     free(laws);
     return ratio;
 }

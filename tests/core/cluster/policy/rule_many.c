@@ -1,9 +1,10 @@
 /*
  * The rule of posted_prices.h on problems from standard input, for test_rule_exact.py, which counts
  * every decision anew with hundreds of digits. A problem is numbers: how many types and jobs there
- * are, and 1 where the least ratio is kept, 0 where the usual one is; of each type GPUs, gang, L
- * and U; of each job how many operating points it has, and of each of these type, GPUs, slots,
- * first and last start, gain, and what a slot later costs. SPDX-License-Identifier: Apache-2.0
+ * are, and 1 where the least ratio is kept, 0 where the usual one is; of each type, and of the
+ * storage, GPUs (MB/s), gang, L and U; of each job how many operating points it has, and of each of
+ * these type, GPUs, slots, first and last start, gain, what a slot later costs, and MB/s.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +23,9 @@ static bool read_job(struct lull_slot_point *points, struct lull_slot_job *job)
         double gain_j;
 
         points[i] = (struct lull_slot_point){0};
-        if (scanf("%u %u %u %u %u %lf %lf", &points[i].type, &points[i].gpus, &points[i].slots,
-                  &points[i].first, &points[i].last, &gain_j, &points[i].delay_j) != 7)
+        if (scanf("%u %u %u %u %u %lf %lf %u", &points[i].type, &points[i].gpus, &points[i].slots,
+                  &points[i].first, &points[i].last, &gain_j, &points[i].delay_j,
+                  &points[i].reads) != 8)
             return false;
         points[i].cost_j = -gain_j;
     }
@@ -33,26 +35,27 @@ static bool read_job(struct lull_slot_point *points, struct lull_slot_job *job)
 /* Makes prices for the types, and tells their laws. */
 static struct lull_prices *make_prices(uint32_t types, bool is_least)
 {
-    struct lull_price_law laws[MOST_TYPES] = {0};
+    struct lull_price_law laws[MOST_TYPES + 1] = {0};
+    struct lull_price_law *const storage = &laws[types];
     struct lull_prices *prices;
     double ratio;
 
-    for (uint32_t i = 0; i < types; i++) {
+    for (uint32_t i = 0; i <= types; i++) {
         if (scanf("%u %u %lf %lf", &laws[i].gpus, &laws[i].gang, &laws[i].least_j,
                   &laws[i].most_j) != 4)
             abort();
         lull_price_law_tune(&laws[i]);
     }
-    ratio = lull_bid_ratio(laws, types);
+    ratio = lull_bid_ratio(laws, types, storage);
     if (!is_least)
         ratio = lull_schedule_ratio(NULL, ratio);
-    for (uint32_t i = 0; i < types; i++) {
-        if (!is_least)
-            lull_price_law_fit(&laws[i], ratio);
+    for (uint32_t i = 0; i <= types; i++) {
+        if (!is_least && i < types)
+            lull_price_law_fit(&laws[i], storage, ratio);
         printf("%.17g %u\n", laws[i].bend, laws[i].free);
     }
     printf("%.17g\n", ratio);
-    if (lull_prices_create(laws, types, ratio, &prices) < 0)
+    if (lull_prices_create(laws, types, storage, ratio, &prices) < 0)
         abort();
     return prices;
 }

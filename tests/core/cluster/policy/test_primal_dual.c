@@ -17,19 +17,53 @@
 #include "online_case.h"
 #include "../bound/slot_lp.h"
 
-enum { CASES = 24, MOST_JOBS = 1000, MOST_TYPES = 2 };
+enum { CASES = 36, MOST_JOBS = 1000, MOST_TYPES = 2 };
 
 /* A problem under the rule, with all that the proof speaks of. */
 struct proof {
     struct online_case *it;
     struct lull_slot_relaxation made;
-    struct lull_price_law laws[MOST_TYPES];
+    struct lull_schedule_rules rules;           /* every third problem has a storage */
+    struct lull_price_law laws[MOST_TYPES + 1]; /* the last is a storage's */
     struct lull_prices *prices;
     double ratio;                /* that the policy keeps */
     double gain_j;               /* of the admitted jobs: the primal value */
     double surplus_j[MOST_JOBS]; /* u of each job that was admitted; else 0 */
     struct lull_bid bids[MOST_JOBS];
 };
+
+/* What a job reads for each of its GPUs, MB/s. */
+static uint32_t rate_of(uint64_t seed, size_t job)
+{
+    static const uint32_t rates[] = {0, 1, 10, 24};
+    struct lull_random random;
+
+    lull_random_init(&random, 1000 * seed + job);
+    return rates[lull_random_below(&random, 4)];
+}
+
+/* Makes jobs read from a storage that has half of what all GPUs could read, or more at a ratio far
+ * above the least. */
+static void add_storage(struct proof *proof, uint64_t seed)
+{
+    uint32_t gpus = 0;
+
+    for (uint32_t i = 0; i < proof->made.problem.type_count; i++)
+        gpus += proof->made.problem.gpus[i];
+    proof->rules.storage_mb_s = gpus * (seed % 2 == 0 ? 20.5 : 12.5) + 0.5;
+    proof->rules.ratio = seed % 2 == 0 ? 400.0 : 0.0;
+    for (size_t j = 0; j < proof->it->jobs.count; j++) {
+        const struct lull_cluster_job *job = &proof->it->jobs.all[j];
+        struct lull_cluster_point *points = (struct lull_cluster_point *)job->points;
+        struct lull_slot_point *slotted = (struct lull_slot_point *)proof->made.jobs[j].points;
+        const uint32_t rate = rate_of(seed, j);
+
+        for (uint32_t m = 0; m < job->point_count; m++)
+            points[m].read_mb_s = (float)(rate * points[m].gpus) - (rate > 0 ? 0.25F : 0.0F);
+        for (uint32_t m = 0; m < proof->made.jobs[j].point_count; m++)
+            slotted[m].reads = rate * slotted[m].gpus;
+    }
+}
 
 static struct proof *open_proof(uint64_t seed)
 {
@@ -48,10 +82,13 @@ static struct proof *open_proof(uint64_t seed)
                                                  &proof->made, &err),
                      0);
     assert_int_equal(lull_slot_problem_check(&proof->made.problem, &err), 0);
-    assert_int_equal(lull_schedule_set_laws(&proof->it->cluster, &proof->it->jobs, NULL,
+    if (seed % 3 == 2)
+        add_storage(proof, seed);
+    assert_int_equal(lull_schedule_set_laws(&proof->it->cluster, &proof->it->jobs, &proof->rules,
                                             proof->laws, &proof->ratio),
                      0);
-    assert_int_equal(lull_prices_create(proof->laws, proof->made.problem.type_count, proof->ratio,
+    assert_int_equal(lull_prices_create(proof->laws, proof->made.problem.type_count,
+                                        &proof->laws[proof->made.problem.type_count], proof->ratio,
                                         &proof->prices),
                      0);
     return proof;
@@ -97,8 +134,9 @@ static double dual_j(const struct proof *proof)
 
     for (size_t j = 0; j < proof->made.problem.job_count; j++)
         sum_j += proof->surplus_j[j];
-    for (uint32_t type = 0; type < proof->made.problem.type_count; type++)
-        for (uint32_t slot = 0; slot < lull_prices_slots(proof->prices); slot++)
+    for (uint32_t type = 0; type <= proof->made.problem.type_count; type++)
+        for (uint32_t slot = 0;
+             proof->laws[type].gang > 0 && slot < lull_prices_slots(proof->prices); slot++)
             sum_j += proof->laws[type].gpus *
                      lull_price_of(&proof->laws[type], lull_prices_load(proof->prices, type, slot));
     return sum_j;
@@ -160,7 +198,7 @@ static void test_never_overbooked(void **state)
         struct proof *proof = open_proof(seed);
 
         run(proof);
-        for (uint32_t type = 0; type < proof->made.problem.type_count; type++)
+        for (uint32_t type = 0; type <= proof->made.problem.type_count; type++)
             for (uint32_t slot = 0; slot < lull_prices_slots(proof->prices); slot++)
                 assert_in_range(lull_prices_load(proof->prices, type, slot), 0,
                                 proof->laws[type].gpus);
@@ -182,8 +220,12 @@ static void test_dual_is_feasible(void **state)
                 const struct lull_slot_point *point = &proof->made.jobs[j].points[m];
 
                 for (uint32_t start = point->first; start <= point->last; start++) {
-                    const double price_j = point->gpus * lull_prices_sum(proof->prices, point->type,
-                                                                         start, point->slots);
+                    const double price_j =
+                        point->gpus *
+                            lull_prices_sum(proof->prices, point->type, start, point->slots) +
+                        point->reads * lull_prices_sum(proof->prices,
+                                                       proof->made.problem.type_count, start,
+                                                       point->slots);
 
                     assert_true(proof->surplus_j[j] + price_j >=
                                 gain_at(point, start) * (1.0 - 1e-9));
@@ -225,6 +267,47 @@ static void test_booking_raises_the_dual(void **state)
     }
 }
 
+/* (5) The same of a booking that also reads. */
+static void test_booking_that_reads(void **state)
+{
+    struct lull_random random;
+
+    (void)state;
+    lull_random_init(&random, 14);
+    for (int i = 0; i < 20000; i++) {
+        const uint32_t slots = 1 + (uint32_t)lull_random_below(&random, 6);
+        struct lull_price_law laws[2];
+        uint32_t takes[2];
+        double price_j = 0.0, rise_j = 0.0, gain_j = 0.0;
+
+        for (int k = 0; k < 2; k++) {
+            struct lull_price_law *law = &laws[k];
+
+            law->gang = 1 + (uint32_t)lull_random_below(&random, 16);
+            law->gpus = law->gang + 1 + (uint32_t)lull_random_below(&random, 60);
+            law->least_j = exp(lull_random_normal(&random, 0.0, 2.0));
+            law->most_j = law->least_j * slots * exp(4.0 * lull_random_uniform(&random));
+            law->bend = exp(lull_random_normal(&random, -1.0, 2.0));
+            law->free = (uint32_t)lull_random_below(&random, law->gpus - law->gang);
+            takes[k] = 1 + (uint32_t)lull_random_below(&random, law->gang);
+            for (uint32_t slot = 0; slot < slots; slot++) {
+                const uint32_t load =
+                    (uint32_t)lull_random_below(&random, law->gpus - takes[k] + 1);
+
+                price_j += takes[k] * lull_price_of(law, load);
+                rise_j +=
+                    law->gpus * (lull_price_of(law, load + takes[k]) - lull_price_of(law, load));
+            }
+            gain_j = fmax(gain_j, law->least_j * takes[k] * slots);
+        }
+        gain_j = fmax(gain_j, price_j) * (i % 2 == 0 ? 1.0 : 1.0 + lull_random_uniform(&random));
+        assert_true(gain_j - price_j + rise_j <=
+                    lull_price_pair_ratio(&laws[0], &laws[1]) * gain_j * (1.0 + 1e-9));
+        assert_true(lull_price_pair_ratio(&laws[0], &laws[1]) <=
+                    (lull_price_ratio(&laws[0]) + lull_price_ratio(&laws[1])) * (1.0 + 1e-12));
+    }
+}
+
 /* (6) So the dual is never more than the ratio times the primal, and a rejection leaves both alone;
  * the rise that a bid tells is no less than that of the prices. */
 static void test_ratio_is_kept(void **state)
@@ -246,6 +329,25 @@ static void test_ratio_is_kept(void **state)
         }
         close_proof(proof);
     }
+}
+
+/* What the ratio leaves above the least is spent on the storage, too: a load that costs nothing. */
+static void test_storage_has_a_free_load(void **state)
+{
+    size_t free_loads = 0;
+
+    (void)state;
+    for (uint64_t seed = 2; seed < CASES; seed += 3) {
+        struct proof *proof = open_proof(seed);
+        const uint32_t types = proof->made.problem.type_count;
+        const struct lull_price_law *storage = &proof->laws[types];
+
+        assert_int_equal(storage->gpus, (uint32_t)proof->rules.storage_mb_s);
+        assert_true(lull_bid_ratio(proof->laws, types, storage) <= proof->ratio);
+        free_loads += storage->free > 0;
+        close_proof(proof);
+    }
+    assert_true(free_loads > 0);
 }
 
 /* The bend that is chosen is no worse than any other; its figures are those of
@@ -276,6 +378,22 @@ static void test_least_ratio(void **state)
     }
 }
 
+/* Of the linear program, to which the storage is what a power cap is elsewhere. */
+static double optimum(const struct proof *proof)
+{
+    struct lull_slot_problem problem = proof->made.problem;
+
+    if (proof->rules.storage_mb_s > 0.0)
+        problem.cap_w = (int64_t)proof->rules.storage_mb_s;
+    for (size_t j = 0; j < problem.job_count; j++)
+        for (uint32_t m = 0; m < problem.jobs[j].point_count; m++) {
+            struct lull_slot_point *point = (struct lull_slot_point *)&problem.jobs[j].points[m];
+
+            point->power_w = point->reads;
+        }
+    return slot_lp_welfare(&problem, NULL);
+}
+
 /* (7) Weak duality: the linear program is not above the dual; so not above the ratio times what the
  * rule gains. */
 static void test_optimum_below_the_dual(void **state)
@@ -283,7 +401,7 @@ static void test_optimum_below_the_dual(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < CASES; seed += 2) {
         struct proof *proof = open_proof(seed);
-        const double optimum_j = slot_lp_welfare(&proof->made.problem, NULL);
+        const double optimum_j = optimum(proof);
 
         run(proof);
         assert_true(optimum_j <= dual_j(proof) * (1.0 + 1e-7));
@@ -297,11 +415,13 @@ static void test_policy_is_the_rule(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < CASES; seed++) {
+        struct lull_cluster_policy_ops policy = *lull_cluster_policy_find("pd-rats-safe");
         struct proof *proof = open_proof(seed);
         struct online_result result;
 
         run(proof);
-        result = online_case_run(proof->it, lull_cluster_policy_find("pd-rats-safe"), NULL, NULL);
+        policy.rule = &proof->rules;
+        result = online_case_run(proof->it, &policy, NULL, NULL);
         assert_true(result.is_sound);
         assert_true(fabs(result.welfare_j - proof->gain_j) <= 1e-9 * proof->gain_j);
         close_proof(proof);
@@ -321,14 +441,14 @@ static void test_twice_kappa_is_not_the_ratio(void **state)
     double dual_j;
 
     (void)state;
-    lull_bid_widen(&job, &law);
+    lull_bid_widen(&job, &law, NULL);
     assert_true(lull_price_kappa(&law) < 0.7);
-    assert_int_equal(lull_prices_create(&law, 1, lull_bid_ratio(&law, 1), &prices), 0);
+    assert_int_equal(lull_prices_create(&law, 1, NULL, lull_bid_ratio(&law, 1, NULL), &prices), 0);
     assert_true(lull_bid_choose(prices, &job, &bid));
     lull_bid_admit(prices, &job, &bid);
     dual_j = bid.surplus_j + law.gpus * lull_price_of(&law, 1);
     assert_true(dual_j > 2.0 * lull_price_kappa(&law) * 1.2);
-    assert_true(dual_j <= lull_bid_ratio(&law, 1));
+    assert_true(dual_j <= lull_bid_ratio(&law, 1, NULL));
     lull_prices_destroy(prices);
 }
 
@@ -361,7 +481,9 @@ int main(void)
         cmocka_unit_test(test_never_overbooked),
         cmocka_unit_test(test_dual_is_feasible),
         cmocka_unit_test(test_booking_raises_the_dual),
+        cmocka_unit_test(test_booking_that_reads),
         cmocka_unit_test(test_ratio_is_kept),
+        cmocka_unit_test(test_storage_has_a_free_load),
         cmocka_unit_test(test_least_ratio),
         cmocka_unit_test(test_optimum_below_the_dual),
         cmocka_unit_test(test_policy_is_the_rule),

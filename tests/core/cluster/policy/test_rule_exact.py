@@ -1,5 +1,6 @@
 """The rule of pd-rats-safe beside the same rule in 400 digits: gangs of up to all GPUs but one, U over L of up to a
-million. Decisions are the same but for ties, every booking finds room, and the ratio holds exactly.
+million, half of the problems with a storage. Decisions are the same but for ties, every booking finds room, and the
+ratio holds exactly.
 
 Usage: test_rule_exact.py RULE_MANY [PROBLEMS [FIRST_SEED]]
 SPDX-License-Identifier: Apache-2.0"""
@@ -19,8 +20,9 @@ TIE = Decimal("1e-8")  # of the sums: the rule leaves 1e-9 of them unused
 
 
 def draw(rng):
-    """Laws as (GPUs, gang, L, U), jobs as lists of (type, GPUs, slots, first, last, gain, delay)."""
-    laws = []
+    """Laws as (GPUs, gang, L, U), the storage's last; jobs as lists of (type, GPUs, slots, first, last, gain, delay,
+    MB/s)."""
+    laws, storage = [], rng.choice([None, rng.choice([8, 100, 1000])])
     for _ in range(rng.randint(1, 2)):
         gpus = rng.choice([2, 3, 8, 23, 64])
         gang = rng.choice([1, gpus - 1, rng.randint(1, gpus - 1)])
@@ -38,14 +40,18 @@ def draw(rng):
                 slots = max(1, int(most / least))
             gain = gpus * slots * least * (most / least / slots) ** rng.choice([0, 1, rng.random()])
             first = rng.randint(0, 8)
+            reads = 0 if storage is None else rng.choice([0, 1, rng.randint(1, storage - 1), storage])
             points.append((kind, gpus, slots, first, first + rng.randint(0, 6), gain,
-                           rng.choice([0.0, gain * 0.01 * rng.random()])))
+                           rng.choice([0.0, gain * 0.01 * rng.random()]), reads))
         jobs.append(points)
+    reading = [point for points in jobs for point in points if 0 < point[7] < storage]
+    laws.append((storage, max(point[7] for point in reading), min(point[5] / point[7] / point[2] for point in reading),
+                 max(point[5] / point[7] for point in reading)) if reading else (storage or 0, 0, 0.0, 0.0))
     return laws, jobs
 
 
 def ask(laws, jobs, is_least):
-    lines = [f"{len(laws)} {len(jobs)} {int(is_least)}"] + [f"{c} {g} {low!r} {high!r}" for c, g, low, high in laws]
+    lines = [f"{len(laws) - 1} {len(jobs)} {int(is_least)}"] + [f"{c} {g} {low!r} {high!r}" for c, g, low, high in laws]
     for points in jobs:
         lines.append(str(len(points)))
         lines += [" ".join(repr(each) for each in point) for point in points]
@@ -71,25 +77,46 @@ class Exact:
         return self.memory[kind, load]
 
     def rise(self, kind, gpus, price, slots):
+        if gpus == 0:
+            return Decimal(0)
         all_gpus, gang, least, most = self.laws[kind]
         bend, free = self.bends[kind]
         floor = bend * Decimal(least)
         factor = (1 + Decimal(most) / floor) ** (Decimal(gpus) / (all_gpus - gang - free)) - 1
         return all_gpus * factor * (price + floor * slots)
 
+    def in_row(self, kind, amount, start, slots, worth):
+        """(price, rise, has room, is in the set) of so much of a type, or of the storage."""
+        if amount == 0:
+            return Decimal(0), Decimal(0), True, True
+        everything, gang, least, most = self.laws[kind]
+        if gang == 0:
+            return Decimal(0), Decimal(0), False, False
+        loads = [self.loads.get((kind, slot), 0) for slot in range(start, start + slots)]
+        price = sum((self.price(kind, load) for load in loads), Decimal(0))
+        slack = Decimal("1e-12")
+        is_in = amount <= gang and 0 < worth <= Decimal(most) * amount * (1 + slack) and \
+            worth >= Decimal(least) * amount * slots * (1 - slack)
+        return amount * price, self.rise(kind, amount, price, slots), max(loads) + amount <= everything, is_in
+
     def schedules(self, points):
-        """(number, start, gain, price of all GPUs, rise, end, has room, is in the set)"""
-        for number, (kind, gpus, slots, first, last, gain, delay) in enumerate(points):
-            all_gpus, gang, least, most = self.laws[kind]
+        """(number, start, gain, price of all GPUs and reads, rise, end, has room, is in the set)"""
+        for number, (kind, gpus, slots, first, last, gain, delay, reads) in enumerate(points):
             for start in range(first, last + 1):
                 worth = Decimal(gain) - Decimal(delay) * (start - first)
-                loads = [self.loads.get((kind, slot), 0) for slot in range(start, start + slots)]
-                price = sum((self.price(kind, load) for load in loads), Decimal(0))
-                slack = Decimal("1e-12")
-                is_in = gpus <= gang and 0 < worth <= Decimal(most) * gpus * (1 + slack) and \
-                    worth >= Decimal(least) * gpus * slots * (1 - slack)
-                yield (number, start, worth, gpus * price, self.rise(kind, gpus, price, slots), start + slots,
-                       max(loads) + gpus <= all_gpus, is_in)
+                rows = [self.in_row(kind, gpus, start, slots, worth),
+                        self.in_row(len(self.laws) - 1, reads, start, slots, worth)]
+                yield (number, start, worth, rows[0][0] + rows[1][0], rows[0][1] + rows[1][1], start + slots,
+                       rows[0][2] and rows[1][2], rows[0][3] and rows[1][3])
+
+    def book(self, kind, amount, start, slots):
+        """What all there is costs more after it."""
+        rise = Decimal(0)
+        for slot in range(start, start + slots):
+            before = self.loads.get((kind, slot), 0)
+            self.loads[kind, slot] = before + amount
+            rise += self.laws[kind][0] * (self.price(kind, before + amount) - self.price(kind, before))
+        return rise
 
     def take(self, points, choice):
         """Checks a decision, and books it."""
@@ -109,13 +136,12 @@ class Exact:
             assert chosen[2] > row[2] * (1 - TIE), "another gains more"
             assert chosen[2] != row[2] or chosen[5] <= row[5], "another ends sooner"
         kind, gpus, slots = points[choice[0]][:3]
-        before = sum(self.price(kind, self.loads.get((kind, slot), 0)) for slot in range(choice[1], choice[1] + slots))
-        for slot in range(choice[1], choice[1] + slots):
-            self.loads[kind, slot] = self.loads.get((kind, slot), 0) + gpus
-        after = sum(self.price(kind, self.loads[kind, slot]) for slot in range(choice[1], choice[1] + slots))
+        rise = self.book(kind, gpus, choice[1], slots)
+        if points[choice[0]][7] > 0:
+            rise += self.book(len(self.laws) - 1, points[choice[0]][7], choice[1], slots)
         self.dual += surplus + chosen[4]
         self.gain += chosen[2]
-        assert self.laws[kind][0] * (after - before) <= chosen[4] * (1 + Decimal("1e-300")), "the rise is too low"
+        assert rise <= chosen[4] * (1 + Decimal("1e-300")), "the rise is too low"
         assert self.dual <= self.ratio * self.gain * (1 + Decimal("1e-13")), "the ratio does not hold"
 
 
