@@ -1231,6 +1231,21 @@ static void test_a_look_that_reads_something_has_seen_the_gpu(void **state)
     }
 }
 
+/* A high clock shows a reset's effect only where Lull holds no lock now. */
+static void test_a_high_clock_is_free_without_a_lock(void **state)
+{
+    (void)state;
+    begin(1);
+    for (uint32_t applied_mhz = 0; applied_mhz <= 900; applied_mhz += 900) {
+        writer->gpus[0].is_seen_free = false;
+        writer->gpus[0].applied_mhz = applied_mhz;
+        assert_int_equal(lull_writer_look(writer, 0), LULL_SIGHT_FREE);
+        assert_int_equal(writer->gpus[0].is_seen_free, applied_mhz == 0);
+    }
+    writer->gpus[0].applied_mhz = 0;
+    assert_int_equal(end(), 0);
+}
+
 /* A clock on its way up from idle is no lock: the first lowering waits until that is clear. */
 static void test_f45_a_rising_clock_is_waited_for(void **state)
 {
@@ -1691,6 +1706,7 @@ int main(void)
         cmocka_unit_test(test_f45_the_journal_has_what_is_about_to_be_written),
         cmocka_unit_test(test_f45_a_locked_clock_is_left_alone),
         cmocka_unit_test(test_a_look_that_reads_something_has_seen_the_gpu),
+        cmocka_unit_test(test_a_high_clock_is_free_without_a_lock),
         cmocka_unit_test(test_f45_a_rising_clock_is_waited_for),
         cmocka_unit_test(test_f45_a_clock_locked_in_a_lease_stays),
         cmocka_unit_test(test_f45_a_cap_set_in_a_lease_stays),

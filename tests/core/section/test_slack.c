@@ -319,9 +319,9 @@ static void test_the_cost_of_a_point_is_learnt(void **state)
         double point_ms;
         uint32_t points;
     } cases[] = {
-        {13.0, 1.0, 2, 80, 1.5, 4 + 6}, {10.2, 1.0, 2, 80, 0.5, 4 + 19},
-        {30.0, 1.0, 2, 80, 2.0, 4 + 4}, {13.0, 0.0, 2, 80, 1.0, 4 + 9},
-        {13.0, 1.0, 4, 80, 1.0, 4 + 9}, {13.0, 1.0, 2, 9, 1.5, 4 + 5},
+        {13.0, 1.5, 2, 80, 1.5, 4 + 6}, {10.2, 1.5, 2, 80, 1.0, 4 + 9},
+        {30.0, 1.5, 2, 80, 4.0, 4 + 2}, {13.0, 0.0, 2, 80, 2.0, 4 + 4},
+        {13.0, 1.5, 4, 80, 2.0, 4 + 4}, {13.0, 1.5, 2, 9, 1.5, 4 + 5},
     };
 
     (void)state;
@@ -336,7 +336,7 @@ static void test_the_cost_of_a_point_is_learnt(void **state)
         for (uint32_t wait = 0; wait < LULL_SLACK_WINDOW; wait++)
             gpu->waits_ms[wait] = 10.0;
         gpu->waits = LULL_SLACK_WINDOW - 1;
-        gpu->point_ratio = 0.01;
+        gpu->point_ratio = 0.02;
         gpu->point_ms = cases[i].known_ms;
         gpu->points = 4;
         gpu->before = cases[i].before;
