@@ -307,22 +307,19 @@ static void take_waiting(void *state, int64_t now_ns, double waiting_ms)
 }
 
 /* Tells the controller of the node's power as soon as all GPUs have been read that were read in the
- * round before. One that is read twice shows that others are not read any more. */
+ * round before. The sampler reads them in the order of their indices. */
 static void take_power(void *state, uint32_t index, int64_t time_ns, double power_w)
 {
     struct lull_control *control = state;
     struct lull_power_round *round = &control->power_round;
-    const uint64_t bit = UINT64_C(1) << index;
 
     lull_controller_take_power(control->controller, index, power_w);
-    if ((round->read & bit) != 0)
+    if (round->read >> index != 0)
         *round = (struct lull_power_round){.all = round->read};
-    round->read |= bit;
+    round->read |= UINT64_C(1) << index;
     round->sum_w += power_w;
-    if (round->read != round->all)
-        return;
-    lull_controller_take_node_power(control->controller, time_ns, round->sum_w);
-    *round = (struct lull_power_round){.all = round->all};
+    if (round->read == round->all)
+        lull_controller_take_node_power(control->controller, time_ns, round->sum_w);
 }
 
 static void take_disturbance(void *state, uint32_t index)
