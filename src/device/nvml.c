@@ -10,79 +10,7 @@
 #include <string.h>
 
 #include "device/library.h"
-
-/* ABI of nvml.h (13.3): int return codes, opaque handles, a 40-byte field value. */
-typedef int nvml_call_init(void);
-typedef int nvml_call_text(char *text, unsigned int size);
-typedef int nvml_call_count(unsigned int *count);
-typedef int nvml_call_handle(unsigned int index, void **handle_out);
-typedef int nvml_call_find(const char *uuid, void **handle_out);
-typedef int nvml_call_device_text(void *device, char *text, unsigned int size);
-typedef int nvml_call_device_value(void *device, unsigned int *value);
-typedef int nvml_call_device_long(void *device, unsigned long long *value);
-typedef int nvml_call_device_select(void *device, int which, unsigned int *value);
-typedef int nvml_call_device_pair(void *device, unsigned int *first, unsigned int *second);
-typedef int nvml_call_device_list(void *device, unsigned int *count, unsigned int *values);
-typedef int nvml_call_device_list_of(void *device, unsigned int of, unsigned int *count,
-                                     unsigned int *values);
-typedef int nvml_call_device_set_pair(void *device, unsigned int first, unsigned int second);
-typedef int nvml_call_device_set(void *device, unsigned int value);
-typedef int nvml_call_device_do(void *device);
-typedef int nvml_call_events_create(void **set_out);
-typedef int nvml_call_events_free(void *set);
-typedef int nvml_call_events_register(void *device, unsigned long long types, void *set);
-
-struct device_pci_info {
-    char bus_id_legacy[16];
-    unsigned int domain, bus, device, device_id, subsystem_id;
-    char bus_id[32];
-};
-
-struct device_utilization {
-    unsigned int gpu_percent;
-    unsigned int memory_percent;
-};
-
-struct nvml_field_value {
-    unsigned int field;
-    unsigned int scope;
-    long long timestamp_us;
-    long long latency_us;
-    int value_type;
-    int status;
-    union {
-        unsigned int u32;
-        unsigned long long u64;
-        double number;
-    } value;
-};
-
-struct nvml_event {
-    void *device;
-    unsigned long long type;
-    unsigned long long data;
-    unsigned int gpu_instance;
-    unsigned int compute_instance;
-};
-
-struct nvml_process { /* nvmlProcessInfo_t since version 2 */
-    unsigned int pid;
-    unsigned long long used_bytes;
-    unsigned int gpu_instance;
-    unsigned int compute_instance;
-};
-
-typedef int nvml_call_device_processes(void *device, unsigned int *count,
-                                       struct nvml_process *processes);
-typedef int nvml_call_events_wait(void *set, struct nvml_event *event, unsigned int timeout_ms);
-typedef int nvml_call_device_pci(void *device, struct device_pci_info *info);
-typedef int nvml_call_device_utilization(void *device, struct device_utilization *utilization);
-typedef int nvml_call_device_fields(void *device, int count, struct nvml_field_value *values);
-
-_Static_assert(sizeof(struct device_pci_info) == 68, "nvmlPciInfo_t");
-_Static_assert(sizeof(struct nvml_field_value) == 40, "nvmlFieldValue_t");
-_Static_assert(sizeof(struct nvml_event) == 32, "nvmlEventData_t");
-_Static_assert(sizeof(struct nvml_process) == 24, "nvmlProcessInfo_v2_t");
+#include "device/nvml_abi.h"
 
 enum {
     NVML_SUCCESS = 0,
@@ -411,7 +339,7 @@ static void nvml_describe(void *state, uint32_t gpu, struct lull_device_info *in
 {
     struct nvml *nvml = state;
     void *device = nvml->devices[gpu];
-    struct device_pci_info pci = {0};
+    struct lull_nvml_pci_info pci = {0};
     unsigned int architecture;
 
     if (INVOKE(nvml, name, device, info->name, sizeof(info->name)) != NVML_SUCCESS)
@@ -455,7 +383,7 @@ static bool read_long(nvml_call_device_long *call, void *device, uint64_t *value
 
 static bool read_utilization(struct nvml *nvml, void *device, uint32_t *percent_out)
 {
-    struct device_utilization utilization;
+    struct lull_nvml_utilization utilization;
 
     if (INVOKE(nvml, utilization, device, &utilization) != NVML_SUCCESS)
         return false;
@@ -623,27 +551,23 @@ static void take_mode(struct nvml *nvml, uint32_t gpu, struct lull_device_news *
     nvml->is_partitioned[gpu] = news->is_partitioned;
 }
 
-/* Adds the processes of one list. False: it cannot be had, or is longer than what is left. */
-static bool add_processes(nvml_call_device_processes *call, void *device,
-                          struct lull_device_news *news)
-{
-    struct nvml_process list[LULL_DEVICE_MOST_PROCESSES];
-    unsigned int count = LULL_DEVICE_MOST_PROCESSES - news->process_count;
-
-    if (call == NULL || call(device, &count, list) != NVML_SUCCESS ||
-        count > LULL_DEVICE_MOST_PROCESSES - news->process_count)
-        return false;
-    for (unsigned int i = 0; i < count; i++)
-        news->processes[news->process_count++] = (pid_t)list[i].pid;
-    return true;
-}
-
-/* The clients of MPS have a list of their own, which older drivers lack. */
+/* Lists the processes that compute, and behind them the clients of MPS, which older drivers do not
+ * tell. A list that is too long is unknown. */
 static void take_processes(struct nvml *nvml, uint32_t gpu, struct lull_device_news *news)
 {
-    news->has_processes = add_processes(nvml->processes, nvml->devices[gpu], news);
-    if (news->has_processes)
-        add_processes(nvml->mps_processes, nvml->devices[gpu], news);
+    struct nvml_process list[LULL_DEVICE_MOST_PROCESSES];
+    unsigned int computing = LULL_DEVICE_MOST_PROCESSES;
+    unsigned int of_mps;
+
+    if (INVOKE(nvml, processes, nvml->devices[gpu], &computing, list) != NVML_SUCCESS)
+        return;
+    of_mps = LULL_DEVICE_MOST_PROCESSES - computing;
+    if (INVOKE(nvml, mps_processes, nvml->devices[gpu], &of_mps, list + computing) != NVML_SUCCESS)
+        of_mps = 0;
+    news->has_processes = true;
+    news->process_count = computing + of_mps;
+    for (uint32_t i = 0; i < news->process_count; i++)
+        news->processes[i] = (pid_t)list[i].pid;
 }
 
 static int nvml_check(void *state, uint32_t gpu, struct lull_device_news *news,

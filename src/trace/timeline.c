@@ -305,6 +305,17 @@ static int list_steps(struct timeline_reading *reading)
     return 0;
 }
 
+/* bsearch() takes no NULL, which is the list of a trace that names no thread. */
+static const struct timeline_thread *find_thread(const struct timeline_reading *reading,
+                                                 const struct timeline_record *record)
+{
+    const struct timeline_thread key = {.process = record->process, .thread = record->thread};
+
+    if (reading->thread_count == 0)
+        return NULL;
+    return bsearch(&key, reading->threads, reading->thread_count, sizeof(key), compare_threads);
+}
+
 static int list_ops(struct timeline_reading *reading)
 {
     struct lull_operation_timeline *const timeline = reading->timeline;
@@ -314,9 +325,7 @@ static int list_ops(struct timeline_reading *reading)
         return -ENOMEM;
     for (size_t i = 0; i < reading->record_count; i++) {
         const struct timeline_record *const record = &reading->records[i];
-        const struct timeline_thread key = {.process = record->process, .thread = record->thread};
-        const struct timeline_thread *const thread =
-            bsearch(&key, reading->threads, reading->thread_count, sizeof(key), compare_threads);
+        const struct timeline_thread *const thread = find_thread(reading, record);
         const int64_t *const step = bsearch(&record->step, timeline->steps, timeline->step_count,
                                             sizeof(*timeline->steps), compare_numbers);
         struct lull_timeline_op *const op = &timeline->ops[timeline->op_count];

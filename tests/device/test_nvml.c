@@ -100,7 +100,7 @@ static int fake_uuid(void *gpu, char *text, unsigned int size)
     return ((struct gpu *)gpu)->code;
 }
 
-static int fake_pci(void *gpu, struct device_pci_info *info)
+static int fake_pci(void *gpu, struct lull_nvml_pci_info *info)
 {
     snprintf(info->bus_id, sizeof(info->bus_id), "00000000:2A:00.0");
     return ((struct gpu *)gpu)->code;
@@ -165,9 +165,9 @@ static int fake_temperature(void *gpu, int sensor, unsigned int *value)
     return ((struct gpu *)gpu)->code;
 }
 
-static int fake_utilization(void *gpu, struct device_utilization *out)
+static int fake_utilization(void *gpu, struct lull_nvml_utilization *out)
 {
-    *out = (struct device_utilization){((struct gpu *)gpu)->percent, 99};
+    *out = (struct lull_nvml_utilization){((struct gpu *)gpu)->percent, 99};
     return ((struct gpu *)gpu)->code;
 }
 
