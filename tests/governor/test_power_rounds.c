@@ -43,11 +43,7 @@ static struct lull_control control;
 
 static void read_gpu(uint32_t gpu, int64_t time_ns, double power_w)
 {
-    const struct lull_sample sample = {
-        .time_ns = time_ns,
-        .reading = {.valid = LULL_READING_POWER, .power_mw = (uint32_t)(power_w * 1e3)}};
-
-    decider_under_test.take_reading(&control, gpu, &sample);
+    decider_under_test.take_power(&control, gpu, time_ns, power_w);
 }
 
 static void rounds_are_summed(void **state)
