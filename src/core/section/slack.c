@@ -41,9 +41,10 @@ static const double told_share = 0.5;
 /* A GPU is lowered by at most so many times its points at once where waits are extrapolated.
  * Chosen, not measured. */
 static const double most_growth = 2.0;
-/* A rank that has recovered waits in each collective, and not only in one: for this share of all
- * waits that there were, at least. Without it jitter of a pipeline's stages raised a
- * tensor-parallel partner of the slow rank of `megatron-3d` time and again. */
+/* Where no wait by itself paid for a point, a rank that has recovered waits in each collective, and
+ * not only in one: for this share of all waits that there were, at least. Without it jitter of a
+ * pipeline's stages raised a tensor-parallel partner of the slow rank of `megatron-3d` time and
+ * again. */
 static const double recovered_all_share = 0.25;
 /* Iterations for which a GPU that has come last is not lowered, at first and at most. Chosen, not
  * measured. */
@@ -181,7 +182,9 @@ static bool note_waiting(struct lull_slack_gpu *gpu, double now_ms, bool is_one_
     gpu->waited_for_ms += now_ms;
     if (is_one_group)
         gpu->late_ms += now_ms;
-    return now_ms > recovered_share * gpu->had_waited_ms &&
+    if (now_ms <= recovered_share * gpu->had_waited_ms)
+        return false;
+    return gpu->had_waited_ms >= gpu->point_ratio * gpu->usual_ms ||
            gpu->waited_for_ms > recovered_all_share * gpu->had_all_ms;
 }
 
