@@ -15,6 +15,14 @@
  * is raised at once, because whatever it had waited for is gone. It is not lowered again for ever
  * longer times.
  *
+ * Where ranks compute nothing beside their collectives (mixture of experts, tensor parallel), each
+ * wait is one of its own, and all of them together count. Which of both holds shows once the GPU is
+ * lowered by a few points: it may be lowered on until both, the longest wait and all together, are
+ * filled if they go on to become shorter as they have done so far. Where ranks can run ahead by a
+ * layer at most the longest does not become shorter at first, and nothing is extrapolated. A GPU
+ * also comes last where less lowered ones wait for it for longer, in all, than it does, in
+ * many iterations in a row.
+ *
  * Ranks are compared by how long they are in the collective of one kind (operation, size class and
  * number of ranks) with the same number. So ranks of groups of the same kind are compared with each
  * other, too, and those of different stages of a pipeline; but sends and receives are left out.
@@ -68,25 +76,32 @@ struct lull_slack_record {
 
 struct lull_slack_gpu {
     struct lull_slack_record record;
-    uint32_t points;    /* below the common point that the slack pays for */
-    uint32_t most;      /* points that it may be lowered by */
-    double point_ratio; /* of its iteration: what a point costs at most */
-    uint32_t met;       /* collectives since the last iteration ended */
-    double wait_ms;     /* the longest wait since then */
-    double usual_ms;    /* length of an iteration, the last one */
-    uint32_t point;     /* at which it runs, the common point included */
-    uint32_t set;       /* the point that its clock has followed to last */
-    bool is_reached;    /* it has been at `point` since that is wanted */
-    bool is_in_force;   /* it has run at its points for the whole present iteration */
+    uint32_t points;      /* below the common point that the slack pays for */
+    uint32_t most;        /* points that it may be lowered by */
+    double point_ratio;   /* of its iteration: what a point costs at most */
+    uint32_t met;         /* collectives since the last iteration ended */
+    double wait_ms;       /* the longest wait since then... */
+    double all_ms;        /* ...and all of them together */
+    double waited_for_ms; /* how long less lowered GPUs have waited for it since then... */
+    double late_ms;       /* ...in collectives of ranks that are all one group */
+    double usual_ms;      /* length of an iteration, the last one */
+    uint32_t point;       /* at which it runs, the common point included */
+    uint32_t set;         /* the point that its clock has followed to last */
+    bool is_reached;      /* it has been at `point` since that is wanted */
+    bool is_in_force;     /* it has run at its points for the whole present iteration */
     double waits_ms[LULL_SLACK_WINDOW];
-    uint32_t waits;       /* how many of them there are */
-    double point_ms;      /* what a point costs; 0: not known */
-    double had_waited_ms; /* when it was lowered from the common point */
-    double before_ms;     /* least wait before it was lowered last... */
-    uint32_t before;      /* ...and its points then */
-    uint32_t late;        /* iterations in a row in which it came last */
-    uint32_t hold;        /* iterations that it is not lowered for... */
-    uint32_t next_hold;   /* ...and next time */
+    double all_waits_ms[LULL_SLACK_WINDOW];
+    uint32_t waits;        /* how many of them there are */
+    double point_ms;       /* what a point costs; 0: not known */
+    double had_waited_ms;  /* when it was lowered from the common point, at least... */
+    double had_longest_ms; /* ...the same, on average... */
+    double had_all_ms;     /* ...and all waits of an iteration together, on average */
+    double before_ms;      /* least wait before it was lowered last... */
+    uint32_t before;       /* ...and its points then */
+    uint32_t late;         /* iterations in a row in which it came last */
+    uint32_t overdue;      /* ...in which others have waited for it for longer than it did */
+    uint32_t hold;         /* iterations that it is not lowered for... */
+    uint32_t next_hold;    /* ...and next time */
 };
 
 struct lull_slack {

@@ -19,12 +19,15 @@ static const int64_t collective_ns = 5000000;
 static const double busy_ms = 100.0;
 /* What a point adds to computation; the slack takes it for 1.14 % at first. */
 static const double point_cost = 0.0105;
+/* No wait of an iteration with so many collectives pays for a point by itself. */
+enum { MANY = 12 };
 
 struct job {
     struct lull_slack slack;
     struct lull_random random;
     double factors[GPUS]; /* of each rank's computation */
     double jitter;
+    uint32_t meetings;  /* in an iteration */
     bool waits_at_once; /* ranks compute on only after each collective, not after the last */
     int64_t now_ns;
     double iteration_ms; /* of the last one */
@@ -35,7 +38,8 @@ static void init(struct job *job, double jitter)
 {
     static const uint32_t clocks[GPUS] = {CLOCKS, CLOCKS, CLOCKS, CLOCKS};
 
-    *job = (struct job){.jitter = jitter, .factors = {1.0, 1.0, 1.0, 1.0}, .now_ns = 1000};
+    *job = (struct job){
+        .jitter = jitter, .meetings = MEETINGS, .factors = {1.0, 1.0, 1.0, 1.0}, .now_ns = 1000};
     lull_random_init(&job->random, 7);
     lull_slack_init(&job->slack, GPUS, clocks);
 }
@@ -56,7 +60,7 @@ static void compute(struct job *job, int64_t ready_ns[GPUS], const uint32_t poin
     for (uint32_t i = 0; i < GPUS; i++) {
         const double noise = 1.0 + lull_random_normal(&job->random, 0.0, job->jitter);
 
-        ready_ns[i] += (int64_t)(busy_ms / MEETINGS * job->factors[i] * noise *
+        ready_ns[i] += (int64_t)(busy_ms / job->meetings * job->factors[i] * noise *
                                  (1.0 + point_cost * points[i]) * 1e6);
     }
 }
@@ -95,7 +99,7 @@ static void iterate(struct job *job, uint32_t iterations)
             lull_slack_take_switch(&job->slack, i, points[i]);
             ready_ns[i] = begin_ns;
         }
-        for (int k = 0; k < MEETINGS; k++) {
+        for (uint32_t k = 0; k < job->meetings; k++) {
             compute(job, ready_ns, points);
             job->now_ns = meet(job, ready_ns);
             for (uint32_t i = 0; i < GPUS && job->waits_at_once; i++)
@@ -181,6 +185,70 @@ static void test_a_straggler_comes_and_goes(void **state)
 }
 
 /* The slowest changes: what was lowered most is raised, for another one waits no more. */
+/* One rank is slower by a tenth, which 9 points fill. Then it is slower by 5 %, so that those
+ * lowered for it hold the job up, and then no more. */
+static void test_many_short_waits_are_filled_together(void **state)
+{
+    struct job job;
+    double common_ms;
+
+    (void)state;
+    init(&job, 0.005);
+    job.meetings = MANY;
+    job.waits_at_once = true;
+    job.factors[LAST] = 1.1;
+    common_ms = mean_ms(&job, LULL_SLACK_WINDOW);
+    iterate(&job, 200);
+    for (uint32_t i = 0; i < LAST; i++)
+        assert_in_range(lull_slack_points(&job.slack, i), 6, 9);
+    assert_int_equal(lull_slack_points(&job.slack, LAST), 0);
+    assert_true(mean_ms(&job, 200) <= 1.005 * common_ms);
+
+    job.factors[LAST] = 1.05;
+    iterate(&job, 30);
+    for (uint32_t i = 0; i < LAST; i++)
+        assert_in_range(lull_slack_points(&job.slack, i), 0, 4);
+    assert_true(mean_ms(&job, 20) < common_ms - 0.04 * busy_ms);
+
+    job.factors[LAST] = 1.0;
+    iterate(&job, 20);
+    for (uint32_t i = 0; i < GPUS; i++)
+        assert_in_range(lull_slack_points(&job.slack, i), 0, 0);
+}
+
+/* All of them are back in the iteration in which it has recovered. */
+static void test_many_short_waits_end_at_once(void **state)
+{
+    struct job job;
+
+    (void)state;
+    init(&job, 0.005);
+    job.meetings = MANY;
+    job.waits_at_once = true;
+    job.factors[LAST] = 1.1;
+    iterate(&job, 200);
+    job.factors[LAST] = 1.0;
+    iterate(&job, 1);
+    assert_int_equal(job.raised, (1 << LAST) - 1);
+    for (uint32_t i = 0; i < GPUS; i++)
+        assert_int_equal(lull_slack_points(&job.slack, i), 0);
+}
+
+/* Waits of the same length again and again are one lag where ranks compute on: less than a point
+ * pays for is lost for a few iterations at most. */
+static void test_one_lag_is_not_filled_over_and_over(void **state)
+{
+    struct job job;
+    double common_ms;
+
+    (void)state;
+    init(&job, 0.0005);
+    job.meetings = MANY;
+    job.factors[LAST] = 1.008;
+    common_ms = mean_ms(&job, LULL_SLACK_WINDOW);
+    assert_true(mean_ms(&job, 300) <= 1.002 * common_ms);
+}
+
 static void test_another_rank_becomes_the_slowest(void **state)
 {
     struct job job;
@@ -357,6 +425,9 @@ int main(void)
         cmocka_unit_test(test_even_ranks_are_left_alone),
         cmocka_unit_test(test_ranks_that_wait_fill_their_slack),
         cmocka_unit_test(test_a_straggler_comes_and_goes),
+        cmocka_unit_test(test_many_short_waits_are_filled_together),
+        cmocka_unit_test(test_many_short_waits_end_at_once),
+        cmocka_unit_test(test_one_lag_is_not_filled_over_and_over),
         cmocka_unit_test(test_another_rank_becomes_the_slowest),
         cmocka_unit_test(test_what_is_not_proven_goes_back),
         cmocka_unit_test(test_sends_and_too_many_kinds_do_not_count),
