@@ -35,8 +35,8 @@ int lull_evidence_judge(const struct lull_evidence *evidence, const struct lull_
                         struct lull_error *err);
 
 /*
- * Whether what is known of an open descriptor (fstat, F_GETFL) says that the character device with
- * this number was really opened, for reading and writing. A process that may not open a device can
+ * Tells whether an open descriptor (fstat, F_GETFL) is that of the character device with this
+ * number, really opened, for reading and writing. A process that may not open a device can
  * still get an O_PATH descriptor of it.
  */
 bool lull_evidence_is_opened(mode_t mode, dev_t number, int flags, dev_t wanted);

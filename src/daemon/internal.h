@@ -81,8 +81,8 @@ int lull_server_open_listeners(struct lull_server *server,
 /* --- authorise.c --- */
 
 /*
- * Whether the client of a connection may control a GPU, and within which floors and caps. Errors:
- * -EACCES, with the reason.
+ * Judges whether the client of a connection may control a GPU, and within which floors and caps.
+ * Errors: -EACCES, with the reason.
  */
 int lull_server_judge(struct lull_server *server, const struct lull_connection *connection,
                       uint32_t gpu, struct lull_policy_limits *limits_out, struct lull_error *err);

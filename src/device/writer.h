@@ -142,8 +142,8 @@ void lull_writer_quiesce(struct lull_writer *writer, uint64_t gpus);
 void lull_writer_resume(struct lull_writer *writer, uint64_t gpus);
 
 /*
- * Whether a GPU can be driven at present. Errors, with a text for users: LULL_E_NO_DEVICE it is
- * lost; LULL_E_NO_DRIVER; -ETIMEDOUT it hangs; -EBUSY it is quiesced, or not restored yet;
+ * Tells whether a GPU can be driven at present. Errors, with a text for users: LULL_E_NO_DEVICE it
+ * is lost; LULL_E_NO_DRIVER; -ETIMEDOUT it hangs; -EBUSY it is quiesced, or not restored yet;
  * LULL_E_UNSUPPORTED MIG is on.
  */
 int lull_writer_check(struct lull_writer *writer, uint32_t gpu, struct lull_error *err);

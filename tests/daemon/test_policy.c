@@ -246,7 +246,7 @@ static void sections_keep_their_gpus(void **state)
     assert_string_equal(lull_policy_find_device(&policy, gpus[1], PCI), "/dev/b");
 }
 
-/* Of caps the lower one holds, where 0 is none; of floors the higher one. */
+/* The lower one of two caps holds, where 0 is none, and the higher one of two floors. */
 static void limits_are_narrowed(void **state)
 {
     static const struct lull_policy_limits pairs[][3] = {

@@ -102,7 +102,7 @@ void lull_job_frontier_take(struct lull_job_frontier *frontier,
                             const struct lull_job_frontier_mark *mark);
 
 /*
- * What the budgets would save together with these points of sections and gaps (visit.others).
+ * Tells what the budgets would save together with these points of sections and gaps (visit.others).
  * clocks_mhz: the clock list that points index, the highest first, clock_count >= 1; gpus: how many
  * GPUs the energy is of, >= 1. points_out: one for each budget, in their order.
  */

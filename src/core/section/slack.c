@@ -277,14 +277,14 @@ uint64_t lull_slack_take(struct lull_slack *slack, uint32_t gpu, const struct lu
 /* ---- points ------------------------------------------------------------------------------ */
 
 /* What the last iterations have shown of one kind of wait. */
-struct seen {
+struct slack_seen {
     double least_ms;
     double mean_ms;
     double spread_ms;
     double kept_ms; /* of the least, because of the spread */
 };
 
-static struct seen look_at(const struct lull_slack_gpu *gpu, const double waits_ms[])
+static struct slack_seen look_at(const struct lull_slack_gpu *gpu, const double waits_ms[])
 {
     double least_ms = waits_ms[0];
     double most_ms = waits_ms[0];
@@ -295,7 +295,7 @@ static struct seen look_at(const struct lull_slack_gpu *gpu, const double waits_
         most_ms = fmax(most_ms, waits_ms[i]);
         sum_ms += waits_ms[i];
     }
-    return (struct seen){
+    return (struct slack_seen){
         .least_ms = least_ms,
         .mean_ms = sum_ms / LULL_SLACK_WINDOW,
         .kept_ms = fmax(least_wait * gpu->usual_ms, kept_spread * (most_ms - least_ms)),
@@ -318,7 +318,7 @@ static void learn_point(struct lull_slack_gpu *gpu, double least_ms)
 
 /* Points that fill what is left of waits that the GPU's points have shortened so far; 0: they have
  * not been shortened by more than jitter. */
-static double fill_rest(const struct seen *seen, double had_ms, uint32_t points)
+static double fill_rest(const struct slack_seen *seen, double had_ms, uint32_t points)
 {
     const double fallen_ms = had_ms - seen->mean_ms;
 
@@ -328,8 +328,8 @@ static double fill_rest(const struct seen *seen, double had_ms, uint32_t points)
 }
 
 /* Points that fill all waits of an iteration together. */
-static double fill_all(const struct lull_slack_gpu *gpu, const struct seen *longest,
-                       const struct seen *all)
+static double fill_all(const struct lull_slack_gpu *gpu, const struct slack_seen *longest,
+                       const struct slack_seen *all)
 {
     const double most_ms = gpu->point_ratio * gpu->usual_ms;
 
@@ -346,8 +346,8 @@ static double fill_all(const struct lull_slack_gpu *gpu, const struct seen *long
 /* The GPU has waited in each of the last iterations: lowers it by what fills that. */
 static void lower(struct lull_slack *slack, struct lull_slack_gpu *gpu)
 {
-    const struct seen longest = look_at(gpu, gpu->waits_ms);
-    const struct seen all = look_at(gpu, gpu->all_waits_ms);
+    const struct slack_seen longest = look_at(gpu, gpu->waits_ms);
+    const struct slack_seen all = look_at(gpu, gpu->all_waits_ms);
     uint32_t points;
 
     learn_point(gpu, longest.least_ms);

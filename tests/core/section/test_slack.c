@@ -318,7 +318,7 @@ static void test_a_rank_joins_later(void **state)
             assert_int_equal(job.slack.kinds[k].numbers[i], job.slack.kinds[k].numbers[0]);
 }
 
-/* Of each GPU one collective or send of its own, which the last GPU enters later. */
+/* Each GPU has one collective or send of its own, which the last GPU enters later. */
 static void exchange(struct job *job, uint32_t kind, int32_t peer)
 {
     for (uint32_t i = 0; i < GPUS; i++) {

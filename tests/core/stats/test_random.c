@@ -67,7 +67,7 @@ static void test_below_reaches_each_value_alike(void **state)
     }
 }
 
-/* Of 3/4 of all numbers: what lies above them would come down on the first third. */
+/* The bound is 3/4 of all numbers: what lies above would come down on the first third. */
 static void test_below_a_large_bound_is_fair(void **state)
 {
     const uint64_t third = UINT64_C(1) << 62;

@@ -354,7 +354,7 @@ static void test_pipeline_plans(void **state)
     check_plans("gpipe", 0.05);
 }
 
-/* Whether a change of one number is refused, and said to be. */
+/* Asserts that a change of one number is refused, and said to be. */
 #define assert_build(expected, what, value)                                                        \
     do {                                                                                           \
         struct lull_job_parallel parallel = make("1f1b", 2, 4);                                    \

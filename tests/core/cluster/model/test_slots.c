@@ -112,7 +112,7 @@ static void test_numbers_of_jobs(void **state)
     assert_int_equal(lull_slot_problem_check(&full.problem, &err), -EINVAL);
 }
 
-/* Of the only mode of the first job, and of the last mode of the last. */
+/* The numbers are those of the first job's only mode, and of the last job's last one. */
 static void test_numbers_of_modes(void **state)
 {
     struct lull_error err = {0};

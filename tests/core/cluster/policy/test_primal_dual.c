@@ -378,7 +378,7 @@ static void test_least_ratio(void **state)
     }
 }
 
-/* Of the linear program, to which the storage is what a power cap is elsewhere. */
+/* Solves the linear program, to which the storage is what a power cap is elsewhere. */
 static double optimum(const struct proof *proof)
 {
     struct lull_slot_problem problem = proof->made.problem;
