@@ -206,10 +206,10 @@ static struct lull_pick_worth judge_picks(const struct prediction *times,
                                           const struct prediction *powers, double slowdown_ratio)
 {
     const uint32_t points = times->grid->point_count, base = times->grid->base;
-    struct lull_pick_worth worth = {0.0, 0.0, 0};
+    struct lull_pick_worth worth = {0.0, 0.0, 0.0, 0};
 
     if (powers->kernels == 0)
-        return (struct lull_pick_worth){NAN, NAN, 0};
+        return (struct lull_pick_worth){NAN, NAN, NAN, 0};
     for (uint32_t k = 0; k < powers->kernels; k++) {
         const double *const times_ms = measured(times, k), *const powers_w = measured(powers, k);
         const double base_energy = times_ms[base] * powers_w[base];
@@ -217,13 +217,16 @@ static struct lull_pick_worth judge_picks(const struct prediction *times,
         const uint32_t picked =
             lull_pick_point(row(times->predicted, times, k), row(powers->predicted, powers, k),
                             points, base, slowdown_ratio);
+        double saving;
 
         worth.available_ratio +=
             (1.0 - times_ms[best] * powers_w[best] / base_energy) / powers->kernels;
-        worth.realised_ratio +=
-            (1.0 - times_ms[picked] * powers_w[picked] / base_energy) / powers->kernels;
+        saving = (1.0 - times_ms[picked] * powers_w[picked] / base_energy) / powers->kernels;
+        worth.realised_ratio += saving;
         if (times_ms[picked] > times_ms[base] * (1.0 + slowdown_ratio))
             worth.slow_kernels++;
+        else
+            worth.kept_ratio += saving;
     }
     return worth;
 }

@@ -20,6 +20,7 @@
 struct lull_pick_worth {
     double available_ratio; /* what the measured optimum saves; NAN: there is no power */
     double realised_ratio;  /* what the predicted one saves, as measured */
+    double kept_ratio;      /* the same, where a pick that breaks the limit saves nothing */
     uint32_t slow_kernels;  /* whose pick takes longer than the limit allows, as measured */
 };
 
