@@ -24,7 +24,7 @@ static const double slowdown_ratio = 0.05;
 
 /*
  * The clocks against which savings are counted, where these are not the highest that were measured:
- * GeForce cards are driven beyond the clocks that they are sold with (NV-DVFS-Benchmark).
+ * the bases of published measurements (NV-DVFS-Benchmark).
  */
 static const struct {
     const char *gpu;

@@ -8,12 +8,14 @@
 
 static_assert((int)LULL_GRID_PROBES <= (int)LULL_CHOLESKY_MOST, "the systems fit the solver");
 
-/* The squares of distances within which kernels count alike. */
+/* The squares of distances within which kernels count alike, to choose from. Chosen on the sets of
+ * docs/models.md, which tells what depends on it. */
 static const double reaches[] = {0.05, 0.1, 0.3, 1.0};
 enum { REACHES = sizeof(reaches) / sizeof(reaches[0]), LEAST_KERNELS = 3 };
 
 /* The range of clocks over which a kernel's own residual stays alike, and the variance of what each
- * point has by itself, in that of what is alike. Chosen on the sets of docs/models.md. */
+ * point has by itself, in that of what is alike. Chosen on the sets of docs/models.md,
+ * which tells what depends on them. */
 static const double spread_range = 0.5;
 static const double spread_noise = 1.2;
 
