@@ -85,13 +85,15 @@ static void test_points_of_most_kernels(void **state)
 
     (void)state;
     add(&all, 0, 900.0, 2000.0, 1e3 / 900.0, 100.0); /* of one kernel: no point of the grid */
-    add(&all, 1, 950.0, 2000.0, 1e3 / 950.0, 100.0); /* of two of five: neither */
+    add(&all, 1, 950.0, 2000.0, 1e3 / 950.0, 100.0); /* of three of six: neither */
     add(&all, 2, 950.0, 2000.0, 1e3 / 950.0, 100.0);
-    add(&all, 9, 500.0, 2000.0, 2.0, 100.0); /* a kernel that lacks points is left out */
+    add(&all, 3, 950.0, 2000.0, 1e3 / 950.0, 100.0);
+    add(&all, 8, 600.0, 2000.0, 1.5, 100.0);
+    add(&all, 9, 500.0, 2000.0, 2.0, 100.0); /* kernels that lack points are left out */
     assert_int_equal(make(&all, &grid), LULL_GRID_MADE);
     assert_int_equal(grid.point_count, 3);
     assert_int_equal(grid.kernel_count, 4);
-    assert_int_equal(grid.left_out, 1);
+    assert_int_equal(grid.left_out, 2);
     lull_grid_fini(&grid);
 }
 

@@ -217,6 +217,25 @@ static void test_no_other_kernel(void **state)
     lull_grid_fini(&world.grid);
 }
 
+/* Where the powers fall, at one clock of all, the curve stays level at a mean of both. */
+static void test_falling_powers(void **state)
+{
+    static const double level[SM] = {0.0, 0.5, 0.4, 0.8, 1.0};
+    struct lull_power_curve curve;
+    struct world world;
+
+    (void)state;
+    draw_world(&world, 5, 1);
+    for (uint32_t k = 0; k < KERNELS; k++)
+        for (uint32_t i = 0; i < SM; i++)
+            world.grid.power_w[k * SM + i] = 50.0 + k + 100.0 * level[i];
+    lull_power_curve_fit(&world.grid, KERNELS, &curve);
+    assert_near(curve.rise[1], 0.45, 0.03);
+    assert_near(curve.rise[2], curve.rise[1], 1e-12);
+    assert_near(curve.rise[3], 0.8, 0.03);
+    lull_grid_fini(&world.grid);
+}
+
 /* ---- likeness ----------------------------------------------------------------------------- */
 
 /* Residuals that follow from the feature are learnt from kernels with the same; noise is not. */
@@ -309,11 +328,11 @@ static void test_pick(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sum_of_shapes), cmocka_unit_test(test_roofline),
-        cmocka_unit_test(test_drawn_times),   cmocka_unit_test(test_two_probes),
-        cmocka_unit_test(test_drawn_powers),  cmocka_unit_test(test_no_other_kernel),
-        cmocka_unit_test(test_likeness),      cmocka_unit_test(test_spread),
-        cmocka_unit_test(test_pick),
+        cmocka_unit_test(test_sum_of_shapes),  cmocka_unit_test(test_roofline),
+        cmocka_unit_test(test_drawn_times),    cmocka_unit_test(test_two_probes),
+        cmocka_unit_test(test_drawn_powers),   cmocka_unit_test(test_no_other_kernel),
+        cmocka_unit_test(test_falling_powers), cmocka_unit_test(test_likeness),
+        cmocka_unit_test(test_spread),         cmocka_unit_test(test_pick),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

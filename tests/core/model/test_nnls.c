@@ -191,6 +191,25 @@ static void test_dependent_terms(void **state)
     assert_true(found[0] <= 0.0 || found[2] <= 0.0);
 }
 
+/* A term that is the sum of others but for rounding makes no coefficient large. */
+static void test_nearly_dependent_terms(void **state)
+{
+    struct problem problem = {.rows = 7, .terms = 3};
+    double found[TERMS];
+
+    (void)state;
+    for (uint32_t r = 0; r < 7; r++) {
+        problem.row[r][0] = 0.1 + 0.3 * r;
+        problem.row[r][1] = 1.0 / (1.0 + r);
+        problem.row[r][2] = 0.3 * problem.row[r][0] + 0.7 * problem.row[r][1];
+        problem.measured[r] = 1.0 + 0.1 * (r % 3);
+    }
+    solve(&problem, found);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_true(found[i] >= 0.0 && found[i] < 5.0);
+    assert_near(misfit(&problem, found), best_of_subsets(&problem), 1e-9);
+}
+
 static void test_no_rows(void **state)
 {
     const struct problem problem = {.rows = 0, .terms = 2};
@@ -209,6 +228,7 @@ int main(void)
         cmocka_unit_test(test_drawn_coefficients),
         cmocka_unit_test(test_relative),
         cmocka_unit_test(test_dependent_terms),
+        cmocka_unit_test(test_nearly_dependent_terms),
         cmocka_unit_test(test_no_rows),
     };
 
