@@ -12,15 +12,31 @@ static const struct lull_program_command batch_replay = {
 
 int main(int argc, char **argv)
 {
-    static const struct lull_program_command *const commands[] = {
-        &lull_run_command,        &lull_analyze_command,      &lull_plan_command,
-        &lull_limit_command,      &lull_batch_run_command,    &lull_batch_list_command,
-        &lull_batch_show_command, &lull_batch_forget_command, &batch_replay,
-        &lull_gpus_command,       &lull_calibrate_command,    &lull_status_command,
-        &lull_restore_command,    &lull_revoke_command,       &lull_reload_command,
-        &lull_job_add_command,    &lull_job_remove_command,   &lull_quiesce_command,
-        &lull_resume_command,     &lull_simulate_command,     &lull_cluster_command,
-        &lull_emulate_command,    &lull_play_command,         NULL};
+    static const struct lull_program_command *const commands[] = {&lull_run_command,
+                                                                  &lull_analyze_command,
+                                                                  &lull_plan_command,
+                                                                  &lull_limit_command,
+                                                                  &lull_batch_run_command,
+                                                                  &lull_batch_list_command,
+                                                                  &lull_batch_show_command,
+                                                                  &lull_batch_forget_command,
+                                                                  &batch_replay,
+                                                                  &lull_gpus_command,
+                                                                  &lull_calibrate_command,
+                                                                  &lull_status_command,
+                                                                  &lull_restore_command,
+                                                                  &lull_revoke_command,
+                                                                  &lull_reload_command,
+                                                                  &lull_job_add_command,
+                                                                  &lull_job_remove_command,
+                                                                  &lull_quiesce_command,
+                                                                  &lull_resume_command,
+                                                                  &lull_model_evaluate_command,
+                                                                  &lull_simulate_command,
+                                                                  &lull_cluster_command,
+                                                                  &lull_emulate_command,
+                                                                  &lull_play_command,
+                                                                  NULL};
     static const struct lull_program program = {
         .name = "lull",
         .version = LULL_VERSION,

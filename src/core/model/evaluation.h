@@ -1,0 +1,43 @@
+/*
+ * How well the models predict the kernels of a grid, and what the clock that they pick is worth. No
+ * figure is in-sample: what a kernel is judged by was never seen by what predicts it.
+ *
+ * A kernel is predicted from its own probes, and from the other kernels of the grid at all points
+ * (the device): their power curve, and what kernels like it have in common (likeness.h). The probes
+ * are the ends and the middle (grid.h), except for power_ends_error.
+ *
+ * Pure; memory as said; any thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_MODEL_EVALUATION_H
+#define LULL_CORE_MODEL_EVALUATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/model/grid.h"
+
+/* What picking a clock realises. All ratios are of the energy at the base, means over kernels. */
+struct lull_pick_worth {
+    double available_ratio; /* what the measured optimum saves; NAN: there is no power */
+    double realised_ratio;  /* what the predicted one saves, as measured */
+    double kept_ratio;      /* the same, where a pick that breaks the limit saves nothing */
+    uint32_t slow_kernels;  /* whose pick takes longer than the limit allows, as measured */
+};
+
+/* Errors are means over kernels of the mean of |predicted / measured - 1| over the points that are
+ * no probes; NAN where there is nothing to be judged. */
+struct lull_evaluation {
+    double time_error;       /* with the device known */
+    double time_alone_error; /* from the kernel's own probes and nothing else */
+    double power_error;
+    double power_ends_error; /* from probes at the ends */
+    struct lull_pick_worth pick;
+    struct lull_pick_worth pick_within; /* at most slowdown_ratio slower than the base */
+};
+
+/* Evaluates a grid. Returns 0, or -ENOMEM, which leaves *evaluation_out alone. O(kernels^3 points).
+ */
+int lull_evaluate(const struct lull_grid *grid, double slowdown_ratio,
+                  struct lull_evaluation *evaluation_out);
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * Measured kernels over operating points: a table (columns.h) with a row for each GPU, set, kernel
+ * and point. Columns: gpu, set, app, arg, cuda_kernel, core_mhz, mem_mhz, time_ms (of a launch),
+ * power_w (mean of the board), valid (1, or 0: not to be used). gpu, app, the clocks and the time
+ * are needed; a kernel is what app, arg and cuda_kernel say together. A power that is blank was not
+ * measured, a row counts as valid where the table does not say. Other columns, such as counters,
+ * are passed over.
+ *
+ * Threads: a table belongs to its caller. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_TRACE_KERNEL_TABLE_H
+#define LULL_TRACE_KERNEL_TABLE_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "core/model/grid.h"
+
+enum {
+    LULL_KERNEL_ROWS_MAX = 1 << 20, /* of a table */
+    LULL_KERNEL_NAME = 64,          /* bytes of a GPU or set, the end included */
+};
+
+struct lull_kernel_set {
+    char gpu[LULL_KERNEL_NAME];
+    char set[LULL_KERNEL_NAME]; /* may be empty */
+    struct lull_grid_row *rows; /* as in the file; kernels are numbered over all sets */
+    size_t row_count;           /* > 0 */
+};
+
+struct lull_kernel_table {
+    struct lull_kernel_set *sets; /* as they come in the file */
+    size_t count;                 /* > 0 */
+};
+
+/*
+ * Reads a file, plain or gzip ("-" is standard input). Errors, with file, line and column:
+ * LULL_E_FORMAT a column missing, a number that is none or out of range, a name that is empty or
+ * too long, no rows or more than LULL_KERNEL_ROWS_MAX; -ENOMEM; those of lull_columns_read. The
+ * table is left empty then.
+ */
+int lull_kernel_table_read(const char *path, struct lull_kernel_table *table_out,
+                           struct lull_error *err);
+void lull_kernel_table_fini(struct lull_kernel_table *table);
+
+#endif
