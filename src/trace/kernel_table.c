@@ -71,11 +71,14 @@ static int find_set(const struct lull_columns *columns, struct reading *reading,
         return rc;
     snprintf(key, sizeof(key), "%s,%s", set.gpu, set.set);
     rc = lull_string_set_add(reading->set_names, key, &number, columns->name, err);
-    if (rc == 0 && number == table->count)
+    if (rc < 0)
+        return rc;
+    if (number == table->count)
         rc = lull_trace_append(&table->sets, &table->count, &set, sizeof(set), columns->name, err);
-    if (rc == 0)
-        *set_out = &table->sets[number];
-    return rc;
+    if (rc < 0)
+        return rc;
+    *set_out = &table->sets[number];
+    return 0;
 }
 
 static int find_kernel(const struct lull_columns *columns, struct reading *reading,

@@ -265,7 +265,8 @@ static enum lull_grid_result fill(struct lull_grid *grid, const struct lull_grid
     /* One more than there are: a kernel is written before it is known whether it counts. */
     const size_t cells = ((size_t)kernels + 1) * grid->point_count;
 
-    grid->kernels = calloc(kernels + 1, sizeof(*grid->kernels));
+    assert(grid->point_count > 0);
+    grid->kernels = calloc((size_t)kernels + 1, sizeof(*grid->kernels));
     grid->time_ms = calloc(cells, sizeof(*grid->time_ms));
     grid->power_w = calloc(cells, sizeof(*grid->power_w));
     if (grid->kernels == NULL || grid->time_ms == NULL || grid->power_w == NULL)
@@ -402,6 +403,7 @@ static uint32_t list_probes(const struct lull_grid *grid, bool with_middle, uint
     const uint32_t mem_count = list_mem_clocks(grid, mem_mhz);
     uint32_t count = 0;
 
+    assert(sm_count > 0 && mem_count > 0);
     for (uint32_t corner = 0; corner < 4; corner++)
         count = add_probe(probes_out, count,
                           nearest(grid, sm_mhz[(corner & 1) != 0 ? sm_count - 1 : 0],

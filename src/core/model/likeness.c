@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stddef.h>
 
 #include "core/model/cholesky.h"
 
@@ -21,6 +22,16 @@ static const double spread_noise = 1.2;
 
 /* ---- kernels like it ---------------------------------------------------------------------- */
 
+static const double *feature_of(const struct lull_likeness *likeness, uint32_t kernel)
+{
+    return &likeness->feature[(size_t)kernel * likeness->features];
+}
+
+static const double *residual_of(const struct lull_likeness *likeness, uint32_t kernel)
+{
+    return &likeness->residual[(size_t)kernel * likeness->points];
+}
+
 /* 1 / variance of each feature over all kernels; 0 for one that does not vary. */
 static void weigh_features(const struct lull_likeness *likeness, double *weights)
 {
@@ -28,9 +39,9 @@ static void weigh_features(const struct lull_likeness *likeness, double *weights
         double mean = 0.0, squares = 0.0;
 
         for (uint32_t k = 0; k < likeness->kernels; k++)
-            mean += likeness->feature[k * likeness->features + f] / likeness->kernels;
+            mean += feature_of(likeness, k)[f] / likeness->kernels;
         for (uint32_t k = 0; k < likeness->kernels; k++) {
-            const double off = likeness->feature[k * likeness->features + f] - mean;
+            const double off = feature_of(likeness, k)[f] - mean;
 
             squares += off * off / likeness->kernels;
         }
@@ -42,8 +53,8 @@ static void weigh_features(const struct lull_likeness *likeness, double *weights
 static double distance(const struct lull_likeness *likeness, const double *weights, uint32_t a,
                        uint32_t b)
 {
-    const double *const first = &likeness->feature[a * likeness->features];
-    const double *const second = &likeness->feature[b * likeness->features];
+    const double *const first = feature_of(likeness, a);
+    const double *const second = feature_of(likeness, b);
     double sum = 0.0;
 
     for (uint32_t f = 0; f < likeness->features; f++)
@@ -60,7 +71,7 @@ static void mean_residual(const struct lull_likeness *likeness, const double *we
     for (uint32_t i = 0; i < likeness->points; i++)
         residual_out[i] = 0.0;
     for (uint32_t k = 0; k < likeness->kernels; k++) {
-        const double *const residual = &likeness->residual[k * likeness->points];
+        const double *const residual = residual_of(likeness, k);
         double weight;
 
         if (k == kernel || k == without)
@@ -83,7 +94,7 @@ static double left_out_error(const struct lull_likeness *likeness, const double 
     double error = 0.0;
 
     for (uint32_t k = 0; k < likeness->kernels; k++) {
-        const double *const residual = &likeness->residual[k * likeness->points];
+        const double *const residual = residual_of(likeness, k);
 
         if (k == kernel)
             continue;
