@@ -1,6 +1,6 @@
 /*
- * The oracle's state, shared by its files and nobody else. Calls go down this list, except that
- * oracle_play.c hands over to the joint search at its end:
+ * The oracle's state, shared by its files and nobody else. Calls go down this list only:
+ *   oracle_play_ask.c    the question, and the answers of all levers
  *   oracle_play_joint.c  all levers together
  *   oracle_play.c        one lever: runs, and the best clocks of gaps
  *   oracle_queue.c       the node's driver
@@ -87,6 +87,15 @@ double lull_oracle_play_late(const struct lull_oracle_play *oracle);
 /* Sets how early calls are made, so that at most the share `late` of the raisings comes too late.
  */
 void lull_oracle_play_set_leads(struct lull_oracle_play *oracle, double late);
+
+/* Fills what one steady clock saves at best; the answer's reference is known. */
+int lull_oracle_play_find_steady(struct lull_oracle_play *oracle,
+                                 struct lull_oracle_play_answer *answer, struct lull_error *err);
+
+/* Fills what the best clocks of gaps save if switching takes no time; the answer's reference is
+ * known. */
+int lull_oracle_play_find_ideal(struct lull_oracle_play *oracle,
+                                struct lull_oracle_play_answer *answer, struct lull_error *err);
 
 /* The best clocks of gaps with the driver there is. */
 int lull_oracle_play_find_real(struct lull_oracle_play *oracle,

@@ -22,30 +22,6 @@ enum { STOP_MS = 100 };
 /* How long the table waits for its reader; report.json says the same. Chosen, not measured. */
 enum { PRINT_MS = 1000 };
 
-/* False: the run has this note already. */
-static bool keep_note(struct lull_managed_run *run, const char *text)
-{
-    for (uint32_t i = 0; i < run->note_count; i++)
-        if (strcmp(run->notes[i], text) == 0)
-            return false;
-    if (run->note_count < LULL_RUN_MAX_NOTES)
-        run->notes[run->note_count++] = strdup(text);
-    return true;
-} /* NOLINT(clang-analyzer-unix.Malloc): the notes are freed with the run. */
-
-void lull_run_note(struct lull_managed_run *run, const char *text)
-{
-    if (keep_note(run, text))
-        lull_log(LULL_LOG_WARNING, "run", "%s", text);
-    run->first_finding = run->note_count;
-}
-
-void lull_run_found(struct lull_managed_run *run, const char *text)
-{
-    if (keep_note(run, text) && run->options->quiet)
-        lull_log(LULL_LOG_WARNING, "run", "%s", text);
-}
-
 /* What hangs in the driver goes on using the devices, and ends with the process. */
 static void close_devices(struct lull_managed_run *run)
 {

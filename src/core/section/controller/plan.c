@@ -85,16 +85,6 @@ bool lull_controller_uses_slack(const struct lull_controller *controller,
     return lull_trial_slot(&controller->trial, index, iteration, &slot) && slot.candidate;
 }
 
-uint32_t lull_controller_kept_point(const struct lull_controller *controller, uint32_t gpu,
-                                    const struct lull_target *target)
-{
-    const struct lull_target_points *proven = &target->proven;
-    const uint32_t point =
-        proven->has_own ? proven->own[gpu] : lull_target_common_point(target, gpu, proven->common);
-
-    return lull_targets_point_on(&controller->targets, gpu, target, point);
-}
-
 /* ---- what gaps need ---------------------------------------------------------------------- */
 
 void lull_controller_init_allowance(struct lull_controller *controller)

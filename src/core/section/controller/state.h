@@ -1,11 +1,11 @@
 /*
  * The controller's state, shared by its files and nobody else. Calls go down this list only:
  *   controller.c  what comes in and goes out
+ *   visits.c      at which points an iteration runs, for whoever compares them
  *   decide.c      what to do next: which trial runs, and what follows from its verdicts
  *   gaps.c        GPUs whose sections are gaps: what is asked of the driver for them, and when
  *   plan.c        which section has which target, point and forecast
  *   swings.c      what is given up because the node's power would swing too widely
- *   visits.c      at which points an iteration runs, for whoever compares them
  *   peers.c       what the controllers of the job's other nodes have to say
  *   targets.c     the list of targets (targets.h)
  *   refine.c      points of single GPUs, below or above the common one (targets.h)

@@ -107,6 +107,16 @@ uint32_t lull_targets_point_on(const struct lull_targets *targets, uint32_t gpu,
     return scale_point(point, target->descent.count, targets->gpus[gpu].points);
 }
 
+uint32_t lull_controller_kept_point(const struct lull_controller *controller, uint32_t gpu,
+                                    const struct lull_target *target)
+{
+    const struct lull_target_points *proven = &target->proven;
+    const uint32_t point =
+        proven->has_own ? proven->own[gpu] : lull_target_common_point(target, gpu, proven->common);
+
+    return lull_targets_point_on(&controller->targets, gpu, target, point);
+}
+
 /* ---- verdicts ---------------------------------------------------------------------------- */
 
 static bool saves_nothing(const struct lull_target *target)
