@@ -182,8 +182,8 @@ static void test_watts_and_ends_are_those_of_who_runs(void **state)
 
 /* ---- what caps leave to an empty cluster ---------------------------------------------------- */
 
-/* Tells whether caps are taken, with nodes that draw 200 and 100 W while idle, and 300 W each while they
- * turn on. */
+/* Tells whether caps are taken, with nodes that draw 200 and 100 W while idle, and 300 W each while
+ * they turn on. */
 static int take_caps(double cluster_w, double node_w, double peak_ratio, bool turns_nodes_on)
 {
     static const struct lull_cluster_type slow = {
