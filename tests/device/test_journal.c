@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -394,6 +395,26 @@ static void test_a_writable_directory_is_refused(void **state)
     lull_journal_close(journal);
 }
 
+static void *close_soon(void *journal)
+{
+    lull_sleep_until_ns(lull_now_ns() + 50 * LULL_NS_PER_MS);
+    lull_journal_close(journal);
+    return NULL;
+}
+
+/* One daemon may still be ending while the next one starts. */
+static void test_a_lock_that_is_given_up_soon_is_waited_for(void **state)
+{
+    struct lull_journal *second;
+    struct lull_error error;
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, close_soon, *state), 0);
+    assert_int_equal(lull_journal_open(directory, &second, &error), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    *state = second;
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -413,6 +434,7 @@ int main(void)
         CASE(test_which_names_are_uuids),
         CASE(test_the_longest_path),
         CASE(test_one_process_at_a_time),
+        CASE(test_a_lock_that_is_given_up_soon_is_waited_for),
         CASE(test_what_is_made_is_for_its_user_to_write),
         CASE(test_a_writable_directory_is_refused),
     };
