@@ -80,11 +80,12 @@ static void take_outcome(struct lull_control *control, uint32_t index,
 static void take_overtaken(struct lull_control *control, uint32_t index,
                            const struct lull_switch_result *next)
 {
-    struct lull_switch_result overtaken = control->gpus[index].seen;
+    const struct lull_governed_gpu *gpu = &control->gpus[index];
+    struct lull_switch_result overtaken = gpu->seen;
     const bool is_below = overtaken.sm_mhz == 0 || overtaken.observed_mhz < overtaken.sm_mhz;
 
     /* The clock of a GPU without work is below every lock, and says nothing of the driver. */
-    if (control->gpus[index].is_idle && is_below)
+    if ((gpu->is_idle && is_below) || lull_driver_watch_follows(&overtaken, &gpu->expected))
         overtaken.observed_mhz = 0;
     /* It was read back at least once; else the writer was busy with another GPU's call. */
     if (overtaken.observed_mhz != 0 &&

@@ -66,6 +66,15 @@ void lull_driver_watch_take_clock(struct lull_driver_watch *watch, int64_t now_n
         watch->foreign++;
 }
 
+bool lull_driver_watch_follows(const struct lull_switch_result *result,
+                               const struct lull_clock_expectation *before)
+{
+    const uint32_t before_mhz = before->set_mhz != 0 ? before->set_mhz : before->highest_mhz;
+
+    return result->sm_mhz != 0 && result->sm_mhz < before_mhz &&
+           2 * result->observed_mhz <= before_mhz + result->sm_mhz;
+}
+
 bool lull_driver_watch_denies(const struct lull_driver_watch *watch)
 {
     return watch->denial != 0;

@@ -47,6 +47,12 @@ void lull_driver_watch_take_calls(struct lull_driver_watch *watch, uint64_t call
 void lull_driver_watch_take_clock(struct lull_driver_watch *watch, int64_t now_ns,
                                   uint32_t read_mhz, const struct lull_clock_expectation *expected);
 
+/* Tells whether a clock that was lowered had come at least half the way from the one before when it
+ * was read last. Readings lag behind, and the clock of a GPU without work falls by itself, which
+ * not every device says. */
+bool lull_driver_watch_follows(const struct lull_switch_result *result,
+                               const struct lull_clock_expectation *before);
+
 /* Tells whether requests are refused for good. */
 bool lull_driver_watch_denies(const struct lull_driver_watch *watch);
 
