@@ -139,7 +139,7 @@ static int simulate_fixed(const struct lull_simulation_options *simulation, doub
     return result;
 }
 
-/* What auto's trials say that other tolerances would bring. */
+/* Fills in what other tolerances would save, as far as the trials of auto tell. */
 static void find_frontier(const struct simulate_arguments *arguments, uint32_t ranks,
                           struct results *results)
 {
@@ -208,7 +208,7 @@ static void print_swings(const struct results *results)
                "by more than --swing\n");
 }
 
-/* What `lull run` without options does with this job, in one line. */
+/* Writes in one line what `lull run` without options does with this job. */
 static const char *write_verdict(const struct results *results, const char *model, char *text,
                                  size_t size)
 {
@@ -225,7 +225,7 @@ static const char *write_verdict(const struct results *results, const char *mode
     return text;
 }
 
-/* What another figure of the same job may come from. */
+/* Prints what the figures assume, since `lull analyze` assumes something else of the same job. */
 static void print_assumed(const struct lull_gpu_model *model)
 {
     printf("Assumed: a call takes %.1f ms and a clock %.1f ms more to settle, mostly, and both "
@@ -233,8 +233,7 @@ static void print_assumed(const struct lull_gpu_model *model)
            "reactive pay for their own search and proof, the oracles know all\nbeforehand. The "
            "oracle of gaps, and gaps at once, lower nothing else, so auto, which has a steady "
            "clock as well, may\nsave more. `lull analyze` takes latencies as constant and "
-           "foresight as "
-           "perfect, and tells a range for that.\n",
+           "foresight as perfect, and tells a range for that.\n",
            model->api_ms, model->settle_ms, model->api_sigma > 0.0 ? "" : " (here: constant)");
 }
 

@@ -32,7 +32,7 @@ static const struct lull_column known[] = {
     {NULL},
 };
 
-/* What is known while a table is read. */
+/* The state of reading a table. */
 struct reading {
     struct lull_kernel_table *table;
     struct lull_string_set *set_names;

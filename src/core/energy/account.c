@@ -57,7 +57,7 @@ static double step_variance(const struct lull_energy_account *account,
     return 0.5 * lull_energy_square((after->power_w - before->power_w) * reach_s);
 }
 
-/* How the powers read lately scatter around their mean, W^2. */
+/* Returns the variance of the powers read lately, W^2. */
 static double power_scatter(const struct lull_energy_account *account)
 {
     double count = 0.0;
@@ -76,7 +76,8 @@ static double power_scatter(const struct lull_energy_account *account)
     return count > 1.0 ? fmax(0.0, squares - sum * sum / count) / (count - 1.0) : 0.0;
 }
 
-/* What a reading that came late has left unseen: powers like those read lately came and went. */
+/* Returns the variance that a late reading adds, J^2: powers like those read lately may have come
+ * and gone unseen. */
 static double late_variance(const struct lull_energy_account *account,
                             const struct lull_energy_point *before,
                             const struct lull_energy_point *after)

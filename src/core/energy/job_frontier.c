@@ -199,7 +199,8 @@ static double half_width(const struct scatter *scatter, const struct lull_job_fr
            sqrt(scatter->squares / scatter->degrees / mean->weight);
 }
 
-/* What the sensors' offsets and levels leave open of the log of the ratio of energies. */
+/* Returns how far the log of the ratio of energies may be off because of the sensors' offsets and
+ * levels. */
 static double sensor_half_width(const struct lull_job_frontier_setting *setting, uint32_t gpus)
 {
     struct lull_energy_side sides[2];

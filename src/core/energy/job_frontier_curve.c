@@ -31,7 +31,7 @@ void lull_job_frontier_curve_add_reference(struct lull_job_frontier_curve *curve
 
 /* ---- time -------------------------------------------------------------------------------- */
 
-/* What time is a line over: 0 at the highest clock. */
+/* Returns the coordinate over which time is a line: highest clock / clock - 1. */
 static double abscissa(const struct lull_job_frontier_curve *curve, uint32_t point)
 {
     return (double)curve->clocks_mhz[0] / curve->clocks_mhz[point] - 1.0;
@@ -64,7 +64,8 @@ static struct moments moments_of(const struct lull_job_frontier_curve *curve)
     return sums;
 }
 
-/* How much wider than its nodes' intervals a line is that misses them: at least 1. */
+/* Returns the factor, at least 1, by which a line that misses its nodes' intervals is less certain
+ * than they are. */
 static double misfit(const struct lull_job_frontier_curve *curve)
 {
     double sum = 0.0;
@@ -170,8 +171,8 @@ static struct estimate power_between(const struct lull_job_frontier_curve *curve
     return (struct estimate){chord - below - half - blur, chord - 0.5 * below, chord + half};
 }
 
-/* How fast power falls at the lowest node, at most, log per MHz: of a convex curve no chord that
- * ends there is flatter, and of those that are known the flattest counts. */
+/* Returns how fast power falls at the lowest node, at most, log per MHz: of a convex curve no chord
+ * that ends there is flatter, and of those that are known the flattest counts. */
 static double fall_per_mhz(const struct lull_job_frontier_curve *curve)
 {
     const struct lull_job_frontier_node *lower = &curve->nodes[curve->node_count - 1];

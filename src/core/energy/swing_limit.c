@@ -83,7 +83,7 @@ static void break_off(struct lull_swing_limit *limit)
         limit->pieces[i].count = 0;
 }
 
-/* What has been read of what is kept says nothing of what is kept from now on. */
+/* Forgets the swings of the points kept so far: they say nothing of those kept from now on. */
 static void forget_managed(struct lull_swing_limit *limit)
 {
     for (uint32_t i = 0; i < LULL_SWING_LENGTHS; i++)

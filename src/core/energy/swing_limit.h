@@ -39,13 +39,13 @@ enum lull_swing_side {
     LULL_SWING_MANAGED, /* at what is kept */
 };
 
-/* What is given up. */
+/* The levers that are given up. */
 struct lull_swing_cut {
     bool gaps;
     uint32_t halvings; /* of the depth of sections */
 };
 
-/* What there is to give up. */
+/* The levers in use, which can be given up. */
 struct lull_swing_levers {
     bool gaps;        /* gaps are lowered */
     uint32_t deepest; /* points by which the deepest section is below the steady point */

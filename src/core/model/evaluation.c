@@ -12,7 +12,7 @@
 #include "core/model/power_model.h"
 #include "core/model/time_model.h"
 
-/* What one quantity of all kernels is predicted with, and the predictions. */
+/* The prediction of one quantity, time or power, for all kernels, with what it is made from. */
 struct prediction {
     const struct lull_grid *grid;
     uint32_t kernels;

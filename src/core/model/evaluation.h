@@ -16,7 +16,8 @@
 
 #include "core/model/grid.h"
 
-/* What picking a clock realises. All ratios are of the energy at the base, means over kernels. */
+/* The saving that a picked clock realises. All ratios are of the energy at the base, means over
+ * kernels. */
 struct lull_pick_worth {
     double available_ratio; /* what the measured optimum saves; NAN: there is no power */
     double realised_ratio;  /* what the predicted one saves, as measured */

@@ -160,7 +160,7 @@ static struct lull_slack_meeting *meeting_of(struct lull_slack_kind *kind, uint3
     return meeting;
 }
 
-/* How long less lowered GPUs wait for this one, ms. */
+/* Returns how long less lowered GPUs wait for this one, ms. */
 static double waited_for_ms(const struct lull_slack *slack,
                             const struct lull_slack_meeting *meeting, uint32_t index)
 {
@@ -276,7 +276,7 @@ uint64_t lull_slack_take(struct lull_slack *slack, uint32_t gpu, const struct lu
 
 /* ---- points ------------------------------------------------------------------------------ */
 
-/* What the last iterations have shown of one kind of wait. */
+/* One kind of wait, as the last iterations have shown it. */
 struct slack_seen {
     double least_ms;
     double mean_ms;

@@ -1,4 +1,4 @@
-/* What is read of the GPUs beside the job, on the main thread. SPDX-License-Identifier: Apache-2.0
+/* Takes what the main thread reads of the GPUs beside the job. SPDX-License-Identifier: Apache-2.0
  */
 #include "governor/control/control_state.h"
 

@@ -15,6 +15,7 @@
 
 #include "core/section/gaps/gap_map.h"
 #include "governor/control/control.h"
+#include "governor/control/power_round.h"
 
 enum { LULL_CONTROL_REQUESTS_KEPT = 8 };
 
@@ -54,13 +55,6 @@ struct lull_governed_gpu {
     /* What follows is NULL unless the rank communicates on the GPU. */
     struct lull_gap_map *gaps;     /* the gaps between its kernels */
     struct lull_track *enqueueing; /* its iterations, by what its host enqueues */
-};
-
-/* The power of the job's GPUs, of which the sampler reads one after the other. */
-struct lull_power_round {
-    double sum_w;  /* of those that have been read in the present round */
-    uint64_t read; /* bits: these */
-    uint64_t all;  /* bits: those of the round before */
 };
 
 struct lull_control {

@@ -306,20 +306,13 @@ static void take_waiting(void *state, int64_t now_ns, double waiting_ms)
     lull_controller_take_waiting(control->controller, waiting_ms);
 }
 
-/* Tells the controller of the node's power as soon as all GPUs have been read that were read in the
- * round before. The sampler reads them in the order of their indices. */
 static void take_power(void *state, uint32_t index, int64_t time_ns, double power_w)
 {
     struct lull_control *control = state;
-    struct lull_power_round *round = &control->power_round;
 
     lull_controller_take_power(control->controller, index, power_w);
-    if (round->read >> index != 0)
-        *round = (struct lull_power_round){.all = round->read};
-    round->read |= UINT64_C(1) << index;
-    round->sum_w += power_w;
-    if (round->read == round->all)
-        lull_controller_take_node_power(control->controller, time_ns, round->sum_w);
+    if (lull_power_round_take(&control->power_round, index, power_w))
+        lull_controller_take_node_power(control->controller, time_ns, control->power_round.sum_w);
 }
 
 static void take_disturbance(void *state, uint32_t index)

@@ -17,8 +17,8 @@ struct lever {
 
 /* ---- steps ------------------------------------------------------------------------------- */
 
-/* What followed from a verdict: a lower point (S222), the one before (S225), or the lowest, kept
- * (S226). */
+/* Names the patent's step that followed a verdict: a lower point (S222), the one before (S225), or
+ * the lowest, kept (S226). */
 static const char *step_of(const struct lull_target *target,
                            const struct lull_descent_record *record)
 {

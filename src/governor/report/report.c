@@ -106,7 +106,7 @@ int lull_report_write(const struct lull_report *report, const char *directory,
     return lull_timeline_write(report->devices, report->managed, directory, err);
 }
 
-/* What other tolerances would bring. Under a power limit no trial has compared clocks. */
+/* Prints what other tolerances would bring. Under a power limit no trial has compared clocks. */
 static void print_frontier(const struct lull_report *report, FILE *out)
 {
     char text[1024];

@@ -208,7 +208,7 @@ void lull_run_swing_compute(const struct lull_control *managed,
 
 /* ---- what was given up ---------------------------------------------------------------------- */
 
-/* What of the levers is given up now, or was. */
+/* Names the levers that are given up now, or were. */
 static const char *subject_of(const struct lull_swing_limit *limit)
 {
     const bool has_sections = limit->cut.halvings > 0;

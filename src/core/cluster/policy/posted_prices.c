@@ -415,7 +415,7 @@ static bool has_room(const struct lull_prices *prices, const struct lull_slot_po
             (uint64_t)window->reads + point->reads <= storage_of(prices)->gpus);
 }
 
-/* What the operating point pays in a window. */
+/* Returns the price of running at this operating point in a window, J. */
 static double pay(const struct lull_slot_point *point, const struct posted_prices_stretch *window)
 {
     return point->gpus * window->price_j + point->reads * window->read_j;
@@ -447,8 +447,9 @@ static void find_surplus(struct lull_prices *prices, const struct lull_slot_poin
     }
 }
 
-/* What all GPUs of a type, or all of the storage, cost more after a booking, at most: each slot's
- * price, and c L, grow by the same factor, or less where the booking begins in the free load. */
+/* Returns by how much, at most, a booking makes all GPUs of a type, or all of the storage, dearer:
+ * each slot's price, and c L, grow by the same factor, or less where the booking begins in the free
+ * load. */
 static double rise_of_row(const struct lull_price_law *law, uint32_t amount, uint32_t slots,
                           double price_j)
 {

@@ -20,7 +20,7 @@
 
 #include "core/cluster/model/slots.h"
 
-/* How prices of one type of GPU rise, or those of a storage, in MB/s. */
+/* The law by which prices of one type of GPU rise, or of a storage, in MB/s. */
 struct lull_price_law {
     uint32_t gpus;  /* C > gang */
     uint32_t gang;  /* the most GPUs that a schedule takes of it; 0: nobody may book any */

@@ -300,7 +300,8 @@ void lull_plan_controller_take_iteration(struct lull_plan_controller *plan_contr
                                  slot->plan == LULL_PLAN_CONTROLLER_HIGHEST);
         return;
     }
-    /* What is held up anyway does not become slower by a plan, so it would prove anything. */
+    /* A job that is held up anyway does not become slower by a plan, so that any plan would seem
+     * harmless. */
     if (never_ends && trial->phase == LULL_PLAN_CONTROLLER_TRYING) {
         give_way(plan_controller, iteration->number + 2);
         return;

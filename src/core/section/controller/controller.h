@@ -294,7 +294,8 @@ bool lull_controller_is_suspended(const struct lull_controller *controller);
 /* Something is switched within iterations. */
 bool lull_controller_has_sections(const struct lull_controller *controller);
 
-/* What is given up because the node's power would swing too widely, and what that comes from. */
+/* Returns what is given up because the node's power would swing too widely, and the swings that
+ * this comes from. */
 const struct lull_swing_limit *lull_controller_swings(const struct lull_controller *controller);
 
 /* The steady point at which this GPU's computation runs now; 0: the reference. */
@@ -319,8 +320,8 @@ uint32_t lull_controller_kept_point(const struct lull_controller *controller, ui
 /* At which points the present iteration of a GPU's rank runs. */
 struct lull_visit lull_controller_visit(const struct lull_controller *controller, uint32_t gpu);
 
-/* What stands for the points of sections and gaps that are proven, and for ranks that wait, as in a
- * visit; 0: there are none. */
+/* Returns a number for the points of sections and gaps that are proven, and for ranks that wait, as
+ * in a visit; 0: there are none. */
 uint64_t lull_controller_kept_others(const struct lull_controller *controller);
 
 /* The target that is descending, or null. */

@@ -53,7 +53,7 @@ static enum lull_swing_side side_of_node(const struct lull_controller *controlle
     return side;
 }
 
-/* What is kept for a target on a GPU is this many points below the GPU's steady point. */
+/* Returns how many points below the GPU's steady point a target is kept. */
 static uint32_t depth_of(const struct lull_controller *controller, uint32_t gpu,
                          const struct lull_target *target)
 {
@@ -81,8 +81,8 @@ static struct lull_swing_levers find_levers(const struct lull_controller *contro
     return levers;
 }
 
-/* What rests so that it may save does not while it is given up. Other nodes seek the steady point
- * in an iteration that all have agreed on. */
+/* Ends the rest of the sections: it lets them save, and they are given up. Other nodes seek the
+ * steady point in an iteration that all have agreed on. */
 static void end_rest(struct lull_controller *controller)
 {
     const uint64_t iteration = lull_track_iteration(controller->gpus[0].track);

@@ -483,7 +483,7 @@ static void the_first_prices_are_what_is_lost(void **unused)
     assert_true(fabs(bound_j - want_j) <= 1e-9 * want_j);
 }
 
-/* What a job with a value costs at least that has GPUs for itself, and so much time. */
+/* Returns the least cost of a job with a value that has GPUs for itself for so much time, J. */
 static double in_window_j(const struct lull_cluster_point *points, uint32_t count, double window_s)
 {
     const struct lull_cluster_job job = {.deadline_ns = (int64_t)(window_s * second),

@@ -173,44 +173,19 @@ static uint32_t slotted_point(const struct real *it, const struct lull_slotting 
     return number;
 }
 
-static void test_schedules_fit_and_cost_no_more(void **state)
+/* The choice in slots of a closed job as it runs. */
+static struct lull_slot_choice as_it_runs(const struct real *it,
+                                          const struct lull_slotting *slotting, size_t job,
+                                          const struct lull_slot_job *slotted)
 {
-    size_t placed = 0;
-
-    (void)state;
-    for (uint64_t seed = 0; seed < SEEDS; seed++) {
-        struct lull_slot_choice choices[JOBS];
-        struct lull_slotting slotting;
-        struct lull_slot_relaxation relaxation;
-        struct lull_random random;
-        struct real it;
-        double cost_j;
-
-        lull_random_init(&random, seed);
-        slotting = (struct lull_slotting){
-            .slot_ns = 1 + (int64_t)lull_random_below(&random, 80),
-            .horizon_ns = 2 * HORIZON,
-            .completion_w = lull_random_below(&random, 2) == 0 ? 0.0 : 1e8,
-            .cap_w = LULL_SLOTS_UNCAPPED,
-        };
-        draw(&random, 1, false, &it);
-        schedule(&random, &it, slotting.completion_w);
-        holds(lull_slot_relaxation_create(&it.cluster, &it.jobs, &slotting, &relaxation, NULL) == 0,
-              seed);
-        for (size_t i = 0; i < it.jobs.count; i++)
-            choices[i] = (struct lull_slot_choice){slotted_point(&it, &slotting, i),
-                                                   (uint32_t)(it.start_ns[i] / slotting.slot_ns)};
-        holds(lull_slot_cost(&relaxation.problem, choices, &cost_j) == 0, seed);
-        holds(cost_j <= it.cost_j * (1.0 + 1e-12), seed);
-        placed += it.jobs.count;
-        lull_slot_relaxation_fini(&relaxation);
-    }
-    assert_true(placed > 3 * SEEDS);
+    (void)slotted;
+    return (struct lull_slot_choice){slotted_point(it, slotting, job),
+                                     (uint32_t)(it->start_ns[job] / slotting->slot_ns)};
 }
 
 /* The cheapest choice in slots of a job as it runs, which needs no more room than that. */
 static struct lull_slot_choice cheapest(const struct real *it, const struct lull_slotting *slotting,
-                                        const struct lull_slot_job *slotted, size_t job)
+                                        size_t job, const struct lull_slot_job *slotted)
 {
     const struct lull_cluster_point *run = &it->run[job];
     const int64_t start = it->start_ns[job] / slotting->slot_ns;
@@ -235,20 +210,63 @@ static struct lull_slot_choice cheapest(const struct real *it, const struct lull
     return best;
 }
 
+typedef struct lull_slot_choice (*choose_fn)(const struct real *it,
+                                             const struct lull_slotting *slotting, size_t job,
+                                             const struct lull_slot_job *slotted);
+
+/* Draws jobs with a schedule, which has to fit into the slots and to cost no more there. */
+static void hold_schedule(struct lull_random *random, uint64_t seed, int64_t unit_ns,
+                          const struct lull_slotting *slotting, choose_fn choose, struct real *it)
+{
+    struct lull_slot_choice choices[JOBS];
+    struct lull_slot_relaxation relaxation;
+    double cost_j;
+
+    draw(random, unit_ns, slotting->may_reclock, it);
+    schedule(random, it, slotting->completion_w);
+    holds(lull_slot_relaxation_create(&it->cluster, &it->jobs, slotting, &relaxation, NULL) == 0,
+          seed);
+    for (size_t i = 0; i < it->jobs.count; i++)
+        choices[i] = choose(it, slotting, i, &relaxation.problem.jobs[i]);
+    holds(lull_slot_cost(&relaxation.problem, choices, &cost_j) == 0, seed);
+    holds(cost_j <= it->cost_j * (1.0 + 1e-12), seed);
+    lull_slot_relaxation_fini(&relaxation);
+}
+
+static void test_schedules_fit_and_cost_no_more(void **state)
+{
+    size_t placed = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        struct lull_slotting slotting;
+        struct lull_random random;
+        struct real it;
+
+        lull_random_init(&random, seed);
+        slotting = (struct lull_slotting){
+            .slot_ns = 1 + (int64_t)lull_random_below(&random, 80),
+            .horizon_ns = 2 * HORIZON,
+            .completion_w = lull_random_below(&random, 2) == 0 ? 0.0 : 1e8,
+            .cap_w = LULL_SLOTS_UNCAPPED,
+        };
+        hold_schedule(&random, seed, 1, &slotting, as_it_runs, &it);
+        placed += it.jobs.count;
+    }
+    assert_true(placed > 3 * SEEDS);
+}
+
 /* Schedules that end whenever they like, in mixtures of operating points or not. */
 static void test_open_and_mixed_schedules(void **state)
 {
+    const int64_t unit_ns = 1000000;
     size_t behind = 0, mixed = 0;
 
     (void)state;
     for (uint64_t seed = 0; seed < SEEDS / 2; seed++) {
-        const int64_t unit_ns = 1000000;
-        struct lull_slot_choice choices[JOBS];
         struct lull_slotting slotting;
-        struct lull_slot_relaxation relaxation;
         struct lull_random random;
         struct real it;
-        double cost_j;
 
         lull_random_init(&random, seed);
         slotting = (struct lull_slotting){
@@ -259,18 +277,11 @@ static void test_open_and_mixed_schedules(void **state)
             .is_open = true,
             .may_reclock = lull_random_below(&random, 2) == 0,
         };
-        draw(&random, unit_ns, slotting.may_reclock, &it);
-        schedule(&random, &it, slotting.completion_w);
-        holds(lull_slot_relaxation_create(&it.cluster, &it.jobs, &slotting, &relaxation, NULL) == 0,
-              seed);
+        hold_schedule(&random, seed, unit_ns, &slotting, cheapest, &it);
         for (size_t i = 0; i < it.jobs.count; i++) {
-            choices[i] = cheapest(&it, &slotting, &relaxation.problem.jobs[i], i);
             behind += it.start_ns[i] > slotting.horizon_ns;
             mixed += it.run[i].time_ns > it.points[i][it.point[i]].time_ns;
         }
-        holds(lull_slot_cost(&relaxation.problem, choices, &cost_j) == 0, seed);
-        holds(cost_j <= it.cost_j * (1.0 + 1e-12), seed);
-        lull_slot_relaxation_fini(&relaxation);
     }
     assert_true(behind > SEEDS && mixed > SEEDS / 4);
 }
@@ -392,8 +403,8 @@ static void test_numbers_above_rest(void **state)
     lull_slot_relaxation_fini(&relaxation);
 }
 
-/* What begins after the horizon begins there, and takes no room; without a cost of waiting nothing
- * is better. */
+/* A job that begins after the horizon counts as beginning there, and takes no room; without a cost
+ * of waiting nothing is better. */
 static void test_numbers_of_an_open_end(void **state)
 {
     const struct lull_cluster_point point = {.gpus = 4, .time_ns = 2500000000, .energy_j = 1000.0};

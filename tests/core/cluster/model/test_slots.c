@@ -145,7 +145,7 @@ static void test_numbers_of_modes(void **state)
 
 enum { JOBS = 4, SLOTS = 6, TYPES = 2 };
 
-/* What the choices cost, slot by slot; -ERANGE where some slot has too little. */
+/* Adds up the cost of the choices slot by slot; -ERANGE where some slot has too little. */
 static int cost_of_slots(const struct lull_slot_problem *problem,
                          const struct lull_slot_choice *choices, double *cost_j_out)
 {

@@ -32,7 +32,7 @@ struct proof {
     struct lull_bid bids[MOST_JOBS];
 };
 
-/* What a job reads for each of its GPUs, MB/s. */
+/* The rate at which a job reads for each of its GPUs, MB/s. */
 static uint32_t rate_of(uint64_t seed, size_t job)
 {
     static const uint32_t rates[] = {0, 1, 10, 24};
