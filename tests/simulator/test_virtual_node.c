@@ -12,7 +12,15 @@
 #include "simulator/fixed.h"
 #include "simulator/node.h"
 
-enum { PERIODS = 100, MEASURED = 25, RANKS = 2, LONG_PERIODS = 240, MANY_RANKS = 8, EXCHANGES = 5 };
+enum {
+    PERIODS = 100,
+    MEASURED = 25,
+    RANKS = 2,
+    LONG_PERIODS = 240,
+    RESTING = 150,
+    MANY_RANKS = 8,
+    EXCHANGES = 5
+};
 
 static const double lengths_ms[RANKS] = {10.0, 12.0};
 
@@ -120,15 +128,16 @@ static void test_descents_end_where_most_gaps_stay_high(void **state)
     assert_true(outcome.settled_in > 0);
 }
 
-static struct lull_simulation_outcome simulate_levers(const struct lull_play *play, bool managed,
-                                                      bool only_sections, bool only_steady,
-                                                      double swing_ratio)
+static struct lull_simulation_outcome simulate_periods(const struct lull_play *play,
+                                                       uint32_t periods, bool managed,
+                                                       bool only_sections, bool only_steady,
+                                                       double swing_ratio)
 {
     struct lull_gpu_model model = *lull_gpu_model_find("A100-SXM4-40GB", 14);
     struct lull_simulation_options options = {
         .play = play,
         .model = &model,
-        .periods = 2 * LONG_PERIODS,
+        .periods = periods,
         .measured = MEASURED,
         .managed = managed,
         .exposure = true,
@@ -143,6 +152,14 @@ static struct lull_simulation_outcome simulate_levers(const struct lull_play *pl
     options.control.swing_ratio = swing_ratio;
     assert_int_equal(lull_simulate_node(&options, &outcome, NULL), 0);
     return outcome;
+}
+
+static struct lull_simulation_outcome simulate_levers(const struct lull_play *play, bool managed,
+                                                      bool only_sections, bool only_steady,
+                                                      double swing_ratio)
+{
+    return simulate_periods(play, 2 * LONG_PERIODS, managed, only_sections, only_steady,
+                            swing_ratio);
 }
 
 /* Gaps that are switched on top of a steady point cost nothing more than that: they begin where the
@@ -235,6 +252,27 @@ static void test_gaps_are_given_up_where_they_widen_swings(void **state)
                 wide.energy_j < 0.97 * highest.energy_j);
     assert_false(all.given_up.gaps);
     assert_true(all.energy_j < wide.energy_j);
+}
+
+/* A steady point narrows swings: before it has been sought, nothing is given up for them. */
+static void test_nothing_is_given_up_before_a_steady_point_is_sought(void **state)
+{
+    struct lull_play *play = make_slow_play();
+    struct lull_simulation_outcome highest =
+        simulate_periods(play, RESTING, false, false, false, INFINITY);
+    struct lull_simulation_outcome resting =
+        simulate_periods(play, RESTING, true, false, false, 0.05);
+    struct lull_simulation_outcome held = simulate_periods(play, RESTING, true, true, false, 0.05);
+
+    (void)state;
+    lull_play_destroy(play);
+    printf("peak to peak: highest %.0f W, resting %.0f W, held %.0f W; steady %.0f MHz\n",
+           highest.swing.peak_to_peak_w.mean, resting.swing.peak_to_peak_w.mean,
+           held.swing.peak_to_peak_w.mean, (double)resting.steady_mhz);
+    assert_true(held.given_up.gaps);
+    assert_false(resting.given_up.gaps);
+    assert_int_equal(resting.steady_mhz, highest.steady_mhz);
+    assert_true(resting.swing.peak_to_peak_w.mean > 1.05 * highest.swing.peak_to_peak_w.mean);
 }
 
 /* Two ranks whose gaps of 8 to 40 ms drift through each other, on a driver that always takes 5 ms.
@@ -341,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_descents_end_where_most_gaps_stay_high),
         cmocka_unit_test(test_gaps_and_a_steady_point_add_up),
         cmocka_unit_test(test_gaps_are_given_up_where_they_widen_swings),
+        cmocka_unit_test(test_nothing_is_given_up_before_a_steady_point_is_sought),
         cmocka_unit_test(test_reading_clocks_back_costs_little),
         cmocka_unit_test(test_fixed_settings_are_the_lowest_within_the_tolerance),
     };

@@ -21,15 +21,19 @@ static json_t *side_json(const struct lull_swing *swing)
 }
 
 /* Adds what the controller has given up while the job ran, and why, or why not. */
-static void add_given_up(json_t *object, const struct lull_swing_limit *limit)
+static void add_given_up(json_t *object, const struct lull_controller *controller)
 {
+    const struct lull_swing_limit *limit = lull_controller_swings(controller);
     char text[LULL_RUN_SWING_TEXT];
     const char *reason = lull_run_swing_given_up(limit, text);
     double length_s;
 
     lull_field_boolean(object, "gaps_given_up", limit->cut.gaps);
     lull_field_integer(object, "depth_halvings", (json_int_t)limit->cut.halvings);
-    if (reason == NULL && lull_swing_limit_known(limit, &length_s) == NULL)
+    if (reason == NULL && lull_controller_awaits_steady(controller))
+        reason = "the run ended before a steady clock, which narrows swings, had been sought: "
+                 "nothing is given up before that";
+    else if (reason == NULL && lull_swing_limit_known(limit, &length_s) == NULL)
         reason = "while the job ran there were fewer than six pieces of a second in a row at the "
                  "highest clocks, or at what is kept: nothing is given up without them";
     lull_field_text(object, "given_up_reason", reason);
@@ -54,7 +58,7 @@ json_t *lull_swing_report_json(const struct lull_report *report)
     else
         lull_field_json(object, "wider", json_null());
     lull_field_text(object, "reason", swing->reason);
-    add_given_up(object, lull_controller_swings(lull_control_controller(report->managed)));
+    add_given_up(object, lull_control_controller(report->managed));
     return object;
 }
 

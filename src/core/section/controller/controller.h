@@ -245,7 +245,8 @@ void lull_controller_take_power(struct lull_controller *controller, uint32_t gpu
 /*
  * Takes the power of all GPUs of the job on this node together, W, every 100 ms. Where its swings
  * at what is kept are wider than at the reference by more than config.swing_ratio, gaps and the
- * depth of sections are given up (core/energy/swing_limit.h).
+ * depth of sections are given up (core/energy/swing_limit.h), though not before the steady point
+ * has been sought, which narrows swings.
  */
 void lull_controller_take_node_power(struct lull_controller *controller, int64_t time_ns,
                                      double power_w);
@@ -297,6 +298,9 @@ bool lull_controller_has_sections(const struct lull_controller *controller);
 /* Returns what is given up because the node's power would swing too widely, and the swings that
  * this comes from. */
 const struct lull_swing_limit *lull_controller_swings(const struct lull_controller *controller);
+
+/* Tells whether a steady point is still to be sought. */
+bool lull_controller_awaits_steady(const struct lull_controller *controller);
 
 /* The steady point at which this GPU's computation runs now; 0: the reference. */
 uint32_t lull_controller_steady_point(const struct lull_controller *controller, uint32_t gpu);

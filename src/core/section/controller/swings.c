@@ -13,6 +13,14 @@ static bool is_watching(const struct lull_controller *controller)
     return controller->phase == LULL_PHASE_SETTLED && controller->trial.kind == LULL_TRIAL_WATCH;
 }
 
+bool lull_controller_awaits_steady(const struct lull_controller *controller)
+{
+    const struct lull_targets *targets = &controller->targets;
+
+    return targets->steady != LULL_CONTROLLER_NO_TARGET &&
+           lull_targets_next(targets) == targets->steady;
+}
+
 /* The side of one GPU. A pulse of the calibration, a tenth of a second one clock lower, is at the
  * reference. */
 static enum lull_swing_side side_of_gpu(const struct lull_controller *controller,
@@ -30,7 +38,10 @@ static enum lull_swing_side side_of_gpu(const struct lull_controller *controller
         slot.candidate;
     if (!is_candidate)
         return LULL_SWING_REFERENCE;
-    return is_watching(controller) ? LULL_SWING_MANAGED : LULL_SWING_NEITHER;
+    /* A steady point narrows swings: before it has been sought they are not what they will be. */
+    return is_watching(controller) && !lull_controller_awaits_steady(controller)
+               ? LULL_SWING_MANAGED
+               : LULL_SWING_NEITHER;
 }
 
 /* All GPUs of the job are at the same, or the node is at neither. */
@@ -81,25 +92,12 @@ static struct lull_swing_levers find_levers(const struct lull_controller *contro
     return levers;
 }
 
-/* Ends the rest of the sections: it lets them save, and they are given up. Other nodes seek the
- * steady point in an iteration that all have agreed on. */
-static void end_rest(struct lull_controller *controller)
-{
-    const uint64_t iteration = lull_track_iteration(controller->gpus[0].track);
-
-    if (!controller->config.together && controller->steady_from > iteration)
-        controller->steady_from = iteration;
-}
-
 void lull_controller_take_node_power(struct lull_controller *controller, int64_t time_ns,
                                      double power_w)
 {
     const struct lull_swing_levers levers = find_levers(controller);
 
-    if (lull_swing_limit_take(&controller->swings, side_of_node(controller), time_ns, power_w,
-                              &levers) &&
-        controller->swings.cut.gaps)
-        end_rest(controller);
+    lull_swing_limit_take(&controller->swings, side_of_node(controller), time_ns, power_w, &levers);
 }
 
 uint32_t lull_controller_cut_point(const struct lull_controller *controller,
