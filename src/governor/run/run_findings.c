@@ -221,7 +221,8 @@ static bool is_blocked(const struct lull_run_pass *pass, uint32_t gpu)
 static void say_blocked(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
     say(text,
-        "left alone, because driver calls block for %.0f ms, longer than its sections are: "
+        "left alone, because driver calls block for %.0f ms, and the calls for all GPUs, one after "
+        "the other, must fit into a section: "
         "stop what polls the driver beside Lull, or use one clock for all with --steady 1%%",
         lull_control_gpu(pass->control, gpu)->driver.slowest_call_ms);
 }
