@@ -127,6 +127,28 @@ void lull_emulated_gpu_wait(struct lull_emulated_gpu *gpu)
         wait_for(gpu, queue_end_ns, 0);
 }
 
+bool lull_emulated_gpu_wait_for(struct lull_emulated_gpu *gpu, uint64_t number, int64_t *end_ns_out)
+{
+    for (;;) {
+        const struct lull_physics *const physics = lull_node_begin(gpu->node, gpu->index);
+        const uint32_t generation = lull_node_generation(gpu->node, gpu->index);
+        const struct lull_physics_kernel *const work =
+            lull_physics_find_work(physics, gpu->context, number);
+        const bool is_known = work != NULL;
+        const bool has_ended = work == NULL || work->state == LULL_WORK_ENDED;
+        const int64_t end_ns = work == NULL ? 0 : work->end_ns;
+        const int64_t change_ns = lull_earlier_ns(lull_physics_work_change_ns(physics),
+                                                  lull_physics_rate_change_ns(physics));
+
+        lull_node_end(gpu->node, gpu->index, false);
+        if (is_known && has_ended)
+            *end_ns_out = end_ns;
+        if (has_ended)
+            return is_known;
+        lull_node_sleep(gpu->node, gpu->index, generation, change_ns);
+    }
+}
+
 void lull_emulated_gpu_transfer_begin(struct lull_emulated_gpu *gpu,
                                       const struct lull_workload_transfer *transfer)
 {

@@ -13,6 +13,7 @@
 #ifndef LULL_EMULATOR_WORKLOAD_H
 #define LULL_EMULATOR_WORKLOAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -49,6 +50,14 @@ void lull_emulated_gpu_launch(struct lull_emulated_gpu *gpu, const struct lull_k
 
 /* Sleeps until every enqueued kernel has ended. */
 void lull_emulated_gpu_wait(struct lull_emulated_gpu *gpu);
+
+/*
+ * Sleeps until a kernel has ended, by its number from 0 in the order of launches, and tells the
+ * virtual time at which it did. False: it has ended, but when is no longer known, since a later
+ * launch has taken its place. It must have been launched. Not for NULL.
+ */
+bool lull_emulated_gpu_wait_for(struct lull_emulated_gpu *gpu, uint64_t number,
+                                int64_t *end_ns_out);
 
 /* Begins a transfer; it moves in the background at the rate that clock and link allow. */
 void lull_emulated_gpu_transfer_begin(struct lull_emulated_gpu *gpu,
