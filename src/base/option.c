@@ -630,6 +630,14 @@ static int refuse_word(const struct option_reading *reading, const char *word)
     return refer_to_help(reading);
 }
 
+/* Tells whether a word is the first of a command: behind "--" it is, once the words that are needed
+ * are there. */
+static bool begins_command(const struct lull_operands *operands,
+                           const struct lull_operand_rules *rules, bool takes_options)
+{
+    return rules->takes_command && !takes_options && operands->count >= rules->least;
+}
+
 /* Words are moved to the front of argv; those that options have taken make the room. */
 static int take_all(struct option_reading *reading, char **argv, struct lull_operands *operands)
 {
@@ -646,7 +654,7 @@ static int take_all(struct option_reading *reading, char **argv, struct lull_ope
             rc = take_long(reading, &at);
         else if (takes_options && (*at)[0] == '-' && (*at)[1] != '\0')
             rc = take_letters(reading, &at);
-        else if (operands->count < rules->most)
+        else if (operands->count < rules->most && !begins_command(operands, rules, takes_options))
             operands->words[operands->count++] = *at;
         else if (rules->takes_command) {
             operands->command = at;

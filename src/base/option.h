@@ -130,7 +130,8 @@ struct lull_operands {
 struct lull_operand_rules {
     uint32_t least;
     uint32_t most;      /* UINT32_MAX: any number */
-    bool takes_command; /* then the command line of another program follows */
+    bool takes_command; /* then the command line of another program follows: behind "--", or behind
+                         * the most words */
     bool needs_command;
     const char *missing; /* the message where words or the command are missing */
 };

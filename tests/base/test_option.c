@@ -122,6 +122,7 @@ static const struct lull_operand_rules files = {.most = UINT32_MAX};
 static const struct lull_operand_rules none = {0};
 static const struct lull_operand_rules job = {
     .least = 1, .most = 1, .takes_command = true, .needs_command = true, .missing = "give a job"};
+static const struct lull_operand_rules work = {.most = UINT32_MAX, .takes_command = true};
 
 static void accept(const char *line, struct outcome *outcome)
 {
@@ -235,6 +236,16 @@ static void test_words_and_commands(void **state)
     read_line(&job, "spec run --loud", &outcome);
     assert_false(outcome.values.is_loud);
     assert_string_equal(outcome.operands.command[1], "--loud");
+
+    read_line(&work, "a b -- run c", &outcome);
+    assert_int_equal(outcome.operands.count, 2);
+    assert_string_equal(outcome.operands.command[1], "c");
+    read_line(&work, "-- run c", &outcome);
+    assert_int_equal(outcome.operands.count, 0);
+    assert_string_equal(outcome.operands.command[0], "run");
+    read_line(&job, "-- spec run", &outcome);
+    assert_string_equal(outcome.operands.words[0], "spec");
+    assert_string_equal(outcome.operands.command[0], "run");
 
     refuse(&job, "spec", -EINVAL, "give a job");
     refuse(&job, "", -EINVAL, "give a job");
