@@ -18,7 +18,7 @@
 
 enum {
     LULL_COLUMNS_MAX = 64,    /* columns of a table, known or not; more are refused */
-    LULL_COLUMNS_FIELDS = 24, /* fields that a reader may know */
+    LULL_COLUMNS_FIELDS = 32, /* fields that a reader may know */
 };
 
 struct lull_column { /* an array of them ends with a null name */

@@ -11,10 +11,24 @@
 #include "trace/columns.h"
 #include "trace/string_set.h"
 
-enum kernel_field { GPU, SET, APP, ARG, CUDA_KERNEL, CORE_MHZ, MEM_MHZ, TIME_MS, POWER_W, VALID };
+enum kernel_field {
+    GPU,
+    SET,
+    APP,
+    ARG,
+    CUDA_KERNEL,
+    CORE_MHZ,
+    MEM_MHZ,
+    MEM_SET_MHZ,
+    TIME_MS,
+    POWER_W,
+    VALID,
+    LIMIT_W,
+    REPEAT,
+};
 
 enum {
-    NEEDED = 1u << GPU | 1u << APP | 1u << CORE_MHZ | 1u << MEM_MHZ | 1u << TIME_MS,
+    NEEDED = 1u << GPU | 1u << APP | 1u << CORE_MHZ | 1u << TIME_MS,
     KEY = 1024, /* bytes of all names of a kernel together */
 };
 
@@ -29,7 +43,21 @@ static const struct lull_column known[] = {
     {"time_ms", TIME_MS},
     {"power_w", POWER_W},
     {"valid", VALID},
+    {"suite", SET},
+    {"kernel", APP},
+    {"sm_set_mhz", CORE_MHZ},
+    {"mem_set_mhz", MEM_SET_MHZ},
+    {"limit_set_w", LIMIT_W},
+    {"repeat", REPEAT},
     {NULL},
+};
+
+/* A point of a kernel that is repeated, and what its row is the mean of so far. */
+struct repeated {
+    size_t set;
+    size_t row;
+    uint32_t times;
+    uint32_t powers;
 };
 
 /* The state of reading a table. */
@@ -37,12 +65,47 @@ struct reading {
     struct lull_kernel_table *table;
     struct lull_string_set *set_names;
     struct lull_string_set *kernel_names;
+    struct lull_string_set *points; /* of tables with repeats */
+    struct repeated *repeated;      /* by the number of the point */
+    size_t repeated_count;
     size_t rows;
 };
+
+/* The clock that was asked for tells points apart, where the one that was read is there as well. */
+static uint32_t memory_field(const struct lull_columns *columns)
+{
+    return lull_columns_has(columns, MEM_SET_MHZ) ? MEM_SET_MHZ : MEM_MHZ;
+}
+
+static int check_columns(const struct lull_columns *columns, void *context, struct lull_error *err)
+{
+    (void)context;
+    return lull_columns_need(columns, memory_field(columns), err);
+}
 
 static const char *cell_or_empty(const struct lull_columns *columns, uint32_t field)
 {
     return lull_columns_has(columns, field) ? columns->cells[field] : "";
+}
+
+/* Rows at different power limits are not of one grid of clocks. */
+static int add_limit(const struct lull_columns *columns, struct lull_kernel_set *set,
+                     struct lull_error *err)
+{
+    const size_t used = strlen(set->set);
+    double limit_w;
+    int rc;
+
+    if (!lull_columns_is_filled(columns, LIMIT_W))
+        return 0;
+    rc = lull_columns_real(columns, LIMIT_W, 1e-3, 1e6, "not from 0.001 to 1e6", &limit_w, err);
+    if (rc < 0)
+        return rc;
+    if ((size_t)snprintf(set->set + used, sizeof(set->set) - used, "@%gW", limit_w) >=
+        sizeof(set->set) - used)
+        return lull_columns_refuse(columns, SET, "the name is too long to add a power limit to it",
+                                   err);
+    return 0;
 }
 
 /* Reads the names of the GPU and the set, of which the latter may be missing. */
@@ -53,7 +116,7 @@ static int read_set_name(const struct lull_columns *columns, struct lull_kernel_
 
     if (rc == 0 && lull_columns_is_filled(columns, SET))
         rc = lull_columns_name(columns, SET, set->set, sizeof(set->set), err);
-    return rc;
+    return rc == 0 ? add_limit(columns, set, err) : rc;
 }
 
 /* Finds the set that the record belongs to, new or known. Cells have no commas in them, so that
@@ -89,9 +152,9 @@ static int find_kernel(const struct lull_columns *columns, struct reading *readi
     if (!lull_columns_is_filled(columns, APP))
         return lull_columns_refuse(columns, APP, "the name of the kernel's program is missing",
                                    err);
-    if (snprintf(key, sizeof(key), "%s,%s,%s,%s,%s", columns->cells[GPU],
-                 cell_or_empty(columns, SET), columns->cells[APP], cell_or_empty(columns, ARG),
-                 cell_or_empty(columns, CUDA_KERNEL)) >= KEY)
+    if (snprintf(key, sizeof(key), "%s,%s,%s,%s,%s,%s", columns->cells[GPU],
+                 cell_or_empty(columns, SET), cell_or_empty(columns, LIMIT_W), columns->cells[APP],
+                 cell_or_empty(columns, ARG), cell_or_empty(columns, CUDA_KERNEL)) >= KEY)
         return lull_columns_refuse(columns, APP,
                                    "the names of the kernel have more than 1023 bytes", err);
     return lull_string_set_add(reading->kernel_names, key, kernel_out, columns->name, err);
@@ -104,7 +167,8 @@ static int read_numbers(const struct lull_columns *columns, struct lull_grid_row
     int rc = lull_columns_real(columns, CORE_MHZ, 1.0, 1e6, "not from 1 to 1e6", &row->sm_mhz, err);
 
     if (rc == 0)
-        rc = lull_columns_real(columns, MEM_MHZ, 1.0, 1e6, "not from 1 to 1e6", &row->mem_mhz, err);
+        rc = lull_columns_real(columns, memory_field(columns), 1.0, 1e6, "not from 1 to 1e6",
+                               &row->mem_mhz, err);
     if (rc == 0)
         rc = lull_columns_real(columns, TIME_MS, 1e-6, 1e9, "not from 1e-6 to 1e9", &row->time_ms,
                                err);
@@ -119,8 +183,57 @@ static int read_numbers(const struct lull_columns *columns, struct lull_grid_row
     return rc;
 }
 
+/* Adds a repeat to the row of its point. Only valid ones count where there are any. */
+static void add_repeat(struct lull_grid_row *mean, struct repeated *repeated,
+                       const struct lull_grid_row *row)
+{
+    if (!row->is_valid && mean->is_valid)
+        return;
+    if (row->is_valid && !mean->is_valid) {
+        *mean = *row;
+        repeated->times = 1;
+        repeated->powers = isnan(row->power_w) ? 0U : 1U;
+        return;
+    }
+    mean->time_ms += (row->time_ms - mean->time_ms) / ++repeated->times;
+    if (isnan(row->power_w))
+        return;
+    if (repeated->powers++ == 0)
+        mean->power_w = row->power_w;
+    else
+        mean->power_w += (row->power_w - mean->power_w) / repeated->powers;
+}
+
+/* Finds what was read of a point before. Null, with nothing refused: it is new, and is noted as the
+ * next row of its set. */
+static int find_repeated(const struct lull_columns *columns, struct reading *reading, size_t set,
+                         const struct lull_grid_row *row, struct repeated **repeated_out,
+                         struct lull_error *err)
+{
+    const struct repeated new = {set, reading->table->sets[set].row_count, 1,
+                                 isnan(row->power_w) ? 0U : 1U};
+    char key[96];
+    uint32_t number;
+    int rc;
+
+    *repeated_out = NULL;
+    if (!lull_columns_is_filled(columns, REPEAT))
+        return 0;
+    snprintf(key, sizeof(key), "%u,%.9g,%.9g", row->kernel, row->sm_mhz, row->mem_mhz);
+    rc = lull_string_set_add(reading->points, key, &number, columns->name, err);
+    if (rc < 0)
+        return rc;
+    if (number < reading->repeated_count)
+        *repeated_out = &reading->repeated[number];
+    else
+        rc = lull_trace_append(&reading->repeated, &reading->repeated_count, &new, sizeof(new),
+                               columns->name, err);
+    return rc;
+}
+
 static int add_row(const struct lull_columns *columns, void *context, struct lull_error *err)
 {
+    struct repeated *repeated = NULL;
     struct reading *const reading = context;
     struct lull_kernel_set *set = NULL;
     struct lull_grid_row row = {0};
@@ -138,25 +251,36 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
     if (rc < 0)
         return rc;
     reading->rows++;
+    rc =
+        find_repeated(columns, reading, (size_t)(set - reading->table->sets), &row, &repeated, err);
+    if (rc < 0)
+        return rc;
+    if (repeated != NULL) {
+        add_repeat(&reading->table->sets[repeated->set].rows[repeated->row], repeated, &row);
+        return 0;
+    }
     return lull_trace_append(&set->rows, &set->row_count, &row, sizeof(row), columns->name, err);
 }
 
 int lull_kernel_table_read(const char *path, struct lull_kernel_table *table_out,
                            struct lull_error *err)
 {
-    static const struct lull_table kernels = {known, NEEDED, NULL, add_row};
+    static const struct lull_table kernels = {known, NEEDED, check_columns, add_row};
     struct reading reading = {.table = table_out,
                               .set_names = lull_string_set_create(),
-                              .kernel_names = lull_string_set_create()};
+                              .kernel_names = lull_string_set_create(),
+                              .points = lull_string_set_create()};
     int rc;
 
     *table_out = (struct lull_kernel_table){0};
-    if (reading.set_names == NULL || reading.kernel_names == NULL)
+    if (reading.set_names == NULL || reading.kernel_names == NULL || reading.points == NULL)
         rc = lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
     else
         rc = lull_columns_read(path, &kernels, &reading, err);
     if (rc >= 0 && table_out->count == 0)
         rc = lull_error_set(err, LULL_E_FORMAT, "%s: the table has no rows after its header", path);
+    free(reading.repeated);
+    lull_string_set_destroy(reading.points);
     lull_string_set_destroy(reading.set_names);
     lull_string_set_destroy(reading.kernel_names);
     if (rc < 0)

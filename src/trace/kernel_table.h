@@ -6,6 +6,11 @@
  * measured, a row counts as valid where the table does not say. Other columns, such as counters,
  * are passed over.
  *
+ * The dataset of `lull sweep` (sweep_table.h) is read as well: suite, kernel, sm_set_mhz and
+ * mem_set_mhz are the names of set, app and the clocks there. Rows at different power limits
+ * (limit_set_w) are sets of their own, "suite@300W", and the repeats of a point (repeat) are one
+ * row, with their mean; it is valid if one of them is, which the mean is then of.
+ *
  * Threads: a table belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TRACE_KERNEL_TABLE_H
