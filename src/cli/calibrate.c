@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/stop_signals.h"
 #include "governor/control/calibrate.h"
 
 struct calibrate_arguments {
@@ -61,35 +61,14 @@ static const struct lull_option rows[] = {
 /* ---- while it runs ----------------------------------------------------------------------- */
 
 struct watch {
-    sigset_t signals;
-    int stopped_by; /* a signal; 0: none yet */
+    struct lull_stop_signals stop;
     bool is_terminal;
 };
 
-/* Blocks the signals that end programs: is_stopped() takes them, so that the clocks are put back
- * first. */
-static void begin_watch(struct watch *watch)
-{
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-
-    *watch = (struct watch){.is_terminal = isatty(STDERR_FILENO) == 1};
-    sigemptyset(&watch->signals);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        sigaddset(&watch->signals, numbers[i]);
-    sigprocmask(SIG_BLOCK, &watch->signals, NULL);
-}
-
+/* The clocks are put back before a signal ends this. */
 static bool is_stopped(void *context)
 {
-    const struct timespec now = {0};
-    struct watch *watch = context;
-
-    if (watch->stopped_by == 0) {
-        const int number = sigtimedwait(&watch->signals, NULL, &now);
-
-        watch->stopped_by = number > 0 ? number : 0;
-    }
-    return watch->stopped_by != 0;
+    return lull_is_stopped(&((struct watch *)context)->stop);
 }
 
 static void show_progress(void *context, uint32_t done, uint32_t total)
@@ -347,7 +326,8 @@ static int calibrate(const struct calibrate_arguments *arguments, struct lull_de
         status = lull_cli_fail("calibrate", &measured);
         goto free;
     }
-    begin_watch(&watch);
+    lull_stop_signals_begin(&watch.stop);
+    watch.is_terminal = isatty(STDERR_FILENO) == 1;
     result = lull_calibrate(devices, &wanted, findings.records, findings.outcomes, &measured);
     if (watch.is_terminal)
         fputs("\r\033[K", stderr);
@@ -355,8 +335,8 @@ static int calibrate(const struct calibrate_arguments *arguments, struct lull_de
         status = lull_cli_fail("calibrate", &measured);
     if (keep(arguments, &findings, &kept) < 0)
         status = lull_cli_fail("calibrate", &kept);
-    if (watch.stopped_by != 0)
-        status = 128 + watch.stopped_by;
+    if (watch.stop.stopped_by != 0)
+        status = 128 + watch.stop.stopped_by;
 free:
     free(findings.outcomes);
     free(findings.records);

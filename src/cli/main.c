@@ -31,6 +31,7 @@ int main(int argc, char **argv)
                                                                   &lull_job_remove_command,
                                                                   &lull_quiesce_command,
                                                                   &lull_resume_command,
+                                                                  &lull_sweep_command,
                                                                   &lull_model_evaluate_command,
                                                                   &lull_simulate_command,
                                                                   &lull_cluster_command,
