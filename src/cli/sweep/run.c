@@ -9,11 +9,13 @@
 
 #include "base/amount.h"
 #include "base/watch.h"
+#include "cli/sweep/cuda_workload.h"
 #include "cli/sweep/output.h"
 #include "cli/sweep/sidecar.h"
 
 /* The kinds of suites, of which the first that can be had here is taken. */
-static const struct lull_workload_kind *const suites[] = {&lull_emulated_workload};
+static const struct lull_workload_kind *const suites[] = {&lull_emulated_workload,
+                                                          &lull_cuda_workload};
 
 /* Of a kernel's run. Chosen, not measured. */
 static const double slice_s = 0.25;
