@@ -225,3 +225,31 @@ uint32_t lull_job_type_tempo(const struct lull_job_type *type, uint32_t job_clas
     tempo_out[0].waiting_w *= type->limit_w / model->limit_default_w;
     return 1;
 }
+
+/* The parts of computation follow each other within microseconds, so that the board's limit holds
+ * their mean power, not that of each: they are one kernel. */
+uint32_t lull_job_training_tempo(const struct lull_job_type *type,
+                                 const struct lull_training_time *time, bool is_backward,
+                                 enum lull_job_network network, struct lull_job_tempo *tempo_out)
+{
+    const double busy_s = time->matrix_s + time->memory_s;
+    const double memory_ratio = busy_s > 0.0 ? time->memory_s / busy_s : 0.0;
+    const struct lull_gpu_profile matrix =
+        take_kernel(type->model, is_backward ? "llm_bwd" : "llm_fwd", "llm_gemm");
+    const struct lull_gpu_profile copy = take_kernel(type->model, "stream", NULL);
+    struct lull_job_work work = {.part_count = 1, .host_ratio = 1.0};
+    struct lull_job_model curves;
+
+    if (busy_s > 0.0) {
+        work.host_ratio = time->fixed_s / (busy_s + time->fixed_s);
+        work.parts[0] = (struct lull_job_part){
+            .base_w = matrix.base_w + memory_ratio * (copy.base_w - matrix.base_w),
+            .slope_w = matrix.slope_w + memory_ratio * (copy.slope_w - matrix.slope_w),
+            .memory_ratio = memory_ratio,
+            .share_ratio = 1.0 - work.host_ratio,
+        };
+    }
+    lull_job_model_fill(type->model, network, &curves);
+    lull_job_tempo(&curves.gpu, &work, tempo_out);
+    return curves.gpu.clock_count;
+}

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "core/cluster/model/job_parallel.h"
+#include "core/model/training.h"
 #include "core/cluster/model/job_surface.h"
 #include "core/stats/random.h"
 #include "emulator/gpu_model.h"
@@ -91,5 +92,11 @@ struct lull_job_links lull_job_type_links(const struct lull_job_type *type,
  * places. Returns how many clocks there are. */
 uint32_t lull_job_type_tempo(const struct lull_job_type *type, uint32_t job_class,
                              enum lull_job_network network, struct lull_job_tempo *tempo_out);
+
+/* The same for work that is composed (training.h): its products as the matrix kernels of a
+ * transformer's pass, what memory takes as a copy, and launches as waiting. The type has a model. */
+uint32_t lull_job_training_tempo(const struct lull_job_type *type,
+                                 const struct lull_training_time *time, bool is_backward,
+                                 enum lull_job_network network, struct lull_job_tempo *tempo_out);
 
 #endif

@@ -151,7 +151,7 @@ struct simai_builder {
 static int64_t add(struct simai_builder *builder, enum lull_job_task_kind kind, uint32_t resource,
                    int64_t time_ns, int64_t behind)
 {
-    const struct lull_job_task task = {kind, resource, GPU, time_ns};
+    const struct lull_job_task task = {kind, resource, GPU, time_ns, 0};
     int64_t index;
 
     if (time_ns == 0 || builder->rc < 0)
