@@ -36,7 +36,7 @@ static const struct lull_option rows[] = {
                       "predicted is other clocks, and with --gpus other numbers of GPUs."),
     LULL_VALUE("confidence", "RATIO", RATIO, struct job_arguments, confidence_ratio,
                "How sure it shall be that the step is within its interval.", .usual = "90%",
-               .least = 0.5, .most = 0.999),
+               .least = 0.1, .most = LULL_TRAINING_MOST_CONFIDENCE),
     LULL_VALUE("meter", "S", TIME, struct job_arguments, meter_ns,
                "Show power by the position in a step as a meter sees it that averages this long.",
                .usual = "0", .least = 0, .most = 60),
@@ -73,8 +73,6 @@ static int take_software(const struct job_arguments *arguments,
         if (out->job.gap_s <= 0.0)
             out->job.gap_s = software->gap_s;
     }
-    out->factor =
-        lull_training_factor(arguments->confidence_ratio, software != NULL ? software->anchors : 1);
     out->is_fitted = entry->step_s > 0.0 && (arguments->is_fit || out->job.matrix_ratio <= 0.0);
     if (!out->is_fitted && out->job.matrix_ratio <= 0.0)
         return refuse(entry, LULL_E_FORMAT,
@@ -184,6 +182,7 @@ static int predict(const struct job_arguments *arguments, const struct lull_trai
     *out = (struct lull_model_job){
         .entry = entry,
         .job = entry->job,
+        .factor = lull_training_factor(arguments->confidence_ratio),
     };
     if (gpu == NULL)
         return refuse(entry, LULL_E_FORMAT,

@@ -14,20 +14,22 @@ enum {
 /* What a GPU is asked to do. */
 struct work {
     double flops;
-    double core_flops; /* of attention */
-    double bytes;
+    double core_flops;    /* of attention */
+    double operand_bytes; /* of products */
+    double bytes;         /* of all else */
     double kernels;
 };
 
 static struct work times(struct work work, double factor)
 {
-    return (struct work){factor * work.flops, factor * work.core_flops, factor * work.bytes,
-                         factor * work.kernels};
+    return (struct work){factor * work.flops, factor * work.core_flops,
+                         factor * work.operand_bytes, factor * work.bytes, factor * work.kernels};
 }
 
 static struct work plus(struct work a, struct work b)
 {
-    return (struct work){a.flops + b.flops, a.core_flops + b.core_flops, a.bytes + b.bytes,
+    return (struct work){a.flops + b.flops, a.core_flops + b.core_flops,
+                         a.operand_bytes + b.operand_bytes, a.bytes + b.bytes,
                          a.kernels + b.kernels};
 }
 
@@ -35,7 +37,7 @@ static struct work plus(struct work a, struct work b)
 static struct work product(double rows, double in, double out)
 {
     return (struct work){.flops = 2.0 * rows * in * out,
-                         .bytes = VALUE_BYTES * (rows * in + in * out + rows * out),
+                         .operand_bytes = VALUE_BYTES * (rows * in + in * out + rows * out),
                          .kernels = 1.0};
 }
 
@@ -47,9 +49,12 @@ static struct lull_training_time time_of(const struct lull_training_job *job,
     const double core = gpu->flops[LULL_TRAINING_BF16] *
                         (job->attention == LULL_TRAINING_FUSED ? gpu->attention_ratio : 1.0);
 
+    const double bytes_s = gpu->memory_bytes_s * gpu->memory_ratio;
+
     return (struct lull_training_time){
-        .matrix_s = (work->flops / flops + work->core_flops / core) / job->matrix_ratio,
-        .memory_s = work->bytes / (gpu->memory_bytes_s * gpu->memory_ratio),
+        .matrix_s = (work->flops / flops + work->core_flops / core) / job->matrix_ratio +
+                    work->operand_bytes / bytes_s,
+        .memory_s = work->bytes / bytes_s,
         .fixed_s = work->kernels * gpu->kernel_s,
     };
 }
@@ -160,8 +165,9 @@ static struct passes any_layer(const struct lull_training_job *job,
                                const struct lull_training_gpu *gpu)
 {
     const struct lull_training_model *model = &job->model;
-    const struct work forward = {model->flops * job->micro_batch, 0.0,
-                                 model->bytes * job->micro_batch, model->kernels};
+    const struct work forward = {.flops = model->flops * job->micro_batch,
+                                 .bytes = model->bytes * job->micro_batch,
+                                 .kernels = model->kernels};
     const struct work backward = times(forward, 2.0);
 
     return (struct passes){time_of(job, gpu, &forward, false), time_of(job, gpu, &backward, false)};
@@ -174,8 +180,9 @@ static struct passes head_of(const struct lull_training_job *job,
 {
     const double rows = tokens_of(job);
     const double width = (double)job->model.vocabulary / job->tensor;
-    const struct work forward = {2.0 * rows * job->model.hidden * width, 0.0, 8.0 * rows * width,
-                                 4.0};
+    const struct work forward = {.flops = 2.0 * rows * job->model.hidden * width,
+                                 .bytes = 8.0 * rows * width,
+                                 .kernels = 4.0};
     const struct work backward = times(forward, 2.0);
 
     if (job->model.vocabulary == 0)

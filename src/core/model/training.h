@@ -5,7 +5,8 @@
  *
  * A kernel takes matrix_s + memory_s + fixed_s: operations at the rate that matrix products reach,
  * bytes at the rate that memory reaches, and what launching and draining it costs. The first
- * follows the SM clock, the second memory's bandwidth over that clock, the third neither. That is
+ * follows the SM clock, the second memory's bandwidth over that clock, the third neither. The
+ * operands of a product are bytes, but come through the caches, which have the SM's clock. That is
  * the sum form of time_model.h, of which nothing is fitted to the job itself. A layer of a
  * transformer is four matrix products (Narayanan et al., SC'21, appendix), attention's core, and
  * what reads and writes activations between them (Korthikanti et al., MLSys'23, section 4).
@@ -55,8 +56,7 @@ struct lull_training_software {
     const char *name;
     double matrix_ratio; /* of the peak, what matrix products reach */
     double gap_s;        /* of the host, in each step */
-    uint32_t anchors;    /* that matrix_ratio is the geometric mean of; > 0 */
-    const char *fitted;  /* which these are */
+    const char *fitted;  /* the anchors that matrix_ratio is the geometric mean of */
 };
 
 extern const struct lull_training_gpu lull_training_gpus[];
@@ -163,9 +163,13 @@ int lull_training_compose(const struct lull_training_job *job, const struct lull
 int lull_training_fit(const struct lull_training_job *job, const struct lull_training_gpu *gpu,
                       double step_s, double *matrix_ratio_out, struct lull_error *err);
 
-/* The interval of a predicted step: it is divided and multiplied by this factor, > 1, so that the
- * truth is within with this chance (0..1). anchors: of the software, 1 where matrix_ratio was
- * fitted to one step. */
-double lull_training_factor(double confidence_ratio, uint32_t anchors);
+/*
+ * The interval of a predicted step: divided and multiplied by this factor, > 1, the truth is within
+ * with this chance (above 0, up to LULL_TRAINING_MOST_CONFIDENCE), for jobs as alike or unlike those
+ * of the constants as the anchors are that it was taken from: the split conformal quantile of their
+ * errors (Papadopoulos et al., 2002), in training_constants.c.
+ */
+#define LULL_TRAINING_MOST_CONFIDENCE 0.96
+double lull_training_factor(double confidence_ratio);
 
 #endif

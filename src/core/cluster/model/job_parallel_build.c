@@ -87,22 +87,22 @@ static bool is_forward(const struct lull_pipeline_action *action)
 
 /* The parameters that a piece needs: gathered before every piece where copies share them, while
  * the piece before it runs and no earlier, since they take room; or once, ahead of its first
- * forward, as soon as the link carries them. */
+ * forward, as soon as the link carries them. Pieces are equally long, or a nanosecond would decide
+ * which of them a link takes first. */
 static void add_parameters(struct parallel_builder *builder,
                            const struct lull_pipeline_action *action, uint32_t device,
-                           uint32_t part, uint32_t parts, int64_t compute)
+                           uint32_t parts, int64_t compute)
 {
     const struct lull_job_parallel *parallel = builder->parallel;
     const uint32_t at = resource(builder, device, DATA_LINK);
     int64_t gather = -1;
 
     if (parallel->gather_link_ns > 0 && action->kind != LULL_PIPELINE_WEIGHT) {
-        gather = add_transfer(builder, at, device, share_ns(parallel->gather_link_ns, part, parts));
+        gather = add_transfer(builder, at, device, parallel->gather_link_ns / parts);
         connect(builder, builder->last_pieces[1], gather);
     } else if (parallel->parameter_link_ns > 0 && is_forward(action) && action->microbatch == 0) {
-        gather = add_transfer(
-            builder, at, device,
-            share_ns(parallel->parameter_link_ns / parallel->schedule.chunks, part, parts));
+        gather = add_transfer(builder, at, device,
+                              parallel->parameter_link_ns / parallel->schedule.chunks / parts);
     }
     connect(builder, gather, compute);
 }
@@ -120,7 +120,7 @@ static void add_piece(struct parallel_builder *builder, const struct lull_pipeli
     int64_t last = compute;
 
     if (builder->parallel->data > 1)
-        add_parameters(builder, action, device, part, parts, compute);
+        add_parameters(builder, action, device, parts, compute);
     if (link_ns > 0) {
         last = add_transfer(builder, resource(builder, device, TENSOR_LINK), device,
                             share_ns(link_ns, part, parts));
@@ -208,8 +208,7 @@ static struct action_tasks add_action(struct parallel_builder *builder, uint32_t
     for (uint32_t part = 0; part < parts; part++) {
         add_piece(builder, action, device, part, parts, &done);
         if (is_scattered)
-            add_bucket(builder, device, done.last,
-                       share_ns(parallel->scatter_link_ns, part, parts), optimizer);
+            add_bucket(builder, device, done.last, parallel->scatter_link_ns / parts, optimizer);
         else if (is_reduced && !parallel->is_gradient_late)
             add_bucket(builder, device, done.last, lull_job_parallel_bucket_ns(parallel),
                        optimizer);
