@@ -24,7 +24,8 @@ struct jobs_reading {
     const char *path;
 };
 
-/* ---- words ------------------------------------------------------------------------------------ */
+/* ---- words ------------------------------------------------------------------------------------
+ */
 
 /* A word and what it stands for, its place in the list. The first is taken where none is given. */
 struct word_row {
@@ -33,12 +34,25 @@ struct word_row {
     const char *words[4];
 };
 
-enum word { MASK, PRECISION, ATTENTION, RECOMPUTE, SHARDED, BETWEEN, COLLECTIVES, GRADIENTS, WEIGHTS,
-            WORDS };
+enum training_word {
+    MASK,
+    PRECISION,
+    ATTENTION,
+    RECOMPUTE,
+    SHARDED,
+    BETWEEN,
+    COLLECTIVES,
+    GRADIENTS,
+    WEIGHTS,
+    WORDS
+};
 
 #define WORD_ROW(key, member, ...)                                                                 \
     {                                                                                              \
-        key, offsetof(struct job_text, member), { __VA_ARGS__, NULL }                              \
+        key, offsetof(struct job_text, member),                                                    \
+        {                                                                                          \
+            __VA_ARGS__, NULL                                                                      \
+        }                                                                                          \
     }
 
 static const struct word_row word_rows[WORDS] = {
@@ -73,17 +87,17 @@ static int read_words(struct lull_json_reader *reader, const struct job_text *te
 
         places[i] = find_word(row, text);
         if (places[i] < 0)
-            return lull_error_set(reader->err, LULL_E_FORMAT,
-                                  "%s: job \"%s\": %s is %s, %s%s%s; not \"%s\"", reader->name,
-                                  text->entry.name, row->key, row->words[0], row->words[1],
-                                  row->words[2] != NULL ? " or " : "",
-                                  row->words[2] != NULL ? row->words[2] : "",
-                                  (const char *)text + row->offset);
+            return lull_error_set(
+                reader->err, LULL_E_FORMAT, "%s: job \"%s\": %s is %s, %s%s%s; not \"%s\"",
+                reader->name, text->entry.name, row->key, row->words[0], row->words[1],
+                row->words[2] != NULL ? " or " : "", row->words[2] != NULL ? row->words[2] : "",
+                (const char *)text + row->offset);
     }
     return 0;
 }
 
-/* ---- a job ------------------------------------------------------------------------------------ */
+/* ---- a job ------------------------------------------------------------------------------------
+ */
 
 static uint32_t or_else(int64_t count, int64_t otherwise)
 {
@@ -93,7 +107,7 @@ static uint32_t or_else(int64_t count, int64_t otherwise)
 static void take_job(const struct job_text *text, const int *places,
                      struct lull_training_entry *entry)
 {
-    struct lull_training_job *job = &entry->job;
+    struct lull_training_setup *job = &entry->job;
     struct lull_training_model *model = &job->model;
 
     model->layers = (uint32_t)text->layers;
@@ -122,9 +136,18 @@ static void take_job(const struct job_text *text, const int *places,
     job->is_frozen = places[WEIGHTS] == 1;
 }
 
-#define JOB(key, member) {LULL_JSON_INTEGER(key, struct job_text, member, MOST_COUNT)}
-#define TEXT(key, member) {LULL_JSON_TEXT(key, struct job_text, member)}
-#define REAL(key, member) {LULL_JSON_REAL(key, struct job_text, member)}
+#define JOB(key, member)                                                                           \
+    {                                                                                              \
+        LULL_JSON_INTEGER(key, struct job_text, member, MOST_COUNT)                                \
+    }
+#define TEXT(key, member)                                                                          \
+    {                                                                                              \
+        LULL_JSON_TEXT(key, struct job_text, member)                                               \
+    }
+#define REAL(key, member)                                                                          \
+    {                                                                                              \
+        LULL_JSON_REAL(key, struct job_text, member)                                               \
+    }
 
 static const struct lull_json_field model_fields[] = {
     JOB("layers", layers),
@@ -175,15 +198,14 @@ static const struct lull_json_field job_fields[] = {
 /* Numbers beyond these are no job's, and would not be finite once they are multiplied. */
 static int check_reals(struct lull_json_reader *reader, const struct lull_training_entry *entry)
 {
-    const struct lull_training_job *job = &entry->job;
+    const struct lull_training_setup *job = &entry->job;
     const double most_s = 1e5;
     const double most = 1e18;
 
     if (entry->step_s > most_s || job->gap_s > most_s || job->input_s > most_s ||
         job->copy_s > most_s)
-        return lull_error_set(reader->err, LULL_E_FORMAT,
-                              "%s: job \"%s\": a time is beyond %.0f s", reader->name, entry->name,
-                              most_s);
+        return lull_error_set(reader->err, LULL_E_FORMAT, "%s: job \"%s\": a time is beyond %.0f s",
+                              reader->name, entry->name, most_s);
     if (job->matrix_ratio > 1.5)
         return lull_error_set(reader->err, LULL_E_FORMAT,
                               "%s: job \"%s\": matrix_ratio is beyond 1.5", reader->name,

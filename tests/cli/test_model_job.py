@@ -151,7 +151,7 @@ class Composition(unittest.TestCase):
     def test_clocks(self):
         """Never faster at a lower clock, never slower than the clock itself, and least at what waits most."""
         jobs = anchors("22B selective") + anchors("Llama-2 70B LoRA v4.1")[1:2]
-        for found in predict(jobs, "--clocks", "12"):
+        for found in predict(jobs, "--clock-count", "12"):
             points = found["points"]
             self.assertEqual(len(points), 12)
             for a, b in zip(points, points[1:]):
@@ -163,7 +163,7 @@ class Composition(unittest.TestCase):
     def test_world_sizes(self):
         """The same batch on more GPUs: each step shorter, but less than by their number."""
         job = anchors("GPT-3 MLPerf v3.1")[0]
-        steps = [predict([job], "--gpus", str(gpus))[0]["points"][0]["step_s"] for gpus in (256, 512, 1024, 2048, 4096)]
+        steps = [predict([job], "--gpu-count", str(gpus))[0]["points"][0]["step_s"] for gpus in (256, 512, 1024, 2048, 4096)]
         for longer, shorter in zip(steps, steps[1:]):
             self.assertLess(shorter, longer)
             self.assertGreater(shorter, longer / 2)
@@ -175,7 +175,7 @@ class Composition(unittest.TestCase):
         found = predict([small])[0]
         self.assertTrue(found["is_fitted"])
         self.assertAlmostEqual(found["points"][0]["step_s"], small["measured_step_s"], delta=1e-3)
-        grown = predict([small], "--gpus", str(large["gpus"]))[0]["points"][0]["step_s"]
+        grown = predict([small], "--gpu-count", str(large["gpus"]))[0]["points"][0]["step_s"]
         self.assertAlmostEqual(grown / large["measured_step_s"], 1, delta=0.1)
 
     def test_confidence(self):
@@ -219,7 +219,7 @@ class Refusals(unittest.TestCase):
         self.refused([dict(good, matrix_ratio=2)], "beyond 1.5")
         self.refused([dict(good, model=dict(good["model"], heads=0))], "heads")
         self.refused([dict(good, model={"layers": 3})], "flops")
-        self.refused([good], "no multiple", options=["--gpus", "12"])
+        self.refused([good], "no multiple", options=["--gpu-count", "12"])
 
     def test_unknown_is_null(self):
         found = predict(anchors("GPT-3 MLPerf v4.1 B200"))[0]

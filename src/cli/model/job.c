@@ -14,7 +14,7 @@
 #include "core/model/training_power.h"
 #include "simulator/cluster/job_classes.h"
 
-struct job_arguments {
+struct model_job_arguments {
     bool is_json;
     bool is_fit;
     uint32_t clocks;
@@ -24,27 +24,28 @@ struct job_arguments {
 };
 
 static const struct lull_option rows[] = {
-    LULL_VALUE("clocks", "N", WHOLE, struct job_arguments, clocks,
-               "Predict at this many SM clocks, from the highest down to half of it.",
-               .usual = "1", .least = 1, .most = LULL_MODEL_JOB_CLOCKS),
-    LULL_VALUE("gpus", "N", WHOLE, struct job_arguments, gpus,
+    LULL_VALUE("clock-count", "N", WHOLE, struct model_job_arguments, clocks,
+               "Predict at this many SM clocks, from the highest down to half of it.", .usual = "1",
+               .least = 1, .most = LULL_MODEL_JOB_CLOCKS),
+    LULL_VALUE("gpu-count", "N", WHOLE, struct model_job_arguments, gpus,
                "Run each job on this many GPUs, with the same batch.", .least = 1, .most = 1 << 24,
                .otherwise = "those that the file says"),
-    LULL_FLAG("fit", struct job_arguments, is_fit,
+    LULL_FLAG("fit", struct model_job_arguments, is_fit,
               "Take from each measured step how fast the job's software is.",
               .more = "Then the step at the highest clock is the measured one, and what is "
-                      "predicted is other clocks, and with --gpus other numbers of GPUs."),
-    LULL_VALUE("confidence", "RATIO", RATIO, struct job_arguments, confidence_ratio,
+                      "predicted is other clocks, and with --gpu-count other numbers of GPUs."),
+    LULL_VALUE("confidence", "RATIO", RATIO, struct model_job_arguments, confidence_ratio,
                "How sure it shall be that the step is within its interval.", .usual = "90%",
                .least = 0.1, .most = LULL_TRAINING_MOST_CONFIDENCE),
-    LULL_VALUE("meter", "S", TIME, struct job_arguments, meter_ns,
+    LULL_VALUE("meter", "S", TIME, struct model_job_arguments, meter_ns,
                "Show power by the position in a step as a meter sees it that averages this long.",
                .usual = "0", .least = 0, .most = 60),
-    LULL_JSON_ROW(struct job_arguments, is_json),
+    LULL_JSON_ROW(struct model_job_arguments, is_json),
     {0},
 };
 
-/* ---- what a job is made of -------------------------------------------------------------------- */
+/* ---- what a job is made of --------------------------------------------------------------------
+ */
 
 static int refuse(const struct lull_training_entry *entry, int code, const char *what,
                   struct lull_error *err)
@@ -53,7 +54,7 @@ static int refuse(const struct lull_training_entry *entry, int code, const char 
 }
 
 /* Takes the constants of the job's software, or those that reproduce its measured step. */
-static int take_software(const struct job_arguments *arguments,
+static int take_software(const struct model_job_arguments *arguments,
                          const struct lull_training_gpu *gpu, struct lull_model_job *out,
                          struct lull_error *err)
 {
@@ -92,8 +93,8 @@ static uint32_t fill_tempo(const struct lull_job_type *type, const struct lull_t
     uint32_t count = 0;
 
     for (int work = 0; one != NULL && work < LULL_JOB_PARALLEL_WORKS; work++) {
-        count = lull_job_training_tempo(type, &step->works[work],
-                                        work == LULL_JOB_BACKWARD_WORK, LULL_JOB_NVLINK, one);
+        count = lull_job_training_tempo(type, &step->works[work], work == LULL_JOB_BACKWARD_WORK,
+                                        LULL_JOB_NVLINK, one);
         for (uint32_t i = 0; i < count; i++)
             tempo[i][work] = one[i];
     }
@@ -101,7 +102,8 @@ static uint32_t fill_tempo(const struct lull_job_type *type, const struct lull_t
     return count;
 }
 
-/* ---- at a clock ------------------------------------------------------------------------------- */
+/* ---- at a clock -------------------------------------------------------------------------------
+ */
 
 static int add_point(struct lull_model_job *out, const struct lull_training_gpu *gpu,
                      const struct lull_job_graph *graph, const struct lull_job_tempo *tempo,
@@ -111,9 +113,8 @@ static int add_point(struct lull_model_job *out, const struct lull_training_gpu 
     const struct lull_job_parallel *parallel = &out->step.parallel;
     struct lull_job_iteration once;
     const int rc =
-        lull_job_iterate(graph, parallel->pipeline, lull_job_parallel_gpus(parallel) /
-                                                        parallel->pipeline,
-                         tempo, &once);
+        lull_job_iterate(graph, parallel->pipeline,
+                         lull_job_parallel_gpus(parallel) / parallel->pipeline, tempo, &once);
 
     if (rc < 0)
         return refuse(out->entry, rc, "there is no memory for its tasks", err);
@@ -131,7 +132,7 @@ static int add_point(struct lull_model_job *out, const struct lull_training_gpu 
     return 0;
 }
 
-static int add_points(const struct job_arguments *arguments, const struct lull_job_type *type,
+static int add_points(const struct model_job_arguments *arguments, const struct lull_job_type *type,
                       const struct lull_training_gpu *gpu, const struct lull_job_graph *graph,
                       struct lull_model_job *out, struct lull_error *err)
 {
@@ -144,9 +145,9 @@ static int add_points(const struct job_arguments *arguments, const struct lull_j
     while (usable < count && 2 * tempo[usable][0].sm_mhz >= tempo[0][0].sm_mhz)
         usable++;
     for (uint32_t i = 0; i < arguments->clocks && rc == 0; i++)
-        rc = add_point(out, gpu, graph,
-                       tempo[arguments->clocks > 1 ? i * (usable - 1) / (arguments->clocks - 1) : 0],
-                       err);
+        rc = add_point(
+            out, gpu, graph,
+            tempo[arguments->clocks > 1 ? i * (usable - 1) / (arguments->clocks - 1) : 0], err);
     if (rc == 0)
         rc = lull_training_power(graph, out->step.parallel.pipeline, tempo[0], arguments->meter_ns,
                                  LULL_MODEL_JOB_BINS, out->bins_w);
@@ -170,8 +171,9 @@ static int add_time(const struct lull_training_gpu *gpu, const struct lull_job_g
     return rc;
 }
 
-static int predict(const struct job_arguments *arguments, const struct lull_training_entry *entry,
-                   struct lull_model_job *out, struct lull_error *err)
+static int predict(const struct model_job_arguments *arguments,
+                   const struct lull_training_entry *entry, struct lull_model_job *out,
+                   struct lull_error *err)
 {
     const struct lull_training_gpu *gpu = lull_training_gpu_find(entry->gpu);
     struct lull_error why = {0};
@@ -210,10 +212,11 @@ static int predict(const struct job_arguments *arguments, const struct lull_trai
     return rc;
 }
 
-/* ---- the command ------------------------------------------------------------------------------ */
+/* ---- the command ------------------------------------------------------------------------------
+ */
 
-static int predict_all(const struct job_arguments *arguments, const struct lull_training_jobs *jobs,
-                       struct lull_error *err)
+static int predict_all(const struct model_job_arguments *arguments,
+                       const struct lull_training_jobs *jobs, struct lull_error *err)
 {
     struct lull_model_job *const predicted = calloc(jobs->count, sizeof(*predicted));
     int rc = 0;
@@ -256,12 +259,12 @@ const struct lull_program_command lull_model_job_command = {
              "nor root is needed.",
     .after = "Examples:\n"
              "  lull model job data/training_anchors.json\n"
-             "  lull model job --json --fit --clocks 12 mine.json",
+             "  lull model job --json --fit --clock-count 12 mine.json",
     .tables = {{rows, 0}},
     .operands = {.least = 1,
                  .most = 1,
                  .missing = "there is no file of jobs; give a JSON file as docs/composition.md "
                             "describes"},
-    .size = sizeof(struct job_arguments),
+    .size = sizeof(struct model_job_arguments),
     .run = run,
 };

@@ -28,7 +28,7 @@ struct lull_model_job_point {
 
 struct lull_model_job {
     const struct lull_training_entry *entry; /* borrowed */
-    struct lull_training_job job;            /* with the constants of its software */
+    struct lull_training_setup job;          /* with the constants of its software */
     bool is_fitted;                          /* matrix_ratio is of its own measured step */
     double factor;                           /* of the interval */
     struct lull_training_step step;

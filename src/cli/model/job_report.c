@@ -14,7 +14,8 @@ static double error_of(const struct lull_model_job *job)
                : NAN;
 }
 
-/* ---- for people ------------------------------------------------------------------------------- */
+/* ---- for people -------------------------------------------------------------------------------
+ */
 
 static void print_number(double value, int width, int digits)
 {
@@ -49,7 +50,8 @@ void lull_model_job_print(const struct lull_model_job *jobs, size_t count, doubl
         print_point(job, &job->points[0]);
         print_number(job->entry->step_s > 0.0 ? job->entry->step_s : NAN, 9, 4);
         print_number(100.0 * error_of(job), 6, 1);
-        printf("  %s\n", job->is_fitted ? "fitted to itself" : lull_printable(job->entry->use).text);
+        printf("  %s\n",
+               job->is_fitted ? "fitted to itself" : lull_printable(job->entry->use).text);
         for (uint32_t p = 1; p < job->point_count; p++) {
             printf("%35s", "");
             print_point(job, &job->points[p]);
@@ -61,7 +63,8 @@ void lull_model_job_print(const struct lull_model_job *jobs, size_t count, doubl
            100.0 * confidence_ratio);
 }
 
-/* ---- the document ----------------------------------------------------------------------------- */
+/* ---- the document -----------------------------------------------------------------------------
+ */
 
 static json_t *known(double value)
 {
@@ -89,16 +92,15 @@ static json_t *job_json(const struct lull_model_job *job)
         json_array_append_new(points, point_json(job, &job->points[i]));
     for (int i = 0; i < LULL_MODEL_JOB_BINS; i++)
         json_array_append_new(bins, known(job->bins_w[i]));
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:b, s:f, s:o, s:o, s:o, s:o, s:s?}",
-                     "name", lull_printable(job->entry->name).text, "gpu",
-                     lull_printable(job->entry->gpu).text, "software",
-                     lull_printable(job->entry->software).text, "use",
-                     lull_printable(job->entry->use).text, "gpus", (json_int_t)job->job.gpus,
-                     "copies", (json_int_t)job->step.copies, "matrix_ratio", job->job.matrix_ratio,
-                     "is_fitted", job->is_fitted, "gap_s", job->job.gap_s, "measured_step_s",
-                     known(job->entry->step_s > 0.0 ? job->entry->step_s : NAN), "error_ratio",
-                     known(error_of(job)), "points", points, "node_w_in_step", bins, "why_null",
-                     job->why_null);
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:b, s:f, s:o, s:o, s:o, s:o, s:s?}", "name",
+        lull_printable(job->entry->name).text, "gpu", lull_printable(job->entry->gpu).text,
+        "software", lull_printable(job->entry->software).text, "use",
+        lull_printable(job->entry->use).text, "gpus", (json_int_t)job->job.gpus, "copies",
+        (json_int_t)job->step.copies, "matrix_ratio", job->job.matrix_ratio, "is_fitted",
+        job->is_fitted, "gap_s", job->job.gap_s, "measured_step_s",
+        known(job->entry->step_s > 0.0 ? job->entry->step_s : NAN), "error_ratio",
+        known(error_of(job)), "points", points, "node_w_in_step", bins, "why_null", job->why_null);
 }
 
 int lull_model_job_print_json(const struct lull_model_job *jobs, size_t count,

@@ -12,7 +12,7 @@ enum {
 /* ---- kernels ------------------------------------------------------------------------------ */
 
 /* What a GPU is asked to do. */
-struct work {
+struct training_work {
     double flops;
     double core_flops;    /* of attention */
     double operand_bytes; /* of products */
@@ -20,30 +20,32 @@ struct work {
     double kernels;
 };
 
-static struct work times(struct work work, double factor)
+static struct training_work times(struct training_work work, double factor)
 {
-    return (struct work){factor * work.flops, factor * work.core_flops,
-                         factor * work.operand_bytes, factor * work.bytes, factor * work.kernels};
+    return (struct training_work){factor * work.flops, factor * work.core_flops,
+                                  factor * work.operand_bytes, factor * work.bytes,
+                                  factor * work.kernels};
 }
 
-static struct work plus(struct work a, struct work b)
+static struct training_work plus(struct training_work a, struct training_work b)
 {
-    return (struct work){a.flops + b.flops, a.core_flops + b.core_flops,
-                         a.operand_bytes + b.operand_bytes, a.bytes + b.bytes,
-                         a.kernels + b.kernels};
+    return (struct training_work){a.flops + b.flops, a.core_flops + b.core_flops,
+                                  a.operand_bytes + b.operand_bytes, a.bytes + b.bytes,
+                                  a.kernels + b.kernels};
 }
 
 /* Output of width `out` from input of width `in`, for each of the rows. */
-static struct work product(double rows, double in, double out)
+static struct training_work product(double rows, double in, double out)
 {
-    return (struct work){.flops = 2.0 * rows * in * out,
-                         .operand_bytes = VALUE_BYTES * (rows * in + in * out + rows * out),
-                         .kernels = 1.0};
+    return (struct training_work){.flops = 2.0 * rows * in * out,
+                                  .operand_bytes =
+                                      VALUE_BYTES * (rows * in + in * out + rows * out),
+                                  .kernels = 1.0};
 }
 
-static struct lull_training_time time_of(const struct lull_training_job *job,
+static struct lull_training_time time_of(const struct lull_training_setup *job,
                                          const struct lull_training_gpu *gpu,
-                                         const struct work *work, bool is_bf16)
+                                         const struct training_work *work, bool is_bf16)
 {
     const double flops = gpu->flops[is_bf16 ? LULL_TRAINING_BF16 : job->precision];
     const double core = gpu->flops[LULL_TRAINING_BF16] *
@@ -80,12 +82,12 @@ struct passes {
     struct lull_training_time backward;
 };
 
-static bool is_transformer(const struct lull_training_job *job)
+static bool is_transformer(const struct lull_training_setup *job)
 {
     return job->model.hidden > 0;
 }
 
-static double tokens_of(const struct lull_training_job *job)
+static double tokens_of(const struct lull_training_setup *job)
 {
     return (double)job->micro_batch * job->model.sequence / job->context;
 }
@@ -95,7 +97,7 @@ static double tokens_of(const struct lull_training_job *job)
  * the first product, read and written by the masked softmax and by dropout, and read by the second:
  * five times two bytes (counted, with the kernels fused as in Megatron-LM).
  */
-static struct work core_work(const struct lull_training_job *job)
+static struct training_work core_work(const struct lull_training_setup *job)
 {
     const struct lull_training_model *model = &job->model;
     const double rows = tokens_of(job);
@@ -103,7 +105,7 @@ static struct work core_work(const struct lull_training_job *job)
     const double seen = is_fused && model->is_causal ? 0.5 : 1.0;
     const double scores = rows * model->sequence * model->heads / job->tensor;
 
-    return (struct work){
+    return (struct training_work){
         .core_flops = 4.0 * seen * rows * model->sequence * model->hidden / job->tensor,
         .bytes = is_fused ? 0.0 : 5.0 * VALUE_BYTES * scores,
         .kernels = is_fused ? 1.0 : 5.0,
@@ -111,14 +113,14 @@ static struct work core_work(const struct lull_training_job *job)
 }
 
 /* The products of a layer. */
-static struct work products_work(const struct lull_training_job *job)
+static struct training_work products_work(const struct lull_training_setup *job)
 {
     const struct lull_training_model *model = &job->model;
     const double rows = tokens_of(job);
     const double hidden = model->hidden;
     const double kv = hidden * model->kv_heads / model->heads;
     const double up = (double)model->feed_forward * (model->is_gated ? 2.0 : 1.0);
-    struct work work = product(rows, hidden, (hidden + 2.0 * kv) / job->tensor);
+    struct training_work work = product(rows, hidden, (hidden + 2.0 * kv) / job->tensor);
 
     work = plus(work, product(rows, hidden / job->tensor, hidden));
     work = plus(work, product(rows, hidden, up / job->tensor));
@@ -128,29 +130,29 @@ static struct work products_work(const struct lull_training_job *job)
 /* What is between the products: two norms read and write the activations, two residuals with bias
  * and dropout read two and write two, the activation function reads what the first product of the
  * feed-forward part made and writes what the second reads. */
-static struct work between_work(const struct lull_training_job *job)
+static struct training_work between_work(const struct lull_training_setup *job)
 {
     const struct lull_training_model *model = &job->model;
     const double rows = tokens_of(job);
     const double split = job->is_sequence_parallel ? job->tensor : 1.0;
     const double up = (double)model->feed_forward * (model->is_gated ? 3.0 : 2.0);
 
-    return (struct work){
+    return (struct training_work){
         .bytes = VALUE_BYTES * rows * (12.0 * model->hidden / split + up / job->tensor),
         .kernels = 6.0,
     };
 }
 
-static struct passes transformer_layer(const struct lull_training_job *job,
+static struct passes transformer_layer(const struct lull_training_setup *job,
                                        const struct lull_training_gpu *gpu)
 {
-    const struct work products = products_work(job);
-    const struct work core = core_work(job);
-    const struct work between = between_work(job);
-    const struct work forward = plus(plus(products, core), between);
+    const struct training_work products = products_work(job);
+    const struct training_work core = core_work(job);
+    const struct training_work between = between_work(job);
+    const struct training_work forward = plus(plus(products, core), between);
     /* Fused attention computes the scores again in its backward: five products for two. */
     const double core_factor = job->attention == LULL_TRAINING_FUSED ? 2.5 : 2.0;
-    struct work backward =
+    struct training_work backward =
         plus(times(products, job->is_frozen ? 1.0 : 2.0), times(core, core_factor));
 
     backward = plus(backward, times(between, 2.0));
@@ -161,29 +163,29 @@ static struct passes transformer_layer(const struct lull_training_job *job,
     return (struct passes){time_of(job, gpu, &forward, false), time_of(job, gpu, &backward, false)};
 }
 
-static struct passes any_layer(const struct lull_training_job *job,
+static struct passes any_layer(const struct lull_training_setup *job,
                                const struct lull_training_gpu *gpu)
 {
     const struct lull_training_model *model = &job->model;
-    const struct work forward = {.flops = model->flops * job->micro_batch,
-                                 .bytes = model->bytes * job->micro_batch,
-                                 .kernels = model->kernels};
-    const struct work backward = times(forward, 2.0);
+    const struct training_work forward = {.flops = model->flops * job->micro_batch,
+                                          .bytes = model->bytes * job->micro_batch,
+                                          .kernels = model->kernels};
+    const struct training_work backward = times(forward, 2.0);
 
     return (struct passes){time_of(job, gpu, &forward, false), time_of(job, gpu, &backward, false)};
 }
 
 /* The product with the vocabulary, and the loss, which reads and writes its output: in 8 bytes
  * forward, half of them read, and twice that backward. */
-static struct passes head_of(const struct lull_training_job *job,
+static struct passes head_of(const struct lull_training_setup *job,
                              const struct lull_training_gpu *gpu)
 {
     const double rows = tokens_of(job);
     const double width = (double)job->model.vocabulary / job->tensor;
-    const struct work forward = {.flops = 2.0 * rows * job->model.hidden * width,
-                                 .bytes = 8.0 * rows * width,
-                                 .kernels = 4.0};
-    const struct work backward = times(forward, 2.0);
+    const struct training_work forward = {.flops = 2.0 * rows * job->model.hidden * width,
+                                          .bytes = 8.0 * rows * width,
+                                          .kernels = 4.0};
+    const struct training_work backward = times(forward, 2.0);
 
     if (job->model.vocabulary == 0)
         return (struct passes){0};
@@ -203,7 +205,7 @@ static double layer_parameters(const struct lull_training_model *model)
            hidden * model->feed_forward * (model->is_gated ? 3.0 : 2.0);
 }
 
-static double gpu_parameters(const struct lull_training_job *job)
+static double gpu_parameters(const struct lull_training_setup *job)
 {
     const struct lull_training_model *model = &job->model;
 
@@ -218,7 +220,7 @@ static double gpu_parameters(const struct lull_training_job *job)
 struct path {
     uint32_t ranks;
     uint32_t nodes;
-    double inside_ns; /* once around a node */
+    double inside_ns;  /* once around a node */
     double between_ns; /* from node to node */
     double ns_per_byte;
 };
@@ -249,15 +251,15 @@ static double gather_s(const struct path *path, double bytes)
 
 static double all_reduce_s(const struct path *path, double bytes)
 {
-    const double tree_ns = path->inside_ns + ceil(log2(path->nodes)) * path->between_ns +
-                           path->ns_per_byte * bytes;
+    const double tree_ns =
+        path->inside_ns + ceil(log2(path->nodes)) * path->between_ns + path->ns_per_byte * bytes;
 
     return 2.0 * fmin(gather_s(path, bytes), 1e-9 * tree_ns);
 }
 
 /* What a layer's tensor parallel collectives take: two forward, two backward and those that are
  * computed again; sequence parallelism gathers its input once more in each half of the backward. */
-static void tensor_s(const struct lull_training_job *job, const struct lull_training_gpu *gpu,
+static void tensor_s(const struct lull_training_setup *job, const struct lull_training_gpu *gpu,
                      double *forward_s, double *backward_s)
 {
     const struct path path = path_of(gpu, job->tensor, gpu->node_gpus);
@@ -282,7 +284,7 @@ static int64_t to_ns(double seconds)
 
 /* The copies of a stage, `ranks` of them, lie next to each other, each tensor parallel (Megatron's
  * order). */
-static struct path data_path(const struct lull_training_job *job,
+static struct path data_path(const struct lull_training_setup *job,
                              const struct lull_training_gpu *gpu, uint32_t ranks)
 {
     const uint32_t neighbours = gpu->node_gpus / job->tensor;
@@ -302,7 +304,7 @@ static double overlap(struct lull_training_time *compute, double link_s)
 }
 
 /* Collectives of the copies: gradients and parameters of one GPU. */
-static void add_copies(const struct lull_training_job *job, const struct lull_training_gpu *gpu,
+static void add_copies(const struct lull_training_setup *job, const struct lull_training_gpu *gpu,
                        struct lull_training_step *step, struct passes *chunk)
 {
     const uint32_t ranks = step->copies * job->context;
@@ -331,12 +333,12 @@ static void add_copies(const struct lull_training_job *job, const struct lull_tr
     }
 }
 
-static void add_optimizer(const struct lull_training_job *job, const struct lull_training_gpu *gpu,
-                          struct lull_training_step *step)
+static void add_optimizer(const struct lull_training_setup *job,
+                          const struct lull_training_gpu *gpu, struct lull_training_step *step)
 {
     const double share = job->sharding == LULL_TRAINING_REPLICATED ? 1.0 : step->parallel.data;
-    const struct work work = {.bytes = OPTIMIZER_BYTES * step->parameters / share,
-                              .kernels = job->model.layers / (double)job->pipeline};
+    const struct training_work work = {.bytes = OPTIMIZER_BYTES * step->parameters / share,
+                                       .kernels = job->model.layers / (double)job->pipeline};
     struct lull_training_time *time = &step->works[LULL_JOB_OPTIMIZER_WORK];
 
     if (!job->is_frozen)
@@ -344,7 +346,7 @@ static void add_optimizer(const struct lull_training_job *job, const struct lull
     step->parallel.optimizer_ns = to_ns(total(*time));
 }
 
-static void fill_schedule(const struct lull_training_job *job, struct lull_training_step *step)
+static void fill_schedule(const struct lull_training_setup *job, struct lull_training_step *step)
 {
     const double layers = ceil((double)job->model.layers / job->pipeline / job->chunks);
     struct lull_job_parallel *parallel = &step->parallel;
@@ -352,8 +354,7 @@ static void fill_schedule(const struct lull_training_job *job, struct lull_train
     parallel->tensor = job->tensor;
     parallel->pipeline = job->pipeline;
     parallel->microbatches = job->batch / step->copies / job->micro_batch;
-    parallel->schedule.family =
-        job->chunks > 1 ? LULL_PIPELINE_INTERLEAVED : LULL_PIPELINE_1F1B;
+    parallel->schedule.family = job->chunks > 1 ? LULL_PIPELINE_INTERLEAVED : LULL_PIPELINE_1F1B;
     parallel->schedule.chunks = job->chunks;
     parallel->buckets = (uint32_t)layers;
     parallel->is_gradient_late = job->is_gradient_late;
@@ -363,7 +364,7 @@ static void fill_schedule(const struct lull_training_job *job, struct lull_train
     parallel->has_works = true;
 }
 
-static void fill(const struct lull_training_job *job, const struct lull_training_gpu *gpu,
+static void fill(const struct lull_training_setup *job, const struct lull_training_gpu *gpu,
                  struct lull_training_step *step)
 {
     const struct passes layer =
@@ -396,15 +397,13 @@ static void fill(const struct lull_training_job *job, const struct lull_training
         parallel->stage_bytes = VALUE_BYTES * tokens_of(job) * job->model.hidden / job->tensor;
     }
     const double actions = (double)parallel->microbatches * job->chunks;
-    step->works[LULL_JOB_FORWARD_WORK] =
-        sum(sum(none, chunk.forward, actions), head.forward,
-            parallel->microbatches / (double)job->pipeline);
-    step->works[LULL_JOB_BACKWARD_WORK] =
-        sum(sum(none, chunk.backward, actions), head.backward,
-            parallel->microbatches / (double)job->pipeline);
+    step->works[LULL_JOB_FORWARD_WORK] = sum(sum(none, chunk.forward, actions), head.forward,
+                                             parallel->microbatches / (double)job->pipeline);
+    step->works[LULL_JOB_BACKWARD_WORK] = sum(sum(none, chunk.backward, actions), head.backward,
+                                              parallel->microbatches / (double)job->pipeline);
 }
 
-static int check(const struct lull_training_job *job, const struct lull_training_gpu *gpu,
+static int check(const struct lull_training_setup *job, const struct lull_training_gpu *gpu,
                  struct lull_error *err)
 {
     const uint64_t apart = (uint64_t)job->tensor * job->context * job->pipeline;
@@ -412,8 +411,9 @@ static int check(const struct lull_training_job *job, const struct lull_training
 
     if (job->tensor == 0 || job->context == 0 || job->pipeline == 0 || job->chunks == 0 ||
         job->micro_batch == 0 || job->model.layers == 0 || job->gpus == 0 || job->batch == 0)
-        return lull_error_set(err, -EINVAL, "gpus, batch, micro_batch, layers, tensor, context, "
-                                            "pipeline and chunks are above 0");
+        return lull_error_set(err, -EINVAL,
+                              "gpus, batch, micro_batch, layers, tensor, context, "
+                              "pipeline and chunks are above 0");
     if (job->gpus % apart != 0)
         return lull_error_set(err, -EINVAL,
                               "%u GPUs are no multiple of tensor x context x pipeline, %llu",
@@ -439,8 +439,9 @@ static int check(const struct lull_training_job *job, const struct lull_training
     return 0;
 }
 
-int lull_training_compose(const struct lull_training_job *job, const struct lull_training_gpu *gpu,
-                          struct lull_training_step *step_out, struct lull_error *err)
+int lull_training_compose(const struct lull_training_setup *job,
+                          const struct lull_training_gpu *gpu, struct lull_training_step *step_out,
+                          struct lull_error *err)
 {
     const int rc = check(job, gpu, err);
 

@@ -1,7 +1,7 @@
 /*
  * Training on many GPUs, composed of what is known of its parts: kernels, collectives and the graph
- * of tasks that they form (S-SGD: Shi et al., arXiv 1805.03812; wait-free backpropagation, pipelines
- * and shared parameters: job_parallel.h).
+ * of tasks that they form (S-SGD: Shi et al., arXiv 1805.03812; wait-free backpropagation,
+ * pipelines and shared parameters: job_parallel.h).
  *
  * A kernel takes matrix_s + memory_s + fixed_s: operations at the rate that matrix products reach,
  * bytes at the rate that memory reaches, and what launching and draining it costs. The first
@@ -40,7 +40,7 @@ enum lull_training_precision {
 };
 
 struct lull_training_gpu {
-    const char *name; /* as in data/gpu_models.json */
+    const char *name;                       /* as in data/gpu_models.json */
     double flops[LULL_TRAINING_PRECISIONS]; /* per second, dense, peak; 0: it has none */
     double memory_bytes_s;                  /* nominal */
     double memory_ratio;                    /* of that, what kernels reach */
@@ -108,7 +108,7 @@ struct lull_training_model {
     double kernels; /* of a layer, of whatever batch */
 };
 
-struct lull_training_job {
+struct lull_training_setup {
     struct lull_training_model model;
     enum lull_training_precision precision;
     double matrix_ratio; /* > 0 */
@@ -143,7 +143,7 @@ struct lull_training_time {
 };
 
 struct lull_training_step {
-    struct lull_job_parallel parallel; /* has_works */
+    struct lull_job_parallel parallel;                        /* has_works */
     struct lull_training_time works[LULL_JOB_PARALLEL_WORKS]; /* of a step, on a GPU of an average
                                                                  stage */
     uint32_t copies;                                          /* data parallel */
@@ -152,22 +152,23 @@ struct lull_training_step {
 
 /* Composes the step. Errors: -EINVAL numbers that do not divide or are out of range, a GPU without
  * the precision. */
-int lull_training_compose(const struct lull_training_job *job, const struct lull_training_gpu *gpu,
-                          struct lull_training_step *step_out, struct lull_error *err);
+int lull_training_compose(const struct lull_training_setup *job,
+                          const struct lull_training_gpu *gpu, struct lull_training_step *step_out,
+                          struct lull_error *err);
 
 /*
  * Finds the matrix_ratio at which the step takes step_s (> 0) at the highest clock: what a job says
  * of its software, when it has been measured once. Returns 0; -ERANGE no ratio between 0.01 and 1.5
  * does; or the errors of composing and building. About ten steps' schedules.
  */
-int lull_training_fit(const struct lull_training_job *job, const struct lull_training_gpu *gpu,
+int lull_training_fit(const struct lull_training_setup *job, const struct lull_training_gpu *gpu,
                       double step_s, double *matrix_ratio_out, struct lull_error *err);
 
 /*
  * The interval of a predicted step: divided and multiplied by this factor, > 1, the truth is within
- * with this chance (above 0, up to LULL_TRAINING_MOST_CONFIDENCE), for jobs as alike or unlike those
- * of the constants as the anchors are that it was taken from: the split conformal quantile of their
- * errors (Papadopoulos et al., 2002), in training_constants.c.
+ * with this chance (above 0, up to LULL_TRAINING_MOST_CONFIDENCE), for jobs as alike or unlike
+ * those of the constants as the anchors are that it was taken from: the split conformal quantile of
+ * their errors (Papadopoulos et al., 2002), in training_constants.c.
  */
 #define LULL_TRAINING_MOST_CONFIDENCE 0.96
 double lull_training_factor(double confidence_ratio);

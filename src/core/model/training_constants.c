@@ -49,8 +49,7 @@ const struct lull_training_gpu lull_training_gpus[] = {
      .node_gpus = 8,
      .node_w = NAN},
 };
-const uint32_t lull_training_gpu_count =
-    sizeof(lull_training_gpus) / sizeof(lull_training_gpus[0]);
+const uint32_t lull_training_gpu_count = sizeof(lull_training_gpus) / sizeof(lull_training_gpus[0]);
 
 const struct lull_training_software lull_training_softwares[] = {
     {"megatron-2022", 0.858, 0.0, "Korthikanti et al., MLSys'23, table 5: 22B and 175B"},
@@ -66,8 +65,10 @@ const struct lull_training_software lull_training_softwares[] = {
     {"torchtitan-compiled-fp8", 0.492, 0.0, "the same, torch.compile and fp8"},
     {"meta-llama-3", 0.753, 0.0, "The Llama 3 herd of models: 405B on 8192 GPUs"},
     {"megatron-2024", 0.614, 0.0, "Megatron-LM, README of 2024: 177B on 96 GPUs"},
-    {"llm-foundry-a100", 0.771, 0.0, "llm-foundry's benchmarks: 1.3B, 7B, 30B, and 13B of 32768 tokens"},
-    {"llm-foundry-h100", 0.592, 0.0, "llm-foundry's benchmarks: 1.3B, 7B, 30B, and 13B of 16384 tokens"},
+    {"llm-foundry-a100", 0.771, 0.0,
+     "llm-foundry's benchmarks: 1.3B, 7B, 30B, and 13B of 32768 tokens"},
+    {"llm-foundry-h100", 0.592, 0.0,
+     "llm-foundry's benchmarks: 1.3B, 7B, 30B, and 13B of 16384 tokens"},
     {"mlperf-bert", 0.783, 0.0, "MLPerf training v4.1: BERT on 8 GPUs"},
     {"deeplearningexamples-bert", 0.723, 0.0, "DeepLearningExamples: BERT-large phase 1 on 1 GPU"},
     {"mlperf-resnet", 0.532, 0.0, "MLPerf training v4.0: ResNet-50 on 8 GPUs"},

@@ -85,9 +85,9 @@ static void meter(const double *behind_w, double window, uint32_t bins, double *
         double sum = 0.0;
 
         if (window <= 0.0) {
-            watts_out[bin] = (sum_until(behind_w, (bin + 1.0) * width) -
-                              sum_until(behind_w, bin * width)) /
-                             width;
+            watts_out[bin] =
+                (sum_until(behind_w, (bin + 1.0) * width) - sum_until(behind_w, bin * width)) /
+                width;
             continue;
         }
         for (int i = 0; i < SAMPLES; i++) {

@@ -13,11 +13,11 @@ static const struct lull_job_tempo highest = {
 };
 
 /* log(step / step_s) at a ratio. */
-static int miss_at(const struct lull_training_job *job, const struct lull_training_gpu *gpu,
+static int miss_at(const struct lull_training_setup *job, const struct lull_training_gpu *gpu,
                    double step_s, double log_ratio, double *miss_out, struct lull_error *err)
 {
     const struct lull_job_tempo tempo[LULL_JOB_PARALLEL_WORKS] = {highest, highest, highest};
-    struct lull_training_job tried = *job;
+    struct lull_training_setup tried = *job;
     struct lull_training_step step;
     struct lull_job_iteration once;
     struct lull_job_graph graph;
@@ -39,7 +39,7 @@ static int miss_at(const struct lull_training_job *job, const struct lull_traini
 
 /* The step grows shorter with the ratio: false position on both logarithms, where an end that
  * stays counts half (the Illinois rule: Dowell and Jarratt, 1971). */
-int lull_training_fit(const struct lull_training_job *job, const struct lull_training_gpu *gpu,
+int lull_training_fit(const struct lull_training_setup *job, const struct lull_training_gpu *gpu,
                       double step_s, double *matrix_ratio_out, struct lull_error *err)
 {
     double low = log(0.01), high = log(1.5);

@@ -94,7 +94,8 @@ uint32_t lull_job_type_tempo(const struct lull_job_type *type, uint32_t job_clas
                              enum lull_job_network network, struct lull_job_tempo *tempo_out);
 
 /* The same for work that is composed (training.h): its products as the matrix kernels of a
- * transformer's pass, what memory takes as a copy, and launches as waiting. The type has a model. */
+ * transformer's pass, what memory takes as a copy, and launches as waiting. The type has a model.
+ */
 uint32_t lull_job_training_tempo(const struct lull_job_type *type,
                                  const struct lull_training_time *time, bool is_backward,
                                  enum lull_job_network network, struct lull_job_tempo *tempo_out);

@@ -32,8 +32,8 @@ static const struct trained_type *trained_as(const struct lull_job_type *type)
 
 bool lull_job_pipelined_is_possible(const struct lull_job_type *type, uint32_t gpus)
 {
-    return type->model != NULL && trained_as(type) != NULL && gpus >= LULL_JOB_PIPELINE_LEAST_GPUS &&
-           gpus % LULL_JOB_PIPELINE_TENSOR == 0;
+    return type->model != NULL && trained_as(type) != NULL &&
+           gpus >= LULL_JOB_PIPELINE_LEAST_GPUS && gpus % LULL_JOB_PIPELINE_TENSOR == 0;
 }
 
 /* The most stages that the GPUs fill without a rest. */
@@ -54,7 +54,7 @@ static int lay_out(const struct lull_job_type *type, enum lull_job_network netwo
     const struct lull_job_links links = lull_job_type_links(type, network);
     const struct trained_type *trained = trained_as(type);
     struct lull_training_gpu gpu = *lull_training_gpu_find(trained->gpu);
-    const struct lull_training_job job = {
+    const struct lull_training_setup job = {
         .model = {.layers = 12 * pipelined->stages,
                   .hidden = 12288,
                   .heads = 96,

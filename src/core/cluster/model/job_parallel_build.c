@@ -26,7 +26,7 @@ struct parallel_builder {
     struct action_tasks *backward;
     int64_t *optimizer;     /* of a device */
     int64_t last_pieces[2]; /* of computation, of the device that is being added; < 0: none */
-    int rc; /* the first error */
+    int rc;                 /* the first error */
 };
 
 static uint32_t resource(const struct parallel_builder *builder, uint32_t device, uint32_t which)
