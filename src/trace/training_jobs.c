@@ -172,6 +172,8 @@ static const struct lull_json_field job_fields[] = {
     TEXT("software", entry.software),
     TEXT("use", entry.use),
     REAL("measured_step_s", entry.step_s),
+    REAL("measured_node_w", entry.node_w),
+    TEXT("node_use", entry.node_use),
     REAL("matrix_ratio", entry.job.matrix_ratio),
     REAL("gap_s", entry.job.gap_s),
     REAL("input_s", entry.job.input_s),
@@ -200,12 +202,17 @@ static int check_reals(struct lull_json_reader *reader, const struct lull_traini
 {
     const struct lull_training_setup *job = &entry->job;
     const double most_s = 1e5;
+    const double most_w = 1e6;
     const double most = 1e18;
 
     if (entry->step_s > most_s || job->gap_s > most_s || job->input_s > most_s ||
         job->copy_s > most_s)
         return lull_error_set(reader->err, LULL_E_FORMAT, "%s: job \"%s\": a time is beyond %.0f s",
                               reader->name, entry->name, most_s);
+    if (entry->node_w > most_w)
+        return lull_error_set(reader->err, LULL_E_FORMAT,
+                              "%s: job \"%s\": a node draws more than %.0f W", reader->name,
+                              entry->name, most_w);
     if (job->matrix_ratio > 1.5)
         return lull_error_set(reader->err, LULL_E_FORMAT,
                               "%s: job \"%s\": matrix_ratio is beyond 1.5", reader->name,

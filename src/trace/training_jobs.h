@@ -24,6 +24,8 @@ struct lull_training_entry {
     char software[LULL_TRAINING_NAME]; /* empty: job.matrix_ratio, unless step_s, is given */
     char use[LULL_TRAINING_NAME];      /* what step_s is there for; may be empty */
     double step_s;                     /* measured; 0: it was not */
+    double node_w;                     /* the same */
+    char node_use[LULL_TRAINING_NAME]; /* what node_w is there for; may be empty */
     struct lull_training_setup job;    /* matrix_ratio and gap_s: 0 where not given */
 };
 

@@ -74,7 +74,7 @@ class Oracle(unittest.TestCase):
         seed = random.randrange(1 << 32)
         print("seed", seed)
         chance = random.Random(seed)
-        jobs = [draw(chance) for _ in range(150)]
+        jobs = [draw(chance) for _ in range(100)]
         for job, found in zip(jobs, predict(jobs)):
             step_s, compute, exposed = training_oracle.simulate(job)
             point = found["points"][0]
@@ -93,7 +93,8 @@ class Published(unittest.TestCase):
               ("MPT 13B, 2048 tokens", "H100", 64)}
 
     def test_steps(self):
-        for job, found in zip(anchors(), predict(anchors())):
+        jobs = [job for job in anchors() if "measured_step_s" in job]
+        for job, found in zip(jobs, predict(jobs)):
             is_within = abs(found["error_ratio"]) <= 0.1
             key = (job["name"], job["gpu"].split("-")[0], job["gpus"])
             self.assertEqual(is_within, key not in self.MISSES, (key, found["error_ratio"]))
@@ -101,9 +102,12 @@ class Published(unittest.TestCase):
     def test_intervals(self):
         """They are taken from anchors of their own; those held out are within about as often as they say."""
         held_out = [job for job in anchors() if job["use"] == "held out"]
+        steps = [found["points"][0]["step_s"] for found in predict(held_out)]
         for confidence in (0.5, 0.8, 0.9):
-            within = sum(found["points"][0]["step_low_s"] <= job["measured_step_s"] <= found["points"][0]["step_high_s"]
-                         for job, found in zip(held_out, predict(held_out, "--confidence", str(confidence))))
+            point = predict(held_out[:1], "--confidence", str(confidence))[0]["points"][0]
+            factor = point["step_high_s"] / point["step_s"]
+            self.assertAlmostEqual(point["step_s"] / point["step_low_s"], factor)
+            within = sum(1 / factor <= job["measured_step_s"] / step <= factor for job, step in zip(held_out, steps))
             print(f"{within} of {len(held_out)} held-out steps are within their interval of {confidence:.0%}")
             deviation = math.sqrt(confidence * (1 - confidence) / len(held_out))
             self.assertGreaterEqual(within / len(held_out), confidence - 2 * deviation)
@@ -122,7 +126,7 @@ class Published(unittest.TestCase):
         groups = {}
         for job, fitted, found in zip(jobs, predict(jobs, "--fit"), predict(jobs)):
             groups.setdefault(job["software"], []).append((fitted["matrix_ratio"], found["matrix_ratio"]))
-            self.assertAlmostEqual(fitted["error_ratio"], 0, delta=1e-4)
+            self.assertAlmostEqual(fitted["error_ratio"], 0, delta=2e-4)
         for software, rows in groups.items():
             mean = math.exp(sum(math.log(fitted) for fitted, _ in rows) / len(rows))
             self.assertAlmostEqual(mean / rows[0][1], 1, delta=2e-3, msg=software)
@@ -147,6 +151,15 @@ class Published(unittest.TestCase):
         self.assertLess(bins.index(min(bins)), 2)
 
 
+    def test_metered_nodes(self):
+        """Watts of nodes whose AC input was metered; one constant, what a node draws beside its GPUs, is of the first."""
+        metered = [job for job in anchors() if "node_use" in job]
+        self.assertEqual([job["node_use"] for job in metered].count("calibrated"), 1)
+        for job, found in zip(metered, predict(metered)):
+            limit = 0.001 if job["node_use"] == "calibrated" else 0.1
+            self.assertLessEqual(abs(found["node_w_error_ratio"]), limit, job["name"])
+
+
 class Composition(unittest.TestCase):
     def test_clocks(self):
         """Never faster at a lower clock, never slower than the clock itself, and least at what waits most."""
@@ -155,6 +168,8 @@ class Composition(unittest.TestCase):
             points = found["points"]
             self.assertEqual(len(points), 12)
             for a, b in zip(points, points[1:]):
+                self.assertLess(a["energy_low_j"], a["energy_j"])
+                self.assertGreater(a["energy_high_j"] / a["energy_j"], a["step_high_s"] / a["step_s"])
                 self.assertGreater(a["sm_mhz"], b["sm_mhz"])
                 self.assertGreaterEqual(b["step_s"], a["step_s"] * 0.999999)
                 self.assertLessEqual(b["step_s"] / a["step_s"], a["sm_mhz"] / b["sm_mhz"] * 1.000001)

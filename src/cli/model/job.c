@@ -185,6 +185,7 @@ static int predict(const struct model_job_arguments *arguments,
         .entry = entry,
         .job = entry->job,
         .factor = lull_training_factor(arguments->confidence_ratio),
+        .energy_factor = lull_training_energy_factor(arguments->confidence_ratio),
     };
     if (gpu == NULL)
         return refuse(entry, LULL_E_FORMAT,

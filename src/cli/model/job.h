@@ -30,7 +30,8 @@ struct lull_model_job {
     const struct lull_training_entry *entry; /* borrowed */
     struct lull_training_setup job;          /* with the constants of its software */
     bool is_fitted;                          /* matrix_ratio is of its own measured step */
-    double factor;                           /* of the interval */
+    double factor;                           /* of the step's interval */
+    double energy_factor;
     struct lull_training_step step;
     struct lull_model_job_point points[LULL_MODEL_JOB_CLOCKS];
     uint32_t point_count; /* > 0, the highest clock first */

@@ -7,11 +7,11 @@
 #include "cli/model/job.h"
 #include "cli/printable.h"
 
-static double error_of(const struct lull_model_job *job)
+/* predicted / measured - 1; NAN: nothing was measured, or with another number of GPUs. */
+static double error_of(const struct lull_model_job *job, double predicted, double measured)
 {
-    return job->entry->step_s > 0.0 && job->job.gpus == job->entry->job.gpus
-               ? job->points[0].step_s / job->entry->step_s - 1.0
-               : NAN;
+    return measured > 0.0 && job->job.gpus == job->entry->job.gpus ? predicted / measured - 1.0
+                                                                   : NAN;
 }
 
 /* ---- for people -------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ void lull_model_job_print(const struct lull_model_job *jobs, size_t count, doubl
         printf("%-28s %6u", lull_printable(job->entry->name).text, job->job.gpus);
         print_point(job, &job->points[0]);
         print_number(job->entry->step_s > 0.0 ? job->entry->step_s : NAN, 9, 4);
-        print_number(100.0 * error_of(job), 6, 1);
+        print_number(100.0 * error_of(job, job->points[0].step_s, job->entry->step_s), 6, 1);
         printf("  %s\n",
                job->is_fitted ? "fitted to itself" : lull_printable(job->entry->use).text);
         for (uint32_t p = 1; p < job->point_count; p++) {
@@ -71,20 +71,29 @@ static json_t *known(double value)
     return isnan(value) ? json_null() : json_real(value);
 }
 
+static json_t *measured(double value)
+{
+    return value > 0.0 ? json_real(value) : json_null();
+}
+
 static json_t *point_json(const struct lull_model_job *job,
                           const struct lull_model_job_point *point)
 {
-    return json_pack("{s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o}", "sm_mhz",
+    return json_pack("{s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "sm_mhz",
                      point->sm_mhz > 0 ? json_integer(point->sm_mhz) : json_null(), "step_s",
                      point->step_s, "step_low_s", point->step_s / job->factor, "step_high_s",
                      point->step_s * job->factor, "compute_ratio", point->compute_ratio,
                      "exposed_ratio", point->exposed_ratio, "bubble_ratio", point->bubble_ratio,
                      "gpu_w", known(point->gpu_w), "node_w", known(point->node_w), "energy_j",
-                     known(point->energy_j));
+                     known(point->energy_j), "energy_low_j",
+                     known(point->energy_j / job->energy_factor), "energy_high_j",
+                     known(point->energy_j * job->energy_factor));
 }
 
 static json_t *job_json(const struct lull_model_job *job)
 {
+    const struct lull_training_entry *entry = job->entry;
+    const struct lull_model_job_point *highest = &job->points[0];
     json_t *const points = json_array();
     json_t *const bins = json_array();
 
@@ -93,14 +102,17 @@ static json_t *job_json(const struct lull_model_job *job)
     for (int i = 0; i < LULL_MODEL_JOB_BINS; i++)
         json_array_append_new(bins, known(job->bins_w[i]));
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:b, s:f, s:o, s:o, s:o, s:o, s:s?}", "name",
-        lull_printable(job->entry->name).text, "gpu", lull_printable(job->entry->gpu).text,
-        "software", lull_printable(job->entry->software).text, "use",
-        lull_printable(job->entry->use).text, "gpus", (json_int_t)job->job.gpus, "copies",
-        (json_int_t)job->step.copies, "matrix_ratio", job->job.matrix_ratio, "is_fitted",
-        job->is_fitted, "gap_s", job->job.gap_s, "measured_step_s",
-        known(job->entry->step_s > 0.0 ? job->entry->step_s : NAN), "error_ratio",
-        known(error_of(job)), "points", points, "node_w_in_step", bins, "why_null", job->why_null);
+        "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:b, s:f, s:o, s:o, s:o, s:o, s:o, "
+        "s:o, s:s?}",
+        "name", lull_printable(entry->name).text, "gpu", lull_printable(entry->gpu).text,
+        "software", lull_printable(entry->software).text, "use", lull_printable(entry->use).text,
+        "node_use", lull_printable(entry->node_use).text, "gpus", (json_int_t)job->job.gpus,
+        "copies", (json_int_t)job->step.copies, "matrix_ratio", job->job.matrix_ratio, "is_fitted",
+        job->is_fitted, "gap_s", job->job.gap_s, "measured_step_s", measured(entry->step_s),
+        "error_ratio", known(error_of(job, highest->step_s, entry->step_s)), "measured_node_w",
+        measured(entry->node_w), "node_w_error_ratio",
+        known(error_of(job, highest->node_w, entry->node_w)), "points", points, "node_w_in_step",
+        bins, "why_null", job->why_null);
 }
 
 int lull_model_job_print_json(const struct lull_model_job *jobs, size_t count,

@@ -173,4 +173,8 @@ int lull_training_fit(const struct lull_training_setup *job, const struct lull_t
 #define LULL_TRAINING_MOST_CONFIDENCE 0.96
 double lull_training_factor(double confidence_ratio);
 
+/* The same for the energy of a step. Power errs apart from time, by as much as it does for the
+ * anchors whose nodes were metered, which are few (Student's t). */
+double lull_training_energy_factor(double confidence_ratio);
+
 #endif

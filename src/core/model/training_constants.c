@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/model/training.h"
+#include "core/stats/student.h"
 
 const struct lull_training_gpu lull_training_gpus[] = {
     {.name = "A100-SXM4-80GB",
@@ -102,10 +103,26 @@ static const double log_errors[] = {
     0.0837, 0.0840, 0.0934, 0.0944, 0.0962, 0.1072, 0.1227, 0.1732, 0.3339, 0.5960,
 };
 
-double lull_training_factor(double confidence_ratio)
+/* The same of log(predicted / measured) of watts of a node: three, root mean square. */
+static const double log_power_error = 0.052;
+static const double power_errors = 3.0;
+
+static double log_factor(double confidence_ratio)
 {
     const size_t count = sizeof(log_errors) / sizeof(log_errors[0]);
     const double place = ceil(confidence_ratio * (double)(count + 1)) - 1.0;
 
-    return exp(log_errors[(size_t)fmin(fmax(place, 0.0), (double)count - 1.0)]);
+    return log_errors[(size_t)fmin(fmax(place, 0.0), (double)count - 1.0)];
+}
+
+double lull_training_factor(double confidence_ratio)
+{
+    return exp(log_factor(confidence_ratio));
+}
+
+double lull_training_energy_factor(double confidence_ratio)
+{
+    const double t = lull_student_quantile(0.5 + confidence_ratio / 2.0, power_errors);
+
+    return exp(hypot(log_factor(confidence_ratio), t * log_power_error));
 }

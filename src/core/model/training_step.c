@@ -54,7 +54,7 @@ int lull_training_fit(const struct lull_training_setup *job, const struct lull_t
         return lull_error_set(err, -ERANGE,
                               "no share of the peak between 1 and 150 %% makes the step take %g s",
                               step_s);
-    for (int i = 0; i < 60 && fabs(miss) > 1e-5 && high - low > 1e-7; i++) {
+    for (int i = 0; i < 60 && fabs(miss) > 1e-4 && high - low > 1e-7; i++) {
         at = (low * high_miss - high * low_miss) / (high_miss - low_miss);
         rc = miss_at(job, gpu, step_s, at, &miss, err);
         if (rc < 0)
