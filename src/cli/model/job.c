@@ -112,9 +112,8 @@ static int add_point(struct lull_model_job *out, const struct lull_training_gpu 
     struct lull_model_job_point *point = &out->points[out->point_count];
     const struct lull_job_parallel *parallel = &out->step.parallel;
     struct lull_job_iteration once;
-    const int rc =
-        lull_job_iterate(graph, parallel->pipeline,
-                         lull_job_parallel_gpus(parallel) / parallel->pipeline, tempo, &once);
+    const int rc = lull_job_iterate(graph, parallel->pipeline,
+                                    (uint64_t)parallel->data * parallel->tensor, tempo, &once);
 
     if (rc < 0)
         return refuse(out->entry, rc, "there is no memory for its tasks", err);
@@ -140,14 +139,15 @@ static int add_points(const struct model_job_arguments *arguments, const struct 
         calloc(LULL_JOB_MOST_CLOCKS, sizeof(*tempo));
     const uint32_t count = tempo != NULL ? fill_tempo(type, &out->step, tempo) : 0;
     uint32_t usable = 0;
+    uint32_t clocks;
     int rc = count > 0 ? 0 : refuse(out->entry, -ENOMEM, "there is no memory for its clocks", err);
 
     while (usable < count && 2 * tempo[usable][0].sm_mhz >= tempo[0][0].sm_mhz)
         usable++;
-    for (uint32_t i = 0; i < arguments->clocks && rc == 0; i++)
-        rc = add_point(
-            out, gpu, graph,
-            tempo[arguments->clocks > 1 ? i * (usable - 1) / (arguments->clocks - 1) : 0], err);
+    clocks = arguments->clocks < usable ? arguments->clocks : usable;
+    for (uint32_t i = 0; i < clocks && rc == 0; i++)
+        rc = add_point(out, gpu, graph, tempo[clocks > 1 ? i * (usable - 1) / (clocks - 1) : 0],
+                       err);
     if (rc == 0)
         rc = lull_training_power(graph, out->step.parallel.pipeline, tempo[0], arguments->meter_ns,
                                  LULL_MODEL_JOB_BINS, out->bins_w);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/model/training.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 
@@ -230,6 +231,9 @@ struct path {
 static struct path path_of(const struct lull_training_gpu *gpu, uint32_t ranks, uint32_t neighbours)
 {
     const uint32_t within = ranks < neighbours ? ranks : neighbours;
+
+    assert(within > 0);
+
     struct path path = {
         .ranks = ranks,
         .nodes = (ranks + within - 1) / within,
@@ -403,28 +407,41 @@ static void fill(const struct lull_training_setup *job, const struct lull_traini
                                               parallel->microbatches / (double)job->pipeline);
 }
 
-static int check(const struct lull_training_setup *job, const struct lull_training_gpu *gpu,
-                 struct lull_error *err)
+/* Copies of the model; 0: the GPUs do not divide by what a copy takes. */
+static uint32_t count_copies(const struct lull_training_setup *job)
 {
-    const uint64_t apart = (uint64_t)job->tensor * job->context * job->pipeline;
-    const uint64_t copies = apart > 0 ? job->gpus / apart : 0;
+    const uint32_t copies = job->gpus / job->tensor / job->context / job->pipeline;
+
+    return (uint64_t)copies * job->tensor * job->context * job->pipeline == job->gpus ? copies : 0;
+}
+
+static int check_layout(const struct lull_training_setup *job, struct lull_error *err)
+{
+    uint32_t copies;
 
     if (job->tensor == 0 || job->context == 0 || job->pipeline == 0 || job->chunks == 0 ||
         job->micro_batch == 0 || job->model.layers == 0 || job->gpus == 0 || job->batch == 0)
         return lull_error_set(err, -EINVAL,
                               "gpus, batch, micro_batch, layers, tensor, context, "
                               "pipeline and chunks are above 0");
-    if (job->gpus % apart != 0)
+    copies = count_copies(job);
+    if (copies == 0)
+        return lull_error_set(
+            err, -EINVAL, "%u GPUs are no multiple of tensor x context x pipeline, %u x %u x %u",
+            job->gpus, job->tensor, job->context, job->pipeline);
+    if (job->batch % ((uint64_t)copies * job->micro_batch) != 0)
         return lull_error_set(err, -EINVAL,
-                              "%u GPUs are no multiple of tensor x context x pipeline, %llu",
-                              job->gpus, (unsigned long long)apart);
-    if (job->batch % (copies * job->micro_batch) != 0)
-        return lull_error_set(err, -EINVAL,
-                              "a batch of %u is no multiple of %llu copies x micro-batches of %u",
-                              job->batch, (unsigned long long)copies, job->micro_batch);
+                              "a batch of %u is no multiple of %u copies x micro-batches of %u",
+                              job->batch, copies, job->micro_batch);
     if ((uint64_t)job->pipeline * job->chunks > job->model.layers)
         return lull_error_set(err, -EINVAL, "%u stages of %u chunks have less than a layer each",
                               job->pipeline, job->chunks);
+    return 0;
+}
+
+static int check_model(const struct lull_training_setup *job, const struct lull_training_gpu *gpu,
+                       struct lull_error *err)
+{
     if (gpu->flops[job->precision] <= 0.0)
         return lull_error_set(err, -EINVAL, "%s has no fp8", gpu->name);
     if (is_transformer(job) &&
@@ -443,12 +460,14 @@ int lull_training_compose(const struct lull_training_setup *job,
                           const struct lull_training_gpu *gpu, struct lull_training_step *step_out,
                           struct lull_error *err)
 {
-    const int rc = check(job, gpu, err);
+    int rc = check_layout(job, err);
 
+    if (rc == 0)
+        rc = check_model(job, gpu, err);
     if (rc < 0)
         return rc;
     *step_out = (struct lull_training_step){
-        .copies = job->gpus / job->tensor / job->context / job->pipeline,
+        .copies = count_copies(job),
         .parameters = gpu_parameters(job),
     };
     fill(job, gpu, step_out);
