@@ -16,6 +16,7 @@ import training_oracle
 
 LULL = os.path.abspath(sys.argv[1])
 ANCHORS = os.path.join(sys.argv[2], "data", "training_anchors.json")
+MODELS = os.path.join(sys.argv[2], "data", "gpu_models.json")
 MEASURED = sys.argv[3]
 del sys.argv[1:4]
 
@@ -84,6 +85,27 @@ class Oracle(unittest.TestCase):
             self.assertAlmostEqual(point["exposed_ratio"], exposed, delta=1e-3, msg=job)
 
 
+    def test_over_the_clock(self):
+        """One GPU that only computes, each kind of work at its own pace, under the limit of its board."""
+        chance = random.Random(5)
+        with open(MODELS, encoding="utf-8") as file:
+            board = json.load(file)["gpus"]["A100-SXM4-80GB"]
+        clocks = [1410 - 15 * i for i in range(60)]
+        jobs = []
+        while len(jobs) < 12:
+            job = draw(chance)
+            if job["gpu"].startswith("A"):
+                job["model"]["layers"] = 6
+                jobs.append(dict(job, gpus=1, tensor=1, context=1, pipeline=1, chunks=1, input_s=0, copy_s=0, gap_s=0,
+                                 batch=3 * job["micro_batch"], weights="trained"))
+        for job, found in zip(jobs, predict(jobs, "--clock-count", "7")):
+            seconds, joules = training_oracle.over_the_clock(job, board, clocks)
+            for point in found["points"]:
+                index = clocks.index(point["sm_mhz"])
+                self.assertAlmostEqual(point["step_s"] / seconds[index], 1, delta=1e-5)
+                self.assertAlmostEqual(point["energy_j"] / joules[index], 1, delta=1e-4)
+
+
 class Published(unittest.TestCase):
     # What is off by more than 10 %, and why: docs/composition.md.
     MISSES = {("MegaScale 175B, Megatron", "A100", 12288), ("BERT-large MLPerf", "H100", 64),
@@ -150,6 +172,27 @@ class Published(unittest.TestCase):
         self.assertAlmostEqual(min(bins) / 6238, 1, delta=0.05)
         self.assertLess(bins.index(min(bins)), 2)
 
+
+    def test_measured_over_the_clock(self):
+        """A stage of GPT-3 175B on 8 A100 at locked clocks: time within 4 % where the board's limit holds neither."""
+        path = os.path.join(MEASURED, "..", "pipeline", "profiles", "gpt3-175b_a100_sxm_bf16.csv")
+        if not os.path.exists(path):
+            self.skipTest("the measured stage of GPT-3 is not there")
+        measured = {}
+        with open(path, encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                if row["stage"] == "0":
+                    mhz = int(row["frequency"])
+                    measured[mhz] = measured.get(mhz, 0) + float(row["time"])
+        stage = {"name": "stage", "gpu": "A100-SXM4-80GB", "software": "megatron-2022", "gpus": 8, "tensor": 8,
+                 "batch": 4, "micro_batch": 4, "between_products": "split",
+                 "model": {"layers": 12, "hidden": 12288, "heads": 96, "sequence": 2048}}
+        found = {point["sm_mhz"]: point["step_s"] for point in predict([stage], "--clock-count", "25")[0]["points"]}
+        compared = [mhz for mhz in found if 855 <= mhz <= 1275 and mhz in measured]
+        self.assertGreater(len(compared), 10)
+        for mhz in compared:
+            ratio = found[mhz] / found[1095] / (measured[mhz] / measured[1095])
+            self.assertAlmostEqual(ratio, 1, delta=0.04, msg=mhz)
 
     def test_metered_nodes(self):
         """Watts of nodes whose AC input was metered; one constant, what a node draws beside its GPUs, is of the first."""

@@ -27,15 +27,17 @@ def collective(gpu, ranks, neighbours, size):
 
 
 class Parts:
-    """Times of a job's parts on one GPU."""
+    """Times of a job's parts on one GPU. faster: what memory is made faster by, but for the operands of products;
+    launched: how much of each launch counts."""
 
-    def __init__(self, job):
+    def __init__(self, job, faster=1, launched=1):
         gpu = GPUS[job["gpu"]]
         model = job["model"]
         get = job.get
         tensor, context, pipeline, chunks = (get(key, 1) for key in ("tensor", "context", "pipeline", "chunks"))
         micro = get("micro_batch", 1)
-        ratio, memory, fixed = job["matrix_ratio"], gpu[2] * gpu[3], gpu[5]
+        ratio, operands, fixed = job["matrix_ratio"], gpu[2] * gpu[3], gpu[5] * launched
+        memory = operands * faster
         peak = gpu[1] if get("precision") == "fp8" else gpu[0]
         hidden, heads, sequence = model["hidden"], model["heads"], model["sequence"]
         kv = hidden * model.get("kv_heads", heads) / heads
@@ -46,7 +48,7 @@ class Parts:
         frozen = get("weights") == "frozen"
 
         def product(k, n):
-            return 2 * rows * k * n / peak / ratio + 2 * (rows * k + k * n + rows * n) / memory + fixed
+            return 2 * rows * k * n / peak / ratio + 2 * (rows * k + k * n + rows * n) / operands + fixed
         products = (product(hidden, (hidden + 2 * kv) / tensor) + product(hidden / tensor, hidden)
                     + product(hidden, wide * (2 if gated else 1) / tensor) + product(wide / tensor, hidden))
         halved = 0.5 if fused and model.get("mask", "causal") == "causal" else 1
@@ -267,3 +269,48 @@ def covered(spans):
         total += max(0, end - max(begin, until))
         until = max(until, end)
     return total
+
+
+# ---- a single GPU over the clock ----
+
+def at(table, mhz):
+    """A curve of data/gpu_models.json, linear between its points."""
+    points = table["table"]
+    for (x0, y0), (x1, y1) in zip(points, points[1:]):
+        if mhz <= x1:
+            return y0 + (y1 - y0) * (mhz - x0) / (x1 - x0)
+    return points[-1][1]
+
+
+def over_the_clock(job, board, clocks):
+    """Seconds and joules of a step of one GPU without a host's gap at each of the clocks, which fall and are all that the
+    board has from its highest on."""
+    seconds, joules = [0.0] * len(clocks), [0.0] * len(clocks)
+    plain, faster, free = Parts(job), Parts(job, faster=2), Parts(job, launched=0)
+    top = board["sm"]["max"]
+    limit = board["power_limit_W"]["default"] * board["power_limit_W"]["settle"]
+    stream = board["kernels"]["stream"]
+
+    def passes(parts):
+        count = parts.microbatches
+        return (count * (parts.forward + parts.head), count * (parts.backward + 2 * parts.head), parts.optimizer)
+    for whole, quick, unlaunched, name in zip(passes(plain), passes(faster), passes(free),
+                                              ("llm_fwd", "llm_bwd", "llm_fwd")):
+        memory, fixed = 2 * (whole - quick), whole - unlaunched
+        share = memory / (whole - fixed)
+        kernel = board["kernels"][name]
+        base = kernel["B"] + share * (stream["B"] - kernel["B"])
+        slope = kernel["A"] + share * (stream["A"] - kernel["A"])
+        slow = [share / at(board["bw"], mhz) + (1 - share) * top / mhz for mhz in clocks]
+        watts = []
+        for mhz, time in zip(clocks, slow):
+            fed = (share + (1 - share) * top / mhz) / time
+            watts.append(max(base + slope * mhz / top * at(board["v"], mhz) ** 2 * min(fed, 1),
+                             at(board["active_idle_W"], mhz)))
+        held = next(i for i, watt in enumerate(watts) if watt <= limit)
+        for i, mhz in enumerate(clocks):
+            real = max(i, held)
+            busy = (whole - fixed) * slow[real] / slow[held]
+            seconds[i] += busy + fixed
+            joules[i] += busy * watts[real] + fixed * at(board["active_idle_W"], mhz)
+    return seconds, joules
