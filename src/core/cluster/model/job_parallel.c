@@ -5,8 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/pipeline/schedule/order.h"
-
 /* ---- what its parts take ------------------------------------------------------------------- */
 
 /* Rounds a time. One that is too long for a task stays too long, and is refused when it is added.
@@ -21,16 +19,11 @@ int64_t lull_job_transfer_ns(const struct lull_job_link *link, double bytes)
     return to_ns((double)link->latency_ns + link->ns_per_byte * bytes);
 }
 
-static double ring_ns(const struct lull_job_link *link, double bytes, uint32_t ranks)
+int64_t lull_job_all_reduce_ns(const struct lull_job_link *link, double bytes, uint32_t ranks)
 {
     const double steps = 2.0 * (ranks - 1.0);
 
-    return steps * ((double)link->latency_ns + link->ns_per_byte * bytes / ranks);
-}
-
-int64_t lull_job_all_reduce_ns(const struct lull_job_link *link, double bytes, uint32_t ranks)
-{
-    return to_ns(ring_ns(link, bytes, ranks));
+    return to_ns(steps * ((double)link->latency_ns + link->ns_per_byte * bytes / ranks));
 }
 
 int64_t lull_job_parallel_compute_ns(const struct lull_job_parallel *parallel,
@@ -57,25 +50,16 @@ int64_t lull_job_parallel_tensor_ns(const struct lull_job_parallel *parallel,
                                     enum lull_pipeline_kind kind)
 {
     const bool is_backward = kind == LULL_PIPELINE_BACKWARD || kind == LULL_PIPELINE_INPUT;
-    const uint32_t calls = is_backward ? parallel->backward_calls : parallel->forward_calls;
-    const int64_t known_ns = is_backward ? parallel->backward_link_ns : parallel->forward_link_ns;
 
     if (kind == LULL_PIPELINE_WEIGHT)
         return 0;
-    if (parallel->tensor == 1)
-        return known_ns;
-    return known_ns +
-           to_ns(calls * ring_ns(&parallel->tensor_link, parallel->call_bytes, parallel->tensor));
+    return is_backward ? parallel->backward_link_ns : parallel->forward_link_ns;
 }
 
 int64_t lull_job_parallel_bucket_ns(const struct lull_job_parallel *parallel)
 {
-    const uint32_t chunks = parallel->schedule.chunks;
-    const double bytes = parallel->gradient_bytes / chunks / parallel->buckets;
-
     return parallel->data > 1
-               ? lull_job_all_reduce_ns(&parallel->data_link, bytes, parallel->data) +
-                     parallel->gradient_link_ns / chunks / parallel->buckets
+               ? parallel->gradient_link_ns / parallel->schedule.chunks / parallel->buckets
                : 0;
 }
 

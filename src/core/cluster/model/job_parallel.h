@@ -9,10 +9,10 @@
  * gradients travel to the next stage. In the last backward of a chunk the gradients leave in
  * buckets as they come, beside the rest of it; the optimizer waits for the last bucket.
  *
- * A transfer of M bytes takes a + b M, an all-reduce of n GPUs 2 (n - 1) a + 2 (n - 1) / n b M (a
- * ring). Every device has a link of its own for tensor, for data parallelism, and to the next and
- * the previous stage. Copies that share their parameters (ZeRO: Rajbhandari et al., 2020) gather
- * them piece by piece, a piece ahead of computation.
+ * A transfer of M bytes takes a + b M; what collectives take is given. Every device has a link of
+ * its own for tensor, for data parallelism, and to the next and the previous stage. Copies that
+ * share their parameters (ZeRO: Rajbhandari et al., 2020) gather them piece by piece, a piece ahead
+ * of computation.
  *
  * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -54,17 +54,13 @@ struct lull_job_parallel {
     int64_t backward_ns;     /* > 0; what it computes again included */
     int64_t head_forward_ns; /* how much longer the last chunk takes, for its head; >= 0 */
     int64_t head_backward_ns;
-    uint32_t forward_calls; /* all-reduces among the tensor parallel GPUs */
-    uint32_t backward_calls;
-    double call_bytes;  /* of one of them */
-    double stage_bytes; /* from chunk to chunk */
+    double stage_bytes; /* from chunk to chunk, over the stage_link */
 
-    /* Collectives whose time is known, beside those told by size; >= 0. */
+    /* Collectives; >= 0. */
     int64_t forward_link_ns;  /* of a forward, among the GPUs of a device */
     int64_t backward_link_ns; /* of a backward, or what of it makes the input's gradient */
     int64_t gradient_link_ns; /* of all gradients of one GPU, among the copies */
 
-    double gradient_bytes; /* of one GPU, all its chunks */
     uint32_t buckets;      /* of each chunk, > 0 */
     bool is_gradient_late; /* the buckets leave behind the device's last action, not as they come */
     int64_t optimizer_ns;  /* >= 0; follows the clock */
@@ -82,12 +78,11 @@ struct lull_job_parallel {
 
     bool has_works; /* tasks are told apart as lull_job_parallel_work */
 
-    struct lull_job_link tensor_link;
     struct lull_job_link stage_link;
-    struct lull_job_link data_link;
 };
 
 int64_t lull_job_transfer_ns(const struct lull_job_link *link, double bytes);
+/* Around a ring: 2 (n - 1) a + 2 (n - 1) / n b M. */
 int64_t lull_job_all_reduce_ns(const struct lull_job_link *link, double bytes, uint32_t ranks);
 
 /* How long an action of a chunk (forward, backward, input, weight or recompute) takes at the
