@@ -79,11 +79,13 @@ struct lull_job_type {
 /* By name or alias, case ignored; name need not end behind length. -ENOENT: not known. */
 int lull_job_type_find(const char *name, uint32_t length, struct lull_job_type *type_out);
 
+/* What is known of a type for training on many GPUs; NULL: nothing. */
+const struct lull_training_gpu *lull_job_type_training(const struct lull_job_type *type);
+
 /* The links that large jobs send over: M bytes of one GPU take a + b M. */
 struct lull_job_links {
     struct lull_job_link inside;  /* a node: the type's own; a board's are those between nodes */
-    struct lull_job_link between; /* nodes, in a collective */
-    struct lull_job_link stage;   /* of a pipeline and the next one */
+    struct lull_job_link between; /* nodes */
 };
 struct lull_job_links lull_job_type_links(const struct lull_job_type *type,
                                           enum lull_job_network network);

@@ -85,7 +85,6 @@ static int lay_out(const struct lull_job_type *type, enum lull_job_network netwo
     if (rc < 0)
         return rc;
     *parallel = step.parallel;
-    parallel->stage_link = links.stage;
     parallel->buckets = 1;
     parallel->has_works = false; /* the planner has one kind */
     return 0;

@@ -263,7 +263,7 @@ static int build_pipeline(const struct layout *layout, struct lull_job_graph *gr
         .pipeline = layout->pipeline,
         .microbatches = (uint32_t)microbatches,
         .stage_bytes = (double)layout->workload->pipeline_bytes,
-        .stage_link = layout->links->stage,
+        .stage_link = layout->links->between,
         .gradient_link_ns = sums.link_ns[LULL_SIMAI_WEIGHT_GRADIENT],
         .buckets = 1,
     };
