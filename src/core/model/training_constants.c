@@ -1,6 +1,7 @@
 /*
- * What hardware and software of published training runs can do. Peaks and bandwidths are of data
- * sheets. SPDX-License-Identifier: Apache-2.0
+ * What hardware and software of published training runs can do. Published steps, and which of them
+ * a constant knows: data/training_anchors.json, docs/composition.md.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <string.h>
@@ -8,6 +9,15 @@
 #include "core/model/training.h"
 #include "core/stats/student.h"
 
+/*
+ * Peaks and memory_bytes_s are of data sheets. memory_ratio, attention_ratio and kernel_s of A100
+ * and H100 are rounded from a search for the least scatter of matrix_ratio over the calibrated
+ * anchors of megatron-2022 and llm-foundry (0.66, 0.47 and 0.39; kernel_s went to its bound of 8
+ * us, and stays at what small kernels take); those of the others are guesses. Links within a node
+ * are the bus bandwidths of data/gpu_models.json (the B200's is a guess), between nodes 90 % of
+ * each GPU's port of 200 or 400 Gbit/s; latencies of a step are nominal. node_w is what one 8xH100
+ * node of MLPerf v4.0's power runs draws beside its GPUs in Llama-2 LoRA.
+ */
 const struct lull_training_gpu lull_training_gpus[] = {
     {.name = "A100-SXM4-80GB",
      .flops = {312e12, 0.0},
@@ -52,6 +62,8 @@ const struct lull_training_gpu lull_training_gpus[] = {
 };
 const uint32_t lull_training_gpu_count = sizeof(lull_training_gpus) / sizeof(lull_training_gpus[0]);
 
+/* Of tools/calibrate-training. gap_s is what lies outside the step's timer in the GPT-3 run of
+ * MLPerf v4.0, for steps that were derived from throughput. */
 const struct lull_training_software lull_training_softwares[] = {
     {"megatron-2022", 0.858, 0.0, "Korthikanti et al., MLSys'23, table 5: 22B and 175B"},
     {"megatron-2021", 0.834, 0.0, "Narayanan et al., SC'21, table 1: 39B"},
