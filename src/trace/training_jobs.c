@@ -231,9 +231,12 @@ static int read_job(struct lull_json_reader *reader, void *object)
     struct lull_training_jobs *const jobs = reading->jobs;
     struct job_text text = {0};
     int places[WORDS];
-    int rc = lull_json_read_fields(reader, job_fields, &text);
+    int rc;
 
     (void)object;
+    reader->is_strict = true; /* a key that is misspelt would be a default in silence */
+    rc = lull_json_read_fields(reader, job_fields, &text);
+    reader->is_strict = false;
     if (rc >= 0)
         rc = read_words(reader, &text, places);
     if (rc >= 0)

@@ -1,7 +1,7 @@
 /*
  * Training jobs to predict (core/model/training.h): a JSON object whose "jobs" are objects with the
  * sizes of a model, the layout of the job on its GPUs, and where it was measured, its step.
- * docs/composition.md lists the keys; those that it does not list are passed over.
+ * lull-model-job(1) lists the keys; a job that has others is refused.
  *
  * Threads: a list belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */

@@ -269,6 +269,8 @@ class Refusals(unittest.TestCase):
         self.refused([dict(good, software="abacus")], "its software is not known")
         self.refused([dict(good, software="", measured_step_s=0)], "matrix_ratio")
         self.refused([dict(good, software="", measured_step_s=1e-9)], "share of the peak")
+        self.refused([dict(good, tensors=8)], "no key \"tensors\"")
+        self.refused([dict(good, model=dict(good["model"], width=8))], "no key \"width\"")
         self.refused([dict(good, gpus=9)], "9 GPUs are no multiple")
         self.refused([dict(good, batch=6)], "no multiple")
         self.refused([dict(good, recompute="some")], "nothing, selective or full", "some")
@@ -278,6 +280,10 @@ class Refusals(unittest.TestCase):
         self.refused([dict(good, model=dict(good["model"], heads=0))], "heads")
         self.refused([dict(good, model={"layers": 3})], "flops")
         self.refused([good], "no multiple", options=["--gpu-count", "12"])
+
+    def test_aliases(self):
+        good = anchors("22B selective")[0]
+        self.assertEqual(predict([dict(good, gpu="a100-80gb")])[0]["points"], predict([good])[0]["points"])
 
     def test_unknown_is_null(self):
         found = predict(anchors("GPT-3 MLPerf v4.1 B200"))[0]

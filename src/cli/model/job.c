@@ -178,8 +178,8 @@ static int predict(const struct model_job_arguments *arguments,
     const struct lull_training_gpu *gpu = lull_training_gpu_find(entry->gpu);
     struct lull_error why = {0};
     struct lull_job_graph graph;
-    struct lull_job_type type;
-    int rc;
+    struct lull_job_type type = {0};
+    int rc = lull_job_type_find(entry->gpu, (uint32_t)strlen(entry->gpu), &type);
 
     *out = (struct lull_model_job){
         .entry = entry,
@@ -187,6 +187,8 @@ static int predict(const struct model_job_arguments *arguments,
         .factor = lull_training_factor(arguments->confidence_ratio),
         .energy_factor = lull_training_energy_factor(arguments->confidence_ratio),
     };
+    if (gpu == NULL && rc == 0) /* by an alias */
+        gpu = lull_training_gpu_find(type.name);
     if (gpu == NULL)
         return refuse(entry, LULL_E_FORMAT,
                       "its gpu is none of A100-SXM4-80GB, H100-SXM5, B200 and V100-SXM2-16GB", err);
@@ -200,8 +202,7 @@ static int predict(const struct model_job_arguments *arguments,
         rc = lull_job_parallel_build(&out->step.parallel, &graph, &why);
     if (rc < 0)
         return refuse(entry, rc == -ENOMEM ? rc : LULL_E_FORMAT, why.text, err);
-    if (lull_job_type_find(gpu->name, (uint32_t)strlen(gpu->name), &type) == 0 &&
-        type.model != NULL) {
+    if (type.model != NULL) {
         rc = add_points(arguments, &type, gpu, &graph, out, err);
         if (isnan(gpu->node_w))
             out->why_null = "what a node draws beside its GPUs is not known for this GPU";
