@@ -211,6 +211,7 @@ class Composition(unittest.TestCase):
             points = found["points"]
             self.assertEqual(len(points), 12)
             for a, b in zip(points, points[1:]):
+                self.assertAlmostEqual(a["gpu_energy_j"] * found["gpus"] / a["energy_j"], 1)
                 self.assertLess(a["energy_low_j"], a["energy_j"])
                 self.assertGreater(a["energy_high_j"] / a["energy_j"], a["step_high_s"] / a["step_s"])
                 self.assertGreater(a["sm_mhz"], b["sm_mhz"])

@@ -79,15 +79,16 @@ static json_t *measured(double value)
 static json_t *point_json(const struct lull_model_job *job,
                           const struct lull_model_job_point *point)
 {
-    return json_pack("{s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "sm_mhz",
-                     point->sm_mhz > 0 ? json_integer(point->sm_mhz) : json_null(), "step_s",
-                     point->step_s, "step_low_s", point->step_s / job->factor, "step_high_s",
-                     point->step_s * job->factor, "compute_ratio", point->compute_ratio,
-                     "exposed_ratio", point->exposed_ratio, "bubble_ratio", point->bubble_ratio,
-                     "gpu_w", known(point->gpu_w), "node_w", known(point->node_w), "energy_j",
-                     known(point->energy_j), "energy_low_j",
-                     known(point->energy_j / job->energy_factor), "energy_high_j",
-                     known(point->energy_j * job->energy_factor));
+    return json_pack(
+        "{s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "sm_mhz",
+        point->sm_mhz > 0 ? json_integer(point->sm_mhz) : json_null(), "step_s", point->step_s,
+        "step_low_s", point->step_s / job->factor, "step_high_s", point->step_s * job->factor,
+        "compute_ratio", point->compute_ratio, "exposed_ratio", point->exposed_ratio,
+        "bubble_ratio", point->bubble_ratio, "gpu_w", known(point->gpu_w), "node_w",
+        known(point->node_w), "energy_j", known(point->energy_j), "energy_low_j",
+        known(point->energy_j / job->energy_factor), "energy_high_j",
+        known(point->energy_j * job->energy_factor), "gpu_energy_j",
+        known(point->gpu_w * point->step_s), "node_energy_j", known(point->node_w * point->step_s));
 }
 
 static json_t *job_json(const struct lull_model_job *job)
