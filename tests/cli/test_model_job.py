@@ -4,6 +4,7 @@ their predictions, what follows from how jobs are composed, and bad files refuse
 Usage: test_model_job.py LULL SOURCE_ROOT DIRECTORY_OF_CLUSTER_DATA
 SPDX-License-Identifier: Apache-2.0"""
 import csv
+import functools
 import json
 import math
 import os
@@ -36,6 +37,12 @@ def predict(jobs, *options):
 def anchors(name=None):
     with open(ANCHORS, encoding="utf-8") as file:
         return [job for job in json.load(file)["jobs"] if name in (None, job["name"])]
+
+
+@functools.lru_cache(1)
+def predicted():
+    """Each anchor with what is predicted of it."""
+    return list(zip(anchors(), predict(anchors())))
 
 
 def draw(chance):
@@ -115,38 +122,38 @@ class Published(unittest.TestCase):
               ("MPT 13B, 2048 tokens", "H100", 64)}
 
     def test_steps(self):
-        jobs = [job for job in anchors() if "measured_step_s" in job]
-        for job, found in zip(jobs, predict(jobs)):
+        for job, found in predicted():
+            if "measured_step_s" not in job:
+                continue
             is_within = abs(found["error_ratio"]) <= 0.1
             key = (job["name"], job["gpu"].split("-")[0], job["gpus"])
             self.assertEqual(is_within, key not in self.MISSES, (key, found["error_ratio"]))
 
     def test_intervals(self):
         """They are taken from anchors of their own; those held out are within about as often as they say."""
-        held_out = [job for job in anchors() if job["use"] == "held out"]
-        steps = [found["points"][0]["step_s"] for found in predict(held_out)]
+        ratios = [job["measured_step_s"] / found["points"][0]["step_s"] for job, found in predicted()
+                  if job["use"] == "held out"]
         for confidence in (0.5, 0.8, 0.9):
-            point = predict(held_out[:1], "--confidence", str(confidence))[0]["points"][0]
+            point = predict(anchors()[:1], "--confidence", str(confidence))[0]["points"][0]
             factor = point["step_high_s"] / point["step_s"]
             self.assertAlmostEqual(point["step_s"] / point["step_low_s"], factor)
-            within = sum(1 / factor <= job["measured_step_s"] / step <= factor for job, step in zip(held_out, steps))
-            print(f"{within} of {len(held_out)} held-out steps are within their interval of {confidence:.0%}")
-            deviation = math.sqrt(confidence * (1 - confidence) / len(held_out))
-            self.assertGreaterEqual(within / len(held_out), confidence - 2 * deviation)
+            within = sum(1 / factor <= ratio <= factor for ratio in ratios)
+            print(f"{within} of {len(ratios)} held-out steps are within their interval of {confidence:.0%}")
+            deviation = math.sqrt(confidence * (1 - confidence) / len(ratios))
+            self.assertGreaterEqual(within / len(ratios), confidence - 2 * deviation)
 
     def test_interval_is_that_of_the_anchors(self):
-        jobs = [job for job in anchors() if job["use"] == "interval"]
-        errors = sorted(abs(math.log1p(found["error_ratio"])) for found in predict(jobs))
+        errors = sorted(abs(math.log1p(found["error_ratio"])) for job, found in predicted() if job["use"] == "interval")
         for confidence in (0.5, 0.9):
-            point = predict(jobs[:1], "--confidence", str(confidence))[0]["points"][0]
+            point = predict(anchors()[:1], "--confidence", str(confidence))[0]["points"][0]
             place = math.ceil(confidence * (len(errors) + 1)) - 1
             self.assertAlmostEqual(math.log(point["step_high_s"] / point["step_s"]), errors[place], delta=1e-3)
 
     def test_constants_are_those_of_the_anchors(self):
         """The table of the program is what its calibrated anchors say."""
-        jobs = [job for job in anchors() if job["use"] == "calibrated"]
+        calibrated = [(job, found) for job, found in predicted() if job["use"] == "calibrated"]
         groups = {}
-        for job, fitted, found in zip(jobs, predict(jobs, "--fit"), predict(jobs)):
+        for (job, found), fitted in zip(calibrated, predict([job for job, _ in calibrated], "--fit")):
             groups.setdefault(job["software"], []).append((fitted["matrix_ratio"], found["matrix_ratio"]))
             self.assertAlmostEqual(fitted["error_ratio"], 0, delta=2e-4)
         for software, rows in groups.items():
@@ -196,9 +203,9 @@ class Published(unittest.TestCase):
 
     def test_metered_nodes(self):
         """Watts of nodes whose AC input was metered; one constant, what a node draws beside its GPUs, is of the first."""
-        metered = [job for job in anchors() if "node_use" in job]
-        self.assertEqual([job["node_use"] for job in metered].count("calibrated"), 1)
-        for job, found in zip(metered, predict(metered)):
+        metered = [(job, found) for job, found in predicted() if "node_use" in job]
+        self.assertEqual([job["node_use"] for job, _ in metered].count("calibrated"), 1)
+        for job, found in metered:
             limit = 0.001 if job["node_use"] == "calibrated" else 0.1
             self.assertLessEqual(abs(found["node_w_error_ratio"]), limit, job["name"])
 
