@@ -33,6 +33,7 @@ int main(int argc, char **argv)
                                                                   &lull_resume_command,
                                                                   &lull_sweep_command,
                                                                   &lull_model_evaluate_command,
+                                                                  &lull_model_job_command,
                                                                   &lull_simulate_command,
                                                                   &lull_cluster_command,
                                                                   &lull_emulate_command,

@@ -135,6 +135,15 @@ static const struct lull_json_field *find_field(const struct lull_json_field *fi
     return NULL;
 }
 
+static int refuse_key(const struct lull_json_reader *reader, const struct lull_json_text *key)
+{
+    const int shown = key->length < 40 ? (int)key->length : 40;
+
+    return lull_error_set(reader->err, LULL_E_FORMAT,
+                          "%s: byte %lld: there is no key \"%.*s\" here", reader->name,
+                          (long long)lull_json_offset(reader->json), shown, key->bytes);
+}
+
 int lull_json_read_fields(struct lull_json_reader *reader, const struct lull_json_field *fields,
                           void *object)
 {
@@ -150,6 +159,8 @@ int lull_json_read_fields(struct lull_json_reader *reader, const struct lull_jso
         field = find_field(fields, &key);
         if (field != NULL)
             rc = read_field(reader, field, object);
+        else if (reader->is_strict)
+            rc = refuse_key(reader, &key);
         else
             rc = lull_json_skip(reader->json, reader->err);
         if (rc < 0)

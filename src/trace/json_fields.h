@@ -1,6 +1,7 @@
 /*
  * JSON objects and arrays read by tables of their fields: which keys are wanted, of what kind, and
- * where their values go. Other keys are passed over; keys come in any order.
+ * where their values go. Other keys are passed over, unless they are refused; keys come in any
+ * order.
  * One thread at a time. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TRACE_JSON_FIELDS_H
@@ -20,6 +21,7 @@ struct lull_json_reader {
     struct lull_error *err;
     void *context;   /* of the functions in the tables */
     bool is_lenient; /* a value that is not of its field's kind is as good as missing */
+    bool is_strict;  /* a key that is not wanted is refused, not passed over */
 };
 
 /* Reads a field's value, or for items of an array what stands behind their opening token. */

@@ -64,7 +64,7 @@ static bool is_small(const struct lull_simai_workload *workload)
 
 static void build_simai(const struct lull_simai_workload *workload)
 {
-    static const struct lull_job_links links = {{1000, 0.01}, {1000, 0.05}, {20000, 0.05}};
+    static const struct lull_job_links links = {{1000, 0.01}, {1000, 0.05}};
     struct lull_job_graph graph;
     struct lull_error err = {0};
     uint32_t devices = 0;

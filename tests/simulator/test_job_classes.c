@@ -172,8 +172,7 @@ static void test_published_valleys(void **state)
 static void test_of_a_pipeline(void **state)
 {
     static struct lull_cluster_point candidates[LULL_JOB_MOST_CLOCKS + 12];
-    const struct lull_job_transformer model = {96, 12288, 2048, 51200, 1, false, true};
-    const struct lull_gpu_model *a100 = find("A100-SXM4-80GB");
+    /* GPT-3's stages. */
     struct lull_job_parallel parallel = {
         .data = 1,
         .tensor = 8,
@@ -181,9 +180,16 @@ static void test_of_a_pipeline(void **state)
         .microbatches = 16,
         .schedule = {.family = LULL_PIPELINE_1F1B, .chunks = 1},
         .buckets = 1,
-        .tensor_link = {1000, 1.0 / 195.0},
+        .forward_ns = 57000000,
+        .backward_ns = 120000000,
+        .head_forward_ns = 1300000,
+        .head_backward_ns = 2600000,
+        .forward_link_ns = 9500000,
+        .backward_link_ns = 14300000,
+        .stage_bytes = 6291456.0,
         .stage_link = {20000, 1.0 / 22.5},
     };
+    const struct lull_gpu_model *a100 = find("A100-SXM4-80GB");
     struct lull_cluster_point points[LULL_CLUSTER_MOST_POINTS];
     struct lull_job_pipeline pipeline;
     struct lull_job_graph graph;
@@ -198,7 +204,6 @@ static void test_of_a_pipeline(void **state)
     job_model.gpu.limit_w = INFINITY;
     lull_job_class_work(lull_job_class_find("compute"), a100, LULL_JOB_NVLINK, &work);
     lull_job_tempo(&job_model.gpu, &work, tempo);
-    lull_job_transformer_fill(&model, &lull_job_matrix_a100, &parallel);
     assert_int_equal(lull_job_parallel_build(&parallel, &graph, NULL), 0);
     count = lull_job_parallel_points(&parallel, &graph, tempo, job_model.gpu.clock_count, 1000, 0,
                                      candidates);

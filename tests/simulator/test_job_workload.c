@@ -428,11 +428,11 @@ static void test_layers(void **state)
         "mlp -1 1000000 ALLREDUCE 4000000 2000000 ALLTOALL_EP 6000000 3000000 REDUCESCATTER_DP_EP "
         "9000000 100\n";
     const double own_gbs = find("A100-SXM4-40GB").model->link_gbs;
-    const double layers_ns = 1e6 + 2.0 * round_ns(1000.0, own_gbs, 4e6, 4.0) + 2e6 +
-                             round_ns(1000.0, own_gbs, 6e6, 2.0) + 3e6;
+    const double layers_ns = 1e6 + 2.0 * round_ns(2000.0, own_gbs, 4e6, 4.0) + 2e6 +
+                             round_ns(2000.0, own_gbs, 6e6, 2.0) + 3e6;
     /* 16 copies between nodes, half of them for each expert; one after the other at the end. */
     const double gradients_ns =
-        round_ns(1000.0, 22.5, 9e6, 8.0) + round_ns(1000.0, 22.5, 8e7, 16.0);
+        round_ns(4000.0, 22.5, 9e6, 8.0) + round_ns(4000.0, 22.5, 8e7, 16.0);
     const struct lull_job_recorded recorded = make_text(text, 1);
 
     (void)state;
@@ -467,9 +467,9 @@ static void test_gpus_of_the_job(void **state)
     assert_true(lull_job_workload_needs_gpus(workload));
     assert_int_equal(make(workload, "A100-SXM4-40GB", 0, 1, false).step_ns, 1000);
     assert_true(fabs((double)make(workload, "A100-SXM4-40GB", 0, 8, false).step_ns - 1000.0 -
-                     2.0 * round_ns(1000.0, own_gbs, 64e6, 8.0)) < 10.0);
+                     2.0 * round_ns(2000.0, own_gbs, 64e6, 8.0)) < 10.0);
     assert_true(fabs((double)make(workload, "A100-SXM4-40GB", 0, 16, false).step_ns - 1000.0 -
-                     2.0 * round_ns(1000.0, 22.5, 64e6, 16.0)) < 10.0);
+                     2.0 * round_ns(4000.0, 22.5, 64e6, 16.0)) < 10.0);
     lull_job_workload_destroy(workload);
 }
 
@@ -480,19 +480,19 @@ static void test_stages(void **state)
         "HYBRID model_parallel_NPU_group: 2 pp: 4 vpp: %d ga: %d all_gpus: 16 pp_comm: %d\n1\n"
         "all -1 8000000 ALLREDUCE 2000000 12000000 NONE 0 12000000 ALLREDUCE 5000000 1\n";
     const double own_gbs = find("A100-SXM4-40GB").model->link_gbs;
-    const double forward_ns = 1e6 + 2.0 * round_ns(1000.0, own_gbs, 2e6, 2.0) / 8.0;
-    const double gradient_ns = 2.0 * round_ns(1000.0, own_gbs, 5e6, 2.0);
+    const double forward_ns = 1e6 + 2.0 * round_ns(2000.0, own_gbs, 2e6, 2.0) / 8.0;
+    const double gradient_ns = 2.0 * round_ns(2000.0, own_gbs, 5e6, 2.0);
     char filled[512];
 
     (void)state;
     snprintf(filled, sizeof(filled), text, 1, 8, 0);
-    /* 20 us ahead of each of the first three stages, and on the way back; 1F1B waits for more of
+    /* 4 us ahead of each of the first three stages, and on the way back; 1F1B waits for more of
      * them in between. */
-    const double least_ns = 11.0 * (forward_ns + 3e6) + 6.0 * 20000.0 + gradient_ns;
+    const double least_ns = 11.0 * (forward_ns + 3e6) + 6.0 * 4000.0 + gradient_ns;
     const struct lull_job_recorded plain = make_text(filled, 16);
 
     assert_true((double)plain.step_ns > least_ns - 100.0);
-    assert_true((double)plain.step_ns < least_ns + 16.0 * 20000.0);
+    assert_true((double)plain.step_ns < least_ns + 16.0 * 4000.0);
     /* Two chunks of a stage: the bubble is halved, about. */
     snprintf(filled, sizeof(filled), text, 2, 8, 0);
     assert_true((double)make_text(filled, 16).step_ns < (double)plain.step_ns - 4e6);

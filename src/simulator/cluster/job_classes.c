@@ -9,6 +9,8 @@
 
 /* The model of GPU on which the kernels were measured. */
 #define MEASURED_ON "A100-SXM4-40GB"
+/* The model of GPU whose ports those are that have no others known. */
+#define TRAINED_ON "A100-SXM4-80GB"
 
 const struct lull_job_class lull_job_classes[LULL_JOB_CLASSES] = {
     {.name = "compute",
@@ -191,18 +193,38 @@ int lull_job_type_find(const char *name, uint32_t length, struct lull_job_type *
     return -ENOENT;
 }
 
+const struct lull_training_gpu *lull_job_type_training(const struct lull_job_type *type)
+{
+    for (uint32_t i = 0; i < lull_training_gpu_count; i++) {
+        const char *const name = lull_training_gpus[i].name;
+        const char *const memory = strrchr(name, '-');
+
+        /* Boards that differ in memory only are alike. */
+        if (strcmp(type->name, name) == 0 ||
+            (memory != NULL && memory[1] >= '0' && memory[1] <= '9' &&
+             strncmp(type->name, name, (size_t)(memory + 1 - name)) == 0))
+            return &lull_training_gpus[i];
+    }
+    return NULL;
+}
+
 struct lull_job_links lull_job_type_links(const struct lull_job_type *type,
                                           enum lull_job_network network)
 {
-    /* A port of 25 GB/s for each GPU between nodes, or what Ethernet is. */
-    const double port_gbs = network == LULL_JOB_NVLINK ? 22.5 : 25.0 / 8.0;
-    const double own_gbs = type->model != NULL ? type->model->link_gbs : port_gbs;
+    const struct lull_training_gpu *gpu = lull_job_type_training(type);
+    const double ethernet_gbs = 25.0 / 8.0;
+    struct lull_job_links links;
 
-    return (struct lull_job_links){
-        .inside = {1000, 1.0 / own_gbs},
-        .between = {1000, 1.0 / port_gbs},
-        .stage = {20000, 1.0 / port_gbs},
-    };
+    if (gpu == NULL) /* of the nearest: an A100's ports, and the type's own links */
+        gpu = lull_training_gpu_find(TRAINED_ON);
+    links = (struct lull_job_links){gpu->inside, gpu->between};
+    if (network == LULL_JOB_ETHERNET)
+        links.between.ns_per_byte = 1.0 / ethernet_gbs;
+    if (type->model == NULL)
+        links.inside = links.between;
+    else
+        links.inside.ns_per_byte = 1.0 / type->model->link_gbs;
+    return links;
 }
 
 uint32_t lull_job_type_tempo(const struct lull_job_type *type, uint32_t job_class,
@@ -224,4 +246,32 @@ uint32_t lull_job_type_tempo(const struct lull_job_type *type, uint32_t job_clas
     tempo_out[0].transfer_w *= type->limit_w / model->limit_default_w;
     tempo_out[0].waiting_w *= type->limit_w / model->limit_default_w;
     return 1;
+}
+
+/* The parts of computation follow each other within microseconds, so that the board's limit holds
+ * their mean power, not that of each: they are one kernel. */
+uint32_t lull_job_training_tempo(const struct lull_job_type *type,
+                                 const struct lull_training_time *time, bool is_backward,
+                                 enum lull_job_network network, struct lull_job_tempo *tempo_out)
+{
+    const double busy_s = time->matrix_s + time->memory_s;
+    const double memory_ratio = busy_s > 0.0 ? time->memory_s / busy_s : 0.0;
+    const struct lull_gpu_profile matrix =
+        take_kernel(type->model, is_backward ? "llm_bwd" : "llm_fwd", "llm_gemm");
+    const struct lull_gpu_profile copy = take_kernel(type->model, "stream", NULL);
+    struct lull_job_work work = {.part_count = 1, .host_ratio = 1.0};
+    struct lull_job_model curves;
+
+    if (busy_s > 0.0) {
+        work.host_ratio = time->fixed_s / (busy_s + time->fixed_s);
+        work.parts[0] = (struct lull_job_part){
+            .base_w = matrix.base_w + memory_ratio * (copy.base_w - matrix.base_w),
+            .slope_w = matrix.slope_w + memory_ratio * (copy.slope_w - matrix.slope_w),
+            .memory_ratio = memory_ratio,
+            .share_ratio = 1.0 - work.host_ratio,
+        };
+    }
+    lull_job_model_fill(type->model, network, &curves);
+    lull_job_tempo(&curves.gpu, &work, tempo_out);
+    return curves.gpu.clock_count;
 }

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "core/cluster/model/job_parallel.h"
+#include "core/model/training.h"
 #include "core/cluster/model/job_surface.h"
 #include "core/stats/random.h"
 #include "emulator/gpu_model.h"
@@ -78,11 +79,13 @@ struct lull_job_type {
 /* By name or alias, case ignored; name need not end behind length. -ENOENT: not known. */
 int lull_job_type_find(const char *name, uint32_t length, struct lull_job_type *type_out);
 
+/* What is known of a type for training on many GPUs; NULL: nothing. */
+const struct lull_training_gpu *lull_job_type_training(const struct lull_job_type *type);
+
 /* The links that large jobs send over: M bytes of one GPU take a + b M. */
 struct lull_job_links {
     struct lull_job_link inside;  /* a node: the type's own; a board's are those between nodes */
-    struct lull_job_link between; /* nodes, in a collective */
-    struct lull_job_link stage;   /* of a pipeline and the next one */
+    struct lull_job_link between; /* nodes */
 };
 struct lull_job_links lull_job_type_links(const struct lull_job_type *type,
                                           enum lull_job_network network);
@@ -91,5 +94,12 @@ struct lull_job_links lull_job_type_links(const struct lull_job_type *type,
  * places. Returns how many clocks there are. */
 uint32_t lull_job_type_tempo(const struct lull_job_type *type, uint32_t job_class,
                              enum lull_job_network network, struct lull_job_tempo *tempo_out);
+
+/* The same for work that is composed (training.h): its products as the matrix kernels of a
+ * transformer's pass, what memory takes as a copy, and launches as waiting. The type has a model.
+ */
+uint32_t lull_job_training_tempo(const struct lull_job_type *type,
+                                 const struct lull_training_time *time, bool is_backward,
+                                 enum lull_job_network network, struct lull_job_tempo *tempo_out);
 
 #endif

@@ -10,17 +10,30 @@
 
 enum { PLANS = 12, PLANNED_CLOCKS = 40 };
 
-static const struct lull_job_matrix *matrix_of(const struct lull_job_type *type)
+/* Types of GPU whose large jobs were published, and in which precision and with which software. */
+static const struct trained_type {
+    const char *begin; /* of the type's name */
+    const char *gpu;
+    const char *software;
+    enum lull_training_precision precision;
+} trained_types[] = {
+    {"A100", "A100-SXM4-80GB", "megatron-2022", LULL_TRAINING_BF16},
+    {"H100", "H100-SXM5", "nemo-v4.1", LULL_TRAINING_FP8},
+};
+
+/* NULL: none was. */
+static const struct trained_type *trained_as(const struct lull_job_type *type)
 {
-    if (strncmp(type->name, "A100", 4) == 0)
-        return &lull_job_matrix_a100;
-    return strncmp(type->name, "H100", 4) == 0 ? &lull_job_matrix_h100_fp8 : NULL;
+    for (size_t i = 0; i < sizeof(trained_types) / sizeof(trained_types[0]); i++)
+        if (strncmp(type->name, trained_types[i].begin, strlen(trained_types[i].begin)) == 0)
+            return &trained_types[i];
+    return NULL;
 }
 
 bool lull_job_pipelined_is_possible(const struct lull_job_type *type, uint32_t gpus)
 {
-    return type->model != NULL && matrix_of(type) != NULL && gpus >= LULL_JOB_PIPELINE_LEAST_GPUS &&
-           gpus % LULL_JOB_PIPELINE_TENSOR == 0;
+    return type->model != NULL && trained_as(type) != NULL &&
+           gpus >= LULL_JOB_PIPELINE_LEAST_GPUS && gpus % LULL_JOB_PIPELINE_TENSOR == 0;
 }
 
 /* The most stages that the GPUs fill without a rest. */
@@ -34,31 +47,47 @@ static uint32_t count_stages(uint32_t gpus)
     return stages;
 }
 
-static void lay_out(const struct lull_job_type *type, enum lull_job_network network,
-                    const struct lull_job_pipelined *pipelined, struct lull_job_parallel *parallel)
+static int lay_out(const struct lull_job_type *type, enum lull_job_network network,
+                   const struct lull_job_pipelined *pipelined, struct lull_job_parallel *parallel,
+                   struct lull_error *err)
 {
     const struct lull_job_links links = lull_job_type_links(type, network);
-    const struct lull_job_transformer model = {
-        .layers = 12 * pipelined->stages,
-        .hidden = 12288,
-        .sequence = 2048,
-        .vocabulary = 51200,
-        .micro_batch = 1,
-        .is_sequence_parallel = true,
-    };
-
-    *parallel = (struct lull_job_parallel){
-        .data = pipelined->data,
+    const struct trained_type *trained = trained_as(type);
+    struct lull_training_gpu gpu = *lull_training_gpu_find(trained->gpu);
+    const struct lull_training_setup job = {
+        .model = {.layers = 12 * pipelined->stages,
+                  .hidden = 12288,
+                  .heads = 96,
+                  .kv_heads = 96,
+                  .feed_forward = 4 * 12288,
+                  .vocabulary = 51200,
+                  .sequence = 2048,
+                  .is_causal = true},
+        .precision = trained->precision,
+        .matrix_ratio = lull_training_software_find(trained->software)->matrix_ratio,
+        .gpus = pipelined->gpus,
         .tensor = LULL_JOB_PIPELINE_TENSOR,
+        .context = 1,
         .pipeline = pipelined->stages,
-        .microbatches = 4 * pipelined->stages,
-        .schedule = {.family = LULL_PIPELINE_1F1B, .chunks = 1},
-        .buckets = 1,
-        .tensor_link = links.inside,
-        .stage_link = links.stage,
-        .data_link = links.between,
+        .chunks = 1,
+        .batch = 4 * pipelined->stages * pipelined->data,
+        .micro_batch = 1,
+        .recompute = LULL_TRAINING_SELECTIVE,
+        .is_sequence_parallel = true,
+        .is_gradient_late = true,
     };
-    lull_job_transformer_fill(&model, matrix_of(type), parallel);
+    struct lull_training_step step;
+    int rc;
+
+    gpu.inside = links.inside;
+    gpu.between = links.between;
+    rc = lull_training_compose(&job, &gpu, &step, err);
+    if (rc < 0)
+        return rc;
+    *parallel = step.parallel;
+    parallel->buckets = 1;
+    parallel->has_works = false; /* the planner has one kind */
+    return 0;
 }
 
 /* Every so many of the clocks above 45 % of the highest, below which nothing is won. Returns how
@@ -134,8 +163,9 @@ int lull_job_pipelined_make(const struct lull_job_type *type, enum lull_job_netw
         const uint32_t clocks =
             lull_job_type_tempo(type, lull_job_class_find("compute"), network, tempo);
 
-        lay_out(type, network, pipelined_out, &parallel);
-        count = make_candidates(&parallel, tempo, clocks, candidates, err);
+        count = lay_out(type, network, pipelined_out, &parallel, err);
+        if (count == 0)
+            count = make_candidates(&parallel, tempo, clocks, candidates, err);
         fill_sharing(&parallel, tempo[clocks - 1].waiting_w, candidates, count);
     }
     if (count > 0)

@@ -128,15 +128,15 @@ static struct lull_job_task task_of(const struct chakra_builder *builder,
                                     const struct lull_chakra_node *node)
 {
     if (node->kind == LULL_CHAKRA_INVALID || node->kind == LULL_CHAKRA_METADATA)
-        return (struct lull_job_task){LULL_JOB_HOST, MARKS, MARKS, 0};
+        return (struct lull_job_task){LULL_JOB_HOST, MARKS, MARKS, 0, 0};
     if (node->is_host)
-        return (struct lull_job_task){LULL_JOB_HOST, HOST, HOST, node->duration_ns};
+        return (struct lull_job_task){LULL_JOB_HOST, HOST, HOST, node->duration_ns, 0};
     if (lull_chakra_communicates(node))
         return (struct lull_job_task){LULL_JOB_TRANSFER, LINKS + (uint32_t)find_link(builder, node),
-                                      GPU, node->duration_ns};
+                                      GPU, node->duration_ns, 0};
     if (is_copy(builder, node))
-        return (struct lull_job_task){LULL_JOB_HOST, COPIES, COPIES, node->duration_ns};
-    return (struct lull_job_task){LULL_JOB_COMPUTE, GPU, GPU, node->duration_ns};
+        return (struct lull_job_task){LULL_JOB_HOST, COPIES, COPIES, node->duration_ns, 0};
+    return (struct lull_job_task){LULL_JOB_COMPUTE, GPU, GPU, node->duration_ns, 0};
 }
 
 static int add_task(struct chakra_builder *builder, const struct lull_chakra_node *node)

@@ -151,7 +151,7 @@ struct simai_builder {
 static int64_t add(struct simai_builder *builder, enum lull_job_task_kind kind, uint32_t resource,
                    int64_t time_ns, int64_t behind)
 {
-    const struct lull_job_task task = {kind, resource, GPU, time_ns};
+    const struct lull_job_task task = {kind, resource, GPU, time_ns, 0};
     int64_t index;
 
     if (time_ns == 0 || builder->rc < 0)
@@ -263,7 +263,7 @@ static int build_pipeline(const struct layout *layout, struct lull_job_graph *gr
         .pipeline = layout->pipeline,
         .microbatches = (uint32_t)microbatches,
         .stage_bytes = (double)layout->workload->pipeline_bytes,
-        .stage_link = layout->links->stage,
+        .stage_link = layout->links->between,
         .gradient_link_ns = sums.link_ns[LULL_SIMAI_WEIGHT_GRADIENT],
         .buckets = 1,
     };

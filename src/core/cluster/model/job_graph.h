@@ -54,6 +54,7 @@ struct lull_job_task {
     uint32_t
         device; /* the resource whose time it takes; for a transfer, the one that waits for it */
     int64_t time_ns; /* 0 to LULL_JOB_MOST_TASK_NS */
+    uint32_t work;   /* of computation: its kind, which says how it follows the clock; else 0 */
 };
 
 struct lull_job_edge {
@@ -119,6 +120,10 @@ int lull_job_graph_usage(const struct lull_job_graph *graph, const int64_t *dura
 
 /* ---- an iteration with all GPUs at one clock ------------------------------------------------- */
 
+/* What the tasks take at a clock, tempo as in lull_job_iterate. duration_out: task_count places. */
+void lull_job_graph_durations(const struct lull_job_graph *graph,
+                              const struct lull_job_tempo *tempo, int64_t *duration_out);
+
 struct lull_job_iteration {
     int64_t time_ns;
     double energy_j; /* of all GPUs */
@@ -130,9 +135,10 @@ struct lull_job_iteration {
 
 /*
  * Resources 0 to devices - 1 (devices > 0) are what computes, each `gpus` GPUs (> 0) that are
- * alike; the graph is finished, and not all of it takes no time. Computation takes tempo's
- * compute_ratio as long, transfers its transfer_ratio; a GPU draws compute_w, in exposed
- * communication transfer_w and in bubbles waiting_w. -ENOMEM. As long as one schedule.
+ * alike; the graph is finished, and not all of it takes no time. tempo: one for each kind of work
+ * of the graph's tasks. Computation takes the compute_ratio of its kind as long and draws its
+ * compute_w; transfers take transfer_ratio of the first, a GPU draws transfer_w in exposed
+ * communication and waiting_w in bubbles. -ENOMEM. As long as one schedule.
  */
 int lull_job_iterate(const struct lull_job_graph *graph, uint32_t devices, uint64_t gpus,
                      const struct lull_job_tempo *tempo, struct lull_job_iteration *iteration_out);

@@ -287,25 +287,45 @@ int lull_job_graph_usage(const struct lull_job_graph *graph, const int64_t *dura
 
 /* ---- an iteration -------------------------------------------------------------------------- */
 
-static void fill_durations(const struct lull_job_graph *graph, const struct lull_job_tempo *tempo,
-                           int64_t *duration_ns)
+void lull_job_graph_durations(const struct lull_job_graph *graph,
+                              const struct lull_job_tempo *tempo, int64_t *duration_out)
 {
-    const double ratio_of[] = {
-        [LULL_JOB_COMPUTE] = tempo->compute_ratio,
-        [LULL_JOB_TRANSFER] = tempo->transfer_ratio,
-        [LULL_JOB_HOST] = 1.0,
-    };
+    for (size_t i = 0; i < graph->task_count; i++) {
+        const struct lull_job_task *task = &graph->tasks[i];
+        double ratio = 1.0;
 
-    for (size_t i = 0; i < graph->task_count; i++)
-        duration_ns[i] = llround((double)graph->tasks[i].time_ns * ratio_of[graph->tasks[i].kind]);
+        if (task->kind == LULL_JOB_COMPUTE)
+            ratio = tempo[task->work].compute_ratio;
+        else if (task->kind == LULL_JOB_TRANSFER)
+            ratio = tempo->transfer_ratio;
+        duration_out[i] = llround((double)task->time_ns * ratio);
+    }
+}
+
+/* What a GPU of each device draws while it computes: the mean over its tasks, by their time. */
+static void fill_compute_w(const struct lull_job_graph *graph, const struct lull_job_tempo *tempo,
+                           const int64_t *duration_ns, uint32_t devices, double *compute_w,
+                           double *time_ns)
+{
+    for (size_t i = 0; i < graph->task_count; i++) {
+        const struct lull_job_task *task = &graph->tasks[i];
+
+        if (task->kind != LULL_JOB_COMPUTE || task->device >= devices)
+            continue;
+        compute_w[task->device] += (double)duration_ns[i] * tempo[task->work].compute_w;
+        time_ns[task->device] += (double)duration_ns[i];
+    }
+    for (uint32_t d = 0; d < devices; d++)
+        compute_w[d] /= fmax(time_ns[d], 1.0);
 }
 
 static void add_up(const struct lull_job_usage *usage, uint32_t devices, uint64_t gpus,
-                   const struct lull_job_tempo *tempo, struct lull_job_iteration *iteration)
+                   const struct lull_job_tempo *tempo, const double *compute_w,
+                   struct lull_job_iteration *iteration)
 {
     for (uint32_t d = 0; d < devices; d++) {
         iteration->energy_j += (double)gpus * 1e-9 *
-                               ((double)usage[d].compute_ns * tempo->compute_w +
+                               ((double)usage[d].compute_ns * compute_w[d] +
                                 (double)usage[d].exposed_ns * tempo->transfer_w +
                                 (double)usage[d].bubble_ns * tempo->waiting_w);
         iteration->compute_ratio += (double)usage[d].compute_ns;
@@ -323,21 +343,24 @@ int lull_job_iterate(const struct lull_job_graph *graph, uint32_t devices, uint6
     int64_t *duration_ns = malloc(graph->task_count * sizeof(*duration_ns));
     int64_t *begin_ns = malloc(graph->task_count * sizeof(*begin_ns));
     struct lull_job_usage *usage = malloc(graph->resource_count * sizeof(*usage));
+    double *compute_w = calloc(devices, 2 * sizeof(*compute_w)); /* and the time behind it */
     int64_t makespan_ns = -ENOMEM;
     int rc = -ENOMEM;
 
-    if (duration_ns != NULL && begin_ns != NULL && usage != NULL) {
-        fill_durations(graph, tempo, duration_ns);
+    if (duration_ns != NULL && begin_ns != NULL && usage != NULL && compute_w != NULL) {
+        lull_job_graph_durations(graph, tempo, duration_ns);
         makespan_ns = lull_job_graph_schedule(graph, duration_ns, begin_ns);
     }
     if (makespan_ns >= 0)
         rc = lull_job_graph_usage(graph, duration_ns, begin_ns, makespan_ns, usage);
     if (rc == 0) {
         *iteration_out = (struct lull_job_iteration){.time_ns = makespan_ns};
-        add_up(usage, devices, gpus, tempo, iteration_out);
+        fill_compute_w(graph, tempo, duration_ns, devices, compute_w, &compute_w[devices]);
+        add_up(usage, devices, gpus, tempo, compute_w, iteration_out);
     }
     free(duration_ns);
     free(begin_ns);
     free(usage);
+    free(compute_w);
     return rc;
 }

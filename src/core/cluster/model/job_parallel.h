@@ -9,9 +9,10 @@
  * gradients travel to the next stage. In the last backward of a chunk the gradients leave in
  * buckets as they come, beside the rest of it; the optimizer waits for the last bucket.
  *
- * A transfer of M bytes takes a + b M, an all-reduce of n GPUs 2 (n - 1) a + 2 (n - 1) / n b M (a
- * ring). Every device has a link of its own for tensor, for data parallelism, and to the next and
- * the previous stage.
+ * A transfer of M bytes takes a + b M; what collectives take is given. Every device has a link of
+ * its own for tensor, for data parallelism, and to the next and the previous stage. Copies that
+ * share their parameters (ZeRO: Rajbhandari et al., 2020) gather them piece by piece, a piece ahead
+ * of computation.
  *
  * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -32,6 +33,14 @@ struct lull_job_link {
     double ns_per_byte; /* b >= 0 */
 };
 
+/* Kinds of work of a job that tells them apart; else all is of kind 0. */
+enum lull_job_parallel_work {
+    LULL_JOB_FORWARD_WORK,
+    LULL_JOB_BACKWARD_WORK,
+    LULL_JOB_OPTIMIZER_WORK,
+    LULL_JOB_PARALLEL_WORKS,
+};
+
 struct lull_job_parallel {
     uint32_t data;     /* copies, > 0 */
     uint32_t tensor;   /* GPUs of a device, > 0 */
@@ -45,26 +54,35 @@ struct lull_job_parallel {
     int64_t backward_ns;     /* > 0; what it computes again included */
     int64_t head_forward_ns; /* how much longer the last chunk takes, for its head; >= 0 */
     int64_t head_backward_ns;
-    uint32_t forward_calls; /* all-reduces among the tensor parallel GPUs */
-    uint32_t backward_calls;
-    double call_bytes;  /* of one of them */
-    double stage_bytes; /* from chunk to chunk */
+    double stage_bytes; /* from chunk to chunk, over the stage_link */
 
-    /* Collectives whose time is known, beside those told by size; >= 0. */
+    /* Collectives; >= 0. */
     int64_t forward_link_ns;  /* of a forward, among the GPUs of a device */
     int64_t backward_link_ns; /* of a backward, or what of it makes the input's gradient */
     int64_t gradient_link_ns; /* of all gradients of one GPU, among the copies */
 
-    double gradient_bytes; /* of one GPU, all its chunks */
     uint32_t buckets;      /* of each chunk, > 0 */
+    bool is_gradient_late; /* the buckets leave behind the device's last action, not as they come */
     int64_t optimizer_ns;  /* >= 0; follows the clock */
 
-    struct lull_job_link tensor_link;
+    /* Where each copy updates or keeps a part of the parameters only; times among the copies. */
+    int64_t parameter_link_ns; /* gathering those of one GPU, once, each ahead of its first use */
+    int64_t gather_link_ns;    /* or those of a chunk ahead of each of its actions; and then */
+    int64_t scatter_link_ns;   /* its gradients behind each backward, instead of buckets */
+
+    /* Of the host; they keep their time. The next iteration's input is read and copied to the GPU
+       beside this one; a gap comes behind all optimizers. >= 0. */
+    int64_t input_ns;
+    int64_t copy_ns;
+    int64_t gap_ns;
+
+    bool has_works; /* tasks are told apart as lull_job_parallel_work */
+
     struct lull_job_link stage_link;
-    struct lull_job_link data_link;
 };
 
 int64_t lull_job_transfer_ns(const struct lull_job_link *link, double bytes);
+/* Around a ring: 2 (n - 1) a + 2 (n - 1) / n b M. */
 int64_t lull_job_all_reduce_ns(const struct lull_job_link *link, double bytes, uint32_t ranks);
 
 /* How long an action of a chunk (forward, backward, input, weight or recompute) takes at the
@@ -98,51 +116,5 @@ int64_t lull_job_parallel_points(const struct lull_job_parallel *parallel,
                                  const struct lull_job_tempo *tempo, uint32_t clock_count,
                                  uint64_t iterations, uint32_t type,
                                  struct lull_cluster_point *points_out);
-
-/* ---- from a transformer's sizes -------------------------------------------------------------- */
-
-/*
- * What an iteration of a GPT-like transformer computes and sends (Narayanan et al., SC'21,
- * appendix; Korthikanti et al., MLSys'23, section 3): for jobs of which nobody has measured more.
- *
- * A layer's forward of B sequences of s tokens and width h takes 24 B s h^2 + 4 B s^2 h operations,
- * a backward twice as many, and what is computed again: the attention's core or the whole forward.
- * Matrix products reach peak * limit * w / (w + half) on a share w = h / tensor of the width: two
- * constants of a type of GPU.
- */
-
-struct lull_job_transformer {
-    uint32_t layers;
-    uint32_t hidden;
-    uint32_t sequence; /* tokens */
-    uint32_t vocabulary;
-    uint32_t micro_batch;   /* sequences */
-    bool is_all_recomputed; /* else the attention's core only */
-    /* Its activations are split between layers too: one all-gather more for every layer half in
-       the backward (half an all-reduce). Not with is_all_recomputed. */
-    bool is_sequence_parallel;
-};
-
-/* How fast one GPU is at matrix products. */
-struct lull_job_matrix {
-    double peak_flops;  /* > 0 */
-    double limit_ratio; /* of the peak, for ever wider products; 0..1 */
-    double half_width;  /* at which half of that is reached; >= 0 */
-};
-
-/* A100, bf16: fitted to the eight steps of Korthikanti et al., table 5, largest error 2.1 %. */
-extern const struct lull_job_matrix lull_job_matrix_a100;
-/* H100, fp8: fitted to GPT-3 175B on 512 GPUs in MLPerf v4.1, with the A100's half_width. Steps of
- * thousands of GPUs come out a fifth to a quarter too short. */
-extern const struct lull_job_matrix lull_job_matrix_h100_fp8;
-
-/*
- * Fills in times, calls and bytes. Taken as they are: data, tensor, pipeline, microbatches,
- * schedule, buckets, optimizer_ns and the links of parallel. Activations and gradients take two
- * bytes each.
- */
-void lull_job_transformer_fill(const struct lull_job_transformer *model,
-                               const struct lull_job_matrix *matrix,
-                               struct lull_job_parallel *parallel);
 
 #endif

@@ -33,7 +33,7 @@ static void add_resource(struct lull_job_graph *graph, uint32_t units, enum lull
 static uint32_t add(struct lull_job_graph *graph, enum lull_job_task_kind kind, uint32_t resource,
                     int64_t time_ns)
 {
-    const struct lull_job_task task = {kind, resource, resource, time_ns};
+    const struct lull_job_task task = {kind, resource, resource, time_ns, 0};
     const int64_t at = lull_job_graph_add(graph, &task);
 
     assert_true(at >= 0);
@@ -238,7 +238,7 @@ static void test_chain(void **state)
 /* A gradient in two buckets: the first moves beside the second's computation, the rest shows. */
 static void test_exposed_communication(void **state)
 {
-    const struct lull_job_task transfer = {LULL_JOB_TRANSFER, 1, 0, 30};
+    const struct lull_job_task transfer = {LULL_JOB_TRANSFER, 1, 0, 30, 0};
     struct lull_job_graph graph;
     struct lull_job_usage usage[2];
 

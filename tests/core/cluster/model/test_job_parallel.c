@@ -152,20 +152,20 @@ static void test_tensor_parallel(void **state)
     struct lull_job_iteration iteration;
 
     (void)state;
+    const struct lull_job_link link = {10, 2.0};
+
     parallel.tensor = 4;
-    parallel.forward_calls = 3;
-    parallel.backward_calls = 4;
-    parallel.call_bytes = 1000.0;
-    parallel.tensor_link = (struct lull_job_link){10, 2.0};
     /* A ring of four: 6 steps of 10 ns, 1.5 times the bytes. */
-    assert_int_equal(lull_job_all_reduce_ns(&parallel.tensor_link, 1000.0, 4), 60 + 3000);
+    assert_int_equal(lull_job_all_reduce_ns(&link, 1000.0, 4), 60 + 3000);
+    parallel.forward_link_ns = 3 * 3060;
+    parallel.backward_link_ns = 4 * 3060;
     iteration = iterate(&parallel, &highest);
     assert_int_equal(iteration.time_ns, 5 * (31000 + 7 * 3060));
     assert_true(fabs(iteration.exposed_ratio - 21420.0 / 52420.0) < 1e-12);
     assert_true(iteration.bubble_ratio == 0.0);
 }
 
-/* Those of known time come beside those by size, and need no tensor parallelism. */
+/* Collectives of a device need no tensor parallelism, those of gradients need copies. */
 static void test_known_collectives(void **state)
 {
     struct lull_job_parallel parallel = make("1f1b", 1, 5);
@@ -178,11 +178,6 @@ static void test_known_collectives(void **state)
     assert_int_equal(iterate(&parallel, &highest).time_ns, 5 * (31000 + 120));
     parallel.data = 2;
     assert_int_equal(iterate(&parallel, &highest).time_ns, 5 * (31000 + 120) + 900);
-    parallel.tensor = 2;
-    parallel.forward_calls = 1;
-    parallel.call_bytes = 7.0;
-    parallel.tensor_link = (struct lull_job_link){0, 1.0};
-    assert_int_equal(iterate(&parallel, &highest).time_ns, 5 * (31000 + 127) + 900);
     parallel.backward_link_ns = -1;
     assert_int_equal(lull_job_parallel_build(&parallel, &graph, NULL), -EINVAL);
 }
@@ -195,18 +190,58 @@ static void test_data_parallel(void **state)
 
     (void)state;
     parallel.data = 8;
-    parallel.gradient_bytes = 8000.0;
-    parallel.data_link = (struct lull_job_link){0, 1.0};
+    parallel.gradient_link_ns = 14000;
     parallel.optimizer_ns = 500;
-    iteration = iterate(&parallel, &highest); /* one bucket of 2 * 7/8 * 8000 ns */
+    iteration = iterate(&parallel, &highest);
     assert_int_equal(iteration.time_ns, 2 * 31000 + 14000 + 500);
     parallel.buckets = 4;
     iteration = iterate(&parallel, &highest); /* each 3500 ns, a quarter of a backward is 5250 */
     assert_int_equal(iteration.time_ns, 2 * 31000 + 3500 + 500);
     assert_true(fabs(iteration.exposed_ratio - 3500.0 / 66000.0) < 1e-12);
-    parallel.gradient_bytes *= 2.0; /* 7000 ns: the link is busy from the first on */
+    parallel.gradient_link_ns *= 2; /* 7000 ns: the link is busy from the first on */
     iteration = iterate(&parallel, &highest);
     assert_int_equal(iteration.time_ns, 31000 + 10000 + 5250 + 4 * 7000 + 500);
+    parallel.is_gradient_late = true;
+    iteration = iterate(&parallel, &highest);
+    assert_int_equal(iteration.time_ns, 2 * 31000 + 28000 + 500);
+}
+
+/* Parameters come ahead of a forward, in pieces, or ahead of everything, one piece ahead. */
+static void test_shared_parameters(void **state)
+{
+    struct lull_job_parallel parallel = make("1f1b", 1, 2);
+
+    (void)state;
+    parallel.data = 8;
+    parallel.buckets = 10;
+    parallel.parameter_link_ns = 20000;
+    /* A piece of 2000 ns each 1000 ns of forward: nine pieces behind the first are waited for. */
+    assert_int_equal(iterate(&parallel, &highest).time_ns, 20000 + 1000 + 21000 + 31000);
+    parallel.parameter_link_ns = 5000;
+    assert_int_equal(iterate(&parallel, &highest).time_ns, 500 + 2 * 31000);
+    parallel.parameter_link_ns = 0;
+    parallel.gather_link_ns = 5000;
+    parallel.scatter_link_ns = 5000;
+    /* Pieces of 500 ns; the last one's gradients stick out. */
+    assert_int_equal(iterate(&parallel, &highest).time_ns, 500 + 2 * 31000 + 500);
+    parallel.data = 1;
+    assert_int_equal(iterate(&parallel, &highest).time_ns, 2 * 31000);
+}
+
+/* Input is read and copied beside the step, the host's gap comes behind it. */
+static void test_host(void **state)
+{
+    struct lull_job_parallel parallel = make("1f1b", 2, 4);
+    const int64_t step_ns = iterate(&parallel, &highest).time_ns;
+
+    (void)state;
+    parallel.input_ns = step_ns / 2;
+    parallel.copy_ns = step_ns / 2;
+    assert_int_equal(iterate(&parallel, &highest).time_ns, step_ns);
+    parallel.copy_ns += 10;
+    assert_int_equal(iterate(&parallel, &highest).time_ns, parallel.input_ns + parallel.copy_ns);
+    parallel.gap_ns = 1000;
+    assert_int_equal(iterate(&parallel, &highest).time_ns, step_ns + 1000);
 }
 
 /* Communication does not follow the clock. */
@@ -219,9 +254,7 @@ static void test_clocks(void **state)
 
     (void)state;
     parallel.tensor = 2;
-    parallel.forward_calls = parallel.backward_calls = 1;
-    parallel.call_bytes = 5000.0;
-    parallel.tensor_link.ns_per_byte = 1.0;
+    parallel.forward_link_ns = parallel.backward_link_ns = 5000;
     fast = iterate(&parallel, &highest);
     slow = iterate(&parallel, &half);
     /* 11 slots of a forward and a backward and their two calls. */
@@ -322,9 +355,7 @@ static void check_plans(const char *schedule, double least_saving)
     parallel.head_forward_ns = 2000000;
     parallel.head_backward_ns = 4000000;
     parallel.tensor = 2;
-    parallel.forward_calls = parallel.backward_calls = 2;
-    parallel.call_bytes = 1e8;
-    parallel.tensor_link = (struct lull_job_link){5000, 0.005};
+    parallel.forward_link_ns = parallel.backward_link_ns = 1020000;
     assert_int_equal(lull_job_parallel_build(&parallel, &graph, NULL), 0);
     assert_int_equal(lull_job_parallel_points(&parallel, &graph, tempo, CLOCKS, 10, 0, one_clock),
                      CLOCKS);
@@ -388,6 +419,10 @@ static void test_counts_and_times_in_range(void **state)
     assert_build(-EINVAL, forward_link_ns, -1);
     assert_build(-EINVAL, backward_link_ns, -1);
     assert_build(-EINVAL, gradient_link_ns, -1);
+    assert_build(-EINVAL, parameter_link_ns, -1);
+    assert_build(-EINVAL, gather_link_ns, -1);
+    assert_build(-EINVAL, scatter_link_ns, -1);
+    assert_build(-EINVAL, gap_ns, -1);
     assert_build(-EINVAL, schedule.family, LULL_PIPELINE_DUALPIPEV);
 }
 
@@ -396,20 +431,16 @@ static void test_sizes_and_links_in_range(void **state)
     const double most_bytes = 1e15;
 
     (void)state;
-    assert_build(0, call_bytes, most_bytes);
     assert_build(0, stage_bytes, most_bytes);
-    assert_build(0, gradient_bytes, most_bytes);
-    assert_build(-EINVAL, call_bytes, 2 * most_bytes);
     assert_build(-EINVAL, stage_bytes, 2 * most_bytes);
-    assert_build(-EINVAL, gradient_bytes, 2 * most_bytes);
-    assert_build(-EINVAL, gradient_bytes, -1.0);
-    assert_build(0, tensor_link.ns_per_byte, 1e6);
+    assert_build(-EINVAL, stage_bytes, -1.0);
+    assert_build(0, stage_link.ns_per_byte, 1e6);
     assert_build(0, stage_link.latency_ns, LULL_JOB_MOST_TASK_NS);
     assert_build(-EINVAL, stage_link.latency_ns, LULL_JOB_MOST_TASK_NS + 1);
-    assert_build(-EINVAL, tensor_link.latency_ns, -1);
-    assert_build(-EINVAL, tensor_link.ns_per_byte, 2e6);
-    assert_build(-EINVAL, data_link.ns_per_byte, (double)NAN);
-    assert_build(-EINVAL, data_link.ns_per_byte, -1.0);
+    assert_build(-EINVAL, stage_link.latency_ns, -1);
+    assert_build(-EINVAL, stage_link.ns_per_byte, 2e6);
+    assert_build(-EINVAL, stage_link.ns_per_byte, (double)NAN);
+    assert_build(-EINVAL, stage_link.ns_per_byte, -1.0);
 }
 
 int main(void)
@@ -418,6 +449,8 @@ int main(void)
         cmocka_unit_test(test_equal_to_pipelines),
         cmocka_unit_test(test_bubbles),
         cmocka_unit_test(test_tensor_parallel),
+        cmocka_unit_test(test_shared_parameters),
+        cmocka_unit_test(test_host),
         cmocka_unit_test(test_known_collectives),
         cmocka_unit_test(test_data_parallel),
         cmocka_unit_test(test_clocks),
