@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -25,6 +26,7 @@ struct run_arguments {
     bool has_choice;
     bool has_eta;
     bool has_report;
+    struct lull_energy_price given; /* by options */
     char report[LULL_RUN_REPORT_SIZE]; /* where it goes if none is named */
     bool is_json;
 };
@@ -79,6 +81,24 @@ static int parse_profiling(const char *text, void *place, struct lull_error *err
     return 0;
 }
 
+static int parse_price(const char *text, void *place, struct lull_error *err)
+{
+    struct run_arguments *const arguments = place;
+
+    if (lull_energy_price_parse_money(text, &arguments->given) == 0)
+        return 0;
+    return lull_error_set(err, -EINVAL, "--price wants " LULL_ENERGY_PRICE_EXPECTED);
+}
+
+static int parse_co2(const char *text, void *place, struct lull_error *err)
+{
+    struct run_arguments *const arguments = place;
+
+    if (lull_energy_price_parse_co2(text, &arguments->given) == 0)
+        return 0;
+    return lull_error_set(err, -EINVAL, "--co2 wants grams for each kilowatt hour, such as 380");
+}
+
 /* ---- options ------------------------------------------------------------------------------- */
 
 static const char *const yes_or_no[] = {[EXPOSURE_YES] = "yes", [EXPOSURE_NO] = "no", NULL};
@@ -116,9 +136,16 @@ static const struct lull_option rows[] = {
                "Write report.json and trace.json into this directory.", .letter = 'o',
                .aliases = "r", .hint = LULL_OPTION_FOLDER,
                LULL_GIVEN(struct run_arguments, has_report),
-               .otherwise = "lull-report, or, while another run writes there, lull-report-2 and so "
-                            "on",
-               .more = "trace.json is a timeline for ui.perfetto.dev or chrome://tracing."),
+               .otherwise = "a new folder in lull-report, named after the time",
+               .more = "Beside them report.html is written, one page to look at, see lull-report(1); "
+                       "trace.json is a timeline for ui.perfetto.dev or chrome://tracing. A report "
+                       "that is in a folder named here is replaced."),
+    LULL_OWN("price", "PRICE", parse_price,
+             "What a kilowatt hour costs, such as 0.30EUR: the report then says what the run cost.",
+             .otherwise = "that of lull.conf, see FILES; else no money is reckoned"),
+    LULL_OWN("co2", "G", parse_co2,
+             "Grams of carbon dioxide that a kilowatt hour stands for, such as 380.",
+             .otherwise = "those of lull.conf, see FILES; else none are reckoned"),
     LULL_FLAG("json", struct run_arguments, is_json,
               "Print report.json on standard output at the end, and nothing else there.",
               .letter = 'j',
@@ -358,6 +385,26 @@ static int run_for_json(const struct lull_run_options *options, int *status_out,
     return rc;
 }
 
+/* What options say of the price goes before what the file says. */
+static int find_price(struct run_arguments *arguments, struct lull_error *err)
+{
+    const struct lull_energy_price *given = &arguments->given;
+    struct lull_energy_price *const price = &arguments->run.price;
+
+    if (lull_energy_price_load(price, err) < 0)
+        return -EINVAL;
+    if (given->has_money) {
+        price->has_money = true;
+        price->per_kwh = given->per_kwh;
+        memcpy(price->currency, given->currency, sizeof(price->currency));
+    }
+    if (given->has_co2) {
+        price->has_co2 = true;
+        price->co2_g_per_kwh = given->co2_g_per_kwh;
+    }
+    return 0;
+}
+
 static int run(void *options, const struct lull_operands *operands)
 {
     struct run_arguments *const arguments = options;
@@ -366,8 +413,9 @@ static int run(void *options, const struct lull_operands *operands)
     int rc = 0;
 
     (void)operands;
-    if (!arguments->has_report) {
-        rc = lull_run_claim_report(arguments->report, &err);
+    rc = find_price(arguments, &err);
+    if (rc == 0 && !arguments->has_report) {
+        rc = lull_run_make_report(time(NULL), arguments->report, &err);
         arguments->run.report = arguments->report;
     }
     if (rc == 0 && arguments->is_json)

@@ -178,8 +178,8 @@ static void print_run(const struct lull_accounting *accounting, const char *name
                     gpu.estimated_s);
         if (gpu.has_check && fabs(gpu.check_ratio) > suspicious_ratio)
             fprintf(out,
-                    "    its polled power says %+.1f %%: power that changes between readings, or "
-                    "a counter that falls short\n",
+                    "    its power readings add up to %+.1f %% against its energy counter: the power "
+                    "changes between readings, or the counter falls short\n",
                     gpu.check_ratio * 100.0);
     }
     for (enum lull_rapl_kind kind = 0; kind < LULL_RAPL_KINDS; kind++) {
@@ -213,7 +213,7 @@ static void print_row(const struct lull_accounting *accounting,
     }
 }
 
-void lull_energy_report_print(const struct lull_energy_report *report, FILE *out)
+void lull_energy_report_print(const struct lull_energy_report *report, bool is_verbose, FILE *out)
 {
     if (report->managed == NULL)
         return;
@@ -225,8 +225,9 @@ void lull_energy_report_print(const struct lull_energy_report *report, FILE *out
         print_row(report->managed, lull_accounting_row(report->managed, i), out);
     if (report->node_reason[0] != '\0')
         fprintf(out, "  processors and memory are not in it: %s\n", report->node_reason);
-    fprintf(out,
-            "  beside that every board's sensor may be off by %.0f %%, the same in all its "
-            "figures\n",
-            LULL_ENERGY_GAIN_RATIO * 100.0);
+    if (is_verbose)
+        fprintf(out,
+                "  each GPU's sensor may be off by %.0f %% beside that, by the same in all of its "
+                "figures: savings are not touched by it\n",
+                LULL_ENERGY_GAIN_RATIO * 100.0);
 }
