@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/report/page.h"
 #include "core/section/agreement.h"
 #include "governor/plan/plan_runner.h"
 #include "governor/run/run.h"
@@ -328,12 +330,14 @@ static int check(void *options, const struct lull_operands *operands, struct lul
 
 enum { MOST_REPORT_BYTES = 1 << 28 };
 
-/* Returns the inode of the report, 0 if there is none. Each run writes a new file, so another inode
- * means that this run has written one. */
-static ino_t find_report(const char *path)
+/* Returns the inode of the report in a folder, 0 if there is none. Each run writes a new file, so
+ * another inode means that this run has written one. */
+static ino_t find_report(const char *folder)
 {
+    char path[PATH_MAX];
     struct stat info;
 
+    snprintf(path, sizeof(path), "%s/report.json", folder);
     return stat(path, &info) == 0 ? info.st_ino : 0;
 }
 
@@ -366,16 +370,15 @@ static int run_for_json(const struct lull_run_options *options, int *status_out,
      * report waiting. */
     const int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     struct lull_error copy_err = {0};
+    const ino_t before = find_report(options->report);
     char path[PATH_MAX];
-    ino_t before;
     int rc;
 
     snprintf(path, sizeof(path), "%s/report.json", options->report);
-    before = find_report(path);
     if (out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         return lull_error_set(err, -errno, "standard output cannot be used: %s", strerror(errno));
     rc = lull_run(options, status_out, err);
-    if (rc == 0 && find_report(path) == before)
+    if (rc == 0 && find_report(options->report) == before)
         lull_error_set(&copy_err, -ENOENT, "no report was written, so --json prints none");
     else if (rc == 0)
         copy_report(path, out, &copy_err);
@@ -385,14 +388,16 @@ static int run_for_json(const struct lull_run_options *options, int *status_out,
     return rc;
 }
 
-/* What options say of the price goes before what the file says. */
-static int find_price(struct run_arguments *arguments, struct lull_error *err)
+/* What options say of the price goes before what the file says. A file that is wrong costs the
+ * figure and not the job. */
+static void find_price(struct run_arguments *arguments)
 {
     const struct lull_energy_price *given = &arguments->given;
     struct lull_energy_price *const price = &arguments->run.price;
+    struct lull_error err = {0};
 
-    if (lull_energy_price_load(price, err) < 0)
-        return -EINVAL;
+    if (lull_energy_price_load(price, &err) < 0)
+        lull_log(LULL_LOG_WARNING, "run", "no price of energy: %s", err.text);
     if (given->has_money) {
         price->has_money = true;
         price->per_kwh = given->per_kwh;
@@ -402,7 +407,24 @@ static int find_price(struct run_arguments *arguments, struct lull_error *err)
         price->has_co2 = true;
         price->co2_g_per_kwh = given->co2_g_per_kwh;
     }
-    return 0;
+}
+
+/* Runs the job, and writes the page beside its report. Errors: what kept the job from running. */
+static int run_and_report(const struct run_arguments *arguments, int *status_out,
+                          struct lull_error *err)
+{
+    const ino_t before = find_report(arguments->run.report);
+    struct lull_error page_err = {0};
+    int rc;
+
+    if (arguments->is_json)
+        rc = run_for_json(&arguments->run, status_out, err);
+    else
+        rc = lull_run(&arguments->run, status_out, err);
+    if (rc == 0 && find_report(arguments->run.report) != before &&
+        lull_report_page_add(arguments->run.report, &page_err) < 0)
+        lull_log(LULL_LOG_WARNING, "run", "no report.html: %s", page_err.text);
+    return rc;
 }
 
 static int run(void *options, const struct lull_operands *operands)
@@ -413,15 +435,13 @@ static int run(void *options, const struct lull_operands *operands)
     int rc = 0;
 
     (void)operands;
-    rc = find_price(arguments, &err);
-    if (rc == 0 && !arguments->has_report) {
+    find_price(arguments);
+    if (!arguments->has_report) {
         rc = lull_run_make_report(time(NULL), arguments->report, &err);
         arguments->run.report = arguments->report;
     }
-    if (rc == 0 && arguments->is_json)
-        rc = run_for_json(&arguments->run, &status, &err);
-    else if (rc == 0)
-        rc = lull_run(&arguments->run, &status, &err);
+    if (rc == 0)
+        rc = run_and_report(arguments, &status, &err);
     if (rc == -EINVAL)
         return lull_cli_fail("run", &err);
     return rc < 0 ? lull_cli_fail_to_start("run", &err) : status;

@@ -199,6 +199,8 @@ json_t *lull_gpu_report_json(const struct lull_report *report, uint32_t gpu)
     lull_field_text(object, "name", info->name);
     lull_field_text(object, "uuid", info->uuid);
     lull_field_text(object, "state", state_text(report, gpu));
+    lull_field_json(object, "highest_sm_mhz",
+                    info->sm_clock_count > 0 ? json_integer(info->sm_clocks_mhz[0]) : json_null());
     lull_field_json(object, "driver", driver_json(&state->driver));
     lull_field_json(object, "communicators",
                     communicators_json(&state->communicators, log->boundaries.count));

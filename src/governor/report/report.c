@@ -149,5 +149,5 @@ void lull_report_print(const struct lull_report *report, FILE *out)
         lull_energy_report_print(&report->energy, report->verbose, out);
         lull_cost_report_print(report, out);
     }
-    fprintf(out, "\n  report: lull report %s\n", report->folder);
+    fprintf(out, "\n  report: %s/report.html\n", report->folder);
 }
