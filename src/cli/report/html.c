@@ -15,7 +15,7 @@ struct lull_amount lull_html_percent(double ratio)
 
     if (!isfinite(ratio))
         snprintf(amount.text, sizeof(amount.text), "%s", unknown);
-    else if (fabs(ratio) < 0.00095)
+    else if (ratio != 0.0 && fabs(ratio) < 0.00095)
         snprintf(amount.text, sizeof(amount.text), "%.2f %%", 100.0 * ratio);
     else
         snprintf(amount.text, sizeof(amount.text), "%.1f %%", 100.0 * ratio);
@@ -108,8 +108,9 @@ void lull_html_axis_finish(struct lull_html_axis *axis)
 
     if (axis->low > axis->high)
         axis->low = axis->high = 0.0;
-    margin = fmax(0.06 * (axis->high - axis->low),
-                  fmax(1e-6 * fabs(axis->high), axis->is_percent ? 0.001 : 1.0));
+    margin = 0.06 * (axis->high - axis->low);
+    if (!(margin > 1e-6 * fmax(fabs(axis->high), fabs(axis->low))))
+        margin = fmax(1e-3 * fabs(axis->high), axis->is_percent ? 0.001 : 1.0);
     axis->low -= margin;
     axis->high += margin;
 }

@@ -46,8 +46,8 @@ struct lull_html_chart {
     struct lull_html_axis y;
 };
 
-/* Widens an axis by what fits a value, which is ignored unless it is finite. An axis that is all
- * zero is empty: low > high marks that it has none yet. */
+/* Begin an axis, which shows no value yet; widen it so that it shows a value too, unless that is not
+ * finite. */
 void lull_html_axis_begin(struct lull_html_axis *axis, const char *name, bool is_percent);
 void lull_html_axis_add(struct lull_html_axis *axis, double value);
 

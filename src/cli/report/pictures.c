@@ -33,6 +33,8 @@ static struct lull_html_chart begin_frontier(void)
 
     lull_html_axis_begin(&chart.x, "slower", true);
     lull_html_axis_begin(&chart.y, "energy saved", true);
+    lull_html_axis_add(&chart.x, 0.0);
+    lull_html_axis_add(&chart.y, 0.0);
     return chart;
 }
 
@@ -188,6 +190,8 @@ void lull_report_draw_frontier(FILE *out, const json_t *report)
     lull_html_axis_finish(&chart.y);
     fputs("<figure>", out);
     lull_html_begin_chart(out, &chart, "Energy saved over slowdown");
+    lull_html_draw_mark(out, &chart, LULL_HTML_OPEN, 0.0, 0.0, (double)NAN, (double)NAN,
+                        "the job at its highest clocks");
     draw_curve(out, &chart, points, 0);
     draw_budgets(out, &chart, points);
     draw_tried(out, &chart, tried, false);

@@ -157,6 +157,9 @@ void lull_report_draw_timeline(FILE *out, const json_t *report)
     lull_clock_colours_init(&timeline.colours);
     for (size_t i = 0; i < rows; i++)
         fit_gpu(&timeline, json_array_get(gpus, i));
+    /* The highest clock is the warm end of the scale, whatever was lowered. */
+    if (timeline.most_mhz >= 1.0 && timeline.most_mhz < 1e6)
+        lull_clock_colours_add(&timeline.colours, (uint32_t)timeline.most_mhz);
     lull_clock_colours_finish(&timeline.colours);
     fprintf(out,
             "<figure><div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Timeline\">"

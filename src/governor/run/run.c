@@ -16,6 +16,7 @@
 #include "governor/report/report.h"
 #include "governor/run/run_findings.h"
 #include "governor/run/run_frontier.h"
+#include "governor/run/run_progress.h"
 
 /* How long a last reading is waited for, within the 2 s after which `lull run` ends. */
 enum { STOP_MS = 100 };
@@ -78,7 +79,7 @@ static int make_pass(struct lull_run_pass *pass, bool observe_only, struct lull_
             lull_run_note(run, told.text);
     }
     if (!run->options->quiet)
-        lull_run_pass_clear_progress();
+        lull_run_progress_clear();
     return 0;
 }
 
