@@ -41,7 +41,8 @@ static void add_weighted(struct lull_job_frontier_mean *mean, double value, doub
     mean->count++;
     mean->weight += weight;
     mean->mean += away * weight / mean->weight;
-    mean->squares += weight * away * (value - mean->mean);
+    /* Rounding may give the two distances of equal values different signs. */
+    mean->squares += fmax(weight * away * (value - mean->mean), 0.0);
 }
 
 /* The setting of a candidate; NULL: there are too many. */
