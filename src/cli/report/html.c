@@ -24,13 +24,15 @@ struct lull_amount lull_html_percent(double ratio)
 
 struct lull_amount lull_html_figure(double number, const char *unit)
 {
+    const char *const separator = *unit != '\0' ? " " : "";
     struct lull_amount amount;
 
-    if (isfinite(number))
-        snprintf(amount.text, sizeof(amount.text), "%.4g%s%.16s", number, *unit != '\0' ? " " : "",
-                 unit);
-    else
+    if (!isfinite(number))
         snprintf(amount.text, sizeof(amount.text), "%s", unknown);
+    else if (fabs(number) >= 1000.0)
+        snprintf(amount.text, sizeof(amount.text), "%.0f%s%.16s", number, separator, unit);
+    else
+        snprintf(amount.text, sizeof(amount.text), "%.4g%s%.16s", number, separator, unit);
     return amount;
 }
 

@@ -15,7 +15,7 @@
 
 /* Formats for people; what is not finite is "not known". */
 struct lull_amount lull_html_percent(double ratio);                  /* "11.4 %" */
-struct lull_amount lull_html_figure(double number, const char *unit); /* "106.2 ms", 4 digits */
+struct lull_amount lull_html_figure(double number, const char *unit); /* "106.2 ms" */
 struct lull_amount lull_html_range(double low_ratio, double high_ratio); /* "10.8 to 12.0 %" */
 
 /* Writes an escaped text between tags, such as "<td>" and "</td>"; a NULL one as "not known". */

@@ -49,7 +49,8 @@ static void write_head(FILE *out, const struct lull_report_document *document)
     write_machine(out, report);
     if (isfinite(wall_s))
         lull_html_text(out, ", ", lull_amount_time(wall_s).text, "");
-    fprintf(out, ", exit status %.0f</p>\n", lull_report_number(report, "status"));
+    lull_html_text(out, ", exit status ",
+                   lull_html_figure(lull_report_number(report, "status"), "").text, "</p>\n");
 }
 
 static void write_tile(FILE *out, const char *name, const char *figure, const char *small,

@@ -31,7 +31,7 @@ static bool has_iterations(const json_t *report, const char *part)
 
 void lull_report_write_iterations(FILE *out, const json_t *report)
 {
-    static const char *const heads[] = {"", "iterations", "each", "energy of each", "power", NULL};
+    static const char *const heads[] = {"part", "iterations", "each", "energy of each", "power", NULL};
 
     if (!has_iterations(report, "unmanaged") && !has_iterations(report, "descent") &&
         !has_iterations(report, "managed")) {
@@ -132,7 +132,6 @@ void lull_report_write_levers(FILE *out, const json_t *report)
 
 /* ---- GPUs -------------------------------------------------------------------------------- */
 
-/* Tells if a section before this one in the list is to be described in the same words. */
 static const char *section_key(const json_t *section, const char *key)
 {
     const char *const text = lull_report_text(section, key);
@@ -140,6 +139,7 @@ static const char *section_key(const json_t *section, const char *key)
     return text != NULL ? text : "";
 }
 
+/* Tells if the same is to be said of two sections. */
 static bool is_same(const json_t *a, const json_t *b)
 {
     return strcmp(section_key(a, "name"), section_key(b, "name")) == 0 &&
@@ -182,8 +182,9 @@ static void write_gpu(FILE *out, const json_t *gpu)
     const json_t *const sections = lull_report_at(gpu, "sections");
     const char *const trouble = lull_report_text(lull_report_at(gpu, "driver"), "trouble");
 
-    fprintf(out, "<tr><th scope=\"row\">%.0f</th><td colspan=\"4\">",
-            lull_report_number(gpu, "index"));
+    lull_html_text(out, "<tr><th scope=\"row\">",
+                   lull_html_figure(lull_report_number(gpu, "index"), "").text,
+                   "</th><td colspan=\"4\">");
     lull_html_text(out, "", lull_report_text(gpu, "state"), "");
     if (trouble != NULL && trouble[0] != '\0')
         lull_html_text(out, "; driver: ", trouble, "");
@@ -235,7 +236,8 @@ static void write_energy_gpu(FILE *out, const json_t *gpu)
     char name[32];
     char text[160];
 
-    snprintf(name, sizeof(name), "GPU %.0f", lull_report_number(gpu, "index"));
+    snprintf(name, sizeof(name), "GPU %.20s",
+             lull_html_figure(lull_report_number(gpu, "index"), "").text);
     snprintf(text, sizeof(text), "%s",
              source != NULL && strcmp(source, "power") == 0 ? "polled power: it has no counter"
                                                             : "its energy counter");
@@ -250,7 +252,7 @@ static void write_energy_gpu(FILE *out, const json_t *gpu)
 
 void lull_report_write_energy(FILE *out, const json_t *report)
 {
-    static const char *const heads[] = {"", "energy", "+- (95 %)", "from", NULL};
+    static const char *const heads[] = {"of", "energy", "+- (95 %)", "from", NULL};
     const json_t *const energy = lull_report_at(report, "energy");
     const json_t *const run = lull_report_at(energy, "run");
     const json_t *const gpus = lull_report_at(run, "gpus");

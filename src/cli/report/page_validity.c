@@ -99,7 +99,8 @@ static void write_gpu_energy(FILE *out, const json_t *gpu)
     char name[48];
     char text[128];
 
-    snprintf(name, sizeof(name), "energy of GPU %.0f", lull_report_number(gpu, "index"));
+    snprintf(name, sizeof(name), "energy of GPU %.20s",
+             lull_html_figure(lull_report_number(gpu, "index"), "").text);
     if (!is_known)
         snprintf(text, sizeof(text), "neither its counter nor its power could be read");
     else if (source != NULL && strcmp(source, "counter") == 0 && isfinite(check))
@@ -153,7 +154,7 @@ static void write_events(FILE *out, const json_t *report)
 
 void lull_report_write_validity(FILE *out, const json_t *report)
 {
-    static const char *const heads[] = {"figure", "", "from, or why not", NULL};
+    static const char *const heads[] = {"figure", "state", "from, or why not", NULL};
     const json_t *const energy = lull_report_at(report, "energy");
     const json_t *const gpus = lull_report_at(lull_report_at(energy, "run"), "gpus");
     const double gain = lull_report_number(energy, "gain_uncertainty_ratio");

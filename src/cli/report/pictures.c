@@ -9,7 +9,7 @@
 /* Intervals that are wider than this stretch no axis; they are drawn as far as the picture goes. */
 static const double widest_ratio = 0.3;
 
-enum { WIDTH = 460, HEIGHT = 300, TEXT_BYTES = 256 };
+enum { WIDTH = 460, HEIGHT = 300, TEXT_BYTES = 320 };
 
 static void add_interval(struct lull_html_axis *axis, double low, double high)
 {
@@ -115,15 +115,15 @@ static void draw_budgets(FILE *out, const struct lull_html_chart *chart, const j
 /* What was tried at a clock: its description, for a tooltip or the table. */
 static void describe_tried(const json_t *point, char *text, size_t size)
 {
-    snprintf(text, size, "%.0f MHz%s: saves %s (%s), %s slower, %.0f pairs of blocks",
-             lull_report_number(point, "sm_mhz"),
+    snprintf(text, size, "%s%s: saves %s (%s), %s slower, %s pairs of blocks",
+             lull_html_figure(lull_report_number(point, "sm_mhz"), "MHz").text,
              lull_report_is(point, "has_sections") ? " with lowered sections" : "",
              lull_html_percent(lull_report_number(point, "saving_ratio")).text,
              lull_html_range(lull_report_number(point, "saving_low_ratio"),
                              lull_report_number(point, "saving_high_ratio"))
                  .text,
              lull_html_percent(lull_report_number(point, "slowdown_ratio")).text,
-             lull_report_number(point, "pairs"));
+             lull_html_figure(lull_report_number(point, "pairs"), "").text);
 }
 
 static void draw_tried(FILE *out, const struct lull_html_chart *chart, const json_t *tried,
@@ -249,7 +249,8 @@ static void draw_valley(FILE *out, const json_t *gpu)
     }
     lull_html_axis_finish(&chart.x);
     lull_html_axis_finish(&chart.y);
-    snprintf(title, sizeof(title), "GPU %.0f", lull_report_number(gpu, "index"));
+    snprintf(title, sizeof(title), "GPU %s",
+             lull_html_figure(lull_report_number(gpu, "index"), "").text);
     lull_html_text(out, "<figure><figcaption>", title, "</figcaption>");
     lull_html_begin_chart(out, &chart, title);
     fprintf(out, "<path class=\"reference\" d=\"M%.1f %.1fH%.1f\"/>\n",
@@ -317,10 +318,10 @@ static void describe_step(const json_t *step, char *text, size_t size)
     const char *const verdict = lull_report_text(step, "verdict");
     const char *const number = lull_report_text(step, "step");
 
-    snprintf(text, size, "%.0f MHz: %.20s, %s slower in %.0f pairs (%.8s)",
-             lull_report_number(step, "sm_mhz"), verdict != NULL ? verdict : "",
+    snprintf(text, size, "%s: %.20s, %s slower in %s pairs (%.8s)",
+             lull_html_figure(lull_report_number(step, "sm_mhz"), "MHz").text, verdict != NULL ? verdict : "",
              lull_html_percent(lull_report_number(step, "slowdown_ratio")).text,
-             lull_report_number(step, "pairs"), number != NULL ? number : "");
+             lull_html_figure(lull_report_number(step, "pairs"), "").text, number != NULL ? number : "");
 }
 
 static void draw_steps(FILE *out, const struct lull_html_chart *chart, const json_t *descent,

@@ -120,8 +120,8 @@ static void draw_gpu(const struct timeline *timeline, const json_t *gpu, double 
     if (timeline->most_w > 0.0)
         draw_steps(timeline, samples, 1, bottom, ROW / timeline->most_w, "power");
     fprintf(timeline->out, "<path class=\"line\" d=\"M%d %.1fH%d\"/>", LEFT, bottom, WIDTH - RIGHT);
-    fprintf(timeline->out, "<text class=\"label strong\" x=\"4\" y=\"%.1f\">GPU %.0f</text>",
-            top + 14.0, lull_report_number(gpu, "index"));
+    fprintf(timeline->out, "<text class=\"label strong\" x=\"4\" y=\"%.1f\">GPU %s</text>",
+            top + 14.0, lull_html_figure(lull_report_number(gpu, "index"), "").text);
     fprintf(timeline->out, "<text class=\"label power-text\" x=\"4\" y=\"%.1f\">0-%.0f W</text>",
             top + 36.0, timeline->most_w);
     fprintf(timeline->out, "<text class=\"label clock-text\" x=\"4\" y=\"%.1f\">0-%.0f MHz</text>\n",
