@@ -241,6 +241,8 @@ static void write_energy_gpu(FILE *out, const json_t *gpu)
     snprintf(text, sizeof(text), "%s",
              source != NULL && strcmp(source, "power") == 0 ? "polled power: it has no counter"
                                                             : "its energy counter");
+    if (!isfinite(lull_report_number(gpu, "energy_j")))
+        snprintf(text, sizeof(text), "neither its counter nor its power could be read");
     if (resets > 0.0)
         snprintf(text + strlen(text), sizeof(text) - strlen(text), ", which was reset %.0f times",
                  resets);

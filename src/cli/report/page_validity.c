@@ -15,6 +15,42 @@ static bool is_undone(const json_t *lever)
     return verdict == NULL || strcmp(verdict, "lowered") != 0;
 }
 
+static bool is_same_text(const json_t *a, const json_t *b, const char *key)
+{
+    const char *const left = lull_report_text(a, key);
+    const char *const right = lull_report_text(b, key);
+
+    return left == right || (left != NULL && right != NULL && strcmp(left, right) == 0);
+}
+
+/* Tells if the same is to be said of two levers, but for their names. */
+static bool is_same_lever(const json_t *a, const json_t *b)
+{
+    return is_same_text(a, b, "lever") && is_same_text(a, b, "verdict") &&
+           is_same_text(a, b, "reason");
+}
+
+/* Writes a line for all levers that are like the one at `place`, unless one before it is. */
+static void write_undone_lever(FILE *out, const json_t *levers, size_t place)
+{
+    const json_t *const lever = json_array_get(levers, place);
+    size_t others = 0;
+
+    for (size_t i = 0; i < lull_report_count(levers); i++) {
+        if (i == place || !is_same_lever(lever, json_array_get(levers, i)))
+            continue;
+        if (i < place)
+            return;
+        others++;
+    }
+    lull_html_text(out, "<li>", lull_report_text(lever, "lever"), ", ");
+    lull_html_text(out, "", lull_report_text(lever, "name"), "");
+    if (others > 0)
+        fprintf(out, " and %zu more", others);
+    lull_html_text(out, ": ", lull_report_text(lever, "verdict"), ": ");
+    lull_html_text(out, "", lull_report_text(lever, "reason"), "</li>\n");
+}
+
 void lull_report_write_undone(FILE *out, const json_t *report)
 {
     const json_t *const notes = lull_report_at(report, "notes");
@@ -30,16 +66,9 @@ void lull_report_write_undone(FILE *out, const json_t *report)
     fputs("<ul>\n", out);
     for (size_t i = 0; i < lull_report_count(notes); i++)
         lull_html_text(out, "<li>", json_string_value(json_array_get(notes, i)), "</li>\n");
-    for (size_t i = 0; i < lull_report_count(levers); i++) {
-        const json_t *const lever = json_array_get(levers, i);
-
-        if (!is_undone(lever))
-            continue;
-        lull_html_text(out, "<li>", lull_report_text(lever, "lever"), ", ");
-        lull_html_text(out, "", lull_report_text(lever, "name"), ": ");
-        lull_html_text(out, "", lull_report_text(lever, "verdict"), ": ");
-        lull_html_text(out, "", lull_report_text(lever, "reason"), "</li>\n");
-    }
+    for (size_t i = 0; i < lull_report_count(levers); i++)
+        if (is_undone(json_array_get(levers, i)))
+            write_undone_lever(out, levers, i);
     fputs("</ul>\n", out);
 }
 
