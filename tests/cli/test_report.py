@@ -116,7 +116,8 @@ class Pages(Case):
         self.assertEqual(re.findall(r"\bnan\b|\binf\b", said), [])
         report = report_case.large(gpus=2)
         report["energy"]["run"]["gpus"][1] = {"index": 1, "source": "power", "counter_resets": 0, "estimated_seconds": 0.0,
-                                              "power_check_ratio": None, "energy_j": None, "uncertainty_j": None}
+                                              "power_check_ratio": None, "energy_j": None, "uncertainty_j": None,
+                                              "reason": "neither its counter nor its power could be read"}
         report["cost"] = {"energy_kwh": None, "reason": "the energy of one of the GPUs is not known"}
         said = Page(self.page(self.write(report))).said()
         self.check("GPU 1not knownnot knownneither its counter nor its power could be read", said)

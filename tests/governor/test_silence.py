@@ -47,13 +47,27 @@ class Silence(unittest.TestCase):
         self.assertEqual(len(notes), 1, report["notes"])
         for word in words:
             self.assertIn(word, notes[0])
-        self.assertEqual(said.count(notes[0]), 1, said)
+        # The verdict repeats what was noted before the job began.
+        self.assertIn(said.count(notes[0]) - said.count("warning: " + notes[0]), (0, 1), said)
+        self.assertIn(notes[0], said)
         return notes[0]
+
+    def check_verdict(self, run, *words):
+        """The verdict is that nothing was lowered, for this reason, in the table and in the report."""
+        report, said = run
+        sentence = report["verdict"]["sentence"]
+        self.assertTrue(sentence.startswith("nothing lowered: "), sentence)
+        for word in words:
+            self.assertIn(word, sentence)
+        self.assertEqual(report["verdict"]["lowered"], False)
+        self.assertEqual((report["verdict"]["saving_ratio"], report["verdict"]["saving_reason"]), (None, "nothing was lowered"))
+        self.assertEqual(next(line.strip() for line in said.splitlines() if line.startswith("  ")), sentence)
 
     def test_no_rank(self):
         run = self.run_job("true")
         self.check(run, "no rank was seen: no probe was loaded", "put lull run in front of the program there")
-        self.assertNotIn("iterations", run[1])  # a table of zeros says nothing
+        self.assertNotIn("ms/iteration", run[1])  # a table of zeros says nothing
+        self.check_verdict(run, "no rank was seen", "put lull run in front of the program there")
         self.check(self.run_job("true", options=("--no-daemon", "--quiet")), "no rank was seen")
 
     def test_no_rank_of_a_script(self):
@@ -99,6 +113,7 @@ class Silence(unittest.TestCase):
         run = self.run_job(sys.executable, "-c", ON_THE_PROCESSOR, LIBLULL, "60", "exchanges",
                            options=("--no-daemon", "--tolerance", "5%"))
         self.check(run, "GPU 0: idle in 100 % of the readings", "CUDA_VISIBLE_DEVICES")
+        self.check_verdict(run, "GPU 0: idle in 100 % of the readings", "CUDA_VISIBLE_DEVICES")
         (gpu,) = run[0]["gpus"]
         # Its clock is below what was set because it is idle: the driver does what it says.
         self.assertGreater(gpu["driver"]["changes"], 5)

@@ -40,8 +40,9 @@ void lull_report_write_iterations(FILE *out, const json_t *report)
     }
     lull_html_begin_table(out, "Iterations of the job, energy of all its GPUs on this node", heads);
     write_part(out, "without Lull (last run)", lull_report_at(report, "unmanaged"));
-    write_part(out, "while it was searched", lull_report_at(report, "descent"));
-    write_part(out, lull_report_is(report, "settled") ? "settled" : "managed, not settled",
+    if (lull_report_is(report, "settled"))
+        write_part(out, "while it was searched", lull_report_at(report, "descent"));
+    write_part(out, lull_report_is(report, "settled") ? "settled" : "all of the run, not settled",
                lull_report_at(report, "managed"));
     lull_html_end_table(out);
     if (lull_report_at(report, "unmanaged") == NULL)
@@ -231,6 +232,7 @@ static void write_energy_row(FILE *out, const char *name, const json_t *part, co
 static void write_energy_gpu(FILE *out, const json_t *gpu)
 {
     const char *const source = lull_report_text(gpu, "source");
+    const char *const reason = lull_report_text(gpu, "reason");
     const double resets = lull_report_number(gpu, "counter_resets");
     const double estimated_s = lull_report_number(gpu, "estimated_seconds");
     char name[32];
@@ -242,7 +244,7 @@ static void write_energy_gpu(FILE *out, const json_t *gpu)
              source != NULL && strcmp(source, "power") == 0 ? "polled power: it has no counter"
                                                             : "its energy counter");
     if (!isfinite(lull_report_number(gpu, "energy_j")))
-        snprintf(text, sizeof(text), "neither its counter nor its power could be read");
+        snprintf(text, sizeof(text), "%.120s", reason != NULL ? reason : "not known");
     if (resets > 0.0)
         snprintf(text + strlen(text), sizeof(text) - strlen(text), ", which was reset %.0f times",
                  resets);

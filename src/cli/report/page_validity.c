@@ -124,6 +124,7 @@ static void write_gpu_energy(FILE *out, const json_t *gpu)
 {
     const bool is_known = isfinite(lull_report_number(gpu, "energy_j"));
     const char *const source = lull_report_text(gpu, "source");
+    const char *const reason = lull_report_text(gpu, "reason");
     const double check = lull_report_number(gpu, "power_check_ratio");
     char name[48];
     char text[128];
@@ -131,7 +132,7 @@ static void write_gpu_energy(FILE *out, const json_t *gpu)
     snprintf(name, sizeof(name), "energy of GPU %.20s",
              lull_html_figure(lull_report_number(gpu, "index"), "").text);
     if (!is_known)
-        snprintf(text, sizeof(text), "neither its counter nor its power could be read");
+        snprintf(text, sizeof(text), "%.120s", reason != NULL ? reason : "not known");
     else if (source != NULL && strcmp(source, "counter") == 0 && isfinite(check))
         snprintf(text, sizeof(text), "its counter; polled power differs by %s",
                  lull_html_percent(check).text);

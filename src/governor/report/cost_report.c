@@ -47,8 +47,10 @@ void lull_cost_report_print(const struct lull_report *report, FILE *out)
     const struct cost cost = find_cost(report);
     const struct lull_energy_price *price = &report->price;
 
-    if (cost.reason != NULL)
+    if (cost.reason != NULL) {
+        fprintf(out, "  energy and cost not known: %s\n", cost.reason);
         return;
+    }
     fprintf(out, "  %.4g kWh", cost.kwh);
     if (price->has_money)
         fprintf(out, ", %.4g%s%s", cost.kwh * price->per_kwh, price->currency[0] != '\0' ? " " : "",

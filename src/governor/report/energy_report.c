@@ -32,9 +32,19 @@ static json_t *energy_json(const struct lull_accounting_total *total)
     return object;
 }
 
+/* Says why the energy of a GPU is not known. */
+static void describe_unknown(const struct lull_accounting_gpu *gpu, char *text, size_t size)
+{
+    if (gpu->unread_s > 0.0)
+        snprintf(text, size, "it could not be read in the last %.0f s of the run", gpu->unread_s);
+    else
+        snprintf(text, size, "neither its counter nor its power could be read");
+}
+
 static json_t *run_gpu_json(const struct lull_accounting_gpu *gpu)
 {
     json_t *object = json_object();
+    char reason[96];
 
     lull_field_integer(object, "index", gpu->device);
     lull_field_text(object, "source", gpu->is_counted ? "counter" : "power");
@@ -42,6 +52,8 @@ static json_t *run_gpu_json(const struct lull_accounting_gpu *gpu)
     lull_field_number(object, "estimated_seconds", gpu->estimated_s);
     lull_field_known(object, "power_check_ratio", gpu->check_ratio, gpu->has_check);
     set_energy(object, &gpu->total.sum, gpu->total.is_known);
+    describe_unknown(gpu, reason, sizeof(reason));
+    lull_field_text(object, "reason", gpu->total.is_known ? NULL : reason);
     return object;
 }
 
@@ -166,11 +178,16 @@ static void print_run(const struct lull_accounting *accounting, const char *name
     print_total(out, name, seconds, &total);
     for (uint32_t i = 0; i < lull_accounting_gpu_count(accounting); i++) {
         struct lull_accounting_gpu gpu;
+        char reason[96];
         char text[32];
 
         lull_accounting_gpu(accounting, i, &gpu);
         snprintf(text, sizeof(text), "  GPU %" PRIu32, gpu.device);
         print_total(out, text, seconds, &gpu.total);
+        if (!gpu.total.is_known) {
+            describe_unknown(&gpu, reason, sizeof(reason));
+            fprintf(out, "  %-20s not known: %s\n", text, reason);
+        }
         if (gpu.estimated_s > 0.0)
             fprintf(out,
                     "    its counter was reset, stood still or could not be read: for %.0f s its "

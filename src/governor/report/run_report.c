@@ -335,8 +335,9 @@ void lull_run_report_print(const struct lull_report *report, FILE *out)
                 "J/iteration", "average W");
     if (parts.unmanaged_run != NULL)
         print_statistics(out, "unmanaged", &parts.unmanaged);
-    print_statistics(out, "descent", &parts.descent);
-    print_statistics(out, "managed", &parts.managed);
+    if (report->managed != NULL && lull_control_has_settled(report->managed))
+        print_statistics(out, "descent", &parts.descent);
+    print_statistics(out, "managed", &parts.managed); /* without a settling it is all of the run */
     if (report->comparison != NULL)
         print_difference(out, report, &parts);
     print_guard(out, report);
