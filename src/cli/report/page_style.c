@@ -11,10 +11,9 @@ const char lull_report_page_style[] =
     "@media print{:root{color-scheme:light;--ground:#fff;--card:#fff;--ink:#000;--soft:#333;"
     "--rule:#999;--grid:#00000014;--good:#1a7f4b;--bad:#b3362b;--blue:#2360a5;--band:#f0dfae;"
     "--power:#b3362b;--clock:#2360a5;--star:#8a5a00}"
-    "body{font-size:10pt}nav{display:none}section,figure,.tile{break-inside:avoid}"
-    "section.run{break-inside:auto}section.part{break-inside:auto}h2,h3{break-after:avoid}"
-    "details::details-content{content-visibility:visible;display:block}"
-    ".scroll{overflow:visible!important}}\n"
+    "body{font-size:10pt;padding:0}figure,.tile,tr{break-inside:avoid}h2,h3{break-after:avoid}"
+    ".tiles{grid-template-columns:repeat(4,1fr)!important}.tile dd.big{font-size:1.1rem!important}"
+    ".scroll{overflow:visible!important}svg.chart{max-width:24rem!important}}\n"
     "*{box-sizing:border-box}\n"
     "body{margin:0 auto;max-width:62rem;padding:1rem 1rem 3rem;background:var(--ground);"
     "color:var(--ink);font:16px/1.5 system-ui,'DejaVu Sans',Helvetica,Arial,sans-serif}\n"
@@ -55,4 +54,7 @@ const char lull_report_page_style[] =
     ".clock{stroke:var(--clock);stroke-width:1.6;fill:none;stroke-dasharray:5 2}"
     ".power-text{fill:var(--power)}.clock-text{fill:var(--clock)}"
     ".iteration{stroke:var(--soft);stroke-dasharray:2 4;fill:none}\n"
-    "@media (max-width:30rem){body{padding:.7rem .7rem 2rem}h1{font-size:1.25rem}}\n";
+    ".beside{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));"
+    "gap:.4rem 1.6rem;align-items:start}.beside>*{min-width:0}\n"
+    "@media (max-width:30rem){body{padding:.7rem .7rem 2rem}h1{font-size:1.25rem}"
+    "table{font-size:.8rem}th,td{padding-right:.45rem}}\n";

@@ -188,7 +188,7 @@ void lull_report_draw_frontier(FILE *out, const json_t *report)
     }
     lull_html_axis_finish(&chart.x);
     lull_html_axis_finish(&chart.y);
-    fputs("<figure>", out);
+    fputs("<div class=\"beside\"><figure>", out);
     lull_html_begin_chart(out, &chart, "Energy saved over slowdown");
     lull_html_draw_mark(out, &chart, LULL_HTML_OPEN, 0.0, 0.0, (double)NAN, (double)NAN,
                         "the job at its highest clocks");
@@ -201,6 +201,7 @@ void lull_report_draw_frontier(FILE *out, const json_t *report)
           "tried; the star is what is kept. Bars are 95 % intervals.</figcaption></figure>\n",
           out);
     write_frontier_table(out, points);
+    fputs("</div>\n", out);
 }
 
 void lull_report_draw_frontiers(FILE *out, const struct lull_report_document *documents,

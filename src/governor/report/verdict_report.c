@@ -197,16 +197,21 @@ static double half_width(const struct lull_report_gain *gain)
 static void say_saving(const struct lull_report_gain *gain, FILE *out)
 {
     const double half = half_width(gain);
+    bool is_open;
 
     if (!isfinite(gain->saving_ratio)) {
         fprintf(out, "saving not known (%s; --compare tells)", gain->saving_reason);
         return;
     }
-    fprintf(out, "saved %.1f %%", 100.0 * gain->saving_ratio);
+    is_open = isfinite(half) && gain->low_ratio <= 0.0;
+    fprintf(out, gain->saving_ratio > 0.0 ? "saved %.1f %%" : "saved nothing that shows (%.1f %%",
+            100.0 * gain->saving_ratio);
     if (isfinite(half))
         fprintf(out, " +- %.1f", 100.0 * half);
     fprintf(out, " of the energy per iteration");
-    if (isfinite(half) && gain->low_ratio <= 0.0)
+    if (!(gain->saving_ratio > 0.0))
+        fprintf(out, ")");
+    else if (is_open)
         fprintf(out, ", which may be nothing");
 }
 

@@ -30,6 +30,8 @@ uint64_t lull_run_seen_iterations(const struct lull_run_pass *pass, uint32_t gpu
     if (lull_track_phase(track) == LULL_TRACK_KNOWN)
         return LEARNT_ITERATIONS +
                (logged > lull_track_iteration(track) ? logged - 1 : lull_track_iteration(track));
+    if (lull_track_period(track) == 0)
+        return 0; /* no iteration is known */
     /* While it learns, a track takes all rounds that it learns from for one iteration. */
     lull_track_totals(track, &totals);
     return totals.calls * LULL_TRACK_LEARN_ITERATIONS / lull_track_period(track);

@@ -8,7 +8,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/amount.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/smaller.h"
@@ -27,11 +26,11 @@ static const char *name_target(const struct lull_controller *controller,
                                const struct lull_target *target)
 {
     if (target == lull_controller_steady(controller))
-        return "whole iterations";
-    return target->of_gaps ? "gaps" : "sections";
+        return "steady";
+    return target->of_gaps ? "in gaps" : "in sections";
 }
 
-/* What the section controller does now: "trying 1230 MHz for whole iterations". */
+/* What the section controller does now: "trying 1230 MHz steady". */
 static void describe_search(const struct lull_control *control, char *text, size_t size)
 {
     const struct lull_controller *controller = lull_control_controller(control);
@@ -54,11 +53,11 @@ static void describe_search(const struct lull_control *control, char *text, size
         return;
     point = lull_controller_point_on(controller, 0, target, lull_controller_candidate(target));
     if (point < info->sm_clock_count)
-        snprintf(text, size, "trying %u MHz for %s", info->sm_clocks_mhz[point],
+        snprintf(text, size, "trying %u MHz %s", info->sm_clocks_mhz[point],
                  name_target(controller, target));
 }
 
-/* Adds how long that takes at least, where the section controller rules. */
+/* Adds how long it takes at least until something more can be kept. */
 static void add_rest(const struct lull_run_pass *pass, char *text, size_t size)
 {
     const size_t length = strlen(text);
@@ -68,7 +67,7 @@ static void add_rest(const struct lull_run_pass *pass, char *text, size_t size)
         return;
     rest_s = (double)lull_run_missing_iterations(pass, 0) * lull_run_iteration_s(pass, 0);
     if (rest_s >= 1.0)
-        snprintf(text + length, size - length, ", about %s more", lull_amount_time(rest_s).text);
+        snprintf(text + length, size - length, ", %.0f s or more", rest_s);
 }
 
 static void add_saving(struct lull_run_pass *pass, int64_t now_ns, char *text, size_t size)
@@ -79,7 +78,7 @@ static void add_saving(struct lull_run_pass *pass, int64_t now_ns, char *text, s
     lull_run_trials_take(&pass->trials, pass->control, now_ns - late_ns);
     saving = lull_run_trials_saving(&pass->trials, pass->control);
     if (isfinite(saving))
-        snprintf(text + length, size - length, "; saves %.1f %% so far", 100.0 * saving);
+        snprintf(text + length, size - length, "; saves %.1f %%", 100.0 * saving);
 }
 
 /* Plans and power limits say what they are about in the notes and the report; of them the line has
@@ -118,8 +117,10 @@ void lull_run_progress_show(struct lull_run_pass *pass, int64_t now_ns)
     lull_control_lock(pass->control);
     track = lull_controller_track(lull_control_controller(pass->control), 0);
     describe(pass, now_ns, what, sizeof(what));
-    snprintf(line, sizeof(line), "lull: %s, iteration %" PRIu64 " (%.1f ms)%s", pass->title,
-             lull_track_iteration(track), lull_track_iteration_ms(track)->mean, what);
+    snprintf(line, sizeof(line), "lull: %s%siteration %" PRIu64 " (%.1f ms)%s",
+             pass->run->options->compare ? pass->title : "",
+             pass->run->options->compare ? ", " : "", lull_track_iteration(track),
+             lull_track_iteration_ms(track)->mean, what);
     lull_control_unlock(pass->control);
     line[lull_smaller_size(strlen(line), find_width())] = '\0';
     lull_log_text(clear_line, strlen(clear_line), 0);
