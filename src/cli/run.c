@@ -28,7 +28,7 @@ struct run_arguments {
     bool has_choice;
     bool has_eta;
     bool has_report;
-    struct lull_energy_price given; /* by options */
+    struct lull_energy_price given;    /* by options */
     char report[LULL_RUN_REPORT_SIZE]; /* where it goes if none is named */
     bool is_json;
 };
@@ -134,14 +134,14 @@ static const struct lull_option rows[] = {
         .is_slowdown = true, .usual = "5%",
         .more = "Peak to peak and the share from 0.1 Hz on are in the report, with and "
                 "without Lull. See SWINGS."),
-    LULL_VALUE("report", "DIR", TEXT, struct run_arguments, run.report,
-               "Write report.json and trace.json into this directory.", .letter = 'o',
-               .aliases = "r", .hint = LULL_OPTION_FOLDER,
-               LULL_GIVEN(struct run_arguments, has_report),
-               .otherwise = "a new folder in lull-report, named after the time",
-               .more = "Beside them report.html is written, one page to look at, see lull-report(1); "
-                       "trace.json is a timeline for ui.perfetto.dev or chrome://tracing. A report "
-                       "that is in a folder named here is replaced."),
+    LULL_VALUE(
+        "report", "DIR", TEXT, struct run_arguments, run.report,
+        "Write report.json and trace.json into this directory.", .letter = 'o', .aliases = "r",
+        .hint = LULL_OPTION_FOLDER, LULL_GIVEN(struct run_arguments, has_report),
+        .otherwise = "a new folder in lull-report, named after the time",
+        .more = "Beside them report.html is written, one page to look at, see lull-report(1); "
+                "trace.json is a timeline for ui.perfetto.dev or chrome://tracing. A report "
+                "that is in a folder named here is replaced."),
     LULL_OWN("price", "PRICE", parse_price,
              "What a kilowatt hour costs, such as 0.30EUR: the report then says what the run cost.",
              .otherwise = "that of lull.conf, see FILES; else no money is reckoned"),

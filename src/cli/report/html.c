@@ -119,8 +119,8 @@ void lull_html_axis_finish(struct lull_html_axis *axis)
 
 double lull_html_x(const struct lull_html_chart *chart, double value)
 {
-    return LEFT + (chart->width - LEFT - RIGHT) * (value - chart->x.low) /
-                      (chart->x.high - chart->x.low);
+    return LEFT +
+           (chart->width - LEFT - RIGHT) * (value - chart->x.low) / (chart->x.high - chart->x.low);
 }
 
 double lull_html_y(const struct lull_html_chart *chart, double value)

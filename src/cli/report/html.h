@@ -14,8 +14,8 @@
 #include "base/amount.h"
 
 /* Formats for people; what is not finite is "not known". */
-struct lull_amount lull_html_percent(double ratio);                  /* "11.4 %" */
-struct lull_amount lull_html_figure(double number, const char *unit); /* "106.2 ms" */
+struct lull_amount lull_html_percent(double ratio);                      /* "11.4 %" */
+struct lull_amount lull_html_figure(double number, const char *unit);    /* "106.2 ms" */
 struct lull_amount lull_html_range(double low_ratio, double high_ratio); /* "10.8 to 12.0 %" */
 
 /* Writes an escaped text between tags, such as "<td>" and "</td>"; a NULL one as "not known". */
@@ -46,8 +46,8 @@ struct lull_html_chart {
     struct lull_html_axis y;
 };
 
-/* Begin an axis, which shows no value yet; widen it so that it shows a value too, unless that is not
- * finite. */
+/* Begin an axis, which shows no value yet; widen it so that it shows a value too, unless that is
+ * not finite. */
 void lull_html_axis_begin(struct lull_html_axis *axis, const char *name, bool is_percent);
 void lull_html_axis_add(struct lull_html_axis *axis, double value);
 

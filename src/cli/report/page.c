@@ -92,9 +92,9 @@ static void write_slowdown_tile(FILE *out, const json_t *report)
     char bound[128] = "without a bound";
 
     if (isfinite(upper))
-        snprintf(bound, sizeof(bound), "at most %s, at %s confidence",
-                 lull_html_percent(upper).text,
-                 lull_html_figure(100.0 * lull_report_number(report, "confidence_ratio"), "%").text);
+        snprintf(
+            bound, sizeof(bound), "at most %s, at %s confidence", lull_html_percent(upper).text,
+            lull_html_figure(100.0 * lull_report_number(report, "confidence_ratio"), "%").text);
     if (!isfinite(slowdown)) {
         write_tile(out, "Slower", NULL, lull_report_text(verdict, "slowdown_reason"), NULL);
         return;
@@ -122,8 +122,7 @@ static void write_cost_tile(FILE *out, const json_t *report)
                  price[0] != '\0' ? ", " : "", co2_g);
     if (isfinite(kwh))
         write_tile(out, "Energy of the GPUs, whole run", lull_html_figure(kwh, "kWh").text,
-                   price[0] != '\0' ? price : "give --price and --co2 to see what it costs",
-                   NULL);
+                   price[0] != '\0' ? price : "give --price and --co2 to see what it costs", NULL);
     else
         write_tile(out, "Energy of the GPUs, whole run", NULL, lull_report_text(cost, "reason"),
                    NULL);
@@ -183,8 +182,7 @@ static void write_run(FILE *out, const struct lull_report_document *document, si
 
 static struct lull_amount saved(const json_t *report)
 {
-    return lull_html_percent(
-        lull_report_number(lull_report_at(report, "verdict"), "saving_ratio"));
+    return lull_html_percent(lull_report_number(lull_report_at(report, "verdict"), "saving_ratio"));
 }
 
 static struct lull_amount saved_range(const json_t *report)
@@ -209,8 +207,8 @@ static struct lull_amount slower_bound(const json_t *report)
 
 static struct lull_amount iteration_ms(const json_t *report)
 {
-    return lull_html_figure(
-        lull_report_number(lull_report_at(report, "managed"), "iteration_ms"), "ms");
+    return lull_html_figure(lull_report_number(lull_report_at(report, "managed"), "iteration_ms"),
+                            "ms");
 }
 
 static struct lull_amount iteration_j(const json_t *report)
@@ -227,9 +225,9 @@ static struct lull_amount kwh(const json_t *report)
 
 static void write_comparison(FILE *out, const struct lull_report_page *page)
 {
-    static const char *const heads[] = {"run",      "saved",        "95 % interval", "slower",
-                                        "at most",  "an iteration", "energy of it",  "whole run",
-                                        NULL};
+    static const char *const heads[] = {"run",          "saved",     "95 % interval",
+                                        "slower",       "at most",   "an iteration",
+                                        "energy of it", "whole run", NULL};
     static struct lull_amount (*const figures[])(const json_t *report) = {
         saved, saved_range, slower, slower_bound, iteration_ms, iteration_j, kwh};
 

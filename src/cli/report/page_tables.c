@@ -31,7 +31,8 @@ static bool has_iterations(const json_t *report, const char *part)
 
 void lull_report_write_iterations(FILE *out, const json_t *report)
 {
-    static const char *const heads[] = {"part", "iterations", "each", "energy of each", "power", NULL};
+    static const char *const heads[] = {"part",           "iterations", "each",
+                                        "energy of each", "power",      NULL};
 
     if (!has_iterations(report, "unmanaged") && !has_iterations(report, "descent") &&
         !has_iterations(report, "managed")) {
@@ -90,8 +91,8 @@ static void write_descents(FILE *out, const json_t *report, const json_t *levers
     bool is_any = false;
 
     for (size_t i = 0; i < lull_report_count(levers); i++)
-        is_any = is_any ||
-                 lull_report_count(lull_report_at(json_array_get(levers, i), "descent")) > 0;
+        is_any =
+            is_any || lull_report_count(lull_report_at(json_array_get(levers, i), "descent")) > 0;
     if (!is_any)
         return;
     fputs("<h3>Descents</h3>\n<div class=\"figures\">", out);
@@ -223,8 +224,8 @@ static void write_energy_row(FILE *out, const char *name, const json_t *part, co
 
     lull_html_text(out, "<tr><th scope=\"row\">", name, "</th>");
     lull_html_number_cell(out, lull_html_figure(energy_j * 1e-3, "kJ"));
-    lull_html_number_cell(
-        out, lull_html_figure(lull_report_number(part, "uncertainty_j") * 1e-3, "kJ"));
+    lull_html_number_cell(out,
+                          lull_html_figure(lull_report_number(part, "uncertainty_j") * 1e-3, "kJ"));
     lull_html_cell(out, source);
     fputs("</tr>\n", out);
 }

@@ -154,18 +154,26 @@ static void write_node(FILE *out, const json_t *energy)
                  lull_report_at(run, "dram") != NULL ? "RAPL" : reason);
 }
 
+/* Writes whether a figure is known that is the energy times a price. */
+static void write_priced(FILE *out, const json_t *cost, const char *name, const char *key,
+                         const char *how)
+{
+    const bool is_known = isfinite(lull_report_number(cost, key));
+    const char *why = lull_report_text(cost, "reason");
+
+    if (is_known)
+        why = how;
+    else if (why == NULL)
+        why = "no price is configured: --price, --co2 or lull.conf";
+    write_figure(out, name, is_known, why);
+}
+
 static void write_cost(FILE *out, const json_t *report)
 {
     const json_t *const cost = lull_report_at(report, "cost");
-    const bool has_money = isfinite(lull_report_number(cost, "money"));
-    const bool has_co2 = isfinite(lull_report_number(cost, "co2_g"));
-    const char *const reason = lull_report_text(cost, "reason");
-    const char *const unpriced = "no price is configured: --price, --co2 or lull.conf";
 
-    write_figure(out, "money", has_money,
-                 has_money ? "kWh of the GPUs times the price" : reason != NULL ? reason : unpriced);
-    write_figure(out, "CO2", has_co2,
-                 has_co2 ? "kWh of the GPUs times grams of a kWh" : reason != NULL ? reason : unpriced);
+    write_priced(out, cost, "money", "money", "kWh of the GPUs times the price");
+    write_priced(out, cost, "CO2", "co2_g", "kWh of the GPUs times grams of a kWh");
 }
 
 static void write_events(FILE *out, const json_t *report)

@@ -320,9 +320,11 @@ static void describe_step(const json_t *step, char *text, size_t size)
     const char *const number = lull_report_text(step, "step");
 
     snprintf(text, size, "%s: %.20s, %s slower in %s pairs (%.8s)",
-             lull_html_figure(lull_report_number(step, "sm_mhz"), "MHz").text, verdict != NULL ? verdict : "",
+             lull_html_figure(lull_report_number(step, "sm_mhz"), "MHz").text,
+             verdict != NULL ? verdict : "",
              lull_html_percent(lull_report_number(step, "slowdown_ratio")).text,
-             lull_html_figure(lull_report_number(step, "pairs"), "").text, number != NULL ? number : "");
+             lull_html_figure(lull_report_number(step, "pairs"), "").text,
+             number != NULL ? number : "");
 }
 
 static void draw_steps(FILE *out, const struct lull_html_chart *chart, const json_t *descent,

@@ -55,7 +55,8 @@ static int find_last(char *path_out, size_t size, struct lull_error *err)
     if (path_out[0] != '\0')
         return 0;
     return lull_error_set(err, -ENOENT,
-                          "there is no run in " LULL_RUN_REPORTS " here; name the folder of one, as "
+                          "there is no run in " LULL_RUN_REPORTS
+                          " here; name the folder of one, as "
                           "given to lull run --report");
 }
 

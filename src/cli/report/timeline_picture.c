@@ -124,8 +124,9 @@ static void draw_gpu(const struct timeline *timeline, const json_t *gpu, double 
             top + 14.0, lull_html_figure(lull_report_number(gpu, "index"), "").text);
     fprintf(timeline->out, "<text class=\"label power-text\" x=\"4\" y=\"%.1f\">0-%.0f W</text>",
             top + 36.0, timeline->most_w);
-    fprintf(timeline->out, "<text class=\"label clock-text\" x=\"4\" y=\"%.1f\">0-%.0f MHz</text>\n",
-            top + 56.0, timeline->most_mhz);
+    fprintf(timeline->out,
+            "<text class=\"label clock-text\" x=\"4\" y=\"%.1f\">0-%.0f MHz</text>\n", top + 56.0,
+            timeline->most_mhz);
 }
 
 static void draw_iterations(const struct timeline *timeline, const json_t *starts, double bottom)
@@ -146,8 +147,7 @@ void lull_report_draw_timeline(FILE *out, const json_t *report)
     const json_t *const gpus = lull_report_at(document, "gpus");
     const size_t rows = lull_report_count(gpus) < MOST_ROWS ? lull_report_count(gpus) : MOST_ROWS;
     const double bottom = TOP + (double)rows * (ROW + STRIP + GAP);
-    struct timeline timeline = {.out = out,
-                                .length_ms = lull_report_number(document, "length_ms")};
+    struct timeline timeline = {.out = out, .length_ms = lull_report_number(document, "length_ms")};
     double left_out = 0.0;
 
     if (rows == 0 || !(timeline.length_ms > 0.0)) {

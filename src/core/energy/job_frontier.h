@@ -102,7 +102,7 @@ struct lull_job_frontier_tried {
     double slowdown_ratio;
     double slowdown_half_ratio; /* half of the 95 % interval; INFINITY: one pair tells none */
     double saving_ratio;        /* NAN: the energy within the blocks is not known */
-    double low_ratio;           /* its 95 % interval; NAN with it, infinite where one pair tells none */
+    double low_ratio; /* its 95 % interval; NAN with it, infinite where one pair tells none */
     double high_ratio;
 };
 

@@ -194,10 +194,11 @@ static void print_run(const struct lull_accounting *accounting, const char *name
                     "power was integrated\n",
                     gpu.estimated_s);
         if (gpu.has_check && fabs(gpu.check_ratio) > suspicious_ratio)
-            fprintf(out,
-                    "    its power readings add up to %+.1f %% against its energy counter: the power "
-                    "changes between readings, or the counter falls short\n",
-                    gpu.check_ratio * 100.0);
+            fprintf(
+                out,
+                "    its power readings add up to %+.1f %% against its energy counter: the power "
+                "changes between readings, or the counter falls short\n",
+                gpu.check_ratio * 100.0);
     }
     for (enum lull_rapl_kind kind = 0; kind < LULL_RAPL_KINDS; kind++) {
         lull_accounting_node(accounting, kind, &total);

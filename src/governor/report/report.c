@@ -68,8 +68,9 @@ static json_t *report_json(const struct lull_report *report)
     lull_field_json(root, "verdict", lull_verdict_report_json(report));
     lull_run_report_add(report, root);
     lull_field_json(root, "frontier",
-                    report->frontier != NULL ? lull_job_frontier_report_json(report->frontier->points)
-                                             : json_null());
+                    report->frontier != NULL
+                        ? lull_job_frontier_report_json(report->frontier->points)
+                        : json_null());
     lull_field_json(root, "tried", lull_tried_report_json(report));
     lull_field_json(root, "levers", lull_levers_report_json(report));
     lull_field_json(root, "gpus", gpus_json(report));

@@ -35,8 +35,8 @@ struct lull_report_gain {
 /* A gain of which nothing is known, for the reason. */
 static inline struct lull_report_gain lull_report_no_gain(const char *reason)
 {
-    return (struct lull_report_gain){
-        NULL, (double)NAN, (double)NAN, (double)NAN, (double)NAN, (double)NAN, reason, reason};
+    return (struct lull_report_gain){NULL,        (double)NAN, (double)NAN, (double)NAN,
+                                     (double)NAN, (double)NAN, reason,      reason};
 }
 
 /* Makes "verdict": the one sentence about the run, and what it rests on. */

@@ -145,8 +145,8 @@ void lull_section_table_print(const struct lull_report *report, uint32_t gpu, FI
     uint32_t group_count = 0;
     uint32_t count;
 
-    lull_track_sections(
-        lull_controller_track(lull_control_controller(report->managed), gpu), &count);
+    lull_track_sections(lull_controller_track(lull_control_controller(report->managed), gpu),
+                        &count);
     print_steady(report, gpu, out);
     groups = report->verbose ? NULL : calloc(count, sizeof(*groups));
     if (groups == NULL) {

@@ -17,7 +17,7 @@ enum { MOST_SPANS = 400 };
 static const int64_t least_ns = 2 * LULL_NS_PER_S;
 enum { MOST_ITERATIONS = 200 };
 
-struct stretch {
+struct told_stretch {
     int64_t begin_ns;
     int64_t end_ns;
     size_t first; /* the boundaries in it: first to last */
@@ -25,7 +25,7 @@ struct stretch {
 };
 
 /* Finds the last iterations that follow each other. False: not one is whole. */
-static bool find_stretch(const struct lull_boundaries *boundaries, struct stretch *stretch_out)
+static bool find_stretch(const struct lull_boundaries *boundaries, struct told_stretch *stretch_out)
 {
     size_t last;
     size_t first;
@@ -41,19 +41,19 @@ static bool find_stretch(const struct lull_boundaries *boundaries, struct stretc
     while (first > 0 && !boundaries->items[first].first && last - first < MOST_ITERATIONS &&
            boundaries->items[last].time_ns - boundaries->items[first].time_ns < least_ns)
         first--;
-    *stretch_out = (struct stretch){boundaries->items[first].time_ns,
-                                    boundaries->items[last].time_ns, first, last};
+    *stretch_out = (struct told_stretch){boundaries->items[first].time_ns,
+                                         boundaries->items[last].time_ns, first, last};
     return true;
 }
 
-static double ms_in(const struct stretch *stretch, int64_t time_ns)
+static double ms_in(const struct told_stretch *stretch, int64_t time_ns)
 {
     return lull_ms_from_ns(time_ns - stretch->begin_ns);
 }
 
 /* The place of the first span that ends behind the begin of the stretch; spans come in the order of
  * their ends. */
-static size_t first_span(const struct lull_spans *spans, const struct stretch *stretch)
+static size_t first_span(const struct lull_spans *spans, const struct told_stretch *stretch)
 {
     size_t low = 0;
     size_t high = spans->count;
@@ -71,7 +71,7 @@ static size_t first_span(const struct lull_spans *spans, const struct stretch *s
 
 /* Makes an array of [begin_ms, end_ms, what] of the spans within the stretch; *cut_out says how
  * many are left out. */
-static json_t *spans_json(const struct lull_spans *spans, const struct stretch *stretch,
+static json_t *spans_json(const struct lull_spans *spans, const struct told_stretch *stretch,
                           json_t *(*what)(uint32_t index), uint64_t *cut_out)
 {
     json_t *array = json_array();
@@ -108,7 +108,7 @@ static json_t *mhz_json(uint32_t index)
 }
 
 /* Makes an array of [ms, W, MHz] of the readings within the stretch; what was not read is null. */
-static json_t *samples_json(const struct lull_samples *samples, const struct stretch *stretch)
+static json_t *samples_json(const struct lull_samples *samples, const struct told_stretch *stretch)
 {
     json_t *array = json_array();
 
@@ -133,7 +133,7 @@ static json_t *samples_json(const struct lull_samples *samples, const struct str
 }
 
 static json_t *gpu_json(const struct lull_report *report, uint32_t gpu,
-                        const struct stretch *stretch)
+                        const struct told_stretch *stretch)
 {
     const struct lull_run_log *log = lull_control_log(report->managed, gpu);
     json_t *object = json_object();
@@ -150,7 +150,7 @@ static json_t *gpu_json(const struct lull_report *report, uint32_t gpu,
 json_t *lull_timeline_report_json(const struct lull_report *report)
 {
     const struct lull_boundaries *boundaries;
-    struct stretch stretch;
+    struct told_stretch stretch;
     json_t *object;
     json_t *starts;
     json_t *gpus;

@@ -103,8 +103,7 @@ bool lull_run_frontier_compute(const struct lull_control *control,
     frontier_out->kept_point = kept_point(control);
     lull_job_frontier_answer(&trials->pairs, frontier_out->kept_others, info->sm_clocks_mhz,
                              info->sm_clock_count, gpus, frontier_out->points);
-    frontier_out->tried_count =
-        lull_job_frontier_list(&trials->pairs, gpus, frontier_out->tried);
+    frontier_out->tried_count = lull_job_frontier_list(&trials->pairs, gpus, frontier_out->tried);
     free(trials);
     return true;
 }

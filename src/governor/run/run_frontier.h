@@ -47,8 +47,9 @@ struct lull_run_trials {
 
 /*
  * Takes the boundaries up to until_ns, which the readings must have passed; zero-initialised trials
- * have taken none. They begin anew when another rank has had most iterations. To be called while the control is locked. Each boundary is taken once, so that a
- * call costs as much as has happened since the last one.
+ * have taken none. They begin anew when another rank has had most iterations. To be called while
+ * the control is locked. Each boundary is taken once, so that a call costs as much as has happened
+ * since the last one.
  */
 void lull_run_trials_take(struct lull_run_trials *trials, const struct lull_control *control,
                           int64_t until_ns);

@@ -74,4 +74,3 @@ uint64_t lull_run_missing_iterations(const struct lull_run_pass *pass, uint32_t 
 
     return seen + proof > all ? proof : all - seen;
 }
-

@@ -7,8 +7,8 @@
 
 #include "governor/run/run_pass.h"
 
-/* Returns how many iterations a GPU's rank has had; 0: not one is known. A track counts them from the last deviation on,
- * the log from the first that was known. */
+/* Returns how many iterations a GPU's rank has had; 0: not one is known. A track counts them from
+ * the last deviation on, the log from the first that was known. */
 uint64_t lull_run_seen_iterations(const struct lull_run_pass *pass, uint32_t gpu);
 
 /* Returns how long an iteration was on average, s; 0: not one is known. */
