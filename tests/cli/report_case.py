@@ -1,4 +1,4 @@
-"""A report as `lull run` writes it after an hour, with as much in each part as it ever has. Used by tests and figures.
+"""A report as `lull run` writes it after an hour, with as much in each part as it ever has. Used by tests.
 SPDX-License-Identifier: Apache-2.0"""
 import math
 
@@ -116,20 +116,3 @@ def large(gpus):
         "timeline": {"length_ms": 2000.0, "iterations_ms": [106.2 * i for i in range(19)],
                      "gpus": [timeline_gpu(index, 400) for index in range(gpus)]},
         "notes": ["the NCCL of this job is old: 2.18 tells less of its operations than 2.26 does"]}
-
-
-def figure():
-    """An hour on two GPUs whose levers have descents of the usual length: what the figures of docs/ show."""
-    report = large(gpus=2)
-    report["levers"] = report["levers"][:2] + report["levers"][-1:]
-    for lever_, clocks in zip(report["levers"], ((1200, 795, 210), (1395, 1365, 1305, 1335, 1320, 1305))):
-        lever_["descent"] = [step(mhz, "not degraded" if mhz in (210, 795, 1200) or mhz >= 1320 else "degraded",
-                                  kept=mhz == lever_["sm_mhz"], name="S222" if mhz != 1305 else "S225") for mhz in clocks]
-    report["levers"][0]["reason"] = "the device's lowest clock is proven harmless"
-    report["levers"][2]["reason"] = "its rank does not wait long enough for later ones"
-    for index, gpu_ in enumerate(report["gpus"]):
-        gpu_["sections"] = gpu_["sections"][:6]
-        gpu_["valley"] = [tried(mhz, mhz == 1320) for mhz in (1410, 1395, 1365, 1335, 1320, 1305)]
-        report["timeline"]["gpus"][index] = timeline_gpu(index, 19)
-    report["tried"] = [tried(mhz, mhz == 1320) for mhz in (1410, 1395, 1365, 1335, 1320, 1305)]
-    return report

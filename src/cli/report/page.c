@@ -135,9 +135,9 @@ static void write_settled_tile(FILE *out, const json_t *report)
     char text[96] = "the run ended while clocks were still tried";
 
     if (isfinite(after))
-        snprintf(text, sizeof(text), "then %.0f iterations with the result",
+        snprintf(text, sizeof(text), "%.0f iterations ran with the last result",
                  isfinite(managed) ? managed : 0.0);
-    write_tile(out, "Settled",
+    write_tile(out, "Settled first after",
                isfinite(after) ? lull_html_figure(after, "iterations").text : "not yet", text,
                NULL);
 }
