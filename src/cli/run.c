@@ -89,7 +89,7 @@ static int parse_price(const char *text, void *place, struct lull_error *err)
 
     if (lull_energy_price_parse_money(text, &arguments->given) == 0)
         return 0;
-    return lull_error_set(err, -EINVAL, "--price wants " LULL_ENERGY_PRICE_EXPECTED);
+    return lull_error_set(err, -EINVAL, "--price-per-kwh wants " LULL_ENERGY_PRICE_EXPECTED);
 }
 
 static int parse_co2(const char *text, void *place, struct lull_error *err)
@@ -98,7 +98,8 @@ static int parse_co2(const char *text, void *place, struct lull_error *err)
 
     if (lull_energy_price_parse_co2(text, &arguments->given) == 0)
         return 0;
-    return lull_error_set(err, -EINVAL, "--co2 wants grams for each kilowatt hour, such as 380");
+    return lull_error_set(err, -EINVAL,
+                          "--co2-g-per-kwh wants grams for each kilowatt hour, such as 380");
 }
 
 /* ---- options ------------------------------------------------------------------------------- */
@@ -142,10 +143,10 @@ static const struct lull_option rows[] = {
         .more = "Beside them report.html is written, one page to look at, see lull-report(1); "
                 "trace.json is a timeline for ui.perfetto.dev or chrome://tracing. A report "
                 "that is in a folder named here is replaced."),
-    LULL_OWN("price", "PRICE", parse_price,
+    LULL_OWN("price-per-kwh", "PRICE", parse_price,
              "What a kilowatt hour costs, such as 0.30EUR: the report then says what the run cost.",
              .otherwise = "that of lull.conf, see FILES; else no money is reckoned"),
-    LULL_OWN("co2", "G", parse_co2,
+    LULL_OWN("co2-g-per-kwh", "G", parse_co2,
              "Grams of carbon dioxide that a kilowatt hour stands for, such as 380.",
              .otherwise = "those of lull.conf, see FILES; else none are reckoned"),
     LULL_FLAG("json", struct run_arguments, is_json,

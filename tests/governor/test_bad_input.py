@@ -129,8 +129,8 @@ class BadInput(unittest.TestCase):
         config = os.path.join(self.directory.name, "lull.conf")
         with open(config, "w", encoding="ascii") as file:
             file.write("[energy]\nprice-per-kwh = 0.30 EUR\nco2-g-per-kwh = 380\n")
-        for options, expected in (((), (0.3, "EUR", 380)), (("--price", "2"), (2, None, 380)),
-                                  (("--price", "0.1USD", "--co2", "0"), (0.1, "USD", 0))):
+        for options, expected in (((), (0.3, "EUR", 380)), (("--price-per-kwh", "2"), (2, None, 380)),
+                                  (("--price-per-kwh", "0.1USD", "--co2-g-per-kwh", "0"), (0.1, "USD", 0))):
             done = lull("emulate", "1xA100", "--", LULL, "run", "--report", self.report, *options, "--", "sleep", "1.5",
                         env={"LULL_RUNTIME_DIR": self.directory.name, "LULL_CONFIG": config})
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -142,7 +142,7 @@ class BadInput(unittest.TestCase):
             self.assertAlmostEqual(cost["money"], expected[0] * cost["energy_kwh"], places=9)
             self.assertAlmostEqual(cost["co2_g"], expected[2] * cost["energy_kwh"], places=6)
         for price in ("EUR", "-1", "1e9", "0.3 EUR 4", "1" * 40, "nan"):
-            done = lull("run", "--price", price, "--", "true")
+            done = lull("run", "--price-per-kwh", price, "--", "true")
             self.assertEqual(done.returncode, 2, price)
             self.assertIn("such as 0.30 EUR", done.stderr)
         for text, message in (("price-per-kwh = 1\n", ":1: a key stands before"), ("[energy]\nprice = 1\n", ":2: the keys of"),

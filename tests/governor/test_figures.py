@@ -21,7 +21,7 @@ class Run:
             truth = os.path.join(directory, "truth.json")
             words = [word for fault in faults for word in ("--fault", fault)]
             done = subprocess.run([LULL, "emulate", "--seed", "1", "--truth", truth, *words, node, "--", LULL, "run", *(["--no-daemon"] if is_managed else []),
-                                   "--price", "0.5 EUR", "--report", directory, "--", "sh", "-c", job, JOB],
+                                   "--price-per-kwh", "0.5 EUR", "--report", directory, "--", "sh", "-c", job, JOB],
                                   env=dict(os.environ, LULL_RUNTIME_DIR=directory, **environment), capture_output=True, text=True,
                                   check=False, timeout=120)
             assert done.returncode == 0, done.stderr

@@ -122,7 +122,10 @@ static void write_cost_tile(FILE *out, const json_t *report)
                  price[0] != '\0' ? ", " : "", co2_g);
     if (isfinite(kwh))
         write_tile(out, "Energy of the GPUs, whole run", lull_html_figure(kwh, "kWh").text,
-                   price[0] != '\0' ? price : "give --price and --co2 to see what it costs", NULL);
+                   price[0] != '\0'
+                       ? price
+                       : "give --price-per-kwh and --co2-g-per-kwh to see what it costs",
+                   NULL);
     else
         write_tile(out, "Energy of the GPUs, whole run", NULL, lull_report_text(cost, "reason"),
                    NULL);

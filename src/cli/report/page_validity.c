@@ -164,7 +164,7 @@ static void write_priced(FILE *out, const json_t *cost, const char *name, const 
     if (is_known)
         why = how;
     else if (why == NULL)
-        why = "no price is configured: --price, --co2 or lull.conf";
+        why = "no price is configured: --price-per-kwh, --co2-g-per-kwh or lull.conf";
     write_figure(out, name, is_known, why);
 }
 

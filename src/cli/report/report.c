@@ -18,7 +18,7 @@ struct report_arguments {
 
 static const struct lull_option rows[] = {
     LULL_VALUE("output", "FILE", TEXT, struct report_arguments, output,
-               "Write the page to this file.", .letter = 'o', .hint = LULL_OPTION_FILE,
+               "Write the page to this file.", .hint = LULL_OPTION_FILE,
                .otherwise = "report.html in the folder of the run, or, of several runs, here"),
     {0},
 };
@@ -129,7 +129,7 @@ const struct lull_program_command lull_report_command = {
     .after = "Examples:\n"
              "  lull report\n"
              "  lull report out\n"
-             "  lull report -o both.html before after",
+             "  lull report --output both.html before after",
     .tables = {{rows, 0}},
     .operands = {.most = LULL_REPORT_MOST_RUNS},
     .size = sizeof(struct report_arguments),

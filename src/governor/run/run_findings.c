@@ -42,11 +42,6 @@ __attribute__((format(printf, 2, 3))) static void say(struct text *text, const c
 
 /* ---- what is true of a GPU ------------------------------------------------------------------ */
 
-static const struct lull_track *track_of(const struct lull_run_pass *pass, uint32_t gpu)
-{
-    return lull_controller_track(lull_control_controller(pass->control), gpu);
-}
-
 /* The section controller decides here, so that what it has learnt is what counts. */
 static bool is_by_section(const struct lull_run_pass *pass)
 {
@@ -162,7 +157,7 @@ static bool has_communicated(const struct lull_run_pass *pass, uint32_t gpu)
 {
     struct lull_track_totals totals;
 
-    lull_track_totals(track_of(pass, gpu), &totals);
+    lull_track_totals(lull_run_track(pass, gpu), &totals);
     return totals.calls > 0 || lull_control_gpu(pass->control, gpu)->communicators.count > 0;
 }
 
@@ -182,14 +177,14 @@ static void say_silent(const struct lull_run_pass *pass, uint32_t gpu, struct te
 
 static bool is_unrepeated(const struct lull_run_pass *pass, uint32_t gpu)
 {
-    return pass->runner == NULL && lull_track_period(track_of(pass, gpu)) == 0;
+    return pass->runner == NULL && lull_track_period(lull_run_track(pass, gpu)) == 0;
 }
 
 static void say_unrepeated(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
     struct lull_track_totals totals;
 
-    lull_track_totals(track_of(pass, gpu), &totals);
+    lull_track_totals(lull_run_track(pass, gpu), &totals);
     if (totals.calls == 0)
         say(text, "NCCL's calls were seen, and not the times of their kernels, so that nothing was "
                   "lowered: try --markers");
@@ -249,8 +244,8 @@ static void say_unlearnt(const struct lull_run_pass *pass, uint32_t gpu, struct 
         " more were missing (%.0f s); run it longer, or give a wider --tolerance, which is proven "
         "sooner",
         has_lowered(pass, gpu) ? "lowered by what was proven, and " : "",
-        lull_track_phase(track_of(pass, gpu)) == LULL_TRACK_KNOWN ? "tried at lower clocks"
-                                                                  : "learnt",
+        lull_track_phase(lull_run_track(pass, gpu)) == LULL_TRACK_KNOWN ? "tried at lower clocks"
+                                                                        : "learnt",
         seen, missing, ceil((double)missing * lull_run_iteration_s(pass, gpu)));
 }
 

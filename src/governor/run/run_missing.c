@@ -16,15 +16,10 @@ enum {
     SCREEN_PAIRS = 3,
 };
 
-static const struct lull_track *track_of(const struct lull_run_pass *pass, uint32_t gpu)
-{
-    return lull_controller_track(lull_control_controller(pass->control), gpu);
-}
-
 uint64_t lull_run_seen_iterations(const struct lull_run_pass *pass, uint32_t gpu)
 {
     const uint64_t logged = lull_control_log(pass->control, gpu)->boundaries.count;
-    const struct lull_track *track = track_of(pass, gpu);
+    const struct lull_track *track = lull_run_track(pass, gpu);
     struct lull_track_totals totals;
 
     if (lull_track_phase(track) == LULL_TRACK_KNOWN)
@@ -42,7 +37,7 @@ double lull_run_iteration_s(const struct lull_run_pass *pass, uint32_t gpu)
     const uint64_t seen = lull_run_seen_iterations(pass, gpu);
     struct lull_track_totals totals;
 
-    lull_track_totals(track_of(pass, gpu), &totals);
+    lull_track_totals(lull_run_track(pass, gpu), &totals);
     return seen == 0 ? 0.0
                      : lull_ms_from_ns(totals.last_ns - totals.first_ns) * 1e-3 / (double)seen;
 }
@@ -54,7 +49,7 @@ static uint64_t block_iterations(const struct lull_run_pass *pass, uint32_t gpu)
     const struct lull_controller_config *config = &pass->run->options->control;
     const double length_ms = lull_run_iteration_s(pass, gpu) * 1e3;
 
-    if (lull_track_phase(track_of(pass, gpu)) == LULL_TRACK_KNOWN)
+    if (lull_track_phase(lull_run_track(pass, gpu)) == LULL_TRACK_KNOWN)
         return lull_controller_window(lull_control_controller(pass->control));
     if (!(length_ms > 0.0) || config->window_ms < length_ms * config->window_iterations)
         return config->window_iterations;

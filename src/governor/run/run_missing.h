@@ -7,6 +7,13 @@
 
 #include "governor/run/run_pass.h"
 
+/* Returns the track of a GPU's rank. */
+static inline const struct lull_track *lull_run_track(const struct lull_run_pass *pass,
+                                                      uint32_t gpu)
+{
+    return lull_controller_track(lull_control_controller(pass->control), gpu);
+}
+
 /* Returns how many iterations a GPU's rank has had; 0: not one is known. A track counts them from
  * the last deviation on, the log from the first that was known. */
 uint64_t lull_run_seen_iterations(const struct lull_run_pass *pass, uint32_t gpu);
