@@ -6,11 +6,12 @@
 #   make check-tidy        holds src/ against .clang-tidy, where clang-tidy 14 is installed
 #   make demo              installs what is missing, builds, shows the main job on an emulated node
 #   make bench             measures
+#   make figures           makes the pictures of a run's page in docs/, where Chromium is installed
 
 BUILD ?= build
 MESON_FLAGS ?=
 
-.PHONY: all test test-sanitizers faults check-tidy demo bench clean
+.PHONY: all test test-sanitizers faults check-tidy demo bench figures clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -44,6 +45,9 @@ bench:
 	tools/install-deps
 	$(MAKE) --no-print-directory all
 	tools/bench $(BUILD)
+
+figures: all
+	tools/figures $(BUILD)
 
 clean:
 	rm -rf $(BUILD)

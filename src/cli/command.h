@@ -28,6 +28,7 @@ extern const struct lull_program_command lull_plan_command;
 extern const struct lull_program_command lull_play_command;
 extern const struct lull_program_command lull_quiesce_command;
 extern const struct lull_program_command lull_reload_command;
+extern const struct lull_program_command lull_report_command;
 extern const struct lull_program_command lull_restore_command;
 extern const struct lull_program_command lull_resume_command;
 extern const struct lull_program_command lull_revoke_command;

@@ -5,11 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/report/page.h"
 #include "core/section/agreement.h"
 #include "governor/plan/plan_runner.h"
 #include "governor/run/run.h"
@@ -25,6 +28,7 @@ struct run_arguments {
     bool has_choice;
     bool has_eta;
     bool has_report;
+    struct lull_energy_price given;    /* by options */
     char report[LULL_RUN_REPORT_SIZE]; /* where it goes if none is named */
     bool is_json;
 };
@@ -79,6 +83,25 @@ static int parse_profiling(const char *text, void *place, struct lull_error *err
     return 0;
 }
 
+static int parse_price(const char *text, void *place, struct lull_error *err)
+{
+    struct run_arguments *const arguments = place;
+
+    if (lull_energy_price_parse_money(text, &arguments->given) == 0)
+        return 0;
+    return lull_error_set(err, -EINVAL, "--price-per-kwh wants " LULL_ENERGY_PRICE_EXPECTED);
+}
+
+static int parse_co2(const char *text, void *place, struct lull_error *err)
+{
+    struct run_arguments *const arguments = place;
+
+    if (lull_energy_price_parse_co2(text, &arguments->given) == 0)
+        return 0;
+    return lull_error_set(err, -EINVAL,
+                          "--co2-g-per-kwh wants grams for each kilowatt hour, such as 380");
+}
+
 /* ---- options ------------------------------------------------------------------------------- */
 
 static const char *const yes_or_no[] = {[EXPOSURE_YES] = "yes", [EXPOSURE_NO] = "no", NULL};
@@ -112,13 +135,20 @@ static const struct lull_option rows[] = {
         .is_slowdown = true, .usual = "5%",
         .more = "Peak to peak and the share from 0.1 Hz on are in the report, with and "
                 "without Lull. See SWINGS."),
-    LULL_VALUE("report", "DIR", TEXT, struct run_arguments, run.report,
-               "Write report.json and trace.json into this directory.", .letter = 'o',
-               .aliases = "r", .hint = LULL_OPTION_FOLDER,
-               LULL_GIVEN(struct run_arguments, has_report),
-               .otherwise = "lull-report, or, while another run writes there, lull-report-2 and so "
-                            "on",
-               .more = "trace.json is a timeline for ui.perfetto.dev or chrome://tracing."),
+    LULL_VALUE(
+        "report", "DIR", TEXT, struct run_arguments, run.report,
+        "Write report.json and trace.json into this directory.", .letter = 'o', .aliases = "r",
+        .hint = LULL_OPTION_FOLDER, LULL_GIVEN(struct run_arguments, has_report),
+        .otherwise = "a new folder in lull-report, named after the time",
+        .more = "Beside them report.html is written, one page to look at, see lull-report(1); "
+                "trace.json is a timeline for ui.perfetto.dev or chrome://tracing. A report "
+                "that is in a folder named here is replaced."),
+    LULL_OWN("price-per-kwh", "PRICE", parse_price,
+             "What a kilowatt hour costs, such as 0.30EUR: the report then says what the run cost.",
+             .otherwise = "that of lull.conf, see FILES; else no money is reckoned"),
+    LULL_OWN("co2-g-per-kwh", "G", parse_co2,
+             "Grams of carbon dioxide that a kilowatt hour stands for, such as 380.",
+             .otherwise = "those of lull.conf, see FILES; else none are reckoned"),
     LULL_FLAG("json", struct run_arguments, is_json,
               "Print report.json on standard output at the end, and nothing else there.",
               .letter = 'j',
@@ -301,12 +331,14 @@ static int check(void *options, const struct lull_operands *operands, struct lul
 
 enum { MOST_REPORT_BYTES = 1 << 28 };
 
-/* Returns the inode of the report, 0 if there is none. Each run writes a new file, so another inode
- * means that this run has written one. */
-static ino_t find_report(const char *path)
+/* Returns the inode of the report in a folder, 0 if there is none. Each run writes a new file, so
+ * another inode means that this run has written one. */
+static ino_t find_report(const char *folder)
 {
+    char path[PATH_MAX];
     struct stat info;
 
+    snprintf(path, sizeof(path), "%s/report.json", folder);
     return stat(path, &info) == 0 ? info.st_ino : 0;
 }
 
@@ -339,22 +371,60 @@ static int run_for_json(const struct lull_run_options *options, int *status_out,
      * report waiting. */
     const int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     struct lull_error copy_err = {0};
+    const ino_t before = find_report(options->report);
     char path[PATH_MAX];
-    ino_t before;
     int rc;
 
     snprintf(path, sizeof(path), "%s/report.json", options->report);
-    before = find_report(path);
     if (out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         return lull_error_set(err, -errno, "standard output cannot be used: %s", strerror(errno));
     rc = lull_run(options, status_out, err);
-    if (rc == 0 && find_report(path) == before)
+    if (rc == 0 && find_report(options->report) == before)
         lull_error_set(&copy_err, -ENOENT, "no report was written, so --json prints none");
     else if (rc == 0)
         copy_report(path, out, &copy_err);
     if (copy_err.code != 0)
         lull_cli_fail("run", &copy_err);
     close(out);
+    return rc;
+}
+
+/* What options say of the price goes before what the file says. A file that is wrong costs the
+ * figure and not the job. */
+static void find_price(struct run_arguments *arguments)
+{
+    const struct lull_energy_price *given = &arguments->given;
+    struct lull_energy_price *const price = &arguments->run.price;
+    struct lull_error err = {0};
+
+    if (lull_energy_price_load(price, &err) < 0)
+        lull_log(LULL_LOG_WARNING, "run", "no price of energy: %s", err.text);
+    if (given->has_money) {
+        price->has_money = true;
+        price->per_kwh = given->per_kwh;
+        memcpy(price->currency, given->currency, sizeof(price->currency));
+    }
+    if (given->has_co2) {
+        price->has_co2 = true;
+        price->co2_g_per_kwh = given->co2_g_per_kwh;
+    }
+}
+
+/* Runs the job, and writes the page beside its report. Errors: what kept the job from running. */
+static int run_and_report(const struct run_arguments *arguments, int *status_out,
+                          struct lull_error *err)
+{
+    const ino_t before = find_report(arguments->run.report);
+    struct lull_error page_err = {0};
+    int rc;
+
+    if (arguments->is_json)
+        rc = run_for_json(&arguments->run, status_out, err);
+    else
+        rc = lull_run(&arguments->run, status_out, err);
+    if (rc == 0 && find_report(arguments->run.report) != before &&
+        lull_report_page_add(arguments->run.report, &page_err) < 0)
+        lull_log(LULL_LOG_WARNING, "run", "no report.html: %s", page_err.text);
     return rc;
 }
 
@@ -366,14 +436,13 @@ static int run(void *options, const struct lull_operands *operands)
     int rc = 0;
 
     (void)operands;
+    find_price(arguments);
     if (!arguments->has_report) {
-        rc = lull_run_claim_report(arguments->report, &err);
+        rc = lull_run_make_report(time(NULL), arguments->report, &err);
         arguments->run.report = arguments->report;
     }
-    if (rc == 0 && arguments->is_json)
-        rc = run_for_json(&arguments->run, &status, &err);
-    else if (rc == 0)
-        rc = lull_run(&arguments->run, &status, &err);
+    if (rc == 0)
+        rc = run_and_report(arguments, &status, &err);
     if (rc == -EINVAL)
         return lull_cli_fail("run", &err);
     return rc < 0 ? lull_cli_fail_to_start("run", &err) : status;

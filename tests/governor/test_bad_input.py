@@ -109,20 +109,50 @@ class BadInput(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertRegex(done.stderr, rf"lull run: --report: .*{directory.split('/x')[0]}.*name another directory")
 
-    def test_two_runs_keep_their_reports_apart(self):
-        both = '"$0" run --quiet -- sleep 1 & sleep 0.4; "$0" run --quiet -- sh -c "exit 3"; wait'
+    def test_runs_keep_their_reports_apart(self):
+        both = '"$0" run --quiet -- true & "$0" run --quiet -- sh -c "exit 3"; wait'
         work = os.path.join(self.directory.name, "work")
         os.mkdir(work)
-        for _ in range(2):  # what runs before have left is free again
+        for rounds in (1, 2):
             done = lull("emulate", "1xA100", "--", "sh", "-c", both, LULL, cwd=work,
                         env={"LULL_RUNTIME_DIR": self.directory.name})
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(done.stderr.count("this run's report goes to lull-report-2"), 1, done.stderr)
-            found = {}
-            for name in os.listdir(work):
-                with open(os.path.join(work, name, "report.json"), encoding="utf-8") as file:
-                    found[name] = json.load(file)["status"]
-            self.assertEqual(found, {"lull-report": 0, "lull-report-2": 3})
+            found = []
+            for name in os.listdir(os.path.join(work, "lull-report")):
+                self.assertRegex(name, r"^\d{4}-\d\d-\d\d-\d{6}(-\d+)?$")
+                with open(os.path.join(work, "lull-report", name, "report.json"), encoding="utf-8") as file:
+                    found.append(json.load(file)["status"])
+                self.assertTrue(os.path.exists(os.path.join(work, "lull-report", name, "report.html")))
+            self.assertEqual(sorted(found), [0] * rounds + [3] * rounds)
+
+    def test_what_energy_costs(self):
+        config = os.path.join(self.directory.name, "lull.conf")
+        with open(config, "w", encoding="ascii") as file:
+            file.write("[energy]\nprice-per-kwh = 0.30 EUR\nco2-g-per-kwh = 380\n")
+        for options, expected in (((), (0.3, "EUR", 380)), (("--price-per-kwh", "2"), (2, None, 380)),
+                                  (("--price-per-kwh", "0.1USD", "--co2-g-per-kwh", "0"), (0.1, "USD", 0))):
+            done = lull("emulate", "1xA100", "--", LULL, "run", "--report", self.report, *options, "--", "sleep", "1.5",
+                        env={"LULL_RUNTIME_DIR": self.directory.name, "LULL_CONFIG": config})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(os.path.join(self.report, "report.json"), encoding="utf-8") as file:
+                report = json.load(file)
+            cost = report["cost"]
+            self.assertEqual((cost["price_per_kwh"], cost["currency"], cost["co2_g_per_kwh"]), expected)
+            self.assertAlmostEqual(cost["energy_kwh"], report["energy"]["run"]["energy_j"] / 3.6e6, places=9)
+            self.assertAlmostEqual(cost["money"], expected[0] * cost["energy_kwh"], places=9)
+            self.assertAlmostEqual(cost["co2_g"], expected[2] * cost["energy_kwh"], places=6)
+        for price in ("EUR", "-1", "1e9", "0.3 EUR 4", "1" * 40, "nan"):
+            done = lull("run", "--price-per-kwh", price, "--", "true")
+            self.assertEqual(done.returncode, 2, price)
+            self.assertIn("such as 0.30 EUR", done.stderr)
+        for text, message in (("price-per-kwh = 1\n", ":1: a key stands before"), ("[energy]\nprice = 1\n", ":2: the keys of"),
+                              ("[energy]\n\nco2-g-per-kwh = much\n", ":3: co2-g-per-kwh wants grams")):
+            with open(config, "w", encoding="ascii") as file:
+                file.write(text)
+            done = lull("emulate", "1xA100", "--", LULL, "run", "--report", self.report, "--", "sh", "-c", "exit 9",
+                        env={"LULL_RUNTIME_DIR": self.directory.name, "LULL_CONFIG": config})
+            self.assertEqual(done.returncode, 9)  # a wrong figure costs no job
+            self.assertIn(config + message, done.stderr)
 
     def test_a_plan_that_is_not_there(self):
         done = lull("emulate", "1xA100", "--", LULL, "run", "--report", self.report, "--plan", "nothere.json", "--", "sh", "-c",

@@ -40,6 +40,7 @@ static bool settled_fake(const struct lull_control *control)
 #define lull_control_controller controller_fake
 #define lull_control_has_settled settled_fake
 #include "governor/run/run_findings.c"
+#include "governor/run/run_missing.c"
 
 static struct lull_run_options options;
 static struct lull_managed_run run;

@@ -1,10 +1,15 @@
 """A run that comes to nothing says why, and what to do: in the notes of its report, in the table, and without a table at
 once. Each test is one such case and its message. SPDX-License-Identifier: Apache-2.0"""
+import fcntl
 import json
 import os
+import pty
+import re
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 
 LULL, LIBLULL, JOB, MPI_JOB = (os.path.abspath(sys.argv.pop(1)) for _ in range(4))
@@ -47,13 +52,50 @@ class Silence(unittest.TestCase):
         self.assertEqual(len(notes), 1, report["notes"])
         for word in words:
             self.assertIn(word, notes[0])
-        self.assertEqual(said.count(notes[0]), 1, said)
+        # The verdict repeats what was noted before the job began.
+        self.assertIn(said.count(notes[0]) - said.count("warning: " + notes[0]), (0, 1), said)
+        self.assertIn(notes[0], said)
         return notes[0]
+
+    def check_verdict(self, run, *words):
+        """The verdict is that nothing was lowered, for this reason, in the table and in the report."""
+        report, said = run
+        sentence = report["verdict"]["sentence"]
+        self.assertTrue(sentence.startswith("nothing lowered: "), sentence)
+        for word in words:
+            self.assertIn(word, sentence)
+        self.assertEqual(report["verdict"]["lowered"], False)
+        self.assertEqual((report["verdict"]["saving_ratio"], report["verdict"]["saving_reason"]), (None, "nothing was lowered"))
+        self.assertEqual(next(line.strip() for line in said.splitlines() if line.startswith("  ")), sentence)
+
+    def test_progress_on_a_terminal(self):
+        """From before the first iteration on it says what is being done, in lines that fit the terminal."""
+        terminal, end = pty.openpty()
+        fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("4H", 24, 66, 0, 0))
+        job = subprocess.Popen([LULL, "emulate", "--seed", "1", "1xA100", "--", LULL, "run", "--no-daemon", "--report",
+                                os.path.join(self.directory, "report"), "--", JOB, "0", "60", "30", "60", "0"],
+                               env=dict(os.environ, LULL_RUNTIME_DIR=self.directory), stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=end)
+        os.close(end)
+        said = b""
+        try:
+            while block := os.read(terminal, 4096):
+                said += block
+        except OSError:  # the other end is closed
+            pass
+        os.close(terminal)
+        self.assertEqual(job.wait(), 0, said)
+        lines = [line.decode() for line in re.findall(rb"\r\x1b\[K(lull: [^\r]*)", said)]
+        self.assertTrue(any("learning its iterations" in line for line in lines), said)
+        self.assertTrue(any(re.search(r"ms\): trying \d+ MHz in sections, \d+ s", line) for line in lines), lines)
+        self.assertLess(max(len(line) for line in lines), 66)
+        self.assertIn("nothing lowered: GPU 0: still being tried", said.decode())
 
     def test_no_rank(self):
         run = self.run_job("true")
         self.check(run, "no rank was seen: no probe was loaded", "put lull run in front of the program there")
-        self.assertNotIn("iterations", run[1])  # a table of zeros says nothing
+        self.assertNotIn("ms/iteration", run[1])  # a table of zeros says nothing
+        self.check_verdict(run, "no rank was seen", "put lull run in front of the program there")
         self.check(self.run_job("true", options=("--no-daemon", "--quiet")), "no rank was seen")
 
     def test_no_rank_of_a_script(self):
@@ -99,6 +141,7 @@ class Silence(unittest.TestCase):
         run = self.run_job(sys.executable, "-c", ON_THE_PROCESSOR, LIBLULL, "60", "exchanges",
                            options=("--no-daemon", "--tolerance", "5%"))
         self.check(run, "GPU 0: idle in 100 % of the readings", "CUDA_VISIBLE_DEVICES")
+        self.check_verdict(run, "GPU 0: idle in 100 % of the readings", "CUDA_VISIBLE_DEVICES")
         (gpu,) = run[0]["gpus"]
         # Its clock is below what was set because it is idle: the driver does what it says.
         self.assertGreater(gpu["driver"]["changes"], 5)

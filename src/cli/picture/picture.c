@@ -5,9 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Returns the distance of the marks of an axis: 1, 2 or 5 times a power of ten, so that about this
- * many fit into the span, which is above 0. */
-static double tick_of(double span, double about)
+double lull_picture_tick(double span, double about)
 {
     const double power = pow(10.0, floor(log10(span / about)));
     const double ratio = span / about / power;
@@ -28,6 +26,8 @@ void lull_picture_write_text(FILE *file, const char *text)
             fputs("&lt;", file);
         else if (*text == '&')
             fputs("&amp;", file);
+        else if (*text == '"')
+            fputs("&quot;", file);
         else
             fputc(*text, file);
     }
@@ -57,7 +57,7 @@ void lull_picture_draw_time_axis(FILE *file, const struct lull_picture_time_axis
 {
     const struct axis_unit unit = unit_of(axis->span_s);
     const double span = axis->span_s / unit.size_s;
-    const double tick = tick_of(span, 8.0);
+    const double tick = lull_picture_tick(span, 8.0);
     const double pixels = axis->width / span * tick;
 
     fprintf(file, "<path class=\"line\" stroke=\"#888\" d=\"M%.1f %.1fH%.1f", axis->left,
@@ -79,7 +79,7 @@ void lull_picture_draw_time_axis(FILE *file, const struct lull_picture_time_axis
 
 void lull_picture_draw_amount_axis(FILE *file, const struct lull_picture_amount_axis *axis)
 {
-    const double tick = tick_of(axis->most, (axis->bottom - axis->top) / 28.0);
+    const double tick = lull_picture_tick(axis->most, (axis->bottom - axis->top) / 28.0);
     const double pixels = (axis->bottom - axis->top) / axis->most * tick;
 
     fprintf(file, "<path class=\"line\" stroke=\"#888\" d=\"M%.1f %.1fV%.1f\"/>\n", axis->left,

@@ -41,7 +41,8 @@ static void add_weighted(struct lull_job_frontier_mean *mean, double value, doub
     mean->count++;
     mean->weight += weight;
     mean->mean += away * weight / mean->weight;
-    mean->squares += weight * away * (value - mean->mean);
+    /* Rounding may give the two distances of equal values different signs. */
+    mean->squares += fmax(weight * away * (value - mean->mean), 0.0);
 }
 
 /* The setting of a candidate; NULL: there are too many. */
@@ -235,6 +236,16 @@ static void add_node(const struct lull_job_frontier_setting *setting, const stru
                                 });
 }
 
+/* What all pairs say of how much their ratios scatter. */
+static void pool_all(const struct lull_job_frontier *frontier, struct scatter *times,
+                     struct scatter *energies)
+{
+    for (uint32_t i = 0; i < frontier->setting_count; i++) {
+        pool(times, &frontier->settings[i].time);
+        pool(energies, &frontier->settings[i].energy);
+    }
+}
+
 /* Collects what was visited with these points of sections and gaps; returns why nothing can be told
  * of it, or NULL. */
 static const char *collect(const struct lull_job_frontier *frontier, uint64_t others, uint32_t gpus,
@@ -244,10 +255,7 @@ static const char *collect(const struct lull_job_frontier *frontier, uint64_t ot
     struct scatter energies = {0};
     bool has_times = false;
 
-    for (uint32_t i = 0; i < frontier->setting_count; i++) {
-        pool(&times, &frontier->settings[i].time);
-        pool(&energies, &frontier->settings[i].energy);
-    }
+    pool_all(frontier, &times, &energies);
     if (others == 0)
         lull_job_frontier_curve_add_reference(curve);
     for (uint32_t i = 0; i < frontier->setting_count; i++) {
@@ -291,4 +299,49 @@ void lull_job_frontier_answer(const struct lull_job_frontier *frontier, uint64_t
         if (reason == NULL)
             lull_job_frontier_curve_ask(&curve, point);
     }
+}
+
+/* ---- what was tried ---------------------------------------------------------------------- */
+
+static struct lull_job_frontier_tried tried_of(const struct lull_job_frontier_setting *setting,
+                                               const struct scatter *times,
+                                               const struct scatter *energies, uint32_t gpus)
+{
+    const double mean = setting->energy.mean;
+    struct lull_job_frontier_tried tried = {
+        .others = setting->others,
+        .point = setting->point,
+        .pairs = setting->time.count,
+        .slowdown_ratio = expm1(setting->time.mean),
+        .slowdown_half_ratio = half_width(times, &setting->time),
+        .saving_ratio = NAN,
+        .low_ratio = NAN,
+        .high_ratio = NAN,
+    };
+    double half;
+    double blur;
+
+    if (setting->energy.count == 0)
+        return tried;
+    half = hypot(half_width(energies, &setting->energy), sensor_half_width(setting, gpus));
+    blur = fmin(setting->blur.mean, 1.0) * fabs(mean - setting->time.mean);
+    tried.saving_ratio = -expm1(mean);
+    tried.low_ratio = -expm1(mean + half);
+    tried.high_ratio = -expm1(mean - half - blur);
+    return tried;
+}
+
+uint32_t lull_job_frontier_list(const struct lull_job_frontier *frontier, uint32_t gpus,
+                                struct lull_job_frontier_tried *tried_out)
+{
+    struct scatter times = {0};
+    struct scatter energies = {0};
+    uint32_t count = 0;
+
+    assert(gpus >= 1);
+    pool_all(frontier, &times, &energies);
+    for (uint32_t i = 0; i < frontier->setting_count; i++)
+        if (frontier->settings[i].time.count > 0)
+            tried_out[count++] = tried_of(&frontier->settings[i], &times, &energies, gpus);
+    return count;
 }

@@ -94,6 +94,18 @@ struct lull_job_frontier_point {
     const char *reason; /* why nothing is known; NULL: something is */
 };
 
+/* What all pairs of one setting say together, as ratios of the job at its highest clocks. */
+struct lull_job_frontier_tried {
+    uint64_t others; /* as in a visit */
+    uint32_t point;
+    uint32_t pairs;
+    double slowdown_ratio;
+    double slowdown_half_ratio; /* half of the 95 % interval; INFINITY: one pair tells none */
+    double saving_ratio;        /* NAN: the energy within the blocks is not known */
+    double low_ratio; /* its 95 % interval; NAN with it, infinite where one pair tells none */
+    double high_ratio;
+};
+
 /* Nothing has been visited yet. */
 void lull_job_frontier_init(struct lull_job_frontier *frontier);
 
@@ -109,5 +121,13 @@ void lull_job_frontier_take(struct lull_job_frontier *frontier,
 void lull_job_frontier_answer(const struct lull_job_frontier *frontier, uint64_t others,
                               const uint32_t *clocks_mhz, uint32_t clock_count, uint32_t gpus,
                               struct lull_job_frontier_point *points_out);
+
+/*
+ * Lists the settings that whole pairs of blocks have compared with the reference, in the order in
+ * which they were first tried. gpus: as above. tried_out: LULL_JOB_FRONTIER_SETTINGS of them.
+ * Returns how many there are.
+ */
+uint32_t lull_job_frontier_list(const struct lull_job_frontier *frontier, uint32_t gpus,
+                                struct lull_job_frontier_tried *tried_out);
 
 #endif

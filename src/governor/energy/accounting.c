@@ -230,11 +230,28 @@ void lull_accounting_end(struct lull_accounting *accounting, int64_t end_ns)
 
 /* ---- what it came to --------------------------------------------------------------------- */
 
-static void total_of(const struct metered *metered, struct lull_accounting_total *total)
+/* Energy is read once a second. What was not read for so long before the end has been lost, or its
+ * driver hangs, and nothing tells what it drew. Chosen, not measured. */
+static const double most_unread_s = 5.0;
+
+/* How long before the end of the pass the readings end, s; 0: not long enough to matter. */
+static double unread_s(const struct lull_accounting *accounting, const struct metered *metered)
+{
+    const int64_t settled_ns = lull_energy_account_settled_ns(&metered->account);
+    double seconds;
+
+    if (settled_ns == INT64_MIN)
+        return 0.0; /* there is no reading at all */
+    seconds = (double)(accounting->end_ns - settled_ns) * 1e-9;
+    return seconds > most_unread_s ? seconds : 0.0;
+}
+
+static void total_of(const struct lull_accounting *accounting, const struct metered *metered,
+                     struct lull_accounting_total *total)
 {
     struct lull_energy_figure figure;
 
-    if (!metered->has_begin || !metered->has_end)
+    if (!metered->has_begin || !metered->has_end || unread_s(accounting, metered) > 0.0)
         return;
     figure = lull_energy_between(&metered->account, &metered->begin, &metered->end);
     lull_energy_sum_add(&total->sum, &figure);
@@ -261,7 +278,8 @@ void lull_accounting_gpu(const struct lull_accounting *accounting, uint32_t gpu,
                                             .resets = metered->account.resets,
                                             .estimated_s = metered->account.estimated_s};
     gpu_out->has_check = lull_energy_account_check(&metered->account, &gpu_out->check_ratio);
-    total_of(metered, &gpu_out->total);
+    gpu_out->unread_s = unread_s(accounting, metered);
+    total_of(accounting, metered, &gpu_out->total);
 }
 
 void lull_accounting_gpus(const struct lull_accounting *accounting,
@@ -269,7 +287,7 @@ void lull_accounting_gpus(const struct lull_accounting *accounting,
 {
     *total_out = (struct lull_accounting_total){0};
     for (uint32_t i = 0; i < accounting->gpu_count; i++)
-        total_of(&accounting->gpus[i], total_out);
+        total_of(accounting, &accounting->gpus[i], total_out);
     total_out->is_known =
         accounting->gpu_count > 0 && total_out->sum.count == accounting->gpu_count;
 }
@@ -278,7 +296,7 @@ void lull_accounting_node(const struct lull_accounting *accounting, enum lull_ra
                           struct lull_accounting_total *total_out)
 {
     *total_out = (struct lull_accounting_total){0};
-    total_of(&accounting->node[kind], total_out);
+    total_of(accounting, &accounting->node[kind], total_out);
 }
 
 uint32_t lull_accounting_row_count(const struct lull_accounting *accounting)

@@ -36,6 +36,8 @@ struct lull_accounting_gpu {
     bool is_counted;    /* its own counter told it; else polled power */
     uint32_t resets;    /* of the counter */
     double estimated_s; /* in which polled power stood in for the counter */
+    double unread_s; /* how long before the end it was read last, if that is why its energy is not
+                      * known; else 0 */
     bool has_check;
     double check_ratio; /* polled power over the counter, minus 1; valid with has_check */
     struct lull_accounting_total total;

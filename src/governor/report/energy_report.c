@@ -32,9 +32,19 @@ static json_t *energy_json(const struct lull_accounting_total *total)
     return object;
 }
 
+/* Says why the energy of a GPU is not known. */
+static void describe_unknown(const struct lull_accounting_gpu *gpu, char *text, size_t size)
+{
+    if (gpu->unread_s > 0.0)
+        snprintf(text, size, "it could not be read in the last %.0f s of the run", gpu->unread_s);
+    else
+        snprintf(text, size, "neither its counter nor its power could be read");
+}
+
 static json_t *run_gpu_json(const struct lull_accounting_gpu *gpu)
 {
     json_t *object = json_object();
+    char reason[96];
 
     lull_field_integer(object, "index", gpu->device);
     lull_field_text(object, "source", gpu->is_counted ? "counter" : "power");
@@ -42,6 +52,8 @@ static json_t *run_gpu_json(const struct lull_accounting_gpu *gpu)
     lull_field_number(object, "estimated_seconds", gpu->estimated_s);
     lull_field_known(object, "power_check_ratio", gpu->check_ratio, gpu->has_check);
     set_energy(object, &gpu->total.sum, gpu->total.is_known);
+    describe_unknown(gpu, reason, sizeof(reason));
+    lull_field_text(object, "reason", gpu->total.is_known ? NULL : reason);
     return object;
 }
 
@@ -166,21 +178,27 @@ static void print_run(const struct lull_accounting *accounting, const char *name
     print_total(out, name, seconds, &total);
     for (uint32_t i = 0; i < lull_accounting_gpu_count(accounting); i++) {
         struct lull_accounting_gpu gpu;
+        char reason[96];
         char text[32];
 
         lull_accounting_gpu(accounting, i, &gpu);
         snprintf(text, sizeof(text), "  GPU %" PRIu32, gpu.device);
         print_total(out, text, seconds, &gpu.total);
+        if (!gpu.total.is_known) {
+            describe_unknown(&gpu, reason, sizeof(reason));
+            fprintf(out, "  %-20s not known: %s\n", text, reason);
+        }
         if (gpu.estimated_s > 0.0)
             fprintf(out,
                     "    its counter was reset, stood still or could not be read: for %.0f s its "
                     "power was integrated\n",
                     gpu.estimated_s);
         if (gpu.has_check && fabs(gpu.check_ratio) > suspicious_ratio)
-            fprintf(out,
-                    "    its polled power says %+.1f %%: power that changes between readings, or "
-                    "a counter that falls short\n",
-                    gpu.check_ratio * 100.0);
+            fprintf(
+                out,
+                "    its power readings add up to %+.1f %% against its energy counter: the power "
+                "changes between readings, or the counter falls short\n",
+                gpu.check_ratio * 100.0);
     }
     for (enum lull_rapl_kind kind = 0; kind < LULL_RAPL_KINDS; kind++) {
         lull_accounting_node(accounting, kind, &total);
@@ -213,7 +231,7 @@ static void print_row(const struct lull_accounting *accounting,
     }
 }
 
-void lull_energy_report_print(const struct lull_energy_report *report, FILE *out)
+void lull_energy_report_print(const struct lull_energy_report *report, bool is_verbose, FILE *out)
 {
     if (report->managed == NULL)
         return;
@@ -225,8 +243,9 @@ void lull_energy_report_print(const struct lull_energy_report *report, FILE *out
         print_row(report->managed, lull_accounting_row(report->managed, i), out);
     if (report->node_reason[0] != '\0')
         fprintf(out, "  processors and memory are not in it: %s\n", report->node_reason);
-    fprintf(out,
-            "  beside that every board's sensor may be off by %.0f %%, the same in all its "
-            "figures\n",
-            LULL_ENERGY_GAIN_RATIO * 100.0);
+    if (is_verbose)
+        fprintf(out,
+                "  each GPU's sensor may be off by %.0f %% beside that, by the same in all of its "
+                "figures: savings are not touched by it\n",
+                LULL_ENERGY_GAIN_RATIO * 100.0);
 }

@@ -14,36 +14,32 @@ static bool is_known(const struct lull_job_frontier_point *point)
 /* "0.2 % of time saves 4.1 % (3.8 to 4.9, predicted)" */
 static int write_point(const struct lull_job_frontier_point *point, char *text, size_t size)
 {
-    const double budget = 100.0 * point->slowdown_ratio;
-
-    if (!is_known(point))
-        return snprintf(text, size, " %.3g %% of time not known", budget);
-    return snprintf(text, size, " %.3g %% of time saves %.1f %% (%.1f to %.1f%s)", budget,
-                    100.0 * point->saving_ratio, 100.0 * point->low_ratio,
-                    100.0 * point->high_ratio, point->is_measured ? "" : ", predicted");
+    return snprintf(text, size, " %.3g %% of time saves %.1f %% (%.1f to %.1f%s)",
+                    100.0 * point->slowdown_ratio, 100.0 * point->saving_ratio,
+                    100.0 * point->low_ratio, 100.0 * point->high_ratio,
+                    point->is_measured ? "" : ", predicted");
 }
 
 const char *lull_job_frontier_report_text(const struct lull_job_frontier_point *points, char *text,
                                           size_t size)
 {
-    const char *reason = points[0].reason;
-    size_t length;
+    const char *separator = "";
+    const char *reason = NULL;
+    size_t length = (size_t)snprintf(text, size, "frontier:");
 
-    for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++)
-        if (is_known(&points[b]))
-            reason = NULL;
-    if (reason != NULL) {
-        snprintf(text, size, "frontier: not known: %s", reason);
-        return text;
-    }
-    length = (size_t)snprintf(text, size, "frontier:");
     for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS && length < size; b++) {
-        length += (size_t)write_point(&points[b], text + length, size - length);
-        if (b + 1 < LULL_JOB_FRONTIER_BUDGETS && length + 1 < size) {
-            text[length++] = ',';
-            text[length] = '\0';
+        if (!is_known(&points[b])) {
+            reason = points[b].reason;
+            continue;
         }
+        length += (size_t)snprintf(text + length, size - length, "%s", separator);
+        if (length < size)
+            length += (size_t)write_point(&points[b], text + length, size - length);
+        separator = ",";
     }
+    if (reason != NULL && length < size)
+        snprintf(text + length, size - length, "%s not known: %s",
+                 separator[0] != '\0' ? "; the others" : "", reason);
     return text;
 }
 

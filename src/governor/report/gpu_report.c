@@ -199,6 +199,8 @@ json_t *lull_gpu_report_json(const struct lull_report *report, uint32_t gpu)
     lull_field_text(object, "name", info->name);
     lull_field_text(object, "uuid", info->uuid);
     lull_field_text(object, "state", state_text(report, gpu));
+    lull_field_json(object, "highest_sm_mhz",
+                    info->sm_clock_count > 0 ? json_integer(info->sm_clocks_mhz[0]) : json_null());
     lull_field_json(object, "driver", driver_json(&state->driver));
     lull_field_json(object, "communicators",
                     communicators_json(&state->communicators, log->boundaries.count));
@@ -213,6 +215,7 @@ json_t *lull_gpu_report_json(const struct lull_report *report, uint32_t gpu)
     lull_field_json(object, "reaction", reaction_json(log));
     lull_field_json(object, "switch_cost", switch_json(controller, gpu));
     lull_field_json(object, "steady", steady_json(report, gpu));
+    lull_field_json(object, "valley", lull_valley_report_json(report, gpu));
     lull_field_json(object, "slack", slack_json(controller, gpu));
     lull_field_json(object, "sections", sections_json(report, gpu));
     return object;
@@ -222,19 +225,12 @@ void lull_gpu_report_print(const struct lull_report *report, uint32_t gpu, FILE 
 {
     const struct lull_control *control = report->managed;
     char trouble[256];
-    uint32_t count;
 
-    lull_track_sections(lull_controller_track(lull_control_controller(control), gpu), &count);
     fprintf(out, "  GPU %u: %s\n", lull_control_gpu(control, gpu)->device, state_text(report, gpu));
-    if (report->limits != NULL)
-        count = 0; /* sections are only observed then, and nothing was decided for them */
     if (lull_driver_watch_describe(&lull_control_gpu(control, gpu)->driver, trouble,
                                    sizeof(trouble)))
         fprintf(out, "    driver: %s\n", trouble);
-    for (uint32_t i = 0; i < count; i++) {
-        struct lull_section_text text;
-
-        lull_section_describe(control, gpu, i, &text);
-        fprintf(out, "    %s\n", text.line);
-    }
+    /* Under a power limit sections are only observed, and nothing is decided for them. */
+    if (report->limits == NULL)
+        lull_section_table_print(report, gpu, out);
 }

@@ -132,20 +132,6 @@ static bool find_lever(const struct lull_report *report, const struct lull_targe
     return find_section(report, lever);
 }
 
-static json_t *lever_json(const struct lull_report *report, const struct lever *lever)
-{
-    json_t *object = json_object();
-
-    lull_field_text(object, "lever", lever->lever);
-    lull_field_text(object, "name", lever->text.signature);
-    lull_field_integer(object, "gpu", lull_control_gpu(report->managed, lever->gpu)->device);
-    lull_field_integer(object, "sm_mhz", lull_report_kept_mhz(report, lever->gpu, lever->target));
-    lull_field_json(object, "descent", lull_report_descent_json(report, lever->gpu, lever->target));
-    lull_field_text(object, "verdict", lull_target_verdict_text(lever->target));
-    lull_field_text(object, "reason", lull_target_reason_text(lever->target));
-    return object;
-}
-
 /* The GPU that ran below the others most of the time, because its rank waits for later ones. */
 static uint32_t most_lowered(const struct lull_report *report)
 {
@@ -157,6 +143,50 @@ static uint32_t most_lowered(const struct lull_report *report)
             lull_controller_slack(controller, most)->lowered)
             most = i;
     return most;
+}
+
+/* Counts the levers beside the steady point that are lowered. */
+static uint32_t count_others(const struct lull_report *report)
+{
+    const struct lull_controller *controller = lull_control_controller(report->managed);
+    uint32_t count;
+    const struct lull_target *targets = lull_controller_targets(controller, &count);
+    uint32_t others = lull_controller_slack(controller, most_lowered(report))->lowered > 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        others += &targets[i] != lull_controller_steady(controller) &&
+                  lull_target_is_lowered(&targets[i]);
+    return others;
+}
+
+/* Adds what a lever saves of the job's energy, where trials tell it apart from the others. */
+static void add_saving(const struct lull_report *report, bool is_kept, bool is_steady,
+                       json_t *object)
+{
+    const char *reason = "it is not lowered";
+    double saving = NAN;
+
+    if (is_kept)
+        saving = lull_tried_report_lever(report, is_steady, count_others(report) == 1, &reason);
+    lull_field_number(object, "saving_ratio", saving);
+    lull_field_text(object, "saving_reason", reason);
+}
+
+static json_t *lever_json(const struct lull_report *report, const struct lever *lever)
+{
+    const struct lull_controller *controller = lull_control_controller(report->managed);
+    json_t *object = json_object();
+
+    lull_field_text(object, "lever", lever->lever);
+    lull_field_text(object, "name", lever->text.signature);
+    lull_field_integer(object, "gpu", lull_control_gpu(report->managed, lever->gpu)->device);
+    lull_field_integer(object, "sm_mhz", lull_report_kept_mhz(report, lever->gpu, lever->target));
+    lull_field_json(object, "descent", lull_report_descent_json(report, lever->gpu, lever->target));
+    lull_field_text(object, "verdict", lull_target_verdict_text(lever->target));
+    lull_field_text(object, "reason", lull_target_reason_text(lever->target));
+    add_saving(report, lull_target_is_lowered(lever->target),
+               lever->target == lull_controller_steady(controller), object);
+    return object;
 }
 
 /* Waiting ranks are lowered by what their waits allow, and raised when they come last: no guard
@@ -175,6 +205,7 @@ static json_t *waiting_json(const struct lull_report *report)
     lull_field_json(object, "descent", json_null());
     lull_field_text(object, "verdict", record->lowered > 0 ? "lowered" : "not lowered");
     lull_field_text(object, "reason", lull_slack_reason_text(record));
+    add_saving(report, record->lowered > 0, false, object);
     return object;
 }
 

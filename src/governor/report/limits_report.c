@@ -158,6 +158,27 @@ static struct limits_report_slowdown find_slowdown(const struct lull_report *rep
     return slowdown;
 }
 
+struct lull_report_gain lull_limits_report_gain(const struct lull_report *report)
+{
+    struct lull_report_gain gain =
+        lull_report_no_gain("a limit that is given is not measured against others");
+    struct limits_report_slowdown slowdown;
+    struct lull_limits_summary summary;
+
+    lull_limits_summary(report->limits, &summary);
+    slowdown = find_slowdown(report, &summary);
+    gain.slowdown_ratio = slowdown.ratio;
+    gain.slowdown_upper_ratio = slowdown.ratio + slowdown.half_width_ratio;
+    gain.slowdown_reason = slowdown.reason;
+    if (!summary.is_held || summary.profile == NULL)
+        return gain;
+    gain.basis = summary.is_stored ? "the stored profile of power limits"
+                                   : "the profile of power limits in this run";
+    gain.saving_ratio = row_of(summary.profile, summary.profile->chosen).saving_ratio;
+    gain.saving_reason = NULL;
+    return gain;
+}
+
 json_t *lull_limits_report_json(const struct lull_report *report)
 {
     struct limits_report_slowdown slowdown;

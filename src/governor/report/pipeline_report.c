@@ -78,6 +78,37 @@ static double saving(const struct outcome *outcome)
                      (reference->energy_j / (double)reference->iterations);
 }
 
+bool lull_pipeline_report_is_kept(const struct lull_report *report)
+{
+    const struct lull_plan_controller *plan_controller =
+        lull_plan_runner_plan_controller(report->runner);
+
+    return plan_controller != NULL &&
+           lull_plan_controller_phase(plan_controller) == LULL_PLAN_CONTROLLER_KEPT;
+}
+
+struct lull_report_gain lull_pipeline_report_gain(const struct lull_report *report)
+{
+    struct lull_report_gain gain =
+        lull_report_no_gain("no iterations at the plan were measured beside some without it");
+    struct outcome outcome;
+
+    if (!lull_pipeline_report_is_kept(report))
+        return gain;
+    outcome = measure(report->managed, report->runner);
+    if (isfinite(saving(&outcome))) {
+        gain.basis = "iterations at the plan and at the highest clocks in between";
+        gain.saving_ratio = saving(&outcome);
+        gain.saving_reason = NULL;
+    }
+    if (outcome.slowdown.pairs >= 2) {
+        gain.slowdown_ratio = outcome.slowdown.slowdown_ratio;
+        gain.slowdown_upper_ratio = outcome.slowdown.upper_ratio;
+        gain.slowdown_reason = NULL;
+    }
+    return gain;
+}
+
 /* ---- what was planned -------------------------------------------------------------------- */
 
 /* Returns why the plan was withdrawn, now or before; empty: it never was. */

@@ -65,17 +65,22 @@ static json_t *report_json(const struct lull_report *report)
     lull_field_integer(root, "status", report->status);
     lull_field_text(root, "driver_version", driver_version);
     lull_field_number(root, "tolerance_ratio", report->tolerance_ratio);
+    lull_field_json(root, "verdict", lull_verdict_report_json(report));
     lull_run_report_add(report, root);
     lull_field_json(root, "frontier",
-                    report->frontier != NULL ? lull_job_frontier_report_json(report->frontier)
-                                             : json_null());
+                    report->frontier != NULL
+                        ? lull_job_frontier_report_json(report->frontier->points)
+                        : json_null());
+    lull_field_json(root, "tried", lull_tried_report_json(report));
     lull_field_json(root, "levers", lull_levers_report_json(report));
     lull_field_json(root, "gpus", gpus_json(report));
     lull_field_json(root, "together", peers_json(report->peers));
     lull_field_json(root, "pipeline", lull_pipeline_report_json(report));
     lull_field_json(root, "power_limit", lull_limits_report_json(report));
     lull_field_json(root, "energy", lull_energy_report_json(&report->energy));
+    lull_field_json(root, "cost", lull_cost_report_json(report));
     lull_field_json(root, "swing", lull_swing_report_json(report));
+    lull_field_json(root, "timeline", lull_timeline_report_json(report));
     lull_field_json(root, "notes", strings_json(report->notes));
     return root;
 }
@@ -113,24 +118,37 @@ static void print_frontier(const struct lull_report *report, FILE *out)
 
     if (report->frontier != NULL && report->limits == NULL && report->runner == NULL)
         fprintf(out, "  %s\n\n",
-                lull_job_frontier_report_text(report->frontier, text, sizeof(text)));
+                lull_job_frontier_report_text(report->frontier->points, text, sizeof(text)));
+}
+
+/* Prints what was found, but for the sentence that the verdict has said. */
+static void print_findings(const struct lull_report *report, FILE *out)
+{
+    const char *const said = lull_verdict_report_finding(report);
+
+    for (const char *const *finding = report->findings; *finding != NULL; finding++)
+        if (*finding != said)
+            fprintf(out, "\n  %s\n", *finding);
 }
 
 void lull_report_print(const struct lull_report *report, FILE *out)
 {
-    for (const char *const *finding = report->findings; *finding != NULL; finding++)
-        fprintf(out, "\n  %s\n", *finding);
-    if (report->managed == NULL)
-        return;
-    lull_run_report_print(report, out);
-    print_frontier(report, out);
-    lull_pipeline_report_print(report, out);
-    lull_limits_report_print(report, out);
-    lull_swing_report_print(report, out);
-    for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
-        if (is_used(report, i))
-            lull_gpu_report_print(report, i, out);
-    if (report->verbose)
-        lull_levers_report_print(report, out);
-    lull_energy_report_print(&report->energy, out);
+    lull_verdict_report_print(report, out);
+    print_findings(report, out);
+    if (report->managed != NULL) {
+        lull_run_report_print(report, out);
+        print_frontier(report, out);
+        lull_pipeline_report_print(report, out);
+        lull_limits_report_print(report, out);
+        if (report->verbose)
+            lull_swing_report_print(report, out);
+        for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
+            if (is_used(report, i))
+                lull_gpu_report_print(report, i, out);
+        if (report->verbose)
+            lull_levers_report_print(report, out);
+        lull_energy_report_print(&report->energy, report->verbose, out);
+        lull_cost_report_print(report, out);
+    }
+    fprintf(out, "\n  report: %s/report.html\n", report->folder);
 }

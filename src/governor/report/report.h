@@ -12,14 +12,15 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "core/energy/job_frontier.h"
 #include "governor/peers/peers.h"
 #include "governor/control/control.h"
 #include "governor/energy/accounting.h"
 #include "governor/limits/power_limits.h"
 #include "governor/plan/online.h"
 #include "governor/plan/straggler_response.h"
+#include "governor/report/energy_price.h"
 #include "governor/run/run_comparison.h"
+#include "governor/run/run_frontier.h"
 #include "governor/run/run_swing.h"
 
 /* What was measured of the energy of the last pass of each side. */
@@ -48,7 +49,9 @@ struct lull_report {
     const struct lull_limits *limits;               /* NULL: power limits were left alone */
     const struct lull_run_swing *swing;             /* NULL: nothing was managed */
     double swing_ratio;                             /* how much wider managed swings may be */
-    const struct lull_job_frontier_point *frontier; /* of each budget; NULL: nothing was managed */
+    const struct lull_run_frontier *frontier;       /* NULL: nothing was managed */
+    struct lull_energy_price price;
+    const char *folder; /* where the report is written */
     struct lull_energy_report energy;
 };
 

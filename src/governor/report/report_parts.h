@@ -1,7 +1,7 @@
 /*
  * The parts of a run's report, each written by the file of its name: run_report.c, gpu_report.c,
- * levers_report.c,
- * pipeline_report.c, limits_report.c, energy_report.c. docs/report.md explains every field.
+ * levers_report.c, pipeline_report.c, limits_report.c, energy_report.c, and so on. docs/report.md
+ * explains every field.
  *
  * JSON values are new references. What prints, prints lines of the table for people.
  * Threads: one; the controls are stopped. SPDX-License-Identifier: Apache-2.0
@@ -9,11 +9,70 @@
 #ifndef LULL_GOVERNOR_REPORT_REPORT_PARTS_H
 #define LULL_GOVERNOR_REPORT_REPORT_PARTS_H
 
+#include <math.h>
 #include <stdio.h>
 
 #include <jansson.h>
 
 #include "governor/report/report.h"
+
+/*
+ * What a run came to against the job at its highest clocks, per iteration. Ratios are NAN where
+ * they are not known; bounds beside a ratio that is known may be NAN or infinite, where nothing
+ * tells them.
+ */
+struct lull_report_gain {
+    const char *basis; /* what the saving comes from, in words; NULL: it is not known */
+    double saving_ratio;
+    double low_ratio;
+    double high_ratio;
+    double slowdown_ratio;
+    double slowdown_upper_ratio;
+    const char *saving_reason;   /* why it is not known; NULL: it is */
+    const char *slowdown_reason; /* likewise */
+};
+
+/* A gain of which nothing is known, for the reason. */
+static inline struct lull_report_gain lull_report_no_gain(const char *reason)
+{
+    return (struct lull_report_gain){NULL,        (double)NAN, (double)NAN, (double)NAN,
+                                     (double)NAN, (double)NAN, reason,      reason};
+}
+
+/* Makes "verdict": the one sentence about the run, and what it rests on. */
+json_t *lull_verdict_report_json(const struct lull_report *report);
+void lull_verdict_report_print(const struct lull_report *report, FILE *out);
+
+/* The one of the findings that the verdict says; NULL: it says none. */
+const char *lull_verdict_report_finding(const struct lull_report *report);
+
+/* What comparing whole runs, a power limit, a pipeline's plan, or the trials within the run tell of
+ * its gain; the first is to be asked only with a comparison, the others where they ruled. */
+struct lull_report_gain lull_run_report_gain(const struct lull_report *report);
+struct lull_report_gain lull_limits_report_gain(const struct lull_report *report);
+struct lull_report_gain lull_pipeline_report_gain(const struct lull_report *report);
+struct lull_report_gain lull_tried_report_gain(const struct lull_report *report);
+
+/* Tells whether a pipeline's plan was kept. */
+bool lull_pipeline_report_is_kept(const struct lull_report *report);
+
+/* Makes "tried": what each point that trials compared with the reference has come to; and "valley",
+ * the same in the energy of one GPU alone. */
+json_t *lull_tried_report_json(const struct lull_report *report);
+json_t *lull_valley_report_json(const struct lull_report *report, uint32_t gpu);
+
+/* Returns what a lever alone has saved, as a ratio of the job's energy; NAN: it is not known, and
+ * *reason_out says why. is_steady: it is the steady point; is_only: of the levers beside the steady
+ * point no other is lowered. */
+double lull_tried_report_lever(const struct lull_report *report, bool is_steady, bool is_only,
+                               const char **reason_out);
+
+/* Makes "cost": kilowatt hours, and money and carbon dioxide where their prices are known. */
+json_t *lull_cost_report_json(const struct lull_report *report);
+void lull_cost_report_print(const struct lull_report *report, FILE *out);
+
+/* Makes "timeline": the last iterations of the job, with sections, clocks and power. */
+json_t *lull_timeline_report_json(const struct lull_report *report);
 
 /* Sets the fields from "unmanaged_wall_s" to "comparison": what an iteration cost. */
 void lull_run_report_add(const struct lull_report *report, json_t *root);
@@ -36,6 +95,10 @@ uint32_t lull_report_kept_mhz(const struct lull_report *report, uint32_t gpu,
 json_t *lull_gpu_report_json(const struct lull_report *report, uint32_t gpu);
 void lull_gpu_report_print(const struct lull_report *report, uint32_t gpu, FILE *out);
 
+/* Prints the lines of a GPU's steady point and sections: one for each kind, or, if the report is
+ * verbose, one for each section. */
+void lull_section_table_print(const struct lull_report *report, uint32_t gpu, FILE *out);
+
 /* Makes "pipeline": what a plan promised, and what came of it; null where no plan was given. */
 json_t *lull_pipeline_report_json(const struct lull_report *report);
 void lull_pipeline_report_print(const struct lull_report *report, FILE *out);
@@ -46,7 +109,7 @@ void lull_limits_report_print(const struct lull_report *report, FILE *out);
 
 /* Makes "energy": the whole run, and the program's windows; null where nothing was measured. */
 json_t *lull_energy_report_json(const struct lull_energy_report *report);
-void lull_energy_report_print(const struct lull_energy_report *report, FILE *out);
+void lull_energy_report_print(const struct lull_energy_report *report, bool is_verbose, FILE *out);
 
 /* Makes "swing": how the power of the job's GPUs goes up and down; null where none was managed. */
 json_t *lull_swing_report_json(const struct lull_report *report);

@@ -45,6 +45,31 @@ static void compute_parts(const struct lull_report *report, struct parts *parts)
     compute_uncertainty(report, parts);
 }
 
+struct lull_report_gain lull_run_report_gain(const struct lull_report *report)
+{
+    const struct lull_paired_change *saving;
+    struct lull_report_gain gain = lull_report_no_gain(NULL);
+    struct parts parts;
+
+    compute_parts(report, &parts);
+    saving = &parts.difference.saving;
+    gain.basis = saving->pairs >= 2 ? "pairs of runs" : "one run of each kind";
+    gain.saving_ratio = saving->ratio;
+    gain.low_ratio = saving->lower_ratio;
+    gain.high_ratio = saving->upper_ratio;
+    if (isfinite(parts.saving.half_width_ratio)) {
+        gain.low_ratio = saving->ratio - parts.saving.half_width_ratio;
+        gain.high_ratio = saving->ratio + parts.saving.half_width_ratio;
+    }
+    gain.slowdown_ratio = parts.difference.slowdown.ratio;
+    gain.slowdown_upper_ratio = parts.difference.slowdown.upper_ratio;
+    if (!isfinite(gain.saving_ratio))
+        gain.saving_reason = "no pair of runs has ended well with a known energy per iteration";
+    if (!isfinite(gain.slowdown_ratio))
+        gain.slowdown_reason = "no pair of runs has ended well with iterations in both";
+    return gain;
+}
+
 /* ---- report.json ------------------------------------------------------------------------- */
 
 static json_t *statistics_json(const struct lull_run_statistics *statistics)
@@ -310,8 +335,9 @@ void lull_run_report_print(const struct lull_report *report, FILE *out)
                 "J/iteration", "average W");
     if (parts.unmanaged_run != NULL)
         print_statistics(out, "unmanaged", &parts.unmanaged);
-    print_statistics(out, "descent", &parts.descent);
-    print_statistics(out, "managed", &parts.managed);
+    if (report->managed != NULL && lull_control_has_settled(report->managed))
+        print_statistics(out, "descent", &parts.descent);
+    print_statistics(out, "managed", &parts.managed); /* without a settling it is all of the run */
     if (report->comparison != NULL)
         print_difference(out, report, &parts);
     print_guard(out, report);

@@ -17,21 +17,21 @@ const char *lull_verdict_text(enum lull_verdict verdict)
     }
 }
 
-static bool is_lowered(const struct lull_target *target)
+bool lull_target_is_lowered(const struct lull_target *target)
 {
     return target->proven.common > 0 || target->proven.has_own;
 }
 
 static bool awaits_proof(const struct lull_target *target)
 {
-    return !is_lowered(target) && (target->descent.good > 0 || target->has_own);
+    return !lull_target_is_lowered(target) && (target->descent.good > 0 || target->has_own);
 }
 
 const char *lull_target_verdict_text(const struct lull_target *target)
 {
     if (target == NULL)
         return "not switched";
-    if (is_lowered(target))
+    if (lull_target_is_lowered(target))
         return "lowered";
     if (target->reason == LULL_REASON_NONE || awaits_proof(target))
         return "undecided";
@@ -40,9 +40,9 @@ const char *lull_target_verdict_text(const struct lull_target *target)
 
 const char *lull_target_reason_text(const struct lull_target *target)
 {
-    if (is_lowered(target) && target->proven.common == target->descent.count - 1)
+    if (lull_target_is_lowered(target) && target->proven.common == target->descent.count - 1)
         return "the device's lowest clock is proven harmless";
-    if (is_lowered(target))
+    if (lull_target_is_lowered(target))
         return "the next lower clock is not proven harmless";
     if (awaits_proof(target))
         return "a lower clock looks harmless, but the run ended before the proof did";
@@ -115,21 +115,23 @@ static void describe_name(const struct lull_control *control, uint32_t gpu,
              text->name, bytes, section->ranks, section->calls, (uint32_t)section->signature);
 }
 
-/* Says why a section has no target of its own. */
-static void describe_untargeted(const struct lull_control *control, uint32_t gpu,
-                                const struct lull_section *section, struct lull_section_text *text)
+void lull_section_describe_untargeted(const struct lull_control *control, uint32_t gpu,
+                                      double least_ms, double most_ms, char *text, size_t size)
 {
     const struct lull_controller *controller = lull_control_controller(control);
     const struct lull_switch_cost *cost = lull_controller_switch_cost(controller, gpu);
+    char exposed[64];
 
+    snprintf(exposed, sizeof(exposed), "%.2f", most_ms);
+    if (least_ms < most_ms)
+        snprintf(exposed, sizeof(exposed), "%.2f to %.2f", least_ms, most_ms);
     if (lull_controller_is_suspended(controller))
-        snprintf(text->reason, sizeof(text->reason), "driver calls block for longer than that");
+        snprintf(text, size, "driver calls block for longer than that");
     else if (lull_controller_phase(controller) == LULL_PHASE_LEARNING)
-        snprintf(text->reason, sizeof(text->reason), "the run ended while it was being learnt");
+        snprintf(text, size, "the run ended while it was being learnt");
     else
-        snprintf(text->reason, sizeof(text->reason),
-                 "%.2f ms exposed is too short to switch down and up (about %.0f ms)%s",
-                 section->exposed_ms.mean,
+        snprintf(text, size, "%s ms exposed is too short to switch down and up (about %.0f ms)%s",
+                 exposed,
                  lull_switch_cost_total_ms(cost, LULL_DIRECTION_DOWN, 0.5) +
                      lull_switch_cost_total_ms(cost, LULL_DIRECTION_UP, 0.95),
                  lull_controller_steady(controller) != NULL ? "; see the steady point" : "");
@@ -147,7 +149,9 @@ void lull_section_describe(const struct lull_control *control, uint32_t gpu, uin
     describe_name(control, gpu, section, text_out);
     text_out->verdict = lull_target_verdict_text(target);
     if (target == NULL)
-        describe_untargeted(control, gpu, section, text_out);
+        lull_section_describe_untargeted(control, gpu, section->exposed_ms.mean,
+                                         section->exposed_ms.mean, text_out->reason,
+                                         sizeof(text_out->reason));
     else
         snprintf(text_out->reason, sizeof(text_out->reason), "%s", lull_target_reason_text(target));
     snprintf(text_out->line, sizeof(text_out->line), "%s: %.1f ms x %" PRIu64 ": %s (%s)",

@@ -23,6 +23,9 @@ void lull_section_describe(const struct lull_control *control, uint32_t gpu, uin
 /* Returns "not degraded", "degraded" or "undecided". */
 const char *lull_verdict_text(enum lull_verdict verdict);
 
+/* Tells whether a lower point of a target is proven harmless, on one GPU or on all. */
+bool lull_target_is_lowered(const struct lull_target *target);
+
 /* Returns "lowered", "highest kept" or "undecided"; "not switched" for NULL. */
 const char *lull_target_verdict_text(const struct lull_target *target);
 
@@ -34,5 +37,9 @@ const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu
 
 /* Says why a GPU ran lower, or not, because its rank waits for later ones. */
 const char *lull_slack_reason_text(const struct lull_slack_record *record);
+
+/* Says why sections of a GPU that are exposed for so long have no target of their own. */
+void lull_section_describe_untargeted(const struct lull_control *control, uint32_t gpu,
+                                      double least_ms, double most_ms, char *text, size_t size);
 
 #endif

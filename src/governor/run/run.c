@@ -16,6 +16,7 @@
 #include "governor/report/report.h"
 #include "governor/run/run_findings.h"
 #include "governor/run/run_frontier.h"
+#include "governor/run/run_progress.h"
 
 /* How long a last reading is waited for, within the 2 s after which `lull run` ends. */
 enum { STOP_MS = 100 };
@@ -78,7 +79,7 @@ static int make_pass(struct lull_run_pass *pass, bool observe_only, struct lull_
             lull_run_note(run, told.text);
     }
     if (!run->options->quiet)
-        lull_run_pass_clear_progress();
+        lull_run_progress_clear();
     return 0;
 }
 
@@ -143,9 +144,9 @@ static void write_report(struct lull_managed_run *run, const struct lull_run_pas
     const bool has_unmanaged = unmanaged->ended && unmanaged->status == 0;
     struct lull_run_swing swing;
     const bool has_swing = find_swing(run, has_unmanaged ? unmanaged : NULL, managed, &swing);
-    struct lull_job_frontier_point frontier[LULL_JOB_FRONTIER_BUDGETS];
+    struct lull_run_frontier frontier;
     const bool has_frontier =
-        managed->control != NULL && lull_run_frontier_compute(managed->control, frontier);
+        managed->control != NULL && lull_run_frontier_compute(managed->control, &frontier);
     struct lull_report report = {
         .command = run->options->command,
         .status = status,
@@ -165,7 +166,9 @@ static void write_report(struct lull_managed_run *run, const struct lull_run_pas
         .limits = managed->limits,
         .swing = has_swing ? &swing : NULL,
         .swing_ratio = run->options->control.swing_ratio,
-        .frontier = has_frontier ? frontier : NULL,
+        .frontier = has_frontier ? &frontier : NULL,
+        .price = run->options->price,
+        .folder = run->options->report,
         .energy = {.managed = managed->accounting,
                    .unmanaged = has_unmanaged ? unmanaged->accounting : NULL,
                    .node_reason = run->rapl_reason.text},

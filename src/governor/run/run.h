@@ -7,12 +7,14 @@
 #define LULL_GOVERNOR_RUN_RUN_H
 
 #include <stdbool.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "core/section/controller/controller.h"
 #include "governor/peers/peers.h"
 #include "governor/limits/power_limits.h"
 #include "governor/plan/online.h"
+#include "governor/report/energy_price.h"
 
 struct lull_run_options {
     char *const *command; /* NULL-terminated, at least one word */
@@ -29,6 +31,7 @@ struct lull_run_options {
     uint32_t plan_count;      /* 0: sections are managed, unless online or limits say otherwise */
     struct lull_online_options online; /* schedule not NULL: a pipeline is profiled and planned */
     struct lull_limits_options limits; /* with is_wanted, a power limit is managed, not sections */
+    struct lull_energy_price price;    /* what the report reckons energy with */
     const char *report;                /* directory */
     const char *runtime_dir;           /* of lulld */
 };
@@ -40,15 +43,16 @@ struct lull_run_options {
  */
 int lull_run(const struct lull_run_options *options, int *status_out, struct lull_error *err);
 
-/* Reports go here if nobody has named a folder. */
-#define LULL_RUN_REPORT "lull-report"
-enum { LULL_RUN_REPORT_SIZE = 32 };
+/* Reports go here if nobody has named a folder, each into a folder of its own. */
+#define LULL_RUN_REPORTS "lull-report"
+enum { LULL_RUN_REPORT_SIZE = 64 };
 
 /*
- * Chooses the folder of such a report: LULL_RUN_REPORT, or, while another run writes there, on this
- * node or on another that shares the file system, the first of LULL_RUN_REPORT-2, -3 and so on that
- * is free. It is this run's until the process ends. Errors: -EINVAL it cannot be written.
+ * Makes the folder of such a report: LULL_RUN_REPORTS/DATE-TIME, or with -2, -3 and so on behind
+ * it, so that no two runs have the same, on this node or on another that shares the file system.
+ * unix_s: the time now. Errors: -EINVAL it cannot be made.
  */
-int lull_run_claim_report(char folder_out[LULL_RUN_REPORT_SIZE], struct lull_error *err);
+int lull_run_make_report(time_t unix_s, char folder_out[LULL_RUN_REPORT_SIZE],
+                         struct lull_error *err);
 
 #endif

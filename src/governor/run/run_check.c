@@ -3,15 +3,13 @@
  * the file system are known. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/log.h"
 #include "core/section/agreement.h"
 #include "governor/run/run_pass.h"
 
@@ -34,45 +32,32 @@ int lull_run_check_report(const struct lull_run_options *options, struct lull_er
     return check_folder(options->report, err);
 }
 
-/* A job has so many nodes at most. */
-enum { MOST_FOLDERS = LULL_AGREEMENT_MAX_NODES };
+/* So many runs may begin in one second, such as those of a job's nodes. */
+enum { MOST_AT_ONCE = 10 * LULL_AGREEMENT_MAX_NODES };
 
-/* False: another run holds the folder. A file system without locks keeps no two runs apart. */
-static bool hold_folder(const char *folder)
+int lull_run_make_report(time_t unix_s, char folder_out[LULL_RUN_REPORT_SIZE],
+                         struct lull_error *err)
 {
-    char path[LULL_RUN_REPORT_SIZE + 8];
-    int fd;
+    int result = check_folder(LULL_RUN_REPORTS, err);
+    struct tm now;
+    char stamp[24];
 
-    snprintf(path, sizeof(path), "%s/.lock", folder);
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
-        return true; /* the descriptor stays open, and with it the lock, until the process ends */
-    close(fd);
-    return false;
-}
-
-int lull_run_claim_report(char folder_out[LULL_RUN_REPORT_SIZE], struct lull_error *err)
-{
-    snprintf(folder_out, LULL_RUN_REPORT_SIZE, LULL_RUN_REPORT);
-    for (int i = 2; i <= MOST_FOLDERS + 1; i++) {
-        const int result = check_folder(folder_out, err);
-
-        if (result < 0)
-            return result;
-        if (hold_folder(folder_out)) {
-            if (i > 2)
-                lull_log(LULL_LOG_WARNING, "run",
-                         "another run writes its report to " LULL_RUN_REPORT
-                         ": this run's report goes to %s",
-                         folder_out);
+    if (result < 0)
+        return result;
+    localtime_r(&unix_s, &now);
+    strftime(stamp, sizeof(stamp), "%Y-%m-%d-%H%M%S", &now);
+    for (int i = 1; i <= MOST_AT_ONCE; i++) {
+        if (i == 1)
+            snprintf(folder_out, LULL_RUN_REPORT_SIZE, LULL_RUN_REPORTS "/%s", stamp);
+        else
+            snprintf(folder_out, LULL_RUN_REPORT_SIZE, LULL_RUN_REPORTS "/%s-%d", stamp, i);
+        if (mkdir(folder_out, 0777) == 0)
             return 0;
-        }
-        snprintf(folder_out, LULL_RUN_REPORT_SIZE, LULL_RUN_REPORT "-%d", i);
+        if (errno != EEXIST)
+            break;
     }
-    return lull_error_set(err, -EINVAL,
-                          "%d runs write their reports here; name a folder with "
-                          "--report",
-                          MOST_FOLDERS);
+    return lull_error_set(err, -EINVAL, "%s cannot be made: %s; name a folder with --report",
+                          folder_out, strerror(errno));
 }
 
 int lull_run_check_limit(const struct lull_managed_run *run, struct lull_error *err)

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "core/section/iteration.h"
 #include "governor/run/program.h"
+#include "governor/run/run_missing.h"
 
 /* A GPU that is idle in so many of its readings has no work to be slowed down; a job that waits on
  * its GPU for communication is not idle there. Chosen, not measured. */
@@ -17,16 +18,6 @@ static const double idle_share = 0.9;
 
 /* Fewer readings say nothing of a GPU. Chosen, not measured. */
 enum { LEAST_READINGS = 10 };
-
-/* A whole run until something is proven: iterations that are found and learnt, some steps of the
- * search of as many pairs as a screen takes at least, and the pairs of a proof. A search in halves
- * takes seven steps on a list of 81 to 120 clocks (core/section/descent.h); pairs of a screen are
- * three at least (core/stats/guard.c). */
-enum {
-    LEARNT_ITERATIONS = 1 + LULL_ITERATION_REPEATS + LULL_TRACK_LEARN_ITERATIONS,
-    SEARCH_STEPS = 7,
-    SCREEN_PAIRS = 3,
-};
 
 struct text {
     char *at;
@@ -50,11 +41,6 @@ __attribute__((format(printf, 2, 3))) static void say(struct text *text, const c
 }
 
 /* ---- what is true of a GPU ------------------------------------------------------------------ */
-
-static const struct lull_track *track_of(const struct lull_run_pass *pass, uint32_t gpu)
-{
-    return lull_controller_track(lull_control_controller(pass->control), gpu);
-}
 
 /* The section controller decides here, so that what it has learnt is what counts. */
 static bool is_by_section(const struct lull_run_pass *pass)
@@ -171,7 +157,7 @@ static bool has_communicated(const struct lull_run_pass *pass, uint32_t gpu)
 {
     struct lull_track_totals totals;
 
-    lull_track_totals(track_of(pass, gpu), &totals);
+    lull_track_totals(lull_run_track(pass, gpu), &totals);
     return totals.calls > 0 || lull_control_gpu(pass->control, gpu)->communicators.count > 0;
 }
 
@@ -191,14 +177,14 @@ static void say_silent(const struct lull_run_pass *pass, uint32_t gpu, struct te
 
 static bool is_unrepeated(const struct lull_run_pass *pass, uint32_t gpu)
 {
-    return pass->runner == NULL && lull_track_period(track_of(pass, gpu)) == 0;
+    return pass->runner == NULL && lull_track_period(lull_run_track(pass, gpu)) == 0;
 }
 
 static void say_unrepeated(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
     struct lull_track_totals totals;
 
-    lull_track_totals(track_of(pass, gpu), &totals);
+    lull_track_totals(lull_run_track(pass, gpu), &totals);
     if (totals.calls == 0)
         say(text, "NCCL's calls were seen, and not the times of their kernels, so that nothing was "
                   "lowered: try --markers");
@@ -242,61 +228,6 @@ static bool has_lowered(const struct lull_run_pass *pass, uint32_t gpu)
 
 /* ---- a run that ended while it was learnt --------------------------------------------------- */
 
-/* How many iterations a GPU's rank has had; a track counts them from the last deviation on, the log
- * from the first that was known. */
-static uint64_t iterations_of(const struct lull_run_pass *pass, uint32_t gpu)
-{
-    const uint64_t logged = lull_control_log(pass->control, gpu)->boundaries.count;
-    const struct lull_track *track = track_of(pass, gpu);
-    struct lull_track_totals totals;
-
-    if (lull_track_phase(track) == LULL_TRACK_KNOWN)
-        return LEARNT_ITERATIONS +
-               (logged > lull_track_iteration(track) ? logged - 1 : lull_track_iteration(track));
-    /* While it learns, a track takes all rounds that it learns from for one iteration. */
-    lull_track_totals(track, &totals);
-    return totals.calls * LULL_TRACK_LEARN_ITERATIONS / lull_track_period(track);
-}
-
-/* How long an iteration was on average, s; 0: not one is known. */
-static double iteration_s(const struct lull_run_pass *pass, uint32_t gpu)
-{
-    const uint64_t seen = iterations_of(pass, gpu);
-    struct lull_track_totals totals;
-
-    lull_track_totals(track_of(pass, gpu), &totals);
-    return seen == 0 ? 0.0
-                     : lull_ms_from_ns(totals.last_ns - totals.first_ns) * 1e-3 / (double)seen;
-}
-
-/* How many iterations a block of a pair has; while it learns, the controller does not know how much
- * they scatter, and the least that is configured stands in. */
-static uint64_t block_iterations(const struct lull_run_pass *pass, uint32_t gpu)
-{
-    const struct lull_controller_config *config = &pass->run->options->control;
-    const double length_ms = iteration_s(pass, gpu) * 1e3;
-
-    if (lull_track_phase(track_of(pass, gpu)) == LULL_TRACK_KNOWN)
-        return lull_controller_window(lull_control_controller(pass->control));
-    if (!(length_ms > 0.0) || config->window_ms < length_ms * config->window_iterations)
-        return config->window_iterations;
-    return (uint64_t)ceil(config->window_ms / length_ms);
-}
-
-/* About how many iterations were missing until something could have been kept. By their order alone
- * n pairs are wrong with a chance of 2^-n, and the first proof spends a third of what the
- * confidence leaves: so many pairs it takes at least. */
-static uint64_t missing_iterations(const struct lull_run_pass *pass, uint32_t gpu)
-{
-    const double error = (1.0 - pass->run->options->control.confidence) / 3.0;
-    const uint64_t pair = 2 * block_iterations(pass, gpu);
-    const uint64_t seen = iterations_of(pass, gpu);
-    const uint64_t proof = pair * (uint64_t)ceil(-log2(error));
-    const uint64_t all = LEARNT_ITERATIONS + pair * SEARCH_STEPS * SCREEN_PAIRS + proof;
-
-    return seen + proof > all ? proof : all - seen;
-}
-
 static bool is_unlearnt(const struct lull_run_pass *pass, uint32_t gpu)
 {
     (void)gpu;
@@ -305,17 +236,17 @@ static bool is_unlearnt(const struct lull_run_pass *pass, uint32_t gpu)
 
 static void say_unlearnt(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
-    const uint64_t seen = iterations_of(pass, gpu);
-    const uint64_t missing = missing_iterations(pass, gpu);
+    const uint64_t seen = lull_run_seen_iterations(pass, gpu);
+    const uint64_t missing = lull_run_missing_iterations(pass, gpu);
 
     say(text,
         "%sstill being %s when the run ended after %" PRIu64 " iterations: about %" PRIu64
         " more were missing (%.0f s); run it longer, or give a wider --tolerance, which is proven "
         "sooner",
         has_lowered(pass, gpu) ? "lowered by what was proven, and " : "",
-        lull_track_phase(track_of(pass, gpu)) == LULL_TRACK_KNOWN ? "tried at lower clocks"
-                                                                  : "learnt",
-        seen, missing, ceil((double)missing * iteration_s(pass, gpu)));
+        lull_track_phase(lull_run_track(pass, gpu)) == LULL_TRACK_KNOWN ? "tried at lower clocks"
+                                                                        : "learnt",
+        seen, missing, ceil((double)missing * lull_run_iteration_s(pass, gpu)));
 }
 
 /* ---- nothing to gain ------------------------------------------------------------------------ */

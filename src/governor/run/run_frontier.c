@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/smaller.h"
 #include "governor/run/run_statistics.h"
 
 static bool is_used(const struct lull_control *control, uint32_t gpu)
@@ -20,15 +21,19 @@ static uint32_t used_gpus(const struct lull_control *control)
     return count;
 }
 
-/* Energy of the job's GPUs up to a time, each counted from its first reading, J; NAN: not known. */
-static double energy_until_j(const struct lull_control *control, int64_t time_ns)
+/* Stands for all of the job's GPUs. */
+enum { ALL_GPUS = -1 };
+
+/* Energy of one of the job's GPUs, or of all, up to a time, each counted from its first reading, J;
+ * NAN: not known. */
+static double energy_until_j(const struct lull_control *control, int32_t gpu, int64_t time_ns)
 {
     double sum_j = 0.0;
 
     for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
         double energy_j;
 
-        if (!is_used(control, i))
+        if (!is_used(control, i) || (gpu != ALL_GPUS && (uint32_t)gpu != i))
             continue;
         if (!lull_run_log_energy_j(lull_control_log(control, i), time_ns, &energy_j))
             return NAN;
@@ -37,48 +42,120 @@ static double energy_until_j(const struct lull_control *control, int64_t time_ns
     return sum_j;
 }
 
-/* Energy is looked up only where an iteration that counts begins or ends. */
-static void take_boundaries(const struct lull_control *control, struct lull_job_frontier *frontier)
+/* Takes the boundaries that have not been taken and lie before until_ns. Energy is looked up only
+ * where an iteration that counts begins or ends. */
+static void take_boundaries(const struct lull_control *control, int32_t gpu, int64_t until_ns,
+                            struct lull_run_trials *trials)
 {
     const struct lull_boundaries *boundaries = lull_run_statistics_boundaries(control);
-    bool was_measured = false;
 
-    for (size_t i = 0; i < boundaries->count; i++) {
-        const struct lull_boundary *boundary = &boundaries->items[i];
+    if (trials->from != boundaries)
+        *trials = (struct lull_run_trials){.from = boundaries};
+    for (; boundaries != NULL && trials->taken < boundaries->count; trials->taken++) {
+        const struct lull_boundary *boundary = &boundaries->items[trials->taken];
         const struct lull_job_frontier_mark mark = {
             .time_ns = boundary->time_ns,
-            .energy_j = boundary->visit.is_measured || was_measured
-                            ? energy_until_j(control, boundary->time_ns)
+            .energy_j = boundary->visit.is_measured || trials->was_measured
+                            ? energy_until_j(control, gpu, boundary->time_ns)
                             : NAN,
             .is_first = boundary->first,
             .visit = boundary->visit,
         };
 
-        lull_job_frontier_take(frontier, &mark);
-        was_measured = boundary->visit.is_measured;
+        if (boundary->time_ns > until_ns)
+            return;
+        lull_job_frontier_take(&trials->pairs, &mark);
+        trials->was_measured = boundary->visit.is_measured;
     }
 }
 
+/* ---- a run that has ended ---------------------------------------------------------------- */
+
+static uint32_t kept_point(const struct lull_control *control)
+{
+    const struct lull_controller *controller = lull_control_controller(control);
+    const struct lull_target *steady = lull_controller_steady(controller);
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; steady != NULL && i < lull_control_gpu_count(control); i++)
+        if (is_used(control, i))
+            kept = lull_larger_u32(kept, lull_controller_kept_point(controller, i, steady));
+    return kept;
+}
+
 bool lull_run_frontier_compute(const struct lull_control *control,
-                               struct lull_job_frontier_point *points_out)
+                               struct lull_run_frontier *frontier_out)
 {
     const uint32_t gpus = used_gpus(control);
     const struct lull_device_info *info;
-    struct lull_job_frontier *frontier;
+    struct lull_run_trials *trials;
 
     if (gpus == 0)
         return false;
     info = lull_control_info(control, 0);
-    frontier = malloc(sizeof(*frontier));
-    if (info->sm_clock_count == 0 || frontier == NULL) {
-        free(frontier);
+    trials = calloc(1, sizeof(*trials));
+    if (info->sm_clock_count == 0 || trials == NULL) {
+        free(trials);
         return false;
     }
-    lull_job_frontier_init(frontier);
-    take_boundaries(control, frontier);
-    lull_job_frontier_answer(frontier,
-                             lull_controller_kept_others(lull_control_controller(control)),
-                             info->sm_clocks_mhz, info->sm_clock_count, gpus, points_out);
-    free(frontier);
+    take_boundaries(control, ALL_GPUS, INT64_MAX, trials);
+    frontier_out->kept_others = lull_controller_kept_others(lull_control_controller(control));
+    frontier_out->kept_point = kept_point(control);
+    lull_job_frontier_answer(&trials->pairs, frontier_out->kept_others, info->sm_clocks_mhz,
+                             info->sm_clock_count, gpus, frontier_out->points);
+    frontier_out->tried_count = lull_job_frontier_list(&trials->pairs, gpus, frontier_out->tried);
+    free(trials);
     return true;
+}
+
+static const struct lull_job_frontier_tried *find(const struct lull_job_frontier_tried *tried,
+                                                  uint32_t count, uint32_t point, uint64_t others)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (tried[i].point == point && tried[i].others == others)
+            return &tried[i];
+    return NULL;
+}
+
+const struct lull_job_frontier_tried *
+lull_run_frontier_find(const struct lull_run_frontier *frontier, uint32_t point, uint64_t others)
+{
+    return find(frontier->tried, frontier->tried_count, point, others);
+}
+
+uint32_t lull_run_frontier_of_gpu(const struct lull_control *control, uint32_t gpu,
+                                  struct lull_job_frontier_tried *tried_out)
+{
+    struct lull_run_trials *trials = calloc(1, sizeof(*trials));
+    uint32_t count;
+
+    if (trials == NULL)
+        return 0;
+    take_boundaries(control, (int32_t)gpu, INT64_MAX, trials);
+    count = lull_job_frontier_list(&trials->pairs, 1, tried_out);
+    free(trials);
+    return count;
+}
+
+/* ---- a run that goes on ------------------------------------------------------------------ */
+
+void lull_run_trials_take(struct lull_run_trials *trials, const struct lull_control *control,
+                          int64_t until_ns)
+{
+    take_boundaries(control, ALL_GPUS, until_ns, trials);
+}
+
+double lull_run_trials_saving(const struct lull_run_trials *trials,
+                              const struct lull_control *control)
+{
+    struct lull_job_frontier_tried tried[LULL_JOB_FRONTIER_SETTINGS];
+    const uint64_t others = lull_controller_kept_others(lull_control_controller(control));
+    const uint32_t point = kept_point(control);
+    const uint32_t gpus = used_gpus(control);
+    const struct lull_job_frontier_tried *kept;
+
+    if (gpus == 0 || (point == 0 && others == 0))
+        return NAN;
+    kept = find(tried, lull_job_frontier_list(&trials->pairs, gpus, tried), point, others);
+    return kept != NULL ? kept->saving_ratio : NAN;
 }

@@ -1,9 +1,10 @@
 /*
  * Run frontier: what some slowdowns would save of the job, from the trials of a managed run
  * (core/energy/job_frontier.h): time from the boundaries of its iterations, energy from the
- * readings of its GPUs.
+ * readings of its GPUs; and what each of the points that were tried has come to.
  *
- * Threads: one; the control is stopped. SPDX-License-Identifier: Apache-2.0
+ * Threads: one; the control is stopped, or locked where it says so.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_RUN_RUN_FRONTIER_H
 #define LULL_GOVERNOR_RUN_RUN_FRONTIER_H
@@ -11,10 +12,51 @@
 #include "core/energy/job_frontier.h"
 #include "governor/control/control.h"
 
-/* Computes the frontier with what is kept in sections and gaps. points_out:
- * LULL_JOB_FRONTIER_BUDGETS of them. False: the job used no GPU, or there is no memory; nothing is
- * written then. */
+struct lull_run_frontier {
+    struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
+    struct lull_job_frontier_tried tried[LULL_JOB_FRONTIER_SETTINGS];
+    uint32_t tried_count;
+    uint32_t kept_point;  /* the lowest steady point that is kept on a GPU of the job */
+    uint64_t kept_others; /* what is kept of all else, as in a visit */
+};
+
+/* Computes the frontier with what is kept in sections and gaps. False: the job used no GPU, or
+ * there is no memory; nothing is written then. */
 bool lull_run_frontier_compute(const struct lull_control *control,
-                               struct lull_job_frontier_point *points_out);
+                               struct lull_run_frontier *frontier_out);
+
+/* Returns what was tried at a steady point with these points of all else; NULL: it was not. */
+const struct lull_job_frontier_tried *
+lull_run_frontier_find(const struct lull_run_frontier *frontier, uint32_t point, uint64_t others);
+
+/*
+ * Lists what the trials have come to in the energy of one GPU of the job alone, over the time of
+ * the job's iterations. tried_out: LULL_JOB_FRONTIER_SETTINGS of them. Returns how many there are;
+ * 0 as well where there is no memory.
+ */
+uint32_t lull_run_frontier_of_gpu(const struct lull_control *control, uint32_t gpu,
+                                  struct lull_job_frontier_tried *tried_out);
+
+/* The trials of a run that goes on, as far as they have been taken. */
+struct lull_run_trials {
+    struct lull_job_frontier pairs;
+    const struct lull_boundaries *from; /* those of the rank that has had most iterations */
+    size_t taken;                       /* of them */
+    bool was_measured;
+};
+
+/*
+ * Takes the boundaries up to until_ns, which the readings must have passed; zero-initialised trials
+ * have taken none. They begin anew when another rank has had most iterations. To be called while
+ * the control is locked. Each boundary is taken once, so that a call costs as much as has happened
+ * since the last one.
+ */
+void lull_run_trials_take(struct lull_run_trials *trials, const struct lull_control *control,
+                          int64_t until_ns);
+
+/* Returns what is kept now is found to save of the job's energy, as a ratio; NAN: nothing is kept,
+ * or it is not known yet. Likewise locked. */
+double lull_run_trials_saving(const struct lull_run_trials *trials,
+                              const struct lull_control *control);
 
 #endif

@@ -24,6 +24,7 @@
 #include "governor/run/probes.h"
 #include "governor/run/run.h"
 #include "governor/run/run_comparison.h"
+#include "governor/run/run_frontier.h"
 #include "governor/run/run_leases.h"
 #include "governor/run/sampler.h"
 
@@ -68,6 +69,7 @@ struct lull_run_pass {
     bool observe_only;
     bool has_energy[LULL_CONTROLLER_MAX_GPUS]; /* its energy was read since a rank uses it */
     uint64_t ticks;
+    struct lull_run_trials trials; /* as far as the line of progress has looked at them */
     double wall_s;
     char job_path[LULL_RUN_PATH_SIZE];
     uv_loop_t loop;
@@ -113,8 +115,5 @@ void lull_run_pass_sample(struct lull_run_pass *pass);
 
 /* Returns when the child has ended: until then it passes signals on, samples, and renews leases. */
 void lull_run_pass_watch(struct lull_run_pass *pass);
-
-/* Takes the line of progress away from the terminal. */
-void lull_run_pass_clear_progress(void);
 
 #endif

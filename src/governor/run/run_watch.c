@@ -5,70 +5,17 @@
  */
 #include "governor/run/run_pass.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "governor/run/run_progress.h"
 
 enum { TICK_MS = 50, SAMPLE_TICKS = 2, PEER_TICKS = 2, PROGRESS_TICKS = 10, ENERGY_TICKS = 20 };
 /* How long the readings at the begin and at the end of a job are waited for: they have to fit into
  * the 2 s after which `lull run` ends, beside what closing the actuator takes. 64 GPUs of five
  * readings each take less where a reading takes a millisecond. */
 enum { EDGE_MS = 400 };
-
-static const char clear_line[] = "\r\033[K";
-
-static const char *phase_text(enum lull_controller_phase phase)
-{
-    switch (phase) {
-    case LULL_PHASE_DESCENDING:
-        return "descending";
-    case LULL_PHASE_SETTLED:
-        return "settled";
-    default:
-        return "learning";
-    }
-}
-
-static void describe_candidate(const struct lull_control *control, char *text, size_t size)
-{
-    const struct lull_controller *controller = lull_control_controller(control);
-    const struct lull_target *target = lull_controller_descending(controller);
-
-    text[0] = '\0';
-    if (target != NULL)
-        snprintf(text, size, ", trying point %u of %u", lull_controller_candidate(target),
-                 target->descent.count - 1);
-}
-
-/* Rewrites one line on a terminal that says how far the run is; it takes the control's lock. */
-static void show_progress(struct lull_control *control, const char *what)
-{
-    const struct lull_controller *controller = lull_control_controller(control);
-    char candidate[48];
-    char line[160];
-    const struct lull_track *track;
-
-    if (!isatty(STDERR_FILENO) || lull_control_gpu_count(control) == 0)
-        return;
-    lull_control_lock(control);
-    track = lull_controller_track(controller, 0);
-    describe_candidate(control, candidate, sizeof(candidate));
-    snprintf(line, sizeof(line), "%slull: %s, iteration %" PRIu64 " (%.1f ms), %s%s", clear_line,
-             what, lull_track_iteration(track), lull_track_iteration_ms(track)->mean,
-             phase_text(lull_controller_phase(controller)), candidate);
-    lull_control_unlock(control);
-    lull_log_text(line, strlen(line), 0);
-}
-
-void lull_run_pass_clear_progress(void)
-{
-    if (isatty(STDERR_FILENO))
-        lull_log_text(clear_line, strlen(clear_line), 0);
-}
 
 static void close_handle(uv_handle_t *handle, void *unused)
 {
@@ -272,7 +219,7 @@ static void on_tick(uv_timer_t *timer)
         if (!pass->observe_only)
             heartbeat(pass);
         if (pass->ticks % PROGRESS_TICKS == 0 && !pass->run->options->quiet)
-            show_progress(pass->control, pass->title);
+            lull_run_progress_show(pass, lull_now_ns());
     }
     pass->ticks++;
     look_for_end(pass);

@@ -295,6 +295,50 @@ static void test_intervals_hold_the_truth(void **state)
     assert_true(width[5] < 0.4 && missed[5] < 0.08);
 }
 
+/* What was tried is told with intervals that hold the truth of that clock, and the watch, whose
+ * blocks are longest, is told best. */
+static void test_what_was_tried_holds_the_truth(void **state)
+{
+    enum { DRAWN = 100 };
+    static struct lull_job_frontier_tried tried[LULL_JOB_FRONTIER_SETTINGS];
+    uint32_t told = 0;
+    uint32_t held = 0;
+    uint32_t in_time = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < DRAWN; seed++) {
+        struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
+        struct lull_random random;
+        struct job job;
+        uint32_t count;
+
+        lull_random_init(&random, seed);
+        job = draw_job(&random);
+        answer(&job, seed, points);
+        count = lull_job_frontier_list(&frontier, 1, tried);
+        holds(count > 0 && count <= LULL_JOB_FRONTIER_SETTINGS, seed);
+        for (uint32_t i = 0; i < count; i++) {
+            const double truth =
+                1.0 - energy_j(&job, tried[i].point, true) / energy_j(&job, 0, false);
+
+            holds(tried[i].others == (job.lowers_gaps ? 1 : 0) && tried[i].pairs >= 2, seed);
+            if (!isfinite(tried[i].saving_ratio))
+                continue;
+            told++;
+            holds(tried[i].low_ratio <= tried[i].saving_ratio &&
+                      tried[i].saving_ratio <= tried[i].high_ratio,
+                  seed);
+            held += tried[i].low_ratio <= truth && truth <= tried[i].high_ratio;
+            in_time += fabs(tried[i].slowdown_ratio - slowdown(&job, tried[i].point)) <=
+                       tried[i].slowdown_half_ratio;
+        }
+    }
+    print_message("%u settings: %u intervals of energy and %u of time hold the truth\n", told, held,
+                  in_time);
+    assert_true(told > 3 * DRAWN);
+    assert_true(100 * held >= 95 * told && 100 * in_time >= 93 * told);
+}
+
 /* Iterations of 40 ms that draw 100 W at the highest clock and 80 W at 1395 MHz; what the counter
  * says is late by two of them. Every tenth one stalls. */
 static void take_late_blocks(uint64_t others)
@@ -336,6 +380,22 @@ static void test_what_is_late_or_stalls_does_not_count(void **state)
     assert_true(points[3].saving_ratio > 0.19);
 }
 
+static void test_what_was_tried_is_listed(void **state)
+{
+    static struct lull_job_frontier_tried tried[LULL_JOB_FRONTIER_SETTINGS];
+
+    (void)state;
+    take_late_blocks(7);
+    assert_int_equal(lull_job_frontier_list(&frontier, 1, tried), 1);
+    assert_true(tried[0].point == 1 && tried[0].others == 7 && tried[0].pairs == 5);
+    assert_near(tried[0].slowdown_ratio, 0.006, 1e-6);
+    assert_near(tried[0].saving_ratio, 1.0 - 0.8 * 1.006, 1e-3);
+    assert_true(tried[0].low_ratio < tried[0].saving_ratio);
+    assert_true(tried[0].high_ratio > tried[0].saving_ratio);
+    lull_job_frontier_init(&frontier);
+    assert_int_equal(lull_job_frontier_list(&frontier, 1, tried), 0);
+}
+
 /* Pairs with other points of sections say nothing of what is kept. */
 static void test_other_sections_are_told_apart(void **state)
 {
@@ -357,6 +417,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_intervals_hold_the_truth),
+        cmocka_unit_test(test_what_was_tried_holds_the_truth),
+        cmocka_unit_test(test_what_was_tried_is_listed),
         cmocka_unit_test(test_what_is_late_or_stalls_does_not_count),
         cmocka_unit_test(test_other_sections_are_told_apart),
     };

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/report/page.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/report/html.h"
+#include "cli/report/page_parts.h"
+#include "cli/report/pictures.h"
+
+/* ---- a run's head ------------------------------------------------------------------------ */
+
+static void write_command(FILE *out, const json_t *report)
+{
+    const json_t *const words = lull_report_at(report, "command");
+
+    for (size_t i = 0; i < lull_report_count(words); i++)
+        lull_html_text(out, i == 0 ? "" : " ", json_string_value(json_array_get(words, i)), "");
+}
+
+/* "4 x NVIDIA A100-SXM4-40GB": GPUs of one name; the first of them where names differ. */
+static void write_machine(FILE *out, const json_t *report)
+{
+    const json_t *const gpus = lull_report_at(report, "gpus");
+    const char *const name = lull_report_text(json_array_get(gpus, 0), "name");
+
+    fprintf(out, "%zu GPU%s used", lull_report_count(gpus),
+            lull_report_count(gpus) == 1 ? "" : "s");
+    if (name != NULL)
+        lull_html_text(out, " (", name, ")");
+}
+
+static void write_head(FILE *out, const struct lull_report_document *document)
+{
+    const json_t *const report = document->root;
+    const char *const sentence = lull_report_text(lull_report_at(report, "verdict"), "sentence");
+    const double wall_s = lull_report_number(report, "managed_wall_s");
+
+    lull_html_text(out, "<p class=\"kind\">Lull, run ", document->name, "</p>\n");
+    lull_html_text(out, "<h1>",
+                   sentence != NULL ? sentence
+                                    : "The report of this run has no verdict: it is of an older "
+                                      "lull",
+                   "</h1>\n<p><code>");
+    write_command(out, report);
+    fputs("</code><br>\n", out);
+    write_machine(out, report);
+    if (isfinite(wall_s))
+        lull_html_text(out, ", ", lull_amount_time(wall_s).text, "");
+    lull_html_text(out, ", exit status ",
+                   lull_html_figure(lull_report_number(report, "status"), "").text, "</p>\n");
+}
+
+static void write_tile(FILE *out, const char *name, const char *figure, const char *small,
+                       const char *more)
+{
+    lull_html_text(out, "<dl class=\"tile\"><dt>", name, "</dt>");
+    lull_html_text(out, "<dd class=\"big\">", figure, "</dd>");
+    if (small != NULL)
+        lull_html_text(out, "<dd class=\"small\">", small, "</dd>");
+    if (more != NULL)
+        lull_html_text(out, "<dd class=\"small\">", more, "</dd>");
+    fputs("</dl>\n", out);
+}
+
+static void write_saving_tile(FILE *out, const json_t *report)
+{
+    const json_t *const verdict = lull_report_at(report, "verdict");
+    const double saving = lull_report_number(verdict, "saving_ratio");
+    const double low = lull_report_number(verdict, "saving_low_ratio");
+    const double high = lull_report_number(verdict, "saving_high_ratio");
+    char range[96] = "without an interval";
+
+    if (isfinite(low) && isfinite(high))
+        snprintf(range, sizeof(range), "%s, 95 %% interval", lull_html_range(low, high).text);
+    if (isfinite(saving))
+        write_tile(out, "Energy saved per iteration", lull_html_percent(saving).text, range,
+                   lull_report_text(verdict, "basis"));
+    else
+        write_tile(out, "Energy saved per iteration", NULL,
+                   lull_report_text(verdict, "saving_reason"), NULL);
+}
+
+static void write_slowdown_tile(FILE *out, const json_t *report)
+{
+    const json_t *const verdict = lull_report_at(report, "verdict");
+    const double slowdown = lull_report_number(verdict, "slowdown_ratio");
+    const double upper = lull_report_number(verdict, "slowdown_upper_ratio");
+    const double tolerance = lull_report_number(report, "tolerance_ratio");
+    char bound[128] = "without a bound";
+
+    if (isfinite(upper))
+        snprintf(
+            bound, sizeof(bound), "at most %s, at %s confidence", lull_html_percent(upper).text,
+            lull_html_figure(100.0 * lull_report_number(report, "confidence_ratio"), "%").text);
+    if (!isfinite(slowdown)) {
+        write_tile(out, "Slower", NULL, lull_report_text(verdict, "slowdown_reason"), NULL);
+        return;
+    }
+    if (isfinite(tolerance))
+        snprintf(bound + strlen(bound), sizeof(bound) - strlen(bound), "; %s allowed",
+                 lull_html_percent(tolerance).text);
+    write_tile(out, "Slower", lull_html_percent(slowdown).text, bound, NULL);
+}
+
+static void write_cost_tile(FILE *out, const json_t *report)
+{
+    const json_t *const cost = lull_report_at(report, "cost");
+    const char *const currency = lull_report_text(cost, "currency");
+    const double money = lull_report_number(cost, "money");
+    const double co2_g = lull_report_number(cost, "co2_g");
+    const double kwh = lull_report_number(cost, "energy_kwh");
+    char price[96] = "";
+
+    if (isfinite(money))
+        snprintf(price, sizeof(price), "%s",
+                 lull_html_figure(money, currency != NULL ? currency : "").text);
+    if (isfinite(co2_g))
+        snprintf(price + strlen(price), sizeof(price) - strlen(price), "%s%.4g g of CO2",
+                 price[0] != '\0' ? ", " : "", co2_g);
+    if (isfinite(kwh))
+        write_tile(out, "Energy of the GPUs, whole run", lull_html_figure(kwh, "kWh").text,
+                   price[0] != '\0'
+                       ? price
+                       : "give --price-per-kwh and --co2-g-per-kwh to see what it costs",
+                   NULL);
+    else
+        write_tile(out, "Energy of the GPUs, whole run", NULL, lull_report_text(cost, "reason"),
+                   NULL);
+}
+
+static void write_settled_tile(FILE *out, const json_t *report)
+{
+    const double after = lull_report_number(report, "settled_after_iterations");
+    const double managed = lull_report_number(lull_report_at(report, "managed"), "iterations");
+    char text[96] = "the run ended while clocks were still tried";
+
+    if (isfinite(after))
+        snprintf(text, sizeof(text), "%.0f iterations ran with the last result",
+                 isfinite(managed) ? managed : 0.0);
+    write_tile(out, "Settled first after",
+               isfinite(after) ? lull_html_figure(after, "iterations").text : "not yet", text,
+               NULL);
+}
+
+/* ---- a run ------------------------------------------------------------------------------- */
+
+static void write_run(FILE *out, const struct lull_report_document *document, size_t index)
+{
+    const json_t *const report = document->root;
+    static const struct {
+        const char *title;
+        void (*write)(FILE *out, const json_t *report);
+    } parts[] = {
+        {"Energy and time", lull_report_write_iterations},
+        {"What other tolerances would bring", lull_report_draw_frontier},
+        {"Levers, and what each brought", lull_report_write_levers},
+        {"The last iterations", lull_report_draw_timeline},
+        {"Energy of each GPU over its clock", lull_report_draw_valleys},
+        {"GPUs and sections", lull_report_write_gpus},
+        {"Energy of the whole run", lull_report_write_energy},
+        {"What was not done, and why", lull_report_write_undone},
+        {"How each figure is known", lull_report_write_validity},
+    };
+
+    fprintf(out, "<section class=\"run\" id=\"run-%zu\">\n", index + 1);
+    write_head(out, document);
+    fputs("<div class=\"tiles\">\n", out);
+    write_saving_tile(out, report);
+    write_slowdown_tile(out, report);
+    write_cost_tile(out, report);
+    write_settled_tile(out, report);
+    fputs("</div>\n", out);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        lull_html_text(out, "<section class=\"part\"><h2>", parts[i].title, "</h2>\n");
+        parts[i].write(out, report);
+        fputs("</section>\n", out);
+    }
+    fputs("</section>\n", out);
+}
+
+/* ---- several runs ------------------------------------------------------------------------ */
+
+static struct lull_amount saved(const json_t *report)
+{
+    return lull_html_percent(lull_report_number(lull_report_at(report, "verdict"), "saving_ratio"));
+}
+
+static struct lull_amount saved_range(const json_t *report)
+{
+    const json_t *const verdict = lull_report_at(report, "verdict");
+
+    return lull_html_range(lull_report_number(verdict, "saving_low_ratio"),
+                           lull_report_number(verdict, "saving_high_ratio"));
+}
+
+static struct lull_amount slower(const json_t *report)
+{
+    return lull_html_percent(
+        lull_report_number(lull_report_at(report, "verdict"), "slowdown_ratio"));
+}
+
+static struct lull_amount slower_bound(const json_t *report)
+{
+    return lull_html_percent(
+        lull_report_number(lull_report_at(report, "verdict"), "slowdown_upper_ratio"));
+}
+
+static struct lull_amount iteration_ms(const json_t *report)
+{
+    return lull_html_figure(lull_report_number(lull_report_at(report, "managed"), "iteration_ms"),
+                            "ms");
+}
+
+static struct lull_amount iteration_j(const json_t *report)
+{
+    return lull_html_figure(
+        lull_report_number(lull_report_at(report, "managed"), "energy_per_iteration_j"), "J");
+}
+
+static struct lull_amount kwh(const json_t *report)
+{
+    return lull_html_figure(lull_report_number(lull_report_at(report, "cost"), "energy_kwh"),
+                            "kWh");
+}
+
+static void write_comparison(FILE *out, const struct lull_report_page *page)
+{
+    static const char *const heads[] = {"run",          "saved",     "95 % interval",
+                                        "slower",       "at most",   "an iteration",
+                                        "energy of it", "whole run", NULL};
+    static struct lull_amount (*const figures[])(const json_t *report) = {
+        saved, saved_range, slower, slower_bound, iteration_ms, iteration_j, kwh};
+
+    lull_html_begin_table(out, "The runs side by side", heads);
+    for (size_t i = 0; i < page->count; i++) {
+        fprintf(out, "<tr><th scope=\"row\"><a href=\"#run-%zu\">", i + 1);
+        lull_html_text(out, "", page->documents[i].name, "</a></th>");
+        for (size_t f = 0; f < sizeof(figures) / sizeof(figures[0]); f++)
+            lull_html_number_cell(out, figures[f](page->documents[i].root));
+        fputs("</tr>\n", out);
+    }
+    lull_html_end_table(out);
+}
+
+int lull_report_page_write(const void *context, FILE *out)
+{
+    const struct lull_report_page *const page = context;
+
+    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+          "'unsafe-inline'\">\n"
+          "<title>Lull: ",
+          out);
+    lull_html_text(out, "", page->count == 1 ? page->documents[0].name : "several runs",
+                   "</title>\n<style>\n");
+    fprintf(out, "%s</style></head>\n<body><main>\n", lull_report_page_style);
+    if (page->count > 1) {
+        fprintf(out, "<h1>%zu runs side by side</h1>\n", page->count);
+        write_comparison(out, page);
+        lull_report_draw_frontiers(out, page->documents, page->count);
+    }
+    for (size_t i = 0; i < page->count; i++)
+        write_run(out, &page->documents[i], i);
+    fputs("</main></body></html>\n", out);
+    return 0;
+}
+
+int lull_report_page_add(const char *folder, struct lull_error *err)
+{
+    struct lull_report_document document;
+    struct lull_report_page page = {&document, 1};
+    char path[PATH_MAX];
+    int result = lull_report_document_open(folder, &document, err);
+
+    if (result < 0)
+        return result;
+    snprintf(path, sizeof(path), "%s/report.html", folder);
+    result = lull_file_write_with(path, lull_report_page_write, &page, err);
+    lull_report_document_close(&document);
+    return result;
+}

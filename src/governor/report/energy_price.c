@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/report/energy_price.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/text.h"
+
+static const char system_file[] = "/etc/lull/lull.conf";
+/* More than any energy costs; what is above is a slip. */
+static const double most_per_kwh = 1e9;
+
+/* ---- values ------------------------------------------------------------------------------ */
+
+int lull_energy_price_parse_money(const char *text, struct lull_energy_price *price)
+{
+    const size_t digits = strspn(text, "0123456789.");
+    const char *currency = text + digits + strspn(text + digits, " \t");
+    const size_t length = strlen(currency);
+    char number[32];
+    double per_kwh;
+
+    if (digits >= sizeof(number) || length >= sizeof(price->currency))
+        return -EINVAL;
+    for (size_t i = 0; i < length; i++)
+        if (iscntrl((unsigned char)currency[i]) || isdigit((unsigned char)currency[i]))
+            return -EINVAL;
+    memcpy(number, text, digits);
+    number[digits] = '\0';
+    if (lull_text_parse_between(number, 0.0, most_per_kwh, &per_kwh) < 0)
+        return -EINVAL;
+    price->has_money = true;
+    price->per_kwh = per_kwh;
+    memcpy(price->currency, currency, length + 1);
+    return 0;
+}
+
+int lull_energy_price_parse_co2(const char *text, struct lull_energy_price *price)
+{
+    if (lull_text_parse_between(text, 0.0, most_per_kwh, &price->co2_g_per_kwh) < 0)
+        return -EINVAL;
+    price->has_co2 = true;
+    return 0;
+}
+
+/* ---- the file ---------------------------------------------------------------------------- */
+
+enum { LINE_BYTES = 256 };
+
+struct price_reader {
+    const char *name; /* of the file */
+    int line;         /* from 1 */
+    bool is_in_section;
+    struct lull_energy_price price;
+    struct lull_error *err;
+};
+
+static const char blanks[] = " \t\r";
+
+static int refuse(const struct price_reader *reader, const char *what)
+{
+    return lull_error_set(reader->err, -EINVAL, "%.100s:%d: %s", reader->name, reader->line, what);
+}
+
+/* Cuts the blanks off both ends of a text. */
+static char *trim(char *text)
+{
+    size_t length;
+
+    text += strspn(text, blanks);
+    for (length = strlen(text); length > 0 && strchr(blanks, text[length - 1]) != NULL; length--)
+        text[length - 1] = '\0';
+    return text;
+}
+
+static int read_key(struct price_reader *reader, char *line)
+{
+    char *const equals = strchr(line, '=');
+    const char *key;
+    const char *value;
+
+    if (equals == NULL)
+        return refuse(reader, "this is neither KEY = VALUE nor [energy]");
+    *equals = '\0';
+    key = trim(line);
+    value = trim(equals + 1);
+    if (!reader->is_in_section)
+        return refuse(reader, "a key stands before the section [energy]");
+    if (strcmp(key, "price-per-kwh") == 0) {
+        if (reader->price.has_money)
+            return refuse(reader, "price-per-kwh is given twice");
+        if (lull_energy_price_parse_money(value, &reader->price) < 0)
+            return refuse(reader, "price-per-kwh wants " LULL_ENERGY_PRICE_EXPECTED);
+        return 0;
+    }
+    if (strcmp(key, "co2-g-per-kwh") == 0) {
+        if (reader->price.has_co2)
+            return refuse(reader, "co2-g-per-kwh is given twice");
+        if (lull_energy_price_parse_co2(value, &reader->price) < 0)
+            return refuse(reader, "co2-g-per-kwh wants grams, such as 380");
+        return 0;
+    }
+    return refuse(reader, "the keys of [energy] are price-per-kwh and co2-g-per-kwh");
+}
+
+static int read_line(struct price_reader *reader, char *line)
+{
+    line = trim(line);
+    if (*line == '\0' || *line == '#')
+        return 0;
+    if (*line != '[')
+        return read_key(reader, line);
+    reader->is_in_section = strcmp(line, "[energy]") == 0;
+    return reader->is_in_section ? 0 : refuse(reader, "the only section is [energy]");
+}
+
+int lull_energy_price_read(const char *name, const char *text, size_t size,
+                           struct lull_energy_price *price_out, struct lull_error *err)
+{
+    struct price_reader reader = {.name = name, .err = err};
+    const char *const end = text + size;
+    const char *at = text;
+    char line[LINE_BYTES];
+
+    while (at < end) {
+        const char *const newline = memchr(at, '\n', (size_t)(end - at));
+        const size_t length = (size_t)((newline != NULL ? newline : end) - at);
+        int result;
+
+        reader.line++;
+        if (length >= sizeof(line) || memchr(at, '\0', length) != NULL)
+            return refuse(&reader, "this is no line of text");
+        memcpy(line, at, length);
+        line[length] = '\0';
+        result = read_line(&reader, line);
+        if (result < 0)
+            return result;
+        at = newline != NULL ? newline + 1 : end;
+    }
+    *price_out = reader.price;
+    return 0;
+}
+
+/* Finds the user's own file. False: there is no home to look in, or no file. */
+static bool find_user_file(char *path_out, size_t size)
+{
+    const char *const config = getenv("XDG_CONFIG_HOME");
+    const char *const home = getenv("HOME");
+    int length = -1;
+
+    if (config != NULL && config[0] == '/')
+        length = snprintf(path_out, size, "%s/lull/lull.conf", config);
+    else if (home != NULL && home[0] == '/')
+        length = snprintf(path_out, size, "%s/.config/lull/lull.conf", home);
+    return length > 0 && (size_t)length < size && access(path_out, F_OK) == 0;
+}
+
+int lull_energy_price_load(struct lull_energy_price *price_out, struct lull_error *err)
+{
+    const char *path = getenv("LULL_CONFIG");
+    char user_path[PATH_MAX];
+    char *text = NULL;
+    size_t size = 0;
+    int result;
+
+    if (path == NULL && find_user_file(user_path, sizeof(user_path)))
+        path = user_path;
+    if (path == NULL && access(system_file, F_OK) != 0) {
+        *price_out = (struct lull_energy_price){0};
+        return 0;
+    }
+    if (path == NULL)
+        path = system_file;
+    result = lull_file_read(path, LULL_ENERGY_PRICE_MAX_BYTES, &text, &size, err);
+    if (result == 0)
+        result = lull_energy_price_read(path, text, size, price_out, err);
+    free(text);
+    return result;
+}

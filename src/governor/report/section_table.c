@@ -1,0 +1,164 @@
+/*
+ * Prints what was decided for the steady point and the sections of a GPU. Sections for which the
+ * same was decided are one line, however many there are. SPDX-License-Identifier: Apache-2.0
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/smaller.h"
+#include "governor/report/report_parts.h"
+#include "governor/report/section_text.h"
+
+/* Sections of one kind, of which the same is to be said. */
+struct section_group {
+    struct lull_section_text text; /* of the first */
+    bool is_targeted;
+    uint32_t mhz;
+    uint32_t count;
+    uint64_t occurrences;
+    double length_ms; /* sum over occurrences */
+    double least_ms;  /* range of how long they are exposed */
+    double most_ms;
+};
+
+/* The clock at which the sections of a target run: that of the steady point, or below it. */
+static uint32_t section_mhz(const struct lull_report *report, uint32_t gpu,
+                            const struct lull_target *target)
+{
+    const struct lull_target *steady =
+        lull_controller_steady(lull_control_controller(report->managed));
+
+    return lull_smaller_u32(lull_report_kept_mhz(report, gpu, target),
+                            lull_report_kept_mhz(report, gpu, steady));
+}
+
+static void print_line(uint32_t count, const char *name, double length_ms, uint32_t mhz, FILE *out)
+{
+    char kind[64];
+    char length[24] = "";
+    char clock[24] = "";
+
+    snprintf(kind, sizeof(kind), "%.40s", name);
+    if (count > 1)
+        snprintf(kind, sizeof(kind), "%" PRIu32 " x %.40s", count, name);
+    if (isfinite(length_ms))
+        snprintf(length, sizeof(length), "%.1f ms", length_ms);
+    if (mhz > 0)
+        snprintf(clock, sizeof(clock), "%" PRIu32 " MHz", mhz);
+    fprintf(out, "    %-24s %10s %9s  ", kind, length, clock);
+}
+
+static void print_steady(const struct lull_report *report, uint32_t gpu, FILE *out)
+{
+    const struct lull_controller *controller = lull_control_controller(report->managed);
+    const struct lull_target *steady = lull_controller_steady(controller);
+    const struct lull_track *track = lull_controller_track(controller, gpu);
+
+    if (steady == NULL)
+        return;
+    print_line(1, "whole iterations",
+               lull_track_phase(track) == LULL_TRACK_KNOWN ? lull_track_iteration_ms(track)->mean
+                                                           : (double)NAN,
+               lull_report_kept_mhz(report, gpu, steady), out);
+    fprintf(out, "%s: %s\n", lull_target_verdict_text(steady), lull_target_reason_text(steady));
+}
+
+/* Tells if the same is to be said of a section as of a group. */
+static bool fits(const struct section_group *group, const struct section_group *section)
+{
+    return strcmp(group->text.name, section->text.name) == 0 &&
+           group->text.verdict == section->text.verdict && group->mhz == section->mhz &&
+           group->is_targeted == section->is_targeted &&
+           (!section->is_targeted || strcmp(group->text.reason, section->text.reason) == 0);
+}
+
+static struct section_group describe(const struct lull_report *report, uint32_t gpu, uint32_t index)
+{
+    const struct lull_controller *controller = lull_control_controller(report->managed);
+    const struct lull_target *target = lull_controller_target_of(controller, gpu, index);
+    uint32_t count;
+    const struct lull_section *section =
+        &lull_track_sections(lull_controller_track(controller, gpu), &count)[index];
+    struct section_group group = {
+        .is_targeted = target != NULL,
+        .mhz = section_mhz(report, gpu, target),
+        .count = 1,
+        .occurrences = section->length_ms.count,
+        .length_ms = section->length_ms.mean * (double)section->length_ms.count,
+        .least_ms = section->exposed_ms.mean,
+        .most_ms = section->exposed_ms.mean,
+    };
+
+    lull_section_describe(report->managed, gpu, index, &group.text);
+    return group;
+}
+
+/* Adds a section to the group that it fits, or as a new one; returns how many there are. */
+static uint32_t add(struct section_group *groups, uint32_t count,
+                    const struct section_group *section)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (!fits(&groups[i], section))
+            continue;
+        groups[i].count++;
+        groups[i].occurrences += section->occurrences;
+        groups[i].length_ms += section->length_ms;
+        groups[i].least_ms = fmin(groups[i].least_ms, section->least_ms);
+        groups[i].most_ms = fmax(groups[i].most_ms, section->most_ms);
+        return count;
+    }
+    groups[count] = *section;
+    return count + 1;
+}
+
+static void print_group(const struct lull_report *report, uint32_t gpu,
+                        const struct section_group *group, FILE *out)
+{
+    char reason[sizeof(group->text.reason)];
+
+    if (group->is_targeted)
+        snprintf(reason, sizeof(reason), "%s", group->text.reason);
+    else
+        lull_section_describe_untargeted(report->managed, gpu, group->least_ms, group->most_ms,
+                                         reason, sizeof(reason));
+    print_line(group->count, group->text.name,
+               group->occurrences > 0 ? group->length_ms / (double)group->occurrences : (double)NAN,
+               group->mhz, out);
+    fprintf(out, "%s: %s\n", group->text.verdict, reason);
+}
+
+static void print_each(const struct lull_report *report, uint32_t gpu, uint32_t count, FILE *out)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct lull_section_text text;
+
+        lull_section_describe(report->managed, gpu, i, &text);
+        fprintf(out, "    %s\n", text.line);
+    }
+}
+
+void lull_section_table_print(const struct lull_report *report, uint32_t gpu, FILE *out)
+{
+    struct section_group *groups;
+    uint32_t group_count = 0;
+    uint32_t count;
+
+    lull_track_sections(lull_controller_track(lull_control_controller(report->managed), gpu),
+                        &count);
+    print_steady(report, gpu, out);
+    groups = report->verbose ? NULL : calloc(count, sizeof(*groups));
+    if (groups == NULL) {
+        print_each(report, gpu, count, out);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct section_group section = describe(report, gpu, i);
+
+        group_count = add(groups, group_count, &section);
+    }
+    for (uint32_t i = 0; i < group_count; i++)
+        print_group(report, gpu, &groups[i], out);
+    free(groups);
+}

@@ -1,0 +1,134 @@
+/* Reports what each point that trials compared with the reference has come to: of the job, of one
+ * GPU alone (its valley), and of a lever. SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "governor/report/report_fields.h"
+#include "governor/report/report_parts.h"
+
+/* Says the clock of a point on a GPU, MHz; points are of the first GPU's clock list. */
+static uint32_t mhz_of(const struct lull_report *report, uint32_t gpu, uint32_t point)
+{
+    const struct lull_controller *controller = lull_control_controller(report->managed);
+    const struct lull_target *steady = lull_controller_steady(controller);
+    const struct lull_device_info *info = lull_control_info(report->managed, gpu);
+
+    if (steady != NULL)
+        point = lull_controller_point_on(controller, gpu, steady, point);
+    return point < info->sm_clock_count ? info->sm_clocks_mhz[point] : 0;
+}
+
+static bool is_kept(const struct lull_run_frontier *frontier,
+                    const struct lull_job_frontier_tried *tried)
+{
+    return tried->point == frontier->kept_point && tried->others == frontier->kept_others &&
+           (tried->point > 0 || tried->others != 0);
+}
+
+static json_t *tried_json(const struct lull_report *report, uint32_t gpu,
+                          const struct lull_job_frontier_tried *tried)
+{
+    json_t *object = json_object();
+
+    lull_field_integer(object, "sm_mhz", mhz_of(report, gpu, tried->point));
+    lull_field_boolean(object, "has_sections", tried->others != 0);
+    lull_field_boolean(object, "kept", is_kept(report->frontier, tried));
+    lull_field_integer(object, "pairs", tried->pairs);
+    lull_field_number(object, "slowdown_ratio", tried->slowdown_ratio);
+    lull_field_number(object, "slowdown_half_width_ratio", tried->slowdown_half_ratio);
+    lull_field_number(object, "saving_ratio", tried->saving_ratio);
+    lull_field_number(object, "saving_low_ratio", tried->low_ratio);
+    lull_field_number(object, "saving_high_ratio", tried->high_ratio);
+    return object;
+}
+
+json_t *lull_tried_report_json(const struct lull_report *report)
+{
+    json_t *array = json_array();
+
+    if (report->frontier == NULL || report->limits != NULL || report->runner != NULL)
+        return array;
+    for (uint32_t i = 0; i < report->frontier->tried_count; i++)
+        json_array_append_new(array, tried_json(report, 0, &report->frontier->tried[i]));
+    return array;
+}
+
+/* A valley is one curve: the points with what is kept in sections and gaps, or, where nothing is
+ * kept there, those with nothing. */
+json_t *lull_valley_report_json(const struct lull_report *report, uint32_t gpu)
+{
+    struct lull_job_frontier_tried tried[LULL_JOB_FRONTIER_SETTINGS];
+    json_t *array = json_array();
+    uint32_t count;
+
+    if (report->frontier == NULL || report->limits != NULL || report->runner != NULL)
+        return array;
+    count = lull_run_frontier_of_gpu(report->managed, gpu, tried);
+    for (uint32_t i = 0; i < count; i++)
+        if (tried[i].others == report->frontier->kept_others && isfinite(tried[i].saving_ratio))
+            json_array_append_new(array, tried_json(report, gpu, &tried[i]));
+    return array;
+}
+
+struct lull_report_gain lull_tried_report_gain(const struct lull_report *report)
+{
+    const struct lull_whole_slowdown whole =
+        lull_controller_whole_slowdown(lull_control_controller(report->managed));
+    struct lull_report_gain gain = lull_report_no_gain(NULL);
+    const struct lull_job_frontier_tried *kept = NULL;
+
+    gain.slowdown_ratio = whole.ratio;
+    gain.slowdown_upper_ratio = whole.upper_ratio;
+    if (!isfinite(whole.ratio) || !isfinite(whole.upper_ratio))
+        gain.slowdown_reason = "too few iterations ran at the highest clocks";
+    if (report->frontier != NULL)
+        kept = lull_run_frontier_find(report->frontier, report->frontier->kept_point,
+                                      report->frontier->kept_others);
+    if (kept == NULL) {
+        gain.saving_reason = "no trial has compared the energy at what is kept";
+    } else if (!isfinite(kept->saving_ratio)) {
+        gain.saving_reason = "the blocks of the trials are too short for the GPUs' sensors, or "
+                             "their counters were not read";
+    } else {
+        gain.basis = "pairs of blocks of iterations within this run";
+        gain.saving_ratio = kept->saving_ratio;
+        gain.low_ratio = kept->low_ratio;
+        gain.high_ratio = kept->high_ratio;
+    }
+    return gain;
+}
+
+/* ---- levers ------------------------------------------------------------------------------ */
+
+static double saving_at(const struct lull_run_frontier *frontier, uint32_t point, uint64_t others)
+{
+    const struct lull_job_frontier_tried *tried = lull_run_frontier_find(frontier, point, others);
+
+    if (point == 0 && others == 0)
+        return 0.0;
+    return tried != NULL ? tried->saving_ratio : (double)NAN;
+}
+
+/* The controller seeks sections first and the steady point on top of them, so that the steady point
+ * brought what all levers together save more than the rest. */
+double lull_tried_report_lever(const struct lull_report *report, bool is_steady, bool is_only,
+                               const char **reason_out)
+{
+    const struct lull_run_frontier *frontier = report->frontier;
+    double others;
+    double saving;
+
+    *reason_out = "no trial has compared the energy with this lever alone and without it";
+    if (frontier == NULL || report->limits != NULL || report->runner != NULL)
+        return (double)NAN;
+    others = saving_at(frontier, 0, frontier->kept_others);
+    saving = saving_at(frontier, frontier->kept_point, frontier->kept_others) - others;
+    if (!is_steady)
+        saving = others;
+    if (!is_steady && !is_only) {
+        *reason_out = "it was compared only together with other levers";
+        return (double)NAN;
+    }
+    if (isfinite(saving))
+        *reason_out = NULL;
+    return saving;
+}

@@ -1,0 +1,50 @@
+/*
+ * report.json as somebody else may have written or changed it: refused with a message, or a page
+ * that is whole and has no element that a text of the report has made.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/report/page.h"
+#include "fuzz.h"
+
+/* What a page of its own never has, and a text of a report must not bring in. */
+static const char *const foreign[] = {"<script", "<img", "<a href=\"h", "<iframe"};
+
+static void check_page(const char *page, size_t size)
+{
+    static const char end[] = "</main></body></html>\n";
+
+    require(size > sizeof(end) && strlen(page) == size);
+    require(strcmp(page + size - strlen(end), end) == 0);
+    for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
+        require(strstr(page, foreign[i]) == NULL);
+    /* Figures that are not known are words, never numbers that are none. */
+    require(strstr(page, "d=\"Mnan") == NULL && strstr(page, "\"nan\"") == NULL);
+    require(strstr(page, "\"inf\"") == NULL && strstr(page, "\"-nan\"") == NULL);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct lull_report_document documents[2];
+    struct lull_report_page page = {documents, 1};
+    struct lull_error err = {0};
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out;
+
+    if (lull_report_document_parse((const char *)data, size, "report", &documents[0], &err) < 0) {
+        require(err.text[0] != '\0');
+        return 0;
+    }
+    documents[1] = documents[0];
+    for (page.count = 1; page.count <= 2; page.count++) {
+        out = open_memstream(&text, &length);
+        require(out != NULL && lull_report_page_write(&page, out) == 0 && fclose(out) == 0);
+        check_page(text, length);
+        free(text);
+    }
+    lull_report_document_close(&documents[0]);
+    return 0;
+}
