@@ -177,6 +177,8 @@ int lull_run_pass_start_job(struct lull_run_pass *pass, struct lull_error *err)
 
     if (pass->job != NULL)
         environment = lull_probes_environment(&run->probes, pass->job_path);
+    if (run->options->has_launcher)
+        return lull_child_adopt((int)run->options->launcher_fd, environment, &pass->child, err);
     lull_job_signals_await_job(&run->signals);
     return lull_child_start_as(run->options->command, environment, &setup, &pass->child, err);
 }
