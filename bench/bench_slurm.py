@@ -36,26 +36,35 @@ def measure_ms(options):
     return (time.monotonic() - begin) * 1e3
 
 
+def measure_all(clusters):
+    """The times of all kinds, in ms, in turns of which each begins with another kind."""
+    times = [[] for _ in KINDS]
+    for turn in range(ROUNDS + 2):
+        for step in range(len(KINDS)):
+            kind = (turn + step) % len(KINDS)
+            _, has_plugin, options = KINDS[kind]
+            os.environ["SLURM_CONF"] = os.path.join(clusters[has_plugin].slurm, "slurm.conf")
+            os.chdir(clusters[has_plugin].work)
+            slurm.wait_idle()
+            taken_ms = measure_ms(options)
+            if turn >= 2:  # what comes first warms caches
+                times[kind].append(taken_ms)
+    return times
+
+
 def main():
     reason = slurm.reason_to_skip(TOOLS)
     if reason:
         print(f"skipped: {reason}")
         return 77
-    lull = f"lull={path('src/cli/lull')}"
-    cluster = slurm.Cluster(TOOLS, path("src/daemon/lulld"), path("src/slurm/spank_lull.so"), PORT, plugin_options=[lull])
+    clusters = [slurm.Cluster(TOOLS, None, None, PORT),
+                slurm.Cluster(TOOLS, path("src/daemon/lulld"), path("src/slurm/spank_lull.so"), PORT + 10,
+                              plugin_options=[f"lull={path('src/cli/lull')}"])]
     try:
-        os.chdir(cluster.work)
-        times = [[] for _ in KINDS]
-        for turn in range(ROUNDS + 2):
-            for kind, (_, has_plugin, options) in enumerate(KINDS):
-                with open(os.path.join(cluster.slurm, "plugstack.conf"), "w", encoding="utf-8") as file:
-                    file.write(cluster.plugin_line(lull) + "\n" if has_plugin else "")
-                slurm.wait_idle()
-                taken_ms = measure_ms(options)
-                if turn >= 2:  # what comes first warms caches
-                    times[kind].append(taken_ms)
+        times = measure_all(clusters)
     finally:
-        cluster.stop()
+        for cluster in clusters:
+            cluster.stop()
     rows = []
     for kind, (name, _, _) in enumerate(KINDS):
         row = {"kind": name, "median_ms": statistics.median(times[kind]), "rounds": ROUNDS}

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 enum {
-    SOCKET_NUMBER = 3,
     BEYOND = 16, /* descriptors are moved beyond this before they are put into place */
     NS_PER_MS = 1000000,
 };
@@ -29,11 +28,6 @@ int64_t lull_helper_now_ns(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-int lull_helper_socket_number(void)
-{
-    return SOCKET_NUMBER;
 }
 
 static void close_end(int *fd)
@@ -88,24 +82,23 @@ static bool become_user(bool is_of_user)
     return setresgid(gid, gid, gid) == 0 && setresuid(uid, uid, uid) == 0;
 }
 
-static bool place_descriptors(const struct ends *ends)
+static bool place_descriptors(const struct ends *ends, enum lull_helper_socket kind)
 {
-    const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     const int words = fcntl(ends->words[1], F_DUPFD_CLOEXEC, BEYOND);
+    const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int standard = nothing;
     int last = STDERR_FILENO;
 
-    if (dup2(nothing, STDIN_FILENO) < 0 || dup2(nothing, STDOUT_FILENO) < 0)
-        return false;
-    if (ends->sockets[1] >= 0) {
+    if (kind != LULL_HELPER_NO_SOCKET) {
         const int end = fcntl(ends->sockets[1], F_DUPFD_CLOEXEC, BEYOND);
 
-        if (dup2(words, STDERR_FILENO) < 0 || dup2(end, SOCKET_NUMBER) < 0)
-            return false;
-        last = SOCKET_NUMBER;
-    } else if (dup2(words, STDERR_FILENO) < 0) {
-        return false;
+        if (kind == LULL_HELPER_STANDARD_SOCKET)
+            standard = end;
+        else
+            last = dup2(end, LULL_HELPER_SOCKET_NUMBER);
     }
-    return close_range((unsigned int)last + 1, ~0U, 0) == 0;
+    return last >= 0 && dup2(standard, STDIN_FILENO) >= 0 && dup2(standard, STDOUT_FILENO) >= 0 &&
+           dup2(words, STDERR_FILENO) >= 0 && close_range((unsigned int)last + 1, ~0U, 0) == 0;
 }
 
 static void let_signals_in(void)
@@ -119,7 +112,7 @@ static void let_signals_in(void)
 __attribute__((noreturn)) static void become(const struct lull_helper_start *start,
                                              const struct ends *ends)
 {
-    if (!become_user(start->is_of_user) || !place_descriptors(ends))
+    if (!become_user(start->is_of_user) || !place_descriptors(ends, start->socket))
         _exit(126);
     if (!start->is_of_user && chdir("/") < 0)
         _exit(126);
@@ -135,7 +128,7 @@ __attribute__((noreturn)) static void become(const struct lull_helper_start *sta
 int lull_helper_start(const struct lull_helper_start *start, struct lull_helper *helper_out)
 {
     struct ends ends;
-    int result = open_ends(start->has_socket, &ends);
+    int result = open_ends(start->socket != LULL_HELPER_NO_SOCKET, &ends);
     pid_t pid;
 
     if (result < 0)
@@ -184,7 +177,7 @@ bool lull_helper_listen(struct lull_helper *helper, int64_t until_ns, char *text
 
     while (helper->words >= 0) {
         const int64_t left_ns = until_ns - lull_helper_now_ns();
-        const int left_ms = left_ns > 0 ? (int)((left_ns + NS_PER_MS - 1) / NS_PER_MS) : 0;
+        const int left_ms = left_ns > 0 ? (int)(left_ns / NS_PER_MS) : 0;
         const int ready = poll(&poll_fd, 1, left_ms);
 
         if (ready < 0 && errno == EINTR && left_ms > 0)

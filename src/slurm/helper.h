@@ -12,23 +12,28 @@
 #include <stdint.h>
 
 struct lull_helper {
-    int socket; /* of type SOCK_SEQPACKET, to the helper's descriptor 3; -1: none */
+    int socket; /* of type SOCK_SEQPACKET, to the helper; -1: none */
     int words;  /* the reading end of its standard error; -1: nobody listens any more */
 };
+
+enum lull_helper_socket {
+    LULL_HELPER_NO_SOCKET,
+    LULL_HELPER_OWN_SOCKET,      /* at LULL_HELPER_SOCKET_NUMBER */
+    LULL_HELPER_STANDARD_SOCKET, /* at its standard input and output */
+};
+
+enum { LULL_HELPER_SOCKET_NUMBER = 3 };
 
 struct lull_helper_start {
     char *const *argv; /* NULL-terminated; the program by its path */
     char *const *environment;
     unsigned int limit_s; /* it is killed after so long; 0: never */
-    bool has_socket;
+    enum lull_helper_socket socket;
     bool is_of_user; /* it gives up what the caller's effective user is not; else it runs in / */
 };
 
 /* Returns the time of a clock that is never set, in ns. */
 int64_t lull_helper_now_ns(void);
-
-/* Returns the descriptor that the helper's end of the socket is at. */
-int lull_helper_socket_number(void);
 
 /*
  * Starts a helper, which gets its own session and no descriptor of the caller's. Every signal is

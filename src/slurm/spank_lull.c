@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "helper.h"
+#include "step_gpus.h"
 #include "wish.h"
 
 SPANK_PLUGIN(lull, 1)
@@ -297,14 +298,15 @@ static void start_governor(spank_t spank)
     narrow_gpus(lines);
     write_environment(environment, lines, variables);
     write_report_name(spank, report, sizeof(report));
-    snprintf(number, sizeof(number), "%d", lull_helper_socket_number());
+    snprintf(number, sizeof(number), "%d", LULL_HELPER_SOCKET_NUMBER);
     words = write_command(report, number, argc, argv);
     if (words == NULL)
         return;
-    result = lull_helper_start(
-        &(struct lull_helper_start){
-            .argv = words, .environment = variables, .has_socket = true, .is_of_user = true},
-        &step.governor);
+    result = lull_helper_start(&(struct lull_helper_start){.argv = words,
+                                                           .environment = variables,
+                                                           .socket = LULL_HELPER_OWN_SOCKET,
+                                                           .is_of_user = true},
+                               &step.governor);
     free(words);
     if (result < 0)
         slurm_spank_log("lull: the job runs unmanaged: %s", strerror(-result));
@@ -397,6 +399,8 @@ int slurm_spank_init_post_opt(spank_t spank, int ac, char **av)
         return 0;
     step.begin_ns = lull_helper_now_ns();
     find_step(spank);
+    /* For acct_gather_energy/lull, which knows no steps, in this process. */
+    setenv(LULL_STEP_GPUS, step.gpus, 1);
     if (!lull_wish_is_on(&wish, site.is_default) || step.number == STEP_OF_EXTERN)
         return 0;
     if (step.gpus[0] == '\0') {

@@ -28,7 +28,7 @@ def reason_to_skip(tools):
 
 
 class Cluster:
-    """The cluster, up until stop(). Jobs see directory/work, which everybody may write."""
+    """The cluster, up until stop(), with a plugin and a lulld or without. Everybody may write directory/work."""
 
     def __init__(self, tools, lulld, plugin, port, gpus=8, plugin_options=(), conf=(), policy=None):
         self.tools, self.lulld, self.plugin = tools, lulld, plugin
@@ -49,9 +49,11 @@ class Cluster:
             file.write("\n".join(("KillWait=1", "SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=0",
                                   *conf)) + "\n")
         try:
-            self.start_lulld()
-            up = subprocess.run([os.path.join(tools, "up.sh"), "-n", "1", "-g", str(gpus), "-p", str(port), "-x", extra, "-s",
-                                 self.plugin_line(*plugin_options), self.slurm], capture_output=True, text=True, check=False)
+            plugins = ["-s", self.plugin_line(*plugin_options)] if plugin else []
+            if lulld:
+                self.start_lulld()
+            up = subprocess.run([os.path.join(tools, "up.sh"), "-n", "1", "-g", str(gpus), "-p", str(port), "-x", extra, *plugins,
+                                 self.slurm], capture_output=True, text=True, check=False)
             if up.returncode != 0:
                 raise RuntimeError(up.stderr)
             os.environ["SLURM_CONF"] = os.path.join(self.slurm, "slurm.conf")
