@@ -14,9 +14,9 @@ static const char usual_tolerance[] = "1%";
 static const long long minute_s = 60, hour_s = 3600, day_s = 86400;
 static const long long furthest_s = 10LL * 366 * 86400;
 
-const char *lull_wish_policies(void)
+const char *lull_wish_policy(const struct lull_wish *wish)
 {
-    return "on, off, steady or limit";
+    return policies[wish->policy];
 }
 
 int lull_wish_take_policy(struct lull_wish *wish, const char *text, const char **expected_out)
@@ -31,7 +31,7 @@ int lull_wish_take_policy(struct lull_wish *wish, const char *text, const char *
         wish->is_given = true;
         return 0;
     }
-    *expected_out = lull_wish_policies();
+    *expected_out = "on, off, steady or limit";
     return -1;
 }
 

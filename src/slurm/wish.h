@@ -15,15 +15,15 @@ enum { LULL_WISH_TEXT = 64, LULL_WISH_WORDS = 8 };
 
 /* All zero: nothing is asked. Empty texts are not given. */
 struct lull_wish {
-    bool is_given;   /* there is a policy */
-    unsigned policy; /* its row, of lull_wish_policies() */
+    bool is_given; /* there is a policy */
+    unsigned policy;
     char tolerance[LULL_WISH_TEXT];
     char deadline[LULL_WISH_TEXT];
     char batch_job[LULL_WISH_TEXT];
 };
 
-/* Returns the words of policies, as people read them. */
-const char *lull_wish_policies(void);
+/* Returns the word of the wish's policy, or of the one that counts where none is given. */
+const char *lull_wish_policy(const struct lull_wish *wish);
 
 /*
  * Take one option's text to the wish; NULL or "" is the first policy for the first of them. Return
