@@ -42,6 +42,11 @@ void acct_gather_energy_p_conf_values(void *data);
 enum { ANSWER_MS = 100, GPUS_BYTES = 1024 };
 
 static const int64_t ns_per_ms = 1000000;
+/* How long after a helper slurmd starts the next one, where that one has ended. Chosen, not
+ * measured. */
+static const int64_t again_ns = 10000000000;
+/* A node that draws 10 kW for thirty years. */
+#define MOST_JOULES 1e13
 
 static struct {
     pthread_mutex_t lock; /* guards what follows */
@@ -89,6 +94,15 @@ static void start_meter(const char *gpus)
         meter.helper = (struct lull_helper){-1, -1};
 }
 
+/* What is drawn from now on is not counted, so that all of it is not known. */
+static void lose_meter(void)
+{
+    lull_helper_forget(&meter.helper);
+    meter.is_known = false;
+    meter.joules = 0.0;
+    meter.watts = -1.0;
+}
+
 /* Answers to earlier questions that came too late are passed over by the next look. */
 static bool take_answer(int64_t until_ns, double *joules_out)
 {
@@ -108,12 +122,12 @@ static bool take_answer(int64_t until_ns, double *joules_out)
             return is_answered;
         got = recv(meter.helper.socket, text, sizeof(text) - 1, MSG_DONTWAIT);
         if (got <= 0) {
-            lull_helper_forget(&meter.helper);
+            lose_meter();
             return false;
         }
         text[got] = '\0';
         *joules_out = strtod(text, &end);
-        is_answered = end != text;
+        is_answered = end != text && *joules_out >= 0.0 && *joules_out < MOST_JOULES;
     }
 }
 
@@ -149,7 +163,9 @@ static void update(void)
         meter.read_time = time(NULL);
         return;
     }
-    if (!meter.is_started)
+    /* A step of which a part was not counted stays unknown; a node begins anew. */
+    if (!meter.is_started || (gpus == NULL && meter.helper.socket < 0 &&
+                              lull_helper_now_ns() - meter.begin_ns > again_ns))
         start_meter(gpus);
     read_meter();
 }

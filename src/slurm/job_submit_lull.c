@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "submit_settings.h"
 #include "wish.h"
 
 const char plugin_name[] = "what jobs want of Lull";
@@ -36,58 +37,19 @@ int job_modify(job_desc_msg_t *job, void *old, uint32_t uid);
 
 enum { TEXT_BYTES = 256 };
 
-struct settings {
-    bool is_default;        /* jobs that ask for nothing are managed, as plugstack.conf says too */
-    bool requires_deadline; /* of jobs that are managed */
-    bool refuses_frequency; /* --gpu-freq of jobs that are managed */
-};
-
-/* ---- settings ------------------------------------------------------------------------------ */
-
-static void take_setting(struct settings *settings, const char *key, const char *value,
-                         unsigned line)
-{
-    if (strcmp(key, "default") == 0 && (strcmp(value, "on") == 0 || strcmp(value, "off") == 0))
-        settings->is_default = strcmp(value, "on") == 0;
-    else if (strcmp(key, "deadline") == 0 &&
-             (strcmp(value, "required") == 0 || strcmp(value, "optional") == 0))
-        settings->requires_deadline = strcmp(value, "required") == 0;
-    else if (strcmp(key, "gpu-freq") == 0 &&
-             (strcmp(value, "refused") == 0 || strcmp(value, "allowed") == 0))
-        settings->refuses_frequency = strcmp(value, "refused") == 0;
-    else
-        slurm_error("lull: settings, line %u: \"%s = %s\" is not default = on|off, deadline = "
-                    "required|optional or gpu-freq = refused|allowed",
-                    line, key, value);
-}
-
-/* Reads lines of KEY = VALUE; # begins a comment. */
-static void read_settings(FILE *file, struct settings *settings)
-{
-    char line[TEXT_BYTES];
-
-    for (unsigned number = 1; fgets(line, sizeof(line), file) != NULL; number++) {
-        char key[32], value[32];
-
-        line[strcspn(line, "#\n")] = '\0';
-        if (line[strspn(line, " \t")] == '\0')
-            continue;
-        if (sscanf(line, " %31[^= \t] = %31s", key, value) == 2)
-            take_setting(settings, key, value, number);
-        else
-            slurm_error("lull: settings, line %u is not KEY = VALUE", number);
-    }
-}
-
-static void load_settings(struct settings *settings)
+static void load_settings(struct lull_submit_settings *settings)
 {
     const char *const named = getenv("LULL_SUBMIT_CONF");
-    FILE *const file = fopen(named != NULL ? named : LULL_SUBMIT_CONF, "re");
+    const char *const path = named != NULL ? named : LULL_SUBMIT_CONF;
+    FILE *const file = fopen(path, "re");
+    unsigned wrong;
 
-    *settings = (struct settings){0};
+    *settings = (struct lull_submit_settings){0};
     if (file == NULL)
         return;
-    read_settings(file, settings);
+    wrong = lull_submit_settings_read(file, settings);
+    if (wrong > 0)
+        slurm_error("lull: %s, line %u is not " LULL_SUBMIT_SETTINGS, path, wrong);
     fclose(file);
 }
 
@@ -171,7 +133,7 @@ int job_submit(job_desc_msg_t *job, uint32_t uid, char **err_msg)
 {
     const time_t now = time(NULL);
     struct lull_wish wish = {0};
-    struct settings settings;
+    struct lull_submit_settings settings;
     time_t deadline = 0;
 
     (void)uid;
