@@ -21,8 +21,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "helper.h"
-#include "step_gpus.h"
+#include "slurm/helper.h"
+#include "slurm/step_gpus.h"
 
 const char plugin_name[] = "energy of GPUs, by Lull";
 const char plugin_type[] = "acct_gather_energy/lull";

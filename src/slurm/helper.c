@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "helper.h"
+#include "slurm/helper.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "submit_settings.h"
-#include "wish.h"
+#include "slurm/submit_settings.h"
+#include "slurm/wish.h"
 
 const char plugin_name[] = "what jobs want of Lull";
 const char plugin_type[] = "job_submit/lull";

@@ -20,9 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "helper.h"
-#include "step_gpus.h"
-#include "wish.h"
+#include "slurm/helper.h"
+#include "slurm/step_gpus.h"
+#include "slurm/wish.h"
 
 SPANK_PLUGIN(lull, 1)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "submit_settings.h"
+#include "slurm/submit_settings.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "wish.h"
+#include "slurm/wish.h"
 
 #include <ctype.h>
 #include <stdlib.h>
