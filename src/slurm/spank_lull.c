@@ -10,6 +10,7 @@
 /* Slurm's headers need it first. */
 #include <slurm/spank.h>
 
+#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -45,6 +46,7 @@ enum {
 };
 
 static const int64_t ns_per_ms = 1000000;
+static const int64_t ns_per_s = 1000000000;
 
 /* What plugstack.conf says behind the plugin's path. */
 static struct {
@@ -66,6 +68,7 @@ static struct {
     struct lull_helper registration;
     struct lull_helper governor;
     int64_t begin_ns;
+    int64_t wait_until_ns; /* for the environment */
     uint32_t tasks_left;
     int status; /* of the first task that failed */
 } step = {.registration = {-1, -1}, .governor = {-1, -1}};
@@ -179,11 +182,14 @@ static void begin_registration(spank_t spank)
         &step.registration);
 }
 
-/* Hands on what a helper has said, line by line. */
+/* Hands on what a helper has said, line by line, fit for logs: users can let it say anything. */
 static void relay(char *text, void (*say)(const char *format, ...))
 {
     char *rest = NULL;
 
+    for (char *c = text; *c != '\0'; c++)
+        if (*c != '\n' && iscntrl((unsigned char)*c))
+            *c = '?';
     for (const char *line = strtok_r(text, "\n", &rest); line != NULL;
          line = strtok_r(NULL, "\n", &rest))
         say("%s", line);
@@ -195,8 +201,7 @@ static void end_registration(void)
     char text[WORDS_BYTES] = "";
     size_t size = 0;
 
-    if (!lull_helper_listen(&step.registration,
-                            lull_helper_now_ns() + REGISTER_S * 1000 * ns_per_ms, text,
+    if (!lull_helper_listen(&step.registration, lull_helper_now_ns() + REGISTER_S * ns_per_s, text,
                             sizeof(text), &size))
         slurm_info("lull: job %u: lulld does not answer", step.job);
     relay(text, slurm_info);
@@ -302,6 +307,7 @@ static void start_governor(spank_t spank)
     words = write_command(report, number, argc, argv);
     if (words == NULL)
         return;
+    step.wait_until_ns = lull_helper_now_ns() + site.start_ms * ns_per_ms;
     result = lull_helper_start(&(struct lull_helper_start){.argv = words,
                                                            .environment = variables,
                                                            .socket = LULL_HELPER_OWN_SOCKET,
@@ -312,24 +318,22 @@ static void start_governor(spank_t spank)
         slurm_spank_log("lull: the job runs unmanaged: %s", strerror(-result));
 }
 
-/* Gives the task what the governor has told of its environment. The packet stays where it is, for
- * the other tasks. Returns its size; 0: there is none in time. */
+/* Looks for what the governor has told of the tasks' environment. The packet stays where it is, for
+ * other tasks. Returns its size; 0: there is none in time. */
 static size_t peek_environment(char packet[ENVIRONMENT_BYTES])
 {
     struct pollfd poll_fd = {.fd = step.governor.socket, .events = POLLIN};
-    const int64_t until_ns = step.begin_ns + site.start_ms * ns_per_ms;
-    ssize_t got = -1;
+    ssize_t got;
 
-    while (got < 0) {
-        const int64_t left_ms = (until_ns - lull_helper_now_ns()) / ns_per_ms;
+    for (;;) {
+        const int64_t left_ms = (step.wait_until_ns - lull_helper_now_ns()) / ns_per_ms;
 
-        if (left_ms <= 0 || (poll(&poll_fd, 1, (int)left_ms) < 0 && errno != EINTR))
-            return 0;
         got = recv(step.governor.socket, packet, ENVIRONMENT_BYTES, MSG_PEEK | MSG_DONTWAIT);
-        if (got < 0 && errno != EAGAIN && errno != EINTR)
-            return 0;
+        if (got >= 0 || (errno != EAGAIN && errno != EINTR) || left_ms <= 0)
+            break;
+        poll(&poll_fd, 1, (int)left_ms);
     }
-    return packet[got > 0 ? got - 1 : 0] == '\0' ? (size_t)got : 0;
+    return got > 0 && packet[got - 1] == '\0' ? (size_t)got : 0;
 }
 
 static void set_variables(spank_t spank, char *packet, size_t size)
@@ -510,7 +514,7 @@ int slurm_spank_job_epilog(spank_t spank, int ac, char **av)
                                         .limit_s = RESTORE_S},
             &helper) < 0)
         return 0;
-    if (!lull_helper_listen(&helper, lull_helper_now_ns() + RESTORE_S * 1000 * ns_per_ms, text,
+    if (!lull_helper_listen(&helper, lull_helper_now_ns() + RESTORE_S * ns_per_s, text,
                             sizeof(text), &size))
         slurm_error("lull: job %u: lulld does not answer; its GPUs may still be lowered", job);
     relay(text, slurm_info);
