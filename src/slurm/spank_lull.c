@@ -70,7 +70,7 @@ static struct {
     int64_t begin_ns;
     int64_t wait_until_ns; /* for the environment */
     uint32_t tasks_left;
-    int status; /* of the first task that failed */
+    int status; /* the highest of its tasks so far */
 } step = {.registration = {-1, -1}, .governor = {-1, -1}};
 
 /* ---- options ------------------------------------------------------------------------------- */
@@ -349,14 +349,16 @@ static void set_variables(spank_t spank, char *packet, size_t size)
     }
 }
 
-/* Takes the job's exit status from those of its tasks, as a shell would. */
+/* The highest status of its tasks is the step's, as for srun; a signal counts as for a shell. */
 static void note_exit(spank_t spank)
 {
     int status;
 
-    if (spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS || step.status != 0)
+    if (spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS)
         return;
-    step.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    if (status > step.status)
+        step.status = status;
 }
 
 /* Tells the governor that the job has ended, and its user what it has to say, if it is quick. */
@@ -430,10 +432,9 @@ int slurm_spank_user_init(spank_t spank, int ac, char **av)
     return 0;
 }
 
-/* The end of the socket is the end of the governor, for all tasks. */
-static void yield_to_frequency(const char *frequency, bool is_first)
+/* Without probes the governor sees no rank and leases nothing; it still counts the energy. */
+static void say_frequency(const char *frequency, bool is_first)
 {
-    shutdown(step.governor.socket, SHUT_RDWR);
     if (is_first)
         slurm_spank_log("lull: --gpu-freq=%s fixes the clocks of this step's GPUs, so Lull leaves "
                         "them alone; give one of --lull and --gpu-freq",
@@ -462,7 +463,7 @@ int slurm_spank_task_init(spank_t spank, int ac, char **av)
         return 0;
     if (spank_getenv(spank, "SLURMD_TRES_FREQ", frequency, sizeof(frequency)) == ESPANK_SUCCESS &&
         strncmp(frequency, "gpu:", 4) == 0)
-        yield_to_frequency(frequency + 4, task == 0);
+        say_frequency(frequency + 4, task == 0);
     else
         set_variables(spank, packet, peek_environment(packet));
     return 0;

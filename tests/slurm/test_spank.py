@@ -149,6 +149,13 @@ class Jobs(Case):
         self.assertEqual(report["status"], 5)
         self.assertGreater(report["managed"]["iterations"], 20)
 
+    def test_each_rank_has_a_gpu_and_the_highest_status_counts(self):
+        self.enter("ranks")
+        done = run("srun", "-Q", "--lull", "-n", "4", "--gres=gpu:4", "sh", "-c", '"$0" $SLURM_PROCID 12 10 20 0; exit $SLURM_PROCID', JOB)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        report = self.report()
+        self.assertEqual((report["status"], [gpu["index"] for gpu in report["gpus"]]), (3, [0, 1, 2, 3]))
+
     def test_without_the_option_nothing_happens(self):
         self.enter("without")
         done = run("srun", "-Q", "--gres=gpu:1", "env")
@@ -174,6 +181,7 @@ class Jobs(Case):
             time.sleep(0.05)
         self.assertEqual(job.returncode, 0)
         self.assertIn("--gpu-freq=900 fixes the clocks", job.communicate()[1])
+        self.assertEqual(self.report()["status"], 0)
 
 
 class Failures(Case):
@@ -206,7 +214,7 @@ class Failures(Case):
     def test_lull_is_missing_or_hangs_or_is_mad(self):
         self.enter("mad")
         programs = {"hang": "exec sleep 10", "fail": "exit 1", "garbage": "printf 'x=y\\0z' >&3; exit 0",
-                    "flood": "while :; do echo flood >&2; done"}
+                    "escape": r"printf 'a\033[31mb\n' >&2; sleep 0.2", "flood": "while :; do echo flood >&2; done"}
         for name, text in programs.items():
             with open(name, "w", encoding="utf-8") as file:
                 file.write(f"#!/bin/sh\n{text}\n")
@@ -218,6 +226,7 @@ class Failures(Case):
             self.assertEqual((done.returncode, done.stdout), (9, "out\n"), name)
             self.assertLess(time.monotonic() - begin, 4 * host.slowness(), name)
             wait_idle()
+        self.assertNotIn("\033", self.cluster.log())
 
     def test_a_folder_that_cannot_be_written_costs_the_management_only(self):
         os.mkdir("closed")
