@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -240,11 +241,12 @@ class Users(unittest.TestCase):
     """Two of them, neither of whom has any right but by jobs."""
 
     def setUp(self):
-        policy = "/tmp/lull-slurm-policy.conf"
+        folder = tempfile.mkdtemp(prefix="lull-", dir="/tmp")
+        self.addCleanup(host.remove, folder)
+        policy = os.path.join(folder, "policy.conf")
         with open(policy, "w", encoding="utf-8") as file:
             file.write("[gpu all]\nmin-sm-mhz = 900\n")
         os.chmod(policy, 0o644)
-        self.addCleanup(os.unlink, policy)
         self.cluster = slurm.Cluster(TOOLS, LULLD, PLUGIN, PORT, plugin_options=[f"lull={LULL}"], policy=policy)
         self.addCleanup(self.cluster.stop)
         os.chdir(self.cluster.work)
