@@ -588,7 +588,9 @@ static int check_together(const struct option_reading *reading)
         const struct lull_option *const row = reading->slots[i].row;
 
         if (reading->slots[i].text == NULL) {
-            if (!row->is_required)
+            const char *const variable = row->environment != NULL ? getenv(row->environment) : NULL;
+
+            if (!row->is_required || (variable != NULL && variable[0] != '\0'))
                 continue;
             fprintf(stderr, "%s: give --%s %s\n", command, row->name, row->value);
             return refer_to_help(reading);

@@ -53,7 +53,7 @@ struct lull_option {
     bool is_slowdown; /* a ratio that is small, as slowdowns are: a bare 1 means 1%, and is refused
                        */
     bool is_open;     /* the least value is itself too small */
-    bool is_required;
+    bool is_required; /* here, or as the variable of the environment */
     bool is_bare_allowed;     /* the value may be left out, and otherwise follows a "=" */
     const char *const *words; /* ends with null */
     const char *(*word_at)(uint32_t index); /* instead: null at the end */

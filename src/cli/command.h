@@ -22,6 +22,7 @@ extern const struct lull_program_command lull_gpus_command;
 extern const struct lull_program_command lull_job_add_command;
 extern const struct lull_program_command lull_job_remove_command;
 extern const struct lull_program_command lull_limit_command;
+extern const struct lull_program_command lull_meter_command;
 extern const struct lull_program_command lull_model_evaluate_command;
 extern const struct lull_program_command lull_model_job_command;
 extern const struct lull_program_command lull_plan_command;

@@ -23,6 +23,7 @@ int main(int argc, char **argv)
                                                                   &lull_batch_forget_command,
                                                                   &batch_replay,
                                                                   &lull_gpus_command,
+                                                                  &lull_meter_command,
                                                                   &lull_calibrate_command,
                                                                   &lull_status_command,
                                                                   &lull_restore_command,

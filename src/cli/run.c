@@ -270,6 +270,13 @@ static const struct lull_option rows[] = {
                "What a GPU draws while it waits for another stage.", .is_open = true, .usual = "85",
                .needs = "schedule"),
 
+    LULL_GROUP("For programs that start jobs"),
+    LULL_VALUE("launcher-fd", "FD", WHOLE, struct run_arguments, run.launcher_fd,
+               "Do not start COMMAND: whoever holds the other end of this socket does.",
+               LULL_GIVEN(struct run_arguments, run.has_launcher), .least = 3, .most = 1048576,
+               .excludes = "compare", .otherwise = "COMMAND is started here",
+               .more = "COMMAND tells which probes are needed. See LAUNCHERS."),
+
     LULL_GROUP("Jobs on several nodes, with a `lull run` on each"),
     LULL_VALUE("together", "ENDPOINT", TEXT, struct run_arguments, run.peers.endpoint,
                "Agree with the other nodes on clocks: node 0 listens at ENDPOINT "

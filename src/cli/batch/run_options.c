@@ -66,7 +66,8 @@ static const char *const rules[] = {[LULL_RATE_SQRT] = "sqrt", [LULL_RATE_LINEAR
 const struct lull_option lull_batch_run_rows[] = {
     LULL_VALUE("job", "NAME", OWN, struct lull_batch_run_options, job,
                "The name by which the runs of this job are known.", .parse = parse_job,
-               .expected = "a name of 1 to 127 bytes", .is_required = true),
+               .expected = "a name of 1 to 127 bytes", .environment = "LULL_BATCH_JOB",
+               .is_required = true, .more = "Slurm's --lull-batch-job sets the variable."),
     LULL_VALUE("sizes", "N,N,...", OWN, struct lull_batch_run_options, job,
                "The batch sizes to choose from, ascending.", .parse = parse_sizes,
                .is_required = true),

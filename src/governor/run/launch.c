@@ -9,34 +9,45 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int add_variable(const char *addition)
+#include "base/text.h"
+
+/* Writes what the variable of an addition is to be, as NAME=VALUE, which the caller frees. Errors:
+ * -EINVAL it is no addition; -ENOMEM. */
+static int compose(const char *addition, char **variable_out)
 {
-    bool prepend = addition[0] == '+';
-    char *name = strdup(addition + (prepend ? 1 : 0));
-    char *value = name == NULL ? NULL : strchr(name, '=');
-    const char *old;
-    int result = 0;
+    const bool prepend = addition[0] == '+';
+    const char *const variable = addition + (prepend ? 1 : 0);
+    const char *const equals = strchr(variable, '=');
+    const char *old = NULL;
+    char *name;
+    int result;
 
-    if (value == NULL) {
-        free(name);
+    if (equals == NULL)
         return -EINVAL;
-    }
-    *value++ = '\0';
-    old = getenv(name);
-    if (prepend && old != NULL && old[0] != '\0') {
-        char *joined = NULL;
-
-        if (asprintf(&joined, "%s:%s", value, old) < 0 || setenv(name, joined, 1) < 0)
-            result = -ENOMEM;
-        free(joined);
-    } else if (setenv(name, value, 1) < 0) {
-        result = -errno;
-    }
+    name = strndup(variable, (size_t)(equals - variable));
+    if (name == NULL)
+        return -ENOMEM;
+    if (prepend)
+        old = getenv(name);
     free(name);
-    return result;
+    if (old != NULL && old[0] != '\0')
+        result = asprintf(variable_out, "%s:%s", variable, old);
+    else
+        result = asprintf(variable_out, "%s", variable);
+    return result < 0 ? -ENOMEM : 0;
+}
+
+/* In the child, whose variables are lost with it: they stay where they were composed. */
+static void add_variable(const char *addition)
+{
+    char *variable;
+
+    if (compose(addition, &variable) == 0)
+        putenv(variable);
 }
 
 /* In the child. */
@@ -139,11 +150,77 @@ void lull_child_signal_group(const struct lull_child *child, int signal_number)
         kill(-child->pid, signal_number);
 }
 
+/* Writes the variables one after the other, each with its NUL; an empty one where there are none,
+ * for a packet of no bytes is the end of a connection. */
+static int write_variables(const char *const *environment, FILE *packet)
+{
+    if (environment == NULL || *environment == NULL)
+        return fputc('\0', packet) == EOF ? -ENOMEM : 0;
+    for (; *environment != NULL; environment++) {
+        char *variable;
+        int result = compose(*environment, &variable);
+
+        if (result < 0)
+            return result;
+        if (fputs(variable, packet) == EOF || fputc('\0', packet) == EOF)
+            result = -ENOMEM;
+        free(variable);
+        if (result < 0)
+            return result;
+    }
+    return 0;
+}
+
+int lull_child_adopt(int launcher_fd, const char *const *environment, struct lull_child *child_out,
+                     struct lull_error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *const packet = open_memstream(&text, &size);
+    int result = packet == NULL ? -ENOMEM : write_variables(environment, packet);
+
+    if (packet != NULL && fclose(packet) == EOF && result == 0)
+        result = -ENOMEM;
+    if (result == 0 && send(launcher_fd, text, size, MSG_NOSIGNAL) < 0)
+        result = -errno;
+    free(text);
+    if (result < 0)
+        return lull_error_set(err, result, "the launcher cannot be told its job's environment: %s",
+                              strerror(-result));
+    *child_out = (struct lull_child){.pid = -1, .pidfd = launcher_fd, .is_adopted = true};
+    return 0;
+}
+
+/* A launcher that ends without a word was killed, and its job with it. */
+static bool hear_launcher(const struct lull_child *child, bool block, int *status_out)
+{
+    char word[16];
+    ssize_t got;
+    int64_t status;
+
+    do
+        got = recv(child->pidfd, word, sizeof(word) - 1, block ? 0 : MSG_DONTWAIT);
+    while (got < 0 && errno == EINTR);
+    if (got < 0 && errno == EAGAIN)
+        return false;
+    word[got > 0 ? got : 0] = '\0';
+    if (lull_text_parse_int(word, 0, 255, &status) < 0)
+        status = 128 + SIGKILL;
+    *status_out = (int)status;
+    return true;
+}
+
 bool lull_child_reap(struct lull_child *child, bool block, int *status_out)
 {
     int status;
     pid_t got;
 
+    if (child->is_adopted) {
+        if (!hear_launcher(child, block, status_out))
+            return false;
+        *child = (struct lull_child){.pid = -1, .pidfd = -1};
+        return true;
+    }
     do
         got = waitpid(child->pid, &status, block ? 0 : WNOHANG);
     while (got < 0 && errno == EINTR);

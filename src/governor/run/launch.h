@@ -13,7 +13,8 @@
 
 struct lull_child {
     pid_t pid;
-    int pidfd; /* readable once the child has ended */
+    int pidfd;       /* readable once the child has ended */
+    bool is_adopted; /* pidfd is the launcher's socket, and stays open */
 };
 
 /* What a process that has changed it inherited of signals itself. */
@@ -43,6 +44,18 @@ int lull_child_start(char *const argv[], const char *const *environment,
 int lull_child_start_as(char *const argv[], const char *const *environment,
                         const struct lull_child_setup *setup, struct lull_child *child_out,
                         struct lull_error *err);
+
+/*
+ * Takes on a job that somebody else starts: a launcher, which holds the other end of a socket of
+ * type SOCK_SEQPACKET. It is sent one packet, the variables that the job needs, each NAME=VALUE
+ * with a NUL behind it, complete (what stands in this process' environment behind a list's new head
+ * is in it); one NUL alone: none. It answers with one packet, the job's exit status in decimals,
+ * when the job has ended; a socket that is closed without one means that launcher and job were
+ * killed. The socket stays open, so that the launcher sees by its end that the run is over. Signals
+ * are not passed on to such a child. Errors: -EPIPE, -errno the launcher is gone; -ENOMEM.
+ */
+int lull_child_adopt(int launcher_fd, const char *const *environment, struct lull_child *child_out,
+                     struct lull_error *err);
 
 /* Passes a signal on; a child that has ended is no error. */
 void lull_child_signal(const struct lull_child *child, int signal_number);

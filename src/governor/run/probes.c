@@ -133,14 +133,18 @@ __attribute__((format(printf, 2, 3))) static void add(struct lull_probes *probes
     va_end(arguments);
 }
 
+/* Tells whether it is our probe already: this is a run within a run. */
+static bool is_ours(const struct probe *probe, const char *chosen)
+{
+    return strcmp(chosen, "lull") == 0 || strstr(chosen, probe->library) != NULL;
+}
+
 /* What ours has to load in its turn: the user's choice, if it is not ours already. */
 static const char *find_behind(const struct probe *probe, const char *chosen)
 {
     if (chosen == NULL)
         return probe->otherwise;
-    if (strcmp(chosen, "lull") == 0 || strstr(chosen, probe->library) != NULL)
-        return NULL;
-    return chosen;
+    return is_ours(probe, chosen) ? NULL : chosen;
 }
 
 uint32_t lull_probes_count(void)
@@ -161,7 +165,8 @@ int lull_probes_add(struct lull_probes *probes, uint32_t index,
         return 0;
     if (chosen != NULL && chosen[0] == '\0')
         chosen = NULL;
-    if (chosen != NULL && probe->is_respected != NULL && probe->is_respected(chosen))
+    if (chosen != NULL && probe->is_respected != NULL && !is_ours(probe, chosen) &&
+        probe->is_respected(chosen))
         return lull_error_set(err, LULL_E_UNSUPPORTED, "%s=%s: %s", probe->variable, chosen,
                               probe->loss);
     result = find_probe(probe->library, path, sizeof(path), err);

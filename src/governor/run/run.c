@@ -281,8 +281,11 @@ int lull_run(const struct lull_run_options *options, int *status_out, struct lul
     }
     if (lull_job_signals_open(&run.signals, &signals_err) < 0)
         lull_run_note(&run, signals_err.text);
-    lull_run_open_devices(&run);
-    result = lull_run_check_limit(&run, err);
+    result = lull_run_adopt_job(&run, err);
+    if (result == 0) {
+        lull_run_open_devices(&run);
+        result = lull_run_check_limit(&run, err);
+    }
     if (result == 0)
         result = run_command(&run, &unmanaged, &managed, status_out, err);
     if (result == 0 && managed.ended)
@@ -291,6 +294,7 @@ int lull_run(const struct lull_run_options *options, int *status_out, struct lul
         write_report(&run, &unmanaged, &managed, *status_out);
     end_pass(&unmanaged);
     end_pass(&managed);
+    lull_event_segment_destroy(run.adopted_job);
     close_devices(&run);
     lull_rapl_close(run.rapl);
     lull_job_signals_close(&run.signals);

@@ -32,8 +32,10 @@ struct lull_run_options {
     struct lull_online_options online; /* schedule not NULL: a pipeline is profiled and planned */
     struct lull_limits_options limits; /* with is_wanted, a power limit is managed, not sections */
     struct lull_energy_price price;    /* what the report reckons energy with */
-    const char *report;                /* directory */
-    const char *runtime_dir;           /* of lulld */
+    bool has_launcher;    /* somebody else starts the command, and holds the other end of this: */
+    uint32_t launcher_fd; /* see lull_child_adopt(); not with compare */
+    const char *report;   /* directory */
+    const char *runtime_dir; /* of lulld */
 };
 
 /*

@@ -40,6 +40,9 @@ struct lull_managed_run {
     uint32_t gpus[LULL_CONTROLLER_MAX_GPUS];
     uint32_t gpu_count;
     struct lull_probes probes;
+    struct lull_event_segment
+        *adopted_job; /* of a job that a launcher starts, until its pass has it */
+    struct lull_child adopted;
     struct lull_peers_summary peers; /* nodes 0: the job has one node */
     struct lull_pipeline_plans plans;
     struct lull_rapl *rapl; /* NULL: it could not be opened, and rapl_reason says why */
@@ -84,6 +87,11 @@ void lull_run_note(struct lull_managed_run *run, const char *text);
 /* Keeps what was found after the job has ended for the report, whose table shows it; without a
  * table it is said at once. */
 void lull_run_found(struct lull_managed_run *run, const char *text);
+
+/* Tells the launcher what its job needs, before the GPUs are opened: it waits for that, and drivers
+ * are slow. Does nothing where the command is started here. Errors: there is no launcher any more.
+ */
+int lull_run_adopt_job(struct lull_managed_run *run, struct lull_error *err);
 
 /* Opens the GPUs that the command sees, their sampler and their actuator. What fails is noted, and
  * the command runs unmanaged. */

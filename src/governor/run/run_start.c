@@ -5,6 +5,7 @@
  */
 #include "governor/run/run_pass.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -58,7 +59,7 @@ void lull_run_open_devices(struct lull_managed_run *run)
     lull_run_open_actuator(run);
 }
 
-void lull_run_choose_probes(struct lull_managed_run *run)
+static void choose_probes(struct lull_managed_run *run)
 {
     const struct lull_probes_request request = {
         .command = run->options->command,
@@ -67,9 +68,39 @@ void lull_run_choose_probes(struct lull_managed_run *run)
     };
     struct lull_error err = {0};
 
-    for (uint32_t i = 0; run->gpu_count > 0 && i < lull_probes_count(); i++)
+    for (uint32_t i = 0; i < lull_probes_count(); i++)
         if (lull_probes_add(&run->probes, i, &request, &err) < 0)
             lull_run_note(run, err.text);
+}
+
+void lull_run_choose_probes(struct lull_managed_run *run)
+{
+    if (run->gpu_count > 0 && !run->options->has_launcher)
+        choose_probes(run);
+}
+
+static int create_job(char path[LULL_RUN_PATH_SIZE], const char *name,
+                      struct lull_event_segment **job_out, struct lull_error *err)
+{
+    lull_job_file_clear(LULL_JOB_DIRECTORY);
+    lull_job_file_path(LULL_JOB_DIRECTORY, name, path, LULL_RUN_PATH_SIZE);
+    return lull_event_segment_create(path, job_out, err);
+}
+
+int lull_run_adopt_job(struct lull_managed_run *run, struct lull_error *err)
+{
+    const char *const *environment = NULL;
+    char path[LULL_RUN_PATH_SIZE];
+    struct lull_error reason = {0};
+
+    if (!run->options->has_launcher)
+        return 0;
+    choose_probes(run);
+    if (create_job(path, "adopted", &run->adopted_job, &reason) < 0)
+        lull_run_note(run, reason.text);
+    else
+        environment = lull_probes_environment(&run->probes, path);
+    return lull_child_adopt((int)run->options->launcher_fd, environment, &run->adopted, err);
 }
 
 /* Joins the job's other nodes, if there are any and they can be reached. */
@@ -122,6 +153,20 @@ static int start(struct lull_run_pass *pass, struct lull_error *err)
     return lull_control_start(pass->control, err);
 }
 
+/* A launcher's job has its segment already, or went without. */
+static int begin_job(struct lull_run_pass *pass, struct lull_error *err)
+{
+    struct lull_managed_run *const run = pass->run;
+
+    if (!run->options->has_launcher)
+        return create_job(pass->job_path, pass->name, &pass->job, err);
+    pass->job = run->adopted_job;
+    run->adopted_job = NULL;
+    return pass->job != NULL
+               ? 0
+               : lull_error_set(err, -ENOENT, "the job runs without probes, unmanaged");
+}
+
 void lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only)
 {
     struct lull_managed_run *run = pass->run;
@@ -144,13 +189,11 @@ void lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only)
      */
     if (!config.together)
         config.seed = (uint64_t)lull_now_ns();
-    lull_job_file_clear(LULL_JOB_DIRECTORY);
-    lull_job_file_path(LULL_JOB_DIRECTORY, pass->name, pass->job_path, sizeof(pass->job_path));
     if (prepare_plan_runner(pass, &config, &err) < 0)
         lull_run_note(run, err.text);
     if (pass->runner != NULL && !config.observe_only)
         pass->response = lull_straggler_response_create();
-    if (lull_event_segment_create(pass->job_path, &pass->job, &err) < 0 ||
+    if (begin_job(pass, &err) < 0 ||
         lull_control_create(pass->job, run->devices, observe_only ? NULL : run->leases.actuator,
                             &config, run->options->exposure, run->gpus, run->gpu_count,
                             &pass->control, &err) < 0 ||
@@ -175,6 +218,10 @@ int lull_run_pass_start_job(struct lull_run_pass *pass, struct lull_error *err)
         .signals = run->signals.fd >= 0 ? &run->signals.inherited : NULL,
     };
 
+    if (run->options->has_launcher) {
+        pass->child = run->adopted;
+        return 0;
+    }
     if (pass->job != NULL)
         environment = lull_probes_environment(&run->probes, pass->job_path);
     lull_job_signals_await_job(&run->signals);

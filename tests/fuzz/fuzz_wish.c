@@ -1,0 +1,71 @@
+/*
+ * What users ask of Lull through Slurm, and what a site insists on: refused, or within what the
+ * header says, and refused texts leave the wish as it was. SPDX-License-Identifier: Apache-2.0
+ */
+#include "fuzz.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "slurm/submit_settings.h"
+#include "slurm/wish.h"
+
+static void check_deadline(const char *text)
+{
+    const time_t now = 1800000000;
+    const time_t ten_years = (time_t)10 * 366 * 86400;
+    time_t deadline = -7;
+
+    if (lull_wish_parse_deadline(text, now, &deadline) < 0)
+        require(deadline == -7);
+    else
+        require(deadline - now <= ten_years);
+}
+
+static void check_option(int (*take)(struct lull_wish *, const char *, const char **),
+                         const char *text)
+{
+    struct lull_wish wish = {0};
+    const struct lull_wish before = wish;
+    const char *words[LULL_WISH_WORDS];
+    const char *expected = NULL;
+
+    if (take(&wish, text, &expected) < 0) {
+        require(memcmp(&wish, &before, sizeof(wish)) == 0);
+        require(expected != NULL);
+    }
+    require(lull_wish_options(&wish, words) <= LULL_WISH_WORDS);
+    require(memchr(wish.tolerance, 0, LULL_WISH_TEXT) != NULL);
+    require(memchr(wish.deadline, 0, LULL_WISH_TEXT) != NULL);
+    require(memchr(wish.batch_job, 0, LULL_WISH_TEXT) != NULL);
+    require(lull_wish_policy(&wish) != NULL);
+}
+
+static void check_settings(const uint8_t *data, size_t size)
+{
+    struct lull_submit_settings settings = {0};
+    FILE *const file = size > 0 ? fmemopen((void *)(uintptr_t)data, size, "r") : NULL;
+
+    if (file == NULL)
+        return;
+    lull_submit_settings_read(file, &settings);
+    fclose(file);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *const text = malloc(size + 1);
+
+    if (text == NULL)
+        return 0;
+    memcpy(text, data, size);
+    text[size] = '\0';
+    check_option(lull_wish_take_policy, text);
+    check_option(lull_wish_take_tolerance, text);
+    check_option(lull_wish_take_deadline, text);
+    check_option(lull_wish_take_batch_job, text);
+    check_deadline(text);
+    check_settings(data, size);
+    free(text);
+    return 0;
+}
