@@ -25,6 +25,8 @@ extern const struct lull_program_command lull_limit_command;
 extern const struct lull_program_command lull_meter_command;
 extern const struct lull_program_command lull_model_evaluate_command;
 extern const struct lull_program_command lull_model_job_command;
+extern const struct lull_program_command lull_model_fit_command;
+extern const struct lull_program_command lull_model_predict_command;
 extern const struct lull_program_command lull_plan_command;
 extern const struct lull_program_command lull_play_command;
 extern const struct lull_program_command lull_quiesce_command;

@@ -36,6 +36,8 @@ int main(int argc, char **argv)
                                                                   &lull_sweep_command,
                                                                   &lull_model_evaluate_command,
                                                                   &lull_model_job_command,
+                                                                  &lull_model_fit_command,
+                                                                  &lull_model_predict_command,
                                                                   &lull_simulate_command,
                                                                   &lull_cluster_command,
                                                                   &lull_emulate_command,

@@ -25,10 +25,12 @@ enum kernel_field {
     VALID,
     LIMIT_W,
     REPEAT,
+    NETWORK,
+    MODE,
 };
 
 enum {
-    NEEDED = 1u << GPU | 1u << APP | 1u << CORE_MHZ | 1u << TIME_MS,
+    NEEDED = 1u << GPU | 1u << CORE_MHZ | 1u << TIME_MS,
     KEY = 1024, /* bytes of all names of a kernel together */
 };
 
@@ -40,7 +42,8 @@ static const struct lull_column known[] = {
     {"cuda_kernel", CUDA_KERNEL},
     {"core_mhz", CORE_MHZ},
     {"mem_mhz", MEM_MHZ},
-    {"time_ms", TIME_MS},
+    {"time_ms", TIME_MS, 1},
+    {"time_s", TIME_MS, 1000},
     {"power_w", POWER_W},
     {"valid", VALID},
     {"suite", SET},
@@ -49,6 +52,8 @@ static const struct lull_column known[] = {
     {"mem_set_mhz", MEM_SET_MHZ},
     {"limit_set_w", LIMIT_W},
     {"repeat", REPEAT},
+    {"network", NETWORK},
+    {"mode", MODE},
     {NULL},
 };
 
@@ -64,7 +69,6 @@ struct repeated {
 struct reading {
     struct lull_kernel_table *table;
     struct lull_string_set *set_names;
-    struct lull_string_set *kernel_names;
     struct lull_string_set *points; /* of tables with repeats */
     struct repeated *repeated;      /* by the number of the point */
     size_t repeated_count;
@@ -77,10 +81,25 @@ static uint32_t memory_field(const struct lull_columns *columns)
     return lull_columns_has(columns, MEM_SET_MHZ) ? MEM_SET_MHZ : MEM_MHZ;
 }
 
+/* A network is measured on a grid of its own, so that it is a set by itself. */
+static uint32_t name_field(const struct lull_columns *columns)
+{
+    return lull_columns_has(columns, NETWORK) ? NETWORK : APP;
+}
+
+static uint32_t set_field(const struct lull_columns *columns)
+{
+    return lull_columns_has(columns, NETWORK) ? NETWORK : SET;
+}
+
 static int check_columns(const struct lull_columns *columns, void *context, struct lull_error *err)
 {
+    int rc = lull_columns_need(columns, memory_field(columns), err);
+
     (void)context;
-    return lull_columns_need(columns, memory_field(columns), err);
+    if (rc == 0)
+        rc = lull_columns_need(columns, name_field(columns), err);
+    return rc;
 }
 
 static const char *cell_or_empty(const struct lull_columns *columns, uint32_t field)
@@ -88,11 +107,24 @@ static const char *cell_or_empty(const struct lull_columns *columns, uint32_t fi
     return lull_columns_has(columns, field) ? columns->cells[field] : "";
 }
 
+static int extend_set(const struct lull_columns *columns, const char *more,
+                      struct lull_kernel_set *set, struct lull_error *err)
+{
+    const size_t used = strlen(set->set);
+
+    if (strlen(more) >= sizeof(set->set) - used)
+        return lull_columns_refuse(columns, name_field(columns),
+                                   "the name of the set is too long with its mode or power limit",
+                                   err);
+    strcpy(set->set + used, more);
+    return 0;
+}
+
 /* Rows at different power limits are not of one grid of clocks. */
 static int add_limit(const struct lull_columns *columns, struct lull_kernel_set *set,
                      struct lull_error *err)
 {
-    const size_t used = strlen(set->set);
+    char text[32];
     double limit_w;
     int rc;
 
@@ -101,11 +133,20 @@ static int add_limit(const struct lull_columns *columns, struct lull_kernel_set 
     rc = lull_columns_real(columns, LIMIT_W, 1e-3, 1e6, "not from 0.001 to 1e6", &limit_w, err);
     if (rc < 0)
         return rc;
-    if ((size_t)snprintf(set->set + used, sizeof(set->set) - used, "@%gW", limit_w) >=
-        sizeof(set->set) - used)
-        return lull_columns_refuse(columns, SET, "the name is too long to add a power limit to it",
-                                   err);
-    return 0;
+    snprintf(text, sizeof(text), "@%gW", limit_w);
+    return extend_set(columns, text, set, err);
+}
+
+/* Networks that train and that only run are not measured on one grid either. */
+static int add_mode(const struct lull_columns *columns, struct lull_kernel_set *set,
+                    struct lull_error *err)
+{
+    char text[LULL_KERNEL_NAME + 1];
+
+    if (!lull_columns_has(columns, NETWORK) || !lull_columns_is_filled(columns, MODE))
+        return 0;
+    snprintf(text, sizeof(text), " %s", columns->cells[MODE]);
+    return extend_set(columns, text, set, err);
 }
 
 /* Reads the names of the GPU and the set, of which the latter may be missing. */
@@ -114,8 +155,10 @@ static int read_set_name(const struct lull_columns *columns, struct lull_kernel_
 {
     int rc = lull_columns_name(columns, GPU, set->gpu, sizeof(set->gpu), err);
 
-    if (rc == 0 && lull_columns_is_filled(columns, SET))
-        rc = lull_columns_name(columns, SET, set->set, sizeof(set->set), err);
+    if (rc == 0 && lull_columns_is_filled(columns, set_field(columns)))
+        rc = lull_columns_name(columns, set_field(columns), set->set, sizeof(set->set), err);
+    if (rc == 0)
+        rc = add_mode(columns, set, err);
     return rc == 0 ? add_limit(columns, set, err) : rc;
 }
 
@@ -149,15 +192,27 @@ static int find_kernel(const struct lull_columns *columns, struct reading *readi
 {
     char key[KEY];
 
-    if (!lull_columns_is_filled(columns, APP))
-        return lull_columns_refuse(columns, APP, "the name of the kernel's program is missing",
-                                   err);
+    if (!lull_columns_is_filled(columns, name_field(columns)))
+        return lull_columns_refuse(columns, name_field(columns),
+                                   "the name of the kernel's program is missing", err);
     if (snprintf(key, sizeof(key), "%s,%s,%s,%s,%s,%s", columns->cells[GPU],
-                 cell_or_empty(columns, SET), cell_or_empty(columns, LIMIT_W), columns->cells[APP],
-                 cell_or_empty(columns, ARG), cell_or_empty(columns, CUDA_KERNEL)) >= KEY)
-        return lull_columns_refuse(columns, APP,
+                 cell_or_empty(columns, SET), cell_or_empty(columns, LIMIT_W),
+                 columns->cells[name_field(columns)], cell_or_empty(columns, ARG),
+                 cell_or_empty(columns, CUDA_KERNEL)) >= KEY)
+        return lull_columns_refuse(columns, name_field(columns),
                                    "the names of the kernel have more than 1023 bytes", err);
-    return lull_string_set_add(reading->kernel_names, key, kernel_out, columns->name, err);
+    return lull_string_set_add(reading->table->kernel_names, key, kernel_out, columns->name, err);
+}
+
+static int read_time(const struct lull_columns *columns, double *time_ms_out,
+                     struct lull_error *err)
+{
+    const double unit_ms = (double)columns->at[TIME_MS]->unit;
+    const int rc = lull_columns_real(columns, TIME_MS, 1e-6 / unit_ms, 1e9 / unit_ms,
+                                     "not from 1e-6 to 1e9 ms", time_ms_out, err);
+
+    *time_ms_out *= unit_ms;
+    return rc;
 }
 
 static int read_numbers(const struct lull_columns *columns, struct lull_grid_row *row,
@@ -170,8 +225,7 @@ static int read_numbers(const struct lull_columns *columns, struct lull_grid_row
         rc = lull_columns_real(columns, memory_field(columns), 1.0, 1e6, "not from 1 to 1e6",
                                &row->mem_mhz, err);
     if (rc == 0)
-        rc = lull_columns_real(columns, TIME_MS, 1e-6, 1e9, "not from 1e-6 to 1e9", &row->time_ms,
-                               err);
+        rc = read_time(columns, &row->time_ms, err);
     row->power_w = NAN;
     if (rc == 0 && lull_columns_is_filled(columns, POWER_W))
         rc = lull_columns_real(columns, POWER_W, 1e-3, 1e6,
@@ -241,6 +295,11 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
 
     if (reading->rows == LULL_KERNEL_ROWS_MAX)
         return lull_columns_refuse(columns, GPU, "there are more than 1048576 rows", err);
+    if (!lull_columns_is_filled(columns, CORE_MHZ) ||
+        !lull_columns_is_filled(columns, memory_field(columns))) {
+        reading->table->unclocked++;
+        return 0;
+    }
     rc = read_numbers(columns, &row, err);
     if (rc < 0)
         return rc;
@@ -268,24 +327,40 @@ int lull_kernel_table_read(const char *path, struct lull_kernel_table *table_out
     static const struct lull_table kernels = {known, NEEDED, check_columns, add_row};
     struct reading reading = {.table = table_out,
                               .set_names = lull_string_set_create(),
-                              .kernel_names = lull_string_set_create(),
                               .points = lull_string_set_create()};
     int rc;
 
-    *table_out = (struct lull_kernel_table){0};
-    if (reading.set_names == NULL || reading.kernel_names == NULL || reading.points == NULL)
+    *table_out = (struct lull_kernel_table){.kernel_names = lull_string_set_create()};
+    if (reading.set_names == NULL || table_out->kernel_names == NULL || reading.points == NULL)
         rc = lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
     else
         rc = lull_columns_read(path, &kernels, &reading, err);
     if (rc >= 0 && table_out->count == 0)
-        rc = lull_error_set(err, LULL_E_FORMAT, "%s: the table has no rows after its header", path);
+        rc = lull_error_set(err, LULL_E_FORMAT,
+                            "%s: the table has no rows with clocks after its header", path);
     free(reading.repeated);
     lull_string_set_destroy(reading.points);
     lull_string_set_destroy(reading.set_names);
-    lull_string_set_destroy(reading.kernel_names);
     if (rc < 0)
         lull_kernel_table_fini(table_out);
     return rc;
+}
+
+struct lull_kernel_name lull_kernel_table_name(const struct lull_kernel_table *table,
+                                               uint32_t kernel)
+{
+    /* Behind the GPU, the set and the power limit. */
+    const char *text = lull_string_set_get(table->kernel_names, kernel);
+    struct lull_kernel_name name;
+    size_t size;
+
+    for (int commas = 0; commas < 3; commas++)
+        text += strcspn(text, ",") + 1;
+    size = strlen(text);
+    while (size > 0 && text[size - 1] == ',')
+        size--;
+    snprintf(name.text, sizeof(name.text), "%.*s", (int)size, text);
+    return name;
 }
 
 void lull_kernel_table_fini(struct lull_kernel_table *table)
@@ -293,5 +368,6 @@ void lull_kernel_table_fini(struct lull_kernel_table *table)
     for (size_t i = 0; i < table->count; i++)
         free(table->sets[i].rows);
     free(table->sets);
+    lull_string_set_destroy(table->kernel_names);
     *table = (struct lull_kernel_table){0};
 }

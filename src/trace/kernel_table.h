@@ -11,6 +11,10 @@
  * (limit_set_w) are sets of their own, "suite@300W", and the repeats of a point (repeat) are one
  * row, with their mean; it is valid if one of them is, which the mean is then of.
  *
+ * Networks are read from a column network in place of app, and time_s in place of time_ms; each
+ * network and mode (column mode) is a set of its own. Rows without clocks are left out, and
+ * counted.
+ *
  * Threads: a table belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TRACE_KERNEL_TABLE_H
@@ -33,10 +37,25 @@ struct lull_kernel_set {
     size_t row_count;           /* > 0 */
 };
 
+struct lull_string_set;
+
 struct lull_kernel_table {
     struct lull_kernel_set *sets; /* as they come in the file */
     size_t count;                 /* > 0 */
+    size_t unclocked;             /* rows that are left out, because a clock is blank */
+    struct lull_string_set *kernel_names;
 };
+
+enum { LULL_KERNEL_FULL_NAME = 256 }; /* bytes, the end included */
+
+struct lull_kernel_name {
+    char text[LULL_KERNEL_FULL_NAME];
+};
+
+/* Returns what app, arg and cuda_kernel say of a kernel, "app,arg,cuda_kernel", without commas at
+ * its end; cut short where the names have more than 255 bytes together with those of the set. */
+struct lull_kernel_name lull_kernel_table_name(const struct lull_kernel_table *table,
+                                               uint32_t kernel);
 
 /*
  * Reads a file, plain or gzip ("-" is standard input). Errors, with file, line and column:

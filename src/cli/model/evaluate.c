@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/command.h"
+#include "cli/model/grids.h"
 #include "cli/model/report.h"
 
 struct evaluate_arguments {
@@ -22,50 +22,6 @@ static const struct lull_option rows[] = {
 /* How much slower than the base the second pick may be. */
 static const double slowdown_ratio = 0.05;
 
-/*
- * The clocks against which savings are counted, where these are not the highest that were measured:
- * the bases of published measurements (NV-DVFS-Benchmark).
- */
-static const struct {
-    const char *gpu;
-    double sm_mhz;
-    double mem_mhz;
-} bases[] = {{"gtx1080ti", 1800.0, 5000.0}};
-
-static int refuse(const char *path, const struct lull_kernel_set *set, int most, const char *what,
-                  struct lull_error *err)
-{
-    return lull_error_set(err, LULL_E_FORMAT,
-                          "%s: %s has more than %d %s; divide it by the column set", path,
-                          lull_model_set_name(set).text, most, what);
-}
-
-/* Makes the grid of a set. A set in which kernels share no points has none, which is no error. */
-static int make_grid(const char *path, struct lull_evaluated_set *set, struct lull_error *err)
-{
-    double sm_mhz = 0.0, mem_mhz = 0.0;
-
-    for (size_t i = 0; i < sizeof(bases) / sizeof(bases[0]); i++)
-        if (strcmp(set->set->gpu, bases[i].gpu) == 0) {
-            sm_mhz = bases[i].sm_mhz;
-            mem_mhz = bases[i].mem_mhz;
-        }
-    switch (lull_grid_make(set->set->rows, set->set->row_count, sm_mhz, mem_mhz, &set->grid)) {
-    case LULL_GRID_MADE:
-        set->has_grid = true;
-        return 0;
-    case LULL_GRID_NO_POINTS:
-        return 0;
-    case LULL_GRID_TOO_MANY_POINTS:
-        return refuse(path, set->set, LULL_GRID_POINTS, "operating points", err);
-    case LULL_GRID_TOO_MANY_KERNELS:
-        return refuse(path, set->set, LULL_GRID_KERNELS, "kernels", err);
-    case LULL_GRID_NO_MEMORY:
-        break;
-    }
-    return lull_error_set(err, -ENOMEM, "%s: there is no memory for its kernels", path);
-}
-
 static int evaluate_set(const char *path, struct lull_evaluated_set *set, struct lull_error *err)
 {
     int rc;
@@ -76,7 +32,7 @@ static int evaluate_set(const char *path, struct lull_evaluated_set *set, struct
                                                .power_ends_error = NAN,
                                                .pick = {NAN, NAN, NAN, 0},
                                                .pick_within = {NAN, NAN, NAN, 0}};
-    rc = make_grid(path, set, err);
+    rc = lull_model_make_grid(path, set->set, &set->has_grid, &set->grid, err);
     if (rc < 0 || !set->has_grid)
         return rc;
     if (lull_evaluate(&set->grid, slowdown_ratio, &set->evaluation) < 0)
@@ -100,6 +56,7 @@ static int evaluate(const char *path, const struct lull_kernel_table *table, boo
         rc = lull_model_report_print_json(sets, table->count);
     else if (rc == 0)
         lull_model_report_print(sets, table->count);
+    lull_model_tell_unclocked(path, table);
     for (size_t i = 0; i < table->count; i++)
         lull_grid_fini(&sets[i].grid);
     free(sets);

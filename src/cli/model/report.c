@@ -7,12 +7,12 @@
 
 #include "cli/command.h"
 
-struct lull_model_set_name lull_model_set_name(const struct lull_kernel_set *set)
+struct lull_model_set_name lull_model_set_name(const char *gpu, const char *set)
 {
     struct lull_model_set_name name;
 
-    snprintf(name.text, sizeof(name.text), "%s%s%s", lull_printable(set->gpu).text,
-             set->set[0] != '\0' ? "/" : "", lull_printable(set->set).text);
+    snprintf(name.text, sizeof(name.text), "%s%s%s", lull_printable(gpu).text,
+             set[0] != '\0' ? "/" : "", lull_printable(set).text);
     return name;
 }
 
@@ -75,8 +75,8 @@ void lull_model_report_print(const struct lull_evaluated_set *sets, size_t count
         const struct lull_evaluated_set *const set = &sets[i];
         const struct lull_evaluation *const evaluation = &set->evaluation;
 
-        printf("%-22s %7u %6u", lull_model_set_name(set->set).text, set->grid.kernel_count,
-               set->grid.point_count);
+        printf("%-22s %7u %6u", lull_model_set_name(set->set->gpu, set->set->set).text,
+               set->grid.kernel_count, set->grid.point_count);
         print_percent(evaluation->time_error, 7);
         print_percent(evaluation->time_alone_error, 7);
         print_percent(evaluation->power_error, 7);
@@ -90,7 +90,7 @@ void lull_model_report_print(const struct lull_evaluated_set *sets, size_t count
         putchar('\n');
     }
     for (size_t i = 0; i < count; i++)
-        print_notes(&sets[i], lull_model_set_name(sets[i].set).text);
+        print_notes(&sets[i], lull_model_set_name(sets[i].set->gpu, sets[i].set->set).text);
     printf("time, power: mean error away from the probes (ends and middle of the clocks); alone: "
            "from these probes only;\n"
            "ends: power from probes at the ends. saving: what the clock of least energy saves; "

@@ -23,7 +23,7 @@ struct lull_model_set_name {
 };
 
 /* GPU and set, as messages and tables name them: "v100/real2018". */
-struct lull_model_set_name lull_model_set_name(const struct lull_kernel_set *set);
+struct lull_model_set_name lull_model_set_name(const char *gpu, const char *set);
 
 /* Prints a table. */
 void lull_model_report_print(const struct lull_evaluated_set *sets, size_t count);

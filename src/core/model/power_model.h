@@ -32,7 +32,7 @@ struct lull_power_model { /* each >= 0 */
 
 /* Finds the curve from all kernels of the grid that have power, without one of them (powered_count:
  * of all). Where none is left, or none has
- * dynamic power, it rises with the square of the clock. */
+ * dynamic power, it rises with the cube of the clock. */
 void lull_power_curve_fit(const struct lull_grid *grid, uint32_t without,
                           struct lull_power_curve *curve_out);
 

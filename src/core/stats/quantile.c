@@ -27,10 +27,15 @@ static int compare_doubles(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+void lull_quantile_sort(double *values, size_t count)
+{
+    qsort(values, count, sizeof(*values), compare_doubles);
+}
+
 static void sort_values(const struct lull_quantile *quantile, double *sorted)
 {
     memcpy(sorted, quantile->values, quantile->count * sizeof(*sorted));
-    qsort(sorted, quantile->count, sizeof(*sorted), compare_doubles);
+    lull_quantile_sort(sorted, quantile->count);
 }
 
 double lull_quantile_of_sorted(const double *sorted, size_t count, double p)

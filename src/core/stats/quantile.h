@@ -37,6 +37,9 @@ double lull_quantile_get(const struct lull_quantile *quantile, double p);
 double lull_quantile_soft_least(const struct lull_quantile *quantile, double scale);
 double lull_quantile_soft_most(const struct lull_quantile *quantile, double scale);
 
+/* Sorts values, none of which is NAN, upwards. */
+void lull_quantile_sort(double *values, size_t count);
+
 /* The p-quantile of values that are already sorted, any number of them. NAN for none. */
 double lull_quantile_of_sorted(const double *sorted, size_t count, double p);
 

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/model/predict_report.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "cli/command.h"
+#include "cli/model/report.h"
+
+/* The points to predict at: the one that was asked for, or all of the device. */
+static uint32_t count_points(const struct lull_prediction_list *list)
+{
+    return list->sm_mhz > 0.0 ? 1 : list->set->device.point_count;
+}
+
+static struct lull_grid_point point_of(const struct lull_prediction_list *list, uint32_t index)
+{
+    if (list->sm_mhz > 0.0)
+        return (struct lull_grid_point){.sm_mhz = list->sm_mhz, .mem_mhz = list->mem_mhz};
+    return list->set->device.points[index];
+}
+
+static struct lull_fitted_prediction predict(const struct lull_prediction_list *list, size_t kernel,
+                                             const struct lull_grid_point *point)
+{
+    return lull_fitted_predict(&list->set->device, &list->kernels[kernel], point->sm_mhz,
+                               point->mem_mhz);
+}
+
+/* A clock that was picked, and what it is predicted to save and to cost against the base. */
+struct picked {
+    struct lull_grid_point point;
+    double saving_ratio;
+    double slowdown_ratio;
+};
+
+static struct picked pick(const struct lull_prediction_list *list, size_t kernel, double slowdown)
+{
+    const struct lull_fitted_device *const device = &list->set->device;
+    const struct lull_grid_point *const base = &device->points[device->base];
+    const uint32_t at = lull_fitted_pick(device, &list->kernels[kernel], slowdown);
+    const struct lull_fitted_prediction there = predict(list, kernel, &device->points[at]);
+    const struct lull_fitted_prediction before = predict(list, kernel, base);
+
+    return (struct picked){
+        .point = device->points[at],
+        .saving_ratio = 1.0 - there.energy_mj.value / before.energy_mj.value,
+        .slowdown_ratio = there.time_ms.value / before.time_ms.value - 1.0,
+    };
+}
+
+/* ---- for people ---------------------------------------------------------------------------- */
+
+static void print_range(const struct lull_fitted_range *range)
+{
+    if (isnan(range->value))
+        printf("  %11s %-21s", "-", "");
+    else if (isnan(range->low))
+        printf("  %11.5g %-21s", range->value, "");
+    else
+        printf("  %11.5g (%9.5g to%9.5g)", range->value, range->low, range->high);
+}
+
+static void print_picked(const struct picked *picked)
+{
+    printf("  %5.0f/%-5.0f %6.1f %6.1f", picked->point.sm_mhz, picked->point.mem_mhz,
+           100.0 * picked->saving_ratio, 100.0 * picked->slowdown_ratio);
+}
+
+static void print_points(const struct lull_prediction_list *list)
+{
+    printf("%-11s  %-33s  %-33s  %s\n", "MHz", "time of a launch, ms", "power, W",
+           "energy of a launch, mJ");
+    for (uint32_t i = 0; i < count_points(list); i++) {
+        const struct lull_grid_point point = point_of(list, i);
+        const struct lull_fitted_prediction predicted = predict(list, 0, &point);
+
+        printf("%5.0f/%-5.0f", point.sm_mhz, point.mem_mhz);
+        print_range(&predicted.time_ms);
+        print_range(&predicted.power_w);
+        print_range(&predicted.energy_mj);
+        printf("%s\n", predicted.is_measured ? "  measured" : "");
+    }
+}
+
+static void print_picks(const struct lull_prediction_list *list)
+{
+    printf("%-40s  %-11s %6s %6s  %-11s %6s %6s\n", "", "least MHz", "saves", "slower",
+           "within MHz", "saves", "slower");
+    for (size_t k = 0; k < list->count; k++) {
+        struct picked picked;
+
+        printf("%-40.40s", lull_printable(list->names[k].text).text);
+        if (!list->kernels[k].has_power) {
+            printf("  no power was measured\n");
+            continue;
+        }
+        picked = pick(list, k, INFINITY);
+        print_picked(&picked);
+        picked = pick(list, k, list->slowdown_ratio);
+        print_picked(&picked);
+        putchar('\n');
+    }
+    printf("least: the SM/memory clock of least energy; within: at most %g %% slower; saves, "
+           "slower: %%, against %.0f/%.0f MHz.\n",
+           100.0 * list->slowdown_ratio, list->set->device.points[list->set->device.base].sm_mhz,
+           list->set->device.points[list->set->device.base].mem_mhz);
+}
+
+void lull_predictions_print(const struct lull_prediction_list *list)
+{
+    printf("%s\n", lull_model_set_name(list->set->gpu, list->set->set).text);
+    if (list->count == 1)
+        print_points(list);
+    print_picks(list);
+}
+
+/* ---- the document -------------------------------------------------------------------------- */
+
+static json_t *number(double value)
+{
+    return isnan(value) ? json_null() : json_real(value);
+}
+
+static json_t *range_json(const struct lull_fitted_range *range)
+{
+    return json_pack("{s:o, s:o, s:o}", "value", number(range->value), "low", number(range->low),
+                     "high", number(range->high));
+}
+
+static json_t *point_json(const struct lull_prediction_list *list, size_t kernel, uint32_t index)
+{
+    const struct lull_grid_point point = point_of(list, index);
+    const struct lull_fitted_prediction predicted = predict(list, kernel, &point);
+
+    return json_pack("{s:f, s:f, s:b, s:o, s:o, s:o}", "sm_mhz", point.sm_mhz, "mem_mhz",
+                     point.mem_mhz, "is_measured", predicted.is_measured, "time_ms",
+                     range_json(&predicted.time_ms), "power_w", range_json(&predicted.power_w),
+                     "energy_mj", range_json(&predicted.energy_mj));
+}
+
+static json_t *picked_json(const struct lull_prediction_list *list, size_t kernel, double slowdown)
+{
+    struct picked picked;
+
+    if (!list->kernels[kernel].has_power)
+        return json_null();
+    picked = pick(list, kernel, slowdown);
+    return json_pack("{s:f, s:f, s:f, s:f}", "sm_mhz", picked.point.sm_mhz, "mem_mhz",
+                     picked.point.mem_mhz, "saving_ratio", picked.saving_ratio, "slowdown_ratio",
+                     picked.slowdown_ratio);
+}
+
+static json_t *kernel_json(const struct lull_prediction_list *list, size_t kernel)
+{
+    const struct lull_fitted_kernel *const fitted = &list->kernels[kernel];
+    json_t *const points = json_array();
+
+    for (uint32_t i = 0; i < count_points(list); i++)
+        json_array_append_new(points, point_json(list, kernel, i));
+    return json_pack("{s:s, s:b, s:o, s:o, s:o, s:s?}", "name",
+                     lull_printable(list->names[kernel].text).text, "is_known",
+                     fitted->time_left != NULL, "points", points, "least_energy",
+                     picked_json(list, kernel, INFINITY), "least_energy_within",
+                     picked_json(list, kernel, list->slowdown_ratio), "why_null",
+                     fitted->has_power ? NULL : "no power was measured");
+}
+
+int lull_predictions_print_json(const struct lull_prediction_list *list)
+{
+    json_t *const kernels = json_array();
+
+    for (size_t k = 0; k < list->count; k++)
+        json_array_append_new(kernels, kernel_json(list, k));
+    return lull_cli_print_json(
+        json_pack("{s:s, s:s, s:f, s:f, s:o}", "gpu", lull_printable(list->set->gpu).text, "set",
+                  lull_printable(list->set->set).text, "confidence_ratio", LULL_FITTED_CONFIDENCE,
+                  "slowdown_ratio", list->slowdown_ratio, "kernels", kernels),
+        0);
+}

@@ -1,0 +1,103 @@
+/*
+ * Models of time and power of a device and its kernels, fitted once, which predict any clock in
+ * the range that was measured, with intervals.
+ *
+ * A known kernel was measured at all points of the grid: its time model (time_model.h), its power
+ * by the device's curve (power_model.h), and what both leave at the measured points, which is
+ * spread over the clocks between (Nadaraya 1964, Watson 1964). A probed kernel has a few points
+ * measured; the curve is the device's.
+ *
+ * Intervals are quantiles of errors that were made on what a model had not seen. For known kernels
+ * each SM clock but the lowest and the highest is left out in turn; for probed ones each kernel is
+ * left out, fitted from the probes of grid.h, and judged at its other points. (The curve of a clock
+ * that is left out is interpolated, but its neighbours were found with it.)
+ *
+ * Pure; memory as said; any thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_MODEL_FITTED_H
+#define LULL_CORE_MODEL_FITTED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/model/grid.h"
+#include "core/model/power_model.h"
+#include "core/model/time_model.h"
+
+/* How often the truth is to be within an interval. */
+#define LULL_FITTED_CONFIDENCE 0.95
+
+/* Errors, as |log(measured / predicted)|, that are not exceeded at that confidence; NAN: unknown,
+ * because nothing could be left out. */
+struct lull_fitted_errors {
+    double time;
+    double power;
+    double energy;
+};
+
+struct lull_fitted_kernel {
+    struct lull_time_model time;
+    struct lull_power_model power;
+    bool has_power;
+    /* What the models leave at the points of the device, log(measured / predicted); NULL: probed */
+    double *time_left;
+    double *power_left;
+};
+
+struct lull_fitted_device {
+    uint32_t point_count;           /* 2..LULL_GRID_POINTS */
+    struct lull_grid_point *points; /* by SM clock, then memory clock, rising */
+    uint32_t base;                  /* the point that savings are counted against */
+    struct lull_power_curve curve;
+    bool has_curve; /* kernels with power have shown it */
+    uint32_t kernel_count;
+    struct lull_fitted_kernel *kernels;
+    struct lull_fitted_errors known;
+    struct lull_fitted_errors probed;
+};
+
+/* Of each the most likely value, and the ends of its interval; NAN: unknown. */
+struct lull_fitted_range {
+    double value;
+    double low;
+    double high;
+};
+
+struct lull_fitted_prediction {
+    bool is_measured; /* a known kernel at a point: no model, so that there are no intervals */
+    struct lull_fitted_range time_ms; /* of a launch */
+    struct lull_fitted_range power_w;
+    struct lull_fitted_range energy_mj; /* of a launch */
+};
+
+/* Fits a device from its grid, whose kernels keep their order. Returns 0, or -ENOMEM with nothing
+ * kept. Free with lull_fitted_fini. O(kernels^2 points). */
+int lull_fitted_make(const struct lull_grid *grid, struct lull_fitted_device *device_out);
+void lull_fitted_fini(struct lull_fitted_device *device);
+
+/* Tells whether the clocks are within what the device was measured at. */
+bool lull_fitted_covers(const struct lull_fitted_device *device, double sm_mhz, double mem_mhz);
+
+/*
+ * Fits a kernel from `count` (1..LULL_GRID_PROBES) points: sm_mhz, mem_mhz > 0, times_ms > 0, and
+ * powers_w > 0, or NAN where one of them was not measured. The kernel owns no memory.
+ */
+void lull_fitted_probe(const struct lull_fitted_device *device, const double *sm_mhz,
+                       const double *mem_mhz, const double *times_ms, const double *powers_w,
+                       uint32_t count, struct lull_fitted_kernel *kernel_out);
+
+/* Predicts a kernel at clocks that are covered. Of a known kernel at a point of the device it is
+ * what was measured there. */
+struct lull_fitted_prediction lull_fitted_predict(const struct lull_fitted_device *device,
+                                                  const struct lull_fitted_kernel *kernel,
+                                                  double sm_mhz, double mem_mhz);
+
+/*
+ * Returns the point of the device at which a kernel with power is predicted to cost the least
+ * energy among those where it takes at most (1 + slowdown_ratio) times as long as at the base;
+ * INFINITY: among all.
+ */
+uint32_t lull_fitted_pick(const struct lull_fitted_device *device,
+                          const struct lull_fitted_kernel *kernel, double slowdown_ratio);
+
+#endif
