@@ -44,6 +44,13 @@ static const double rest_factor = 6.0;
  * 2.4 % and 2.0 % (sampled_rank-0 and -1), for 2.6 % 0.3 % (megatron-3d), and for 1.3 % nothing
  * (a100-ddp-2ranks-rank0). */
 static const double least_rest_share = 0.05;
+/* Blocks of a proof of a duty have at least so many iterations, because the first one of each is
+ * not measured; and it ends after so many iterations at it, or as many as the first search has
+ * taken. Chosen, not measured: docs/joint.md has what proofs take. */
+enum { REFINED_BLOCK = 8, REFINED_MOST = 256 };
+/* How long a steady point is left alone before it is refined, in searches as long as the first one:
+ * the proof runs at the reference in every other block. Chosen, not measured. */
+static const double refinement_rest = 0.5;
 /* A track that is still searching is waited for this many iterations of another one. Chosen, not
  * measured. */
 enum { PATIENCE_ITERATIONS = 60 };
@@ -52,6 +59,8 @@ void lull_controller_init_decisions(struct lull_controller *controller)
 {
     controller->check_spacing = FIRST_CHECK_SPACING;
     controller->retry_spacing = FIRST_RETRY_SPACING;
+    controller->refined_point = UINT32_MAX;
+    controller->refine_from = UINT64_MAX;
 }
 
 /* ---- tests ------------------------------------------------------------------------------- */
@@ -121,6 +130,21 @@ static double worth_of(const struct lull_controller *controller)
     return fmin(most, controller->config.tolerance_ratio);
 }
 
+/* So many iterations or a few more, in which the beats of the steady point's duty come out even. */
+static uint32_t whole_rounds(const struct lull_controller *controller, uint32_t iterations)
+{
+    const struct lull_targets *targets = &controller->targets;
+    struct lull_duty duty = {0};
+    uint32_t round;
+
+    if (targets->steady != LULL_CONTROLLER_NO_TARGET)
+        duty = lull_target_duty(&targets->list[targets->steady]);
+    round = lull_duty_round(&duty);
+    if (duty.low > 0)
+        iterations = lull_larger_u32(iterations, REFINED_BLOCK);
+    return (lull_smaller_u32(iterations, WINDOW_MAX) + round - 1) / round * round;
+}
+
 /* With other nodes a power of two, so that all of them choose the same. */
 static uint32_t block_iterations(const struct lull_controller *controller,
                                  enum lull_trial_kind kind)
@@ -139,12 +163,14 @@ static uint32_t block_iterations(const struct lull_controller *controller,
     }
     if (kind == LULL_TRIAL_SCREEN)
         return at_least(wanted_iterations(controller, &noise), of_track(controller, STEADY_WINDOW));
-    if (kind != LULL_TRIAL_CHECK)
+    if (kind == LULL_TRIAL_WATCH)
         return own;
+    if (kind == LULL_TRIAL_PROOF)
+        return whole_rounds(controller, own);
     for (uint32_t i = 0; i < controller->acquittals && factor < CHECK_FACTOR_MAX; i++)
         factor *= 2;
-    return lull_smaller_u32(
-        lull_larger_u32(own * factor, lull_trial_telling_block(&controller->trial)), WINDOW_MAX);
+    return whole_rounds(
+        controller, lull_larger_u32(own * factor, lull_trial_telling_block(&controller->trial)));
 }
 
 /* True where something runs below the reference: for a section, for all, or because its rank waits.
@@ -152,6 +178,15 @@ static uint32_t block_iterations(const struct lull_controller *controller,
 static bool is_lowered(const struct lull_controller *controller)
 {
     return lull_targets_are_lowered(&controller->targets) || lull_slack_is_used(&controller->slack);
+}
+
+/* What is to be proven is a duty of a steady point that is proven already. */
+static bool is_refining(const struct lull_controller *controller)
+{
+    const struct lull_target *steady = lull_controller_steady(controller);
+
+    return steady != NULL && steady->proven.common == steady->descent.good &&
+           lull_target_duty(steady).low > steady->proven.duty.low;
 }
 
 /* A fresh trial: guards, pairs, and the iteration from which the schedule counts. */
@@ -164,6 +199,9 @@ static void begin_trial(struct lull_controller *controller, enum lull_trial_kind
     };
 
     assert(controller->phase != LULL_PHASE_LEARNING);
+    if (kind == LULL_TRIAL_PROOF && is_refining(controller))
+        terms.most_iterations =
+            lull_larger_u32(REFINED_MOST, at_least((double)controller->settled_after, 1));
     /* Where nothing is lowered nothing can be lost. */
     if (kind == LULL_TRIAL_WATCH && !is_lowered(controller))
         terms.loss_ratio = 0.0;
@@ -226,6 +264,22 @@ static void map_targets(struct lull_controller *controller)
             lull_controller_map_sections(controller, &controller->gpus[i]);
 }
 
+/* A steady point that has settled is refined after a while, once. */
+static void plan_refinement(struct lull_controller *controller, uint64_t iteration)
+{
+    const struct lull_targets *targets = &controller->targets;
+    const struct lull_target *steady;
+
+    if (targets->steady == LULL_CONTROLLER_NO_TARGET)
+        return;
+    steady = &targets->list[targets->steady];
+    if (!steady->settled || steady->proven.common == controller->refined_point)
+        return;
+    controller->refined_point = steady->proven.common;
+    controller->refine_from =
+        iteration + (uint64_t)(refinement_rest * (double)controller->settled_after);
+}
+
 /* What has been proven, or the reference where nothing has, stays until something calls for more.
  */
 static void settle(struct lull_controller *controller)
@@ -239,6 +293,7 @@ static void settle(struct lull_controller *controller)
     controller->is_retrying = false;
     if (controller->settled_after == 0)
         controller->settled_after = iteration;
+    plan_refinement(controller, iteration);
     begin_trial(controller, LULL_TRIAL_WATCH);
 }
 
@@ -528,6 +583,26 @@ static void seek_steady(struct lull_controller *controller)
     lull_controller_reconsider(controller);
 }
 
+/* The steady point has settled, and something between it and the next lower one may be within the
+ * tolerance as well: that is proven, and what has been proven stays the result. */
+static void refine_steady(struct lull_controller *controller)
+{
+    struct lull_targets *targets = &controller->targets;
+    struct lull_duty duty;
+
+    if (controller->phase != LULL_PHASE_SETTLED || controller->trial.kind != LULL_TRIAL_WATCH ||
+        lull_track_iteration(controller->gpus[0].track) < controller->refine_from)
+        return;
+    controller->refine_from = UINT64_MAX;
+    duty = lull_controller_find_duty(controller);
+    if (duty.low == 0)
+        return;
+    targets->list[targets->steady].duty = duty;
+    controller->is_retrying = true;
+    lull_trial_change_point(&controller->trial);
+    lull_controller_reconsider(controller);
+}
+
 /* Searches once more below what has settled, ever more rarely. Other nodes would have to search at
  * the same time, so with them nothing is tried again. */
 static void retry(struct lull_controller *controller)
@@ -543,6 +618,7 @@ static void retry(struct lull_controller *controller)
     if (controller->retry_spacing < LONGEST_RETRY_SPACING)
         controller->retry_spacing *= 2;
     controller->is_retrying = true;
+    controller->refined_point = UINT32_MAX;
     lull_trial_demand(&controller->trial, iteration / RETRY_SHARE);
     lull_trial_change_point(&controller->trial);
     lull_controller_reconsider(controller);
@@ -588,5 +664,6 @@ void lull_controller_take_iteration(struct lull_controller *controller,
     lull_controller_act_on(controller,
                            lull_trial_add(&controller->trial, index, &slot, iteration_ms, judged));
     seek_steady(controller);
+    refine_steady(controller);
     retry(controller);
 }
