@@ -140,7 +140,7 @@ struct lull_descent_record {
 struct lull_target_points {
     uint32_t common;
     struct lull_duty duty; /* of the steady point: low beats are one point lower */
-    bool has_own; /* GPUs have points of their own: */
+    bool has_own;          /* GPUs have points of their own: */
     uint32_t own[LULL_CONTROLLER_MAX_GPUS];
 };
 
@@ -324,8 +324,8 @@ uint32_t lull_controller_point_on(const struct lull_controller *controller, uint
 uint32_t lull_controller_kept_point(const struct lull_controller *controller, uint32_t gpu,
                                     const struct lull_target *target);
 
-/* Returns the share of the iterations, [0, 1), that run one point below the one at which a target is
- * kept: more than 0 only of the steady point, where its duty is proven. */
+/* Returns the share of the iterations, [0, 1), that run one point below the one at which a target
+ * is kept: more than 0 only of the steady point, where its duty is proven. */
 double lull_target_below_ratio(const struct lull_target *target);
 
 /* Tells whether a target is proven harmless at any point below the reference. */

@@ -48,9 +48,6 @@ static const double least_rest_share = 0.05;
  * not measured; and it ends after so many iterations at it, or as many as the first search has
  * taken. Chosen, not measured: docs/joint.md has what proofs take. */
 enum { REFINED_BLOCK = 8, REFINED_MOST = 256 };
-/* How long a steady point is left alone before it is refined, in searches as long as the first one:
- * the proof runs at the reference in every other block. Chosen, not measured. */
-static const double refinement_rest = 0.5;
 /* A track that is still searching is waited for this many iterations of another one. Chosen, not
  * measured. */
 enum { PATIENCE_ITERATIONS = 60 };
@@ -60,7 +57,6 @@ void lull_controller_init_decisions(struct lull_controller *controller)
     controller->check_spacing = FIRST_CHECK_SPACING;
     controller->retry_spacing = FIRST_RETRY_SPACING;
     controller->refined_point = UINT32_MAX;
-    controller->refine_from = UINT64_MAX;
 }
 
 /* ---- tests ------------------------------------------------------------------------------- */
@@ -264,22 +260,6 @@ static void map_targets(struct lull_controller *controller)
             lull_controller_map_sections(controller, &controller->gpus[i]);
 }
 
-/* A steady point that has settled is refined after a while, once. */
-static void plan_refinement(struct lull_controller *controller, uint64_t iteration)
-{
-    const struct lull_targets *targets = &controller->targets;
-    const struct lull_target *steady;
-
-    if (targets->steady == LULL_CONTROLLER_NO_TARGET)
-        return;
-    steady = &targets->list[targets->steady];
-    if (!steady->settled || steady->proven.common == controller->refined_point)
-        return;
-    controller->refined_point = steady->proven.common;
-    controller->refine_from =
-        iteration + (uint64_t)(refinement_rest * (double)controller->settled_after);
-}
-
 /* What has been proven, or the reference where nothing has, stays until something calls for more.
  */
 static void settle(struct lull_controller *controller)
@@ -293,7 +273,6 @@ static void settle(struct lull_controller *controller)
     controller->is_retrying = false;
     if (controller->settled_after == 0)
         controller->settled_after = iteration;
-    plan_refinement(controller, iteration);
     begin_trial(controller, LULL_TRIAL_WATCH);
 }
 
@@ -584,20 +563,25 @@ static void seek_steady(struct lull_controller *controller)
 }
 
 /* The steady point has settled, and something between it and the next lower one may be within the
- * tolerance as well: that is proven, and what has been proven stays the result. */
+ * tolerance as well: that is proven, once for each steady point, and what has been proven before
+ * stays the result. */
 static void refine_steady(struct lull_controller *controller)
 {
     struct lull_targets *targets = &controller->targets;
+    struct lull_target *steady;
     struct lull_duty duty;
 
     if (controller->phase != LULL_PHASE_SETTLED || controller->trial.kind != LULL_TRIAL_WATCH ||
-        lull_track_iteration(controller->gpus[0].track) < controller->refine_from)
+        targets->steady == LULL_CONTROLLER_NO_TARGET)
         return;
-    controller->refine_from = UINT64_MAX;
+    steady = &targets->list[targets->steady];
+    if (!steady->settled || steady->proven.common == controller->refined_point)
+        return;
+    controller->refined_point = steady->proven.common;
     duty = lull_controller_find_duty(controller);
     if (duty.low == 0)
         return;
-    targets->list[targets->steady].duty = duty;
+    steady->duty = duty;
     controller->is_retrying = true;
     lull_trial_change_point(&controller->trial);
     lull_controller_reconsider(controller);
