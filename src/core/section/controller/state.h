@@ -84,6 +84,7 @@ struct lull_controller {
     uint64_t searched_from; /* iteration of GPU 0 with which the search for sections began */
     uint64_t steady_from;   /* ...and before which no steady point is sought; 0: not known yet */
     uint32_t refined_point; /* steady point that a duty has been sought for; UINT32_MAX: none */
+    uint64_t refined_from;  /* iteration of GPU 0 with which that began */
     int64_t proof_from_ns;
     uint64_t trial_begin;
     uint64_t settled_after;
