@@ -19,6 +19,7 @@
  *               When every search is over, a proof decides whether all of it together is kept. What
  *               is not proven goes up by a point, or 2, 4 ... after more failures, and the searches
  *               go on from there.
+ *               A steady point that is proven is refined once by a duty (duty.h), proven as well.
  *   SETTLED     The results are applied, and watched: a block at the reference now and then, ever
  *               more rarely. What looks slow, or has spent the loss budget, is checked; what fails
  *               goes up like after a failed proof. docs/guard.md says what all this is worth.

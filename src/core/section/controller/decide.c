@@ -49,7 +49,10 @@ static const double least_rest_share = 0.05;
  * and half of it is only tried after that where the search for a duty has not taken more than the
  * last number. Chosen: a job that has settled is to be done with it before it has run four times as
  * long. */
-enum { REFINED_BLOCK = 8, REFINED_MOST = 192, REFINED_TWICE = 128 };
+enum { REFINED_BLOCK = 8, REFINED_MOST = 256, REFINED_TWICE = 128 };
+/* A steady point is left alone for this share of the first search before it is refined. Chosen, not
+ * measured. */
+enum { REFINEMENT_REST = 4 };
 /* A track that is still searching is waited for this many iterations of another one. Chosen, not
  * measured. */
 enum { PATIENCE_ITERATIONS = 60 };
@@ -589,7 +592,9 @@ static void refine_steady(struct lull_controller *controller)
         targets->steady == LULL_CONTROLLER_NO_TARGET)
         return;
     steady = &targets->list[targets->steady];
-    if (!steady->settled || steady->proven.common == controller->refined_point)
+    if (!steady->settled || steady->proven.common == controller->refined_point ||
+        lull_track_iteration(controller->gpus[0].track) <
+            controller->trial_begin + controller->settled_after / REFINEMENT_REST)
         return;
     controller->refined_point = steady->proven.common;
     controller->refined_from = lull_track_iteration(controller->gpus[0].track);
