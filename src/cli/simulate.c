@@ -284,14 +284,14 @@ static json_t *policy_json(const struct results *results, int policy)
 {
     const struct lull_simulation_outcome *outcome = &results->outcomes[policy];
 
-    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:I, s:o}", "name",
-                     policy_names[policy], "period_ms", outcome->period_ms, "energy_j",
-                     outcome->energy_j, "saving_ratio", saving(results, policy), "slowdown_ratio",
-                     slowdown(results, policy), "low_ratio", outcome->late_ratio, "driver_calls",
-                     (json_int_t)outcome->calls, "settled_in_period",
-                     (json_int_t)outcome->settled_in, "steady_mhz", outcome->steady_mhz, "sm_mhz",
-                     outcome->point_mhz, "switched_sections", (json_int_t)outcome->switched,
-                     "swing", swing_json(outcome));
+    return json_pack(
+        "{s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:f, s:I, s:o}", "name",
+        policy_names[policy], "period_ms", outcome->period_ms, "energy_j", outcome->energy_j,
+        "saving_ratio", saving(results, policy), "slowdown_ratio", slowdown(results, policy),
+        "low_ratio", outcome->late_ratio, "driver_calls", (json_int_t)outcome->calls,
+        "settled_in_period", (json_int_t)outcome->settled_in, "steady_mhz", outcome->steady_mhz,
+        "below_ratio", outcome->below_ratio, "sm_mhz", outcome->point_mhz, "switched_sections",
+        (json_int_t)outcome->switched, "swing", swing_json(outcome));
 }
 
 static json_t *joint_json(const struct lull_oracle_play_answer *oracle, uint32_t ranks)

@@ -373,8 +373,10 @@ static void describe_target(const struct simulation *simulation,
         return;
     outcome->given_up = lull_controller_swings(simulation->controller)->cut;
     steady = lull_controller_steady(simulation->controller);
-    if (steady != NULL)
+    if (steady != NULL) {
         outcome->steady_mhz = lull_gpu_model_step_mhz(model, top - steady->proven.common);
+        outcome->below_ratio = lull_target_below_ratio(steady);
+    }
     outcome->kept_others = lull_controller_kept_others(simulation->controller);
     targets = lull_controller_targets(simulation->controller, &count);
     for (uint32_t i = 0; i < count; i++)

@@ -47,6 +47,7 @@ struct lull_simulation_outcome {
     uint64_t calls;    /* number of driver calls in the whole run */
     uint64_t settled_in;     /* period in which the descent had settled; 0: it has not */
     double steady_mhz;       /* the point that whole iterations keep; the highest: they keep none */
+    double below_ratio;      /* share of the iterations that run one clock below that one */
     double point_mhz;        /* the lowest point of all sections; the steady one: there is none */
     struct lull_swing swing; /* of the GPUs' power together, in pieces of a second; measured */
     struct lull_swing_cut given_up; /* for its swings, at the end */

@@ -60,12 +60,23 @@ uint64_t lull_pair_schedule_begin(const struct lull_pair_schedule *schedule, uin
     return begin + blocks_of(schedule) * block_length(schedule, pair - 1);
 }
 
+/* The iterations of a pair's first `offset` ones that are not in its block at the reference. */
+static uint64_t lowered_before(uint64_t offset, uint64_t length, uint64_t reference)
+{
+    if (offset <= reference * length)
+        return offset;
+    if (offset < (reference + 1) * length)
+        return reference * length;
+    return offset - length;
+}
+
 struct lull_pair_slot lull_pair_slot(const struct lull_pair_schedule *schedule, uint64_t iteration)
 {
     const uint64_t round_length = lull_pair_schedule_round(schedule);
     uint64_t offset = iteration % round_length;
     uint64_t pair = iteration / round_length * 2;
     uint64_t length = block_length(schedule, pair);
+    uint64_t reference;
     uint64_t block;
     bool candidate;
 
@@ -75,12 +86,14 @@ struct lull_pair_slot lull_pair_slot(const struct lull_pair_schedule *schedule, 
         length = block_length(schedule, ++pair);
     }
     block = offset / length;
-    candidate = block != reference_block(schedule, pair);
+    reference = reference_block(schedule, pair);
+    candidate = block != reference;
     return (struct lull_pair_slot){
         .pair = (uint32_t)pair,
         .offset = iteration,
         .candidate = candidate,
         .measured = offset % length != 0 || candidate == was_candidate(schedule, pair, block),
         .pair_ends = offset == length * blocks_of(schedule) - 1,
+        .lowered = lowered_before(offset, length, reference),
     };
 }

@@ -27,11 +27,12 @@ struct lull_pair_schedule {
 };
 
 struct lull_pair_slot {
-    uint32_t pair;   /* 0, 1, ... */
-    uint64_t offset; /* of the iteration in the schedule */
-    bool candidate;  /* at the candidate, else at the reference */
-    bool measured;   /* false: the iteration after a change */
-    bool pair_ends;  /* this is the pair's last iteration */
+    uint32_t pair;    /* 0, 1, ... */
+    uint64_t offset;  /* of the iteration in the schedule */
+    bool candidate;   /* at the candidate, else at the reference */
+    bool measured;    /* false: the iteration after a change */
+    bool pair_ends;   /* this is the pair's last iteration */
+    uint64_t lowered; /* iterations of this pair at the candidate before this one */
 };
 
 /* Where iteration number iteration (from 0) of a trial stands. O(1). */

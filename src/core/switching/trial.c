@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/smaller.h"
 #include "core/switching/trial_state.h"
 
 /* Share of the wanted changes of clocks that must be made for a pair to count, and after how many
@@ -19,6 +20,8 @@ enum { AHEAD_MAX = 2 };
 /* Pairs until a proof or check ends in any case. Chosen, not measured: with so many a job whose
  * pairs deviate by twice the tolerance is still decided. */
 enum { MAX_PAIRS = 60 };
+/* Pairs that any trial may have. Chosen, not measured: with fewer a proof could hardly pass. */
+enum { LEAST_PAIRS = 12 };
 /* The chance that a harmless candidate is refused by the guard's lower bound. Chosen, not measured:
  * it costs savings only. */
 static const double refusal_error = 0.05;
@@ -95,6 +98,11 @@ static void init_guards(struct lull_trial *trial, uint64_t present)
         .max_pairs = MAX_PAIRS + trial->least_measured / trial->schedule.block_iterations,
     };
 
+    if (trial->terms.most_iterations > 0)
+        guard.max_pairs =
+            lull_smaller_u32(guard.max_pairs, lull_larger_u32(trial->terms.most_iterations /
+                                                                  trial->schedule.block_iterations,
+                                                              LEAST_PAIRS));
     if (!is_screen && trial->kind != LULL_TRIAL_WATCH)
         guard.error = next_error(trial);
     lull_joint_guard_init(&trial->guard, &guard, trial->config.rank_count, is_screen);

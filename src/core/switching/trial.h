@@ -57,9 +57,10 @@ struct lull_trial_config {
 
 /* What a candidate may cost. */
 struct lull_trial_terms {
-    double tolerance_ratio; /* slowdown that is allowed, > 0 */
-    double worth_ratio;     /* slowdown from which it does not pay; 0: it always does */
-    double loss_ratio;      /* slowdown that all trials and points together may cost; 0: any */
+    double tolerance_ratio;   /* slowdown that is allowed, > 0 */
+    double worth_ratio;       /* slowdown from which it does not pay; 0: it always does */
+    double loss_ratio;        /* slowdown that all trials and points together may cost; 0: any */
+    uint32_t most_iterations; /* at it, after which it is unproven; 0: as long as it may decide */
 };
 
 /* The iterations of one side of a pair that are measured. */

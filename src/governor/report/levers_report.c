@@ -155,7 +155,7 @@ static uint32_t count_others(const struct lull_report *report)
 
     for (uint32_t i = 0; i < count; i++)
         others += &targets[i] != lull_controller_steady(controller) &&
-                  lull_target_is_lowered(&targets[i]);
+                  lull_target_is_kept_low(&targets[i]);
     return others;
 }
 
@@ -181,10 +181,11 @@ static json_t *lever_json(const struct lull_report *report, const struct lever *
     lull_field_text(object, "name", lever->text.signature);
     lull_field_integer(object, "gpu", lull_control_gpu(report->managed, lever->gpu)->device);
     lull_field_integer(object, "sm_mhz", lull_report_kept_mhz(report, lever->gpu, lever->target));
+    lull_field_number(object, "below_ratio", lull_target_below_ratio(lever->target));
     lull_field_json(object, "descent", lull_report_descent_json(report, lever->gpu, lever->target));
     lull_field_text(object, "verdict", lull_target_verdict_text(lever->target));
     lull_field_text(object, "reason", lull_target_reason_text(lever->target));
-    add_saving(report, lull_target_is_lowered(lever->target),
+    add_saving(report, lull_target_is_kept_low(lever->target),
                lever->target == lull_controller_steady(controller), object);
     return object;
 }
@@ -202,6 +203,7 @@ static json_t *waiting_json(const struct lull_report *report)
     lull_field_text(object, "name", "ranks that wait for later ones");
     lull_field_integer(object, "gpu", lull_control_gpu(report->managed, gpu)->device);
     lull_field_json(object, "sm_mhz", json_null());
+    lull_field_json(object, "below_ratio", json_null());
     lull_field_json(object, "descent", json_null());
     lull_field_text(object, "verdict", record->lowered > 0 ? "lowered" : "not lowered");
     lull_field_text(object, "reason", lull_slack_reason_text(record));

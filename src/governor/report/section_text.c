@@ -17,21 +17,16 @@ const char *lull_verdict_text(enum lull_verdict verdict)
     }
 }
 
-bool lull_target_is_lowered(const struct lull_target *target)
-{
-    return target->proven.common > 0 || target->proven.has_own;
-}
-
 static bool awaits_proof(const struct lull_target *target)
 {
-    return !lull_target_is_lowered(target) && (target->descent.good > 0 || target->has_own);
+    return !lull_target_is_kept_low(target) && (target->descent.good > 0 || target->has_own);
 }
 
 const char *lull_target_verdict_text(const struct lull_target *target)
 {
     if (target == NULL)
         return "not switched";
-    if (lull_target_is_lowered(target))
+    if (lull_target_is_kept_low(target))
         return "lowered";
     if (target->reason == LULL_REASON_NONE || awaits_proof(target))
         return "undecided";
@@ -40,9 +35,9 @@ const char *lull_target_verdict_text(const struct lull_target *target)
 
 const char *lull_target_reason_text(const struct lull_target *target)
 {
-    if (lull_target_is_lowered(target) && target->proven.common == target->descent.count - 1)
+    if (lull_target_is_kept_low(target) && target->proven.common == target->descent.count - 1)
         return "the device's lowest clock is proven harmless";
-    if (lull_target_is_lowered(target))
+    if (lull_target_is_kept_low(target))
         return "the next lower clock is not proven harmless";
     if (awaits_proof(target))
         return "a lower clock looks harmless, but the run ended before the proof did";

@@ -23,9 +23,6 @@ void lull_section_describe(const struct lull_control *control, uint32_t gpu, uin
 /* Returns "not degraded", "degraded" or "undecided". */
 const char *lull_verdict_text(enum lull_verdict verdict);
 
-/* Tells whether a lower point of a target is proven harmless, on one GPU or on all. */
-bool lull_target_is_lowered(const struct lull_target *target);
-
 /* Returns "lowered", "highest kept" or "undecided"; "not switched" for NULL. */
 const char *lull_target_verdict_text(const struct lull_target *target);
 

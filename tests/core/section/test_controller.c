@@ -165,6 +165,7 @@ static void test_sections_too_short_are_left_alone(void **state)
 {
     struct comparison *c = *state;
 
+    c->levers = SECTIONS;
     c->config.exposed_ms = 8.0;
     c->config.compute_ms = 100.0;
     c->config.memory_share = 0.0;

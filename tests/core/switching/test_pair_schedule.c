@@ -18,6 +18,7 @@ static struct found_pair walk_pair(const struct lull_pair_schedule *schedule, ui
     const uint32_t blocks = schedule->candidate_blocks + 1;
     struct found_pair found = {.begin = *iteration, .reference_block = blocks};
     uint64_t all = 0;
+    uint64_t lowered = 0;
 
     while (!lull_pair_slot(schedule, *iteration + all).pair_ends)
         all++;
@@ -30,6 +31,8 @@ static struct found_pair walk_pair(const struct lull_pair_schedule *schedule, ui
 
         holds(slot.pair == pair && slot.offset == *iteration, seed);
         holds(slot.pair_ends == (i == all - 1), seed);
+        holds(slot.lowered == lowered, seed);
+        lowered += slot.candidate;
         holds(slot.measured == (slot.candidate == *was_candidate), seed);
         if (!slot.candidate) {
             /* One block and no more. */

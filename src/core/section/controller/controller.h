@@ -19,6 +19,7 @@
  *               When every search is over, a proof decides whether all of it together is kept. What
  *               is not proven goes up by a point, or 2, 4 ... after more failures, and the searches
  *               go on from there.
+ *               A steady point that is proven is refined once by a duty (duty.h), proven as well.
  *   SETTLED     The results are applied, and watched: a block at the reference now and then, ever
  *               more rarely. What looks slow, or has spent the loss budget, is checked; what fails
  *               goes up like after a failed proof. docs/guard.md says what all this is worth.
@@ -72,6 +73,7 @@
 #include "core/switching/switch_cost.h"
 #include "core/section/call.h"
 #include "core/section/descent.h"
+#include "core/section/duty.h"
 #include "core/section/slack.h"
 #include "core/section/track.h"
 #include "core/stats/guard.h"
@@ -138,7 +140,8 @@ struct lull_descent_record {
 /* Where a target's sections run: its own scale, 0 the highest. */
 struct lull_target_points {
     uint32_t common;
-    bool has_own; /* GPUs have points of their own: */
+    struct lull_duty duty; /* of the steady point: low beats are one point lower */
+    bool has_own;          /* GPUs have points of their own: */
     uint32_t own[LULL_CONTROLLER_MAX_GPUS];
 };
 
@@ -150,6 +153,7 @@ struct lull_target {
     struct lull_target_points proven; /* in force whatever is being searched */
     enum lull_settle_reason reason;
     bool settled;
+    struct lull_duty duty; /* holds while the descent's result is its point */
     uint64_t held_up; /* bits: GPUs that stay at the reference, because they hold up the others */
     bool has_own;     /* GPUs have points of their own: */
     uint32_t own_point[LULL_CONTROLLER_MAX_GPUS];
@@ -320,6 +324,13 @@ uint32_t lull_controller_point_on(const struct lull_controller *controller, uint
  * 0: none is. */
 uint32_t lull_controller_kept_point(const struct lull_controller *controller, uint32_t gpu,
                                     const struct lull_target *target);
+
+/* Returns the share of the iterations, [0, 1), that run one point below the one at which a target
+ * is kept: more than 0 only of the steady point, where its duty is proven. */
+double lull_target_below_ratio(const struct lull_target *target);
+
+/* Tells whether a target is proven harmless at any point below the reference. */
+bool lull_target_is_kept_low(const struct lull_target *target);
 
 /* At which points the present iteration of a GPU's rank runs. */
 struct lull_visit lull_controller_visit(const struct lull_controller *controller, uint32_t gpu);

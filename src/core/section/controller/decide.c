@@ -44,6 +44,15 @@ static const double rest_factor = 6.0;
  * 2.4 % and 2.0 % (sampled_rank-0 and -1), for 2.6 % 0.3 % (megatron-3d), and for 1.3 % nothing
  * (a100-ddp-2ranks-rank0). */
 static const double least_rest_share = 0.05;
+/* Blocks of a proof of a duty have at least so many iterations, because the first one of each is
+ * not measured. It ends after so many iterations at it, or as many as the first search has taken,
+ * and half of it is only tried after that where the search for a duty has not taken more than the
+ * last number. Chosen: a job that has settled is to be done with it before it has run four times as
+ * long. */
+enum { REFINED_BLOCK = 8, REFINED_MOST = 256, REFINED_TWICE = 128 };
+/* A steady point is left alone for this share of the first search before it is refined. Chosen, not
+ * measured. */
+enum { REFINEMENT_REST = 4 };
 /* A track that is still searching is waited for this many iterations of another one. Chosen, not
  * measured. */
 enum { PATIENCE_ITERATIONS = 60 };
@@ -52,6 +61,7 @@ void lull_controller_init_decisions(struct lull_controller *controller)
 {
     controller->check_spacing = FIRST_CHECK_SPACING;
     controller->retry_spacing = FIRST_RETRY_SPACING;
+    controller->refined_point = UINT32_MAX;
 }
 
 /* ---- tests ------------------------------------------------------------------------------- */
@@ -121,6 +131,21 @@ static double worth_of(const struct lull_controller *controller)
     return fmin(most, controller->config.tolerance_ratio);
 }
 
+/* So many iterations or a few more, in which the beats of the steady point's duty come out even. */
+static uint32_t whole_rounds(const struct lull_controller *controller, uint32_t iterations)
+{
+    const struct lull_targets *targets = &controller->targets;
+    struct lull_duty duty = {0};
+    uint32_t round;
+
+    if (targets->steady != LULL_CONTROLLER_NO_TARGET)
+        duty = lull_target_duty(&targets->list[targets->steady]);
+    round = lull_duty_round(&duty);
+    if (duty.low > 0)
+        iterations = lull_larger_u32(iterations, REFINED_BLOCK);
+    return (lull_smaller_u32(iterations, WINDOW_MAX) + round - 1) / round * round;
+}
+
 /* With other nodes a power of two, so that all of them choose the same. */
 static uint32_t block_iterations(const struct lull_controller *controller,
                                  enum lull_trial_kind kind)
@@ -139,12 +164,14 @@ static uint32_t block_iterations(const struct lull_controller *controller,
     }
     if (kind == LULL_TRIAL_SCREEN)
         return at_least(wanted_iterations(controller, &noise), of_track(controller, STEADY_WINDOW));
-    if (kind != LULL_TRIAL_CHECK)
+    if (kind == LULL_TRIAL_WATCH)
         return own;
+    if (kind == LULL_TRIAL_PROOF)
+        return whole_rounds(controller, own);
     for (uint32_t i = 0; i < controller->acquittals && factor < CHECK_FACTOR_MAX; i++)
         factor *= 2;
-    return lull_smaller_u32(
-        lull_larger_u32(own * factor, lull_trial_telling_block(&controller->trial)), WINDOW_MAX);
+    return whole_rounds(
+        controller, lull_larger_u32(own * factor, lull_trial_telling_block(&controller->trial)));
 }
 
 /* True where something runs below the reference: for a section, for all, or because its rank waits.
@@ -152,6 +179,15 @@ static uint32_t block_iterations(const struct lull_controller *controller,
 static bool is_lowered(const struct lull_controller *controller)
 {
     return lull_targets_are_lowered(&controller->targets) || lull_slack_is_used(&controller->slack);
+}
+
+/* What is to be proven is a duty of a steady point that is proven already. */
+static bool is_refining(const struct lull_controller *controller)
+{
+    const struct lull_target *steady = lull_controller_steady(controller);
+
+    return steady != NULL && steady->proven.common == steady->descent.good &&
+           lull_target_duty(steady).low > steady->proven.duty.low;
 }
 
 /* A fresh trial: guards, pairs, and the iteration from which the schedule counts. */
@@ -164,6 +200,9 @@ static void begin_trial(struct lull_controller *controller, enum lull_trial_kind
     };
 
     assert(controller->phase != LULL_PHASE_LEARNING);
+    if (kind == LULL_TRIAL_PROOF && is_refining(controller))
+        terms.most_iterations =
+            lull_larger_u32(REFINED_MOST, at_least((double)controller->settled_after, 1));
     /* Where nothing is lowered nothing can be lost. */
     if (kind == LULL_TRIAL_WATCH && !is_lowered(controller))
         terms.loss_ratio = 0.0;
@@ -392,6 +431,14 @@ static void give_up(struct lull_controller *controller)
     lull_controller_reconsider(controller);
 }
 
+/* The search for a duty has cost enough: the steady point stays as it has been proven. */
+static void stop_refining(struct lull_controller *controller)
+{
+    lull_targets_give_up(&controller->targets);
+    lull_trial_change_point(&controller->trial);
+    lull_controller_reconsider(controller);
+}
+
 /* The proven points hurt after all, so nothing is proven any more. */
 static void withdraw(struct lull_controller *controller)
 {
@@ -403,7 +450,11 @@ static void withdraw(struct lull_controller *controller)
 static void conclude_proof(struct lull_controller *controller, enum lull_verdict verdict)
 {
     if (verdict != LULL_VERDICT_NOT_DEGRADED) {
-        back_off(controller);
+        if (is_refining(controller) && lull_track_iteration(controller->gpus[0].track) >
+                                           controller->refined_from + REFINED_TWICE)
+            stop_refining(controller);
+        else
+            back_off(controller);
         return;
     }
     lull_trial_drop_kept(&controller->trial);
@@ -528,6 +579,34 @@ static void seek_steady(struct lull_controller *controller)
     lull_controller_reconsider(controller);
 }
 
+/* The steady point has settled, and something between it and the next lower one may be within the
+ * tolerance as well: that is proven, once for each steady point, and what has been proven before
+ * stays the result. */
+static void refine_steady(struct lull_controller *controller)
+{
+    struct lull_targets *targets = &controller->targets;
+    struct lull_target *steady;
+    struct lull_duty duty;
+
+    if (controller->phase != LULL_PHASE_SETTLED || controller->trial.kind != LULL_TRIAL_WATCH ||
+        targets->steady == LULL_CONTROLLER_NO_TARGET)
+        return;
+    steady = &targets->list[targets->steady];
+    if (!steady->settled || steady->proven.common == controller->refined_point ||
+        lull_track_iteration(controller->gpus[0].track) <
+            controller->trial_begin + controller->settled_after / REFINEMENT_REST)
+        return;
+    controller->refined_point = steady->proven.common;
+    controller->refined_from = lull_track_iteration(controller->gpus[0].track);
+    duty = lull_controller_find_duty(controller);
+    if (duty.low == 0)
+        return;
+    steady->duty = duty;
+    controller->is_retrying = true;
+    lull_trial_change_point(&controller->trial);
+    lull_controller_reconsider(controller);
+}
+
 /* Searches once more below what has settled, ever more rarely. Other nodes would have to search at
  * the same time, so with them nothing is tried again. */
 static void retry(struct lull_controller *controller)
@@ -543,6 +622,7 @@ static void retry(struct lull_controller *controller)
     if (controller->retry_spacing < LONGEST_RETRY_SPACING)
         controller->retry_spacing *= 2;
     controller->is_retrying = true;
+    controller->refined_point = UINT32_MAX;
     lull_trial_demand(&controller->trial, iteration / RETRY_SHARE);
     lull_trial_change_point(&controller->trial);
     lull_controller_reconsider(controller);
@@ -588,5 +668,6 @@ void lull_controller_take_iteration(struct lull_controller *controller,
     lull_controller_act_on(controller,
                            lull_trial_add(&controller->trial, index, &slot, iteration_ms, judged));
     seek_steady(controller);
+    refine_steady(controller);
     retry(controller);
 }

@@ -65,6 +65,8 @@ uint32_t lull_controller_planned_point(const struct lull_controller *controller,
     assert((uint32_t)target_index < targets->count);
     target = &targets->list[target_index];
     point = lull_target_point_for(target, index, under_test);
+    if (target_index == targets->steady && lull_controller_is_low_beat(target, &slot))
+        point++;
     if (!under_test)
         point = lull_controller_agreed_point(controller, target, point, iteration);
     point = lull_targets_point_on(targets, index, target, point);

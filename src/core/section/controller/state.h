@@ -5,6 +5,7 @@
  *   decide.c      what to do next: which trial runs, and what follows from its verdicts
  *   gaps.c        GPUs whose sections are gaps: what is asked of the driver for them, and when
  *   plan.c        which section has which target, point and forecast
+ *   beats.c       the steady point between two clocks: which duty, and when it is low
  *   swings.c      what is given up because the node's power would swing too widely
  *   peers.c       what the controllers of the job's other nodes have to say
  *   targets.c     the list of targets (targets.h)
@@ -82,6 +83,8 @@ struct lull_controller {
     bool is_retrying;       /* what has settled stays the result until something lower is proven */
     uint64_t searched_from; /* iteration of GPU 0 with which the search for sections began */
     uint64_t steady_from;   /* ...and before which no steady point is sought; 0: not known yet */
+    uint32_t refined_point; /* steady point that a duty has been sought for; UINT32_MAX: none */
+    uint64_t refined_from;  /* iteration of GPU 0 with which that began */
     int64_t proof_from_ns;
     uint64_t trial_begin;
     uint64_t settled_after;
@@ -181,6 +184,16 @@ void lull_controller_place_test(struct lull_controller *controller);
 uint32_t lull_controller_cut_point(const struct lull_controller *controller,
                                    const struct lull_controlled_gpu *gpu,
                                    const struct lull_target *target, uint32_t point);
+
+/* ---- beats.c ------------------------------------------------------------------ */
+
+/* Tells whether the steady target's duty has this iteration run one point lower. */
+bool lull_controller_is_low_beat(const struct lull_target *steady,
+                                 const struct lull_pair_slot *slot);
+
+/* Returns the duty with which the steady point, as proven, is likely to come nearer to the
+ * tolerance; none: {0}. */
+struct lull_duty lull_controller_find_duty(const struct lull_controller *controller);
 
 /* ---- plan.c ------------------------------------------------------------------- */
 

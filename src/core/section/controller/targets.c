@@ -154,9 +154,20 @@ void lull_targets_conclude(const struct lull_targets *targets, struct lull_targe
 
 /* ---- what is proven ---------------------------------------------------------------------- */
 
+struct lull_duty lull_target_duty(const struct lull_target *target)
+{
+    if (!target->settled || target->duty.point != target->descent.good)
+        return (struct lull_duty){0};
+    return target->duty;
+}
+
 static struct lull_target_points found_points(const struct lull_target *target)
 {
-    struct lull_target_points points = {.common = target->descent.good, .has_own = target->has_own};
+    struct lull_target_points points = {
+        .common = target->descent.good,
+        .duty = lull_target_duty(target),
+        .has_own = target->has_own,
+    };
 
     if (target->has_own)
         memcpy(points.own, target->own_point, sizeof(points.own));
@@ -167,7 +178,7 @@ static bool is_proven(const struct lull_target *target)
 {
     const struct lull_target_points *proven = &target->proven;
 
-    if (target->has_own != proven->has_own)
+    if (target->has_own != proven->has_own || lull_target_duty(target).low != proven->duty.low)
         return false;
     if (target->has_own)
         return memcmp(target->own_point, proven->own, sizeof(proven->own)) == 0;
@@ -177,8 +188,10 @@ static bool is_proven(const struct lull_target *target)
 void lull_targets_prove(struct lull_targets *targets)
 {
     for (uint32_t i = 0; i < targets->count; i++)
-        if (targets->list[i].settled) /* others were not in force */
+        if (targets->list[i].settled) { /* others were not in force */
             targets->list[i].proven = found_points(&targets->list[i]);
+            targets->list[i].duty = targets->list[i].proven.duty;
+        }
 }
 
 void lull_targets_disprove(struct lull_targets *targets)
@@ -207,10 +220,20 @@ bool lull_targets_are_proven(const struct lull_targets *targets)
     return true;
 }
 
+double lull_target_below_ratio(const struct lull_target *target)
+{
+    return (double)target->proven.duty.low / LULL_DUTY_BEATS;
+}
+
+bool lull_target_is_kept_low(const struct lull_target *target)
+{
+    return target->proven.common > 0 || target->proven.has_own || target->proven.duty.low > 0;
+}
+
 bool lull_targets_any_is_proven(const struct lull_targets *targets)
 {
     for (uint32_t i = 0; i < targets->count; i++)
-        if (targets->list[i].proven.common > 0 || targets->list[i].proven.has_own)
+        if (lull_target_is_kept_low(&targets->list[i]))
             return true;
     return false;
 }
@@ -218,14 +241,31 @@ bool lull_targets_any_is_proven(const struct lull_targets *targets)
 bool lull_targets_are_lowered(const struct lull_targets *targets)
 {
     for (uint32_t i = 0; i < targets->count; i++)
-        if (targets->list[i].descent.good > 0 || targets->list[i].has_own)
+        if (targets->list[i].descent.good > 0 || targets->list[i].has_own ||
+            lull_target_duty(&targets->list[i]).low > 0)
             return true;
     return false;
+}
+
+/* Gives up a duty that is not proven, before anything else; true: that may be enough. A search for
+ * one goes on with half of it. */
+static bool back_off_duty(struct lull_target *target, uint32_t points)
+{
+    struct lull_duty *duty = &target->duty;
+
+    if (lull_target_duty(target).low == 0)
+        return false;
+    duty->low = target->proven.common == target->descent.good ? duty->low / 2 : 0;
+    if (points >= target->descent.count || duty->low <= target->proven.duty.low)
+        *duty = target->proven.duty;
+    return points < target->descent.count || is_proven(target);
 }
 
 /* Points of single GPUs are given up together: those that were proven come back. */
 static void back_off(struct lull_target *target, uint32_t points)
 {
+    if (back_off_duty(target, points))
+        return;
     lull_target_drop_own(target);
     if (target->proven.has_own) {
         target->has_own = true;

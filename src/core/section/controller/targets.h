@@ -75,6 +75,9 @@ void lull_targets_give_up(struct lull_targets *targets);
 /* Searches once more below what has been found; false: there is nothing left below. */
 bool lull_targets_reopen(struct lull_targets *targets);
 
+/* Returns the duty that refines the target's result; none: {0}. */
+struct lull_duty lull_target_duty(const struct lull_target *target);
+
 /* Tells whether anything has been found below the reference. */
 bool lull_targets_are_lowered(const struct lull_targets *targets);
 

@@ -27,6 +27,9 @@ static uint64_t mix(uint64_t hash, uint64_t number)
  * waits from iteration to iteration. */
 static const uint64_t waiting = UINT64_MAX;
 
+/* Stands, with its beats, for a steady point between two clocks. */
+static const uint64_t between = UINT64_MAX - 1;
+
 /* Stands for the points of all targets but the steady one; 0: all are the highest. */
 static uint64_t others_of(const struct lull_controller *controller, bool is_proven, bool uses_slack)
 {
@@ -69,6 +72,8 @@ struct lull_visit lull_controller_visit(const struct lull_controller *controller
         others_of(controller, false,
                   lull_controller_uses_slack(controller, &controller->gpus[gpu],
                                              lull_track_iteration(controller->gpus[gpu].track)));
+    if (steady != NULL && lull_target_duty(steady).low > 0)
+        visit.others = mix(mix(visit.others, between), lull_target_duty(steady).low);
     return visit;
 }
 

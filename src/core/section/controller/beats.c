@@ -1,0 +1,128 @@
+/*
+ * Beats: the steady point by turns with the next lower one (core/section/duty.h). Which duty is
+ * likely to come nearer to the tolerance is told by what the steady point's own trials have cost;
+ * whether it does is for a proof to say.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <assert.h>
+#include <math.h>
+
+#include "base/smaller.h"
+#include "core/section/controller/state.h"
+
+/* The share of the tolerance that is aimed at: a proof needs some distance to it, and halves the
+ * duty where it does not pass. Measured in virtual time: aimed at so, all of resnet50-ddp, bert-ddp
+ * and gpt-fsdp begin with a quarter of a step, which costs 0.86 % of time where 1 % is tolerated.
+ */
+static const double wanted_share = 0.95;
+/* A duty that lowers the clock by less than this share of what the steady point does is not worth
+ * its proof, which runs at the reference half of the time. Chosen, not measured. */
+static const double least_gain = 1.0 / 16.0;
+
+bool lull_controller_is_low_beat(const struct lull_target *steady,
+                                 const struct lull_pair_slot *slot)
+{
+    const struct lull_duty duty = lull_target_duty(steady);
+
+    return slot->candidate && lull_duty_is_low(&duty, slot->lowered);
+}
+
+/* ---- whether ------------------------------------------------------------------------------ */
+
+/* Several GPUs share the driver with the changes within their iterations, whose plan must not wait
+ * for a beat's. */
+static bool shares_driver(const struct lull_controller *controller)
+{
+    const struct lull_targets *targets = &controller->targets;
+    const uint64_t present = lull_controller_present(controller);
+    const bool has_several = (present & (present - 1)) != 0;
+
+    for (uint32_t i = 0; i < targets->count && has_several; i++)
+        if ((int32_t)i != targets->steady && lull_target_is_kept_low(&targets->list[i]))
+            return true;
+    return false;
+}
+
+/* Ranks that wait count on one steady point; other nodes would have to refine at the same time; and
+ * with a tail that counts the lower point decides alone. */
+static bool may_refine(const struct lull_controller *controller, const struct lull_target *steady)
+{
+    return steady->settled && steady->reason == LULL_REASON_DEGRADES_BELOW &&
+           steady->descent.good + 1 < steady->descent.count &&
+           steady->proven.common == steady->descent.good && steady->proven.duty.low == 0 &&
+           !controller->config.together && !(controller->config.tail_tolerance_ratio > 0.0) &&
+           !lull_slack_is_used(&controller->slack) && !shares_driver(controller);
+}
+
+/* The time that changing the clocks of all GPUs takes, one call after the other. */
+static double change_ms(const struct lull_controller *controller)
+{
+    double calls_ms = 0.0;
+    double settle_ms = 0.0;
+
+    for (uint32_t i = 0; i < controller->gpu_count; i++) {
+        const struct lull_controlled_gpu *gpu = &controller->gpus[i];
+        const double call_ms = lull_switch_cost_call_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.5);
+
+        if (!lull_controller_takes_part(gpu))
+            continue;
+        calls_ms += call_ms;
+        settle_ms = fmax(settle_ms,
+                         lull_switch_cost_total_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.5) - call_ms);
+    }
+    return calls_ms + settle_ms;
+}
+
+/* ---- which -------------------------------------------------------------------------------- */
+
+/*
+ * The slowdown per point: by least squares through the origin of what the trials of the steady
+ * point and of those around it have found, each as good as it has pairs. NAN: nothing has been.
+ */
+static double slope_of(const struct lull_controller *controller, const struct lull_target *steady)
+{
+    const uint32_t lowest = 2 * (steady->descent.good + 1);
+    struct lull_guard_estimate kept;
+    double products;
+    double squares;
+
+    lull_trial_estimate(&controller->trial, &kept);
+    products = kept.pairs * steady->descent.good * kept.slowdown_ratio;
+    squares = (double)kept.pairs * steady->descent.good * steady->descent.good;
+    for (uint32_t i = 0; i < steady->record_count; i++) {
+        const struct lull_descent_record *record = &steady->records[i];
+
+        if (record->point > lowest)
+            continue;
+        products += (double)record->pairs * record->point * record->slowdown_ratio;
+        squares += (double)record->pairs * record->point * record->point;
+    }
+    return products / squares;
+}
+
+struct lull_duty lull_controller_find_duty(const struct lull_controller *controller)
+{
+    const struct lull_controller_config *config = &controller->config;
+    const double limit = fmin(config->tolerance_ratio, config->steady_tolerance_ratio);
+    const struct lull_target *steady = lull_controller_steady(controller);
+    struct lull_duty duty = {0};
+    double slope;
+
+    if (steady == NULL || !may_refine(controller, steady))
+        return duty;
+    duty.point = steady->descent.good;
+    duty.beat = lull_duty_beat(lull_quantile_get(&controller->gpus[0].reference_iterations_ms, 0.5),
+                               change_ms(controller));
+    slope = slope_of(controller, steady);
+    if (duty.beat == 0 || !(slope > 0.0))
+        return (struct lull_duty){0};
+    for (duty.low = LULL_DUTY_BEATS - 1; duty.low > 0; duty.low--) {
+        const double point = duty.point + (double)duty.low / LULL_DUTY_BEATS;
+
+        if (slope * point <= wanted_share * limit &&
+            duty.low >= least_gain * LULL_DUTY_BEATS * duty.point)
+            return duty;
+    }
+    return (struct lull_duty){0};
+}
