@@ -115,20 +115,20 @@ json_t *lull_model_document_make(const struct lull_model_sets *sets, const char 
 /* ---- reading ------------------------------------------------------------------------------- */
 
 /* What is being read, for messages. */
-struct place {
+struct model_field {
     const char *file;
     size_t set;
     struct lull_error *err;
 };
 
-static int refuse(const struct place *place, const char *field, const char *what)
+static int refuse(const struct model_field *place, const char *field, const char *what)
 {
     return lull_error_set(place->err, LULL_E_FORMAT, "%s: set %zu: %s: %s; fit the model again",
                           place->file, place->set + 1, field, what);
 }
 
 /* Reads a number from least to most; null is NAN where that is allowed. */
-static int read_number(const struct place *place, const json_t *object, const char *field,
+static int read_number(const struct model_field *place, const json_t *object, const char *field,
                        double least, double most, bool may_be_null, double *value_out)
 {
     const json_t *const value = json_object_get(object, field);
@@ -141,7 +141,7 @@ static int read_number(const struct place *place, const json_t *object, const ch
     return 0;
 }
 
-static int read_name(const struct place *place, const json_t *object, const char *field,
+static int read_name(const struct model_field *place, const json_t *object, const char *field,
                      char *name_out, size_t size)
 {
     const char *const text = json_string_value(json_object_get(object, field));
@@ -152,7 +152,7 @@ static int read_name(const struct place *place, const json_t *object, const char
     return 0;
 }
 
-static int read_errors(const struct place *place, const json_t *object, const char *field,
+static int read_errors(const struct model_field *place, const json_t *object, const char *field,
                        struct lull_fitted_errors *errors_out)
 {
     const json_t *const errors = json_object_get(object, field);
@@ -173,7 +173,7 @@ static bool is_behind(const struct lull_grid_point *before, const struct lull_gr
            (point->sm_mhz == before->sm_mhz && point->mem_mhz > before->mem_mhz);
 }
 
-static int read_point(const struct place *place, const json_t *object,
+static int read_point(const struct model_field *place, const json_t *object,
                       struct lull_fitted_device *device)
 {
     const uint32_t at = device->point_count++;
@@ -189,7 +189,7 @@ static int read_point(const struct place *place, const json_t *object,
     return rc;
 }
 
-static int read_points(const struct place *place, const json_t *object,
+static int read_points(const struct model_field *place, const json_t *object,
                        struct lull_fitted_device *device)
 {
     const json_t *const points = json_object_get(object, "points");
@@ -216,7 +216,7 @@ static int read_points(const struct place *place, const json_t *object,
     return 0;
 }
 
-static int read_shapes(const struct place *place, const json_t *object,
+static int read_shapes(const struct model_field *place, const json_t *object,
                        struct lull_time_model *time_out)
 {
     const json_t *const shapes = json_object_get(object, "shapes_ms");
@@ -241,7 +241,7 @@ static int read_shapes(const struct place *place, const json_t *object,
     return sum > 0.0 ? 0 : refuse(place, "shapes_ms", "the kernel takes no time");
 }
 
-static int read_power(const struct place *place, const json_t *object,
+static int read_power(const struct model_field *place, const json_t *object,
                       struct lull_fitted_kernel *kernel)
 {
     const json_t *const power = json_object_get(object, "power");
@@ -259,7 +259,7 @@ static int read_power(const struct place *place, const json_t *object,
     return rc;
 }
 
-static int read_left(const struct place *place, const json_t *object, const char *field,
+static int read_left(const struct model_field *place, const json_t *object, const char *field,
                      uint32_t count, double **left_out)
 {
     const json_t *const values = json_object_get(object, field);
@@ -279,7 +279,8 @@ static int read_left(const struct place *place, const json_t *object, const char
     return 0;
 }
 
-static int read_kernel(const struct place *place, const json_t *object, struct lull_model_set *set)
+static int read_kernel(const struct model_field *place, const json_t *object,
+                       struct lull_model_set *set)
 {
     struct lull_fitted_device *const device = &set->device;
     const uint32_t at = device->kernel_count++;
@@ -300,7 +301,8 @@ static int read_kernel(const struct place *place, const json_t *object, struct l
     return rc;
 }
 
-static int read_kernels(const struct place *place, const json_t *object, struct lull_model_set *set)
+static int read_kernels(const struct model_field *place, const json_t *object,
+                        struct lull_model_set *set)
 {
     const json_t *const kernels = json_object_get(object, "kernels");
     const size_t count = json_array_size(kernels);
@@ -317,7 +319,8 @@ static int read_kernels(const struct place *place, const json_t *object, struct 
     return rc;
 }
 
-static int read_set(const struct place *place, const json_t *object, struct lull_model_set *set)
+static int read_set(const struct model_field *place, const json_t *object,
+                    struct lull_model_set *set)
 {
     int rc = read_name(place, object, "gpu", set->gpu, sizeof(set->gpu));
 
@@ -336,7 +339,7 @@ static int read_set(const struct place *place, const json_t *object, struct lull
 int lull_model_document_parse(const char *text, size_t size, const char *name,
                               struct lull_model_sets *sets_out, struct lull_error *err)
 {
-    struct place place = {.file = name, .err = err};
+    struct model_field place = {.file = name, .err = err};
     json_error_t why;
     json_t *const root = json_loadb(text, size, 0, &why);
     const json_t *const array = json_object_get(root, "sets");

@@ -211,8 +211,8 @@ static void test_no_other_kernel(void **state)
     lull_power_curve_fit(&world.grid, 0, &curve);
     for (uint32_t i = 0; i < SM; i++)
         assert_near(curve.rise[i],
-                    (pow(800.0 + 150.0 * i, 2.0) - 800.0 * 800.0) /
-                        (1400.0 * 1400.0 - 800.0 * 800.0),
+                    (pow(800.0 + 150.0 * i, 3.0) - pow(800.0, 3.0)) /
+                        (pow(1400.0, 3.0) - pow(800.0, 3.0)),
                     1e-12);
     lull_grid_fini(&world.grid);
 }
