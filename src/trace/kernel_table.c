@@ -116,7 +116,7 @@ static int extend_set(const struct lull_columns *columns, const char *more,
         return lull_columns_refuse(columns, name_field(columns),
                                    "the name of the set is too long with its mode or power limit",
                                    err);
-    strcpy(set->set + used, more);
+    memcpy(set->set + used, more, strlen(more) + 1);
     return 0;
 }
 

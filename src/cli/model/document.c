@@ -146,10 +146,11 @@ static int read_name(const struct model_field *place, const json_t *object, cons
 {
     const char *const text = json_string_value(json_object_get(object, field));
 
-    if (text == NULL || strlen(text) >= size)
-        return refuse(place, field, "not a name, or too long");
-    memcpy(name_out, text, strlen(text) + 1);
-    return 0;
+    if (text != NULL && strlen(text) < size) {
+        memcpy(name_out, text, strlen(text) + 1);
+        return 0;
+    }
+    return refuse(place, field, "not a name, or too long");
 }
 
 static int read_errors(const struct model_field *place, const json_t *object, const char *field,
@@ -264,7 +265,7 @@ static int read_left(const struct model_field *place, const json_t *object, cons
 {
     const json_t *const values = json_object_get(object, field);
 
-    if (json_array_size(values) != count)
+    if (count == 0 || json_array_size(values) != count)
         return refuse(place, field, "not a number for each operating point");
     *left_out = malloc(count * sizeof(**left_out));
     if (*left_out == NULL)
@@ -352,19 +353,24 @@ int lull_model_document_parse(const char *text, size_t size, const char *name,
                               "%s: line %d: %s; give a file that `lull model "
                               "fit` has written",
                               name, why.line, why.text);
-    if (json_integer_value(json_object_get(root, "model_version")) != FORMAT_VERSION || count == 0)
+    if (json_integer_value(json_object_get(root, "model_version")) != FORMAT_VERSION ||
+        count == 0) {
         rc = lull_error_set(err, LULL_E_FORMAT,
                             "%s: not a model of version %d; give a file that "
                             "`lull model fit` has written",
                             name, FORMAT_VERSION);
-    if (rc == 0)
-        sets_out->all = calloc(count, sizeof(*sets_out->all));
-    if (rc == 0 && sets_out->all == NULL)
+        goto free_root;
+    }
+    sets_out->all = calloc(count, sizeof(*sets_out->all));
+    if (sets_out->all == NULL) {
         rc = lull_error_set(err, -ENOMEM, "%s: there is no memory for it", name);
+        goto free_root;
+    }
     for (; rc == 0 && place.set < count; place.set++) {
         sets_out->count++;
         rc = read_set(&place, json_array_get(array, place.set), &sets_out->all[place.set]);
     }
+free_root:
     json_decref(root);
     if (rc < 0)
         lull_model_sets_fini(sets_out);

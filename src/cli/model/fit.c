@@ -46,10 +46,11 @@ static int fit_set(const char *path, const struct lull_kernel_table *table,
     memcpy(set->gpu, from->gpu, sizeof(set->gpu));
     memcpy(set->set, from->set, sizeof(set->set));
     set->kernel_names = calloc(grid.kernel_count, sizeof(*set->kernel_names));
-    if (set->kernel_names == NULL || lull_fitted_make(&grid, &set->device) < 0)
+    if (set->kernel_names != NULL && lull_fitted_make(&grid, &set->device) == 0)
+        for (uint32_t k = 0; k < grid.kernel_count; k++)
+            set->kernel_names[k] = lull_kernel_table_name(table, grid.kernels[k]);
+    else
         rc = lull_error_set(err, -ENOMEM, "%s: there is no memory for its models", path);
-    for (uint32_t k = 0; k < grid.kernel_count && rc == 0; k++)
-        set->kernel_names[k] = lull_kernel_table_name(table, grid.kernels[k]);
     lull_grid_fini(&grid);
     return rc;
 }
