@@ -16,7 +16,7 @@ __device__ inline f16 f16_of(float value)
     return half;
 }
 
-/* Of either sign, from 1/8 to below 2. */
+/* Returns a number of either sign, of 1/8 to below 2. */
 __device__ inline e4m3 random_e4m3(u64 seed, u64 i)
 {
     const u32 bits = random_bits(seed, i);

@@ -118,7 +118,7 @@ template <class Of, class T> __device__ inline T warp_all(T value)
     return value;
 }
 
-/* The same over a block of whole warps along x, in all threads. */
+/* Does the same over a block of whole warps along x; all threads get the result. */
 template <class Of, class T> __device__ inline T block_all(T value)
 {
     __shared__ T of_warps[32];

@@ -114,7 +114,7 @@ json_t *lull_model_document_make(const struct lull_model_sets *sets, const char 
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* What is being read, for messages. */
+/* The set that is being read, and its file, for messages. */
 struct model_field {
     const char *file;
     size_t set;

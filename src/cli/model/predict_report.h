@@ -1,5 +1,5 @@
 /*
- * What lull model predict prints: tables for people, or a document.
+ * Prints what lull model predict has found: tables for people, or a document.
  * Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_MODEL_PREDICT_REPORT_H

@@ -143,7 +143,7 @@ static int find_marks(const struct lull_html_axis *axis, double about, double *f
 
 static void write_label(FILE *out, const struct lull_html_axis *axis, double value, double tick)
 {
-    /* What is nearly 0 beside the distance of the marks is 0. */
+    /* A value that is nearly 0 beside the distance of the marks is shown as 0. */
     if (fabs(value) < 1e-9 * tick)
         value = 0.0;
     if (axis->is_percent)

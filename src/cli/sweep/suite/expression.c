@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { MOST_DEEP = 32 };
+#include "base/smaller.h"
+
+enum { MOST_DEEP = 32, SHOWN = 40 }; /* SHOWN: bytes of a name that messages show */
 static const uint64_t most = UINT64_C(1) << 62;
 
 struct expression {
@@ -48,6 +50,7 @@ static int take_name(struct expression *expression, uint64_t *value_out)
 {
     const char *const begin = expression->at;
     size_t length;
+    int shown;
 
     while (isalnum((unsigned char)*expression->at) || *expression->at == '_')
         expression->at++;
@@ -58,10 +61,10 @@ static int take_name(struct expression *expression, uint64_t *value_out)
             *value_out = expression->sizes[i].value;
             return 0;
         }
+    shown = (int)lull_smaller_size(length, SHOWN);
     return lull_error_set(expression->err, LULL_E_FORMAT,
-                          "there is no size %.*s above; add size = %.*s NUMBER small NUMBER",
-                          (int)(length < 40 ? length : 40), begin, (int)(length < 40 ? length : 40),
-                          begin);
+                          "there is no size %.*s above; add size = %.*s NUMBER small NUMBER", shown,
+                          begin, shown, begin);
 }
 
 static int take_factor(struct expression *expression, uint64_t *value_out)
