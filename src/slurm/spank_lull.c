@@ -361,14 +361,17 @@ static void note_exit(spank_t spank)
         step.status = status;
 }
 
-/* Tells the governor that the job has ended, and its user what it has to say, if it is quick. */
-static void end_governor(void)
+/* Tells the governor that the job has ended, and its user what it has to say if it is quick, else where
+ * that will be. */
+static void end_governor(spank_t spank)
 {
     const int64_t now_ns = lull_helper_now_ns();
     int64_t wait_ns = (now_ns - step.begin_ns) / FINISH_SHARE;
     char text[WORDS_BYTES] = "";
-    char status[16];
+    char status[16], report[64];
+    void (*say)(const char *, ...);
     size_t size = 0;
+    bool has_ended;
 
     if (step.governor.words < 0)
         return;
@@ -378,9 +381,14 @@ static void end_governor(void)
     /* One that has ended before says why. */
     if (send(step.governor.socket, status, strlen(status), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         wait_ns = FINISH_MS * ns_per_ms;
-    lull_helper_listen(&step.governor, now_ns + wait_ns, text, sizeof(text), &size);
+    has_ended = lull_helper_listen(&step.governor, now_ns + wait_ns, text, sizeof(text), &size);
     /* Whoever has not asked for Lull is not told of it. */
-    relay(text, is_asked() ? slurm_spank_log : slurm_info);
+    say = is_asked() ? slurm_spank_log : slurm_info;
+    relay(text, say);
+    if (!has_ended) {
+        write_report_name(spank, report, sizeof(report));
+        say("lull: the step ends before its report is written, which will be in %s", report);
+    }
     lull_helper_forget(&step.governor);
 }
 
@@ -477,18 +485,17 @@ int slurm_spank_task_exit(spank_t spank, int ac, char **av)
         return 0;
     note_exit(spank);
     if (step.tasks_left > 0 && --step.tasks_left == 0)
-        end_governor();
+        end_governor(spank);
     return 0;
 }
 
 /* A step whose tasks were never started has a governor all the same. */
 int slurm_spank_exit(spank_t spank, int ac, char **av)
 {
-    (void)spank;
     (void)ac;
     (void)av;
     if (spank_context() == S_CTX_REMOTE)
-        end_governor();
+        end_governor(spank);
     return 0;
 }
 
