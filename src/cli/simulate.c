@@ -88,7 +88,7 @@ static double saving(const struct results *results, int policy)
 
 static double slowdown(const struct results *results, int policy)
 {
-    return results->outcomes[policy].period_ms / results->outcomes[HIGHEST].period_ms - 1.0;
+    return lull_simulation_slowdown(&results->outcomes[policy], &results->outcomes[HIGHEST]);
 }
 
 /* The play as those see it who know everything: each of their periods is like those that are

@@ -275,7 +275,35 @@ static void reset_run(struct lull_oracle_play *oracle, enum lull_oracle_mode mod
     memset(oracle->tallies, 0, oracle->gap_count * sizeof(oracle->tallies[0]));
 }
 
+/* Fills the means of the run that has ended; its times are the reference's where there is none. */
+static void conclude_run(struct lull_oracle_play *oracle,
+                         const struct lull_oracle_outcome *reference,
+                         struct lull_oracle_outcome *outcome)
+{
+    const uint32_t ranks = oracle->play.rank_count;
+    double most = 0.0;
+
+    *outcome = (struct lull_oracle_outcome){0};
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        const double period_s =
+            (double)(oracle->ranks[rank].end_ns - oracle->ranks[rank].begin_ns) * 1e-9 /
+            oracle->periods;
+
+        outcome->energy_j +=
+            (oracle->ranks[rank].end_j - oracle->ranks[rank].begin_j) / oracle->periods;
+        outcome->time_s += period_s / ranks;
+        if (reference == NULL)
+            oracle->reference_s[rank] = period_s;
+        most = fmax(most, period_s / oracle->reference_s[rank]);
+    }
+    if (reference == NULL)
+        return;
+    lull_oracle_compare(outcome, reference);
+    outcome->slowdown_ratio = most - 1.0;
+}
+
 int lull_oracle_play_run(struct lull_oracle_play *oracle, enum lull_oracle_mode mode, uint32_t step,
+                         const struct lull_oracle_outcome *reference,
                          struct lull_oracle_outcome *outcome_out, struct lull_error *err)
 {
     const struct lull_play_observer observer = {observe, serve_calls, oracle};
@@ -297,13 +325,8 @@ int lull_oracle_play_run(struct lull_oracle_play *oracle, enum lull_oracle_mode 
     }
     result = lull_play_sim_run(oracle->sim, &observer, err);
     lull_play_sim_destroy(oracle->sim);
-    *outcome_out = (struct lull_oracle_outcome){0};
-    for (uint32_t rank = 0; rank < ranks; rank++) {
-        outcome_out->energy_j +=
-            (oracle->ranks[rank].end_j - oracle->ranks[rank].begin_j) / oracle->periods;
-        outcome_out->time_s += (double)(oracle->ranks[rank].end_ns - oracle->ranks[rank].begin_ns) *
-                               1e-9 / oracle->periods / ranks;
-    }
+    if (result == 0)
+        conclude_run(oracle, reference, outcome_out);
     return result;
 }
 
@@ -342,7 +365,8 @@ static void choose(struct lull_oracle_play *oracle, enum lull_oracle_mode mode,
 
 /* Fills the table: row r holds what every gap takes r strides below the highest clock. */
 static int sweep(struct lull_oracle_play *oracle, enum lull_oracle_mode mode,
-                 struct lull_oracle_tally *table, struct lull_error *err)
+                 const struct lull_oracle_outcome *reference, struct lull_oracle_tally *table,
+                 struct lull_error *err)
 {
     const uint32_t stride = oracle->question->stride;
     struct lull_oracle_outcome ignored;
@@ -353,7 +377,7 @@ static int sweep(struct lull_oracle_play *oracle, enum lull_oracle_mode mode,
         for (uint32_t i = 0; i < oracle->gap_count; i++)
             oracle->steps[i] =
                 oracle->top_step - (may_be_lowered(oracle, mode, i) ? row * stride : 0);
-        result = lull_oracle_play_run(oracle, mode, 0, &ignored, err);
+        result = lull_oracle_play_run(oracle, mode, 0, reference, &ignored, err);
         if (result < 0)
             return result;
         memcpy(&table[(size_t)row * oracle->gap_count], oracle->tallies,
@@ -399,10 +423,9 @@ static int try_steps(struct lull_oracle_play *oracle, enum lull_oracle_mode mode
 
         oracle->queue.least_gain_ns = i % 2 * oracle->queue.call_ns;
         spread_ranks(oracle, i / 2 == 1);
-        result = lull_oracle_play_run(oracle, mode, 0, &outcome, err);
+        result = lull_oracle_play_run(oracle, mode, 0, reference, &outcome, err);
         if (result < 0)
             return result;
-        lull_oracle_compare(&outcome, reference);
         if (i == 0 ||
             (outcome.slowdown_ratio <= wanted &&
              (best_out->slowdown_ratio > wanted || outcome.saving_ratio > best_out->saving_ratio)))
@@ -434,7 +457,7 @@ static int find_best(struct lull_oracle_play *oracle, enum lull_oracle_mode mode
     if (table == NULL)
         return lull_error_set(err, -ENOMEM, "oracle: no memory for a table of %u clocks", rows);
     oracle->queue.is_shared = false;
-    result = sweep(oracle, mode, table, err);
+    result = sweep(oracle, mode, reference, table, err);
     oracle->queue.is_shared = true;
     if (result < 0)
         goto free_table;
@@ -463,12 +486,12 @@ int lull_oracle_play_find_steady(struct lull_oracle_play *oracle,
     answer->steady_mhz = oracle->model.sm_max_mhz;
     for (uint32_t below = stride; below <= oracle->highest_step; below += stride) {
         struct lull_oracle_outcome outcome;
-        const int result = lull_oracle_play_run(oracle, LULL_ORACLE_MODE_STEADY,
-                                                oracle->highest_step - below, &outcome, err);
+        const int result =
+            lull_oracle_play_run(oracle, LULL_ORACLE_MODE_STEADY, oracle->highest_step - below,
+                                 &answer->reference, &outcome, err);
 
         if (result < 0)
             return result;
-        lull_oracle_compare(&outcome, &answer->reference);
         if (outcome.slowdown_ratio > oracle->question->tolerance_ratio)
             break; /* every lower clock is slower still */
         if (outcome.saving_ratio > answer->steady.saving_ratio) {

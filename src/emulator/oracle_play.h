@@ -14,8 +14,11 @@
  * clock holds all the time. slack: each rank that waits for later ones runs at the clock that saves
  * most without making the play longer, and all others at the highest. joint: gaps as in real, on
  * top of each steady clock, and ranks that wait lower than that; the best of all that stay within
- * the tolerance. What is not enumerated: clocks of two ranks that are harmless together though each
- * alone is not, beyond all waiting ranks lower by one or two; clocks of gaps between the strides.
+ * the tolerance; ranks of a recorded play
+ * wait for nobody, so each may have a steady clock of its own. The slowdown is that of the rank
+ * that loses most. What is not enumerated: clocks of two ranks that are harmless together though
+ * each alone is not, beyond all waiting ranks lower by one or two; clocks of gaps between the
+ * strides.
  *
  * The clock of a gap is the one that takes least energy from the begin of this gap to the begin of
  * the next, among those that make this time longer by no more than the tolerance. All gaps are

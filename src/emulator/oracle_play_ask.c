@@ -17,7 +17,7 @@ static int answer_all(struct lull_oracle_play *oracle, struct lull_oracle_play_a
                       struct lull_error *err)
 {
     const uint32_t ranks = oracle->play.rank_count;
-    int result = lull_oracle_play_run(oracle, LULL_ORACLE_MODE_STEADY, oracle->top_step,
+    int result = lull_oracle_play_run(oracle, LULL_ORACLE_MODE_STEADY, oracle->top_step, NULL,
                                       &answer->reference, err);
 
     answer->gaps = oracle->gap_count;

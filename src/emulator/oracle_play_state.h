@@ -47,7 +47,8 @@ struct lull_oracle_play {
     int64_t lower_lead_ns;
     int64_t raise_lead_ns;
     int64_t period_ns;
-    int64_t starts_ns[LULL_PLAY_RANKS]; /* when each rank begins */
+    int64_t starts_ns[LULL_PLAY_RANKS];  /* when each rank begins */
+    double reference_s[LULL_PLAY_RANKS]; /* each rank's period at the highest clock */
 
     /* What follows is reset for every run. */
     enum lull_oracle_mode mode;
@@ -73,8 +74,11 @@ struct lull_oracle_play {
 /* ---- oracle_play.c ---- */
 
 /* Runs the play once. LULL_ORACLE_MODE_STEADY locks every GPU at step; the other modes use the
- * steps of gaps. Each rank runs as far below all of them as the queue says. */
+ * steps of gaps. Each rank runs as far below all of them as the queue says. The reference is NULL
+ * for the run that is the reference of all later ones, whose slowdown is that of the rank which
+ * loses most: ranks of a recorded play wait for nobody, and each is promised the tolerance. */
 int lull_oracle_play_run(struct lull_oracle_play *oracle, enum lull_oracle_mode mode, uint32_t step,
+                         const struct lull_oracle_outcome *reference,
                          struct lull_oracle_outcome *outcome_out, struct lull_error *err);
 
 /* Finds the gaps that computation leaves at the present top_step. */

@@ -33,7 +33,7 @@ static int simulate(const struct lull_simulation_options *options, enum lull_fix
 static bool is_within(const struct lull_simulation_outcome *outcome,
                       const struct lull_simulation_outcome *reference, double tolerance_ratio)
 {
-    return outcome->period_ms <= reference->period_ms * (1.0 + tolerance_ratio);
+    return lull_simulation_slowdown(outcome, reference) <= tolerance_ratio;
 }
 
 /* The lowest setting within the tolerance over a few periods. */

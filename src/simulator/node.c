@@ -2,6 +2,7 @@
 #include "simulator/node.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/smaller.h"
@@ -404,8 +405,9 @@ static void conclude(const struct simulation *simulation,
     for (uint32_t i = 0; i < ranks; i++) {
         const struct node_rank *rank = &simulation->ranks[i];
 
-        outcome.period_ms +=
-            (double)(rank->until_ns - rank->from_ns) * 1e-6 / (double)options->measured / ranks;
+        outcome.rank_period_ms[i] =
+            (double)(rank->until_ns - rank->from_ns) * 1e-6 / (double)options->measured;
+        outcome.period_ms += outcome.rank_period_ms[i] / ranks;
         outcome.energy_j += (rank->until_j - rank->from_j) / (double)options->measured;
         steps += rank->steps;
         low_steps += rank->low_steps;
@@ -450,4 +452,14 @@ int lull_simulate_node(const struct lull_simulation_options *options,
 destroy:
     destroy(simulation);
     return result;
+}
+
+double lull_simulation_slowdown(const struct lull_simulation_outcome *outcome,
+                                const struct lull_simulation_outcome *reference)
+{
+    double most = -INFINITY;
+
+    for (uint32_t i = 0; i < LULL_PLAY_RANKS && reference->rank_period_ms[i] > 0.0; i++)
+        most = fmax(most, outcome->rank_period_ms[i] / reference->rank_period_ms[i] - 1.0);
+    return most;
 }

@@ -41,7 +41,8 @@ struct lull_simulation_options {
 
 struct lull_simulation_outcome {
     /* Means of one measured period. */
-    double period_ms;  /* mean over the ranks, which differ if they wait for nobody */
+    double period_ms; /* mean over the ranks, which differ if they wait for nobody */
+    double rank_period_ms[LULL_PLAY_RANKS];
     double energy_j;   /* sum over the GPUs */
     double late_ratio; /* share of iterations in which a compute kernel began on a lowered clock */
     uint64_t calls;    /* number of driver calls in the whole run */
@@ -59,5 +60,10 @@ struct lull_simulation_outcome {
  * ever; -ENOMEM. */
 int lull_simulate_node(const struct lull_simulation_options *options,
                        struct lull_simulation_outcome *outcome_out, struct lull_error *err);
+
+/* Returns how much longer periods take than in the reference, a simulation of the same play, on the
+ * rank that loses most: a guard promises the tolerance to each. */
+double lull_simulation_slowdown(const struct lull_simulation_outcome *outcome,
+                                const struct lull_simulation_outcome *reference);
 
 #endif

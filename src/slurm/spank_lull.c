@@ -361,8 +361,8 @@ static void note_exit(spank_t spank)
         step.status = status;
 }
 
-/* Tells the governor that the job has ended, and its user what it has to say if it is quick, else where
- * that will be. */
+/* Tells the governor that the job has ended, and its user what it has to say if it is quick, else
+ * where that will be. */
 static void end_governor(spank_t spank)
 {
     const int64_t now_ns = lull_helper_now_ns();

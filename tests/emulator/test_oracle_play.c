@@ -258,6 +258,55 @@ static void test_a_queue_is_foreseen(void **state)
     }
 }
 
+/* Ranks that wait for nobody: all of the second one's time is computation, a seventh of the first
+ * one's is. */
+static struct lull_play *new_recorded(uint32_t first, uint32_t ranks)
+{
+    struct lull_play *play;
+
+    assert_int_equal(lull_play_create(ranks, &play, NULL), 0);
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        struct lull_play_op op = compute;
+
+        op.depends[0] = 0;
+        op.delay_ms = first + rank == 0 ? 6 * COMPUTE_MS : 0;
+        op.begins_step = true;
+        assert_int_equal(lull_play_add(play, rank, &op, NULL), 0);
+    }
+    play->is_recorded = true;
+    assert_int_equal(lull_play_finish(play, NULL), 0);
+    return play;
+}
+
+/* Where nothing is shared, two together do what each does alone, and neither loses more. */
+static void test_ranks_that_wait_for_nobody_have_their_own_clocks(void **state)
+{
+    const double tolerance = 0.05;
+    const double slow_call_ms = 500; /* no gap is lowered */
+    struct lull_oracle_play_answer alone[2], both;
+    double saved_j = 0.0;
+
+    (void)state;
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        struct lull_play *play = new_recorded(rank % 2, rank < 2 ? 1 : 2);
+
+        *(rank < 2 ? &alone[rank] : &both) = ask(play, slow_call_ms, 0, tolerance);
+        lull_play_destroy(play);
+    }
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        printf("%u: %g %g, %g %g; %g %g\n", rank, both.joint_rank_mhz[rank], alone[rank].joint_mhz,
+               alone[rank].joint.slowdown_ratio, alone[rank].joint.saving_ratio,
+               both.joint.slowdown_ratio, both.joint.saving_ratio);
+        assert_true(both.joint_rank_mhz[rank] == alone[rank].joint_mhz);
+        saved_j += alone[rank].joint.saving_ratio * alone[rank].reference.energy_j;
+    }
+    assert_true(both.joint_rank_mhz[0] < both.joint_rank_mhz[1]);
+    assert_true(both.joint.slowdown_ratio <= tolerance);
+    assert_true(fabs(both.joint.slowdown_ratio -
+                     fmax(alone[0].joint.slowdown_ratio, alone[1].joint.slowdown_ratio)) < 1e-6);
+    assert_true(fabs(both.joint.saving_ratio * both.reference.energy_j - saved_j) < 1e-3 * saved_j);
+}
+
 static void test_numbers_out_of_range_are_refused(void **state)
 {
     struct lull_play *play = new_play(1, 1);
@@ -282,6 +331,7 @@ int main(void)
         cmocka_unit_test(test_what_does_not_pay_is_left_alone),
         cmocka_unit_test(test_answers_repeat),
         cmocka_unit_test(test_a_queue_is_foreseen),
+        cmocka_unit_test(test_ranks_that_wait_for_nobody_have_their_own_clocks),
         cmocka_unit_test(test_numbers_out_of_range_are_refused),
     };
 
