@@ -40,10 +40,10 @@ enum { SCREEN_SHARE = 4 };
  * is then at most a tenth or so of what they have saved before. Chosen, not measured. */
 static const double rest_factor = 6.0;
 /* Sections that are low for a smaller share of the time are not worth a rest, which puts off what
- * the steady point saves. In virtual time gaps that were low for 12 % and 10 % of a proof saved
- * 2.4 % and 2.0 % (sampled_rank-0 and -1), for 2.6 % 0.3 % (megatron-3d), and for 1.3 % nothing
- * (a100-ddp-2ranks-rank0). */
-static const double least_rest_share = 0.05;
+ * the steady point saves: that is 3 % and more in docs/joint.md, and gaps that were low for 12 %
+ * and 10 % of a proof saved 2.4 % and 2.0 % (sampled_rank-0 and -1, in virtual time). After 400
+ * iterations these two together had saved 2.3 % with a rest, and 6.8 % without. */
+static const double least_rest_share = 0.15;
 /* Blocks of a proof of a duty have at least so many iterations, because the first one of each is
  * not measured. It ends after so many iterations at it, or as many as the first search has taken,
  * and half of it is only tried after that where the search for a duty has not taken more than the
