@@ -1,6 +1,7 @@
 # Commands for people; meson does the work (build/).
 #   make                   builds
-#   make test              installs what is missing, builds, runs the whole suite
+#   make test              installs what is missing, builds, runs the suite
+#   make test-thorough     runs the tests that compute longest
 #   make test-sanitizers   runs the same code under clang's and gcc's sanitizers
 #   make faults            runs the tests of what can go wrong, and says what became of each fault
 #   make check-tidy        holds src/ against .clang-tidy, where clang-tidy 14 is installed
@@ -11,7 +12,7 @@
 BUILD ?= build
 MESON_FLAGS ?=
 
-.PHONY: all test test-sanitizers faults check-tidy demo bench figures clean
+.PHONY: all test test-thorough test-sanitizers faults check-tidy demo bench figures clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -23,6 +24,11 @@ test:
 	tools/install-deps
 	$(MAKE) --no-print-directory all
 	tools/test --build $(BUILD)
+
+test-thorough:
+	tools/install-deps
+	$(MAKE) --no-print-directory all
+	tools/test --build $(BUILD) thorough
 
 test-sanitizers:
 	tools/install-deps
