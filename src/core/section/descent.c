@@ -28,6 +28,7 @@ static void start(struct lull_descent *descent, uint32_t good, uint32_t bad)
     descent->good = good;
     descent->bad = bad;
     descent->steps = 0;
+    descent->aims = 0;
     descent->stride = 1;
     if (descent->strategy == LULL_DESCENT_BISECT)
         descent->stride = descent->count;
@@ -72,6 +73,21 @@ void lull_descent_take(struct lull_descent *descent, enum lull_verdict verdict)
             descent->stride *= 2;
     }
     choose_candidate(descent);
+}
+
+void lull_descent_aim(struct lull_descent *descent, uint32_t point)
+{
+    uint32_t lowest = descent->bad - 1;
+    uint32_t aimed;
+
+    if (lull_descent_done(descent) || descent->strategy != LULL_DESCENT_GALLOP ||
+        descent->aims == LULL_DESCENT_AIMS)
+        return;
+    if (descent->bad == descent->count)
+        lowest = descent->candidate;
+    aimed = lull_larger_u32(lull_smaller_u32(point, lowest), descent->good + 1);
+    descent->aims += aimed != descent->candidate;
+    descent->candidate = aimed;
 }
 
 void lull_descent_back_off(struct lull_descent *descent, uint32_t floor, uint32_t points)

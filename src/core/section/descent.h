@@ -14,9 +14,11 @@
  *          falls on the way down.
  *   GALLOP 1, 2, 4, 8... points down while not degraded, then bisects: never goes far below a point
  *          that hurts, for what must not be disturbed (the steady point).
+ *          It may be aimed at where a model expects its end.
  * On any answers of the guard, all three end at a point that was found good (or the highest) whose
  * next lower point was found bad (or does not exist). Verdicts taken, of count points: STEP at most
- * count - 1, BISECT 2 + log2(count), GALLOP 2 + 2 log2(count).
+ * count - 1, BISECT 2 + log2(count), GALLOP 2 + 2 log2(count), and LULL_DESCENT_AIMS
+ * more where it is aimed.
  *
  * Pure; caller's storage.
  *
@@ -30,6 +32,10 @@
 
 #include "core/stats/guard.h"
 
+/* How often a search is aimed: a model that is wrong so often is not asked again. Chosen, not
+ * measured. */
+enum { LULL_DESCENT_AIMS = 3 };
+
 enum lull_descent_strategy { LULL_DESCENT_STEP, LULL_DESCENT_BISECT, LULL_DESCENT_GALLOP };
 
 struct lull_descent {
@@ -40,6 +46,7 @@ struct lull_descent {
     uint32_t candidate;  /* the point under test; equal to good when done */
     uint32_t stride;     /* points to the next candidate; 0: halve */
     uint32_t resolution; /* the least number of points between good and bad worth searching, >= 1 */
+    uint32_t aims;       /* how often it has been aimed since then */
     uint32_t steps;      /* verdicts taken since the start or the last back-off */
 };
 
@@ -66,6 +73,11 @@ bool lull_descent_done(const struct lull_descent *descent);
  * or the next candidate S222. UNDECIDED changes nothing, nor does any verdict once done.
  */
 void lull_descent_take(struct lull_descent *descent, enum lull_verdict verdict);
+
+/* A model expects the result to be `point`: where GALLOP goes on, it goes on there, as far as that
+ * lies between the good and the bad points, and no lower than it would have gone by itself while no
+ * bad one is known. Another strategy, or a search that is done, stays as it is. */
+void lull_descent_aim(struct lull_descent *descent, uint32_t point);
 
 /*
  * The result hurts after all, or cannot be proven harmless: goes no lower than `points` (>= 1)

@@ -216,6 +216,50 @@ static void test_any_answers_end_at_a_good_point_above_a_bad_one(void **state)
     }
 }
 
+/* Whatever the model expects, the search ends where it would have, soon if the model is right. */
+static void test_an_aimed_gallop_ends_where_it_would_have(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5000; seed++) {
+        uint8_t is_bad[MAX_COUNT] = {0};
+        struct lull_descent descent;
+        struct lull_random random;
+
+        lull_random_init(&random, seed);
+        const uint32_t count = 2 + (uint32_t)lull_random_below(&random, MAX_COUNT - 1);
+        const uint32_t edge = 1 + (uint32_t)lull_random_below(&random, count);
+        const bool is_right = lull_random_below(&random, 2) == 1;
+        uint32_t lower = 0;
+
+        memset(is_bad + edge, 1, count - edge);
+        lull_descent_init(&descent, LULL_DESCENT_GALLOP, count);
+        while (!lull_descent_done(&descent)) {
+            const uint32_t by_itself = descent.candidate;
+
+            lull_descent_aim(&descent,
+                             is_right ? edge - 1 : (uint32_t)lull_random_below(&random, count));
+            holds(descent.candidate > descent.good && descent.candidate < descent.bad, seed);
+            holds(descent.bad < count || descent.candidate <= by_itself, seed);
+            lower += descent.candidate >= edge;
+            lull_descent_take(&descent, is_bad[descent.candidate] ? LULL_VERDICT_DEGRADED
+                                                                  : LULL_VERDICT_NOT_DEGRADED);
+        }
+        holds(descent.good == edge - 1, seed);
+        holds(descent.steps <= most_verdicts(LULL_DESCENT_GALLOP, count) + LULL_DESCENT_AIMS, seed);
+        holds(!is_right || lower <= 1, seed);
+    }
+}
+
+static void test_only_a_gallop_is_aimed(void **state)
+{
+    struct lull_descent descent;
+
+    (void)state;
+    lull_descent_init(&descent, LULL_DESCENT_BISECT, 10);
+    lull_descent_aim(&descent, 3);
+    assert_int_equal(descent.candidate, 9);
+}
+
 static void test_backing_off_stays_above_the_old_result(void **state)
 {
     (void)state;
@@ -270,6 +314,8 @@ int main(void)
         cmocka_unit_test(test_s227_the_kept_point_is_the_result),
         cmocka_unit_test(test_monotone_slowdowns_end_at_the_lowest_good_point),
         cmocka_unit_test(test_any_answers_end_at_a_good_point_above_a_bad_one),
+        cmocka_unit_test(test_an_aimed_gallop_ends_where_it_would_have),
+        cmocka_unit_test(test_only_a_gallop_is_aimed),
         cmocka_unit_test(test_backing_off_stays_above_the_old_result),
         cmocka_unit_test(test_a_single_point_is_the_result_at_once),
     };

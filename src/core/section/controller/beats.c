@@ -11,11 +11,6 @@
 #include "base/smaller.h"
 #include "core/section/controller/state.h"
 
-/* The share of the tolerance that is aimed at: a proof needs some distance to it, and halves the
- * duty where it does not pass. Measured in virtual time: aimed at so, all of resnet50-ddp, bert-ddp
- * and gpt-fsdp begin with a quarter of a step, which costs 0.86 % of time where 1 % is tolerated.
- */
-static const double wanted_share = 0.95;
 /* A duty that lowers the clock by less than this share of what the steady point does is not worth
  * its proof, which runs at the reference half of the time. Chosen, not measured. */
 static const double least_gain = 1.0 / 16.0;
@@ -81,35 +76,8 @@ static double change_ms(const struct lull_controller *controller)
 
 /* ---- which -------------------------------------------------------------------------------- */
 
-/*
- * The slowdown per point: by least squares through the origin of what the trials of the steady
- * point and of those around it have found, each as good as it has pairs. NAN: nothing has been.
- */
-static double slope_of(const struct lull_controller *controller, const struct lull_target *steady)
-{
-    const uint32_t lowest = 2 * (steady->descent.good + 1);
-    struct lull_guard_estimate kept;
-    double products;
-    double squares;
-
-    lull_trial_estimate(&controller->trial, &kept);
-    products = kept.pairs * steady->descent.good * kept.slowdown_ratio;
-    squares = (double)kept.pairs * steady->descent.good * steady->descent.good;
-    for (uint32_t i = 0; i < steady->record_count; i++) {
-        const struct lull_descent_record *record = &steady->records[i];
-
-        if (record->point > lowest)
-            continue;
-        products += (double)record->pairs * record->point * record->slowdown_ratio;
-        squares += (double)record->pairs * record->point * record->point;
-    }
-    return products / squares;
-}
-
 struct lull_duty lull_controller_find_duty(const struct lull_controller *controller)
 {
-    const struct lull_controller_config *config = &controller->config;
-    const double limit = fmin(config->tolerance_ratio, config->steady_tolerance_ratio);
     const struct lull_target *steady = lull_controller_steady(controller);
     struct lull_duty duty = {0};
     double slope;
@@ -119,13 +87,13 @@ struct lull_duty lull_controller_find_duty(const struct lull_controller *control
     duty.point = steady->descent.good;
     duty.beat = lull_duty_beat(lull_quantile_get(&controller->gpus[0].reference_iterations_ms, 0.5),
                                change_ms(controller));
-    slope = slope_of(controller, steady);
+    slope = lull_controller_slope(controller, steady);
     if (duty.beat == 0 || !(slope > 0.0))
         return (struct lull_duty){0};
     for (duty.low = LULL_DUTY_BEATS - 1; duty.low > 0; duty.low--) {
         const double point = duty.point + (double)duty.low / LULL_DUTY_BEATS;
 
-        if (slope * point <= wanted_share * limit &&
+        if (slope * point <= lull_controller_wanted_ratio(controller) &&
             duty.low >= least_gain * LULL_DUTY_BEATS * duty.point)
             return duty;
     }

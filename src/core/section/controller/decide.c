@@ -402,6 +402,8 @@ static void conclude_screen(struct lull_controller *controller, enum lull_verdic
     lull_trial_change_point(&controller->trial);
     target->power_lowered_w = (struct lull_moments){0};
     lull_targets_conclude(&controller->targets, target, verdict);
+    if (controller->targets.current == controller->targets.steady && !controller->config.together)
+        lull_controller_aim(controller, target);
     lull_controller_reconsider(controller);
 }
 

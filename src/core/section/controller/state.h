@@ -6,6 +6,7 @@
  *   gaps.c        GPUs whose sections are gaps: what is asked of the driver for them, and when
  *   plan.c        which section has which target, point and forecast
  *   beats.c       the steady point between two clocks: which duty, and when it is low
+ *   expectation.c what trials of the steady point let expect of others
  *   swings.c      what is given up because the node's power would swing too widely
  *   peers.c       what the controllers of the job's other nodes have to say
  *   targets.c     the list of targets (targets.h)
@@ -186,6 +187,20 @@ uint32_t lull_controller_cut_point(const struct lull_controller *controller,
                                    const struct lull_target *target, uint32_t point);
 
 /* ---- beats.c ------------------------------------------------------------------ */
+
+/* Returns the slowdown that is aimed at with the steady point: some of the tolerance is left to the
+ * proof. */
+double lull_controller_wanted_ratio(const struct lull_controller *controller);
+
+/* Returns the slowdown per point, by least squares through the origin of what the trials of the
+ * steady point and of those around it have found, each as good as it has pairs. NAN: nothing has
+ * been. */
+double lull_controller_slope(const struct lull_controller *controller,
+                             const struct lull_target *steady);
+
+/* Lets the search of the steady point, which has taken a verdict, go on where its trials so far
+ * expect its end. */
+void lull_controller_aim(const struct lull_controller *controller, struct lull_target *steady);
 
 /* Tells whether the steady target's duty has this iteration run one point lower. */
 bool lull_controller_is_low_beat(const struct lull_target *steady,
