@@ -51,6 +51,7 @@ class Device:
 
     def __init__(self, points, times, powers):
         self.points, self.times, self.powers = points, times, powers
+        self.counters = None
         self.learnt = 0  # how often something was learnt from other kernels
         self.clocks = sorted({sm for sm, _ in points})
         memory = sorted({mem for _, mem in points})
@@ -206,6 +207,55 @@ class Device:
                     energies.append(abs(a + b))
         return times, powers, energies
 
+    def prior(self, measured, features):
+        """The changes from the base that features tell, and those of the three nearest kernels: every prediction
+        solves the system of the kernels that it is made from."""
+        changes = [[math.log(value / values[self.base]) for value in values] for values in measured]
+        columns = [(statistics.fmean(column), statistics.pstdev(column)) for column in zip(*features)]
+        places = [[(value - mean) / deviation for value, (mean, deviation) in zip(row, columns)] for row in features]
+        kernels = range(len(measured))
+
+        def far(a, b):
+            return statistics.fmean((x - y) ** 2 for x, y in zip(places[a], places[b]))
+
+        def mean_of(rows, weights):
+            return [sum(w * row[i] for w, row in zip(weights, rows)) for i in range(len(self.points))]
+
+        def regress(kernel, others, length, slope, noise):
+            def alike(a, b):
+                return 10 + slope * statistics.fmean(x * y for x, y in zip(places[a], places[b])) \
+                    + math.exp(-far(a, b) / (2 * length ** 2))
+            weights = solve([[alike(i, j) + (noise if i == j else 0) for j in others] for i in others],
+                            [alike(kernel, j) for j in others])
+            return mean_of([changes[j] for j in others], weights)
+
+        both, nearest = [], []
+        for kernel in kernels:
+            others = [k for k in kernels if k != kernel]
+            forms = []
+            for form in itertools.product((0.5, 1, 2, 4), (0.1, 0.3, 1, 3), (0.001, 0.01, 0.03, 0.1, 0.3)):
+                error = statistics.fmean(
+                    abs(a - b) for j in others
+                    for a, b in zip(regress(j, [k for k in others if k != j], *form), changes[j]))
+                forms.append(((error + 1e-6) ** -20, regress(kernel, others, *form)))
+            whole = sum(weight for weight, _ in forms)
+            regressed = mean_of([row for _, row in forms], [weight / whole for weight, _ in forms])
+            near = sorted(others, key=lambda k, to=kernel: far(to, k))[:3]
+            weights = [1 / (math.sqrt(far(kernel, k)) + 1e-9) for k in near]
+            ratios = mean_of([[math.exp(change) for change in changes[k]] for k in near],
+                             [weight / sum(weights) for weight in weights])
+            nearest.append([math.log(ratio) for ratio in ratios])
+            both.append([(a + b) / 2 for a, b in zip(regressed, nearest[-1])])
+        return [self.error([[math.exp(change) * values[self.base] for change in row]
+                            for row, values in zip(rows, measured)], measured, [self.base]) for rows in (both, nearest)]
+
+    def prior_figures(self):
+        time, time_nearest = self.prior(self.times, self.counters)
+        powers = [row + [values[self.base]] for row, values in zip(self.counters, self.powers)]
+        power, power_nearest = self.prior(self.powers, powers)
+        return {"time_mape_prior_ratio": time, "time_mape_neighbours_ratio": time_nearest,
+                "power_mape_prior_ratio": power, "power_mape_neighbours_ratio": power_nearest}
+
     def figures(self):
         alone = [self.fit_time(times) for times in self.times]
         features = [self.changes(times, self.probes) for times in self.times]
@@ -225,7 +275,7 @@ def draw(seed, kernels, clocks, memory):
     kernels of all kinds, with some scatter: what the models leave is alike in kernels that are."""
     rand = random.Random(seed)
     points = [(sm, mem) for sm in clocks for mem in memory]
-    times, powers = [], []
+    times, powers, counters = [], [], []
     for _ in range(kernels):
         share, fixed, p = rand.random(), 0.2 * rand.random(), rand.choice((1, 2, 8))
         static, shared, dynamic = rand.uniform(20, 60), rand.uniform(0, 40), rand.uniform(60, 200)
@@ -237,12 +287,17 @@ def draw(seed, kernels, clocks, memory):
             power.append((static + shared * m + dynamic * f * max(0.7, f) ** (1 + 2 * share)) * rand.gauss(1, 0.002))
         times.append(time)
         powers.append(power)
-    return Device(points, times, powers)
+        counters.append([share * rand.uniform(0.8, 1), static * dynamic * rand.uniform(0.8, 1), 3 * rand.random()])
+    device = Device(points, times, powers)
+    device.counters = counters
+    return device
 
 
-def table(device, gpu="drawn", power=True):
-    lines = [HEADER]
+def table(device, gpu="drawn", power=True, counters=False):
+    names = ",dram_active,ipc,shared_load_throughput" * counters
+    lines = [HEADER + names]
     for k, (times, powers) in enumerate(zip(device.times, device.powers)):
+        more = "".join(f",{value!r}" for value in device.counters[k]) if counters else ""
         for (sm, mem), t, p in zip(device.points, times, powers):
-            lines.append(f"{gpu},s,app{k},0,k,{sm},{mem},{t!r},{repr(p) if power else ''},1")
+            lines.append(f"{gpu},s,app{k},0,k,{sm},{mem},{t!r},{repr(p) if power else ''},1{more}")
     return "\n".join(lines) + "\n"

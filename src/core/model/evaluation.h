@@ -4,7 +4,7 @@
  *
  * A kernel is predicted from its own probes, and from the other kernels of the grid at all points
  * (the device): their power curve, and what kernels like it have in common (likeness.h). The probes
- * are the ends and the middle (grid.h), except for power_ends_error.
+ * are the ends and the middle (grid.h), except for power_ends_error; the prior has none.
  *
  * Pure; memory as said; any thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -25,6 +25,16 @@ struct lull_pick_worth {
     uint32_t slow_kernels;  /* whose pick takes longer than the limit allows, as measured */
 };
 
+/* Errors of what is predicted from the counters at the base and nothing that was measured at other
+ * points, over the points other than the base; NAN: unknown. */
+struct lull_prior_worth {
+    uint32_t counters; /* that all kernels have and that tell them apart */
+    double time_error;
+    double power_error; /* from the power at the base as well */
+    double time_neighbours_error; /* the three nearest kernels alone */
+    double power_neighbours_error;
+};
+
 /* Errors are means over kernels of the mean of |predicted / measured - 1| over the points that are
  * no probes; NAN where there is nothing to be judged. */
 struct lull_evaluation {
@@ -32,6 +42,7 @@ struct lull_evaluation {
     double time_alone_error; /* from the kernel's own probes and nothing else */
     double power_error;
     double power_ends_error; /* from probes at the ends */
+    struct lull_prior_worth prior;
     struct lull_pick_worth pick;
     struct lull_pick_worth pick_within; /* at most slowdown_ratio slower than the base */
 };
