@@ -120,7 +120,7 @@ void lull_model_report_print(const struct lull_evaluated_set *sets, size_t count
         printf("%-22s %7u %6u", lull_model_set_name(set->set->gpu, set->set->set).text,
                set->grid.kernel_count, set->grid.point_count);
         print_percent(evaluation->time_error, 7);
-        print_percent(evaluation->time_alone_error, 7);
+        print_percent(evaluation->online.time_error, 7);
         print_percent(evaluation->power_error, 7);
         print_percent(evaluation->power_ends_error, 7);
         print_percent(evaluation->pick.available_ratio, 7);
@@ -180,13 +180,13 @@ static json_t *set_json(const struct lull_evaluated_set *set)
 
     return json_pack(
         "{s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, "
-        "s:o, s:s?, s:I, s:o, s:o, s:o, s:o, s:s?}",
+        "s:o, s:s?, s:I, s:o, s:o, s:o, s:o, s:s?, s:o, s:o, s:o, s:o}",
         "gpu", lull_printable(set->set->gpu).text, "set", lull_printable(set->set->set).text,
         "kernels", (json_int_t)set->grid.kernel_count, "points", (json_int_t)set->grid.point_count,
         "left_out_kernels", (json_int_t)set->grid.left_out, "base_sm_mhz", clock_json(set, false),
         "base_mem_mhz", clock_json(set, true), "time_mape_heldout_ratio",
         ratio_json(evaluation->time_error), "time_mape_alone_ratio",
-        ratio_json(evaluation->time_alone_error), "power_mape_heldout_ratio",
+        ratio_json(evaluation->online.time_error), "power_mape_heldout_ratio",
         ratio_json(evaluation->power_error), "power_mape_loko_ratio",
         ratio_json(evaluation->power_ends_error), "available_ratio",
         ratio_json(evaluation->pick.available_ratio), "pick_share_ratio",
@@ -201,7 +201,13 @@ static json_t *set_json(const struct lull_evaluated_set *set)
         "time_mape_prior_ratio", ratio_json(prior->time_error), "time_mape_neighbours_ratio",
         ratio_json(prior->time_neighbours_error), "power_mape_prior_ratio",
         ratio_json(prior->power_error), "power_mape_neighbours_ratio",
-        ratio_json(prior->power_neighbours_error), "why_prior_null", why_prior_unknown(set));
+        ratio_json(prior->power_neighbours_error), "why_prior_null", why_prior_unknown(set),
+        "pick_share_online_ratio",
+        ratio_json(share_of(&evaluation->pick, evaluation->online.realised_ratio)),
+        "pick_kept_within5_online_ratio",
+        ratio_json(share_of(&evaluation->pick_within, evaluation->online.kept_ratio)),
+        "online_inside_ratio", ratio_json(evaluation->online.inside_ratio), "online_width_ratio",
+        ratio_json(evaluation->online.width_ratio));
 }
 
 int lull_model_report_print_json(const struct lull_evaluated_set *sets, size_t count)

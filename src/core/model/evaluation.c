@@ -10,12 +10,8 @@
 #include "core/model/likeness.h"
 #include "core/model/pick.h"
 #include "core/model/power_model.h"
-#include "core/model/prior.h"
+#include "core/model/spread.h"
 #include "core/model/time_model.h"
-
-/* Of a kernel, at most: those of likeness, or all counters and a power. */
-enum { FEATURES = LULL_GRID_COUNTERS + 1 };
-static_assert((int)LULL_LIKENESS_FEATURES <= (int)FEATURES, "likeness has more features");
 
 /* The prediction of one quantity, time or power, for all kernels, with what it is made from. */
 struct prediction {
@@ -25,7 +21,7 @@ struct prediction {
     uint32_t probes[LULL_GRID_PROBES];
     uint32_t probe_count;
     double *fitted;  /* kernels x points: from the probes alone, or with the device's curve */
-    double *feature; /* kernels x FEATURES at most */
+    double *feature; /* kernels x LULL_LIKENESS_FEATURES at most */
     double *residual;
     double *predicted; /* kernels x points: with likeness */
 };
@@ -48,7 +44,7 @@ static void take_memory(struct prediction *prediction, struct lull_memory *memor
     prediction->residual = lull_memory_take(memory, cells + 1, sizeof(double));
     prediction->predicted = lull_memory_take(memory, cells + 1, sizeof(double));
     prediction->feature = lull_memory_take(
-        memory, (size_t)prediction->kernels * FEATURES + 1, sizeof(double));
+        memory, (size_t)prediction->kernels * LULL_LIKENESS_FEATURES + 1, sizeof(double));
 }
 
 /* ---- one quantity -------------------------------------------------------------------------- */
@@ -117,7 +113,9 @@ static void predict_kernel(struct prediction *prediction, uint32_t features, uin
                                            .residual = prediction->residual};
     const double *const fitted = row(prediction->fitted, prediction, kernel);
     double *const predicted = row(prediction->predicted, prediction, kernel);
-    double residual[LULL_GRID_POINTS], left[LULL_GRID_PROBES], spread[LULL_GRID_POINTS];
+    double residual[LULL_GRID_POINTS], left[LULL_GRID_PROBES];
+    struct lull_grid_point probes[LULL_GRID_PROBES];
+    struct lull_spread spread;
 
     /* A kernel with a single probe changes nowhere, and is like no other. */
     memset(residual, 0, sizeof(residual));
@@ -126,12 +124,14 @@ static void predict_kernel(struct prediction *prediction, uint32_t features, uin
     for (uint32_t i = 0; i < prediction->probe_count; i++) {
         const uint32_t at = prediction->probes[i];
 
+        probes[i] = prediction->grid->points[at];
         left[i] = log(measured(prediction, kernel)[at] / fitted[at]) - residual[at];
     }
-    lull_likeness_spread(prediction->grid, prediction->probes, prediction->probe_count, left,
-                         spread);
+    lull_spread_fit(prediction->grid->points, points, probes, left, prediction->probe_count,
+                    &spread);
     for (uint32_t i = 0; i < points; i++)
-        predicted[i] = fitted[i] * exp(residual[i] + spread[i]);
+        predicted[i] =
+            fitted[i] * exp(residual[i] + lull_spread_at(&spread, &prediction->grid->points[i]));
 }
 
 static bool is_probe(const struct prediction *prediction, uint32_t point)
@@ -236,102 +236,6 @@ static struct lull_pick_worth judge_picks(const struct prediction *times,
     return worth;
 }
 
-/* ---- the prior ---------------------------------------------------------------------------- */
-
-/* Tells whether all kernels have a counter, and not all the same value of it. */
-static bool is_telling(const struct lull_grid *grid, uint32_t counter)
-{
-    bool has_varied = false;
-
-    for (uint32_t k = 0; k < grid->kernel_count; k++) {
-        const double value = grid->counters[(size_t)k * LULL_GRID_COUNTERS + counter];
-
-        if (isnan(value))
-            return false;
-        has_varied = has_varied || value > grid->counters[counter] || value < grid->counters[counter];
-    }
-    return has_varied;
-}
-
-/* Writes the counters of the first `kernels` kernels that tell them apart, and behind them the
- * power at the base if that is asked for. Returns how many features there are. */
-static uint32_t fill_counters(const struct lull_grid *grid, uint32_t kernels, bool with_power,
-                              double *feature)
-{
-    bool telling[LULL_GRID_COUNTERS];
-    uint32_t count = with_power ? 1 : 0;
-
-    for (uint32_t i = 0; i < LULL_GRID_COUNTERS; i++) {
-        telling[i] = is_telling(grid, i);
-        count += telling[i] ? 1U : 0U;
-    }
-    for (uint32_t k = 0; k < kernels; k++) {
-        for (uint32_t i = 0; i < LULL_GRID_COUNTERS; i++)
-            if (telling[i])
-                *feature++ = grid->counters[(size_t)k * LULL_GRID_COUNTERS + i];
-        if (with_power)
-            *feature++ = lull_grid_powers(grid, k)[grid->base];
-    }
-    return count;
-}
-
-/* The mean error of predicted changes away from the base. */
-static double change_error(const struct prediction *prediction, const double *changes)
-{
-    const uint32_t points = prediction->grid->point_count, base = prediction->grid->base;
-    double sum = 0.0;
-
-    for (uint32_t k = 0; k < prediction->kernels; k++)
-        for (uint32_t i = 0; i < points; i++) {
-            const double *const values = measured(prediction, k);
-
-            if (i != base)
-                sum += fabs(exp(changes[(size_t)k * points + i]) * values[base] / values[i] - 1.0);
-        }
-    return sum / ((double)prediction->kernels * (points - 1));
-}
-
-/* Judges the prior of times, or of powers, and writes how many features it had. The arrays of
- * *prediction are its room. */
-static int judge_prior(struct prediction *prediction, bool is_power, uint32_t *features_out,
-                       double *error_out, double *neighbours_error_out)
-{
-    const struct lull_grid *const grid = prediction->grid;
-    struct lull_prior prior = {.kernels = prediction->kernels,
-                               .points = grid->point_count,
-                               .feature = prediction->feature,
-                               .change = prediction->residual};
-
-    prior.features = fill_counters(grid, prediction->kernels, is_power, prediction->feature);
-    *features_out = prior.features;
-    if (prior.features <= (is_power ? 1U : 0U) || prediction->kernels < LULL_PRIOR_KERNELS)
-        return 0;
-    for (uint32_t k = 0; k < prediction->kernels; k++)
-        for (uint32_t i = 0; i < grid->point_count; i++)
-            row(prediction->residual, prediction, k)[i] =
-                log(measured(prediction, k)[i] / measured(prediction, k)[grid->base]);
-    if (lull_prior_predict(&prior, prediction->predicted) < 0)
-        return -ENOMEM;
-    *error_out = change_error(prediction, prediction->predicted);
-    if (lull_prior_neighbours(&prior, prediction->predicted) < 0)
-        return -ENOMEM;
-    *neighbours_error_out = change_error(prediction, prediction->predicted);
-    return 0;
-}
-
-static int judge_priors(struct prediction *times, struct prediction *powers,
-                        struct lull_prior_worth *worth_out)
-{
-    uint32_t features;
-
-    *worth_out = (struct lull_prior_worth){0, NAN, NAN, NAN, NAN};
-    if (judge_prior(times, false, &worth_out->counters, &worth_out->time_error,
-                    &worth_out->time_neighbours_error) < 0)
-        return -ENOMEM;
-    return judge_prior(powers, true, &features, &worth_out->power_error,
-                       &worth_out->power_neighbours_error);
-}
-
 /* ---- all of it ---------------------------------------------------------------------------- */
 
 int lull_evaluate(const struct lull_grid *grid, double slowdown_ratio,
@@ -343,6 +247,7 @@ int lull_evaluate(const struct lull_grid *grid, double slowdown_ratio,
         .grid = grid, .kernels = grid->powered_count, .measured = grid->power_w};
     struct lull_memory memory = {0};
     struct lull_prior_worth prior;
+    struct lull_online_worth online;
     double *shapes;
     int rc = -ENOMEM;
 
@@ -351,10 +256,11 @@ int lull_evaluate(const struct lull_grid *grid, double slowdown_ratio,
     take_memory(&powers, &memory);
     shapes =
         lull_memory_take(&memory, (size_t)grid->point_count * LULL_TIME_SHAPES, sizeof(*shapes));
-    /* The prior comes first, because picks need what the others predict last. */
-    if (memory.has_failed || judge_priors(&times, &powers, &prior) < 0)
+    if (memory.has_failed || lull_evaluate_prior(grid, &prior) < 0 ||
+        lull_evaluate_online(grid, slowdown_ratio, &online) < 0)
         goto free_memory;
     evaluation_out->prior = prior;
+    evaluation_out->online = online;
     times.probe_count = lull_grid_probe_middle(grid, times.probes);
     predict_times(&times, shapes);
     powers.probe_count = lull_grid_probe_ends(grid, powers.probes);
@@ -364,7 +270,6 @@ int lull_evaluate(const struct lull_grid *grid, double slowdown_ratio,
     predict_powers(&powers, &times);
     evaluation_out->power_error = mean_error(&powers, powers.predicted);
     evaluation_out->time_error = mean_error(&times, times.predicted);
-    evaluation_out->time_alone_error = mean_error(&times, times.fitted);
     evaluation_out->pick = judge_picks(&times, &powers, INFINITY);
     evaluation_out->pick_within = judge_picks(&times, &powers, slowdown_ratio);
     rc = 0;

@@ -60,7 +60,7 @@ struct lull_grid {
     double *power_w;        /* powered_count x point_count */
     /* kernel_count x LULL_GRID_COUNTERS: performance counters at the base; NAN: not measured */
     double *counters;
-    uint32_t left_out;      /* kernels that lack a point of the grid */
+    uint32_t left_out; /* kernels that lack a point of the grid */
     uint32_t unhonoured_count;
     struct lull_unhonoured unhonoured[LULL_GRID_ROW_CLOCKS]; /* by clock, rising */
 };

@@ -23,7 +23,7 @@ static const double sharpness = 20.0;
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* What all forms are made from, and the sums over them. */
-struct work {
+struct prior_work {
     const struct lull_prior *prior;
     double *place;    /* kernels x features: in standard deviations */
     double *distance; /* kernels x kernels: mean square over features */
@@ -34,12 +34,12 @@ struct work {
     double *weight;   /* of each kernel's sum */
 };
 
-static size_t at(const struct work *work, uint32_t row, uint32_t column)
+static size_t at(const struct prior_work *work, uint32_t row, uint32_t column)
 {
     return (size_t)row * work->prior->kernels + column;
 }
 
-static const double *change_of(const struct work *work, uint32_t kernel)
+static const double *change_of(const struct prior_work *work, uint32_t kernel)
 {
     return &work->prior->change[(size_t)kernel * work->prior->points];
 }
@@ -47,7 +47,7 @@ static const double *change_of(const struct work *work, uint32_t kernel)
 /* ---- features ----------------------------------------------------------------------------- */
 
 /* Writes a feature in standard deviations from its mean; 0 where all kernels have the same. */
-static bool standardise(const struct work *work, uint32_t feature)
+static bool standardise(const struct prior_work *work, uint32_t feature)
 {
     const uint32_t kernels = work->prior->kernels, features = work->prior->features;
     double mean = 0.0, square = 0.0, scale = 0.0;
@@ -69,7 +69,7 @@ static bool standardise(const struct work *work, uint32_t feature)
     return square > 0.0;
 }
 
-static void compare_kernels(const struct work *work)
+static void compare_kernels(const struct prior_work *work)
 {
     const uint32_t kernels = work->prior->kernels, features = work->prior->features;
     uint32_t varied = 0;
@@ -118,7 +118,7 @@ static void invert(double *matrix, uint32_t count)
     }
 }
 
-static void solve_form(const struct work *work, double length, double slope, double noise)
+static void solve_form(const struct prior_work *work, double length, double slope, double noise)
 {
     const uint32_t kernels = work->prior->kernels, points = work->prior->points;
 
@@ -146,7 +146,7 @@ static void solve_form(const struct work *work, double length, double slope, dou
 /* Returns the mean error at the other kernels, each predicted without itself and this one: the
  * residuals of what is left out are those of the whole, by the inverse of their block (Rasmussen
  * and Williams 2006, section 5.4.2). */
-static double judge_form(const struct work *work, uint32_t kernel)
+static double judge_form(const struct prior_work *work, uint32_t kernel)
 {
     const uint32_t kernels = work->prior->kernels, points = work->prior->points;
     const double *const own = &work->weighted[(size_t)kernel * points];
@@ -167,7 +167,7 @@ static double judge_form(const struct work *work, uint32_t kernel)
 }
 
 /* Adds what a form predicts of each kernel when it is left out. */
-static void add_form(const struct work *work)
+static void add_form(const struct prior_work *work)
 {
     static const double least_error = 1e-6; /* a form that is never off has a weight, too */
     const uint32_t points = work->prior->points;
@@ -180,12 +180,13 @@ static void add_form(const struct work *work)
         for (uint32_t p = 0; p < points; p++) {
             const size_t cell = (size_t)k * points + p;
 
-            work->sum[cell] += weight * (work->prior->change[cell] - work->weighted[cell] / diagonal);
+            work->sum[cell] +=
+                weight * (work->prior->change[cell] - work->weighted[cell] / diagonal);
         }
     }
 }
 
-static void add_forms(const struct work *work)
+static void add_forms(const struct prior_work *work)
 {
     for (size_t l = 0; l < COUNT(lengths); l++)
         for (size_t s = 0; s < COUNT(slopes); s++)
@@ -198,7 +199,7 @@ static void add_forms(const struct work *work)
 /* ---- neighbours --------------------------------------------------------------------------- */
 
 /* Lists the nearest other kernels, the nearest first; of equal ones the first. Returns how many. */
-static uint32_t list_nearest(const struct work *work, uint32_t kernel, uint32_t *nearest_out)
+static uint32_t list_nearest(const struct prior_work *work, uint32_t kernel, uint32_t *nearest_out)
 {
     uint32_t count = 0;
 
@@ -221,7 +222,7 @@ static uint32_t list_nearest(const struct work *work, uint32_t kernel, uint32_t 
     return count;
 }
 
-static void ask_neighbours(const struct work *work, uint32_t kernel, double *change_out)
+static void ask_neighbours(const struct prior_work *work, uint32_t kernel, double *change_out)
 {
     uint32_t nearest[NEIGHBOURS];
     const uint32_t count = list_nearest(work, kernel, nearest);
@@ -243,12 +244,13 @@ static void ask_neighbours(const struct work *work, uint32_t kernel, double *cha
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-static int begin(const struct lull_prior *prior, struct lull_memory *memory, struct work *work)
+static int begin(const struct lull_prior *prior, struct lull_memory *memory,
+                 struct prior_work *work)
 {
     const size_t kernels = prior->kernels, cells = kernels * prior->points;
 
     assert(kernels >= LULL_PRIOR_KERNELS && prior->features >= 1 && prior->points >= 1);
-    *work = (struct work){
+    *work = (struct prior_work){
         .prior = prior,
         .place = lull_memory_take(memory, kernels * prior->features, sizeof(double)),
         .distance = lull_memory_take(memory, kernels * kernels, sizeof(double)),
@@ -267,7 +269,7 @@ static int begin(const struct lull_prior *prior, struct lull_memory *memory, str
 int lull_prior_predict(const struct lull_prior *prior, double *change_out)
 {
     struct lull_memory memory = {0};
-    struct work work;
+    struct prior_work work;
     const int rc = begin(prior, &memory, &work);
 
     if (rc == 0) {
@@ -288,7 +290,7 @@ int lull_prior_predict(const struct lull_prior *prior, double *change_out)
 int lull_prior_neighbours(const struct lull_prior *prior, double *change_out)
 {
     struct lull_memory memory = {0};
-    struct work work;
+    struct prior_work work;
     const int rc = begin(prior, &memory, &work);
 
     if (rc == 0)
