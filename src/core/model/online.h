@@ -51,8 +51,10 @@ void lull_online_pick(const struct lull_fitted_device *device,
                       const struct lull_fitted_kernel *kernel,
                       const struct lull_online_search *search, struct lull_online_best *best_out);
 
-/* Fits `count` (1..LULL_GRID_PROBES; two to four tell most) points and finds the best candidate.
- * Returns false where a point has no power: then the output is left alone. */
+/* Fits `count` (1..LULL_GRID_PROBES) points and finds the best candidate. Two points find the
+ * valley; under a tolerance a third and a fourth, in the middle and just below the highest clock,
+ * tell how far time bends (docs/models.md). Returns false where a point has no power: then the
+ * output is left alone. */
 bool lull_online_find(const struct lull_fitted_device *device,
                       const struct lull_fitted_point *points, uint32_t count,
                       const struct lull_online_search *search, struct lull_online_best *best_out);
