@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "trace/array.h"
 #include "trace/columns.h"
 #include "trace/string_set.h"
@@ -269,23 +270,23 @@ static int read_numbers(const struct lull_columns *columns, struct lull_grid_row
     return rc;
 }
 
-/* Reads the counters of a row, which is allocated for those that have any. */
+/* Reads the counters of a row, which are allocated for those that have any. Profilers write words
+ * or negative numbers for what they could not count, and a table is no worse for it. */
 static int read_counters(const struct lull_columns *columns, struct lull_grid_row *row,
                          struct lull_error *err)
 {
+    static const double most = 1e15;
     double counters[LULL_GRID_COUNTERS];
     bool has_any = false;
 
     for (uint32_t i = 0; i < LULL_GRID_COUNTERS; i++) {
-        int rc = 0;
+        double value;
 
         counters[i] = NAN;
-        if (lull_columns_is_filled(columns, COUNTERS + i))
-            rc = lull_columns_real(columns, COUNTERS + i, 0.0, 1e15,
-                                   "not from 0 to 1e15; leave it blank where it was not measured",
-                                   &counters[i], err);
-        if (rc < 0)
-            return rc;
+        if (lull_columns_is_filled(columns, COUNTERS + i) &&
+            lull_text_parse_number(columns->cells[COUNTERS + i], &value) == 0 && value >= 0.0 &&
+            value <= most)
+            counters[i] = value;
         has_any = has_any || !isnan(counters[i]);
     }
     if (!has_any)

@@ -83,10 +83,11 @@ class Prior(unittest.TestCase):
                                delta=1e-6)
         self.assertIsNone(times["power_mape_prior_ratio"])
         self.assertIn("no prior of power", times["why_prior_null"])
-        # A blank drops its counter, for all kernels alike.
+        # What was not counted drops its counter, for all kernels alike.
         lines = table(self.device, counters=True).splitlines()
-        lines[4] = ",".join(lines[4].split(",")[:-1] + [""])
-        self.assertEqual(sets_of("\n".join(lines))[0]["counters"], 2)
+        for blank in ("", "n/a", "nan", "-1", "1e16"):
+            lines[4] = ",".join(lines[4].split(",")[:-1] + [blank])
+            self.assertEqual(sets_of("\n".join(lines))[0]["counters"], 2)
 
     def test_for_people(self):
         done = evaluate("-", text=table(self.device, counters=True))
