@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "core/model/likeness.h"
+#include "core/model/online.h"
 #include "core/model/pick.h"
 #include "core/model/power_model.h"
 #include "core/model/spread.h"
@@ -23,6 +24,7 @@ struct prediction {
     double *fitted;  /* kernels x points: from the probes alone, or with the device's curve */
     double *feature; /* kernels x LULL_LIKENESS_FEATURES at most */
     double *residual;
+    double *like;      /* kernels x points: what kernels like it tell */
     double *predicted; /* kernels x points: with likeness */
 };
 
@@ -42,6 +44,7 @@ static void take_memory(struct prediction *prediction, struct lull_memory *memor
 
     prediction->fitted = lull_memory_take(memory, cells + 1, sizeof(double));
     prediction->residual = lull_memory_take(memory, cells + 1, sizeof(double));
+    prediction->like = lull_memory_take(memory, cells + 1, sizeof(double));
     prediction->predicted = lull_memory_take(memory, cells + 1, sizeof(double));
     prediction->feature = lull_memory_take(
         memory, (size_t)prediction->kernels * LULL_LIKENESS_FEATURES + 1, sizeof(double));
@@ -113,25 +116,26 @@ static void predict_kernel(struct prediction *prediction, uint32_t features, uin
                                            .residual = prediction->residual};
     const double *const fitted = row(prediction->fitted, prediction, kernel);
     double *const predicted = row(prediction->predicted, prediction, kernel);
-    double residual[LULL_GRID_POINTS], left[LULL_GRID_PROBES];
+    double *const like = row(prediction->like, prediction, kernel);
+    double left[LULL_GRID_PROBES];
     struct lull_grid_point probes[LULL_GRID_PROBES];
     struct lull_spread spread;
 
     /* A kernel with a single probe changes nowhere, and is like no other. */
-    memset(residual, 0, sizeof(residual));
+    memset(like, 0, points * sizeof(*like));
     if (features > 0)
-        lull_likeness_residual(&likeness, kernel, residual);
+        lull_likeness_residual(&likeness, kernel, like);
     for (uint32_t i = 0; i < prediction->probe_count; i++) {
         const uint32_t at = prediction->probes[i];
 
         probes[i] = prediction->grid->points[at];
-        left[i] = log(measured(prediction, kernel)[at] / fitted[at]) - residual[at];
+        left[i] = log(measured(prediction, kernel)[at] / fitted[at]) - like[at];
     }
     lull_spread_fit(prediction->grid->points, points, probes, left, prediction->probe_count,
                     &spread);
     for (uint32_t i = 0; i < points; i++)
         predicted[i] =
-            fitted[i] * exp(residual[i] + lull_spread_at(&spread, &prediction->grid->points[i]));
+            fitted[i] * exp(like[i] + lull_spread_at(&spread, &prediction->grid->points[i]));
 }
 
 static bool is_probe(const struct prediction *prediction, uint32_t point)
@@ -207,6 +211,33 @@ static void predict_powers(struct prediction *powers, const struct prediction *t
 
 /* ---- picks -------------------------------------------------------------------------------- */
 
+/* The pick of a kernel that is fitted from its probes, with what kernels like it tell. */
+static uint32_t find_pick(const struct prediction *times, const struct prediction *powers,
+                          uint32_t kernel, double slowdown_ratio)
+{
+    const struct lull_grid *const grid = times->grid;
+    const struct lull_online_search search = {grid->points, grid->point_count, grid->base,
+                                              slowdown_ratio};
+    struct lull_fitted_device device = {
+        .point_count = grid->point_count, .points = grid->points, .base = grid->base};
+    struct lull_fitted_point points[LULL_GRID_PROBES];
+    struct lull_fitted_kernel fitted;
+    struct lull_online_best found;
+
+    lull_power_curve_fit(grid, kernel, &device.curve);
+    for (uint32_t i = 0; i < times->probe_count; i++) {
+        const uint32_t at = times->probes[i];
+
+        points[i] =
+            (struct lull_fitted_point){grid->points[at].sm_mhz, grid->points[at].mem_mhz,
+                                       measured(times, kernel)[at], measured(powers, kernel)[at]};
+    }
+    lull_fitted_probe_like(&device, points, times->probe_count, row(times->like, times, kernel),
+                           row(powers->like, powers, kernel), &fitted);
+    lull_online_pick(&device, &fitted, &search, &found);
+    return found.best;
+}
+
 static struct lull_pick_worth judge_picks(const struct prediction *times,
                                           const struct prediction *powers, double slowdown_ratio)
 {
@@ -219,9 +250,7 @@ static struct lull_pick_worth judge_picks(const struct prediction *times,
         const double *const times_ms = measured(times, k), *const powers_w = measured(powers, k);
         const double base_energy = times_ms[base] * powers_w[base];
         const uint32_t best = lull_pick_point(times_ms, powers_w, points, base, slowdown_ratio);
-        const uint32_t picked =
-            lull_pick_point(row(times->predicted, times, k), row(powers->predicted, powers, k),
-                            points, base, slowdown_ratio);
+        const uint32_t picked = find_pick(times, powers, k, slowdown_ratio);
         double saving;
 
         worth.available_ratio +=

@@ -17,7 +17,7 @@
 #include "core/model/grid.h"
 
 /* The saving that a picked clock realises. All ratios are of the energy at the base, means over
- * kernels. */
+ * kernels. The clock is found by online.h. */
 struct lull_pick_worth {
     double available_ratio; /* what the measured optimum saves; NAN: there is no power */
     double realised_ratio;  /* what the predicted one saves, as measured */

@@ -186,9 +186,38 @@ static double left_at(const struct lull_fitted_device *device, const struct lull
     return sum / weights;
 }
 
-void lull_fitted_probe(const struct lull_fitted_device *device,
-                       const struct lull_fitted_point *points, uint32_t count,
-                       struct lull_fitted_kernel *kernel_out)
+/* Returns the index of the device's point at these clocks; point_count: there is none. */
+static uint32_t find_point(const struct lull_fitted_device *device,
+                           const struct lull_grid_point *point)
+{
+    uint32_t i = 0;
+
+    while (i < device->point_count && (device->points[i].sm_mhz != point->sm_mhz ||
+                                       device->points[i].mem_mhz != point->mem_mhz))
+        i++;
+    return i;
+}
+
+/* Returns what is expected to be left at a point, from what is at the device's points; null:
+ * nothing.
+ */
+static double expected_at(const struct lull_fitted_device *device, const double *left,
+                          const struct lull_grid_point *point)
+{
+    uint32_t at;
+
+    if (left == NULL)
+        return 0.0;
+    at = find_point(device, point);
+    return at < device->point_count
+               ? left[at]
+               : left_at(device, device->points, left, device->point_count, point);
+}
+
+void lull_fitted_probe_like(const struct lull_fitted_device *device,
+                            const struct lull_fitted_point *points, uint32_t count,
+                            const double *time_like, const double *power_like,
+                            struct lull_fitted_kernel *kernel_out)
 {
     double shapes[LULL_GRID_PROBES * LULL_TIME_SHAPES];
     double left_ms[LULL_GRID_PROBES], left_w[LULL_GRID_PROBES];
@@ -203,17 +232,28 @@ void lull_fitted_probe(const struct lull_fitted_device *device,
         add_point(device, &fitting, &point, 0.0, points[i].time_ms, points[i].power_w);
     }
     fit(&fitting, kernel_out);
+    kernel_out->time_like = time_like;
+    kernel_out->power_like = power_like;
     for (uint32_t i = 0; i < count; i++) {
         const struct lull_grid_point *const point = &fitting.points[i];
 
-        left_ms[i] = log(points[i].time_ms / model_ms(kernel_out, point, NULL));
-        left_w[i] = log(points[i].power_w / model_w(device, kernel_out, point, 0.0));
+        left_ms[i] = log(points[i].time_ms / model_ms(kernel_out, point, NULL)) -
+                     expected_at(device, time_like, point);
+        left_w[i] = log(points[i].power_w / model_w(device, kernel_out, point, 0.0)) -
+                    expected_at(device, power_like, point);
     }
     lull_spread_fit(device->points, device->point_count, fitting.points, left_ms, count,
                     &kernel_out->time_spread);
     if (kernel_out->has_power)
         lull_spread_fit(device->points, device->point_count, fitting.points, left_w, count,
                         &kernel_out->power_spread);
+}
+
+void lull_fitted_probe(const struct lull_fitted_device *device,
+                       const struct lull_fitted_point *points, uint32_t count,
+                       struct lull_fitted_kernel *kernel_out)
+{
+    lull_fitted_probe_like(device, points, count, NULL, NULL, kernel_out);
 }
 
 /* ---- predictions --------------------------------------------------------------------------- */
@@ -226,27 +266,6 @@ static struct lull_fitted_range range_of(double value, const struct lull_error_b
     return (struct lull_fitted_range){value, value * exp(-error), value * exp(error)};
 }
 
-/* Returns the index of the device's point at these clocks; point_count: there is none. */
-static uint32_t find_point(const struct lull_fitted_device *device,
-                           const struct lull_grid_point *point)
-{
-    uint32_t i = 0;
-
-    while (i < device->point_count && (device->points[i].sm_mhz != point->sm_mhz ||
-                                       device->points[i].mem_mhz != point->mem_mhz))
-        i++;
-    return i;
-}
-
-/* Returns by how much a known kernel is off its models at clocks, as a factor. */
-static double correction(const struct lull_fitted_device *device, const double *left, uint32_t at,
-                         const struct lull_grid_point *point)
-{
-    return exp(at < device->point_count
-                   ? left[at]
-                   : left_at(device, device->points, left, device->point_count, point));
-}
-
 struct lull_fitted_prediction lull_fitted_predict(const struct lull_fitted_device *device,
                                                   const struct lull_fitted_kernel *kernel,
                                                   double sm_mhz, double mem_mhz)
@@ -254,22 +273,21 @@ struct lull_fitted_prediction lull_fitted_predict(const struct lull_fitted_devic
     static const struct lull_fitted_errors none = {{NAN, NAN}, {NAN, NAN}, {NAN, NAN}};
     const struct lull_grid_point point = point_at(device, sm_mhz, mem_mhz);
     const bool is_known = kernel->time_left != NULL;
-    const uint32_t at = find_point(device, &point);
-    const bool is_measured = is_known && at < device->point_count;
+    const bool is_measured = is_known && find_point(device, &point) < device->point_count;
     const struct lull_fitted_errors *errors = is_known ? &device->known : &device->probed;
     double doubt = 0.0;
-    double time_ms = model_ms(kernel, &point, is_known ? NULL : &doubt) *
-                     exp(lull_spread_at(&kernel->time_spread, &point));
+    const double time_ms = model_ms(kernel, &point, is_known ? NULL : &doubt) *
+                           exp(expected_at(device, kernel->time_left, &point) +
+                               expected_at(device, kernel->time_like, &point) +
+                               lull_spread_at(&kernel->time_spread, &point));
     double power_w = NAN;
 
     assert(lull_fitted_covers(device, sm_mhz, mem_mhz));
     if (kernel->has_power)
         power_w = model_w(device, kernel, &point, 0.0) *
-                  exp(lull_spread_at(&kernel->power_spread, &point));
-    if (is_known)
-        time_ms *= correction(device, kernel->time_left, at, &point);
-    if (is_known && kernel->has_power)
-        power_w *= correction(device, kernel->power_left, at, &point);
+                  exp(expected_at(device, kernel->power_left, &point) +
+                      expected_at(device, kernel->power_like, &point) +
+                      lull_spread_at(&kernel->power_spread, &point));
     if (is_measured)
         errors = &none;
     return (struct lull_fitted_prediction){

@@ -51,7 +51,9 @@ struct lull_fitted_kernel {
     /* What the models leave at the points of the device, log(measured / predicted); NULL: probed */
     double *time_left;
     double *power_left;
-    /* Of a probed kernel; zero of a known one. */
+    /* Of a probed kernel; zero of a known one. What is expected of it: lull_fitted_probe_like. */
+    const double *time_like;
+    const double *power_like;
     struct lull_time_doubt doubt;
     struct lull_spread time_spread;
     struct lull_spread power_spread;
@@ -97,6 +99,14 @@ bool lull_fitted_covers(const struct lull_fitted_device *device, double sm_mhz, 
 void lull_fitted_probe(const struct lull_fitted_device *device,
                        const struct lull_fitted_point *points, uint32_t count,
                        struct lull_fitted_kernel *kernel_out);
+
+/* The same of a kernel of which other kernels tell more: log(measured / predicted) that is to be
+ * expected of it at the device's points (likeness.h), of time and of power, for which null is
+ * nothing. Both are borrowed as long as the kernel is used. */
+void lull_fitted_probe_like(const struct lull_fitted_device *device,
+                            const struct lull_fitted_point *points, uint32_t count,
+                            const double *time_like, const double *power_like,
+                            struct lull_fitted_kernel *kernel_out);
 
 /* Predicts a kernel at clocks that are covered. Of a known kernel at a point of the device it is
  * what was measured there. */
