@@ -187,22 +187,20 @@ static void predict_times(struct prediction *times, double *shapes)
 }
 
 /* The curve is that of all kernels but the one that is predicted, for which all are fitted anew. */
-static void predict_powers(struct prediction *powers, const struct prediction *times)
+static void predict_powers(struct prediction *powers, const struct prediction *times,
+                           const struct lull_power_curve *curves)
 {
     const struct lull_grid *const grid = powers->grid;
     const uint32_t features = fill_power_features(powers, times);
 
     for (uint32_t kernel = 0; kernel < powers->kernels; kernel++) {
-        struct lull_power_curve curve;
-
-        lull_power_curve_fit(grid, kernel, &curve);
         for (uint32_t k = 0; k < powers->kernels; k++) {
             struct lull_power_model model;
 
-            lull_power_fit(grid, &curve, measured(powers, k), powers->probes, powers->probe_count,
-                           &model);
+            lull_power_fit(grid, &curves[kernel], measured(powers, k), powers->probes,
+                           powers->probe_count, &model);
             for (uint32_t i = 0; i < grid->point_count; i++)
-                row(powers->fitted, powers, k)[i] = lull_power_at(grid, &curve, &model, i);
+                row(powers->fitted, powers, k)[i] = lull_power_at(grid, &curves[kernel], &model, i);
         }
         fill_residuals(powers);
         predict_kernel(powers, features, kernel);
@@ -213,18 +211,20 @@ static void predict_powers(struct prediction *powers, const struct prediction *t
 
 /* The pick of a kernel that is fitted from its probes, with what kernels like it tell. */
 static uint32_t find_pick(const struct prediction *times, const struct prediction *powers,
-                          uint32_t kernel, double slowdown_ratio)
+                          const struct lull_power_curve *curves, uint32_t kernel,
+                          double slowdown_ratio)
 {
     const struct lull_grid *const grid = times->grid;
     const struct lull_online_search search = {grid->points, grid->point_count, grid->base,
                                               slowdown_ratio};
-    struct lull_fitted_device device = {
-        .point_count = grid->point_count, .points = grid->points, .base = grid->base};
+    const struct lull_fitted_device device = {.point_count = grid->point_count,
+                                              .points = grid->points,
+                                              .base = grid->base,
+                                              .curve = curves[kernel]};
     struct lull_fitted_point points[LULL_GRID_PROBES];
     struct lull_fitted_kernel fitted;
     struct lull_online_best found;
 
-    lull_power_curve_fit(grid, kernel, &device.curve);
     for (uint32_t i = 0; i < times->probe_count; i++) {
         const uint32_t at = times->probes[i];
 
@@ -239,7 +239,9 @@ static uint32_t find_pick(const struct prediction *times, const struct predictio
 }
 
 static struct lull_pick_worth judge_picks(const struct prediction *times,
-                                          const struct prediction *powers, double slowdown_ratio)
+                                          const struct prediction *powers,
+                                          const struct lull_power_curve *curves,
+                                          double slowdown_ratio)
 {
     const uint32_t points = times->grid->point_count, base = times->grid->base;
     struct lull_pick_worth worth = {0.0, 0.0, 0.0, 0};
@@ -250,7 +252,7 @@ static struct lull_pick_worth judge_picks(const struct prediction *times,
         const double *const times_ms = measured(times, k), *const powers_w = measured(powers, k);
         const double base_energy = times_ms[base] * powers_w[base];
         const uint32_t best = lull_pick_point(times_ms, powers_w, points, base, slowdown_ratio);
-        const uint32_t picked = find_pick(times, powers, k, slowdown_ratio);
+        const uint32_t picked = find_pick(times, powers, curves, k, slowdown_ratio);
         double saving;
 
         worth.available_ratio +=
@@ -277,6 +279,7 @@ int lull_evaluate(const struct lull_grid *grid, double slowdown_ratio,
     struct lull_memory memory = {0};
     struct lull_prior_worth prior;
     struct lull_online_worth online;
+    struct lull_power_curve *curves; /* without each kernel, and behind them that of all */
     double *shapes;
     int rc = -ENOMEM;
 
@@ -285,22 +288,27 @@ int lull_evaluate(const struct lull_grid *grid, double slowdown_ratio,
     take_memory(&powers, &memory);
     shapes =
         lull_memory_take(&memory, (size_t)grid->point_count * LULL_TIME_SHAPES, sizeof(*shapes));
-    if (memory.has_failed || lull_evaluate_prior(grid, &prior) < 0 ||
-        lull_evaluate_online(grid, slowdown_ratio, &online) < 0)
+    curves =
+        lull_memory_take(&memory, (size_t)grid->powered_count + 1, sizeof(struct lull_power_curve));
+    if (memory.has_failed || lull_evaluate_prior(grid, &prior) < 0)
+        goto free_memory;
+    for (uint32_t kernel = 0; kernel <= grid->powered_count; kernel++)
+        lull_power_curve_fit(grid, kernel, &curves[kernel]);
+    if (lull_evaluate_online(grid, curves, slowdown_ratio, &online) < 0)
         goto free_memory;
     evaluation_out->prior = prior;
     evaluation_out->online = online;
     times.probe_count = lull_grid_probe_middle(grid, times.probes);
     predict_times(&times, shapes);
     powers.probe_count = lull_grid_probe_ends(grid, powers.probes);
-    predict_powers(&powers, &times);
+    predict_powers(&powers, &times, curves);
     evaluation_out->power_ends_error = mean_error(&powers, powers.predicted);
     powers.probe_count = lull_grid_probe_middle(grid, powers.probes);
-    predict_powers(&powers, &times);
+    predict_powers(&powers, &times, curves);
     evaluation_out->power_error = mean_error(&powers, powers.predicted);
     evaluation_out->time_error = mean_error(&times, times.predicted);
-    evaluation_out->pick = judge_picks(&times, &powers, INFINITY);
-    evaluation_out->pick_within = judge_picks(&times, &powers, slowdown_ratio);
+    evaluation_out->pick = judge_picks(&times, &powers, curves, INFINITY);
+    evaluation_out->pick_within = judge_picks(&times, &powers, curves, slowdown_ratio);
     rc = 0;
 free_memory:
     lull_memory_free(&memory);

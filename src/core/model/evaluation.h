@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "core/model/grid.h"
+#include "core/model/power_model.h"
 
 /* The saving that a picked clock realises. All ratios are of the energy at the base, means over
  * kernels. The clock is found by online.h. */
@@ -60,11 +61,11 @@ struct lull_evaluation {
     struct lull_pick_worth pick_within; /* at most slowdown_ratio slower than the base */
 };
 
-/* The two parts of that which have files of their own. Return 0, or -ENOMEM, which leaves the
- * output alone. */
+/* The two parts of that which have files of their own. curves: the grid's without each kernel with
+ * power, and behind them that of all. Return 0, or -ENOMEM, which leaves the output alone. */
 int lull_evaluate_prior(const struct lull_grid *grid, struct lull_prior_worth *worth_out);
-int lull_evaluate_online(const struct lull_grid *grid, double slowdown_ratio,
-                         struct lull_online_worth *worth_out);
+int lull_evaluate_online(const struct lull_grid *grid, const struct lull_power_curve *curves,
+                         double slowdown_ratio, struct lull_online_worth *worth_out);
 
 /* Evaluates a grid. Returns 0, or -ENOMEM, which leaves *evaluation_out alone. O(kernels^3 points).
  */

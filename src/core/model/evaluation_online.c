@@ -17,6 +17,7 @@ enum { FINE_CLOCKS = 100 };
 /* All kernels of a grid, each fitted from its probes with the curve of the others. */
 struct probed_grid {
     const struct lull_grid *grid;
+    const struct lull_power_curve *curves;
     double slowdown_ratio;
     uint32_t probes[LULL_GRID_PROBES];
     uint32_t probe_count;
@@ -48,7 +49,7 @@ static void take_curve(struct probed_grid *judged, uint32_t kernel)
 {
     const uint32_t powered = judged->grid->powered_count;
 
-    lull_power_curve_fit(judged->grid, kernel < powered ? kernel : powered, &judged->device.curve);
+    judged->device.curve = judged->curves[kernel < powered ? kernel : powered];
 }
 
 /* ---- errors ------------------------------------------------------------------------------- */
@@ -217,13 +218,14 @@ static void judge_picks(struct probed_grid *judged, struct lull_online_worth *wo
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-int lull_evaluate_online(const struct lull_grid *grid, double slowdown_ratio,
-                         struct lull_online_worth *worth_out)
+int lull_evaluate_online(const struct lull_grid *grid, const struct lull_power_curve *curves,
+                         double slowdown_ratio, struct lull_online_worth *worth_out)
 {
     const size_t cells = (size_t)grid->kernel_count * grid->point_count;
     struct lull_memory memory = {0};
     struct probed_grid judged = {
         .grid = grid,
+        .curves = curves,
         .slowdown_ratio = slowdown_ratio,
         .kernels = lull_memory_take(&memory, grid->kernel_count, sizeof(*judged.kernels)),
         .device = {.point_count = grid->point_count, .points = grid->points, .base = grid->base},
