@@ -7,7 +7,8 @@
 #   make check-tidy        holds src/ against .clang-tidy, where clang-tidy 14 is installed
 #   make demo              installs what is missing, builds, shows the main job on an emulated node
 #   make bench             measures
-#   make figures           makes the pictures of a run's page in docs/, where Chromium is installed
+#   make figures           makes the pictures of docs/: of a run's page, where Chromium is installed, and of models,
+#                          where the measured kernels are
 
 BUILD ?= build
 MESON_FLAGS ?=
@@ -54,6 +55,7 @@ bench:
 
 figures: all
 	tools/figures $(BUILD)
+	tools/model-figures $(BUILD) ../shared/data/dvfs
 
 clean:
 	rm -rf $(BUILD)

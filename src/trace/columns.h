@@ -18,7 +18,7 @@
 
 enum {
     LULL_COLUMNS_MAX = 64,    /* columns of a table, known or not; more are refused */
-    LULL_COLUMNS_FIELDS = 32, /* fields that a reader may know */
+    LULL_COLUMNS_FIELDS = 64, /* fields that a reader may know */
 };
 
 struct lull_column { /* an array of them ends with a null name */
@@ -41,7 +41,7 @@ struct lull_columns {
 /* How a reader reads a table. Its functions return 0 or a negative code. */
 struct lull_table {
     const struct lull_column *known;
-    uint32_t needed; /* bit i: the table must have a column for field i */
+    uint64_t needed; /* bit i: the table must have a column for field i */
     /* Looks at the columns that there are, ahead of the records; may be null. */
     int (*check)(const struct lull_columns *columns, void *context, struct lull_error *err);
     /* Takes the current record. */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/kernel_table.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "trace/array.h"
 #include "trace/columns.h"
 #include "trace/string_set.h"
@@ -27,7 +29,11 @@ enum kernel_field {
     REPEAT,
     NETWORK,
     MODE,
+    COUNTERS, /* the first of LULL_GRID_COUNTERS */
 };
+
+static_assert(COUNTERS + LULL_GRID_COUNTERS <= LULL_COLUMNS_FIELDS,
+              "a reader knows fewer fields than there are columns here");
 
 enum {
     NEEDED = 1u << GPU | 1u << CORE_MHZ | 1u << TIME_MS,
@@ -54,6 +60,33 @@ static const struct lull_column known[] = {
     {"repeat", REPEAT},
     {"network", NETWORK},
     {"mode", MODE},
+    {"sm_active", COUNTERS},
+    {"SMACT", COUNTERS},
+    {"sm_occ", COUNTERS + 1},
+    {"SMOCC", COUNTERS + 1},
+    {"dram_active", COUNTERS + 2},
+    {"DRAMA", COUNTERS + 2},
+    {"fp16", COUNTERS + 3},
+    {"FP16A", COUNTERS + 3},
+    {"fp32", COUNTERS + 4},
+    {"FP32A", COUNTERS + 4},
+    {"fp64", COUNTERS + 5},
+    {"FP64A", COUNTERS + 5},
+    {"tensor", COUNTERS + 6},
+    {"TENSO", COUNTERS + 6},
+    {"achieved_occupancy", COUNTERS + 7},
+    {"sm_efficiency", COUNTERS + 8},
+    {"sm_activity", COUNTERS + 9},
+    {"warp_execution_efficiency", COUNTERS + 10},
+    {"eligible_warps_per_cycle", COUNTERS + 11},
+    {"ipc", COUNTERS + 12},
+    {"executed_ipc", COUNTERS + 13},
+    {"dram_read_throughput", COUNTERS + 14},
+    {"dram_write_throughput", COUNTERS + 15},
+    {"l2_read_throughput", COUNTERS + 16},
+    {"l2_write_throughput", COUNTERS + 17},
+    {"shared_load_throughput", COUNTERS + 18},
+    {"shared_store_throughput", COUNTERS + 19},
     {NULL},
 };
 
@@ -237,14 +270,45 @@ static int read_numbers(const struct lull_columns *columns, struct lull_grid_row
     return rc;
 }
 
-/* Adds a repeat to the row of its point. Only valid ones count where there are any. */
+/* Reads the counters of a row, which are allocated for those that have any. Profilers write words
+ * or negative numbers for what they could not count, and a table is no worse for it. */
+static int read_counters(const struct lull_columns *columns, struct lull_grid_row *row,
+                         struct lull_error *err)
+{
+    static const double most = 1e15;
+    double counters[LULL_GRID_COUNTERS];
+    bool has_any = false;
+
+    for (uint32_t i = 0; i < LULL_GRID_COUNTERS; i++) {
+        double value;
+
+        counters[i] = NAN;
+        if (lull_columns_is_filled(columns, COUNTERS + i) &&
+            lull_text_parse_number(columns->cells[COUNTERS + i], &value) == 0 && value >= 0.0 &&
+            value <= most)
+            counters[i] = value;
+        has_any = has_any || !isnan(counters[i]);
+    }
+    if (!has_any)
+        return 0;
+    row->counters = malloc(sizeof(counters));
+    if (row->counters == NULL)
+        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", columns->name);
+    memcpy(row->counters, counters, sizeof(counters));
+    return 0;
+}
+
+/* Adds a repeat to the row of its point. Only valid ones count where there are any. The counters
+ * are those of the first that counts. */
 static void add_repeat(struct lull_grid_row *mean, struct repeated *repeated,
-                       const struct lull_grid_row *row)
+                       struct lull_grid_row *row)
 {
     if (!row->is_valid && mean->is_valid)
         return;
     if (row->is_valid && !mean->is_valid) {
+        free(mean->counters);
         *mean = *row;
+        row->counters = NULL;
         repeated->times = 1;
         repeated->powers = isnan(row->power_w) ? 0U : 1U;
         return;
@@ -285,9 +349,28 @@ static int find_repeated(const struct lull_columns *columns, struct reading *rea
     return rc;
 }
 
-static int add_row(const struct lull_columns *columns, void *context, struct lull_error *err)
+/* Adds a row to its set, or to the row that its point already has. */
+static int place_row(const struct lull_columns *columns, struct reading *reading,
+                     struct lull_kernel_set *set, struct lull_grid_row *row, struct lull_error *err)
 {
     struct repeated *repeated = NULL;
+    int rc =
+        find_repeated(columns, reading, (size_t)(set - reading->table->sets), row, &repeated, err);
+
+    if (rc < 0)
+        return rc;
+    if (repeated != NULL) {
+        add_repeat(&reading->table->sets[repeated->set].rows[repeated->row], repeated, row);
+        return 0;
+    }
+    rc = lull_trace_append(&set->rows, &set->row_count, row, sizeof(*row), columns->name, err);
+    if (rc == 0)
+        row->counters = NULL; /* which the set owns now */
+    return rc;
+}
+
+static int add_row(const struct lull_columns *columns, void *context, struct lull_error *err)
+{
     struct reading *const reading = context;
     struct lull_kernel_set *set = NULL;
     struct lull_grid_row row = {0};
@@ -309,16 +392,13 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
     rc = find_set(columns, reading, &set, err);
     if (rc < 0)
         return rc;
-    reading->rows++;
-    rc =
-        find_repeated(columns, reading, (size_t)(set - reading->table->sets), &row, &repeated, err);
+    rc = read_counters(columns, &row, err);
     if (rc < 0)
         return rc;
-    if (repeated != NULL) {
-        add_repeat(&reading->table->sets[repeated->set].rows[repeated->row], repeated, &row);
-        return 0;
-    }
-    return lull_trace_append(&set->rows, &set->row_count, &row, sizeof(row), columns->name, err);
+    reading->rows++;
+    rc = place_row(columns, reading, set, &row, err);
+    free(row.counters);
+    return rc;
 }
 
 int lull_kernel_table_read(const char *path, struct lull_kernel_table *table_out,
@@ -365,8 +445,11 @@ struct lull_kernel_name lull_kernel_table_name(const struct lull_kernel_table *t
 
 void lull_kernel_table_fini(struct lull_kernel_table *table)
 {
-    for (size_t i = 0; i < table->count; i++)
+    for (size_t i = 0; i < table->count; i++) {
+        for (size_t row = 0; row < table->sets[i].row_count; row++)
+            free(table->sets[i].rows[row].counters);
         free(table->sets[i].rows);
+    }
     free(table->sets);
     lull_string_set_destroy(table->kernel_names);
     *table = (struct lull_kernel_table){0};

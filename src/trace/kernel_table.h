@@ -3,8 +3,9 @@
  * and point. Columns: gpu, set, app, arg, cuda_kernel, core_mhz, mem_mhz, time_ms (of a launch),
  * power_w (mean of the board), valid (1, or 0: not to be used). gpu, app, the clocks and the time
  * are needed; a kernel is what app, arg and cuda_kernel say together. A power that is blank was not
- * measured, a row counts as valid where the table does not say. Other columns, such as counters,
- * are passed over.
+ * measured, a row counts as valid where the table does not say. Performance counters are read by
+ * the names that DCGM, nvprof and the dataset of `lull sweep` give them (kernel_table.c); one that
+ * is no number from 0 to 1e15 was not measured. Other columns are passed over.
  *
  * The dataset of `lull sweep` (sweep_table.h) is read as well: suite, kernel, sm_set_mhz and
  * mem_set_mhz are the names of set, app and the clocks there. Rows at different power limits

@@ -42,6 +42,20 @@ def least_squares(rows, measured):
     return best[1]
 
 
+def quantile(values, p):
+    values = sorted(values)
+    at = p * (len(values) - 1)
+    low = min(int(at), len(values) - 2)
+    return values[low] + (values[low + 1] - values[low]) * (at - low)
+
+
+def bound(errors, kernels):
+    """The least interval of a further kernel, and how much it grows with its doubt."""
+    usual = 0.3 * math.sqrt(statistics.fmean(error ** 2 for error, _ in errors))
+    slope = quantile([error / (usual + doubt) for error, doubt in errors], 1 - 0.05 * kernels / (kernels + 4))
+    return slope * usual, slope
+
+
 SHAPES = [(p, share / 40) for p in (1, 1.5, 2, 3, 4, 6, 10, 30) for share in range(41)]
 SIGMA, RANGE, NOISE, REACHES = 0.007, 0.5, 1.2, (0.05, 0.1, 0.3, 1.0)
 
@@ -51,6 +65,7 @@ class Device:
 
     def __init__(self, points, times, powers):
         self.points, self.times, self.powers = points, times, powers
+        self.counters = None
         self.learnt = 0  # how often something was learnt from other kernels
         self.clocks = sorted({sm for sm, _ in points})
         memory = sorted({mem for _, mem in points})
@@ -63,6 +78,10 @@ class Device:
         self.probes = sorted(map(points.index, corners | {middle}))
 
     def fit_time(self, times, probes=None):
+        return self.fit_time_with_doubt(times, probes)[0]
+
+    def fit_time_with_doubt(self, times, probes=None):
+        """Times at all points, and their standard deviation over the shapes as a part of them."""
         probes = self.probes if probes is None else probes
         shapes = [[(((1 - r) / sm) ** p + (r / mem) ** p) ** (1 / p) for sm, mem in self.ratios] for p, r in SHAPES]
         fits = []
@@ -72,8 +91,21 @@ class Device:
             fits.append((sum((values[i] / times[i] - 1) ** 2 for i in probes), values))
         least = min(error for error, _ in fits)
         weights = [math.exp(-(error - least) / (2 * SIGMA ** 2)) for error, _ in fits]
-        return [sum(w * values[i] for w, (_, values) in zip(weights, fits)) / sum(weights)
-                for i in range(len(self.points))]
+        means = [sum(w * values[i] for w, (_, values) in zip(weights, fits)) / sum(weights)
+                 for i in range(len(self.points))]
+        return means, [math.sqrt(sum(w * (values[i] / mean - 1) ** 2 for w, (_, values) in zip(weights, fits))
+                                 / sum(weights)) for i, mean in enumerate(means)]
+
+    def near_probes(self, left, probes):
+        """What is left at the probes, spread over all points."""
+        widths = [(max(axis) - min(axis)) or 1.0 for axis in zip(*self.ratios)]
+
+        def alike(a, b):
+            return math.exp(-sum(((x - y) / width) ** 2 for x, y, width in
+                                 zip(self.ratios[a], self.ratios[b], widths)) / (2 * RANGE ** 2))
+
+        weights = solve([[alike(i, j) + (NOISE if i == j else 0) for j in probes] for i in probes], left)
+        return [sum(w * alike(i, j) for w, j in zip(weights, probes)) for i in range(len(self.points))]
 
     def curve(self, without):
         low, top = self.clocks[0] ** 3, self.clocks[-1] ** 3
@@ -123,16 +155,8 @@ class Device:
         reach = min(scores, key=lambda score: score[0])[1]
         self.learnt += reach is not None
         learnt = mean(kernel, others, reach) if reach else [0.0] * len(self.points)
-        widths = [(max(axis) - min(axis)) or 1.0 for axis in zip(*self.ratios)]
-
-        def alike(a, b):
-            return math.exp(-sum(((x - y) / width) ** 2 for x, y, width in
-                                 zip(self.ratios[a], self.ratios[b], widths)) / (2 * RANGE ** 2))
-
-        weights = solve([[alike(i, j) + (NOISE if i == j else 0) for j in probes] for i in probes],
-                        [residual[kernel][i] - learnt[i] for i in probes])
-        return [fitted[kernel][i] * math.exp(learnt[i] + sum(w * alike(i, j) for w, j in zip(weights, probes)))
-                for i in range(len(self.points))]
+        near = self.near_probes([residual[kernel][i] - learnt[i] for i in probes], probes)
+        return [a * math.exp(b + c) for a, b, c in zip(fitted[kernel], learnt, near)]
 
     def predict_powers(self, probes):
         features = [self.changes(powers, probes) + self.changes(times, probes)
@@ -192,19 +216,85 @@ class Device:
                                  zip(self.points[i], self.points[at], widths) if width > 0) / 2) for i in kept]
         return sum(w * rest[i] for w, i in zip(weights, kept)) / (sum(weights) + 1e-9)
 
+    def probe(self, times, powers, rise):
+        """A kernel from its own probes and a curve: times, their doubts, powers."""
+        fitted, doubts = self.fit_time_with_doubt(times)
+        both = []
+        for measured, values in ((times, fitted), (powers, self.fit_power(powers, rise, self.probes))):
+            near = self.near_probes([math.log(measured[i] / values[i]) for i in self.probes], self.probes)
+            both.append([a * math.exp(b) for a, b in zip(values, near)])
+        return both[0], doubts, both[1]
+
     def probed_errors(self):
-        """The same of kernels that are fitted from their probes, with the curve of the others."""
+        """The same of kernels that are fitted from their probes, with the curve of the others: (error, doubt) of each
+        kernel and point."""
         times, powers, energies = [], [], []
         for k in range(len(self.times)):
-            time = self.fit_time(self.times[k])
-            power = self.fit_power(self.powers[k], self.curve(k), self.probes)
+            time, doubts, power = self.probe(self.times[k], self.powers[k], self.curve(k))
             for i in range(len(self.points)):
                 if i not in self.probes:
                     a, b = math.log(self.times[k][i] / time[i]), math.log(self.powers[k][i] / power[i])
-                    times.append(abs(a))
-                    powers.append(abs(b))
-                    energies.append(abs(a + b))
+                    times.append((abs(a), doubts[i]))
+                    powers.append((abs(b), 0))
+                    energies.append((abs(a + b), doubts[i]))
         return times, powers, energies
+
+    def online_figures(self):
+        alone = [self.probe(times, powers, self.curve(k))
+                 for k, (times, powers) in enumerate(zip(self.times, self.powers))]
+        times, powers = [one[0] for one in alone], [one[2] for one in alone]
+        return {"time_mape_alone_ratio": self.error(times, self.times, self.probes),
+                "pick_share_online_ratio": self.share(times, powers, math.inf),
+                "pick_kept_within5_online_ratio": self.share(times, powers, 1.05, 1.05)}
+
+    def prior(self, measured, features):
+        """The changes from the base that features tell, and those of the three nearest kernels: every prediction
+        solves the system of the kernels that it is made from."""
+        changes = [[math.log(value / values[self.base]) for value in values] for values in measured]
+        columns = [(statistics.fmean(column), statistics.pstdev(column)) for column in zip(*features)]
+        places = [[(value - mean) / deviation for value, (mean, deviation) in zip(row, columns)] for row in features]
+        kernels = range(len(measured))
+
+        def far(a, b):
+            return statistics.fmean((x - y) ** 2 for x, y in zip(places[a], places[b]))
+
+        def mean_of(rows, weights):
+            return [sum(w * row[i] for w, row in zip(weights, rows)) for i in range(len(self.points))]
+
+        def regress(kernel, others, length, slope, noise):
+            def alike(a, b):
+                return 10 + slope * statistics.fmean(x * y for x, y in zip(places[a], places[b])) \
+                    + math.exp(-far(a, b) / (2 * length ** 2))
+            weights = solve([[alike(i, j) + (noise if i == j else 0) for j in others] for i in others],
+                            [alike(kernel, j) for j in others])
+            return mean_of([changes[j] for j in others], weights)
+
+        both, nearest = [], []
+        for kernel in kernels:
+            others = [k for k in kernels if k != kernel]
+            forms = []
+            for form in itertools.product((0.5, 1, 2, 4), (0.1, 0.3, 1, 3), (0.001, 0.01, 0.03, 0.1, 0.3)):
+                error = statistics.fmean(
+                    abs(a - b) for j in others
+                    for a, b in zip(regress(j, [k for k in others if k != j], *form), changes[j]))
+                forms.append(((error + 1e-6) ** -20, regress(kernel, others, *form)))
+            whole = sum(weight for weight, _ in forms)
+            regressed = mean_of([row for _, row in forms], [weight / whole for weight, _ in forms])
+            near = sorted(others, key=lambda k, to=kernel: far(to, k))[:3]
+            weights = [1 / (math.sqrt(far(kernel, k)) + 1e-9) for k in near]
+            ratios = mean_of([[math.exp(change) for change in changes[k]] for k in near],
+                             [weight / sum(weights) for weight in weights])
+            nearest.append([math.log(ratio) for ratio in ratios])
+            both.append([(a + b) / 2 for a, b in zip(regressed, nearest[-1])])
+        return [self.error([[math.exp(change) * values[self.base] for change in row]
+                            for row, values in zip(rows, measured)], measured, [self.base]) for rows in (both, nearest)]
+
+    def prior_figures(self):
+        time, time_nearest = self.prior(self.times, self.counters)
+        powers = [row + [values[self.base]] for row, values in zip(self.counters, self.powers)]
+        power, power_nearest = self.prior(self.powers, powers)
+        return {"time_mape_prior_ratio": time, "time_mape_neighbours_ratio": time_nearest,
+                "power_mape_prior_ratio": power, "power_mape_neighbours_ratio": power_nearest}
 
     def figures(self):
         alone = [self.fit_time(times) for times in self.times]
@@ -212,12 +302,11 @@ class Device:
         times = [self.finish(k, self.times, alone, features, self.probes) for k in range(len(self.times))]
         powers = self.predict_powers(self.probes)
         return {"time_mape_heldout_ratio": self.error(times, self.times, self.probes),
-                "time_mape_alone_ratio": self.error(alone, self.times, self.probes),
                 "power_mape_heldout_ratio": self.error(powers, self.powers, self.probes),
                 "power_mape_loko_ratio": self.error(self.predict_powers(self.ends), self.powers, self.ends),
                 "pick_share_ratio": self.share(times, powers, math.inf),
                 "pick_share_within5_ratio": self.share(times, powers, 1.05),
-                "pick_kept_within5_ratio": self.share(times, powers, 1.05, 1.05)}
+                "pick_kept_within5_ratio": self.share(times, powers, 1.05, 1.05), **self.online_figures()}
 
 
 def draw(seed, kernels, clocks, memory):
@@ -225,7 +314,7 @@ def draw(seed, kernels, clocks, memory):
     kernels of all kinds, with some scatter: what the models leave is alike in kernels that are."""
     rand = random.Random(seed)
     points = [(sm, mem) for sm in clocks for mem in memory]
-    times, powers = [], []
+    times, powers, counters = [], [], []
     for _ in range(kernels):
         share, fixed, p = rand.random(), 0.2 * rand.random(), rand.choice((1, 2, 8))
         static, shared, dynamic = rand.uniform(20, 60), rand.uniform(0, 40), rand.uniform(60, 200)
@@ -237,12 +326,17 @@ def draw(seed, kernels, clocks, memory):
             power.append((static + shared * m + dynamic * f * max(0.7, f) ** (1 + 2 * share)) * rand.gauss(1, 0.002))
         times.append(time)
         powers.append(power)
-    return Device(points, times, powers)
+        counters.append([share * rand.uniform(0.8, 1), static * dynamic * rand.uniform(0.8, 1), 3 * rand.random()])
+    device = Device(points, times, powers)
+    device.counters = counters
+    return device
 
 
-def table(device, gpu="drawn", power=True):
-    lines = [HEADER]
+def table(device, gpu="drawn", power=True, counters=False):
+    names = ",dram_active,ipc,shared_load_throughput" * counters
+    lines = [HEADER + names]
     for k, (times, powers) in enumerate(zip(device.times, device.powers)):
+        more = "".join(f",{value!r}" for value in device.counters[k]) if counters else ""
         for (sm, mem), t, p in zip(device.points, times, powers):
-            lines.append(f"{gpu},s,app{k},0,k,{sm},{mem},{t!r},{repr(p) if power else ''},1")
+            lines.append(f"{gpu},s,app{k},0,k,{sm},{mem},{t!r},{repr(p) if power else ''},1{more}")
     return "\n".join(lines) + "\n"

@@ -46,6 +46,54 @@ class Figures(unittest.TestCase):
         self.compare(draw(3, 7, [600, 900, 1200], [2000, 2500, 3000]))
 
 
+class Prior(unittest.TestCase):
+    device = draw(5, 6, [600, 800, 1000, 1200], [900])
+
+    def test_figures(self):
+        for device in (self.device, draw(6, 5, [600, 900], [2000, 3000])):
+            got, = sets_of(table(device, counters=True))
+            self.assertEqual((got["counters"], got["why_prior_null"]), (3, None))
+            for name, wanted in device.prior_figures().items():
+                self.assertAlmostEqual(got[name], wanted, delta=1e-6 + 1e-5 * abs(wanted), msg=name)
+
+    def test_counters_away_from_the_base_are_not_read(self):
+        lines = table(self.device, counters=True).splitlines()
+        other = [line if i == 0 or ",1200,900," in line else ",".join(line.split(",")[:-3] + ["7", "", "1e9"])
+                 for i, line in enumerate(lines)]
+        self.assertEqual(sets_of("\n".join(other)), sets_of("\n".join(lines)))
+
+    def test_lengths_have_no_part(self):
+        text = table(self.device, counters=True)
+        wanted, = sets_of(text)
+        lines = text.splitlines()
+        cells = [line.split(",") for line in lines]
+        for row in cells[1:]:
+            row[7] = repr(float(row[7]) * (1.5 if row[2] == "app2" else 1))
+        got, = sets_of("\n".join(map(",".join, cells)))
+        self.assertAlmostEqual(got["time_mape_prior_ratio"], wanted["time_mape_prior_ratio"], delta=1e-9)
+
+    def test_without(self):
+        got, = sets_of(table(self.device))
+        self.assertEqual((got["counters"], got["time_mape_prior_ratio"]), (0, None))
+        self.assertIn("no counter is there for all kernels", got["why_prior_null"])
+        few, = sets_of(table(draw(7, 3, [600, 800, 1000], [900]), counters=True))
+        self.assertIn("fewer than four kernels", few["why_prior_null"])
+        times, = sets_of(table(self.device, counters=True, power=False))
+        self.assertAlmostEqual(times["time_mape_prior_ratio"], self.device.prior_figures()["time_mape_prior_ratio"],
+                               delta=1e-6)
+        self.assertIsNone(times["power_mape_prior_ratio"])
+        self.assertIn("no prior of power", times["why_prior_null"])
+        # What was not counted drops its counter, for all kernels alike.
+        lines = table(self.device, counters=True).splitlines()
+        for blank in ("", "n/a", "nan", "-1", "1e16"):
+            lines[4] = ",".join(lines[4].split(",")[:-1] + [blank])
+            self.assertEqual(sets_of("\n".join(lines))[0]["counters"], 2)
+
+    def test_for_people(self):
+        done = evaluate("-", text=table(self.device, counters=True))
+        self.assertRegex(done.stdout.decode(), r"% without a probe .*\n *drawn/s +3 +\d")
+
+
 class Forms(unittest.TestCase):
     device = draw(4, 5, [600, 800, 1000, 1200, 1400], [900])
 
@@ -162,9 +210,19 @@ class Measured(unittest.TestCase):
                 self.assertLessEqual(got["power_mape_loko_ratio"], ends)
                 self.assertGreaterEqual(got["pick_share_ratio"], saving)
                 self.assertGreaterEqual(got["pick_share_within5_ratio"], within)
+        self.assertTrue(all(got["counters"] == 0 for got in sets.values()))
         for name, got in sets.items():
             unhonoured = {"405": 18, "502": 10, "600": 12} if name == ("v100", "dcgm_real") else {}
             self.assertEqual(got["unhonoured"], unhonoured, name)
+
+    def test_prior(self):
+        done = evaluate("--json", os.path.join(os.path.dirname(MEASURED), "counters_v100_dcgm_real.csv.gz"))
+        got, = json.loads(done.stdout)["sets"]
+        self.assertEqual((got["kernels"], got["points"], got["counters"]), (20, 7, 5))
+        for name, neighbours, limit in (("time_mape_prior_ratio", "time_mape_neighbours_ratio", 0.047),
+                                        ("power_mape_prior_ratio", "power_mape_neighbours_ratio", 0.041)):
+            self.assertLess(got[name], got[neighbours])
+            self.assertLessEqual(got[name], limit)
 
 
 if __name__ == "__main__":

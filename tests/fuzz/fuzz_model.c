@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "cli/model/document.h"
+#include "core/model/online.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,6 +16,18 @@ static void check_range(const struct lull_fitted_range *range)
 {
     require(range->value > 0.0 && isfinite(range->value));
     require(isnan(range->low) || (range->low <= range->value && range->value <= range->high));
+}
+
+static void check_pick(const struct lull_fitted_device *device,
+                       const struct lull_fitted_kernel *kernel)
+{
+    const struct lull_online_search search = {device->points, device->point_count, device->base,
+                                              INFINITY};
+    struct lull_online_best found;
+
+    lull_online_pick(device, kernel, &search, &found);
+    require(found.best < device->point_count);
+    require(isnan(found.low_mhz) || found.low_mhz <= found.high_mhz);
 }
 
 static void check_set(const struct lull_model_set *set)
@@ -34,7 +47,7 @@ static void check_set(const struct lull_model_set *set)
                 check_range(&predicted.power_w);
         }
         if (kernel->has_power)
-            require(lull_fitted_pick(device, kernel, INFINITY) < device->point_count);
+            check_pick(device, kernel);
     }
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORMAT_VERSION = 1 };
+enum { FORMAT_VERSION = 2 };
 
 void lull_model_sets_fini(struct lull_model_sets *sets)
 {
@@ -27,8 +27,10 @@ static json_t *number(double value)
 
 static json_t *errors_json(const struct lull_fitted_errors *errors)
 {
-    return json_pack("{s:o, s:o, s:o}", "time_log_ratio", number(errors->time), "power_log_ratio",
-                     number(errors->power), "energy_log_ratio", number(errors->energy));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "time_log_ratio", number(errors->time.floor),
+                     "time_per_doubt_ratio", number(errors->time.slope), "power_log_ratio",
+                     number(errors->power.floor), "energy_log_ratio", number(errors->energy.floor),
+                     "energy_per_doubt_ratio", number(errors->energy.slope));
 }
 
 static json_t *values_json(const double *values, uint32_t count)
@@ -108,7 +110,7 @@ json_t *lull_model_document_make(const struct lull_model_sets *sets, const char 
     for (size_t i = 0; i < sets->count; i++)
         json_array_append_new(array, set_json(&sets->all[i]));
     return json_pack("{s:i, s:s, s:s?, s:f, s:o}", "model_version", FORMAT_VERSION, "lull_version",
-                     LULL_VERSION, "source", source, "confidence_ratio", LULL_FITTED_CONFIDENCE,
+                     LULL_VERSION, "source", source, "confidence_ratio", LULL_ERROR_CONFIDENCE,
                      "sets", array);
 }
 
@@ -160,11 +162,19 @@ static int read_errors(const struct model_field *place, const json_t *object, co
     int rc = json_is_object(errors) ? 0 : refuse(place, field, "missing");
 
     if (rc == 0)
-        rc = read_number(place, errors, "time_log_ratio", 0.0, 10.0, true, &errors_out->time);
+        rc = read_number(place, errors, "time_log_ratio", 0.0, 10.0, true, &errors_out->time.floor);
     if (rc == 0)
-        rc = read_number(place, errors, "power_log_ratio", 0.0, 10.0, true, &errors_out->power);
+        rc = read_number(place, errors, "time_per_doubt_ratio", 0.0, 1e3, true,
+                         &errors_out->time.slope);
     if (rc == 0)
-        rc = read_number(place, errors, "energy_log_ratio", 0.0, 20.0, true, &errors_out->energy);
+        rc = read_number(place, errors, "power_log_ratio", 0.0, 10.0, true,
+                         &errors_out->power.floor);
+    if (rc == 0)
+        rc = read_number(place, errors, "energy_log_ratio", 0.0, 20.0, true,
+                         &errors_out->energy.floor);
+    if (rc == 0)
+        rc = read_number(place, errors, "energy_per_doubt_ratio", 0.0, 1e3, true,
+                         &errors_out->energy.slope);
     return rc;
 }
 

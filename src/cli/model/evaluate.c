@@ -27,9 +27,10 @@ static int evaluate_set(const char *path, struct lull_evaluated_set *set, struct
     int rc;
 
     set->evaluation = (struct lull_evaluation){.time_error = NAN,
-                                               .time_alone_error = NAN,
                                                .power_error = NAN,
                                                .power_ends_error = NAN,
+                                               .prior = {0, NAN, NAN, NAN, NAN},
+                                               .online = {NAN, NAN, NAN, NAN, NAN},
                                                .pick = {NAN, NAN, NAN, 0},
                                                .pick_within = {NAN, NAN, NAN, 0}};
     rc = lull_model_make_grid(path, set->set, &set->has_grid, &set->grid, err);

@@ -65,9 +65,9 @@ static void print_error(double error)
 
 static void print_errors(const struct lull_fitted_errors *errors)
 {
-    print_error(errors->time);
-    print_error(errors->power);
-    print_error(errors->energy);
+    print_error(errors->time.floor);
+    print_error(errors->power.floor);
+    print_error(errors->energy.floor);
 }
 
 static void print(const struct lull_model_sets *sets)
@@ -84,9 +84,11 @@ static void print(const struct lull_model_sets *sets)
         print_errors(&set->device.probed);
         putchar('\n');
     }
-    printf("known: a kernel of the file at a clock that was left out; probed: another kernel, from "
-           "the ends and the middle\nof the clocks. -: nothing could be left out, so that "
-           "predictions have no interval.\n");
+    printf(
+        "known: a kernel of the file at a clock that was left out; probed: another kernel, from "
+        "the ends and the middle\nof the clocks, where all forms of its time agree; where they do "
+        "not, its intervals are wider. -: nothing\ncould be left out, so that predictions "
+        "have no interval.\n");
 }
 
 static int write_document(const char *path, const char *source, const struct lull_model_sets *sets,

@@ -100,8 +100,7 @@ static int take_known(const struct lull_model_set *set, const char *wanted,
 
 /* The rows of a probed kernel, which need not follow each other in the file. */
 struct probed {
-    double sm_mhz[LULL_GRID_PROBES], mem_mhz[LULL_GRID_PROBES];
-    double times_ms[LULL_GRID_PROBES], powers_w[LULL_GRID_PROBES];
+    struct lull_fitted_point points[LULL_GRID_PROBES];
     uint32_t count;
 };
 
@@ -121,10 +120,8 @@ static int collect(const char *path, const struct lull_kernel_set *from, uint32_
                                   "lowest, the middle and the highest clocks, or fit a model of "
                                   "its own",
                                   path, lull_printable(name).text, LULL_GRID_PROBES);
-        probed_out->sm_mhz[at] = row->sm_mhz;
-        probed_out->mem_mhz[at] = row->mem_mhz;
-        probed_out->times_ms[at] = row->time_ms;
-        probed_out->powers_w[at] = row->power_w;
+        probed_out->points[at] =
+            (struct lull_fitted_point){row->sm_mhz, row->mem_mhz, row->time_ms, row->power_w};
         probed_out->count++;
     }
     return 0;
@@ -155,8 +152,7 @@ static int probe_set(const char *path, const struct lull_kernel_table *table,
             return rc;
         if (probed.count == 0)
             continue;
-        lull_fitted_probe(&set->device, probed.sm_mhz, probed.mem_mhz, probed.times_ms,
-                          probed.powers_w, probed.count, &kernel);
+        lull_fitted_probe(&set->device, probed.points, probed.count, &kernel);
         if (add_kernel(list, &kernel, &name) < 0)
             return lull_error_set(err, -ENOMEM, "%s: there is no memory for its kernels", path);
     }

@@ -30,6 +30,20 @@ static const char *why_unknown(const struct lull_evaluated_set *set)
     return NULL;
 }
 
+/* Why the figures of the prior are missing; null: none is. */
+static const char *why_prior_unknown(const struct lull_evaluated_set *set)
+{
+    if (!set->has_grid)
+        return "nothing is evaluated";
+    if (set->evaluation.prior.counters == 0)
+        return "no prior: no counter is there for all kernels";
+    if (isnan(set->evaluation.prior.time_error))
+        return "no prior: there are fewer than four kernels";
+    if (isnan(set->evaluation.prior.power_error))
+        return "no prior of power: fewer than four kernels have power at all operating points";
+    return NULL;
+}
+
 /* The part of what could be saved that was; NAN: nothing could be, or it is unknown. */
 static double share_of(const struct lull_pick_worth *worth, double saved_ratio)
 {
@@ -67,6 +81,34 @@ static void print_notes(const struct lull_evaluated_set *set, const char *name)
                set->evaluation.pick_within.slow_kernels == 1 ? " is" : "s is");
 }
 
+/* Prints a second table of the sets with counters, if there are any. */
+static void print_priors(const struct lull_evaluated_set *sets, size_t count)
+{
+    bool has_header = false;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct lull_prior_worth *const prior = &sets[i].evaluation.prior;
+
+        if (prior->counters == 0)
+            continue;
+        if (!has_header)
+            printf("\n%-22s %8s %7s %7s %7s %7s\n", "% without a probe", "counters", "time", "kNN",
+                   "power", "kNN");
+        has_header = true;
+        printf("%-22s %8u", lull_model_set_name(sets[i].set->gpu, sets[i].set->set).text,
+               prior->counters);
+        print_percent(prior->time_error, 7);
+        print_percent(prior->time_neighbours_error, 7);
+        print_percent(prior->power_error, 7);
+        print_percent(prior->power_neighbours_error, 7);
+        putchar('\n');
+    }
+    if (has_header)
+        printf("from counters at the base (power: and the power there): mean error of what changes "
+               "from the base\nto the other points; kNN: the three kernels with the nearest "
+               "counters.\n\n");
+}
+
 void lull_model_report_print(const struct lull_evaluated_set *sets, size_t count)
 {
     printf("%-22s %7s %6s %7s %7s %7s %7s %7s %7s %7s %7s %7s\n", "%", "kernels", "points", "time",
@@ -78,7 +120,7 @@ void lull_model_report_print(const struct lull_evaluated_set *sets, size_t count
         printf("%-22s %7u %6u", lull_model_set_name(set->set->gpu, set->set->set).text,
                set->grid.kernel_count, set->grid.point_count);
         print_percent(evaluation->time_error, 7);
-        print_percent(evaluation->time_alone_error, 7);
+        print_percent(evaluation->online.time_error, 7);
         print_percent(evaluation->power_error, 7);
         print_percent(evaluation->power_ends_error, 7);
         print_percent(evaluation->pick.available_ratio, 7);
@@ -91,6 +133,7 @@ void lull_model_report_print(const struct lull_evaluated_set *sets, size_t count
     }
     for (size_t i = 0; i < count; i++)
         print_notes(&sets[i], lull_model_set_name(sets[i].set->gpu, sets[i].set->set).text);
+    print_priors(sets, count);
     printf("time, power: mean error away from the probes (ends and middle of the clocks); alone: "
            "from these probes only;\n"
            "ends: power from probes at the ends. saving: what the clock of least energy saves; "
@@ -132,18 +175,18 @@ static json_t *clock_json(const struct lull_evaluated_set *set, bool is_memory)
 static json_t *set_json(const struct lull_evaluated_set *set)
 {
     const struct lull_evaluation *const evaluation = &set->evaluation;
+    const struct lull_prior_worth *const prior = &evaluation->prior;
     const char *const why = why_unknown(set);
 
     return json_pack(
         "{s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, "
-        "s:o, "
-        "s:s?}",
+        "s:o, s:s?, s:I, s:o, s:o, s:o, s:o, s:s?, s:o, s:o, s:o, s:o}",
         "gpu", lull_printable(set->set->gpu).text, "set", lull_printable(set->set->set).text,
         "kernels", (json_int_t)set->grid.kernel_count, "points", (json_int_t)set->grid.point_count,
         "left_out_kernels", (json_int_t)set->grid.left_out, "base_sm_mhz", clock_json(set, false),
         "base_mem_mhz", clock_json(set, true), "time_mape_heldout_ratio",
         ratio_json(evaluation->time_error), "time_mape_alone_ratio",
-        ratio_json(evaluation->time_alone_error), "power_mape_heldout_ratio",
+        ratio_json(evaluation->online.time_error), "power_mape_heldout_ratio",
         ratio_json(evaluation->power_error), "power_mape_loko_ratio",
         ratio_json(evaluation->power_ends_error), "available_ratio",
         ratio_json(evaluation->pick.available_ratio), "pick_share_ratio",
@@ -154,7 +197,17 @@ static json_t *set_json(const struct lull_evaluated_set *set)
         "pick_kept_within5_ratio",
         ratio_json(share_of(&evaluation->pick_within, evaluation->pick_within.kept_ratio)),
         "pick_within5_slow_kernels", (json_int_t)evaluation->pick_within.slow_kernels, "unhonoured",
-        unhonoured_json(&set->grid), "why_null", why);
+        unhonoured_json(&set->grid), "why_null", why, "counters", (json_int_t)prior->counters,
+        "time_mape_prior_ratio", ratio_json(prior->time_error), "time_mape_neighbours_ratio",
+        ratio_json(prior->time_neighbours_error), "power_mape_prior_ratio",
+        ratio_json(prior->power_error), "power_mape_neighbours_ratio",
+        ratio_json(prior->power_neighbours_error), "why_prior_null", why_prior_unknown(set),
+        "pick_share_online_ratio",
+        ratio_json(share_of(&evaluation->pick, evaluation->online.realised_ratio)),
+        "pick_kept_within5_online_ratio",
+        ratio_json(share_of(&evaluation->pick_within, evaluation->online.kept_ratio)),
+        "online_inside_ratio", ratio_json(evaluation->online.inside_ratio), "online_width_ratio",
+        ratio_json(evaluation->online.width_ratio));
 }
 
 int lull_model_report_print_json(const struct lull_evaluated_set *sets, size_t count)

@@ -8,8 +8,10 @@
 
 #include "base/array.h"
 #include "core/model/likeness.h"
+#include "core/model/online.h"
 #include "core/model/pick.h"
 #include "core/model/power_model.h"
+#include "core/model/spread.h"
 #include "core/model/time_model.h"
 
 /* The prediction of one quantity, time or power, for all kernels, with what it is made from. */
@@ -22,6 +24,7 @@ struct prediction {
     double *fitted;  /* kernels x points: from the probes alone, or with the device's curve */
     double *feature; /* kernels x LULL_LIKENESS_FEATURES at most */
     double *residual;
+    double *like;      /* kernels x points: what kernels like it tell */
     double *predicted; /* kernels x points: with likeness */
 };
 
@@ -41,6 +44,7 @@ static void take_memory(struct prediction *prediction, struct lull_memory *memor
 
     prediction->fitted = lull_memory_take(memory, cells + 1, sizeof(double));
     prediction->residual = lull_memory_take(memory, cells + 1, sizeof(double));
+    prediction->like = lull_memory_take(memory, cells + 1, sizeof(double));
     prediction->predicted = lull_memory_take(memory, cells + 1, sizeof(double));
     prediction->feature = lull_memory_take(
         memory, (size_t)prediction->kernels * LULL_LIKENESS_FEATURES + 1, sizeof(double));
@@ -112,21 +116,26 @@ static void predict_kernel(struct prediction *prediction, uint32_t features, uin
                                            .residual = prediction->residual};
     const double *const fitted = row(prediction->fitted, prediction, kernel);
     double *const predicted = row(prediction->predicted, prediction, kernel);
-    double residual[LULL_GRID_POINTS], left[LULL_GRID_PROBES], spread[LULL_GRID_POINTS];
+    double *const like = row(prediction->like, prediction, kernel);
+    double left[LULL_GRID_PROBES];
+    struct lull_grid_point probes[LULL_GRID_PROBES];
+    struct lull_spread spread;
 
     /* A kernel with a single probe changes nowhere, and is like no other. */
-    memset(residual, 0, sizeof(residual));
+    memset(like, 0, points * sizeof(*like));
     if (features > 0)
-        lull_likeness_residual(&likeness, kernel, residual);
+        lull_likeness_residual(&likeness, kernel, like);
     for (uint32_t i = 0; i < prediction->probe_count; i++) {
         const uint32_t at = prediction->probes[i];
 
-        left[i] = log(measured(prediction, kernel)[at] / fitted[at]) - residual[at];
+        probes[i] = prediction->grid->points[at];
+        left[i] = log(measured(prediction, kernel)[at] / fitted[at]) - like[at];
     }
-    lull_likeness_spread(prediction->grid, prediction->probes, prediction->probe_count, left,
-                         spread);
+    lull_spread_fit(prediction->grid->points, points, probes, left, prediction->probe_count,
+                    &spread);
     for (uint32_t i = 0; i < points; i++)
-        predicted[i] = fitted[i] * exp(residual[i] + spread[i]);
+        predicted[i] =
+            fitted[i] * exp(like[i] + lull_spread_at(&spread, &prediction->grid->points[i]));
 }
 
 static bool is_probe(const struct prediction *prediction, uint32_t point)
@@ -178,22 +187,20 @@ static void predict_times(struct prediction *times, double *shapes)
 }
 
 /* The curve is that of all kernels but the one that is predicted, for which all are fitted anew. */
-static void predict_powers(struct prediction *powers, const struct prediction *times)
+static void predict_powers(struct prediction *powers, const struct prediction *times,
+                           const struct lull_power_curve *curves)
 {
     const struct lull_grid *const grid = powers->grid;
     const uint32_t features = fill_power_features(powers, times);
 
     for (uint32_t kernel = 0; kernel < powers->kernels; kernel++) {
-        struct lull_power_curve curve;
-
-        lull_power_curve_fit(grid, kernel, &curve);
         for (uint32_t k = 0; k < powers->kernels; k++) {
             struct lull_power_model model;
 
-            lull_power_fit(grid, &curve, measured(powers, k), powers->probes, powers->probe_count,
-                           &model);
+            lull_power_fit(grid, &curves[kernel], measured(powers, k), powers->probes,
+                           powers->probe_count, &model);
             for (uint32_t i = 0; i < grid->point_count; i++)
-                row(powers->fitted, powers, k)[i] = lull_power_at(grid, &curve, &model, i);
+                row(powers->fitted, powers, k)[i] = lull_power_at(grid, &curves[kernel], &model, i);
         }
         fill_residuals(powers);
         predict_kernel(powers, features, kernel);
@@ -202,8 +209,39 @@ static void predict_powers(struct prediction *powers, const struct prediction *t
 
 /* ---- picks -------------------------------------------------------------------------------- */
 
+/* The pick of a kernel that is fitted from its probes, with what kernels like it tell. */
+static uint32_t find_pick(const struct prediction *times, const struct prediction *powers,
+                          const struct lull_power_curve *curves, uint32_t kernel,
+                          double slowdown_ratio)
+{
+    const struct lull_grid *const grid = times->grid;
+    const struct lull_online_search search = {grid->points, grid->point_count, grid->base,
+                                              slowdown_ratio};
+    const struct lull_fitted_device device = {.point_count = grid->point_count,
+                                              .points = grid->points,
+                                              .base = grid->base,
+                                              .curve = curves[kernel]};
+    struct lull_fitted_point points[LULL_GRID_PROBES];
+    struct lull_fitted_kernel fitted;
+    struct lull_online_best found;
+
+    for (uint32_t i = 0; i < times->probe_count; i++) {
+        const uint32_t at = times->probes[i];
+
+        points[i] =
+            (struct lull_fitted_point){grid->points[at].sm_mhz, grid->points[at].mem_mhz,
+                                       measured(times, kernel)[at], measured(powers, kernel)[at]};
+    }
+    lull_fitted_probe_like(&device, points, times->probe_count, row(times->like, times, kernel),
+                           row(powers->like, powers, kernel), &fitted);
+    lull_online_pick(&device, &fitted, &search, &found);
+    return found.best;
+}
+
 static struct lull_pick_worth judge_picks(const struct prediction *times,
-                                          const struct prediction *powers, double slowdown_ratio)
+                                          const struct prediction *powers,
+                                          const struct lull_power_curve *curves,
+                                          double slowdown_ratio)
 {
     const uint32_t points = times->grid->point_count, base = times->grid->base;
     struct lull_pick_worth worth = {0.0, 0.0, 0.0, 0};
@@ -214,9 +252,7 @@ static struct lull_pick_worth judge_picks(const struct prediction *times,
         const double *const times_ms = measured(times, k), *const powers_w = measured(powers, k);
         const double base_energy = times_ms[base] * powers_w[base];
         const uint32_t best = lull_pick_point(times_ms, powers_w, points, base, slowdown_ratio);
-        const uint32_t picked =
-            lull_pick_point(row(times->predicted, times, k), row(powers->predicted, powers, k),
-                            points, base, slowdown_ratio);
+        const uint32_t picked = find_pick(times, powers, curves, k, slowdown_ratio);
         double saving;
 
         worth.available_ratio +=
@@ -241,29 +277,40 @@ int lull_evaluate(const struct lull_grid *grid, double slowdown_ratio,
     struct prediction powers = {
         .grid = grid, .kernels = grid->powered_count, .measured = grid->power_w};
     struct lull_memory memory = {0};
+    struct lull_prior_worth prior;
+    struct lull_online_worth online;
+    struct lull_power_curve *curves; /* without each kernel, and behind them that of all */
     double *shapes;
+    int rc = -ENOMEM;
 
     assert(grid->kernel_count > 0 && grid->powered_count <= grid->kernel_count);
     take_memory(&times, &memory);
     take_memory(&powers, &memory);
     shapes =
         lull_memory_take(&memory, (size_t)grid->point_count * LULL_TIME_SHAPES, sizeof(*shapes));
-    if (memory.has_failed) {
-        lull_memory_free(&memory);
-        return -ENOMEM;
-    }
+    curves =
+        lull_memory_take(&memory, (size_t)grid->powered_count + 1, sizeof(struct lull_power_curve));
+    if (memory.has_failed || lull_evaluate_prior(grid, &prior) < 0)
+        goto free_memory;
+    for (uint32_t kernel = 0; kernel <= grid->powered_count; kernel++)
+        lull_power_curve_fit(grid, kernel, &curves[kernel]);
+    if (lull_evaluate_online(grid, curves, slowdown_ratio, &online) < 0)
+        goto free_memory;
+    evaluation_out->prior = prior;
+    evaluation_out->online = online;
     times.probe_count = lull_grid_probe_middle(grid, times.probes);
     predict_times(&times, shapes);
     powers.probe_count = lull_grid_probe_ends(grid, powers.probes);
-    predict_powers(&powers, &times);
+    predict_powers(&powers, &times, curves);
     evaluation_out->power_ends_error = mean_error(&powers, powers.predicted);
     powers.probe_count = lull_grid_probe_middle(grid, powers.probes);
-    predict_powers(&powers, &times);
+    predict_powers(&powers, &times, curves);
     evaluation_out->power_error = mean_error(&powers, powers.predicted);
     evaluation_out->time_error = mean_error(&times, times.predicted);
-    evaluation_out->time_alone_error = mean_error(&times, times.fitted);
-    evaluation_out->pick = judge_picks(&times, &powers, INFINITY);
-    evaluation_out->pick_within = judge_picks(&times, &powers, slowdown_ratio);
+    evaluation_out->pick = judge_picks(&times, &powers, curves, INFINITY);
+    evaluation_out->pick_within = judge_picks(&times, &powers, curves, slowdown_ratio);
+    rc = 0;
+free_memory:
     lull_memory_free(&memory);
-    return 0;
+    return rc;
 }

@@ -8,8 +8,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "core/model/pick.h"
-#include "core/stats/quantile.h"
 
 /* How far what a model leaves at a point reaches, in parts of the range of clocks. Chosen, not
  * measured: about one step of grids of five to ten clocks. */
@@ -135,21 +133,27 @@ static void fit(struct fitting *fitting, struct lull_fitted_kernel *kernel_out)
         all[i] = i;
     *kernel_out = (struct lull_fitted_kernel){.has_power = has_all_powers(fitting)};
     lull_time_shapes(&fitting->grid, fitting->shapes);
-    lull_time_fit(fitting->shapes, fitting->times_ms, all, fitting->grid.point_count,
-                  &kernel_out->time);
+    lull_time_fit_with_doubt(fitting->shapes, fitting->times_ms, all, fitting->grid.point_count,
+                             &kernel_out->time, &kernel_out->doubt);
     if (kernel_out->has_power)
         lull_power_fit(&fitting->grid, &fitting->curve, fitting->powers_w, all,
                        fitting->grid.point_count, &kernel_out->power);
 }
 
-static double model_ms(const struct lull_fitted_kernel *kernel, const struct lull_grid_point *point)
+/* The model's time at a point, and in *doubt_out, unless that is null, how much its shapes disagree
+ * there, as a part of it. */
+static double model_ms(const struct lull_fitted_kernel *kernel, const struct lull_grid_point *point,
+                       double *doubt_out)
 {
-    double time_ms = kernel->time.fixed_ms;
+    double shapes[LULL_TIME_SHAPES] = {0.0};
+    double time_ms;
 
     for (uint32_t shape = 0; shape < LULL_TIME_SHAPES; shape++)
         if (kernel->time.scale_ms[shape] > 0.0)
-            time_ms += kernel->time.scale_ms[shape] *
-                       lull_time_shape(shape, point->sm_ratio, point->mem_ratio);
+            shapes[shape] = lull_time_shape(shape, point->sm_ratio, point->mem_ratio);
+    time_ms = lull_time_at(&kernel->time, shapes);
+    if (doubt_out != NULL)
+        *doubt_out = lull_time_doubt_at(&kernel->doubt, shapes, time_ms);
     return time_ms;
 }
 
@@ -182,31 +186,6 @@ static double left_at(const struct lull_fitted_device *device, const struct lull
     return sum / weights;
 }
 
-void lull_fitted_probe(const struct lull_fitted_device *device, const double *sm_mhz,
-                       const double *mem_mhz, const double *times_ms, const double *powers_w,
-                       uint32_t count, struct lull_fitted_kernel *kernel_out)
-{
-    double shapes[LULL_GRID_PROBES * LULL_TIME_SHAPES];
-    struct fitting fitting;
-
-    assert(count >= 1 && count <= LULL_GRID_PROBES);
-    begin_fitting(&fitting);
-    fitting.shapes = shapes;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct lull_grid_point point = point_at(device, sm_mhz[i], mem_mhz[i]);
-
-        add_point(device, &fitting, &point, 0.0, times_ms[i], powers_w[i]);
-    }
-    fit(&fitting, kernel_out);
-}
-
-/* ---- predictions --------------------------------------------------------------------------- */
-
-static struct lull_fitted_range range_of(double value, double error)
-{
-    return (struct lull_fitted_range){value, value * exp(-error), value * exp(error)};
-}
-
 /* Returns the index of the device's point at these clocks; point_count: there is none. */
 static uint32_t find_point(const struct lull_fitted_device *device,
                            const struct lull_grid_point *point)
@@ -219,57 +198,105 @@ static uint32_t find_point(const struct lull_fitted_device *device,
     return i;
 }
 
-/* Returns by how much a known kernel is off its models at clocks, as a factor. */
-static double correction(const struct lull_fitted_device *device, const double *left, uint32_t at,
-                         const struct lull_grid_point *point)
+/* Returns what is expected to be left at a point, from what is at the device's points; null:
+ * nothing.
+ */
+static double expected_at(const struct lull_fitted_device *device, const double *left,
+                          const struct lull_grid_point *point)
 {
-    return exp(at < device->point_count
-                   ? left[at]
-                   : left_at(device, device->points, left, device->point_count, point));
+    uint32_t at;
+
+    if (left == NULL)
+        return 0.0;
+    at = find_point(device, point);
+    return at < device->point_count
+               ? left[at]
+               : left_at(device, device->points, left, device->point_count, point);
+}
+
+void lull_fitted_probe_like(const struct lull_fitted_device *device,
+                            const struct lull_fitted_point *points, uint32_t count,
+                            const double *time_like, const double *power_like,
+                            struct lull_fitted_kernel *kernel_out)
+{
+    double shapes[LULL_GRID_PROBES * LULL_TIME_SHAPES];
+    double left_ms[LULL_GRID_PROBES], left_w[LULL_GRID_PROBES];
+    struct fitting fitting;
+
+    assert(count >= 1 && count <= LULL_GRID_PROBES);
+    begin_fitting(&fitting);
+    fitting.shapes = shapes;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct lull_grid_point point = point_at(device, points[i].sm_mhz, points[i].mem_mhz);
+
+        add_point(device, &fitting, &point, 0.0, points[i].time_ms, points[i].power_w);
+    }
+    fit(&fitting, kernel_out);
+    kernel_out->time_like = time_like;
+    kernel_out->power_like = power_like;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct lull_grid_point *const point = &fitting.points[i];
+
+        left_ms[i] = log(points[i].time_ms / model_ms(kernel_out, point, NULL)) -
+                     expected_at(device, time_like, point);
+        left_w[i] = log(points[i].power_w / model_w(device, kernel_out, point, 0.0)) -
+                    expected_at(device, power_like, point);
+    }
+    lull_spread_fit(device->points, device->point_count, fitting.points, left_ms, count,
+                    &kernel_out->time_spread);
+    if (kernel_out->has_power)
+        lull_spread_fit(device->points, device->point_count, fitting.points, left_w, count,
+                        &kernel_out->power_spread);
+}
+
+void lull_fitted_probe(const struct lull_fitted_device *device,
+                       const struct lull_fitted_point *points, uint32_t count,
+                       struct lull_fitted_kernel *kernel_out)
+{
+    lull_fitted_probe_like(device, points, count, NULL, NULL, kernel_out);
+}
+
+/* ---- predictions --------------------------------------------------------------------------- */
+
+static struct lull_fitted_range range_of(double value, const struct lull_error_bound *bound,
+                                         double doubt)
+{
+    const double error = lull_error_bound_at(bound, doubt);
+
+    return (struct lull_fitted_range){value, value * exp(-error), value * exp(error)};
 }
 
 struct lull_fitted_prediction lull_fitted_predict(const struct lull_fitted_device *device,
                                                   const struct lull_fitted_kernel *kernel,
                                                   double sm_mhz, double mem_mhz)
 {
-    static const struct lull_fitted_errors none = {NAN, NAN, NAN};
+    static const struct lull_fitted_errors none = {{NAN, NAN}, {NAN, NAN}, {NAN, NAN}};
     const struct lull_grid_point point = point_at(device, sm_mhz, mem_mhz);
     const bool is_known = kernel->time_left != NULL;
-    const uint32_t at = find_point(device, &point);
-    const bool is_measured = is_known && at < device->point_count;
+    const bool is_measured = is_known && find_point(device, &point) < device->point_count;
     const struct lull_fitted_errors *errors = is_known ? &device->known : &device->probed;
-    double time_ms = model_ms(kernel, &point);
-    double power_w = kernel->has_power ? model_w(device, kernel, &point, 0.0) : NAN;
+    double doubt = 0.0;
+    const double time_ms = model_ms(kernel, &point, is_known ? NULL : &doubt) *
+                           exp(expected_at(device, kernel->time_left, &point) +
+                               expected_at(device, kernel->time_like, &point) +
+                               lull_spread_at(&kernel->time_spread, &point));
+    double power_w = NAN;
 
     assert(lull_fitted_covers(device, sm_mhz, mem_mhz));
-    if (is_known)
-        time_ms *= correction(device, kernel->time_left, at, &point);
-    if (is_known && kernel->has_power)
-        power_w *= correction(device, kernel->power_left, at, &point);
+    if (kernel->has_power)
+        power_w = model_w(device, kernel, &point, 0.0) *
+                  exp(expected_at(device, kernel->power_left, &point) +
+                      expected_at(device, kernel->power_like, &point) +
+                      lull_spread_at(&kernel->power_spread, &point));
     if (is_measured)
         errors = &none;
     return (struct lull_fitted_prediction){
         .is_measured = is_measured,
-        .time_ms = range_of(time_ms, errors->time),
-        .power_w = range_of(power_w, errors->power),
-        .energy_mj = range_of(time_ms * power_w, errors->energy),
+        .doubt_ratio = doubt,
+        .time_ms = range_of(time_ms, &errors->time, doubt),
+        .power_w = range_of(power_w, &errors->power, 0.0),
+        .energy_mj = range_of(time_ms * power_w, &errors->energy, doubt),
     };
-}
-
-uint32_t lull_fitted_pick(const struct lull_fitted_device *device,
-                          const struct lull_fitted_kernel *kernel, double slowdown_ratio)
-{
-    double times_ms[LULL_GRID_POINTS], powers_w[LULL_GRID_POINTS];
-
-    assert(kernel->has_power && device->point_count <= LULL_GRID_POINTS);
-    for (uint32_t i = 0; i < device->point_count; i++) {
-        const struct lull_fitted_prediction predicted = lull_fitted_predict(
-            device, kernel, device->points[i].sm_mhz, device->points[i].mem_mhz);
-
-        times_ms[i] = predicted.time_ms.value;
-        powers_w[i] = predicted.power_w.value;
-    }
-    return lull_pick_point(times_ms, powers_w, device->point_count, device->base, slowdown_ratio);
 }
 
 /* ---- the errors of what was left out ------------------------------------------------------- */
@@ -279,31 +306,44 @@ struct errors {
     double *time;
     double *power;
     double *energy;
+    double *time_doubt; /* of the error of time in the same place */
+    double *energy_doubt;
+    double *power_doubt; /* 0 everywhere */
     size_t times;
     size_t powers;
 };
 
-static void note_error(struct errors *errors, double time_left, double power_left)
+static void note_error(struct errors *errors, double time_left, double power_left, double doubt)
 {
+    errors->time_doubt[errors->times] = doubt;
     errors->time[errors->times++] = fabs(time_left);
     if (isnan(power_left))
         return;
     errors->power[errors->powers] = fabs(power_left);
+    errors->energy_doubt[errors->powers] = doubt;
     errors->energy[errors->powers++] = fabs(time_left + power_left);
 }
 
-static double bound_of(double *errors, size_t count)
-{
-    lull_quantile_sort(errors, count);
-    return lull_quantile_of_sorted(errors, count, LULL_FITTED_CONFIDENCE);
-}
-
-static struct lull_fitted_errors summarise(struct errors *errors)
+static struct lull_fitted_errors summarise_known(struct errors *errors)
 {
     return (struct lull_fitted_errors){
-        bound_of(errors->time, errors->times),
-        bound_of(errors->power, errors->powers),
-        bound_of(errors->energy, errors->powers),
+        lull_error_bound_same(errors->time, errors->times),
+        lull_error_bound_same(errors->power, errors->powers),
+        lull_error_bound_same(errors->energy, errors->powers),
+    };
+}
+
+static struct lull_fitted_errors summarise_probed(struct errors *errors,
+                                                  const struct lull_grid *grid)
+{
+    const struct lull_error_sample time = {errors->time, errors->time_doubt, errors->times};
+    const struct lull_error_sample power = {errors->power, errors->power_doubt, errors->powers};
+    const struct lull_error_sample energy = {errors->energy, errors->energy_doubt, errors->powers};
+
+    return (struct lull_fitted_errors){
+        lull_error_bound_new(&time, grid->kernel_count),
+        lull_error_bound_new(&power, grid->powered_count),
+        lull_error_bound_new(&energy, grid->powered_count),
     };
 }
 
@@ -314,7 +354,7 @@ static void fill_left(const struct lull_fitted_device *device, struct fitting *f
     for (uint32_t i = 0; i < fitting->grid.point_count; i++) {
         const struct lull_grid_point *const point = &fitting->points[i];
 
-        fitting->left_ms[i] = log(fitting->times_ms[i] / model_ms(kernel, point));
+        fitting->left_ms[i] = log(fitting->times_ms[i] / model_ms(kernel, point, NULL));
         fitting->left_w[i] =
             kernel->has_power ? log(fitting->powers_w[i] / model_w(device, kernel, point, without))
                               : NAN;
@@ -358,9 +398,9 @@ static void judge_clock(const struct lull_fitted_device *device, const struct lu
             power_left = log(power_of(grid, kernel, i) / model_w(device, &fitted, point, sm_mhz)) -
                          left_at(device, fitting->points, fitting->left_w, count, point);
         note_error(errors,
-                   log(lull_grid_times(grid, kernel)[i] / model_ms(&fitted, point)) -
+                   log(lull_grid_times(grid, kernel)[i] / model_ms(&fitted, point, NULL)) -
                        left_at(device, fitting->points, fitting->left_ms, count, point),
-                   power_left);
+                   power_left, 0.0);
     }
 }
 
@@ -391,28 +431,28 @@ static bool is_among(const uint32_t *points, uint32_t count, uint32_t point)
 /* Judges a kernel that is fitted from its probes, with the curve of the others; *other is a copy
  * of the device that the curve is written to. */
 static void judge_probed(struct lull_fitted_device *other, const struct lull_grid *grid,
-                         uint32_t kernel, struct fitting *fitting, struct errors *errors)
+                         uint32_t kernel, struct errors *errors)
 {
+    struct lull_fitted_point points[LULL_GRID_PROBES];
     uint32_t probes[LULL_GRID_PROBES];
     const uint32_t count = lull_grid_probe_middle(grid, probes);
     struct lull_fitted_kernel fitted;
 
     lull_power_curve_fit(grid, kernel < grid->powered_count ? kernel : grid->powered_count,
                          &other->curve);
-    begin_fitting(fitting);
     for (uint32_t i = 0; i < count; i++)
-        add_point(other, fitting, &grid->points[probes[i]], 0.0,
-                  lull_grid_times(grid, kernel)[probes[i]], power_of(grid, kernel, probes[i]));
-    fit(fitting, &fitted);
+        points[i] = (struct lull_fitted_point){
+            grid->points[probes[i]].sm_mhz, grid->points[probes[i]].mem_mhz,
+            lull_grid_times(grid, kernel)[probes[i]], power_of(grid, kernel, probes[i])};
+    lull_fitted_probe(other, points, count, &fitted);
     for (uint32_t i = 0; i < grid->point_count; i++) {
-        const struct lull_grid_point *const point = &grid->points[i];
+        const struct lull_fitted_prediction predicted =
+            lull_fitted_predict(other, &fitted, grid->points[i].sm_mhz, grid->points[i].mem_mhz);
 
-        if (is_among(probes, count, i))
-            continue;
-        note_error(errors, log(lull_grid_times(grid, kernel)[i] / model_ms(&fitted, point)),
-                   fitted.has_power
-                       ? log(power_of(grid, kernel, i) / model_w(other, &fitted, point, 0.0))
-                       : NAN);
+        if (!is_among(probes, count, i))
+            note_error(errors, log(lull_grid_times(grid, kernel)[i] / predicted.time_ms.value),
+                       log(power_of(grid, kernel, i) / predicted.power_w.value),
+                       predicted.doubt_ratio);
     }
 }
 
@@ -465,16 +505,17 @@ static void fit_all(const struct lull_grid *grid, struct fitting *fitting, struc
         fill_left(device, fitting, &fitted, 0.0);
         fitted.time_left = kernel->time_left;
         fitted.power_left = kernel->power_left;
+        fitted.doubt = (struct lull_time_doubt){0};
         *kernel = fitted;
         keep(device, fitting, k);
     }
     judge_known(device, grid, fitting, errors);
-    device->known = summarise(errors);
+    device->known = summarise_known(errors);
     errors->times = errors->powers = 0;
     other = *device;
     for (uint32_t k = 0; k < grid->kernel_count; k++)
-        judge_probed(&other, grid, k, fitting, errors);
-    device->probed = summarise(errors);
+        judge_probed(&other, grid, k, errors);
+    device->probed = summarise_probed(errors, grid);
 }
 
 int lull_fitted_make(const struct lull_grid *grid, struct lull_fitted_device *device_out)
@@ -488,6 +529,9 @@ int lull_fitted_make(const struct lull_grid *grid, struct lull_fitted_device *de
         .time = lull_memory_take(&memory, cells, sizeof(double)),
         .power = lull_memory_take(&memory, cells, sizeof(double)),
         .energy = lull_memory_take(&memory, cells, sizeof(double)),
+        .time_doubt = lull_memory_take(&memory, cells, sizeof(double)),
+        .power_doubt = lull_memory_take(&memory, cells, sizeof(double)),
+        .energy_doubt = lull_memory_take(&memory, cells, sizeof(double)),
     };
     int rc = -ENOMEM;
 

@@ -4,13 +4,15 @@
  *
  * A known kernel was measured at all points of the grid: its time model (time_model.h), its power
  * by the device's curve (power_model.h), and what both leave at the measured points, which is
- * spread over the clocks between (Nadaraya 1964, Watson 1964). A probed kernel has a few points
- * measured; the curve is the device's.
+ * spread over the clocks between (Nadaraya 1964, Watson 1964). A probed kernel, or a whole
+ * iteration of a job, has a few points measured; the curve is the device's, and what the models
+ * leave at these points is spread over the clocks near them (spread.h).
  *
  * Intervals are quantiles of errors that were made on what a model had not seen. For known kernels
  * each SM clock but the lowest and the highest is left out in turn; for probed ones each kernel is
- * left out, fitted from the probes of grid.h, and judged at its other points. (The curve of a clock
- * that is left out is interpolated, but its neighbours were found with it.)
+ * left out, fitted from the probes of grid.h, and judged at its other points; where the shapes of
+ * its time disagree the interval is wider (error_bound.h). (The curve of a clock that is left out
+ * is interpolated, but its neighbours were found with it.)
  *
  * Pure; memory as said; any thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -20,19 +22,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/model/error_bound.h"
 #include "core/model/grid.h"
 #include "core/model/power_model.h"
+#include "core/model/spread.h"
 #include "core/model/time_model.h"
 
-/* How often the truth is to be within an interval. */
-#define LULL_FITTED_CONFIDENCE 0.95
-
-/* Errors, as |log(measured / predicted)|, that are not exceeded at that confidence; NAN: unknown,
- * because nothing could be left out. */
+/* Errors, as |log(measured / predicted)|, that are not exceeded; NAN: unknown, because nothing
+ * could be left out. */
 struct lull_fitted_errors {
-    double time;
-    double power;
-    double energy;
+    struct lull_error_bound time;
+    struct lull_error_bound power;
+    struct lull_error_bound energy;
+};
+
+/* What was measured at one point. */
+struct lull_fitted_point {
+    double sm_mhz;  /* > 0 */
+    double mem_mhz; /* > 0 */
+    double time_ms; /* of a launch or an iteration; > 0 */
+    double power_w; /* > 0, or NAN: not measured */
 };
 
 struct lull_fitted_kernel {
@@ -42,6 +51,12 @@ struct lull_fitted_kernel {
     /* What the models leave at the points of the device, log(measured / predicted); NULL: probed */
     double *time_left;
     double *power_left;
+    /* Of a probed kernel; zero of a known one. What is expected of it: lull_fitted_probe_like. */
+    const double *time_like;
+    const double *power_like;
+    struct lull_time_doubt doubt;
+    struct lull_spread time_spread;
+    struct lull_spread power_spread;
 };
 
 struct lull_fitted_device {
@@ -64,7 +79,8 @@ struct lull_fitted_range {
 };
 
 struct lull_fitted_prediction {
-    bool is_measured; /* a known kernel at a point: no model, so that there are no intervals */
+    double doubt_ratio; /* standard deviation over the shapes of time; 0 of a known kernel */
+    bool is_measured;   /* a known kernel at a point: no model, so that there are no intervals */
     struct lull_fitted_range time_ms; /* of a launch */
     struct lull_fitted_range power_w;
     struct lull_fitted_range energy_mj; /* of a launch */
@@ -78,26 +94,24 @@ void lull_fitted_fini(struct lull_fitted_device *device);
 /* Tells whether the clocks are within what the device was measured at. */
 bool lull_fitted_covers(const struct lull_fitted_device *device, double sm_mhz, double mem_mhz);
 
-/*
- * Fits a kernel from `count` (1..LULL_GRID_PROBES) points: sm_mhz, mem_mhz > 0, times_ms > 0, and
- * powers_w > 0, or NAN where one of them was not measured. The kernel owns no memory.
- */
-void lull_fitted_probe(const struct lull_fitted_device *device, const double *sm_mhz,
-                       const double *mem_mhz, const double *times_ms, const double *powers_w,
-                       uint32_t count, struct lull_fitted_kernel *kernel_out);
+/* Fits a kernel, or a job's iteration, from `count` (1..LULL_GRID_PROBES) points. It has power
+ * where all of them have. It owns no memory, and nothing is allocated. */
+void lull_fitted_probe(const struct lull_fitted_device *device,
+                       const struct lull_fitted_point *points, uint32_t count,
+                       struct lull_fitted_kernel *kernel_out);
+
+/* The same of a kernel of which other kernels tell more: log(measured / predicted) that is to be
+ * expected of it at the device's points (likeness.h), of time and of power, for which null is
+ * nothing. Both are borrowed as long as the kernel is used. */
+void lull_fitted_probe_like(const struct lull_fitted_device *device,
+                            const struct lull_fitted_point *points, uint32_t count,
+                            const double *time_like, const double *power_like,
+                            struct lull_fitted_kernel *kernel_out);
 
 /* Predicts a kernel at clocks that are covered. Of a known kernel at a point of the device it is
  * what was measured there. */
 struct lull_fitted_prediction lull_fitted_predict(const struct lull_fitted_device *device,
                                                   const struct lull_fitted_kernel *kernel,
                                                   double sm_mhz, double mem_mhz);
-
-/*
- * Returns the point of the device at which a kernel with power is predicted to cost the least
- * energy among those where it takes at most (1 + slowdown_ratio) times as long as at the base;
- * INFINITY: among all.
- */
-uint32_t lull_fitted_pick(const struct lull_fitted_device *device,
-                          const struct lull_fitted_kernel *kernel, double slowdown_ratio);
 
 #endif

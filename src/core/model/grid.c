@@ -219,12 +219,20 @@ static void set_base(struct lull_grid *grid, double sm_mhz, double mem_mhz)
 
 /* ---- the kernels -------------------------------------------------------------------------- */
 
-/* Writes a kernel's values at all points; both lists are sorted alike. false: it lacks a point.
- * *is_powered_out: it has power at all of them. */
-static bool fill_kernel(const struct lull_grid *grid, const struct lull_grid_row *rows,
-                        size_t begin, size_t end, double *time_ms, double *power_w,
-                        bool *is_powered_out)
+static void fill_counters(const struct lull_grid_row *row, double *counters)
 {
+    for (uint32_t i = 0; i < LULL_GRID_COUNTERS; i++)
+        counters[i] = row->counters != NULL ? row->counters[i] : NAN;
+}
+
+/* Writes the values of the next kernel at all points; both lists are sorted alike. false: it lacks
+ * a point. *is_powered_out: it has power at all of them. */
+static bool fill_kernel(const struct lull_grid *grid, const struct lull_grid_row *rows,
+                        size_t begin, size_t end, bool *is_powered_out)
+{
+    const size_t kernel = grid->kernel_count;
+    double *const time_ms = &grid->time_ms[kernel * grid->point_count];
+    double *const power_w = &grid->power_w[kernel * grid->point_count];
     size_t at = begin;
 
     *is_powered_out = true;
@@ -239,6 +247,8 @@ static bool fill_kernel(const struct lull_grid *grid, const struct lull_grid_row
         time_ms[i] = rows[at].time_ms;
         power_w[i] = rows[at].power_w;
         *is_powered_out = *is_powered_out && !isnan(power_w[i]);
+        if (i == grid->base)
+            fill_counters(&rows[at], &grid->counters[kernel * LULL_GRID_COUNTERS]);
     }
     return true;
 }
@@ -248,13 +258,10 @@ static void take_kernels(struct lull_grid *grid, const struct lull_grid_row *row
                          bool with_power)
 {
     for (size_t begin = 0, end; begin < count; begin = end) {
-        double *const time_ms = &grid->time_ms[(size_t)grid->kernel_count * grid->point_count];
-        double *const power_w = &grid->power_w[(size_t)grid->kernel_count * grid->point_count];
         bool is_powered;
 
         end = end_of_kernel(rows, count, begin);
-        if (fill_kernel(grid, rows, begin, end, time_ms, power_w, &is_powered) &&
-            is_powered == with_power)
+        if (fill_kernel(grid, rows, begin, end, &is_powered) && is_powered == with_power)
             grid->kernels[grid->kernel_count++] = rows[begin].kernel;
     }
 }
@@ -269,7 +276,9 @@ static enum lull_grid_result fill(struct lull_grid *grid, const struct lull_grid
     grid->kernels = calloc((size_t)kernels + 1, sizeof(*grid->kernels));
     grid->time_ms = calloc(cells, sizeof(*grid->time_ms));
     grid->power_w = calloc(cells, sizeof(*grid->power_w));
-    if (grid->kernels == NULL || grid->time_ms == NULL || grid->power_w == NULL)
+    grid->counters = calloc((size_t)kernels + 1, LULL_GRID_COUNTERS * sizeof(*grid->counters));
+    if (grid->kernels == NULL || grid->time_ms == NULL || grid->power_w == NULL ||
+        grid->counters == NULL)
         return LULL_GRID_NO_MEMORY;
     take_kernels(grid, rows, count, true);
     grid->powered_count = grid->kernel_count;
@@ -323,9 +332,10 @@ void lull_grid_fini(struct lull_grid *grid)
     free(grid->kernels);
     free(grid->time_ms);
     free(grid->power_w);
+    free(grid->counters);
     grid->points = NULL;
     grid->kernels = NULL;
-    grid->time_ms = grid->power_w = NULL;
+    grid->time_ms = grid->power_w = grid->counters = NULL;
     grid->point_count = grid->kernel_count = grid->powered_count = 0;
 }
 

@@ -22,6 +22,7 @@ enum {
     LULL_GRID_POINTS = 256,    /* of a grid, at most */
     LULL_GRID_ROW_CLOCKS = 64, /* SM clocks that can be found unhonoured, at most */
     LULL_GRID_PROBES = 5,      /* points that a kernel is fitted from, at most */
+    LULL_GRID_COUNTERS = 20,   /* performance counters of a row */
 };
 
 /* One row of a measurement. */
@@ -32,6 +33,8 @@ struct lull_grid_row {
     double time_ms;  /* of a launch; > 0 */
     double power_w;  /* mean; > 0, or NAN: not measured */
     bool is_valid;   /* false: who measured it says that it is not to be used */
+    /* LULL_GRID_COUNTERS values, NAN: not measured; the maker's. Null: none was. */
+    double *counters;
 };
 
 struct lull_grid_point {
@@ -55,7 +58,9 @@ struct lull_grid {
     uint32_t *kernels;      /* the rows' number of each kernel */
     double *time_ms;        /* kernel_count x point_count */
     double *power_w;        /* powered_count x point_count */
-    uint32_t left_out;      /* kernels that lack a point of the grid */
+    /* kernel_count x LULL_GRID_COUNTERS: performance counters at the base; NAN: not measured */
+    double *counters;
+    uint32_t left_out; /* kernels that lack a point of the grid */
     uint32_t unhonoured_count;
     struct lull_unhonoured unhonoured[LULL_GRID_ROW_CLOCKS]; /* by clock, rising */
 };

@@ -5,22 +5,10 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "core/model/cholesky.h"
-
-static_assert((int)LULL_GRID_PROBES <= (int)LULL_CHOLESKY_MOST, "the systems fit the solver");
-
 /* The squares of distances within which kernels count alike, to choose from. Chosen on the sets of
  * docs/models.md, which tells what depends on it. */
 static const double reaches[] = {0.05, 0.1, 0.3, 1.0};
 enum { REACHES = sizeof(reaches) / sizeof(reaches[0]), LEAST_KERNELS = 3 };
-
-/* The range of clocks over which a kernel's own residual stays alike, and the variance of what each
- * point has by itself, in that of what is alike. Chosen on the sets of docs/models.md,
- * which tells what depends on them. */
-static const double spread_range = 0.5;
-static const double spread_noise = 1.2;
-
-/* ---- kernels like it ---------------------------------------------------------------------- */
 
 static const double *feature_of(const struct lull_likeness *likeness, uint32_t kernel)
 {
@@ -130,60 +118,4 @@ void lull_likeness_residual(const struct lull_likeness *likeness, uint32_t kerne
     }
     if (chosen > 0.0)
         mean_residual(likeness, weights, kernel, kernel, chosen, residual_out);
-}
-
-/* ---- its own probes ----------------------------------------------------------------------- */
-
-/* How far the clocks of a grid reach, in ratios of the base; never 0. */
-struct extent {
-    double sm;
-    double mem;
-};
-
-static struct extent measure_extent(const struct lull_grid *grid)
-{
-    struct extent least = {INFINITY, INFINITY}, most = {0.0, 0.0};
-
-    for (uint32_t i = 0; i < grid->point_count; i++) {
-        least.sm = fmin(least.sm, grid->points[i].sm_ratio);
-        least.mem = fmin(least.mem, grid->points[i].mem_ratio);
-        most.sm = fmax(most.sm, grid->points[i].sm_ratio);
-        most.mem = fmax(most.mem, grid->points[i].mem_ratio);
-    }
-    most.sm -= least.sm;
-    most.mem -= least.mem;
-    return (struct extent){most.sm > 0.0 ? most.sm : 1.0, most.mem > 0.0 ? most.mem : 1.0};
-}
-
-static double covariance(const struct lull_grid *grid, struct extent extent, uint32_t a, uint32_t b)
-{
-    const double sm = (grid->points[a].sm_ratio - grid->points[b].sm_ratio) / extent.sm;
-    const double mem = (grid->points[a].mem_ratio - grid->points[b].mem_ratio) / extent.mem;
-
-    return exp(-(sm * sm + mem * mem) / (2.0 * spread_range * spread_range));
-}
-
-void lull_likeness_spread(const struct lull_grid *grid, const uint32_t *probes,
-                          uint32_t probe_count, const double *residual_at_probes,
-                          double *residual_out)
-{
-    const struct extent extent = measure_extent(grid);
-    double matrix[LULL_CHOLESKY_MOST][LULL_CHOLESKY_MOST];
-    double weights[LULL_GRID_PROBES];
-    bool is_solved;
-
-    assert(probe_count <= LULL_GRID_PROBES);
-    for (uint32_t i = 0; i < probe_count; i++) {
-        for (uint32_t j = 0; j <= i; j++)
-            matrix[i][j] = covariance(grid, extent, probes[i], probes[j]);
-        matrix[i][i] += spread_noise;
-    }
-    is_solved = lull_cholesky_solve(probe_count, matrix, residual_at_probes, weights);
-    assert(is_solved); /* the noise keeps all pivots above 0 */
-    (void)is_solved;
-    for (uint32_t point = 0; point < grid->point_count; point++) {
-        residual_out[point] = 0.0;
-        for (uint32_t i = 0; i < probe_count; i++)
-            residual_out[point] += weights[i] * covariance(grid, extent, point, probes[i]);
-    }
 }

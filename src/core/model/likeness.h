@@ -9,9 +9,6 @@
  * whether to do it at all, is chosen by leaving each of the other kernels out in turn: never with
  * the kernel itself.
  *
- * What then still is between the prediction and the kernel's own probes is spread over the points
- * near them (a Gaussian process, Rasmussen and Williams 2006, section 2.2).
- *
  * Pure; caller's storage; any thread. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_MODEL_LIKENESS_H
@@ -36,10 +33,5 @@ struct lull_likeness {
  * others, or there are fewer than three. O(kernels^2 points). */
 void lull_likeness_residual(const struct lull_likeness *likeness, uint32_t kernel,
                             double *residual_out);
-
-/* Spreads what is left at the probes, residual_at_probes, over all points of the grid. */
-void lull_likeness_spread(const struct lull_grid *grid, const uint32_t *probes,
-                          uint32_t probe_count, const double *residual_at_probes,
-                          double *residual_out);
 
 #endif

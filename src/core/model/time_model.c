@@ -64,6 +64,15 @@ static struct fitted_shape fit_shape(uint32_t shape, const double *shapes, const
 void lull_time_fit(const double *shapes, const double *times_ms, const uint32_t *probes,
                    uint32_t probe_count, struct lull_time_model *model_out)
 {
+    struct lull_time_doubt doubt;
+
+    lull_time_fit_with_doubt(shapes, times_ms, probes, probe_count, model_out, &doubt);
+}
+
+void lull_time_fit_with_doubt(const double *shapes, const double *times_ms, const uint32_t *probes,
+                              uint32_t probe_count, struct lull_time_model *model_out,
+                              struct lull_time_doubt *doubt_out)
+{
     struct fitted_shape fitted[LULL_TIME_SHAPES];
     double least = INFINITY, sum = 0.0;
 
@@ -72,18 +81,26 @@ void lull_time_fit(const double *shapes, const double *times_ms, const uint32_t 
         fitted[shape] = fit_shape(shape, shapes, times_ms, probes, probe_count);
         least = fmin(least, fitted[shape].misfit);
     }
-    model_out->fixed_ms = 0.0;
+    model_out->fixed_ms = doubt_out->fixed_square = 0.0;
     for (uint32_t shape = 0; shape < LULL_TIME_SHAPES; shape++) {
+        const double fixed_ms = fitted[shape].fixed_ms, scale_ms = fitted[shape].scale_ms;
         const double weight =
             exp(-(fitted[shape].misfit - least) / (2.0 * sigma_ratio * sigma_ratio));
 
         sum += weight;
-        model_out->fixed_ms += weight * fitted[shape].fixed_ms;
-        model_out->scale_ms[shape] = weight * fitted[shape].scale_ms;
+        model_out->fixed_ms += weight * fixed_ms;
+        model_out->scale_ms[shape] = weight * scale_ms;
+        doubt_out->fixed_square += weight * fixed_ms * fixed_ms;
+        doubt_out->across[shape] = 2.0 * weight * fixed_ms * scale_ms;
+        doubt_out->square[shape] = weight * scale_ms * scale_ms;
     }
     model_out->fixed_ms /= sum;
-    for (uint32_t shape = 0; shape < LULL_TIME_SHAPES; shape++)
+    doubt_out->fixed_square /= sum;
+    for (uint32_t shape = 0; shape < LULL_TIME_SHAPES; shape++) {
         model_out->scale_ms[shape] /= sum;
+        doubt_out->across[shape] /= sum;
+        doubt_out->square[shape] /= sum;
+    }
 }
 
 double lull_time_at(const struct lull_time_model *model, const double *point_shapes)
@@ -93,4 +110,15 @@ double lull_time_at(const struct lull_time_model *model, const double *point_sha
     for (uint32_t shape = 0; shape < LULL_TIME_SHAPES; shape++)
         time_ms += model->scale_ms[shape] * point_shapes[shape];
     return time_ms;
+}
+
+double lull_time_doubt_at(const struct lull_time_doubt *doubt, const double *point_shapes,
+                          double time_ms)
+{
+    double square = doubt->fixed_square;
+
+    for (uint32_t shape = 0; shape < LULL_TIME_SHAPES; shape++)
+        square += (doubt->across[shape] + doubt->square[shape] * point_shapes[shape]) *
+                  point_shapes[shape];
+    return sqrt(fmax(square / (time_ms * time_ms) - 1.0, 0.0));
 }

@@ -29,6 +29,14 @@ struct lull_time_model {
     double scale_ms[LULL_TIME_SHAPES];
 };
 
+/* How much the shapes disagree: the sums over all shapes, weighted, that the variance of their
+ * times is made from. */
+struct lull_time_doubt {
+    double fixed_square;
+    double across[LULL_TIME_SHAPES]; /* twice the fixed part times the scale */
+    double square[LULL_TIME_SHAPES];
+};
+
 /* The value of a shape, < LULL_TIME_SHAPES, at clocks > 0 relative to the base, where it is > 0. */
 double lull_time_shape(uint32_t shape, double sm_ratio, double mem_ratio);
 
@@ -41,7 +49,16 @@ void lull_time_shapes(const struct lull_grid *grid, double *shapes_out);
 void lull_time_fit(const double *shapes, const double *times_ms, const uint32_t *probes,
                    uint32_t probe_count, struct lull_time_model *model_out);
 
+/* The same, and how much the shapes disagree. */
+void lull_time_fit_with_doubt(const double *shapes, const double *times_ms, const uint32_t *probes,
+                              uint32_t probe_count, struct lull_time_model *model_out,
+                              struct lull_time_doubt *doubt_out);
+
 /* The time at a point, of which these are the shapes. > 0. */
 double lull_time_at(const struct lull_time_model *model, const double *point_shapes);
+
+/* The standard deviation of the times of all shapes at a point, as a part of their mean time_ms. */
+double lull_time_doubt_at(const struct lull_time_doubt *doubt, const double *point_shapes,
+                          double time_ms);
 
 #endif

@@ -19,7 +19,7 @@ static void add(struct case_rows *all, uint32_t kernel, double sm_mhz, double me
                 double time_ms, double power_w)
 {
     all->rows[all->count++] =
-        (struct lull_grid_row){kernel, sm_mhz, mem_mhz, time_ms, power_w, true};
+        (struct lull_grid_row){kernel, sm_mhz, mem_mhz, time_ms, power_w, true, NULL};
 }
 
 /* Kernels with all points of a grid, times of compute: fixed number of cycles. */

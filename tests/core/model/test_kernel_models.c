@@ -6,6 +6,7 @@
 #include "core/model/likeness.h"
 #include "core/model/pick.h"
 #include "core/model/power_model.h"
+#include "core/model/spread.h"
 #include "core/model/time_model.h"
 
 #include <stdlib.h>
@@ -278,20 +279,24 @@ static void test_likeness(void **state)
 /* What is left at a probe is spread over its neighbours, less the farther they are. */
 static void test_spread(void **state)
 {
-    const uint32_t probes[2] = {0, SM - 1};
-    const double left[2] = {0.1, 0.0};
-    double spread[POINTS];
+    struct lull_grid_point probes[2];
+    struct lull_spread spread;
     struct world world;
+    double before = 0.1;
 
     (void)state;
     draw_world(&world, 4, 1);
-    lull_likeness_spread(&world.grid, probes, 2, left, spread);
-    assert_true(spread[0] > 0.03 && spread[0] < 0.1);
-    for (uint32_t i = 1; i < SM; i++)
-        assert_true(spread[i] < spread[i - 1]);
-    lull_likeness_spread(&world.grid, probes, 2, (double[]){0.0, 0.0}, spread);
+    probes[0] = world.grid.points[0];
+    probes[1] = world.grid.points[SM - 1];
+    lull_spread_fit(world.grid.points, SM, probes, (double[]){0.1, 0.0}, 2, &spread);
+    assert_true(lull_spread_at(&spread, &probes[0]) > 0.03);
+    for (uint32_t i = 0; i < SM; i++) {
+        assert_true(lull_spread_at(&spread, &world.grid.points[i]) < before);
+        before = lull_spread_at(&spread, &world.grid.points[i]);
+    }
+    lull_spread_fit(world.grid.points, SM, probes, (double[]){0.0, 0.0}, 2, &spread);
     for (uint32_t i = 0; i < SM; i++)
-        assert_near(spread[i], 0.0, 0.0);
+        assert_near(lull_spread_at(&spread, &world.grid.points[i]), 0.0, 0.0);
     lull_grid_fini(&world.grid);
 }
 
