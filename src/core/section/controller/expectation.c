@@ -15,19 +15,19 @@
 static const double wanted_share = 0.95;
 
 /* Sums for a fit through the origin. */
-struct sums {
+struct slope_sums {
     double products;
     double squares;
 };
 
-static void add(struct sums *sums, uint32_t pairs, uint32_t point, double slowdown_ratio)
+static void add(struct slope_sums *sums, uint32_t pairs, uint32_t point, double slowdown_ratio)
 {
     sums->products += (double)pairs * point * slowdown_ratio;
     sums->squares += (double)pairs * point * point;
 }
 
 /* Points far below the result say less of its neighbours than of what is worse there. */
-static void add_trials(struct sums *sums, const struct lull_target *steady)
+static void add_trials(struct slope_sums *sums, const struct lull_target *steady)
 {
     const uint32_t lowest = 2 * (steady->descent.good + 1);
 
@@ -51,7 +51,7 @@ double lull_controller_slope(const struct lull_controller *controller,
                              const struct lull_target *steady)
 {
     struct lull_guard_estimate kept;
-    struct sums sums = {0};
+    struct slope_sums sums = {0};
 
     lull_trial_estimate(&controller->trial, &kept);
     add(&sums, kept.pairs, steady->descent.good, kept.slowdown_ratio);
@@ -62,7 +62,7 @@ double lull_controller_slope(const struct lull_controller *controller,
 void lull_controller_aim(const struct lull_controller *controller, struct lull_target *steady)
 {
     const double most = steady->descent.count - 1;
-    struct sums sums = {0};
+    struct slope_sums sums = {0};
     double expected;
 
     add_trials(&sums, steady);
