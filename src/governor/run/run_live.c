@@ -19,6 +19,9 @@
 #include "governor/run/run_progress.h"
 #include "wire/job_file.h"
 
+/* A tick is 50 ms (run_watch.c). */
+enum { SAVING_TICKS = 20 };
+
 #define PUT_TEXT(TO, TEXT) snprintf((TO), sizeof(TO), "%s", (TEXT))
 
 /* ---- what does not change ---------------------------------------------------------------- */
@@ -134,10 +137,11 @@ void lull_run_live_take(struct lull_run_live *live, uint32_t gpu, uint32_t wante
                         const struct lull_device_reading *reading)
 {
     struct lull_run_live_reading *const kept = &live->readings[gpu];
-    const uint32_t valid = reading->valid & wanted;
+    const uint32_t valid = reading->valid & wanted & LULL_READING_ALL;
 
     kept->asked |= wanted;
     kept->ever |= valid;
+    kept->is_lost = valid == 0 && kept->ever != 0;
     kept->last.valid = (kept->last.valid & ~wanted) | valid;
     if ((valid & LULL_READING_SM_CLOCK) != 0)
         kept->last.sm_mhz = reading->sm_mhz;
@@ -151,8 +155,7 @@ void lull_run_live_take(struct lull_run_live *live, uint32_t gpu, uint32_t wante
         kept->last.reasons = reading->reasons;
 }
 
-/* A figure that is one of a GPU's readings. A GPU that has told nothing of late, and did before,
- * is lost. */
+/* A figure that is one of a GPU's readings. */
 static struct lull_live_figure figure_of(const struct lull_run_live *live, uint32_t gpu,
                                          uint32_t field, double value)
 {
@@ -160,12 +163,12 @@ static struct lull_live_figure figure_of(const struct lull_run_live *live, uint3
 
     if (live->is_stuck && live->stuck_gpu == gpu)
         return lull_live_figure((double)NAN, LULL_LIVE_HANGS);
+    if (kept->is_lost)
+        return lull_live_figure((double)NAN, LULL_LIVE_LOST);
     if ((kept->asked & field) == 0)
         return lull_live_figure((double)NAN, LULL_LIVE_NOT_READ);
     if ((kept->last.valid & field) != 0)
         return lull_live_figure(value, LULL_LIVE_NO_SENSOR);
-    if (kept->last.valid == 0 && kept->ever != 0)
-        return lull_live_figure((double)NAN, LULL_LIVE_LOST);
     return lull_live_figure((double)NAN, LULL_LIVE_NO_SENSOR);
 }
 
@@ -317,7 +320,6 @@ static void show_gpu(const struct lull_run_pass *pass, uint32_t index, int64_t n
                                   ? "paused: at the reference, not leased"
                                   : lull_gpu_state_text(pass->control, index));
     gpu->ranks = lull_control_gpu(pass->control, index)->ranks;
-    gpu->pid = pid_of(pass->control, index);
     show_readings(&pass->live, index, gpu);
     show_energy(pass, index, gpu);
     show_lease(pass, index, &view, run_s, gpu);
@@ -365,13 +367,25 @@ static void show_slowdown(const struct lull_run_pass *pass, struct lull_live_run
     run->budget_left_ms = lull_live_figure(budget.left_ms, early);
 }
 
-static void show_search(struct lull_run_pass *pass, int64_t now_ns, struct lull_live_run *run)
+/* What is saved is reckoned from all trials, and changes slowly. */
+static void show_saving(struct lull_run_pass *pass, int64_t now_ns, struct lull_live_run *run)
+{
+    const bool is_proven = lull_controller_is_proven(lull_control_controller(pass->control));
+
+    if (run->ruler != LULL_LIVE_BY_SECTION)
+        run->saving_ratio = lull_live_figure((double)NAN, LULL_LIVE_NOT_SOUGHT);
+    else if (pass->ticks % SAVING_TICKS == 0)
+        run->saving_ratio =
+            lull_live_figure(lull_run_progress_saving(pass, now_ns),
+                             is_proven ? LULL_LIVE_TOO_EARLY : LULL_LIVE_NOTHING_LOW);
+}
+
+static void show_search(struct lull_run_pass *pass, struct lull_live_run *run)
 {
     const struct lull_controller *controller = lull_control_controller(pass->control);
     const bool is_sought = run->ruler == LULL_LIVE_BY_SECTION;
     const uint64_t iterations = lull_run_seen_iterations(pass, 0);
     double left = (double)NAN;
-    double saving = (double)NAN;
 
     run->iterations = iterations;
     run->iteration_ms = lull_live_figure(
@@ -379,18 +393,11 @@ static void show_search(struct lull_run_pass *pass, int64_t now_ns, struct lull_
     run->learning[0] = '\0';
     if (is_sought) {
         lull_run_progress_describe(pass->control, run->learning, sizeof(run->learning));
-        saving = lull_run_progress_saving(pass, now_ns);
         left = lull_controller_phase(controller) == LULL_PHASE_SETTLED
                    ? 0.0
                    : (double)lull_run_missing_iterations(pass, 0);
     }
     run->iterations_left = lull_live_figure(left, LULL_LIVE_NOT_SOUGHT);
-    if (!is_sought)
-        run->saving_ratio = lull_live_figure(saving, LULL_LIVE_NOT_SOUGHT);
-    else
-        run->saving_ratio =
-            lull_live_figure(saving, lull_controller_is_proven(controller) ? LULL_LIVE_TOO_EARLY
-                                                                           : LULL_LIVE_NOTHING_LOW);
 }
 
 /* Adds up over the GPUs that ranks use; unknown as soon as one is. */
@@ -427,11 +434,14 @@ void lull_run_live_show(struct lull_run_pass *pass, int64_t now_ns)
         return;
     pass->live.is_stuck = managed->sampler != NULL &&
                           lull_sampler_is_stuck(managed->sampler, now_ns, &pass->live.stuck_gpu);
+    for (uint32_t i = 0; i < run->gpu_count; i++)
+        run->gpus[i].pid = pid_of(pass->control, i);
     lull_control_lock(pass->control);
     for (uint32_t i = 0; i < run->gpu_count; i++)
         show_gpu(pass, i, now_ns, &run->gpus[i]);
     run->verdict = verdict_of(pass);
-    show_search(pass, now_ns, run);
+    show_search(pass, run);
+    show_saving(pass, now_ns, run);
     show_slowdown(pass, run);
     lull_control_unlock(pass->control);
     add_up(run);

@@ -16,6 +16,7 @@ struct lull_run_pass;
 struct lull_run_live_reading {
     uint32_t asked; /* enum lull_reading_field: what has been asked for at all */
     uint32_t ever;  /* ...and what has been told */
+    bool is_lost;   /* the last reading told nothing, although one has before */
     struct lull_device_reading last;
 };
 
