@@ -39,6 +39,7 @@ extern const struct lull_program_command lull_run_command;
 extern const struct lull_program_command lull_simulate_command;
 extern const struct lull_program_command lull_status_command;
 extern const struct lull_program_command lull_sweep_command;
+extern const struct lull_program_command lull_top_command;
 
 /* Prints "lull COMMAND: TEXT" for people and returns the exit status that fits the code. */
 int lull_cli_fail(const char *command, const struct lull_error *err);

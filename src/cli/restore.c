@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/restore.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -12,7 +14,7 @@
 
 enum { ANSWER_MS = 6000 };
 
-static int ask_daemon(struct lull_client *client, struct lull_error *err)
+static int ask_daemon(struct lull_client *client, char *said, struct lull_error *err)
 {
     struct lull_message message = {.type = LULL_MESSAGE_RESTORE};
     struct lull_message answer;
@@ -20,32 +22,35 @@ static int ask_daemon(struct lull_client *client, struct lull_error *err)
         lull_client_call(client, &message, LULL_MESSAGE_REPLY, ANSWER_MS, &answer, NULL, err);
 
     if (result == 0)
-        fprintf(stderr, "lull restore: lulld has taken back and reset every GPU that was leased; "
-                        "its log names those that were idle, whose clock it looks at when they are "
-                        "busy\n");
+        snprintf(said, LULL_CLI_RESTORED_BYTES,
+                 "lulld has taken back and reset every GPU that was leased; its log names those "
+                 "that were idle, whose clock it looks at when they are busy");
     return result;
 }
 
 /* Says what was seen, and no more. */
-static void tell(const struct lull_restore_report *report)
+static void tell(const struct lull_restore_report *report, char *said)
 {
-    fprintf(stderr, "lull restore: %u GPUs are restored", report->restored);
+    FILE *const out = fmemopen(said, LULL_CLI_RESTORED_BYTES, "w");
+
+    if (out == NULL)
+        return;
+    fprintf(out, "%u GPUs are restored", report->restored);
     if (report->idle > 0)
-        fprintf(stderr,
-                "; %u were reset while idle, unconfirmed: run this again when they are busy",
+        fprintf(out, "; %u were reset while idle, unconfirmed: run this again when they are busy",
                 report->idle);
     if (report->unconfirmed > report->idle)
-        fprintf(stderr,
+        fprintf(out,
                 "; %u were reset, unconfirmed: something else holds their clocks, such as power or "
                 "heat (lull status names it): run this again when it does not",
                 report->unconfirmed - report->idle);
     if (report->foreign > 0)
-        fprintf(stderr, "; %u keep what somebody else has set", report->foreign);
-    fputc('\n', stderr);
+        fprintf(out, "; %u keep what somebody else has set", report->foreign);
+    fclose(out);
 }
 
 /* Restores the GPUs from this process, as lulld does when it starts: there is no lulld to ask. */
-static int restore_here(const char *runtime_dir, bool is_forced, struct lull_error *err)
+static int restore_here(const char *runtime_dir, bool is_forced, char *said, struct lull_error *err)
 {
     struct lull_restore_report report = {0};
     struct lull_journal *journal;
@@ -68,7 +73,30 @@ static int restore_here(const char *runtime_dir, bool is_forced, struct lull_err
     }
     lull_journal_close(journal);
     if (result == 0)
-        tell(&report);
+        tell(&report, said);
+    return result;
+}
+
+int lull_cli_restore(const char *runtime_dir, bool is_forced,
+                     char said_out[LULL_CLI_RESTORED_BYTES], struct lull_error *err)
+{
+    struct lull_message_welcome welcome;
+    struct lull_client *client;
+    int result = lull_client_open(runtime_dir, &client, &welcome, err);
+
+    said_out[0] = '\0';
+    if (result == -ENOENT || result == -ECONNREFUSED)
+        return restore_here(runtime_dir, is_forced, said_out, err);
+    if (result < 0)
+        return result;
+    /* A daemon knows what it has changed, and would take a reset of all GPUs for somebody else's
+     * doing. */
+    result = is_forced
+                 ? lull_error_set(err, -EBUSY,
+                                  "lulld drives the GPUs: stop it before `lull restore --force`, "
+                                  "or restart it with --reset-at-start")
+                 : ask_daemon(client, said_out, err);
+    lull_client_close(client);
     return result;
 }
 
@@ -80,27 +108,14 @@ struct restore_arguments {
 static int run(void *options, const struct lull_operands *operands)
 {
     const struct restore_arguments *const arguments = options;
-    struct lull_message_welcome welcome;
-    struct lull_client *client;
+    char said[LULL_CLI_RESTORED_BYTES];
     struct lull_error err = {0};
-    int result;
 
     (void)operands;
-    result = lull_client_open(arguments->runtime_dir, &client, &welcome, &err);
-    if (result == 0) {
-        /* A daemon knows what it has changed, and would take a reset of all GPUs for somebody
-         * else's doing. */
-        result =
-            arguments->is_forced
-                ? lull_error_set(&err, -EBUSY,
-                                 "lulld drives the GPUs: stop it before `lull restore --force`, "
-                                 "or restart it with --reset-at-start")
-                : ask_daemon(client, &err);
-        lull_client_close(client);
-    } else if (result == -ENOENT || result == -ECONNREFUSED) {
-        result = restore_here(arguments->runtime_dir, arguments->is_forced, &err);
-    }
-    return result < 0 ? lull_cli_fail("restore", &err) : LULL_EXIT_OK;
+    if (lull_cli_restore(arguments->runtime_dir, arguments->is_forced, said, &err) < 0)
+        return lull_cli_fail("restore", &err);
+    fprintf(stderr, "lull restore: %s\n", said);
+    return LULL_EXIT_OK;
 }
 
 static const struct lull_option rows[] = {

@@ -1,0 +1,278 @@
+/*
+ * What `lull top` says of runs and GPUs that are out of the ordinary: right, or "-" with a reason.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <locale.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "cli/top/lines.h"
+
+static struct lull_device_info info[4];
+static struct lull_live_run run;
+static struct lull_top_view view;
+static struct lull_top_lines lines;
+
+static struct lull_live_figure known(double value)
+{
+    return lull_live_figure(value, LULL_LIVE_TOO_EARLY);
+}
+
+/* A run on GPU 2 of four, which has settled. */
+static int begin(void **state)
+{
+    struct lull_live_gpu *const gpu = &run.gpus[0];
+
+    (void)state;
+    memset(&run, 0, sizeof(run));
+    memset(&view, 0, sizeof(view));
+    run = (struct lull_live_run){.pid = 4711,
+                                 .command = "./train",
+                                 .begin_ns = LULL_NS_PER_S,
+                                 .written_ns = 90 * LULL_NS_PER_S,
+                                 .tolerance_ratio = 0.01,
+                                 .ruler = LULL_LIVE_BY_SECTION,
+                                 .verdict = LULL_LIVE_PROVEN,
+                                 .learning = "settled",
+                                 .iterations = 1234,
+                                 .iteration_ms = known(100.0),
+                                 .iterations_left = known(0.0),
+                                 .saving_ratio = known(0.114),
+                                 .slowdown_ratio = known(0.002),
+                                 .slowdown_upper_ratio = known(0.007),
+                                 .budget_earned_ms = known(1000.0),
+                                 .budget_left_ms = known(870.0),
+                                 .power_w = known(250.0),
+                                 .energy_j = known(22500.0),
+                                 .gpu_count = 2};
+    *gpu = (struct lull_live_gpu){.index = 2,
+                                  .state = LULL_LIVE_MANAGED,
+                                  .is_leased = 1,
+                                  .ranks = 1,
+                                  .clock_mhz = known(1320.0),
+                                  .wanted_mhz = known(1320.0),
+                                  .lowest_mhz = known(210.0),
+                                  .highest_mhz = known(1410.0),
+                                  .power_w = known(250.0),
+                                  .power_limit_w = known(400.0),
+                                  .temperature_c = known(60.0),
+                                  .lowered_ratio = known(0.42),
+                                  .throttled = known(0.0),
+                                  .section = LULL_LIVE_COMMUNICATION,
+                                  .section_name = "allreduce",
+                                  .forecasts = 100,
+                                  .forecast_hits = 97};
+    run.gpus[1].state = LULL_LIVE_UNUSED;
+    view.now_ns = 91 * LULL_NS_PER_S;
+    view.run_count = 1;
+    view.runs[0] = &run;
+    view.has_driver = true;
+    view.gpu_count = 4;
+    for (uint32_t i = 0; i < 4; i++) {
+        view.gpus[i] = (struct lull_top_gpu){.index = i, .info = &info[i], .has_run = i == 2};
+        snprintf(info[i].uuid, sizeof(info[i].uuid), "GPU-%u", i);
+    }
+    snprintf(gpu->uuid, sizeof(gpu->uuid), "GPU-2");
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    lull_top_lines_fini(&lines);
+    return 0;
+}
+
+/* Returns the first line with this text; NULL: there is none. */
+static const struct lull_top_line *find(const char *text)
+{
+    for (uint32_t i = 0; i < lines.count; i++)
+        if (strstr(lines.items[i].text, text) != NULL)
+            return &lines.items[i];
+    return NULL;
+}
+
+#define assert_line(TEXT)                                                                          \
+    do {                                                                                           \
+        lull_top_make_lines(&view, &lines);                                                        \
+        if (find(TEXT) == NULL)                                                                    \
+            for (uint32_t i = 0; i < lines.count; i++)                                             \
+                fprintf(stderr, "%s\n", lines.items[i].text);                                      \
+        assert_non_null(find(TEXT));                                                               \
+    } while (0)
+
+static void a_run_that_has_settled(void **state)
+{
+    (void)state;
+    assert_line("run 4711 of ");
+    assert_non_null(find("90.0 s: ./train"));
+    assert_non_null(find("  settled; guard: not degraded at 1 %"));
+    assert_non_null(find("  saves 11.4 % of the energy; 0.2 % slower (at most 0.7 %)"));
+    assert_non_null(
+        find("  1,234 iterations of 100.0 ms; 250 W, 22.50 kJ; slowdown budget 87 % left"));
+    assert_non_null(find("   2  1320  1320  210-1410   250   400  60  42%  97%  allreduce"));
+    assert_int_equal(find("allreduce")->style, LULL_TOP_LOWERED);
+    /* The columns stand above what they name. */
+    assert_int_equal(strstr(lull_top_columns(), "section") - lull_top_columns(),
+                     strstr(find("allreduce")->text, "allreduce") - find("allreduce")->text);
+}
+
+static void one_of_four_gpus_is_the_runs_and_three_are_not(void **state)
+{
+    uint32_t others = 0;
+
+    (void)state;
+    view.gpus[0].reading = (struct lull_device_reading){
+        .valid = LULL_READING_SM_CLOCK | LULL_READING_POWER, .sm_mhz = 210, .power_mw = 52400};
+    assert_line("GPUs that none of these runs uses");
+    for (uint32_t i = 0; i < lines.count; i++)
+        others += strstr(lines.items[i].text, "no run") != NULL;
+    assert_int_equal(others, 3);
+    assert_non_null(find("   0   210     -         -    52     -   -    -    -  no run"));
+    assert_non_null(find("   1     -     -         -     -     -   -    -    -  no run"));
+}
+
+static void what_is_not_known_is_no_figure(void **state)
+{
+    (void)state;
+    run.saving_ratio = lull_live_figure(NAN, LULL_LIVE_NOTHING_LOW);
+    run.slowdown_ratio = run.saving_ratio;
+    run.whole_slowdown_ratio = known(0.0001);
+    run.whole_slowdown_upper_ratio = lull_live_figure(NAN, LULL_LIVE_TOO_EARLY);
+    run.power_w = lull_live_figure(NAN, LULL_LIVE_LOST);
+    run.verdict = LULL_LIVE_UNDECIDED;
+    run.iterations_left = known(78.0);
+    run.gpus[0].forecasts = 0;
+    run.gpus[0].forecast_hits = 0;
+    assert_line("  saves nothing yet; not slower so far, trials and all");
+    assert_non_null(find("settled, 78 iterations or more; guard: undecided"));
+    assert_non_null(find("power not known, 22.50 kJ"));
+    assert_non_null(find("42%    -  allreduce"));
+    run.verdict = LULL_LIVE_NOTHING_KEPT;
+    assert_line("saves nothing: no lower clock is proven harmless");
+    run.saving_ratio = lull_live_figure(NAN, LULL_LIVE_TOO_EARLY);
+    assert_line("  saving not measured yet");
+}
+
+static void a_lost_gpu_has_no_figures_and_a_reason(void **state)
+{
+    struct lull_live_gpu *const gpu = &run.gpus[0];
+
+    (void)state;
+    gpu->clock_mhz = gpu->power_w = gpu->temperature_c = gpu->power_limit_w = gpu->throttled =
+        lull_live_figure(NAN, LULL_LIVE_LOST);
+    assert_line("   2     -  1320  210-1410     -     -   -  42%  97%  allreduce");
+    assert_non_null(find("the driver has lost the GPU"));
+    assert_int_equal(find("lost the GPU")->style, LULL_TOP_WARNING);
+}
+
+static void several_ranks_on_one_gpu_leave_it_alone(void **state)
+{
+    (void)state;
+    run.gpus[0].state = LULL_LIVE_LEFT_ALONE;
+    run.gpus[0].ranks = 4;
+    snprintf(run.gpus[0].state_text, sizeof(run.gpus[0].state_text),
+             "left alone: several ranks share this GPU");
+    assert_line("       left alone: several ranks share this GPU");
+    snprintf(run.gpus[0].state_text, sizeof(run.gpus[0].state_text), "MIG is on");
+    assert_line("       left alone: MIG is on");
+}
+
+static void what_lulld_says_of_other_gpus(void **state)
+{
+    (void)state;
+    view.has_daemon = true;
+    for (uint32_t i = 0; i < 4; i++)
+        view.gpus[i].has_state = true;
+    view.gpus[0].state.is_partitioned = 1;
+    view.gpus[1].state = (struct lull_message_state){
+        .is_leased = 1, .owner_pid = 77, .min_mhz = 300, .max_mhz = 1400, .applied_mhz = 900};
+    view.gpus[3].state.health = 3;
+    assert_line("MIG is on: not leased");
+    assert_non_null(
+        find("   1     -   900  300-1400     -     -   -    -    -  leased by process 77"));
+    assert_non_null(find("lulld: LOST"));
+    assert_null(find("no lulld"));
+    view.gpus[0].is_stuck = true;
+    assert_line("the driver does not return");
+}
+
+static void a_clock_that_is_held_down_says_by_what(void **state)
+{
+    (void)state;
+    run.gpus[0].throttled = known(LULL_CLOCK_REASON_POWER_CAP | LULL_CLOCK_REASON_IDLE |
+                                  LULL_CLOCK_REASON_HARDWARE_THERMAL);
+    assert_line("allreduce [power cap, hw thermal]");
+}
+
+static void runs_that_do_nothing_now_say_so(void **state)
+{
+    (void)state;
+    run.is_paused = 1;
+    assert_line("PAUSED");
+    run.is_paused = 0;
+    run.has_lost_leases = 1;
+    assert_line("it has lost its leases");
+    run.has_lost_leases = 0;
+    run.ruler = LULL_LIVE_BY_NOBODY;
+    assert_line("only observed");
+    assert_null(find("saves"));
+    run.written_ns = 80 * LULL_NS_PER_S;
+    assert_line("its governor has told nothing for 11.0 s");
+    run.gpus[0].state = LULL_LIVE_UNUSED;
+    assert_line("no rank of it uses a GPU yet");
+    view.run_count = 0;
+    assert_line("no run goes on here");
+    view.has_driver = false;
+    snprintf(view.no_driver.text, sizeof(view.no_driver.text), "no library");
+    assert_line("GPUs are not read here: no library");
+}
+
+static void text_of_others_is_harmless(void **state)
+{
+    (void)state;
+    snprintf(run.command, sizeof(run.command), "a\x1b[2Jb\xff\xc3\xa4");
+    snprintf(run.note, sizeof(run.note), "\a\n%%s");
+    assert_line("a?[2Jb?\xc3\xa4");
+    assert_non_null(find("said last: ??%s"));
+}
+
+static void a_line_is_cut_between_characters(void **state)
+{
+    (void)state;
+    assert_int_equal(lull_top_fit("abc", 2), 2);
+    assert_int_equal(lull_top_fit("abc", 80), 3);
+    assert_int_equal(lull_top_fit("abc", 0), 0);
+    if (setlocale(LC_CTYPE, "C.UTF-8") == NULL)
+        return;
+    assert_int_equal(lull_top_fit("\xc3\xa4\xc3\xa4", 1), 2);
+    assert_int_equal(lull_top_fit("\xe4\xb8\xad\xe4\xb8\xad", 3), 3); /* two columns each */
+    assert_int_equal(lull_top_fit("a\xff", 5), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_run_that_has_settled, begin),
+        cmocka_unit_test_setup(one_of_four_gpus_is_the_runs_and_three_are_not, begin),
+        cmocka_unit_test_setup(what_is_not_known_is_no_figure, begin),
+        cmocka_unit_test_setup(a_lost_gpu_has_no_figures_and_a_reason, begin),
+        cmocka_unit_test_setup(several_ranks_on_one_gpu_leave_it_alone, begin),
+        cmocka_unit_test_setup(what_lulld_says_of_other_gpus, begin),
+        cmocka_unit_test_setup(a_clock_that_is_held_down_says_by_what, begin),
+        cmocka_unit_test_setup(runs_that_do_nothing_now_say_so, begin),
+        cmocka_unit_test_setup(text_of_others_is_harmless, begin),
+        cmocka_unit_test(a_line_is_cut_between_characters),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, end);
+}
