@@ -3,9 +3,9 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "cli/command.h"
+#include "cli/node_json.h"
 #include "device/writer.h"
 #include "wire/client.h"
 
@@ -28,44 +28,10 @@ static int ask(struct lull_client *client, uint32_t gpu, struct lull_message_sta
     return result;
 }
 
-/* The name of the state; a newer daemon may know more of them. */
-static const char *name_of_health(const struct lull_message_state *state)
-{
-    if (state->health > LULL_WRITER_QUIESCED)
-        return "unknown";
-    return lull_writer_health_name((enum lull_writer_health)state->health);
-}
-
-static json_t *state_as_json(const struct lull_message_state *state)
-{
-    json_t *lease = json_null();
-
-    if (state->is_leased)
-        lease = json_pack("{s:I, s:I, s:I, s:I, s:f}", "pid", (json_int_t)state->owner_pid, "uid",
-                          (json_int_t)state->owner_uid, "band_min_mhz", (json_int_t)state->min_mhz,
-                          "band_max_mhz", (json_int_t)state->max_mhz, "left_s",
-                          state->lease_left_ms * 1e-3);
-    return json_pack(
-        "{s:I, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:b, "
-        "s:o}",
-        "index", (json_int_t)state->gpu, "name", state->name, "uuid", state->uuid, "state",
-        name_of_health(state), "lease", lease, "applied_sm_mhz",
-        state->applied_mhz != 0 ? json_integer((json_int_t)state->applied_mhz) : json_null(),
-        "observed_sm_mhz",
-        state->observed_mhz != 0 ? json_integer((json_int_t)state->observed_mhz) : json_null(),
-        "power_limit_w", state->limit_mw != 0 ? json_real(state->limit_mw * 1e-3) : json_null(),
-        "status", state->status, "writes", (json_int_t)state->writes, "dropped",
-        (json_int_t)state->dropped, "expired", (json_int_t)state->expired, "failed",
-        (json_int_t)state->failed, "disobeyed", (json_int_t)state->disobeyed, "xids",
-        (json_int_t)state->xids, "last_xid",
-        state->last_xid != 0 ? json_integer((json_int_t)state->last_xid) : json_null(), "mig",
-        (int)state->is_partitioned, "age_s",
-        state->age_ms != LULL_MESSAGE_NEVER ? json_real(state->age_ms * 1e-3) : json_null());
-}
-
 static void print_state(const struct lull_message_state *state)
 {
-    printf("%3u  %s  %s  %s\n     ", state->gpu, name_of_health(state), state->name, state->uuid);
+    printf("%3u  %s  %s  %s\n     ", state->gpu, lull_node_health_name(state), state->name,
+           state->uuid);
     if (state->is_leased)
         printf("leased by process %u of user %u, %u to %u MHz", state->owner_pid, state->owner_uid,
                state->min_mhz, state->max_mhz);
@@ -113,7 +79,7 @@ static int show(struct lull_client *client, uint32_t gpu_count, bool is_json,
         /* Messages have a fixed size, so each GPU is asked for by itself. */
         result = ask(client, gpu, &state, err);
         if (result == 0 && is_json)
-            json_array_append_new(gpus, state_as_json(&state));
+            json_array_append_new(gpus, lull_node_state_json(&state));
         else if (result == 0)
             print_state(&state);
     }

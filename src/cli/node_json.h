@@ -1,0 +1,36 @@
+/*
+ * A GPU as JSON, for every command that shows one: what its driver says, and what lulld says.
+ * What is not known is null, never 0. Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_NODE_JSON_H
+#define LULL_CLI_NODE_JSON_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "device/device.h"
+#include "wire/message.h"
+
+/* Short words for bits; the last has no text. */
+struct lull_node_word {
+    uint64_t bit;
+    const char *text;
+};
+
+/* The words for enum lull_clock_reason and enum lull_capability. */
+extern const struct lull_node_word lull_node_reasons[];
+extern const struct lull_node_word lull_node_capabilities[];
+
+/* Returns a new object of a GPU's facts and of one reading of it; NULL: no memory. */
+json_t *lull_node_gpu_json(uint32_t index, const struct lull_device_info *info,
+                           const struct lull_device_reading *now);
+
+/* Returns a new object of what lulld says of a GPU; NULL: no memory. */
+json_t *lull_node_state_json(const struct lull_message_state *state);
+
+/* Returns the word for the state of a GPU; a newer daemon may know more of them. */
+const char *lull_node_health_name(const struct lull_message_state *state);
+
+#endif
