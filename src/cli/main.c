@@ -14,6 +14,7 @@ int main(int argc, char **argv)
 {
     static const struct lull_program_command *const commands[] = {&lull_run_command,
                                                                   &lull_report_command,
+                                                                  &lull_serve_command,
                                                                   &lull_analyze_command,
                                                                   &lull_plan_command,
                                                                   &lull_limit_command,
