@@ -14,25 +14,44 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char prefix[] = "lull-job-";
+static const char *const prefixes[LULL_JOB_FILE_KINDS] = {
+    [LULL_JOB_FILE_EVENTS] = "lull-job-",
+    [LULL_JOB_FILE_LIVE] = "lull-live-",
+};
 
-void lull_job_file_path(const char *directory, const char *pass, char *path_out, size_t size)
+void lull_job_file_path(const char *directory, enum lull_job_file kind, const char *pass,
+                        char *path_out, size_t size)
 {
-    snprintf(path_out, size, "%s/%s%ld-%s", directory, prefix, (long)getpid(), pass);
+    snprintf(path_out, size, "%s/%s%ld-%s", directory, prefixes[kind], (long)getpid(), pass);
 }
 
-/* Returns the process that a segment's name tells of; 0: it is no such name. */
-static pid_t owner_of(const char *name)
+/* Returns the process that the name of a file of this kind tells of; 0: it is no such name. */
+static pid_t owner_by(const char *name, enum lull_job_file kind)
 {
-    const char *digits = name + sizeof(prefix) - 1;
+    const size_t length = strlen(prefixes[kind]);
+    const char *digits = name + length;
     char *end;
     long pid;
 
-    if (strncmp(name, prefix, sizeof(prefix) - 1) != 0 || *digits < '1' || *digits > '9')
+    if (strncmp(name, prefixes[kind], length) != 0 || *digits < '1' || *digits > '9')
         return 0;
     errno = 0;
     pid = strtol(digits, &end, 10);
     return errno == 0 && *end == '-' && pid <= INT_MAX ? (pid_t)pid : 0;
+}
+
+bool lull_job_file_is(const char *name, enum lull_job_file kind)
+{
+    return owner_by(name, kind) > 0;
+}
+
+static pid_t owner_of(const char *name)
+{
+    pid_t owner = 0;
+
+    for (enum lull_job_file kind = 0; kind < LULL_JOB_FILE_KINDS && owner == 0; kind++)
+        owner = owner_by(name, kind);
+    return owner;
 }
 
 static bool is_dead(pid_t pid)

@@ -1,7 +1,8 @@
 /*
- * Where the segments of jobs lie (wire/event.h), and clearing away what killed runs have left.
+ * Where the segments of jobs (wire/event.h) and the live states of runs (wire/live.h) lie, and
+ * clearing away what killed runs have left.
  *
- * A segment's name tells the process that made it, and that process keeps it locked: so a dead
+ * A file's name tells the process that made it, and that process keeps it locked: so a dead
  * owner's can be told from a living one's even where process ids are used again, or counted anew
  * (containers that share /dev/shm).
  *
@@ -10,18 +11,26 @@
 #ifndef LULL_WIRE_JOB_FILE_H
 #define LULL_WIRE_JOB_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #define LULL_JOB_DIRECTORY "/dev/shm"
 
-/* Writes the path of the segment of a pass that this process runs; it is cut if it does not fit. */
-void lull_job_file_path(const char *directory, const char *pass, char *path_out, size_t size);
+enum lull_job_file { LULL_JOB_FILE_EVENTS, LULL_JOB_FILE_LIVE, LULL_JOB_FILE_KINDS };
+
+/* Writes the path of a file of a pass that this process runs; it is cut if it does not fit. */
+void lull_job_file_path(const char *directory, enum lull_job_file kind, const char *pass,
+                        char *path_out, size_t size);
+
+/* Tells whether a file of a directory has the name of such a file. */
+bool lull_job_file_is(const char *name, enum lull_job_file kind);
 
 /*
- * Removes the segments in the directory that belong to the effective user, whose owner is dead, and
- * that nobody has locked. Returns how many; what cannot be looked at or removed is left alone.
+ * Removes the files of both kinds in the directory that belong to the effective user, whose owner
+ * is dead, and that nobody has locked. Returns how many; what cannot be looked at or removed is
+ * left alone.
  */
 uint32_t lull_job_file_clear(const char *directory);
 

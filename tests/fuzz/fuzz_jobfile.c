@@ -57,11 +57,12 @@ static void split(struct names *names, const uint8_t *data, size_t size)
 /* Written anew and plainly: a number without sign or leading zero that no process has. */
 static bool may_go(const char *name)
 {
+    const int length = strncmp(name, "lull-live-", 10) == 0 ? 10 : 9;
     long pid = 0;
 
-    if (strncmp(name, "lull-job-", 9) != 0 || name[9] == '0')
+    if ((length == 9 && strncmp(name, "lull-job-", 9) != 0) || name[length] == '0')
         return false;
-    for (name += 9; *name >= '0' && *name <= '9'; name++) {
+    for (name += length; *name >= '0' && *name <= '9'; name++) {
         pid = 10 * pid + (*name - '0');
         if (pid > INT_MAX)
             return false;

@@ -54,7 +54,7 @@ static pid_t start_owner(char *path_out, size_t size)
     if (pid == 0) {
         struct lull_event_segment *job;
 
-        lull_job_file_path(directory, "managed", path_out, size);
+        lull_job_file_path(directory, LULL_JOB_FILE_EVENTS, "managed", path_out, size);
         if (lull_event_segment_create(path_out, &job, NULL) == 0 && write(ready[1], "", 1) == 1)
             pause();
         _exit(1);
@@ -189,7 +189,7 @@ static void names_that_tell_of_a_process(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_int_equal(owner_of(rows[i].name), rows[i].owner);
-    lull_job_file_path("/d", "managed", path, sizeof(path));
+    lull_job_file_path("/d", LULL_JOB_FILE_EVENTS, "managed", path, sizeof(path));
     snprintf(expected, sizeof(expected), "/d/lull-job-%ld-managed", (long)getpid());
     assert_string_equal(path, expected);
     assert_false(is_dead(getpid()));

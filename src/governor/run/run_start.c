@@ -83,7 +83,7 @@ static int create_job(char path[LULL_RUN_PATH_SIZE], const char *name,
                       struct lull_event_segment **job_out, struct lull_error *err)
 {
     lull_job_file_clear(LULL_JOB_DIRECTORY);
-    lull_job_file_path(LULL_JOB_DIRECTORY, name, path, LULL_RUN_PATH_SIZE);
+    lull_job_file_path(LULL_JOB_DIRECTORY, LULL_JOB_FILE_EVENTS, name, path, LULL_RUN_PATH_SIZE);
     return lull_event_segment_create(path, job_out, err);
 }
 

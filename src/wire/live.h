@@ -1,0 +1,240 @@
+/*
+ * Live state of a run: what its governor knows now, published in shared memory for whoever looks on
+ * (`lull top`, `lull serve`): a file of fixed size beside the job's segment (job_file.h), written
+ * by the governor alone a few times a second. Whoever may read the file may look; the governor's
+ * umask says who that is. The writer never waits for readers, and a reader sees one moment or none.
+ *
+ * A figure that is not known is NAN and has a reason. Text ends with a NUL, and holds whatever the
+ * governor's user chose: it is escaped before it goes to a terminal or into a document. The
+ * governor keeps the file locked, so that a dead one's is told from a living one's (job_file.h).
+ *
+ * Threads: a writer belongs to one; readers: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_WIRE_LIVE_H
+#define LULL_WIRE_LIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+enum {
+    LULL_LIVE_MAX_GPUS = 64,
+    LULL_LIVE_WORD_BYTES = 64,
+    LULL_LIVE_TEXT_BYTES = 160,
+    LULL_LIVE_PATH_BYTES = 512,
+};
+
+/* Why a figure is not known. Values are part of the format: append only. */
+enum lull_live_unknown {
+    LULL_LIVE_KNOWN,
+    LULL_LIVE_TOO_EARLY,   /* it has not been measured yet */
+    LULL_LIVE_NOT_READ,    /* no rank uses the GPU, so that the governor does not read it */
+    LULL_LIVE_NO_SENSOR,   /* the driver does not tell it */
+    LULL_LIVE_LOST,        /* the driver has lost the GPU */
+    LULL_LIVE_HANGS,       /* the driver does not return */
+    LULL_LIVE_NOT_LEASED,  /* the GPU is not leased, so that nothing is asked of it */
+    LULL_LIVE_NOTHING_LOW, /* nothing is lowered */
+    LULL_LIVE_NOT_SOUGHT,  /* the run only observes, or a plan or a power limit rules */
+    LULL_LIVE_TOO_SHORT,   /* the sections are shorter than what the sensor averages over */
+    LULL_LIVE_UNKNOWN_COUNT
+};
+
+/* What a GPU is busy with. Values are part of the format: append only. */
+enum lull_live_section {
+    LULL_LIVE_NO_SECTION, /* no rank, or none of its calls has been seen */
+    LULL_LIVE_COMPUTATION,
+    LULL_LIVE_COMMUNICATION,
+    LULL_LIVE_FORWARD,
+    LULL_LIVE_BACKWARD,
+    LULL_LIVE_BUBBLE,
+    LULL_LIVE_IDLE,
+    LULL_LIVE_USER, /* any other name that the program gave */
+    LULL_LIVE_GAP,  /* the GPU computes nothing; found from its kernels */
+    LULL_LIVE_SECTION_COUNT
+};
+
+/* What a run does with a GPU. Append only, as the two below. */
+enum lull_live_state {
+    LULL_LIVE_UNUSED, /* no rank uses it */
+    LULL_LIVE_MANAGED,
+    LULL_LIVE_LEFT_ALONE,
+    LULL_LIVE_OBSERVED,
+    LULL_LIVE_STATE_COUNT
+};
+
+/* What the guard has said of what is lowered now. */
+enum lull_live_verdict {
+    LULL_LIVE_NO_VERDICT, /* its iterations are being learnt, or nothing is sought */
+    LULL_LIVE_UNDECIDED,  /* a lower clock is being tried or proven */
+    LULL_LIVE_PROVEN,     /* what is kept is proven not to slow the job by more than is tolerated */
+    LULL_LIVE_NOTHING_KEPT, /* no lower clock is proven harmless, and nothing is lowered */
+    LULL_LIVE_VERDICT_COUNT
+};
+
+/* What chooses the clocks. */
+enum lull_live_ruler {
+    LULL_LIVE_BY_NOBODY, /* the run only observes */
+    LULL_LIVE_BY_SECTION,
+    LULL_LIVE_BY_PLAN,
+    LULL_LIVE_BY_LIMIT,
+    LULL_LIVE_RULER_COUNT
+};
+
+struct lull_live_figure {
+    double value;     /* NAN: not known */
+    uint32_t unknown; /* enum lull_live_unknown */
+    uint32_t unused;
+};
+
+/* What has come of sections of one kind on one GPU so far. */
+struct lull_live_sections {
+    uint64_t count;
+    double seconds;
+    struct lull_live_figure energy_j; /* from readings of power that fell into them */
+};
+
+struct lull_live_gpu {
+    char uuid[96];
+    char name[96];
+    char pci_bus_id[32];
+    uint32_t index; /* on the node */
+    uint32_t state; /* enum lull_live_state */
+    char state_text[LULL_LIVE_TEXT_BYTES];
+    uint32_t is_leased;
+    uint32_t ranks;                    /* that use it; only the first of several is governed */
+    int32_t pid;                       /* of that one; 0: there is none */
+    struct lull_live_figure clock_mhz; /* as read */
+    struct lull_live_figure wanted_mhz;
+    struct lull_live_figure lowest_mhz; /* of the lease */
+    struct lull_live_figure highest_mhz;
+    struct lull_live_figure power_w;
+    struct lull_live_figure power_limit_w;
+    struct lull_live_figure temperature_c;
+    struct lull_live_figure energy_j;      /* since the run began */
+    double energy_estimated_s;             /* of that time, with polled power for the counter */
+    uint32_t energy_resets;                /* of the counter */
+    struct lull_live_figure lowered_ratio; /* of the time since the run began, below the highest */
+    struct lull_live_figure throttled;     /* why the clock is not at the highest: bits of enum
+                                            * lull_clock_reason (device.h) */
+    uint32_t section;                      /* enum lull_live_section */
+    char section_name[LULL_LIVE_WORD_BYTES]; /* "allreduce"; what the program calls it */
+    int64_t section_begin_ns;                /* CLOCK_MONOTONIC; 0: not known */
+    /* Lowerings within iterations whose outcome is known; hits were asked for ahead by a forecast
+     * and came in time. */
+    uint64_t forecasts;
+    uint64_t forecast_hits;
+    uint64_t switches; /* clocks that were asked for */
+    uint64_t refused;
+    uint64_t driver_calls;
+    uint64_t slow_calls; /* that blocked for over 100 ms */
+    uint64_t events;     /* of its rank, since the run began */
+    uint64_t lost_events;
+    uint64_t lost_records;                  /* of the report and the timeline */
+    char driver_text[LULL_LIVE_TEXT_BYTES]; /* what is wrong with the driver; "": nothing is */
+    struct lull_live_sections sections[LULL_LIVE_SECTION_COUNT];
+};
+
+struct lull_live_run {
+    int64_t written_ns;                 /* CLOCK_MONOTONIC, as below */
+    int64_t begin_ns;                   /* of this pass of the run */
+    int64_t begin_unix_ns;              /* CLOCK_REALTIME */
+    int32_t pid;                        /* the governor, in its own numbers */
+    uint64_t start_ticks;               /* when that process began, in clock ticks since the boot */
+    char pass[16];                      /* "managed" or "unmanaged" */
+    char title[LULL_LIVE_WORD_BYTES];   /* "run 2 of 6, managed"; "" unless runs are compared */
+    char command[LULL_LIVE_TEXT_BYTES]; /* words separated by blanks, cut */
+    char report[LULL_LIVE_PATH_BYTES];  /* the folder */
+    char slurm_job[LULL_LIVE_WORD_BYTES]; /* "" without Slurm */
+    char slurm_step[LULL_LIVE_WORD_BYTES];
+    char slurm_name[LULL_LIVE_WORD_BYTES];
+    char pod[LULL_LIVE_TEXT_BYTES]; /* "" without Kubernetes */
+    char pod_namespace[LULL_LIVE_WORD_BYTES];
+    double tolerance_ratio;
+    double confidence;
+    uint32_t ruler;                      /* enum lull_live_ruler */
+    uint32_t verdict;                    /* enum lull_live_verdict */
+    char learning[LULL_LIVE_TEXT_BYTES]; /* what is being learnt: "trying 1230 MHz steady" */
+    char note[LULL_LIVE_TEXT_BYTES * 2]; /* what went wrong last; "": nothing has */
+    uint32_t is_paused;                  /* all clocks are at the reference until it is resumed */
+    uint32_t has_lost_leases;            /* likewise until lulld grants them again */
+    uint64_t iterations;
+    struct lull_live_figure iteration_ms;
+    struct lull_live_figure iterations_left;      /* at least, until something more can be kept */
+    struct lull_live_figure saving_ratio;         /* of the energy, by what is kept */
+    struct lull_live_figure slowdown_ratio;       /* by what is kept... */
+    struct lull_live_figure slowdown_upper_ratio; /* ...and its upper bound, at `confidence` */
+    struct lull_live_figure whole_slowdown_ratio; /* of the whole run so far, trials and all */
+    struct lull_live_figure whole_slowdown_upper_ratio;
+    struct lull_live_figure budget_earned_ms; /* time that trials may have cost so far... */
+    struct lull_live_figure budget_left_ms;   /* ...and what is left of it; below 0: overdrawn */
+    struct lull_live_figure power_w;          /* of the GPUs that ranks use */
+    struct lull_live_figure energy_j;         /* likewise, since the run began */
+    uint32_t gpu_count;
+    struct lull_live_gpu gpus[LULL_LIVE_MAX_GPUS];
+};
+
+/* What one may ask of a governor. */
+enum lull_live_asked { LULL_LIVE_GO_ON, LULL_LIVE_PAUSE };
+
+/* Returns a figure that is known if value is not NAN; otherwise the reason, != LULL_LIVE_KNOWN. */
+struct lull_live_figure lull_live_figure(double value, enum lull_live_unknown otherwise);
+
+/* Return the words for a value, such as "not measured yet" or "communication"; "?": it is out of
+ * range. */
+const char *lull_live_unknown_text(uint32_t unknown);
+const char *lull_live_section_text(uint32_t section);
+const char *lull_live_state_text(uint32_t state);
+const char *lull_live_verdict_text(uint32_t verdict);
+const char *lull_live_ruler_text(uint32_t ruler);
+
+/* ---- the writer -------------------------------------------------------------------------- */
+
+struct lull_live_writer; /* opaque */
+
+/* Creates the file of a pass that this process runs, locked. The name of the pass has no '/'.
+ * Errors: -errno with the path. */
+int lull_live_writer_create(const char *directory, const char *pass,
+                            struct lull_live_writer **writer_out, struct lull_error *err);
+
+/* Removes the file. NULL is allowed. */
+void lull_live_writer_destroy(struct lull_live_writer *writer);
+
+/* Publishes the state; copies 0.1 MiB at most, and waits for nobody. */
+void lull_live_write(struct lull_live_writer *writer, const struct lull_live_run *run);
+
+/* Returns what was asked of the governor last, LULL_LIVE_GO_ON before anything was. */
+enum lull_live_asked lull_live_asked(const struct lull_live_writer *writer);
+
+/* ---- readers ----------------------------------------------------------------------------- */
+
+/* A run that goes on, as a directory lists it. */
+struct lull_live_entry {
+    char file[LULL_LIVE_WORD_BYTES]; /* its name in the directory: unique on the node meanwhile */
+    uid_t user;
+};
+
+/* Lists the runs in a directory whose governor lives, in the order of their names; returns how
+ * many were written, `most` at most. What cannot be read, or is of another version, is left out. */
+uint32_t lull_live_list(const char *directory, struct lull_live_entry *entries_out, uint32_t most);
+
+/*
+ * Copies the state of a run at one moment. Errors: -ESRCH its governor has ended; -EAGAIN it was
+ * written all the time, try again; -EPROTONOSUPPORT another version's; LULL_E_FORMAT; -errno.
+ * Nothing in it makes a reader read beyond its end: counts and kinds are in range.
+ */
+int lull_live_read(const char *directory, const char *file, struct lull_live_run *run_out,
+                   struct lull_error *err);
+
+/* Asks a governor, which answers by is_paused. Errors: -EACCES it is another user's; otherwise as
+ * lull_live_read. */
+int lull_live_ask(const char *directory, const char *file, enum lull_live_asked asked,
+                  struct lull_error *err);
+
+/* Mends what a state that was copied from elsewhere holds: ends every text, and sets counts and
+ * kinds that are out of range to none. */
+void lull_live_check(struct lull_live_run *run);
+
+#endif
