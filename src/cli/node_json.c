@@ -28,7 +28,7 @@ const struct lull_node_word lull_node_capabilities[] = {
     {0, NULL},
 };
 
-static json_t *words_as_json(const struct lull_node_word *words, uint64_t bits)
+json_t *lull_node_words_json(const struct lull_node_word *words, uint64_t bits)
 {
     json_t *array = json_array();
 
@@ -70,10 +70,10 @@ json_t *lull_node_gpu_json(uint32_t index, const struct lull_device_info *info,
                      now->valid & LULL_READING_UTILIZATION);
     json_object_set_new(object, "reasons",
                         (now->valid & LULL_READING_REASONS) != 0
-                            ? words_as_json(lull_node_reasons, now->reasons)
+                            ? lull_node_words_json(lull_node_reasons, now->reasons)
                             : json_null());
     json_object_set_new(object, "capabilities",
-                        words_as_json(lull_node_capabilities, info->capabilities));
+                        lull_node_words_json(lull_node_capabilities, info->capabilities));
     return object;
 }
 

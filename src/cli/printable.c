@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/printable.h"
 
-#include <stddef.h>
 #include <string.h>
 
 /* Returns how many bytes a character has that begins with this byte; 0: no character begins with
@@ -45,20 +44,27 @@ static size_t character(const unsigned char *text)
     return length;
 }
 
-struct lull_printable lull_printable(const char *text)
+void lull_printable_write(const char *text, char *shown_out, size_t size)
 {
-    struct lull_printable shown = {0};
     size_t used = 0;
 
     while (*text != '\0') {
         const size_t length = character((const unsigned char *)text);
-        const size_t size = length > 0 ? length : 1;
+        const size_t part = length > 0 ? length : 1;
 
-        if (used + size >= sizeof(shown.text))
+        if (used + part >= size)
             break;
-        memcpy(&shown.text[used], length > 0 ? text : "?", size);
-        used += size;
-        text += size;
+        memcpy(&shown_out[used], length > 0 ? text : "?", part);
+        used += part;
+        text += part;
     }
+    shown_out[used] = '\0';
+}
+
+struct lull_printable lull_printable(const char *text)
+{
+    struct lull_printable shown;
+
+    lull_printable_write(text, shown.text, sizeof(shown.text));
     return shown;
 }

@@ -3,27 +3,23 @@
 
 #include <stdlib.h>
 
-struct lull_serve_jobs {
-    int none;
-};
+#include "base/clock.h"
+#include "cli/live_json.h"
+#include "wire/job_file.h"
 
-struct lull_serve_jobs *lull_serve_jobs_create(void)
+json_t *lull_serve_jobs_look(void)
 {
-    return calloc(1, sizeof(struct lull_serve_jobs));
-}
+    struct lull_live_entry entries[LULL_SERVE_MOST_JOBS];
+    struct lull_live_run *const run = malloc(sizeof(*run)); /* 0.1 MiB: too large for a stack */
+    json_t *const jobs = json_array();
+    uint32_t count;
 
-void lull_serve_jobs_destroy(struct lull_serve_jobs *jobs)
-{
-    free(jobs);
-}
-
-void lull_serve_jobs_look(struct lull_serve_jobs *jobs)
-{
-    (void)jobs;
-}
-
-json_t *lull_serve_jobs_json(const struct lull_serve_jobs *jobs)
-{
-    (void)jobs;
-    return json_array();
+    if (run == NULL)
+        return jobs;
+    count = lull_live_list(LULL_JOB_DIRECTORY, entries, LULL_SERVE_MOST_JOBS);
+    for (uint32_t i = 0; i < count; i++)
+        if (lull_live_read(LULL_JOB_DIRECTORY, entries[i].file, run, NULL) == 0)
+            json_array_append_new(jobs, lull_live_run_json(&entries[i], run, lull_now_ns()));
+    free(run);
+    return jobs;
 }

@@ -1,22 +1,17 @@
 /*
- * The jobs that run on this node under `lull run`, as their governors tell of them. Threads: one.
- * SPDX-License-Identifier: Apache-2.0
+ * The runs that go on on this node, as their governors tell of them. Those of other users are seen
+ * where their umask lets them be. Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_SERVE_JOBS_H
 #define LULL_CLI_SERVE_JOBS_H
 
 #include <jansson.h>
 
-struct lull_serve_jobs;
+/* More runs than this are not shown; a node with 64 GPUs has fewer. */
+enum { LULL_SERVE_MOST_JOBS = 64 };
 
-/* Begins without jobs; NULL: no memory. */
-struct lull_serve_jobs *lull_serve_jobs_create(void);
-void lull_serve_jobs_destroy(struct lull_serve_jobs *jobs);
-
-/* Looks which jobs run, and what they tell. */
-void lull_serve_jobs_look(struct lull_serve_jobs *jobs);
-
-/* Returns a new array of what was seen; NULL: no memory. */
-json_t *lull_serve_jobs_json(const struct lull_serve_jobs *jobs);
+/* Looks which runs go on, and returns a new array of what they tell; NULL: no memory. A run that
+ * has ended is not in it. */
+json_t *lull_serve_jobs_look(void);
 
 #endif

@@ -41,7 +41,6 @@ struct lull_serve_node {
     int64_t states_ns; /* when lulld was asked last; 0: never */
     uint32_t state_count;
     struct lull_message_state states[LULL_DEVICE_MAX_GPUS];
-    struct lull_serve_jobs *jobs;
 };
 
 struct lull_serve_node *lull_serve_node_create(const char *runtime_dir)
@@ -50,11 +49,6 @@ struct lull_serve_node *lull_serve_node_create(const char *runtime_dir)
 
     if (node == NULL)
         return NULL;
-    node->jobs = lull_serve_jobs_create();
-    if (node->jobs == NULL) {
-        free(node);
-        return NULL;
-    }
     node->runtime_dir = runtime_dir;
     gethostname(node->hostname, sizeof(node->hostname) - 1);
     return node;
@@ -77,7 +71,6 @@ void lull_serve_node_destroy(struct lull_serve_node *node)
         return;
     close_devices(node);
     lull_client_close(node->client);
-    lull_serve_jobs_destroy(node->jobs);
     free(node);
 }
 
@@ -303,7 +296,7 @@ static json_t *as_json(const struct lull_serve_node *node, int64_t now_ns)
                     node->client != NULL ? NULL : node->client_error.text);
     add_total(document, gpus);
     lull_field_json(document, "gpus", gpus);
-    lull_field_json(document, "jobs", lull_serve_jobs_json(node->jobs));
+    lull_field_json(document, "jobs", lull_serve_jobs_look());
     return document;
 }
 
@@ -311,6 +304,5 @@ json_t *lull_serve_node_look(struct lull_serve_node *node)
 {
     read_devices(node, lull_now_ns());
     ask_daemon(node, lull_now_ns());
-    lull_serve_jobs_look(node->jobs);
     return as_json(node, lull_now_ns());
 }

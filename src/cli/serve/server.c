@@ -100,7 +100,18 @@ static void answer(struct lull_serve_server *server, struct lull_serve_exchange 
     }
 }
 
-/* What the library calls for a request, once its head is read. A body is not waited for. */
+/* Tells whether a request has a body, as none should: it is answered before that is read, and its
+ * connection ends. */
+static bool has_body(struct MHD_Connection *connection)
+{
+    const char *const length = header(connection, "Content-Length");
+
+    return header(connection, "Transfer-Encoding") != NULL ||
+           (length != NULL && strcmp(length, "0") != 0);
+}
+
+/* What the library calls for a request, once its head is read, and once more where there is no
+ * body; the connection can be used again if it is answered then. */
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *path,
                               const char *method, const char *version, const char *upload,
                               size_t *upload_size, void **state)
@@ -112,7 +123,10 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     (void)version;
     (void)upload;
     (void)upload_size;
-    (void)state;
+    if (*state == NULL && !has_body(connection)) {
+        *state = server;
+        return MHD_YES;
+    }
     lull_serve_watch_count(server->sources.watch, LULL_SERVE_REQUESTS);
     answer(server, &exchange, path, method);
     if (exchange.response == NULL)

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/live_json.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/node_json.h"
+#include "cli/printable.h"
+#include "governor/report/report_fields.h"
+
+/* A figure of a struct, under a key. */
+struct figure_row {
+    const char *key;
+    size_t offset;
+};
+
+#define RUN_ROW(FIELD)                                                                             \
+    {                                                                                              \
+        #FIELD, offsetof(struct lull_live_run, FIELD)                                              \
+    }
+#define GPU_ROW(FIELD)                                                                             \
+    {                                                                                              \
+        #FIELD, offsetof(struct lull_live_gpu, FIELD)                                              \
+    }
+
+static const struct figure_row run_rows[] = {
+    RUN_ROW(iteration_ms),         RUN_ROW(iterations_left),
+    RUN_ROW(saving_ratio),         RUN_ROW(slowdown_ratio),
+    RUN_ROW(slowdown_upper_ratio), RUN_ROW(whole_slowdown_ratio),
+    RUN_ROW(power_w),              RUN_ROW(whole_slowdown_upper_ratio),
+    RUN_ROW(energy_j),             RUN_ROW(budget_earned_ms),
+    RUN_ROW(budget_left_ms),       {NULL, 0},
+};
+
+static const struct figure_row gpu_rows[] = {
+    GPU_ROW(clock_mhz),   GPU_ROW(wanted_mhz),    GPU_ROW(lowest_mhz),
+    GPU_ROW(highest_mhz), GPU_ROW(power_w),       GPU_ROW(power_limit_w),
+    GPU_ROW(energy_j),    GPU_ROW(temperature_c), GPU_ROW(lowered_ratio),
+    {NULL, 0},
+};
+
+static void set_figure(json_t *object, json_t *unknown, const char *key,
+                       const struct lull_live_figure *figure)
+{
+    lull_field_number(object, key, figure->value);
+    if (!isfinite(figure->value))
+        lull_field_text(unknown, key, lull_live_unknown_text(figure->unknown));
+}
+
+/* Sets the figures that the rows name of a struct. */
+static void set_figures(json_t *object, json_t *unknown, const struct figure_row *rows,
+                        const void *from)
+{
+    for (; rows->key != NULL; rows++)
+        set_figure(object, unknown, rows->key,
+                   (const struct lull_live_figure *)((const char *)from + rows->offset));
+}
+
+/* Sets a text that the user of a governor chose; one that is empty is null. */
+static void set_text(json_t *object, const char *key, const char *text)
+{
+    char shown[LULL_LIVE_PATH_BYTES];
+
+    lull_printable_write(text, shown, sizeof(shown));
+    lull_field_text(object, key, shown[0] != '\0' ? shown : NULL);
+}
+
+static void set_count(json_t *object, const char *key, uint64_t count)
+{
+    lull_field_integer(object, key, (json_int_t)count);
+}
+
+/* ---- GPUs -------------------------------------------------------------------------------- */
+
+static json_t *sections_as_json(const struct lull_live_gpu *gpu)
+{
+    json_t *const sections = json_array();
+
+    for (uint32_t i = LULL_LIVE_COMPUTATION; i < LULL_LIVE_SECTION_COUNT; i++) {
+        const struct lull_live_sections *const kind = &gpu->sections[i];
+        json_t *section;
+        json_t *unknown;
+
+        if (kind->count == 0)
+            continue;
+        section = json_object();
+        unknown = json_object();
+        lull_field_text(section, "class", lull_live_section_text(i));
+        set_count(section, "count", kind->count);
+        lull_field_number(section, "seconds", kind->seconds);
+        set_figure(section, unknown, "energy_j", &kind->energy_j);
+        lull_field_json(section, "unknown", unknown);
+        json_array_append_new(sections, section);
+    }
+    return sections;
+}
+
+/* Sets why the clock is not at the highest, as words. */
+static void set_throttled(json_t *object, json_t *unknown, const struct lull_live_figure *throttled)
+{
+    if (isfinite(throttled->value) && throttled->value >= 0.0 && throttled->value < 0x1p53) {
+        lull_field_json(object, "throttled",
+                        lull_node_words_json(lull_node_reasons, (uint64_t)throttled->value));
+        return;
+    }
+    lull_field_json(object, "throttled", json_null());
+    lull_field_text(unknown, "throttled", lull_live_unknown_text(throttled->unknown));
+}
+
+static void set_counts(json_t *object, const struct lull_live_gpu *gpu)
+{
+    set_count(object, "energy_resets", gpu->energy_resets);
+    lull_field_number(object, "energy_estimated_s", gpu->energy_estimated_s);
+    set_count(object, "forecasts", gpu->forecasts);
+    set_count(object, "forecast_hits", gpu->forecast_hits);
+    set_count(object, "switches", gpu->switches);
+    set_count(object, "refused", gpu->refused);
+    set_count(object, "driver_calls", gpu->driver_calls);
+    set_count(object, "slow_calls", gpu->slow_calls);
+    set_count(object, "events", gpu->events);
+    set_count(object, "lost_events", gpu->lost_events);
+    set_count(object, "lost_records", gpu->lost_records);
+}
+
+static json_t *gpu_as_json(const struct lull_live_gpu *gpu, int64_t now_ns)
+{
+    json_t *const object = json_object();
+    json_t *const unknown = json_object();
+
+    lull_field_integer(object, "index", gpu->index);
+    set_text(object, "uuid", gpu->uuid);
+    set_text(object, "name", gpu->name);
+    lull_field_text(object, "state", lull_live_state_text(gpu->state));
+    set_text(object, "state_text", gpu->state_text);
+    set_text(object, "driver_text", gpu->driver_text);
+    lull_field_boolean(object, "leased", gpu->is_leased != 0);
+    lull_field_integer(object, "ranks", gpu->ranks);
+    lull_field_text(object, "section", lull_live_section_text(gpu->section));
+    set_text(object, "section_name", gpu->section_name);
+    lull_field_known(object, "section_s", (double)(now_ns - gpu->section_begin_ns) * 1e-9,
+                     gpu->section_begin_ns != 0);
+    if (gpu->section_begin_ns == 0)
+        lull_field_text(unknown, "section_s", lull_live_unknown_text(LULL_LIVE_TOO_EARLY));
+    set_figures(object, unknown, gpu_rows, gpu);
+    set_throttled(object, unknown, &gpu->throttled);
+    set_counts(object, gpu);
+    lull_field_json(object, "sections", sections_as_json(gpu));
+    lull_field_json(object, "unknown", unknown);
+    return object;
+}
+
+/* ---- the run ----------------------------------------------------------------------------- */
+
+static void set_identity(json_t *object, const struct lull_live_entry *entry,
+                         const struct lull_live_run *run, int64_t now_ns)
+{
+    set_text(object, "name", entry->file);
+    lull_field_integer(object, "uid", (json_int_t)entry->user);
+    lull_field_integer(object, "pid", run->pid);
+    set_text(object, "pass", run->pass);
+    set_text(object, "title", run->title);
+    set_text(object, "command", run->command);
+    set_text(object, "report", run->report);
+    set_text(object, "slurm_job", run->slurm_job);
+    set_text(object, "slurm_step", run->slurm_step);
+    set_text(object, "slurm_name", run->slurm_name);
+    set_text(object, "pod", run->pod);
+    set_text(object, "pod_namespace", run->pod_namespace);
+    lull_field_number(object, "begin_s", (double)run->begin_unix_ns * 1e-9);
+    lull_field_number(object, "run_s", (double)(now_ns - run->begin_ns) * 1e-9);
+    lull_field_number(object, "age_s", (double)(now_ns - run->written_ns) * 1e-9);
+}
+
+json_t *lull_live_run_json(const struct lull_live_entry *entry, const struct lull_live_run *run,
+                           int64_t now_ns)
+{
+    json_t *const object = json_object();
+    json_t *const unknown = json_object();
+    json_t *const gpus = json_array();
+
+    set_identity(object, entry, run, now_ns);
+    lull_field_number(object, "tolerance_ratio", run->tolerance_ratio);
+    lull_field_number(object, "confidence_ratio", run->confidence);
+    lull_field_text(object, "ruler", lull_live_ruler_text(run->ruler));
+    lull_field_text(object, "verdict", lull_live_verdict_text(run->verdict));
+    set_text(object, "learning", run->learning);
+    set_text(object, "note", run->note);
+    lull_field_boolean(object, "paused", run->is_paused != 0);
+    lull_field_boolean(object, "lost_leases", run->has_lost_leases != 0);
+    set_count(object, "iterations", run->iterations);
+    set_figures(object, unknown, run_rows, run);
+    for (uint32_t i = 0; i < run->gpu_count; i++)
+        if (run->gpus[i].state != LULL_LIVE_UNUSED)
+            json_array_append_new(gpus, gpu_as_json(&run->gpus[i], now_ns));
+    lull_field_integer(object, "gpus_unused",
+                       (json_int_t)run->gpu_count - (json_int_t)json_array_size(gpus));
+    lull_field_json(object, "gpus", gpus);
+    lull_field_json(object, "unknown", unknown);
+    return object;
+}
