@@ -120,7 +120,7 @@ static bool open_run(struct lull_serve_exchange *exchange, struct lull_report_do
         lull_serve_run_open(exchange->sources->runs, exchange->rest, document, &err) == 0)
         return true;
     if (err.code == -EFBIG)
-        lull_serve_answer_error(exchange, MHD_HTTP_INTERNAL_SERVER_ERROR, err.text);
+        lull_serve_answer_error(exchange, MHD_HTTP_CONTENT_TOO_LARGE, err.text);
     else
         lull_serve_answer_error(exchange, MHD_HTTP_NOT_FOUND,
                                 "there is no report of such a run; see /api/v1/runs");

@@ -57,7 +57,7 @@ static void write_figure(FILE *out, const json_t *job, const char *key, size_t i
 
     fprintf(out, "<td data-live=\"%s-%zu\">", key, index);
     lull_html_text(out, "", is_known ? figure : NULL, "");
-    lull_html_text(out, "<small>",
+    lull_html_text(out, is_known ? "<small class=\"whole\">" : "<small>",
                    is_known ? small : lull_report_text(lull_report_at(job, "unknown"), key),
                    "</small></td>");
 }
@@ -106,7 +106,7 @@ static void write_name(FILE *out, const json_t *job, size_t index)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (lull_report_text(job, rows[i].key) != NULL)
             lull_html_text(out, rows[i].before, lull_report_text(job, rows[i].key), "</small>");
-    fprintf(out, "</th><td data-live=\"run-%zu\">%zu GPU%s<small>", index,
+    fprintf(out, "</th><td data-live=\"run-%zu\">%zu GPU%s<small class=\"whole\">", index,
             lull_report_count(lull_report_at(job, "gpus")),
             lull_report_count(lull_report_at(job, "gpus")) == 1 ? "" : "s");
     lull_html_text(out, "for ", lull_amount_time(fmax(lull_report_number(job, "run_s"), 0.0)).text,

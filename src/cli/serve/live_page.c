@@ -19,8 +19,8 @@ static const char style[] =
     "table.gpus td{vertical-align:middle}svg.bar{width:9rem;height:1.3rem}svg.spark{width:9rem;"
     "height:1.9rem}.track{fill:var(--grid)}.now{fill:var(--blue)}.lease{fill:var(--band)}"
     ".lock{stroke:var(--star);stroke-width:2}.spark path{stroke:var(--power);stroke-width:1.6;"
-    "fill:none;vector-effect:non-scaling-stroke}td small,dd small{color:var(--soft);"
-    "display:block;line-height:1.35}.trouble{color:var(--bad);font-weight:600}.well{color:"
+    "fill:none;vector-effect:non-scaling-stroke}td small,th small{color:var(--soft);"
+    "display:block;line-height:1.35;font-weight:400}.whole{white-space:nowrap}.trouble{color:var(--bad);font-weight:600}.well{color:"
     "var(--good)}nav a{margin-right:1rem}\n"
     "@media (max-width:30rem){svg.bar,svg.spark{width:6.5rem}.tiles{grid-template-columns:1fr 1fr}"
     ".tile{padding:.5rem .6rem}.tile dd.big{font-size:1.15rem}}\n";

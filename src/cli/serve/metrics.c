@@ -18,7 +18,7 @@ struct writer {
     enum lull_serve_format format;
     const json_t *labels; /* of the table: the labels that elements of an array give */
     const json_t *row;
-    const char *name;
+    char name[96]; /* of the family, with its unit */
     bool has_head; /* the family's lines that are no samples are written */
 };
 
@@ -289,9 +289,11 @@ void lull_serve_metrics_write(const json_t *table, const json_t *document,
 
     json_array_foreach (json_object_get(table, "metrics"), index, row) {
         const struct labels none = {0};
-        struct writer writer = {out, format, json_object_get(table, "labels"), row,
-                                text_at(row, "name"), false};
+        struct writer writer = {out, format, json_object_get(table, "labels"), row, "", false};
+        const char *const unit = text_at(row, "unit");
 
+        snprintf(writer.name, sizeof(writer.name), "%s%s%s", text_at(row, "name"),
+                 unit != NULL ? "_" : "", unit != NULL ? unit : "");
         write_each(&writer, &none, text_at(row, "each"), document);
     }
     if (format == LULL_SERVE_OPENMETRICS)
