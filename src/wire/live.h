@@ -122,8 +122,8 @@ struct lull_live_gpu {
     uint32_t section;                      /* enum lull_live_section */
     char section_name[LULL_LIVE_WORD_BYTES]; /* "allreduce"; what the program calls it */
     int64_t section_begin_ns;                /* CLOCK_MONOTONIC; 0: not known */
-    /* Lowerings within iterations whose outcome is known; hits were asked for ahead by a forecast
-     * and came in time. */
+    /* Sections that were lowered and have been raised; hits are those whose end was forecast: the
+     * raising was asked for before it. */
     uint64_t forecasts;
     uint64_t forecast_hits;
     uint64_t switches; /* clocks that were asked for */

@@ -53,6 +53,12 @@ void lull_loss_budget_correct(struct lull_loss_budget *budget, double then_ms, d
 /* Another point is tried from now on. */
 void lull_loss_budget_change_point(struct lull_loss_budget *budget);
 
+/* What has been earned, and what is left of it, ms; below zero once more has been spent. */
+struct lull_loss_left {
+    double earned_ms;
+    double left_ms;
+};
+
 /* What is left, ms; below zero once more has been spent. A quarter of all that has been earned, but
  * no more than this many iterations (>= 0) are worth, is reserved and does not count. */
 double lull_loss_budget_left_ms(const struct lull_loss_budget *budget, double reserved_iterations);

@@ -277,6 +277,20 @@ struct lull_whole_slowdown lull_trial_whole(const struct lull_trial *trial)
     return worst;
 }
 
+struct lull_loss_left lull_trial_loss_left(const struct lull_trial *trial)
+{
+    struct lull_loss_left least = {NAN, NAN};
+
+    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
+        const struct lull_loss_budget *losses = &trial->ranks[i].losses;
+        const double left_ms = lull_loss_budget_left_ms(losses, 0.0);
+
+        if (losses->earned_ms > 0.0 && !(left_ms >= least.left_ms))
+            least = (struct lull_loss_left){.earned_ms = losses->earned_ms, .left_ms = left_ms};
+    }
+    return least;
+}
+
 uint32_t lull_trial_telling_block(const struct lull_trial *trial)
 {
     uint32_t longest = 0;

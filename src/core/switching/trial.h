@@ -209,6 +209,9 @@ void lull_trial_estimate_test(const struct lull_trial *trial,
 /* The whole run so far, of the rank that was slowed most, with this trial's confidence. */
 struct lull_whole_slowdown lull_trial_whole(const struct lull_trial *trial);
 
+/* Returns what the rank with the least left may still lose; NAN before any has earned something. */
+struct lull_loss_left lull_trial_loss_left(const struct lull_trial *trial);
+
 /* Harm in one of so many iterations, or more often, would have shown by now, with the confidence of
  * this trial, in an iteration at what is kept; rarer harm is not excluded. 1: nothing is excluded.
  */

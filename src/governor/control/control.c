@@ -115,6 +115,7 @@ static void note_lowered(struct lull_governed_gpu *gpu, uint32_t mhz, int64_t no
 {
     if (gpu->lowered.begin_ns != 0) {
         gpu->lowered.end_ns = now_ns;
+        gpu->lowered_ns += now_ns - gpu->lowered.begin_ns;
         lull_run_log_add_lowered(&gpu->log, &gpu->lowered);
     }
     gpu->lowered = (struct lull_span){.begin_ns = mhz == 0 ? 0 : now_ns, .index = mhz};
@@ -134,6 +135,7 @@ static void carry_out(struct lull_control *control, const struct lull_command *c
         return;
     request.sequence = lull_actuator_set(control->actuator, gpu->actuator_slot, mhz,
                                          command->deadline_ns, command->valid_until_ns);
+    lull_control_judge_forecast(control, gpu, command);
     gpu->requests[request.sequence % LULL_CONTROL_REQUESTS_KEPT] = request;
     gpu->posted = request.sequence;
     gpu->point = command->point;
@@ -216,14 +218,17 @@ static void take_event(struct lull_control *control, uint32_t index, const struc
 {
     struct lull_governed_gpu *gpu = &control->gpus[index];
 
+    gpu->state.events++;
     if (event->kind == LULL_EVENT_EXIT) {
         gpu->state.left_ns = event->time_ns;
         gpu->left = true;
+        lull_section_meter_leave(&gpu->meter, event->time_ns);
         control->decider->take_exit(control->deciding, index);
         return;
     }
     if (event->kind == LULL_EVENT_ENTER)
         gpu->state.entered_ns = event->time_ns;
+    lull_control_meter(control, gpu, event);
     take_communicator(&gpu->state.communicators, control->job, (uint32_t)gpu->state.process, event);
     control->decider->take_event(control->deciding, index, event);
 }
@@ -408,6 +413,7 @@ static bool is_free(struct lull_control *control, struct lull_governed_gpu *gpu)
 static void share(struct lull_control *control, uint32_t index)
 {
     control->gpus[index].state.shared = true;
+    control->gpus[index].state.ranks++;
     pthread_mutex_lock(&control->lock);
     control->decider->take_exit(control->deciding, index);
     pthread_mutex_unlock(&control->lock);
@@ -432,7 +438,9 @@ static void bind_process(struct lull_control *control, uint32_t slot,
         control->decider->take_start(control->deciding, index, info, gpu->state.process >= 0);
     gpu->state.communicators.count = 0;
     gpu->state.process = (int32_t)slot;
+    gpu->state.ranks = 1;
     gpu->left = false;
+    lull_section_meter_leave(&gpu->meter, lull_now_ns());
     control->gpu_of_process[slot] = is_usable ? (int32_t)index : -1;
     pthread_mutex_unlock(&control->lock);
 }

@@ -20,6 +20,7 @@
 #include "governor/control/actuator.h"
 #include "governor/control/decider.h"
 #include "governor/control/driver_watch.h"
+#include "governor/control/section_meter.h"
 #include "governor/run/run_log.h"
 #include "wire/event.h"
 
@@ -46,14 +47,25 @@ struct lull_communicators {
 struct lull_control_gpu {
     int32_t process; /* slot of the rank that uses the GPU; -1: none does */
     bool shared;     /* more than one rank uses it, so it is left alone */
+    uint32_t ranks;  /* that use it, or have used it beside another */
     bool leased;
     struct lull_error refusal; /* why it is not leased; code 0: not asked yet */
     uint32_t device;           /* index in devices */
     struct lull_driver_watch driver;
     struct lull_communicators communicators; /* empty where communication runs on the host */
+    uint64_t events;                         /* of its ranks */
     uint64_t lost_events;
     int64_t entered_ns; /* when its rank entered the job (MPI_Init); 0: that was not seen */
     int64_t left_ns;    /* when it left; 0: that was not seen */
+};
+
+/* What goes on on one GPU now, for whoever looks on. */
+struct lull_control_view {
+    uint32_t wanted_mhz; /* what was asked for last; 0: no clock can be set */
+    int64_t lowered_ns;  /* how long it has been lowered so far */
+    uint64_t forecasts;  /* sections that were lowered and have been raised... */
+    uint64_t hits;       /* ...ahead of their end, by its forecast */
+    const struct lull_section_meter *meter;
 };
 
 /*
@@ -132,7 +144,7 @@ void lull_control_hold(struct lull_control *control, enum lull_hold reason, bool
 
 uint32_t lull_control_gpu_count(const struct lull_control *control);
 
-/* While the loop runs, what the next five functions return may be read only between lock and
+/* While the loop runs, what the next six functions return may be read only between lock and
  * unlock. */
 void lull_control_lock(struct lull_control *control);
 void lull_control_unlock(struct lull_control *control);
@@ -140,6 +152,8 @@ const struct lull_controller *lull_control_controller(const struct lull_control 
 const struct lull_control_gpu *lull_control_gpu(const struct lull_control *control, uint32_t gpu);
 const struct lull_run_log *lull_control_log(const struct lull_control *control, uint32_t gpu);
 const struct lull_device_info *lull_control_info(const struct lull_control *control, uint32_t gpu);
+struct lull_control_view lull_control_view(const struct lull_control *control, uint32_t gpu,
+                                           int64_t now_ns);
 /* The controller to be changed: by the main thread alone, and only while locked. */
 struct lull_controller *lull_control_controlled(struct lull_control *control);
 struct lull_event_segment *lull_control_job(const struct lull_control *control);

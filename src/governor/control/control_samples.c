@@ -51,6 +51,8 @@ void lull_control_sample(struct lull_control *control, uint32_t index,
     decider = control->decider;
     watch_clock(gpu, sample);
     lull_run_log_add_sample(&gpu->log, sample);
+    if ((reading->valid & LULL_READING_POWER) != 0)
+        lull_section_meter_take_power(&gpu->meter, sample->time_ns, reading->power_mw * 1e-3);
     if (decider->take_power != NULL && (reading->valid & LULL_READING_POWER) != 0)
         decider->take_power(control->deciding, index, sample->time_ns, reading->power_mw * 1e-3);
     if (has_new_xids(gpu, reading) || is_throttled(reading))

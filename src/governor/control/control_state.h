@@ -3,6 +3,7 @@
  *   control.c         its life, events, commands, processes, what the main thread asks
  *   control_results.c what came of commands, and how the driver does
  *   control_samples.c what is read of the GPUs beside the job
+ *   control_sections.c in which section each GPU is, for whoever looks on
  *   section_decider.c the section controller, which rules unless another decider is set
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -47,7 +48,12 @@ struct lull_governed_gpu {
     struct lull_clock_expectation expected; /* since_ns 0: nothing is expected */
     struct lull_run_log log;
     struct lull_span
-        lowered;  /* the stretch at a lowered clock that is under way; begin_ns 0: none */
+        lowered;        /* the stretch at a lowered clock that is under way; begin_ns 0: none */
+    int64_t lowered_ns; /* all such stretches that are over */
+    bool is_low_within; /* it has been lowered for a section, and is to be raised */
+    uint64_t forecasts; /* raisings after that... */
+    uint64_t hits;      /* ...that were asked for while the section still went on */
+    struct lull_section_meter meter;
     bool is_idle; /* it had nothing to do when it was read last */
     bool left;    /* its rank has ended, and another one may take the GPU over */
     int64_t section_begin_ns;
@@ -87,6 +93,22 @@ struct lull_control {
 
 /* Takes what came of the commands since the last call, and how the driver does. */
 void lull_control_take_results(struct lull_control *control);
+
+/* Returns what kind of section an event of the GPU's rank tells of, by its operation or the name
+ * that the program gave it. */
+enum lull_live_section lull_control_section_of(const struct lull_control *control,
+                                               const struct lull_governed_gpu *gpu,
+                                               const struct lull_event *event);
+
+/* Meters the host's calls and the program's sections. Where communication runs on the GPU, its gaps
+ * are metered instead (section_decider.c). */
+void lull_control_meter(const struct lull_control *control, struct lull_governed_gpu *gpu,
+                        const struct lull_event *event);
+
+/* Counts whether a section that was lowered has been raised by its forecast, or only when it had
+ * ended. To be called before a command is carried out. */
+void lull_control_judge_forecast(const struct lull_control *control, struct lull_governed_gpu *gpu,
+                                 const struct lull_command *command);
 
 /* Frees what is kept for a rank that communicates on the GPU. */
 void lull_control_forget_device(struct lull_governed_gpu *gpu);

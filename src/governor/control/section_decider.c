@@ -6,8 +6,6 @@
  */
 #include "governor/control/control_state.h"
 
-#include <string.h>
-
 #include "base/log.h"
 
 /* ---- the run log ------------------------------------------------------------------------- */
@@ -44,6 +42,20 @@ static void log_section(struct lull_governed_gpu *gpu, const struct lull_call *c
         &gpu->log, &(struct lull_span){gpu->section_begin_ns, call->time_ns, call->operation});
 }
 
+/* What the host does is metered as its events come (control.c). */
+static void meter_gap(struct lull_governed_gpu *gpu, const struct lull_call *call)
+{
+    const struct lull_metered_section section = {
+        .kind = call->place != 0 ? LULL_LIVE_GAP : LULL_LIVE_COMMUNICATION,
+        .operation = call->operation,
+    };
+
+    if (call->begin)
+        lull_section_meter_begin(&gpu->meter, call->time_ns, &section);
+    else
+        lull_section_meter_end(&gpu->meter, call->time_ns);
+}
+
 /* Takes a call of this GPU's rank, or a gap between its kernels. */
 static void take_call(struct lull_control *control, uint32_t index, const struct lull_call *call)
 {
@@ -75,37 +87,16 @@ static struct lull_call call_of(const struct lull_event *event)
 
 /* ---- the host's calls and the program's sections ------------------------------------------ */
 
-/* What the name of a section says about it. */
-enum meaning { WAITING, COMPUTING, UNKNOWN };
-
-static enum meaning meaning_of_name(const struct lull_control *control,
-                                    const struct lull_governed_gpu *gpu, uint32_t name)
-{
-    static const struct {
-        const char *name;
-        enum meaning meaning;
-    } known[] = {
-        {"communication", WAITING}, {"bubble", WAITING},     {"idle", WAITING},
-        {"forward", COMPUTING},     {"backward", COMPUTING},
-    };
-    char text[LULL_JOB_NAME_BYTES];
-
-    lull_event_segment_name(control->job, (uint32_t)gpu->state.process, name, text);
-    for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (strcmp(text, known[i].name) == 0)
-            return known[i].meaning;
-    return UNKNOWN;
-}
-
 /* Computation is never lowered, and what it calls inside is seen as if it were not there. */
 static void take_user_section(struct lull_control *control, uint32_t index,
                               const struct lull_event *event)
 {
-    const enum meaning meaning = meaning_of_name(control, &control->gpus[index], event->name);
+    const enum lull_live_section section =
+        lull_control_section_of(control, &control->gpus[index], event);
     struct lull_call call = call_of(event);
 
-    call.is_cautious = meaning == UNKNOWN;
-    if (meaning != COMPUTING)
+    call.is_cautious = section == LULL_LIVE_USER;
+    if (section != LULL_LIVE_FORWARD && section != LULL_LIVE_BACKWARD)
         take_call(control, index, &call);
 }
 
@@ -174,6 +165,7 @@ static void emit_gaps(struct lull_control *control, uint32_t index, int64_t now_
     if (lull_gap_map_fold(gpu->gaps) > 0)
         lull_controller_take_fold(control->controller, index, lull_gap_map_fold(gpu->gaps));
     while (lull_gap_map_poll(gpu->gaps, now_ns, &call)) {
+        meter_gap(gpu, &call);
         take_call(control, index, &call);
         lull_gap_map_set_steady(gpu->gaps,
                                 lull_controller_steady_point(control->controller, index));

@@ -142,6 +142,23 @@ void lull_accounting_read_node(struct lull_accounting *accounting)
     }
 }
 
+struct lull_accounting_so_far lull_accounting_so_far(const struct lull_accounting *accounting,
+                                                     uint32_t gpu)
+{
+    const struct metered *metered = &accounting->gpus[gpu];
+    const int64_t settled_ns = lull_energy_account_settled_ns(&metered->account);
+    struct lull_accounting_so_far so_far = {.estimated_s = metered->account.estimated_s,
+                                            .resets = metered->account.resets};
+    struct lull_energy_edge now;
+
+    if (!metered->has_begin || settled_ns < metered->begin.time_ns ||
+        !lull_energy_account_at(&metered->account, settled_ns, &now))
+        return so_far;
+    so_far.is_known = true;
+    so_far.energy_j = lull_energy_between(&metered->account, &metered->begin, &now).joules;
+    return so_far;
+}
+
 /* ---- windows ----------------------------------------------------------------------------- */
 
 void lull_accounting_tell(struct lull_accounting *accounting, const struct lull_event_segment *job,

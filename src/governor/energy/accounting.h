@@ -84,6 +84,16 @@ void lull_accounting_enter(struct lull_accounting *accounting);
 /* Ends the pass at that time and settles everything; the last readings have been taken. */
 void lull_accounting_end(struct lull_accounting *accounting, int64_t end_ns);
 
+/* What a GPU has drawn since the pass began, as far as that is settled. */
+struct lull_accounting_so_far {
+    bool is_known;
+    double energy_j;
+    double estimated_s; /* in which polled power stood in for the counter */
+    uint32_t resets;    /* of the counter */
+};
+struct lull_accounting_so_far lull_accounting_so_far(const struct lull_accounting *accounting,
+                                                     uint32_t gpu);
+
 /* ---- after the end ---- */
 
 double lull_accounting_seconds(const struct lull_accounting *accounting);

@@ -62,6 +62,7 @@ static int make_pass(struct lull_run_pass *pass, bool observe_only, struct lull_
         return result;
     lull_run_pass_watch(pass);
     end_ns = lull_now_ns();
+    lull_run_live_close(&pass->live);
     pass->wall_s = (double)(end_ns - begin_ns) * 1e-9;
     leave_nodes(pass);
     lull_run_pass_sample(pass);
@@ -85,6 +86,7 @@ static int make_pass(struct lull_run_pass *pass, bool observe_only, struct lull_
 
 static void end_pass(struct lull_run_pass *pass)
 {
+    lull_run_live_close(&pass->live);
     lull_peers_destroy(pass->peers);
     lull_control_destroy(pass->control);
     lull_accounting_destroy(pass->accounting);

@@ -16,6 +16,7 @@ int lull_run_leases_open(struct lull_run_leases *leases, struct lull_devices *de
                          const char *runtime_dir, bool no_daemon, struct lull_error *err)
 {
     leases->runtime_dir = runtime_dir;
+    leases->devices = no_daemon ? devices : NULL;
     if (no_daemon)
         return lull_actuator_open_local(devices, runtime_dir, &leases->actuator, err);
     return lull_actuator_open_daemon(runtime_dir, &leases->actuator, err);
@@ -38,22 +39,43 @@ static void wait_for_turn(struct lull_run_leases *leases, int64_t now_ns)
         leases->wait_ns = longest_wait_ns;
 }
 
-static void lose(struct lull_run_leases *leases, struct lull_control *control, int64_t now_ns)
+static int lose(struct lull_run_leases *leases, struct lull_control *control)
 {
+    int result;
+
     lull_control_lock(control);
     lull_control_hold(control, LULL_HOLD_LEASES, true);
     lull_control_unlock(control);
     lull_control_disarm(control);
-    lull_actuator_close(leases->actuator);
+    result = lull_actuator_close(leases->actuator);
     leases->actuator = NULL;
     leases->is_lost = true;
     leases->wait_ns = first_wait_ns;
-    wait_for_turn(leases, now_ns);
+    return result;
+}
+
+int lull_run_leases_pause(struct lull_run_leases *leases, struct lull_control *control)
+{
+    const int result = lose(leases, control);
+
+    lull_actuator_close(leases->greeting);
+    leases->greeting = NULL;
+    leases->is_paused = true;
+    return result;
+}
+
+void lull_run_leases_resume(struct lull_run_leases *leases, int64_t now_ns)
+{
+    leases->is_paused = false;
+    leases->next_ns = now_ns;
 }
 
 /* Returns -EAGAIN as long as the daemon has not greeted. */
 static int greet(struct lull_run_leases *leases)
 {
+    if (leases->devices != NULL)
+        return lull_actuator_open_local(leases->devices, leases->runtime_dir, &leases->greeting,
+                                        NULL);
     if (leases->greeting == NULL)
         return lull_actuator_connect(leases->runtime_dir, &leases->greeting, NULL) < 0 ? -EPIPE
                                                                                        : -EAGAIN;
@@ -99,14 +121,15 @@ enum lull_run_leases_change lull_run_leases_tick(struct lull_run_leases *leases,
 
         if (result == 0)
             return LULL_RUN_LEASES_KEPT;
-        lose(leases, control, now_ns);
+        lose(leases, control);
+        wait_for_turn(leases, now_ns);
         lull_error_set(text_out, result,
                        "%.160s. The job runs on with its GPUs at the reference until they can be "
                        "leased again",
                        err.text);
         return LULL_RUN_LEASES_LOST;
     }
-    if (!leases->is_lost || !take_again(leases, control, now_ns))
+    if (!leases->is_lost || leases->is_paused || !take_again(leases, control, now_ns))
         return LULL_RUN_LEASES_KEPT;
     lull_error_set(text_out, -EAGAIN, "the job's GPUs are leased again and managed as before");
     return LULL_RUN_LEASES_BACK;

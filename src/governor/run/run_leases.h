@@ -19,9 +19,11 @@
 /* Zero-initialised has no actuator, and looks for none. */
 struct lull_run_leases {
     const char *runtime_dir;
+    struct lull_devices *devices;   /* where this process drives them; else NULL */
     struct lull_actuator *actuator; /* NULL: the run is not managed now */
     struct lull_actuator *greeting; /* a connection that the daemon has not greeted yet */
-    bool is_lost;                   /* leases are to be taken again */
+    bool is_lost;                   /* leases are to be taken again... */
+    bool is_paused;                 /* ...but not before the run is resumed */
     int64_t next_ns;                /* when to try that */
     int64_t wait_ns;                /* how long after that to try again */
 };
@@ -41,6 +43,11 @@ int lull_run_leases_open(struct lull_run_leases *leases, struct lull_devices *de
 /* Gives all GPUs back; the control does not use the actuator any more. Error: -EINPROGRESS devices
  * must stay (lull_actuator_close). */
 int lull_run_leases_close(struct lull_run_leases *leases);
+
+/* Gives all GPUs back until the run is resumed: they are at the reference when this returns, unless
+ * the driver is slow. Error: as lull_run_leases_close. */
+int lull_run_leases_pause(struct lull_run_leases *leases, struct lull_control *control);
+void lull_run_leases_resume(struct lull_run_leases *leases, int64_t now_ns);
 
 /* Renews the leases, or tries to take them again: soon at first, later every 1.5 s at most. To be
  * called many times a second. After a change text_out says it to people. */

@@ -26,6 +26,7 @@
 #include "governor/run/run_comparison.h"
 #include "governor/run/run_frontier.h"
 #include "governor/run/run_leases.h"
+#include "governor/run/run_live.h"
 #include "governor/run/sampler.h"
 
 enum { LULL_RUN_MAX_NOTES = 24, LULL_RUN_NOTE_SIZE = 640, LULL_RUN_PATH_SIZE = 512 };
@@ -72,7 +73,8 @@ struct lull_run_pass {
     bool observe_only;
     bool has_energy[LULL_CONTROLLER_MAX_GPUS]; /* its energy was read since a rank uses it */
     uint64_t ticks;
-    struct lull_run_trials trials; /* as far as the line of progress has looked at them */
+    struct lull_run_trials trials; /* as far as who looks on has looked at them */
+    struct lull_run_live live;
     double wall_s;
     char job_path[LULL_RUN_PATH_SIZE];
     uv_loop_t loop;

@@ -30,8 +30,7 @@ static const char *name_target(const struct lull_controller *controller,
     return target->of_gaps ? "in gaps" : "in sections";
 }
 
-/* What the section controller does now: "trying 1230 MHz steady". */
-static void describe_search(const struct lull_control *control, char *text, size_t size)
+void lull_run_progress_describe(const struct lull_control *control, char *text, size_t size)
 {
     const struct lull_controller *controller = lull_control_controller(control);
     const struct lull_device_info *info = lull_control_info(control, 0);
@@ -70,13 +69,17 @@ static void add_rest(const struct lull_run_pass *pass, char *text, size_t size)
         snprintf(text + length, size - length, ", %.0f s or more", rest_s);
 }
 
+double lull_run_progress_saving(struct lull_run_pass *pass, int64_t now_ns)
+{
+    lull_run_trials_take(&pass->trials, pass->control, now_ns - late_ns);
+    return lull_run_trials_saving(&pass->trials, pass->control);
+}
+
 static void add_saving(struct lull_run_pass *pass, int64_t now_ns, char *text, size_t size)
 {
     const size_t length = strlen(text);
-    double saving;
+    const double saving = lull_run_progress_saving(pass, now_ns);
 
-    lull_run_trials_take(&pass->trials, pass->control, now_ns - late_ns);
-    saving = lull_run_trials_saving(&pass->trials, pass->control);
     if (isfinite(saving))
         snprintf(text + length, size - length, "; saves %.1f %%", 100.0 * saving);
 }
@@ -89,7 +92,7 @@ static void describe(struct lull_run_pass *pass, int64_t now_ns, char *text, siz
     if (pass->observe_only || pass->limits != NULL || pass->runner != NULL)
         return;
     snprintf(text, size, ": ");
-    describe_search(pass->control, text + 2, size - 2);
+    lull_run_progress_describe(pass->control, text + 2, size - 2);
     add_rest(pass, text, size);
     add_saving(pass, now_ns, text, size);
 }

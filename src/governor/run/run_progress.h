@@ -16,4 +16,12 @@ void lull_run_progress_show(struct lull_run_pass *pass, int64_t now_ns);
 /* Takes the line away from the terminal. */
 void lull_run_progress_clear(void);
 
+/* Says what the section controller does now: "trying 1230 MHz steady". To be called while the
+ * control is locked, as the next. */
+void lull_run_progress_describe(const struct lull_control *control, char *text, size_t size);
+
+/* Returns what is kept now is found to save of the job's energy, as a ratio; NAN: nothing is kept,
+ * or it is not known yet. */
+double lull_run_progress_saving(struct lull_run_pass *pass, int64_t now_ns);
+
 #endif

@@ -205,7 +205,9 @@ void lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only)
         pass->accounting = NULL;
         pass->control = NULL;
         pass->job = NULL;
+        return;
     }
+    lull_run_live_open(pass);
 }
 
 int lull_run_pass_start_job(struct lull_run_pass *pass, struct lull_error *err)

@@ -11,7 +11,14 @@
 #include "base/clock.h"
 #include "governor/run/run_progress.h"
 
-enum { TICK_MS = 50, SAMPLE_TICKS = 2, PEER_TICKS = 2, PROGRESS_TICKS = 10, ENERGY_TICKS = 20 };
+enum {
+    TICK_MS = 50,
+    SAMPLE_TICKS = 2,
+    PEER_TICKS = 2,
+    LIVE_TICKS = 4,
+    PROGRESS_TICKS = 10,
+    ENERGY_TICKS = 20
+};
 /* How long the readings at the begin and at the end of a job are waited for: they have to fit into
  * the 2 s after which `lull run` ends, beside what closing the actuator takes. 64 GPUs of five
  * readings each take less where a reading takes a millisecond. */
@@ -61,7 +68,7 @@ static uint32_t wanted_of(struct lull_run_pass *pass, uint32_t gpu, bool energy)
     if (is_bound)
         wanted |= LULL_READING_SM_CLOCK | LULL_READING_REASONS | LULL_READING_XIDS;
     if (energy)
-        wanted |= LULL_READING_ENERGY | LULL_READING_TEMPERATURE;
+        wanted |= LULL_READING_ENERGY | LULL_READING_TEMPERATURE | LULL_READING_POWER_LIMIT;
     if (pass->limits != NULL)
         wanted |= lull_limits_wanted(pass->limits, pass->control, gpu, lull_now_ns());
     return wanted;
@@ -92,6 +99,7 @@ static void take_samples(struct lull_run_pass *pass)
     while (lull_sampler_take(pass->run->sampler, &gpu, &wanted, &sample)) {
         if ((wanted & LULL_READING_SM_CLOCK) != 0)
             lull_control_sample(pass->control, gpu, &sample);
+        lull_run_live_take(&pass->live, gpu, wanted, &sample.reading);
         if (pass->limits != NULL)
             lull_limits_take(pass->limits, gpu, wanted, &sample);
         if (pass->accounting != NULL)
@@ -150,6 +158,25 @@ static void heartbeat(struct lull_run_pass *pass)
     lull_run_note(pass->run, text.text);
     if (change == LULL_RUN_LEASES_BACK && pass->limits != NULL)
         lull_limits_resume(pass->limits, pass->control);
+}
+
+/* Pauses or goes on, as somebody who looks on has asked. */
+static void obey(struct lull_run_pass *pass)
+{
+    struct lull_run_leases *const leases = &pass->run->leases;
+    enum lull_live_asked asked;
+
+    if (!lull_run_live_hears(&pass->live, &asked) || pass->observe_only)
+        return;
+    if (asked == LULL_LIVE_PAUSE) {
+        if (lull_run_leases_pause(leases, pass->control) < 0)
+            pass->run->is_driver_stuck = true;
+        lull_run_note(pass->run, "paused through lull top: the job runs on with its GPUs at the "
+                                 "reference, not leased, until it is resumed there");
+    } else {
+        lull_run_leases_resume(leases, lull_now_ns());
+    }
+    lull_run_live_show(pass, lull_now_ns());
 }
 
 static bool is_profiling(const struct lull_run_pass *pass)
@@ -216,8 +243,11 @@ static void on_tick(uv_timer_t *timer)
             limit_power(pass);
         if (pass->accounting != NULL && pass->ticks % ENERGY_TICKS == 0)
             lull_accounting_read_node(pass->accounting);
+        obey(pass);
         if (!pass->observe_only)
             heartbeat(pass);
+        if (pass->ticks % LIVE_TICKS == 0)
+            lull_run_live_show(pass, lull_now_ns());
         if (pass->ticks % PROGRESS_TICKS == 0 && !pass->run->options->quiet)
             lull_run_progress_show(pass, lull_now_ns());
     }

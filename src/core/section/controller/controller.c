@@ -550,6 +550,11 @@ struct lull_whole_slowdown lull_controller_whole_slowdown(const struct lull_cont
     return lull_trial_whole(&controller->trial);
 }
 
+struct lull_loss_left lull_controller_loss_left(const struct lull_controller *controller)
+{
+    return lull_trial_loss_left(&controller->trial);
+}
+
 bool lull_controller_is_proven(const struct lull_controller *controller)
 {
     return lull_targets_any_is_proven(&controller->targets);

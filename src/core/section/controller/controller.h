@@ -354,6 +354,10 @@ void lull_controller_slowdown(const struct lull_controller *controller,
 /* Slowdown of the whole run so far, trials and all, with a bound that is valid at any time. */
 struct lull_whole_slowdown lull_controller_whole_slowdown(const struct lull_controller *controller);
 
+/* Returns the time that trials and lowered points may have cost the rank that has least of it left.
+ */
+struct lull_loss_left lull_controller_loss_left(const struct lull_controller *controller);
+
 /* Something is lowered, and proven not to slow the job down by more than is tolerated. */
 bool lull_controller_is_proven(const struct lull_controller *controller);
 

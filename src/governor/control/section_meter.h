@@ -1,0 +1,70 @@
+/*
+ * Section meter: in which section one GPU is now, and what sections of each kind have come to, for
+ * whoever looks on while the job runs.
+ *
+ * Sections nest: the innermost counts, and one of the same kind within another is part of it. The
+ * time outside of sections is computation. A reading of power counts for the section that it falls
+ * into. Caller's storage; zero-initialised has seen nothing. Times: ns of one monotonic clock.
+ * Threads: one at a time. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_CONTROL_SECTION_METER_H
+#define LULL_GOVERNOR_CONTROL_SECTION_METER_H
+
+#include <stdint.h>
+
+#include "core/stats/moments.h"
+#include "wire/live.h"
+
+enum {
+    LULL_SECTION_METER_DEPTH = 8, /* sections that are open at once; deeper ones are not told */
+    LULL_SECTION_METER_PAST = 32, /* changes that a reading may be late by */
+};
+
+/* Which section it is. */
+struct lull_metered_section {
+    uint32_t kind;      /* enum lull_live_section */
+    uint32_t operation; /* enum lull_operation */
+    uint32_t name;      /* of LULL_OPERATION_USER, as the probes number the program's names */
+};
+
+struct lull_metered_sections {
+    uint64_t count;
+    double seconds;
+    struct lull_moments power_w;
+};
+
+struct lull_metered_change {
+    int64_t time_ns;
+    uint32_t kind; /* from then on */
+};
+
+struct lull_section_meter {
+    struct lull_metered_section now;
+    int64_t since_ns; /* when it began; 0: nothing has been seen */
+    uint32_t depth;   /* sections that are open */
+    struct lull_metered_section around[LULL_SECTION_METER_DEPTH];
+    struct lull_metered_change past[LULL_SECTION_METER_PAST];
+    uint64_t changes;
+    struct lull_metered_sections sections[LULL_LIVE_SECTION_COUNT];
+};
+
+/* A section begins, or the innermost one ends. An earlier time than the last one is taken for it.
+ */
+void lull_section_meter_begin(struct lull_section_meter *meter, int64_t time_ns,
+                              const struct lull_metered_section *section);
+void lull_section_meter_end(struct lull_section_meter *meter, int64_t time_ns);
+
+/* The rank has gone; what its sections have come to stays. */
+void lull_section_meter_leave(struct lull_section_meter *meter, int64_t time_ns);
+
+/* The GPU's power was read at that time, W. */
+void lull_section_meter_take_power(struct lull_section_meter *meter, int64_t time_ns,
+                                   double power_w);
+
+/* Returns the energy of all sections of a kind, J: their time at the mean of the readings in them.
+ * NAN: it is not known, and *reason_out says why. window_s is what the sensor averages over: it
+ * tells nothing of sections that are shorter on average. */
+double lull_section_meter_energy_j(const struct lull_section_meter *meter, uint32_t kind,
+                                   double window_s, enum lull_live_unknown *reason_out);
+
+#endif

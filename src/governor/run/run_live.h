@@ -1,0 +1,48 @@
+/*
+ * The live state of a pass: what `lull top` and `lull serve` show of it (wire/live.h), gathered
+ * here a few times a second, and what they ask of it.
+ *
+ * Threads: the main thread; gathering holds the control's lock. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_RUN_RUN_LIVE_H
+#define LULL_GOVERNOR_RUN_RUN_LIVE_H
+
+#include "governor/run/run_log.h"
+#include "wire/live.h"
+
+struct lull_run_pass;
+
+/* What was read of a GPU last. */
+struct lull_run_live_reading {
+    uint32_t asked; /* enum lull_reading_field: what has been asked for at all */
+    uint32_t ever;  /* ...and what has been told */
+    struct lull_device_reading last;
+};
+
+struct lull_run_live {
+    struct lull_live_writer *writer; /* NULL: nothing is published */
+    struct lull_live_run *run;
+    struct lull_run_live_reading readings[LULL_CONTROLLER_MAX_GPUS];
+    enum lull_live_asked asked;
+    bool is_stuck; /* the driver does not return from a reading of... */
+    uint32_t stuck_gpu;
+};
+
+/* Begins to publish a pass that has a control. What fails is noted: the job runs as well without.
+ */
+void lull_run_live_open(struct lull_run_pass *pass);
+
+/* Ends it: nobody sees the run any more. */
+void lull_run_live_close(struct lull_run_live *live);
+
+/* Takes what was read of a GPU of the control, of which wanted was asked for. */
+void lull_run_live_take(struct lull_run_live *live, uint32_t gpu, uint32_t wanted,
+                        const struct lull_device_reading *reading);
+
+/* Publishes the state as of now. */
+void lull_run_live_show(struct lull_run_pass *pass, int64_t now_ns);
+
+/* Tells whether something else is asked of the run than before; *asked_out says what. */
+bool lull_run_live_hears(struct lull_run_live *live, enum lull_live_asked *asked_out);
+
+#endif
