@@ -41,6 +41,7 @@ struct lull_serve_node {
     int64_t states_ns; /* when lulld was asked last; 0: never */
     uint32_t state_count;
     struct lull_message_state states[LULL_DEVICE_MAX_GPUS];
+    json_t *state_objects[LULL_DEVICE_MAX_GPUS]; /* the same; several documents share them */
 };
 
 struct lull_serve_node *lull_serve_node_create(const char *runtime_dir)
@@ -63,15 +64,6 @@ static bool close_devices(struct lull_serve_node *node)
     lull_devices_close(node->devices);
     node->devices = NULL;
     return true;
-}
-
-void lull_serve_node_destroy(struct lull_serve_node *node)
-{
-    if (node == NULL)
-        return;
-    close_devices(node);
-    lull_client_close(node->client);
-    free(node);
 }
 
 /* ---- the driver -------------------------------------------------------------------------- */
@@ -143,8 +135,17 @@ static void read_devices(struct lull_serve_node *node, int64_t now_ns)
 
 /* ---- lulld ------------------------------------------------------------------------------- */
 
+static void forget_states(struct lull_serve_node *node)
+{
+    for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++) {
+        json_decref(node->state_objects[gpu]);
+        node->state_objects[gpu] = NULL;
+    }
+}
+
 static void let_daemon_go(struct lull_serve_node *node)
 {
+    forget_states(node);
     lull_client_close(node->client);
     node->client = NULL;
     node->state_count = 0;
@@ -165,6 +166,14 @@ static void connect_daemon(struct lull_serve_node *node, int64_t now_ns)
                                                                   : LULL_DEVICE_MAX_GPUS;
 }
 
+static void keep_state(struct lull_serve_node *node, uint32_t gpu,
+                       const struct lull_message_state *state)
+{
+    node->states[gpu] = *state;
+    json_decref(node->state_objects[gpu]);
+    node->state_objects[gpu] = lull_node_state_json(state);
+}
+
 /* lulld answers a thousand messages per second; once a second is often enough for what it tells. */
 static void ask_daemon(struct lull_serve_node *node, int64_t now_ns)
 {
@@ -182,18 +191,27 @@ static void ask_daemon(struct lull_serve_node *node, int64_t now_ns)
                              &node->client_error) < 0)
             let_daemon_go(node);
         else
-            node->states[gpu] = answer.body.state;
+            keep_state(node, gpu, &answer.body.state);
     }
 }
 
-/* Returns what lulld says of a GPU; NULL: nothing. */
-static const struct lull_message_state *find_state(const struct lull_serve_node *node,
-                                                   const char *uuid)
+/* Returns which of the states is that of a GPU; state_count: none. */
+static uint32_t find_state(const struct lull_serve_node *node, const char *uuid)
 {
-    for (uint32_t i = 0; i < node->state_count; i++)
-        if (strcmp(node->states[i].uuid, uuid) == 0)
-            return &node->states[i];
-    return NULL;
+    uint32_t i = 0;
+
+    while (i < node->state_count && strcmp(node->states[i].uuid, uuid) != 0)
+        i++;
+    return i;
+}
+
+void lull_serve_node_destroy(struct lull_serve_node *node)
+{
+    if (node == NULL)
+        return;
+    close_devices(node);
+    let_daemon_go(node);
+    free(node);
 }
 
 /* ---- the document ------------------------------------------------------------------------ */
@@ -235,7 +253,9 @@ static void add_unknown(const struct lull_serve_node *node, uint32_t gpu, json_t
 static json_t *gpu_as_json(const struct lull_serve_node *node, uint32_t gpu, int64_t now_ns)
 {
     const struct lull_device_info *const info = lull_device_info(node->devices, gpu);
-    const struct lull_message_state *const state = find_state(node, info->uuid);
+    const uint32_t at = find_state(node, info->uuid);
+    const struct lull_message_state *const state =
+        at < node->state_count ? &node->states[at] : NULL;
     struct lull_sample sample = node->samples[gpu];
     json_t *object;
 
@@ -248,7 +268,8 @@ static json_t *gpu_as_json(const struct lull_serve_node *node, uint32_t gpu, int
                      sample.time_ns != 0);
     lull_field_json(object, "leased",
                     state != NULL ? json_boolean(state->is_leased) : json_null());
-    lull_field_json(object, "daemon", state != NULL ? lull_node_state_json(state) : json_null());
+    lull_field_json(object, "daemon",
+                    state != NULL ? json_incref(node->state_objects[at]) : json_null());
     add_unknown(node, gpu, object, state);
     return object;
 }

@@ -2,6 +2,7 @@
  * `lull serve`: the node for browsers, Prometheus and programs. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,14 @@ static int read_token(const char *path, char *token_out, struct lull_error *err)
     return 0;
 }
 
+/* Keeps the memory of one document for the next one, instead of giving it back to the kernel and
+ * having it zeroed five times a second. */
+static void keep_memory(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 8 << 20);
+    mallopt(M_TRIM_THRESHOLD, 16 << 20);
+}
+
 static void say_where(const struct serve_arguments *arguments, uint16_t port)
 {
     const bool is_six = strchr(arguments->address, ':') != NULL;
@@ -92,6 +101,7 @@ static int run(void *options, const struct lull_operands *operands)
         return lull_cli_fail("serve", &err);
     if (geteuid() == 0)
         lull_log(LULL_LOG_WARNING, "serve", "runs as root, which it does not need");
+    keep_memory();
     lull_stop_signals_begin(&stop);
     const struct lull_serve_options serve = {
         .address = arguments->address,
