@@ -16,27 +16,34 @@ struct figure_row {
 
 #define RUN_ROW(FIELD)                                                                             \
     {                                                                                              \
-        #FIELD, offsetof(struct lull_live_run, FIELD)                                              \
+#FIELD, offsetof(struct lull_live_run, FIELD)                                              \
     }
 #define GPU_ROW(FIELD)                                                                             \
     {                                                                                              \
-        #FIELD, offsetof(struct lull_live_gpu, FIELD)                                              \
+#FIELD, offsetof(struct lull_live_gpu, FIELD)                                              \
     }
 
 static const struct figure_row run_rows[] = {
-    RUN_ROW(iteration_ms),         RUN_ROW(iterations_left),
-    RUN_ROW(saving_ratio),         RUN_ROW(slowdown_ratio),
-    RUN_ROW(slowdown_upper_ratio), RUN_ROW(whole_slowdown_ratio),
-    RUN_ROW(power_w),              RUN_ROW(whole_slowdown_upper_ratio),
-    RUN_ROW(energy_j),             RUN_ROW(budget_earned_ms),
-    RUN_ROW(budget_left_ms),       {NULL, 0},
+    RUN_ROW(iteration_ms),
+    RUN_ROW(iterations_left),
+    RUN_ROW(saving_ratio),
+    RUN_ROW(slowdown_ratio),
+    RUN_ROW(slowdown_upper_ratio),
+    RUN_ROW(whole_slowdown_ratio),
+    RUN_ROW(power_w),
+    RUN_ROW(whole_slowdown_upper_ratio),
+    RUN_ROW(energy_j),
+    RUN_ROW(budget_earned_ms),
+    RUN_ROW(budget_left_ms),
+    {NULL, 0},
 };
 
 static const struct figure_row gpu_rows[] = {
-    GPU_ROW(clock_mhz),   GPU_ROW(wanted_mhz),    GPU_ROW(lowest_mhz),
-    GPU_ROW(highest_mhz), GPU_ROW(power_w),       GPU_ROW(power_limit_w),
-    GPU_ROW(energy_j),    GPU_ROW(temperature_c), GPU_ROW(lowered_ratio),
-    {NULL, 0},
+    GPU_ROW(clock_mhz),     GPU_ROW(wanted_mhz),
+    GPU_ROW(lowest_mhz),    GPU_ROW(highest_mhz),
+    GPU_ROW(power_w),       GPU_ROW(power_limit_w),
+    GPU_ROW(energy_j),      GPU_ROW(temperature_c),
+    GPU_ROW(lowered_ratio), {NULL, 0},
 };
 
 static void set_figure(json_t *object, json_t *unknown, const char *key,

@@ -1,6 +1,6 @@
 /*
- * A governor that only publishes: a run with figures that a test knows, on GPUs that it names, until
- * its standard input ends. Each line of that publishes a second more.
+ * A governor that only publishes: a run with figures that a test knows, on GPUs that it names,
+ * until its standard input ends. Each line of that publishes a second more.
  *
  * Usage: live_run UUID:INDEX:RANKS:ENERGY_J...   RANKS 0: no rank uses it; ENERGY_J nan: not known
  * SPDX-License-Identifier: Apache-2.0
@@ -27,10 +27,9 @@ static void fill_sections(struct lull_live_gpu *gpu)
     gpu->section = LULL_LIVE_COMMUNICATION;
     snprintf(gpu->section_name, sizeof(gpu->section_name), "allreduce");
     gpu->section_begin_ns = lull_now_ns();
-    gpu->sections[LULL_LIVE_COMMUNICATION] =
-        (struct lull_live_sections){400, 12.5, known(2500.0)};
-    gpu->sections[LULL_LIVE_GAP] = (struct lull_live_sections){
-        30, 0.25, lull_live_figure(NAN, LULL_LIVE_TOO_SHORT)};
+    gpu->sections[LULL_LIVE_COMMUNICATION] = (struct lull_live_sections){400, 12.5, known(2500.0)};
+    gpu->sections[LULL_LIVE_GAP] =
+        (struct lull_live_sections){30, 0.25, lull_live_figure(NAN, LULL_LIVE_TOO_SHORT)};
 }
 
 static int fill_gpu(struct lull_live_gpu *gpu, const char *text)
@@ -82,7 +81,6 @@ static void fill_run(void)
     run.iterations = 900;
     run.iteration_ms = known(100.0);
     run.iterations_left = lull_live_figure(NAN, LULL_LIVE_NOT_SOUGHT);
-    run.saving_ratio = known(0.114);
     run.slowdown_ratio = known(0.002);
     run.slowdown_upper_ratio = known(0.007);
     run.whole_slowdown_ratio = known(0.003);
@@ -106,6 +104,8 @@ int main(int argc, char **argv)
         energy_j += gpu->ranks > 0 ? gpu->energy_j.value : 0.0;
     }
     run.energy_j = lull_live_figure(energy_j, LULL_LIVE_NO_SENSOR);
+    run.saving_ratio =
+        lull_live_figure(isfinite(energy_j) ? 0.114 : (double)NAN, LULL_LIVE_NOTHING_LOW);
     if (lull_live_writer_create(LULL_JOB_DIRECTORY, "managed", &writer, NULL) < 0)
         return 1;
     do {

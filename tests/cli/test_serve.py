@@ -152,6 +152,10 @@ class Figures(unittest.TestCase):
         self.assertEqual(find(samples, "lull_run_energy_joules_total", run=name), [])
         (labels, value), = find(samples, "lull_run_figure_valid", run=name, figure="energy")
         self.assertEqual((value, labels["reason"]), (0, job["unknown"]["energy_j"]))
+        # Nor does the page make a figure of what is not known.
+        self.assertIsNone(job["saving_ratio"])
+        tile = re.search(r'data-live="saving">(.*?)</dd>', self.serve.ask("/")[2])[1]
+        self.assertEqual(tile, "<em>not known</em>")
         serve_case.end(process)
 
     def test_every_null_has_a_reason(self):

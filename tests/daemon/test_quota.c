@@ -1,5 +1,5 @@
-/* Quotas of clients: buckets (base/bucket.h), lines of the log, users who may not lease. SPDX-License-Identifier:
- * Apache-2.0 */
+/* Quotas of clients: buckets (base/bucket.h), lines of the log, users who may not lease.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

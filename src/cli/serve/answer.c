@@ -101,8 +101,7 @@ static void answer_live_page(struct lull_serve_exchange *exchange)
     for (size_t i = 0; i < sizeof(bytes); i++)
         snprintf(nonce + 2 * i, 3, "%02x", bytes[i]);
     document = lull_serve_watch_lock(watch);
-    lull_serve_page_write_head(body.file,
-                               json_string_value(json_object_get(document, "hostname")));
+    lull_serve_page_write_head(body.file, json_string_value(json_object_get(document, "hostname")));
     lull_serve_watch_write_page(watch, body.file);
     lull_serve_watch_unlock(watch);
     lull_serve_page_write_foot(body.file, nonce);
@@ -220,9 +219,9 @@ static void answer_stream(struct lull_serve_exchange *exchange)
                                 "rate_hz: a number from 0.1 to 5 is expected");
         return;
     }
-    exchange->response = lull_serve_streams_open(
-        exchange->sources->streams, exchange->connection,
-        is_html ? LULL_SERVE_HTML : LULL_SERVE_JSON, rate_hz < most_hz ? rate_hz : most_hz);
+    exchange->response = lull_serve_streams_open(exchange->sources->streams, exchange->connection,
+                                                 is_html ? LULL_SERVE_HTML : LULL_SERVE_JSON,
+                                                 rate_hz < most_hz ? rate_hz : most_hz);
     if (exchange->response == NULL) {
         lull_serve_answer_error(exchange, MHD_HTTP_SERVICE_UNAVAILABLE,
                                 "as many streams as there may be are open; try again later");

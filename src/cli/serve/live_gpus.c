@@ -95,8 +95,8 @@ static void write_power(FILE *out, const json_t *gpu, size_t index,
     if (isfinite(power_w))
         fprintf(out, "<small>%.0f W", power_w);
     else
-        lull_html_text(out, "<small>",
-                       lull_report_text(lull_report_at(gpu, "unknown"), "power_w"), "");
+        lull_html_text(out, "<small>", lull_report_text(lull_report_at(gpu, "unknown"), "power_w"),
+                       "");
     if (isfinite(power_w) && isfinite(limit_w))
         fprintf(out, " of %.0f", limit_w);
     fputs("</small></td>", out);
@@ -109,8 +109,8 @@ static void write_state(FILE *out, const json_t *gpu, size_t index)
     const json_t *const daemon = lull_report_at(gpu, "daemon");
     const json_t *const lease = lull_report_at(daemon, "lease");
     const char *const state = lull_report_text(daemon, "state");
-    const bool is_well = lull_report_is(gpu, "answers") &&
-                         (state == NULL || strcmp(state, "UP") == 0);
+    const bool is_well =
+        lull_report_is(gpu, "answers") && (state == NULL || strcmp(state, "UP") == 0);
 
     fprintf(out, "<td data-live=\"state-%zu\"><span class=\"%s\">", index,
             is_well ? "well" : "trouble");
@@ -134,7 +134,7 @@ static void write_gpu(FILE *out, const json_t *document, const json_t *gpu, size
 {
     fprintf(out, "<tr><th scope=\"row\">%.0f</th>", lull_report_number(gpu, "index"));
     lull_html_text(out, "<td>", lull_report_text(gpu, "name"), "");
-    lull_html_text(out, "<small>", lull_report_text(gpu, "uuid"), "</small></td>");
+    lull_html_text(out, "<small class=\"uuid\">", lull_report_text(gpu, "uuid"), "</small></td>");
     write_clock(out, gpu, index);
     write_power(out, gpu, index, history);
     fprintf(out, "<td class=\"number\" data-live=\"heat-%zu\">", index);
@@ -149,8 +149,9 @@ static void write_gpu(FILE *out, const json_t *document, const json_t *gpu, size
 void lull_serve_write_gpus(FILE *out, const json_t *document,
                            const struct lull_serve_history *history)
 {
-    static const char *const heads[] = {"GPU",         "model",        "clock", "power, last minute",
-                                        "temperature", "what it does", "state", NULL};
+    static const char *const heads[] = {
+        "GPU",         "model",        "clock", "power, last minute",
+        "temperature", "what it does", "state", NULL};
     const json_t *const gpus = lull_report_at(document, "gpus");
     size_t index;
     json_t *gpu;
@@ -164,8 +165,7 @@ void lull_serve_write_gpus(FILE *out, const json_t *document,
     lull_html_begin_table(
         out, "The bar is the clock, shaded where it is leased, with a mark where it is locked",
         heads);
-    json_array_foreach ((json_t *)gpus, index, gpu)
-        write_gpu(out, document, gpu, index, history);
+    json_array_foreach((json_t *)gpus, index, gpu) write_gpu(out, document, gpu, index, history);
     lull_html_end_table(out);
     fputs("</section>\n", out);
 }

@@ -17,12 +17,15 @@ static double find_saving(const json_t *jobs)
     size_t index;
     json_t *job;
 
-    json_array_foreach ((json_t *)jobs, index, job) {
+    json_array_foreach((json_t *)jobs, index, job)
+    {
         const double watts = lull_report_number(job, "power_w");
         const double saving = lull_report_number(job, "saving_ratio");
 
+        if (!isfinite(watts) || !isfinite(saving) || saving >= 1.0)
+            return NAN;
         power_w += watts;
-        without_w += watts / (1.0 - fmin(saving, 0.99));
+        without_w += watts / (1.0 - saving);
     }
     return 1.0 - power_w / without_w;
 }
@@ -37,7 +40,9 @@ void lull_serve_write_saving_tile(FILE *out, const json_t *document)
     snprintf(more, sizeof(more), "%zu run%s go%s on; not all know what they save", count,
              count == 1 ? "" : "s", count == 1 ? "es" : "");
     if (count == 1 && !isfinite(saving))
-        snprintf(more, sizeof(more), "the run does not know yet");
+        snprintf(
+            more, sizeof(more), "%.90s",
+            lull_report_text(lull_report_at(json_array_get(jobs, 0), "unknown"), "saving_ratio"));
     if (isfinite(saving))
         snprintf(more, sizeof(more), "of the energy, by %zu run%s", count, count == 1 ? "" : "s");
     if (count == 0)
@@ -118,8 +123,7 @@ static void write_job(FILE *out, const json_t *job, size_t index)
     char iterations[48];
 
     write_name(out, job, index);
-    snprintf(iterations, sizeof(iterations), "%.0f so far",
-             lull_report_number(job, "iterations"));
+    snprintf(iterations, sizeof(iterations), "%.0f so far", lull_report_number(job, "iterations"));
     write_figure(out, job, "iteration_ms", index,
                  lull_html_figure(lull_report_number(job, "iteration_ms"), "ms").text, iterations);
     write_figure(out, job, "power_w", index,
@@ -134,8 +138,8 @@ static void write_job(FILE *out, const json_t *job, size_t index)
 
 void lull_serve_write_jobs(FILE *out, const json_t *document)
 {
-    static const char *const heads[] = {"command", "on",     "iteration", "power", "saved",
-                                        "slower",  "guard", NULL};
+    static const char *const heads[] = {"command", "on",     "iteration", "power",
+                                        "saved",   "slower", "guard",     NULL};
     const json_t *const jobs = lull_report_at(document, "jobs");
     size_t index;
     json_t *job;
@@ -148,8 +152,7 @@ void lull_serve_write_jobs(FILE *out, const json_t *document)
         return;
     }
     lull_html_begin_table(out, "What their governors tell", heads);
-    json_array_foreach ((json_t *)jobs, index, job)
-        write_job(out, job, index);
+    json_array_foreach((json_t *)jobs, index, job) write_job(out, job, index);
     lull_html_end_table(out);
     fputs("</section>\n", out);
 }
@@ -164,8 +167,10 @@ static const json_t *find_work(const json_t *document, const char *uuid)
     json_t *job;
     json_t *gpu;
 
-    json_array_foreach (lull_report_at(document, "jobs"), of_job, job) {
-        json_array_foreach (lull_report_at(job, "gpus"), index, gpu) {
+    json_array_foreach(lull_report_at(document, "jobs"), of_job, job)
+    {
+        json_array_foreach(lull_report_at(job, "gpus"), index, gpu)
+        {
             const char *const own = lull_report_text(gpu, "uuid");
 
             if (uuid != NULL && own != NULL && strcmp(own, uuid) == 0)

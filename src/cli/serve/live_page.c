@@ -20,10 +20,12 @@ static const char style[] =
     "height:1.9rem}.track{fill:var(--grid)}.now{fill:var(--blue)}.lease{fill:var(--band)}"
     ".lock{stroke:var(--star);stroke-width:2}.spark path{stroke:var(--power);stroke-width:1.6;"
     "fill:none;vector-effect:non-scaling-stroke}td small,th small{color:var(--soft);"
-    "display:block;line-height:1.35;font-weight:400}.whole{white-space:nowrap}.trouble{color:var(--bad);font-weight:600}.well{color:"
+    "display:block;line-height:1.35;font-weight:400}.whole{white-space:nowrap}.trouble{color:var(--"
+    "bad);font-weight:600}.well{color:"
     "var(--good)}nav a{margin-right:1rem}\n"
     "@media (max-width:30rem){svg.bar,svg.spark{width:6.5rem}.tiles{grid-template-columns:1fr 1fr}"
-    ".tile{padding:.5rem .6rem}.tile dd.big{font-size:1.15rem}}\n";
+    ".uuid{display:none}th code{display:inline-block;"
+    "min-width:8rem}.tile{padding:.5rem .6rem}.tile dd.big{font-size:1.15rem}}\n";
 
 void lull_serve_page_write_head(FILE *out, const char *hostname)
 {
@@ -32,7 +34,8 @@ void lull_serve_page_write_head(FILE *out, const char *hostname)
           "<noscript><meta http-equiv=\"refresh\" content=\"5\"></noscript>\n",
           out);
     lull_html_text(out, "<title>Lull on ", hostname, "</title>\n<style>\n");
-    fprintf(out, "%s%s</style></head>\n<body><header class=\"top\">", lull_report_page_style, style);
+    fprintf(out, "%s%s</style></head>\n<body><header class=\"top\">", lull_report_page_style,
+            style);
     lull_html_text(out, "<h1>Lull on ", hostname, "</h1>\n");
     fputs("<p><span id=\"state\" role=\"status\">as of when this page was loaded</span> "
           "<button id=\"pause\" type=\"button\" hidden>Pause</button></p></header>\n<main>\n",
@@ -53,7 +56,7 @@ void lull_serve_page_write_foot(FILE *out, const char *nonce)
 /* ---- tiles ------------------------------------------------------------------------------- */
 
 void lull_serve_write_tile(FILE *out, const char *name, const char *title, const char *figure,
-                       const char *small)
+                           const char *small)
 {
     lull_html_text(out, "<dl class=\"tile\"><dt>", title, "</dt>");
     fprintf(out, "<dd class=\"big\" data-live=\"%s\">", name);
@@ -69,12 +72,12 @@ static void write_power_tile(FILE *out, const json_t *document)
     const double known = lull_report_number(document, "power_gpus");
     char more[96];
 
-    snprintf(more, sizeof(more), "%.0f of %zu GPU%s tell%s it", known, count,
-             count == 1 ? "" : "s", count == 1 ? "s" : "");
+    snprintf(more, sizeof(more), "%.0f of %zu GPU%s tell%s it", known, count, count == 1 ? "" : "s",
+             count == 1 ? "s" : "");
     if (known == (double)count)
         snprintf(more, sizeof(more), "%zu GPU%s together", count, count == 1 ? "" : "s");
     lull_serve_write_tile(out, "power", "Power of the GPUs",
-               isfinite(power_w) ? lull_amount_power(power_w).text : NULL, more);
+                          isfinite(power_w) ? lull_amount_power(power_w).text : NULL, more);
 }
 
 static void write_leases_tile(FILE *out, const json_t *document)
@@ -87,7 +90,8 @@ static void write_leases_tile(FILE *out, const json_t *document)
     char text[64];
     char more[64];
 
-    json_array_foreach (lull_report_at(document, "gpus"), index, gpu) {
+    json_array_foreach(lull_report_at(document, "gpus"), index, gpu)
+    {
         const json_t *const daemon = lull_report_at(gpu, "daemon");
 
         known += daemon != NULL;
@@ -97,7 +101,7 @@ static void write_leases_tile(FILE *out, const json_t *document)
     snprintf(text, sizeof(text), "%zu of %zu", leased, known);
     snprintf(more, sizeof(more), "%zu with a lowered clock now", locked);
     lull_serve_write_tile(out, "leases", "GPUs leased", known > 0 ? text : NULL,
-               known > 0 ? more : lull_report_text(document, "daemon_reason"));
+                          known > 0 ? more : lull_report_text(document, "daemon_reason"));
 }
 
 static void write_daemon_tile(FILE *out, const json_t *document)
@@ -110,8 +114,8 @@ static void write_daemon_tile(FILE *out, const json_t *document)
              lull_report_text(document, "vendor") != NULL ? lull_report_text(document, "vendor")
                                                           : "no vendor");
     lull_serve_write_tile(out, "daemon", "lulld",
-               lull_report_is(document, "daemon_up") ? "answers" : "does not answer",
-               reason != NULL ? reason : more);
+                          lull_report_is(document, "daemon_up") ? "answers" : "does not answer",
+                          reason != NULL ? reason : more);
 }
 
 /* ---- runs -------------------------------------------------------------------------------- */
@@ -137,8 +141,8 @@ static void write_run(FILE *out, const json_t *run)
 
 static void write_runs(FILE *out, const json_t *runs)
 {
-    static const char *const heads[] = {"run",   "ended",  "what it came to",
-                                        "saved", "slower", "energy", NULL};
+    static const char *const heads[] = {"run",    "ended", "what it came to", "saved", "slower",
+                                        "energy", NULL};
     size_t index;
     json_t *run;
 
@@ -150,8 +154,7 @@ static void write_runs(FILE *out, const json_t *runs)
         return;
     }
     lull_html_begin_table(out, "The last runs of this node, the newest first", heads);
-    json_array_foreach ((json_t *)runs, index, run)
-        write_run(out, run);
+    json_array_foreach((json_t *)runs, index, run) write_run(out, run);
     lull_html_end_table(out);
     fputs("</section>\n", out);
 }
@@ -168,7 +171,7 @@ static void write_shape(FILE *out, const json_t *document, const json_t *runs)
     fprintf(out, "<div id=\"live\" data-shape=\"%zu gpus, %zu runs",
             lull_report_count(lull_report_at(document, "gpus")), json_array_size(runs));
     lull_html_text(out, ", last ", last != NULL ? last : "none", "");
-    json_array_foreach (lull_report_at(document, "jobs"), index, job)
+    json_array_foreach(lull_report_at(document, "jobs"), index, job)
         lull_html_text(out, ", job ", lull_report_text(job, "name"), "");
     fputs("\">\n", out);
 }

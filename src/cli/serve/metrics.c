@@ -13,7 +13,7 @@ struct labels {
     char text[2048];
 };
 
-struct writer {
+struct family_writer {
     FILE *out;
     enum lull_serve_format format;
     const json_t *labels; /* of the table: the labels that elements of an array give */
@@ -107,27 +107,27 @@ static void add_labels(struct labels *labels, const json_t *names, const json_t 
     const char *name;
     json_t *path;
 
-    json_object_foreach ((json_t *)names, name, path)
+    json_object_foreach((json_t *)names, name, path)
         add_label(labels, name, find(object, json_string_value(path)));
 }
 
 /* ---- samples ----------------------------------------------------------------------------- */
 
-static bool is_type(const struct writer *writer, const char *type)
+static bool is_type(const struct family_writer *writer, const char *type)
 {
     return strcmp(text_at(writer->row, "type"), type) == 0;
 }
 
 /* Samples of counters end with _total, those of infos with _info. OpenMetrics names the family
  * without that ending; the text form knows no infos, and names the samples. */
-static const char *ending(const struct writer *writer)
+static const char *ending(const struct family_writer *writer)
 {
     if (is_type(writer, "counter"))
         return "_total";
     return is_type(writer, "info") ? "_info" : "";
 }
 
-static void write_head(struct writer *writer)
+static void write_head(struct family_writer *writer)
 {
     const bool is_open = writer->format == LULL_SERVE_OPENMETRICS;
     const char *const own = is_open ? "" : ending(writer);
@@ -143,19 +143,19 @@ static void write_head(struct writer *writer)
         fprintf(writer->out, "# UNIT %s %s\n", writer->name, unit);
 }
 
-static void write_sample(struct writer *writer, const struct labels *labels, double value)
+static void write_sample(struct family_writer *writer, const struct labels *labels, double value)
 {
     if (!writer->has_head)
         write_head(writer);
     if (labels->size > 0)
-        fprintf(writer->out, "%s%s{%s} %.15g\n", writer->name, ending(writer), labels->text,
-                value);
+        fprintf(writer->out, "%s%s{%s} %.15g\n", writer->name, ending(writer), labels->text, value);
     else
         fprintf(writer->out, "%s%s %.15g\n", writer->name, ending(writer), value);
 }
 
 /* Writes a number, or a truth as 1 or 0, in the base unit; nothing for what is none of them. */
-static void write_value(struct writer *writer, const struct labels *labels, const json_t *value)
+static void write_value(struct family_writer *writer, const struct labels *labels,
+                        const json_t *value)
 {
     const json_t *const scale = json_object_get(writer->row, "scale");
     const double factor = scale != NULL ? json_number_value(scale) : 1.0;
@@ -169,13 +169,14 @@ static void write_value(struct writer *writer, const struct labels *labels, cons
 /* ---- kinds of rows ----------------------------------------------------------------------- */
 
 /* "values": one sample per word of a label, each from its own field. */
-static void write_values(struct writer *writer, const struct labels *base, const json_t *rule,
-                         const json_t *object)
+static void write_values(struct family_writer *writer, const struct labels *base,
+                         const json_t *rule, const json_t *object)
 {
     const char *word;
     json_t *path;
 
-    json_object_foreach (json_object_get(rule, "of"), word, path) {
+    json_object_foreach(json_object_get(rule, "of"), word, path)
+    {
         struct labels labels = *base;
 
         add_text_label(&labels, text_at(rule, "label"), word);
@@ -191,15 +192,15 @@ static bool says(const json_t *value, const char *word)
 
     if (json_is_string(value))
         return strcmp(json_string_value(value), word) == 0;
-    json_array_foreach ((json_t *)value, index, element)
-        if (json_is_string(element) && strcmp(json_string_value(element), word) == 0)
-            return true;
+    json_array_foreach((json_t *)value, index,
+                       element) if (json_is_string(element) &&
+                                    strcmp(json_string_value(element), word) == 0) return true;
     return false;
 }
 
 /* "states": one sample per word that a field can say, 1 for what it says now. */
-static void write_states(struct writer *writer, const struct labels *base, const json_t *rule,
-                         const json_t *object)
+static void write_states(struct family_writer *writer, const struct labels *base,
+                         const json_t *rule, const json_t *object)
 {
     const json_t *const value = find(object, text_at(rule, "value"));
     size_t index;
@@ -207,7 +208,8 @@ static void write_states(struct writer *writer, const struct labels *base, const
 
     if (value == NULL)
         return;
-    json_array_foreach (json_object_get(rule, "words"), index, word) {
+    json_array_foreach(json_object_get(rule, "words"), index, word)
+    {
         struct labels labels = *base;
 
         add_text_label(&labels, text_at(rule, "label"), json_string_value(word));
@@ -216,13 +218,14 @@ static void write_states(struct writer *writer, const struct labels *base, const
 }
 
 /* "valid": one sample per figure, 1: it is known; 0, with the reason as a label: it is not. */
-static void write_valid(struct writer *writer, const struct labels *base, const json_t *rule,
+static void write_valid(struct family_writer *writer, const struct labels *base, const json_t *rule,
                         const json_t *object)
 {
     const char *word;
     json_t *path;
 
-    json_object_foreach (json_object_get(rule, "of"), word, path) {
+    json_object_foreach(json_object_get(rule, "of"), word, path)
+    {
         const bool is_known = find(object, json_string_value(path)) != NULL;
         struct labels labels = *base;
 
@@ -234,11 +237,12 @@ static void write_valid(struct writer *writer, const struct labels *base, const 
     }
 }
 
-static void write_object(struct writer *writer, const struct labels *base, const json_t *object)
+static void write_object(struct family_writer *writer, const struct labels *base,
+                         const json_t *object)
 {
     static const struct {
         const char *key;
-        void (*write)(struct writer *writer, const struct labels *labels, const json_t *rule,
+        void (*write)(struct family_writer *writer, const struct labels *labels, const json_t *rule,
                       const json_t *object);
     } kinds[] = {{"values", write_values}, {"states", write_states}, {"valid", write_valid}};
     const char *const path = text_at(writer->row, "value");
@@ -261,7 +265,7 @@ static void write_object(struct writer *writer, const struct labels *base, const
 }
 
 /* Goes down the arrays that a path such as "jobs.gpus" names, and collects their labels. */
-static void write_each(struct writer *writer, const struct labels *base, const char *path,
+static void write_each(struct family_writer *writer, const struct labels *base, const char *path,
                        const json_t *object)
 {
     const size_t size = strcspn(path, ".");
@@ -273,7 +277,8 @@ static void write_each(struct writer *writer, const struct labels *base, const c
         write_object(writer, base, object);
         return;
     }
-    json_array_foreach (json_object_getn(object, path, size), index, element) {
+    json_array_foreach(json_object_getn(object, path, size), index, element)
+    {
         struct labels labels = *base;
 
         add_labels(&labels, names, element);
@@ -287,9 +292,11 @@ void lull_serve_metrics_write(const json_t *table, const json_t *document,
     size_t index;
     json_t *row;
 
-    json_array_foreach (json_object_get(table, "metrics"), index, row) {
+    json_array_foreach(json_object_get(table, "metrics"), index, row)
+    {
         const struct labels none = {0};
-        struct writer writer = {out, format, json_object_get(table, "labels"), row, "", false};
+        struct family_writer writer = {out, format, json_object_get(table, "labels"),
+                                       row, "",     false};
         const char *const unit = text_at(row, "unit");
 
         snprintf(writer.name, sizeof(writer.name), "%s%s%s", text_at(row, "name"),

@@ -15,8 +15,8 @@
 #include "governor/run/sampler.h"
 #include "wire/client.h"
 
-/* Chosen, not measured: how often what is missing is looked for again, and how long a look waits for
- * a driver that opens, for readings, and for an answer of lulld. */
+/* Chosen, not measured: how often what is missing is looked for again, and how long a look waits
+ * for a driver that opens, for readings, and for an answer of lulld. */
 static const int64_t again_ns = 5 * LULL_NS_PER_S;
 static const int64_t opening_ns = 2 * LULL_NS_PER_S;
 static const int64_t reading_ns = 100 * LULL_NS_PER_MS;
@@ -35,7 +35,7 @@ struct lull_serve_node {
     uint32_t gpu_count;
     struct lull_sample samples[LULL_DEVICE_MAX_GPUS];
     uint64_t energy_resets[LULL_DEVICE_MAX_GPUS]; /* how often a counter has begun anew */
-    struct lull_client *client; /* NULL: lulld does not answer */
+    struct lull_client *client;                   /* NULL: lulld does not answer */
     struct lull_error client_error;
     int64_t client_tried_ns;
     int64_t states_ns; /* when lulld was asked last; 0: never */
@@ -128,8 +128,8 @@ static void read_devices(struct lull_serve_node *node, int64_t now_ns)
     lull_sampler_ask(node->sampler, &round);
     lull_sampler_wait(node->sampler, now_ns + reading_ns);
     take_samples(node);
-    if (node->gpu_count > 0 && is_all_silent(node) &&
-        now_ns - node->devices_tried_ns >= again_ns && close_devices(node))
+    if (node->gpu_count > 0 && is_all_silent(node) && now_ns - node->devices_tried_ns >= again_ns &&
+        close_devices(node))
         open_devices(node, now_ns);
 }
 
@@ -162,8 +162,8 @@ static void connect_daemon(struct lull_serve_node *node, int64_t now_ns)
         node->client = NULL;
         return;
     }
-    node->state_count = welcome.gpu_count < LULL_DEVICE_MAX_GPUS ? welcome.gpu_count
-                                                                  : LULL_DEVICE_MAX_GPUS;
+    node->state_count =
+        welcome.gpu_count < LULL_DEVICE_MAX_GPUS ? welcome.gpu_count : LULL_DEVICE_MAX_GPUS;
 }
 
 static void keep_state(struct lull_serve_node *node, uint32_t gpu,
@@ -244,9 +244,8 @@ static void add_unknown(const struct lull_serve_node *node, uint32_t gpu, json_t
     const char *key;
     json_t *value;
 
-    json_object_foreach (object, key, value)
-        if (json_is_null(value))
-            lull_field_text(unknown, key, explain(node, gpu, key, state));
+    json_object_foreach(object, key, value) if (json_is_null(value))
+        lull_field_text(unknown, key, explain(node, gpu, key, state));
     lull_field_json(object, "unknown", unknown);
 }
 
@@ -266,8 +265,7 @@ static json_t *gpu_as_json(const struct lull_serve_node *node, uint32_t gpu, int
     lull_field_boolean(object, "answers", sample.reading.valid != 0);
     lull_field_known(object, "age_s", (double)(now_ns - sample.time_ns) * 1e-9,
                      sample.time_ns != 0);
-    lull_field_json(object, "leased",
-                    state != NULL ? json_boolean(state->is_leased) : json_null());
+    lull_field_json(object, "leased", state != NULL ? json_boolean(state->is_leased) : json_null());
     lull_field_json(object, "daemon",
                     state != NULL ? json_incref(node->state_objects[at]) : json_null());
     add_unknown(node, gpu, object, state);
@@ -282,7 +280,8 @@ static void add_total(json_t *document, const json_t *gpus)
     size_t index;
     json_t *gpu;
 
-    json_array_foreach (gpus, index, gpu) {
+    json_array_foreach(gpus, index, gpu)
+    {
         const json_t *const power = json_object_get(gpu, "power_w");
 
         power_w += json_number_value(power);

@@ -3,8 +3,8 @@
  * them, and what the governors of running jobs tell of themselves. What is not known is null, and
  * the object "unknown" beside it says why.
  *
- * Looking never waits long: a driver that hangs holds up a thread of its own (governor/run/sampler.h),
- * and its readings are forgotten after three seconds.
+ * Looking never waits long: a driver that hangs holds up a thread of its own
+ * (governor/run/sampler.h), and its readings are forgotten after three seconds.
  *
  * Threads: one. SPDX-License-Identifier: Apache-2.0
  */

@@ -13,17 +13,17 @@
 static const char spaces[] = " \t";
 
 /* One of a header's parts between separators, without the spaces around it. */
-struct part {
+struct header_part {
     const char *text;
     size_t size;
 };
 
 /* Takes the part up to the separator, or to the end; *at goes behind it. */
-static struct part take_part(const char **at, const char *end, char separator)
+static struct header_part take_part(const char **at, const char *end, char separator)
 {
     const char *const stop = memchr(*at, separator, (size_t)(end - *at));
     const char *const last = stop != NULL ? stop : end;
-    struct part part = {*at, (size_t)(last - *at)};
+    struct header_part part = {*at, (size_t)(last - *at)};
 
     *at = stop != NULL ? stop + 1 : end;
     while (part.size > 0 && strchr(spaces, part.text[0]) != NULL) {
@@ -35,13 +35,13 @@ static struct part take_part(const char **at, const char *end, char separator)
     return part;
 }
 
-static bool is_same(struct part part, const char *text)
+static bool is_same(struct header_part part, const char *text)
 {
     return part.size == strlen(text) && strncasecmp(part.text, text, part.size) == 0;
 }
 
 /* Reads "q=0.5" in thousandths; what is no weight counts as none. */
-static uint32_t read_weight(struct part part)
+static uint32_t read_weight(struct header_part part)
 {
     uint32_t weight = 0;
     uint32_t unit = 1000;
@@ -82,14 +82,14 @@ enum lull_serve_format lull_serve_choose_format(const char *accept)
         return LULL_SERVE_TEXT;
     end = accept + strlen(accept);
     while (at < end) {
-        const struct part range = take_part(&at, end, ',');
+        const struct header_part range = take_part(&at, end, ',');
         const char *inner = range.text;
         const char *const range_end = range.text + range.size;
-        const struct part type = take_part(&inner, range_end, ';');
+        const struct header_part type = take_part(&inner, range_end, ';');
         uint32_t weight = 1000;
 
         while (inner < range_end) {
-            const struct part parameter = take_part(&inner, range_end, ';');
+            const struct header_part parameter = take_part(&inner, range_end, ';');
 
             if (parameter.size >= 2 && strncasecmp(parameter.text, "q=", 2) == 0)
                 weight = read_weight(parameter);

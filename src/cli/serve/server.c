@@ -143,7 +143,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 /* ---- start ------------------------------------------------------------------------------- */
 
 /* An address to listen on. */
-struct place {
+struct endpoint {
     bool is_loopback;
     unsigned int flags;
     union {
@@ -153,10 +153,10 @@ struct place {
     } address;
 };
 
-static int find_place(const struct lull_serve_options *options, struct place *place_out,
+static int find_place(const struct lull_serve_options *options, struct endpoint *place_out,
                       struct lull_error *err)
 {
-    struct place place = {0};
+    struct endpoint place = {0};
 
     if (inet_pton(AF_INET, options->address, &place.address.four.sin_addr) == 1) {
         place.address.four.sin_family = AF_INET;
@@ -181,17 +181,16 @@ static int find_place(const struct lull_serve_options *options, struct place *pl
     return 0;
 }
 
-static int listen_there(struct lull_serve_server *server, const struct place *place,
+static int listen_there(struct lull_serve_server *server, const struct endpoint *place,
                         struct lull_error *err)
 {
     errno = 0;
     server->daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | place->flags,
-        server->options.port, NULL, NULL, handle, server, MHD_OPTION_SOCK_ADDR,
-        &place->address.any, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned int)LULL_SERVE_MOST_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)LULL_SERVE_MOST_HEAD, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned int)LULL_SERVE_SILENCE_S, MHD_OPTION_END);
+        server->options.port, NULL, NULL, handle, server, MHD_OPTION_SOCK_ADDR, &place->address.any,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned int)LULL_SERVE_MOST_CONNECTIONS,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)LULL_SERVE_MOST_HEAD,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)LULL_SERVE_SILENCE_S, MHD_OPTION_END);
     if (server->daemon != NULL)
         return 0;
     return lull_error_set(err, errno != 0 ? -errno : -EIO, "cannot listen on %.60s, port %u: %s",
@@ -219,7 +218,7 @@ static int start(struct lull_serve_server *server, struct lull_error *err)
         .rate_hz = server->options.rate_hz,
         .told = lull_serve_streams_tell,
     };
-    struct place place;
+    struct endpoint place;
     int result = find_place(&server->options, &place, err);
 
     if (result < 0)

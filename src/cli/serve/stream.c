@@ -17,8 +17,8 @@ struct viewer {
     struct MHD_Connection *connection;
     enum lull_serve_view view;
     int64_t interval_ns;
-    int64_t due_ns;  /* not before this time does it want the next frame */
-    uint64_t number; /* of the frame that it has begun to read last */
+    int64_t due_ns;                 /* not before this time does it want the next frame */
+    uint64_t number;                /* of the frame that it has begun to read last */
     struct lull_serve_frame *frame; /* NULL: it has read all */
     size_t read;                    /* bytes of it */
     bool is_suspended;              /* until there is a frame */
@@ -65,8 +65,7 @@ static bool take_frame(struct viewer *viewer)
 
     if (now_ns < viewer->due_ns)
         return false;
-    viewer->frame =
-        lull_serve_watch_take(viewer->streams->watch, viewer->view, viewer->number);
+    viewer->frame = lull_serve_watch_take(viewer->streams->watch, viewer->view, viewer->number);
     if (viewer->frame == NULL)
         return false;
     viewer->number = viewer->frame->number;
@@ -157,8 +156,8 @@ struct MHD_Response *lull_serve_streams_open(struct lull_serve_streams *streams,
         return NULL;
     }
     lull_serve_watch_join(streams->watch, view);
-    response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_more, viewer,
-                                                 end_viewer);
+    response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_more, viewer, end_viewer);
     if (response == NULL)
         end_viewer(viewer);
     return response;

@@ -25,7 +25,7 @@ struct frame {
 
 struct lull_serve_watch {
     struct lull_serve_watch_options options;
-    struct lull_serve_node *node; /* of the thread alone */
+    struct lull_serve_node *node;         /* of the thread alone */
     struct lull_serve_run_list *run_list; /* likewise */
     int64_t runs_looked_ns;
     pthread_t thread;
@@ -56,8 +56,8 @@ static void let_frame_go(struct frame *frame)
 static struct frame *make_frame(uint64_t number, const char *event, const char *data)
 {
     char head[64];
-    const int head_size = snprintf(head, sizeof(head), "id: %llu\nevent: %s\ndata: ",
-                                   (unsigned long long)number, event);
+    const int head_size = snprintf(
+        head, sizeof(head), "id: %llu\nevent: %s\ndata: ", (unsigned long long)number, event);
     const size_t size = strlen(data);
     struct frame *const frame = malloc(sizeof(*frame) + (size_t)head_size + size + 2);
 
@@ -66,8 +66,7 @@ static struct frame *make_frame(uint64_t number, const char *event, const char *
     memcpy(frame->text, head, (size_t)head_size);
     memcpy(frame->text + head_size, data, size);
     memcpy(frame->text + (size_t)head_size + size, "\n\n", 2);
-    frame->shown =
-        (struct lull_serve_frame){number, (size_t)head_size + size + 2, frame->text};
+    frame->shown = (struct lull_serve_frame){number, (size_t)head_size + size + 2, frame->text};
     frame->holders = 1;
     return frame;
 }
@@ -257,8 +256,7 @@ static bool wait_for_next(struct lull_serve_watch *watch, int64_t looked_ns)
         const bool has_viewers =
             watch->viewers[LULL_SERVE_JSON] + watch->viewers[LULL_SERVE_HTML] > 0;
         const double period_s = has_viewers ? 1.0 / watch->options.rate_hz : 1.0;
-        const struct timespec until =
-            lull_timespec_from_ns(looked_ns + (int64_t)(period_s * 1e9));
+        const struct timespec until = lull_timespec_from_ns(looked_ns + (int64_t)(period_s * 1e9));
 
         if (pthread_cond_timedwait(&watch->changed, &watch->lock, &until) == ETIMEDOUT)
             break;

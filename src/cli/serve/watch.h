@@ -25,8 +25,8 @@ enum lull_serve_view {
 /* Counts since the server began. */
 enum lull_serve_count {
     LULL_SERVE_REQUESTS,
-    LULL_SERVE_REFUSED,       /* requests that came too often, or had no right */
-    LULL_SERVE_FRAMES,        /* told to viewers */
+    LULL_SERVE_REFUSED,        /* requests that came too often, or had no right */
+    LULL_SERVE_FRAMES,         /* told to viewers */
     LULL_SERVE_FRAMES_DROPPED, /* not told, because the viewer had not read the one before */
     LULL_SERVE_COUNTS
 };
@@ -41,9 +41,9 @@ struct lull_serve_frame {
 struct lull_serve_watch;
 
 struct lull_serve_watch_options {
-    const char *runtime_dir; /* of lulld; borrowed */
-    const char *runs;        /* the folder with the folders of runs; borrowed */
-    double rate_hz;          /* how often viewers are told, 0 < rate_hz <= 5 */
+    const char *runtime_dir;     /* of lulld; borrowed */
+    const char *runs;            /* the folder with the folders of runs; borrowed */
+    double rate_hz;              /* how often viewers are told, 0 < rate_hz <= 5 */
     void (*told)(void *context); /* called on the watch's thread after each frame */
     void *context;
 };
