@@ -100,12 +100,23 @@ class Scraped(unittest.TestCase):
         cls.node = serve_case.Node(LULL, LULLD, LIVE_RUN)
         cls.serve = cls.node.serve()
         _, cls.name = cls.node.publish((0, 4, 21000), (1, 1, 7000))
+        # A job that is really played and managed, on two of the GPUs.
+        cls.job = subprocess.Popen([LULL, "run", "--quiet", "--report", os.path.join(cls.node.directory.name, "report"), "--", LULL, "play",
+                                    "--preset", "bert-ddp", "--seconds", "600"], env=dict(os.environ, SLURM_JOB_ID="815"),
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        cls.node.ends.append(cls.end_job)
         cls.exporter = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Exporter)
         cls.exporter.gpus = cls.node.gpus
         threading.Thread(target=cls.exporter.serve_forever, daemon=True).start()
         cls.directory = tempfile.TemporaryDirectory(prefix="lull-")
         cls.prometheus = Prometheus(cls.directory.name, {"lull": f"127.0.0.1:{cls.serve.port}",
                                                          "dcgm": f"127.0.0.1:{cls.exporter.server_port}"})
+
+    @classmethod
+    def end_job(cls):
+        if cls.job.poll() is None:
+            cls.job.terminate()
+            cls.job.wait(timeout=60)
 
     @classmethod
     def tearDownClass(cls):
@@ -144,6 +155,18 @@ class Scraped(unittest.TestCase):
         # The budget is overdrawn; other runs of the same machine are in the scrape too.
         self.wait_for_data(f"ALERTS{{alertname='LullGuardBackingOff',run='{self.name}'}}")
         self.assertEqual(self.prometheus.query("ALERTS{alertname!='LullGuardBackingOff',run=''}"), [])
+
+    def test_a_managed_job(self):
+        """What it says while it runs, and that nothing of it stays."""
+        job = '{slurm_job_id="815"}'
+        self.wait_for_data(f"lull_run_iterations_total{job} > 0")
+        energy, = self.wait_for_data(f"lull_run_energy_joules_total{job} > 0")
+        of_gpus, = self.wait_for_data(f"sum(lull_run_gpu_energy_joules_total{job})")
+        self.assertLess(float(energy["value"][1]), 1.5 * float(of_gpus["value"][1]) + 500.0)
+        self.assertEqual(len(self.wait_for_data(f"lull_run_gpu_ranks{job} == 1")), 2)
+        self.wait_for_data(f'lull_run_section_seconds_total{{slurm_job_id="815",section="computation"}} > 0')
+        self.end_job()
+        self.assertIsNotNone(host.wait_for(lambda: 'slurm_job_id="815"' not in self.serve.ask("/metrics")[2], BOUND_S, 0.1))
 
     def test_joins_with_dcgm_exporter(self):
         self.wait_for_data("DCGM_FI_DEV_POWER_USAGE")

@@ -58,15 +58,13 @@ static struct frame *make_frame(uint64_t number, const char *event, const char *
     char head[64];
     const int head_size = snprintf(
         head, sizeof(head), "id: %llu\nevent: %s\ndata: ", (unsigned long long)number, event);
-    const size_t size = strlen(data);
-    struct frame *const frame = malloc(sizeof(*frame) + (size_t)head_size + size + 2);
+    const size_t whole = (size_t)head_size + strlen(data) + 2;
+    struct frame *const frame = malloc(sizeof(*frame) + whole + 1);
 
     if (frame == NULL)
         return NULL;
-    memcpy(frame->text, head, (size_t)head_size);
-    memcpy(frame->text + head_size, data, size);
-    memcpy(frame->text + (size_t)head_size + size, "\n\n", 2);
-    frame->shown = (struct lull_serve_frame){number, (size_t)head_size + size + 2, frame->text};
+    snprintf(frame->text, whole + 1, "%s%s\n\n", head, data);
+    frame->shown = (struct lull_serve_frame){number, whole, frame->text};
     frame->holders = 1;
     return frame;
 }
