@@ -7,8 +7,8 @@
 #   make check-tidy        holds src/ against .clang-tidy, where clang-tidy 14 is installed
 #   make demo              installs what is missing, builds, shows the main job on an emulated node
 #   make bench             measures
-#   make figures           makes the pictures of docs/: of a run's page, where Chromium is installed, of lull top, where tmux is,
-#                          and of models, where the measured kernels are
+#   make figures           makes the pictures of docs/: of a run's page and of the live page, where Chromium is
+#                          installed, of lull top, where tmux is, and of models, where the measured kernels are
 
 BUILD ?= build
 MESON_FLAGS ?=

@@ -7,15 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 import os
 import sys
 
-
-def literal(text):
-    """Lines of C that hold the text, one for each of its lines."""
-    rows = []
-    for line in text.splitlines(keepends=True):
-        for old, new in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\t", "\\t"), ("?", "\\?")):
-            line = line.replace(old, new)
-        rows.append(f'     "{line}"')
-    return "\n".join(rows)
+from embed_texts import literal
 
 
 def main():

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/bucket.h"
 #include "daemon/peer.h"
 #include "daemon/proof.h"
 #include "daemon/quota.h"

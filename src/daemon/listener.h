@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <uv.h>
 
+#include "base/bucket.h"
 #include "base/error.h"
 #include "daemon/quota.h"
 

@@ -5,16 +5,6 @@
 
 #include "base/clock.h"
 
-bool lull_bucket_take(struct lull_bucket *bucket, int64_t now_ns)
-{
-    const int64_t from_ns = lull_later_ns(bucket->empty_ns, now_ns);
-
-    if (from_ns + bucket->interval_ns > now_ns + bucket->burst * bucket->interval_ns)
-        return false;
-    bucket->empty_ns = from_ns + bucket->interval_ns;
-    return true;
-}
-
 /* The user's entry; a new one takes the place of the longest silent once all are taken. */
 static struct lull_log_user *find_user(struct lull_quota *quota, uid_t uid)
 {

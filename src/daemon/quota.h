@@ -1,8 +1,8 @@
 /*
- * Quotas of clients: how often something may happen, how much of the log a user may fill, and who
- * may not lease for a while. Nothing here is allocated, so that an attack costs no memory. Pure;
- * times are nanoseconds of one monotonic clock that the caller reads and passes in. Threads: each
- * value belongs to one. SPDX-License-Identifier: Apache-2.0
+ * Quotas of clients: how much of the log a user may fill, and who may not lease for a while.
+ * Nothing here is allocated, so that an attack costs no memory. Pure; times are nanoseconds of one
+ * monotonic clock that the caller reads and passes in. Threads: each value belongs to one.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_DAEMON_QUOTA_H
 #define LULL_DAEMON_QUOTA_H
@@ -10,17 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-
-/* Something that may happen once per interval on average, and burst times in a row after a pause.
- * All zero but these two, it starts full. */
-struct lull_bucket {
-    int64_t interval_ns; /* > 0 */
-    int64_t burst;       /* >= 1 */
-    int64_t empty_ns;    /* when it would be full again, counted from what was taken */
-};
-
-/* Takes one; false: the bucket is empty. */
-bool lull_bucket_take(struct lull_bucket *bucket, int64_t now_ns);
 
 enum {
     LULL_QUOTA_USERS = 64, /* those that are told apart; of more, the longest silent is forgotten */

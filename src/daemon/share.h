@@ -14,6 +14,7 @@
 
 #include <stdint.h>
 
+#include "base/bucket.h"
 #include "base/switch.h"
 #include "daemon/quota.h"
 #include "device/device.h"

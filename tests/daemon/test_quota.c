@@ -1,11 +1,12 @@
-/* Quotas of clients: buckets, lines of the log, users who may not lease. SPDX-License-Identifier:
- * Apache-2.0 */
+/* Quotas of clients: buckets (base/bucket.h), lines of the log, users who may not lease.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/bucket.h"
 #include "base/clock.h"
 #include "daemon/quota.h"
 

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/serve/live_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "cli/report/document.h"
+#include "cli/report/html.h"
+
+/* ---- what all runs save ------------------------------------------------------------------ */
+
+/* Weighs each run's saving by its power; NAN: not all runs know theirs. */
+static double find_saving(const json_t *jobs)
+{
+    double power_w = 0.0;
+    double without_w = 0.0;
+    size_t index;
+    json_t *job;
+
+    json_array_foreach((json_t *)jobs, index, job)
+    {
+        const double watts = lull_report_number(job, "power_w");
+        const double saving = lull_report_number(job, "saving_ratio");
+
+        if (!isfinite(watts) || !isfinite(saving) || saving >= 1.0)
+            return NAN;
+        power_w += watts;
+        without_w += watts / (1.0 - saving);
+    }
+    return 1.0 - power_w / without_w;
+}
+
+void lull_serve_write_saving_tile(FILE *out, const json_t *document)
+{
+    const json_t *const jobs = lull_report_at(document, "jobs");
+    const size_t count = lull_report_count(jobs);
+    const double saving = find_saving(jobs);
+    char more[96];
+
+    snprintf(more, sizeof(more), "%zu run%s go%s on; not all know what they save", count,
+             count == 1 ? "" : "s", count == 1 ? "es" : "");
+    if (count == 1 && !isfinite(saving))
+        snprintf(
+            more, sizeof(more), "%.90s",
+            lull_report_text(lull_report_at(json_array_get(jobs, 0), "unknown"), "saving_ratio"));
+    if (isfinite(saving))
+        snprintf(more, sizeof(more), "of the energy, by %zu run%s", count, count == 1 ? "" : "s");
+    if (count == 0)
+        lull_serve_write_tile(out, "saving", "Saved now", "nothing", "no run goes on");
+    else
+        lull_serve_write_tile(out, "saving", "Saved now",
+                              isfinite(saving) ? lull_html_percent(saving).text : NULL, more);
+}
+
+/* ---- runs -------------------------------------------------------------------------------- */
+
+/* Writes a cell with a figure, or why it is not known, and something small below it. */
+static void write_figure(FILE *out, const json_t *job, const char *key, size_t index,
+                         const char *figure, const char *small)
+{
+    const bool is_known = isfinite(lull_report_number(job, key));
+
+    fprintf(out, "<td data-live=\"%s-%zu\">", key, index);
+    lull_html_text(out, "", is_known ? figure : NULL, "");
+    lull_html_text(out, is_known ? "<small class=\"whole\">" : "<small>",
+                   is_known ? small : lull_report_text(lull_report_at(job, "unknown"), key),
+                   "</small></td>");
+}
+
+static void write_slowdown(FILE *out, const json_t *job, size_t index)
+{
+    char bound[128];
+
+    snprintf(bound, sizeof(bound), "at most %s; %s allowed",
+             lull_html_percent(lull_report_number(job, "slowdown_upper_ratio")).text,
+             lull_html_percent(lull_report_number(job, "tolerance_ratio")).text);
+    write_figure(out, job, "slowdown_ratio", index,
+                 lull_html_percent(lull_report_number(job, "slowdown_ratio")).text, bound);
+}
+
+static void write_verdict(FILE *out, const json_t *job, size_t index)
+{
+    const char *const note = lull_report_text(job, "note");
+    const char *const learning = lull_report_text(job, "learning");
+
+    fprintf(out, "<td data-live=\"verdict-%zu\">", index);
+    lull_html_text(out, "", lull_report_text(job, "verdict"), "");
+    if (lull_report_is(job, "paused"))
+        fputs("<small class=\"trouble\">paused: full clocks</small>", out);
+    if (lull_report_is(job, "lost_leases"))
+        fputs("<small class=\"trouble\">its leases are lost: full clocks</small>", out);
+    if (learning != NULL)
+        lull_html_text(out, "<small>", learning, "</small>");
+    if (note != NULL)
+        lull_html_text(out, "<small class=\"trouble\">", note, "</small>");
+    fputs("</td>", out);
+}
+
+static void write_name(FILE *out, const json_t *job, size_t index)
+{
+    static const struct {
+        const char *key;
+        const char *before;
+    } rows[] = {{"title", "<small>"},
+                {"slurm_job", "<small>Slurm job "},
+                {"pod", "<small>pod "},
+                {"pod_namespace", "<small>in "}};
+
+    lull_html_text(out, "<tr><th scope=\"row\"><code>", lull_report_text(job, "command"),
+                   "</code>");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (lull_report_text(job, rows[i].key) != NULL)
+            lull_html_text(out, rows[i].before, lull_report_text(job, rows[i].key), "</small>");
+    fprintf(out, "</th><td data-live=\"run-%zu\">%zu GPU%s<small class=\"whole\">", index,
+            lull_report_count(lull_report_at(job, "gpus")),
+            lull_report_count(lull_report_at(job, "gpus")) == 1 ? "" : "s");
+    lull_html_text(out, "for ", lull_amount_time(fmax(lull_report_number(job, "run_s"), 0.0)).text,
+                   "</small></td>");
+}
+
+static void write_job(FILE *out, const json_t *job, size_t index)
+{
+    char iterations[48];
+
+    write_name(out, job, index);
+    snprintf(iterations, sizeof(iterations), "%.0f so far", lull_report_number(job, "iterations"));
+    write_figure(out, job, "iteration_ms", index,
+                 lull_html_figure(lull_report_number(job, "iteration_ms"), "ms").text, iterations);
+    write_figure(out, job, "power_w", index,
+                 lull_html_figure(lull_report_number(job, "power_w"), "W").text,
+                 lull_html_figure(lull_report_number(job, "energy_j") * 1e-3, "kJ so far").text);
+    write_figure(out, job, "saving_ratio", index,
+                 lull_html_percent(lull_report_number(job, "saving_ratio")).text, "of the energy");
+    write_slowdown(out, job, index);
+    write_verdict(out, job, index);
+    fputs("</tr>\n", out);
+}
+
+void lull_serve_write_jobs(FILE *out, const json_t *document)
+{
+    static const char *const heads[] = {"command", "on",     "iteration", "power",
+                                        "saved",   "slower", "guard",     NULL};
+    const json_t *const jobs = lull_report_at(document, "jobs");
+    size_t index;
+    json_t *job;
+
+    fputs("<section><h2>Runs that go on</h2>\n", out);
+    if (lull_report_count(jobs) == 0) {
+        fputs("<p class=\"none\">No job runs under <code>lull run</code> now: GPUs are at the "
+              "clocks that their driver chooses.</p></section>\n",
+              out);
+        return;
+    }
+    lull_html_begin_table(out, "What their governors tell", heads);
+    json_array_foreach((json_t *)jobs, index, job) write_job(out, job, index);
+    lull_html_end_table(out);
+    fputs("</section>\n", out);
+}
+
+/* ---- what a GPU does --------------------------------------------------------------------- */
+
+/* Finds what a run tells of a GPU; NULL: none uses it. */
+static const json_t *find_work(const json_t *document, const char *uuid)
+{
+    size_t of_job;
+    size_t index;
+    json_t *job;
+    json_t *gpu;
+
+    json_array_foreach(lull_report_at(document, "jobs"), of_job, job)
+    {
+        json_array_foreach(lull_report_at(job, "gpus"), index, gpu)
+        {
+            const char *const own = lull_report_text(gpu, "uuid");
+
+            if (uuid != NULL && own != NULL && strcmp(own, uuid) == 0)
+                return gpu;
+        }
+    }
+    return NULL;
+}
+
+void lull_serve_write_work(FILE *out, const json_t *document, const json_t *gpu, size_t index)
+{
+    const json_t *const work = find_work(document, lull_report_text(gpu, "uuid"));
+    const double ranks = lull_report_number(work, "ranks");
+    const char *const name = lull_report_text(work, "section_name");
+
+    fprintf(out, "<td data-live=\"work-%zu\">", index);
+    if (work == NULL) {
+        fputs("no run<br></td>", out);
+        return;
+    }
+    lull_html_text(out, "", lull_report_text(work, "section"), "");
+    if (name != NULL)
+        lull_html_text(out, " (", name, ")");
+    lull_html_text(out, "<small>", lull_report_text(work, "state"), "");
+    fprintf(out, ", %.0f rank%s</small></td>", ranks, ranks == 1.0 ? "" : "s");
+}

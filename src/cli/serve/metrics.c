@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/serve/metrics.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "cli/serve/files.h"
+
+/* Labels of a sample, written as they come. More than fits is cut at a whole label. */
+struct labels {
+    size_t size;
+    char text[2048];
+};
+
+struct family_writer {
+    FILE *out;
+    enum lull_serve_format format;
+    const json_t *labels; /* of the table: the labels that elements of an array give */
+    const json_t *row;
+    char name[96]; /* of the family, with its unit */
+    bool has_head; /* the family's lines that are no samples are written */
+};
+
+json_t *lull_serve_metrics_open(void)
+{
+    return json_loads(lull_serve_metrics_json, JSON_REJECT_DUPLICATES, NULL);
+}
+
+/* ---- values of the document -------------------------------------------------------------- */
+
+/* Returns what a path such as "daemon.writes" leads to; NULL: nothing, or null. */
+static const json_t *find(const json_t *object, const char *path)
+{
+    while (object != NULL) {
+        const size_t size = strcspn(path, ".");
+
+        object = json_object_getn(object, path, size);
+        if (path[size] == '\0')
+            break;
+        path += size + 1;
+    }
+    return json_is_null(object) ? NULL : object;
+}
+
+static const char *text_at(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+/* ---- labels ------------------------------------------------------------------------------ */
+
+/* Writes a label's value, in which backslash, quote and line feed are escaped; false: no room. */
+static bool escape(struct labels *labels, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        const char *const escaped = strchr("\\\"\n", *text);
+
+        if (labels->size + 4 >= sizeof(labels->text))
+            return false;
+        if (escaped != NULL)
+            labels->text[labels->size++] = '\\';
+        labels->text[labels->size++] = *text;
+        if (*text == '\n')
+            labels->text[labels->size - 1] = 'n';
+    }
+    return true;
+}
+
+/* Adds a label, unless its value is empty: that is the same as no label. */
+static void add_text_label(struct labels *labels, const char *name, const char *value)
+{
+    const size_t before = labels->size;
+    const size_t room = sizeof(labels->text) - before;
+    int size;
+
+    if (value == NULL || *value == '\0')
+        return;
+    size = snprintf(labels->text + before, room, "%s%s=\"", before > 0 ? "," : "", name);
+    if (size > 0 && (size_t)size < room) {
+        labels->size += (size_t)size;
+        if (escape(labels, value)) {
+            labels->text[labels->size++] = '"';
+            labels->text[labels->size] = '\0';
+            return;
+        }
+    }
+    labels->size = before;
+    labels->text[before] = '\0';
+}
+
+static void add_label(struct labels *labels, const char *name, const json_t *value)
+{
+    char number[32];
+
+    if (json_is_string(value))
+        add_text_label(labels, name, json_string_value(value));
+    if (!json_is_integer(value))
+        return;
+    snprintf(number, sizeof(number), "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    add_text_label(labels, name, number);
+}
+
+/* Adds the labels that the table takes from fields of an object, such as {"UUID": "uuid"}. */
+static void add_labels(struct labels *labels, const json_t *names, const json_t *object)
+{
+    const char *name;
+    json_t *path;
+
+    json_object_foreach((json_t *)names, name, path)
+        add_label(labels, name, find(object, json_string_value(path)));
+}
+
+/* ---- samples ----------------------------------------------------------------------------- */
+
+static bool is_type(const struct family_writer *writer, const char *type)
+{
+    return strcmp(text_at(writer->row, "type"), type) == 0;
+}
+
+/* Samples of counters end with _total, those of infos with _info. OpenMetrics names the family
+ * without that ending; the text form knows no infos, and names the samples. */
+static const char *ending(const struct family_writer *writer)
+{
+    if (is_type(writer, "counter"))
+        return "_total";
+    return is_type(writer, "info") ? "_info" : "";
+}
+
+static void write_head(struct family_writer *writer)
+{
+    const bool is_open = writer->format == LULL_SERVE_OPENMETRICS;
+    const char *const own = is_open ? "" : ending(writer);
+    const char *const unit = text_at(writer->row, "unit");
+    const char *type = text_at(writer->row, "type");
+
+    if (!is_open && is_type(writer, "info"))
+        type = "gauge";
+    writer->has_head = true;
+    fprintf(writer->out, "# HELP %s%s %s\n# TYPE %s%s %s\n", writer->name, own,
+            text_at(writer->row, "help"), writer->name, own, type);
+    if (is_open && unit != NULL)
+        fprintf(writer->out, "# UNIT %s %s\n", writer->name, unit);
+}
+
+static void write_sample(struct family_writer *writer, const struct labels *labels, double value)
+{
+    if (!writer->has_head)
+        write_head(writer);
+    if (labels->size > 0)
+        fprintf(writer->out, "%s%s{%s} %.15g\n", writer->name, ending(writer), labels->text, value);
+    else
+        fprintf(writer->out, "%s%s %.15g\n", writer->name, ending(writer), value);
+}
+
+/* Writes a number, or a truth as 1 or 0, in the base unit; nothing for what is none of them. */
+static void write_value(struct family_writer *writer, const struct labels *labels,
+                        const json_t *value)
+{
+    const json_t *const scale = json_object_get(writer->row, "scale");
+    const double factor = scale != NULL ? json_number_value(scale) : 1.0;
+
+    if (json_is_boolean(value))
+        write_sample(writer, labels, json_is_true(value));
+    else if (json_is_number(value))
+        write_sample(writer, labels, json_number_value(value) * factor);
+}
+
+/* ---- kinds of rows ----------------------------------------------------------------------- */
+
+/* "values": one sample per word of a label, each from its own field. */
+static void write_values(struct family_writer *writer, const struct labels *base,
+                         const json_t *rule, const json_t *object)
+{
+    const char *word;
+    json_t *path;
+
+    json_object_foreach(json_object_get(rule, "of"), word, path)
+    {
+        struct labels labels = *base;
+
+        add_text_label(&labels, text_at(rule, "label"), word);
+        write_value(writer, &labels, find(object, json_string_value(path)));
+    }
+}
+
+/* Tells whether a field that is a text, or a list of texts, says this word. */
+static bool says(const json_t *value, const char *word)
+{
+    size_t index;
+    json_t *element;
+
+    if (json_is_string(value))
+        return strcmp(json_string_value(value), word) == 0;
+    json_array_foreach((json_t *)value, index,
+                       element) if (json_is_string(element) &&
+                                    strcmp(json_string_value(element), word) == 0) return true;
+    return false;
+}
+
+/* "states": one sample per word that a field can say, 1 for what it says now. */
+static void write_states(struct family_writer *writer, const struct labels *base,
+                         const json_t *rule, const json_t *object)
+{
+    const json_t *const value = find(object, text_at(rule, "value"));
+    size_t index;
+    json_t *word;
+
+    if (value == NULL)
+        return;
+    json_array_foreach(json_object_get(rule, "words"), index, word)
+    {
+        struct labels labels = *base;
+
+        add_text_label(&labels, text_at(rule, "label"), json_string_value(word));
+        write_sample(writer, &labels, says(value, json_string_value(word)));
+    }
+}
+
+/* "valid": one sample per figure, 1: it is known; 0, with the reason as a label: it is not. */
+static void write_valid(struct family_writer *writer, const struct labels *base, const json_t *rule,
+                        const json_t *object)
+{
+    const char *word;
+    json_t *path;
+
+    json_object_foreach(json_object_get(rule, "of"), word, path)
+    {
+        const bool is_known = find(object, json_string_value(path)) != NULL;
+        struct labels labels = *base;
+
+        add_text_label(&labels, text_at(rule, "label"), word);
+        if (!is_known)
+            add_text_label(&labels, "reason",
+                           text_at(json_object_get(object, "unknown"), json_string_value(path)));
+        write_sample(writer, &labels, is_known);
+    }
+}
+
+static void write_object(struct family_writer *writer, const struct labels *base,
+                         const json_t *object)
+{
+    static const struct {
+        const char *key;
+        void (*write)(struct family_writer *writer, const struct labels *labels, const json_t *rule,
+                      const json_t *object);
+    } kinds[] = {{"values", write_values}, {"states", write_states}, {"valid", write_valid}};
+    const char *const path = text_at(writer->row, "value");
+    const json_t *const info = json_object_get(writer->row, "info");
+
+    if (path != NULL)
+        write_value(writer, base, find(object, path));
+    if (info != NULL) {
+        struct labels labels = *base;
+
+        add_labels(&labels, info, object);
+        write_sample(writer, &labels, 1.0);
+    }
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        const json_t *const rule = json_object_get(writer->row, kinds[i].key);
+
+        if (rule != NULL)
+            kinds[i].write(writer, base, rule, object);
+    }
+}
+
+/* Goes down the arrays that a path such as "jobs.gpus" names, and collects their labels. */
+static void write_each(struct family_writer *writer, const struct labels *base, const char *path,
+                       const json_t *object)
+{
+    const size_t size = strcspn(path, ".");
+    const json_t *const names = json_object_getn(writer->labels, path, size);
+    size_t index;
+    json_t *element;
+
+    if (size == 0) {
+        write_object(writer, base, object);
+        return;
+    }
+    json_array_foreach(json_object_getn(object, path, size), index, element)
+    {
+        struct labels labels = *base;
+
+        add_labels(&labels, names, element);
+        write_each(writer, &labels, path + size + (path[size] == '.'), element);
+    }
+}
+
+void lull_serve_metrics_write(const json_t *table, const json_t *document,
+                              enum lull_serve_format format, FILE *out)
+{
+    size_t index;
+    json_t *row;
+
+    json_array_foreach(json_object_get(table, "metrics"), index, row)
+    {
+        const struct labels none = {0};
+        struct family_writer writer = {out, format, json_object_get(table, "labels"),
+                                       row, "",     false};
+        const char *const unit = text_at(row, "unit");
+
+        snprintf(writer.name, sizeof(writer.name), "%s%s%s", text_at(row, "name"),
+                 unit != NULL ? "_" : "", unit != NULL ? unit : "");
+        write_each(&writer, &none, text_at(row, "each"), document);
+    }
+    if (format == LULL_SERVE_OPENMETRICS)
+        fputs("# EOF\n", out);
+}

@@ -1,0 +1,30 @@
+/*
+ * The node as it is now, as one JSON document: what the drivers of its GPUs say, what lulld says of
+ * them, and what the governors of running jobs tell of themselves. What is not known is null, and
+ * the object "unknown" beside it says why.
+ *
+ * Looking never waits long: a driver that hangs holds up a thread of its own
+ * (governor/run/sampler.h), and its readings are forgotten after three seconds.
+ *
+ * Threads: one. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLI_SERVE_NODE_H
+#define LULL_CLI_SERVE_NODE_H
+
+#include <jansson.h>
+
+/* How documents are written: real numbers need no more digits than counters have. */
+#define LULL_SERVE_JSON_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(12))
+
+struct lull_serve_node;
+
+/* Begins; runtime_dir of lulld, borrowed. NULL: no memory. */
+struct lull_serve_node *lull_serve_node_create(const char *runtime_dir);
+
+/* Frees it; NULL is allowed. A driver that hangs keeps its thread. */
+void lull_serve_node_destroy(struct lull_serve_node *node);
+
+/* Looks at everything and returns a new document; NULL: no memory. */
+json_t *lull_serve_node_look(struct lull_serve_node *node);
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/serve/run_list.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/serve/request.h"
+#include "governor/report/report_fields.h"
+
+struct run {
+    char name[256];
+    struct timespec changed; /* when its report was written */
+    json_t *summary;         /* NULL: it was not read, or is no report */
+};
+
+struct lull_serve_run_list {
+    const char *folder;
+    uint32_t count; /* of runs */
+    struct run runs[LULL_SERVE_RUNS];
+};
+
+struct lull_serve_run_list *lull_serve_run_list_create(const char *folder)
+{
+    struct lull_serve_run_list *const list = calloc(1, sizeof(*list));
+
+    if (list != NULL)
+        list->folder = folder;
+    return list;
+}
+
+static void forget(struct run *runs, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        json_decref(runs[i].summary);
+}
+
+void lull_serve_run_list_destroy(struct lull_serve_run_list *list)
+{
+    if (list == NULL)
+        return;
+    forget(list->runs, list->count);
+    free(list);
+}
+
+/* ---- one run ----------------------------------------------------------------------------- */
+
+int lull_serve_run_open(const char *folder, const char *name,
+                        struct lull_report_document *document_out, struct lull_error *err)
+{
+    char path[PATH_MAX];
+    struct stat info;
+    int result;
+
+    snprintf(path, sizeof(path), "%s/%s/report.json", folder, name);
+    if (stat(path, &info) == 0 && info.st_size > LULL_SERVE_MOST_REPORT)
+        return lull_error_set(err, -EFBIG, "%s: too large to be shown; use lull report", name);
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    result = lull_report_document_open(path, document_out, err);
+    if (result == 0)
+        snprintf(document_out->name, sizeof(document_out->name), "%s", name);
+    return result;
+}
+
+/* Copies a figure of the verdict; what is not known is null. */
+static void copy(json_t *summary, const json_t *from, const char *key)
+{
+    lull_field_number(summary, key, lull_report_number(from, key));
+}
+
+static json_t *summarize(const struct lull_serve_run_list *list, const struct run *run)
+{
+    struct lull_report_document document;
+    const json_t *verdict;
+    json_t *summary;
+
+    if (lull_serve_run_open(list->folder, run->name, &document, NULL) < 0)
+        return NULL;
+    verdict = lull_report_at(document.root, "verdict");
+    summary = json_object();
+    lull_field_text(summary, "name", run->name);
+    lull_field_number(summary, "time_s",
+                      (double)run->changed.tv_sec + (double)run->changed.tv_nsec * 1e-9);
+    lull_field_text(summary, "sentence", lull_report_text(verdict, "sentence"));
+    copy(summary, verdict, "saving_ratio");
+    copy(summary, verdict, "saving_low_ratio");
+    copy(summary, verdict, "saving_high_ratio");
+    lull_field_text(summary, "saving_reason", lull_report_text(verdict, "saving_reason"));
+    copy(summary, verdict, "slowdown_ratio");
+    copy(summary, verdict, "slowdown_upper_ratio");
+    lull_field_text(summary, "slowdown_reason", lull_report_text(verdict, "slowdown_reason"));
+    copy(summary, lull_report_at(document.root, "cost"), "energy_kwh");
+    lull_field_number(summary, "wall_s", lull_report_number(document.root, "managed_wall_s"));
+    lull_field_integer(summary, "gpus",
+                       (json_int_t)lull_report_count(lull_report_at(document.root, "gpus")));
+    lull_report_document_close(&document);
+    return summary;
+}
+
+/* ---- the folder -------------------------------------------------------------------------- */
+
+static bool is_after(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
+}
+
+/* Puts a run in its place among the newest; returns how many there are. */
+static uint32_t insert(struct run *runs, uint32_t count, const struct run *run)
+{
+    uint32_t at = count;
+
+    while (at > 0 && is_after(&run->changed, &runs[at - 1].changed))
+        at--;
+    if (at == LULL_SERVE_RUNS)
+        return count;
+    if (count == LULL_SERVE_RUNS)
+        count--;
+    memmove(&runs[at + 1], &runs[at], (count - at) * sizeof(runs[0]));
+    runs[at] = *run;
+    return count + 1;
+}
+
+static uint32_t find_newest(const char *path, struct run *runs)
+{
+    DIR *const folder = opendir(path);
+    const struct dirent *entry;
+    uint32_t looked = 0;
+    uint32_t count = 0;
+
+    while (folder != NULL && looked < LULL_SERVE_MOST_FOLDERS &&
+           (entry = readdir(folder)) != NULL) {
+        char file[PATH_MAX];
+        struct stat info;
+        struct run run = {0};
+
+        if (!lull_serve_is_run_name(entry->d_name))
+            continue;
+        looked++;
+        snprintf(file, sizeof(file), "%s/%s/report.json", path, entry->d_name);
+        if (stat(file, &info) < 0 || !S_ISREG(info.st_mode))
+            continue;
+        snprintf(run.name, sizeof(run.name), "%s", entry->d_name);
+        run.changed = info.st_mtim;
+        count = insert(runs, count, &run);
+    }
+    if (folder != NULL)
+        closedir(folder);
+    return count;
+}
+
+/* Returns the summary that is known of a run, if its report has not changed. */
+static json_t *recall(const struct lull_serve_run_list *list, const struct run *run)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (strcmp(list->runs[i].name, run->name) == 0 &&
+            !is_after(&run->changed, &list->runs[i].changed) &&
+            !is_after(&list->runs[i].changed, &run->changed))
+            return json_incref(list->runs[i].summary);
+    return summarize(list, run);
+}
+
+json_t *lull_serve_run_list_look(struct lull_serve_run_list *list)
+{
+    struct run *const runs = calloc(LULL_SERVE_RUNS, sizeof(*runs));
+    json_t *const array = json_array();
+    uint32_t count;
+
+    if (runs == NULL)
+        return array;
+    count = find_newest(list->folder, runs);
+    for (uint32_t i = 0; i < count; i++) {
+        runs[i].summary = recall(list, &runs[i]);
+        if (runs[i].summary != NULL)
+            json_array_append_new(array, json_deep_copy(runs[i].summary));
+    }
+    forget(list->runs, list->count);
+    memcpy(list->runs, runs, sizeof(list->runs));
+    list->count = count;
+    free(runs);
+    return array;
+}

@@ -1,0 +1,135 @@
+/*
+ * `lull serve`: the node for browsers, Prometheus and programs. SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/command.h"
+#include "cli/serve/request.h"
+#include "cli/serve/server.h"
+#include "cli/stop_signals.h"
+#include "governor/run/run.h"
+
+struct serve_arguments {
+    const char *address;
+    uint32_t port;
+    const char *token_file;
+    const char *runs;
+    const char *runtime_dir;
+    double rate_hz;
+};
+
+static const struct lull_option rows[] = {
+    LULL_VALUE("address", "ADDRESS", TEXT, struct serve_arguments, address,
+               "Listen on this address, in numbers.", .usual = "127.0.0.1",
+               .more = "One that other machines can reach needs --token-file; what is sent is not "
+                       "encrypted, so put a proxy with TLS before it where the network is not "
+                       "trusted."),
+    LULL_VALUE("port", "PORT", WHOLE, struct serve_arguments, port,
+               "Listen on this port; 0: any that is free.", .letter = 'p', .most = 65535,
+               .usual = "9477"),
+    LULL_VALUE("token-file", "FILE", TEXT, struct serve_arguments, token_file,
+               "Answer only those who send the token that is the first line of this file.",
+               .hint = LULL_OPTION_FILE,
+               .more = "As Authorization: Bearer TOKEN, or as the password of any user. 16 to 256 "
+                       "characters; others must not be able to read the file."),
+    LULL_VALUE("runs", "DIR", TEXT, struct serve_arguments, runs,
+               "Show the runs whose folders lie in this one.", .hint = LULL_OPTION_FOLDER,
+               .usual = LULL_RUN_REPORTS),
+    LULL_VALUE("rate", "HZ", NUMBER, struct serve_arguments, rate_hz,
+               "Tell viewers so often per second.", .least = 0.1, .most = 5.0, .usual = "5"),
+    LULL_CLI_RUNTIME_DIR_ROW(struct serve_arguments, runtime_dir),
+    {0},
+};
+
+/* Reads the token. Errors: -EPERM others can read the file; -EINVAL it holds no token; -errno. */
+static int read_token(const char *path, char *token_out, struct lull_error *err)
+{
+    struct stat info;
+    char *text = NULL;
+    size_t size = 0;
+    int result;
+
+    if (stat(path, &info) == 0 && (info.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        return lull_error_set(err, -EPERM, "%.120s: others can read the token; chmod 600 it", path);
+    result = lull_file_read(path, 4096, &text, &size, err);
+    if (result < 0)
+        return result;
+    result = lull_serve_take_token(text, token_out);
+    free(text);
+    if (result < 0)
+        return lull_error_set(err, result,
+                              "%.120s: the first line is no token of %d to %d characters without "
+                              "space; make one: openssl rand -hex 32",
+                              path, LULL_SERVE_LEAST_TOKEN, LULL_SERVE_MOST_TOKEN);
+    return 0;
+}
+
+/* Keeps the memory of one document for the next one, instead of giving it back to the kernel and
+ * having it zeroed five times a second. */
+static void keep_memory(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 8 << 20);
+    mallopt(M_TRIM_THRESHOLD, 16 << 20);
+}
+
+static void say_where(const struct serve_arguments *arguments, uint16_t port)
+{
+    const bool is_six = strchr(arguments->address, ':') != NULL;
+
+    printf("http://%s%s%s:%u/\n", is_six ? "[" : "", arguments->address, is_six ? "]" : "", port);
+    fflush(stdout);
+}
+
+static int run(void *options, const struct lull_operands *operands)
+{
+    const struct serve_arguments *const arguments = options;
+    struct lull_serve_server *server;
+    struct lull_stop_signals stop;
+    struct lull_error err = {0};
+    char token[LULL_SERVE_MOST_TOKEN + 1];
+
+    (void)operands;
+    if (arguments->token_file != NULL && read_token(arguments->token_file, token, &err) < 0)
+        return lull_cli_fail("serve", &err);
+    if (geteuid() == 0)
+        lull_log(LULL_LOG_WARNING, "serve", "runs as root, which it does not need");
+    keep_memory();
+    lull_stop_signals_begin(&stop);
+    const struct lull_serve_options serve = {
+        .address = arguments->address,
+        .port = (uint16_t)arguments->port,
+        .token = arguments->token_file != NULL ? token : NULL,
+        .runs = arguments->runs,
+        .runtime_dir = arguments->runtime_dir,
+        .rate_hz = arguments->rate_hz,
+    };
+    if (lull_serve_start(&serve, &server, &err) < 0)
+        return lull_cli_fail("serve", &err);
+    say_where(arguments, lull_serve_port(server));
+    sigwait(&stop.signals, &stop.stopped_by);
+    lull_serve_stop(server);
+    return LULL_EXIT_OK;
+}
+
+const struct lull_program_command lull_serve_command = {
+    .name = "serve",
+    .summary = "show this node in a browser, to Prometheus and to programs",
+    .about = "Serves the node as it is now and its last runs over HTTP: a live page, metrics for "
+             "Prometheus, and JSON with server-sent events. It needs no privilege and changes "
+             "nothing. Prints its address once it listens, and ends with a signal.",
+    .after = "Examples:\n"
+             "  lull serve\n"
+             "  lull serve --address 0.0.0.0 --token-file ~/.config/lull/token\n"
+             "  curl -s http://127.0.0.1:9477/metrics",
+    .tables = {{rows, 0}},
+    .size = sizeof(struct serve_arguments),
+    .run = run,
+};
