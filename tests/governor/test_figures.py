@@ -75,9 +75,11 @@ class Figures(unittest.TestCase):
         self.assertIn(f"which was reset {gpu['counter_resets']} times; polled power stood in for", run.page)
 
     def test_slices(self):
-        """The slices of a GPU have one counter: it is counted once."""
+        """The slices of a GPU have one counter: it is counted once; and one clock, which is left alone."""
         run = Run("1xA100", ["mig=3x1"])
         self.check_sum(run, [0])
+        self.assertIn("GPU 0: MIG is on", run.report["verdict"]["sentence"])
+        self.assertEqual((run.report["verdict"]["lowered"], run.report["gpus"][0]["switches"]), (False, 0))
         self.assertEqual(run.page.count("energy of GPU"), 1)
 
     def test_four_ranks_on_one_gpu(self):
