@@ -23,6 +23,8 @@ $(BUILD)/build.ninja:
 
 test:
 	tools/install-deps
+	$(MAKE) --no-print-directory $(BUILD)/build.ninja
+	tools/enable-tests $(BUILD)
 	$(MAKE) --no-print-directory all
 	tools/test --build $(BUILD)
 
@@ -42,14 +44,17 @@ faults: all
 check-tidy: all
 	tools/check-tidy $(BUILD) || [ $$? -eq 77 ]
 
+# Without the tests nothing has to be there that only they need.
 demo:
-	tools/install-deps
-	$(MAKE) --no-print-directory $(BUILD)/build.ninja
+	tools/install-deps demo
+	$(MAKE) --no-print-directory $(BUILD)/build.ninja MESON_FLAGS="-Dtests=false $(MESON_FLAGS)"
 	ninja -C $(BUILD) demo-programs
 	tools/demo $(BUILD)
 
 bench:
 	tools/install-deps
+	$(MAKE) --no-print-directory $(BUILD)/build.ninja
+	tools/enable-tests $(BUILD)
 	$(MAKE) --no-print-directory all
 	tools/bench $(BUILD)
 
