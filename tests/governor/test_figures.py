@@ -17,6 +17,7 @@ class Run:
 
     def __init__(self, node, faults=(), gpus=(0,), ranks=1, iterations=70, is_managed=True, **environment):
         job = " & ".join(f'"$0" {gpu} {iterations} 30 60 0' for gpu in gpus for _ in range(ranks)) + " & wait"
+        self.shared = ranks > 1
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
             truth = os.path.join(directory, "truth.json")
             words = [word for fault in faults for word in ("--fault", fault)]
@@ -30,6 +31,10 @@ class Run:
                 self.report = json.load(file)
             with open(os.path.join(directory, "report.html"), encoding="utf-8") as file:
                 self.page = " ".join(html.unescape(re.sub(r"<style>.*?</style>|<[^>]*>", " ", file.read(), flags=re.S)).split())
+            trace = os.path.join(directory, "trace.json")
+            with open(trace, encoding="utf-8") as file:
+                self.trace = json.load(file)
+            self.analyzed = json.loads(subprocess.run([LULL, "analyze", "--json", trace], capture_output=True, check=True).stdout)
             with open(truth, encoding="utf-8") as file:
                 self.truth = [gpu["energy_j"] for gpu in json.load(file)["gpus"]]
         self.run = self.report["energy"]["run"]
@@ -50,6 +55,49 @@ class Figures(unittest.TestCase):
         self.assertIn(f"{cost['energy_kwh']:.4g} kWh, {cost['money']:.4g} EUR", run.table)
         self.assertIn(f"{cost['energy_kwh']:.4g} kWh", run.page)
         self.check_verdict(run)
+        self.check_timeline(run)
+
+    def check_timeline(self, run):
+        """The timeline is what ui.perfetto.dev wants, and `lull analyze` reads from it what report.json says."""
+        events = run.trace["traceEvents"]
+        names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+        rows = {}
+        for event in events:
+            self.assertIn(event["ph"], "MXC")
+            self.assertIn(event["pid"], names)
+            self.assertGreater(event["pid"], 0)
+            self.assertTrue(event["ph"] == "M" or event["ts"] >= 0.0)
+            if event["ph"] == "X":
+                rows.setdefault(event["tid"], []).append((event["ts"], event["ts"] + event["dur"], event))
+            elif event["ph"] == "C":
+                self.assertTrue(all(isinstance(value, (int, float)) for value in event["args"].values()))
+        self.assertEqual(len({(event["pid"], event["tid"]) for event in events if "tid" in event}), 2 * len(names))
+        self.assertEqual(len({event["tid"] for event in events if "tid" in event}), 2 * len(names))
+        for spans in rows.values():
+            # What lies on one row must not overlap; times are written to a nanosecond.
+            spans.sort(key=lambda span: span[0])
+            self.assertTrue(all(a[1] <= b[0] + 0.002 for a, b in zip(spans, spans[1:])))
+        self.assertEqual(run.analyzed["verdict"], run.report["verdict"]["sentence"])
+        reported = {gpu["index"]: gpu for gpu in run.report["gpus"]}
+        for gpu in run.analyzed["recording"]["gpus"]:
+            self.assertEqual(names[gpu["index"] + 1], f"GPU {gpu['index']} {gpu['name']}")
+            told = {(kind, span["name"]): (span["count"], span["total_ms"])
+                    for kind in ("communication", "lowered") for span in gpu[kind]}
+            seen = {}
+            for _, _, event in (span for spans in rows.values() for span in spans):
+                if event["pid"] == gpu["index"] + 1:
+                    count, total = seen.get((event["cat"], event["name"]), (0, 0.0))
+                    seen[event["cat"], event["name"]] = (count + 1, total + event["dur"] * 1e-3)
+            self.assertEqual({name: count for name, (count, _) in told.items()}, {name: count for name, (count, _) in seen.items()})
+            for name, (_, total) in told.items():
+                self.assertAlmostEqual(total, seen[name][1], delta=1e-3)
+            if gpu["index"] in reported:
+                communicated = sum(span["total_ms"] for span in gpu["communication"])
+                if not run.shared:
+                    self.assertAlmostEqual(communicated, reported[gpu["index"]]["communication_ms"], delta=1.0 + 0.01 * communicated)
+                self.assertEqual(bool(gpu["lowered"]), reported[gpu["index"]]["switches"] > 0)
+            else:
+                self.assertEqual(told, {})
 
     def check_verdict(self, run):
         """All three say the same sentence, and whatever ratio it has not has a reason."""
