@@ -11,7 +11,14 @@
 #include "base/clock.h"
 #include "governor/run/run_progress.h"
 
-enum { TICK_MS = 50, SAMPLE_TICKS = 2, PEER_TICKS = 2, PROGRESS_TICKS = 10, ENERGY_TICKS = 20 };
+enum {
+    TICK_MS = 50,
+    SAMPLE_TICKS = 2,
+    PEER_TICKS = 2,
+    PROGRESS_TICKS = 10,
+    ENERGY_TICKS = 20,
+    SCALAR_TICKS = 20
+};
 /* How long the readings at the begin and at the end of a job are waited for: they have to fit into
  * the 2 s after which `lull run` ends, beside what closing the actuator takes. 64 GPUs of five
  * readings each take less where a reading takes a millisecond. */
@@ -216,6 +223,8 @@ static void on_tick(uv_timer_t *timer)
             limit_power(pass);
         if (pass->accounting != NULL && pass->ticks % ENERGY_TICKS == 0)
             lull_accounting_read_node(pass->accounting);
+        if (pass->ticks % SCALAR_TICKS == 0)
+            lull_run_pass_tell_scalars(pass);
         if (!pass->observe_only)
             heartbeat(pass);
         if (pass->ticks % PROGRESS_TICKS == 0 && !pass->run->options->quiet)
