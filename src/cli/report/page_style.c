@@ -31,6 +31,8 @@ const char lull_report_page_style[] =
     "th,td{text-align:left;vertical-align:top;padding:.3rem .7rem .3rem 0;"
     "border-bottom:1px solid var(--rule)}th{font-weight:600}"
     "td.number{white-space:nowrap;font-variant-numeric:tabular-nums}\n"
+    "details{font-size:.88rem;color:var(--soft)}summary{cursor:pointer;width:max-content}"
+    "details ul{margin:.3rem 0;padding-left:1.2rem}\n"
     "figure{margin:.6rem 0}.figures{display:grid;"
     "grid-template-columns:repeat(auto-fill,minmax(min(100%,22rem),1fr));gap:.4rem 1.2rem}"
     "svg{display:block;width:100%;height:auto}svg.chart{max-width:36rem}svg.wide{min-width:44rem}"
