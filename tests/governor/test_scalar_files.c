@@ -117,12 +117,36 @@ static void test_checksum(void **state)
     assert_int_equal(lull_event_crc32c("123456789", 9), 0xe3069283);
 }
 
+/* Numbers of 7, 8 and 14 bits, as steps. */
+static void test_numbers(void **state)
+{
+    static const struct {
+        int64_t step;
+        const char *bytes;
+    } cases[] = {{127, "\x10\x7f\x2a"}, {128, "\x10\x80\x01\x2a"}, {16383, "\x10\xff\x7f\x2a"}};
+    const struct lull_event_scalar scalar = {"a", 1.0F, NULL};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *text = NULL;
+        size_t size = 0;
+        FILE *const out = open_memstream(&text, &size);
+
+        assert_int_equal(lull_event_file_add(out, 0.0, cases[i].step, &scalar, 1), 0);
+        fclose(out);
+        /* Behind the record's head of 12 bytes and the time of 9. */
+        assert_memory_equal(text + 21, cases[i].bytes, strlen(cases[i].bytes));
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_are_appended),
         cmocka_unit_test(test_a_disk_that_hangs),
         cmocka_unit_test(test_checksum),
+        cmocka_unit_test(test_numbers),
     };
     char command[96];
     int failed;
