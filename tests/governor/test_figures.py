@@ -22,7 +22,7 @@ class Run:
             truth = os.path.join(directory, "truth.json")
             words = [word for fault in faults for word in ("--fault", fault)]
             done = subprocess.run([LULL, "emulate", "--seed", "1", "--truth", truth, *words, node, "--", LULL, "run", *(["--no-daemon"] if is_managed else []),
-                                   "--price-per-kwh", "0.5 EUR", "--report", directory, "--", "sh", "-c", job, JOB],
+                                   "--price-per-kwh", "0.5 EUR", "--report", directory, "--scalars", directory, "--", "sh", "-c", job, JOB],
                                   env=dict(os.environ, LULL_RUNTIME_DIR=directory, **environment), capture_output=True, text=True,
                                   check=False, timeout=120)
             assert done.returncode == 0, done.stderr
@@ -31,6 +31,8 @@ class Run:
                 self.report = json.load(file)
             with open(os.path.join(directory, "report.html"), encoding="utf-8") as file:
                 self.page = " ".join(html.unescape(re.sub(r"<style>.*?</style>|<[^>]*>", " ", file.read(), flags=re.S)).split())
+            with open(os.path.join(directory, "scalars.jsonl"), encoding="utf-8") as file:
+                self.scalars = [json.loads(line) for line in file]
             trace = os.path.join(directory, "trace.json")
             with open(trace, encoding="utf-8") as file:
                 self.trace = json.load(file)
@@ -56,6 +58,25 @@ class Figures(unittest.TestCase):
         self.assertIn(f"{cost['energy_kwh']:.4g} kWh", run.page)
         self.check_verdict(run)
         self.check_timeline(run)
+        self.check_scalars(run, gpus)
+
+    def check_scalars(self, run, gpus):
+        """Each GPU once, and sums of what is known alone; a counter that is reset does not run backwards."""
+        for line in run.scalars:
+            for name in ("power_w", "energy_j"):
+                parts = [line[f"lull/gpu{gpu}/{name}"] for gpu in gpus]
+                if None in parts:
+                    self.assertIsNone(line[f"lull/{name}"])
+                else:
+                    self.assertAlmostEqual(line[f"lull/{name}"], sum(parts), delta=1e-3 * len(gpus))
+        for gpu in gpus:
+            energies = [line[f"lull/gpu{gpu}/energy_j"] for line in run.scalars if line[f"lull/gpu{gpu}/energy_j"] is not None]
+            self.assertEqual(energies, sorted(energies))
+            if run.run["gpus"][gpus.index(gpu)]["source"] == "counter":
+                self.assertAlmostEqual(energies[-1], run.truth[gpu], delta=0.25 * run.truth[gpu])
+            else:
+                self.assertEqual(energies, [])
+            self.assertIsNotNone(run.scalars[-1][f"lull/gpu{gpu}/power_w"])
 
     def check_timeline(self, run):
         """The timeline is what ui.perfetto.dev wants, and `lull analyze` reads from it what report.json says."""
@@ -160,6 +181,10 @@ class Figures(unittest.TestCase):
         self.assertIn("energy and cost not known: the energy of one of the GPUs is not known", run.table)
         self.assertIn("GPU 1 not known: " + lost["reason"], run.table)
         self.assertIn("the energy of one of the GPUs is not known", run.page)
+        for name in ("power_w", "energy_j"):
+            self.assertIsNotNone(run.scalars[-1][f"lull/gpu0/{name}"])
+            self.assertIsNone(run.scalars[-1][f"lull/gpu1/{name}"])
+            self.assertIsNone(run.scalars[-1][f"lull/{name}"])
         self.assertIn("energy of GPU 1 not known " + lost["reason"], run.page)
 
 
