@@ -30,6 +30,8 @@ test:
 
 test-thorough:
 	tools/install-deps
+	$(MAKE) --no-print-directory $(BUILD)/build.ninja
+	tools/enable-tests $(BUILD)
 	$(MAKE) --no-print-directory all
 	tools/test --build $(BUILD) thorough
 
