@@ -11,7 +11,7 @@
 static const int64_t stale_ns = 3 * LULL_NS_PER_S;
 
 /* What the scalars of one row are made of. */
-struct source {
+struct scalar_source {
     struct lull_scalars *scalars;
     const struct lull_control *control;
     struct lull_run_trials *trials;
@@ -22,8 +22,8 @@ struct source {
 /* ---- readings ---------------------------------------------------------------------------- */
 
 /* Finds the last reading of a field. NULL: there is none that tells of now. */
-static const struct lull_device_reading *find_reading(const struct source *source, uint32_t gpu,
-                                                      uint32_t field)
+static const struct lull_device_reading *find_reading(const struct scalar_source *source,
+                                                      uint32_t gpu, uint32_t field)
 {
     const struct lull_samples *samples = &lull_control_log(source->control, gpu)->samples;
 
@@ -38,7 +38,7 @@ static const struct lull_device_reading *find_reading(const struct source *sourc
     return NULL;
 }
 
-static double power_w(const struct source *source, uint32_t gpu)
+static double power_w(const struct scalar_source *source, uint32_t gpu)
 {
     const struct lull_device_reading *const reading = find_reading(source, gpu, LULL_READING_POWER);
 
@@ -46,7 +46,7 @@ static double power_w(const struct source *source, uint32_t gpu)
 }
 
 /* The log's own, which counts from the first reading and never runs backwards. */
-static double energy_j(const struct source *source, uint32_t gpu)
+static double energy_j(const struct scalar_source *source, uint32_t gpu)
 {
     const struct lull_device_reading *const reading =
         find_reading(source, gpu, LULL_READING_ENERGY);
@@ -54,7 +54,7 @@ static double energy_j(const struct source *source, uint32_t gpu)
     return reading == NULL ? NAN : (double)reading->energy_mj * 1e-3;
 }
 
-static double sm_mhz(const struct source *source, uint32_t gpu)
+static double sm_mhz(const struct scalar_source *source, uint32_t gpu)
 {
     const struct lull_device_reading *const reading =
         find_reading(source, gpu, LULL_READING_SM_CLOCK);
@@ -62,7 +62,7 @@ static double sm_mhz(const struct source *source, uint32_t gpu)
     return reading == NULL ? NAN : (double)reading->sm_mhz;
 }
 
-static double temperature_c(const struct source *source, uint32_t gpu)
+static double temperature_c(const struct scalar_source *source, uint32_t gpu)
 {
     const struct lull_device_reading *const reading =
         find_reading(source, gpu, LULL_READING_TEMPERATURE);
@@ -72,13 +72,14 @@ static double temperature_c(const struct source *source, uint32_t gpu)
 
 /* ---- the job ----------------------------------------------------------------------------- */
 
-static bool is_used(const struct source *source, uint32_t gpu)
+static bool is_used(const struct scalar_source *source, uint32_t gpu)
 {
     return lull_control_gpu(source->control, gpu)->process >= 0;
 }
 
 /* The sum over the job's GPUs; NAN where that of one is not known, or there is none. */
-static double sum(const struct source *source, double (*of)(const struct source *, uint32_t))
+static double sum(const struct scalar_source *source,
+                  double (*of)(const struct scalar_source *, uint32_t))
 {
     double total = 0.0;
     bool has_gpu = false;
@@ -92,24 +93,24 @@ static double sum(const struct source *source, double (*of)(const struct source 
     return has_gpu ? total : NAN;
 }
 
-static double job_power_w(const struct source *source)
+static double job_power_w(const struct scalar_source *source)
 {
     return sum(source, power_w);
 }
 
-static double job_energy_j(const struct source *source)
+static double job_energy_j(const struct scalar_source *source)
 {
     return sum(source, energy_j);
 }
 
-static double iterations(const struct source *source)
+static double iterations(const struct scalar_source *source)
 {
     return source->boundaries == NULL ? NAN : (double)source->boundaries->count;
 }
 
 /* The mean of those that have ended since the row before; NAN where the job's iterations were found
  * anew in between. */
-static double iteration_ms(const struct source *source)
+static double iteration_ms(const struct scalar_source *source)
 {
     const struct lull_boundaries *const boundaries = source->boundaries;
     const size_t before = source->scalars->boundaries;
@@ -125,7 +126,7 @@ static double iteration_ms(const struct source *source)
            (double)(boundaries->count - before);
 }
 
-static double saving_ratio(const struct source *source)
+static double saving_ratio(const struct scalar_source *source)
 {
     if (source->trials == NULL)
         return NAN;
@@ -138,7 +139,7 @@ static double saving_ratio(const struct source *source)
 static const struct {
     const char *name;
     const char *help;
-    double (*value)(const struct source *source);
+    double (*value)(const struct scalar_source *source);
 } of_job[] = {
     {"iterations", "Iterations of the job that have begun since Lull knows them.", iterations},
     {"iteration_ms", "Length of an iteration, milliseconds: the mean since the row before.",
@@ -154,7 +155,7 @@ static const struct {
 static const struct {
     const char *name;
     const char *help;
-    double (*value)(const struct source *source, uint32_t gpu);
+    double (*value)(const struct scalar_source *source, uint32_t gpu);
 } of_gpu[] = {
     {"power_w", "Power of the GPU, watts.", power_w},
     {"energy_j", "Energy of the GPU since it was first read, joules.", energy_j},
@@ -194,8 +195,8 @@ void lull_scalars_take(struct lull_scalars *scalars, const struct lull_control *
                        struct lull_run_trials *trials, int64_t now_ns,
                        struct lull_scalar_row *row_out)
 {
-    const struct source source = {scalars, control, trials, lull_run_statistics_boundaries(control),
-                                  now_ns};
+    const struct scalar_source source = {scalars, control, trials,
+                                         lull_run_statistics_boundaries(control), now_ns};
     uint32_t count = 0;
 
     row_out->step = source.boundaries == NULL ? 0 : (int64_t)source.boundaries->count;

@@ -16,7 +16,7 @@
  * them takes thread numbers for those of one machine, and 0 for the kernel. */
 enum { ROW_SECTIONS, ROW_CLOCKS, ROWS };
 
-struct timeline {
+struct timeline_text {
     struct lull_devices *devices;
     const struct lull_control *control;
     const char *sentence;
@@ -140,7 +140,7 @@ static void write_sentence(FILE *out, const char *sentence)
 
 static int write_timeline(const void *context, FILE *out)
 {
-    const struct timeline *const timeline = context;
+    const struct timeline_text *const timeline = context;
     const int64_t origin_ns = timeline->origin_ns;
 
     fprintf(out, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"producer\":\"lull run\"");
@@ -163,7 +163,7 @@ static int write_timeline(const void *context, FILE *out)
 int lull_timeline_write(struct lull_devices *devices, const struct lull_control *control,
                         const char *sentence, const char *directory, struct lull_error *err)
 {
-    const struct timeline timeline = {devices, control, sentence, earliest_ns(control)};
+    const struct timeline_text timeline = {devices, control, sentence, earliest_ns(control)};
     char path[PATH_MAX];
 
     if ((size_t)snprintf(path, sizeof(path), "%s/trace.json", directory) >= sizeof(path))
