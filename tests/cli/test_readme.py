@@ -46,7 +46,11 @@ class Commands(unittest.TestCase):
             checked.add(os.path.basename(program))
             if program == "make":
                 with open(os.path.join(SOURCE, "Makefile"), encoding="utf-8") as file:
-                    self.assertRegex(file.read(), rf"(?m)^{words[1] if len(words) > 1 else 'all'}:")
+                    makefile = file.read()
+                for target in [word for word in words[1:] if "=" not in word] or ["all"]:
+                    self.assertRegex(makefile, rf"(?m)^{target}:")
+                for name in [word.split("=")[0] for word in words[1:] if "=" in word]:
+                    self.assertRegex(makefile, rf"(?m)^{name} \?=")
             elif program == "man":
                 self.assertTrue(glob.glob(os.path.join(SOURCE, "docs", "man", words[1] + ".?.scd")), words)
             elif program.startswith("tools/"):
