@@ -39,7 +39,9 @@ test-sanitizers:
 	tools/install-deps
 	tools/test --build $(BUILD) address thread
 
-faults: all
+faults: $(BUILD)/build.ninja
+	tools/enable-tests $(BUILD)
+	$(MAKE) --no-print-directory all
 	tools/faults $(BUILD)
 
 # 77: there is no clang-tidy, as the check has said.
