@@ -187,7 +187,7 @@ class Scalars(Case):
 
     def check_reader(self, path, rows):
         if importlib.util.find_spec("tensorboard") is None:
-            print("skipped: no tensorboard: pip install tensorboard", file=sys.stderr)
+            print("skipped: no tensorboard: pip install tensorboard", flush=True)
             return
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
         accumulator = EventAccumulator(path, size_guidance={"tensors": 0})
