@@ -23,11 +23,15 @@ $(BUILD)/build.ninja:
 
 test:
 	tools/install-deps
+	$(MAKE) --no-print-directory $(BUILD)/build.ninja
+	tools/enable-tests $(BUILD)
 	$(MAKE) --no-print-directory all
 	tools/test --build $(BUILD)
 
 test-thorough:
 	tools/install-deps
+	$(MAKE) --no-print-directory $(BUILD)/build.ninja
+	tools/enable-tests $(BUILD)
 	$(MAKE) --no-print-directory all
 	tools/test --build $(BUILD) thorough
 
@@ -35,21 +39,26 @@ test-sanitizers:
 	tools/install-deps
 	tools/test --build $(BUILD) address thread
 
-faults: all
+faults: $(BUILD)/build.ninja
+	tools/enable-tests $(BUILD)
+	$(MAKE) --no-print-directory all
 	tools/faults $(BUILD)
 
 # 77: there is no clang-tidy, as the check has said.
 check-tidy: all
 	tools/check-tidy $(BUILD) || [ $$? -eq 77 ]
 
+# Without the tests nothing has to be there that only they need.
 demo:
-	tools/install-deps
-	$(MAKE) --no-print-directory $(BUILD)/build.ninja
+	tools/install-deps demo
+	$(MAKE) --no-print-directory $(BUILD)/build.ninja MESON_FLAGS="-Dtests=false $(MESON_FLAGS)"
 	ninja -C $(BUILD) demo-programs
 	tools/demo $(BUILD)
 
 bench:
 	tools/install-deps
+	$(MAKE) --no-print-directory $(BUILD)/build.ninja
+	tools/enable-tests $(BUILD)
 	$(MAKE) --no-print-directory all
 	tools/bench $(BUILD)
 

@@ -143,6 +143,13 @@ static const struct lull_option rows[] = {
         .more = "Beside them report.html is written, one page to look at, see lull-report(1); "
                 "trace.json is a timeline for ui.perfetto.dev or chrome://tracing. A report "
                 "that is in a folder named here is replaced."),
+    LULL_VALUE("scalars", "DIR", TEXT, struct run_arguments, run.scalars,
+               "Write numbers of the run into this directory while it runs, once a second: an "
+               "event file for TensorBoard, and scalars.jsonl, a line of JSON for each second, for "
+               "programs that follow a file.",
+               .hint = LULL_OPTION_FOLDER, .otherwise = "none are written",
+               .more = "What is there stays, and new rows come behind it; with --compare each run "
+                       "has a directory of its own in it. See SCALARS."),
     LULL_OWN("price-per-kwh", "PRICE", parse_price,
              "What a kilowatt hour costs, such as 0.30EUR: the report then says what the run cost.",
              .otherwise = "that of lull.conf, see FILES; else no money is reckoned"),

@@ -319,10 +319,7 @@ int lull_writer_check(struct lull_writer *writer, uint32_t gpu, struct lull_erro
             "every minute at least",
             gpu);
     if (state.is_partitioned)
-        return lull_error_set(err, LULL_E_UNSUPPORTED,
-                              "GPU %u: MIG is on, and its slices have one clock: what Lull says of "
-                              "them is advice only, and they are not leased",
-                              gpu);
+        return lull_device_refuse_partitioned(gpu, err);
     return 0;
 }
 

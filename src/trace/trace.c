@@ -8,6 +8,7 @@
 
 #include "trace/chrome.h"
 #include "trace/kineto.h"
+#include "trace/recording.h"
 #include "trace/source.h"
 #include "trace/string_set.h"
 #include "trace/timeline.h"
@@ -20,6 +21,7 @@ static const struct lull_trace_format {
                 const struct lull_trace_options *options, struct lull_trace *trace,
                 struct lull_error *err);
 } formats[] = {
+    {"trace.json of lull run", lull_recording_sniff, lull_recording_read},
     {"operation timelines", lull_timeline_sniff, lull_timeline_read},
     {"PyTorch profiler (Kineto) and other Chrome traces", lull_chrome_sniff, lull_kineto_read},
 };
@@ -87,6 +89,7 @@ void lull_trace_fini(struct lull_trace *trace)
     free(trace->launches);
     free(trace->steps);
     lull_timeline_destroy(trace->timeline);
+    lull_recording_destroy(trace->recording);
     lull_string_set_destroy(trace->strings);
 }
 

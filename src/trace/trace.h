@@ -1,6 +1,7 @@
 /*
  * A recorded rank: what ran on its GPU, and when. It is read from the files of other people's
- * profilers: Kineto's (kineto.h); a timeline of operations (timeline.h) is of all ranks of a job.
+ * profilers: Kineto's (kineto.h); a timeline of operations (timeline.h) is of all ranks of a job,
+ * and a recording (recording.h) is what lull run has written of a run.
  *
  * Kernels whose names are in data/communication_kernels.json communicate, all others compute;
  * copies between peers count as kernels that communicate. Times are exact nanoseconds of the
@@ -50,6 +51,7 @@ struct lull_trace_step {
 
 struct lull_string_set; /* opaque */
 struct lull_operation_timeline;
+struct lull_run_recording;
 
 struct lull_trace {
     struct lull_trace_kernel *kernels; /* by begin_ns */
@@ -61,6 +63,8 @@ struct lull_trace {
     struct lull_string_set *strings;
     struct lull_operation_timeline
         *timeline; /* null: the trace is of kernels; else it has no kernels */
+    struct lull_run_recording
+        *recording; /* null: it is not what lull run wrote; else it has neither */
     int64_t rank;
     int64_t world_size;
     char gpu[64];              /* product name of the first kernel's device; "" unknown */

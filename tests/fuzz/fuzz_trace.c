@@ -8,11 +8,13 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/section/savings_estimate.h"
 #include "simulator/timeline/levers.h"
 #include "simulator/timeline/what_if.h"
 #include "trace/analysis.h"
+#include "trace/recording.h"
 
 static void check_kernels(const struct lull_trace *trace)
 {
@@ -100,6 +102,29 @@ static void check_timeline(const struct lull_operation_timeline *timeline)
     lull_timeline_job_fini(&job);
 }
 
+/* Each kind is of one GPU and there once, and what is told of a GPU lies within its time. */
+static void check_recording(const struct lull_run_recording *recording)
+{
+    for (size_t i = 0; i < recording->gpu_count; i++) {
+        const struct lull_recorded_gpu *const gpu = &recording->gpus[i];
+
+        require(i == 0 || recording->gpus[i - 1].index < gpu->index);
+        require(gpu->begin_ns >= 0 && gpu->end_ns >= gpu->begin_ns);
+        require(gpu->watts.known_ns >= 0 && gpu->watts.known_ns <= gpu->end_ns - gpu->begin_ns);
+        require(gpu->mhz.known_ns >= 0 && gpu->mhz.known_ns <= gpu->end_ns - gpu->begin_ns);
+    }
+    for (size_t i = 0; i < recording->kind_count; i++) {
+        const struct lull_recorded_kind *const kind = &recording->kinds[i];
+
+        require(kind->count > 0 && kind->total_ns >= 0);
+        require(i == 0 || kind[-1].gpu <= kind->gpu);
+        for (size_t k = 0; k < i && i < 64; k++)
+            require(recording->kinds[k].gpu != kind->gpu ||
+                    recording->kinds[k].is_lowered != kind->is_lowered ||
+                    strcmp(recording->kinds[k].name, kind->name) != 0);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct lull_error err = {0};
@@ -113,6 +138,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_kernels(&trace);
     if (trace.timeline != NULL)
         check_timeline(trace.timeline);
+    if (trace.recording != NULL)
+        check_recording(trace.recording);
     if (lull_analysis_init(&trace, &analysis, &err) == 0) {
         check_analysis(&analysis);
         lull_analysis_fini(&analysis);

@@ -17,11 +17,12 @@ class Run:
 
     def __init__(self, node, faults=(), gpus=(0,), ranks=1, iterations=70, is_managed=True, **environment):
         job = " & ".join(f'"$0" {gpu} {iterations} 30 60 0' for gpu in gpus for _ in range(ranks)) + " & wait"
+        self.shared = ranks > 1
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
             truth = os.path.join(directory, "truth.json")
             words = [word for fault in faults for word in ("--fault", fault)]
             done = subprocess.run([LULL, "emulate", "--seed", "1", "--truth", truth, *words, node, "--", LULL, "run", *(["--no-daemon"] if is_managed else []),
-                                   "--price-per-kwh", "0.5 EUR", "--report", directory, "--", "sh", "-c", job, JOB],
+                                   "--price-per-kwh", "0.5 EUR", "--report", directory, "--scalars", directory, "--", "sh", "-c", job, JOB],
                                   env=dict(os.environ, LULL_RUNTIME_DIR=directory, **environment), capture_output=True, text=True,
                                   check=False, timeout=120)
             assert done.returncode == 0, done.stderr
@@ -30,6 +31,12 @@ class Run:
                 self.report = json.load(file)
             with open(os.path.join(directory, "report.html"), encoding="utf-8") as file:
                 self.page = " ".join(html.unescape(re.sub(r"<style>.*?</style>|<[^>]*>", " ", file.read(), flags=re.S)).split())
+            with open(os.path.join(directory, "scalars.jsonl"), encoding="utf-8") as file:
+                self.scalars = [json.loads(line) for line in file]
+            trace = os.path.join(directory, "trace.json")
+            with open(trace, encoding="utf-8") as file:
+                self.trace = json.load(file)
+            self.analyzed = json.loads(subprocess.run([LULL, "analyze", "--json", trace], capture_output=True, check=True).stdout)
             with open(truth, encoding="utf-8") as file:
                 self.truth = [gpu["energy_j"] for gpu in json.load(file)["gpus"]]
         self.run = self.report["energy"]["run"]
@@ -50,6 +57,68 @@ class Figures(unittest.TestCase):
         self.assertIn(f"{cost['energy_kwh']:.4g} kWh, {cost['money']:.4g} EUR", run.table)
         self.assertIn(f"{cost['energy_kwh']:.4g} kWh", run.page)
         self.check_verdict(run)
+        self.check_timeline(run)
+        self.check_scalars(run, gpus)
+
+    def check_scalars(self, run, gpus):
+        """Each GPU once, and sums of what is known alone; a counter that is reset does not run backwards."""
+        for line in run.scalars:
+            for name in ("power_w", "energy_j"):
+                parts = [line[f"lull/gpu{gpu}/{name}"] for gpu in gpus]
+                if None in parts:
+                    self.assertIsNone(line[f"lull/{name}"])
+                else:
+                    self.assertAlmostEqual(line[f"lull/{name}"], sum(parts), delta=1e-3 * len(gpus))
+        for gpu in gpus:
+            energies = [line[f"lull/gpu{gpu}/energy_j"] for line in run.scalars if line[f"lull/gpu{gpu}/energy_j"] is not None]
+            self.assertEqual(energies, sorted(energies))
+            if run.run["gpus"][gpus.index(gpu)]["source"] == "counter":
+                self.assertAlmostEqual(energies[-1], run.truth[gpu], delta=0.25 * run.truth[gpu])
+            else:
+                self.assertEqual(energies, [])
+            self.assertIsNotNone(run.scalars[-1][f"lull/gpu{gpu}/power_w"])
+
+    def check_timeline(self, run):
+        """The timeline is what ui.perfetto.dev wants, and `lull analyze` reads from it what report.json says."""
+        events = run.trace["traceEvents"]
+        names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+        rows = {}
+        for event in events:
+            self.assertIn(event["ph"], "MXC")
+            self.assertIn(event["pid"], names)
+            self.assertGreater(event["pid"], 0)
+            self.assertTrue(event["ph"] == "M" or event["ts"] >= 0.0)
+            if event["ph"] == "X":
+                rows.setdefault(event["tid"], []).append((event["ts"], event["ts"] + event["dur"], event))
+            elif event["ph"] == "C":
+                self.assertTrue(all(isinstance(value, (int, float)) for value in event["args"].values()))
+        self.assertEqual(len({(event["pid"], event["tid"]) for event in events if "tid" in event}), 2 * len(names))
+        self.assertEqual(len({event["tid"] for event in events if "tid" in event}), 2 * len(names))
+        for spans in rows.values():
+            # What lies on one row must not overlap; times are written to a nanosecond.
+            spans.sort(key=lambda span: span[0])
+            self.assertTrue(all(a[1] <= b[0] + 0.002 for a, b in zip(spans, spans[1:])))
+        self.assertEqual(run.analyzed["verdict"], run.report["verdict"]["sentence"])
+        reported = {gpu["index"]: gpu for gpu in run.report["gpus"]}
+        for gpu in run.analyzed["recording"]["gpus"]:
+            self.assertEqual(names[gpu["index"] + 1], f"GPU {gpu['index']} {gpu['name']}")
+            told = {(kind, span["name"]): (span["count"], span["total_ms"])
+                    for kind in ("communication", "lowered") for span in gpu[kind]}
+            seen = {}
+            for _, _, event in (span for spans in rows.values() for span in spans):
+                if event["pid"] == gpu["index"] + 1:
+                    count, total = seen.get((event["cat"], event["name"]), (0, 0.0))
+                    seen[event["cat"], event["name"]] = (count + 1, total + event["dur"] * 1e-3)
+            self.assertEqual({name: count for name, (count, _) in told.items()}, {name: count for name, (count, _) in seen.items()})
+            for name, (_, total) in told.items():
+                self.assertAlmostEqual(total, seen[name][1], delta=1e-3)
+            if gpu["index"] in reported:
+                communicated = sum(span["total_ms"] for span in gpu["communication"])
+                if not run.shared:
+                    self.assertAlmostEqual(communicated, reported[gpu["index"]]["communication_ms"], delta=1.0 + 0.01 * communicated)
+                self.assertEqual(bool(gpu["lowered"]), reported[gpu["index"]]["switches"] > 0)
+            else:
+                self.assertEqual(told, {})
 
     def check_verdict(self, run):
         """All three say the same sentence, and whatever ratio it has not has a reason."""
@@ -75,9 +144,11 @@ class Figures(unittest.TestCase):
         self.assertIn(f"which was reset {gpu['counter_resets']} times; polled power stood in for", run.page)
 
     def test_slices(self):
-        """The slices of a GPU have one counter: it is counted once."""
+        """The slices of a GPU have one counter: it is counted once; and one clock, which is left alone."""
         run = Run("1xA100", ["mig=3x1"])
         self.check_sum(run, [0])
+        self.assertIn("GPU 0: MIG is on", run.report["verdict"]["sentence"])
+        self.assertEqual((run.report["verdict"]["lowered"], run.report["gpus"][0]["switches"]), (False, 0))
         self.assertEqual(run.page.count("energy of GPU"), 1)
 
     def test_four_ranks_on_one_gpu(self):
@@ -110,6 +181,10 @@ class Figures(unittest.TestCase):
         self.assertIn("energy and cost not known: the energy of one of the GPUs is not known", run.table)
         self.assertIn("GPU 1 not known: " + lost["reason"], run.table)
         self.assertIn("the energy of one of the GPUs is not known", run.page)
+        for name in ("power_w", "energy_j"):
+            self.assertIsNotNone(run.scalars[-1][f"lull/gpu0/{name}"])
+            self.assertIsNone(run.scalars[-1][f"lull/gpu1/{name}"])
+            self.assertIsNone(run.scalars[-1][f"lull/{name}"])
         self.assertIn("energy of GPU 1 not known " + lost["reason"], run.page)
 
 

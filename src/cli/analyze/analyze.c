@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/analyze/recording.h"
 #include "cli/analyze/report.h"
 #include "cli/analyze/timeline.h"
 #include "cli/command.h"
@@ -177,7 +178,30 @@ static int analyze_timeline(const struct analyze_arguments *arguments, const cha
     return status;
 }
 
-/* A timeline is of all ranks of a job, and is printed at once. */
+/* Of a recording nothing is predicted: it tells what has been. */
+static int analyze_recording(const struct analyze_arguments *arguments,
+                             const struct lull_run_recording *recording)
+{
+    if (arguments->is_json)
+        return lull_analyze_recording_print_json(recording) < 0 ? LULL_EXIT_FAILED : LULL_EXIT_OK;
+    lull_analyze_recording_print_text(recording);
+    return LULL_EXIT_OK;
+}
+
+/* What is of all ranks of a job is printed at once, and alone. */
+static int analyze_whole(const struct analyze_arguments *arguments, const char *file, bool is_alone,
+                         const struct lull_trace *trace)
+{
+    if (!is_alone) {
+        fprintf(stderr, "lull analyze: %s: this is %s; give it alone\n", file,
+                trace->timeline != NULL ? "a timeline of operations of all ranks"
+                                        : "what lull run has recorded of all GPUs of a run");
+        return LULL_EXIT_USAGE;
+    }
+    return trace->timeline != NULL ? analyze_timeline(arguments, file, trace->timeline)
+                                   : analyze_recording(arguments, trace->recording);
+}
+
 static int analyze_file(const struct analyze_arguments *arguments, const char *file, bool is_alone,
                         struct lull_analyzed_rank *rank)
 {
@@ -187,13 +211,8 @@ static int analyze_file(const struct analyze_arguments *arguments, const char *f
 
     if (read_trace(file, arguments->communicates, &trace, &err) < 0)
         return fail(file, &err, true);
-    if (trace.timeline != NULL && !is_alone) {
-        fprintf(stderr,
-                "lull analyze: %s: this is a timeline of operations of all ranks; give it alone\n",
-                file);
-        status = LULL_EXIT_USAGE;
-    } else if (trace.timeline != NULL) {
-        status = analyze_timeline(arguments, file, trace.timeline);
+    if (trace.timeline != NULL || trace.recording != NULL) {
+        status = analyze_whole(arguments, file, is_alone, &trace);
     } else if (analyze_trace(&arguments->setup, file, &trace, rank, &err) < 0) {
         status = fail(file, &err, false);
     } else {
@@ -258,7 +277,7 @@ static int run(void *options, const struct lull_operands *files)
     }
     for (uint32_t i = 0; i < files->count && status == LULL_EXIT_OK; i++)
         status = analyze_file(arguments, files->words[i], files->count == 1, &ranks[i]);
-    if (status == LULL_EXIT_OK && ranks[0].file != NULL) /* else it was a timeline */
+    if (status == LULL_EXIT_OK && ranks[0].file != NULL) /* else it was printed at once */
         status = print(arguments->is_json, ranks, files->count);
     for (uint32_t i = 0; i < files->count; i++)
         lull_analysis_fini(&ranks[i].analysis);
@@ -274,8 +293,9 @@ const struct lull_program_command lull_analyze_command = {
     .arguments = "TRACE...",
     .about = "Reads traces of the PyTorch profiler, one per rank, or a timeline of operations of a "
              "whole job, and tells what lower clocks would have saved, by which levers, and how "
-             "long each rank computed, communicated and idled. TRACE is JSON, plain or gzip; - is "
-             "standard input. Neither a GPU nor root is needed.",
+             "long each rank computed, communicated and idled; of the trace.json that lull run "
+             "writes, what was communicated and at which clocks. TRACE is JSON, plain or gzip; - "
+             "is standard input. Neither a GPU nor root is needed.",
     .after = "Examples:\n"
              "  lull analyze trace-rank*.json.gz\n"
              "  lull analyze --model H100 --switch-ms 15,20 --json trace.json",

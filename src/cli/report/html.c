@@ -2,6 +2,7 @@
 #include "cli/report/html.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "cli/picture/picture.h"
 
@@ -199,8 +200,9 @@ static void draw_y(FILE *out, const struct lull_html_chart *chart)
     lull_html_text(out, "&#8593; ", chart->y.name, "</text>\n");
 }
 
-void lull_html_begin_chart(FILE *out, const struct lull_html_chart *chart, const char *title)
+void lull_html_begin_chart(FILE *out, struct lull_html_chart *chart, const char *title)
 {
+    chart->words = open_memstream(&chart->words_text, &chart->words_size);
     fprintf(out, "<svg class=\"chart\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"",
             chart->width, chart->height);
     lull_html_text(out, "", title, "\">\n");
@@ -208,9 +210,15 @@ void lull_html_begin_chart(FILE *out, const struct lull_html_chart *chart, const
     draw_x(out, chart);
 }
 
-void lull_html_end_chart(FILE *out)
+void lull_html_end_chart(FILE *out, struct lull_html_chart *chart)
 {
     fputs("</svg>\n", out);
+    if (chart->words == NULL)
+        return;
+    if (fclose(chart->words) == 0 && chart->words_size > 0)
+        fprintf(out, "<details><summary>In words</summary><ul>\n%s</ul></details>\n",
+                chart->words_text);
+    free(chart->words_text);
 }
 
 /* ---- marks ------------------------------------------------------------------------------- */
@@ -233,6 +241,8 @@ void lull_html_draw_mark(FILE *out, const struct lull_html_chart *chart, enum lu
 {
     fputs("<g>", out);
     lull_html_text(out, "<title>", tooltip, "</title>");
+    if (chart->words != NULL)
+        lull_html_text(chart->words, "<li>", tooltip, "</li>\n");
     if (isfinite(low) && isfinite(high))
         fprintf(out, "<path class=\"interval\" d=\"M%.1f %.1fV%.1f\"/>", lull_html_x(chart, x),
                 lull_html_y(chart, fmax(low, chart->y.low)),

@@ -44,6 +44,10 @@ struct lull_html_chart {
     double height;
     struct lull_html_axis x;
     struct lull_html_axis y;
+    /* Between begin and end: the marks in words, for those to whom no tooltip shows. */
+    FILE *words; /* NULL: there is no memory */
+    char *words_text;
+    size_t words_size;
 };
 
 /* Begin an axis, which shows no value yet; widen it so that it shows a value too, unless that is
@@ -54,9 +58,10 @@ void lull_html_axis_add(struct lull_html_axis *axis, double value);
 /* Gives an axis a margin on both sides, and a length above 0 in any case. */
 void lull_html_axis_finish(struct lull_html_axis *axis);
 
-/* Begin a picture with both axes, which screen readers call by this title; end it. */
-void lull_html_begin_chart(FILE *out, const struct lull_html_chart *chart, const char *title);
-void lull_html_end_chart(FILE *out);
+/* Begin a picture with both axes, which screen readers call by this title; end it, and list below
+ * it what its marks say, folded up. */
+void lull_html_begin_chart(FILE *out, struct lull_html_chart *chart, const char *title);
+void lull_html_end_chart(FILE *out, struct lull_html_chart *chart);
 
 /* Where values are, in pixels. */
 double lull_html_x(const struct lull_html_chart *chart, double value);

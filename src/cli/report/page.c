@@ -226,13 +226,36 @@ static struct lull_amount kwh(const json_t *report)
                             "kWh");
 }
 
+/* The steady clock, from the lowest to the highest of the run's GPUs. */
+static struct lull_amount steady_mhz(const json_t *report)
+{
+    const json_t *const gpus = lull_report_at(report, "gpus");
+    struct lull_amount amount;
+    double low = INFINITY;
+    double high = -INFINITY;
+
+    for (size_t i = 0; i < lull_report_count(gpus); i++) {
+        const double mhz =
+            lull_report_number(lull_report_at(json_array_get(gpus, i), "steady"), "sm_mhz");
+
+        if (!isfinite(mhz))
+            continue;
+        low = fmin(low, mhz);
+        high = fmax(high, mhz);
+    }
+    if (!(low < high))
+        return lull_html_figure(low, "MHz");
+    snprintf(amount.text, sizeof(amount.text), "%.0f to %.0f MHz", low, high);
+    return amount;
+}
+
 static void write_comparison(FILE *out, const struct lull_report_page *page)
 {
-    static const char *const heads[] = {"run",          "saved",     "95 % interval",
-                                        "slower",       "at most",   "an iteration",
-                                        "energy of it", "whole run", NULL};
+    static const char *const heads[] = {
+        "run",          "saved",        "95 % interval", "slower",    "at most",
+        "steady clock", "an iteration", "energy of it",  "whole run", NULL};
     static struct lull_amount (*const figures[])(const json_t *report) = {
-        saved, saved_range, slower, slower_bound, iteration_ms, iteration_j, kwh};
+        saved, saved_range, slower, slower_bound, steady_mhz, iteration_ms, iteration_j, kwh};
 
     lull_html_begin_table(out, "The runs side by side", heads);
     for (size_t i = 0; i < page->count; i++) {

@@ -31,6 +31,9 @@ const char lull_report_page_style[] =
     "th,td{text-align:left;vertical-align:top;padding:.3rem .7rem .3rem 0;"
     "border-bottom:1px solid var(--rule)}th{font-weight:600}"
     "td.number{white-space:nowrap;font-variant-numeric:tabular-nums}\n"
+    "details{font-size:.88rem;color:var(--soft);margin-bottom:.3rem}summary{cursor:pointer;width:"
+    "max-content}"
+    "details ul{margin:.3rem 0;padding-left:1.2rem}\n"
     "figure{margin:.6rem 0}.figures{display:grid;"
     "grid-template-columns:repeat(auto-fill,minmax(min(100%,22rem),1fr));gap:.4rem 1.2rem}"
     "svg{display:block;width:100%;height:auto}svg.chart{max-width:36rem}svg.wide{min-width:44rem}"
@@ -58,4 +61,5 @@ const char lull_report_page_style[] =
     "body{font-size:10pt;padding:0 2px}h1{font-size:1.2rem}h2{font-size:1.05rem;margin-top:1.2rem}"
     "h2,h3,caption,thead{break-after:avoid}figure,.tile,tr{break-inside:avoid}"
     ".tiles{grid-template-columns:repeat(4,1fr)}.tile dd.big{font-size:1.1rem}"
-    ".scroll{overflow:visible}svg.chart{max-width:20rem}.beside{display:block}}\n";
+    ".scroll{overflow:visible}details:not([open]){display:none}svg.chart{max-width:20rem}.beside{"
+    "display:block}}\n";

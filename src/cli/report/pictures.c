@@ -126,18 +126,21 @@ static void describe_tried(const json_t *point, char *text, size_t size)
              lull_html_figure(lull_report_number(point, "pairs"), "").text);
 }
 
-static void draw_tried(FILE *out, const struct lull_html_chart *chart, const json_t *tried,
-                       bool is_kept)
+/* run: which of several it was tried in; "": there is one. */
+static void draw_tried(FILE *out, const struct lull_html_chart *chart, const char *run,
+                       const json_t *tried, bool is_kept)
 {
     for (size_t i = 0; i < lull_report_count(tried); i++) {
         const json_t *const point = json_array_get(tried, i);
         const double x = lull_report_number(point, "slowdown_ratio");
         const double y = lull_report_number(point, "saving_ratio");
         char text[TEXT_BYTES];
+        int length;
 
         if (!isfinite(x) || !isfinite(y) || lull_report_is(point, "kept") != is_kept)
             continue;
-        describe_tried(point, text, sizeof(text));
+        length = snprintf(text, sizeof(text), "%.100s%s", run, run[0] != '\0' ? ": " : "");
+        describe_tried(point, text + length, sizeof(text) - (size_t)length);
         lull_html_draw_mark(out, chart, is_kept ? LULL_HTML_CHOSEN : LULL_HTML_TRIED, x, y,
                             (double)NAN, (double)NAN, text);
     }
@@ -194,9 +197,9 @@ void lull_report_draw_frontier(FILE *out, const json_t *report)
                         "the job at its highest clocks");
     draw_curve(out, &chart, points, 0);
     draw_budgets(out, &chart, points);
-    draw_tried(out, &chart, tried, false);
-    draw_tried(out, &chart, tried, true);
-    lull_html_end_chart(out);
+    draw_tried(out, &chart, "", tried, false);
+    draw_tried(out, &chart, "", tried, true);
+    lull_html_end_chart(out, &chart);
     fputs("<figcaption>Full circles are measured, rings predicted, diamonds are clocks that were "
           "tried; the star is what is kept. Bars are 95 % intervals.</figcaption></figure>\n",
           out);
@@ -207,6 +210,8 @@ void lull_report_draw_frontier(FILE *out, const json_t *report)
 void lull_report_draw_frontiers(FILE *out, const struct lull_report_document *documents,
                                 size_t count)
 {
+    /* As .series1 and so on of the page's style. */
+    static const char *const lines[] = {"solid", "dashed", "dotted", "dash-dotted"};
     struct lull_html_chart chart = begin_frontier();
     bool is_any = false;
 
@@ -220,12 +225,16 @@ void lull_report_draw_frontiers(FILE *out, const struct lull_report_document *do
     lull_html_begin_chart(out, &chart, "Frontiers of all runs");
     for (size_t i = 0; i < count; i++) {
         draw_curve(out, &chart, lull_report_at(documents[i].root, "frontier"), (unsigned)(i % 4));
-        draw_tried(out, &chart, lull_report_at(documents[i].root, "tried"), true);
+        draw_tried(out, &chart, documents[i].name, lull_report_at(documents[i].root, "tried"),
+                   true);
     }
-    lull_html_end_chart(out);
-    fputs("<figcaption>A line for each run, solid, dashed, dotted and dash-dotted in their order; "
-          "stars are what was kept.</figcaption></figure>\n",
-          out);
+    lull_html_end_chart(out, &chart);
+    fputs("<figcaption>A line for each run, stars are what was kept: ", out);
+    for (size_t i = 0; i < count; i++) {
+        lull_html_text(out, i == 0 ? "" : "; ", documents[i].name, "");
+        fprintf(out, ", %s", lines[i % (sizeof(lines) / sizeof(lines[0]))]);
+    }
+    fputs(".</figcaption></figure>\n", out);
 }
 
 /* ---- valleys ----------------------------------------------------------------------------- */
@@ -271,7 +280,7 @@ static void draw_valley(FILE *out, const json_t *gpu)
                             1.0 - saving, 1.0 - lull_report_number(point, "saving_high_ratio"),
                             1.0 - lull_report_number(point, "saving_low_ratio"), text);
     }
-    lull_html_end_chart(out);
+    lull_html_end_chart(out, &chart);
     fputs("</figure>\n", out);
 }
 
@@ -379,6 +388,6 @@ void lull_report_draw_descent(FILE *out, const char *name, const json_t *descent
     }
     fputs("\"/>\n", out);
     draw_steps(out, &chart, descent, highest_mhz);
-    lull_html_end_chart(out);
+    lull_html_end_chart(out, &chart);
     fputs("</figure>\n", out);
 }

@@ -180,6 +180,17 @@ int lull_actuator_open_local(struct lull_devices *devices, const char *runtime_d
     return 0;
 }
 
+/* The writer of this process looks at no GPU by itself, so that this is the only look. It is
+ * enough: MIG cannot be switched while a job has the GPU. A GPU that cannot be looked at is
+ * refused, if at all, by its first write. */
+static int check_partitions(struct lull_actuator *actuator, uint32_t gpu, struct lull_error *err)
+{
+    struct lull_device_news news;
+
+    lull_device_check(actuator->devices, gpu, &news, NULL);
+    return news.is_partitioned ? lull_device_refuse_partitioned(gpu, err) : 0;
+}
+
 static int lease_local(struct lull_actuator *actuator, const char *uuid,
                        const struct lull_band *band, uint32_t *slot_out, struct lull_error *err)
 {
@@ -190,6 +201,8 @@ static int lease_local(struct lull_actuator *actuator, const char *uuid,
     if (gpu < 0)
         return lull_error_set(err, -ENODEV, "%s: no such GPU on this node; see lull gpus", uuid);
     result = lull_device_fit_band(lull_device_info(actuator->devices, (uint32_t)gpu), &fitted, err);
+    if (result == 0)
+        result = check_partitions(actuator, (uint32_t)gpu, err);
     if (result < 0)
         return result;
     if ((actuator->leased >> gpu & 1) != 0)

@@ -49,7 +49,8 @@ int lull_actuator_close(struct lull_actuator *actuator);
 
 /*
  * Leases one GPU by UUID; *slot_out numbers it for the calls below. The lease is renewed by
- * lull_actuator_poll. Errors: -ENODEV; -EBUSY leased by another; -EACCES not yours; -EINVAL band.
+ * lull_actuator_poll. Errors: -ENODEV; -EBUSY leased by another; -EACCES not yours; -EINVAL band;
+ * LULL_E_UNSUPPORTED MIG is on.
  */
 int lull_actuator_lease(struct lull_actuator *actuator, const char *uuid,
                         const struct lull_band *band, uint32_t *slot_out, struct lull_error *err);

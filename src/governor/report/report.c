@@ -85,12 +85,23 @@ static json_t *report_json(const struct lull_report *report)
     return root;
 }
 
+static int write_json(const json_t *root, const char *path, struct lull_error *err)
+{
+    char *const text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    int result;
+
+    if (text == NULL)
+        return lull_error_set(err, -ENOMEM, "%s: no memory for the report", path);
+    result = lull_file_write_atomic(path, text, strlen(text), 0644, err);
+    free(text);
+    return result;
+}
+
 int lull_report_write(const struct lull_report *report, const char *directory,
                       struct lull_error *err)
 {
     char path[PATH_MAX];
     json_t *root;
-    char *text;
     int result = lull_file_make_directory(directory, 0777, err);
 
     if (result < 0)
@@ -98,17 +109,16 @@ int lull_report_write(const struct lull_report *report, const char *directory,
     if ((size_t)snprintf(path, sizeof(path), "%s/report.json", directory) >= sizeof(path))
         return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", directory);
     root = report_json(report);
-    text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-    json_decref(root);
-    if (text == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: no memory for the report", path);
-    result = lull_file_write_atomic(path, text, strlen(text), 0644, err);
-    free(text);
+    result = write_json(root, path, err);
     if (result == 0 && report->online != NULL)
         result = lull_online_write_profile(report->online, directory, err);
-    if (result < 0 || report->managed == NULL)
-        return result;
-    return lull_timeline_write(report->devices, report->managed, directory, err);
+    if (result == 0 && report->managed != NULL)
+        result = lull_timeline_write(
+            report->devices, report->managed,
+            json_string_value(json_object_get(json_object_get(root, "verdict"), "sentence")),
+            directory, err);
+    json_decref(root);
+    return result;
 }
 
 /* Prints what other tolerances would bring. Under a power limit no trial has compared clocks. */

@@ -7,26 +7,58 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <jansson.h>
+
+#include "base/clock.h"
 #include "base/file.h"
 
-/* Rows of one GPU in the picture. */
-enum { ROW_SECTIONS = 1, ROW_CLOCKS = 2 };
+/* Rows of one GPU in the picture. Numbers of processes and threads are each used once: what shows
+ * them takes thread numbers for those of one machine, and 0 for the kernel. */
+enum { ROW_SECTIONS, ROW_CLOCKS, ROWS };
+
+struct timeline_text {
+    struct lull_devices *devices;
+    const struct lull_control *control;
+    const char *sentence;
+    int64_t origin_ns;
+};
 
 static double us(int64_t time_ns, int64_t origin_ns)
 {
     return (double)(time_ns - origin_ns) * 1e-3;
 }
 
-static void write_names(FILE *out, uint32_t gpu, const char *name)
+static uint32_t process_of(uint32_t gpu)
 {
-    fprintf(
-        out,
-        "{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"GPU %u %s\"}},\n"
-        "{\"ph\":\"M\",\"pid\":%u,\"tid\":%d,\"name\":\"thread_name\","
-        "\"args\":{\"name\":\"communication\"}},\n"
-        "{\"ph\":\"M\",\"pid\":%u,\"tid\":%d,\"name\":\"thread_name\","
-        "\"args\":{\"name\":\"lowered clock\"}},\n",
-        gpu, gpu, name, gpu, ROW_SECTIONS, gpu, ROW_CLOCKS);
+    return gpu + 1;
+}
+
+static uint32_t thread_of(uint32_t gpu, uint32_t row)
+{
+    return LULL_DEVICE_MAX_GPUS + 1 + gpu * ROWS + row;
+}
+
+static void write_name(FILE *out, uint32_t gpu, uint32_t row, const char *name)
+{
+    fprintf(out,
+            ",\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_name\","
+            "\"args\":{\"name\":\"%s\"}}",
+            process_of(gpu), thread_of(gpu, row), name);
+}
+
+/* The first event of all has no comma before it. */
+static void write_names(FILE *out, uint32_t gpu, const char *name, bool is_first)
+{
+    fprintf(out,
+            "%s\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\","
+            "\"args\":{\"name\":\"GPU %u %s\"}}",
+            is_first ? "" : ",", process_of(gpu), gpu, name);
+    fprintf(out,
+            ",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\","
+            "\"args\":{\"sort_index\":%u}}",
+            process_of(gpu), gpu);
+    write_name(out, gpu, ROW_SECTIONS, "communication");
+    write_name(out, gpu, ROW_CLOCKS, "lowered clock");
 }
 
 static void write_sections(FILE *out, uint32_t gpu, const struct lull_spans *spans,
@@ -36,8 +68,10 @@ static void write_sections(FILE *out, uint32_t gpu, const struct lull_spans *spa
         const struct lull_span *span = &spans->items[i];
 
         fprintf(out,
-                "{\"ph\":\"X\",\"pid\":%u,\"tid\":%d,\"name\":\"%s\",\"ts\":%.3f,\"dur\":%.3f},\n",
-                gpu, ROW_SECTIONS, lull_operation_name((enum lull_operation)span->index),
+                ",\n{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"cat\":\"communication\","
+                "\"name\":\"%s\",\"ts\":%.3f,\"dur\":%.3f}",
+                process_of(gpu), thread_of(gpu, ROW_SECTIONS),
+                lull_operation_name((enum lull_operation)span->index),
                 us(span->begin_ns, origin_ns), us(span->end_ns, span->begin_ns));
     }
 }
@@ -49,10 +83,10 @@ static void write_lowered(FILE *out, uint32_t gpu, const struct lull_spans *span
         const struct lull_span *span = &spans->items[i];
 
         fprintf(out,
-                "{\"ph\":\"X\",\"pid\":%u,\"tid\":%d,\"name\":\"%u MHz\",\"ts\":%.3f,"
-                "\"dur\":%.3f},\n",
-                gpu, ROW_CLOCKS, span->index, us(span->begin_ns, origin_ns),
-                us(span->end_ns, span->begin_ns));
+                ",\n{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"cat\":\"lowered\","
+                "\"name\":\"%u MHz\",\"ts\":%.3f,\"dur\":%.3f}",
+                process_of(gpu), thread_of(gpu, ROW_CLOCKS), span->index,
+                us(span->begin_ns, origin_ns), us(span->end_ns, span->begin_ns));
     }
 }
 
@@ -64,14 +98,15 @@ static void write_samples(FILE *out, uint32_t gpu, const struct lull_samples *sa
 
         if (sample->reading.valid & LULL_READING_POWER)
             fprintf(out,
-                    "{\"ph\":\"C\",\"pid\":%u,\"name\":\"power W\",\"ts\":%.3f,"
-                    "\"args\":{\"W\":%.1f}},\n",
-                    gpu, us(sample->time_ns, origin_ns), sample->reading.power_mw * 1e-3);
+                    ",\n{\"ph\":\"C\",\"pid\":%u,\"name\":\"power W\",\"ts\":%.3f,"
+                    "\"args\":{\"W\":%.1f}}",
+                    process_of(gpu), us(sample->time_ns, origin_ns),
+                    sample->reading.power_mw * 1e-3);
         if (sample->reading.valid & LULL_READING_SM_CLOCK)
             fprintf(out,
-                    "{\"ph\":\"C\",\"pid\":%u,\"name\":\"SM clock MHz\",\"ts\":%.3f,"
-                    "\"args\":{\"MHz\":%u}},\n",
-                    gpu, us(sample->time_ns, origin_ns), sample->reading.sm_mhz);
+                    ",\n{\"ph\":\"C\",\"pid\":%u,\"name\":\"SM clock MHz\",\"ts\":%.3f,"
+                    "\"args\":{\"MHz\":%u}}",
+                    process_of(gpu), us(sample->time_ns, origin_ns), sample->reading.sm_mhz);
     }
 }
 
@@ -80,44 +115,58 @@ static int64_t earliest_ns(const struct lull_control *control)
     int64_t earliest = INT64_MAX;
 
     for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
-        const struct lull_samples *samples = &lull_control_log(control, i)->samples;
+        const struct lull_run_log *log = lull_control_log(control, i);
 
-        if (samples->count > 0 && samples->items[0].time_ns < earliest)
-            earliest = samples->items[0].time_ns;
+        if (log->samples.count > 0)
+            earliest = lull_earlier_ns(earliest, log->samples.items[0].time_ns);
+        if (log->sections.count > 0)
+            earliest = lull_earlier_ns(earliest, log->sections.items[0].begin_ns);
+        if (log->lowered.count > 0)
+            earliest = lull_earlier_ns(earliest, log->lowered.items[0].begin_ns);
     }
     return earliest == INT64_MAX ? 0 : earliest;
 }
 
-int lull_timeline_write(struct lull_devices *devices, const struct lull_control *control,
-                        const char *directory, struct lull_error *err)
+static void write_sentence(FILE *out, const char *sentence)
 {
-    int64_t origin_ns = earliest_ns(control);
-    char path[PATH_MAX];
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    int result;
+    json_t *const text = json_string(sentence);
+    char *const quoted = json_dumps(text, JSON_ENCODE_ANY);
 
-    if (out == NULL ||
-        (size_t)snprintf(path, sizeof(path), "%s/trace.json", directory) >= sizeof(path))
-        return lull_error_set(err, -ENOMEM, "%s: no memory for the timeline", directory);
-    fprintf(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-    for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
-        const struct lull_run_log *log = lull_control_log(control, i);
-        uint32_t device = lull_control_gpu(control, i)->device;
+    if (quoted != NULL)
+        fprintf(out, ",\"verdict\":%s", quoted);
+    free(quoted);
+    json_decref(text);
+}
 
-        write_names(out, device, lull_device_info(devices, device)->name);
+static int write_timeline(const void *context, FILE *out)
+{
+    const struct timeline_text *const timeline = context;
+    const int64_t origin_ns = timeline->origin_ns;
+
+    fprintf(out, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"producer\":\"lull run\"");
+    if (timeline->sentence != NULL)
+        write_sentence(out, timeline->sentence);
+    fprintf(out, "},\"traceEvents\":[");
+    for (uint32_t i = 0; i < lull_control_gpu_count(timeline->control); i++) {
+        const struct lull_run_log *log = lull_control_log(timeline->control, i);
+        const uint32_t device = lull_control_gpu(timeline->control, i)->device;
+
+        write_names(out, device, lull_device_info(timeline->devices, device)->name, i == 0);
         write_sections(out, device, &log->sections, origin_ns);
         write_lowered(out, device, &log->lowered, origin_ns);
         write_samples(out, device, &log->samples, origin_ns);
     }
-    /* JSON allows no comma at the end: the last entry is a harmless one. */
-    fprintf(out, "{\"ph\":\"M\",\"pid\":0,\"name\":\"process_sort_index\",\"args\":{}}\n]}\n");
-    if (fclose(out) != 0) {
-        free(text);
-        return lull_error_set(err, -ENOMEM, "%s: no memory for the timeline", path);
-    }
-    result = lull_file_write_atomic(path, text, size, 0644, err);
-    free(text);
-    return result;
+    fprintf(out, "\n]}\n");
+    return 0;
+}
+
+int lull_timeline_write(struct lull_devices *devices, const struct lull_control *control,
+                        const char *sentence, const char *directory, struct lull_error *err)
+{
+    const struct timeline_text timeline = {devices, control, sentence, earliest_ns(control)};
+    char path[PATH_MAX];
+
+    if ((size_t)snprintf(path, sizeof(path), "%s/trace.json", directory) >= sizeof(path))
+        return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", directory);
+    return lull_file_write_with(path, write_timeline, &timeline, err);
 }

@@ -54,6 +54,7 @@ static int make_pass(struct lull_run_pass *pass, bool observe_only, struct lull_
 
     lull_run_pass_prepare(pass, observe_only);
     lull_run_pass_sample(pass);
+    lull_run_pass_begin_scalars(pass);
     begin_ns = lull_now_ns();
     if (pass->accounting != NULL)
         lull_accounting_begin(pass->accounting, begin_ns, run->rapl);
@@ -66,6 +67,7 @@ static int make_pass(struct lull_run_pass *pass, bool observe_only, struct lull_
     pass->wall_s = (double)(end_ns - begin_ns) * 1e-9;
     leave_nodes(pass);
     lull_run_pass_sample(pass);
+    lull_run_pass_end_scalars(pass);
     if (pass->control != NULL)
         lull_control_stop(pass->control);
     if (pass->accounting != NULL) {
@@ -272,7 +274,7 @@ int lull_run(const struct lull_run_options *options, int *status_out, struct lul
     struct lull_error signals_err = {0};
     int result = 0;
 
-    result = lull_run_check_report(options, err);
+    result = lull_run_check_folders(options, err);
     if (result == 0)
         result = lull_run_load_plans(&run, err);
     if (result == 0 && options->compare)

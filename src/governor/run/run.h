@@ -35,6 +35,7 @@ struct lull_run_options {
     bool has_launcher;    /* somebody else starts the command, and holds the other end of this: */
     uint32_t launcher_fd; /* see lull_child_adopt(); not with compare */
     const char *report;   /* directory */
+    const char *scalars;  /* directory of scalars, written while it runs; NULL: none */
     const char *runtime_dir; /* of lulld */
 };
 

@@ -13,23 +13,27 @@
 #include "core/section/agreement.h"
 #include "governor/run/run_pass.h"
 
-static int check_folder(const char *folder, struct lull_error *err)
+static int check_folder(const char *option, const char *folder, struct lull_error *err)
 {
     struct lull_error reason = {0};
 
     if (lull_file_make_directory(folder, 0777, &reason) < 0)
-        return lull_error_set(err, -EINVAL, "--report: %.200s; name another directory",
+        return lull_error_set(err, -EINVAL, "%s: %.200s; name another directory", option,
                               reason.text);
     if (access(folder, W_OK | X_OK) < 0)
         return lull_error_set(err, -EINVAL,
-                              "--report: %.120s cannot be written: %s; name another directory",
+                              "%s: %.120s cannot be written: %s; name another directory", option,
                               folder, strerror(errno));
     return 0;
 }
 
-int lull_run_check_report(const struct lull_run_options *options, struct lull_error *err)
+int lull_run_check_folders(const struct lull_run_options *options, struct lull_error *err)
 {
-    return check_folder(options->report, err);
+    int result = check_folder("--report", options->report, err);
+
+    if (result == 0 && options->scalars != NULL)
+        result = check_folder("--scalars", options->scalars, err);
+    return result;
 }
 
 /* So many runs may begin in one second, such as those of a job's nodes. */
@@ -38,7 +42,7 @@ enum { MOST_AT_ONCE = 10 * LULL_AGREEMENT_MAX_NODES };
 int lull_run_make_report(time_t unix_s, char folder_out[LULL_RUN_REPORT_SIZE],
                          struct lull_error *err)
 {
-    int result = check_folder(LULL_RUN_REPORTS, err);
+    int result = check_folder("--report", LULL_RUN_REPORTS, err);
     struct tm now;
     char stamp[24];
 

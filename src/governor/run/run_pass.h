@@ -19,6 +19,7 @@
 #include "governor/energy/accounting.h"
 #include "governor/plan/plan_runner.h"
 #include "governor/plan/straggler_response.h"
+#include "governor/report/scalars.h"
 #include "governor/run/job_signals.h"
 #include "governor/run/launch.h"
 #include "governor/run/probes.h"
@@ -75,6 +76,8 @@ struct lull_run_pass {
     uint64_t ticks;
     struct lull_run_trials trials; /* as far as who looks on has looked at them */
     struct lull_run_live live;
+    struct lull_scalar_files *scalar_files; /* NULL: none are written */
+    struct lull_scalars scalars;
     double wall_s;
     char job_path[LULL_RUN_PATH_SIZE];
     uv_loop_t loop;
@@ -107,7 +110,7 @@ void lull_run_choose_probes(struct lull_managed_run *run);
 
 /* Check what would otherwise be told only at the end of the job. Errors: -EINVAL, with the option
  * and what to give instead. */
-int lull_run_check_report(const struct lull_run_options *options, struct lull_error *err);
+int lull_run_check_folders(const struct lull_run_options *options, struct lull_error *err);
 int lull_run_check_limit(const struct lull_managed_run *run, struct lull_error *err);
 
 /* Loads the plans. Errors: -EINVAL one cannot be read, or is none; the text names its file. */
@@ -122,6 +125,12 @@ int lull_run_pass_start_job(struct lull_run_pass *pass, struct lull_error *err);
 /* Reads the GPUs before the job starts and after it has ended, and waits for it, but not for a
  * driver that hangs. */
 void lull_run_pass_sample(struct lull_run_pass *pass);
+
+/* Open what --scalars names, write a row of the run's numbers there, and end it with a last row.
+ * What fails is noted, and costs the job nothing. */
+void lull_run_pass_begin_scalars(struct lull_run_pass *pass);
+void lull_run_pass_tell_scalars(struct lull_run_pass *pass);
+void lull_run_pass_end_scalars(struct lull_run_pass *pass);
 
 /* Returns when the child has ended: until then it passes signals on, samples, and renews leases. */
 void lull_run_pass_watch(struct lull_run_pass *pass);

@@ -17,7 +17,8 @@ enum {
     PEER_TICKS = 2,
     LIVE_TICKS = 4,
     PROGRESS_TICKS = 10,
-    ENERGY_TICKS = 20
+    ENERGY_TICKS = 20,
+    SCALAR_TICKS = 20
 };
 /* How long the readings at the begin and at the end of a job are waited for: they have to fit into
  * the 2 s after which `lull run` ends, beside what closing the actuator takes. 64 GPUs of five
@@ -244,6 +245,8 @@ static void on_tick(uv_timer_t *timer)
         if (pass->accounting != NULL && pass->ticks % ENERGY_TICKS == 0)
             lull_accounting_read_node(pass->accounting);
         obey(pass);
+        if (pass->ticks % SCALAR_TICKS == 0)
+            lull_run_pass_tell_scalars(pass);
         if (!pass->observe_only)
             heartbeat(pass);
         if (pass->ticks % LIVE_TICKS == 0)

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/report/scalar_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/thread.h"
+#include "trace/event_file.h"
+
+/* Rows that may wait: half a minute of them, at one a second. Chosen, not measured. */
+enum { QUEUE_ROWS = 32 };
+enum { EVENTS, LINES, FILES };
+
+struct scalar_file {
+    int fd;      /* -1: it is not written any more */
+    off_t whole; /* where its last whole row ends */
+    char path[PATH_MAX];
+};
+
+struct lull_scalar_files {
+    pthread_mutex_t lock; /* guards the queue, the complaint and the flags, not the files */
+    pthread_cond_t changed;
+    pthread_t thread;
+    struct lull_scalar_row rows[QUEUE_ROWS];
+    uint32_t first; /* of the rows that wait */
+    uint32_t waiting;
+    uint64_t lost;
+    struct lull_error complaint; /* code 0: there is none */
+    bool is_lost_said;
+    bool is_ending;
+    bool is_over;
+    bool is_given_up; /* the thread frees this */
+
+    struct scalar_file files[FILES]; /* the thread's */
+    struct lull_scalar scalars[LULL_SCALARS_MOST];
+    bool is_described[LULL_SCALARS_MOST]; /* in the event file */
+    uint32_t count;
+};
+
+/* ---- files ------------------------------------------------------------------------------- */
+
+static void complain(struct lull_scalar_files *files, int code, const char *path)
+{
+    pthread_mutex_lock(&files->lock);
+    lull_error_set(&files->complaint, code,
+                   "%.200s: %s; the job runs on, and no more scalars are written there", path,
+                   strerror(-code));
+    pthread_mutex_unlock(&files->lock);
+}
+
+/* Takes away what is there of a row behind the last whole one, so that readers find no half of one,
+ * unless somebody else has written behind it. */
+static void cut(const struct scalar_file *file, size_t done)
+{
+    struct stat info;
+
+    if (fstat(file->fd, &info) == 0 && info.st_size == file->whole + (off_t)done && done > 0 &&
+        ftruncate(file->fd, file->whole) < 0)
+        return; /* a full disk that cannot be cut either is said all the same */
+}
+
+static void append(struct lull_scalar_files *files, struct scalar_file *file, const char *text,
+                   size_t size)
+{
+    size_t done = 0;
+
+    while (done < size) {
+        const ssize_t written = write(file->fd, text + done, size - done);
+
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0) {
+            const int code = written < 0 ? -errno : -ENOSPC;
+
+            cut(file, done);
+            close(file->fd);
+            file->fd = -1;
+            complain(files, code, file->path);
+            return;
+        }
+        done += (size_t)written;
+    }
+    file->whole += (off_t)size;
+}
+
+static int write_line(const struct lull_scalar_files *files, const struct lull_scalar_row *row,
+                      FILE *out)
+{
+    fprintf(out, "{\"time_unix_s\": %.3f, \"step\": %" PRId64, row->unix_s, row->step);
+    for (uint32_t i = 0; i < files->count; i++) {
+        fprintf(out, ", \"%s\": ", files->scalars[i].name);
+        if (isfinite(row->values[i]))
+            fprintf(out, "%.9g", row->values[i]);
+        else
+            fprintf(out, "null");
+    }
+    fprintf(out, "}\n");
+    return 0;
+}
+
+static int write_events(struct lull_scalar_files *files, const struct lull_scalar_row *row,
+                        FILE *out)
+{
+    struct lull_event_scalar known[LULL_SCALARS_MOST];
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < files->count; i++) {
+        if (!isfinite(row->values[i]))
+            continue;
+        known[count++] = (struct lull_event_scalar){
+            .tag = files->scalars[i].name,
+            .value = (float)row->values[i],
+            .description = files->is_described[i] ? NULL : files->scalars[i].help};
+        files->is_described[i] = true;
+    }
+    return count == 0 ? 0 : lull_event_file_add(out, row->unix_s, row->step, known, count);
+}
+
+static void write_row(struct lull_scalar_files *files, const struct lull_scalar_row *row)
+{
+    for (int kind = 0; kind < FILES; kind++) {
+        struct scalar_file *const file = &files->files[kind];
+        char *text = NULL;
+        size_t size = 0;
+        FILE *const out = file->fd < 0 ? NULL : open_memstream(&text, &size);
+        int result;
+
+        if (out == NULL)
+            continue;
+        result = kind == EVENTS ? write_events(files, row, out) : write_line(files, row, out);
+        if (fclose(out) == 0 && result == 0)
+            append(files, file, text, size);
+        free(text);
+    }
+}
+
+/* ---- the thread -------------------------------------------------------------------------- */
+
+static void finish(struct lull_scalar_files *files)
+{
+    for (int kind = 0; kind < FILES; kind++)
+        if (files->files[kind].fd >= 0)
+            close(files->files[kind].fd);
+    pthread_cond_destroy(&files->changed);
+    pthread_mutex_destroy(&files->lock);
+    free(files);
+}
+
+static void *work(void *argument)
+{
+    struct lull_scalar_files *const files = argument;
+    bool is_given_up;
+
+    pthread_setname_np(pthread_self(), "lull-scalars");
+    pthread_mutex_lock(&files->lock);
+    for (;;) {
+        struct lull_scalar_row row;
+
+        while (files->waiting == 0 && !files->is_ending)
+            pthread_cond_wait(&files->changed, &files->lock);
+        if (files->waiting == 0)
+            break;
+        row = files->rows[files->first];
+        files->first = (files->first + 1) % QUEUE_ROWS;
+        files->waiting--;
+        pthread_mutex_unlock(&files->lock);
+        write_row(files, &row);
+        pthread_mutex_lock(&files->lock);
+    }
+    files->is_over = true;
+    is_given_up = files->is_given_up;
+    pthread_cond_broadcast(&files->changed);
+    pthread_mutex_unlock(&files->lock);
+    if (is_given_up)
+        finish(files);
+    return NULL;
+}
+
+/* ---- the owner --------------------------------------------------------------------------- */
+
+static int open_file(struct scalar_file *file, const char *folder, const char *name,
+                     struct lull_error *err)
+{
+    if ((size_t)snprintf(file->path, sizeof(file->path), "%s/%s", folder, name) >=
+        sizeof(file->path))
+        return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", folder);
+    file->fd = open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (file->fd < 0)
+        return lull_error_set(err, -errno, "%s: %s", file->path, strerror(errno));
+    file->whole = lseek(file->fd, 0, SEEK_END);
+    return 0;
+}
+
+/* TensorBoard looks for "tfevents" and shows files of one folder as one run, by the time in their
+ * names. */
+static int open_files(struct lull_scalar_files *files, const char *folder, double unix_s,
+                      struct lull_error *err)
+{
+    char host[64] = "node";
+    char name[160];
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out;
+    int result = lull_file_make_directory(folder, 0777, err);
+
+    if (result < 0)
+        return result;
+    gethostname(host, sizeof(host) - 1);
+    snprintf(name, sizeof(name), "events.out.tfevents.%010.0f.%s.%d.lull", unix_s, host,
+             (int)getpid());
+    result = open_file(&files->files[LINES], folder, "scalars.jsonl", err);
+    if (result == 0)
+        result = open_file(&files->files[EVENTS], folder, name, err);
+    if (result < 0)
+        return result;
+    out = open_memstream(&text, &size);
+    if (out == NULL)
+        return lull_error_set(err, -ENOMEM, "%s: no memory for scalars", folder);
+    result = lull_event_file_begin(out, unix_s);
+    if (fclose(out) == 0 && result == 0)
+        append(files, &files->files[EVENTS], text, size);
+    free(text);
+    return result;
+}
+
+static struct lull_scalar_files *create(void)
+{
+    struct lull_scalar_files *const files = calloc(1, sizeof(*files));
+    pthread_condattr_t monotonic;
+
+    if (files == NULL)
+        return NULL;
+    pthread_mutex_init(&files->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&files->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    for (int kind = 0; kind < FILES; kind++)
+        files->files[kind].fd = -1;
+    return files;
+}
+
+int lull_scalar_files_open(const char *folder, const struct lull_scalar *scalars, uint32_t count,
+                           double unix_s, struct lull_scalar_files **files_out,
+                           struct lull_error *err)
+{
+    struct lull_scalar_files *const files = create();
+    int result;
+
+    if (files == NULL)
+        return lull_error_set(err, -ENOMEM, "%s: no memory for scalars", folder);
+    files->count = count;
+    memcpy(files->scalars, scalars, count * sizeof(*scalars));
+    result = open_files(files, folder, unix_s, err);
+    if (result == 0) {
+        result = lull_thread_start(&files->thread, work, files);
+        if (result < 0)
+            lull_error_set(err, result, "%s: no thread to write scalars: %s", folder,
+                           strerror(-result));
+    }
+    if (result < 0) {
+        finish(files);
+        return result;
+    }
+    *files_out = files;
+    return 0;
+}
+
+void lull_scalar_files_add(struct lull_scalar_files *files, const struct lull_scalar_row *row)
+{
+    pthread_mutex_lock(&files->lock);
+    if (files->waiting < QUEUE_ROWS)
+        files->rows[(files->first + files->waiting++) % QUEUE_ROWS] = *row;
+    else
+        files->lost++;
+    pthread_cond_broadcast(&files->changed);
+    pthread_mutex_unlock(&files->lock);
+}
+
+bool lull_scalar_files_complain(struct lull_scalar_files *files, struct lull_error *text_out)
+{
+    bool is_said = true;
+
+    pthread_mutex_lock(&files->lock);
+    if (files->complaint.code != 0) {
+        *text_out = files->complaint;
+        files->complaint.code = 0;
+    } else if (files->lost > 0 && !files->is_lost_said) {
+        lull_error_set(
+            text_out, -EAGAIN,
+            "%.200s: the disk is too slow; the job runs on, and scalars are missing there",
+            files->files[LINES].path);
+        files->is_lost_said = true;
+    } else {
+        is_said = false;
+    }
+    pthread_mutex_unlock(&files->lock);
+    return is_said;
+}
+
+void lull_scalar_files_close(struct lull_scalar_files *files, int64_t until_ns,
+                             struct lull_error *text_out)
+{
+    const struct timespec until = lull_timespec_from_ns(until_ns);
+    bool is_over;
+
+    if (files == NULL)
+        return;
+    pthread_mutex_lock(&files->lock);
+    files->is_ending = true;
+    pthread_cond_broadcast(&files->changed);
+    while (!files->is_over)
+        if (pthread_cond_timedwait(&files->changed, &files->lock, &until) == ETIMEDOUT)
+            break;
+    is_over = files->is_over;
+    files->is_given_up = !is_over;
+    if (!is_over) {
+        lull_error_set(text_out, -ETIMEDOUT, "%.200s: the disk does not answer; its end is missing",
+                       files->files[LINES].path);
+        pthread_detach(files->thread);
+    }
+    pthread_mutex_unlock(&files->lock);
+    if (!is_over)
+        return;
+    pthread_join(files->thread, NULL);
+    lull_scalar_files_complain(files, text_out);
+    finish(files);
+}

@@ -1,0 +1,59 @@
+/*
+ * Scalar files: rows of numbers, appended while a job runs to two files of one folder: an event
+ * file (trace/event_file.h), which TensorBoard shows, and scalars.jsonl, a line of JSON for each
+ * row, which any program can follow.
+ *
+ * A thread of its own writes, and rows wait for it in a queue of fixed size, so that a disk that is
+ * slow, hangs or is full holds nobody up. A file that cannot be written ends with its last whole
+ * row.
+ *
+ * Threads: the owner calls these functions, none of which waits for a disk but open; and close, for
+ * as long as it is told. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_REPORT_SCALAR_FILES_H
+#define LULL_GOVERNOR_REPORT_SCALAR_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* As many as 64 GPUs and their job have (scalars.h). */
+enum { LULL_SCALARS_MOST = 320, LULL_SCALAR_NAME_BYTES = 48 };
+
+struct lull_scalar {
+    char name[LULL_SCALAR_NAME_BYTES]; /* "lull/gpu0/power_w" */
+    const char *help;                  /* lives as long as the files */
+};
+
+struct lull_scalar_row {
+    double unix_s; /* of the wall clock */
+    int64_t step;
+    double values[LULL_SCALARS_MOST]; /* NAN: not known, null in JSON and not in the event file */
+};
+
+struct lull_scalar_files; /* opaque */
+
+/*
+ * Makes the folder, and opens both files behind what is there. scalars[count] is copied. Errors:
+ * -errno with the path.
+ */
+int lull_scalar_files_open(const char *folder, const struct lull_scalar *scalars, uint32_t count,
+                           double unix_s, struct lull_scalar_files **files_out,
+                           struct lull_error *err);
+
+/* Queues a copy of a row. One that finds the queue full is lost, which the complaint says. */
+void lull_scalar_files_add(struct lull_scalar_files *files, const struct lull_scalar_row *row);
+
+/* Tells whether there is something to say of the files that has not been said, and puts it into
+ * text_out: that one cannot be written any more, or that rows were lost. Each is said once. */
+bool lull_scalar_files_complain(struct lull_scalar_files *files, struct lull_error *text_out);
+
+/* Waits until all rows are written, at most until that time of CLOCK_MONOTONIC, and ends. What is
+ * stuck in a disk is left to itself; then text_out says that rows are missing, else it is left
+ * alone. NULL is allowed. */
+void lull_scalar_files_close(struct lull_scalar_files *files, int64_t until_ns,
+                             struct lull_error *text_out);
+
+#endif
