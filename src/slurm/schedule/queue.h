@@ -42,9 +42,11 @@ struct lull_queue_job {
     int64_t limit_s;    /* 0: none */
     int64_t deadline_s; /* 0: none */
     uint32_t sm_mhz;    /* of a job that runs or was released; 0: full clocks */
+    uint32_t tries;     /* how often it was released and held again */
     bool takes_clocks;  /* a clock can be set for it */
     /* Of a job that waits: why Lull cannot place it, in its user's words; NULL: it can. */
     const char *obstacle;
+    const char *delay; /* why it is not to begin yet; NULL: it may */
     const struct lull_cluster_share *shares; /* by the queue's nodes; of one that does not wait */
     uint32_t share_count;
 };

@@ -212,6 +212,16 @@ static int start(struct lull_schedule *schedule, const struct lull_cluster_decis
     return 0;
 }
 
+static double slowdown(const struct lull_cluster_job *job, const struct lull_cluster_point *point)
+{
+    int64_t least_ns = point->time_ns;
+
+    for (uint32_t i = 0; i < job->point_count; i++)
+        if (job->points[i].type == point->type && job->points[i].time_ns < least_ns)
+            least_ns = job->points[i].time_ns;
+    return (double)point->time_ns / (double)least_ns;
+}
+
 static void tell(struct lull_schedule *schedule, const struct lull_cluster_decision *decision,
                  struct lull_schedule_decision *told)
 {
@@ -230,6 +240,7 @@ static void tell(struct lull_schedule *schedule, const struct lull_cluster_decis
     told->point = &job->points[decision->point];
     told->point_number = decision->point;
     told->type = schedule->types[told->point->type].name;
+    told->slowdown_ratio = slowdown(job, told->point);
     told->shares = schedule->told;
     told->share_count = decision->share_count;
 }

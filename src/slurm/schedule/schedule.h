@@ -28,6 +28,7 @@ struct lull_schedule_decision {
     const struct lull_cluster_point *point;
     const char *type;                     /* of GPU */
     uint32_t point_number;                /* among lull_schedule_points() */
+    double slowdown_ratio;                /* to its fastest point on this type of GPU, >= 1 */
     const struct lull_cluster_share *shares; /* by the queue's nodes; until the next call */
     size_t share_count;
     const char *reason; /* the policy's, static; NULL: it gives none */

@@ -320,7 +320,8 @@ int lull_schedule_make_jobs(struct lull_schedule *schedule, struct lull_error *e
         int points;
 
         schedule->own[i].number = LULL_SCHEDULE_NONE;
-        schedule->own[i].obstacle = waits ? job->obstacle : NULL;
+        if (waits)
+            schedule->own[i].obstacle = job->obstacle != NULL ? job->obstacle : job->delay;
         if (schedule->own[i].obstacle != NULL)
             continue;
         note_knowledge(schedule, i);
