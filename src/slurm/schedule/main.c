@@ -119,8 +119,8 @@ static const struct lull_option rows[] = {
                .hint = LULL_OPTION_FOLDER, .otherwise = "/var/lib/lull as root"),
     LULL_GROUP("For Slurm's plugin, on the nodes"),
     LULL_VALUE("hold", "JOB", WHOLE, OBJECT, held,
-               "Hold the GPUs of this node at the clock that was chosen for the job, until "
-               "standard input or descriptor 3 ends.",
+               "Hold the GPUs of this node at the clock that was chosen for the job, until the "
+               "other end of the socket at descriptor 3 is closed.",
                .least = 1, .needs = "gpus", .excludes = "once|dry-run|explain|json"),
     LULL_VALUE("gpus", "LIST", TEXT, OBJECT, gpus, "The job's GPUs on this node, with commas.",
                .needs = "hold"),
@@ -372,7 +372,7 @@ static int hold(const struct schedule_options *options, struct lull_error *err)
     snprintf(job, sizeof(job), "%u", options->held);
     snprintf(mhz, sizeof(mhz), "%u", sm_mhz);
     execlp(program, program, "job", "hold", job, "--gpus", options->gpus, "--sm-clock", mhz,
-           "--runtime-dir", options->runtime_dir, (char *)NULL);
+           "--launcher-fd", "3", "--runtime-dir", options->runtime_dir, (char *)NULL);
     return lull_error_set(err, -errno, "%s: %s", program, strerror(errno));
 }
 
