@@ -117,13 +117,25 @@ static struct spank_option options[] = {
      2, 4, on_option},
 };
 
+/* Takes a directory, in which %n stands for the node's name, for hosts that are several nodes. */
+static bool take_directory(const char *text, char place[NAME_BYTES])
+{
+    const char *const mark = strstr(text, "%n");
+    const char *const node = getenv("SLURMD_NODENAME");
+
+    if (mark == NULL)
+        return (size_t)snprintf(place, NAME_BYTES, "%s", text) < NAME_BYTES;
+    return (size_t)snprintf(place, NAME_BYTES, "%.*s%s%s", (int)(mark - text), text,
+                            node != NULL ? node : "", mark + 2) < NAME_BYTES;
+}
+
 /* Takes a word of plugstack.conf, NAME=VALUE. */
 static bool take_setting(const char *word)
 {
     if (strncmp(word, "lull=/", 6) == 0)
         return (size_t)snprintf(site.program, NAME_BYTES, "%s", word + 5) < NAME_BYTES;
     if (strncmp(word, "runtime_dir=/", 13) == 0)
-        return (size_t)snprintf(site.runtime_dir, NAME_BYTES, "%s", word + 12) < NAME_BYTES;
+        return take_directory(word + 12, site.runtime_dir);
     if (strncmp(word, "start_ms=", 9) == 0)
         return (site.start_ms = strtol(word + 9, NULL, 10)) > 0;
     if (strncmp(word, "scheduler=/", 11) == 0)

@@ -166,7 +166,7 @@ static void print_told(const json_t *told)
                (long long)json_integer_value(json_object_get(entry, "job")),
                json_string_value(json_object_get(entry, "why")));
     json_array_foreach(json_object_get(told, "held_again"), i, entry)
-        printf("job %lld has not begun in time: it is placed anew\n",
+        printf("job %lld has not begun where it was put: it is placed anew\n",
                (long long)json_integer_value(entry));
     fflush(stdout);
 }

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "slurm/wish.h"
 
-enum { WORD_BYTES = 128, MOST_MHZ = 100000, MOST_TRIES = 1000, MOST_GPUS = 1 << 20 };
+enum { WORD_BYTES = 128, MOST_MHZ = 100000, MOST_TRIES = 1000, MOST_MINUTES = 1 << 30, MOST_GPUS = 1 << 20 };
 
 static const char ASKED[] = "lull-schedule";
 
@@ -50,7 +50,7 @@ static void take_number(const char *text, int64_t most, int64_t *number)
 static void take_word(const char *word, int64_t now_s, struct lull_mark *mark)
 {
     const char *value;
-    int64_t mhz = mark->sm_mhz, tries = mark->tries;
+    int64_t mhz = mark->sm_mhz, tries = mark->tries, limit_min = mark->limit_min;
     time_t deadline;
 
     if ((value = value_of(word, "schedule")) != NULL) {
@@ -61,6 +61,9 @@ static void take_word(const char *word, int64_t now_s, struct lull_mark *mark)
     } else if ((value = value_of(word, "sm-mhz")) != NULL) {
         take_number(value, MOST_MHZ, &mhz);
         mark->sm_mhz = (uint32_t)mhz;
+    } else if ((value = value_of(word, "limit-min")) != NULL) {
+        take_number(value, MOST_MINUTES, &limit_min);
+        mark->limit_min = (uint32_t)limit_min;
     } else if ((value = value_of(word, "tries")) != NULL) {
         take_number(value, MOST_TRIES, &tries);
         mark->tries = (uint32_t)tries;
@@ -87,7 +90,7 @@ void lull_mark_read(const char *admin_comment, const char *comment, int64_t now_
 
 static bool is_of_client(const char *word)
 {
-    static const char *const keys[] = {"schedule", "placed-s", "sm-mhz", "tries"};
+    static const char *const keys[] = {"schedule", "placed-s", "sm-mhz", "limit-min", "tries"};
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         if (value_of(word, keys[i]) != NULL)
@@ -116,6 +119,9 @@ int lull_mark_write(const char *admin_comment, const struct lull_mark *mark,
                                  (long long)mark->placed_s);
     if (mark->is_placed && mark->sm_mhz != 0 && used < sizeof(text))
         used += (size_t)snprintf(text + used, sizeof(text) - used, " sm-mhz=%u", mark->sm_mhz);
+    if (mark->is_placed && mark->limit_min != 0 && used < sizeof(text))
+        used += (size_t)snprintf(text + used, sizeof(text) - used, " limit-min=%u",
+                                 mark->limit_min);
     if (mark->tries != 0 && used < sizeof(text))
         used += (size_t)snprintf(text + used, sizeof(text) - used, " tries=%u", mark->tries);
     if (used >= sizeof(text))

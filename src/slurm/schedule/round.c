@@ -49,7 +49,20 @@ static int pass(int rc, const struct lull_error *err)
     return 0;
 }
 
-/* Holds jobs again that have not begun in time, perhaps because their nodes have failed. */
+/* Tells whether a released job is not to be waited for any longer: it has had its time, or a node of
+ * its is away. */
+static bool is_in_vain(const struct lull_round *round, const struct lull_queue *queue,
+                       const struct lull_queue_job *job)
+{
+    if (job->stage != LULL_QUEUE_RELEASED || job->begin_s == 0)
+        return false;
+    for (uint32_t i = 0; i < job->share_count; i++)
+        if (!queue->nodes[job->shares[i].node].is_usable)
+            return true;
+    return queue->now_s - job->begin_s >= round->patience_s;
+}
+
+/* Holds jobs again that were released in vain. */
 static int hold_again(struct lull_round *round, const struct lull_queue *queue, struct told *told,
                       struct lull_error *err)
 {
@@ -57,8 +70,7 @@ static int hold_again(struct lull_round *round, const struct lull_queue *queue, 
         const struct lull_queue_job *const job = &queue->jobs[i];
         int rc = 0;
 
-        if (job->stage != LULL_QUEUE_RELEASED || job->begin_s == 0 ||
-            queue->now_s - job->begin_s < round->patience_s)
+        if (!is_in_vain(round, queue, job))
             continue;
         if (round->journal != NULL)
             rc = pass(lull_slurm_hold(round->slurm, i, err), err);

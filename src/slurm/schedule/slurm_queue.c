@@ -367,6 +367,14 @@ static bool is_refused(const struct lull_slurm *slurm, uint32_t id)
     return false;
 }
 
+/* The time limit that the user gave, in s; 0: none. */
+static int64_t limit_of(const slurm_job_info_t *it, const struct lull_mark *mark)
+{
+    if (mark->is_placed && mark->limit_min != 0)
+        return mark->limit_min * minute_s;
+    return it->time_limit < INFINITE - 1 ? it->time_limit * minute_s : 0;
+}
+
 /* Fills in a job; false: it has nothing to do with Lull or with GPUs. */
 static bool take_job(struct lull_slurm *slurm, const slurm_job_info_t *it, int64_t now_s,
                      struct lull_queue_job *job)
@@ -381,7 +389,7 @@ static bool take_job(struct lull_slurm *slurm, const slurm_job_info_t *it, int64
         .name = mark.name[0] != '\0' ? keep(slurm, mark.name) : text_or_none(it->name),
         .submit_s = it->submit_time,
         .begin_s = it->start_time,
-        .limit_s = it->time_limit < INFINITE - 1 ? it->time_limit * minute_s : 0,
+        .limit_s = limit_of(it, &mark),
         .deadline_s = mark.deadline_s,
         .sm_mhz = mark.is_placed ? mark.sm_mhz : 0,
         .tries = mark.tries,
@@ -524,21 +532,39 @@ static char *name_nodes(const struct lull_slurm *slurm,
 
 /* A job on a lower clock may take longer than its user has allowed it at full clocks, by as much
  * as the clock makes it slower. */
-static void stretch_limit(const struct lull_queue_job *job, const slurm_job_info_t *it,
-                          double slowdown_ratio, job_desc_msg_t *request)
+static void stretch_limit(const struct lull_queue_job *job, double slowdown_ratio,
+                          job_desc_msg_t *request, struct lull_mark *mark)
 {
-    if (job->limit_s > 0 && slowdown_ratio > 1.0)
-        request->time_limit = (uint32_t)ceil(it->time_limit * slowdown_ratio);
+    if (job->limit_s == 0 || slowdown_ratio <= 1.0)
+        return;
+    mark->limit_min = (uint32_t)(job->limit_s / minute_s);
+    request->time_limit = (uint32_t)ceil(mark->limit_min * slowdown_ratio - 1e-9);
+}
+
+/* What an operator's client writes into a job beside its nodes. */
+static int mark_release(struct lull_slurm *slurm, const struct lull_schedule_decision *decision,
+                        job_desc_msg_t *request, char comment_out[LULL_MARK_BYTES],
+                        struct lull_error *err)
+{
+    const struct lull_queue_job *const job = &slurm->queue_jobs[decision->job];
+    struct lull_mark mark = {.is_placed = true,
+                             .placed_s = slurm->queue.now_s,
+                             .sm_mhz = decision->point->sm_mhz,
+                             .tries = job->tries};
+
+    if (!slurm->is_operator)
+        return 0;
+    stretch_limit(job, decision->slowdown_ratio, request, &mark);
+    if (lull_mark_write(slurm->job_of[decision->job]->admin_comment, &mark, comment_out) < 0)
+        return lull_error_set(err, -ECANCELED, "job %u: its AdminComment is too long", job->id);
+    request->admin_comment = comment_out;
+    return 0;
 }
 
 int lull_slurm_release(struct lull_slurm *slurm, const struct lull_schedule_decision *decision,
                        struct lull_error *err)
 {
     const struct lull_queue_job *const job = &slurm->queue_jobs[decision->job];
-    const slurm_job_info_t *const it = slurm->job_of[decision->job];
-    const struct lull_mark mark = {
-        .is_placed = true, .placed_s = slurm->queue.now_s, .sm_mhz = decision->point->sm_mhz,
-        .tries = job->tries};
     char comment[LULL_MARK_BYTES];
     job_desc_msg_t request;
     int rc;
@@ -548,17 +574,12 @@ int lull_slurm_release(struct lull_slurm *slurm, const struct lull_schedule_deci
     slurm_init_job_desc_msg(&request);
     request.job_id = job->id;
     request.priority = INFINITE;
+    rc = mark_release(slurm, decision, &request, comment, err);
+    if (rc < 0)
+        return rc;
     request.req_nodes = name_nodes(slurm, decision);
     if (request.req_nodes == NULL)
         return lull_error_set(err, -ENOMEM, "there is no memory for the names of nodes");
-    if (slurm->is_operator) {
-        if (lull_mark_write(it->admin_comment, &mark, comment) < 0) {
-            free(request.req_nodes);
-            return lull_error_set(err, -ECANCELED, "job %u: its AdminComment is too long", job->id);
-        }
-        request.admin_comment = comment;
-        stretch_limit(job, it, decision->slowdown_ratio, &request);
-    }
     rc = update(slurm, &request, err);
     free(request.req_nodes);
     return rc;
@@ -576,6 +597,8 @@ int lull_slurm_hand_over(struct lull_slurm *slurm, uint32_t job, struct lull_err
 
 int lull_slurm_hold(struct lull_slurm *slurm, uint32_t job, struct lull_error *err)
 {
+    const slurm_job_info_t *const it = slurm->job_of[job];
+    const int64_t limit_min = slurm->queue_jobs[job].limit_s / minute_s;
     const struct lull_mark mark = {.tries = slurm->queue_jobs[job].tries + 1};
     char none[] = "", comment[LULL_MARK_BYTES];
     job_desc_msg_t request;
@@ -586,8 +609,10 @@ int lull_slurm_hold(struct lull_slurm *slurm, uint32_t job, struct lull_error *e
     request.alloc_sid = ALLOC_SID_USER_HOLD;
     request.req_nodes = none;
     if (slurm->is_operator &&
-        lull_mark_write(slurm->job_of[job]->admin_comment, &mark, comment) == 0)
+        lull_mark_write(it->admin_comment, &mark, comment) == 0)
         request.admin_comment = comment;
+    if (slurm->is_operator && limit_min > 0 && it->time_limit != limit_min)
+        request.time_limit = (uint32_t)limit_min; /* as it was before the release */
     return update(slurm, &request, err);
 }
 
