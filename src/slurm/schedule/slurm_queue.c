@@ -261,6 +261,9 @@ static const char *obstacle_of(const slurm_job_info_t *it)
         return "it is an array of jobs";
     if (it->het_job_id != 0)
         return "it is a part of a heterogeneous job";
+    /* Slurm does not look at the dependencies of a job that is held. */
+    if (it->dependency != NULL && it->dependency[0] != '\0')
+        return "it depends on other jobs";
     if (it->tres_per_socket != NULL)
         return "it asks for GPUs of sockets";
     if (it->shared == JOB_SHARED_NONE)
@@ -273,9 +276,7 @@ static const char *obstacle_of(const slurm_job_info_t *it)
 /* Tells why a job is not to be placed yet; NULL: it is. */
 static const char *delay_of(const slurm_job_info_t *it, int64_t now_s)
 {
-    if (it->dependency != NULL && it->dependency[0] != '\0')
-        return "it depends on other jobs, which are not done yet";
-    if (it->eligible_time > now_s)
+    if (it->eligible_time > now_s || it->start_time > now_s)
         return "the time that its user has set for its begin is not there yet";
     return NULL;
 }
