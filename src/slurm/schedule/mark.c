@@ -16,19 +16,18 @@ static const char ASKED[] = "lull-schedule";
 
 /* ---- words --------------------------------------------------------------------------------- */
 
-/* Takes the next word of a text, cut to what fits; false: there is none. */
-static bool next_word(const char **at, char word_out[WORD_BYTES])
+/* Takes the next word of a text, and a copy of it that is cut to what fits; NULL: there is none. */
+static const char *next_word(const char **at, char word_out[WORD_BYTES], size_t *length_out)
 {
-    size_t length;
+    const char *const word = *at + strspn(*at, " \t\n");
 
-    *at += strspn(*at, " \t\n");
-    if (**at == '\0')
-        return false;
-    length = strcspn(*at, " \t\n");
-    snprintf(word_out, WORD_BYTES, "%.*s", (int)(length < WORD_BYTES ? length : WORD_BYTES - 1),
-             *at);
-    *at += length;
-    return true;
+    *length_out = strcspn(word, " \t\n");
+    *at = word + *length_out;
+    if (*length_out == 0)
+        return NULL;
+    snprintf(word_out, WORD_BYTES, "%.*s",
+             (int)(*length_out < WORD_BYTES ? *length_out : WORD_BYTES - 1), word);
+    return word;
 }
 
 /* The value of a word KEY=VALUE; NULL: it is another one. */
@@ -70,7 +69,7 @@ static void take_word(const char *word, int64_t now_s, struct lull_mark *mark)
     } else if ((value = value_of(word, "batch-job")) != NULL) {
         snprintf(mark->name, sizeof(mark->name), "%.63s", value);
     } else if ((value = value_of(word, "deadline")) != NULL &&
-               lull_wish_parse_deadline(value, (time_t)now_s, &deadline) == 0) {
+               lull_wish_parse_deadline(value, (time_t)now_s, &deadline) == 0 && deadline > 0) {
         mark->deadline_s = deadline;
     }
 }
@@ -79,11 +78,12 @@ void lull_mark_read(const char *admin_comment, const char *comment, int64_t now_
                     struct lull_mark *mark_out)
 {
     char word[WORD_BYTES];
+    size_t length;
 
     *mark_out = (struct lull_mark){0};
-    for (const char *at = admin_comment; at != NULL && next_word(&at, word);)
+    for (const char *at = admin_comment; at != NULL && next_word(&at, word, &length) != NULL;)
         take_word(word, now_s, mark_out);
-    for (const char *at = comment; at != NULL && next_word(&at, word);)
+    for (const char *at = comment; at != NULL && next_word(&at, word, &length) != NULL;)
         if (strcmp(word, ASKED) == 0)
             mark_out->is_asked = mark_out->is_by_user = true;
 }
@@ -103,12 +103,14 @@ int lull_mark_write(const char *admin_comment, const struct lull_mark *mark,
 {
     char text[LULL_MARK_BYTES] = "";
     char word[WORD_BYTES];
-    size_t used = 0;
+    const char *at = admin_comment != NULL ? admin_comment : "";
+    size_t used = 0, length;
+    const char *whole;
 
-    for (const char *at = admin_comment; at != NULL && next_word(&at, word);) {
+    while ((whole = next_word(&at, word, &length)) != NULL) {
         if (is_of_client(word))
             continue;
-        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s ", word);
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%.*s ", (int)length, whole);
         if (used >= sizeof(text))
             return -ENAMETOOLONG;
     }
