@@ -12,7 +12,7 @@
 
 #include "base/file.h"
 
-enum { MOST_BYTES = 8 << 20, PATH_BYTES = 512 };
+enum { MOST_BYTES = 8 << 20, MOST_READ = 2 * MOST_BYTES, PATH_BYTES = 512 };
 
 static int name_file(const char *directory, const char *partition, const char *suffix,
                      char path_out[PATH_BYTES], struct lull_error *err)
@@ -117,7 +117,7 @@ static int find_in(const char *path, uint32_t id, json_t **document_out, struct 
 {
     char *text;
     size_t size;
-    const int rc = lull_file_read(path, 2 * MOST_BYTES, &text, &size, err);
+    const int rc = lull_file_read(path, MOST_READ, &text, &size, err);
 
     if (rc < 0)
         return rc == -ENOENT ? 0 : rc;

@@ -202,6 +202,7 @@ static int start(struct lull_schedule *schedule, const struct lull_cluster_decis
                            job_at(schedule, decision->job)->points[decision->point].time_ns;
     const size_t size = decision->share_count * sizeof(*own->shares);
 
+    assert(decision->share_count > 0);
     own->shares = malloc(size);
     if (own->shares == NULL || lull_heap_add(&schedule->ends, end_ns, decision->job) < 0)
         return -ENOMEM;

@@ -11,18 +11,20 @@
 
 /* How long a job without any limit is taken to be, and how much longer one runs that should have
  * ended. Chosen, not measured. */
-static const int64_t endless_s = 30 * 86400;
+static const int64_t endless_s = INT64_C(30) * 86400;
 static const int64_t overdue_s = 60;
 
 /* ---- the cluster --------------------------------------------------------------------------- */
 
+/* The number of a type; type_count: it is new. */
 static uint32_t find_type(const struct lull_schedule *schedule, const char *name)
 {
-    uint32_t type = 0;
-
-    while (type < schedule->cluster.type_count && strcmp(schedule->types[type].name, name) != 0)
-        type++;
-    return type;
+    for (uint32_t type = 0; type < schedule->cluster.type_count; type++) {
+        assert(schedule->types[type].name != NULL);
+        if (strcmp(schedule->types[type].name, name) == 0)
+            return type;
+    }
+    return schedule->cluster.type_count;
 }
 
 static void add_type(struct lull_schedule *schedule, const struct lull_queue_node *node)
@@ -66,6 +68,7 @@ int lull_schedule_make_cluster(struct lull_schedule *schedule, struct lull_error
         const struct lull_queue_node *const node = &queue->nodes[i];
         uint32_t type;
 
+        assert(node->name != NULL && node->type != NULL);
         schedule->inner_of[i] = LULL_SCHEDULE_NONE;
         if (node->gpus == 0 || node->gpus > LULL_CLUSTER_MOST_NODE_GPUS)
             continue;
