@@ -1,7 +1,8 @@
 /*
  * Slurm's plugin: options for srun, sbatch and salloc; on each node the job's GPUs made known to
  * lulld, and a governor (`lull run --launcher-fd`) beside each step that decides about them, or a
- * holder of the clock that `lull schedule` has chosen for the job (`lull job hold`). All that needs to be known of GPUs and probes is known by those programs, which this one starts.
+ * holder of the clock that `lull schedule` has chosen for the job (`lull job hold`). All that needs
+ * to be known of GPUs and probes is known by those programs, which this one starts.
  *
  * Every hook returns 0: a failure of Lull never fails a job. Every wait is bounded.
  * Threads: one, of whatever program of Slurm has loaded it. SPDX-License-Identifier: BSD-3-Clause
@@ -53,8 +54,8 @@ static struct {
     char program[NAME_BYTES];
     char runtime_dir[NAME_BYTES];
     char scheduler[NAME_BYTES]; /* "": the program's name with -schedule behind it */
-    bool is_default;   /* jobs that ask for nothing are managed as well */
-    bool is_scheduled; /* and may have been placed by lull schedule */
+    bool is_default;            /* jobs that ask for nothing are managed as well */
+    bool is_scheduled;          /* and may have been placed by lull schedule */
     int64_t start_ms;
 } site = {.program = LULL_PROGRAM, .runtime_dir = "/run/lull", .start_ms = DEFAULT_START_MS};
 

@@ -20,12 +20,11 @@
 
 enum { NODES = 6, NODE_GPUS = 8, JOBS = 60, CASES = 40 };
 
-static const char table_text[] =
-    "{\"gpus\": {\"a\": {\"idle_w\": 60, \"full_w\": 400}},"
-    " \"jobs\": {\"known\": {\"time_s\": 400, \"gpus\": {\"a\": ["
-    "  {\"sm_mhz\": 0, \"time_ratio\": 1, \"gpu_w\": 350},"
-    "  {\"sm_mhz\": 1200, \"time_ratio\": 1.1, \"gpu_w\": 280},"
-    "  {\"sm_mhz\": 900, \"time_ratio\": 1.4, \"gpu_w\": 210}]}}}}";
+static const char table_text[] = "{\"gpus\": {\"a\": {\"idle_w\": 60, \"full_w\": 400}},"
+                                 " \"jobs\": {\"known\": {\"time_s\": 400, \"gpus\": {\"a\": ["
+                                 "  {\"sm_mhz\": 0, \"time_ratio\": 1, \"gpu_w\": 350},"
+                                 "  {\"sm_mhz\": 1200, \"time_ratio\": 1.1, \"gpu_w\": 280},"
+                                 "  {\"sm_mhz\": 900, \"time_ratio\": 1.4, \"gpu_w\": 210}]}}}}";
 
 /* A batch system that does what it is told. */
 struct system {
@@ -113,7 +112,7 @@ static void begin_job(struct system *system, uint32_t job, int64_t now_s,
     system->starts[job]++;
 }
 
-static void decide(struct system *system, const struct lull_schedule_rules *rules, int64_t now_s)
+static void decide(struct system *system, const struct lull_scheduling_rules *rules, int64_t now_s)
 {
     struct lull_queue_job shown[JOBS];
     struct lull_queue_node nodes[NODES];
@@ -135,7 +134,7 @@ static void decide(struct system *system, const struct lull_schedule_rules *rule
 }
 
 /* Goes from event to event until all jobs are over. */
-static void run(struct system *system, const struct lull_schedule_rules *rules)
+static void run(struct system *system, const struct lull_scheduling_rules *rules)
 {
     int64_t now_s = 0;
 
@@ -186,8 +185,8 @@ static void simulate(const struct system *system, const struct lull_cluster_poli
     for (uint32_t i = 0; i < JOBS; i++) {
         const struct lull_queue_job *const job = &system->jobs[i];
 
-        points[i] = (struct lull_cluster_point){.gpus = job->gpus,
-                                                .time_ns = job->limit_s * 1000000000};
+        points[i] =
+            (struct lull_cluster_point){.gpus = job->gpus, .time_ns = job->limit_s * 1000000000};
         jobs[i] = (struct lull_cluster_job){
             .arrival_ns = (job->submit_s - system->jobs[0].submit_s) * 1000000000,
             .deadline_ns = LULL_CLUSTER_NEVER,
@@ -217,7 +216,8 @@ static void it_starts_jobs_when_the_simulator_does(void **state)
     for (uint32_t at = 0; at < CASES; at++) {
         make(&fresh, &random, false);
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-            const struct lull_schedule_rules rules = {lull_cluster_policy_find(names[i]), NULL, 0.0};
+            const struct lull_scheduling_rules rules = {lull_cluster_policy_find(names[i]), NULL,
+                                                        0.0};
 
             system = fresh;
             for (uint32_t job = 0; job < JOBS; job++)
@@ -243,13 +243,13 @@ static void every_policy_runs_every_job_once(void **state)
 
     (void)state;
     lull_random_init(&random, 7);
-    assert_int_equal(
-        lull_point_table_parse(table_text, strlen(table_text), "table", &table, &err), 0);
+    assert_int_equal(lull_point_table_parse(table_text, strlen(table_text), "table", &table, &err),
+                     0);
     for (uint32_t at = 0; at < 10; at++) {
         make(&fresh, &random, true);
         for (const struct lull_cluster_policy_ops *const *row = lull_cluster_policy_all();
              *row != NULL; row++) {
-            const struct lull_schedule_rules rules = {*row, table, at % 2 == 0 ? 0.0 : 12500.0};
+            const struct lull_scheduling_rules rules = {*row, table, at % 2 == 0 ? 0.0 : 12500.0};
 
             if ((*row)->needs_value)
                 continue;

@@ -40,7 +40,7 @@ struct schedule_options {
 };
 
 /* What a run works with. */
-struct work {
+struct schedule_work {
     const struct schedule_options *options;
     struct lull_cluster_policy_ops policy;
     struct lull_point_table *table; /* NULL: none was given */
@@ -127,8 +127,7 @@ static const struct lull_option rows[] = {
     LULL_VALUE("lull", "PROGRAM", TEXT, OBJECT, lull, "Where lull is.", .hint = LULL_OPTION_FILE,
                .otherwise = "found by its name"),
     LULL_VALUE("runtime-dir", "DIR", TEXT, OBJECT, runtime_dir, "Find lulld in this directory.",
-               .hint = LULL_OPTION_FOLDER, .usual = "/run/lull",
-               .environment = "LULL_RUNTIME_DIR"),
+               .hint = LULL_OPTION_FOLDER, .usual = "/run/lull", .environment = "LULL_RUNTIME_DIR"),
     {0},
 };
 
@@ -156,11 +155,12 @@ static int print_json(json_t *document)
 
 static void print_told(const json_t *told)
 {
+    const bool is_dry = json_is_true(json_object_get(told, "is_dry"));
     const json_t *entry;
     size_t i;
 
     json_array_foreach(json_object_get(told, "decisions"), i, entry)
-        lull_report_print_decision(entry, stdout);
+        lull_report_print_decision(entry, is_dry, stdout);
     json_array_foreach(json_object_get(told, "handed_over"), i, entry)
         printf("job %lld is left to Slurm's own scheduler: %s\n",
                (long long)json_integer_value(json_object_get(entry, "job")),
@@ -171,7 +171,7 @@ static void print_told(const json_t *told)
     fflush(stdout);
 }
 
-static void begin_round(struct work *work, struct lull_schedule_journal *journal,
+static void begin_round(struct schedule_work *work, struct lull_schedule_journal *journal,
                         struct lull_round *round_out)
 {
     *round_out = (struct lull_round){
@@ -184,7 +184,7 @@ static void begin_round(struct work *work, struct lull_schedule_journal *journal
 }
 
 /* The journal is named after the partition, which Slurm may have to tell first. */
-static int open_journal(struct work *work, struct lull_schedule_journal *journal,
+static int open_journal(struct schedule_work *work, struct lull_schedule_journal *journal,
                         struct lull_error *err)
 {
     const struct lull_queue *queue;
@@ -196,7 +196,7 @@ static int open_journal(struct work *work, struct lull_schedule_journal *journal
     return lull_schedule_journal_open(work->state, lull_slurm_partition(work->slurm), journal, err);
 }
 
-static int run_once(struct work *work, struct lull_error *err)
+static int run_once(struct schedule_work *work, struct lull_error *err)
 {
     struct lull_schedule_journal journal = {.fd = -1};
     struct lull_round round;
@@ -255,7 +255,7 @@ static void say_cost(const struct lull_round *round)
            round->decisions, round->looks, ms);
 }
 
-static int run_for_good(struct work *work, struct lull_error *err)
+static int run_for_good(struct schedule_work *work, struct lull_error *err)
 {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
     struct lull_schedule_journal journal = {.fd = -1};
@@ -298,10 +298,10 @@ static uint32_t find_job(const struct lull_queue *queue, uint32_t id)
     return job;
 }
 
-static int explain_waiting(struct work *work, const struct lull_queue *queue, uint32_t job,
+static int explain_waiting(struct schedule_work *work, const struct lull_queue *queue, uint32_t job,
                            struct lull_error *err)
 {
-    const struct lull_schedule_rules rules = {&work->policy, work->table, work->options->cap_w};
+    const struct lull_scheduling_rules rules = {&work->policy, work->table, work->options->cap_w};
     struct lull_schedule *schedule;
     json_t *document;
     int rc = lull_schedule_create(queue, &rules, &schedule, err);
@@ -320,7 +320,7 @@ static int explain_waiting(struct work *work, const struct lull_queue *queue, ui
     return rc;
 }
 
-static int explain_past(struct work *work, struct lull_error *err)
+static int explain_past(struct schedule_work *work, struct lull_error *err)
 {
     const uint32_t id = work->options->explained;
     json_t *document;
@@ -337,12 +337,12 @@ static int explain_past(struct work *work, struct lull_error *err)
     if (work->options->is_json)
         rc = print_json(document);
     else
-        lull_report_print_decision(document, stdout);
+        lull_report_print_decision(document, false, stdout);
     json_decref(document);
     return rc;
 }
 
-static int explain(struct work *work, struct lull_error *err)
+static int explain(struct schedule_work *work, struct lull_error *err)
 {
     const struct lull_queue *queue;
     bool has_changed;
@@ -378,13 +378,13 @@ static int hold(const struct schedule_options *options, struct lull_error *err)
 
 /* ---- the command --------------------------------------------------------------------------- */
 
-static int prepare(struct work *work, struct lull_error *err)
+static int prepare(struct schedule_work *work, struct lull_error *err)
 {
     const struct schedule_options *const options = work->options;
     int rc = 0;
 
-    work->policy = *(options->policy != NULL ? options->policy
-                                             : lull_cluster_policy_find("backfill"));
+    work->policy =
+        *(options->policy != NULL ? options->policy : lull_cluster_policy_find("backfill"));
     if (options->has_knob)
         rc = lull_cluster_policy_set(&work->policy, options->knob, &work->policy, err);
     if (rc == 0 && options->points != NULL)
@@ -402,7 +402,7 @@ static int prepare(struct work *work, struct lull_error *err)
 static int run(void *place, const struct lull_operands *operands)
 {
     const struct schedule_options *const options = place;
-    struct work work = {.options = options};
+    struct schedule_work work = {.options = options};
     struct lull_error err = {0};
     int rc;
 

@@ -10,7 +10,13 @@
 #include "base/text.h"
 #include "slurm/wish.h"
 
-enum { WORD_BYTES = 128, MOST_MHZ = 100000, MOST_TRIES = 1000, MOST_MINUTES = 1 << 30, MOST_GPUS = 1 << 20 };
+enum {
+    WORD_BYTES = 128,
+    MOST_MHZ = 100000,
+    MOST_TRIES = 1000,
+    MOST_MINUTES = 1 << 30,
+    MOST_GPUS = 1 << 20
+};
 
 static const char ASKED[] = "lull-schedule";
 
@@ -122,8 +128,8 @@ int lull_mark_write(const char *admin_comment, const struct lull_mark *mark,
     if (mark->is_placed && mark->sm_mhz != 0 && used < sizeof(text))
         used += (size_t)snprintf(text + used, sizeof(text) - used, " sm-mhz=%u", mark->sm_mhz);
     if (mark->is_placed && mark->limit_min != 0 && used < sizeof(text))
-        used += (size_t)snprintf(text + used, sizeof(text) - used, " limit-min=%u",
-                                 mark->limit_min);
+        used +=
+            (size_t)snprintf(text + used, sizeof(text) - used, " limit-min=%u", mark->limit_min);
     if (mark->tries != 0 && used < sizeof(text))
         used += (size_t)snprintf(text + used, sizeof(text) - used, " tries=%u", mark->tries);
     if (used >= sizeof(text))

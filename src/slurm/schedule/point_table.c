@@ -42,14 +42,14 @@ static int compare_gpus(const void *left, const void *right)
 /* ---- reading ------------------------------------------------------------------------------- */
 
 /* Where the reading is, for messages. */
-struct place {
+struct table_place {
     const char *file;
     const char *job;  /* "" before there is one */
     const char *type; /* likewise */
     struct lull_error *err;
 };
 
-static int refuse(const struct place *place, const char *text)
+static int refuse(const struct table_place *place, const char *text)
 {
     return lull_error_set(place->err, LULL_E_FORMAT, "%s: %.64s%s%.64s: %s", place->file,
                           place->job, place->job[0] != '\0' ? " on " : "", place->type, text);
@@ -79,7 +79,7 @@ static bool is_number(const json_t *object, const char *name, double least, doub
 }
 
 static int read_gpu(struct lull_point_table *table, const char *type, const json_t *object,
-                    struct place *place)
+                    struct table_place *place)
 {
     struct lull_table_gpu gpu;
 
@@ -95,7 +95,8 @@ static int read_gpu(struct lull_point_table *table, const char *type, const json
     return 0;
 }
 
-static int read_point(const json_t *object, struct lull_table_row *row, const struct place *place)
+static int read_point(const json_t *object, struct lull_table_row *row,
+                      const struct table_place *place)
 {
     struct lull_table_point *const point = &row->points[row->count];
     const struct lull_table_point *const last = point - 1;
@@ -116,7 +117,7 @@ static int read_point(const json_t *object, struct lull_table_row *row, const st
 }
 
 static int read_row(struct lull_point_table *table, const char *type, const json_t *points,
-                    double time_s, struct place *place)
+                    double time_s, struct table_place *place)
 {
     struct lull_table_row row = {.time_s = time_s};
 
@@ -139,7 +140,7 @@ static int read_row(struct lull_point_table *table, const char *type, const json
 }
 
 static int read_job(struct lull_point_table *table, const char *job, json_t *object,
-                    struct place *place)
+                    struct table_place *place)
 {
     json_t *const gpus = json_object_get(object, "gpus");
     double time_s = 0.0;
@@ -164,7 +165,7 @@ static int read_job(struct lull_point_table *table, const char *job, json_t *obj
 }
 
 static int read_document(struct lull_point_table *table, const json_t *document,
-                         struct place *place)
+                         struct table_place *place)
 {
     json_t *const gpus = json_object_get(document, "gpus");
     json_t *const jobs = json_object_get(document, "jobs");
@@ -193,7 +194,7 @@ static int read_document(struct lull_point_table *table, const json_t *document,
 int lull_point_table_parse(const char *text, size_t size, const char *name,
                            struct lull_point_table **table_out, struct lull_error *err)
 {
-    struct place place = {.file = name, .job = "", .type = "the document", .err = err};
+    struct table_place place = {.file = name, .job = "", .type = "the document", .err = err};
     struct lull_point_table *table;
     json_error_t problem;
     json_t *const document = json_loadb(text, size, JSON_REJECT_DUPLICATES, &problem);

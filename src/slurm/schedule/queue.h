@@ -46,7 +46,7 @@ struct lull_queue_job {
     bool takes_clocks;  /* a clock can be set for it */
     /* Of a job that waits: why Lull cannot place it, in its user's words; NULL: it can. */
     const char *obstacle;
-    const char *delay; /* why it is not to begin yet; NULL: it may */
+    const char *delay;                       /* why it is not to begin yet; NULL: it may */
     const struct lull_cluster_share *shares; /* by the queue's nodes; of one that does not wait */
     uint32_t share_count;
 };

@@ -54,16 +54,16 @@ static json_t *point_document(const struct lull_queue *queue, const struct lull_
     return object;
 }
 
-static json_t *points_document(const struct lull_queue *queue,
-                               const struct lull_schedule *schedule, uint32_t job, double start_s)
+static json_t *points_document(const struct lull_queue *queue, const struct lull_schedule *schedule,
+                               uint32_t job, double start_s)
 {
     json_t *const list = json_array();
     uint32_t count;
     const struct lull_cluster_point *const points = lull_schedule_points(schedule, job, &count);
 
     for (uint32_t i = 0; list != NULL && i < count; i++)
-        if (json_array_append_new(
-                list, point_document(queue, schedule, job, &points[i], start_s)) < 0) {
+        if (json_array_append_new(list, point_document(queue, schedule, job, &points[i], start_s)) <
+            0) {
             json_decref(list);
             return NULL;
         }
@@ -78,9 +78,9 @@ static json_t *nodes_document(const struct lull_queue *queue,
     for (size_t i = 0; list != NULL && i < decision->share_count; i++) {
         const struct lull_cluster_share *const share = &decision->shares[i];
 
-        if (json_array_append_new(list, json_pack("{s:s, s:i}", "node",
-                                                  queue->nodes[share->node].name, "gpus",
-                                                  (int)share->gpus)) < 0) {
+        if (json_array_append_new(list,
+                                  json_pack("{s:s, s:i}", "node", queue->nodes[share->node].name,
+                                            "gpus", (int)share->gpus)) < 0) {
             json_decref(list);
             return NULL;
         }
@@ -121,22 +121,20 @@ json_t *lull_report_decision(const struct lull_queue *queue, const struct lull_s
 {
     const double now_s = lull_schedule_now_s(schedule);
     json_t *const object = json_object();
-    bool is_whole = object != NULL &&
-                    set(object, "job", json_integer(queue->jobs[decision->job].id)) &&
-                    set(object, "name", json_string(queue->jobs[decision->job].name)) &&
-                    set(object, "time_s", json_real(now_s)) &&
-                    set(object, "policy", json_string(policy)) &&
-                    set(object, "reason", text_or_null(decision->reason)) &&
-                    set(object, "is_rejected", json_boolean(decision->is_rejected));
+    bool is_whole =
+        object != NULL && set(object, "job", json_integer(queue->jobs[decision->job].id)) &&
+        set(object, "name", json_string(queue->jobs[decision->job].name)) &&
+        set(object, "time_s", json_real(now_s)) && set(object, "policy", json_string(policy)) &&
+        set(object, "reason", text_or_null(decision->reason)) &&
+        set(object, "is_rejected", json_boolean(decision->is_rejected));
 
     if (is_whole && !decision->is_rejected)
-        is_whole = set(object, "nodes", nodes_document(queue, decision)) &&
-                   set(object, "chosen", json_integer(decision->point_number)) &&
-                   set(object, "points",
-                       points_document(queue, schedule, decision->job, now_s)) &&
-                   set(object, "why_null",
-                       text_or_null(why_null(queue, schedule, decision->job))) &&
-                   set(object, "free_afterwards", free_document(schedule));
+        is_whole =
+            set(object, "nodes", nodes_document(queue, decision)) &&
+            set(object, "chosen", json_integer(decision->point_number)) &&
+            set(object, "points", points_document(queue, schedule, decision->job, now_s)) &&
+            set(object, "why_null", text_or_null(why_null(queue, schedule, decision->job))) &&
+            set(object, "free_afterwards", free_document(schedule));
     if (is_whole)
         return object;
     json_decref(object);
@@ -146,7 +144,7 @@ json_t *lull_report_decision(const struct lull_queue *queue, const struct lull_s
 /* ---- waiting ------------------------------------------------------------------------------- */
 
 /* What is seen on the way to a job's start. */
-struct outlook {
+struct lookahead {
     json_t *ahead; /* jobs that go first, the first few of them */
     uint32_t ahead_count;
     json_t *start; /* NULL: there is none */
@@ -154,7 +152,7 @@ struct outlook {
 
 /* Plays the policy from now on until the job begins. */
 static int look_ahead(const struct lull_queue *queue, struct lull_schedule *schedule, uint32_t job,
-                      const char *policy, struct outlook *outlook, struct lull_error *err)
+                      const char *policy, struct lookahead *seen, struct lull_error *err)
 {
     struct lull_schedule_decision decision;
     int rc;
@@ -162,12 +160,11 @@ static int look_ahead(const struct lull_queue *queue, struct lull_schedule *sche
     do {
         while ((rc = lull_schedule_next(schedule, &decision, err)) > 0) {
             if (decision.job == job) {
-                outlook->start = lull_report_decision(queue, schedule, &decision, policy);
+                seen->start = lull_report_decision(queue, schedule, &decision, policy);
                 return 0;
             }
-            if (!decision.is_rejected && outlook->ahead_count++ < MOST_NAMED)
-                json_array_append_new(outlook->ahead,
-                                      json_integer(queue->jobs[decision.job].id));
+            if (!decision.is_rejected && seen->ahead_count++ < MOST_NAMED)
+                json_array_append_new(seen->ahead, json_integer(queue->jobs[decision.job].id));
         }
         if (rc < 0)
             return rc;
@@ -180,14 +177,14 @@ json_t *lull_report_waiting(const struct lull_queue *queue, struct lull_schedule
 {
     const struct lull_queue_job *const asked = &queue->jobs[job];
     const char *const obstacle = lull_schedule_obstacle(schedule, job);
-    struct outlook outlook = {.ahead = json_array()};
+    struct lookahead seen = {.ahead = json_array()};
     json_t *const object = json_object();
     json_t *const free_now = free_document(schedule);
 
-    if (obstacle == NULL && object != NULL && outlook.ahead != NULL &&
-        look_ahead(queue, schedule, job, policy, &outlook, err) < 0) {
+    if (obstacle == NULL && object != NULL && seen.ahead != NULL &&
+        look_ahead(queue, schedule, job, policy, &seen, err) < 0) {
         json_decref(object);
-        json_decref(outlook.ahead);
+        json_decref(seen.ahead);
         json_decref(free_now);
         return NULL;
     }
@@ -195,10 +192,9 @@ json_t *lull_report_waiting(const struct lull_queue *queue, struct lull_schedule
         set(object, "state", json_string("waits")) && set(object, "policy", json_string(policy)) &&
         set(object, "now_s", json_real((double)queue->now_s)) &&
         set(object, "gpus", json_integer(asked->gpus)) && set(object, "free", free_now) &&
-        set(object, "obstacle", text_or_null(obstacle)) &&
-        set(object, "ahead", outlook.ahead) &&
-        set(object, "ahead_count", json_integer(outlook.ahead_count)) &&
-        set(object, "expected", outlook.start != NULL ? outlook.start : json_null()))
+        set(object, "obstacle", text_or_null(obstacle)) && set(object, "ahead", seen.ahead) &&
+        set(object, "ahead_count", json_integer(seen.ahead_count)) &&
+        set(object, "expected", seen.start != NULL ? seen.start : json_null()))
         return object;
     json_decref(object);
     return NULL;
@@ -265,8 +261,7 @@ static void print_place(const json_t *decision, FILE *out)
     fputs(" on", out);
     for (size_t i = 0; i < json_array_size(nodes); i++)
         fprintf(out, "%s %s:%lld", i > 0 ? "," : "", text_of(json_array_get(nodes, i), "node"),
-                (long long)json_integer_value(
-                    json_object_get(json_array_get(nodes, i), "gpus")));
+                (long long)json_integer_value(json_object_get(json_array_get(nodes, i), "gpus")));
 }
 
 static void print_comparison(const json_t *decision, FILE *out)
@@ -283,7 +278,7 @@ static void print_comparison(const json_t *decision, FILE *out)
         fprintf(out, "  %s\n", text_of(decision, "why_null"));
 }
 
-void lull_report_print_decision(const json_t *decision, FILE *out)
+void lull_report_print_decision(const json_t *decision, bool is_dry, FILE *out)
 {
     fprintf(out, "job %lld ", (long long)json_integer_value(json_object_get(decision, "job")));
     if (json_is_true(json_object_get(decision, "is_rejected"))) {
@@ -291,7 +286,7 @@ void lull_report_print_decision(const json_t *decision, FILE *out)
                 text_of(decision, "reason"));
         return;
     }
-    fputs("was released ", out);
+    fputs(is_dry ? "would be released " : "was released ", out);
     print_time(number_of(decision, "time_s"), out);
     fprintf(out, " by policy %s", text_of(decision, "policy"));
     print_place(decision, out);
@@ -335,7 +330,8 @@ void lull_report_print_waiting(const json_t *waiting, FILE *out)
     print_ahead(waiting, out);
     if (!json_is_object(expected)) {
         fputs("  when it will begin is not known: the policy does not start it, however long it "
-              "waits\n", out);
+              "waits\n",
+              out);
         return;
     }
     fputs("  it will begin ", out);

@@ -6,7 +6,8 @@
 #include "base/log.h"
 #include "slurm/schedule/report.h"
 
-/* How often a job is placed that does not begin where there is room for it. Chosen, not measured. */
+/* How often a job is placed that does not begin where there is room for it. Chosen, not measured.
+ */
 enum { MOST_TRIES = 4 };
 
 static const char in_vain[] =
@@ -14,7 +15,7 @@ static const char in_vain[] =
 
 /* ---- documents ----------------------------------------------------------------------------- */
 
-struct told {
+struct round_told {
     json_t *decisions;
     json_t *handed_over;
     json_t *held_again;
@@ -28,12 +29,12 @@ static int add(json_t *list, json_t *value)
 }
 
 static json_t *finish(const struct lull_round *round, const struct lull_queue *queue,
-                      struct told *told)
+                      struct round_told *told)
 {
     return json_pack("{s:s, s:s, s:I, s:b, s:i, s:o, s:o, s:o}", "policy",
                      round->rules.policy->name, "partition", lull_slurm_partition(round->slurm),
-                     "now_s", (json_int_t)queue->now_s, "is_dry", round->journal == NULL,
-                     "waiting", (int)told->waiting, "decisions", told->decisions, "handed_over",
+                     "now_s", (json_int_t)queue->now_s, "is_dry", round->journal == NULL, "waiting",
+                     (int)told->waiting, "decisions", told->decisions, "handed_over",
                      told->handed_over, "held_again", told->held_again);
 }
 
@@ -49,8 +50,8 @@ static int pass(int rc, const struct lull_error *err)
     return 0;
 }
 
-/* Tells whether a released job is not to be waited for any longer: it has had its time, or a node of
- * its is away. */
+/* Tells whether a released job is not to be waited for any longer: it has had its time, or a node
+ * of its is away. */
 static bool is_in_vain(const struct lull_round *round, const struct lull_queue *queue,
                        const struct lull_queue_job *job)
 {
@@ -63,8 +64,8 @@ static bool is_in_vain(const struct lull_round *round, const struct lull_queue *
 }
 
 /* Holds jobs again that were released in vain. */
-static int hold_again(struct lull_round *round, const struct lull_queue *queue, struct told *told,
-                      struct lull_error *err)
+static int hold_again(struct lull_round *round, const struct lull_queue *queue,
+                      struct round_told *told, struct lull_error *err)
 {
     for (uint32_t i = 0; i < queue->job_count; i++) {
         const struct lull_queue_job *const job = &queue->jobs[i];
@@ -96,7 +97,7 @@ static const char *reason_to_leave(const struct lull_queue *queue,
 }
 
 static int hand_over(struct lull_round *round, const struct lull_queue *queue,
-                     const struct lull_schedule *schedule, struct told *told,
+                     const struct lull_schedule *schedule, struct round_told *told,
                      struct lull_error *err)
 {
     for (uint32_t i = 0; i < queue->job_count; i++) {
@@ -108,8 +109,8 @@ static int hand_over(struct lull_round *round, const struct lull_queue *queue,
         if (round->journal != NULL)
             rc = pass(lull_slurm_hand_over(round->slurm, i, err), err);
         if (rc == 0)
-            rc = add(told->handed_over, json_pack("{s:i, s:s}", "job", (int)queue->jobs[i].id,
-                                                  "why", reason));
+            rc = add(told->handed_over,
+                     json_pack("{s:i, s:s}", "job", (int)queue->jobs[i].id, "why", reason));
         if (rc < 0)
             return rc;
     }
@@ -118,7 +119,7 @@ static int hand_over(struct lull_round *round, const struct lull_queue *queue,
 
 static int carry_out(struct lull_round *round, const struct lull_queue *queue,
                      const struct lull_schedule *schedule,
-                     const struct lull_schedule_decision *decision, struct told *told,
+                     const struct lull_schedule_decision *decision, struct round_told *told,
                      struct lull_error *err)
 {
     json_t *const document =
@@ -142,7 +143,7 @@ drop:
 }
 
 static int act(struct lull_round *round, const struct lull_queue *queue,
-               struct lull_schedule *schedule, struct told *told, struct lull_error *err)
+               struct lull_schedule *schedule, struct round_told *told, struct lull_error *err)
 {
     struct lull_schedule_decision decision;
     int rc = hold_again(round, queue, told, err);
@@ -173,7 +174,7 @@ static bool is_due(const struct lull_queue *queue)
 
 int lull_round_run(struct lull_round *round, json_t **told_out, struct lull_error *err)
 {
-    struct told told = {0};
+    struct round_told told = {0};
     const struct lull_queue *queue;
     struct lull_schedule *schedule;
     bool has_changed;
@@ -187,7 +188,7 @@ int lull_round_run(struct lull_round *round, json_t **told_out, struct lull_erro
         return rc;
     round->looks++;
     round->is_pressed = false;
-    told = (struct told){json_array(), json_array(), json_array(), 0};
+    told = (struct round_told){json_array(), json_array(), json_array(), 0};
     for (uint32_t i = 0; i < queue->job_count; i++)
         told.waiting += queue->jobs[i].stage == LULL_QUEUE_WAITS ? 1 : 0;
     rc = act(round, queue, schedule, &told, err);

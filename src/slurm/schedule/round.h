@@ -16,12 +16,12 @@
 
 struct lull_round {
     struct lull_slurm *slurm;
-    struct lull_schedule_rules rules;
+    struct lull_scheduling_rules rules;
     struct lull_schedule_journal *journal; /* NULL: decisions are only told, not carried out */
-    int64_t patience_s; /* how long a released job may take to begin */
-    bool is_pressed;    /* look at the queue also if nothing has changed */
-    uint64_t looks;     /* so far: at queues that had changed */
-    uint64_t decisions; /* so far: jobs released */
+    int64_t patience_s;                    /* how long a released job may take to begin */
+    bool is_pressed;                       /* look at the queue also if nothing has changed */
+    uint64_t looks;                        /* so far: at queues that had changed */
+    uint64_t decisions;                    /* so far: jobs released */
 };
 
 /*

@@ -15,7 +15,7 @@
 
 static int make_decider(struct lull_schedule *schedule, struct lull_error *err)
 {
-    const struct lull_schedule_rules *const rules = &schedule->rules;
+    const struct lull_scheduling_rules *const rules = &schedule->rules;
     const struct lull_power_cap cap = {.cluster_w = rules->cap_w,
                                        .peak_ratio = LULL_POWER_CAP_PEAK_RATIO};
 
@@ -58,8 +58,7 @@ static bool fits(const struct lull_schedule *schedule, const struct lull_schedul
 static int adopt(struct lull_schedule *schedule, uint32_t at)
 {
     struct lull_schedule_job *const own = &schedule->own[at];
-    const int64_t end_ns =
-        schedule->now_ns + job_at(schedule, own->number)->points[0].time_ns;
+    const int64_t end_ns = schedule->now_ns + job_at(schedule, own->number)->points[0].time_ns;
 
     if (!fits(schedule, own)) {
         own->share_count = 0;
@@ -68,8 +67,8 @@ static int adopt(struct lull_schedule *schedule, uint32_t at)
     lull_cluster_state_take(schedule->state, own->shares, own->share_count);
     if (lull_heap_add(&schedule->ends, end_ns, own->number) < 0)
         return -ENOMEM;
-    return lull_cluster_decider_adopt(around(schedule), own->number, own->shares,
-                                      own->share_count, schedule->now_ns);
+    return lull_cluster_decider_adopt(around(schedule), own->number, own->shares, own->share_count,
+                                      schedule->now_ns);
 }
 
 /* GPUs beyond those of the jobs that are known are given to others, and nodes may be away. */
@@ -120,7 +119,7 @@ static void set_time(struct lull_schedule *schedule)
     schedule->now_ns = (queue->now_s - schedule->base_s) * SECOND_NS;
 }
 
-int lull_schedule_create(const struct lull_queue *queue, const struct lull_schedule_rules *rules,
+int lull_schedule_create(const struct lull_queue *queue, const struct lull_scheduling_rules *rules,
                          struct lull_schedule **schedule_out, struct lull_error *err)
 {
     struct lull_schedule *const schedule = calloc(1, sizeof(*schedule));
@@ -198,8 +197,8 @@ static bool is_possible(const struct lull_queue_job *job,
 static int start(struct lull_schedule *schedule, const struct lull_cluster_decision *decision)
 {
     struct lull_schedule_job *const own = &schedule->own[schedule->job_of[decision->job]];
-    const int64_t end_ns = schedule->now_ns +
-                           job_at(schedule, decision->job)->points[decision->point].time_ns;
+    const int64_t end_ns =
+        schedule->now_ns + job_at(schedule, decision->job)->points[decision->point].time_ns;
     const size_t size = decision->share_count * sizeof(*own->shares);
 
     assert(decision->share_count > 0);
@@ -236,8 +235,8 @@ static void tell(struct lull_schedule *schedule, const struct lull_cluster_decis
     if (told->is_rejected)
         return;
     for (size_t i = 0; i < decision->share_count; i++)
-        schedule->told[i] = (struct lull_cluster_share){
-            schedule->node_of[decision->shares[i].node], decision->shares[i].gpus};
+        schedule->told[i] = (struct lull_cluster_share){schedule->node_of[decision->shares[i].node],
+                                                        decision->shares[i].gpus};
     told->point = &job->points[decision->point];
     told->point_number = decision->point;
     told->type = schedule->types[told->point->type].name;

@@ -14,7 +14,7 @@
 #include "slurm/schedule/point_table.h"
 #include "slurm/schedule/queue.h"
 
-struct lull_schedule_rules {
+struct lull_scheduling_rules {
     const struct lull_cluster_policy_ops *policy;
     const struct lull_point_table *table; /* NULL: nothing is known of any job */
     double cap_w;                         /* of all GPUs; 0: none */
@@ -23,12 +23,12 @@ struct lull_schedule_rules {
 struct lull_schedule; /* opaque */
 
 struct lull_schedule_decision {
-    uint32_t job;                         /* of the queue */
-    bool is_rejected;                     /* it cannot run under the rules; else it starts */
+    uint32_t job;     /* of the queue */
+    bool is_rejected; /* it cannot run under the rules; else it starts */
     const struct lull_cluster_point *point;
-    const char *type;                     /* of GPU */
-    uint32_t point_number;                /* among lull_schedule_points() */
-    double slowdown_ratio;                /* to its fastest point on this type of GPU, >= 1 */
+    const char *type;                        /* of GPU */
+    uint32_t point_number;                   /* among lull_schedule_points() */
+    double slowdown_ratio;                   /* to its fastest point on this type of GPU, >= 1 */
     const struct lull_cluster_share *shares; /* by the queue's nodes; until the next call */
     size_t share_count;
     const char *reason; /* the policy's, static; NULL: it gives none */
@@ -36,7 +36,7 @@ struct lull_schedule_decision {
 
 /* Borrows the queue and what the rules refer to. Errors: -EINVAL the rules do not go with the
  * queue, such as a cap without the watts of its GPUs; -ENOMEM. */
-int lull_schedule_create(const struct lull_queue *queue, const struct lull_schedule_rules *rules,
+int lull_schedule_create(const struct lull_queue *queue, const struct lull_scheduling_rules *rules,
                          struct lull_schedule **schedule_out, struct lull_error *err);
 void lull_schedule_destroy(struct lull_schedule *schedule);
 

@@ -29,7 +29,8 @@ static uint32_t find_type(const struct lull_schedule *schedule, const char *name
 
 static void add_type(struct lull_schedule *schedule, const struct lull_queue_node *node)
 {
-    const struct lull_table_gpu *const gpu = lull_point_table_gpu(schedule->rules.table, node->type);
+    const struct lull_table_gpu *const gpu =
+        lull_point_table_gpu(schedule->rules.table, node->type);
     const uint32_t type = schedule->cluster.type_count++;
 
     schedule->types[type] = (struct lull_cluster_type){.name = node->type};
@@ -51,8 +52,8 @@ static int make_cluster_room(struct lull_schedule *schedule)
     schedule->shares = calloc(count, sizeof(*schedule->shares));
     schedule->told = calloc(count, sizeof(*schedule->told));
     if (schedule->types == NULL || schedule->nodes == NULL || schedule->node_of == NULL ||
-        schedule->inner_of == NULL || schedule->most_gpus == NULL ||
-        schedule->least_gpus == NULL || schedule->shares == NULL || schedule->told == NULL)
+        schedule->inner_of == NULL || schedule->most_gpus == NULL || schedule->least_gpus == NULL ||
+        schedule->shares == NULL || schedule->told == NULL)
         return -ENOMEM;
     return 0;
 }
@@ -162,9 +163,9 @@ static size_t add_points(const struct lull_schedule *schedule, const struct lull
     }
     for (uint32_t i = 0; i < row->count; i++)
         if (row->points[i].sm_mhz == 0 || job->takes_clocks)
-            candidates[count++] = make_point(job, type, row->points[i].sm_mhz,
-                                             time_s * row->points[i].time_ratio,
-                                             row->points[i].gpu_w);
+            candidates[count++] =
+                make_point(job, type, row->points[i].sm_mhz, time_s * row->points[i].time_ratio,
+                           row->points[i].gpu_w);
     return count;
 }
 
@@ -285,9 +286,9 @@ static void add_job(struct lull_schedule *schedule, uint32_t at, uint32_t point_
         .points = &schedule->points[schedule->point_count],
     };
     if (job->deadline_s > 0)
-        schedule->jobs[number].deadline_ns =
-            job->deadline_s > schedule->base_s ? (job->deadline_s - schedule->base_s) * SECOND_NS
-                                               : 0;
+        schedule->jobs[number].deadline_ns = job->deadline_s > schedule->base_s
+                                                 ? (job->deadline_s - schedule->base_s) * SECOND_NS
+                                                 : 0;
     schedule->point_count += point_count;
     schedule->own[at].number = number;
     schedule->job_of[number] = at;

@@ -20,15 +20,15 @@ struct lull_schedule_job {
 
 struct lull_schedule {
     const struct lull_queue *queue;
-    struct lull_schedule_rules rules;
+    struct lull_scheduling_rules rules;
     int64_t base_s; /* 0 of the policy's time */
     int64_t now_ns;
 
     struct lull_cluster cluster;
     struct lull_cluster_type *types;
     struct lull_cluster_node *nodes;
-    uint32_t *node_of;  /* [cluster's node]: the queue's */
-    uint32_t *inner_of; /* [queue's node]: the cluster's, LULL_SCHEDULE_NONE: not there */
+    uint32_t *node_of;   /* [cluster's node]: the queue's */
+    uint32_t *inner_of;  /* [queue's node]: the cluster's, LULL_SCHEDULE_NONE: not there */
     uint32_t *most_gpus; /* [type]: of its largest node, and of its smallest */
     uint32_t *least_gpus;
 

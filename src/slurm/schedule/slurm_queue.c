@@ -19,8 +19,8 @@
 static const int64_t minute_s = 60;
 
 struct lull_slurm {
-    const char *wanted; /* partition; NULL: the default one */
-    bool is_operator;   /* may write AdminComments */
+    const char *wanted;   /* partition; NULL: the default one */
+    bool is_operator;     /* may write AdminComments */
     job_info_msg_t *jobs; /* the last answers */
     node_info_msg_t *nodes;
     partition_info_msg_t *partitions;
@@ -220,8 +220,7 @@ static int make_nodes(struct lull_slurm *slurm)
 
 static bool is_pending(const slurm_job_info_t *it)
 {
-    return (it->job_state & JOB_STATE_BASE) == JOB_PENDING &&
-           (it->job_state & JOB_COMPLETING) == 0;
+    return (it->job_state & JOB_STATE_BASE) == JOB_PENDING && (it->job_state & JOB_COMPLETING) == 0;
 }
 
 static bool has_gpus_now(const slurm_job_info_t *it)
@@ -304,8 +303,8 @@ static void take_allocation(struct lull_slurm *slurm, const slurm_job_info_t *it
 
             lull_gpu_count_read(it->gres_detail_str[at], &count);
             if ((uint32_t)node < slurm->nodes->record_count)
-                job->share_count += (uint32_t)add_share(shares, job->share_count, (uint32_t)node,
-                                                        count.gpus);
+                job->share_count +=
+                    (uint32_t)add_share(shares, job->share_count, (uint32_t)node, count.gpus);
         }
     job->shares = shares;
 }
@@ -506,8 +505,8 @@ static int update(struct lull_slurm *slurm, job_desc_msg_t *request, struct lull
         return 0;
     snprintf(what, sizeof(what), "job %u", request->job_id);
     rc = fail(err, what);
-    if (rc != -EAGAIN && lull_array_grow(&slurm->refused, slurm->refused_count,
-                                         sizeof(*slurm->refused)) == 0)
+    if (rc != -EAGAIN &&
+        lull_array_grow(&slurm->refused, slurm->refused_count, sizeof(*slurm->refused)) == 0)
         slurm->refused[slurm->refused_count++] = request->job_id;
     return rc;
 }
@@ -609,8 +608,7 @@ int lull_slurm_hold(struct lull_slurm *slurm, uint32_t job, struct lull_error *e
     request.priority = 0;
     request.alloc_sid = ALLOC_SID_USER_HOLD;
     request.req_nodes = none;
-    if (slurm->is_operator &&
-        lull_mark_write(it->admin_comment, &mark, comment) == 0)
+    if (slurm->is_operator && lull_mark_write(it->admin_comment, &mark, comment) == 0)
         request.admin_comment = comment;
     if (slurm->is_operator && limit_min > 0 && it->time_limit != limit_min)
         request.time_limit = (uint32_t)limit_min; /* as it was before the release */
