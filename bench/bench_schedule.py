@@ -75,10 +75,14 @@ class Bench:
         for policy in POLICIES:
             used_ms, count = self.look(policy)
             print(f"  {policy:16} {used_ms:8.1f} ms of its own for {count} jobs", flush=True)
-        client = subprocess.Popen([*self.command, "--policy", "backfill"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        path = os.path.join(self.work, "said")
+        with open(path, "w", encoding="utf-8") as out:
+            client = subprocess.Popen([*self.command, "--policy", "backfill"], stdin=subprocess.DEVNULL, stdout=out)
         time.sleep(self.options.seconds)
         client.send_signal(signal.SIGTERM)
-        said = client.communicate()[0].splitlines()[-1]
+        client.wait()
+        with open(path, encoding="utf-8") as file:
+            said = file.read().splitlines()[-1]
         count, looks, used_ms = re.fullmatch(r"released (\d+) jobs in (\d+) looks at the queue; (\S+) ms .*", said).groups()
         print(f"  backfill for {self.options.seconds:.0f} s: {count} jobs released in {looks} looks, "
               f"{float(used_ms) / max(int(count), 1):.2f} ms of its own for each", flush=True)
