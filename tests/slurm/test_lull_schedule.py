@@ -181,7 +181,9 @@ class Schedule(unittest.TestCase):
         self.assertRegex(said, r"released \d+ jobs in \d+ looks at the queue")
 
     def restart_slurmctld(self):
-        """In order, for what it has not saved yet a slurmctld that is killed loses by itself."""
+        """In order, for what it has not saved yet a slurmctld that is killed loses by itself; and while nothing runs, for GPUs of
+        jobs that end meanwhile may stay taken in its books."""
+        self.assertIsNotNone(host.wait_for(lambda: not run("squeue", "-h", "-t", "R,CG").stdout, 20, 0.05))
         with open(os.path.join(self.cluster.slurm, "run", "slurmctld.pid"), encoding="utf-8") as file:
             number = int(file.read())
         os.kill(number, signal.SIGTERM)
