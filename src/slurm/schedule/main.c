@@ -80,6 +80,7 @@ static void print_policies(FILE *out)
         if (!all[i]->needs_value) {
             fprintf(out, "  %s%*s", all[i]->name, 24 - (int)strlen(all[i]->name), "");
             lull_option_print_wrapped(all[i]->summary, 26, 26, out);
+            fputc('\n', out);
         }
 }
 
