@@ -138,7 +138,7 @@ class Schedule(unittest.TestCase):
 
     def test_clocks_reach_the_gpus_and_leave_them(self):
         client = self.client("--policy=greedy-energy", "--knob=0", "--points", self.points)
-        job = self.submit("--lull-schedule", "--gres=gpu:2", "-t", "5", "-J", "known", text="sleep 3")
+        job = self.submit("--lull-schedule", "--gres=gpu:2", "-t", "5", "-J", "known", text="sleep 20", **ALICE)
         self.assertIsNotNone(host.wait_for(lambda: self.truth(0) == "locked" and self.truth(1) == "locked", 5, 0.02),
                              run("scontrol", "show", "job", job).stdout + self.cluster.log())
         self.assertEqual((self.truth(2), self.show(job, "NodeList")), ("free", "n1"))
@@ -146,11 +146,14 @@ class Schedule(unittest.TestCase):
         # It may take as much longer as the clock makes it.
         self.assertEqual(self.show(job, "TimeLimit"), "00:06:00")
         gpu = json.loads(run(LULL, "status", "--json").stdout)["gpus"][0]
+        # The job's own user is refused, and nothing changes.
+        done = run(TOOL, "rules", "daemon", gpu["uuid"], **ALICE)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(self.truth(0), "locked")
         self.assertEqual(gpu["applied_sm_mhz"], 900)
         why = json.loads(self.ask("--explain", job, "--json").stdout)
         self.assertEqual([point["sm_mhz"] for point in why["points"]], [None, 900])
         self.assertEqual((why["chosen"], why["points"][1]["energy_j"]), (1, 2 * 200 * 72.0))
-        # The user's own hand does not reach them.
         run("scancel", job)
         for number in range(2):
             self.assertIsNotNone(host.wait_restored(lambda gpu=number: self.truth(gpu) == "free", 5))
