@@ -20,6 +20,7 @@ extern const struct lull_program_command lull_cluster_command;
 extern const struct lull_program_command lull_emulate_command;
 extern const struct lull_program_command lull_gpus_command;
 extern const struct lull_program_command lull_job_add_command;
+extern const struct lull_program_command lull_job_hold_command;
 extern const struct lull_program_command lull_job_remove_command;
 extern const struct lull_program_command lull_limit_command;
 extern const struct lull_program_command lull_meter_command;

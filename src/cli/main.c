@@ -33,6 +33,7 @@ int main(int argc, char **argv)
                                                                   &lull_reload_command,
                                                                   &lull_job_add_command,
                                                                   &lull_job_remove_command,
+                                                                  &lull_job_hold_command,
                                                                   &lull_quiesce_command,
                                                                   &lull_resume_command,
                                                                   &lull_sweep_command,

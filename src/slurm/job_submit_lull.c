@@ -77,6 +77,7 @@ static void find_wish(const job_desc_msg_t *job, struct lull_wish *wish)
         {"_SLURM_SPANK_OPTION_lull_lull_tolerance=", lull_wish_take_tolerance},
         {"_SLURM_SPANK_OPTION_lull_lull_deadline=", lull_wish_take_deadline},
         {"_SLURM_SPANK_OPTION_lull_lull_batch_job=", lull_wish_take_batch_job},
+        {"_SLURM_SPANK_OPTION_lull_lull_schedule=", lull_wish_take_schedule},
     };
 
     for (uint32_t i = 0; i < job->spank_job_env_size; i++)
@@ -112,20 +113,30 @@ __attribute__((format(printf, 3, 4))) static void add(char *text, size_t size, c
     va_end(arguments);
 }
 
-static void comment(job_desc_msg_t *job, const struct lull_wish *wish, time_t deadline)
+/* Adds a word, behind a blank where it is not the first. */
+static void add_word(char *text, size_t size, const char *key, const char *value)
+{
+    add(text, size, "%s%s=%s", text[0] != '\0' ? " " : "", key, value);
+}
+
+static void comment(job_desc_msg_t *job, const struct lull_wish *wish, bool is_managed,
+                    bool is_scheduled, time_t deadline)
 {
     char text[TEXT_BYTES] = "";
     char when[32];
     struct tm tm;
 
-    add(text, sizeof(text), "lull=%s", lull_wish_policy(wish));
+    if (is_managed)
+        add_word(text, sizeof(text), "lull", lull_wish_policy(wish));
     if (wish->tolerance[0] != '\0')
-        add(text, sizeof(text), " tolerance=%s", wish->tolerance);
+        add_word(text, sizeof(text), "tolerance", wish->tolerance);
     if (deadline != 0 && localtime_r(&deadline, &tm) != NULL &&
         strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm) > 0)
-        add(text, sizeof(text), " deadline=%s", when);
+        add_word(text, sizeof(text), "deadline", when);
     if (wish->batch_job[0] != '\0')
-        add(text, sizeof(text), " batch-job=%s", wish->batch_job);
+        add_word(text, sizeof(text), "batch-job", wish->batch_job);
+    if (is_scheduled)
+        add_word(text, sizeof(text), "schedule", "held");
     job->admin_comment = slurm_xstrdup(text);
 }
 
@@ -134,6 +145,7 @@ int job_submit(job_desc_msg_t *job, uint32_t uid, char **err_msg)
     const time_t now = time(NULL);
     struct lull_wish wish = {0};
     struct lull_submit_settings settings;
+    bool is_managed, is_scheduled;
     time_t deadline = 0;
 
     (void)uid;
@@ -144,17 +156,23 @@ int job_submit(job_desc_msg_t *job, uint32_t uid, char **err_msg)
     if (wish.deadline[0] != '\0' &&
         (lull_wish_parse_deadline(wish.deadline, now, &deadline) < 0 || deadline <= now))
         return refuse(err_msg, "--lull-deadline=%s is over already", wish.deadline);
-    if (!lull_wish_is_on(&wish, settings.is_default) && deadline == 0)
+    is_managed = lull_wish_is_on(&wish, settings.is_default) || deadline != 0;
+    /* srun and salloc have no script: they would wait in the foreground. */
+    is_scheduled = job->script != NULL && lull_wish_is_scheduled(&wish, settings.is_scheduled);
+    if (!is_managed && !is_scheduled)
         return SLURM_SUCCESS;
-    if (settings.requires_deadline && deadline == 0)
+    if (is_managed && settings.requires_deadline && deadline == 0)
         return refuse(err_msg,
                       "jobs with GPUs need a deadline here: give --lull-deadline, a time or how "
                       "long from now (or --lull=off)");
-    if (settings.refuses_frequency && names_gpus(job->tres_freq))
+    if (is_managed && settings.refuses_frequency && names_gpus(job->tres_freq))
         return refuse(err_msg, "--gpu-freq does not go with --lull here: give one of them, or "
                                "--lull=off");
-    if (job->admin_comment == NULL)
-        comment(job, &wish, deadline);
+    if (job->admin_comment != NULL)
+        return SLURM_SUCCESS;
+    comment(job, &wish, is_managed, is_scheduled, deadline);
+    if (is_scheduled)
+        job->priority = 0; /* held, until lull schedule releases it */
     return SLURM_SUCCESS;
 }
 

@@ -1,7 +1,8 @@
 /*
  * Slurm's plugin: options for srun, sbatch and salloc; on each node the job's GPUs made known to
- * lulld, and a governor (`lull run --launcher-fd`) beside each step that decides about them. All
- * that needs to be known of GPUs and probes is known by those programs, which this one starts.
+ * lulld, and a governor (`lull run --launcher-fd`) beside each step that decides about them, or a
+ * holder of the clock that `lull schedule` has chosen for the job (`lull job hold`). All that needs
+ * to be known of GPUs and probes is known by those programs, which this one starts.
  *
  * Every hook returns 0: a failure of Lull never fails a job. Every wait is bounded.
  * Threads: one, of whatever program of Slurm has loaded it. SPDX-License-Identifier: BSD-3-Clause
@@ -52,7 +53,9 @@ static const int64_t ns_per_s = 1000000000;
 static struct {
     char program[NAME_BYTES];
     char runtime_dir[NAME_BYTES];
-    bool is_default; /* jobs that ask for nothing are managed as well */
+    char scheduler[NAME_BYTES]; /* "": the program's name with -schedule behind it */
+    bool is_default;            /* jobs that ask for nothing are managed as well */
+    bool is_scheduled;          /* and may have been placed by lull schedule */
     int64_t start_ms;
 } site = {.program = LULL_PROGRAM, .runtime_dir = "/run/lull", .start_ms = DEFAULT_START_MS};
 
@@ -67,11 +70,13 @@ static struct {
     bool lacks_gpus; /* and somebody wants them managed */
     struct lull_helper registration;
     struct lull_helper governor;
+    struct lull_helper holder; /* of a clock; its socket stays open as long as the step lives */
+    bool has_clock;            /* the holder has said so */
     int64_t begin_ns;
     int64_t wait_until_ns; /* for the environment */
     uint32_t tasks_left;
     int status; /* the highest of its tasks so far */
-} step = {.registration = {-1, -1}, .governor = {-1, -1}};
+} step = {.registration = {-1, -1}, .governor = {-1, -1}, .holder = {-1, -1}};
 
 /* ---- options ------------------------------------------------------------------------------- */
 
@@ -86,9 +91,9 @@ static int on_option(int value, const char *text, int remote)
 {
     static int (*const takers[])(struct lull_wish *, const char *, const char **) = {
         lull_wish_take_policy, lull_wish_take_tolerance, lull_wish_take_deadline,
-        lull_wish_take_batch_job};
-    static const char *const names[] = {"lull", "lull-tolerance", "lull-deadline",
-                                        "lull-batch-job"};
+        lull_wish_take_batch_job, lull_wish_take_schedule};
+    static const char *const names[] = {"lull", "lull-tolerance", "lull-deadline", "lull-batch-job",
+                                        "lull-schedule"};
     const char *expected = NULL;
 
     if (takers[value](&wish, text, &expected) < 0)
@@ -108,7 +113,22 @@ static struct spank_option options[] = {
     {"lull-batch-job", "name",
      "the job runs `lull batch run`, for the recurring job of this name, which manages its GPUs", 1,
      3, on_option},
+    {"lull-schedule", "on",
+     "let `lull schedule` say when, on which nodes and at which clock a batch job runs: on or off",
+     2, 4, on_option},
 };
+
+/* Takes a directory, in which %n stands for the node's name, for hosts that are several nodes. */
+static bool take_directory(const char *text, char place[NAME_BYTES])
+{
+    const char *const mark = strstr(text, "%n");
+    const char *const node = getenv("SLURMD_NODENAME");
+
+    if (mark == NULL)
+        return (size_t)snprintf(place, NAME_BYTES, "%s", text) < NAME_BYTES;
+    return (size_t)snprintf(place, NAME_BYTES, "%.*s%s%s", (int)(mark - text), text,
+                            node != NULL ? node : "", mark + 2) < NAME_BYTES;
+}
 
 /* Takes a word of plugstack.conf, NAME=VALUE. */
 static bool take_setting(const char *word)
@@ -116,9 +136,15 @@ static bool take_setting(const char *word)
     if (strncmp(word, "lull=/", 6) == 0)
         return (size_t)snprintf(site.program, NAME_BYTES, "%s", word + 5) < NAME_BYTES;
     if (strncmp(word, "runtime_dir=/", 13) == 0)
-        return (size_t)snprintf(site.runtime_dir, NAME_BYTES, "%s", word + 12) < NAME_BYTES;
+        return take_directory(word + 12, site.runtime_dir);
     if (strncmp(word, "start_ms=", 9) == 0)
         return (site.start_ms = strtol(word + 9, NULL, 10)) > 0;
+    if (strncmp(word, "scheduler=/", 11) == 0)
+        return (size_t)snprintf(site.scheduler, NAME_BYTES, "%s", word + 10) < NAME_BYTES;
+    if (strcmp(word, "schedule=on") == 0 || strcmp(word, "schedule=off") == 0) {
+        site.is_scheduled = strcmp(word, "schedule=on") == 0;
+        return true;
+    }
     if (strcmp(word, "default=on") == 0 || strcmp(word, "default=off") == 0) {
         site.is_default = strcmp(word, "default=on") == 0;
         return true;
@@ -131,7 +157,8 @@ static void take_settings(int count, char *const *words)
     for (int i = 0; i < count; i++)
         if (!take_setting(words[i]))
             slurm_error("lull: plugstack.conf: \"%s\" is not lull=PATH, runtime_dir=DIR, "
-                        "start_ms=N, default=on or default=off",
+                        "scheduler=PATH, start_ms=N, default=on, default=off, schedule=on or "
+                        "schedule=off",
                         words[i]);
 }
 
@@ -206,6 +233,51 @@ static void end_registration(void)
         slurm_info("lull: job %u: lulld does not answer", step.job);
     relay(text, slurm_info);
     lull_helper_forget(&step.registration);
+}
+
+/* ---- the clock ----------------------------------------------------------------------------- */
+
+/* Asks slurmctld, as root and beside the step, at which clock the job's GPUs are to be, and holds
+ * it. */
+static void begin_hold(void)
+{
+    char job[16], scheduler[NAME_BYTES + 16], conf[NAME_BYTES + 16];
+    const char *const named = getenv("SLURM_CONF");
+
+    snprintf(job, sizeof(job), "%u", step.job);
+    snprintf(conf, sizeof(conf), "SLURM_CONF=%s", named != NULL ? named : "");
+    if (site.scheduler[0] != '\0')
+        snprintf(scheduler, sizeof(scheduler), "%s", site.scheduler);
+    else
+        snprintf(scheduler, sizeof(scheduler), "%s-schedule", site.program);
+    lull_helper_start(
+        &(struct lull_helper_start){
+            .argv = (char *[]){scheduler, "--hold", job, "--gpus", step.gpus, "--lull",
+                               site.program, "--runtime-dir", site.runtime_dir, NULL},
+            .environment = (char *[]){named != NULL ? conf : NULL, NULL},
+            .socket = LULL_HELPER_OWN_SOCKET,
+        },
+        &step.holder);
+}
+
+/* Waits until the clock is set, or there is none. */
+static void await_hold(void)
+{
+    const int64_t until_ns = lull_helper_now_ns() + REGISTER_S * ns_per_s;
+    struct pollfd poll_fd = {.fd = step.holder.socket, .events = POLLIN};
+    char text[WORDS_BYTES] = "", packet[8];
+    size_t size = 0;
+
+    if (step.holder.socket < 0)
+        return;
+    poll(&poll_fd, 1, REGISTER_S * 1000);
+    step.has_clock = recv(step.holder.socket, packet, sizeof(packet), MSG_DONTWAIT) > 0;
+    if (step.has_clock)
+        return;
+    /* One that has ended without a clock says why, if there is a reason. */
+    if (!lull_helper_listen(&step.holder, until_ns, text, sizeof(text), &size))
+        slurm_info("lull: job %u: nobody says at which clock it is to run", step.job);
+    relay(text, slurm_info);
 }
 
 /* ---- the governor -------------------------------------------------------------------------- */
@@ -415,6 +487,9 @@ int slurm_spank_init_post_opt(spank_t spank, int ac, char **av)
     find_step(spank);
     /* For acct_gather_energy/lull, which knows no steps, in this process. */
     setenv(LULL_STEP_GPUS, step.gpus, 1);
+    if (step.gpus[0] != '\0' && step.number != STEP_OF_EXTERN &&
+        lull_wish_is_scheduled(&wish, site.is_scheduled))
+        begin_hold();
     if (!lull_wish_is_on(&wish, site.is_default) || step.number == STEP_OF_EXTERN)
         return 0;
     if (step.gpus[0] == '\0') {
@@ -432,9 +507,11 @@ int slurm_spank_user_init(spank_t spank, int ac, char **av)
 {
     (void)ac;
     (void)av;
+    await_hold();
     if (!step.is_managed)
         return 0;
-    if (wish.batch_job[0] == '\0')
+    /* Two cannot hold the GPUs: the cluster's clock goes before the governor's. */
+    if (wish.batch_job[0] == '\0' && !step.has_clock)
         start_governor(spank);
     end_registration();
     return 0;
@@ -494,8 +571,10 @@ int slurm_spank_exit(spank_t spank, int ac, char **av)
 {
     (void)ac;
     (void)av;
-    if (spank_context() == S_CTX_REMOTE)
-        end_governor(spank);
+    if (spank_context() != S_CTX_REMOTE)
+        return 0;
+    end_governor(spank);
+    lull_helper_forget(&step.holder);
     return 0;
 }
 

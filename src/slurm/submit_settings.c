@@ -12,6 +12,7 @@ static const struct {
 } rows[] = {
     {"default", "on", "off", offsetof(struct lull_submit_settings, is_default)},
     {"deadline", "required", "optional", offsetof(struct lull_submit_settings, requires_deadline)},
+    {"schedule", "on", "off", offsetof(struct lull_submit_settings, is_scheduled)},
     {"gpu-freq", "refused", "allowed", offsetof(struct lull_submit_settings, refuses_frequency)},
 };
 

@@ -15,11 +15,13 @@ struct lull_submit_settings {
     bool is_default;        /* jobs that ask for nothing are managed, as plugstack.conf says too */
     bool requires_deadline; /* of jobs that are managed */
     bool refuses_frequency; /* --gpu-freq of jobs that are managed */
+    bool is_scheduled;      /* batch jobs that ask for nothing are for lull schedule */
 };
 
 /* Describes the settings, as people read them. */
 #define LULL_SUBMIT_SETTINGS                                                                       \
-    "default = on|off, deadline = required|optional or gpu-freq = refused|allowed"
+    "default = on|off, deadline = required|optional, gpu-freq = refused|allowed or "               \
+    "schedule = on|off"
 
 /* Takes what the file says to the settings; returns the number of the first line that says
  * something else, 0: there is none. */

@@ -87,6 +87,25 @@ int lull_wish_take_batch_job(struct lull_wish *wish, const char *text, const cha
     return 0;
 }
 
+int lull_wish_take_schedule(struct lull_wish *wish, const char *text, const char **expected_out)
+{
+    const bool is_on =
+        text == NULL || text[0] == '\0' || strcmp(text, "(null)") == 0 || strcmp(text, "on") == 0;
+
+    if (!is_on && strcmp(text, "off") != 0) {
+        *expected_out = "on or off";
+        return -1;
+    }
+    wish->is_schedule_given = true;
+    wish->is_scheduled = is_on;
+    return 0;
+}
+
+bool lull_wish_is_scheduled(const struct lull_wish *wish, bool is_default)
+{
+    return wish->is_schedule_given ? wish->is_scheduled : is_default;
+}
+
 bool lull_wish_is_on(const struct lull_wish *wish, bool is_default)
 {
     if (wish->is_given)

@@ -20,19 +20,27 @@ struct lull_wish {
     char tolerance[LULL_WISH_TEXT];
     char deadline[LULL_WISH_TEXT];
     char batch_job[LULL_WISH_TEXT];
+    bool is_schedule_given; /* is_scheduled means something */
+    bool is_scheduled;      /* by lull schedule */
 };
 
 /* Returns the word of the wish's policy, or of the one that counts where none is given. */
 const char *lull_wish_policy(const struct lull_wish *wish);
 
 /*
- * Take one option's text to the wish; NULL or "" is the first policy for the first of them. Return
+ * Take one option's text to the wish; NULL or "" is the first policy for the first of them, and yes
+ * for the last. Return
  * 0; -1: it is no such text, the wish is as it was, and *expected_out says what is one.
  */
 int lull_wish_take_policy(struct lull_wish *wish, const char *text, const char **expected_out);
 int lull_wish_take_tolerance(struct lull_wish *wish, const char *text, const char **expected_out);
 int lull_wish_take_deadline(struct lull_wish *wish, const char *text, const char **expected_out);
 int lull_wish_take_batch_job(struct lull_wish *wish, const char *text, const char **expected_out);
+
+int lull_wish_take_schedule(struct lull_wish *wish, const char *text, const char **expected_out);
+
+/* Tells whether the job is for lull schedule; where nothing is asked that is what the site says. */
+bool lull_wish_is_scheduled(const struct lull_wish *wish, bool is_default);
 
 /* Tells whether the job's GPUs are to be managed; without a policy that is what the site says. */
 bool lull_wish_is_on(const struct lull_wish *wish, bool is_default);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Slurm cluster of one host for tests of Lull's plugins: one node with the emulated node's GPUs, and its lulld.
-Whoever uses it runs inside `lull emulate`."""
+"""A real Slurm cluster of one host for tests of Lull with Slurm: the first node has the emulated node's GPUs and its
+lulld, further ones have GPUs that only Slurm believes in. Whoever uses it runs inside `lull emulate`."""
 import os
 import re
 import shutil
@@ -30,12 +30,12 @@ def reason_to_skip(tools):
 class Cluster:
     """The cluster, up until stop(), with a plugin and a lulld or without. Everybody may write directory/work."""
 
-    def __init__(self, tools, lulld, plugin, port, gpus=8, plugin_options=(), conf=(), policy=None):
+    def __init__(self, tools, lulld, plugin, port, gpus=8, plugin_options=(), conf=(), policy=None, nodes=1):
         self.tools, self.lulld, self.plugin = tools, lulld, plugin
         # Slurm's sockets lie below it, and their names are short.
         self.directory = tempfile.mkdtemp(prefix="lull-", dir="/tmp")
         os.chmod(self.directory, 0o755)
-        self.runtime = os.path.join(self.directory, "lull")
+        self.runtime = os.path.join(self.directory, "n1")
         self.work = os.path.join(self.directory, "work")
         os.mkdir(self.work)
         os.chmod(self.work, 0o1777)
@@ -52,7 +52,7 @@ class Cluster:
             plugins = ["-s", self.plugin_line(*plugin_options)] if plugin else []
             if lulld:
                 self.start_lulld()
-            up = subprocess.run([os.path.join(tools, "up.sh"), "-n", "1", "-g", str(gpus), "-p", str(port), "-x", extra, *plugins,
+            up = subprocess.run([os.path.join(tools, "up.sh"), "-n", str(nodes), "-g", str(gpus), "-p", str(port), "-x", extra, *plugins,
                                  self.slurm], capture_output=True, text=True, check=False)
             if up.returncode != 0:
                 raise RuntimeError(up.stderr)
@@ -62,7 +62,7 @@ class Cluster:
             raise
 
     def plugin_line(self, *options):
-        return " ".join(("optional", self.plugin, f"runtime_dir={self.runtime}", *options))
+        return " ".join(("optional", self.plugin, f"runtime_dir={self.directory}/%n", *options))
 
     def load_plugin(self, *options):
         """Writes plugstack.conf, which whatever begins from now on reads. That there is a job_epilog slurmd has learnt at its start."""

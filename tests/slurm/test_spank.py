@@ -50,7 +50,8 @@ class Case(unittest.TestCase):
             if job.poll() is None:
                 job.kill()
             job.communicate()
-        run("scancel", "-u", "root,daemon,bin")
+        for user in ("root", "daemon", "bin"):
+            run("scancel", "-u", user)
         if self.cluster.daemon is None:
             self.cluster.start_lulld()
         self.cluster.load_plugin(f"lull={LULL}")

@@ -138,6 +138,20 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
     return 0;
 }
 
+static int adopt(struct lull_cluster_policy *handle, uint32_t job,
+                 const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
+{
+    struct lull_backfill *const policy = (struct lull_backfill *)handle;
+    const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
+
+    if (lull_job_ledger_arrive(&policy->ledger, job) < 0)
+        return -ENOMEM;
+    lull_job_ledger_start(&policy->ledger, job, 0, shares, count, now_ns);
+    lull_running_set_add(&policy->ledger, running_of(policy, asked->pool, asked->points[0].type),
+                         job);
+    return 0;
+}
+
 static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
 {
     struct lull_backfill *const policy = (struct lull_backfill *)handle;
@@ -520,6 +534,7 @@ const struct lull_cluster_policy_calls lull_backfill_calls = {
     .create = create,
     .destroy = destroy,
     .arrive = arrive,
+    .adopt = adopt,
     .end = end,
     .decide = decide,
     .begin = begin,

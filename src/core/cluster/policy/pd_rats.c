@@ -82,6 +82,16 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
     return policy->inner.calls->arrive(policy->inner.policy, job, now_ns);
 }
 
+static int adopt(struct lull_cluster_policy *handle, uint32_t job,
+                 const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
+{
+    struct lull_pd_rats *const policy = (struct lull_pd_rats *)handle;
+
+    if (policy->inner.calls == NULL && choose(policy) < 0)
+        return -ENOMEM;
+    return lull_cluster_decider_adopt(handle, job, shares, count, now_ns);
+}
+
 static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
                    int64_t now_ns, struct lull_cluster_decision *decision)
 {
@@ -95,6 +105,7 @@ const struct lull_cluster_policy_calls lull_pd_rats_calls = {
     .create = create,
     .destroy = destroy,
     .arrive = arrive,
+    .adopt = adopt,
     .end = lull_cluster_decider_end,
     .decide = decide,
     .begin = lull_cluster_decider_begin,

@@ -217,6 +217,18 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
     pool->has_changed = true;
 }
 
+/* What runs already says nothing of what is still to come, so that it has no part in the prices. */
+static int adopt(struct lull_cluster_policy *handle, uint32_t job,
+                 const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
+{
+    struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
+    const struct lull_cluster_job *asked = &policy->jobs->all[job];
+
+    (void)shares;
+    (void)count;
+    return run(&policy->pools[asked->pool], job, &asked->points[0], now_ns);
+}
+
 static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,
                  int64_t now_ns)
 {
@@ -385,6 +397,7 @@ const struct lull_cluster_policy_calls lull_pd_rats_reserved_calls = {
     .create = create,
     .destroy = destroy,
     .arrive = arrive,
+    .adopt = adopt,
     .end = end,
     .decide = decide,
     .pace = pace,

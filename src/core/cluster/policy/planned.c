@@ -115,6 +115,27 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
     return 0;
 }
 
+static int adopt(struct lull_cluster_policy *handle, uint32_t job,
+                 const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
+{
+    struct lull_planned *const policy = (struct lull_planned *)handle;
+    const int64_t end_ns = now_ns + policy->ledger.jobs->all[job].points[0].time_ns;
+    struct lull_cluster_share *own;
+
+    if (lull_job_ledger_arrive(&policy->ledger, job) < 0 || reach(policy) < 0)
+        return -ENOMEM;
+    own = malloc(count * sizeof(*own));
+    if (own == NULL || lull_calendar_add(policy->calendar, shares, count, now_ns, end_ns) < 0) {
+        free(own);
+        return -ENOMEM;
+    }
+    memcpy(own, shares, count * sizeof(*own));
+    policy->plans[job] = (struct lull_planned_job){
+        .start_ns = now_ns, .end_ns = end_ns, .shares = own, .share_count = count};
+    lull_job_ledger_start(&policy->ledger, job, 0, shares, count, now_ns);
+    return 0;
+}
+
 /* Starts a job as planned. A job that will be late says so in the reason. */
 static bool start(struct lull_planned *policy, uint32_t job, int64_t now_ns,
                   struct lull_cluster_decision *decision)
@@ -215,6 +236,7 @@ const struct lull_cluster_policy_calls lull_planned_calls = {
     .create = create,
     .destroy = destroy,
     .arrive = arrive,
+    .adopt = adopt,
     .end = end,
     .decide = decide,
     .begin = begin,

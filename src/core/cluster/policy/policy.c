@@ -230,6 +230,15 @@ void lull_cluster_decider_begin(struct lull_cluster_policy *around, uint32_t job
         decider_of(around)->calls->begin(decider_of(around)->policy, job, point, now_ns);
 }
 
+int lull_cluster_decider_adopt(struct lull_cluster_policy *around, uint32_t job,
+                               const struct lull_cluster_share *shares, size_t count,
+                               int64_t now_ns)
+{
+    if (decider_of(around)->calls->adopt == NULL)
+        return 0;
+    return decider_of(around)->calls->adopt(decider_of(around)->policy, job, shares, count, now_ns);
+}
+
 void lull_cluster_decider_pace(struct lull_cluster_policy *around, uint32_t job, double pace,
                                int64_t end_ns, int64_t now_ns)
 {

@@ -76,6 +76,13 @@ struct lull_cluster_policy_calls {
      * another operating point. */
     void (*begin)(struct lull_cluster_policy *policy, uint32_t job, uint32_t point, int64_t now_ns);
 
+    /* A job that comes for the first time runs already, as no decision of this policy: on these
+       shares, which are its own and taken in the state, in its first operating point, whose time is
+       what is left of it from now on. In place of arrive(), and before any decision. NULL: the
+       policy need not know of it. -ENOMEM. */
+    int (*adopt)(struct lull_cluster_policy *policy, uint32_t job,
+                 const struct lull_cluster_share *shares, size_t count, int64_t now_ns);
+
     /* A running job goes on at this part (above 0, to 1) of its operating point's pace, because it
      * shares links or a storage with others (contention.h), and so would end at end_ns. Jobs start
      * at a pace of 1. */
@@ -128,6 +135,9 @@ struct lull_cluster_decider {
 void lull_cluster_decider_end(struct lull_cluster_policy *around, uint32_t job, int64_t now_ns);
 void lull_cluster_decider_begin(struct lull_cluster_policy *around, uint32_t job, uint32_t point,
                                 int64_t now_ns);
+int lull_cluster_decider_adopt(struct lull_cluster_policy *around, uint32_t job,
+                               const struct lull_cluster_share *shares, size_t count,
+                               int64_t now_ns);
 void lull_cluster_decider_pace(struct lull_cluster_policy *around, uint32_t job, double pace,
                                int64_t end_ns, int64_t now_ns);
 void lull_cluster_decider_idle(struct lull_cluster_policy *around, uint32_t node, bool is_idle,

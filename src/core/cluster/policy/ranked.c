@@ -88,6 +88,26 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
     return lull_ranked_enqueue(policy, job, now_ns);
 }
 
+static int adopt(struct lull_cluster_policy *handle, uint32_t job,
+                 const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
+{
+    struct lull_ranked *const policy = (struct lull_ranked *)handle;
+    const uint32_t type = policy->ledger.jobs->all[job].points[0].type;
+    struct lull_ranked_group *const group =
+        &policy->groups[lull_ranked_group_of(policy, job, type)];
+
+    if (lull_job_ledger_arrive(&policy->ledger, job) < 0 || reach(policy, job) < 0)
+        return -ENOMEM;
+    enter(policy, job);
+    lull_job_ledger_start(&policy->ledger, job, 0, shares, count, now_ns);
+    if (group->cursor == group->running.count)
+        group->cursor++;
+    lull_running_set_add(&policy->ledger, &group->running, job);
+    charge(policy, job, true);
+    lull_ranked_offer(policy, job, now_ns);
+    return 0;
+}
+
 static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
 {
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
@@ -400,6 +420,7 @@ const struct lull_cluster_policy_calls lull_ranked_calls = {
     .create = create,
     .destroy = destroy,
     .arrive = arrive,
+    .adopt = adopt,
     .end = end,
     .decide = decide,
     .begin = begin,

@@ -329,6 +329,7 @@ static int make_room(struct lull_node_power *policy)
 static const struct lull_cluster_policy_calls calls = {
     .destroy = destroy,
     .arrive = arrive,
+    .adopt = lull_cluster_decider_adopt,
     .end = lull_cluster_decider_end,
     .decide = decide,
     .begin = begin,

@@ -50,6 +50,16 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
     lull_cluster_decider_end(handle, job, now_ns);
 }
 
+/* What runs already may draw more than the cap leaves; nothing else starts then. */
+static int adopt(struct lull_cluster_policy *handle, uint32_t job,
+                 const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
+{
+    struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
+    const int rc = lull_power_budget_add(&policy->budget, job, 0, shares, count, now_ns);
+
+    return rc < 0 ? rc : lull_cluster_decider_adopt(handle, job, shares, count, now_ns);
+}
+
 static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
 {
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
@@ -262,6 +272,7 @@ static void destroy(struct lull_cluster_policy *handle)
 static const struct lull_cluster_policy_calls calls = {
     .destroy = destroy,
     .arrive = arrive,
+    .adopt = adopt,
     .end = end,
     .decide = decide,
     .begin = begin,

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Measures lull schedule on a real cluster of many slurmd, and kills it: the client's own processor time per job that it
+releases from a long queue, by policy, and rounds in which it is killed at random moments, after which every job has to have
+run exactly once.
+
+usage: bench_schedule.py BUILD CLUSTER_TOOLS [--nodes N] [--jobs N] [--seconds S] [--deaths ROUNDS]
+SPDX-License-Identifier: Apache-2.0
+"""
+import argparse
+import collections
+import json
+import os
+import random
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests", "slurm"))
+import cluster as slurm  # noqa: E402
+from cluster import run  # noqa: E402
+
+PORT = 17400
+POLICIES = ("fifo", "backfill", "hdf", "pd-rats", "greedy-energy")
+# A job that is known, so that policies have clocks to choose among.
+POINTS = {"gpus": {"h100": {"idle_w": 60, "full_w": 700}},
+          "jobs": {"bench": {"time_s": 1800, "gpus": {"h100": [
+              {"sm_mhz": 0 if mhz == 1980 else mhz, "time_ratio": round((1980 / mhz) ** 0.8, 4), "gpu_w": round(150 + 550 * (mhz / 1980) ** 2.5)}
+              for mhz in range(1980, 900, -120)]}}}}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("build")
+    parser.add_argument("tools")
+    parser.add_argument("--nodes", type=int, default=256)
+    parser.add_argument("--jobs", type=int, default=2000)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--deaths", type=int, default=20)
+    return parser.parse_args()
+
+
+def submit(text, gpus, minutes):
+    done = run("sbatch", "--parsable", "-H", "--comment=lull-schedule", "-J", "bench", f"--gres=gpu:{gpus}", "-t", minutes, "-o", "/dev/null",
+               "--wrap", text)
+    return int(done.stdout)
+
+
+class Bench:
+    def __init__(self, options):
+        self.options = options
+        self.client = os.path.join(os.path.abspath(options.build), "src/slurm/lull-schedule")
+        self.chance = random.Random(25)
+        self.cluster = slurm.Cluster(os.path.abspath(options.tools), None, None, PORT, nodes=options.nodes)
+        self.work = self.cluster.work
+        self.points = os.path.join(self.work, "points.json")
+        self.command = [self.client, "--state", os.path.join(self.work, "state"), "--points", self.points]
+        with open(self.points, "w", encoding="utf-8") as file:
+            json.dump(POINTS, file)
+
+    def look(self, policy):
+        """The processor time of one look that begins from nothing, in ms, and how many jobs it would release."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = run(*self.command, "--dry-run", "--json", "--policy", policy)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used_ms = 1e3 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        return used_ms, len(json.loads(done.stdout)["decisions"])
+
+    def measure(self):
+        for _ in range(self.options.jobs):
+            submit(f"sleep {self.chance.randint(5, 60)}", 8, self.chance.randint(2, 60))
+        print(f"{self.options.nodes} nodes, {self.options.jobs} jobs wait; one look, from the program's start to its end:", flush=True)
+        for policy in POLICIES:
+            used_ms, count = self.look(policy)
+            print(f"  {policy:16} {used_ms:8.1f} ms of its own for {count} jobs", flush=True)
+        path = os.path.join(self.work, "said")
+        with open(path, "w", encoding="utf-8") as out:
+            client = subprocess.Popen([*self.command, "--policy", "backfill"], stdin=subprocess.DEVNULL, stdout=out)
+        time.sleep(self.options.seconds)
+        client.send_signal(signal.SIGTERM)
+        client.wait()
+        with open(path, encoding="utf-8") as file:
+            said = file.read().splitlines()[-1]
+        count, looks, used_ms = re.fullmatch(r"released (\d+) jobs in (\d+) looks at the queue; (\S+) ms .*", said).groups()
+        print(f"  backfill for {self.options.seconds:.0f} s: {count} jobs released in {looks} looks, "
+              f"{float(used_ms) / max(int(count), 1):.2f} ms of its own for each", flush=True)
+        run("scancel", "-u", "root")
+
+    def die(self):
+        """Rounds of jobs under a client that is killed again and again."""
+        wrong = 0
+        for number in range(self.options.deaths):
+            ran = os.path.join(self.work, f"ran-{number}")
+            jobs = [submit(f"echo $SLURM_JOB_ID >>{ran}; sleep 0.2", self.chance.choice((1, 2, 4, 8)), 5) for _ in range(20)]
+            deaths = 0
+            begin = time.monotonic()
+            while run("squeue", "-h", "-n", "bench").stdout and time.monotonic() - begin < 120:
+                client = subprocess.Popen([*self.command, "--interval=0.1"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+                time.sleep(self.chance.uniform(0, 0.5))
+                client.kill()
+                client.wait()
+                deaths += 1
+            with open(ran, encoding="utf-8") as file:
+                counts = collections.Counter(int(line) for line in file)
+            is_right = counts == collections.Counter(jobs)
+            wrong += not is_right
+            print(f"  round {number + 1}: {deaths} deaths, {len(jobs)} jobs, {'each ran once' if is_right else dict(counts)}", flush=True)
+        print(f"{self.options.deaths - wrong} of {self.options.deaths} rounds: every job ran exactly once")
+        return wrong
+
+
+def main():
+    options = arguments()
+    reason = slurm.reason_to_skip(options.tools)
+    if reason:
+        print(f"skipped: {reason}")
+        return 77
+    bench = Bench(options)
+    try:
+        if options.jobs > 0:
+            bench.measure()
+        return 1 if options.deaths > 0 and bench.die() > 0 else 0
+    finally:
+        bench.cluster.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "slurm/schedule/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+enum { MOST_BYTES = 8 << 20, MOST_READ = 2 * MOST_BYTES, PATH_BYTES = 512 };
+
+static int name_file(const char *directory, const char *partition, const char *suffix,
+                     char path_out[PATH_BYTES], struct lull_error *err)
+{
+    if (strchr(partition, '/') != NULL ||
+        (size_t)snprintf(path_out, PATH_BYTES, "%s/schedule-%s.jsonl%s", directory, partition,
+                         suffix) >= PATH_BYTES)
+        return lull_error_set(err, -ENAMETOOLONG, "no journal can be named %.64s in %.128s",
+                              partition, directory);
+    return 0;
+}
+
+static int open_file(struct lull_schedule_journal *journal, struct lull_error *err)
+{
+    journal->fd = open(journal->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (journal->fd < 0)
+        return lull_error_set(err, -errno, "%s: %s", journal->path, strerror(errno));
+    if (flock(journal->fd, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    close(journal->fd);
+    journal->fd = -1;
+    return lull_error_set(err, -EBUSY,
+                          "%s: another lull schedule works for this partition; stop it first",
+                          journal->path);
+}
+
+int lull_schedule_journal_open(const char *directory, const char *partition,
+                               struct lull_schedule_journal *journal_out, struct lull_error *err)
+{
+    int rc = lull_file_make_directory(directory, 0755, err);
+
+    if (rc == 0)
+        rc = name_file(directory, partition, "", journal_out->path, err);
+    if (rc < 0)
+        return rc;
+    return open_file(journal_out, err);
+}
+
+void lull_schedule_journal_close(struct lull_schedule_journal *journal)
+{
+    if (journal->fd >= 0)
+        close(journal->fd);
+    journal->fd = -1;
+}
+
+/* Puts a file that has grown too long aside. */
+static int rotate(struct lull_schedule_journal *journal, struct lull_error *err)
+{
+    char aside[PATH_BYTES + 2];
+    struct stat status;
+
+    if (fstat(journal->fd, &status) < 0 || status.st_size < MOST_BYTES)
+        return 0;
+    snprintf(aside, sizeof(aside), "%s.1", journal->path);
+    if (rename(journal->path, aside) < 0)
+        return lull_error_set(err, -errno, "%s: %s", aside, strerror(errno));
+    lull_schedule_journal_close(journal);
+    return open_file(journal, err);
+}
+
+/* One call of write(), so that a death leaves a whole line or none. */
+int lull_schedule_journal_add(struct lull_schedule_journal *journal, const json_t *document,
+                              struct lull_error *err)
+{
+    char *const text = json_dumps(document, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    const size_t length = text != NULL ? strlen(text) : 0;
+    ssize_t written;
+
+    if (text == NULL)
+        return lull_error_set(err, -ENOMEM, "there is no memory for a line of the journal");
+    text[length] = '\n'; /* in place of its end */
+    written = write(journal->fd, text, length + 1);
+    free(text);
+    if (written != (ssize_t)length + 1)
+        return lull_error_set(err, written < 0 ? -errno : -ENOSPC, "%s: %s", journal->path,
+                              written < 0 ? strerror(errno) : "the disk is full");
+    return rotate(journal, err);
+}
+
+/* ---- looking back -------------------------------------------------------------------------- */
+
+static json_t *find_line(char *text, uint32_t id)
+{
+    json_t *found = NULL;
+    char *rest = NULL;
+
+    for (const char *line = strtok_r(text, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        json_t *const document = json_loads(line, 0, NULL);
+
+        if (json_integer_value(json_object_get(document, "job")) != (json_int_t)id) {
+            json_decref(document);
+            continue;
+        }
+        json_decref(found);
+        found = document;
+    }
+    return found;
+}
+
+static int find_in(const char *path, uint32_t id, json_t **document_out, struct lull_error *err)
+{
+    char *text;
+    size_t size;
+    const int rc = lull_file_read(path, MOST_READ, &text, &size, err);
+
+    if (rc < 0)
+        return rc == -ENOENT ? 0 : rc;
+    *document_out = find_line(text, id);
+    free(text);
+    return 0;
+}
+
+int lull_schedule_journal_find(const char *directory, const char *partition, uint32_t id,
+                               json_t **document_out, struct lull_error *err)
+{
+    static const char *const suffixes[] = {"", ".1"};
+
+    *document_out = NULL;
+    for (size_t i = 0; i < 2 && *document_out == NULL; i++) {
+        char path[PATH_BYTES];
+        int rc = name_file(directory, partition, suffixes[i], path, err);
+
+        if (rc == 0)
+            rc = find_in(path, id, document_out, err);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
