@@ -36,6 +36,18 @@ static const char *name_of_health(const struct lull_message_state *state)
     return lull_writer_health_name((enum lull_writer_health)state->health);
 }
 
+static json_t *cap_as_json(const struct lull_message_state *state)
+{
+    if (state->cap_left_ms == 0)
+        return json_null();
+    return json_pack(
+        "{s:o, s:o, s:f}", "sm_mhz",
+        state->cap_mhz != 0 ? json_integer((json_int_t)state->cap_mhz) : json_null(),
+        "power_limit_w",
+        state->cap_limit_mw != 0 ? json_real(state->cap_limit_mw * 1e-3) : json_null(), "left_s",
+        state->cap_left_ms * 1e-3);
+}
+
 static json_t *state_as_json(const struct lull_message_state *state)
 {
     json_t *lease = json_null();
@@ -47,7 +59,7 @@ static json_t *state_as_json(const struct lull_message_state *state)
                           state->lease_left_ms * 1e-3);
     return json_pack(
         "{s:I, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:b, "
-        "s:o}",
+        "s:o, s:o, s:o}",
         "index", (json_int_t)state->gpu, "name", state->name, "uuid", state->uuid, "state",
         name_of_health(state), "lease", lease, "applied_sm_mhz",
         state->applied_mhz != 0 ? json_integer((json_int_t)state->applied_mhz) : json_null(),
@@ -60,7 +72,9 @@ static json_t *state_as_json(const struct lull_message_state *state)
         (json_int_t)state->xids, "last_xid",
         state->last_xid != 0 ? json_integer((json_int_t)state->last_xid) : json_null(), "mig",
         (int)state->is_partitioned, "age_s",
-        state->age_ms != LULL_MESSAGE_NEVER ? json_real(state->age_ms * 1e-3) : json_null());
+        state->age_ms != LULL_MESSAGE_NEVER ? json_real(state->age_ms * 1e-3) : json_null(),
+        "power_w", state->power_mw != 0 ? json_real(state->power_mw * 1e-3) : json_null(), "cap",
+        cap_as_json(state));
 }
 
 static void print_state(const struct lull_message_state *state)
@@ -79,6 +93,11 @@ static void print_state(const struct lull_message_state *state)
         printf(", its clock is not locked");
     if (state->limit_mw != 0)
         printf(", power limit %u W", state->limit_mw / 1000);
+    if (state->cap_left_ms != 0 && state->cap_mhz != 0)
+        printf(", capped at %u MHz for %.0f s", state->cap_mhz, state->cap_left_ms * 1e-3);
+    if (state->cap_left_ms != 0 && state->cap_limit_mw != 0)
+        printf(", capped at %u W for %.0f s", state->cap_limit_mw / 1000,
+               state->cap_left_ms * 1e-3);
     if (state->is_partitioned)
         printf("; MIG is on, so it is not leased");
     if (state->xids != 0)
