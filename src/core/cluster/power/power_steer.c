@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cluster/power/power_steer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* What a GPU draws is of its order from the second look after it on: the first may have begun
+ * before. */
+enum { LOOKS_TO_TRUST = 2 };
+
+/* A raising comes no sooner than this many rounds after the last orders, and later where no job
+ * would rise by more than a level. Chosen, not measured. */
+enum { ROUNDS_TO_RAISE = 3, ROUNDS_TO_REFINE = 10 };
+
+enum { TOP = LULL_POWER_LEVELS - 1 };
+
+struct steered {
+    struct lull_steered_gpu facts;
+    struct lull_power_draw draw;
+    double power_w[LULL_POWER_LEVELS]; /* as predicted in this round */
+    uint32_t level;
+    double limit_w; /* 0: none is ordered */
+    uint32_t looks_at_order;
+    uint32_t looks_taken;
+};
+
+struct lull_power_steer {
+    uint32_t gpu_count;
+    uint32_t rounds; /* since the last orders */
+    struct steered *gpus;
+};
+
+/* What one round works on. */
+struct round {
+    const struct lull_steer_news *news;
+    struct lull_power_group *groups; /* with what is aimed at */
+    uint32_t group_count;
+    uint32_t job_count;
+    struct lull_power_claimant *claimants; /* [job] */
+    struct lull_power_part *parts;         /* [gpu] */
+    uint32_t part_count;
+    uint32_t *levels;   /* [job] */
+    double *group_w;    /* [group] */
+    double *give_w;     /* [group] what a power limit may lower */
+};
+
+int lull_power_steer_create(const struct lull_steered_gpu *gpus, uint32_t gpu_count,
+                            struct lull_power_steer **steer_out)
+{
+    struct lull_power_steer *steer = calloc(1, sizeof(*steer));
+
+    if (steer == NULL)
+        return -ENOMEM;
+    steer->gpus = calloc(gpu_count + 1, sizeof(*steer->gpus));
+    if (steer->gpus == NULL) {
+        free(steer);
+        return -ENOMEM;
+    }
+    steer->gpu_count = gpu_count;
+    for (uint32_t i = 0; i < gpu_count; i++) {
+        struct steered *gpu = &steer->gpus[i];
+        const double cap_ratio = gpus[i].highest_mhz == 0 || gpus[i].cap_mhz == 0
+                                     ? 1.0
+                                     : (double)gpus[i].cap_mhz / gpus[i].highest_mhz;
+
+        gpu->facts = gpus[i];
+        lull_power_draw_init(&gpu->draw, gpus[i].lowest_mhz, gpus[i].highest_mhz);
+        gpu->level = TOP;
+        while (gpu->level > 0 && gpu->draw.clock_ratio[gpu->level - 1] >= cap_ratio &&
+               cap_ratio < 1.0)
+            gpu->level--;
+    }
+    *steer_out = steer;
+    return 0;
+}
+
+void lull_power_steer_destroy(struct lull_power_steer *steer)
+{
+    if (steer == NULL)
+        return;
+    free(steer->gpus);
+    free(steer);
+}
+
+/* --- what the GPUs draw --- */
+
+static void take_news(struct lull_power_steer *steer, const struct lull_steer_news *news)
+{
+    for (uint32_t i = 0; i < steer->gpu_count; i++) {
+        struct steered *gpu = &steer->gpus[i];
+        const bool is_of_order = news[i].looks - gpu->looks_at_order >= LOOKS_TO_TRUST;
+
+        /* Under a power limit it draws what it is let. */
+        if (!news[i].is_away && news[i].power_w > 0.0 && news[i].looks != gpu->looks_taken &&
+            is_of_order && gpu->limit_w == 0.0)
+            lull_power_draw_take(&gpu->draw, gpu->level, news[i].power_w);
+        gpu->looks_taken = news[i].looks;
+        lull_power_draw_predict(&gpu->draw, gpu->facts.unknown_w, gpu->power_w);
+    }
+}
+
+/* --- the shares --- */
+
+/* Returns the lowest level whose clock is not below a part of the highest. */
+static uint32_t level_of(const struct steered *gpu, double ratio)
+{
+    uint32_t level = 0;
+
+    while (level < TOP && gpu->draw.clock_ratio[level] < ratio - 1e-9)
+        level++;
+    return level;
+}
+
+static void describe_claimant(struct lull_power_claimant *claimant,
+                              const struct lull_steered_job *job, const struct steered *gpu)
+{
+    *claimant = (struct lull_power_claimant){.level_count = LULL_POWER_LEVELS,
+                                             .least = level_of(gpu, job->least_ratio)};
+    for (uint32_t k = 0; k < LULL_POWER_LEVELS; k++)
+        claimant->speed[k] =
+            1.0 / (1.0 - job->clock_bound + job->clock_bound / gpu->draw.clock_ratio[k]) +
+            1e-9 * k; /* rising even where the clock does not matter */
+}
+
+/* Each GPU is a part of its job's claim: the most demanding one says how low the job may go. */
+static void describe_claims(const struct lull_power_steer *steer,
+                            const struct lull_steered_job *jobs, struct round *round)
+{
+    for (uint32_t i = 0; i < steer->gpu_count; i++) {
+        const struct steered *gpu = &steer->gpus[i];
+        const struct lull_steer_news *news = &round->news[i];
+        struct lull_power_claimant *claimant = &round->claimants[news->job];
+        const double floor_ratio = gpu->facts.highest_mhz == 0
+                                       ? 0.0
+                                       : (double)news->floor_mhz / gpu->facts.highest_mhz;
+        uint32_t least;
+
+        assert(news->job < round->job_count && gpu->facts.group < round->group_count);
+        if (news->is_away) { /* what it is ordered stays, and what it draws is not to be had */
+            for (uint32_t g = gpu->facts.group; g != LULL_POWER_NO_GROUP;
+                 g = round->groups[g].parent)
+                round->groups[g].cap_w -= gpu->power_w[gpu->level];
+            continue;
+        }
+        if (claimant->level_count == 0)
+            describe_claimant(claimant, &jobs[news->job], gpu);
+        least = level_of(gpu, fmax(jobs[news->job].least_ratio, floor_ratio));
+        if (least > claimant->least)
+            claimant->least = least;
+        claimant->weight += jobs[news->job].weight;
+        round->parts[round->part_count] =
+            (struct lull_power_part){.claimant = news->job, .group = gpu->facts.group};
+        for (uint32_t k = 0; k < LULL_POWER_LEVELS; k++)
+            round->parts[round->part_count].power_w[k] = gpu->power_w[k];
+        round->part_count++;
+    }
+    for (uint32_t j = 0; j < round->job_count; j++)
+        if (round->claimants[j].level_count == 0) /* no GPU has it now */
+            round->claimants[j] =
+                (struct lull_power_claimant){.weight = 1.0, .level_count = 1, .speed = {1.0}};
+}
+
+/* Tells whether what is ordered now keeps the caps, and nobody below what is borne. */
+static bool is_kept(const struct lull_power_steer *steer, const struct round *round)
+{
+    for (uint32_t g = 0; g < round->group_count; g++)
+        round->group_w[g] = 0.0;
+    for (uint32_t i = 0; i < steer->gpu_count; i++) {
+        const struct steered *gpu = &steer->gpus[i];
+
+        if (round->news[i].is_away)
+            continue;
+        if (gpu->level < round->claimants[round->news[i].job].least || gpu->limit_w > 0.0)
+            return false;
+        for (uint32_t g = gpu->facts.group; g != LULL_POWER_NO_GROUP; g = round->groups[g].parent)
+            round->group_w[g] += gpu->power_w[gpu->level];
+    }
+    for (uint32_t g = 0; g < round->group_count; g++)
+        if (round->group_w[g] > round->groups[g].cap_w)
+            return false;
+    return true;
+}
+
+/* Tells whether new levels are worth the orders where the present ones keep the caps. */
+static bool is_worth_it(const struct lull_power_steer *steer, const struct round *round)
+{
+    bool is_better = false;
+    bool is_finer = false;
+
+    for (uint32_t i = 0; i < steer->gpu_count; i++) {
+        const struct steered *gpu = &steer->gpus[i];
+        const uint32_t level = round->levels[round->news[i].job];
+
+        if (round->news[i].is_away)
+            continue;
+        is_finer = is_finer || level != gpu->level;
+        is_better = is_better || level > gpu->level + 1 || level + 1 < gpu->level ||
+                    (level == TOP && gpu->level != TOP);
+    }
+    return (is_better && steer->rounds >= ROUNDS_TO_RAISE) ||
+           (is_finer && steer->rounds >= ROUNDS_TO_REFINE);
+}
+
+/* --- power limits --- */
+
+/* Finds what power limits have to take, of each group: what its GPUs draw at their levels beyond
+ * its cap, from those GPUs that may give it. */
+static void sum_limits(const struct lull_power_steer *steer, const struct lull_steered_job *jobs,
+                       struct round *round)
+{
+    for (uint32_t g = 0; g < round->group_count; g++)
+        round->group_w[g] = round->give_w[g] = 0.0;
+    for (uint32_t i = 0; i < steer->gpu_count; i++) {
+        const struct steered *gpu = &steer->gpus[i];
+        const struct lull_steer_news *news = &round->news[i];
+        const double w = gpu->power_w[gpu->level];
+        const bool may_give = gpu->facts.lowest_limit_w > 0.0 && news->floor_mhz == 0 &&
+                              jobs[news->job].least_ratio == 0.0 && gpu->level == 0;
+
+        if (news->is_away)
+            continue;
+        for (uint32_t g = gpu->facts.group; g != LULL_POWER_NO_GROUP; g = round->groups[g].parent) {
+            round->group_w[g] += w;
+            round->give_w[g] += may_give ? fmax(w - gpu->facts.lowest_limit_w, 0.0) : 0.0;
+        }
+    }
+}
+
+/* Returns the power limit that the groups around a GPU leave it; 0: they need none. */
+static double limit_of(const struct steered *gpu, const struct round *round)
+{
+    const double w = gpu->power_w[gpu->level];
+    const double can_give_w = fmax(w - gpu->facts.lowest_limit_w, 0.0);
+    double part = 0.0;
+
+    for (uint32_t g = gpu->facts.group; g != LULL_POWER_NO_GROUP; g = round->groups[g].parent) {
+        const double over_w = round->group_w[g] - round->groups[g].cap_w;
+
+        if (over_w > 0.0 && round->give_w[g] > 0.0)
+            part = fmax(part, fmin(over_w / round->give_w[g], 1.0));
+    }
+    return part > 0.0 ? w - part * can_give_w : 0.0;
+}
+
+/* Orders power limits where they are needed; returns by how much a cap is exceeded in spite of
+ * them. */
+static double order_limits(struct lull_power_steer *steer, const struct lull_steered_job *jobs,
+                           struct round *round)
+{
+    double excess_w = 0.0;
+
+    sum_limits(steer, jobs, round);
+    for (uint32_t i = 0; i < steer->gpu_count; i++) {
+        struct steered *gpu = &steer->gpus[i];
+        const struct lull_steer_news *news = &round->news[i];
+
+        if (news->is_away)
+            continue;
+        gpu->limit_w = 0.0;
+        if (gpu->facts.lowest_limit_w > 0.0 && news->floor_mhz == 0 &&
+            jobs[news->job].least_ratio == 0.0 && gpu->level == 0)
+            gpu->limit_w = limit_of(gpu, round);
+    }
+    for (uint32_t g = 0; g < round->group_count; g++)
+        excess_w =
+            fmax(excess_w, round->group_w[g] - round->groups[g].cap_w - round->give_w[g]);
+    return excess_w;
+}
+
+/* --- a round --- */
+
+/* Puts the GPUs to the levels of their jobs. */
+static void order_levels(struct lull_power_steer *steer, const struct round *round)
+{
+    for (uint32_t i = 0; i < steer->gpu_count; i++) {
+        struct steered *gpu = &steer->gpus[i];
+        const uint32_t level = round->levels[round->news[i].job];
+
+        if (round->news[i].is_away || level == gpu->level)
+            continue;
+        gpu->level = level;
+        gpu->looks_at_order = round->news[i].looks;
+        steer->rounds = 0;
+    }
+}
+
+static void write_orders(const struct lull_power_steer *steer, struct lull_steer_order *orders_out)
+{
+    for (uint32_t i = 0; i < steer->gpu_count; i++) {
+        const struct steered *gpu = &steer->gpus[i];
+        const bool is_capped = gpu->level != TOP && gpu->facts.highest_mhz != 0;
+
+        orders_out[i] = (struct lull_steer_order){.limit_w = gpu->limit_w};
+        if (is_capped)
+            orders_out[i].max_mhz = (uint32_t)lround(gpu->draw.clock_ratio[gpu->level] *
+                                                     gpu->facts.highest_mhz);
+    }
+}
+
+static bool allocate(struct round *round, uint32_t gpu_count)
+{
+    round->groups = calloc(round->group_count + 1, sizeof(*round->groups));
+    round->claimants = calloc(round->job_count + 1, sizeof(*round->claimants));
+    round->parts = calloc(gpu_count + 1, sizeof(*round->parts));
+    round->levels = calloc(round->job_count + 1, sizeof(*round->levels));
+    round->group_w = calloc(round->group_count + 1, sizeof(*round->group_w));
+    round->give_w = calloc(round->group_count + 1, sizeof(*round->give_w));
+    return round->groups != NULL && round->claimants != NULL && round->parts != NULL &&
+           round->levels != NULL && round->group_w != NULL && round->give_w != NULL;
+}
+
+static void release(struct round *round)
+{
+    free(round->groups);
+    free(round->claimants);
+    free(round->parts);
+    free(round->levels);
+    free(round->group_w);
+    free(round->give_w);
+}
+
+int lull_power_steer_decide(struct lull_power_steer *steer, const struct lull_steer_news *news,
+                            const struct lull_power_group *groups, uint32_t group_count,
+                            const struct lull_steered_job *jobs, uint32_t job_count,
+                            struct lull_steer_order *orders_out, double *excess_w_out)
+{
+    struct round round = {.news = news, .group_count = group_count, .job_count = job_count};
+    double unused_w;
+    int result = -ENOMEM;
+
+    if (!allocate(&round, steer->gpu_count))
+        goto end;
+    for (uint32_t g = 0; g < group_count; g++)
+        round.groups[g] =
+            (struct lull_power_group){groups[g].cap_w * LULL_POWER_STEER_AIM, groups[g].parent};
+    take_news(steer, news);
+    describe_claims(steer, jobs, &round);
+    result = lull_power_share(round.groups, group_count, round.claimants, job_count, round.parts,
+                              round.part_count, round.levels, &unused_w);
+    if (result < 0)
+        goto end;
+    steer->rounds++;
+    if (!is_kept(steer, &round) || is_worth_it(steer, &round))
+        order_levels(steer, &round);
+    *excess_w_out = order_limits(steer, jobs, &round);
+    write_orders(steer, orders_out);
+end:
+    release(&round);
+    return result;
+}
