@@ -111,6 +111,7 @@ static bool may_lock_at_cap(struct lull_writer *writer, uint32_t index)
     }
     if (gpu->has_pending)
         lull_writer_refuse(gpu, index, error.code);
+    lull_writer_show_state(writer, index);
     return false;
 }
 

@@ -19,8 +19,9 @@
 #include "cli/command.h"
 #include "cli/stop_signals.h"
 
-/* lulld looks at its GPUs once a second, so nothing is known sooner. */
-#define ROUND_NS LULL_NS_PER_S
+/* lulld looks at its GPUs once a second, and 0.1 s after their caps have changed: so in every other
+ * round something new is known. */
+#define ROUND_NS (600 * LULL_NS_PER_MS)
 #define LOOK_NS (20 * LULL_NS_PER_MS)
 
 /* What tells a file from the one before. */

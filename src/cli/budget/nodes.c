@@ -43,6 +43,7 @@ static void lose(struct lull_budget_connection *node, const struct lull_error *e
                  "node %s: %s; what it drew last counts, and it is tried again every second",
                  node->name, error->text);
     node->was_told = true;
+    node->is_refusing = false;
     lull_client_close(node->client);
     node->client = NULL;
     memset(node->sent_ns, 0, sizeof(node->sent_ns));
@@ -142,16 +143,26 @@ void lull_budget_nodes_order(struct lull_budget_nodes *nodes, uint32_t node, uin
     struct lull_message_cap *cap = &message.body.cap;
     struct lull_message answer;
     struct lull_error error = {0};
+    int result;
 
     *cap = (struct lull_message_cap){gpu, order->max_mhz, (uint32_t)lround(order->limit_w * 1e3),
                                      hold_ms};
-    if (connection->client == NULL || is_known(connection, gpu, cap, lull_now_ns()))
+    if (connection->client == NULL || connection->is_refusing ||
+        is_known(connection, gpu, cap, lull_now_ns()))
         return;
-    if (lull_client_call(connection->client, &message, LULL_MESSAGE_REPLY, ANSWER_MS, &answer, NULL,
-                         &error) < 0) {
+    result = lull_client_call(connection->client, &message, LULL_MESSAGE_REPLY, ANSWER_MS, &answer,
+                              NULL, &error);
+    if (result == -EPERM) {
+        connection->is_refusing = true;
+        lull_log(LULL_LOG_ERROR, "budget",
+                 "node %s: %s; its GPUs count with what they draw, and it is not asked again until "
+                 "its lulld starts anew",
+                 connection->name, error.text);
+    } else if (result < 0) {
         lose(connection, &error);
-        return;
     }
+    if (result < 0)
+        return;
     connection->sent[gpu] = *cap;
     connection->sent_ns[gpu] = lull_now_ns();
 }

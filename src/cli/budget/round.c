@@ -213,6 +213,12 @@ static uint32_t find_shared(const struct lull_budget_round *round, uint32_t gpu)
     return round->job_count;
 }
 
+/* Tells whether nothing can be ordered on a node. */
+static bool is_away(const struct lull_budget_connection *node)
+{
+    return node->client == NULL || node->is_refusing;
+}
+
 /* Sections that name GPUs are jobs of their own; besides, the GPUs that one process has leased are
  * one job, and every other GPU is one. */
 static void describe_jobs(struct lull_budget_round *round)
@@ -234,11 +240,12 @@ static void describe_jobs(struct lull_budget_round *round)
         round->news[i] = (struct lull_steer_news){
             .power_w = state->power_mw * 1e-3,
             .looks = state->power_looks,
+            .clock_mhz = state->observed_mhz,
             .floor_mhz = state->is_leased != 0 && state->min_mhz > state->lowest_mhz
                              ? state->min_mhz
                              : 0,
             .job = job,
-            .is_away = round->nodes->nodes[round->places[i].node].client == NULL,
+            .is_away = is_away(&round->nodes->nodes[round->places[i].node]),
         };
     }
 }

@@ -21,7 +21,7 @@ static const double doubt_ratio = 0.2;
 void lull_power_draw_init(struct lull_power_draw *draw, uint32_t lowest_mhz, uint32_t highest_mhz)
 {
     assert(lowest_mhz <= highest_mhz);
-    *draw = (struct lull_power_draw){0};
+    *draw = (struct lull_power_draw){.highest_mhz = highest_mhz, .reach = LULL_POWER_LEVELS - 1};
     for (uint32_t k = 0; k < LULL_POWER_LEVELS; k++) {
         const double part = k / (LULL_POWER_LEVELS - 1.0);
 
@@ -31,26 +31,49 @@ void lull_power_draw_init(struct lull_power_draw *draw, uint32_t lowest_mhz, uin
     }
 }
 
-void lull_power_draw_take(struct lull_power_draw *draw, uint32_t level, double power_w)
+/* Returns the level that a GPU runs at which is let run at one. Clocks lie up to a step below a
+ * level, and a reading may be of another moment. */
+static uint32_t reached(const struct lull_power_draw *draw, uint32_t level, uint32_t clock_mhz)
+{
+    uint32_t at = level;
+
+    if (clock_mhz == 0 || draw->highest_mhz == 0)
+        return level;
+    while (at > 0 && draw->clock_ratio[at] * draw->highest_mhz > clock_mhz)
+        at--;
+    return at + 1 >= level ? level : at;
+}
+
+static void forget(struct lull_power_draw *draw)
+{
+    for (uint32_t k = 0; k < LULL_POWER_LEVELS; k++)
+        draw->seen_w[k] = 0.0;
+    draw->reach = LULL_POWER_LEVELS - 1;
+}
+
+void lull_power_draw_take(struct lull_power_draw *draw, uint32_t level, uint32_t clock_mhz,
+                          double power_w)
 {
     double *seen_w = draw->seen_w;
+    uint32_t at;
     double factor = 1.0;
 
     assert(level < LULL_POWER_LEVELS && power_w > 0.0);
-    if (seen_w[level] > 0.0)
-        factor = power_w / seen_w[level];
-    if (seen_w[level] == 0.0) {
-        seen_w[level] = power_w;
-        return;
-    }
+    at = reached(draw, level, clock_mhz);
+    if (seen_w[at] > 0.0)
+        factor = power_w / seen_w[at];
     if (fabs(factor - 1.0) > other_work_ratio) {
-        for (uint32_t k = 0; k < LULL_POWER_LEVELS; k++)
-            seen_w[k] = 0.0;
-        seen_w[level] = power_w;
-        return;
+        forget(draw);
+        factor = 1.0;
     }
     for (uint32_t k = 0; k < LULL_POWER_LEVELS; k++)
         seen_w[k] *= 1.0 + new_weight * (factor - 1.0);
+    if (seen_w[at] == 0.0)
+        seen_w[at] = power_w;
+    if (at < level)
+        draw->reach = at;
+    else if (level >= draw->reach)
+        draw->reach = LULL_POWER_LEVELS - 1;
 }
 
 /* The power is taken to be a + b * shape of the clock ratio. */
@@ -186,5 +209,7 @@ void lull_power_draw_predict(const struct lull_power_draw *draw, double unknown_
         power_w_out[k] = likely_w[k] + (k < highest ? doubt_w(&known, likely_w, k) : 0.0);
         if (k > 0)
             power_w_out[k] = fmax(power_w_out[k], power_w_out[k - 1]);
+        if (k > (int)draw->reach)
+            power_w_out[k] = power_w_out[draw->reach];
     }
 }

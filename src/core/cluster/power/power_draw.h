@@ -9,6 +9,9 @@
  * finds makes the next one better. A power that is far from what was seen at the same level is of
  * other work: all that was learnt is forgotten.
  *
+ * A GPU may run below the clock that it is let: its own power limit or heat holds it, or it has
+ * nothing to do. What it draws is then of the level that it reaches, and of all above.
+ *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_CLUSTER_POWER_POWER_DRAW_H
@@ -25,15 +28,18 @@
 #define LULL_POWER_DRAW_EXPONENT 1.5
 
 struct lull_power_draw {
+    uint32_t highest_mhz;
     double clock_ratio[LULL_POWER_LEVELS]; /* of the highest clock, rising to 1 */
     double seen_w[LULL_POWER_LEVELS];      /* 0: not seen */
+    uint32_t reach;                        /* the highest level that it gets to */
 };
 
 /* lowest_mhz <= highest_mhz; 0 and 0: its clock cannot be lowered, all levels are one. */
 void lull_power_draw_init(struct lull_power_draw *draw, uint32_t lowest_mhz, uint32_t highest_mhz);
 
-/* The GPU draws power_w > 0 at a level. */
-void lull_power_draw_take(struct lull_power_draw *draw, uint32_t level, double power_w);
+/* The GPU draws power_w > 0 while it is let run at a level, and runs at clock_mhz; 0: unknown. */
+void lull_power_draw_take(struct lull_power_draw *draw, uint32_t level, uint32_t clock_mhz,
+                          double power_w);
 
 /* Writes power_w_out [LULL_POWER_LEVELS], never falling. unknown_w: what it draws at the highest
  * level if nothing was seen. */

@@ -14,6 +14,10 @@ enum { LOOKS_TO_TRUST = 2 };
  * would rise by more than a level. Chosen, not measured. */
 enum { ROUNDS_TO_RAISE = 3, ROUNDS_TO_REFINE = 10 };
 
+/* Caps count as higher from this on; one that is not there is higher than any. Chosen. */
+static const double higher_ratio = 0.01;
+static const double unlimited_w = 1e12;
+
 enum { TOP = LULL_POWER_LEVELS - 1 };
 
 struct steered {
@@ -29,6 +33,7 @@ struct steered {
 struct lull_power_steer {
     uint32_t gpu_count;
     uint32_t rounds; /* since the last orders */
+    double caps_w;   /* the sum of all caps in the round before */
     struct steered *gpus;
 };
 
@@ -95,7 +100,7 @@ static void take_news(struct lull_power_steer *steer, const struct lull_steer_ne
         /* Under a power limit it draws what it is let. */
         if (!news[i].is_away && news[i].power_w > 0.0 && news[i].looks != gpu->looks_taken &&
             is_of_order && gpu->limit_w == 0.0)
-            lull_power_draw_take(&gpu->draw, gpu->level, news[i].power_w);
+            lull_power_draw_take(&gpu->draw, gpu->level, news[i].clock_mhz, news[i].power_w);
         gpu->looks_taken = news[i].looks;
         lull_power_draw_predict(&gpu->draw, gpu->facts.unknown_w, gpu->power_w);
     }
@@ -181,6 +186,18 @@ static bool is_kept(const struct lull_power_steer *steer, const struct round *ro
         if (round->group_w[g] > round->groups[g].cap_w)
             return false;
     return true;
+}
+
+/* Notes the caps; where they are higher than before, what was ordered last need not be waited for. */
+static void take_caps(struct lull_power_steer *steer, const struct round *round)
+{
+    double sum_w = 0.0;
+
+    for (uint32_t g = 0; g < round->group_count; g++)
+        sum_w += isfinite(round->groups[g].cap_w) ? round->groups[g].cap_w : unlimited_w;
+    if (sum_w > steer->caps_w * (1.0 + higher_ratio))
+        steer->rounds = ROUNDS_TO_RAISE;
+    steer->caps_w = sum_w;
 }
 
 /* Tells whether new levels are worth the orders where the present ones keep the caps. */
@@ -342,6 +359,7 @@ int lull_power_steer_decide(struct lull_power_steer *steer, const struct lull_st
     if (result < 0)
         goto end;
     steer->rounds++;
+    take_caps(steer, &round);
     if (!is_kept(steer, &round) || is_worth_it(steer, &round))
         order_levels(steer, &round);
     *excess_w_out = order_limits(steer, jobs, &round);
