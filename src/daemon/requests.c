@@ -183,6 +183,7 @@ static void serve_status(struct lull_server *server, struct lull_connection *con
         .limit_mw = written.limit_mw,
         .power_mw = written.power_mw,
         .power_looks = written.power_looks,
+        .power_cap_mhz = written.power_cap_mhz,
         .cap_mhz = written.cap.max_mhz,
         .cap_limit_mw = written.cap.max_limit_mw,
         .cap_left_ms = lull_server_cap_left_ms(server, gpu),

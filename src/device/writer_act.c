@@ -115,6 +115,17 @@ static bool may_lock_at_cap(struct lull_writer *writer, uint32_t index)
     return false;
 }
 
+/* After a cap has changed the GPU is looked at so soon, when its clock has followed: what it draws
+ * from then on is of the new cap. Chosen by the slowest settling that was published, 48 ms. */
+#define LOOK_AFTER_CAP_NS (100 * LULL_NS_PER_MS)
+
+static void look_soon(struct lull_writer_gpu *gpu)
+{
+    if (gpu->power_cap_mhz != gpu->cap.max_mhz && gpu->check_ns != LULL_WRITER_NEVER_NS &&
+        !gpu->is_lost)
+        gpu->check_ns = lull_now_ns() + LOOK_AFTER_CAP_NS;
+}
+
 /* Puts the clock to the reference point, because the client or the writer itself wants it. */
 static void raise_gpu(struct lull_writer *writer, uint32_t index)
 {
@@ -143,6 +154,7 @@ static void raise_gpu(struct lull_writer *writer, uint32_t index)
             lull_writer_report_end(writer, index, status);
     } else if (gpu->stage == LULL_STAGE_LEASED) {
         gpu->raise_failures = 0;
+        look_soon(gpu);
         if (is_own && reason == LULL_E_STALE)
             gpu->result.status = LULL_E_STALE; /* the client must see that its clock was undone */
     }

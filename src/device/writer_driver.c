@@ -295,6 +295,7 @@ static void read_power(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     const int64_t before_ns = gpu->energy_ns;
+    const bool is_obeyed = gpu->raise_ns == LULL_WRITER_NEVER_NS;
     struct lull_device_reading reading;
     int64_t passed_ms;
 
@@ -312,7 +313,11 @@ static void read_power(struct lull_writer *writer, uint32_t index)
         }
     }
     gpu->state.power_mw = (reading.valid & LULL_READING_POWER) != 0 ? reading.power_mw : 0;
-    gpu->state.power_looks += gpu->state.power_mw != 0;
+    if (gpu->state.power_mw != 0 && is_obeyed && gpu->power_cap_mhz == gpu->cap.max_mhz) {
+        gpu->state.power_looks++;
+        gpu->state.power_cap_mhz = gpu->cap.max_mhz;
+    }
+    gpu->power_cap_mhz = is_obeyed ? gpu->cap.max_mhz : LULL_WRITER_NO_CAP;
 }
 
 static void check_gpu(struct lull_writer *writer, uint32_t index)

@@ -33,6 +33,8 @@
 
 #define LULL_WRITER_NEVER_NS INT64_MAX
 
+enum { LULL_WRITER_NO_CAP = UINT32_MAX };
+
 /* The end of a lease is reported after this many failed raisings, which go on nevertheless. */
 enum { LULL_WRITER_FAILURES_TO_REPORT = 4 };
 
@@ -100,6 +102,7 @@ struct lull_writer_gpu {
     uint32_t checks_failed;
     uint64_t energy_mj; /* as it was last looked at... */
     int64_t energy_ns;  /* ...at this time; 0: never */
+    uint32_t power_cap_mhz; /* its cap since then; LULL_WRITER_NO_CAP: it had not been obeyed yet */
     struct lull_switch_budget budget;
     struct lull_writer_observation observation;
     struct lull_switch_result result;

@@ -13,10 +13,6 @@
 #include "device/fault.h"
 #include "device/turn.h"
 
-/* After a cap has changed the GPU is looked at so soon, when most clocks have followed: what it
- * draws from then on is of the new cap. Chosen by the slowest settling that was published, 48 ms. */
-#define LOOK_AFTER_CAP_NS (100 * LULL_NS_PER_MS)
-
 void lull_writer_publish(struct lull_writer_gpu *gpu, uint32_t index)
 {
     /* Whoever took the turn from this thread answers in its place. */
@@ -177,8 +173,6 @@ static void take_cap(struct lull_writer *writer, uint32_t index, const struct lu
         gpu->raise_ns = lull_earlier_ns(gpu->raise_ns, now_ns);
     gpu->result.reference_mhz = (uint16_t)gpu->reference_mhz;
     lull_writer_publish(gpu, index);
-    if (gpu->check_ns != LULL_WRITER_NEVER_NS && !gpu->is_lost)
-        gpu->check_ns = now_ns + LOOK_AFTER_CAP_NS;
 }
 
 /* Returns a lease of the writer itself, within all that the device has. */

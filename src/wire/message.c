@@ -74,6 +74,7 @@ static const struct field state_fields[] = {
     FIELD(U32, state, age_ms),
     FIELD(U32, state, power_mw),
     FIELD(U32, state, power_looks),
+    FIELD(U32, state, power_cap_mhz),
     FIELD(U32, state, lowest_mhz),
     FIELD(U32, state, highest_mhz),
     FIELD(U32, state, lowest_limit_mw),

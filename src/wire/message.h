@@ -107,7 +107,8 @@ struct lull_message_state {
     uint32_t is_partitioned;
     uint32_t age_ms; /* of what was seen of the GPU; LULL_MESSAGE_NEVER: nothing was */
     uint32_t power_mw;         /* what it has drawn of late, about a second; 0: unknown */
-    uint32_t power_looks;      /* changes with each new one */
+    uint32_t power_looks;      /* changes with each new one for which there was one cap... */
+    uint32_t power_cap_mhz;    /* ...namely this; 0: none */
     uint32_t lowest_mhz;       /* of the clocks that can be locked; 0: none can */
     uint32_t highest_mhz;      /* of them */
     uint32_t lowest_limit_mw;  /* of the power limits that can be set; 0: none can */

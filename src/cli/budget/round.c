@@ -240,6 +240,7 @@ static void describe_jobs(struct lull_budget_round *round)
         round->news[i] = (struct lull_steer_news){
             .power_w = state->power_mw * 1e-3,
             .looks = state->power_looks,
+            .cap_mhz = state->power_cap_mhz,
             .clock_mhz = state->observed_mhz,
             .floor_mhz = state->is_leased != 0 && state->min_mhz > state->lowest_mhz
                              ? state->min_mhz

@@ -6,10 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* What a GPU draws is of its order from the second look after it on: the first may have begun
- * before. */
-enum { LOOKS_TO_TRUST = 2 };
-
 /* A raising comes no sooner than this many rounds after the last orders, and later where no job
  * would rise by more than a level. Chosen, not measured. */
 enum { ROUNDS_TO_RAISE = 3, ROUNDS_TO_REFINE = 10 };
@@ -26,7 +22,6 @@ struct steered {
     double power_w[LULL_POWER_LEVELS]; /* as predicted in this round */
     uint32_t level;
     double limit_w; /* 0: none is ordered */
-    uint32_t looks_at_order;
     uint32_t looks_taken;
 };
 
@@ -91,11 +86,19 @@ void lull_power_steer_destroy(struct lull_power_steer *steer)
 
 /* --- what the GPUs draw --- */
 
+/* Returns the highest clock that a GPU is let; 0: any. */
+static uint32_t order_mhz(const struct steered *gpu)
+{
+    if (gpu->level == TOP || gpu->facts.highest_mhz == 0)
+        return 0;
+    return (uint32_t)lround(gpu->draw.clock_ratio[gpu->level] * gpu->facts.highest_mhz);
+}
+
 static void take_news(struct lull_power_steer *steer, const struct lull_steer_news *news)
 {
     for (uint32_t i = 0; i < steer->gpu_count; i++) {
         struct steered *gpu = &steer->gpus[i];
-        const bool is_of_order = news[i].looks - gpu->looks_at_order >= LOOKS_TO_TRUST;
+        const bool is_of_order = news[i].cap_mhz == order_mhz(gpu);
 
         /* Under a power limit it draws what it is let. */
         if (!news[i].is_away && news[i].power_w > 0.0 && news[i].looks != gpu->looks_taken &&
@@ -298,7 +301,6 @@ static void order_levels(struct lull_power_steer *steer, const struct round *rou
         if (round->news[i].is_away || level == gpu->level)
             continue;
         gpu->level = level;
-        gpu->looks_at_order = round->news[i].looks;
         steer->rounds = 0;
     }
 }
@@ -307,12 +309,7 @@ static void write_orders(const struct lull_power_steer *steer, struct lull_steer
 {
     for (uint32_t i = 0; i < steer->gpu_count; i++) {
         const struct steered *gpu = &steer->gpus[i];
-        const bool is_capped = gpu->level != TOP && gpu->facts.highest_mhz != 0;
-
-        orders_out[i] = (struct lull_steer_order){.limit_w = gpu->limit_w};
-        if (is_capped)
-            orders_out[i].max_mhz = (uint32_t)lround(gpu->draw.clock_ratio[gpu->level] *
-                                                     gpu->facts.highest_mhz);
+        orders_out[i] = (struct lull_steer_order){order_mhz(gpu), gpu->limit_w};
     }
 }
 

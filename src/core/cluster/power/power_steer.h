@@ -40,6 +40,7 @@ struct lull_steered_gpu {
 struct lull_steer_news {
     double power_w;     /* what it has drawn of late; 0: unknown */
     uint32_t looks;     /* changes with each new one */
+    uint32_t cap_mhz;   /* that it had meanwhile; 0: none. What is of an older order is not used */
     uint32_t clock_mhz; /* that it ran at; 0: unknown */
     uint32_t floor_mhz; /* its lease bears no lower clock; 0: any */
     uint32_t job;       /* GPUs with the same number run one job; below job_count */

@@ -33,6 +33,9 @@ struct gpu {
     double clock_bound;
     uint32_t clock_mhz; /* that it runs at */
     uint32_t next_mhz;  /* that it runs at after this tick */
+    uint32_t cap_mhz;   /* that is in force... */
+    uint32_t next_cap_mhz;
+    uint32_t since_cap_mhz; /* ...and was when it was looked at last */
     double limit_w, next_limit_w;
     double sum_w; /* of the ticks since it was looked at */
     uint32_t ticks;
@@ -103,8 +106,12 @@ static void look(struct world *world, uint32_t index)
 
     if (world->tick % TICKS_PER_S != world->facts[index].group * 2 % TICKS_PER_S || gpu->ticks == 0)
         return;
-    world->news[index].power_w = gpu->sum_w / gpu->ticks;
-    world->news[index].looks++;
+    if (gpu->since_cap_mhz == gpu->cap_mhz) {
+        world->news[index].power_w = gpu->sum_w / gpu->ticks;
+        world->news[index].looks++;
+        world->news[index].cap_mhz = gpu->cap_mhz;
+    }
+    gpu->since_cap_mhz = gpu->cap_mhz;
     gpu->sum_w = 0.0;
     gpu->ticks = 0;
 }
@@ -122,6 +129,7 @@ static void decide(struct world *world)
         gpu->next_mhz = HIGHEST_MHZ;
         if (orders[i].max_mhz != 0) /* the next clock of the device below */
             gpu->next_mhz = LOWEST_MHZ + (orders[i].max_mhz - LOWEST_MHZ) / 15 * 15;
+        gpu->next_cap_mhz = orders[i].max_mhz;
         gpu->next_limit_w = orders[i].limit_w;
     }
 }
@@ -135,6 +143,7 @@ static void run_tick(struct world *world)
         double w;
 
         gpu->clock_mhz = gpu->next_mhz;
+        gpu->cap_mhz = gpu->next_cap_mhz;
         gpu->limit_w = gpu->next_limit_w;
         w = power_w(gpu, gpu->clock_mhz) *
             lull_random_normal(&world->random, 1.0, world->noise);
