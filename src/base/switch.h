@@ -73,9 +73,9 @@ struct lull_switch_result {
                              * 65536 */
     uint16_t reference_mhz; /* the clock that the reference point is now, because the GPU is capped;
                              * 0: it is not */
-    uint32_t blocked_us; /* how long the last of them blocked */
-    uint32_t unread_us;  /* for how long the clock had not been read before the reading that says
-                          * that it has followed; while settle_ns is not known, before the call */
+    uint32_t blocked_us;    /* how long the last of them blocked */
+    uint32_t unread_us;     /* for how long the clock had not been read before the reading that says
+                             * that it has followed; while settle_ns is not known, before the call */
 };
 
 /*

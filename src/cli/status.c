@@ -40,12 +40,11 @@ static json_t *cap_as_json(const struct lull_message_state *state)
 {
     if (state->cap_left_ms == 0)
         return json_null();
-    return json_pack(
-        "{s:o, s:o, s:f}", "sm_mhz",
-        state->cap_mhz != 0 ? json_integer((json_int_t)state->cap_mhz) : json_null(),
-        "power_limit_w",
-        state->cap_limit_mw != 0 ? json_real(state->cap_limit_mw * 1e-3) : json_null(), "left_s",
-        state->cap_left_ms * 1e-3);
+    return json_pack("{s:o, s:o, s:f}", "sm_mhz",
+                     state->cap_mhz != 0 ? json_integer((json_int_t)state->cap_mhz) : json_null(),
+                     "power_limit_w",
+                     state->cap_limit_mw != 0 ? json_real(state->cap_limit_mw * 1e-3) : json_null(),
+                     "left_s", state->cap_left_ms * 1e-3);
 }
 
 static json_t *state_as_json(const struct lull_message_state *state)

@@ -9,8 +9,7 @@
 #include "base/log.h"
 #include "daemon/policy_file.h"
 
-bool lull_server_admit_administrator(struct lull_server *server,
-                                     struct lull_connection *connection,
+bool lull_server_admit_administrator(struct lull_server *server, struct lull_connection *connection,
                                      const struct lull_message *message)
 {
     if (lull_server_is_administrator(server, connection))

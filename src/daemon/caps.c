@@ -92,8 +92,7 @@ void lull_server_serve_cap(struct lull_server *server, struct lull_connection *c
         if (server->capped_until_ns[wanted->gpu] == 0)
             lull_log(LULL_LOG_INFO, "lulld", "GPU %u: capped (uid=%ld pid=%ld)", wanted->gpu,
                      (long)(int)connection->peer.uid, (long)connection->peer.pid);
-        server->capped_until_ns[wanted->gpu] =
-            lull_now_ns() + wanted->ttl_ms * LULL_NS_PER_MS;
+        server->capped_until_ns[wanted->gpu] = lull_now_ns() + wanted->ttl_ms * LULL_NS_PER_MS;
         lull_writer_cap(server->writer, wanted->gpu, &cap);
     }
     await_next_end(server);

@@ -110,8 +110,7 @@ void lull_server_judge_again(struct lull_server *server);
 /* --- administer.c --- */
 
 /* Answers who may not ask for what is an administrator's; returns whether one may. */
-bool lull_server_admit_administrator(struct lull_server *server,
-                                     struct lull_connection *connection,
+bool lull_server_admit_administrator(struct lull_server *server, struct lull_connection *connection,
                                      const struct lull_message *message);
 
 /* Serve administrators. */

@@ -24,10 +24,10 @@
 
 struct lull_limit_control {
     bool is_leased;
-    uint32_t min_mw;     /* the lease's band */
-    uint32_t max_mw;     /* 0: no limit may be set */
-    uint32_t cap_mw;     /* no limit of this lease is above it, and none is left above it; 0: none */
-    uint32_t before_mw;  /* the administrator's, as in the journal; 0 not known yet */
+    uint32_t min_mw;    /* the lease's band */
+    uint32_t max_mw;    /* 0: no limit may be set */
+    uint32_t cap_mw;    /* no limit of this lease is above it, and none is left above it; 0: none */
+    uint32_t before_mw; /* the administrator's, as in the journal; 0 not known yet */
     uint32_t applied_mw; /* what this lease has set; 0: nothing */
     uint32_t tried_mw;   /* what was written last, with whatever result; 0: nothing */
     bool is_uncertain;   /* a failed write may have had an effect */

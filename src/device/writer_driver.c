@@ -307,8 +307,8 @@ static void read_power(struct lull_writer *writer, uint32_t index)
         gpu->energy_mj = reading.energy_mj;
         gpu->energy_ns = lull_now_ns();
         if (before_ns != 0 && reading.energy_mj > before_mj && passed_ms > 0) {
-            reading.power_mw = (uint32_t)((reading.energy_mj - before_mj) * 1000 /
-                                          (uint64_t)passed_ms);
+            reading.power_mw =
+                (uint32_t)((reading.energy_mj - before_mj) * 1000 / (uint64_t)passed_ms);
             reading.valid |= LULL_READING_POWER;
         }
     }

@@ -100,8 +100,8 @@ struct lull_writer_gpu {
     bool is_quiesced; /* it was set free, and nothing of it is open */
     int64_t check_ns; /* when it is looked at next; NEVER_NS */
     uint32_t checks_failed;
-    uint64_t energy_mj; /* as it was last looked at... */
-    int64_t energy_ns;  /* ...at this time; 0: never */
+    uint64_t energy_mj;     /* as it was last looked at... */
+    int64_t energy_ns;      /* ...at this time; 0: never */
     uint32_t power_cap_mhz; /* its cap since then; LULL_WRITER_NO_CAP: it had not been obeyed yet */
     struct lull_switch_budget budget;
     struct lull_writer_observation observation;

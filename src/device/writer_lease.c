@@ -144,7 +144,8 @@ static uint32_t capped_clock(const struct lull_device_info *info, const struct l
         gpu->cap.max_mhz >= info->sm_clocks_mhz[0])
         return 0;
     for (uint32_t i = 0; i < info->sm_clock_count; i++) { /* from the highest down */
-        if (chosen != 0 && (chosen <= gpu->cap.max_mhz || info->sm_clocks_mhz[i] < gpu->band.min_mhz))
+        if (chosen != 0 &&
+            (chosen <= gpu->cap.max_mhz || info->sm_clocks_mhz[i] < gpu->band.min_mhz))
             break;
         chosen = info->sm_clocks_mhz[i];
     }

@@ -97,9 +97,8 @@ static void settle_request(struct lull_writer *writer, uint32_t index)
 
     if (gpu->pending.sm_mhz == gpu->applied_mhz && !gpu->is_uncertain) {
         renew(gpu, index, now_ns);
-    } else if (is_late(gpu, now_ns) ||
-               (lull_writer_is_keeper_at_work(writer) &&
-                gpu->pending.sm_mhz != gpu->reference_mhz)) {
+    } else if (is_late(gpu, now_ns) || (lull_writer_is_keeper_at_work(writer) &&
+                                        gpu->pending.sm_mhz != gpu->reference_mhz)) {
         gpu->state.dropped++;
         lull_writer_refuse(gpu, index, LULL_E_STALE);
         lull_writer_show_state(writer, index);
@@ -108,8 +107,8 @@ static void settle_request(struct lull_writer *writer, uint32_t index)
 
 static void expire(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns)
 {
-    if ((gpu->applied_mhz == gpu->reference_mhz && !gpu->is_uncertain) || gpu->raise_ns != LULL_WRITER_NEVER_NS ||
-        gpu->valid_until_ns > now_ns)
+    if ((gpu->applied_mhz == gpu->reference_mhz && !gpu->is_uncertain) ||
+        gpu->raise_ns != LULL_WRITER_NEVER_NS || gpu->valid_until_ns > now_ns)
         return;
     gpu->state.expired++;
     lull_writer_undo_lowering(gpu, index, now_ns);

@@ -109,8 +109,10 @@ static const struct field job_add_fields[] = {
 static const struct field job_remove_fields[] = {FIELD(TEXT, job_remove, id), {END, 0, 0}};
 
 static const struct field cap_fields[] = {
-    FIELD(U32, cap, gpu),          FIELD(U32, cap, max_mhz),
-    FIELD(U32, cap, max_limit_mw), FIELD(U32, cap, ttl_ms),
+    FIELD(U32, cap, gpu),
+    FIELD(U32, cap, max_mhz),
+    FIELD(U32, cap, max_limit_mw),
+    FIELD(U32, cap, ttl_ms),
     {END, 0, 0},
 };
 

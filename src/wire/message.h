@@ -105,7 +105,7 @@ struct lull_message_state {
     uint32_t last_xid; /* 0: none */
     uint64_t xids;     /* errors that the driver has reported of this GPU */
     uint32_t is_partitioned;
-    uint32_t age_ms; /* of what was seen of the GPU; LULL_MESSAGE_NEVER: nothing was */
+    uint32_t age_ms;           /* of what was seen of the GPU; LULL_MESSAGE_NEVER: nothing was */
     uint32_t power_mw;         /* what it has drawn of late, about a second; 0: unknown */
     uint32_t power_looks;      /* changes with each new one for which there was one cap... */
     uint32_t power_cap_mhz;    /* ...namely this; 0: none */

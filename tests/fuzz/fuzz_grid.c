@@ -13,7 +13,7 @@
 
 static const int64_t now_s = 1796000000; /* in November 2026 */
 
-static void check(const struct lull_grid *grid)
+static void check(const struct lull_grid_events *grid)
 {
     require(grid->count <= LULL_GRID_MOST_EVENTS);
     for (uint32_t i = 0; i < grid->count; i++) {
@@ -26,9 +26,9 @@ static void check(const struct lull_grid *grid)
 }
 
 /* The times of Lull's own text are between the years 0 and 9999, so they can be printed. */
-static void check_printing(const struct lull_grid *grid)
+static void check_printing(const struct lull_grid_events *grid)
 {
-    static struct lull_grid again;
+    static struct lull_grid_events again;
     char *text = lull_grid_print(grid);
 
     require(text != NULL);
@@ -47,7 +47,7 @@ static void check_printing(const struct lull_grid *grid)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct lull_grid grid;
+    static struct lull_grid_events grid;
     const char *text = (const char *)data;
     struct lull_error err = {0};
     char word[64];

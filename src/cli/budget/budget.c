@@ -42,8 +42,8 @@ struct budget {
     struct lull_openadr *openadr; /* NULL: none */
     struct lull_webhook *webhook; /* NULL: none */
     struct stamp grid_stamp;
-    struct lull_grid file_grid;
-    struct lull_grid server_grid;
+    struct lull_grid_events file_grid;
+    struct lull_grid_events server_grid;
 };
 
 struct budget_arguments {

@@ -9,22 +9,22 @@
 #include <time.h>
 
 /* A reading under way. */
-struct reader {
+struct grid_reader {
     const char *name;
     int64_t now_s;
-    struct lull_grid grid;
+    struct lull_grid_events grid;
     struct lull_error *err;
 };
 
 static const double most_w = 1e12;
 
-static int refuse(const struct reader *reader, size_t index, const char *what)
+static int refuse(const struct grid_reader *reader, size_t index, const char *what)
 {
     return lull_error_set(reader->err, -EINVAL, "%.80s: event %zu: %s", reader->name, index + 1,
                           what);
 }
 
-static int add_event(struct reader *reader, size_t index, int64_t begin_s, int64_t end_s,
+static int add_event(struct grid_reader *reader, size_t index, int64_t begin_s, int64_t end_s,
                      double target_w)
 {
     if (!(target_w >= 0.0 && target_w <= most_w))
@@ -57,7 +57,7 @@ static int read_time(const json_t *object, const char *key, int64_t *time_s)
 
 /* --- Lull's own --- */
 
-static int read_event(struct reader *reader, size_t index, const json_t *event)
+static int read_event(struct grid_reader *reader, size_t index, const json_t *event)
 {
     const json_t *duration = json_object_get(event, "duration_s");
     int64_t begin_s = reader->now_s;
@@ -67,11 +67,11 @@ static int read_event(struct reader *reader, size_t index, const json_t *event)
 
     if (!json_is_object(event) || !json_is_number(json_object_get(event, "target_w")))
         return refuse(reader, index, "it needs \"target_w\", a number of watts");
-    json_object_foreach((json_t *)event, key, unused)
-        if (strcmp(key, "target_w") != 0 && strcmp(key, "begin") != 0 && strcmp(key, "end") != 0 &&
-            strcmp(key, "duration_s") != 0)
-            return refuse(reader, index,
-                          "it has only \"target_w\", \"begin\", \"end\" and \"duration_s\"");
+    json_object_foreach((json_t *)event, key, unused) if (
+        strcmp(key, "target_w") != 0 && strcmp(key, "begin") != 0 && strcmp(key, "end") != 0 &&
+        strcmp(key, "duration_s") !=
+            0) return refuse(reader, index,
+                             "it has only \"target_w\", \"begin\", \"end\" and \"duration_s\"");
     if (read_time(event, "begin", &begin_s) < 0 || read_time(event, "end", &end_s) < 0)
         return refuse(reader, index, "a time is written 2026-11-28T17:00:00Z");
     if (duration != NULL) {
@@ -87,7 +87,7 @@ static int read_event(struct reader *reader, size_t index, const json_t *event)
                      json_number_value(json_object_get(event, "target_w")));
 }
 
-static int read_own(struct reader *reader, const json_t *root)
+static int read_own(struct grid_reader *reader, const json_t *root)
 {
     const json_t *events = json_object_get(root, "events");
     int result = 0;
@@ -138,8 +138,8 @@ struct period {
 
 /* Reads the period of an event or interval; what it leaves out stays. *has_begin tells whether it
  * says when it begins. */
-static int read_period(const struct reader *reader, const json_t *object, struct period *period,
-                       bool *has_begin)
+static int read_period(const struct grid_reader *reader, const json_t *object,
+                       struct period *period, bool *has_begin)
 {
     const json_t *value = json_object_get(object, "intervalPeriod");
     const json_t *duration = json_object_get(value, "duration");
@@ -159,7 +159,7 @@ static int read_period(const struct reader *reader, const json_t *object, struct
     return lull_grid_parse_duration(json_string_value(duration), &period->duration_s);
 }
 
-static int read_payloads(struct reader *reader, size_t index, const json_t *event,
+static int read_payloads(struct grid_reader *reader, size_t index, const json_t *event,
                          const json_t *interval, const struct period *period)
 {
     const json_t *payloads = json_object_get(interval, "payloads");
@@ -171,16 +171,16 @@ static int read_payloads(struct reader *reader, size_t index, const json_t *even
         double unit_w;
         int result;
 
-        if (type == NULL || (strcmp(type, "IMPORT_CAPACITY_LIMIT") != 0 &&
-                             strcmp(type, "DISPATCH_SETPOINT") != 0))
+        if (type == NULL ||
+            (strcmp(type, "IMPORT_CAPACITY_LIMIT") != 0 && strcmp(type, "DISPATCH_SETPOINT") != 0))
             continue;
         if (!json_is_number(value))
             return refuse(reader, index, "the values of its payload are no numbers");
         if (find_unit(event, type, &unit_w) < 0)
             return refuse(reader, index, "its payload is in other units than W, KW and MW");
-        result = add_event(reader, index, period->begin_s,
-                           later_by(period->begin_s, period->duration_s),
-                           json_number_value(value) * unit_w);
+        result =
+            add_event(reader, index, period->begin_s, later_by(period->begin_s, period->duration_s),
+                      json_number_value(value) * unit_w);
         if (result < 0)
             return result;
     }
@@ -188,7 +188,7 @@ static int read_payloads(struct reader *reader, size_t index, const json_t *even
 }
 
 /* Intervals that do not say when they begin follow each other. */
-static int read_openadr_event(struct reader *reader, size_t index, const json_t *event)
+static int read_openadr_event(struct grid_reader *reader, size_t index, const json_t *event)
 {
     const json_t *intervals = json_object_get(event, "intervals");
     struct period whole = {reader->now_s, LULL_GRID_FOR_EVER};
@@ -218,7 +218,7 @@ static int read_openadr_event(struct reader *reader, size_t index, const json_t 
     return result;
 }
 
-static int read_openadr(struct reader *reader, const json_t *root)
+static int read_openadr(struct grid_reader *reader, const json_t *root)
 {
     int result = 0;
 
@@ -232,9 +232,9 @@ static int read_openadr(struct reader *reader, const json_t *root)
 
 /* --- both --- */
 
-static int read_text(struct reader *reader, const char *text, size_t size,
-                     int (*read)(struct reader *reader, const json_t *root),
-                     struct lull_grid *grid_out)
+static int read_text(struct grid_reader *reader, const char *text, size_t size,
+                     int (*read)(struct grid_reader *reader, const json_t *root),
+                     struct lull_grid_events *grid_out)
 {
     json_error_t error;
     json_t *root;
@@ -255,17 +255,17 @@ static int read_text(struct reader *reader, const char *text, size_t size,
 }
 
 int lull_grid_read(const char *name, const char *text, size_t size, int64_t now_s,
-                   struct lull_grid *grid_out, struct lull_error *err)
+                   struct lull_grid_events *grid_out, struct lull_error *err)
 {
-    struct reader reader = {.name = name, .now_s = now_s, .err = err};
+    struct grid_reader reader = {.name = name, .now_s = now_s, .err = err};
 
     return read_text(&reader, text, size, read_own, grid_out);
 }
 
 int lull_grid_read_openadr(const char *name, const char *text, size_t size, int64_t now_s,
-                           struct lull_grid *grid_out, struct lull_error *err)
+                           struct lull_grid_events *grid_out, struct lull_error *err)
 {
-    struct reader reader = {.name = name, .now_s = now_s, .err = err};
+    struct grid_reader reader = {.name = name, .now_s = now_s, .err = err};
 
     return read_text(&reader, text, size, read_openadr, grid_out);
 }
@@ -282,7 +282,7 @@ static json_t *print_time(int64_t time_s)
     return json_string(text);
 }
 
-char *lull_grid_print(const struct lull_grid *grid)
+char *lull_grid_print(const struct lull_grid_events *grid)
 {
     json_t *events = json_array();
     json_t *root = json_pack("{s:o}", "events", events);
@@ -302,7 +302,7 @@ char *lull_grid_print(const struct lull_grid *grid)
     return text;
 }
 
-double lull_grid_target_w(const struct lull_grid *grid, int64_t now_s)
+double lull_grid_target_w(const struct lull_grid_events *grid, int64_t now_s)
 {
     double target_w = INFINITY;
 

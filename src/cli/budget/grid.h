@@ -28,7 +28,7 @@ struct lull_grid_event {
     double target_w; /* >= 0 */
 };
 
-struct lull_grid {
+struct lull_grid_events {
     uint32_t count;
     struct lull_grid_event events[LULL_GRID_MOST_EVENTS];
 };
@@ -46,7 +46,7 @@ int lull_grid_parse_duration(const char *text, int64_t *duration_s_out);
 /* Reads Lull's own text of this name. now_s: when an event begins that does not say so. The grid is
  * written on success only. Errors: -EINVAL, which says what is wrong. */
 int lull_grid_read(const char *name, const char *text, size_t size, int64_t now_s,
-                   struct lull_grid *grid_out, struct lull_error *err);
+                   struct lull_grid_events *grid_out, struct lull_error *err);
 
 /*
  * Reads what an OpenADR 3 server answers to GET /events: an array of events, whose payloads of the
@@ -54,12 +54,12 @@ int lull_grid_read(const char *name, const char *text, size_t size, int64_t now_
  * says W or MW; other types are left alone. Errors: as above.
  */
 int lull_grid_read_openadr(const char *name, const char *text, size_t size, int64_t now_s,
-                           struct lull_grid *grid_out, struct lull_error *err);
+                           struct lull_grid_events *grid_out, struct lull_error *err);
 
 /* Writes a grid as Lull's own text, which the caller frees; NULL: there is no memory. */
-char *lull_grid_print(const struct lull_grid *grid);
+char *lull_grid_print(const struct lull_grid_events *grid);
 
 /* Returns the lowest target of the events at a time, W; INFINITY: there is none. */
-double lull_grid_target_w(const struct lull_grid *grid, int64_t now_s);
+double lull_grid_target_w(const struct lull_grid_events *grid, int64_t now_s);
 
 #endif

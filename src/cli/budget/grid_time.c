@@ -58,8 +58,7 @@ int lull_grid_parse_time(const char *text, int64_t *time_s_out)
         return -EINVAL;
     if (*at == '.') {
         at++;
-        if (strspn(at, "0123456789") > 9 ||
-            lull_text_take_digits(&at, 1000000000, &fraction) < 0)
+        if (strspn(at, "0123456789") > 9 || lull_text_take_digits(&at, 1000000000, &fraction) < 0)
             return -EINVAL;
     }
     date.tm_year = (int)year - 1900;

@@ -21,8 +21,9 @@ int lull_budget_nodes_open(const struct lull_budget_settings *settings, const ch
         return -ENOMEM;
     for (uint32_t i = 0; i < settings->node_count; i++) {
         nodes[i].name = settings->nodes[i].name;
-        nodes[i].runtime_dir =
-            settings->nodes[i].runtime_dir[0] != '\0' ? settings->nodes[i].runtime_dir : runtime_dir;
+        nodes[i].runtime_dir = settings->nodes[i].runtime_dir[0] != '\0'
+                                   ? settings->nodes[i].runtime_dir
+                                   : runtime_dir;
     }
     *nodes_out = (struct lull_budget_nodes){settings->node_count, nodes};
     return 0;
@@ -54,8 +55,8 @@ static int ask(struct lull_budget_connection *node, uint32_t gpu,
 {
     struct lull_message message = {.type = LULL_MESSAGE_STATUS, .body.status.gpu = gpu};
     struct lull_message answer;
-    int result = lull_client_call(node->client, &message, LULL_MESSAGE_STATE, ANSWER_MS, &answer,
-                                  NULL, err);
+    int result =
+        lull_client_call(node->client, &message, LULL_MESSAGE_STATE, ANSWER_MS, &answer, NULL, err);
 
     if (result == 0)
         *state_out = answer.body.state;

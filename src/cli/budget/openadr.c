@@ -32,7 +32,7 @@ struct lull_openadr {
     pthread_cond_t stop;
     bool is_stopping;
     pid_t child; /* 0: none */
-    struct lull_grid grid;
+    struct lull_grid_events grid;
 };
 
 /* --- what curl is told --- */
@@ -49,8 +49,8 @@ static bool is_plain(const char *text)
 /* Tells whether nobody but this host and the server can read what is sent to an address. */
 static bool is_private(const char *url)
 {
-    static const char *const starts[] = {"https://", "http://127.0.0.1:", "http://localhost:",
-                                         "http://[::1]:"};
+    static const char *const starts[] = {"https://",
+                                         "http://127.0.0.1:", "http://localhost:", "http://[::1]:"};
 
     for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
         if (strncmp(url, starts[i], strlen(starts[i])) == 0 && strchr(url, '@') == NULL)
@@ -161,7 +161,8 @@ static void set_child(struct lull_openadr *openadr, pid_t child)
     pthread_mutex_unlock(&openadr->lock);
 }
 
-/* Waits for the child, which keeps its number until stop() can no longer use it; returns its status.
+/* Waits for the child, which keeps its number until stop() can no longer use it; returns its
+ * status.
  */
 static int reap(struct lull_openadr *openadr, pid_t child)
 {
@@ -233,15 +234,15 @@ end:
 
 /* --- the thread --- */
 
-static void ask(struct lull_openadr *openadr, char *text, struct lull_grid *grid)
+static void ask(struct lull_openadr *openadr, char *text, struct lull_grid_events *grid)
 {
     struct lull_error error = {0};
     size_t size = 0;
     int result = fetch(openadr, text, &size, &error);
 
     if (result == 0)
-        result = lull_grid_read_openadr(openadr->settings->openadr, text, size,
-                                        (int64_t)time(NULL), grid, &error);
+        result = lull_grid_read_openadr(openadr->settings->openadr, text, size, (int64_t)time(NULL),
+                                        grid, &error);
     pthread_mutex_lock(&openadr->lock);
     if (result == 0)
         openadr->grid = *grid;
@@ -255,7 +256,7 @@ static void *run(void *argument)
 {
     struct lull_openadr *openadr = argument;
     char *text = malloc(LULL_GRID_MOST_BYTES + 1);
-    struct lull_grid *grid = malloc(sizeof(*grid));
+    struct lull_grid_events *grid = malloc(sizeof(*grid));
     bool is_stopping = text == NULL || grid == NULL;
 
     while (!is_stopping) {
@@ -323,7 +324,7 @@ void lull_openadr_stop(struct lull_openadr *openadr)
     free(openadr);
 }
 
-void lull_openadr_read(struct lull_openadr *openadr, struct lull_grid *grid_out)
+void lull_openadr_read(struct lull_openadr *openadr, struct lull_grid_events *grid_out)
 {
     grid_out->count = 0;
     if (openadr == NULL)

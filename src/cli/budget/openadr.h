@@ -19,13 +19,13 @@ struct lull_openadr; /* opaque */
  * that cannot be used: a token goes over https only, or to this host; those of lull_file_read() for
  * the token's file; -ENOMEM; -errno.
  */
-int lull_openadr_start(const struct lull_budget_settings *settings, struct lull_openadr **openadr_out,
-                       struct lull_error *err);
+int lull_openadr_start(const struct lull_budget_settings *settings,
+                       struct lull_openadr **openadr_out, struct lull_error *err);
 
 /* Stops asking, at once also where an answer is waited for. NULL is allowed. */
 void lull_openadr_stop(struct lull_openadr *openadr);
 
 /* Copies the events that are known; none before the first answer. NULL: none. */
-void lull_openadr_read(struct lull_openadr *openadr, struct lull_grid *grid_out);
+void lull_openadr_read(struct lull_openadr *openadr, struct lull_grid_events *grid_out);
 
 #endif

@@ -16,7 +16,7 @@ enum { MOST_GROUPS = 1 + LULL_BUDGET_MOST_RACKS + LULL_BUDGET_MOST_NODES };
 static const double unknown_w = 400.0;
 
 /* Where a GPU of the steering lies. */
-struct place {
+struct gpu_place {
     uint32_t node;
     uint32_t gpu;
 };
@@ -26,10 +26,10 @@ struct lull_budget_round {
     struct lull_budget_nodes *nodes;
     struct lull_power_steer *steer; /* NULL: there is no GPU yet */
     uint32_t gpu_count;
-    struct place *places;            /* [gpu] and so on */
+    struct gpu_place *places; /* [gpu] and so on */
     struct lull_steer_news *news;
     struct lull_steer_order *orders;
-    struct lull_steered_job *jobs;   /* [gpu_count + job_count] */
+    struct lull_steered_job *jobs; /* [gpu_count + job_count] */
     uint32_t job_count;
     struct lull_power_group groups[MOST_GROUPS];
     uint32_t group_count;
@@ -116,8 +116,8 @@ static void describe_groups(struct lull_budget_round *round)
             (struct lull_power_group){cap_of(&s->racks[r].cap, besides_w[1 + r]), 0};
     round->cap_w = fmin(all.limit_w > 0.0 ? all.limit_w : INFINITY, round->target_w);
     round->besides_w = besides_w[0];
-    round->groups[0] = (struct lull_power_group){fmax(round->cap_w - besides_w[0], 0.0),
-                                                 LULL_POWER_NO_GROUP};
+    round->groups[0] =
+        (struct lull_power_group){fmax(round->cap_w - besides_w[0], 0.0), LULL_POWER_NO_GROUP};
 }
 
 /* --- GPUs --- */
@@ -146,13 +146,13 @@ static int take_gpus(struct lull_budget_round *round)
         for (uint32_t g = 0; g < round->nodes->nodes[n].gpu_count; g++, count++) {
             const struct lull_message_state *state = &round->nodes->nodes[n].states[g];
 
-            round->places[count] = (struct place){n, g};
+            round->places[count] = (struct gpu_place){n, g};
             facts[count] = (struct lull_steered_gpu){
                 .lowest_mhz = state->lowest_mhz,
                 .highest_mhz = state->highest_mhz,
                 .lowest_limit_w = state->lowest_limit_mw * 1e-3,
-                .unknown_w = state->default_limit_mw != 0 ? state->default_limit_mw * 1e-3
-                                                          : unknown_w,
+                .unknown_w =
+                    state->default_limit_mw != 0 ? state->default_limit_mw * 1e-3 : unknown_w,
                 .group = group_of_node(round, n),
                 .cap_mhz = state->cap_left_ms != 0 ? state->cap_mhz : 0,
             };
@@ -181,7 +181,7 @@ static const struct lull_message_state *state_of(const struct lull_budget_round 
 static uint32_t find_placed(const struct lull_budget_round *round, uint32_t gpu)
 {
     const struct lull_budget_settings *s = round->settings;
-    const struct place *place = &round->places[gpu];
+    const struct gpu_place *place = &round->places[gpu];
 
     for (uint32_t j = 0; j < s->job_count; j++)
         for (uint32_t p = 0; p < s->jobs[j].place_count; p++)
@@ -207,7 +207,8 @@ static uint32_t find_shared(const struct lull_budget_round *round, uint32_t gpu)
 
     for (uint32_t i = 0; i < gpu && state->is_leased != 0 && state->owner_pid != 0; i++)
         if (round->places[i].node == round->places[gpu].node &&
-            state_of(round, i)->is_leased != 0 && state_of(round, i)->owner_pid == state->owner_pid &&
+            state_of(round, i)->is_leased != 0 &&
+            state_of(round, i)->owner_pid == state->owner_pid &&
             round->news[i].job >= round->settings->job_count)
             return round->news[i].job;
     return round->job_count;
@@ -242,9 +243,8 @@ static void describe_jobs(struct lull_budget_round *round)
             .looks = state->power_looks,
             .cap_mhz = state->power_cap_mhz,
             .clock_mhz = state->observed_mhz,
-            .floor_mhz = state->is_leased != 0 && state->min_mhz > state->lowest_mhz
-                             ? state->min_mhz
-                             : 0,
+            .floor_mhz =
+                state->is_leased != 0 && state->min_mhz > state->lowest_mhz ? state->min_mhz : 0,
             .job = job,
             .is_away = is_away(&round->nodes->nodes[round->places[i].node]),
         };
@@ -282,9 +282,9 @@ int lull_budget_round_run(struct lull_budget_round *round, double target_w, stru
     if (result == 0) {
         describe_groups(round);
         describe_jobs(round);
-        result = lull_power_steer_decide(round->steer, round->news, round->groups,
-                                         round->group_count, round->jobs, round->job_count,
-                                         round->orders, &round->excess_w);
+        result =
+            lull_power_steer_decide(round->steer, round->news, round->groups, round->group_count,
+                                    round->jobs, round->job_count, round->orders, &round->excess_w);
     }
     if (result < 0)
         return lull_error_set(err, result, "there is no memory");
@@ -314,14 +314,13 @@ static json_t *gpu_as_json(const struct lull_budget_round *round, uint32_t gpu)
     const struct lull_message_state *state = state_of(round, gpu);
     const struct lull_steer_order *order = &round->orders[gpu];
 
-    return json_pack(
-        "{s:s, s:I, s:I, s:b, s:o, s:o, s:o}", "node",
-        round->settings->nodes[round->places[gpu].node].name, "gpu",
-        (json_int_t)round->places[gpu].gpu, "job", (json_int_t)round->news[gpu].job, "answers",
-        !round->news[gpu].is_away, "power_w",
-        number_or_null(state->power_mw * 1e-3, state->power_mw != 0), "cap_sm_mhz",
-        order->max_mhz != 0 ? json_integer((json_int_t)order->max_mhz) : json_null(),
-        "cap_power_limit_w", number_or_null(order->limit_w, order->limit_w > 0.0));
+    return json_pack("{s:s, s:I, s:I, s:b, s:o, s:o, s:o}", "node",
+                     round->settings->nodes[round->places[gpu].node].name, "gpu",
+                     (json_int_t)round->places[gpu].gpu, "job", (json_int_t)round->news[gpu].job,
+                     "answers", !round->news[gpu].is_away, "power_w",
+                     number_or_null(state->power_mw * 1e-3, state->power_mw != 0), "cap_sm_mhz",
+                     order->max_mhz != 0 ? json_integer((json_int_t)order->max_mhz) : json_null(),
+                     "cap_power_limit_w", number_or_null(order->limit_w, order->limit_w > 0.0));
 }
 
 char *lull_budget_round_print(const struct lull_budget_round *round)
@@ -337,11 +336,11 @@ char *lull_budget_round_print(const struct lull_budget_round *round)
         unknown += state_of(round, i)->power_mw == 0 || round->news[i].is_away;
         json_array_append_new(gpus, gpu_as_json(round, i));
     }
-    root = json_pack("{s:I, s:o, s:o, s:f, s:I, s:f, s:o}", "time_s", (json_int_t)time(NULL),
-                     "cap_w", number_or_null(round->cap_w, isfinite(round->cap_w)), "grid_target_w",
-                     number_or_null(round->target_w, isfinite(round->target_w)), "power_w", draw_w,
-                     "gpus_unknown", (json_int_t)unknown, "excess_w", round->excess_w, "gpus",
-                     gpus);
+    root =
+        json_pack("{s:I, s:o, s:o, s:f, s:I, s:f, s:o}", "time_s", (json_int_t)time(NULL), "cap_w",
+                  number_or_null(round->cap_w, isfinite(round->cap_w)), "grid_target_w",
+                  number_or_null(round->target_w, isfinite(round->target_w)), "power_w", draw_w,
+                  "gpus_unknown", (json_int_t)unknown, "excess_w", round->excess_w, "gpus", gpus);
     text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     json_decref(root);
     return text;

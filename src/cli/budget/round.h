@@ -13,8 +13,7 @@ struct lull_budget_round; /* opaque */
 
 /* Borrows the settings and the nodes until destroy. -ENOMEM. */
 int lull_budget_round_create(const struct lull_budget_settings *settings,
-                             struct lull_budget_nodes *nodes,
-                             struct lull_budget_round **round_out);
+                             struct lull_budget_nodes *nodes, struct lull_budget_round **round_out);
 void lull_budget_round_destroy(struct lull_budget_round *round);
 
 /* Runs a round; target_w: what a grid asks for, INFINITY: nothing. -ENOMEM. */

@@ -21,7 +21,7 @@ struct target {
     bool is_budget;
 };
 
-struct reader {
+struct settings_reader {
     const char *path;
     uint32_t line;
     lull_budget_find_user *find_user;
@@ -32,7 +32,7 @@ struct reader {
     struct lull_error *err;
 };
 
-__attribute__((format(printf, 2, 3))) static int refuse(const struct reader *reader,
+__attribute__((format(printf, 2, 3))) static int refuse(const struct settings_reader *reader,
                                                         const char *format, ...)
 {
     char text[200];
@@ -58,22 +58,23 @@ static char *trim(char *text)
 
 /* --- values --- */
 
-static int read_number(const struct reader *reader, const char *value, double least, double most,
-                       double *number_out)
+static int read_number(const struct settings_reader *reader, const char *value, double least,
+                       double most, double *number_out)
 {
     if (lull_text_parse_between(value, least, most, number_out) < 0)
         return refuse(reader, "\"%.40s\" is no number from %g to %g", value, least, most);
     return 0;
 }
 
-static int read_ratio(const struct reader *reader, const char *value, double *ratio_out)
+static int read_ratio(const struct settings_reader *reader, const char *value, double *ratio_out)
 {
     if (lull_text_parse_ratio(value, ratio_out) < 0)
         return refuse(reader, "\"%.40s\" is no ratio from 0 to 1, such as 0.7 or 70%%", value);
     return 0;
 }
 
-static int read_text(const struct reader *reader, const char *value, char *text_out, size_t size)
+static int read_text(const struct settings_reader *reader, const char *value, char *text_out,
+                     size_t size)
 {
     if (*value == '\0' || strlen(value) >= size)
         return refuse(reader, "the value is empty, or longer than %zu bytes", size - 1);
@@ -81,7 +82,7 @@ static int read_text(const struct reader *reader, const char *value, char *text_
     return 0;
 }
 
-static int read_rack(const struct reader *reader, const char *value)
+static int read_rack(const struct settings_reader *reader, const char *value)
 {
     for (uint32_t i = 0; i < reader->settings->rack_count; i++)
         if (strcmp(reader->settings->racks[i].name, value) == 0) {
@@ -91,7 +92,7 @@ static int read_rack(const struct reader *reader, const char *value)
     return refuse(reader, "there is no section [rack %.40s] above", value);
 }
 
-static int read_user(const struct reader *reader, const char *value)
+static int read_user(const struct settings_reader *reader, const char *value)
 {
     struct lull_budget_job *job = reader->target.job;
     int64_t number;
@@ -105,7 +106,7 @@ static int read_user(const struct reader *reader, const char *value)
 }
 
 /* Adds GPUs such as 0-3 or 5. */
-static int add_gpus(const struct reader *reader, char *word, uint64_t *gpus)
+static int add_gpus(const struct settings_reader *reader, char *word, uint64_t *gpus)
 {
     char *dash = strchr(word, '-');
     int64_t first, last;
@@ -124,7 +125,7 @@ static int add_gpus(const struct reader *reader, char *word, uint64_t *gpus)
 }
 
 /* Reads one place, such as NODE:0-3,6. */
-static int read_place(const struct reader *reader, char *text)
+static int read_place(const struct settings_reader *reader, char *text)
 {
     struct lull_budget_job *job = reader->target.job;
     char *const colon = strrchr(text, ':');
@@ -147,7 +148,7 @@ static int read_place(const struct reader *reader, char *text)
     return result;
 }
 
-static int read_places(const struct reader *reader, char *value)
+static int read_places(const struct settings_reader *reader, char *value)
 {
     char *rest = NULL;
     int result = 0;
@@ -160,7 +161,7 @@ static int read_places(const struct reader *reader, char *value)
 
 /* --- keys --- */
 
-enum key {
+enum budget_key {
     LIMIT,
     BESIDES,
     HOLD,
@@ -184,13 +185,12 @@ enum key {
 _Static_assert((int)KEYS <= (int)MOST_KEYS, "a bit for each");
 
 static const char *const key_names[KEYS] = {
-    "limit-w",       "besides-w",       "hold-s",         "grid-file",   "webhook",
-    "webhook-token", "openadr",         "openadr-token",  "openadr-program", "openadr-poll-s",
-    "runtime-dir",   "rack",            "gpus",           "user",        "weight",
-    "least",         "clock-bound",
+    "limit-w", "besides-w",     "hold-s",          "grid-file",      "webhook",     "webhook-token",
+    "openadr", "openadr-token", "openadr-program", "openadr-poll-s", "runtime-dir", "rack",
+    "gpus",    "user",          "weight",          "least",          "clock-bound",
 };
 
-static bool belongs(const struct reader *reader, enum key key)
+static bool belongs(const struct settings_reader *reader, enum budget_key key)
 {
     const struct target *target = &reader->target;
 
@@ -205,7 +205,8 @@ static bool belongs(const struct reader *reader, enum key key)
     return target->job != NULL;
 }
 
-static int take_budget_key(const struct reader *reader, enum key key, const char *value)
+static int take_budget_key(const struct settings_reader *reader, enum budget_key key,
+                           const char *value)
 {
     struct lull_budget_settings *s = reader->settings;
 
@@ -229,7 +230,7 @@ static int take_budget_key(const struct reader *reader, enum key key, const char
     }
 }
 
-static int take_key(const struct reader *reader, enum key key, char *value)
+static int take_key(const struct settings_reader *reader, enum budget_key key, char *value)
 {
     const struct target *target = &reader->target;
 
@@ -258,7 +259,7 @@ static int take_key(const struct reader *reader, enum key key, char *value)
     }
 }
 
-static int read_key(struct reader *reader, char *line)
+static int read_key(struct settings_reader *reader, char *line)
 {
     char *const equals = strchr(line, '=');
     uint32_t key = 0;
@@ -272,12 +273,12 @@ static int read_key(struct reader *reader, char *line)
         key++;
     if (key == KEYS)
         return refuse(reader, "there is no key \"%.40s\"; see docs/budget.md", name);
-    if (!reader->is_in_section || !belongs(reader, (enum key)key))
+    if (!reader->is_in_section || !belongs(reader, (enum budget_key)key))
         return refuse(reader, "%s does not belong in this section", name);
     if ((reader->keys_given >> key & 1) != 0)
         return refuse(reader, "%s is given twice in this section", name);
     reader->keys_given |= UINT32_C(1) << key;
-    return take_key(reader, (enum key)key, trim(equals + 1));
+    return take_key(reader, (enum budget_key)key, trim(equals + 1));
 }
 
 /* --- sections --- */
@@ -285,7 +286,7 @@ static int read_key(struct reader *reader, char *line)
 static const struct lull_budget_job ordinary_job = {.weight = 1.0, .clock_bound = 1.0};
 
 /* Gives a section its place among those of its kind, or NULL where there is no more. */
-static int begin_named(struct reader *reader, const char *kind, const char *name)
+static int begin_named(struct settings_reader *reader, const char *kind, const char *name)
 {
     struct lull_budget_settings *s = reader->settings;
     char *place = NULL;
@@ -310,7 +311,7 @@ static int begin_named(struct reader *reader, const char *kind, const char *name
 }
 
 /* Tells whether an earlier section has the kind and name of the one that has just begun. */
-static bool is_repeated(const struct reader *reader, const char *name)
+static bool is_repeated(const struct settings_reader *reader, const char *name)
 {
     const struct lull_budget_settings *s = reader->settings;
     uint32_t found = 0;
@@ -325,7 +326,7 @@ static bool is_repeated(const struct reader *reader, const char *name)
     return found > 1;
 }
 
-static int begin_section(struct reader *reader, char *line)
+static int begin_section(struct settings_reader *reader, char *line)
 {
     char *const end = strchr(line, ']');
     char *kind, *name;
@@ -357,7 +358,7 @@ static int begin_section(struct reader *reader, char *line)
     return result;
 }
 
-static int read_line(struct reader *reader, char *line)
+static int read_line(struct settings_reader *reader, char *line)
 {
     line = trim(line);
     if (*line == '\0' || *line == '#')
@@ -376,7 +377,7 @@ static bool is_node(const struct lull_budget_settings *settings, const char *nam
 }
 
 /* Checks what sections say of each other, which shows only at the end. */
-static int check(const struct reader *reader)
+static int check(const struct settings_reader *reader)
 {
     const struct lull_budget_settings *s = reader->settings;
 
@@ -396,7 +397,7 @@ static int check(const struct reader *reader)
     return 0;
 }
 
-static int read_all(struct reader *reader, const char *text, size_t size)
+static int read_all(struct settings_reader *reader, const char *text, size_t size)
 {
     const char *at = text;
     const char *const end = text + size;
@@ -426,7 +427,7 @@ int lull_budget_settings_read(const char *path, const char *text, size_t size,
                               struct lull_budget_settings *settings_out, struct lull_error *err)
 {
     struct lull_budget_settings *settings = calloc(1, sizeof(*settings));
-    struct reader reader = {
+    struct settings_reader reader = {
         .path = path, .find_user = find_user, .settings = settings, .err = err};
     int result;
 

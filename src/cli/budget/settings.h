@@ -61,8 +61,8 @@ struct lull_budget_job {
 };
 
 struct lull_budget_settings {
-    struct lull_budget_cap cap; /* of all */
-    double hold_s;              /* for so long caps outlive this program */
+    struct lull_budget_cap cap;                      /* of all */
+    double hold_s;                                   /* for so long caps outlive this program */
     char grid_file[LULL_BUDGET_TEXT_BYTES];          /* "": none */
     char webhook[LULL_BUDGET_NAME_BYTES];            /* ADDRESS:PORT; "": none */
     char webhook_token_file[LULL_BUDGET_TEXT_BYTES]; /* not "" where there is a webhook */
@@ -83,7 +83,8 @@ struct lull_budget_settings {
 typedef int lull_budget_find_user(const char *name, uint32_t *uid_out);
 
 /* Reads the text of a file of this name; without a node there is the one of this host. Errors:
- * -EINVAL, which says file, line, what is wrong and what is expected; the settings are as before. */
+ * -EINVAL, which says file, line, what is wrong and what is expected; the settings are as before.
+ */
 int lull_budget_settings_read(const char *path, const char *text, size_t size,
                               lull_budget_find_user *find_user,
                               struct lull_budget_settings *settings_out, struct lull_error *err);

@@ -25,7 +25,7 @@ struct lull_webhook {
 };
 
 /* A request under way. */
-struct request {
+struct webhook_request {
     bool is_refused; /* its body is not kept */
     unsigned status;
     size_t size;
@@ -78,22 +78,24 @@ static unsigned judge(const struct lull_webhook *webhook, struct MHD_Connection 
 }
 
 /* Puts the events into the grid's file. */
-static int take_body(const struct lull_webhook *webhook, const struct request *request,
+static int take_body(const struct lull_webhook *webhook, const struct webhook_request *request,
                      struct lull_error *err)
 {
-    struct lull_grid *grid = malloc(sizeof(*grid));
+    struct lull_grid_events *grid = malloc(sizeof(*grid));
     char *text = NULL;
     int result = -ENOMEM;
 
     if (grid == NULL)
         return lull_error_set(err, result, "there is no memory for it");
-    result = lull_grid_read("webhook", request->body, request->size, (int64_t)time(NULL), grid, err);
+    result =
+        lull_grid_read("webhook", request->body, request->size, (int64_t)time(NULL), grid, err);
     if (result == 0)
         text = lull_grid_print(grid);
     if (result == 0 && text == NULL)
         result = lull_error_set(err, -ENOMEM, "there is no memory for it");
     if (result == 0)
-        result = lull_file_write_atomic(webhook->settings->grid_file, text, strlen(text), 0644, err);
+        result =
+            lull_file_write_atomic(webhook->settings->grid_file, text, strlen(text), 0644, err);
     if (result == 0)
         lull_log(LULL_LOG_INFO, "budget", "webhook: %u events", grid->count);
     free(text);
@@ -102,7 +104,7 @@ static int take_body(const struct lull_webhook *webhook, const struct request *r
 }
 
 static enum MHD_Result finish(const struct lull_webhook *webhook, struct MHD_Connection *connection,
-                              const struct request *request)
+                              const struct webhook_request *request)
 {
     struct lull_error error = {0};
     char text[256];
@@ -124,7 +126,7 @@ static enum MHD_Result serve(void *context, struct MHD_Connection *connection, c
                              size_t *data_size, void **state)
 {
     const struct lull_webhook *webhook = context;
-    struct request *request = *state;
+    struct webhook_request *request = *state;
 
     (void)version;
     if (request == NULL) { /* the head */
@@ -195,8 +197,8 @@ static int parse_address(const char *text, struct sockaddr_in *address_out, stru
     address_out->sin_port = htons((uint16_t)port);
     return 0;
 refuse:
-    return lull_error_set(err, -EINVAL,
-                          "webhook: \"%.60s\" is no address such as 127.0.0.1:8642", text);
+    return lull_error_set(err, -EINVAL, "webhook: \"%.60s\" is no address such as 127.0.0.1:8642",
+                          text);
 }
 
 int lull_webhook_start(const struct lull_budget_settings *settings,

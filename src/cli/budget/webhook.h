@@ -16,8 +16,8 @@ struct lull_webhook; /* opaque */
 /* Listens at the address of the settings, which are borrowed until stop. Errors: -EINVAL no
  * address, or no secret of 16 to 4095 characters; those of lull_file_read(); -EADDRNOTAVAIL nobody
  * can listen there; -ENOMEM. */
-int lull_webhook_start(const struct lull_budget_settings *settings, struct lull_webhook **webhook_out,
-                       struct lull_error *err);
+int lull_webhook_start(const struct lull_budget_settings *settings,
+                       struct lull_webhook **webhook_out, struct lull_error *err);
 
 /* NULL is allowed. */
 void lull_webhook_stop(struct lull_webhook *webhook);

@@ -26,8 +26,7 @@ void lull_power_draw_init(struct lull_power_draw *draw, uint32_t lowest_mhz, uin
         const double part = k / (LULL_POWER_LEVELS - 1.0);
 
         draw->clock_ratio[k] =
-            highest_mhz == 0 ? 1.0
-                             : (lowest_mhz + part * (highest_mhz - lowest_mhz)) / highest_mhz;
+            highest_mhz == 0 ? 1.0 : (lowest_mhz + part * (highest_mhz - lowest_mhz)) / highest_mhz;
     }
 }
 
@@ -70,6 +69,9 @@ void lull_power_draw_take(struct lull_power_draw *draw, uint32_t level, uint32_t
         seen_w[k] *= 1.0 + new_weight * (factor - 1.0);
     if (seen_w[at] == 0.0)
         seen_w[at] = power_w;
+    /* What was seen at higher levels was of this one, too. */
+    for (uint32_t k = at + 1; k < LULL_POWER_LEVELS && at < level; k++)
+        seen_w[k] = 0.0;
     if (at < level)
         draw->reach = at;
     else if (level >= draw->reach)

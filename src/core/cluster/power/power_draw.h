@@ -22,8 +22,8 @@
 #include "core/cluster/power/power_share.h"
 
 /* What is taken to hold of a GPU of which little is known: both fall a little less with the clock
- * than what an emulated A100 does whose clock is lowered from 1410 to 829 MHz, which then draws 0.55
- * of its power (measured on 8 of them); these two say 0.59. */
+ * than what an emulated A100 does whose clock is lowered from 1410 to 829 MHz, which then draws
+ * 0.55 of its power (measured on 8 of them); these two say 0.59. */
 #define LULL_POWER_DRAW_STATIC 0.25
 #define LULL_POWER_DRAW_EXPONENT 1.5
 

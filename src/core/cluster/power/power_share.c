@@ -12,7 +12,7 @@
 static const double rounding_w = 1e-6;
 
 /* A claimant's next step on its hull, which waits for its turn. */
-struct step {
+struct share_step {
     double gain_per_w;
     uint32_t claimant;
     uint32_t to;
@@ -20,35 +20,35 @@ struct step {
 
 struct share {
     const struct lull_power_claimant *claimants;
-    const struct lull_power_part *parts;
+    const struct lull_power_claim *parts;
     uint32_t group_count;
     const struct lull_power_group *groups;
-    double *room_w;     /* [group]; below 0: it is exceeded */
-    uint32_t *by_owner; /* [part] their numbers, in the order of their claimants */
-    uint32_t *first;    /* [claimant + 1] in by_owner */
-    struct step *heap;  /* the highest gain first; then the lowest claimant */
+    double *room_w;          /* [group]; below 0: it is exceeded */
+    uint32_t *by_owner;      /* [part] their numbers, in the order of their claimants */
+    uint32_t *first;         /* [claimant + 1] in by_owner */
+    struct share_step *heap; /* the highest gain first; then the lowest claimant */
     uint32_t heap_count;
     uint32_t *level;
 };
 
 /* --- heap --- */
 
-static bool is_before(const struct step *a, const struct step *b)
+static bool is_before(const struct share_step *a, const struct share_step *b)
 {
     if (a->gain_per_w != b->gain_per_w)
         return a->gain_per_w > b->gain_per_w;
     return a->claimant < b->claimant;
 }
 
-static void swap(struct step *a, struct step *b)
+static void swap(struct share_step *a, struct share_step *b)
 {
-    const struct step old = *a;
+    const struct share_step old = *a;
 
     *a = *b;
     *b = old;
 }
 
-static void push(struct share *share, struct step step)
+static void push(struct share *share, struct share_step step)
 {
     uint32_t at = share->heap_count++;
 
@@ -57,9 +57,9 @@ static void push(struct share *share, struct step step)
         swap(&share->heap[at], &share->heap[(at - 1) / 2]);
 }
 
-static struct step pop(struct share *share)
+static struct share_step pop(struct share *share)
 {
-    const struct step first = share->heap[0];
+    const struct share_step first = share->heap[0];
     uint32_t at = 0;
 
     share->heap[0] = share->heap[--share->heap_count];
@@ -79,7 +79,7 @@ static struct step pop(struct share *share)
 /* --- watts --- */
 
 /* Takes the watts between two levels of a part from its group and all groups around it. */
-static void take(struct share *share, const struct lull_power_part *part, double more_w)
+static void take(struct share *share, const struct lull_power_claim *part, double more_w)
 {
     for (uint32_t g = part->group; g != LULL_POWER_NO_GROUP; g = share->groups[g].parent)
         share->room_w[g] -= more_w;
@@ -88,7 +88,7 @@ static void take(struct share *share, const struct lull_power_part *part, double
 static void take_all(struct share *share, uint32_t claimant, uint32_t from, uint32_t to)
 {
     for (uint32_t i = share->first[claimant]; i < share->first[claimant + 1]; i++) {
-        const struct lull_power_part *part = &share->parts[share->by_owner[i]];
+        const struct lull_power_claim *part = &share->parts[share->by_owner[i]];
 
         take(share, part, part->power_w[to] - part->power_w[from]);
     }
@@ -123,7 +123,7 @@ static void push_next(struct share *share, uint32_t claimant)
     const struct lull_power_claimant *who = &share->claimants[claimant];
     const uint32_t from = share->level[claimant];
     const double from_w = power_w(share, claimant, from);
-    struct step best = {.claimant = claimant, .to = from, .gain_per_w = -1.0};
+    struct share_step best = {.claimant = claimant, .to = from, .gain_per_w = -1.0};
 
     for (uint32_t to = from + 1; to < who->level_count; to++) {
         const double gain = who->weight * log(who->speed[to] / who->speed[from]);
@@ -141,7 +141,7 @@ static void push_next(struct share *share, uint32_t claimant)
 
 /* Goes as far towards a level as there is room. Rooms only shrink, so who is stopped stays there.
  */
-static bool advance(struct share *share, const struct step *step)
+static bool advance(struct share *share, const struct share_step *step)
 {
     uint32_t *level = &share->level[step->claimant];
 
@@ -195,7 +195,7 @@ static double most_exceeded_w(const struct share *share)
 
 int lull_power_share(const struct lull_power_group *groups, uint32_t group_count,
                      const struct lull_power_claimant *claimants, uint32_t claimant_count,
-                     const struct lull_power_part *parts, uint32_t part_count, uint32_t *level_out,
+                     const struct lull_power_claim *parts, uint32_t part_count, uint32_t *level_out,
                      double *excess_w_out)
 {
     struct share share = {
@@ -216,7 +216,7 @@ int lull_power_share(const struct lull_power_group *groups, uint32_t group_count
         goto end;
     begin(&share, claimant_count, part_count);
     while (share.heap_count > 0) {
-        const struct step step = pop(&share);
+        const struct share_step step = pop(&share);
 
         if (advance(&share, &step))
             push_next(&share, step.claimant);

@@ -28,7 +28,7 @@ struct lull_power_group {
 };
 
 /* A part of a claimant: its GPUs in one group. */
-struct lull_power_part {
+struct lull_power_claim {
     uint32_t claimant;
     uint32_t group;
     double power_w[LULL_POWER_LEVELS]; /* never falling */
@@ -48,7 +48,7 @@ struct lull_power_claimant {
  */
 int lull_power_share(const struct lull_power_group *groups, uint32_t group_count,
                      const struct lull_power_claimant *claimants, uint32_t claimant_count,
-                     const struct lull_power_part *parts, uint32_t part_count, uint32_t *level_out,
+                     const struct lull_power_claim *parts, uint32_t part_count, uint32_t *level_out,
                      double *excess_w_out);
 
 #endif

@@ -33,17 +33,17 @@ struct lull_power_steer {
 };
 
 /* What one round works on. */
-struct round {
+struct steer_round {
     const struct lull_steer_news *news;
     struct lull_power_group *groups; /* with what is aimed at */
     uint32_t group_count;
     uint32_t job_count;
     struct lull_power_claimant *claimants; /* [job] */
-    struct lull_power_part *parts;         /* [gpu] */
+    struct lull_power_claim *parts;        /* [gpu] */
     uint32_t part_count;
-    uint32_t *levels;   /* [job] */
-    double *group_w;    /* [group] */
-    double *give_w;     /* [group] what a power limit may lower */
+    uint32_t *levels; /* [job] */
+    double *group_w;  /* [group] */
+    double *give_w;   /* [group] what a power limit may lower */
 };
 
 int lull_power_steer_create(const struct lull_steered_gpu *gpus, uint32_t gpu_count,
@@ -121,28 +121,37 @@ static uint32_t level_of(const struct steered *gpu, double ratio)
     return level;
 }
 
-static void describe_claimant(struct lull_power_claimant *claimant,
-                              const struct lull_steered_job *job, const struct steered *gpu)
+/* A GPU that does not get to a level is no faster there, and holds up its job. The speeds rise even
+ * so, by next to nothing: what costs no watts is not kept from anybody. */
+static void slow_down(struct lull_power_claimant *claimant, const struct lull_steered_job *job,
+                      const struct steered *gpu)
 {
-    *claimant = (struct lull_power_claimant){.level_count = LULL_POWER_LEVELS,
-                                             .least = level_of(gpu, job->least_ratio)};
+    for (uint32_t k = 0; k < LULL_POWER_LEVELS; k++) {
+        const uint32_t at = k < gpu->draw.reach ? k : gpu->draw.reach;
+        const double time =
+            1.0 - job->clock_bound + job->clock_bound / gpu->draw.clock_ratio[at];
+
+        claimant->speed[k] = fmin(claimant->speed[k], 1.0 / time + 1e-9 * k);
+    }
+}
+
+static void describe_claimant(struct lull_power_claimant *claimant)
+{
+    *claimant = (struct lull_power_claimant){.level_count = LULL_POWER_LEVELS};
     for (uint32_t k = 0; k < LULL_POWER_LEVELS; k++)
-        claimant->speed[k] =
-            1.0 / (1.0 - job->clock_bound + job->clock_bound / gpu->draw.clock_ratio[k]) +
-            1e-9 * k; /* rising even where the clock does not matter */
+        claimant->speed[k] = INFINITY;
 }
 
 /* Each GPU is a part of its job's claim: the most demanding one says how low the job may go. */
 static void describe_claims(const struct lull_power_steer *steer,
-                            const struct lull_steered_job *jobs, struct round *round)
+                            const struct lull_steered_job *jobs, struct steer_round *round)
 {
     for (uint32_t i = 0; i < steer->gpu_count; i++) {
         const struct steered *gpu = &steer->gpus[i];
         const struct lull_steer_news *news = &round->news[i];
         struct lull_power_claimant *claimant = &round->claimants[news->job];
-        const double floor_ratio = gpu->facts.highest_mhz == 0
-                                       ? 0.0
-                                       : (double)news->floor_mhz / gpu->facts.highest_mhz;
+        const double floor_ratio =
+            gpu->facts.highest_mhz == 0 ? 0.0 : (double)news->floor_mhz / gpu->facts.highest_mhz;
         uint32_t least;
 
         assert(news->job < round->job_count && gpu->facts.group < round->group_count);
@@ -153,13 +162,14 @@ static void describe_claims(const struct lull_power_steer *steer,
             continue;
         }
         if (claimant->level_count == 0)
-            describe_claimant(claimant, &jobs[news->job], gpu);
+            describe_claimant(claimant);
+        slow_down(claimant, &jobs[news->job], gpu);
         least = level_of(gpu, fmax(jobs[news->job].least_ratio, floor_ratio));
         if (least > claimant->least)
             claimant->least = least;
         claimant->weight += jobs[news->job].weight;
         round->parts[round->part_count] =
-            (struct lull_power_part){.claimant = news->job, .group = gpu->facts.group};
+            (struct lull_power_claim){.claimant = news->job, .group = gpu->facts.group};
         for (uint32_t k = 0; k < LULL_POWER_LEVELS; k++)
             round->parts[round->part_count].power_w[k] = gpu->power_w[k];
         round->part_count++;
@@ -171,7 +181,7 @@ static void describe_claims(const struct lull_power_steer *steer,
 }
 
 /* Tells whether what is ordered now keeps the caps, and nobody below what is borne. */
-static bool is_kept(const struct lull_power_steer *steer, const struct round *round)
+static bool is_kept(const struct lull_power_steer *steer, const struct steer_round *round)
 {
     for (uint32_t g = 0; g < round->group_count; g++)
         round->group_w[g] = 0.0;
@@ -191,8 +201,9 @@ static bool is_kept(const struct lull_power_steer *steer, const struct round *ro
     return true;
 }
 
-/* Notes the caps; where they are higher than before, what was ordered last need not be waited for. */
-static void take_caps(struct lull_power_steer *steer, const struct round *round)
+/* Notes the caps; where they are higher than before, what was ordered last need not be waited for.
+ */
+static void take_caps(struct lull_power_steer *steer, const struct steer_round *round)
 {
     double sum_w = 0.0;
 
@@ -204,7 +215,7 @@ static void take_caps(struct lull_power_steer *steer, const struct round *round)
 }
 
 /* Tells whether new levels are worth the orders where the present ones keep the caps. */
-static bool is_worth_it(const struct lull_power_steer *steer, const struct round *round)
+static bool is_worth_it(const struct lull_power_steer *steer, const struct steer_round *round)
 {
     bool is_better = false;
     bool is_finer = false;
@@ -228,7 +239,7 @@ static bool is_worth_it(const struct lull_power_steer *steer, const struct round
 /* Finds what power limits have to take, of each group: what its GPUs draw at their levels beyond
  * its cap, from those GPUs that may give it. */
 static void sum_limits(const struct lull_power_steer *steer, const struct lull_steered_job *jobs,
-                       struct round *round)
+                       struct steer_round *round)
 {
     for (uint32_t g = 0; g < round->group_count; g++)
         round->group_w[g] = round->give_w[g] = 0.0;
@@ -249,7 +260,7 @@ static void sum_limits(const struct lull_power_steer *steer, const struct lull_s
 }
 
 /* Returns the power limit that the groups around a GPU leave it; 0: they need none. */
-static double limit_of(const struct steered *gpu, const struct round *round)
+static double limit_of(const struct steered *gpu, const struct steer_round *round)
 {
     const double w = gpu->power_w[gpu->level];
     const double can_give_w = fmax(w - gpu->facts.lowest_limit_w, 0.0);
@@ -267,7 +278,7 @@ static double limit_of(const struct steered *gpu, const struct round *round)
 /* Orders power limits where they are needed; returns by how much a cap is exceeded in spite of
  * them. */
 static double order_limits(struct lull_power_steer *steer, const struct lull_steered_job *jobs,
-                           struct round *round)
+                           struct steer_round *round)
 {
     double excess_w = 0.0;
 
@@ -284,15 +295,14 @@ static double order_limits(struct lull_power_steer *steer, const struct lull_ste
             gpu->limit_w = limit_of(gpu, round);
     }
     for (uint32_t g = 0; g < round->group_count; g++)
-        excess_w =
-            fmax(excess_w, round->group_w[g] - round->groups[g].cap_w - round->give_w[g]);
+        excess_w = fmax(excess_w, round->group_w[g] - round->groups[g].cap_w - round->give_w[g]);
     return excess_w;
 }
 
 /* --- a round --- */
 
 /* Puts the GPUs to the levels of their jobs. */
-static void order_levels(struct lull_power_steer *steer, const struct round *round)
+static void order_levels(struct lull_power_steer *steer, const struct steer_round *round)
 {
     for (uint32_t i = 0; i < steer->gpu_count; i++) {
         struct steered *gpu = &steer->gpus[i];
@@ -313,7 +323,7 @@ static void write_orders(const struct lull_power_steer *steer, struct lull_steer
     }
 }
 
-static bool allocate(struct round *round, uint32_t gpu_count)
+static bool allocate(struct steer_round *round, uint32_t gpu_count)
 {
     round->groups = calloc(round->group_count + 1, sizeof(*round->groups));
     round->claimants = calloc(round->job_count + 1, sizeof(*round->claimants));
@@ -325,7 +335,7 @@ static bool allocate(struct round *round, uint32_t gpu_count)
            round->levels != NULL && round->group_w != NULL && round->give_w != NULL;
 }
 
-static void release(struct round *round)
+static void release(struct steer_round *round)
 {
     free(round->groups);
     free(round->claimants);
@@ -340,7 +350,7 @@ int lull_power_steer_decide(struct lull_power_steer *steer, const struct lull_st
                             const struct lull_steered_job *jobs, uint32_t job_count,
                             struct lull_steer_order *orders_out, double *excess_w_out)
 {
-    struct round round = {.news = news, .group_count = group_count, .job_count = job_count};
+    struct steer_round round = {.news = news, .group_count = group_count, .job_count = job_count};
     double unused_w;
     int result = -ENOMEM;
 

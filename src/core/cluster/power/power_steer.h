@@ -23,7 +23,8 @@
 
 /* What is aimed at, of each cap: the rest is for what is drawn differently from moment to moment.
  * Measured with tests/core/cluster/power/test_power_steer.c, 32 GPUs with 2 % of noise each: with
- * 0.995 their sum was above 101 % of the cap in no tenth of a second later than 2 s after a step. */
+ * 0.995 their sum was above 101 % of the cap in no tenth of a second later than 2 s after a step.
+ */
 #define LULL_POWER_STEER_AIM 0.995
 
 /* What does not change of a GPU. */
@@ -48,9 +49,9 @@ struct lull_steer_news {
 };
 
 struct lull_steered_job {
-    double weight;        /* > 0 */
-    double least_ratio;   /* it bears no clock below this part of the highest; 0: any */
-    double clock_bound;   /* how much of its time the clock decides, 0 to 1 */
+    double weight;      /* > 0 */
+    double least_ratio; /* it bears no clock below this part of the highest; 0: any */
+    double clock_bound; /* how much of its time the clock decides, 0 to 1 */
 };
 
 struct lull_steer_order {

@@ -19,13 +19,14 @@ enum { GROUPS = 4, CLAIMANTS = 4, PARTS = 6, LEVELS = 4 };
 struct game {
     struct lull_power_group groups[GROUPS]; /* a cluster, a rack in it, two nodes in that */
     struct lull_power_claimant claimants[CLAIMANTS];
-    struct lull_power_part parts[PARTS];
+    struct lull_power_claim parts[PARTS];
 };
 
 static void make_claimant(struct lull_random *random, struct lull_power_claimant *claimant)
 {
     *claimant = (struct lull_power_claimant){.weight = 0.5 + 3.0 * lull_random_uniform(random),
-                                             .level_count = 1 + (uint32_t)lull_random_below(random, LEVELS)};
+                                             .level_count =
+                                                 1 + (uint32_t)lull_random_below(random, LEVELS)};
     claimant->least = (uint32_t)lull_random_below(random, claimant->level_count);
     claimant->speed[0] = 0.2 + lull_random_uniform(random);
     for (uint32_t k = 1; k < claimant->level_count; k++)
@@ -45,7 +46,7 @@ static void make_game(struct lull_random *random, struct game *game)
     for (uint32_t c = 0; c < CLAIMANTS; c++)
         make_claimant(random, &game->claimants[c]);
     for (uint32_t p = 0; p < PARTS; p++) {
-        struct lull_power_part *part = &game->parts[p];
+        struct lull_power_claim *part = &game->parts[p];
 
         part->claimant = (uint32_t)lull_random_below(random, CLAIMANTS);
         part->group = 1 + (uint32_t)lull_random_below(random, GROUPS - 1);
@@ -114,8 +115,8 @@ static double largest_step(const struct game *game)
     for (uint32_t c = 0; c < CLAIMANTS; c++) {
         const struct lull_power_claimant *who = &game->claimants[c];
 
-        most = fmax(most, who->weight * log(who->speed[who->level_count - 1] /
-                                            who->speed[who->least]));
+        most = fmax(most,
+                    who->weight * log(who->speed[who->level_count - 1] / who->speed[who->least]));
     }
     return most;
 }
@@ -152,9 +153,9 @@ static void test_against_all_choices(void **state)
         count++;
         exact += value(&game, levels) >= best - 1e-9;
         lost += best - value(&game, levels);
-        possible += best - value(&game, (uint32_t[]){game.claimants[0].least, game.claimants[1].least,
-                                                     game.claimants[2].least,
-                                                     game.claimants[3].least});
+        possible +=
+            best - value(&game, (uint32_t[]){game.claimants[0].least, game.claimants[1].least,
+                                             game.claimants[2].least, game.claimants[3].least});
     }
     printf("%u games: %u exact, %.2f %% of what is to be gained is lost\n", count, exact,
            100.0 * lost / possible);
@@ -167,13 +168,14 @@ static void test_fairness(void **state)
 {
     struct lull_power_group groups[] = {{2000.0, LULL_POWER_NO_GROUP}, {450.0, 0}};
     struct lull_power_claimant claimants[3];
-    struct lull_power_part parts[3] = {{.claimant = 0}, {.claimant = 1}, {.claimant = 2}};
+    struct lull_power_claim parts[3] = {{.claimant = 0}, {.claimant = 1}, {.claimant = 2}};
     uint32_t levels[3];
     double told_w;
 
     (void)state;
     for (uint32_t c = 0; c < 3; c++) {
-        claimants[c] = (struct lull_power_claimant){.weight = 1.0, .level_count = LULL_POWER_LEVELS};
+        claimants[c] =
+            (struct lull_power_claimant){.weight = 1.0, .level_count = LULL_POWER_LEVELS};
         for (uint32_t k = 0; k < LULL_POWER_LEVELS; k++) {
             const double x = 0.15 + 0.85 * k / (LULL_POWER_LEVELS - 1.0);
 

@@ -145,8 +145,7 @@ static void run_tick(struct world *world)
         gpu->clock_mhz = gpu->next_mhz;
         gpu->cap_mhz = gpu->next_cap_mhz;
         gpu->limit_w = gpu->next_limit_w;
-        w = power_w(gpu, gpu->clock_mhz) *
-            lull_random_normal(&world->random, 1.0, world->noise);
+        w = power_w(gpu, gpu->clock_mhz) * lull_random_normal(&world->random, 1.0, world->noise);
         if (gpu->limit_w > 0.0)
             w = fmin(w, gpu->limit_w);
         world->now_w += w;
@@ -189,8 +188,7 @@ static double dual(const struct world *world, double cap_w, double price)
         for (uint32_t k = 0; k < CLOCKS; k++) {
             const double mhz = LOWEST_MHZ + 15.0 * k;
 
-            best = fmax(best, speed(&world->gpus[i], mhz) -
-                                  price * power_w(&world->gpus[i], mhz));
+            best = fmax(best, speed(&world->gpus[i], mhz) - price * power_w(&world->gpus[i], mhz));
         }
         sum += best;
     }
@@ -215,8 +213,8 @@ static double linear_program(const struct world *world, double cap_w)
 /* A cap that steps down and up ten times. */
 static void test_cap_that_moves(void **state)
 {
-    static const double ratios[] = {0.8, 1.1, 0.65, 0.9, 0.55, 1.2, 0.7, 0.85, 0.6, 0.95,
-                                    0.75, 1.1, 0.5, 0.8, 0.6, 0.9, 0.7, 1.0, 0.65, 0.85};
+    static const double ratios[] = {0.8,  1.1, 0.65, 0.9, 0.55, 1.2, 0.7, 0.85, 0.6,  0.95,
+                                    0.75, 1.1, 0.5,  0.8, 0.6,  0.9, 0.7, 1.0,  0.65, 0.85};
     struct world world;
     double done = 0.0, possible = 0.0, worst = 0.0;
     uint32_t most_ticks = 0, late_ticks = 0;
@@ -231,7 +229,8 @@ static void test_cap_that_moves(void **state)
         uint32_t over_ticks = 0;
 
         world.groups[0].cap_w = cap_w;
-        for (uint32_t t = 0; t < 30 * TICKS_PER_S + 3; t++) { /* steps come at any time of a round */
+        for (uint32_t t = 0; t < 30 * TICKS_PER_S + 3;
+             t++) { /* steps come at any time of a round */
             run_tick(&world);
             done += speed_of_all(&world);
             possible += bound;
@@ -291,9 +290,8 @@ static void test_grid_events(void **state)
         struct event_result result;
 
         for (uint32_t j = 0; j < JOBS; j++)
-            world.jobs[j].least_ratio =
-                (double)lull_random_below(&world.random, 2) * 0.8 *
-                lull_random_uniform(&world.random);
+            world.jobs[j].least_ratio = (double)lull_random_below(&world.random, 2) * 0.8 *
+                                        lull_random_uniform(&world.random);
         for (uint32_t t = 0; t < 10 * TICKS_PER_S; t++)
             run_tick(&world);
         for (uint32_t i = 0; i < GPUS; i++) {
