@@ -128,8 +128,7 @@ static void slow_down(struct lull_power_claimant *claimant, const struct lull_st
 {
     for (uint32_t k = 0; k < LULL_POWER_LEVELS; k++) {
         const uint32_t at = k < gpu->draw.reach ? k : gpu->draw.reach;
-        const double time =
-            1.0 - job->clock_bound + job->clock_bound / gpu->draw.clock_ratio[at];
+        const double time = 1.0 - job->clock_bound + job->clock_bound / gpu->draw.clock_ratio[at];
 
         claimant->speed[k] = fmin(claimant->speed[k], 1.0 / time + 1e-9 * k);
     }
