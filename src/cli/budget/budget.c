@@ -175,6 +175,41 @@ static int begin(struct budget *budget, struct lull_budget_settings *settings,
     return result;
 }
 
+/* Tells whether two files speak of the same nodes, racks and sources. */
+static bool has_same_parts(const struct lull_budget_settings *a,
+                           const struct lull_budget_settings *b)
+{
+    if (a->node_count != b->node_count || a->rack_count != b->rack_count ||
+        a->openadr_poll_s != b->openadr_poll_s || strcmp(a->grid_file, b->grid_file) != 0 ||
+        strcmp(a->webhook, b->webhook) != 0 || strcmp(a->openadr, b->openadr) != 0 ||
+        strcmp(a->webhook_token_file, b->webhook_token_file) != 0 ||
+        strcmp(a->openadr_token_file, b->openadr_token_file) != 0 ||
+        strcmp(a->openadr_program, b->openadr_program) != 0)
+        return false;
+    for (uint32_t n = 0; n < a->node_count; n++)
+        if (strcmp(a->nodes[n].name, b->nodes[n].name) != 0 ||
+            strcmp(a->nodes[n].runtime_dir, b->nodes[n].runtime_dir) != 0)
+            return false;
+    return true;
+}
+
+/* Takes over what may change while the nodes and sources stay, so that what was learnt of the GPUs
+ * stays as well. */
+static void take_numbers(struct lull_budget_settings *settings,
+                         const struct lull_budget_settings *from)
+{
+    settings->cap = from->cap;
+    settings->hold_s = from->hold_s;
+    memcpy(settings->racks, from->racks, sizeof(settings->racks));
+    for (uint32_t n = 0; n < settings->node_count; n++) {
+        settings->nodes[n].cap = from->nodes[n].cap;
+        settings->nodes[n].rack = from->nodes[n].rack;
+    }
+    memcpy(settings->jobs, from->jobs, sizeof(settings->jobs));
+    settings->job_count = from->job_count;
+    settings->others = from->others;
+}
+
 /* Takes over a file that has changed; one that is wrong changes nothing, and is told. */
 static int reload(struct budget *budget, struct lull_error *err)
 {
@@ -192,7 +227,11 @@ static int reload(struct budget *budget, struct lull_error *err)
         return 0;
     }
     lull_log(LULL_LOG_INFO, "budget", "%s: read again", budget->path);
-    return begin(budget, settings, err);
+    if (!has_same_parts(budget->settings, settings))
+        return begin(budget, settings, err);
+    take_numbers(budget->settings, settings);
+    free(settings);
+    return 0;
 }
 
 static void write_state(const struct budget *budget)

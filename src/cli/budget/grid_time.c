@@ -76,7 +76,7 @@ int lull_grid_parse_time(const char *text, int64_t *time_s_out)
 int lull_grid_parse_duration(const char *text, int64_t *duration_s_out)
 {
     static const char day_units[] = "YMWD", time_units[] = "HMS";
-    static const int64_t day_lengths_s[] = {365 * 86400, 30 * 86400, 7 * 86400, 86400};
+    static const int64_t day_lengths_s[] = {31536000, 2592000, 604800, 86400};
     static const int64_t time_lengths_s[] = {3600, 60, 1};
     const char *units = day_units;
     const int64_t *lengths_s = day_lengths_s;

@@ -29,7 +29,7 @@ struct lull_budget_round {
     struct gpu_place *places; /* [gpu] and so on */
     struct lull_steer_news *news;
     struct lull_steer_order *orders;
-    struct lull_steered_job *jobs; /* [gpu_count + job_count] */
+    struct lull_steered_job *jobs; /* [gpu_count + LULL_BUDGET_MOST_JOBS] */
     uint32_t job_count;
     struct lull_power_group groups[MOST_GROUPS];
     uint32_t group_count;
@@ -135,7 +135,7 @@ static int take_gpus(struct lull_budget_round *round)
     round->places = calloc(count + 1, sizeof(*round->places));
     round->news = calloc(count + 1, sizeof(*round->news));
     round->orders = calloc(count + 1, sizeof(*round->orders));
-    round->jobs = calloc(count + round->settings->job_count + 1, sizeof(*round->jobs));
+    round->jobs = calloc(count + LULL_BUDGET_MOST_JOBS, sizeof(*round->jobs));
     if (facts == NULL || round->places == NULL || round->news == NULL || round->orders == NULL ||
         round->jobs == NULL) {
         free(facts);
