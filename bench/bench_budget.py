@@ -4,7 +4,7 @@ grid. What is drawn is read from the GPUs' energy counters, five times a second 
 What could be done at best is the linear program over the clocks that were measured at the begin: each GPU mixes them at
 will, most clock of all GPUs within the cap; it is solved by its dual.
 
-Run as: lull emulate 32xA100-SXM4-40GB -- bench/budget.py LULLD TOOL LULL [STEP_SECONDS].
+Run as: lull emulate 32xA100-SXM4-40GB -- bench/bench_budget.py LULLD TOOL LULL [STEP_SECONDS].
 SPDX-License-Identifier: Apache-2.0
 """
 
