@@ -27,8 +27,9 @@ struct steered {
 
 struct lull_power_steer {
     uint32_t gpu_count;
-    uint32_t rounds; /* since the last orders */
-    double caps_w;   /* the sum of all caps in the round before */
+    uint32_t rounds;  /* since the last orders */
+    double caps_w;    /* the sum of all caps in the round before */
+    uint32_t careful; /* for so many rounds less is aimed at, because a cap has fallen */
     struct steered *gpus;
 };
 
@@ -200,9 +201,9 @@ static bool is_kept(const struct lull_power_steer *steer, const struct steer_rou
     return true;
 }
 
-/* Notes the caps; where they are higher than before, what was ordered last need not be waited for.
- */
-static void take_caps(struct lull_power_steer *steer, const struct steer_round *round)
+/* Notes the caps, and makes them what is aimed at. Where they are higher than before, what was
+ * ordered last need not be waited for. */
+static void take_caps(struct lull_power_steer *steer, struct steer_round *round)
 {
     double sum_w = 0.0;
 
@@ -210,6 +211,13 @@ static void take_caps(struct lull_power_steer *steer, const struct steer_round *
         sum_w += isfinite(round->groups[g].cap_w) ? round->groups[g].cap_w : unlimited_w;
     if (sum_w > steer->caps_w * (1.0 + higher_ratio))
         steer->rounds = ROUNDS_TO_RAISE;
+    if (sum_w < steer->caps_w * (1.0 - higher_ratio))
+        steer->careful = ROUNDS_TO_RAISE;
+    else if (steer->careful > 0)
+        steer->careful--;
+    for (uint32_t g = 0; g < round->group_count; g++)
+        round->groups[g].cap_w *=
+            steer->careful > 0 ? LULL_POWER_STEER_CAREFUL_AIM : LULL_POWER_STEER_AIM;
     steer->caps_w = sum_w;
 }
 
@@ -356,8 +364,8 @@ int lull_power_steer_decide(struct lull_power_steer *steer, const struct lull_st
     if (!allocate(&round, steer->gpu_count))
         goto end;
     for (uint32_t g = 0; g < group_count; g++)
-        round.groups[g] =
-            (struct lull_power_group){groups[g].cap_w * LULL_POWER_STEER_AIM, groups[g].parent};
+        round.groups[g] = groups[g];
+    take_caps(steer, &round);
     take_news(steer, news);
     describe_claims(steer, jobs, &round);
     result = lull_power_share(round.groups, group_count, round.claimants, job_count, round.parts,
@@ -365,7 +373,6 @@ int lull_power_steer_decide(struct lull_power_steer *steer, const struct lull_st
     if (result < 0)
         goto end;
     steer->rounds++;
-    take_caps(steer, &round);
     if (!is_kept(steer, &round) || is_worth_it(steer, &round))
         order_levels(steer, &round);
     *excess_w_out = order_limits(steer, jobs, &round);
