@@ -289,6 +289,9 @@ static void take_news(struct lull_writer *writer, uint32_t index,
     ask_to_revoke(writer, index, LULL_WRITER_REPARTITIONED);
 }
 
+/* Counters of energy move in steps of 20 to 100 ms, so over a shorter time they tell little. */
+enum { LEAST_POWER_MS = 500 };
+
 /* Finds what the GPU has drawn since it was looked at last: by its counter of energy, or else as
  * the driver reports it. */
 static void read_power(struct lull_writer *writer, uint32_t index)
@@ -306,7 +309,9 @@ static void read_power(struct lull_writer *writer, uint32_t index)
 
         gpu->energy_mj = reading.energy_mj;
         gpu->energy_ns = lull_now_ns();
-        if (before_ns != 0 && reading.energy_mj > before_mj && passed_ms > 0) {
+        if (before_ns != 0 && passed_ms < LEAST_POWER_MS) {
+            reading.power_mw = gpu->state.power_mw;
+        } else if (before_ns != 0 && reading.energy_mj > before_mj) {
             reading.power_mw =
                 (uint32_t)((reading.energy_mj - before_mj) * 1000 / (uint64_t)passed_ms);
             reading.valid |= LULL_READING_POWER;
