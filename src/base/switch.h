@@ -23,6 +23,15 @@ struct lull_band {
     uint32_t max_limit_mw;
 };
 
+/*
+ * What a GPU may have at most, whoever leases it, and if nobody does. A clock or power limit of 0
+ * is not capped.
+ */
+struct lull_cap {
+    uint32_t max_mhz;
+    uint32_t max_limit_mw;
+};
+
 /* A request for a clock. Of several for one GPU the latest wins. Times are CLOCK_MONOTONIC ns. */
 struct lull_switch_request {
     uint64_t sequence;      /* number of the request, > 0 */
@@ -60,10 +69,13 @@ struct lull_switch_result {
     uint32_t sm_mhz;       /* the point that was requested, clamped; 0 is the reference point */
     uint32_t observed_mhz; /* last clock read back; 0 none */
     /* Of the driver itself: requests that need no call may hide one that was made before. */
-    uint32_t calls;      /* that set a clock and have returned, since the lease began */
-    uint32_t blocked_us; /* how long the last of them blocked */
-    uint32_t unread_us;  /* for how long the clock had not been read before the reading that says
-                          * that it has followed; while settle_ns is not known, before the call */
+    uint16_t calls;         /* that set a clock and have returned, since the lease began, modulo
+                             * 65536 */
+    uint16_t reference_mhz; /* the clock that the reference point is now, because the GPU is capped;
+                             * 0: it is not */
+    uint32_t blocked_us;    /* how long the last of them blocked */
+    uint32_t unread_us;     /* for how long the clock had not been read before the reading that says
+                             * that it has followed; while settle_ns is not known, before the call */
 };
 
 /*

@@ -15,6 +15,7 @@ extern const struct lull_program_command lull_batch_forget_command;
 extern const struct lull_program_command lull_batch_list_command;
 extern const struct lull_program_command lull_batch_run_command;
 extern const struct lull_program_command lull_batch_show_command;
+extern const struct lull_program_command lull_budget_command;
 extern const struct lull_program_command lull_calibrate_command;
 extern const struct lull_program_command lull_cluster_command;
 extern const struct lull_program_command lull_emulate_command;

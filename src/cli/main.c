@@ -31,6 +31,7 @@ int main(int argc, char **argv)
                                                                   &lull_restore_command,
                                                                   &lull_revoke_command,
                                                                   &lull_reload_command,
+                                                                  &lull_budget_command,
                                                                   &lull_job_add_command,
                                                                   &lull_job_remove_command,
                                                                   &lull_job_hold_command,

@@ -84,6 +84,17 @@ const char *lull_node_health_name(const struct lull_message_state *state)
     return lull_writer_health_name((enum lull_writer_health)state->health);
 }
 
+static json_t *cap_json(const struct lull_message_state *state)
+{
+    if (state->cap_left_ms == 0)
+        return json_null();
+    return json_pack("{s:o, s:o, s:f}", "sm_mhz",
+                     state->cap_mhz != 0 ? json_integer((json_int_t)state->cap_mhz) : json_null(),
+                     "power_limit_w",
+                     state->cap_limit_mw != 0 ? json_real(state->cap_limit_mw * 1e-3) : json_null(),
+                     "left_s", state->cap_left_ms * 1e-3);
+}
+
 json_t *lull_node_state_json(const struct lull_message_state *state)
 {
     json_t *lease = json_null();
@@ -95,7 +106,7 @@ json_t *lull_node_state_json(const struct lull_message_state *state)
                           state->lease_left_ms * 1e-3);
     return json_pack(
         "{s:I, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:b, "
-        "s:o}",
+        "s:o, s:o, s:o}",
         "index", (json_int_t)state->gpu, "name", state->name, "uuid", state->uuid, "state",
         lull_node_health_name(state), "lease", lease, "applied_sm_mhz",
         state->applied_mhz != 0 ? json_integer((json_int_t)state->applied_mhz) : json_null(),
@@ -108,5 +119,7 @@ json_t *lull_node_state_json(const struct lull_message_state *state)
         (json_int_t)state->xids, "last_xid",
         state->last_xid != 0 ? json_integer((json_int_t)state->last_xid) : json_null(), "mig",
         (int)state->is_partitioned, "age_s",
-        state->age_ms != LULL_MESSAGE_NEVER ? json_real(state->age_ms * 1e-3) : json_null());
+        state->age_ms != LULL_MESSAGE_NEVER ? json_real(state->age_ms * 1e-3) : json_null(),
+        "power_w", state->power_mw != 0 ? json_real(state->power_mw * 1e-3) : json_null(), "cap",
+        cap_json(state));
 }

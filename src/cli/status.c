@@ -45,6 +45,11 @@ static void print_state(const struct lull_message_state *state)
         printf(", its clock is not locked");
     if (state->limit_mw != 0)
         printf(", power limit %u W", state->limit_mw / 1000);
+    if (state->cap_left_ms != 0 && state->cap_mhz != 0)
+        printf(", capped at %u MHz for %.0f s", state->cap_mhz, state->cap_left_ms * 1e-3);
+    if (state->cap_left_ms != 0 && state->cap_limit_mw != 0)
+        printf(", capped at %u W for %.0f s", state->cap_limit_mw / 1000,
+               state->cap_left_ms * 1e-3);
     if (state->is_partitioned)
         printf("; MIG is on, so it is not leased");
     if (state->xids != 0)

@@ -9,9 +9,8 @@
 #include "base/log.h"
 #include "daemon/policy_file.h"
 
-/* Answers who may not ask; returns whether one may. */
-static bool admit_administrator(struct lull_server *server, struct lull_connection *connection,
-                                const struct lull_message *message)
+bool lull_server_admit_administrator(struct lull_server *server, struct lull_connection *connection,
+                                     const struct lull_message *message)
 {
     if (lull_server_is_administrator(server, connection))
         return true;
@@ -39,7 +38,7 @@ void lull_server_serve_reload(struct lull_server *server, struct lull_connection
     struct lull_policy policy;
     struct lull_error error = {0};
 
-    if (!admit_administrator(server, connection, message))
+    if (!lull_server_admit_administrator(server, connection, message))
         return;
     if (lull_policy_load(server->policy_path, &policy, &error) < 0) {
         lull_log(LULL_LOG_WARNING, "lulld", "the policy stays as it was: %s", error.text);
@@ -125,7 +124,7 @@ void lull_server_serve_revoke(struct lull_server *server, struct lull_connection
     const struct lull_message_revoke *const wanted = &message->body.revoke;
     struct lull_error error = {0};
 
-    if (!admit_administrator(server, connection, message))
+    if (!lull_server_admit_administrator(server, connection, message))
         return;
     if (check_target(server, wanted, &error) < 0) {
         lull_server_reply(connection, message->sequence, &error);

@@ -38,6 +38,7 @@ struct lull_server {
     uv_timer_t housekeeping;
     uv_timer_t resume;
     uv_timer_t driverless;
+    uv_timer_t caps_end; /* when the next cap falls away */
     uv_async_t wake;
     struct lull_watchdog watchdog;
     uv_signal_t signals[NSIG];
@@ -64,6 +65,7 @@ struct lull_server {
     struct lull_connection *connections;
     uint64_t last_connection_id;
     uint64_t refused_senders;
+    int64_t capped_until_ns[LULL_DEVICE_MAX_GPUS]; /* 0: the GPU is not capped */
     /* What restoring each GPU came to, or LULL_SERVER_NO_RESULT; set by the writer's thread. */
     atomic_int ended[LULL_DEVICE_MAX_GPUS];
 };
@@ -107,6 +109,10 @@ void lull_server_judge_again(struct lull_server *server);
 
 /* --- administer.c --- */
 
+/* Answers who may not ask for what is an administrator's; returns whether one may. */
+bool lull_server_admit_administrator(struct lull_server *server, struct lull_connection *connection,
+                                     const struct lull_message *message);
+
 /* Serve administrators. */
 void lull_server_serve_reload(struct lull_server *server, struct lull_connection *connection,
                               const struct lull_message *message);
@@ -122,6 +128,21 @@ void lull_server_serve_job_remove(struct lull_server *server, struct lull_connec
 /* Serves a packet of size bytes that sender has sent. */
 void lull_server_serve(struct lull_server *server, struct lull_connection *connection,
                        const uint8_t *packet, size_t size, pid_t sender);
+
+/* --- caps.c --- */
+
+/* Caps a GPU for a time, or lifts its cap, for an administrator. */
+void lull_server_serve_cap(struct lull_server *server, struct lull_connection *connection,
+                           const struct lull_message *message);
+
+/* Lifts all caps. */
+void lull_server_lift_caps(struct lull_server *server);
+
+/* Returns how long the cap of a GPU lasts; 0: it has none. */
+uint32_t lull_server_cap_left_ms(const struct lull_server *server, uint32_t gpu);
+
+/* Lifts the caps that nobody has renewed in time. */
+void lull_server_on_caps_end(uv_timer_t *timer);
 
 /* --- endings.c --- */
 

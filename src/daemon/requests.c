@@ -137,6 +137,20 @@ static void describe_lease(struct lull_server *server, uint32_t gpu,
     }
 }
 
+static void describe_device(const struct lull_device_info *info, struct lull_message_state *state)
+{
+    memcpy(state->uuid, info->uuid, sizeof(state->uuid));
+    memcpy(state->name, info->name, sizeof(state->name));
+    if (info->sm_clock_count > 0 && (info->capabilities & LULL_CAPABILITY_SM_LOCK) != 0) {
+        state->lowest_mhz = info->sm_clocks_mhz[info->sm_clock_count - 1];
+        state->highest_mhz = info->sm_clocks_mhz[0];
+    }
+    if ((info->capabilities & LULL_CAPABILITY_POWER_LIMIT) != 0) {
+        state->lowest_limit_mw = info->power_limit_min_mw;
+        state->default_limit_mw = info->power_limit_default_mw;
+    }
+}
+
 static void serve_status(struct lull_server *server, struct lull_connection *connection,
                          const struct lull_message *message)
 {
@@ -167,9 +181,14 @@ static void serve_status(struct lull_server *server, struct lull_connection *con
         .failed = written.failed,
         .disobeyed = written.disobeyed,
         .limit_mw = written.limit_mw,
+        .power_mw = written.power_mw,
+        .power_looks = written.power_looks,
+        .power_cap_mhz = written.power_cap_mhz,
+        .cap_mhz = written.cap.max_mhz,
+        .cap_limit_mw = written.cap.max_limit_mw,
+        .cap_left_ms = lull_server_cap_left_ms(server, gpu),
     };
-    memcpy(state->uuid, lull_device_info(server->devices, gpu)->uuid, sizeof(state->uuid));
-    memcpy(state->name, lull_device_info(server->devices, gpu)->name, sizeof(state->name));
+    describe_device(lull_device_info(server->devices, gpu), state);
     lull_server_describe_driver(lull_now_ns(), &written, state);
     describe_lease(server, gpu, state);
     lull_connection_send(connection, &answer, false);
@@ -198,6 +217,7 @@ static void serve_restore(struct lull_server *server, struct lull_connection *co
                                "only an administrator may take the GPUs from other clients");
         return;
     }
+    lull_server_lift_caps(server);
     for (uint32_t gpu = 0; gpu < lull_devices_count(server->devices); gpu++)
         lull_server_revoke(server, gpu, LULL_E_STALE, "restore asked by the administrator");
     /* GPUs whose leases ended earlier are waited for as well: the caller wants all of them back. */
@@ -224,6 +244,7 @@ static serve_function *const serve_functions[LULL_MESSAGE_TYPE_COUNT] = {
     [LULL_MESSAGE_JOB_REMOVE] = lull_server_serve_job_remove,
     [LULL_MESSAGE_QUIESCE] = lull_server_quiesce,
     [LULL_MESSAGE_RESUME] = lull_server_resume,
+    [LULL_MESSAGE_CAP] = lull_server_serve_cap,
 };
 
 /* A forked child inherits the descriptor, but must not speak for its parent. */

@@ -157,6 +157,8 @@ static int init_loop(struct lull_server *server)
     uv_timer_init(&server->loop, &server->resume);
     uv_timer_init(&server->loop, &server->driverless);
     server->driverless.data = server;
+    uv_timer_init(&server->loop, &server->caps_end);
+    server->caps_end.data = server;
     for (size_t i = 0; i < STOP_SIGNALS; i++) {
         uv_signal_init(&server->loop, &server->signals[i]);
         server->signals[i].data = server;

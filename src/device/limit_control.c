@@ -14,7 +14,7 @@ static const int64_t retry_last_ns = LULL_NS_PER_S;
 
 static bool may_set(const struct lull_limit_control *control)
 {
-    return control->is_leased && control->max_mw > 0;
+    return control->is_leased && (control->max_mw > 0 || control->cap_mw > 0);
 }
 
 void lull_limit_control_begin(struct lull_limit_control *control, const struct lull_band *band)
@@ -22,7 +22,8 @@ void lull_limit_control_begin(struct lull_limit_control *control, const struct l
     control->is_leased = true;
     control->min_mw = band->min_limit_mw;
     control->max_mw = band->max_limit_mw;
-    control->has_pending = false;
+    control->has_pending = control->cap_mw > 0;
+    control->pending = (struct lull_limit_request){0};
     control->failures = 0;
     control->result = (struct lull_limit_result){0};
     if (lull_limit_control_is_restored(control))
@@ -33,7 +34,16 @@ void lull_limit_control_end(struct lull_limit_control *control, int64_t now_ns)
 {
     control->is_leased = false;
     control->has_pending = false;
+    control->cap_mw = 0;
     control->next_ns = now_ns;
+}
+
+void lull_limit_control_cap(struct lull_limit_control *control, uint32_t cap_mw)
+{
+    if (cap_mw == control->cap_mw)
+        return;
+    control->cap_mw = cap_mw;
+    control->has_pending = may_set(control);
 }
 
 void lull_limit_control_inherit(struct lull_limit_control *control, uint32_t before_mw,
@@ -51,10 +61,11 @@ void lull_limit_control_inherit(struct lull_limit_control *control, uint32_t bef
 int lull_limit_control_take(struct lull_limit_control *control,
                             const struct lull_limit_request *request)
 {
-    control->has_pending = control->max_mw > 0;
-    control->pending = *request;
-    if (control->has_pending)
+    if (control->max_mw > 0) {
+        control->has_pending = true;
+        control->pending = *request;
         return 0;
+    }
     control->result.sequence = request->sequence;
     control->result.status = LULL_E_UNSUPPORTED;
     return LULL_E_UNSUPPORTED;
@@ -88,12 +99,16 @@ static uint32_t clamp(const struct lull_limit_control *control, const struct lul
 {
     uint32_t limit_mw = control->pending.limit_mw;
 
-    if (!may_set(control) || limit_mw == 0)
+    if (!may_set(control))
         return 0;
-    if (limit_mw < control->min_mw)
+    if (limit_mw != 0 && limit_mw < control->min_mw)
         limit_mw = control->min_mw;
     if (limit_mw > control->max_mw)
         limit_mw = control->max_mw;
+    if (control->cap_mw != 0 && (limit_mw == 0 || limit_mw > control->cap_mw))
+        limit_mw = control->cap_mw;
+    if (limit_mw == 0)
+        return 0;
     if (limit_mw < info->power_limit_min_mw)
         limit_mw = info->power_limit_min_mw;
     return limit_mw >= control->before_mw ? 0 : limit_mw;

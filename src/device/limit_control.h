@@ -24,9 +24,10 @@
 
 struct lull_limit_control {
     bool is_leased;
-    uint32_t min_mw;     /* the lease's band */
-    uint32_t max_mw;     /* 0: no limit may be set */
-    uint32_t before_mw;  /* the administrator's, as in the journal; 0 not known yet */
+    uint32_t min_mw;    /* the lease's band */
+    uint32_t max_mw;    /* 0: no limit may be set */
+    uint32_t cap_mw;    /* no limit of this lease is above it, and none is left above it; 0: none */
+    uint32_t before_mw; /* the administrator's, as in the journal; 0 not known yet */
     uint32_t applied_mw; /* what this lease has set; 0: nothing */
     uint32_t tried_mw;   /* what was written last, with whatever result; 0: nothing */
     bool is_uncertain;   /* a failed write may have had an effect */
@@ -45,6 +46,9 @@ void lull_limit_control_begin(struct lull_limit_control *control, const struct l
 
 /* Ends a lease: what was set is to be put back, from now_ns on. */
 void lull_limit_control_end(struct lull_limit_control *control, int64_t now_ns);
+
+/* Caps the limit of a lease, whether the lease may set one or not; 0: it is not capped. */
+void lull_limit_control_cap(struct lull_limit_control *control, uint32_t cap_mw);
 
 /* Takes over what an earlier process has set and could not put back: either of written_mw (0:
  * none), in place of before_mw. Nothing happens where before_mw is 0 or this control has set a

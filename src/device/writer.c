@@ -179,8 +179,10 @@ int lull_writer_stop(struct lull_writer *writer, int64_t timeout_ns)
     bool is_clean = true;
 
     pthread_mutex_lock(&writer->mailbox_lock);
-    for (uint32_t i = 0; i < writer->gpu_count; i++)
+    for (uint32_t i = 0; i < writer->gpu_count; i++) {
         writer->desired[i].source = NULL;
+        writer->desired[i].cap = (struct lull_cap){0};
+    }
     writer->stop_ns = stop_ns;
     pthread_mutex_unlock(&writer->mailbox_lock);
     lull_writer_wake(writer);
@@ -227,6 +229,14 @@ void lull_writer_grant(struct lull_writer *writer, uint32_t gpu, struct lull_wri
     writer->desired[gpu].source = source;
     writer->desired[gpu].band = *band;
     writer->desired[gpu].epoch++;
+    pthread_mutex_unlock(&writer->mailbox_lock);
+    lull_writer_wake(writer);
+}
+
+void lull_writer_cap(struct lull_writer *writer, uint32_t gpu, const struct lull_cap *cap)
+{
+    pthread_mutex_lock(&writer->mailbox_lock);
+    writer->desired[gpu].cap = *cap;
     pthread_mutex_unlock(&writer->mailbox_lock);
     lull_writer_wake(writer);
 }

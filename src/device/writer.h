@@ -11,6 +11,11 @@
  * of a lease and at stop the GPU is raised. Power limits (limit_control.h) come last: a call takes
  * some 10 ms, and no clock shall wait for it.
  *
+ * A GPU may be capped. Its reference point is then the cap's clock instead of none, for the holder
+ * of its lease, if there is one, and else for whoever uses it: the writer holds such a GPU itself,
+ * with the same journal, until a client takes it over. A lease keeps the lowest clock of its band,
+ * whatever the cap.
+ *
  * A GPU whose driver call does not return is left alone with the thread inside it, while another
  * thread goes on with the others (turn.h); it is restored when the call returns.
  *
@@ -98,6 +103,10 @@ struct lull_writer_state {
     uint64_t failed;    /* writes that the driver refused */
     uint64_t disobeyed; /* writes that the clock did not follow */
     uint32_t limit_mw;  /* the power limit that is set; 0: the one from before the lease */
+    struct lull_cap cap;
+    uint32_t power_mw;      /* mean between the last two looks (check_ns); 0: unknown */
+    uint32_t power_looks;   /* how often it was found for a time in which the cap was the same... */
+    uint32_t power_cap_mhz; /* ...namely this one; 0: none */
     enum lull_writer_health health;
     uint64_t xids;       /* errors that the driver has reported of it */
     uint32_t last_xid;   /* 0: none */
@@ -128,6 +137,9 @@ void lull_writer_remove_source(struct lull_writer *writer, struct lull_writer_so
 /* Serves requests of source for a GPU within band, once the GPU's former lease has ended(). */
 void lull_writer_grant(struct lull_writer *writer, uint32_t gpu, struct lull_writer_source *source,
                        const struct lull_band *band);
+
+/* Caps a GPU from now on; a cap of zeros lifts it. */
+void lull_writer_cap(struct lull_writer *writer, uint32_t gpu, const struct lull_cap *cap);
 
 /* Ends a lease: the GPU is raised and restored, and ended() follows. Without a lease nothing
  * happens. */

@@ -4,6 +4,8 @@
  */
 #include "device/writer_internal.h"
 
+#include <errno.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "device/fault.h"
@@ -82,40 +84,6 @@ static bool is_doubtful(struct lull_writer *writer, uint32_t index)
     return true;
 }
 
-/* Resets the clock to the reference point, because the client or the writer itself wants it. */
-static void raise_gpu(struct lull_writer *writer, uint32_t index)
-{
-    struct lull_writer_gpu *gpu = &writer->gpus[index];
-    const bool is_own = gpu->raise_ns != LULL_WRITER_NEVER_NS;
-    const int32_t reason = gpu->result.status;
-    struct lull_error error;
-    int status;
-
-    if (is_doubtful(writer, index))
-        return;
-    /* A raising does not wait for a journal that fails. */
-    if (gpu->is_recorded && lull_writer_note_clock(writer, index, 0, &error) < 0)
-        lull_writer_complain(gpu, &error);
-    if (gpu->has_pending && gpu->pending.sm_mhz == 0) {
-        gpu->result.sequence = gpu->pending.sequence;
-        gpu->has_pending = false;
-    }
-    status = write_point(writer, index, 0);
-    gpu->raise_ns = LULL_WRITER_NEVER_NS;
-    if (status < 0) {
-        lull_writer_plan_retry(gpu);
-        if (gpu->stage == LULL_STAGE_ENDING &&
-            gpu->raise_failures == LULL_WRITER_FAILURES_TO_REPORT)
-            lull_writer_report_end(writer, index, status);
-    } else if (gpu->stage == LULL_STAGE_LEASED) {
-        gpu->raise_failures = 0;
-        if (is_own && reason == LULL_E_STALE)
-            gpu->result.status = LULL_E_STALE; /* the client must see that its clock was undone */
-    }
-    lull_writer_publish(gpu, index);
-    lull_writer_show_state(writer, index);
-}
-
 /* Tells whether the first lowering of a lease has to wait for another look, since somebody else
  * seems to hold the clock: a reset would undo their lock. */
 static bool is_held(struct lull_writer *writer, uint32_t index)
@@ -124,6 +92,74 @@ static bool is_held(struct lull_writer *writer, uint32_t index)
 
     return !gpu->is_checked && gpu->applied_mhz == 0 &&
            lull_writer_look(writer, index) == LULL_SIGHT_FOREIGN;
+}
+
+/* Tells whether a GPU may be locked at its cap now. If not, it is tried again later, unless
+ * somebody else holds the clock, and a request for it is refused. */
+static bool may_lock_at_cap(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    struct lull_error error = {.code = -EBUSY};
+
+    if (!gpu->is_recorded && lull_writer_record(writer, index, &error) < 0) {
+        lull_writer_complain(gpu, &error);
+        lull_writer_plan_retry(gpu);
+    } else if (!is_held(writer, index)) {
+        return true;
+    } else if (!gpu->is_foreign) {
+        gpu->raise_ns = gpu->watch_ns;
+    }
+    if (gpu->has_pending)
+        lull_writer_refuse(gpu, index, error.code);
+    lull_writer_show_state(writer, index);
+    return false;
+}
+
+/* After a cap has changed the GPU is looked at so soon, when its clock has followed: what it draws
+ * from then on is of the new cap. Chosen by the slowest settling that was published, 48 ms. */
+#define LOOK_AFTER_CAP_NS (100 * LULL_NS_PER_MS)
+
+static void look_soon(struct lull_writer_gpu *gpu)
+{
+    if (gpu->power_cap_mhz != gpu->cap.max_mhz && gpu->check_ns != LULL_WRITER_NEVER_NS &&
+        !gpu->is_lost)
+        gpu->check_ns = lull_now_ns() + LOOK_AFTER_CAP_NS;
+}
+
+/* Puts the clock to the reference point, because the client or the writer itself wants it. */
+static void raise_gpu(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const uint32_t reference_mhz = gpu->reference_mhz;
+    const bool is_own = gpu->raise_ns != LULL_WRITER_NEVER_NS;
+    const int32_t reason = gpu->result.status;
+    struct lull_error error;
+    int status;
+
+    if (is_doubtful(writer, index) || (reference_mhz != 0 && !may_lock_at_cap(writer, index)))
+        return;
+    /* A raising does not wait for a journal that fails. */
+    if (gpu->is_recorded && lull_writer_note_clock(writer, index, reference_mhz, &error) < 0)
+        lull_writer_complain(gpu, &error);
+    if (gpu->has_pending && gpu->pending.sm_mhz == reference_mhz) {
+        gpu->result.sequence = gpu->pending.sequence;
+        gpu->has_pending = false;
+    }
+    status = write_point(writer, index, reference_mhz);
+    gpu->raise_ns = LULL_WRITER_NEVER_NS;
+    if (status < 0) {
+        lull_writer_plan_retry(gpu);
+        if (gpu->stage == LULL_STAGE_ENDING &&
+            gpu->raise_failures == LULL_WRITER_FAILURES_TO_REPORT)
+            lull_writer_report_end(writer, index, status);
+    } else if (gpu->stage == LULL_STAGE_LEASED) {
+        gpu->raise_failures = 0;
+        look_soon(gpu);
+        if (is_own && reason == LULL_E_STALE)
+            gpu->result.status = LULL_E_STALE; /* the client must see that its clock was undone */
+    }
+    lull_writer_publish(gpu, index);
+    lull_writer_show_state(writer, index);
 }
 
 /* Draws the conclusions from a write. True: the lowering is to be tried again. */
@@ -216,7 +252,7 @@ bool lull_writer_act(struct lull_writer *writer, int64_t now_ns)
     if (index >= 0) {
         const struct lull_writer_gpu *gpu = &writer->gpus[index];
 
-        if (gpu->raise_ns <= now_ns || gpu->pending.sm_mhz == 0)
+        if (gpu->raise_ns <= now_ns || gpu->pending.sm_mhz == gpu->reference_mhz)
             raise_gpu(writer, (uint32_t)index);
         else
             serve(writer, (uint32_t)index);

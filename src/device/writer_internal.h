@@ -33,6 +33,8 @@
 
 #define LULL_WRITER_NEVER_NS INT64_MAX
 
+enum { LULL_WRITER_NO_CAP = UINT32_MAX };
+
 /* The end of a lease is reported after this many failed raisings, which go on nevertheless. */
 enum { LULL_WRITER_FAILURES_TO_REPORT = 4 };
 
@@ -49,6 +51,7 @@ struct lull_writer_desired {
     struct lull_writer_source *source;
     struct lull_band band;
     uint64_t epoch; /* number of the lease */
+    struct lull_cap cap;
 };
 
 /* What the read-back after one write has seen so far. */
@@ -64,7 +67,10 @@ struct lull_writer_observation {
 /* One GPU; only the thread touches it. */
 struct lull_writer_gpu {
     enum lull_writer_stage stage;
-    struct lull_writer_source *source;
+    struct lull_writer_source *source; /* NULL in a lease: the writer's own, for the cap */
+    struct lull_cap cap;
+    uint32_t reference_mhz; /* the clock that the reference point is; 0: none is locked there */
+    bool is_own;            /* the lease that ends, or is held, is the writer's own */
     struct lull_band band;
     uint64_t epoch;
     bool is_recorded; /* the journal can undo what is about to be done */
@@ -94,6 +100,9 @@ struct lull_writer_gpu {
     bool is_quiesced; /* it was set free, and nothing of it is open */
     int64_t check_ns; /* when it is looked at next; NEVER_NS */
     uint32_t checks_failed;
+    uint64_t energy_mj;     /* as it was last looked at... */
+    int64_t energy_ns;      /* ...at this time; 0: never */
+    uint32_t power_cap_mhz; /* its cap since then; LULL_WRITER_NO_CAP: it had not been obeyed yet */
     struct lull_switch_budget budget;
     struct lull_writer_observation observation;
     struct lull_switch_result result;

@@ -43,9 +43,10 @@ void lull_writer_show_state(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
 
-    gpu->state.is_leased = gpu->stage == LULL_STAGE_LEASED;
+    gpu->state.is_leased = gpu->stage == LULL_STAGE_LEASED && !gpu->is_own;
     gpu->state.applied_mhz = gpu->applied_mhz;
     gpu->state.limit_mw = gpu->limit.applied_mw;
+    gpu->state.cap = gpu->cap;
     gpu->state.health = health_of(writer, gpu);
     pthread_mutex_lock(&writer->mailbox_lock);
     writer->states[index] = gpu->state;
@@ -76,17 +77,21 @@ static void begin_ending(const struct lull_writer *writer, struct lull_writer_gp
     gpu->stage = LULL_STAGE_ENDING;
     gpu->source = NULL;
     gpu->has_pending = false;
+    gpu->reference_mhz = 0;
     if (gpu->applied_mhz != 0 || gpu->is_uncertain)
         gpu->raise_ns = lull_earlier_ns(
             gpu->raise_ns, now_ns + (is_waiting ? lull_fault_pause_ns(LULL_FAULT_GONE, 1) : 0));
     lull_limit_control_end(&gpu->limit, now_ns);
 }
 
+/* Begins a lease, or takes over from the writer's own, in which case the clock stays. */
 static void begin_lease(struct lull_writer_gpu *gpu, const struct lull_writer_desired *desired,
                         int64_t now_ns)
 {
     gpu->stage = LULL_STAGE_LEASED;
     gpu->source = desired->source;
+    gpu->is_own = desired->source == NULL;
+    gpu->reference_mhz = 0; /* the cap follows */
     gpu->band = desired->band;
     gpu->epoch = desired->epoch;
     gpu->is_noisy = false;
@@ -101,33 +106,118 @@ static void begin_lease(struct lull_writer_gpu *gpu, const struct lull_writer_de
     lull_limit_control_begin(&gpu->limit, &desired->band);
 }
 
+/* Tells whether a cap says anything. */
+static bool is_cap(const struct lull_cap *cap)
+{
+    return cap->max_mhz != 0 || cap->max_limit_mw != 0;
+}
+
+/* Tells the owner that the lease which was adopted last is over, unless that was told. */
+static void tell_lease_end(struct lull_writer *writer, uint32_t index, int result)
+{
+    if (writer->options.ended != NULL &&
+        writer->gpus[index].epoch > atomic_load(&writer->ended_epoch[index]))
+        writer->options.ended(writer->options.context, index, result);
+}
+
 void lull_writer_report_end(struct lull_writer *writer, uint32_t index, int result)
 {
-    const bool was_told = writer->gpus[index].epoch <= atomic_load(&writer->ended_epoch[index]);
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const bool was_own = gpu->is_own;
 
-    writer->gpus[index].stage = LULL_STAGE_FREE;
+    gpu->stage = LULL_STAGE_FREE;
+    gpu->is_own = false;
+    if (was_own || is_cap(&gpu->cap)) /* a client's lease, or the cap, has waited for this */
+        atomic_store(&writer->has_mail, true);
     lull_writer_show_state(writer, index);
-    if (writer->options.ended != NULL && !was_told)
-        writer->options.ended(writer->options.context, index, result);
+    if (!was_own)
+        tell_lease_end(writer, index, result);
+}
+
+/* Returns the highest clock of the device under a cap, but none below the lease's band; 0: the cap
+ * leaves the device all clocks, or it has none to lock. */
+static uint32_t capped_clock(const struct lull_device_info *info, const struct lull_writer_gpu *gpu)
+{
+    uint32_t chosen = 0;
+
+    if (gpu->cap.max_mhz == 0 || info->sm_clock_count == 0 ||
+        gpu->cap.max_mhz >= info->sm_clocks_mhz[0])
+        return 0;
+    for (uint32_t i = 0; i < info->sm_clock_count; i++) { /* from the highest down */
+        if (chosen != 0 &&
+            (chosen <= gpu->cap.max_mhz || info->sm_clocks_mhz[i] < gpu->band.min_mhz))
+            break;
+        chosen = info->sm_clocks_mhz[i];
+    }
+    return chosen < info->sm_clocks_mhz[0] ? chosen : 0;
+}
+
+/* Makes the reference point what the cap and the band leave; a GPU that is at the one before moves
+ * along. One that is above it is moved by lull_writer_collect(). */
+static void take_cap(struct lull_writer *writer, uint32_t index, const struct lull_cap *cap,
+                     int64_t now_ns)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const struct lull_device_info *info = lull_device_info(writer->devices, index);
+    const uint32_t before_mhz = gpu->reference_mhz;
+
+    gpu->cap = *cap;
+    gpu->reference_mhz = capped_clock(info, gpu);
+    if ((info->capabilities & LULL_CAPABILITY_POWER_LIMIT) != 0)
+        lull_limit_control_cap(&gpu->limit, cap->max_limit_mw);
+    if (gpu->reference_mhz == before_mhz)
+        return;
+    if (gpu->has_pending && (gpu->pending.sm_mhz == before_mhz ||
+                             (gpu->reference_mhz != 0 && gpu->pending.sm_mhz > gpu->reference_mhz)))
+        gpu->pending.sm_mhz = gpu->reference_mhz;
+    if (gpu->applied_mhz == before_mhz && !gpu->is_foreign)
+        gpu->raise_ns = lull_earlier_ns(gpu->raise_ns, now_ns);
+    gpu->result.reference_mhz = (uint16_t)gpu->reference_mhz;
+    lull_writer_publish(gpu, index);
+}
+
+/* Returns a lease of the writer itself, within all that the device has. */
+static struct lull_writer_desired own_lease(const struct lull_device_info *info,
+                                            const struct lull_writer_gpu *gpu)
+{
+    struct lull_writer_desired own = {.epoch = gpu->epoch};
+
+    if (info->sm_clock_count > 0) {
+        own.band.min_mhz = info->sm_clocks_mhz[info->sm_clock_count - 1];
+        own.band.max_mhz = info->sm_clocks_mhz[0];
+    }
+    return own;
 }
 
 static void adopt_one(struct lull_writer *writer, uint32_t index,
                       const struct lull_writer_desired *desired, int64_t now_ns)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const struct lull_device_info *info = lull_device_info(writer->devices, index);
+    const bool is_new = gpu->epoch != desired->epoch;
+    const bool is_held = gpu->stage == LULL_STAGE_LEASED && gpu->is_own;
 
-    if (gpu->stage == LULL_STAGE_LEASED &&
-        (gpu->epoch != desired->epoch || desired->source == NULL))
+    if (gpu->stage == LULL_STAGE_LEASED && !gpu->is_own && (is_new || desired->source == NULL))
         begin_ending(writer, gpu, now_ns);
-    if (gpu->stage != LULL_STAGE_FREE || gpu->epoch == desired->epoch)
-        return;
-    if (desired->source != NULL) {
-        begin_lease(gpu, desired, now_ns);
-        lull_writer_show_state(writer, index);
-    } else { /* the lease was granted and has ended while this thread was busy */
-        gpu->epoch = desired->epoch;
-        lull_writer_report_end(writer, index, 0);
+    if (is_held && !is_cap(&desired->cap) && !(is_new && desired->source != NULL))
+        begin_ending(writer, gpu, now_ns);
+    if (gpu->stage == LULL_STAGE_FREE || (gpu->stage == LULL_STAGE_LEASED && gpu->is_own)) {
+        const struct lull_writer_desired own = own_lease(info, gpu);
+
+        if (is_new && desired->source != NULL) {
+            begin_lease(gpu, desired, now_ns);
+        } else if (is_new) { /* it was granted and has ended while this thread was busy */
+            gpu->epoch = desired->epoch;
+            tell_lease_end(writer, index, 0);
+        } else if (gpu->stage == LULL_STAGE_FREE && is_cap(&desired->cap)) {
+            begin_lease(gpu, &own, now_ns);
+        }
     }
+    if (gpu->stage == LULL_STAGE_LEASED)
+        take_cap(writer, index, &desired->cap, now_ns);
+    else
+        gpu->cap = desired->cap;
+    lull_writer_show_state(writer, index);
 }
 
 static bool is_source_held(const struct lull_writer *writer,
@@ -169,6 +259,9 @@ void lull_writer_adopt(struct lull_writer *writer, int64_t now_ns)
     writer->removed = NULL;
     writer->stop_seen_ns = writer->stop_ns;
     pthread_mutex_unlock(&writer->mailbox_lock);
+    for (uint32_t i = 0; i < writer->gpu_count; i++)
+        if ((writer->to_quiesce_seen >> i & 1) != 0) /* nothing is to be held there */
+            desired[i].cap = (struct lull_cap){0};
 
     for (uint32_t i = 0; i < writer->gpu_count; i++)
         if (!lull_writer_is_away(writer, i))

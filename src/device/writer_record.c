@@ -58,6 +58,12 @@ static bool load_record(struct lull_writer *writer, uint32_t index)
     return true;
 }
 
+/* Tells whether a power limit may have to be set during this lease. */
+static bool needs_limit(const struct lull_writer_gpu *gpu)
+{
+    return gpu->band.max_limit_mw > 0 || gpu->limit.cap_mw > 0;
+}
+
 int lull_writer_record(struct lull_writer *writer, uint32_t index, struct lull_error *err)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
@@ -67,7 +73,7 @@ int lull_writer_record(struct lull_writer *writer, uint32_t index, struct lull_e
 
     lull_journal_forget_file(&gpu->record_file); /* the record may be set aside or brought back */
     is_new = load_record(writer, index);
-    if (gpu->band.max_limit_mw > 0)
+    if (needs_limit(gpu))
         controls |= LULL_CAPABILITY_POWER_LIMIT;
     if (is_new || (gpu->record.controls & controls) != controls) {
         gpu->record.controls |= controls;
@@ -78,10 +84,10 @@ int lull_writer_record(struct lull_writer *writer, uint32_t index, struct lull_e
     if (result == 0 && !is_new)
         lull_limit_control_inherit(&gpu->limit, gpu->record.power_limit_mw,
                                    gpu->record.written.limit_mw);
-    if (result == 0 && gpu->band.max_limit_mw > 0)
+    if (result == 0 && needs_limit(gpu))
         gpu->limit.before_mw = gpu->record.power_limit_mw;
     if (gpu->record.power_limit_mw == 0) /* a limit that cannot be put back must not be changed */
-        gpu->band.max_limit_mw = gpu->limit.max_mw = 0;
+        gpu->band.max_limit_mw = gpu->limit.max_mw = gpu->limit.cap_mw = 0;
     return result;
 }
 
@@ -136,7 +142,7 @@ bool lull_writer_record_one(struct lull_writer *writer)
         struct lull_error error;
 
         if (lull_writer_is_out(writer, i) || gpu->stage != LULL_STAGE_LEASED || gpu->is_noisy ||
-            (gpu->is_recorded && (gpu->band.max_limit_mw == 0 || gpu->limit.before_mw != 0)))
+            (gpu->is_recorded && (!needs_limit(gpu) || gpu->limit.before_mw != 0)))
             continue;
         if (lull_writer_record(writer, i, &error) < 0)
             lull_writer_complain(gpu, &error);

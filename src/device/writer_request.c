@@ -34,7 +34,7 @@ static uint32_t clamp(const struct lull_device_info *info, const struct lull_ban
 
 bool lull_writer_is_raising(const struct lull_writer_gpu *gpu)
 {
-    return gpu->pending.sm_mhz == 0 ||
+    return gpu->pending.sm_mhz == gpu->reference_mhz ||
            (gpu->applied_mhz != 0 && gpu->pending.sm_mhz > gpu->applied_mhz);
 }
 
@@ -70,6 +70,8 @@ static void take(struct lull_writer *writer, uint32_t index, int64_t now_ns)
     if (!gpu->source->channel.take(gpu->source->channel.context, index, &request))
         return;
     request.sm_mhz = clamp(lull_device_info(writer->devices, index), &gpu->band, request.sm_mhz);
+    if (gpu->reference_mhz != 0 && (request.sm_mhz == 0 || request.sm_mhz > gpu->reference_mhz))
+        request.sm_mhz = gpu->reference_mhz;
     request.valid_until_ns =
         lull_earlier_ns(request.valid_until_ns, now_ns + writer->options.validity_cap_ns);
     if (!gpu->has_pending || gpu->pending.sm_mhz != request.sm_mhz)
@@ -95,8 +97,8 @@ static void settle_request(struct lull_writer *writer, uint32_t index)
 
     if (gpu->pending.sm_mhz == gpu->applied_mhz && !gpu->is_uncertain) {
         renew(gpu, index, now_ns);
-    } else if (is_late(gpu, now_ns) ||
-               (lull_writer_is_keeper_at_work(writer) && gpu->pending.sm_mhz != 0)) {
+    } else if (is_late(gpu, now_ns) || (lull_writer_is_keeper_at_work(writer) &&
+                                        gpu->pending.sm_mhz != gpu->reference_mhz)) {
         gpu->state.dropped++;
         lull_writer_refuse(gpu, index, LULL_E_STALE);
         lull_writer_show_state(writer, index);
@@ -105,8 +107,8 @@ static void settle_request(struct lull_writer *writer, uint32_t index)
 
 static void expire(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns)
 {
-    if ((gpu->applied_mhz == 0 && !gpu->is_uncertain) || gpu->raise_ns != LULL_WRITER_NEVER_NS ||
-        gpu->valid_until_ns > now_ns)
+    if ((gpu->applied_mhz == gpu->reference_mhz && !gpu->is_uncertain) ||
+        gpu->raise_ns != LULL_WRITER_NEVER_NS || gpu->valid_until_ns > now_ns)
         return;
     gpu->state.expired++;
     lull_writer_undo_lowering(gpu, index, now_ns);
@@ -138,12 +140,23 @@ static int refusal_of(const struct lull_writer *writer, const struct lull_writer
     return 0;
 }
 
+/* Brings a GPU under its cap whose clock is above: at the begin, and after others have held it. */
+static void obey_cap(struct lull_writer_gpu *gpu, int64_t now_ns)
+{
+    if (gpu->reference_mhz != 0 && !gpu->is_foreign && gpu->raise_ns == LULL_WRITER_NEVER_NS &&
+        (gpu->applied_mhz == 0 || gpu->applied_mhz > gpu->reference_mhz))
+        gpu->raise_ns = now_ns;
+}
+
 void lull_writer_collect(struct lull_writer *writer, int64_t now_ns)
 {
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         struct lull_writer_gpu *gpu = &writer->gpus[i];
 
         if (lull_writer_is_away(writer, i) || gpu->stage != LULL_STAGE_LEASED)
+            continue;
+        obey_cap(gpu, now_ns);
+        if (gpu->source == NULL)
             continue;
         take(writer, i, now_ns);
         take_limit(gpu, i);

@@ -37,7 +37,8 @@ static int64_t next_due(const struct lull_writer *writer)
             due_ns = lull_earlier_ns(due_ns, gpu->observation.next_ns);
         if (lull_writer_is_watched(gpu))
             due_ns = lull_earlier_ns(due_ns, gpu->watch_ns);
-        if (gpu->stage == LULL_STAGE_LEASED && (gpu->applied_mhz != 0 || gpu->is_uncertain) &&
+        if (gpu->stage == LULL_STAGE_LEASED &&
+            (gpu->applied_mhz != gpu->reference_mhz || gpu->is_uncertain) &&
             gpu->raise_ns == LULL_WRITER_NEVER_NS)
             due_ns = lull_earlier_ns(due_ns, gpu->valid_until_ns);
         if (gpu->has_pending)

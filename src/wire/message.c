@@ -72,6 +72,16 @@ static const struct field state_fields[] = {
     FIELD(U64, state, xids),
     FIELD(U32, state, is_partitioned),
     FIELD(U32, state, age_ms),
+    FIELD(U32, state, power_mw),
+    FIELD(U32, state, power_looks),
+    FIELD(U32, state, power_cap_mhz),
+    FIELD(U32, state, lowest_mhz),
+    FIELD(U32, state, highest_mhz),
+    FIELD(U32, state, lowest_limit_mw),
+    FIELD(U32, state, default_limit_mw),
+    FIELD(U32, state, cap_mhz),
+    FIELD(U32, state, cap_limit_mw),
+    FIELD(U32, state, cap_left_ms),
     {END, 0, 0},
 };
 static const struct field gpus_fields[] = {FIELD(U64, gpus, mask), {END, 0, 0}};
@@ -98,6 +108,14 @@ static const struct field job_add_fields[] = {
 };
 static const struct field job_remove_fields[] = {FIELD(TEXT, job_remove, id), {END, 0, 0}};
 
+static const struct field cap_fields[] = {
+    FIELD(U32, cap, gpu),
+    FIELD(U32, cap, max_mhz),
+    FIELD(U32, cap, max_limit_mw),
+    FIELD(U32, cap, ttl_ms),
+    {END, 0, 0},
+};
+
 static const struct field *const fields_of[LULL_MESSAGE_TYPE_COUNT] = {
     [LULL_MESSAGE_HELLO] = hello_fields,
     [LULL_MESSAGE_WELCOME] = welcome_fields,
@@ -115,6 +133,7 @@ static const struct field *const fields_of[LULL_MESSAGE_TYPE_COUNT] = {
     [LULL_MESSAGE_JOB_ADD] = job_add_fields,
     [LULL_MESSAGE_JOB_REMOVE] = job_remove_fields,
     [LULL_MESSAGE_PROVE] = no_fields,
+    [LULL_MESSAGE_CAP] = cap_fields,
     [LULL_MESSAGE_QUIESCE] = gpus_fields,
     [LULL_MESSAGE_RESUME] = gpus_fields,
 };

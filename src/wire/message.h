@@ -14,10 +14,11 @@
 #include "base/error.h"
 
 enum {
-    LULL_MESSAGE_VERSION = 4,
+    LULL_MESSAGE_VERSION = 5,
     LULL_MESSAGE_MAX_BYTES = 512,
     LULL_MESSAGE_ALL_SLOTS = 0x7fffffff,
     LULL_MESSAGE_NEVER = 0x7fffffff,
+    LULL_MESSAGE_MOST_CAP_MS = 3600 * 1000,
 };
 
 enum lull_message_type {
@@ -43,7 +44,8 @@ enum lull_message_type {
     LULL_MESSAGE_JOB_ADD = 23,    /* root: a job has a GPU; answered by REPLY */
     LULL_MESSAGE_JOB_REMOVE = 24, /* root: a job has ended; REPLY when its GPUs are restored */
     LULL_MESSAGE_PROVE = 25, /* client, with descriptors of the GPUs' devices; answered by REPLY */
-    LULL_MESSAGE_TYPE_COUNT = 26,
+    LULL_MESSAGE_CAP = 26,   /* administrator: caps a GPU for a time; answered by REPLY */
+    LULL_MESSAGE_TYPE_COUNT = 27,
 };
 
 struct lull_message_hello {
@@ -103,7 +105,25 @@ struct lull_message_state {
     uint32_t last_xid; /* 0: none */
     uint64_t xids;     /* errors that the driver has reported of this GPU */
     uint32_t is_partitioned;
-    uint32_t age_ms; /* of what was seen of the GPU; LULL_MESSAGE_NEVER: nothing was */
+    uint32_t age_ms;           /* of what was seen of the GPU; LULL_MESSAGE_NEVER: nothing was */
+    uint32_t power_mw;         /* what it has drawn of late, about a second; 0: unknown */
+    uint32_t power_looks;      /* changes with each new one for which there was one cap... */
+    uint32_t power_cap_mhz;    /* ...namely this; 0: none */
+    uint32_t lowest_mhz;       /* of the clocks that can be locked; 0: none can */
+    uint32_t highest_mhz;      /* of them */
+    uint32_t lowest_limit_mw;  /* of the power limits that can be set; 0: none can */
+    uint32_t default_limit_mw; /* the one from the factory */
+    uint32_t cap_mhz;          /* its cap; 0: none of clocks */
+    uint32_t cap_limit_mw;     /* 0: none of power limits */
+    uint32_t cap_left_ms;      /* 0: it is not capped */
+};
+
+/* What a GPU may have at most from now on, whoever uses it. Zeros lift the cap. */
+struct lull_message_cap {
+    uint32_t gpu;
+    uint32_t max_mhz;      /* 0: any clock */
+    uint32_t max_limit_mw; /* 0: any power limit */
+    uint32_t ttl_ms;       /* it falls away after this time; at most LULL_MESSAGE_MOST_CAP_MS */
 };
 
 struct lull_message_gpus {
@@ -162,6 +182,7 @@ struct lull_message {
         struct lull_message_revoke revoke;
         struct lull_message_job_add job_add;
         struct lull_message_job_remove job_remove;
+        struct lull_message_cap cap;
     } body;
 };
 

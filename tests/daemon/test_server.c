@@ -104,8 +104,24 @@ void lull_writer_state(struct lull_writer *writer, uint32_t gpu,
                        struct lull_writer_state *state_out)
 {
     (void)writer;
-    *state_out =
-        (struct lull_writer_state){true, gpu + 900, 2, -3, 4, 5, 6, 7, 8, 9, LULL_WRITER_LOST};
+    *state_out = (struct lull_writer_state){.is_leased = true,
+                                            .applied_mhz = gpu + 900,
+                                            .observed_mhz = 2,
+                                            .status = -3,
+                                            .writes = 4,
+                                            .dropped = 5,
+                                            .expired = 6,
+                                            .failed = 7,
+                                            .disobeyed = 8,
+                                            .limit_mw = 9,
+                                            .health = LULL_WRITER_LOST};
+}
+
+void lull_writer_cap(struct lull_writer *writer, uint32_t gpu, const struct lull_cap *cap)
+{
+    (void)writer;
+    (void)gpu;
+    (void)cap;
 }
 
 int lull_writer_check(struct lull_writer *writer, uint32_t gpu, struct lull_error *err)

@@ -1669,6 +1669,172 @@ static void test_stop_raises_everything_or_says_so(void **state)
     assert_int_equal(end(), 0);
 }
 
+/* --- caps --- */
+
+static void cap(uint32_t gpu, uint32_t max_mhz, uint32_t max_limit_mw)
+{
+    lull_writer_cap(writer, gpu, &(struct lull_cap){max_mhz, max_limit_mw});
+}
+
+static void test_a_cap_holds_a_gpu_that_nobody_leases(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin(2);
+    cap(0, 950, 0);
+    advance(T0 + 10 * LULL_NS_PER_S);
+    check_call(0, 0, 900, T0);
+    assert_int_equal(fake.call_count, 1);
+    assert_true(has_record(0, &record));
+    assert_false(state_of(0).is_leased);
+    assert_int_equal(state_of(0).cap.max_mhz, 950);
+    assert_int_equal(state_of(0).applied_mhz, 900);
+    cap(0, 500, 0);
+    advance(T0 + 11 * LULL_NS_PER_S);
+    check_call(1, 0, 200, T0 + 10 * LULL_NS_PER_S);
+    cap(0, 1400, 0); /* which leaves it all that it has */
+    advance(T0 + 12 * LULL_NS_PER_S);
+    check_call(2, 0, 0, T0 + 11 * LULL_NS_PER_S);
+    cap(0, 0, 0);
+    advance(T0 + 13 * LULL_NS_PER_S);
+    assert_int_equal(fake.call_count, 3);
+    assert_false(has_record(0, &record));
+    assert_int_equal(ends, 0); /* it was no client's lease */
+    cap(0, 900, 0);
+    advance(T0 + 14 * LULL_NS_PER_S);
+    assert_int_equal(end(), 0); /* stop lifts it */
+    check_call(4, 0, 0, T0 + 14 * LULL_NS_PER_S);
+}
+
+static void test_a_cap_is_the_reference_of_a_lease(void **state)
+{
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    advance(T0);
+    cap(0, 1250, 0);
+    advance(T0 + 100 * MS);
+    check_call(0, 0, 1200, T0);
+    assert_int_equal(client.results[0].reference_mhz, 1200);
+    ask_soon(0, 1400);
+    advance(T0 + 200 * MS);
+    assert_int_equal(client.results[0].sm_mhz, 1200);
+    ask(0, 0, 0, 0); /* a raising is never too late */
+    advance(T0 + 10 * LULL_NS_PER_S);
+    assert_int_equal(client.results[0].sequence, 2);
+    assert_int_equal(client.results[0].status, 0);
+    assert_int_equal(client.results[0].sm_mhz, 1200);
+    assert_int_equal(fake.call_count, 1);
+    assert_int_equal(state_of(0).expired, 0);
+    ask_soon(0, 900);
+    advance(T0 + 20 * LULL_NS_PER_S);
+    check_call(1, 0, 900, T0 + 10 * LULL_NS_PER_S);
+    check_call(2, 0, 1200, T0 + 14 * LULL_NS_PER_S); /* nobody has renewed it */
+    assert_int_equal(client.results[0].status, LULL_E_STALE);
+    ask_soon(0, 900);
+    advance(T0 + 21 * LULL_NS_PER_S);
+    cap(0, 600, 0);
+    advance(T0 + 22 * LULL_NS_PER_S);
+    check_call(4, 0, 600, T0 + 21 * LULL_NS_PER_S);
+    cap(0, 0, 0);
+    advance(T0 + 23 * LULL_NS_PER_S);
+    check_call(5, 0, 0, T0 + 22 * LULL_NS_PER_S);
+    assert_int_equal(client.results[0].reference_mhz, 0);
+    assert_int_equal(end(), 0);
+}
+
+static void test_a_cap_leaves_a_lease_its_lowest_clock(void **state)
+{
+    (void)state;
+    begin(1);
+    grant(0, &(struct lull_band){800, 1400, 0, 0});
+    cap(0, 500, 0);
+    advance(T0 + 100 * MS);
+    assert_int_equal(state_of(0).applied_mhz, 900);
+    assert_int_equal(client.results[0].reference_mhz, 900);
+    assert_int_equal(end(), 0);
+}
+
+static void test_a_client_takes_a_capped_gpu_over(void **state)
+{
+    (void)state;
+    begin(1);
+    cap(0, 900, 0);
+    advance(T0 + 100 * MS);
+    grant(0, &wide);
+    advance(T0 + 200 * MS);
+    assert_true(state_of(0).is_leased);
+    assert_int_equal(fake.call_count, 1); /* there was no gap */
+    assert_int_equal(client.results[0].reference_mhz, 900);
+    lull_writer_end(writer, 0);
+    advance(T0 + LULL_NS_PER_S);
+    assert_int_equal(ends, 1);
+    assert_false(state_of(0).is_leased);
+    check_call(1, 0, 0, T0 + 200 * MS);
+    assert_int_equal(state_of(0).applied_mhz, 900); /* held again once it was put back */
+    cap(0, 0, 0);
+    grant(0, &wide); /* while the cap's own lease ends */
+    advance(T0 + 2 * LULL_NS_PER_S);
+    assert_true(state_of(0).is_leased);
+    assert_int_equal(state_of(0).applied_mhz, 0);
+    assert_int_equal(ends, 1);
+    assert_int_equal(end(), 0);
+}
+
+static void test_a_cap_of_power_limits(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin(1);
+    cap(0, 0, 250000);
+    advance(T0 + LULL_NS_PER_S);
+    assert_int_equal(fake.gpus[0].limit_mw, 250000);
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.power_limit_mw, 350000);
+    grant(0, &limits);
+    ask_limit(0, 300000);
+    advance(T0 + 2 * LULL_NS_PER_S);
+    assert_int_equal(fake.gpus[0].limit_mw, 250000);
+    cap(0, 0, 200000);
+    advance(T0 + 3 * LULL_NS_PER_S);
+    assert_int_equal(fake.gpus[0].limit_mw, 200000);
+    cap(0, 0, 0);
+    advance(T0 + 4 * LULL_NS_PER_S);
+    assert_int_equal(fake.gpus[0].limit_mw, 300000); /* what the client had asked for */
+    lull_writer_end(writer, 0);
+    advance(T0 + 5 * LULL_NS_PER_S);
+    assert_int_equal(fake.gpus[0].limit_mw, 350000);
+    grant(0, &wide); /* a lease without limits is capped as well */
+    cap(0, 0, 220000);
+    advance(T0 + 6 * LULL_NS_PER_S);
+    assert_int_equal(fake.gpus[0].limit_mw, 220000);
+    ask_limit(0, 300000);
+    advance(T0 + 7 * LULL_NS_PER_S);
+    assert_int_equal(client.limit_results[0].status, LULL_E_UNSUPPORTED);
+    assert_int_equal(fake.gpus[0].limit_mw, 220000);
+    assert_int_equal(end(), 0);
+    assert_int_equal(fake.gpus[0].limit_mw, 350000);
+}
+
+/* A cap does not undo a lock that is somebody else's, and holds once that is gone. */
+static void test_a_cap_waits_for_others(void **state)
+{
+    (void)state;
+    begin(1);
+    fake.gpus[0].locked_mhz = 900;
+    advance(T0 + 5 * LULL_NS_PER_S);
+    cap(0, 600, 0);
+    advance(T0 + 8 * LULL_NS_PER_S);
+    assert_int_equal(fake.call_count, 0);
+    assert_int_equal(state_of(0).health, LULL_WRITER_FOREIGN);
+    fake.gpus[0].locked_mhz = 0;
+    advance(T0 + 12 * LULL_NS_PER_S);
+    assert_int_equal(state_of(0).applied_mhz, 600);
+    assert_int_equal(end(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1722,6 +1888,12 @@ int main(void)
         cmocka_unit_test(test_the_end_is_told_after_four_failures_of_a_limit),
         cmocka_unit_test(test_an_unknown_limit_is_left_alone),
         cmocka_unit_test(test_stop_raises_everything_or_says_so),
+        cmocka_unit_test(test_a_cap_holds_a_gpu_that_nobody_leases),
+        cmocka_unit_test(test_a_cap_is_the_reference_of_a_lease),
+        cmocka_unit_test(test_a_cap_leaves_a_lease_its_lowest_clock),
+        cmocka_unit_test(test_a_client_takes_a_capped_gpu_over),
+        cmocka_unit_test(test_a_cap_of_power_limits),
+        cmocka_unit_test(test_a_cap_waits_for_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

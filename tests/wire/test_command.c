@@ -71,7 +71,8 @@ static void test_results_come_back(void **state)
 {
     struct lull_command_table *writer;
     struct lull_command_table *client;
-    static const struct lull_switch_result sent = {9, 1, 2, -2, LULL_E_STALE, 900, 915, 31, 507000};
+    static const struct lull_switch_result sent = {9,  1,    2,      -2, LULL_E_STALE, 900, 915,
+                                                   31, 1005, 507000, 12};
     struct lull_switch_result got;
 
     (void)state;

@@ -369,6 +369,7 @@ static void begin_lease(struct lull_governed_gpu *gpu, uint32_t slot)
     gpu->taken = 0;
     gpu->calls = 0;
     gpu->point = 0;
+    gpu->cap_mhz = 0;
     gpu->actuator_slot = slot;
     gpu->state.leased = true;
     gpu->armed = true;

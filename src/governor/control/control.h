@@ -139,7 +139,7 @@ int lull_control_arm(struct lull_control *control, struct lull_actuator *actuato
                      struct lull_error *err);
 
 /* Begins or ends a reason to raise everything and to test nothing: what is measured meanwhile would
- * be measured at the reference. To be called while locked, by the main thread. */
+ * be measured at the reference. To be called while locked. */
 void lull_control_hold(struct lull_control *control, enum lull_hold reason, bool held);
 
 uint32_t lull_control_gpu_count(const struct lull_control *control);

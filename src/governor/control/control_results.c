@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 
 /* A clock that has not followed after this long will not follow: it is longer than the slowest
  * settling that was published (48 ms). */
@@ -105,7 +106,7 @@ static void take_calls(struct lull_control *control, uint32_t index,
 
     if (result->calls == gpu->calls)
         return;
-    lull_driver_watch_take_calls(&gpu->state.driver, (uint32_t)(result->calls - gpu->calls),
+    lull_driver_watch_take_calls(&gpu->state.driver, (uint16_t)(result->calls - gpu->calls),
                                  blocked_ms);
     gpu->calls = result->calls;
     control->decider->take_blocked(control->deciding, index, lull_now_ns(), blocked_ms);
@@ -128,10 +129,24 @@ static int64_t unanswered_since_ns(const struct lull_governed_gpu *gpu,
     return earliest_ns;
 }
 
+/* Notes what the GPU is capped at. The clock that was expected of it no longer is. */
+static void take_cap(struct lull_governed_gpu *gpu, uint32_t cap_mhz)
+{
+    if (gpu->cap_mhz == cap_mhz)
+        return;
+    if (cap_mhz != 0)
+        lull_log(LULL_LOG_INFO, "run", "GPU %u is capped at %u MHz", gpu->state.device, cap_mhz);
+    else
+        lull_log(LULL_LOG_INFO, "run", "GPU %u is no longer capped", gpu->state.device);
+    gpu->cap_mhz = cap_mhz;
+    gpu->expected.since_ns = 0;
+}
+
 void lull_control_take_results(struct lull_control *control)
 {
     const int64_t now_ns = lull_now_ns();
     int64_t since_ns = now_ns;
+    bool is_capped = false;
 
     for (uint32_t i = 0; i < control->gpu_count; i++) {
         struct lull_governed_gpu *gpu = &control->gpus[i];
@@ -142,6 +157,8 @@ void lull_control_take_results(struct lull_control *control)
         lull_actuator_result(control->actuator, gpu->actuator_slot, &result);
         since_ns = unanswered_since_ns(gpu, &result, since_ns);
         take_calls(control, i, &result);
+        take_cap(gpu, result.reference_mhz);
+        is_capped = is_capped || gpu->cap_mhz != 0;
         if (result.sequence == 0 || result.sequence == gpu->taken)
             continue;
         if (gpu->seen.sequence != 0 && gpu->seen.sequence != result.sequence)
@@ -151,5 +168,6 @@ void lull_control_take_results(struct lull_control *control)
         else
             gpu->seen = result;
     }
+    lull_control_hold(control, LULL_HOLD_CAP, is_capped);
     control->decider->take_waiting(control->deciding, now_ns, lull_ms_from_ns(now_ns - since_ns));
 }

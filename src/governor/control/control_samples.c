@@ -9,7 +9,7 @@ static void watch_clock(struct lull_governed_gpu *gpu, const struct lull_sample 
     const uint32_t needed = LULL_READING_SM_CLOCK | LULL_READING_REASONS;
 
     gpu->expected.highest_mhz = gpu->info->sm_clock_count > 0 ? gpu->info->sm_clocks_mhz[0] : 0;
-    gpu->expected.is_limited = sample->reading.reasons != 0;
+    gpu->expected.is_limited = sample->reading.reasons != 0 || gpu->cap_mhz != 0;
     gpu->is_idle = (sample->reading.valid & LULL_READING_REASONS) != 0 &&
                    (sample->reading.reasons & LULL_CLOCK_REASON_IDLE) != 0;
     if ((sample->reading.valid & needed) == needed && gpu->expected.since_ns != 0)

@@ -22,6 +22,8 @@
 enum lull_hold {
     LULL_HOLD_LEASES = 1 << 0, /* there are no leases, so that no command reaches a GPU */
     LULL_HOLD_NODES = 1 << 1,  /* the job's nodes do not agree */
+    LULL_HOLD_CAP = 1 << 2,    /* a GPU is capped, so that the reference point is lower than else:
+                                * what is found there would not hold afterwards */
 };
 
 struct lull_decider {
@@ -57,7 +59,7 @@ struct lull_decider {
      * an error that its driver has reported. On the main thread. */
     void (*take_disturbance)(void *state, uint32_t gpu);
 
-    /* The reasons to stay at the reference have changed: enum lull_hold, 0 without one. On the main
+    /* The reasons to stay at the reference have changed: enum lull_hold, 0 without one. On either
      * thread. */
     void (*hold)(void *state, uint32_t reasons);
 
