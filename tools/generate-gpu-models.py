@@ -171,6 +171,7 @@ def device_curve(name, gpu):
         "aliases": "{" + ", ".join(map(json.dumps, gpu["aliases"])) + "}",
         **{key: known[key] for key in taken},
         "waiting_w": known["active_idle_w"],
+        "limit_work_ratio": known["cap_efficiency_ratio"],
         "switch_ms": number(latency["api_ms_median"] + latency["settle_ms_median"]),
         "kernel_count": len(gpu["kernels"]),
         "kernels": "{" + rows + "}",

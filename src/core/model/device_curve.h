@@ -58,9 +58,10 @@ struct lull_device_curve {
     double limit_min_w;
     double limit_max_w;
     double limit_default_w;
-    double limit_settle_ratio;         /* power that a binding limit settles at, per limit */
-    double idle_w;                     /* without a context */
-    double switch_ms;                  /* usual time from asking for a clock until it is there */
+    double limit_settle_ratio; /* power that a binding limit settles at, per limit */
+    double limit_work_ratio; /* work under a binding limit, per work at the clock that it leaves */
+    double idle_w;           /* without a context */
+    double switch_ms;        /* usual time from asking for a clock until it is there */
     struct lull_device_line waiting_w; /* with a context and no kernel */
     struct lull_device_line voltage;   /* v */
     struct lull_device_line bandwidth; /* of memory, relative to bandwidth_gbs */
