@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/analyze/prediction.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -44,6 +45,7 @@ void lull_predict_clocks(const struct lull_device_curve *model, double limit_w,
     struct lull_device_clock clocks[LULL_DEVICE_CURVE_CLOCKS];
 
     clocks_out->count = lull_device_clocks(model, clocks);
+    assert(clocks_out->count > 0);
     for (uint32_t i = 0; i < clocks_out->count; i++) {
         const struct lull_device_run run =
             lull_device_kernel_run(clocks, clocks_out->count, kernel, limit_w, i);
