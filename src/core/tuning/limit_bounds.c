@@ -191,19 +191,22 @@ static bool fits(const struct lull_limit_bounds *bounds, const struct bounds_job
 
     if (!make_play(bounds, job, known->energy_j / known->time_s, &play))
         return false;
+    for (uint32_t i = 1; i < count; i++)
+        tolerance = fmax(tolerance, known[i].tolerance_ratio);
     for (uint32_t i = 1; i < count; i++) {
         const struct bounds_state state = play_under(bounds, &play, known[i].limit_w);
         const double time_s = state.time_ratio * known->time_s;
         const double time_left = log(known[i].time_s / time_s);
         const double energy_left = log(known[i].energy_j / (time_s * state.mean_w));
 
-        tolerance = fmax(tolerance, known[i].tolerance_ratio);
         time[0] = fmin(time[0], time_left);
         time[1] = fmax(time[1], time_left);
         energy[0] = fmin(energy[0], energy_left);
         energy[1] = fmax(energy[1], energy_left);
+        if (time[1] - time[0] > 2.0 * tolerance || energy[1] - energy[0] > 2.0 * tolerance)
+            return false;
     }
-    return time[1] - time[0] <= 2.0 * tolerance && energy[1] - energy[0] <= 2.0 * tolerance;
+    return true;
 }
 
 static double near_by(struct lull_random *random, double share, double least)
@@ -283,7 +286,7 @@ double lull_limit_bounds_excess(const struct lull_limit_bounds *bounds,
 {
     double least = INFINITY;
 
-    for (uint32_t i = 0; i < bounds->job_count; i++) {
+    for (uint32_t i = 0; i < bounds->job_count && least > 0.0; i++) {
         struct bounds_play play;
         double best = INFINITY;
 

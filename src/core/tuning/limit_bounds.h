@@ -52,8 +52,9 @@ struct lull_limit_aim {
 
 /*
  * Returns by which share a limit is worse than the best of the known ones, for the job for which it
- * is worst off the least; below 0: it may be better. INFINITY: each job passes the bound on
- * slowdown, and the slack. -INFINITY: no job is left.
+ * is worst off the least; 0 or below: it may be as good, by no less than that (not all jobs are
+ * looked at then). INFINITY: each job passes the bound on slowdown, and the slack. -INFINITY: too
+ * few jobs are left.
  */
 double lull_limit_bounds_excess(const struct lull_limit_bounds *bounds,
                                 const struct lull_limit_aim *aim,
