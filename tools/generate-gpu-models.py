@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Turns data/gpu_models.json into the constant C table of the emulator (gpu_model.h).
+"""Turns data/gpu_models.json into a constant C table: of the emulator (gpu_model.h), or of the
+product's own model of time and power (device_curve.h).
 
-Usage: generate-gpu-models.py INPUT.json OUTPUT.c
+Usage: generate-gpu-models.py emulator|curves INPUT.json OUTPUT.c
 SPDX-License-Identifier: Apache-2.0
 """
 import json
@@ -147,23 +148,60 @@ def model(name, gpu):
     return "    {\n" + lines + "    },\n"
 
 
-def main():
-    with open(sys.argv[1], encoding="utf-8") as source:
-        document = json.load(source)
+def write_models(target, document):
+    gpus = document["gpus"]
+    target.write('#include "emulator/gpu_model.h"\n\n')
+    target.write("const struct lull_gpu_model lull_gpu_models[] = {\n")
+    target.writelines(model(name, gpu) for name, gpu in gpus.items())
+    target.write(f"}};\nconst uint32_t lull_gpu_model_count = {len(gpus)};\n")
+
+
+def device_curve(name, gpu):
+    check(name, gpu)
+    taken = (
+        "memory_mib sm_min_mhz sm_max_mhz sm_step_mhz limit_min_w limit_max_w limit_default_w limit_settle_ratio "
+        "idle_w voltage bandwidth bandwidth_gbs link_w poll_w link_gbs channel_gbs").split()
+    known = {**identity(gpu), **clocks_and_power(gpu), **communication_and_heat(gpu)}
+    latency = gpu["latency"]
+    rows = ", ".join(
+        f'{{{json.dumps(kernel)}, {{{number(row["B"])}, {number(row["A"])}, {number(row["mem_frac"])}}}}}'
+        for kernel, row in gpu["kernels"].items())
+    fields = {
+        "name": json.dumps(name),
+        "aliases": "{" + ", ".join(map(json.dumps, gpu["aliases"])) + "}",
+        **{key: known[key] for key in taken},
+        "waiting_w": known["active_idle_w"],
+        "limit_work_ratio": known["cap_efficiency_ratio"],
+        "switch_ms": number(latency["api_ms_median"] + latency["settle_ms_median"]),
+        "kernel_count": len(gpu["kernels"]),
+        "kernels": "{" + rows + "}",
+    }
+    lines = "".join(f"        .{key} = {value},\n" for key, value in fields.items())
+    return "    {\n" + lines + "    },\n"
+
+
+def write_curves(target, document):
     gpus = document["gpus"]
     borrowed = {name: of for name, of in document["borrowed"].items() if name != "_about"}
     unknown = sorted(set(borrowed.values()) - set(gpus))
     if unknown:
-        sys.exit(f"{sys.argv[1]}: borrowed from models that are not there: {', '.join(unknown)}")
-    with open(sys.argv[2], "w", encoding="utf-8") as target:
+        sys.exit(f"borrowed from models that are not there: {', '.join(unknown)}")
+    target.write('#include "core/model/device_curve.h"\n\n')
+    target.write("const struct lull_device_curve lull_device_curves[] = {\n")
+    target.writelines(device_curve(name, gpu) for name, gpu in gpus.items())
+    target.write(f"}};\nconst uint32_t lull_device_curve_count = {len(gpus)};\n\n")
+    target.write("const struct lull_device_borrowing lull_device_borrowings[] = {\n")
+    target.writelines(f"    {{{json.dumps(name)}, {json.dumps(of)}}},\n" for name, of in borrowed.items())
+    target.write(f"}};\nconst uint32_t lull_device_borrowing_count = {len(borrowed)};\n")
+
+
+def main():
+    write = {"emulator": write_models, "curves": write_curves}[sys.argv[1]]
+    with open(sys.argv[2], encoding="utf-8") as source:
+        document = json.load(source)
+    with open(sys.argv[3], "w", encoding="utf-8") as target:
         target.write("/* Generated from gpu_models.json; do not edit. */\n")
-        target.write('#include "emulator/gpu_model.h"\n\n')
-        target.write("const struct lull_gpu_model lull_gpu_models[] = {\n")
-        target.writelines(model(name, gpu) for name, gpu in gpus.items())
-        target.write(f"}};\nconst uint32_t lull_gpu_model_count = {len(gpus)};\n\n")
-        target.write("const struct lull_gpu_borrowing lull_gpu_borrowings[] = {\n")
-        target.writelines(f"    {{{json.dumps(name)}, {json.dumps(of)}}},\n" for name, of in borrowed.items())
-        target.write(f"}};\nconst uint32_t lull_gpu_borrowing_count = {len(borrowed)};\n")
+        write(target, document)
 
 
 if __name__ == "__main__":

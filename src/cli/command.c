@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "core/model/device_curve.h"
 #include "core/tuning/cost.h"
 #include "emulator/gpu_model.h"
 
@@ -67,9 +68,20 @@ int lull_cli_parse_model(const char *text, void *model, struct lull_error *err)
     return 0;
 }
 
+int lull_cli_parse_curve(const char *text, void *curve, struct lull_error *err)
+{
+    const struct lull_device_curve *const found = lull_device_curve_find(text, strlen(text));
+
+    (void)err;
+    if (found == NULL)
+        return LULL_E_UNSUPPORTED;
+    memcpy(curve, &found, sizeof(found));
+    return 0;
+}
+
 const char *lull_cli_model_name(uint32_t index)
 {
-    return index < lull_gpu_model_count ? lull_gpu_models[index].name : NULL;
+    return index < lull_device_curve_count ? lull_device_curves[index].name : NULL;
 }
 
 const char *lull_cli_choice_name(uint32_t index)

@@ -76,6 +76,11 @@ int lull_cli_print_json(json_t *document, size_t flags);
     LULL_VALUE("model", "MODEL", OWN, OBJECT, FIELD, HELP, .parse = lull_cli_parse_model,          \
                .word_at = lull_cli_model_name, __VA_ARGS__)
 
+/* The field is a pointer to a const struct lull_device_curve. */
+#define LULL_CLI_CURVE_ROW(OBJECT, FIELD, HELP, ...)                                               \
+    LULL_VALUE("model", "MODEL", OWN, OBJECT, FIELD, HELP, .parse = lull_cli_parse_curve,          \
+               .word_at = lull_cli_model_name, __VA_ARGS__)
+
 /* The field is the first of two doubles in a row: how long a call takes, and how long the clock
  * then settles. */
 #define LULL_CLI_CALL_SETTLE_ROW(OBJECT, FIELD, ...)                                               \
@@ -103,6 +108,7 @@ int lull_cli_print_json(json_t *document, size_t flags);
 int lull_cli_parse_times(const char *text, void *first_ms, struct lull_error *err);
 int lull_cli_parse_model(const char *text, void *model, struct lull_error *err);
 int lull_cli_parse_choice(const char *text, void *selector, struct lull_error *err);
+int lull_cli_parse_curve(const char *text, void *curve, struct lull_error *err);
 const char *lull_cli_model_name(uint32_t index);
 const char *lull_cli_choice_name(uint32_t index);
 

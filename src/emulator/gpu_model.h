@@ -129,15 +129,6 @@ struct lull_gpu_model {
 extern const struct lull_gpu_model lull_gpu_models[];
 extern const uint32_t lull_gpu_model_count;
 
-/* A product that has no measurements of its own, and the model whose curves stand for it. */
-struct lull_gpu_borrowing {
-    const char *product;
-    const char *model;
-};
-
-extern const struct lull_gpu_borrowing lull_gpu_borrowings[];
-extern const uint32_t lull_gpu_borrowing_count;
-
 /* The model of that name or alias, whose case is ignored. The name has `length` characters and need
  * not end with a NUL. NULL: there is none. */
 const struct lull_gpu_model *lull_gpu_model_find(const char *name, uint32_t length);

@@ -1,5 +1,5 @@
 /*
- * Classes of jobs on all models of GPUs, against the emulated physics and published savings.
+ * Classes of jobs on all models of GPUs, against published savings.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
@@ -19,43 +19,15 @@
 static struct lull_job_model job_model;
 static struct lull_job_tempo tempo[LULL_JOB_MOST_CLOCKS];
 
-static const struct lull_gpu_model *find(const char *name)
+static const struct lull_device_curve *find(const char *name)
 {
-    return lull_gpu_model_find(name, (uint32_t)strlen(name));
+    return lull_device_curve_find(name, strlen(name));
 }
 
 static void assert_near(double got, double wanted, double tolerance)
 {
     if (!(fabs(got - wanted) <= tolerance))
         fail_msg("%.9g is not %.9g", got, wanted);
-}
-
-/* One kernel without a limit: the emulated GPU's time and power at every clock. */
-static void check_kernel(const struct lull_gpu_model *model, const struct lull_gpu_profile *profile)
-{
-    const struct lull_job_work work = {
-        .parts = {{profile->base_w, profile->slope_w, profile->memory_ratio, 1.0}},
-        .part_count = 1};
-
-    lull_job_model_fill(model, LULL_JOB_NVLINK, &job_model);
-    job_model.gpu.limit_w = INFINITY;
-    lull_job_tempo(&job_model.gpu, &work, tempo);
-    for (uint32_t i = 0; i < job_model.gpu.clock_count; i++) {
-        const double mhz = lull_gpu_model_step_mhz(model, job_model.gpu.clock_count - 1 - i);
-        const double speed = lull_gpu_model_speed(model, profile->memory_ratio, mhz) /
-                             lull_gpu_model_speed(model, profile->memory_ratio, model->sm_max_mhz);
-
-        assert_near(tempo[i].compute_ratio * speed, 1.0, 1e-9);
-        assert_near(tempo[i].compute_w, lull_gpu_model_kernel_w(model, profile, mhz), 1e-6);
-    }
-}
-
-static void test_emulated_physics(void **state)
-{
-    (void)state;
-    for (uint32_t i = 0; i < lull_gpu_model_count; i++)
-        for (uint32_t k = 0; k < lull_gpu_models[i].profile_count; k++)
-            check_kernel(&lull_gpu_models[i], &lull_gpu_models[i].profiles[k]);
 }
 
 /* How much more than a point of the surface a mix of operating points needs that takes as long, at
@@ -85,7 +57,7 @@ static double find_excess(const struct lull_job_surface *surface, uint32_t gpus,
 
 /* Every class has operating points on every model, within the board's limit, and a lower clock
  * saves. */
-static void check_class(const struct lull_gpu_model *model, uint32_t job_class,
+static void check_class(const struct lull_device_curve *model, uint32_t job_class,
                         enum lull_job_network network)
 {
     static struct lull_cluster_point candidates[LULL_JOB_MOST_CANDIDATES];
@@ -120,10 +92,10 @@ static void check_class(const struct lull_gpu_model *model, uint32_t job_class,
 static void test_all(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < lull_gpu_model_count; i++)
+    for (uint32_t i = 0; i < lull_device_curve_count; i++)
         for (uint32_t k = 0; k < LULL_JOB_CLASSES; k++) {
-            check_class(&lull_gpu_models[i], k, LULL_JOB_NVLINK);
-            check_class(&lull_gpu_models[i], k, LULL_JOB_ETHERNET);
+            check_class(&lull_device_curves[i], k, LULL_JOB_NVLINK);
+            check_class(&lull_device_curves[i], k, LULL_JOB_ETHERNET);
         }
 }
 
@@ -135,7 +107,7 @@ static void test_all(void **state)
 static void check_valley(const char *name, double limit_w, uint32_t top_mhz, double energy,
                          double time)
 {
-    const struct lull_gpu_model *model = find(name);
+    const struct lull_device_curve *model = find(name);
     struct lull_job_work work;
     uint32_t least = 0;
     uint32_t top = 0;
@@ -189,7 +161,7 @@ static void test_of_a_pipeline(void **state)
         .stage_bytes = 6291456.0,
         .stage_link = {20000, 1.0 / 22.5},
     };
-    const struct lull_gpu_model *a100 = find("A100-SXM4-80GB");
+    const struct lull_device_curve *a100 = find("A100-SXM4-80GB");
     struct lull_cluster_point points[LULL_CLUSTER_MOST_POINTS];
     struct lull_job_pipeline pipeline;
     struct lull_job_graph graph;
@@ -251,7 +223,6 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_emulated_physics),
         cmocka_unit_test(test_all),
         cmocka_unit_test(test_published_valleys),
         cmocka_unit_test(test_of_a_pipeline),

@@ -16,6 +16,9 @@ import tempfile
 import threading
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
+import emulated_gpu  # noqa: E402
+
 LULL = os.path.abspath(sys.argv[1])
 TRACES = sorted(glob.glob(os.path.join(sys.argv[2], "*.json.gz")))
 del sys.argv[1:3]
@@ -315,6 +318,24 @@ class MadeUp(unittest.TestCase):
         for product in ("AMD Instinct MI300X", "NVIDIA H200", "NVIDIA H100 80GB HBM3"):
             data = json.dumps({"traceEvents": EVENTS, "deviceProperties": [{"id": 0, "name": product}]}).encode()
             self.assertIsNone(self.rank(data)["assumptions"]["gpu_borrowed_for"], product)
+
+    def test_a_power_limit_lowers_the_clock(self):
+        """Of the mean power: in bursts computation may draw more than the limit."""
+        model = emulated_gpu.Model("RTX3090")
+        limits, sm = model.data["power_limit_W"], model.data["sm"]
+        steps = [sm["min"] + i * sm["step"] for i in range(round((sm["max"] - sm["min"]) / sm["step"]) + 1)]
+        idle_w = emulated_gpu.at(model.data["active_idle_W"]["table"], sm["max"])
+        for length_us in (1000, 700, 500, 100):
+            busy = 20 * length_us / 20001
+            most_w = (limits["default"] * limits["settle"] - (1 - busy) * idle_w) / busy
+            mhz = max(mhz for mhz in steps if model.settled_w("llm_fwd", mhz) <= most_w)
+            events = [kernel("gemm", 1000 * i, length_us) for i in range(20)]
+            events.append(kernel("ncclAllReduce", 20000, 1))
+            assumed = self.rank(json.dumps({"traceEvents": events, "distributedInfo": {"rank": 0, "world_size": 1}}).encode(),
+                                "--model", "RTX3090")["assumptions"]
+            self.assertAlmostEqual(assumed["high"]["compute_w"], model.settled_w("llm_fwd", mhz), places=6)
+            self.assertAlmostEqual(assumed["low_speed_ratio"],
+                                   model.time_ratio("llm_fwd", mhz) / model.time_ratio("llm_fwd", sm["min"]), places=9)
 
     def test_kernels_that_the_user_names(self):
         data = json.dumps(EVENTS).replace("ncclAllReduce", "my_exchange").encode()

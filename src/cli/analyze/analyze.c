@@ -47,7 +47,7 @@ static int parse_watts(const char *text, void *place, struct lull_error *err)
 }
 
 static const struct lull_option rows[] = {
-    LULL_CLI_MODEL_ROW(struct analyze_arguments, setup.model,
+    LULL_CLI_CURVE_ROW(struct analyze_arguments, setup.model,
                        "The GPU model whose power is assumed.", .aliases = "gpu,g",
                        .otherwise = "the one that the trace names, else A100-SXM4-40GB"),
     LULL_VALUE("switch-ms", "DOWN,UP", OWN, struct analyze_arguments, setup.down_ms,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/analyze/prediction.h"
 
-#include <ctype.h>
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -15,113 +15,112 @@ enum { NODE_GPUS = 8, CHANNELS = 16 };
 
 /* ---- the GPU ---- */
 
-/* Returns the length of a model's name if it stands in a product's name as whole words, else 0. */
-static size_t match(const char *product, const char *name)
-{
-    const size_t length = strlen(name);
-
-    for (const char *at = product; (at = strcasestr(at, name)) != NULL; at++)
-        if ((at == product || !isalnum((unsigned char)at[-1])) &&
-            !isalnum((unsigned char)at[length]))
-            return length;
-    return 0;
-}
-
-static const struct lull_gpu_model *model_named(const char *name)
-{
-    return lull_gpu_model_find(name, (uint32_t)strlen(name));
-}
-
-/* Finds the model with the longest name in the product's: "NVIDIA A100-SXM4-80GB" contains A100 as
- * well as A100-SXM4-80GB. A product whose longest name has no model borrows one. */
-static const struct lull_gpu_model *find_model(const char *product, const char **borrower_out)
-{
-    const struct lull_gpu_model *found = NULL;
-    size_t longest = 0;
-
-    for (uint32_t i = 0; i < lull_gpu_model_count; i++) {
-        const struct lull_gpu_model *const model = &lull_gpu_models[i];
-        size_t length = match(product, model->name);
-
-        for (uint32_t a = 0; a < model->alias_count; a++)
-            if (match(product, model->aliases[a]) > length)
-                length = match(product, model->aliases[a]);
-        if (length > longest) {
-            longest = length;
-            found = model;
-        }
-    }
-    for (uint32_t i = 0; i < lull_gpu_borrowing_count; i++) {
-        const size_t length = match(product, lull_gpu_borrowings[i].product);
-
-        if (length > longest) {
-            longest = length;
-            found = model_named(lull_gpu_borrowings[i].model);
-            *borrower_out = lull_gpu_borrowings[i].product;
-        }
-    }
-    return found;
-}
-
 void lull_predict_model(const struct lull_prediction_setup *setup, const char *product,
                         struct lull_prediction *prediction)
 {
     prediction->borrower = NULL;
-    prediction->model =
-        setup->model != NULL ? setup->model : find_model(product, &prediction->borrower);
+    prediction->model = setup->model;
+    if (prediction->model == NULL)
+        prediction->model = lull_device_curve_of_product(product, &prediction->borrower);
     prediction->is_model_assumed = prediction->model == NULL;
     if (prediction->is_model_assumed)
-        prediction->model = model_named(default_model);
+        prediction->model = lull_device_curve_find(default_model, sizeof(default_model) - 1);
 
-    const double usual_ms = prediction->model->api_ms + prediction->model->settle_ms;
+    const double usual_ms = prediction->model->switch_ms;
     prediction->down_ms = setup->down_ms >= 0.0 ? setup->down_ms : usual_ms;
     prediction->up_ms = setup->up_ms >= 0.0 ? setup->up_ms : usual_ms;
 }
 
 /* ---- clocks and power ---- */
 
-/* Returns the lowest clock at which the channels still fill the link. */
-static double lowest_harmless_mhz(const struct lull_gpu_model *model, double link_gbs)
+double lull_predict_limit_w(const struct lull_device_curve *model)
 {
-    const double full_gbs =
-        lull_gpu_model_transfer_gbs(model, link_gbs, CHANNELS, model->sm_max_mhz);
-
-    for (uint32_t step = 0; step < lull_gpu_model_step_count(model); step++) {
-        const double mhz = lull_gpu_model_step_mhz(model, step);
-
-        if (lull_gpu_model_transfer_gbs(model, link_gbs, CHANNELS, mhz) >= full_gbs)
-            return mhz;
-    }
-    return model->sm_max_mhz;
+    return model->limit_default_w * model->limit_settle_ratio;
 }
 
-static struct lull_power_level power_at(const struct lull_prediction *prediction, double mhz)
+void lull_predict_clocks(const struct lull_device_curve *model, double limit_w,
+                         struct lull_prediction_clocks *clocks_out)
 {
-    const struct lull_gpu_model *const model = prediction->model;
-    const struct lull_gpu_profile *const profile = lull_gpu_model_profile(model, "training");
-    const double rate_gbs = lull_gpu_model_transfer_gbs(model, prediction->link_gbs, CHANNELS, mhz);
+    const struct lull_device_kernel *const kernel = lull_device_curve_usual(model);
+    struct lull_device_clock clocks[LULL_DEVICE_CURVE_CLOCKS];
+
+    clocks_out->count = lull_device_clocks(model, clocks);
+    assert(clocks_out->count > 0);
+    for (uint32_t i = 0; i < clocks_out->count; i++) {
+        const struct lull_device_run run =
+            lull_device_kernel_run(clocks, clocks_out->count, kernel, limit_w, i);
+
+        clocks_out->clocks[i] = (struct lull_prediction_clock){clocks[i].mhz, 1.0 / run.time_ratio,
+                                                               run.watts, clocks[i].waiting_w};
+    }
+}
+
+static double choose_link_gbs(const struct lull_device_curve *model, int64_t world_size)
+{
+    return world_size > 0 && world_size <= NODE_GPUS ? model->link_gbs : network_gbs;
+}
+
+/* Returns the lowest clock at which the channels still fill the link. */
+static uint32_t lowest_harmless(const struct lull_device_curve *model,
+                                const struct lull_prediction_clocks *clocks, double link_gbs)
+{
+    const double full_gbs =
+        lull_device_transfer_gbs(model, link_gbs, CHANNELS, clocks->clocks[0].mhz);
+    uint32_t lowest = clocks->count - 1;
+
+    while (lowest > 0 && lull_device_transfer_gbs(model, link_gbs, CHANNELS,
+                                                  clocks->clocks[lowest].mhz) < full_gbs)
+        lowest--;
+    return lowest;
+}
+
+static struct lull_power_level power_at(const struct lull_prediction *prediction,
+                                        const struct lull_prediction_clock *clock)
+{
+    const struct lull_device_curve *const model = prediction->model;
+    const double rate_gbs =
+        lull_device_transfer_gbs(model, prediction->link_gbs, CHANNELS, clock->mhz);
 
     return (struct lull_power_level){
-        .compute_w = fmin(lull_gpu_model_kernel_w(model, profile, mhz), model->limit_default_w),
-        .idle_w = lull_gpu_curve_at(&model->active_idle_w, mhz),
-        .communication_w = lull_gpu_model_transfer_w(model, rate_gbs, CHANNELS, mhz),
+        .compute_w = clock->compute_w,
+        .idle_w = clock->waiting_w,
+        .communication_w = lull_device_transfer_w(model, rate_gbs, CHANNELS, clock->mhz),
     };
 }
 
-static void choose_levels(int64_t world_size, struct lull_prediction *prediction)
+/* Returns what computation may draw until a rank's mean power is at the limit. The board's limiter
+ * goes by the mean over some 100 ms: short bursts of computation may be above the limit. */
+static double limit_of_compute_w(const struct lull_prediction *prediction,
+                                 const struct lull_exposure *exposure)
 {
-    const struct lull_gpu_model *const model = prediction->model;
-    const struct lull_gpu_profile *const profile = lull_gpu_model_profile(model, "training");
-    const bool is_one_node = world_size > 0 && world_size <= NODE_GPUS;
+    const struct lull_device_curve *const model = prediction->model;
+    const double high_mhz = model->sm_max_mhz;
+    const double rate_gbs =
+        lull_device_transfer_gbs(model, prediction->link_gbs, CHANNELS, high_mhz);
+    const double gaps_ns = (double)(exposure->exposed_ns + exposure->idle_ns);
+    const double other_nj = gaps_ns * lull_device_clock_at(model, high_mhz).waiting_w +
+                            (double)exposure->communication_ns *
+                                lull_device_transfer_w(model, rate_gbs, CHANNELS, high_mhz);
 
-    prediction->link_gbs = is_one_node ? model->link_gbs : network_gbs;
-    prediction->high_mhz = model->sm_max_mhz;
-    prediction->low_mhz =
-        world_size == 1 ? model->sm_min_mhz : lowest_harmless_mhz(model, prediction->link_gbs);
-    prediction->levels.high = power_at(prediction, prediction->high_mhz);
-    prediction->levels.low = power_at(prediction, prediction->low_mhz);
-    prediction->levels.low_speed_ratio =
-        lull_gpu_model_speed(model, profile->memory_ratio, prediction->low_mhz);
+    if (exposure->compute_ns == 0)
+        return INFINITY;
+    return (lull_predict_limit_w(model) * (double)exposure->span_ns - other_nj) /
+           (double)exposure->compute_ns;
+}
+
+static void choose_levels(const struct lull_prediction_clocks *clocks, int64_t world_size,
+                          struct lull_prediction *prediction)
+{
+    const struct lull_device_curve *const model = prediction->model;
+    const struct lull_prediction_clock *low = &clocks->clocks[clocks->count - 1];
+
+    if (world_size != 1)
+        low = &clocks->clocks[lowest_harmless(model, clocks, prediction->link_gbs)];
+    prediction->high_mhz = clocks->clocks[0].mhz;
+    prediction->low_mhz = low->mhz;
+    prediction->levels.high = power_at(prediction, &clocks->clocks[0]);
+    prediction->levels.low = power_at(prediction, low);
+    prediction->levels.low_speed_ratio = low->speed_ratio;
 }
 
 /* ---- steady clocks ---- */
@@ -140,14 +139,12 @@ static struct lull_exposure slower_exposure(const struct lull_exposure *exposure
 
 /* Tries one steady clock, and keeps it where it is the best within the budget so far. */
 static void try_steady(const struct lull_prediction *prediction,
-                       const struct lull_exposure *exposure, double mhz,
+                       const struct lull_exposure *exposure,
+                       const struct lull_prediction_clock *clock,
                        struct lull_prediction_budget *budget)
 {
-    const struct lull_gpu_model *const model = prediction->model;
-    const struct lull_gpu_profile *const profile = lull_gpu_model_profile(model, "training");
-    const double speed = lull_gpu_model_speed(model, profile->memory_ratio, mhz);
-    const struct lull_exposure slower = slower_exposure(exposure, speed);
-    const struct lull_power_levels levels = {.high = power_at(prediction, mhz),
+    const struct lull_exposure slower = slower_exposure(exposure, clock->speed_ratio);
+    const struct lull_power_levels levels = {.high = power_at(prediction, clock),
                                              .low = prediction->levels.low,
                                              .low_speed_ratio = prediction->levels.low_speed_ratio};
     const double slowdown = (double)slower.span_ns / (double)exposure->span_ns - 1.0;
@@ -159,12 +156,13 @@ static void try_steady(const struct lull_prediction *prediction,
     if (slowdown > budget->tolerance_ratio || steady_j + gaps_j <= budget->both_j)
         return;
     budget->slowdown_ratio = slowdown;
-    budget->steady_mhz = mhz;
+    budget->steady_mhz = clock->mhz;
     budget->steady_j = steady_j;
     budget->both_j = steady_j + gaps_j;
 }
 
 static void find_frontier(double tolerance_ratio, const struct lull_exposure *exposure,
+                          const struct lull_prediction_clocks *clocks,
                           struct lull_prediction *prediction)
 {
     for (int b = 0; b < LULL_PREDICTION_BUDGETS; b++) {
@@ -176,11 +174,9 @@ static void find_frontier(double tolerance_ratio, const struct lull_exposure *ex
         budget->steady_mhz = prediction->high_mhz;
         cautious = (struct lull_prediction_budget){.tolerance_ratio = LULL_PREDICTION_PROVEN_SHARE *
                                                                       budget->tolerance_ratio};
-        for (uint32_t step = lull_gpu_model_step_count(prediction->model); step-- > 0;) {
-            const double mhz = lull_gpu_model_step_mhz(prediction->model, step);
-
-            try_steady(prediction, exposure, mhz, budget);
-            try_steady(prediction, exposure, mhz, &cautious);
+        for (uint32_t i = 0; i < clocks->count; i++) {
+            try_steady(prediction, exposure, &clocks->clocks[i], budget);
+            try_steady(prediction, exposure, &clocks->clocks[i], &cautious);
         }
         budget->cautious_j = cautious.steady_j;
     }
@@ -206,12 +202,16 @@ int lull_predict(const struct lull_prediction_setup *setup, const struct lull_tr
     struct lull_switchable *const switchable = prediction.switchable;
     const struct lull_gap *const gaps = analysis->gaps;
     const size_t count = analysis->gap_count;
+    struct lull_prediction_clocks clocks;
     struct lull_switch_latency latency;
     int result;
 
     lull_predict_model(setup, trace->gpu, &prediction);
     /* The low clock depends on the link: it must not slow communication. */
-    choose_levels(trace->world_size, &prediction);
+    prediction.link_gbs = choose_link_gbs(prediction.model, trace->world_size);
+    lull_predict_clocks(prediction.model, limit_of_compute_w(&prediction, &analysis->exposure),
+                        &clocks);
+    choose_levels(&clocks, trace->world_size, &prediction);
     latency = (struct lull_switch_latency){lull_ns_from_ms(prediction.down_ms),
                                            lull_ns_from_ms(prediction.up_ms)};
     lull_switchable_alone(gaps, count, &latency, &switchable[LULL_SWITCHING_ALONE]);
@@ -227,7 +227,7 @@ int lull_predict(const struct lull_prediction_setup *setup, const struct lull_tr
     for (int i = 0; i < LULL_SWITCHING_COUNT; i++)
         prediction.saving_j[i] = lull_savings_estimate_j(&switchable[i], &prediction.levels);
     if (analysis->exposure.span_ns > 0)
-        find_frontier(setup->tolerance_ratio, &analysis->exposure, &prediction);
+        find_frontier(setup->tolerance_ratio, &analysis->exposure, &clocks, &prediction);
     *prediction_out = prediction;
     return 0;
 }

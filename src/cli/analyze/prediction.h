@@ -1,9 +1,10 @@
 /*
- * Predicts what could be saved on a recorded rank. The power of the GPU is that of the emulator's
- * models.
+ * Predicts what could be saved on a recorded rank. Time and power of the GPU are those of its model
+ * (core/model/device_curve.h) at its default power limit: where a rank would draw more on average,
+ * the board computes at a lower clock than it is asked for, and the recorded times are of that one.
  *
- * Assumed: power settles at once; compute kernels draw what the model's profile "training" draws;
- * communication and idle time last as long at the low clock, which is the lowest one that still
+ * Assumed: power settles at once; computation is the model's kernel "training", or what stands for
+ * it; communication and idle time last as long at the low clock, which is the lowest one that still
  * fills the link; switches themselves cost no energy. Threads: any.
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -13,8 +14,8 @@
 #include <stdbool.h>
 
 #include "core/energy/job_frontier.h"
+#include "core/model/device_curve.h"
 #include "core/section/savings_estimate.h"
-#include "emulator/gpu_model.h"
 #include "trace/analysis.h"
 
 /* Ways to lower the clock in gaps; core/section/savings_estimate.h has the rules. */
@@ -35,7 +36,7 @@ enum {
 };
 
 /* What one steady clock saves within a slowdown, alone and with gaps lowered ahead of time below
- * it. Computation is taken to follow the clock as the model's profile "training" does. */
+ * it. */
 struct lull_prediction_budget {
     double tolerance_ratio;
     double slowdown_ratio;
@@ -59,14 +60,14 @@ struct lull_prediction_budget {
 
 /* How the GPU of one rank is switched. A negative latency stands for that of the model. */
 struct lull_prediction_setup {
-    const struct lull_gpu_model *model; /* NULL: the one whose name the trace has */
+    const struct lull_device_curve *model; /* NULL: the one whose name the trace has */
     double down_ms;
     double up_ms;
     double tolerance_ratio; /* how much slower the job may become */
 };
 
 struct lull_prediction {
-    const struct lull_gpu_model *model;
+    const struct lull_device_curve *model;
     bool is_model_assumed; /* the trace names no GPU, or none that is known */
     const char *borrower;  /* the product for which the model stands; null: its own */
     double down_ms;
@@ -80,6 +81,26 @@ struct lull_prediction {
     double saving_j[LULL_SWITCHING_COUNT];
     struct lull_prediction_budget budgets[LULL_PREDICTION_BUDGETS];
 };
+
+/* A GPU when a clock is asked for, at its default power limit. */
+struct lull_prediction_clock {
+    double mhz;
+    double speed_ratio; /* of computing, to that at the highest clock; in (0, 1] */
+    double compute_w;
+    double waiting_w;
+};
+
+struct lull_prediction_clocks {
+    uint32_t count;
+    struct lull_prediction_clock clocks[LULL_DEVICE_CURVE_CLOCKS]; /* the highest first */
+};
+
+/* Returns the power at which the model's default limit holds its board, W. */
+double lull_predict_limit_w(const struct lull_device_curve *model);
+
+/* Writes all clocks of a model, of which computation may draw at most limit_w, may be INFINITY. */
+void lull_predict_clocks(const struct lull_device_curve *model, double limit_w,
+                         struct lull_prediction_clocks *clocks_out);
 
 /* Sets the model that a product's name ("" unknown) or the setup names, and the latencies. */
 void lull_predict_model(const struct lull_prediction_setup *setup, const char *product,

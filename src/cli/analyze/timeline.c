@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/analyze/timeline.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -26,18 +25,15 @@ static double known_w(double given_w, double otherwise_w)
 
 static void choose_watts(const struct lull_prediction_setup *setup,
                          const struct lull_analyze_watts *given,
+                         const struct lull_prediction_clocks *clocks,
                          struct lull_analyzed_timeline *analyzed)
 {
-    const struct lull_gpu_model *const model = analyzed->model;
-    const struct lull_gpu_profile *const profile = lull_gpu_model_profile(model, "training");
     struct lull_analyze_watts watts = usual_watts;
 
     if (setup->model != NULL)
-        watts = (struct lull_analyze_watts){
-            fmin(lull_gpu_model_kernel_w(model, profile, model->sm_max_mhz),
-                 model->limit_default_w),
-            lull_gpu_curve_at(&model->active_idle_w, model->sm_max_mhz),
-            lull_gpu_curve_at(&model->active_idle_w, model->sm_min_mhz)};
+        watts =
+            (struct lull_analyze_watts){clocks->clocks[0].compute_w, clocks->clocks[0].waiting_w,
+                                        clocks->clocks[clocks->count - 1].waiting_w};
     analyzed->watts = (struct lull_analyze_watts){known_w(given->compute_w, watts.compute_w),
                                                   known_w(given->wait_w, watts.wait_w),
                                                   known_w(given->low_w, watts.low_w)};
@@ -45,39 +41,37 @@ static void choose_watts(const struct lull_prediction_setup *setup,
 
 /* The curves are the model's, scaled so that they go through the watts. */
 static struct lull_timeline_point point_at(const struct lull_analyzed_timeline *analyzed,
-                                           double mhz)
+                                           const struct lull_prediction_clocks *clocks,
+                                           uint32_t index)
 {
-    const struct lull_gpu_model *const model = analyzed->model;
-    const struct lull_gpu_profile *const profile = lull_gpu_model_profile(model, "training");
-    const double top_w = lull_gpu_model_kernel_w(model, profile, model->sm_max_mhz);
-    const double high_w = lull_gpu_curve_at(&model->active_idle_w, model->sm_max_mhz);
-    const double low_w = lull_gpu_curve_at(&model->active_idle_w, model->sm_min_mhz);
-    const double idle_w = lull_gpu_curve_at(&model->active_idle_w, mhz);
-    const double share = high_w > low_w ? (idle_w - low_w) / (high_w - low_w) : 1.0;
+    const struct lull_prediction_clock *const at = &clocks->clocks[index];
+    const struct lull_prediction_clock *const high = &clocks->clocks[0];
+    const double low_w = clocks->clocks[clocks->count - 1].waiting_w;
+    const double share =
+        high->waiting_w > low_w ? (at->waiting_w - low_w) / (high->waiting_w - low_w) : 1.0;
 
     return (struct lull_timeline_point){
-        .mhz = mhz,
-        .speed_ratio = lull_gpu_model_speed(model, profile->memory_ratio, mhz),
-        .compute_w = analyzed->watts.compute_w *
-                     fmin(lull_gpu_model_kernel_w(model, profile, mhz) / top_w, 1.0),
+        .mhz = at->mhz,
+        .speed_ratio = at->speed_ratio,
+        .compute_w = analyzed->watts.compute_w * at->compute_w / high->compute_w,
         .wait_w = analyzed->watts.low_w + share * (analyzed->watts.wait_w - analyzed->watts.low_w),
     };
 }
 
-/* Lists the clocks from the highest to the one at which computing costs least beyond a low wait. */
+/* Lists the clocks from the highest to the one at which computing costs least beyond a low wait.
+ * Where the power limit binds, the first ones compute alike, and differ in waiting. */
 static uint32_t list_points(const struct lull_analyzed_timeline *analyzed,
+                            const struct lull_prediction_clocks *clocks,
                             struct lull_timeline_point *points)
 {
-    const uint32_t steps = lull_gpu_model_step_count(analyzed->model);
     double least = INFINITY;
     uint32_t count = 0;
 
-    for (uint32_t step = steps; step-- > 0;) {
-        const struct lull_timeline_point point =
-            point_at(analyzed, lull_gpu_model_step_mhz(analyzed->model, step));
+    while (count < clocks->count) {
+        const struct lull_timeline_point point = point_at(analyzed, clocks, count);
         const double cost = (point.compute_w - analyzed->watts.low_w) / point.speed_ratio;
 
-        if (cost >= least)
+        if (cost > least)
             break;
         least = cost;
         points[count++] = point;
@@ -87,24 +81,18 @@ static uint32_t list_points(const struct lull_analyzed_timeline *analyzed,
 
 /* ---- the work ---- */
 
-static int ask(struct lull_analyzed_timeline *analyzed, double driver_ms, bool only_gaps,
-               struct lull_error *err)
+static int ask(struct lull_analyzed_timeline *analyzed, const struct lull_prediction_clocks *clocks,
+               double driver_ms, bool only_gaps, struct lull_error *err)
 {
-    struct lull_timeline_point *const points =
-        calloc(lull_gpu_model_step_count(analyzed->model), sizeof(*points));
+    struct lull_timeline_point points[LULL_DEVICE_CURVE_CLOCKS];
     struct lull_timeline_question question = {.job = &analyzed->job,
                                               .driver_ms = driver_ms,
                                               .tolerance_ratio = analyzed->tolerance_ratio,
                                               .only_gaps = only_gaps};
-    int rc;
 
-    if (points == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for the clocks");
-    question.power =
-        (struct lull_timeline_power){points, list_points(analyzed, points), analyzed->watts.low_w};
-    rc = lull_timeline_ask(&question, &analyzed->answer, err);
-    free(points);
-    return rc;
+    question.power = (struct lull_timeline_power){points, list_points(analyzed, clocks, points),
+                                                  analyzed->watts.low_w};
+    return lull_timeline_ask(&question, &analyzed->answer, err);
 }
 
 int lull_analyze_timeline(const struct lull_prediction_setup *setup,
@@ -114,19 +102,22 @@ int lull_analyze_timeline(const struct lull_prediction_setup *setup,
 {
     struct lull_analyzed_timeline analyzed = {.timeline = timeline,
                                               .tolerance_ratio = setup->tolerance_ratio};
+    struct lull_prediction_clocks clocks;
     struct lull_prediction latency;
     int rc;
 
     lull_predict_model(setup, "", &latency);
     analyzed.model = latency.model;
     analyzed.is_model_assumed = latency.is_model_assumed;
-    choose_watts(setup, watts, &analyzed);
+    /* Operations are long against what a limiter averages over. */
+    lull_predict_clocks(analyzed.model, lull_predict_limit_w(analyzed.model), &clocks);
+    choose_watts(setup, watts, &clocks, &analyzed);
     rc = lull_timeline_job_init(&analyzed.job, timeline, err);
     if (rc < 0)
         return rc;
     rc = lull_what_if_ask(&analyzed.job, &analyzed.what_if, err);
     if (rc == 0)
-        rc = ask(&analyzed, latency.down_ms, only_gaps, err);
+        rc = ask(&analyzed, &clocks, latency.down_ms, only_gaps, err);
     if (rc < 0)
         lull_analyzed_timeline_fini(&analyzed);
     else

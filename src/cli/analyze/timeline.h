@@ -21,7 +21,7 @@ struct lull_analyze_watts {
 struct lull_analyzed_timeline {
     const char *file;
     const struct lull_operation_timeline *timeline;
-    const struct lull_gpu_model *model; /* whose clocks and curves are assumed */
+    const struct lull_device_curve *model; /* whose clocks and curves are assumed */
     bool is_model_assumed;
     struct lull_analyze_watts watts;
     struct lull_timeline_job job;

@@ -61,9 +61,9 @@ static int refuse_type(struct lull_error *err)
     char known[sizeof(err->text)] = "";
     size_t used = 0;
 
-    for (uint32_t i = 0; i < lull_gpu_model_count && used < sizeof(known); i++)
-        used +=
-            (size_t)snprintf(known + used, sizeof(known) - used, "%s, ", lull_gpu_models[i].name);
+    for (uint32_t i = 0; i < lull_device_curve_count && used < sizeof(known); i++)
+        used += (size_t)snprintf(known + used, sizeof(known) - used, "%s, ",
+                                 lull_device_curves[i].name);
     return lull_error_set(err, -EINVAL,
                           "there is no such model; known are %sP100-PCIE-16GB and K80-12GB", known);
 }

@@ -8,12 +8,11 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "emulator/gpu_model.h"
 
 static const double most_w = 1e6;
 static const double most_sync_ms = 1e5; /* as long as an operation may be */
 
-const struct lull_gpu_model *lull_plan_stages_model(const char *text, double *count_out)
+const struct lull_device_curve *lull_plan_stages_model(const char *text, double *count_out)
 {
     char *end;
     const unsigned long count = strtoul(text, &end, 10);
@@ -21,7 +20,7 @@ const struct lull_gpu_model *lull_plan_stages_model(const char *text, double *co
     const char *const name = is_counted ? end + 1 : text;
 
     *count_out = is_counted ? (double)count : 1.0;
-    return lull_gpu_model_find(name, (uint32_t)strlen(name));
+    return lull_device_curve_find(name, strlen(name));
 }
 
 /* ---- blocking power ---------------------------------------------------------------------- */
@@ -38,7 +37,7 @@ static const struct {
 static double blocking_of_model(const char *text)
 {
     double count;
-    const struct lull_gpu_model *const model = lull_plan_stages_model(text, &count);
+    const struct lull_device_curve *const model = lull_plan_stages_model(text, &count);
 
     for (size_t i = 0; i < sizeof(measured_blocking) / sizeof(measured_blocking[0]); i++)
         if (model != NULL && strcmp(model->name, measured_blocking[i].model) == 0)

@@ -8,12 +8,12 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "cli/plan/task.h"
+#include "core/model/device_curve.h"
 #include "core/pipeline/schedule/schedule.h"
-#include "emulator/gpu_model.h"
 
 /* Finds the GPU model that an option names, such as "A40", or "8xA40" for stages of eight GPUs;
  * null if there is none. */
-const struct lull_gpu_model *lull_plan_stages_model(const char *text, double *count_out);
+const struct lull_device_curve *lull_plan_stages_model(const char *text, double *count_out);
 
 /*
  * Sets task->blocking_w, which it allocates, for the stages of one copy. text: watts or a GPU

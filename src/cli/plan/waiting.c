@@ -21,9 +21,9 @@ static const char *const measured[] = {"A100-SXM4-40GB", "A100-SXM4-80GB", "H100
 
 /* Finds a model such as "H100-SXM5" or "8xH100-SXM5". Returns null if no such model was measured.
  */
-static const struct lull_gpu_model *find_model(const char *text, double *count_out)
+static const struct lull_device_curve *find_model(const char *text, double *count_out)
 {
-    const struct lull_gpu_model *const model = lull_plan_stages_model(text, count_out);
+    const struct lull_device_curve *const model = lull_plan_stages_model(text, count_out);
 
     for (size_t i = 0; model != NULL && i < sizeof(measured) / sizeof(measured[0]); i++)
         if (strcmp(model->name, measured[i]) == 0)
@@ -84,12 +84,12 @@ int lull_plan_waiting_parse(const char *text, double down_ms, double up_ms,
 {
     struct lull_plan_waiting_points points = {0};
     double count;
-    const struct lull_gpu_model *const model = find_model(text, &count);
+    const struct lull_device_curve *const model = find_model(text, &count);
 
     if (model != NULL) {
         points.points[points.count++] = (struct lull_pipeline_waiting_point){
             .sm_mhz = (uint32_t)model->sm_min_mhz,
-            .power_w = count * model->active_idle_w.points[0].value,
+            .power_w = count * model->waiting_w.points[0].value,
             .down_ns = lull_ns_from_ms(down_ms),
             .up_ns = lull_ns_from_ms(up_ms)};
         *points_out = points;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/stats/student.h"
+#include "core/tuning/limit_bounds.h"
 
 /* How much worse an operating point must be for that not to be noise, as shares: at most, at least,
  * and for the point that ends the way down: where a limit begins to bind, the limiter makes a hump
@@ -24,6 +25,10 @@ static const double steady_margin = 0.01;
 /* A limit binds where the GPUs draw less than at the reference by this share. Chosen, not measured.
  */
 static const double binding_margin = 0.05;
+/* How far a job may be off its curves, beside the noise, and by how much a limit must be worse than
+ * the best to be skipped. Judged by docs/power-limits.md. */
+static const double model_margin = 0.03;
+static const double dominated_margin = 0.02;
 /* How long settling usually takes, in settle_s. Chosen, not measured. */
 static const double usual_settling = 1.5;
 
@@ -57,6 +62,9 @@ struct lull_limit_search {
     uint32_t over;   /* in a row over the bound of slowdown */
     uint32_t rounds; /* ways up that have ended */
     struct lull_limit_visits visits;
+    struct lull_limit_bounds *bounds; /* NULL: no limit is skipped, or none any more */
+    struct lull_limit_skip skips[LULL_LIMIT_SEARCH_POINTS];
+    uint32_t skip_count;
 };
 
 const struct lull_limit_search_config lull_limit_search_defaults = {
@@ -94,8 +102,8 @@ int lull_limit_search_create(const struct lull_limit_search_config *config,
     if (result < 0)
         return result;
     if (count == 0 || count > LULL_LIMIT_SEARCH_POINTS || !(config->slice_s > 0.0) ||
-        !(config->settle_s >= 0.0) || !(config->budget_s > 0.0) ||
-        !(config->precision_ratio >= 0.0))
+        (config->curve != NULL && config->gpu_count == 0) || !(config->settle_s >= 0.0) ||
+        !(config->budget_s > 0.0) || !(config->precision_ratio >= 0.0))
         return lull_error_set(err, -EINVAL,
                               "%u operating points, slices of %g s: give 1 to %d operating points",
                               count, config->slice_s, LULL_LIMIT_SEARCH_POINTS);
@@ -113,6 +121,13 @@ int lull_limit_search_create(const struct lull_limit_search_config *config,
     search->previous = INFINITY;
     for (uint32_t i = 0; i < count; i++)
         search->measures[i].point = points[i];
+    if (config->curve != NULL) {
+        search->bounds = lull_limit_bounds_create(config->curve);
+        if (search->bounds == NULL) {
+            free(search);
+            return lull_error_set(err, -ENOMEM, "no memory to profile power limits");
+        }
+    }
     lull_limit_visits_begin(&search->visits, 0);
     *search_out = search;
     return 0;
@@ -120,6 +135,9 @@ int lull_limit_search_create(const struct lull_limit_search_config *config,
 
 void lull_limit_search_destroy(struct lull_limit_search *search)
 {
+    if (search == NULL)
+        return;
+    lull_limit_bounds_destroy(search->bounds);
     free(search);
 }
 
@@ -135,8 +153,15 @@ const struct lull_limit_measure *lull_limit_search_measures(const struct lull_li
                                                             uint32_t *count_out)
 {
     *measured_out = search->measured;
-    *count_out = search->count;
+    *count_out = search->count + search->skip_count;
     return search->measures;
+}
+
+const struct lull_limit_skip *lull_limit_search_skips(const struct lull_limit_search *search,
+                                                      uint32_t *count_out)
+{
+    *count_out = search->skip_count;
+    return search->skips;
 }
 
 double lull_limit_search_spent_s(const struct lull_limit_search *search)
@@ -468,8 +493,61 @@ static void begin_visit(struct lull_limit_search *search)
     lull_limit_visits_begin(&search->visits, search->now);
 }
 
+/* ---- dominated limits ----------------------------------------------------------------------- */
+
+static struct lull_limit_known known_of(const struct lull_limit_search *search,
+                                        const struct lull_limit_measure *measure)
+{
+    const double width =
+        fmax(relative_width(&measure->iteration_s), relative_width(&measure->iteration_j));
+
+    return (struct lull_limit_known){
+        .limit_w = measure->point.limit_w,
+        .time_s = mean_s(measure),
+        .energy_j = mean_j(measure) / search->config.gpu_count,
+        .tolerance_ratio = model_margin + fmin(width, widest_margin),
+    };
+}
+
+/* Takes a limit that was not visited off the list. */
+static void skip(struct lull_limit_search *search, uint32_t index, double excess)
+{
+    struct lull_limit_measure *const at = &search->measures[index];
+
+    search->skips[search->skip_count++] =
+        (struct lull_limit_skip){.limit_w = at->point.limit_w, .over_ratio = excess};
+    memmove(at, at + 1, (search->count - index - 1) * sizeof(*at));
+    search->count--;
+    search->end--;
+}
+
+/* Skips what lies below and is dominated by what was measured. */
+static void skip_dominated(struct lull_limit_search *search)
+{
+    struct lull_limit_known known[LULL_LIMIT_SEARCH_POINTS];
+    const struct lull_limit_aim aim = {&search->config.selector, search->config.gpu_count,
+                                       over_margin};
+    uint32_t i = search->measured;
+
+    if (search->bounds == NULL || search->first > 0 || search->end < search->count)
+        return;
+    for (uint32_t m = 0; m < search->measured; m++)
+        known[m] = known_of(search, &search->measures[m]);
+    lull_limit_bounds_learn(search->bounds, known, search->measured);
+    while (i < search->end) {
+        const double excess = lull_limit_bounds_excess(
+            search->bounds, &aim, known, search->measured, search->measures[i].point.limit_w);
+
+        if (excess > dominated_margin)
+            skip(search, i, excess);
+        else
+            i++;
+    }
+}
+
 static void go_on_down(struct lull_limit_search *search)
 {
+    skip_dominated(search);
     search->now = search->measured;
     search->direction = DOWN;
     if (search->measured == search->end)

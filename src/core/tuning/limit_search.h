@@ -25,6 +25,9 @@
  *   worse than the one before it, and the last one by 8 %: where a limit begins to bind, the
  *   limiter's own loss makes a hump of some percent that lower limits may come down from again, or
  * - with a bound on slowdown: one that passes it by 10 percentage points, or two in a row by 2.
+ * Where the curves of the GPUs are given, a lower limit is skipped that is dominated: whatever job
+ * has the times and powers that were measured so far, it is worse there than at the best limit so
+ * far, by a margin, or passes the bound by one (limit_bounds.h).
  * None of them counts where the GPUs still draw within 5 % of what they drew at the first operating
  * point: a limit above the draw changes nothing, so that whatever grew there is noise. Whatever
  * ends the way down is seen twice: it and what it is compared with are visited once more, and only
@@ -42,6 +45,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/model/device_curve.h"
 #include "core/tuning/cost.h"
 #include "core/tuning/limit_visits.h"
 #include "core/stats/moments.h"
@@ -65,6 +69,10 @@ struct lull_limit_search_config {
                              * until two pieces agree to 1 % in time; >= 0 */
     double budget_s;        /* of the job, for all operating points and their settling; > 0 */
     double precision_ratio; /* at which a visit may end; >= 0 */
+    /* Of the job's GPUs, all alike; NULL: not known, and no limit is skipped for what it would do.
+     */
+    const struct lull_device_curve *curve;
+    uint32_t gpu_count; /* whose joules are taken; > 0 with curve */
 };
 
 /* Slices of 5 s after 1 s of settling, 100 s in all, precision 0.5 %; cost with eta 0.5 at no
@@ -121,11 +129,22 @@ bool lull_limit_search_take(struct lull_limit_search *search, uint64_t iteration
 int lull_limit_search_refine(struct lull_limit_search *search, const uint32_t *clocks_mhz,
                              uint32_t count, struct lull_error *err);
 
-/* Measured operating points, and of how many all in all; the latter less the former were pruned in
- * the end. measures[0] is the reference. Borrowed until destroy. */
+/* Measured operating points, and of how many all in all; the latter less the former were pruned or
+ * skipped in the end. measures[0] is the reference. Borrowed until destroy. */
 const struct lull_limit_measure *lull_limit_search_measures(const struct lull_limit_search *search,
                                                             uint32_t *measured_out,
                                                             uint32_t *count_out);
+
+/* A limit that was dominated before it was visited. */
+struct lull_limit_skip {
+    double limit_w;
+    double over_ratio; /* at least so much worse than the best limit then; INFINITY: too slow */
+};
+
+/* Returns the limits that were skipped, *count_out of them, in the order in which that was known.
+ * Borrowed until destroy. */
+const struct lull_limit_skip *lull_limit_search_skips(const struct lull_limit_search *search,
+                                                      uint32_t *count_out);
 
 /* Seconds of job time so far, settling included. */
 double lull_limit_search_spent_s(const struct lull_limit_search *search);

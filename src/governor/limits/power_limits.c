@@ -496,6 +496,7 @@ static int begin_search(struct lull_limits *limits, struct lull_control *control
     struct lull_limit_search_config config = limits->options->search;
     struct lull_limit_point points[LULL_LIMIT_SEARCH_POINTS];
     const double lowest_w = info_of(limits, control, 0)->power_limit_min_mw * 1e-3;
+    const char *borrower;
     uint32_t count;
 
     if (!(lowest_w > 0.0) || lowest_w > highest_w)
@@ -504,6 +505,10 @@ static int begin_search(struct lull_limits *limits, struct lull_control *control
             "power limits are left alone: the driver names no range of them for the GPU");
     config.selector.price.max_power_w = highest_w;
     config.selector.price.gpu_count = limits->gpu_count;
+    config.gpu_count = limits->gpu_count;
+    config.curve = lull_device_curve_of_product(info_of(limits, control, 0)->name, &borrower);
+    if (borrower != NULL) /* curves of another model are a guess, by which nothing is skipped */
+        config.curve = NULL;
     count = lull_limit_search_ladder(highest_w, lowest_w, limits->options->step_w, points);
     return lull_limit_search_create(&config, points, count, &limits->search, err);
 }
@@ -651,4 +656,5 @@ void lull_limits_summary(const struct lull_limits *limits, struct lull_limits_su
         return;
     lull_limit_search_measures(limits->search, &measured, &count);
     summary_out->pruned = count - measured;
+    summary_out->skips = lull_limit_search_skips(limits->search, &summary_out->skip_count);
 }

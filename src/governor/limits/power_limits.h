@@ -74,6 +74,8 @@ struct lull_limits_summary {
     bool is_stored;     /* the profile was there before the run */
     double profiling_s; /* of the job */
     uint32_t pruned;    /* operating points that the search left out; 0 for a stored profile */
+    const struct lull_limit_skip *skips; /* the pruned ones that were dominated; borrowed */
+    uint32_t skip_count;
     const struct lull_limit_profile *profile; /* NULL: there is none */
 };
 void lull_limits_summary(const struct lull_limits *limits, struct lull_limits_summary *summary_out);

@@ -179,6 +179,41 @@ struct lull_report_gain lull_limits_report_gain(const struct lull_report *report
     return gain;
 }
 
+/* ---- limits that were skipped ---- */
+
+static json_t *skips_json(const struct lull_limits_summary *summary)
+{
+    json_t *const rows = json_array();
+
+    for (uint32_t i = 0; i < summary->skip_count; i++) {
+        const struct lull_limit_skip *const skip = &summary->skips[i];
+        json_t *const row = json_object();
+
+        lull_field_number(row, "limit_w", skip->limit_w);
+        lull_field_known(row, "over_ratio", skip->over_ratio, isfinite(skip->over_ratio));
+        lull_field_text(row, "reason", isfinite(skip->over_ratio) ? "dearer" : "too slow");
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+static void print_skips(const struct lull_limits_summary *summary, FILE *out)
+{
+    if (summary->skip_count == 0)
+        return;
+    fprintf(out, "  not tried, since with the curves of this GPU none of them can be the best:");
+    for (uint32_t i = 0; i < summary->skip_count; i++) {
+        const struct lull_limit_skip *const skip = &summary->skips[i];
+
+        fprintf(out, "%s %g W", i > 0 ? "," : "", skip->limit_w);
+        if (isfinite(skip->over_ratio))
+            fprintf(out, " (at least %.1f %% over it)", 100.0 * skip->over_ratio);
+        else
+            fprintf(out, " (too slow)");
+    }
+    putc('\n', out);
+}
+
 json_t *lull_limits_report_json(const struct lull_report *report)
 {
     struct limits_report_slowdown slowdown;
@@ -199,6 +234,7 @@ json_t *lull_limits_report_json(const struct lull_report *report)
     lull_field_boolean(object, "from_stored_profile", summary.is_stored);
     lull_field_number(object, "profiling_s", summary.profiling_s);
     lull_field_integer(object, "settings_pruned", summary.pruned);
+    lull_field_json(object, "skipped", skips_json(&summary));
     lull_field_json(object, "profile",
                     summary.profile != NULL ? lull_limit_table_json(summary.profile) : json_null());
     return object;
@@ -246,4 +282,5 @@ void lull_limits_report_print(const struct lull_report *report, FILE *out)
         fprintf(out, "  power limit %s; profiled in %.0f s of the job\n", choice,
                 summary.profiling_s);
     lull_limit_table_print(summary.profile, out);
+    print_skips(&summary, out);
 }

@@ -71,97 +71,82 @@ uint32_t lull_job_class_draw(struct lull_random *random)
 
 /* ---- kernels ------------------------------------------------------------------------------ */
 
-static const struct lull_gpu_profile *find_kernel(const struct lull_gpu_model *model,
-                                                  const char *name)
+static const struct lull_device_curve *measured_on(void)
 {
-    for (uint32_t i = 0; name != NULL && i < model->profile_count; i++)
-        if (strcmp(model->profiles[i].name, name) == 0)
-            return &model->profiles[i];
-    return NULL;
+    return lull_device_curve_find(MEASURED_ON, sizeof(MEASURED_ON) - 1);
 }
 
 /* The model's own kernel; else the A100's, with its power scaled as that of a kernel that was
  * measured on both. */
-static struct lull_gpu_profile take_kernel(const struct lull_gpu_model *model, const char *name,
-                                           const char *like)
+static struct lull_device_kernel take_kernel(const struct lull_device_curve *model,
+                                             const char *name, const char *like)
 {
-    const struct lull_gpu_model *a100 = lull_gpu_model_find(MEASURED_ON, sizeof(MEASURED_ON) - 1);
-    const struct lull_gpu_profile *own = find_kernel(model, name);
+    const struct lull_device_kernel *own = lull_device_curve_kernel(model, name);
 
     if (own == NULL)
-        own = find_kernel(model, like);
+        own = lull_device_curve_kernel(model, like);
     if (own != NULL)
         return *own;
 
-    const struct lull_gpu_profile *both = find_kernel(model, "training");
+    const char *common = "training";
 
-    if (both == NULL)
-        both = find_kernel(model, "llm_fwd");
+    if (lull_device_curve_kernel(model, common) == NULL)
+        common = "llm_fwd";
+
+    const struct lull_device_kernel *both = lull_device_curve_kernel(model, common);
+    const struct lull_device_kernel *beside = lull_device_curve_kernel(measured_on(), common);
+
     assert(both != NULL); /* data/gpu_models.json: each model has one of them */
 
-    const struct lull_gpu_profile *measured = find_kernel(a100, name);
-    const struct lull_gpu_profile *beside = find_kernel(a100, both->name);
-    struct lull_gpu_profile kernel = *measured;
+    struct lull_device_kernel kernel = *lull_device_curve_kernel(measured_on(), name);
 
     kernel.base_w *= both->base_w / beside->base_w;
     kernel.slope_w *= both->slope_w / beside->slope_w;
     return kernel;
 }
 
-void lull_job_class_work(uint32_t job_class, const struct lull_gpu_model *model,
+void lull_job_class_work(uint32_t job_class, const struct lull_device_curve *model,
                          enum lull_job_network network, struct lull_job_work *work_out)
 {
     const struct lull_job_class *asked = &lull_job_classes[job_class];
 
     *work_out = (struct lull_job_work){.sync_ratio = asked->sync_ratio[network]};
-    for (uint32_t i = 0; i < LULL_JOB_MOST_PARTS && asked->parts[i].kernel != NULL; i++) {
-        const struct lull_gpu_profile kernel =
-            take_kernel(model, asked->parts[i].kernel, asked->parts[i].like);
-
+    for (uint32_t i = 0; i < LULL_JOB_MOST_PARTS && asked->parts[i].kernel != NULL; i++)
         work_out->parts[work_out->part_count++] = (struct lull_job_part){
-            .base_w = kernel.base_w,
-            .slope_w = kernel.slope_w,
-            .memory_ratio = kernel.memory_ratio,
+            .kernel = take_kernel(model, asked->parts[i].kernel, asked->parts[i].like),
             .share_ratio = asked->parts[i].share_ratio,
         };
-    }
 }
 
 /* ---- clocks ------------------------------------------------------------------------------- */
 
-static double link_gbs(const struct lull_gpu_model *model, enum lull_job_network network)
+static double link_gbs(const struct lull_device_curve *model, enum lull_job_network network)
 {
     const double ethernet_gbs = 25.0 / 8.0;
 
     return network == LULL_JOB_NVLINK ? model->link_gbs : fmin(ethernet_gbs, model->link_gbs);
 }
 
-void lull_job_model_fill(const struct lull_gpu_model *model, enum lull_job_network network,
+void lull_job_model_fill(const struct lull_device_curve *model, enum lull_job_network network,
                          struct lull_job_model *job_model_out)
 {
     const uint32_t channels = network == LULL_JOB_NVLINK ? 16 : 4;
     const double gbs = link_gbs(model, network);
-    const double best_gbs = lull_gpu_model_transfer_gbs(model, gbs, channels, model->sm_max_mhz);
-    const uint32_t count = lull_gpu_model_step_count(model);
+    const double best_gbs = lull_device_transfer_gbs(model, gbs, channels, model->sm_max_mhz);
+    const uint32_t count = lull_device_clocks(model, job_model_out->clocks);
 
-    assert(count <= LULL_JOB_MOST_CLOCKS);
     for (uint32_t i = 0; i < count; i++) {
-        const double mhz = lull_gpu_model_step_mhz(model, count - 1 - i);
-        const double volts = lull_gpu_curve_at(&model->voltage, mhz);
-        const double rate_gbs = lull_gpu_model_transfer_gbs(model, gbs, channels, mhz);
+        const double mhz = job_model_out->clocks[i].mhz;
+        const double rate_gbs = lull_device_transfer_gbs(model, gbs, channels, mhz);
 
-        job_model_out->clocks[i] = (struct lull_job_clock){
-            .sm_mhz = (uint32_t)mhz,
-            .core_ratio = mhz / model->sm_max_mhz,
-            .bandwidth_ratio = lull_gpu_curve_at(&model->bandwidth, mhz),
-            .dynamic_ratio = mhz / model->sm_max_mhz * volts * volts,
-            .waiting_w = lull_gpu_curve_at(&model->active_idle_w, mhz),
-            .transfer_ratio = rate_gbs / best_gbs,
-            .transfer_w = lull_gpu_model_transfer_w(model, rate_gbs, channels, mhz),
+        job_model_out->transfers[i] = (struct lull_job_transfer){
+            .rate_ratio = rate_gbs / best_gbs,
+            .watts = lull_device_transfer_w(model, rate_gbs, channels, mhz),
         };
     }
     job_model_out->gpu = (struct lull_job_gpu){
         .clocks = job_model_out->clocks,
+        .transfers = job_model_out->transfers,
         .clock_count = count,
         .limit_w = model->limit_default_w * model->limit_settle_ratio,
     };
@@ -177,7 +162,7 @@ static const struct lull_job_type boards[] = {
 
 int lull_job_type_find(const char *name, uint32_t length, struct lull_job_type *type_out)
 {
-    const struct lull_gpu_model *model = lull_gpu_model_find(name, length);
+    const struct lull_device_curve *model = lull_device_curve_find(name, length);
 
     if (model != NULL) {
         *type_out = (struct lull_job_type){model->name, model, model->memory_mib,
@@ -230,12 +215,12 @@ struct lull_job_links lull_job_type_links(const struct lull_job_type *type,
 uint32_t lull_job_type_tempo(const struct lull_job_type *type, uint32_t job_class,
                              enum lull_job_network network, struct lull_job_tempo *tempo_out)
 {
-    const struct lull_gpu_model *model = type->model;
+    const struct lull_device_curve *model = type->model;
     struct lull_job_model curves;
     struct lull_job_work work;
 
     if (model == NULL)
-        model = lull_gpu_model_find(MEASURED_ON, sizeof(MEASURED_ON) - 1);
+        model = measured_on();
     lull_job_model_fill(model, network, &curves);
     lull_job_class_work(job_class, model, network, &work);
     lull_job_tempo(&curves.gpu, &work, tempo_out);
@@ -256,18 +241,18 @@ uint32_t lull_job_training_tempo(const struct lull_job_type *type,
 {
     const double busy_s = time->matrix_s + time->memory_s;
     const double memory_ratio = busy_s > 0.0 ? time->memory_s / busy_s : 0.0;
-    const struct lull_gpu_profile matrix =
+    const struct lull_device_kernel matrix =
         take_kernel(type->model, is_backward ? "llm_bwd" : "llm_fwd", "llm_gemm");
-    const struct lull_gpu_profile copy = take_kernel(type->model, "stream", NULL);
+    const struct lull_device_kernel copy = take_kernel(type->model, "stream", NULL);
     struct lull_job_work work = {.part_count = 1, .host_ratio = 1.0};
     struct lull_job_model curves;
 
     if (busy_s > 0.0) {
         work.host_ratio = time->fixed_s / (busy_s + time->fixed_s);
         work.parts[0] = (struct lull_job_part){
-            .base_w = matrix.base_w + memory_ratio * (copy.base_w - matrix.base_w),
-            .slope_w = matrix.slope_w + memory_ratio * (copy.slope_w - matrix.slope_w),
-            .memory_ratio = memory_ratio,
+            .kernel = {.base_w = matrix.base_w + memory_ratio * (copy.base_w - matrix.base_w),
+                       .slope_w = matrix.slope_w + memory_ratio * (copy.slope_w - matrix.slope_w),
+                       .memory_ratio = memory_ratio},
             .share_ratio = 1.0 - work.host_ratio,
         };
     }

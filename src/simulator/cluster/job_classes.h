@@ -14,10 +14,10 @@
 #include <stdint.h>
 
 #include "core/cluster/model/job_parallel.h"
-#include "core/model/training.h"
 #include "core/cluster/model/job_surface.h"
+#include "core/model/device_curve.h"
+#include "core/model/training.h"
 #include "core/stats/random.h"
-#include "emulator/gpu_model.h"
 
 /* The network that joins the GPUs of a job. */
 enum lull_job_network {
@@ -51,26 +51,27 @@ uint32_t lull_job_class_of(const char *model);
 uint32_t lull_job_class_draw(struct lull_random *random);
 
 /* Tells what a job of a class computes on a model of GPU. */
-void lull_job_class_work(uint32_t job_class, const struct lull_gpu_model *model,
+void lull_job_class_work(uint32_t job_class, const struct lull_device_curve *model,
                          enum lull_job_network network, struct lull_job_work *work_out);
 
-/* A model of GPU at its default power limit; gpu points at the clocks beside it. */
+/* A model of GPU at its default power limit; gpu points at the arrays beside it. */
 struct lull_job_model {
     struct lull_job_gpu gpu;
-    struct lull_job_clock clocks[LULL_JOB_MOST_CLOCKS];
+    struct lull_device_clock clocks[LULL_JOB_MOST_CLOCKS];
+    struct lull_job_transfer transfers[LULL_JOB_MOST_CLOCKS];
 };
-void lull_job_model_fill(const struct lull_gpu_model *model, enum lull_job_network network,
+void lull_job_model_fill(const struct lull_device_curve *model, enum lull_job_network network,
                          struct lull_job_model *job_model_out);
 
 /* ---- types of GPU ------------------------------------------------------------------------- */
 
 /*
- * A model of the emulated node, or an older board of which no curve is known, only how fast it is
+ * A model with curves, or an older board of which no curve is known, only how fast it is
  * (Gavel's rates): it has one clock, and draws the share of its limit that the A100 draws.
  */
 struct lull_job_type {
     const char *name;
-    const struct lull_gpu_model *model; /* NULL: a board */
+    const struct lull_device_curve *model; /* NULL: a board */
     uint32_t memory_mib;
     double limit_w;
     double idle_w;

@@ -7,31 +7,6 @@
 
 /* ---- a GPU at a clock --------------------------------------------------------------------- */
 
-static double kernel_ratio(const struct lull_job_clock *clock, const struct lull_job_part *part)
-{
-    return part->memory_ratio / clock->bandwidth_ratio +
-           (1.0 - part->memory_ratio) / clock->core_ratio;
-}
-
-/* The power of a kernel. Where memory is slower than at the highest clock, the cores wait for it
- * and draw less. */
-static double kernel_w(const struct lull_job_clock *clock, const struct lull_job_part *part)
-{
-    const double fed = part->memory_ratio + (1.0 - part->memory_ratio) / clock->core_ratio;
-    const double reached = fmin(fed / kernel_ratio(clock, part), 1.0);
-
-    return fmax(part->base_w + part->slope_w * clock->dynamic_ratio * reached, clock->waiting_w);
-}
-
-/* The clock that the power limit leaves a kernel when this one is asked for. */
-static uint32_t limited_clock(const struct lull_job_gpu *gpu, const struct lull_job_part *part,
-                              uint32_t clock)
-{
-    while (clock + 1 < gpu->clock_count && kernel_w(&gpu->clocks[clock], part) > gpu->limit_w)
-        clock++;
-    return clock;
-}
-
 /* Seconds and joules of a second of work at the highest clock without a limit. */
 struct spent {
     double time;
@@ -45,13 +20,12 @@ static struct spent spend(const struct lull_job_gpu *gpu, const struct lull_job_
     struct spent sum = {work->host_ratio, work->host_ratio * waiting_w};
 
     for (uint32_t i = 0; i < work->part_count; i++) {
-        const struct lull_job_part *part = &work->parts[i];
-        const struct lull_job_clock *at = &gpu->clocks[limited_clock(gpu, part, clock)];
-        const double time = part->share_ratio * kernel_ratio(at, part) /
-                            kernel_ratio(&gpu->clocks[limited_clock(gpu, part, 0)], part);
+        const struct lull_device_run run = lull_device_kernel_run(
+            gpu->clocks, gpu->clock_count, &work->parts[i].kernel, gpu->limit_w, clock);
+        const double time = work->parts[i].share_ratio * run.time_ratio;
 
         sum.time += time;
-        sum.energy += time * kernel_w(at, part);
+        sum.energy += time * run.watts;
     }
     return sum;
 }
@@ -62,15 +36,16 @@ void lull_job_tempo(const struct lull_job_gpu *gpu, const struct lull_job_work *
     const struct spent highest = spend(gpu, work, 0);
 
     for (uint32_t i = 0; i < gpu->clock_count; i++) {
-        const struct lull_job_clock *clock = &gpu->clocks[i];
+        const struct lull_device_clock *clock = &gpu->clocks[i];
+        const struct lull_job_transfer *transfer = &gpu->transfers[i];
         const struct spent here = spend(gpu, work, i);
 
         tempo_out[i] = (struct lull_job_tempo){
-            .sm_mhz = clock->sm_mhz,
+            .sm_mhz = (uint32_t)clock->mhz,
             .compute_ratio = here.time / highest.time,
             .compute_w = here.energy / here.time,
-            .transfer_ratio = gpu->clocks[0].transfer_ratio / clock->transfer_ratio,
-            .transfer_w = clock->waiting_w + clock->transfer_w,
+            .transfer_ratio = gpu->transfers[0].rate_ratio / transfer->rate_ratio,
+            .transfer_w = clock->waiting_w + transfer->watts,
             .waiting_w = clock->waiting_w,
         };
     }

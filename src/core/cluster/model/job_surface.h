@@ -3,11 +3,11 @@
  * policies that choose both look at (PowerFlow, arXiv 2304.06381, section 4), and what operating
  * points are made of (operating_points.h).
  *
- * A GPU at one clock f makes of a kernel t = t_m / bandwidth(f) + c / f and draws P = B + A
- * (f/fmax) v(f)^2 (the curves of the GPU's model, sampled at its clocks). A job's work is a mix of
- * kernels, of time that the host takes, when the GPU waits, and of exposed communication, which
- * only slows down once the clock can no longer feed the link. Where a kernel draws more than the
- * power limit, the highest clock below it that does not is what the GPU runs at.
+ * A job's work is a mix of kernels, whose time and power at a clock the curves of the GPU's model
+ * tell (core/model/device_curve.h), of time that the host takes, when the GPU waits, and of exposed
+ * communication, which only slows down once the clock can no longer feed the link. Where a kernel
+ * draws more than the power limit, the highest clock below it that does not is what the GPU runs
+ * at.
  *
  * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
  */
@@ -17,40 +17,34 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/model/device_curve.h"
+
 enum {
-    LULL_JOB_MOST_CLOCKS = 512,
+    LULL_JOB_MOST_CLOCKS = LULL_DEVICE_CURVE_CLOCKS,
     LULL_JOB_MOST_PARTS = 4,
     LULL_JOB_MOST_RATES = 16,
 };
 
 /* ---- a GPU -------------------------------------------------------------------------------- */
 
-/* How a GPU behaves at one clock; ratios are to its behaviour at the highest clock. */
-struct lull_job_clock {
-    uint32_t sm_mhz;
-    double core_ratio;      /* f / fmax; > 0, at most 1 */
-    double bandwidth_ratio; /* of memory; > 0, at most 1 */
-    double dynamic_ratio;   /* (f / fmax) v(f)^2, v relative to the voltage floor; > 0 */
-    double waiting_w;       /* with a job and no kernel; >= 0 */
-    double transfer_ratio;  /* rate of a transfer; > 0, at most 1 */
-    double transfer_w;      /* of a transfer, beyond waiting; >= 0 */
+/* The exposed communication of a job at one clock. */
+struct lull_job_transfer {
+    double rate_ratio; /* to that at the highest clock; > 0, at most 1 */
+    double watts;      /* beyond waiting; >= 0 */
 };
 
 struct lull_job_gpu {
-    const struct lull_job_clock *clocks; /* the highest first */
-    uint32_t clock_count;                /* 1 to LULL_JOB_MOST_CLOCKS */
-    double limit_w;                      /* where the board holds its power; > 0, may be INFINITY */
+    const struct lull_device_clock *clocks;    /* the highest first */
+    const struct lull_job_transfer *transfers; /* of each clock */
+    uint32_t clock_count;                      /* 1 to LULL_JOB_MOST_CLOCKS */
+    double limit_w; /* where the board holds its power; > 0, may be INFINITY */
 };
 
 /* ---- the work of a job -------------------------------------------------------------------- */
 
-/* A kernel on one model of GPU. */
 struct lull_job_part {
-    double base_w;  /* B >= 0 */
-    double slope_w; /* A >= 0 */
-    double
-        memory_ratio;   /* the share of its time at the highest clock that waits for memory; 0..1 */
-    double share_ratio; /* its share of the job's time without communication; >= 0 */
+    struct lull_device_kernel kernel; /* on one model of GPU */
+    double share_ratio;               /* of the job's time without communication; >= 0 */
 };
 
 struct lull_job_work {

@@ -17,8 +17,9 @@
 enum { CLOCKS = 9, MOST = LULL_CLUSTER_MOST_POINTS };
 
 /* A GPU whose voltage rises above 1.1 GHz and whose memory slows down below 0.9 GHz. */
-static struct lull_job_clock clocks[CLOCKS];
-static struct lull_job_gpu gpu = {clocks, CLOCKS, INFINITY};
+static struct lull_device_clock clocks[CLOCKS];
+static struct lull_job_transfer transfers[CLOCKS];
+static struct lull_job_gpu gpu = {clocks, transfers, CLOCKS, INFINITY};
 
 static void assert_near(double got, double wanted, double tolerance)
 {
@@ -33,14 +34,16 @@ static int set_up(void **state)
         const double ghz = 1.4 - 0.1 * i;
         const double volts = ghz > 1.1 ? 1.0 + (ghz - 1.1) : 1.0;
 
-        clocks[i] = (struct lull_job_clock){
-            .sm_mhz = (uint32_t)lround(1000.0 * ghz),
+        clocks[i] = (struct lull_device_clock){
+            .mhz = round(1000.0 * ghz),
             .core_ratio = ghz / 1.4,
             .bandwidth_ratio = ghz < 0.9 ? ghz / 0.9 : 1.0,
             .dynamic_ratio = ghz / 1.4 * volts * volts,
             .waiting_w = 50.0 + 20.0 * ghz,
-            .transfer_ratio = ghz < 0.7 ? ghz / 0.7 : 1.0,
-            .transfer_w = 10.0,
+        };
+        transfers[i] = (struct lull_job_transfer){
+            .rate_ratio = ghz < 0.7 ? ghz / 0.7 : 1.0,
+            .watts = 10.0,
         };
     }
     return 0;
@@ -50,7 +53,7 @@ static int set_up(void **state)
 
 static void test_compute_follows_the_clock(void **state)
 {
-    const struct lull_job_work work = {.parts = {{40.0, 200.0, 0.0, 1.0}}, .part_count = 1};
+    const struct lull_job_work work = {.parts = {{{40.0, 200.0, 0.0}, 1.0}}, .part_count = 1};
     struct lull_job_tempo tempo[CLOCKS];
 
     (void)state;
@@ -64,7 +67,7 @@ static void test_compute_follows_the_clock(void **state)
 
 static void test_memory_does_not_until_it_starves(void **state)
 {
-    const struct lull_job_work work = {.parts = {{60.0, 100.0, 1.0, 1.0}}, .part_count = 1};
+    const struct lull_job_work work = {.parts = {{{60.0, 100.0, 1.0}, 1.0}}, .part_count = 1};
     struct lull_job_tempo tempo[CLOCKS];
 
     (void)state;
@@ -89,16 +92,17 @@ static void test_host_time_waits(void **state)
 /* What draws more than the limit runs as the highest clock does that does not. */
 static void test_limit(void **state)
 {
-    const struct lull_job_work work = {.parts = {{40.0, 200.0, 0.0, 1.0}}, .part_count = 1};
-    const struct lull_job_gpu limited = {clocks, CLOCKS, 40.0 + 200.0 * clocks[3].dynamic_ratio};
+    const struct lull_job_work work = {.parts = {{{40.0, 200.0, 0.0}, 1.0}}, .part_count = 1};
+    const struct lull_job_gpu limited = {clocks, transfers, CLOCKS,
+                                         40.0 + 200.0 * clocks[3].dynamic_ratio};
     struct lull_job_tempo tempo[CLOCKS];
 
     (void)state;
     lull_job_tempo(&limited, &work, tempo);
     for (uint32_t i = 0; i < CLOCKS; i++) {
-        const double mhz = i < 3 ? clocks[3].sm_mhz : clocks[i].sm_mhz;
+        const double mhz = i < 3 ? clocks[3].mhz : clocks[i].mhz;
 
-        assert_near(tempo[i].compute_ratio, clocks[3].sm_mhz / mhz, 1e-9);
+        assert_near(tempo[i].compute_ratio, clocks[3].mhz / mhz, 1e-9);
         assert_true(tempo[i].compute_w <= limited.limit_w);
     }
 }
@@ -106,8 +110,10 @@ static void test_limit(void **state)
 /* The time as it was told, exactly; one GPU communicates with nobody. */
 static void test_own_point(void **state)
 {
-    const struct lull_job_work work = {
-        .parts = {{40.0, 200.0, 0.1, 0.8}}, .part_count = 1, .host_ratio = 0.2, .sync_ratio = 0.3};
+    const struct lull_job_work work = {.parts = {{{40.0, 200.0, 0.1}, 0.8}},
+                                       .part_count = 1,
+                                       .host_ratio = 0.2,
+                                       .sync_ratio = 0.3};
     struct lull_job_tempo tempo[CLOCKS];
     struct lull_job_surface surface = {
         .tempo = tempo, .clock_count = CLOCKS, .sync_ratio = 0.3, .time_ns = 987654321987654321};
@@ -296,7 +302,7 @@ static void test_least_area_goes(void **state)
 static void test_of_surface(void **state)
 {
     const struct lull_job_work work = {
-        .parts = {{40.0, 200.0, 0.1, 1.0}}, .part_count = 1, .sync_ratio = 0.1};
+        .parts = {{{40.0, 200.0, 0.1}, 1.0}}, .part_count = 1, .sync_ratio = 0.1};
     static struct lull_cluster_point candidates[LULL_JOB_MOST_CANDIDATES];
     static const uint32_t gpus[] = {2, 4, 8};
     struct lull_cluster_point points[MOST];
