@@ -263,6 +263,7 @@ static int serve_until_stopped(struct lull_server *server, struct lull_journal *
     writer_options.processes = on_processes;
     writer_options.is_resetting = options->is_resetting;
     writer_options.check_ns = CHECK_MS * LULL_NS_PER_MS;
+    writer_options.reads_power = true;
     result = lull_writer_start(server->devices, journal, &writer_options, &server->writer, err);
     if (result < 0)
         return result;

@@ -60,6 +60,7 @@ struct lull_writer_options {
     int64_t validity_cap_ns;    /* a lowering that is not renewed ends after this time */
     int64_t check_ns;  /* every GPU is looked at this often, for what happens to it without Lull's
                           doing; 0: it is not */
+    bool reads_power;  /* what each GPU draws is read as well when it is looked at */
     int64_t hung_ns;   /* a call that lasts this long counts as hung */
     bool is_resetting; /* GPUs that come later are reset whoever has set them, as by
                           lull_restore_forced() */

@@ -303,6 +303,8 @@ static void read_power(struct lull_writer *writer, uint32_t index)
     int64_t passed_ms;
 
     lull_device_read(writer->devices, index, LULL_READING_POWER | LULL_READING_ENERGY, &reading);
+    if (lull_turn_is_lost())
+        return;
     passed_ms = (lull_now_ns() - before_ns) / LULL_NS_PER_MS;
     if ((reading.valid & LULL_READING_ENERGY) != 0) {
         const uint64_t before_mj = gpu->energy_mj;
@@ -335,8 +337,10 @@ static void check_gpu(struct lull_writer *writer, uint32_t index)
     if (lull_turn_is_lost())
         return;
     take_news(writer, index, &news);
-    if (result == 0)
+    if (result == 0 && writer->options.reads_power)
         read_power(writer, index);
+    if (lull_turn_is_lost())
+        return;
     lull_writer_note_result(writer, index, result, &error);
     if (writer->gpus[index].is_lost == was_lost) /* else it has been planned */
         plan_check(writer, &writer->gpus[index]);

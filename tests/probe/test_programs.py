@@ -67,13 +67,14 @@ def run(directory, command, preload=(), under=(), timer_output=""):
 
 
 def results(program, stdout, hpcc_output):
-    """What must not change: LAMMPS' thermodynamics; hpcc's verdicts and error counts."""
+    """What must not change: LAMMPS' thermodynamics; hpcc's verdicts."""
     if program == "lmp":
         return re.findall(r"^ +\d+ +[-\d.]+ +[-\d.]+ +[-\d.]+ +[-\d.]+ +[-\d.]+ *$", stdout, re.M)
     assert "Success=1" in hpcc_output
     assert not re.search(r"FAILED|[1-9]\d* tests completed and failed", hpcc_output)
-    return re.findall(r"(PASSED|\d+ tests completed[^\n]*|Found 0 errors in \d+|Success=1)",
-                      hpcc_output)
+    # Not the lines of single runs: those whose processor time is too short to tell are left out. Nor how many updates
+    # of random places met each other, as long as hpcc passes them.
+    return re.findall(r"(\.\.\. PASSED|\d+ tests completed[^\n]*|errors in \d+ locations \(passed\)|Success=1)", hpcc_output)
 
 
 def shares(report, timer_output):

@@ -30,9 +30,10 @@ enum { CALL_MS = 1500, RESTORE_MS = 1000 };
 struct lull_actuator {
     struct lull_command_table *table;
     int doorbell_fd;
-    uint64_t leased;   /* a bit per slot */
-    bool has_lost;     /* lulld has taken a lease back */
-    bool is_forbidden; /* because it may not be had any more */
+    uint64_t leased;      /* a bit per slot */
+    uint64_t partitioned; /* a bit per GPU of this process: MIG is on */
+    bool has_lost;        /* lulld has taken a lease back */
+    bool is_forbidden;    /* because it may not be had any more */
 
     struct lull_client *client; /* daemon */
     int64_t heartbeat_ns;       /* from one renewal of the leases to the next, as lulld wants it */
@@ -129,6 +130,20 @@ static void start_keeper(struct lull_actuator *actuator, const char *runtime_dir
                  error.text);
 }
 
+/* The writer of this process looks at no GPU by itself, so that this is the only look. It comes
+ * before the job, for a driver may not return from it, and is enough: MIG cannot be switched while
+ * a job has the GPU. One that cannot be looked at is refused, if at all, by its first write. */
+static void look_for_partitions(struct lull_actuator *actuator)
+{
+    for (uint32_t gpu = 0; gpu < lull_devices_count(actuator->devices); gpu++) {
+        struct lull_device_news news;
+
+        lull_device_check(actuator->devices, gpu, &news, NULL);
+        if (news.is_partitioned)
+            actuator->partitioned |= UINT64_C(1) << gpu;
+    }
+}
+
 static int open_local(struct lull_actuator *actuator, const char *runtime_dir,
                       struct lull_error *err)
 {
@@ -140,6 +155,7 @@ static int open_local(struct lull_actuator *actuator, const char *runtime_dir,
         return result;
     /* Undoes what a killed run has left. A failure concerns one GPU and has been logged. */
     lull_restore_all(actuator->devices, actuator->journal, &report, NULL);
+    look_for_partitions(actuator);
     result = lull_command_table_create(&actuator->table, err);
     if (result < 0)
         return result;
@@ -180,17 +196,6 @@ int lull_actuator_open_local(struct lull_devices *devices, const char *runtime_d
     return 0;
 }
 
-/* The writer of this process looks at no GPU by itself, so that this is the only look. It is
- * enough: MIG cannot be switched while a job has the GPU. A GPU that cannot be looked at is
- * refused, if at all, by its first write. */
-static int check_partitions(struct lull_actuator *actuator, uint32_t gpu, struct lull_error *err)
-{
-    struct lull_device_news news;
-
-    lull_device_check(actuator->devices, gpu, &news, NULL);
-    return news.is_partitioned ? lull_device_refuse_partitioned(gpu, err) : 0;
-}
-
 static int lease_local(struct lull_actuator *actuator, const char *uuid,
                        const struct lull_band *band, uint32_t *slot_out, struct lull_error *err)
 {
@@ -201,8 +206,8 @@ static int lease_local(struct lull_actuator *actuator, const char *uuid,
     if (gpu < 0)
         return lull_error_set(err, -ENODEV, "%s: no such GPU on this node; see lull gpus", uuid);
     result = lull_device_fit_band(lull_device_info(actuator->devices, (uint32_t)gpu), &fitted, err);
-    if (result == 0)
-        result = check_partitions(actuator, (uint32_t)gpu, err);
+    if (result == 0 && (actuator->partitioned >> gpu & 1) != 0)
+        result = lull_device_refuse_partitioned((uint32_t)gpu, err);
     if (result < 0)
         return result;
     if ((actuator->leased >> gpu & 1) != 0)
