@@ -1,18 +1,17 @@
 """`lull report`: the page of a run, of several, of one that is large, strange or incomplete; and that nobody is shut out
 of it. Run as: test_report.py LULL [TEST...]. SPDX-License-Identifier: Apache-2.0"""
 import html.parser
-import importlib.util
 import json
 import os
 import re
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import axe  # noqa: E402
 import report_case  # noqa: E402
 
 LULL = os.path.abspath(sys.argv.pop(1))
@@ -175,34 +174,17 @@ class Access(Case):
 
     def setUp(self):
         super().setUp()
-        found = importlib.util.find_spec("axe_playwright_python")
-        self.chromium = shutil.which("chromium")
-        if self.chromium is None:
-            self.skipTest("no chromium")
-        if found is None:
-            self.skipTest("no axe-core: pip install axe-playwright-python")
-        with open(os.path.join(os.path.dirname(found.origin), "axe.min.js"), encoding="utf-8") as file:
-            self.axe = file.read()
+        reason = axe.reason_to_skip()
+        if reason is not None:
+            self.skipTest(reason)
 
     def violations(self, text, *options):
-        """What axe finds in a page, to which it is added, and which may run scripts for that."""
-        text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
-        check = "axe.run().then(r => {document.body.dataset.found = JSON.stringify(r.violations.map(" \
-            "v => [v.impact, v.id, v.nodes.map(n => n.html.slice(0, 120))]))})"
-        path = os.path.join(self.directory, "checked.html")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text.replace("</body>", f"<script>{self.axe}</script><script>{check}</script></body>"))
-        done = subprocess.run([self.chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000",
-                               f"--user-data-dir={self.directory}/profile", *options, "--dump-dom", "file://" + path],
-                              capture_output=True, text=True, check=True, timeout=120)
-        found = re.search(r'<body data-found="([^"]*)"', done.stdout)
-        self.assertIsNotNone(found, done.stderr[-2000:])
-        return json.loads(html.unescape(found.group(1)))
+        return axe.violations(text, self.directory, *options)
 
     def test_axe_finds_nothing(self):
         names = [self.write(report_case.large(gpus=2), name) for name in ("one", "two")]
         for text in (self.page(names[0]), self.page(*names)):
-            for options in ((), ("--blink-settings=preferredColorScheme=0",), ("--window-size=500,900",)):
+            for options in axe.LOOKS:
                 self.assertEqual(self.violations(text, *options), [], options)
 
     def test_axe_looks(self):

@@ -14,6 +14,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import axe  # noqa: E402
 import serve_case  # noqa: E402
 from serve_case import find, host  # noqa: E402
 
@@ -79,6 +80,15 @@ class Figures(unittest.TestCase):
         self.assertEqual(shown(samples, "lull_gpu_clock_max_hertz", WELL)[0][1], gpu["sm_clock_max_mhz"] * 1e6)
         self.assertGreaterEqual(shown(samples, "lull_gpu_energy_joules_total", WELL)[0][1], gpu["energy_j"])
         self.assertEqual([labels["state"] for labels, value in shown(samples, "lull_gpu_state", WELL) if value == 1], ["UP"])
+
+    def test_axe_finds_nothing_on_the_live_page(self):
+        reason = axe.reason_to_skip()
+        if reason is not None:
+            self.skipTest(reason)
+        status, _, page = self.serve.ask("/")
+        self.assertEqual(status, 200)
+        for options in axe.LOOKS:
+            self.assertEqual(axe.violations(page, self.node.directory.name, *options), [], options)
 
     def test_a_missing_counter_is_no_zero(self):
         gpu, samples = self.serve.json("/api/v1/node")["gpus"][NO_COUNTER], self.serve.metrics()
