@@ -14,9 +14,6 @@
 /* A duty that lowers the clock by less than this share of what the steady point does is not worth
  * its proof, which runs at the reference half of the time. Chosen, not measured. */
 static const double least_gain = 1.0 / 16.0;
-/* Nor is one low beat of eight: in virtual time the proof of it took resnet50-ddp on eight GPUs 700
- * iterations. */
-enum { LEAST_LOW = 2 };
 
 /* So many GPUs may share the driver: a change within an iteration then waits for one call of a beat
  * at most. In virtual time the duty of sampled_rank-0 and -1, two GPUs, brings 1 % of energy more,
@@ -93,7 +90,7 @@ struct lull_duty lull_controller_find_duty(const struct lull_controller *control
     slope = lull_controller_slope(controller, steady);
     if (duty.beat == 0 || !(slope > 0.0))
         return (struct lull_duty){0};
-    for (duty.low = LULL_DUTY_BEATS - 1; duty.low >= LEAST_LOW; duty.low--) {
+    for (duty.low = LULL_DUTY_BEATS - 1; duty.low > 0; duty.low--) {
         const double point = duty.point + (double)duty.low / LULL_DUTY_BEATS;
 
         if (slope * point <= lull_controller_wanted_ratio(controller) &&
