@@ -283,7 +283,6 @@ static void conclude_run(struct lull_oracle_play *oracle,
     const uint32_t ranks = oracle->play.rank_count;
     double most = 0.0;
 
-    *outcome = (struct lull_oracle_outcome){0};
     for (uint32_t rank = 0; rank < ranks; rank++) {
         const double period_s =
             (double)(oracle->ranks[rank].end_ns - oracle->ranks[rank].begin_ns) * 1e-9 /
@@ -310,6 +309,7 @@ int lull_oracle_play_run(struct lull_oracle_play *oracle, enum lull_oracle_mode 
     const uint32_t ranks = oracle->play.rank_count;
     int result;
 
+    *outcome_out = (struct lull_oracle_outcome){0};
     reset_run(oracle, mode);
     result =
         lull_play_sim_create_at(&oracle->play, &oracle->model, WARM_PERIODS + oracle->periods + 1,

@@ -197,7 +197,7 @@ static int try_base(struct lull_oracle_play *oracle, uint32_t step,
 static int try_apart(struct lull_oracle_play *oracle, struct lull_oracle_play_answer *answer,
                      struct lull_error *err)
 {
-    uint32_t below[LULL_PLAY_RANKS];
+    uint32_t below[LULL_PLAY_RANKS] = {0};
     int result = 0;
 
     memset(oracle->queue.below, 0, sizeof(oracle->queue.below));

@@ -251,7 +251,7 @@ class Budget(unittest.TestCase):
         self.assertEqual(self.ask_as_user((0, 210, 0, 60000), (1, 0, 100000, 60000), (2, 0, 0, 0)), [-errno.EPERM] * 3)
         self.assertEqual([gpu["cap"] for gpu in status()], [None] * GPUS)
         budget = self.start_budget(user=USER, group=USER, extra_groups=[OPERATORS])
-        self.wait(lambda: all(gpu["cap"] for gpu in status()), 10)
+        self.wait(lambda: ((status()[0]["cap"] or {}).get("sm_mhz") or 1410) <= 600, 10)
         holder = self.spawn(TOOL, "hold", "daemon", status()[0]["uuid"], "1200", user=USER, group=USER, extra_groups=[])
         self.assertIn("sm_mhz=600", holder.stdout.readline())  # its own band's lowest, not what it asks for
         budget.terminate()
