@@ -186,6 +186,20 @@ out:
     return result;
 }
 
+int lull_file_read_line(const char *path, char *text_out, size_t size, struct lull_error *err)
+{
+    size_t length;
+    char *data;
+    const int result = lull_file_read(path, size - 1, &data, &length, err);
+
+    if (result < 0)
+        return result;
+    data[strcspn(data, "\r\n")] = '\0';
+    snprintf(text_out, size, "%s", data);
+    free(data);
+    return 0;
+}
+
 int lull_file_make_directory(const char *path, mode_t mode, struct lull_error *err)
 {
     char partial[PATH_MAX];

@@ -34,6 +34,10 @@ int lull_file_write_with(const char *path, int (*write)(const void *context, FIL
 int lull_file_read(const char *path, size_t limit, char **data_out, size_t *size_out,
                    struct lull_error *err);
 
+/* Reads the first line of a regular file of less than `size` bytes into text_out, which has `size`.
+ * Errors: as lull_file_read(). */
+int lull_file_read_line(const char *path, char *text_out, size_t size, struct lull_error *err);
+
 /* Creates a directory and its parents. One that exists is no error. */
 int lull_file_make_directory(const char *path, mode_t mode, struct lull_error *err);
 

@@ -100,6 +100,17 @@ bool lull_text_is_bare_percent(const char *text, double *value_out)
     return true;
 }
 
+char *lull_text_trim(char *text)
+{
+    size_t length;
+
+    text += strspn(text, LULL_TEXT_BLANKS);
+    for (length = strlen(text); length > 0 && strchr(LULL_TEXT_BLANKS, text[length - 1]) != NULL;)
+        length--;
+    text[length] = '\0';
+    return text;
+}
+
 uint64_t lull_text_hash(const char *text)
 {
     uint64_t hash = UINT64_C(14695981039346656037);

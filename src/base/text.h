@@ -51,6 +51,12 @@ int lull_text_parse_ratio(const char *text, double *ratio_out);
  */
 bool lull_text_is_bare_percent(const char *text, double *value_out);
 
+/* What surrounds a word in files that people write. */
+#define LULL_TEXT_BLANKS " \t\r"
+
+/* Cuts the blanks off the end of a text; returns where it begins behind those before it. */
+char *lull_text_trim(char *text);
+
 /* The 64-bit FNV-1a hash of a text. It is the same on all machines and in all versions, so it may
  * be stored. */
 uint64_t lull_text_hash(const char *text);

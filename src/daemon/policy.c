@@ -12,8 +12,6 @@
 
 enum { LINE_BYTES = 4096 }; /* a rule names all GPUs of a node in one line */
 
-static const char blanks[] = " \t\r";
-
 /* --- reading --- */
 
 struct policy_reader {
@@ -38,19 +36,6 @@ __attribute__((format(printf, 3, 4))) static int refuse(const struct policy_read
     vsnprintf(what, sizeof(what), format, args);
     va_end(args);
     return lull_error_set(reader->err, -EINVAL, "%.70s:%u: %s", reader->path, line, what);
-}
-
-/* Removes what surrounds a word; returns its begin. */
-static char *trim(char *text)
-{
-    size_t length;
-
-    text += strspn(text, blanks);
-    length = strlen(text);
-    while (length > 0 && strchr(blanks, text[length - 1]) != NULL)
-        length--;
-    text[length] = '\0';
-    return text;
 }
 
 static int read_id(const struct policy_reader *reader, int (*find)(const char *, uint32_t *),
@@ -125,7 +110,7 @@ static int read_gpus(struct policy_reader *reader, char *value)
     reader->rule->first_gpu = reader->policy->gpu_count;
     for (char *word = strtok_r(value, ",", &rest); word != NULL;
          word = strtok_r(NULL, ",", &rest)) {
-        const int result = add_gpu(reader, trim(word));
+        const int result = add_gpu(reader, lull_text_trim(word));
 
         if (result < 0)
             return result;
@@ -213,7 +198,7 @@ static int read_key(struct policy_reader *reader, char *line)
     if (equals == NULL)
         return refuse(reader, reader->line, "\"%.40s\" is neither KEY = VALUE nor [SECTION]", line);
     *equals = '\0';
-    name = trim(line);
+    name = lull_text_trim(line);
     while (key < KEYS && strcmp(name, key_names[key]) != 0)
         key++;
     if (key == KEYS)
@@ -224,8 +209,8 @@ static int read_key(struct policy_reader *reader, char *line)
         return refuse(reader, reader->line, "%s is given twice in this section", name);
     reader->keys_given |= UINT32_C(1) << key;
     if (reader->rule == NULL)
-        return read_own_key(reader, (enum key)key, trim(equals + 1));
-    return read_rule_key(reader, (enum key)key, trim(equals + 1));
+        return read_own_key(reader, (enum key)key, lull_text_trim(equals + 1));
+    return read_rule_key(reader, (enum key)key, lull_text_trim(equals + 1));
 }
 
 /* Checks what a section lacks, which shows only at its end. */
@@ -281,26 +266,26 @@ static int begin_section(struct policy_reader *reader, char *line)
     if (end == NULL || end[1] != '\0')
         return refuse(reader, reader->line, "a section is written [SECTION]");
     *end = '\0';
-    kind = trim(line + 1);
-    name = kind + strcspn(kind, blanks);
+    kind = lull_text_trim(line + 1);
+    name = kind + strcspn(kind, LULL_TEXT_BLANKS);
     if (*name != '\0')
         *name++ = '\0';
     reader->is_in_section = true;
     reader->section_line = reader->line;
     reader->keys_given = 0;
     reader->rule = NULL;
-    if (strcmp(kind, "lulld") == 0 && *trim(name) == '\0')
+    if (strcmp(kind, "lulld") == 0 && *lull_text_trim(name) == '\0')
         return 0;
     if (policy->rule_count == LULL_POLICY_MAX_RULES)
         return refuse(reader, reader->line, "there are more than %d sections",
                       LULL_POLICY_MAX_RULES);
     reader->rule = &policy->rules[policy->rule_count++];
-    return read_subject(reader, kind, trim(name));
+    return read_subject(reader, kind, lull_text_trim(name));
 }
 
 static int read_line(struct policy_reader *reader, char *line)
 {
-    line = trim(line);
+    line = lull_text_trim(line);
     if (*line == '\0' || *line == '#')
         return 0;
     return *line == '[' ? begin_section(reader, line) : read_key(reader, line);

@@ -69,6 +69,19 @@ static void test_at_least_takes_inf_and_keeps_the_output_otherwise(void **state)
     assert_float_equal(value, 7.0, 0.0);
 }
 
+static void test_trim_cuts_both_ends_and_nothing_else(void **state)
+{
+    struct {
+        char text[16];
+        const char *expected;
+    } cases[] = {{"", ""},    {" \t\r", ""}, {"a", "a"}, {"  a b\t\r", "a b"},
+                 {"a ", "a"}, {"\na", "\na"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_string_equal(lull_text_trim(cases[i].text), cases[i].expected);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -76,6 +89,7 @@ int main(void)
         cmocka_unit_test(test_a_bare_number_may_mean_percent),
         cmocka_unit_test(test_bad_numbers_are_refused_and_leave_the_output),
         cmocka_unit_test(test_at_least_takes_inf_and_keeps_the_output_otherwise),
+        cmocka_unit_test(test_trim_cuts_both_ends_and_nothing_else),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -178,7 +178,8 @@ static int analyze_timeline(const struct analyze_arguments *arguments, const cha
     return status;
 }
 
-/* Of a recording nothing is predicted: it tells what has been. */
+/* Shows a recording of `lull run` as it is: it tells what was saved, so that nothing is predicted.
+ */
 static int analyze_recording(const struct analyze_arguments *arguments,
                              const struct lull_run_recording *recording)
 {
@@ -188,7 +189,7 @@ static int analyze_recording(const struct analyze_arguments *arguments,
     return LULL_EXIT_OK;
 }
 
-/* What is of all ranks of a job is printed at once, and alone. */
+/* Shows a file that holds all ranks of a job; no other file may be given beside it. */
 static int analyze_whole(const struct analyze_arguments *arguments, const char *file, bool is_alone,
                          const struct lull_trace *trace)
 {

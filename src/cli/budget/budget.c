@@ -24,7 +24,7 @@
 #define ROUND_NS (600 * LULL_NS_PER_MS)
 #define LOOK_NS (20 * LULL_NS_PER_MS)
 
-/* What tells a file from the one before. */
+/* A file whose stamp has changed is read again. */
 struct stamp {
     ino_t file;
     struct timespec time;

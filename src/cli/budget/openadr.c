@@ -60,15 +60,10 @@ static bool is_private(const char *url)
 
 static int read_token(const char *path, char *token_out, struct lull_error *err)
 {
-    char *data;
-    size_t size;
-    int result = lull_file_read(path, TOKEN_BYTES - 1, &data, &size, err);
+    const int result = lull_file_read_line(path, token_out, TOKEN_BYTES, err);
 
     if (result < 0)
         return result;
-    data[strcspn(data, "\r\n")] = '\0';
-    snprintf(token_out, TOKEN_BYTES, "%s", data);
-    free(data);
     if (token_out[0] == '\0' || !is_plain(token_out))
         return lull_error_set(err, -EINVAL, "%s: this is no token: one line without blanks", path);
     return 0;

@@ -11,8 +11,6 @@
 
 enum { LINE_BYTES = 1024, MOST_GPUS = 64, MOST_KEYS = 32 };
 
-static const char blanks[] = " \t\r";
-
 /* What keys of a section write to, or NULL: the key does not belong there. */
 struct target {
     struct lull_budget_cap *cap;
@@ -42,18 +40,6 @@ __attribute__((format(printf, 2, 3))) static int refuse(const struct settings_re
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     return lull_error_set(reader->err, -EINVAL, "%.80s:%u: %s", reader->path, reader->line, text);
-}
-
-static char *trim(char *text)
-{
-    size_t length;
-
-    text += strspn(text, blanks);
-    length = strlen(text);
-    while (length > 0 && strchr(blanks, text[length - 1]) != NULL)
-        length--;
-    text[length] = '\0';
-    return text;
 }
 
 /* --- values --- */
@@ -139,10 +125,10 @@ static int read_place(const struct settings_reader *reader, char *text)
         return refuse(reader, "a job is on %d nodes at most", LULL_BUDGET_MOST_PLACES);
     *colon = '\0';
     place = &job->places[job->place_count++];
-    result = read_text(reader, trim(text), place->node, sizeof(place->node));
+    result = read_text(reader, lull_text_trim(text), place->node, sizeof(place->node));
     for (char *word = strtok_r(colon + 1, ",", &rest); word != NULL && result == 0;
          word = strtok_r(NULL, ",", &rest))
-        result = add_gpus(reader, trim(word), &place->gpus);
+        result = add_gpus(reader, lull_text_trim(word), &place->gpus);
     if (result == 0 && place->gpus == 0)
         return refuse(reader, "no GPU is named behind \"%.40s:\"", place->node);
     return result;
@@ -268,7 +254,7 @@ static int read_key(struct settings_reader *reader, char *line)
     if (equals == NULL)
         return refuse(reader, "\"%.40s\" is neither KEY = VALUE nor [SECTION]", line);
     *equals = '\0';
-    name = trim(line);
+    name = lull_text_trim(line);
     while (key < KEYS && strcmp(name, key_names[key]) != 0)
         key++;
     if (key == KEYS)
@@ -278,7 +264,7 @@ static int read_key(struct settings_reader *reader, char *line)
     if ((reader->keys_given >> key & 1) != 0)
         return refuse(reader, "%s is given twice in this section", name);
     reader->keys_given |= UINT32_C(1) << key;
-    return take_key(reader, (enum budget_key)key, trim(equals + 1));
+    return take_key(reader, (enum budget_key)key, lull_text_trim(equals + 1));
 }
 
 /* --- sections --- */
@@ -335,11 +321,11 @@ static int begin_section(struct settings_reader *reader, char *line)
     if (end == NULL || end[1] != '\0')
         return refuse(reader, "a section is written [SECTION]");
     *end = '\0';
-    kind = trim(line + 1);
-    name = kind + strcspn(kind, blanks);
+    kind = lull_text_trim(line + 1);
+    name = kind + strcspn(kind, LULL_TEXT_BLANKS);
     if (*name != '\0')
         *name++ = '\0';
-    name = trim(name);
+    name = lull_text_trim(name);
     reader->is_in_section = true;
     reader->keys_given = 0;
     reader->target = (struct target){0};
@@ -360,7 +346,7 @@ static int begin_section(struct settings_reader *reader, char *line)
 
 static int read_line(struct settings_reader *reader, char *line)
 {
-    line = trim(line);
+    line = lull_text_trim(line);
     if (*line == '\0' || *line == '#')
         return 0;
     return *line == '[' ? begin_section(reader, line) : read_key(reader, line);

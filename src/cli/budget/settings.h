@@ -48,7 +48,7 @@ struct lull_budget_place {
     uint64_t gpus;
 };
 
-/* What is known of jobs: those on these GPUs, or all of a user. */
+/* A section of the file about jobs: it holds for those on these GPUs, or for all of a user. */
 struct lull_budget_job {
     char name[LULL_BUDGET_NAME_BYTES];
     uint32_t place_count;

@@ -167,15 +167,10 @@ static void forget(void *context, struct MHD_Connection *connection, void **stat
 
 static int read_secret(const char *path, char *secret_out, struct lull_error *err)
 {
-    char *data;
-    size_t size;
-    int result = lull_file_read(path, SECRET_BYTES - 1, &data, &size, err);
+    const int result = lull_file_read_line(path, secret_out, SECRET_BYTES, err);
 
     if (result < 0)
         return result;
-    data[strcspn(data, "\r\n")] = '\0';
-    snprintf(secret_out, SECRET_BYTES, "%s", data);
-    free(data);
     if (strlen(secret_out) < LEAST_SECRET)
         return lull_error_set(err, -EINVAL, "%s: a secret has %d characters at least", path,
                               LEAST_SECRET);

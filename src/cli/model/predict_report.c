@@ -133,7 +133,7 @@ static void print_picks(const struct lull_prediction_list *list)
            list->set->device.points[list->set->device.base].mem_mhz);
 }
 
-/* What intervals are worth of kernels that were only probed. */
+/* Says how far the intervals of kernels can be trusted that were only probed. */
 static void print_probed_caption(const struct lull_prediction_list *list)
 {
     if (list->count == 0 || list->kernels[0].time_left != NULL)

@@ -2,6 +2,7 @@
 #include "cli/top/view.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -72,7 +73,7 @@ int lull_top_open(const struct lull_top_options *options, struct lull_top **top_
     }
     top->options = options;
     if (gethostname(top->view.host, sizeof(top->view.host) - 1) < 0)
-        strcpy(top->view.host, "?");
+        snprintf(top->view.host, sizeof(top->view.host), "?");
     open_driver(top);
     *top_out = top;
     return 0;

@@ -61,22 +61,9 @@ struct price_reader {
     struct lull_error *err;
 };
 
-static const char blanks[] = " \t\r";
-
 static int refuse(const struct price_reader *reader, const char *what)
 {
     return lull_error_set(reader->err, -EINVAL, "%.100s:%d: %s", reader->name, reader->line, what);
-}
-
-/* Cuts the blanks off both ends of a text. */
-static char *trim(char *text)
-{
-    size_t length;
-
-    text += strspn(text, blanks);
-    for (length = strlen(text); length > 0 && strchr(blanks, text[length - 1]) != NULL; length--)
-        text[length - 1] = '\0';
-    return text;
 }
 
 static int read_key(struct price_reader *reader, char *line)
@@ -88,8 +75,8 @@ static int read_key(struct price_reader *reader, char *line)
     if (equals == NULL)
         return refuse(reader, "this is neither KEY = VALUE nor [energy]");
     *equals = '\0';
-    key = trim(line);
-    value = trim(equals + 1);
+    key = lull_text_trim(line);
+    value = lull_text_trim(equals + 1);
     if (!reader->is_in_section)
         return refuse(reader, "a key stands before the section [energy]");
     if (strcmp(key, "price-per-kwh") == 0) {
@@ -111,7 +98,7 @@ static int read_key(struct price_reader *reader, char *line)
 
 static int read_line(struct price_reader *reader, char *line)
 {
-    line = trim(line);
+    line = lull_text_trim(line);
     if (*line == '\0' || *line == '#')
         return 0;
     if (*line != '[')

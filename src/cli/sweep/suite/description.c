@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/text.h"
 #include "cli/sweep/suite/expression.h"
 
 enum {
@@ -57,17 +58,6 @@ refuse(const struct suite_reader *reader, const char *format, ...)
 
 /* ---- words ---- */
 
-static char *trim(char *text)
-{
-    char *end = text + strlen(text);
-
-    while (*text == ' ' || *text == '\t')
-        text++;
-    while (end > text && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
-        *--end = '\0';
-    return text;
-}
-
 /* Takes what stands before the next separator from *rest, which becomes NULL with the last. */
 static char *take_part(char **rest, char separator)
 {
@@ -79,13 +69,13 @@ static char *take_part(char **rest, char separator)
         *end = '\0';
         *rest = end + 1;
     }
-    return trim(part);
+    return lull_text_trim(part);
 }
 
 /* Takes the first word of a text, which *rest then stands behind; "": there is none. */
 static char *take_word(char **rest)
 {
-    char *const word = trim(*rest);
+    char *const word = lull_text_trim(*rest);
     char *end = word;
 
     while (*end != '\0' && *end != ' ' && *end != '\t')
@@ -93,7 +83,7 @@ static char *take_word(char **rest)
     *rest = end;
     if (*end != '\0') {
         *end = '\0';
-        *rest = trim(end + 1);
+        *rest = lull_text_trim(end + 1);
     }
     return word;
 }
@@ -273,7 +263,7 @@ static int read_buffer(struct suite_reader *reader, char *value)
         return result;
     buffer.bytes = buffer.count * bytes;
     if (rest != NULL) {
-        buffer.fill = trim(rest);
+        buffer.fill = lull_text_trim(rest);
         if (!is_identifier(buffer.fill))
             return refuse(reader, "\"%.40s\" is no fill, such as random", buffer.fill);
     }
@@ -505,7 +495,7 @@ static int read_field(struct suite_reader *reader, char *line, uint32_t *seen)
         if (!fields[i].is_repeatable && (*seen & 1u << i) != 0)
             return refuse(reader, "it is there twice");
         *seen |= 1u << i;
-        return fields[i].read(reader, trim(rest));
+        return fields[i].read(reader, lull_text_trim(rest));
     }
     return refuse(reader,
                   "\"%.40s\" is none of source, capability, size, define, buffer, launch, "
