@@ -345,9 +345,9 @@ static int read_once(int fd, struct lull_live_run *run_out)
 
     if (result < 0)
         return result;
-    atomic_thread_fence(memory_order_seq_cst);
+    atomic_thread_fence(memory_order_acquire);
     result = copy_run(fd, run_out);
-    atomic_thread_fence(memory_order_seq_cst);
+    atomic_thread_fence(memory_order_acquire);
     if (read_at(fd, &after, sizeof(after), at) < 0 || before % 2 != 0 || after != before)
         return -EAGAIN;
     return result;
