@@ -243,6 +243,13 @@ const struct lull_option lull_scenario_rows[] = {
              .needs = "gpu-types",
              .more = "Columns: gpu,consolidated,job_type,num_gpus,iters_per_s. A job runs on the "
                      "types that have a rate for it."),
+    FILE_ROW("fitted", model.models,
+             "What `lull model fit` has written: jobs whose model the table names as one of its "
+             "kernels run over clocks as that was measured, whatever their class.",
+             .needs = "gpu-types",
+             .more = "A kernel is named as APP/ARG/KERNEL, or as much of that as tells it apart. "
+                     "What such a job communicates is in what was measured, so it gains nothing "
+                     "and loses nothing by --network."),
 
     LULL_GROUP("Power, and nodes that are turned off"),
     FLAG("power-down", power.turns_nodes_off,

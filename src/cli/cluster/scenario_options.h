@@ -39,6 +39,7 @@ struct lull_scenario_model_options {
     int64_t elastic;     /* jobs may have this many times fewer or more GPUs: a power of two */
     enum lull_job_network network; /* what joins the GPUs of a job */
     const char *rates;             /* a table of speeds by type of GPU; null: none */
+    const char *models;            /* a document of `lull model fit`; null: none */
 };
 
 /* What the policy is set to and compared with, and how its run is judged. */

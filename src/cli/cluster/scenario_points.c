@@ -15,6 +15,8 @@ struct points_work {
     struct lull_job_offer offers[LULL_SCENARIO_MOST_TYPES];
     struct lull_job_rates rates[LULL_SCENARIO_MOST_TYPES];
     size_t offer_count;
+    const struct lull_scenario_fitted
+        *models[LULL_SCENARIO_MOST_TYPES]; /* of the job; NULL: none */
     uint32_t gpus[MOST_COUNTS];
     size_t gpus_count;
 };
@@ -69,16 +71,16 @@ static int read_rates(struct lull_scenario_points *points, struct lull_error *er
 
 /* ---- one job by its class ----------------------------------------------------------------- */
 
-/* A recorded workload whose class nothing tells is taken for compute: what people record is large.
- */
-static uint32_t choose_class(struct lull_scenario_points *points, const char *model,
-                             bool is_recorded, struct lull_random *random)
+/* A job that was recorded or fitted, and whose class nothing tells, is taken for compute: what
+ * people record is large. */
+static uint32_t choose_class(struct lull_scenario_points *points, const char *model, bool is_known,
+                             struct lull_random *random)
 {
     uint32_t job_class = points->options->job_class;
 
     if (job_class == LULL_JOB_CLASSES)
         job_class = lull_job_class_of(model);
-    if (job_class == LULL_JOB_CLASSES && is_recorded) {
+    if (job_class == LULL_JOB_CLASSES && is_known) {
         job_class = lull_job_class_find("compute");
     } else if (job_class == LULL_JOB_CLASSES) {
         job_class = lull_job_class_draw(random);
@@ -86,6 +88,21 @@ static uint32_t choose_class(struct lull_scenario_points *points, const char *mo
     }
     points->of_class[job_class]++;
     return job_class;
+}
+
+/* How a job of a class runs on a type, or as what was fitted of it. */
+static struct lull_job_surface surface_of(const struct lull_scenario_points *points,
+                                          const struct points_work *work, uint32_t type,
+                                          uint32_t job_class)
+{
+    const struct lull_scenario_fitted *const model = work->models[type];
+
+    return (struct lull_job_surface){
+        .tempo = model != NULL ? model->tempo : tempo_of(points, type, job_class),
+        .clock_count = model != NULL ? model->clock_count : points->clocks[type],
+        .sync_ratio = model != NULL ? 0.0 : points->sync_ratio[job_class],
+        .read_mb_s = lull_job_classes[job_class].read_mb_s,
+    };
 }
 
 /* Adds how the job runs on a type, unless nothing tells how fast it is there. */
@@ -99,16 +116,11 @@ static void offer_type(const struct lull_scenario_points *points, struct points_
 
     if (type > 0 && !(rate > 0.0 && reference > 0.0))
         return;
-    *offer = (struct lull_job_offer){
-        .surface = {.tempo = tempo_of(points, type, job_class),
-                    .clock_count = points->clocks[type],
-                    .sync_ratio = points->sync_ratio[job_class],
-                    .rates = rate > 0.0 ? here : NULL,
-                    .gpus = row->gpus,
-                    .time_ns = row->duration_ns,
-                    .read_mb_s = lull_job_classes[job_class].read_mb_s},
-        .type = type,
-    };
+    *offer =
+        (struct lull_job_offer){.surface = surface_of(points, work, type, job_class), .type = type};
+    offer->surface.rates = rate > 0.0 ? here : NULL;
+    offer->surface.gpus = row->gpus;
+    offer->surface.time_ns = row->duration_ns;
     if (type > 0) {
         const double time_ns = (double)row->duration_ns * reference / rate;
 
@@ -135,6 +147,17 @@ static void make_offers(const struct lull_scenario_points *points, struct points
                               &work->rates[type]);
         offer_type(points, work, type, job_class, row);
     }
+}
+
+/* Finds what was fitted of the job on each type. Errors: -EINVAL several are meant. */
+static int find_models(const struct lull_scenario_points *points, struct points_work *work,
+                       const char *model, struct lull_error *err)
+{
+    int rc = 0;
+
+    for (uint32_t type = 0; type < points->options->type_count && rc == 0; type++)
+        rc = lull_scenario_models_find(&points->models, type, model, &work->models[type], err);
+    return rc;
 }
 
 /* The number that the job asks for comes first, then by powers of two fewer and more: within the
@@ -264,16 +287,21 @@ static int make_job(struct lull_scenario_points *points,
     const char *model = lull_cluster_jobs_name(table, row->model);
     const bool is_recorded = row->workload != UINT32_MAX;
     uint32_t job_class;
+    int rc;
 
     if (points->options->type_count == 0) {
         make_plain(points, row, job);
         return 0;
     }
-    job_class = choose_class(points, model, is_recorded, random);
+    rc = find_models(points, work, model, err);
+    if (rc < 0)
+        return rc;
+    job_class = choose_class(points, model, is_recorded || work->models[0] != NULL, random);
     points->classes[number] = (uint8_t)job_class;
     if (is_recorded)
         return make_recorded(points, table, number, job, err);
-    if (is_pipeline(points, job_class, row->gpus))
+    points->modelled += work->models[0] != NULL;
+    if (work->models[0] == NULL && is_pipeline(points, job_class, row->gpus))
         return make_pipeline(points, row, job, err);
     make_offers(points, work, job_class, row, model);
     make_counts(points->options, work, row);
@@ -343,6 +371,9 @@ int lull_scenario_points_make(struct lull_scenario_points *points,
     if (rc < 0)
         return rc;
     rc = read_rates(points, err);
+    if (rc == 0 && options->models != NULL)
+        rc = lull_scenario_models_read(&points->models, options->models, options->types,
+                                       options->type_count, err);
     if (rc < 0)
         return rc;
     work = malloc(sizeof(*work));
@@ -360,6 +391,7 @@ void lull_scenario_points_fini(struct lull_scenario_points *points)
     free(points->classes);
     free(points->pipelined);
     lull_scenario_workloads_fini(&points->workloads);
+    lull_scenario_models_fini(&points->models);
     free(points->all);
     *points = (struct lull_scenario_points){0};
 }
@@ -387,13 +419,13 @@ json_t *lull_scenario_points_json(const struct lull_scenario_points *points, siz
     for (uint32_t i = 0; i < LULL_JOB_CLASSES; i++)
         json_object_set_new(classes, lull_job_classes[i].name,
                             json_integer((json_int_t)points->of_class[i]));
-    return json_pack("{s:o, s:b, s:I, s:s, s:I, s:o, s:I, s:I, s:I, s:I, s:f}", "gpus", types,
+    return json_pack("{s:o, s:b, s:I, s:s, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:f}", "gpus", types,
                      "clocks", (int)options->has_clocks, "elastic", (json_int_t)options->elastic,
                      "network", network_name(points), "seed", (json_int_t)options->seed, "classes",
                      classes, "classes_drawn", (json_int_t)points->drawn, "pipelines",
                      (json_int_t)points->pipelines, "workloads", (json_int_t)points->workloads.jobs,
-                     "workload_files", (json_int_t)points->workloads.file_count, "modes_per_job",
-                     mean_count(points, jobs));
+                     "workload_files", (json_int_t)points->workloads.file_count, "modelled",
+                     (json_int_t)points->modelled, "modes_per_job", mean_count(points, jobs));
 }
 
 void lull_scenario_points_print(const struct lull_scenario_points *points, size_t jobs)
@@ -410,4 +442,6 @@ void lull_scenario_points_print(const struct lull_scenario_points *points, size_
     if (points->workloads.jobs > 0)
         printf("recorded workloads  %zu jobs, of %zu files\n", points->workloads.jobs,
                points->workloads.file_count);
+    if (points->models.path != NULL)
+        printf("fitted models       %zu jobs, of %s\n", points->modelled, points->models.path);
 }

@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
+#include "cli/cluster/scenario_models.h"
 #include "cli/cluster/scenario_options.h"
 #include "cli/cluster/scenario_workloads.h"
 #include "core/cluster/model/job.h"
@@ -31,6 +32,8 @@ struct lull_scenario_points {
     size_t pipelined_count;
     size_t pipelines; /* jobs that are pipelines */
     struct lull_scenario_workloads workloads;
+    struct lull_scenario_models models;
+    size_t modelled;                /* jobs that a model was fitted of */
     struct lull_cluster_point *all; /* those of one job after those of the other */
     size_t count;
     size_t room;
@@ -39,9 +42,10 @@ struct lull_scenario_points {
 /*
  * Gives jobs, one per row of the table, their operating points, which *points owns, and borrows the
  * options. Where no type of GPU is named each job has one operating point, which the table tells.
- * Rates within a node are those of consolidated GPUs. Errors: those of lull_job_rates_read and
- * lull_scenario_workloads_add; -EINVAL the rates lack a type, or a job has a recorded workload and
- * no type is named; -ENOMEM. lull_scenario_points_fini() must follow, also after an error.
+ * Rates within a node are those of consolidated GPUs. Errors: those of lull_job_rates_read,
+ * lull_scenario_models_read and _find, and lull_scenario_workloads_add; -EINVAL the rates lack a
+ * type, or a job has a recorded workload and no type is named; -ENOMEM. lull_scenario_points_fini()
+ * must follow, also after an error.
  */
 int lull_scenario_points_make(struct lull_scenario_points *points,
                               const struct lull_scenario_model_options *options,

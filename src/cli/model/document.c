@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORMAT_VERSION = 2 };
+#include "base/file.h"
+
+enum { FORMAT_VERSION = 2, DOCUMENT_BYTES = 256 << 20 };
 
 void lull_model_sets_fini(struct lull_model_sets *sets)
 {
@@ -384,5 +386,18 @@ free_root:
     json_decref(root);
     if (rc < 0)
         lull_model_sets_fini(sets_out);
+    return rc;
+}
+
+int lull_model_sets_read(const char *path, struct lull_model_sets *sets_out, struct lull_error *err)
+{
+    char *text = NULL;
+    size_t size;
+    int rc = lull_file_read(path, DOCUMENT_BYTES, &text, &size, err);
+
+    *sets_out = (struct lull_model_sets){0};
+    if (rc == 0)
+        rc = lull_model_document_parse(text, size, path, sets_out, err);
+    free(text);
     return rc;
 }

@@ -33,4 +33,8 @@ json_t *lull_model_document_make(const struct lull_model_sets *sets, const char 
 int lull_model_document_parse(const char *text, size_t size, const char *name,
                               struct lull_model_sets *sets_out, struct lull_error *err);
 
+/* Reads a file. Errors: those of lull_file_read and lull_model_document_parse. */
+int lull_model_sets_read(const char *path, struct lull_model_sets *sets_out,
+                         struct lull_error *err);
+
 #endif

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "cli/command.h"
 #include "cli/model/document.h"
 #include "cli/model/grids.h"
@@ -47,8 +46,6 @@ static const struct lull_option rows[] = {
     LULL_JSON_ROW(struct predict_arguments, is_json),
     {0},
 };
-
-enum { MODEL_BYTES = 256 << 20 };
 
 /* ---- which set, which kernels -------------------------------------------------------------- */
 
@@ -222,16 +219,10 @@ static int predict(const struct predict_arguments *arguments, const struct lull_
 
 static int run(void *options, const struct lull_operands *operands)
 {
-    const char *const path = operands->words[0];
     struct lull_model_sets sets = {0};
     struct lull_error err = {0};
-    char *text = NULL;
-    size_t size;
-    int rc = lull_file_read(path, MODEL_BYTES, &text, &size, &err);
+    int rc = lull_model_sets_read(operands->words[0], &sets, &err);
 
-    if (rc == 0)
-        rc = lull_model_document_parse(text, size, path, &sets, &err);
-    free(text);
     if (rc == 0)
         rc = predict(options, &sets, &err);
     lull_model_sets_fini(&sets);
