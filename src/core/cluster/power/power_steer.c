@@ -14,6 +14,11 @@ enum { ROUNDS_TO_RAISE = 3, ROUNDS_TO_REFINE = 10 };
 static const double higher_ratio = 0.01;
 static const double unlimited_w = 1e12;
 
+/* A GPU that draws less than this part of its power limit is not held by it: boards hold their mean
+ * power within a percent or two of the limit, meters are good to some more. Chosen, not measured.
+ */
+static const double free_ratio = 0.9;
+
 enum { TOP = LULL_POWER_LEVELS - 1 };
 
 struct steered {
@@ -95,15 +100,21 @@ static uint32_t order_mhz(const struct steered *gpu)
     return (uint32_t)lround(gpu->draw.clock_ratio[gpu->level] * gpu->facts.highest_mhz);
 }
 
+/* Under a power limit a GPU draws what it is let, which tells nothing of it, unless it draws less.
+ */
+static bool is_free_of_limit(const struct steered *gpu, double power_w)
+{
+    return gpu->limit_w == 0.0 || power_w < free_ratio * gpu->limit_w;
+}
+
 static void take_news(struct lull_power_steer *steer, const struct lull_steer_news *news)
 {
     for (uint32_t i = 0; i < steer->gpu_count; i++) {
         struct steered *gpu = &steer->gpus[i];
         const bool is_of_order = news[i].cap_mhz == order_mhz(gpu);
 
-        /* Under a power limit it draws what it is let. */
         if (!news[i].is_away && news[i].power_w > 0.0 && news[i].looks != gpu->looks_taken &&
-            is_of_order && gpu->limit_w == 0.0)
+            is_of_order && is_free_of_limit(gpu, news[i].power_w))
             lull_power_draw_take(&gpu->draw, gpu->level, news[i].clock_mhz, news[i].power_w);
         gpu->looks_taken = news[i].looks;
         lull_power_draw_predict(&gpu->draw, gpu->facts.unknown_w, gpu->power_w);
@@ -266,7 +277,8 @@ static void sum_limits(const struct lull_power_steer *steer, const struct lull_s
     }
 }
 
-/* Returns the power limit that the groups around a GPU leave it; 0: they need none. */
+/* Returns the power limit that the groups around a GPU leave it; 0: they need none, or none that
+ * can be set would lower it. */
 static double limit_of(const struct steered *gpu, const struct steer_round *round)
 {
     const double w = gpu->power_w[gpu->level];
@@ -279,7 +291,7 @@ static double limit_of(const struct steered *gpu, const struct steer_round *roun
         if (over_w > 0.0 && round->give_w[g] > 0.0)
             part = fmax(part, fmin(over_w / round->give_w[g], 1.0));
     }
-    return part > 0.0 ? w - part * can_give_w : 0.0;
+    return part * can_give_w > 0.0 ? w - part * can_give_w : 0.0;
 }
 
 /* Orders power limits where they are needed; returns by how much a cap is exceeded in spite of

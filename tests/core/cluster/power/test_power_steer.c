@@ -346,6 +346,28 @@ static void test_limits_come_second(void **state)
     lull_power_steer_destroy(world.steer);
 }
 
+/* What a GPU was taken to draw at its lowest clock was too much: the limit goes as soon as it is
+ * seen to draw less, and where no limit can lower it there is none. */
+static void test_limits_that_hold_nothing_go(void **state)
+{
+    struct world world;
+
+    (void)state;
+    make_world(&world, 5);
+    for (uint32_t i = 0; i < GPUS; i++)
+        world.gpus[i].static_w = 40.0;
+    world.groups[0].cap_w = 1.0;
+    for (uint32_t t = 0; t < 5 * TICKS_PER_S; t++)
+        run_tick(&world);
+    for (uint32_t i = 0; i < GPUS; i++) {
+        assert_int_equal(world.gpus[i].clock_mhz, LOWEST_MHZ);
+        assert_true(power_w(&world.gpus[i], LOWEST_MHZ) < 100.0);
+        assert_true(world.gpus[i].limit_w == 0.0);
+    }
+    assert_true(world.excess_w > 0.0);
+    lull_power_steer_destroy(world.steer);
+}
+
 /* A job that begins under a cap is found, and so is a node that goes away with what it draws. */
 static void test_changes_of_work(void **state)
 {
@@ -387,6 +409,7 @@ int main(void)
         cmocka_unit_test(test_cap_that_moves),
         cmocka_unit_test(test_grid_events),
         cmocka_unit_test(test_limits_come_second),
+        cmocka_unit_test(test_limits_that_hold_nothing_go),
         cmocka_unit_test(test_changes_of_work),
     };
 
