@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,6 +197,19 @@ int lull_file_read_line(const char *path, char *text_out, size_t size, struct lu
     snprintf(text_out, size, "%s", data);
     free(data);
     return 0;
+}
+
+bool lull_file_has_changed(const char *path, struct lull_file_stamp *stamp)
+{
+    struct stat now;
+
+    if (stat(path, &now) < 0)
+        return false;
+    if (now.st_ino == stamp->file && now.st_size == stamp->size &&
+        now.st_mtim.tv_sec == stamp->time.tv_sec && now.st_mtim.tv_nsec == stamp->time.tv_nsec)
+        return false;
+    *stamp = (struct lull_file_stamp){now.st_ino, now.st_mtim, now.st_size};
+    return true;
 }
 
 int lull_file_make_directory(const char *path, mode_t mode, struct lull_error *err)

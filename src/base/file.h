@@ -5,9 +5,11 @@
 #ifndef LULL_BASE_FILE_H
 #define LULL_BASE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "base/error.h"
 
@@ -37,6 +39,17 @@ int lull_file_read(const char *path, size_t limit, char **data_out, size_t *size
 /* Reads the first line of a regular file of less than `size` bytes into text_out, which has `size`.
  * Errors: as lull_file_read(). */
 int lull_file_read_line(const char *path, char *text_out, size_t size, struct lull_error *err);
+
+/* What tells one version of a file from the next. Zero-initialised: none has been seen. */
+struct lull_file_stamp {
+    ino_t file;
+    struct timespec time;
+    off_t size;
+};
+
+/* Tells whether a file is another one than at the last call with this stamp; false as well where
+ * there is none. */
+bool lull_file_has_changed(const char *path, struct lull_file_stamp *stamp);
 
 /* Creates a directory and its parents. One that exists is no error. */
 int lull_file_make_directory(const char *path, mode_t mode, struct lull_error *err);

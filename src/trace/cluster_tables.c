@@ -2,9 +2,11 @@
 #include "trace/cluster_tables.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "trace/array.h"
 #include "trace/columns.h"
 
@@ -140,6 +142,9 @@ fail:
 /* More than any currency or fuel asks for a kilowatt-hour. */
 #define MOST_PER_KWH 1e9
 
+/* Times may be seconds since 1970: as many as 64 bits hold in ns. */
+#define MOST_TARIFF_S 9e9
+
 enum tariff_field { TIME, VALUE };
 
 /* Times must rise, because a row holds until the next one. */
@@ -147,12 +152,16 @@ static int read_rate(const struct lull_columns *columns, void *context, struct l
 {
     struct lull_tariff_table *const table = context;
     const size_t count = table->tariff.count;
-    int64_t time_ns = 0;
+    int64_t time_ns;
+    double time_s = 0.0;
     double value = 0.0;
-    int rc = lull_columns_time(columns, TIME, &time_ns, err);
+    int rc = lull_columns_real(columns, TIME, 0.0, MOST_TARIFF_S, "not a time of 0 to 9e9 s",
+                               &time_s, err);
 
     if (rc < 0)
         return rc;
+    /* In two parts, so that whole seconds stay whole ones. */
+    time_ns = (int64_t)time_s * LULL_NS_PER_S + llround((time_s - floor(time_s)) * 1e9);
     if (count > 0 && time_ns <= table->time_ns[count - 1])
         return lull_columns_refuse(columns, TIME, "this time is not after the one above", err);
     rc = lull_columns_real(columns, VALUE, -MOST_PER_KWH, MOST_PER_KWH, "beyond a billion per kWh",

@@ -121,6 +121,25 @@ class Schedule(unittest.TestCase):
         # A release that comes twice does nothing.
         self.assertEqual(json.loads(self.ask("--once", "--json", "--policy=sjf").stdout)["decisions"], [])
         self.explain(long, short)
+        self.shift()
+
+    def shift(self):
+        """A job with a deadline waits for the hour in which power is cheap; others do not."""
+        night_s = int(time.time()) + 7200
+        prices = os.path.join(self.state, "prices.csv")
+        with open(prices, "w", encoding="ascii") as file:
+            file.write(f"time_s,price_per_kwh\n0,0.3\n{night_s},0.1\n{night_s + 3600},0.3\n{night_s + 90000},0.3\n")
+        patient = self.submit("--lull-schedule", "--lull-deadline=1-00", "--gres=gpu:1", "-t", "5")
+        hasty = self.submit("--lull-schedule", "--gres=gpu:1", "-t", "5")
+        answer = self.ask("--dry-run", "--json", "--policy=fifo", "--price", prices)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        dry = json.loads(answer.stdout)
+        self.assertEqual([(kept["job"], kept["begin_s"], kept["now_per_kwh"], kept["begin_per_kwh"]) for kept in dry["shifted"]],
+                         [(patient, night_s, 0.3, 0.1)])
+        self.assertNotIn(patient, [decision["job"] for decision in dry["decisions"]])
+        self.assertIn("when a kWh is at 0.1 where it is at 0.3 now", self.ask("--explain", patient, "--price", prices).stdout)
+        self.assertEqual(json.loads(self.ask("--dry-run", "--json", "--policy=fifo").stdout)["shifted"], [])
+        run("scancel", patient, hasty)
 
     def explain(self, long, short):
         why = json.loads(self.ask("--explain", long[1], "--json", "--policy=sjf").stdout)

@@ -266,11 +266,93 @@ static void every_policy_runs_every_job_once(void **state)
     lull_point_table_destroy(table);
 }
 
+/* A night that is cheap from 3600 to 7200 s, and a job of 400 s, or of what is left of its limit.
+ */
+static const struct lull_power_shift *shift_of(struct lull_queue_job job, int64_t now_s,
+                                               struct lull_schedule **schedule_out)
+{
+    static const int64_t time_ns[] = {0, INT64_C(3600000000000), INT64_C(7200000000000),
+                                      INT64_C(90000000000000)};
+    static const double value[] = {0.30, 0.10, 0.30, 0.30};
+    static const struct lull_tariff tariff = {time_ns, value, 4};
+    static struct lull_point_table *table;
+    static struct lull_queue_node node = {"n", "a", NODE_GPUS, 0, true};
+    static struct lull_queue_job jobs[1];
+    const struct lull_queue queue = {now_s, &node, 1, jobs, 1};
+    static struct lull_queue shown;
+    struct lull_scheduling_rules rules = {lull_cluster_policy_find("fifo"), NULL, 0.0, &tariff};
+    struct lull_error err = {0};
+
+    if (table == NULL)
+        assert_int_equal(
+            lull_point_table_parse(table_text, strlen(table_text), "table", &table, &err), 0);
+    rules.table = table;
+    jobs[0] = job;
+    shown = queue;
+    assert_int_equal(lull_schedule_create(&shown, &rules, schedule_out, &err), 0);
+    return lull_schedule_shift(*schedule_out, 0);
+}
+
+static void a_deadline_lets_a_job_wait_for_cheaper_power(void **state)
+{
+    const struct lull_queue_job job = {.id = 1,
+                                       .is_of_lull = true,
+                                       .name = "known",
+                                       .type = "",
+                                       .gpus = 4,
+                                       .nodes = 1,
+                                       .limit_s = 600,
+                                       .deadline_s = 6000,
+                                       .takes_clocks = true};
+    struct lull_queue_job other = job;
+    struct lull_schedule_decision decision;
+    struct lull_schedule *schedule;
+    struct lull_error err = {0};
+    const struct lull_power_shift *shift = shift_of(job, 100, &schedule);
+
+    (void)state;
+    assert_non_null(shift);
+    assert_int_equal(shift->begin_ns, INT64_C(3600000000000));
+    assert_true(shift->begin_per_kwh == 0.10 && shift->now_per_kwh == 0.30);
+    assert_int_equal(lull_schedule_next(schedule, &decision, &err), 0);
+    assert_null(lull_schedule_obstacle(schedule, 0));
+    lull_schedule_destroy(schedule);
+
+    /* Its time has come. */
+    assert_null(shift_of(job, 3600, &schedule));
+    assert_int_equal(lull_schedule_next(schedule, &decision, &err), 1);
+    lull_schedule_destroy(schedule);
+
+    /* It needs 400 s, a tenth of that to spare, and five minutes: it can wait until 40 s before the
+     * night... */
+    other.deadline_s = 4300;
+    shift = shift_of(other, 100, &schedule);
+    assert_non_null(shift);
+    assert_int_equal(shift->begin_ns, INT64_C(3560000000000));
+    lull_schedule_destroy(schedule);
+
+    /* ...or not as far as that... */
+    other.deadline_s = 3800;
+    assert_null(shift_of(other, 100, &schedule));
+    lull_schedule_destroy(schedule);
+
+    /* ...nor does one without a deadline, or that was placed in vain before. */
+    other.deadline_s = 0;
+    assert_null(shift_of(other, 100, &schedule));
+    assert_int_equal(lull_schedule_next(schedule, &decision, &err), 1);
+    lull_schedule_destroy(schedule);
+    other = job;
+    other.tries = 1;
+    assert_null(shift_of(other, 100, &schedule));
+    lull_schedule_destroy(schedule);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_starts_jobs_when_the_simulator_does),
         cmocka_unit_test(every_policy_runs_every_job_once),
+        cmocka_unit_test(a_deadline_lets_a_job_wait_for_cheaper_power),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,24 +24,17 @@
 #define ROUND_NS (600 * LULL_NS_PER_MS)
 #define LOOK_NS (20 * LULL_NS_PER_MS)
 
-/* A file whose stamp has changed is read again. */
-struct stamp {
-    ino_t file;
-    struct timespec time;
-    off_t size;
-};
-
 struct budget {
     const char *path;
     const char *state_path; /* NULL: none */
     const char *runtime_dir;
     struct lull_budget_settings *settings;
-    struct stamp settings_stamp;
+    struct lull_file_stamp settings_stamp;
     struct lull_budget_nodes nodes;
     struct lull_budget_round *round;
     struct lull_openadr *openadr; /* NULL: none */
     struct lull_webhook *webhook; /* NULL: none */
-    struct stamp grid_stamp;
+    struct lull_file_stamp grid_stamp;
     struct lull_grid_events file_grid;
     struct lull_grid_events server_grid;
 };
@@ -61,20 +54,6 @@ static int find_user(const char *name, uint32_t *uid_out)
         return -ENOENT;
     *uid_out = user->pw_uid;
     return 0;
-}
-
-/* Tells whether a file is another one than at the last time; false as well where there is none. */
-static bool has_changed(const char *path, struct stamp *stamp)
-{
-    struct stat now;
-
-    if (stat(path, &now) < 0)
-        return false;
-    if (now.st_ino == stamp->file && now.st_size == stamp->size &&
-        now.st_mtim.tv_sec == stamp->time.tv_sec && now.st_mtim.tv_nsec == stamp->time.tv_nsec)
-        return false;
-    *stamp = (struct stamp){now.st_ino, now.st_mtim, now.st_size};
-    return true;
 }
 
 static int load_settings(const char *path, struct lull_budget_settings *settings_out,
@@ -106,10 +85,10 @@ static void read_grid_file(struct budget *budget)
         return;
     if (stat(path, &unused) < 0 && errno == ENOENT) {
         budget->file_grid.count = 0;
-        budget->grid_stamp = (struct stamp){0};
+        budget->grid_stamp = (struct lull_file_stamp){0};
         return;
     }
-    if (!has_changed(path, &budget->grid_stamp))
+    if (!lull_file_has_changed(path, &budget->grid_stamp))
         return;
     if (lull_file_read(path, LULL_GRID_MOST_BYTES, &text, &size, &error) < 0) {
         lull_log(LULL_LOG_WARNING, "budget", "%s; what was asked before goes on", error.text);
@@ -162,7 +141,7 @@ static int begin(struct budget *budget, struct lull_budget_settings *settings,
     lull_budget_nodes_close(&budget->nodes);
     free(budget->settings);
     budget->settings = settings;
-    budget->grid_stamp = (struct stamp){0};
+    budget->grid_stamp = (struct lull_file_stamp){0};
     result = lull_budget_nodes_open(settings, budget->runtime_dir, &budget->nodes);
     if (result == 0)
         result = lull_budget_round_create(settings, &budget->nodes, &budget->round);
@@ -216,7 +195,7 @@ static int reload(struct budget *budget, struct lull_error *err)
     struct lull_budget_settings *settings;
     struct lull_error error = {0};
 
-    if (!has_changed(budget->path, &budget->settings_stamp))
+    if (!lull_file_has_changed(budget->path, &budget->settings_stamp))
         return 0;
     settings = malloc(sizeof(*settings));
     if (settings == NULL)
@@ -292,7 +271,7 @@ static int run(void *options, const struct lull_operands *operands)
     budget->path = operands->words[0];
     budget->state_path = arguments->state_path;
     budget->runtime_dir = arguments->runtime_dir;
-    has_changed(budget->path, &budget->settings_stamp);
+    lull_file_has_changed(budget->path, &budget->settings_stamp);
     result = load_settings(budget->path, settings, &err);
     if (result < 0 || arguments->is_check)
         free(settings);

@@ -18,6 +18,7 @@
 #include "base/program.h"
 #include "slurm/schedule/report.h"
 #include "slurm/schedule/round.h"
+#include "trace/cluster_tables.h"
 
 struct schedule_options {
     const struct lull_cluster_policy_ops *policy;
@@ -25,6 +26,8 @@ struct schedule_options {
     bool has_knob;
     const char *points;
     double cap_w;
+    const char *price;
+    const char *carbon;
     const char *partition;
     int64_t interval_ns;
     int64_t patience_ns;
@@ -43,7 +46,9 @@ struct schedule_options {
 struct schedule_work {
     const struct schedule_options *options;
     struct lull_cluster_policy_ops policy;
-    struct lull_point_table *table; /* NULL: none was given */
+    struct lull_point_table *table;  /* NULL: none was given */
+    struct lull_tariff_table tariff; /* empty: none was given */
+    struct lull_file_stamp tariff_stamp;
     struct lull_slurm *slurm;
     char state[512];
 };
@@ -99,6 +104,15 @@ static const struct lull_option rows[] = {
                .otherwise = "nothing is known: all jobs run at full clocks"),
     LULL_VALUE("power-cap", "W", NUMBER, OBJECT, cap_w,
                "No job begins that could let all GPUs together draw more.", .needs = "points"),
+    LULL_VALUE(
+        "price", "FILE", TEXT, OBJECT, price,
+        "What energy costs, a table time_s,price_per_kwh: jobs whose deadline lets them wait "
+        "begin when it is cheapest.",
+        .hint = LULL_OPTION_FILE, .excludes = "carbon",
+        .more = "Times are seconds since 1970. The file is read again when it changes."),
+    LULL_VALUE("carbon", "FILE", TEXT, OBJECT, carbon,
+               "What energy emits, a table time_s,g_per_kwh; the same for that.",
+               .hint = LULL_OPTION_FILE),
     LULL_GROUP("How it runs"),
     LULL_VALUE("partition", "NAME", TEXT, OBJECT, partition, "The partition to schedule.",
                .otherwise = "Slurm's default partition"),
@@ -172,12 +186,44 @@ static void print_told(const json_t *told)
     fflush(stdout);
 }
 
+/* Takes over the tariff where its file is another one. Errors: those of lull_tariff_read; the one
+ * before counts on. */
+static int load_tariff(struct schedule_work *work, bool *is_new_out, struct lull_error *err)
+{
+    const bool is_price = work->options->price != NULL;
+    const char *const path = is_price ? work->options->price : work->options->carbon;
+    struct lull_tariff_table table;
+    int rc;
+
+    *is_new_out = false;
+    if (path == NULL ||
+        (!lull_file_has_changed(path, &work->tariff_stamp) && work->tariff.tariff.count > 0))
+        return 0;
+    rc = lull_tariff_read(path, is_price ? LULL_TARIFF_PRICE : LULL_TARIFF_CARBON, &table, err);
+    if (rc < 0)
+        return rc;
+    lull_tariff_fini(&work->tariff);
+    work->tariff = table;
+    *is_new_out = true;
+    return 0;
+}
+
+static struct lull_scheduling_rules rules_of(const struct schedule_work *work)
+{
+    return (struct lull_scheduling_rules){
+        .policy = &work->policy,
+        .table = work->table,
+        .cap_w = work->options->cap_w,
+        .tariff = work->tariff.tariff.count > 0 ? &work->tariff.tariff : NULL,
+    };
+}
+
 static void begin_round(struct schedule_work *work, struct lull_schedule_journal *journal,
                         struct lull_round *round_out)
 {
     *round_out = (struct lull_round){
         .slurm = work->slurm,
-        .rules = {&work->policy, work->table, work->options->cap_w},
+        .rules = rules_of(work),
         .journal = journal,
         .patience_s = work->options->patience_ns / LULL_NS_PER_S,
         .is_pressed = true,
@@ -212,8 +258,10 @@ static int run_once(struct schedule_work *work, struct lull_error *err)
         rc = lull_error_set(err, -ENOMEM, "there is no memory for the result");
     if (rc == 0 && work->options->is_json)
         rc = print_json(told);
-    else if (rc == 0)
+    else if (rc == 0) {
         print_told(told);
+        lull_report_print_shifted(json_object_get(told, "shifted"), stdout);
+    }
     if (rc == 0 && !work->options->is_json &&
         json_array_size(json_object_get(told, "decisions")) == 0)
         printf("nothing to begin now; %lld jobs wait\n",
@@ -241,6 +289,18 @@ static void tell_away(bool *is_away, int rc, const struct lull_error *err)
     else if (rc == 0 && *is_away)
         lull_log(LULL_LOG_WARNING, "schedule", "slurmctld answers again");
     *is_away = rc < 0;
+}
+
+/* A tariff that is wrong changes nothing, and is told, once for each version of the file. */
+static void refresh_tariff(struct schedule_work *work, struct lull_round *round)
+{
+    struct lull_error err = {0};
+    bool is_new;
+
+    if (load_tariff(work, &is_new, &err) < 0)
+        lull_log(LULL_LOG_WARNING, "schedule", "%s; the prices before count on", err.text);
+    round->rules = rules_of(work);
+    round->is_pressed = round->is_pressed || is_new;
 }
 
 static void say_cost(const struct lull_round *round)
@@ -273,6 +333,7 @@ static int run_for_good(struct schedule_work *work, struct lull_error *err)
     do {
         json_t *told = NULL;
 
+        refresh_tariff(work, &round);
         rc = journal.fd < 0 ? open_journal(work, &journal, err) : 0;
         if (rc == 0)
             rc = lull_round_run(&round, &told, err);
@@ -302,7 +363,7 @@ static uint32_t find_job(const struct lull_queue *queue, uint32_t id)
 static int explain_waiting(struct schedule_work *work, const struct lull_queue *queue, uint32_t job,
                            struct lull_error *err)
 {
-    const struct lull_scheduling_rules rules = {&work->policy, work->table, work->options->cap_w};
+    const struct lull_scheduling_rules rules = rules_of(work);
     struct lull_schedule *schedule;
     json_t *document;
     int rc = lull_schedule_create(queue, &rules, &schedule, err);
@@ -382,6 +443,7 @@ static int hold(const struct schedule_options *options, struct lull_error *err)
 static int prepare(struct schedule_work *work, struct lull_error *err)
 {
     const struct schedule_options *const options = work->options;
+    bool is_new;
     int rc = 0;
 
     work->policy =
@@ -390,6 +452,8 @@ static int prepare(struct schedule_work *work, struct lull_error *err)
         rc = lull_cluster_policy_set(&work->policy, options->knob, &work->policy, err);
     if (rc == 0 && options->points != NULL)
         rc = lull_point_table_read(options->points, &work->table, err);
+    if (rc == 0)
+        rc = load_tariff(work, &is_new, err);
     if (rc == 0 && options->state == NULL)
         rc = lull_file_state_directory(work->state, sizeof(work->state), err);
     else if (rc == 0 && (size_t)snprintf(work->state, sizeof(work->state), "%s", options->state) >=
@@ -421,6 +485,7 @@ static int run(void *place, const struct lull_operands *operands)
         rc = run_for_good(&work, &err);
     lull_slurm_close(work.slurm);
     lull_point_table_destroy(work.table);
+    lull_tariff_fini(&work.tariff);
     return rc < 0 ? lull_program_fail("lull-schedule", &err) : LULL_EXIT_OK;
 }
 

@@ -141,6 +141,12 @@ json_t *lull_report_decision(const struct lull_queue *queue, const struct lull_s
     return NULL;
 }
 
+json_t *lull_report_shift(const struct lull_power_shift *shift)
+{
+    return json_pack("{s:f, s:f, s:f}", "begin_s", (double)shift->begin_ns * 1e-9, "now_per_kwh",
+                     shift->now_per_kwh, "begin_per_kwh", shift->begin_per_kwh);
+}
+
 /* ---- waiting ------------------------------------------------------------------------------- */
 
 /* What is seen on the way to a job's start. */
@@ -177,11 +183,12 @@ json_t *lull_report_waiting(const struct lull_queue *queue, struct lull_schedule
 {
     const struct lull_queue_job *const asked = &queue->jobs[job];
     const char *const obstacle = lull_schedule_obstacle(schedule, job);
+    const struct lull_power_shift *const shift = lull_schedule_shift(schedule, job);
     struct lookahead seen = {.ahead = json_array()};
     json_t *const object = json_object();
     json_t *const free_now = free_document(schedule);
 
-    if (obstacle == NULL && object != NULL && seen.ahead != NULL &&
+    if (obstacle == NULL && shift == NULL && object != NULL && seen.ahead != NULL &&
         look_ahead(queue, schedule, job, policy, &seen, err) < 0) {
         json_decref(object);
         json_decref(seen.ahead);
@@ -192,7 +199,9 @@ json_t *lull_report_waiting(const struct lull_queue *queue, struct lull_schedule
         set(object, "state", json_string("waits")) && set(object, "policy", json_string(policy)) &&
         set(object, "now_s", json_real((double)queue->now_s)) &&
         set(object, "gpus", json_integer(asked->gpus)) && set(object, "free", free_now) &&
-        set(object, "obstacle", text_or_null(obstacle)) && set(object, "ahead", seen.ahead) &&
+        set(object, "obstacle", text_or_null(obstacle)) &&
+        set(object, "shift", shift != NULL ? lull_report_shift(shift) : json_null()) &&
+        set(object, "ahead", seen.ahead) &&
         set(object, "ahead_count", json_integer(seen.ahead_count)) &&
         set(object, "expected", seen.start != NULL ? seen.start : json_null()))
         return object;
@@ -294,6 +303,27 @@ void lull_report_print_decision(const json_t *decision, bool is_dry, FILE *out)
     print_comparison(decision, out);
 }
 
+static void print_shift(const json_t *shift, FILE *out)
+{
+    fputs("until ", out);
+    print_time(number_of(shift, "begin_s"), out);
+    fprintf(out, ", when a kWh is at %.4g where it is at %.4g now, and its deadline lets it\n",
+            number_of(shift, "begin_per_kwh"), number_of(shift, "now_per_kwh"));
+}
+
+void lull_report_print_shifted(const json_t *shifted, FILE *out)
+{
+    const json_t *entry;
+    size_t i;
+
+    json_array_foreach(shifted, i, entry)
+    {
+        fprintf(out, "job %lld waits ",
+                (long long)json_integer_value(json_object_get(entry, "job")));
+        print_shift(entry, out);
+    }
+}
+
 static void print_ahead(const json_t *waiting, FILE *out)
 {
     const json_t *const ahead = json_object_get(waiting, "ahead");
@@ -312,6 +342,7 @@ void lull_report_print_waiting(const json_t *waiting, FILE *out)
 {
     const json_t *const expected = json_object_get(waiting, "expected");
     const json_t *const free_now = json_object_get(waiting, "free");
+    const json_t *const shift = json_object_get(waiting, "shift");
     const char *type;
     json_t *count;
 
@@ -320,6 +351,11 @@ void lull_report_print_waiting(const json_t *waiting, FILE *out)
             text_of(waiting, "policy"));
     if (text_of(waiting, "obstacle")[0] != '\0') {
         fprintf(out, "  %s\n", text_of(waiting, "obstacle"));
+        return;
+    }
+    if (json_is_object(shift)) {
+        fputs("  it waits ", out);
+        print_shift(shift, out);
         return;
     }
     fprintf(out, "  it needs %lld GPUs; free now:",

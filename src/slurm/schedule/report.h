@@ -20,8 +20,13 @@ json_t *lull_report_decision(const struct lull_queue *queue, const struct lull_s
 json_t *lull_report_waiting(const struct lull_queue *queue, struct lull_schedule *schedule,
                             uint32_t job, const char *policy, struct lull_error *err);
 
+/* Until when a job is kept for cheaper power, and what a kWh is at then and now. NULL: no memory.
+ */
+json_t *lull_report_shift(const struct lull_power_shift *shift);
+
 /* Print these documents for people. is_dry: the decision has not been carried out. */
 void lull_report_print_decision(const json_t *decision, bool is_dry, FILE *out);
+void lull_report_print_shifted(const json_t *shifted, FILE *out);
 void lull_report_print_waiting(const json_t *waiting, FILE *out);
 
 #endif

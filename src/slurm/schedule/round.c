@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "slurm/schedule/report.h"
 
@@ -19,6 +20,7 @@ struct round_told {
     json_t *decisions;
     json_t *handed_over;
     json_t *held_again;
+    json_t *shifted; /* kept for cheaper power */
     uint32_t waiting;
 };
 
@@ -31,11 +33,11 @@ static int add(json_t *list, json_t *value)
 static json_t *finish(const struct lull_round *round, const struct lull_queue *queue,
                       struct round_told *told)
 {
-    return json_pack("{s:s, s:s, s:I, s:b, s:i, s:o, s:o, s:o}", "policy",
+    return json_pack("{s:s, s:s, s:I, s:b, s:i, s:o, s:o, s:o, s:o}", "policy",
                      round->rules.policy->name, "partition", lull_slurm_partition(round->slurm),
                      "now_s", (json_int_t)queue->now_s, "is_dry", round->journal == NULL, "waiting",
                      (int)told->waiting, "decisions", told->decisions, "handed_over",
-                     told->handed_over, "held_again", told->held_again);
+                     told->handed_over, "held_again", told->held_again, "shifted", told->shifted);
 }
 
 /* ---- acting -------------------------------------------------------------------------------- */
@@ -163,9 +165,36 @@ static int act(struct lull_round *round, const struct lull_queue *queue,
     return rc;
 }
 
-/* Tells whether time alone may change something. */
-static bool is_due(const struct lull_queue *queue)
+/* Tells of the jobs that are kept for cheaper power, and notes when the first one's time comes. */
+static int keep_shifted(struct lull_round *round, const struct lull_queue *queue,
+                        const struct lull_schedule *schedule, struct round_told *told)
 {
+    round->due_s = 0;
+    for (uint32_t i = 0; i < queue->job_count; i++) {
+        const struct lull_power_shift *const shift = lull_schedule_shift(schedule, i);
+        json_t *entry;
+
+        if (shift == NULL)
+            continue;
+        entry = lull_report_shift(shift);
+        if (entry == NULL ||
+            json_object_set_new(entry, "job", json_integer(queue->jobs[i].id)) < 0 ||
+            json_array_append(told->shifted, entry) < 0) {
+            json_decref(entry);
+            return -ENOMEM;
+        }
+        json_decref(entry);
+        if (round->due_s == 0 || shift->begin_ns / LULL_NS_PER_S < round->due_s)
+            round->due_s = shift->begin_ns / LULL_NS_PER_S;
+    }
+    return 0;
+}
+
+/* Tells whether time alone may change something. */
+static bool is_due(const struct lull_round *round, const struct lull_queue *queue)
+{
+    if (round->due_s != 0 && queue->now_s >= round->due_s)
+        return true;
     for (uint32_t i = 0; i < queue->job_count; i++)
         if (queue->jobs[i].stage == LULL_QUEUE_RELEASED || queue->jobs[i].delay != NULL)
             return true;
@@ -181,17 +210,19 @@ int lull_round_run(struct lull_round *round, json_t **told_out, struct lull_erro
     int rc = lull_slurm_read(round->slurm, &has_changed, &queue, err);
 
     *told_out = NULL;
-    if (rc < 0 || (!has_changed && !round->is_pressed && !is_due(queue)))
+    if (rc < 0 || (!has_changed && !round->is_pressed && !is_due(round, queue)))
         return rc;
     rc = lull_schedule_create(queue, &round->rules, &schedule, err);
     if (rc < 0)
         return rc;
     round->looks++;
     round->is_pressed = false;
-    told = (struct round_told){json_array(), json_array(), json_array(), 0};
+    told = (struct round_told){json_array(), json_array(), json_array(), json_array(), 0};
     for (uint32_t i = 0; i < queue->job_count; i++)
         told.waiting += queue->jobs[i].stage == LULL_QUEUE_WAITS ? 1 : 0;
-    rc = act(round, queue, schedule, &told, err);
+    rc = keep_shifted(round, queue, schedule, &told);
+    if (rc == 0)
+        rc = act(round, queue, schedule, &told, err);
     *told_out = finish(round, queue, &told);
     if (rc < 0) {
         round->is_pressed = true; /* what was not done is done next time */

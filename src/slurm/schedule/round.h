@@ -20,6 +20,7 @@ struct lull_round {
     struct lull_schedule_journal *journal; /* NULL: decisions are only told, not carried out */
     int64_t patience_s;                    /* how long a released job may take to begin */
     bool is_pressed;                       /* look at the queue also if nothing has changed */
+    int64_t due_s;                         /* when a job's cheaper time comes; 0: none is kept */
     uint64_t looks;                        /* so far: at queues that had changed */
     uint64_t decisions;                    /* so far: jobs released */
 };

@@ -317,6 +317,12 @@ const char *lull_schedule_obstacle(const struct lull_schedule *schedule, uint32_
     return schedule->own[job].obstacle;
 }
 
+const struct lull_power_shift *lull_schedule_shift(const struct lull_schedule *schedule,
+                                                   uint32_t job)
+{
+    return schedule->own[job].is_shifted ? &schedule->own[job].shift : NULL;
+}
+
 const struct lull_cluster_point *lull_schedule_points(const struct lull_schedule *schedule,
                                                       uint32_t job, uint32_t *count_out)
 {

@@ -10,6 +10,7 @@
 #define LULL_SLURM_SCHEDULE_SCHEDULE_H
 
 #include "base/error.h"
+#include "core/cluster/power/power_shift.h"
 #include "core/cluster/policy/policy.h"
 #include "slurm/schedule/point_table.h"
 #include "slurm/schedule/queue.h"
@@ -18,6 +19,8 @@ struct lull_scheduling_rules {
     const struct lull_cluster_policy_ops *policy;
     const struct lull_point_table *table; /* NULL: nothing is known of any job */
     double cap_w;                         /* of all GPUs; 0: none */
+    /* What power costs or emits, in time since 1970; NULL: jobs begin as soon as they can. */
+    const struct lull_tariff *tariff;
 };
 
 struct lull_schedule; /* opaque */
@@ -56,6 +59,11 @@ double lull_schedule_now_s(const struct lull_schedule *schedule);
 /* Why Lull does not place a waiting job, in its user's words; NULL: it does, or it does not wait.
  */
 const char *lull_schedule_obstacle(const struct lull_schedule *schedule, uint32_t job);
+
+/* The cheaper time that a waiting job is kept for, since 1970: its deadline lets it wait, and the
+ * saving is worth it (docs/slurm.md). NULL: it is not. */
+const struct lull_power_shift *lull_schedule_shift(const struct lull_schedule *schedule,
+                                                   uint32_t job);
 
 /* The operating points that a job could run in; count 0: Lull does not place it. */
 const struct lull_cluster_point *lull_schedule_points(const struct lull_schedule *schedule,

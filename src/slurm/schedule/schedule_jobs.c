@@ -14,6 +14,12 @@
 static const int64_t endless_s = INT64_C(30) * 86400;
 static const int64_t overdue_s = 60;
 
+/* A job is kept for cheaper power where that saves more than this part, and leaves its deadline a
+ * tenth of its length and some minutes, in which GPUs have to become free. Chosen, not measured. */
+static const double least_saving_ratio = 0.02;
+static const double spare_ratio = 0.1;
+static const int64_t spare_s = 300;
+
 /* ---- the cluster --------------------------------------------------------------------------- */
 
 /* The number of a type; type_count: it is new. */
@@ -294,6 +300,29 @@ static void add_job(struct lull_schedule *schedule, uint32_t at, uint32_t point_
     schedule->job_of[number] = at;
 }
 
+/* Tells whether a waiting job is kept for cheaper power; its points are the last `count`. One that
+ * was placed in vain before is not. */
+static bool is_shifted(struct lull_schedule *schedule, uint32_t at, uint32_t count)
+{
+    const struct lull_queue_job *const job = &schedule->queue->jobs[at];
+    const struct lull_cluster_point *const points = &schedule->points[schedule->point_count];
+    struct lull_schedule_job *const own = &schedule->own[at];
+    const int64_t now_ns = schedule->queue->now_s * SECOND_NS;
+    int64_t length_ns = points[0].time_ns;
+
+    if (schedule->rules.tariff == NULL || job->deadline_s == 0 || job->tries > 0)
+        return false;
+    for (uint32_t i = 1; i < count; i++)
+        if (points[i].time_ns < length_ns)
+            length_ns = points[i].time_ns;
+    own->shift = lull_power_shift_find(schedule->rules.tariff, length_ns, now_ns,
+                                       (job->deadline_s - spare_s) * SECOND_NS -
+                                           (int64_t)((1.0 + spare_ratio) * (double)length_ns),
+                                       least_saving_ratio);
+    own->is_shifted = own->shift.begin_ns > now_ns;
+    return own->is_shifted;
+}
+
 static const char *obstacle_of(const struct lull_queue_job *job)
 {
     if (job->nodes > 1)
@@ -330,6 +359,8 @@ int lull_schedule_make_jobs(struct lull_schedule *schedule, struct lull_error *e
             continue;
         note_knowledge(schedule, i);
         points = waits ? choose_points(schedule, i, candidates) : running_point(schedule, i);
+        if (points > 0 && waits && is_shifted(schedule, i, (uint32_t)points))
+            continue;
         if (points > 0)
             add_job(schedule, i, (uint32_t)points);
         else if (waits)

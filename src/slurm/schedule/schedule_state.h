@@ -12,9 +12,11 @@
 struct lull_schedule_job {
     uint32_t number;      /* of the cluster's jobs; LULL_SCHEDULE_NONE: it is none of them */
     const char *obstacle; /* NULL: none */
-    bool has_energy;      /* its points' energy means something */
-    bool has_time;        /* its time is known, not only limited */
-    uint32_t share_count; /* running, also if only in virtual time */
+    bool is_shifted;
+    struct lull_power_shift shift;     /* where it is shifted */
+    bool has_energy;                   /* its points' energy means something */
+    bool has_time;                     /* its time is known, not only limited */
+    uint32_t share_count;              /* running, also if only in virtual time */
     struct lull_cluster_share *shares; /* by the cluster's nodes; its own */
 };
 
