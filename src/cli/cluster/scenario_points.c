@@ -376,7 +376,7 @@ int lull_scenario_points_make(struct lull_scenario_points *points,
                                        options->type_count, err);
     if (rc < 0)
         return rc;
-    work = malloc(sizeof(*work));
+    work = calloc(1, sizeof(*work));
     if (work == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for the operating points of a job");
     rc = make_all(points, table, work, jobs, err);

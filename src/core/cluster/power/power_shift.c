@@ -42,14 +42,14 @@ static double mean(const struct lull_tariff *tariff, int64_t begin_ns, int64_t l
 }
 
 /* What is found so far. */
-struct search {
+struct shift_search {
     const struct lull_tariff *tariff;
     int64_t length_ns, now_ns, latest_ns;
     int64_t best_ns;
     double best;
 };
 
-static void look_at(struct search *search, int64_t begin_ns)
+static void look_at(struct shift_search *search, int64_t begin_ns)
 {
     double here;
 
@@ -66,7 +66,7 @@ struct lull_power_shift lull_power_shift_find(const struct lull_tariff *tariff, 
                                               int64_t now_ns, int64_t latest_ns, double least_ratio)
 {
     const int64_t known_ns = tariff->time_ns[tariff->count - 1] - length_ns;
-    struct search search = {.tariff = tariff,
+    struct shift_search search = {.tariff = tariff,
                             .length_ns = length_ns,
                             .now_ns = now_ns,
                             .latest_ns = latest_ns < known_ns ? latest_ns : known_ns,
