@@ -67,10 +67,10 @@ struct lull_power_shift lull_power_shift_find(const struct lull_tariff *tariff, 
 {
     const int64_t known_ns = tariff->time_ns[tariff->count - 1] - length_ns;
     struct shift_search search = {.tariff = tariff,
-                            .length_ns = length_ns,
-                            .now_ns = now_ns,
-                            .latest_ns = latest_ns < known_ns ? latest_ns : known_ns,
-                            .best_ns = now_ns};
+                                  .length_ns = length_ns,
+                                  .now_ns = now_ns,
+                                  .latest_ns = latest_ns < known_ns ? latest_ns : known_ns,
+                                  .best_ns = now_ns};
     double now;
 
     assert(tariff->count > 0 && length_ns > 0 && least_ratio >= 0.0);
