@@ -28,8 +28,9 @@ struct run_arguments {
     bool has_choice;
     bool has_eta;
     bool has_report;
-    struct lull_energy_price given;    /* by options */
-    char report[LULL_RUN_REPORT_SIZE]; /* where it goes if none is named */
+    struct lull_energy_price given;          /* by options */
+    char report[LULL_RUN_REPORT_SIZE];       /* where it goes if none is named */
+    char secret[LULL_JOB_SECRET_DIGITS + 2]; /* with room to see that it is too long */
     bool is_json;
 };
 
@@ -294,7 +295,9 @@ static const struct lull_option rows[] = {
         "The key that all nodes of the job share; node 0 makes it if it is not there.",
         .hint = LULL_OPTION_FILE, .needs = "together",
         .more = "It has mode 0600; a key that others may read is refused. Put it on a file system "
-                "that all nodes see, or copy it beforehand."),
+                "that all nodes see, or copy it beforehand. Without it the variable "
+                "LULL_TOGETHER_KEY holds the key itself, 64 hexadecimal digits, the same on all "
+                "nodes; the command does not get to see it."),
     LULL_VALUE(
         "node", "I/N", OWN, struct run_arguments, run.peers.nodes,
         "Which node this is, from 0, and how many there are.", .parse = parse_node,
@@ -303,6 +306,11 @@ static const struct lull_option rows[] = {
         .more = "Launchers that say it are Slurm (SLURM_NODEID, SLURM_STEP_NUM_NODES or "
                 "SLURM_NNODES), Open MPI (OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE), PMI and "
                 "PMIx (PMI_RANK, PMI_SIZE)."),
+    LULL_VALUE("alone-after", "S", NUMBER, struct run_arguments, run.peers.patience_s,
+               "Manage the node alone where the nodes have not agreed after so long.",
+               .least = 0.001, .most = 1e6, .usual = "60", .needs = "together",
+               .more = "It counts from when this node knows its iteration. Nodes do not agree as "
+                       "long as one is not heard or sees another iteration."),
     {0},
 };
 
@@ -424,6 +432,19 @@ static void find_price(struct run_arguments *arguments)
     }
 }
 
+/* Neither the job nor who looks at this process' environment later is to see the key. */
+static void take_secret(struct run_arguments *arguments)
+{
+    char *const text = getenv("LULL_TOGETHER_KEY");
+
+    if (text == NULL)
+        return;
+    snprintf(arguments->secret, sizeof(arguments->secret), "%s", text);
+    arguments->run.peers.secret = arguments->secret;
+    explicit_bzero(text, strlen(text));
+    unsetenv("LULL_TOGETHER_KEY");
+}
+
 /* Runs the job, and writes the page beside its report. Errors: what kept the job from running. */
 static int run_and_report(const struct run_arguments *arguments, int *status_out,
                           struct lull_error *err)
@@ -450,6 +471,7 @@ static int run(void *options, const struct lull_operands *operands)
     int rc = 0;
 
     (void)operands;
+    take_secret(arguments);
     find_price(arguments);
     if (!arguments->has_report) {
         rc = lull_run_make_report(time(NULL), arguments->report, &err);

@@ -11,6 +11,7 @@
 /* Slurm's headers need it first. */
 #include <slurm/spank.h>
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <poll.h>
@@ -23,7 +24,9 @@
 #include <unistd.h>
 
 #include "slurm/helper.h"
+#include "slurm/site.h"
 #include "slurm/step_gpus.h"
+#include "slurm/together.h"
 #include "slurm/wish.h"
 
 SPANK_PLUGIN(lull, 1)
@@ -33,39 +36,49 @@ SPANK_PLUGIN(lull, 1)
 #define STEP_OF_INTERACTIVE 0xfffffffaU
 #define STEP_OF_EXTERN 0xfffffffcU
 
+/* The key of a step's governors on its way from srun to the nodes. What begins with SLURM_ goes
+ * along whatever --export says. */
+#define STEP_KEY "SLURM_LULL_KEY"
+/* And from here to the governor, as lull-run(1) says. */
+#define GOVERNOR_KEY "LULL_TOGETHER_KEY"
+
+/* Slurm's way from a node's name to its address. Its headers do not have it, so it is used with the
+ * version in which it was seen, and where a program of Slurm has it. */
+#if SLURM_VERSION_NUMBER >> 8 == (22 << 8) + 5
+extern int slurm_conf_get_addr(const char *node, struct sockaddr_storage *address, uint16_t flags)
+    __attribute__((weak));
+#define GET_ADDRESS slurm_conf_get_addr
+#else
+static int (*const GET_ADDRESS)(const char *, struct sockaddr_storage *, uint16_t) = NULL;
+#endif
+
 enum {
-    NAME_BYTES = 512,
     GPUS_BYTES = 1024,
     WORDS_BYTES = 16384,
     ENVIRONMENT_BYTES = 65536,
     MOST_VARIABLES = 4096,
+    MOST_LINES = 5, /* that the governor's environment has beside the job's */
+    NODES_BYTES = 8192,
+    ENDPOINT_BYTES = LULL_TOGETHER_NAME + 32,
     REGISTER_S = 2, /* chosen, not measured, as are the others: lulld answers within 1 ms */
     RESTORE_S = 10,
     FINISH_MS = 2000,   /* `lull run` ends within that */
     FINISH_SHARE = 100, /* but a step waits no more than this part of its time for it */
-    DEFAULT_START_MS = 2000,
 };
 
 static const int64_t ns_per_ms = 1000000;
 static const int64_t ns_per_s = 1000000000;
 
-/* What plugstack.conf says behind the plugin's path. */
-static struct {
-    char program[NAME_BYTES];
-    char runtime_dir[NAME_BYTES];
-    char scheduler[NAME_BYTES]; /* "": the program's name with -schedule behind it */
-    bool is_default;            /* jobs that ask for nothing are managed as well */
-    bool is_scheduled;          /* and may have been placed by lull schedule */
-    int64_t start_ms;
-} site = {.program = LULL_PROGRAM, .runtime_dir = "/run/lull", .start_ms = DEFAULT_START_MS};
-
+static struct lull_site site = LULL_SITE_USUAL;
 static struct lull_wish wish;
 
 /* What slurmstepd knows of its step. Tasks are forked off it and have it as well. */
 static struct {
     uint32_t job;
     uint32_t number;
-    char gpus[GPUS_BYTES]; /* this node's, with commas; "": none */
+    char gpus[GPUS_BYTES];            /* this node's, with commas; "": none */
+    uint32_t node, nodes;             /* this one, from 0, and how many there are */
+    char key[LULL_TOGETHER_KEY_TEXT]; /* of its governors; "": each manages its node alone */
     bool is_managed;
     bool lacks_gpus; /* and somebody wants them managed */
     struct lull_helper registration;
@@ -118,48 +131,11 @@ static struct spank_option options[] = {
      2, 4, on_option},
 };
 
-/* Takes a directory, in which %n stands for the node's name, for hosts that are several nodes. */
-static bool take_directory(const char *text, char place[NAME_BYTES])
-{
-    const char *const mark = strstr(text, "%n");
-    const char *const node = getenv("SLURMD_NODENAME");
-
-    if (mark == NULL)
-        return (size_t)snprintf(place, NAME_BYTES, "%s", text) < NAME_BYTES;
-    return (size_t)snprintf(place, NAME_BYTES, "%.*s%s%s", (int)(mark - text), text,
-                            node != NULL ? node : "", mark + 2) < NAME_BYTES;
-}
-
-/* Takes a word of plugstack.conf, NAME=VALUE. */
-static bool take_setting(const char *word)
-{
-    if (strncmp(word, "lull=/", 6) == 0)
-        return (size_t)snprintf(site.program, NAME_BYTES, "%s", word + 5) < NAME_BYTES;
-    if (strncmp(word, "runtime_dir=/", 13) == 0)
-        return take_directory(word + 12, site.runtime_dir);
-    if (strncmp(word, "start_ms=", 9) == 0)
-        return (site.start_ms = strtol(word + 9, NULL, 10)) > 0;
-    if (strncmp(word, "scheduler=/", 11) == 0)
-        return (size_t)snprintf(site.scheduler, NAME_BYTES, "%s", word + 10) < NAME_BYTES;
-    if (strcmp(word, "schedule=on") == 0 || strcmp(word, "schedule=off") == 0) {
-        site.is_scheduled = strcmp(word, "schedule=on") == 0;
-        return true;
-    }
-    if (strcmp(word, "default=on") == 0 || strcmp(word, "default=off") == 0) {
-        site.is_default = strcmp(word, "default=on") == 0;
-        return true;
-    }
-    return false;
-}
-
 static void take_settings(int count, char *const *words)
 {
     for (int i = 0; i < count; i++)
-        if (!take_setting(words[i]))
-            slurm_error("lull: plugstack.conf: \"%s\" is not lull=PATH, runtime_dir=DIR, "
-                        "scheduler=PATH, start_ms=N, default=on, default=off, schedule=on or "
-                        "schedule=off",
-                        words[i]);
+        if (!lull_site_take(&site, words[i]))
+            slurm_error("lull: plugstack.conf: \"%s\" is not " LULL_SITE_SETTINGS, words[i]);
 }
 
 /* ---- the step ------------------------------------------------------------------------------ */
@@ -168,6 +144,13 @@ static void take_settings(int count, char *const *words)
 static bool is_asked(void)
 {
     return lull_wish_is_on(&wish, false);
+}
+
+/* Tells whether steps have governors that search, and so have something to agree on. */
+static bool is_for_governors(void)
+{
+    return lull_wish_is_on(&wish, site.is_default) && wish.batch_job[0] == '\0' &&
+           strcmp(lull_wish_policy(&wish), "on") == 0;
 }
 
 static bool is_batch(void)
@@ -187,6 +170,20 @@ static void find_step(spank_t spank)
     if (!is_batch() ||
         spank_getenv(spank, "SLURM_JOB_GPUS", step.gpus, GPUS_BYTES) != ESPANK_SUCCESS)
         step.gpus[0] = '\0';
+}
+
+/* Takes the key out of the environment, in which neither tasks nor prologs are to see it. */
+static void take_key(spank_t spank)
+{
+    char key[2 * LULL_TOGETHER_KEY_TEXT] = "";
+
+    if (spank_getenv(spank, STEP_KEY, key, sizeof(key)) == ESPANK_ENV_NOEXIST)
+        return;
+    spank_unsetenv(spank, STEP_KEY);
+    if (lull_together_is_key(key) &&
+        spank_get_item(spank, S_JOB_NNODES, &step.nodes) == ESPANK_SUCCESS &&
+        spank_get_item(spank, S_JOB_NODEID, &step.node) == ESPANK_SUCCESS)
+        memcpy(step.key, key, sizeof(step.key));
 }
 
 /* Tells lulld as root that the job has its GPUs, so that its user may lease those and no others. */
@@ -241,7 +238,7 @@ static void end_registration(void)
  * it. */
 static void begin_hold(void)
 {
-    char job[16], scheduler[NAME_BYTES + 16], conf[NAME_BYTES + 16];
+    char job[16], scheduler[LULL_SITE_NAME + 16], conf[LULL_SITE_NAME + 16];
     const char *const named = getenv("SLURM_CONF");
 
     snprintf(job, sizeof(job), "%u", step.job);
@@ -291,7 +288,7 @@ static bool is_variable(const char *text, const char *name)
 
 /* The governor sees all of the node's GPUs, so it gets their numbers on the node, where tasks may
  * have been given others. AMD's second variable counts within the first one. */
-static size_t narrow_gpus(char lines[4][GPUS_BYTES + 32])
+static size_t narrow_gpus(char lines[MOST_LINES][GPUS_BYTES + 32])
 {
     unsigned int count = 1;
     size_t used;
@@ -321,15 +318,15 @@ static void write_report_name(spank_t spank, char *name, size_t size)
     snprintf(name, size, "lull-report-%u.%s%s", step.job, number, suffix);
 }
 
-/* Takes the job's environment but for what is narrowed, and adds that. */
-static void write_environment(char *const *from, char lines[4][GPUS_BYTES + 32],
-                              char *to[MOST_VARIABLES + 1])
+/* Takes the job's environment but for what is the governor's own, and adds that. */
+static void write_environment(char *const *from, char lines[MOST_LINES][GPUS_BYTES + 32],
+                              size_t line_count, char *to[MOST_VARIABLES + 1])
 {
     static const char *const replaced[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
-                                           "ZE_AFFINITY_MASK", "HIP_VISIBLE_DEVICES"};
+                                           "ZE_AFFINITY_MASK", "HIP_VISIBLE_DEVICES", GOVERNOR_KEY};
     size_t count = 0;
 
-    for (; *from != NULL && count + 4 < MOST_VARIABLES; from++) {
+    for (; *from != NULL && count + MOST_LINES < MOST_VARIABLES; from++) {
         bool is_replaced = false;
 
         for (size_t i = 0; i < sizeof(replaced) / sizeof(replaced[0]); i++)
@@ -337,46 +334,81 @@ static void write_environment(char *const *from, char lines[4][GPUS_BYTES + 32],
         if (!is_replaced)
             to[count++] = *from;
     }
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < line_count; i++)
         to[count++] = lines[i];
     to[count] = NULL;
 }
 
+/* Writes where the step's first node listens, "" where the nodes cannot meet. All nodes find the
+ * same reasons for that, but for an address that is not known: then the name stands for it. */
+static void write_endpoint(spank_t spank, char endpoint[ENDPOINT_BYTES])
+{
+    const unsigned int port = lull_together_port(&site.ports, step.job, step.number);
+    char nodes[NODES_BYTES], first[LULL_TOGETHER_NAME];
+    union {
+        struct sockaddr_storage any;
+        struct sockaddr_in ip;
+    } address = {0};
+
+    endpoint[0] = '\0';
+    if (step.key[0] == '\0' || port == 0 ||
+        spank_getenv(spank, "SLURM_STEP_NODELIST", nodes, sizeof(nodes)) != ESPANK_SUCCESS ||
+        !lull_together_first_node(nodes, first))
+        return;
+    if (step.node == 0)
+        snprintf(first, sizeof(first), "*");
+    else if (GET_ADDRESS != NULL && GET_ADDRESS(first, &address.any, 0) == 0 &&
+             address.any.ss_family == AF_INET)
+        inet_ntop(AF_INET, &address.ip.sin_addr, first, sizeof(first));
+    snprintf(endpoint, ENDPOINT_BYTES, "tcp://%s:%u", first, port);
+}
+
 /* Writes the governor's command line, which ends with that of the job. */
-static char **write_command(char *report, char *number, int argc, char *const *argv)
+static char **write_command(char *report, char *number, char *endpoint, char *node, int argc,
+                            char *const *argv)
 {
     const char *from_wish[LULL_WISH_WORDS];
     const size_t wished = lull_wish_options(&wish, from_wish);
     char *const first[] = {site.program,     "run",      "--launcher-fd", number, "--runtime-dir",
                            site.runtime_dir, "--report", report};
-    const size_t firsts = sizeof(first) / sizeof(first[0]);
-    char **const words = calloc(firsts + wished + 2 + (size_t)argc, sizeof(*words));
+    char *const together[] = {"--together", endpoint, "--node", node};
+    const size_t togethers = endpoint[0] != '\0' ? sizeof(together) / sizeof(together[0]) : 0;
+    size_t count = sizeof(first) / sizeof(first[0]);
+    char **const words = calloc(count + wished + togethers + 2 + (size_t)argc, sizeof(*words));
 
     if (words == NULL)
         return NULL;
     memcpy(words, first, sizeof(first));
-    memcpy(words + firsts, from_wish, wished * sizeof(*words));
-    words[firsts + wished] = "--";
-    memcpy(words + firsts + wished + 1, argv, (size_t)argc * sizeof(*words));
+    memcpy(words + count, from_wish, wished * sizeof(*words));
+    count += wished;
+    memcpy(words + count, together, togethers * sizeof(*words));
+    count += togethers;
+    words[count++] = "--";
+    memcpy(words + count, argv, (size_t)argc * sizeof(*words));
     return words;
 }
 
 static void start_governor(spank_t spank)
 {
-    char lines[4][GPUS_BYTES + 32];
+    char lines[MOST_LINES][GPUS_BYTES + 32];
     char *variables[MOST_VARIABLES + 1];
-    char report[64], number[16];
+    char report[64], number[16], endpoint[ENDPOINT_BYTES], node[32];
     char **words, **argv, **environment;
+    size_t line_count;
     int argc, result;
 
     if (spank_get_item(spank, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS || argc < 1 ||
         spank_get_item(spank, S_JOB_ENV, &environment) != ESPANK_SUCCESS)
         return;
-    narrow_gpus(lines);
-    write_environment(environment, lines, variables);
+    write_endpoint(spank, endpoint);
+    line_count = narrow_gpus(lines);
+    if (endpoint[0] != '\0')
+        snprintf(lines[line_count++], sizeof(lines[0]), GOVERNOR_KEY "=%s", step.key);
+    write_environment(environment, lines, line_count, variables);
     write_report_name(spank, report, sizeof(report));
     snprintf(number, sizeof(number), "%d", LULL_HELPER_SOCKET_NUMBER);
-    words = write_command(report, number, argc, argv);
+    snprintf(node, sizeof(node), "%u/%u", step.node, step.nodes);
+    words = write_command(report, number, endpoint, node, argc, argv);
     if (words == NULL)
         return;
     step.wait_until_ns = lull_helper_now_ns() + site.start_ms * ns_per_ms;
@@ -477,6 +509,25 @@ int slurm_spank_init(spank_t spank, int ac, char **av)
     return 0;
 }
 
+/* In srun, once it is known how many nodes the step has. The governors of several share a key.
+ * Parts of a heterogeneous job are launched by threads, while which nothing may change the
+ * environment. */
+int slurm_spank_local_user_init(spank_t spank, int ac, char **av)
+{
+    char key[LULL_TOGETHER_KEY_TEXT];
+    uint32_t nodes = 0;
+
+    (void)ac;
+    (void)av;
+    if (getenv("SLURM_HET_SIZE") != NULL)
+        return 0;
+    unsetenv(STEP_KEY);
+    if (spank_get_item(spank, S_JOB_NNODES, &nodes) == ESPANK_SUCCESS && nodes > 1 &&
+        nodes <= LULL_TOGETHER_MOST_NODES && is_for_governors() && lull_together_draw_key(key))
+        setenv(STEP_KEY, key, 1);
+    return 0;
+}
+
 int slurm_spank_init_post_opt(spank_t spank, int ac, char **av)
 {
     (void)ac;
@@ -485,6 +536,7 @@ int slurm_spank_init_post_opt(spank_t spank, int ac, char **av)
         return 0;
     step.begin_ns = lull_helper_now_ns();
     find_step(spank);
+    take_key(spank);
     /* For acct_gather_energy/lull, which knows no steps, in this process. */
     setenv(LULL_STEP_GPUS, step.gpus, 1);
     if (step.gpus[0] != '\0' && step.number != STEP_OF_EXTERN &&
@@ -583,7 +635,7 @@ int slurm_spank_exit(spank_t spank, int ac, char **av)
 int slurm_spank_job_epilog(spank_t spank, int ac, char **av)
 {
     struct lull_helper helper = {-1, -1};
-    char path[NAME_BYTES + 32], job_text[16], text[WORDS_BYTES] = "";
+    char path[LULL_SITE_NAME + 32], job_text[16], text[WORDS_BYTES] = "";
     size_t size = 0;
     uint32_t job;
 

@@ -12,8 +12,8 @@ import unittest
 
 SOURCE, *PLUGINS = sys.argv[1:]
 del sys.argv[1:]
-# What the program that loads a plugin offers it: the interface of plugins.
-OFFERED = re.compile(r"^(spank_\w+|slurm_(spank_log|info|error|xstrdup))$")
+# What the program that loads a plugin offers it: the interface of plugins, and where a node is, which is asked weakly.
+OFFERED = re.compile(r"^(spank_\w+|slurm_(spank_log|info|error|xstrdup|conf_get_addr))$")
 
 
 def output(*words):

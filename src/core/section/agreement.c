@@ -22,6 +22,9 @@ struct lull_agreement {
     struct agreement_node nodes[LULL_AGREEMENT_MAX_NODES];
     uint32_t refusal_count;
     bool refusals_lost; /* there were more than can be remembered */
+    bool is_known;      /* what this node's iteration is */
+    bool has_agreed;    /* all nodes, once */
+    int64_t known_ns;   /* since when */
     struct refusal refusals[LULL_AGREEMENT_MAX_REFUSALS];
 };
 
@@ -83,6 +86,21 @@ static bool is_newer(const struct lull_agreement *agreement, const struct lull_p
     return proposal->sequence > than->proposal.sequence;
 }
 
+/* Notes what hope there is, by what is known now. */
+static void note_course(struct lull_agreement *agreement, int64_t now_ns)
+{
+    bool has_left = false;
+
+    if (!agreement->is_known && agreement->nodes[agreement->self].proposal.structure != 0) {
+        agreement->is_known = true;
+        agreement->known_ns = now_ns;
+    }
+    for (uint32_t i = 0; i < agreement->node_count; i++)
+        has_left |= agreement->nodes[i].proposal.leaving != 0;
+    if (!has_left && lull_agreement_state(agreement, now_ns) == LULL_AGREEMENT_AGREED)
+        agreement->has_agreed = true;
+}
+
 bool lull_agreement_take(struct lull_agreement *agreement, const struct lull_proposal *proposal,
                          int64_t now_ns)
 {
@@ -97,6 +115,7 @@ bool lull_agreement_take(struct lull_agreement *agreement, const struct lull_pro
     if (!is_newer(agreement, proposal, node, now_ns))
         return false;
     *node = (struct agreement_node){.heard = true, .heard_ns = now_ns, .proposal = *proposal};
+    note_course(agreement, now_ns);
     return true;
 }
 
@@ -195,6 +214,13 @@ uint32_t lull_agreement_heard(const struct lull_agreement *agreement)
     for (uint32_t i = 0; i < agreement->node_count; i++)
         heard += agreement->nodes[i].heard;
     return heard;
+}
+
+bool lull_agreement_is_hopeless(const struct lull_agreement *agreement, int64_t now_ns,
+                                int64_t patience_ns)
+{
+    return agreement->is_known && !agreement->has_agreed &&
+           now_ns - agreement->known_ns > patience_ns;
 }
 
 const char *lull_agreement_state_text(enum lull_agreement_state state)

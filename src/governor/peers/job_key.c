@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "governor/peers/job_key.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -98,4 +99,40 @@ int lull_job_key_read_or_make(const char *path, struct lull_job_key *key_out,
     /* Other nodes may look for the key meanwhile: they see the whole key or none. */
     result = lull_file_write_atomic(path, text, FILE_CHARACTERS, 0600, err);
     return result < 0 ? result : lull_job_key_read(path, key_out, err);
+}
+
+static bool parse_secret(const char *text, uint8_t bytes[KEY_BYTES])
+{
+    if (strlen(text) != LULL_JOB_SECRET_DIGITS)
+        return false;
+    for (size_t i = 0; i < KEY_BYTES; i++) {
+        const char pair[] = {text[2 * i], text[2 * i + 1], '\0'};
+
+        if (!isxdigit((unsigned char)pair[0]) || !isxdigit((unsigned char)pair[1]))
+            return false;
+        bytes[i] = (uint8_t)strtoul(pair, NULL, 16);
+    }
+    return true;
+}
+
+int lull_job_key_derive(const char *secret, struct lull_job_key *key_out, struct lull_error *err)
+{
+    uint8_t bytes[KEY_BYTES];
+    struct lull_job_key key;
+    struct lull_zmq zmq;
+    int result;
+
+    if (!parse_secret(secret, bytes))
+        return lull_error_set(err, LULL_E_FORMAT,
+                              "LULL_TOGETHER_KEY is no key of %d hexadecimal digits",
+                              LULL_JOB_SECRET_DIGITS);
+    result = lull_zmq_load(&zmq, err);
+    if (result < 0)
+        return result;
+    if (zmq.z85_encode(key.secret_key, bytes, KEY_BYTES) == NULL ||
+        zmq.curve_public(key.public_key, key.secret_key) < 0)
+        return lull_error_set(err, LULL_E_UNSUPPORTED, "ZeroMQ cannot make a key: %s",
+                              zmq.strerror(errno));
+    *key_out = key;
+    return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * The job key: one CURVE key pair that all governors of a job share through a file. Whoever has the
- * file belongs to the job; anyone else can neither listen nor speak.
+ * The job key: one CURVE key pair that all governors of a job share, through a file or through what
+ * has started them. Whoever has it belongs to the job; anyone else can neither listen nor speak.
  *
  * The file holds the public and the secret key, Z85 as ZeroMQ writes them, one per line. It must
  * belong to the caller and be readable by nobody else (mode 0600 or 0400).
@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 
-enum { LULL_JOB_KEY_CHARACTERS = 40 };
+enum { LULL_JOB_KEY_CHARACTERS = 40, LULL_JOB_SECRET_DIGITS = 64 };
 
 struct lull_job_key {
     char public_key[LULL_JOB_KEY_CHARACTERS + 1];
@@ -31,5 +31,12 @@ int lull_job_key_read(const char *path, struct lull_job_key *key_out, struct lul
  */
 int lull_job_key_read_or_make(const char *path, struct lull_job_key *key_out,
                               struct lull_error *err);
+
+/*
+ * Derives the key pair from its secret half: any 32 random bytes, as LULL_JOB_SECRET_DIGITS
+ * hexadecimal digits. Errors, which do not say the secret: LULL_E_FORMAT it is something else;
+ * LULL_E_UNSUPPORTED as above.
+ */
+int lull_job_key_derive(const char *secret, struct lull_job_key *key_out, struct lull_error *err);
 
 #endif

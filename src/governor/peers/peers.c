@@ -40,6 +40,8 @@ struct lull_peers {
     int64_t next_word_ns;
     int64_t next_key_ns;
     enum lull_agreement_state state;
+    bool is_alone;  /* the others are not heard any more, and do not hear this one */
+    uint32_t heard; /* until then */
     uint32_t agreed;
     uint64_t disagreements;
 };
@@ -111,9 +113,14 @@ static int connect_with_key(struct lull_peers *peers, struct lull_error *err)
 {
     const char *path = peers->options.key_path;
     struct lull_job_key key;
-    int result = peers->options.nodes.self == 0 ? lull_job_key_read_or_make(path, &key, err)
-                                                : lull_job_key_read(path, &key, err);
+    int result;
 
+    if (path == NULL)
+        result = lull_job_key_derive(peers->options.secret, &key, err);
+    else if (peers->options.nodes.self == 0)
+        result = lull_job_key_read_or_make(path, &key, err);
+    else
+        result = lull_job_key_read(path, &key, err);
     if (result < 0)
         return result;
     return lull_peer_network_open(peers->options.endpoint, &peers->options.nodes, &key,
@@ -150,7 +157,7 @@ int lull_peers_create(const struct lull_peers_options *options, struct lull_peer
         result = lull_nodes_find(&nodes, err);
     if (result < 0 || nodes.count == 1)
         return result;
-    if (options->key_path == NULL)
+    if (options->key_path == NULL && options->secret == NULL)
         return lull_error_set(err, -EINVAL,
                               "nodes talk to each other with a job key only; give --together-key");
     peers = calloc(1, sizeof(*peers));
@@ -177,7 +184,7 @@ void lull_peers_destroy(struct lull_peers *peers)
 {
     if (peers == NULL)
         return;
-    if (peers->network != NULL) {
+    if (peers->network != NULL && !peers->is_alone) {
         peers->proposal.leaving = 1;
         peers->proposal.sequence++;
         lull_peer_network_say(peers->network, &peers->proposal);
@@ -369,7 +376,7 @@ static void say(struct lull_peers *peers, const struct view *view, int64_t now_n
     peers->next_word_ns = now_ns + word_ns;
     proposal->sequence++;
     lull_agreement_take(peers->agreement, proposal, now_ns);
-    if (peers->network != NULL)
+    if (peers->network != NULL && !peers->is_alone)
         lull_peer_network_say(peers->network, proposal);
 }
 
@@ -377,6 +384,8 @@ static void hear(struct lull_peers *peers, int64_t now_ns)
 {
     struct lull_proposal proposal;
 
+    if (peers->is_alone)
+        return;
     while (peers->network != NULL && lull_peer_network_hear(peers->network, &proposal))
         lull_agreement_take(peers->agreement, &proposal, now_ns);
 }
@@ -395,6 +404,31 @@ static void note_state(struct lull_peers *peers, int64_t now_ns)
         lull_log(LULL_LOG_WARNING, "run", "the GPUs go to full clocks: %s",
                  lull_agreement_state_text(state));
     peers->state = state;
+}
+
+/* Gives up the others where they do not come together: this node agrees with itself from now on.
+ * Its network goes on, since the first node's carries what others say to each other. */
+static void part(struct lull_peers *peers, int64_t now_ns)
+{
+    struct lull_agreement *alone;
+
+    if (peers->is_alone || !lull_agreement_is_hopeless(peers->agreement, now_ns,
+                                                       (int64_t)(peers->options.patience_s * 1e9)))
+        return;
+    alone = lull_agreement_create(0, 1, silence_ns);
+    if (alone == NULL)
+        return;
+    lull_log(LULL_LOG_WARNING, "run",
+             "this node is managed alone: in %g s the nodes have not agreed, because %s",
+             peers->options.patience_s, lull_agreement_state_text(peers->state));
+    peers->is_alone = true;
+    peers->heard = lull_agreement_heard(peers->agreement);
+    lull_agreement_destroy(peers->agreement);
+    peers->agreement = alone;
+    peers->proposal.node = 0;
+    peers->proposal.nodes = 1;
+    lull_agreement_take(alone, &peers->proposal, now_ns);
+    peers->state = lull_agreement_state(alone, now_ns);
 }
 
 static void note_overruling(struct lull_peers *peers, const struct lull_agreement_clock *clock,
@@ -443,6 +477,7 @@ void lull_peers_tick(struct lull_peers *peers, struct lull_control *control,
     say(peers, &view, now_ns);
     hear(peers, now_ns);
     note_state(peers, now_ns);
+    part(peers, now_ns);
     apply(peers, controller, &view, now_ns);
     lull_control_hold(control, LULL_HOLD_NODES, peers->state != LULL_AGREEMENT_AGREED);
     lull_control_unlock(control);
@@ -456,10 +491,11 @@ void lull_peers_summary(const struct lull_peers *peers, struct lull_peers_summar
         lull_peer_network_counts(peers->network, &counts);
     *summary_out = (struct lull_peers_summary){
         .nodes = peers->options.nodes.count,
-        .heard = lull_agreement_heard(peers->agreement),
-        .agreed = peers->agreed,
+        .heard = peers->is_alone ? peers->heard : lull_agreement_heard(peers->agreement),
+        .agreed = peers->is_alone ? 0 : peers->agreed,
         .disagreements = peers->disagreements,
         .refused = counts.refused,
-        .state = lull_agreement_state_text(peers->state),
+        .state = peers->is_alone ? "the nodes did not agree; each is managed alone"
+                                 : lull_agreement_state_text(peers->state),
     };
 }

@@ -4,7 +4,8 @@
  * (core/section/agreement.h). Alone with the network's thread (peer_network.h), it never waits.
  *
  * Where the key is not there yet (the first node makes it), it is looked for again and again; until
- * all nodes have been heard the GPUs stay at the reference.
+ * all nodes have been heard the GPUs stay at the reference. Nodes that do not come together,
+ * because one is missing or sees another iteration, are managed alone after some time.
  *
  * Threads: one, the governor's main thread; tick takes the control's lock.
  * SPDX-License-Identifier: Apache-2.0
@@ -22,6 +23,8 @@
 struct lull_peers_options {
     const char *endpoint; /* NULL: the job has one node */
     const char *key_path;
+    const char *secret;      /* NULL: the key is in a file (job_key.h says what a secret is) */
+    double patience_s;       /* after which the node is managed alone; > 0 */
     struct lull_nodes nodes; /* count 0: the launcher tells it */
 };
 

@@ -16,7 +16,8 @@
 /* The functions that are looked up, without the prefix zmq_. */
 #define LULL_ZMQ_EACH(F)                                                                           \
     F(bind) F(close) F(connect) F(ctx_new) F(ctx_term) F(curve_keypair) F(curve_public)            \
-    F(getsockopt) F(poll) F(recv) F(send) F(setsockopt) F(socket) F(strerror) F(z85_decode)
+    F(getsockopt) F(poll) F(recv) F(send) F(setsockopt) F(socket) F(strerror) F(z85_decode) \
+    F(z85_encode)
 /* clang-format on */
 
 #define LULL_ZMQ_MEMBER(name) __typeof__(zmq_##name) *name;
