@@ -1,6 +1,6 @@
 /*
- * The key that the nodes of a job share, as a file that anybody can have made: refused, or a key
- * pair that ZeroMQ takes. SPDX-License-Identifier: Apache-2.0
+ * The key that the nodes of a job share, as a file that anybody can have made or as its secret
+ * half: refused, or a key pair that ZeroMQ takes. SPDX-License-Identifier: Apache-2.0
  */
 #include "governor/peers/job_key.c"
 
@@ -21,6 +21,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(text != NULL);
     memcpy(text, data, size);
     text[size] = '\0';
+    if (lull_job_key_derive(text, &key, NULL) == 0) {
+        require(size >= LULL_JOB_SECRET_DIGITS);
+        require(strlen(key.public_key) == LULL_JOB_KEY_CHARACTERS);
+        require(is_key(&zmq, key.secret_key));
+    }
     if (parse(&zmq, text, size, &key)) {
         require(strlen(key.public_key) == LULL_JOB_KEY_CHARACTERS);
         require(strlen(key.secret_key) == LULL_JOB_KEY_CHARACTERS);

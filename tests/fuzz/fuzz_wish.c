@@ -1,12 +1,14 @@
 /*
- * What users ask of Lull through Slurm, and what a site insists on: refused, or within what the
- * header says, and refused texts leave the wish as it was. SPDX-License-Identifier: Apache-2.0
+ * What users ask of Lull through Slurm, what a site insists on, and the nodes and the key of a
+ * step: refused, or within what the header says, and refused texts leave the wish as it was.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "fuzz.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "slurm/site.h"
 #include "slurm/submit_settings.h"
 #include "slurm/wish.h"
 
@@ -52,6 +54,29 @@ static void check_settings(const uint8_t *data, size_t size)
     fclose(file);
 }
 
+/* A name has no character that means something in an endpoint. */
+static void check_step(const char *text)
+{
+    struct lull_site site = LULL_SITE_USUAL;
+    char name[LULL_TOGETHER_NAME];
+
+    if (lull_together_first_node(text, name)) {
+        require(name[0] != '\0' && memchr(name, 0, sizeof(name)) != NULL);
+        require(strpbrk(name, ":/*[], ") == NULL);
+    }
+    if (lull_together_is_key(text))
+        require(strlen(text) == LULL_TOGETHER_KEY_TEXT - 1);
+    lull_site_take(&site, text);
+    if (!lull_together_take_ports(text, &site.ports))
+        lull_together_take_ports("28000-29999", &site.ports);
+    require(site.ports.first <= site.ports.last);
+    require(lull_together_port(&site.ports, 77, 3) >= site.ports.first);
+    require(lull_together_port(&site.ports, 77, 3) <= site.ports.last);
+    require(memchr(site.program, 0, LULL_SITE_NAME) != NULL);
+    require(memchr(site.runtime_dir, 0, LULL_SITE_NAME) != NULL);
+    require(memchr(site.scheduler, 0, LULL_SITE_NAME) != NULL);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *const text = malloc(size + 1);
@@ -66,6 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_option(lull_wish_take_batch_job, text);
     check_deadline(text);
     check_settings(data, size);
+    check_step(text);
     free(text);
     return 0;
 }

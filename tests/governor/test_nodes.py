@@ -1,6 +1,6 @@
 """A job on two nodes, each an emulated one with a lull run of its own: they agree; a wrong key, a plain
-endpoint or a missing node keeps all at full clocks; a killed governor brings the other one up. Its job
-goes on in every case.
+endpoint or a missing node keeps all at full clocks, for some time; a killed governor brings the other one up. Its
+job goes on in every case.
 SPDX-License-Identifier: Apache-2.0"""
 import json
 import os
@@ -129,6 +129,25 @@ class Nodes(unittest.TestCase):
             # Nothing but the pulses of the calibration.
             self.assertLessEqual(max((end - begin for begin, end, _ in node.lowered()), default=0.0), 0.2)
             self.assertLessEqual(len(node.lowered()), 6)
+
+    def test_a_node_that_nobody_joins_is_managed_alone_after_some_time(self):
+        # The key comes by the environment, where the job does not find it.
+        options = ("--together", self.endpoint, "--alone-after", "0.5", "--tolerance", "5%")
+        os.environ["LULL_TOGETHER_KEY"] = "5a" * 32
+        self.addCleanup(os.environ.pop, "LULL_TOGETHER_KEY")
+        node = self.start(0, 0, 120, 5, 45, 0, options=options)
+        self.assertIsNotNone(host.wait_for(lambda: os.path.exists(node.pid_file) and os.path.getsize(node.pid_file), 10))
+        for pid in (node.job_pid(), node.governor_pid()):
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                self.assertNotIn(b"5a5a5a5a", file.read())
+        self.assertEqual(node.wait(), 0, node.message)
+        self.assertIn("this node is managed alone: in 0.5 s the nodes have not agreed, because waiting for a node",
+                      node.message)
+        together = node.report()["together"]
+        self.assertEqual((together["nodes"], together["heard"], together["agreed"]), (2, 1, 0))
+        self.assertIn("managed alone", together["state"])
+        # More than the pulses of the calibration, which are six at most where nodes do not agree.
+        self.assertGreater(len(node.lowered()), 6)
 
     def test_a_killed_governor_brings_the_other_up(self):
         nodes = [self.start(0, 0, 160, 30, 120, 0), self.start(1, 0, 160, 30, 120, 0)]

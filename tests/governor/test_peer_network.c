@@ -287,6 +287,38 @@ static void test_a_key_that_others_can_read_is_refused(void **state)
     assert_int_equal(lull_job_key_read(fixture->key_path, &key, &err), -ENOENT);
 }
 
+/* The secret half of a pair that ZeroMQ has made gives the pair; anything else is refused, and not
+ * repeated in what is said. */
+static void test_a_key_is_derived_from_its_secret(void **state)
+{
+    static const char *const bad[] = {"", "12", "g"};
+    char secret[LULL_JOB_SECRET_DIGITS + 2];
+    uint8_t bytes[32];
+    struct lull_job_key key;
+    struct lull_error err = {0};
+
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        char public_key[41], secret_key[41];
+
+        assert_int_equal(zmq_curve_keypair(public_key, secret_key), 0);
+        assert_non_null(zmq_z85_decode(bytes, secret_key));
+        for (size_t i = 0; i < sizeof(bytes); i++)
+            snprintf(secret + 2 * i, 3, round % 2 == 0 ? "%02x" : "%02X", bytes[i]);
+        assert_int_equal(lull_job_key_derive(secret, &key, &err), 0);
+        assert_string_equal(key.public_key, public_key);
+        assert_string_equal(key.secret_key, secret_key);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(lull_job_key_derive(bad[i], &key, &err), LULL_E_FORMAT);
+    strcat(secret, "0");
+    assert_int_equal(lull_job_key_derive(secret, &key, &err), LULL_E_FORMAT);
+    secret[LULL_JOB_SECRET_DIGITS] = '\0';
+    secret[9] = '-';
+    assert_int_equal(lull_job_key_derive(secret, &key, &err), LULL_E_FORMAT);
+    assert_null(strstr(err.text, secret));
+}
+
 static void test_nodes_are_found(void **state)
 {
     static const char *const variables[] = {"SLURM_NODEID",
@@ -332,6 +364,7 @@ int main(void)
         TEST(test_what_is_no_proposal_is_counted),
         TEST(test_nobody_there_never_waits),
         TEST(test_a_key_that_others_can_read_is_refused),
+        cmocka_unit_test(test_a_key_is_derived_from_its_secret),
         cmocka_unit_test(test_nodes_are_found),
     };
 

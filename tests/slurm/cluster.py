@@ -94,6 +94,35 @@ class Cluster:
             return file.read()
 
 
+class SecondNode:
+    """The GPUs of the cluster's second node: another emulated node, with a lulld of its own. Whoever runs on the second
+    node finds them where he takes on what `variable` says."""
+
+    def __init__(self, cluster, lull, spec):
+        self.holder = subprocess.Popen([lull, "emulate", spec, "--", "sh", "-c", 'echo "$LULL_EMULATED_NODE"; exec cat >/dev/null'],
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.node = self.holder.stdout.readline().strip()
+        self.variable = f"LULL_EMULATED_NODE={self.node}"
+        environment = dict(os.environ, LULL_EMULATED_NODE=self.node, LULL_RUNTIME_DIR=os.path.join(cluster.directory, "n2"))
+
+        def spawn(*words, **more):
+            return subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, **more)
+        self.daemon = host.start_lulld(spawn, cluster.lulld, "--socket-mode", "0666")
+        # The plugin starts this for lull, with each node's own runtime directory among the words.
+        self.lull = os.path.join(cluster.directory, "lull")
+        with open(self.lull, "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\ncase " $* " in *"/n2 "*) export {self.variable} ;; esac\n'
+                       f'[ "$1" != run ] || echo "$LULL_TOGETHER_KEY" >>"{cluster.work}/keys"\nexec {lull} "$@"\n')
+        os.chmod(self.lull, 0o755)
+
+    def stop(self):
+        self.daemon.terminate()
+        self.daemon.wait()
+        self.holder.stdin.close()
+        self.holder.wait()
+        self.holder.stdout.close()
+
+
 def run(*words, **options):
     """A command with its output, without patience for one that hangs."""
     return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60, check=False,

@@ -375,6 +375,47 @@ static void test_more_refusals_than_can_be_remembered_lower_nothing(void **state
     lull_agreement_destroy(agreement);
 }
 
+/* Every way of not coming together, and of having come together once. Patience is 60, and counts
+ * from 10, when node 0 first knows its iteration. */
+static void test_nodes_that_do_not_come_together(void **state)
+{
+    static const struct {
+        uint64_t structure; /* of the other node; 7 is this one's */
+        uint32_t leaving;
+        bool is_heard;
+        bool is_hopeless;
+    } rows[] = {
+        {7, 0, false, true}, {8, 0, true, true},  {0, 0, true, true},
+        {7, 1, true, true},  {7, 0, true, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct lull_agreement *agreement = lull_agreement_create(0, 2, 5);
+        struct lull_proposal mine = proposal_of(0, 1, 700, 0);
+        struct lull_proposal other = proposal_of(1, 1, 700, 0);
+
+        mine.structure = 0;
+        lull_agreement_take(agreement, &mine, 0);
+        assert_false(lull_agreement_is_hopeless(agreement, 1000, 60));
+        mine.structure = 7;
+        mine.sequence = 2;
+        lull_agreement_take(agreement, &mine, 10);
+        other.structure = rows[i].structure;
+        other.leaving = rows[i].leaving;
+        if (rows[i].is_heard)
+            lull_agreement_take(agreement, &other, 20);
+        mine.sequence = 3;
+        lull_agreement_take(agreement, &mine, 30);
+        assert_false(lull_agreement_is_hopeless(agreement, 70, 60));
+        assert_int_equal(lull_agreement_is_hopeless(agreement, 71, 60), rows[i].is_hopeless);
+        /* Who has agreed once is waited for. */
+        if (!rows[i].is_hopeless)
+            assert_int_equal(lull_agreement_state(agreement, 71), LULL_AGREEMENT_SILENT);
+        lull_agreement_destroy(agreement);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +425,7 @@ int main(void)
         cmocka_unit_test(test_a_dead_node_brings_all_to_the_reference),
         cmocka_unit_test(test_a_node_that_takes_its_leave_is_not_waited_for),
         cmocka_unit_test(test_other_iterations_or_numbers_are_no_agreement),
+        cmocka_unit_test(test_nodes_that_do_not_come_together),
         cmocka_unit_test(test_a_refusal_outlives_a_change_of_mind),
         cmocka_unit_test(test_more_refusals_than_can_be_remembered_lower_nothing),
     };
