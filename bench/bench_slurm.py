@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures what Slurm's plugin costs a job that does nothing: `srun hostname` on a real cluster of one node, without the
-plugin, with it, and with --lull, with and without a GPU, in turn. Medians of pairs count.
+"""Measures what Slurm's plugin costs a job that does nothing: `srun hostname` on a real cluster, without the plugin, with
+it, and with --lull, with and without a GPU, on one node and on two, in turn. Medians of pairs count.
 
 usage: lull emulate 8xA100-SXM4-40GB -- bench_slurm.py BUILD CLUSTER_TOOLS [ROUNDS]
 SPDX-License-Identifier: Apache-2.0
@@ -21,8 +21,9 @@ PORT = 17200
 # Name, whether the plugin is there, options of srun; each is compared with the one of its number.
 KINDS = [("no plugin", False, ["--gres=gpu:1"]), ("plugin, not asked for", True, ["--gres=gpu:1"]),
          ("--lull", True, ["--gres=gpu:1", "--lull"]), ("no plugin, no GPU", False, []), ("plugin, no GPU, not asked for", True, []),
-         ("--lull, no GPU", True, ["--lull"])]
-BASES = [None, 0, 0, None, 3, 3]
+         ("--lull, no GPU", True, ["--lull"]), ("no plugin, two nodes", False, ["-N2", "--gres=gpu:1"]),
+         ("plugin, two nodes, not asked for", True, ["-N2", "--gres=gpu:1"]), ("--lull, two nodes", True, ["-N2", "--gres=gpu:1", "--lull"])]
+BASES = [None, 0, 0, None, 3, 3, None, 6, 6]
 
 
 def path(name):
@@ -57,9 +58,10 @@ def main():
     if reason:
         print(f"skipped: {reason}")
         return 77
-    clusters = [slurm.Cluster(TOOLS, None, None, PORT),
+    # The second nodes have no lulld: a governor there says so, when the job has begun.
+    clusters = [slurm.Cluster(TOOLS, None, None, PORT, nodes=2),
                 slurm.Cluster(TOOLS, path("src/daemon/lulld"), path("src/slurm/spank_lull.so"), PORT + 10,
-                              plugin_options=[f"lull={path('src/cli/lull')}"])]
+                              plugin_options=[f"lull={path('src/cli/lull')}"], nodes=2)]
     try:
         times = measure_all(clusters)
     finally:
