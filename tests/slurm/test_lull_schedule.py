@@ -250,6 +250,7 @@ class Schedule(unittest.TestCase):
 
     def test_users_have_power_over_their_own_jobs_alone(self):
         os.environ["HOME"] = self.cluster.work
+        his = self.submit("--gres=gpu:1", **BOB)
         job = self.submit("-H", "--comment=lull-schedule", "--gres=gpu:1", "-t", "5", **ALICE)
         forged = run("sbatch", "-H", "--gres=gpu:1", "--wrap", "true", "--comment=schedule=held", **ALICE)
         self.assertEqual(forged.returncode, 0)
@@ -263,6 +264,9 @@ class Schedule(unittest.TestCase):
         self.assertEqual([decision["job"] for decision in json.loads(done.stdout)["decisions"]], [job])
         self.await_state(job, "COMPLETED", "RUNNING")
         self.assertIsNone(re.search("AdminComment", run("scontrol", "show", "job", job).stdout))
+        # It does not come before a job that was there before it.
+        self.assertLessEqual(int(self.show(job, "Priority")), int(self.show(his, "Priority")))
+        self.assertNotEqual(self.show(job, "Priority"), "0")
 
     def test_a_site_may_make_it_the_default(self):
         with open(self.settings, "w", encoding="utf-8") as file:
