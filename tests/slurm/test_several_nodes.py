@@ -166,6 +166,9 @@ class SeveralNodes(unittest.TestCase):
         said, told = self.stop(job)
         self.assertIn("SLURM_NODEID=1", said)
         self.assertNotIn("KEY", said)
+        if "the step ends before its report" not in told:
+            self.assertEqual(told.count("nodes: 2 of 2 heard, agreed"), 2, told)
+            self.assertEqual(told.count("connections without the job key refused"), 1, told)
         for node in (0, 1):
             together = self.report(node)["together"]
             self.assertEqual((together["nodes"], together["heard"], together["state"]), (2, 2, "agreed"), told)

@@ -2,6 +2,7 @@
 #include "governor/report/report.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,6 +132,19 @@ static void print_frontier(const struct lull_report *report, FILE *out)
                 lull_job_frontier_report_text(report->frontier->points, text, sizeof(text)));
 }
 
+/* Prints what became of the job's other nodes, if there are any. */
+static void print_peers(const struct lull_peers_summary *peers, FILE *out)
+{
+    if (peers == NULL)
+        return;
+    fprintf(out, "  nodes: %u of %u heard, %s", peers->heard, peers->nodes, peers->state);
+    if (peers->agreed > 0)
+        fprintf(out, "; clocks that all of them have lowered: %u", peers->agreed);
+    if (peers->refused > 0)
+        fprintf(out, "; connections without the job key refused: %" PRIu64, peers->refused);
+    fprintf(out, "\n");
+}
+
 /* Prints what was found, but for the sentence that the verdict has said. */
 static void print_findings(const struct lull_report *report, FILE *out)
 {
@@ -147,6 +161,7 @@ void lull_report_print(const struct lull_report *report, FILE *out)
     print_findings(report, out);
     if (report->managed != NULL) {
         lull_run_report_print(report, out);
+        print_peers(report->peers, out);
         print_frontier(report, out);
         lull_pipeline_report_print(report, out);
         lull_limits_report_print(report, out);
