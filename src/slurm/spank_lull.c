@@ -11,7 +11,6 @@
 /* Slurm's headers need it first. */
 #include <slurm/spank.h>
 
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <poll.h>
@@ -24,6 +23,7 @@
 #include <unistd.h>
 
 #include "slurm/helper.h"
+#include "slurm/node_address.h"
 #include "slurm/site.h"
 #include "slurm/step_gpus.h"
 #include "slurm/together.h"
@@ -41,16 +41,6 @@ SPANK_PLUGIN(lull, 1)
 #define STEP_KEY "SLURM_LULL_KEY"
 /* And from here to the governor, as lull-run(1) says. */
 #define GOVERNOR_KEY "LULL_TOGETHER_KEY"
-
-/* Slurm's way from a node's name to its address. Its headers do not have it, so it is used with the
- * version in which it was seen, and where a program of Slurm has it. */
-#if SLURM_VERSION_NUMBER >> 8 == (22 << 8) + 5
-extern int slurm_conf_get_addr(const char *node, struct sockaddr_storage *address, uint16_t flags)
-    __attribute__((weak));
-#define GET_ADDRESS slurm_conf_get_addr
-#else
-static int (*const GET_ADDRESS)(const char *, struct sockaddr_storage *, uint16_t) = NULL;
-#endif
 
 enum {
     GPUS_BYTES = 1024,
@@ -345,10 +335,7 @@ static void write_endpoint(spank_t spank, char endpoint[ENDPOINT_BYTES])
 {
     const unsigned int port = lull_together_port(&site.ports, step.job, step.number);
     char nodes[NODES_BYTES], first[LULL_TOGETHER_NAME];
-    union {
-        struct sockaddr_storage any;
-        struct sockaddr_in ip;
-    } address = {0};
+    char address[LULL_NODE_ADDRESS_TEXT];
 
     endpoint[0] = '\0';
     if (step.key[0] == '\0' || port == 0 ||
@@ -356,11 +343,11 @@ static void write_endpoint(spank_t spank, char endpoint[ENDPOINT_BYTES])
         !lull_together_first_node(nodes, first))
         return;
     if (step.node == 0)
-        snprintf(first, sizeof(first), "*");
-    else if (GET_ADDRESS != NULL && GET_ADDRESS(first, &address.any, 0) == 0 &&
-             address.any.ss_family == AF_INET)
-        inet_ntop(AF_INET, &address.ip.sin_addr, first, sizeof(first));
-    snprintf(endpoint, ENDPOINT_BYTES, "tcp://%s:%u", first, port);
+        snprintf(endpoint, ENDPOINT_BYTES, "tcp://*:%u", port);
+    else if (lull_node_address_find(first, address))
+        snprintf(endpoint, ENDPOINT_BYTES, "tcp://%s:%u", address, port);
+    else
+        snprintf(endpoint, ENDPOINT_BYTES, "tcp://%s:%u", first, port);
 }
 
 /* Writes the governor's command line, which ends with that of the job. */
