@@ -361,6 +361,34 @@ void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wante
         reading_out->valid = 0;
 }
 
+void lull_device_keep_reading(struct lull_device_reading *kept, uint32_t wanted,
+                              const struct lull_device_reading *reading)
+{
+    const uint32_t valid = reading->valid & wanted;
+
+    if ((valid & LULL_READING_SM_CLOCK) != 0)
+        kept->sm_mhz = reading->sm_mhz;
+    if ((valid & LULL_READING_MEMORY_CLOCK) != 0)
+        kept->memory_mhz = reading->memory_mhz;
+    if ((valid & LULL_READING_POWER) != 0)
+        kept->power_mw = reading->power_mw;
+    if ((valid & LULL_READING_ENERGY) != 0)
+        kept->energy_mj = reading->energy_mj;
+    if ((valid & LULL_READING_TEMPERATURE) != 0)
+        kept->temperature_c = reading->temperature_c;
+    if ((valid & LULL_READING_REASONS) != 0)
+        kept->reasons = reading->reasons;
+    if ((valid & LULL_READING_POWER_LIMIT) != 0)
+        kept->power_limit_mw = reading->power_limit_mw;
+    if ((valid & LULL_READING_UTILIZATION) != 0)
+        kept->utilization_percent = reading->utilization_percent;
+    if ((valid & LULL_READING_XIDS) != 0) {
+        kept->xid_count = reading->xid_count;
+        kept->last_xid = reading->last_xid;
+    }
+    kept->valid = (kept->valid & ~wanted) | valid;
+}
+
 /* Ends a call that has a result. */
 static int leave_with(struct lull_devices *devices, uint32_t gpu, int result,
                       struct lull_error *err)

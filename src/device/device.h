@@ -175,6 +175,11 @@ int lull_device_fit_band(const struct lull_device_info *info, struct lull_band *
 void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wanted,
                       struct lull_device_reading *reading_out);
 
+/* Takes the fields that were wanted of a reading over into what is kept of a GPU, valid or not;
+ * the others stay as they are. */
+void lull_device_keep_reading(struct lull_device_reading *kept, uint32_t wanted,
+                              const struct lull_device_reading *reading);
+
 /*
  * Looks whether a GPU is there, finds it anew if it was gone, and takes its news; where the vendor
  * tells none, there are none. Errors: LULL_E_NO_DEVICE it is lost; LULL_E_NO_DRIVER; others say

@@ -142,17 +142,7 @@ void lull_run_live_take(struct lull_run_live *live, uint32_t gpu, uint32_t wante
     kept->asked |= wanted;
     kept->ever |= valid;
     kept->is_lost = valid == 0 && kept->ever != 0;
-    kept->last.valid = (kept->last.valid & ~wanted) | valid;
-    if ((valid & LULL_READING_SM_CLOCK) != 0)
-        kept->last.sm_mhz = reading->sm_mhz;
-    if ((valid & LULL_READING_POWER) != 0)
-        kept->last.power_mw = reading->power_mw;
-    if ((valid & LULL_READING_POWER_LIMIT) != 0)
-        kept->last.power_limit_mw = reading->power_limit_mw;
-    if ((valid & LULL_READING_TEMPERATURE) != 0)
-        kept->last.temperature_c = reading->temperature_c;
-    if ((valid & LULL_READING_REASONS) != 0)
-        kept->last.reasons = reading->reasons;
+    lull_device_keep_reading(&kept->last, wanted & LULL_READING_ALL, reading);
 }
 
 /* A figure that is one of a GPU's readings. */
