@@ -285,7 +285,7 @@ struct lull_physics *lull_node_begin(struct lull_node *node, uint32_t gpu)
     lull_node_lock(&shared->mutex);
     active = atomic_load(&shared->active) & 1;
     work = &shared->slots[1 - active];
-    memcpy(work, &shared->slots[active], sizeof(*work));
+    lull_physics_copy(work, &shared->slots[active]);
     lull_physics_advance(work, lull_node_now_ns(node));
     reap(shared, work);
     return work;

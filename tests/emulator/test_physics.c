@@ -134,6 +134,41 @@ static void test_one_jump_gives_what_many_steps_give(void **state)
 }
 
 /* Boards read up to some percent wrong, and all of them settle where their own reading is right. */
+/* As an emulated node does: each operation works on a copy over what was two operations ago. */
+static void test_copies_go_on_as_the_state_does(void **state)
+{
+    static struct lull_physics slots[2];
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        const struct lull_gpu_model *model = &lull_gpu_models[seed % lull_gpu_model_count];
+        uint64_t random = seed;
+        uint64_t same_random = seed;
+
+        printf("seed %llu: %s\n", (unsigned long long)seed, model->name);
+        fflush(stdout);
+        lull_physics_init(&gpu, model, seed, 0);
+        lull_physics_init(&slots[0], model, seed, 0);
+        memset(&slots[1], 0x5a, sizeof(slots[1]));
+        for (int i = 0; i < 300; i++) {
+            struct lull_physics *const copy = &slots[1 - i % 2];
+
+            lull_physics_copy(copy, &slots[i % 2]);
+            disturb(&gpu, &random);
+            disturb(copy, &same_random);
+            lull_physics_advance(&gpu, MS(20) * i);
+            lull_physics_advance(copy, MS(20) * i);
+            assert_memory_equal(&gpu, copy, offsetof(struct lull_physics, contexts));
+            for (int c = 0; c < LULL_PHYSICS_CONTEXTS; c++) {
+                assert_int_equal(gpu.contexts[c].is_live, copy->contexts[c].is_live);
+                if (gpu.contexts[c].is_live)
+                    assert_memory_equal(&gpu.contexts[c], &copy->contexts[c],
+                                        sizeof(gpu.contexts[c]));
+            }
+        }
+    }
+}
+
 static void test_the_limiter_goes_by_the_boards_own_sensor(void **state)
 {
     const struct lull_gpu_model *model = find_model("H100");
@@ -308,6 +343,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_invariants_hold_under_random_operations),
         cmocka_unit_test(test_one_jump_gives_what_many_steps_give),
+        cmocka_unit_test(test_copies_go_on_as_the_state_does),
         cmocka_unit_test(test_the_limiter_goes_by_the_boards_own_sensor),
         cmocka_unit_test(test_energy_is_the_integral_of_power),
         cmocka_unit_test(test_kernels_stretch_with_the_clock),

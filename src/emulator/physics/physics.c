@@ -8,6 +8,7 @@
 #include "emulator/physics/physics.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -387,6 +388,17 @@ void lull_physics_set_limit(struct lull_physics *gpu, double limit_w)
 }
 
 /* ---- contexts ---- */
+
+void lull_physics_copy(struct lull_physics *to, const struct lull_physics *from)
+{
+    memcpy(to, from, offsetof(struct lull_physics, contexts));
+    for (int i = 0; i < LULL_PHYSICS_CONTEXTS; i++) {
+        if (from->contexts[i].is_live)
+            to->contexts[i] = from->contexts[i];
+        else
+            to->contexts[i].is_live = false;
+    }
+}
 
 int lull_physics_open(struct lull_physics *gpu, int64_t owner, uint64_t owner_mark)
 {

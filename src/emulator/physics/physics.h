@@ -176,7 +176,6 @@ struct lull_physics {
         work_events; /* number of begins and ends so far; if it is unchanged there is no news */
     int64_t work_change_ns; /* when the next of them is due at the present rates */
     uint32_t context_count;
-    struct lull_physics_context contexts[LULL_PHYSICS_CONTEXTS];
 
     int64_t energy_ns;
     int64_t energy_base_mj;
@@ -193,11 +192,17 @@ struct lull_physics {
     uint64_t kernels_started;
     uint64_t kernels_started_low; /* those that began below the highest clock allowed */
     int64_t kernel_low_ns;        /* time with a kernel running below it */
+
+    struct lull_physics_context contexts[LULL_PHYSICS_CONTEXTS]; /* the last: see copy below */
 };
 
 /* Sets up a GPU that has long been idle. The unit seeds of a node's GPUs must differ. */
 void lull_physics_init(struct lull_physics *gpu, const struct lull_gpu_model *model,
                        uint64_t unit_seed, int64_t now_ns);
+
+/* Copies a GPU's state, of contexts that are not live only that they are not: a state has 75 kB, and
+ * of a GPU that is only read nearly all of that is contexts that nobody opened. */
+void lull_physics_copy(struct lull_physics *to, const struct lull_physics *from);
 
 /* Advances the GPU to a virtual time. */
 void lull_physics_advance(struct lull_physics *gpu, int64_t now_ns);
