@@ -81,6 +81,19 @@ class Figures(unittest.TestCase):
         self.assertGreaterEqual(shown(samples, "lull_gpu_energy_joules_total", WELL)[0][1], gpu["energy_j"])
         self.assertEqual([labels["state"] for labels, value in shown(samples, "lull_gpu_state", WELL) if value == 1], ["UP"])
 
+    def test_slow_figures_say_their_age(self):
+        """Five looks a second read the clock; the energy is read with one of them, and then again, and says how old it is."""
+        def lag_s(node):
+            gpu = node["gpus"][WELL]
+            self.assertLessEqual(0.0, gpu["age_s"])
+            return gpu["slow_age_s"] - gpu["age_s"]
+
+        later = self.settle(lambda node: lag_s(node) > 0.05)["gpus"][WELL]
+        self.assertIsNotNone(later["energy_j"])
+        again = self.settle(lambda node: abs(lag_s(node)) < 1e-6)["gpus"][WELL]
+        self.assertGreater(again["energy_j"], later["energy_j"])
+        self.assertEqual(len(shown(self.serve.metrics(), "lull_gpu_slow_age_seconds", WELL)), 1)
+
     def test_axe_finds_nothing_on_the_live_page(self):
         reason = axe.reason_to_skip()
         if reason is not None:

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/report/page.h"
 #include "cli/serve/files.h"
+#include "cli/serve/json_text.h"
 #include "cli/serve/live_page.h"
 #include "cli/serve/metrics.h"
 #include "cli/serve/node.h"
@@ -33,9 +34,10 @@ static void answer_text(struct lull_serve_exchange *exchange, char *text, size_t
 
 static void answer_json(struct lull_serve_exchange *exchange, const json_t *document)
 {
-    char *const text = json_dumps(document, LULL_SERVE_JSON_FLAGS);
+    size_t size;
+    char *const text = lull_serve_json_text(document, &size);
 
-    answer_text(exchange, text, text != NULL ? strlen(text) : 0, "application/json");
+    answer_text(exchange, text, size, "application/json");
 }
 
 void lull_serve_answer_error(struct lull_serve_exchange *exchange, unsigned int status,

@@ -5,13 +5,24 @@
 #ifndef LULL_CLI_SERVE_JOBS_H
 #define LULL_CLI_SERVE_JOBS_H
 
+#include <stdint.h>
+
 #include <jansson.h>
+
+#include "wire/live.h"
 
 /* More runs than this are not shown; a node with 64 GPUs has fewer. */
 enum { LULL_SERVE_MOST_JOBS = 64 };
 
-/* Looks which runs go on, and returns a new array of what they tell; NULL: no memory. A run that
- * has ended is not in it. */
-json_t *lull_serve_jobs_look(void);
+/* Which runs go on: zeros to begin with. */
+struct lull_serve_jobs {
+    int64_t listed_ns;
+    uint32_t count;
+    struct lull_live_entry entries[LULL_SERVE_MOST_JOBS];
+};
+
+/* Returns a new array of what the runs tell that go on; NULL: no memory. A run that has ended is not
+ * in it; one that has begun is in it within a second. */
+json_t *lull_serve_jobs_look(struct lull_serve_jobs *jobs);
 
 #endif

@@ -25,6 +25,12 @@ enum { ANSWER_MS = 500 };
 /* A reading that is older is not shown: whoever reads it would take it for the present. */
 static const int64_t old_ns = 3 * LULL_NS_PER_S;
 
+/* What changes within a second is read with every look, the rest once a second, a little early so
+ * that a look that comes early is not a second late: each call costs the driver time. */
+static const uint32_t fast_fields =
+    LULL_READING_SM_CLOCK | LULL_READING_POWER | LULL_READING_REASONS;
+static const int64_t slow_ns = LULL_NS_PER_S - 150 * LULL_NS_PER_MS;
+
 struct lull_serve_node {
     const char *runtime_dir;
     char hostname[256];
@@ -33,7 +39,8 @@ struct lull_serve_node {
     struct lull_error devices_error;
     int64_t devices_tried_ns;
     uint32_t gpu_count;
-    struct lull_sample samples[LULL_DEVICE_MAX_GPUS];
+    struct lull_sample samples[LULL_DEVICE_MAX_GPUS]; /* with the time of the fast fields */
+    int64_t slow_read_ns[LULL_DEVICE_MAX_GPUS];       /* of the others; 0: never */
     uint64_t energy_resets[LULL_DEVICE_MAX_GPUS]; /* how often a counter has begun anew */
     struct lull_client *client;                   /* NULL: lulld does not answer */
     struct lull_error client_error;
@@ -42,6 +49,7 @@ struct lull_serve_node {
     uint32_t state_count;
     struct lull_message_state states[LULL_DEVICE_MAX_GPUS];
     json_t *state_objects[LULL_DEVICE_MAX_GPUS]; /* the same; several documents share them */
+    struct lull_serve_jobs jobs;
 };
 
 struct lull_serve_node *lull_serve_node_create(const char *runtime_dir)
@@ -83,6 +91,7 @@ static void open_devices(struct lull_serve_node *node, int64_t now_ns)
     for (uint32_t gpu = 0; gpu < node->gpu_count; gpu++)
         gpus[gpu] = gpu;
     memset(node->samples, 0, sizeof(node->samples));
+    memset(node->slow_read_ns, 0, sizeof(node->slow_read_ns));
     if (lull_sampler_start(node->devices, gpus, node->gpu_count, &node->sampler,
                            &node->devices_error) < 0) {
         lull_devices_close(node->devices);
@@ -97,13 +106,29 @@ static void take_samples(struct lull_serve_node *node)
     uint32_t gpu;
 
     while (lull_sampler_take(node->sampler, &gpu, &wanted, &sample)) {
-        const struct lull_device_reading *const before = &node->samples[gpu].reading;
+        struct lull_sample *const kept = &node->samples[gpu];
 
-        if ((before->valid & sample.reading.valid & LULL_READING_ENERGY) != 0 &&
-            sample.reading.energy_mj < before->energy_mj)
+        if ((kept->reading.valid & sample.reading.valid & LULL_READING_ENERGY) != 0 &&
+            sample.reading.energy_mj < kept->reading.energy_mj)
             node->energy_resets[gpu]++;
-        node->samples[gpu] = sample;
+        if (sample.reading.valid == 0) /* then what is kept is of no GPU that is there */
+            wanted = LULL_READING_ALL;
+        lull_device_keep_reading(&kept->reading, wanted, &sample.reading);
+        kept->time_ns = sample.time_ns;
+        if (wanted == LULL_READING_ALL)
+            node->slow_read_ns[gpu] = sample.time_ns;
     }
+}
+
+/* Returns what is to be read of a GPU: all where nothing fast was told, since then it may be back, or
+ * have nothing but the rest to tell. */
+static uint32_t find_wanted(const struct lull_serve_node *node, uint32_t gpu, int64_t now_ns)
+{
+    const uint32_t told = node->samples[gpu].reading.valid & fast_fields;
+
+    if (told == 0 || now_ns - node->slow_read_ns[gpu] >= slow_ns)
+        return LULL_READING_ALL;
+    return fast_fields;
 }
 
 /* Tells whether no GPU says anything, as where the driver was loaded anew. */
@@ -124,7 +149,7 @@ static void read_devices(struct lull_serve_node *node, int64_t now_ns)
     if (node->devices == NULL)
         return;
     for (uint32_t gpu = 0; gpu < node->gpu_count; gpu++)
-        round.wanted[gpu] = LULL_READING_ALL;
+        round.wanted[gpu] = find_wanted(node, gpu, now_ns);
     lull_sampler_ask(node->sampler, &round);
     lull_sampler_wait(node->sampler, now_ns + reading_ns);
     take_samples(node);
@@ -265,6 +290,8 @@ static json_t *gpu_as_json(const struct lull_serve_node *node, uint32_t gpu, int
     lull_field_boolean(object, "answers", sample.reading.valid != 0);
     lull_field_known(object, "age_s", (double)(now_ns - sample.time_ns) * 1e-9,
                      sample.time_ns != 0);
+    lull_field_known(object, "slow_age_s", (double)(now_ns - node->slow_read_ns[gpu]) * 1e-9,
+                     node->slow_read_ns[gpu] != 0);
     lull_field_json(object, "leased", state != NULL ? json_boolean(state->is_leased) : json_null());
     lull_field_json(object, "daemon",
                     state != NULL ? json_incref(node->state_objects[at]) : json_null());
@@ -291,7 +318,7 @@ static void add_total(json_t *document, const json_t *gpus)
     lull_field_integer(document, "power_gpus", (json_int_t)known);
 }
 
-static json_t *as_json(const struct lull_serve_node *node, int64_t now_ns)
+static json_t *as_json(struct lull_serve_node *node, int64_t now_ns)
 {
     json_t *const document = json_object();
     json_t *const gpus = json_array();
@@ -316,7 +343,7 @@ static json_t *as_json(const struct lull_serve_node *node, int64_t now_ns)
                     node->client != NULL ? NULL : node->client_error.text);
     add_total(document, gpus);
     lull_field_json(document, "gpus", gpus);
-    lull_field_json(document, "jobs", lull_serve_jobs_look());
+    lull_field_json(document, "jobs", lull_serve_jobs_look(&node->jobs));
     return document;
 }
 

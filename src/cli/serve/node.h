@@ -13,9 +13,6 @@
 
 #include <jansson.h>
 
-/* How documents are written: real numbers need no more digits than counters have. */
-#define LULL_SERVE_JSON_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(12))
-
 struct lull_serve_node;
 
 /* Begins; runtime_dir of lulld, borrowed. NULL: no memory. */

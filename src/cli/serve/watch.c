@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "cli/serve/history.h"
+#include "cli/serve/json_text.h"
 #include "cli/serve/live_page.h"
 #include "cli/serve/node.h"
 #include "cli/serve/run_list.h"
@@ -53,12 +54,13 @@ static void let_frame_go(struct frame *frame)
 }
 
 /* Makes an event of a stream; NULL: no memory. */
-static struct frame *make_frame(uint64_t number, const char *event, const char *data)
+static struct frame *make_frame(uint64_t number, const char *event, const char *data,
+                                size_t data_size)
 {
     char head[64];
     const int head_size = snprintf(
         head, sizeof(head), "id: %llu\nevent: %s\ndata: ", (unsigned long long)number, event);
-    const size_t whole = (size_t)head_size + strlen(data) + 2;
+    const size_t whole = (size_t)head_size + data_size + 2;
     struct frame *const frame = malloc(sizeof(*frame) + whole + 1);
 
     if (frame == NULL)
@@ -69,22 +71,18 @@ static struct frame *make_frame(uint64_t number, const char *event, const char *
     return frame;
 }
 
-static char *page_as_text(struct lull_serve_watch *watch)
+static char *page_as_text(struct lull_serve_watch *watch, size_t *size_out)
 {
     char *html = NULL;
     char *text = NULL;
     size_t size = 0;
     FILE *const file = open_memstream(&html, &size);
-    json_t *value;
 
     if (file == NULL)
         return NULL;
     lull_serve_watch_write_page(watch, file);
-    if (fclose(file) == 0) {
-        value = json_stringn(html, size);
-        text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-        json_decref(value);
-    }
+    if (fclose(file) == 0)
+        text = lull_serve_json_quote(html, size, size_out);
     free(html);
     return text;
 }
@@ -97,14 +95,15 @@ static bool make_frames(struct lull_serve_watch *watch)
 
     for (uint32_t view = 0; view < LULL_SERVE_VIEWS; view++) {
         char *text;
+        size_t size;
         struct frame *frame = NULL;
 
         if (watch->viewers[view] == 0)
             continue;
-        text = view == LULL_SERVE_JSON ? json_dumps(watch->document, LULL_SERVE_JSON_FLAGS)
-                                       : page_as_text(watch);
+        text = view == LULL_SERVE_JSON ? lull_serve_json_text(watch->document, &size)
+                                       : page_as_text(watch, &size);
         if (text != NULL)
-            frame = make_frame(++watch->frame_number, events[view], text);
+            frame = make_frame(++watch->frame_number, events[view], text, size);
         free(text);
         if (frame == NULL)
             continue;
