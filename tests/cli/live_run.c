@@ -2,7 +2,8 @@
  * A governor that only publishes: a run with figures that a test knows, on GPUs that it names,
  * until its standard input ends. Each line of that publishes a second more.
  *
- * Usage: live_run UUID:INDEX:RANKS:ENERGY_J...   RANKS 0: no rank uses it; ENERGY_J nan: not known
+ * Usage: live_run UUID:INDEX:RANKS:ENERGY_J...   RANKS 0: no rank uses it; ENERGY_J nan: not known;
+ * 0 in all: nothing has been lowered yet
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
@@ -104,8 +105,8 @@ int main(int argc, char **argv)
         energy_j += gpu->ranks > 0 ? gpu->energy_j.value : 0.0;
     }
     run.energy_j = lull_live_figure(energy_j, LULL_LIVE_NO_SENSOR);
-    run.saving_ratio =
-        lull_live_figure(isfinite(energy_j) ? 0.114 : (double)NAN, LULL_LIVE_NOTHING_LOW);
+    run.saving_ratio = lull_live_figure(energy_j > 0.0 ? 0.114 : (double)NAN,
+                                        isnan(energy_j) ? LULL_LIVE_NO_SENSOR : LULL_LIVE_NOTHING_LOW);
     if (lull_live_writer_create(LULL_JOB_DIRECTORY, "managed", &writer, NULL) < 0)
         return 1;
     do {

@@ -181,6 +181,15 @@ class Figures(unittest.TestCase):
         self.assertEqual(tile, "<em>not known</em>")
         serve_case.end(process)
 
+    def test_a_run_that_has_lowered_nothing(self):
+        process, name = self.node.publish((WELL, 1, 0))
+        job = next(job for job in self.settle(lambda node: name in [job["name"] for job in node["jobs"]])["jobs"] if job["name"] == name)
+        self.assertEqual((job["saving_ratio"], job["unknown"]["saving_ratio"]), (None, "nothing is lowered"))
+        page = self.serve.ask("/")[2]
+        row = re.findall(r'data-live="saving_ratio-\d+">(.*?)<small>(.*?)</small>', page)
+        self.assertIn(("nothing yet", "nothing is lowered"), row)
+        serve_case.end(process)
+
     def test_every_null_has_a_reason(self):
         for gpu in self.settle(lambda node: not node["gpus"][LOST]["answers"])["gpus"]:
             self.assertEqual({key for key, value in gpu.items() if value is None}, set(gpu["unknown"]))

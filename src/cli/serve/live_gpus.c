@@ -53,7 +53,7 @@ static void write_clock(FILE *out, const json_t *gpu, size_t index)
 
     fprintf(out, "<td data-live=\"clock-%zu\">", index);
     draw_clock(out, gpu);
-    lull_html_text(out, "<small>",
+    lull_html_text(out, "<small class=\"whole\">",
                    lull_html_figure(lull_report_number(gpu, "sm_clock_mhz"), "MHz").text, "");
     if (isfinite(lock))
         fprintf(out, ", locked at %.0f", lock);
@@ -122,7 +122,7 @@ static void write_state(FILE *out, const json_t *gpu, size_t index)
     if (lull_report_is(daemon, "mig"))
         fputs("<small>MIG is on: not leased</small>", out);
     if (lease != NULL)
-        fprintf(out, "<small>leased by process %.0f</small>", lull_report_number(lease, "pid"));
+        fprintf(out, "<small class=\"whole\">leased by process %.0f</small>", lull_report_number(lease, "pid"));
     if (lull_report_number(daemon, "xids") > 0.0)
         fprintf(out, "<small class=\"trouble\">%.0f errors (XIDs)</small>",
                 lull_report_number(daemon, "xids"));
@@ -133,8 +133,6 @@ static void write_gpu(FILE *out, const json_t *document, const json_t *gpu, size
                       const struct lull_serve_history *history)
 {
     fprintf(out, "<tr><th scope=\"row\">%.0f</th>", lull_report_number(gpu, "index"));
-    lull_html_text(out, "<td>", lull_report_text(gpu, "name"), "");
-    lull_html_text(out, "<small class=\"uuid\">", lull_report_text(gpu, "uuid"), "</small></td>");
     write_clock(out, gpu, index);
     write_power(out, gpu, index, history);
     fprintf(out, "<td class=\"number\" data-live=\"heat-%zu\">", index);
@@ -143,15 +141,16 @@ static void write_gpu(FILE *out, const json_t *document, const json_t *gpu, size
                    "</td>");
     lull_serve_write_work(out, document, gpu, index);
     write_state(out, gpu, index);
-    fputs("</tr>\n", out);
+    lull_html_text(out, "<td class=\"whole\">", lull_report_text(gpu, "name"), "");
+    lull_html_text(out, "<small>", lull_report_text(gpu, "uuid"), "</small></td></tr>\n");
 }
 
 void lull_serve_write_gpus(FILE *out, const json_t *document,
                            const struct lull_serve_history *history)
 {
     static const char *const heads[] = {
-        "GPU",         "model",        "clock", "power, last minute",
-        "temperature", "what it does", "state", NULL};
+        "GPU",          "clock", "power, last minute", "temperature",
+        "what it does", "state", "model",              NULL};
     const json_t *const gpus = lull_report_at(document, "gpus");
     size_t index;
     json_t *gpu;

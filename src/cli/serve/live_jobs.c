@@ -2,14 +2,25 @@
 #include "cli/serve/live_parts.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "cli/report/document.h"
 #include "cli/report/html.h"
+#include "wire/live.h"
+
+/* Tells whether a figure of a run is not known because nothing is lowered yet. */
+static bool is_nothing_yet(const json_t *job, const char *key)
+{
+    const char *const reason = lull_report_text(lull_report_at(job, "unknown"), key);
+
+    return reason != NULL && strcmp(reason, lull_live_unknown_text(LULL_LIVE_NOTHING_LOW)) == 0;
+}
 
 /* ---- what all runs save ------------------------------------------------------------------ */
 
-/* Weighs each run's saving by its power; NAN: not all runs know theirs. */
+/* Weighs each run's saving by its power; one that has lowered nothing saves nothing. NAN: not all
+ * runs know theirs. */
 static double find_saving(const json_t *jobs)
 {
     double power_w = 0.0;
@@ -19,8 +30,9 @@ static double find_saving(const json_t *jobs)
 
     json_array_foreach((json_t *)jobs, index, job)
     {
+        const bool is_nothing = is_nothing_yet(job, "saving_ratio");
         const double watts = lull_report_number(job, "power_w");
-        const double saving = lull_report_number(job, "saving_ratio");
+        const double saving = is_nothing ? 0.0 : lull_report_number(job, "saving_ratio");
 
         if (!isfinite(watts) || !isfinite(saving) || saving >= 1.0)
             return NAN;
@@ -30,13 +42,34 @@ static double find_saving(const json_t *jobs)
     return 1.0 - power_w / without_w;
 }
 
+/* Counts the runs that have lowered nothing yet. */
+static size_t count_nothing_yet(const json_t *jobs)
+{
+    size_t count = 0;
+    size_t index;
+    json_t *job;
+
+    json_array_foreach((json_t *)jobs, index, job) count += is_nothing_yet(job, "saving_ratio");
+    return count;
+}
+
 void lull_serve_write_saving_tile(FILE *out, const json_t *document)
 {
     const json_t *const jobs = lull_report_at(document, "jobs");
     const size_t count = lull_report_count(jobs);
     const double saving = find_saving(jobs);
+    const struct lull_amount percent = lull_html_percent(saving);
     char more[96];
 
+    if (count == 0) {
+        lull_serve_write_tile(out, "saving", "Saved now", "nothing", "no run goes on");
+        return;
+    }
+    if (count_nothing_yet(jobs) == count) {
+        lull_serve_write_tile(out, "saving", "Saved now", "nothing yet",
+                              lull_live_unknown_text(LULL_LIVE_NOTHING_LOW));
+        return;
+    }
     snprintf(more, sizeof(more), "%zu run%s go%s on; not all know what they save", count,
              count == 1 ? "" : "s", count == 1 ? "es" : "");
     if (count == 1 && !isfinite(saving))
@@ -45,11 +78,7 @@ void lull_serve_write_saving_tile(FILE *out, const json_t *document)
             lull_report_text(lull_report_at(json_array_get(jobs, 0), "unknown"), "saving_ratio"));
     if (isfinite(saving))
         snprintf(more, sizeof(more), "of the energy, by %zu run%s", count, count == 1 ? "" : "s");
-    if (count == 0)
-        lull_serve_write_tile(out, "saving", "Saved now", "nothing", "no run goes on");
-    else
-        lull_serve_write_tile(out, "saving", "Saved now",
-                              isfinite(saving) ? lull_html_percent(saving).text : NULL, more);
+    lull_serve_write_tile(out, "saving", "Saved now", isfinite(saving) ? percent.text : NULL, more);
 }
 
 /* ---- runs -------------------------------------------------------------------------------- */
@@ -61,7 +90,9 @@ static void write_figure(FILE *out, const json_t *job, const char *key, size_t i
     const bool is_known = isfinite(lull_report_number(job, key));
 
     fprintf(out, "<td data-live=\"%s-%zu\">", key, index);
-    lull_html_text(out, "", is_known ? figure : NULL, "");
+    if (!is_known)
+        figure = is_nothing_yet(job, key) ? "nothing yet" : NULL;
+    lull_html_text(out, "", figure, "");
     lull_html_text(out, is_known ? "<small class=\"whole\">" : "<small>",
                    is_known ? small : lull_report_text(lull_report_at(job, "unknown"), key),
                    "</small></td>");
@@ -184,6 +215,7 @@ void lull_serve_write_work(FILE *out, const json_t *document, const json_t *gpu,
 {
     const json_t *const work = find_work(document, lull_report_text(gpu, "uuid"));
     const double ranks = lull_report_number(work, "ranks");
+    const char *const section = lull_report_text(work, "section");
     const char *const name = lull_report_text(work, "section_name");
 
     fprintf(out, "<td data-live=\"work-%zu\">", index);
@@ -191,8 +223,8 @@ void lull_serve_write_work(FILE *out, const json_t *document, const json_t *gpu,
         fputs("no run<br></td>", out);
         return;
     }
-    lull_html_text(out, "", lull_report_text(work, "section"), "");
-    if (name != NULL)
+    lull_html_text(out, "", section, "");
+    if (name != NULL && section != NULL && strcmp(name, section) != 0)
         lull_html_text(out, " (", name, ")");
     lull_html_text(out, "<small>", lull_report_text(work, "state"), "");
     fprintf(out, ", %.0f rank%s</small></td>", ranks, ranks == 1.0 ? "" : "s");

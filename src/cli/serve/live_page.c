@@ -20,11 +20,11 @@ static const char style[] =
     "height:1.9rem}.track{fill:var(--grid)}.now{fill:var(--blue)}.lease{fill:var(--band)}"
     ".lock{stroke:var(--star);stroke-width:2}.spark path{stroke:var(--power);stroke-width:1.6;"
     "fill:none;vector-effect:non-scaling-stroke}td small,th small{color:var(--soft);"
-    "display:block;line-height:1.35;font-weight:400}.whole{white-space:nowrap}.trouble{color:var(--"
+    "display:block;line-height:1.35;font-weight:400}.whole,thead th{white-space:nowrap}.trouble{color:var(--"
     "bad);font-weight:600}.well{color:"
     "var(--good)}nav a{margin-right:1rem}\n"
     "@media (max-width:30rem){svg.bar,svg.spark{width:6.5rem}.tiles{grid-template-columns:1fr 1fr}"
-    ".uuid{display:none}th code{display:inline-block;"
+    "td{min-width:4.5rem}.sentence{min-width:15rem}th code{display:inline-block;"
     "min-width:8rem}.tile{padding:.5rem .6rem}.tile dd.big{font-size:1.15rem}}\n";
 
 void lull_serve_page_write_head(FILE *out, const char *hostname)
@@ -108,11 +108,11 @@ static void write_daemon_tile(FILE *out, const json_t *document)
 {
     const char *const reason = lull_report_text(document, "daemon_reason");
     const char *const driver = lull_report_text(document, "driver_version");
-    char more[96];
+    const char *const vendor = lull_report_text(document, "vendor");
+    char more[96] = "no driver is open";
 
-    snprintf(more, sizeof(more), "driver %s of %s", driver != NULL ? driver : "not known",
-             lull_report_text(document, "vendor") != NULL ? lull_report_text(document, "vendor")
-                                                          : "no vendor");
+    if (vendor != NULL)
+        snprintf(more, sizeof(more), "%s driver %s", vendor, driver != NULL ? driver : "not known");
     lull_serve_write_tile(out, "daemon", "lulld",
                           lull_report_is(document, "daemon_up") ? "answers" : "does not answer",
                           reason != NULL ? reason : more);
@@ -128,11 +128,11 @@ static void write_run(FILE *out, const json_t *run)
 
     if (localtime_r(&when, &parts) != NULL)
         strftime(text, sizeof(text), "%d %b %Y %H:%M", &parts);
-    lull_html_text(out, "<tr><th scope=\"row\"><a href=\"/runs/", lull_report_text(run, "name"),
+    lull_html_text(out, "<tr><th class=\"whole\" scope=\"row\"><a href=\"/runs/", lull_report_text(run, "name"),
                    "\">");
     lull_html_text(out, "", lull_report_text(run, "name"), "</a></th>");
-    lull_html_cell(out, text);
-    lull_html_cell(out, lull_report_text(run, "sentence"));
+    lull_html_text(out, "<td class=\"whole\">", text, "</td>");
+    lull_html_text(out, "<td class=\"sentence\">", lull_report_text(run, "sentence"), "</td>");
     lull_html_number_cell(out, lull_html_percent(lull_report_number(run, "saving_ratio")));
     lull_html_number_cell(out, lull_html_percent(lull_report_number(run, "slowdown_ratio")));
     lull_html_number_cell(out, lull_html_figure(lull_report_number(run, "energy_kwh"), "kWh"));
