@@ -114,7 +114,8 @@ struct lull_live_gpu {
     struct lull_live_figure power_limit_w;
     struct lull_live_figure temperature_c;
     struct lull_live_figure energy_j;      /* since the run began */
-    double energy_estimated_s;             /* of that time, with polled power for the counter */
+    double energy_estimated_s;             /* of that time, by polled power: the counter
+                                            * was reset, or there is none */
     uint32_t energy_resets;                /* of the counter */
     struct lull_live_figure lowered_ratio; /* of the time since the run began, below the highest */
     struct lull_live_figure throttled;     /* why the clock is not at the highest: bits of enum

@@ -105,8 +105,9 @@ int main(int argc, char **argv)
         energy_j += gpu->ranks > 0 ? gpu->energy_j.value : 0.0;
     }
     run.energy_j = lull_live_figure(energy_j, LULL_LIVE_NO_SENSOR);
-    run.saving_ratio = lull_live_figure(energy_j > 0.0 ? 0.114 : (double)NAN,
-                                        isnan(energy_j) ? LULL_LIVE_NO_SENSOR : LULL_LIVE_NOTHING_LOW);
+    run.saving_ratio =
+        lull_live_figure(energy_j > 0.0 ? 0.114 : (double)NAN,
+                         isnan(energy_j) ? LULL_LIVE_NO_SENSOR : LULL_LIVE_NOTHING_LOW);
     if (lull_live_writer_create(LULL_JOB_DIRECTORY, "managed", &writer, NULL) < 0)
         return 1;
     do {

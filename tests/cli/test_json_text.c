@@ -1,6 +1,6 @@
 /*
- * JSON as `lull serve` writes it: jansson reads the same from it as from what jansson writes. Random
- * documents print their seed. SPDX-License-Identifier: Apache-2.0
+ * JSON as `lull serve` writes it: jansson reads the same from it as from what jansson writes.
+ * Random documents print their seed. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <setjmp.h>
@@ -26,8 +26,9 @@ static uint64_t below(uint64_t bound)
 /* A text of pieces that writers have trouble with. */
 static json_t *make_string(void)
 {
-    static const char *const pieces[] = {"a", "\"", "\\", "/", "\n", "\t", "\x01", "\x1f", "\x7f",
-                                         "\303\251", "\360\237\230\200", "W", " ", "<b>"};
+    static const char *const pieces[] = {
+        "a", "\"", "\\", "/", "\n", "\t", "\x01", "\x1f", "\x7f", "\303\251", "\360\237\230\200",
+        "W", " ",  "<b>"};
     char text[64] = "";
     const uint64_t count = below(9);
 
@@ -143,13 +144,14 @@ static void test_random_documents(void **state)
 /* Fields stay in their order, without blanks. */
 static void test_order(void **state)
 {
-    json_t *const document = json_pack("{s:[i,f,f,n,b], s:{}, s:s}", "z", -12, 1320.0, 0.25, 1, "a",
-                                       "m", "x\n\"\\");
+    json_t *const document =
+        json_pack("{s:[i,f,f,n,b], s:{}, s:s}", "z", -12, 1320.0, 0.25, 1, "a", "m", "x\n\"\\");
     size_t size;
     char *const text = lull_serve_json_text(document, &size);
 
     (void)state;
-    assert_string_equal(text, "{\"z\":[-12,1320.0,0.25,null,true],\"a\":{},\"m\":\"x\\n\\\"\\\\\"}");
+    assert_string_equal(text,
+                        "{\"z\":[-12,1320.0,0.25,null,true],\"a\":{},\"m\":\"x\\n\\\"\\\\\"}");
     free(text);
     json_decref(document);
 }

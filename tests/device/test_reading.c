@@ -45,12 +45,12 @@ static void test_all_sets(void **state)
         for (uint32_t told = 0; told <= EVERYTHING; told += 7) {
             const struct lull_device_reading reading = make_reading(told, 2);
             struct lull_device_reading kept = make_reading(kept_valid, 1);
-            const uint32_t new = wanted & told;
+            const uint32_t new = wanted &told;
             const uint32_t valid = (kept_valid & ~wanted) | new;
 
             lull_device_keep_reading(&kept, wanted, &reading);
             assert_int_equal(kept.valid, valid);
-#define CHECK(FIELD, MEMBER) check_member(valid, FIELD, kept.MEMBER, (new & (FIELD)) != 0 ? 2 : 1)
+#define CHECK(FIELD, MEMBER) check_member(valid, FIELD, kept.MEMBER, (new &(FIELD)) != 0 ? 2 : 1)
             CHECK(LULL_READING_SM_CLOCK, sm_mhz);
             CHECK(LULL_READING_MEMORY_CLOCK, memory_mhz);
             CHECK(LULL_READING_POWER, power_mw);

@@ -25,8 +25,7 @@ json_t *lull_serve_jobs_look(struct lull_serve_jobs *jobs)
     }
     for (uint32_t i = 0; i < jobs->count; i++)
         if (lull_live_read(LULL_JOB_DIRECTORY, jobs->entries[i].file, run, NULL) == 0)
-            json_array_append_new(found,
-                                  lull_live_run_json(&jobs->entries[i], run, lull_now_ns()));
+            json_array_append_new(found, lull_live_run_json(&jobs->entries[i], run, lull_now_ns()));
     free(run);
     return found;
 }

@@ -21,8 +21,8 @@ struct lull_serve_jobs {
     struct lull_live_entry entries[LULL_SERVE_MOST_JOBS];
 };
 
-/* Returns a new array of what the runs tell that go on; NULL: no memory. A run that has ended is not
- * in it; one that has begun is in it within a second. */
+/* Returns a new array of what the runs tell that go on; NULL: no memory. A run that has ended is
+ * not in it; one that has begun is in it within a second. */
 json_t *lull_serve_jobs_look(struct lull_serve_jobs *jobs);
 
 #endif

@@ -122,7 +122,8 @@ static void write_state(FILE *out, const json_t *gpu, size_t index)
     if (lull_report_is(daemon, "mig"))
         fputs("<small>MIG is on: not leased</small>", out);
     if (lease != NULL)
-        fprintf(out, "<small class=\"whole\">leased by process %.0f</small>", lull_report_number(lease, "pid"));
+        fprintf(out, "<small class=\"whole\">leased by process %.0f</small>",
+                lull_report_number(lease, "pid"));
     if (lull_report_number(daemon, "xids") > 0.0)
         fprintf(out, "<small class=\"trouble\">%.0f errors (XIDs)</small>",
                 lull_report_number(daemon, "xids"));
@@ -149,8 +150,8 @@ void lull_serve_write_gpus(FILE *out, const json_t *document,
                            const struct lull_serve_history *history)
 {
     static const char *const heads[] = {
-        "GPU",          "clock", "power, last minute", "temperature",
-        "what it does", "state", "model",              NULL};
+        "GPU",   "clock", "power, last minute", "temperature", "what it does", "state",
+        "model", NULL};
     const json_t *const gpus = lull_report_at(document, "gpus");
     size_t index;
     json_t *gpu;

@@ -20,7 +20,8 @@ static const char style[] =
     "height:1.9rem}.track{fill:var(--grid)}.now{fill:var(--blue)}.lease{fill:var(--band)}"
     ".lock{stroke:var(--star);stroke-width:2}.spark path{stroke:var(--power);stroke-width:1.6;"
     "fill:none;vector-effect:non-scaling-stroke}td small,th small{color:var(--soft);"
-    "display:block;line-height:1.35;font-weight:400}.whole,thead th{white-space:nowrap}.trouble{color:var(--"
+    "display:block;line-height:1.35;font-weight:400}.whole,thead "
+    "th{white-space:nowrap}.trouble{color:var(--"
     "bad);font-weight:600}.well{color:"
     "var(--good)}nav a{margin-right:1rem}\n"
     "@media (max-width:30rem){svg.bar,svg.spark{width:6.5rem}.tiles{grid-template-columns:1fr 1fr}"
@@ -128,8 +129,8 @@ static void write_run(FILE *out, const json_t *run)
 
     if (localtime_r(&when, &parts) != NULL)
         strftime(text, sizeof(text), "%d %b %Y %H:%M", &parts);
-    lull_html_text(out, "<tr><th class=\"whole\" scope=\"row\"><a href=\"/runs/", lull_report_text(run, "name"),
-                   "\">");
+    lull_html_text(out, "<tr><th class=\"whole\" scope=\"row\"><a href=\"/runs/",
+                   lull_report_text(run, "name"), "\">");
     lull_html_text(out, "", lull_report_text(run, "name"), "</a></th>");
     lull_html_text(out, "<td class=\"whole\">", text, "</td>");
     lull_html_text(out, "<td class=\"sentence\">", lull_report_text(run, "sentence"), "</td>");

@@ -41,8 +41,8 @@ struct lull_serve_node {
     uint32_t gpu_count;
     struct lull_sample samples[LULL_DEVICE_MAX_GPUS]; /* with the time of the fast fields */
     int64_t slow_read_ns[LULL_DEVICE_MAX_GPUS];       /* of the others; 0: never */
-    uint64_t energy_resets[LULL_DEVICE_MAX_GPUS]; /* how often a counter has begun anew */
-    struct lull_client *client;                   /* NULL: lulld does not answer */
+    uint64_t energy_resets[LULL_DEVICE_MAX_GPUS];     /* how often a counter has begun anew */
+    struct lull_client *client;                       /* NULL: lulld does not answer */
     struct lull_error client_error;
     int64_t client_tried_ns;
     int64_t states_ns; /* when lulld was asked last; 0: never */
@@ -120,8 +120,8 @@ static void take_samples(struct lull_serve_node *node)
     }
 }
 
-/* Returns what is to be read of a GPU: all where nothing fast was told, since then it may be back, or
- * have nothing but the rest to tell. */
+/* Returns what is to be read of a GPU: all where nothing fast was told, since then it may be back,
+ * or have nothing but the rest to tell. */
 static uint32_t find_wanted(const struct lull_serve_node *node, uint32_t gpu, int64_t now_ns)
 {
     const uint32_t told = node->samples[gpu].reading.valid & fast_fields;

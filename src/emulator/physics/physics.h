@@ -200,8 +200,8 @@ struct lull_physics {
 void lull_physics_init(struct lull_physics *gpu, const struct lull_gpu_model *model,
                        uint64_t unit_seed, int64_t now_ns);
 
-/* Copies a GPU's state, of contexts that are not live only that they are not: a state has 75 kB, and
- * of a GPU that is only read nearly all of that is contexts that nobody opened. */
+/* Copies a GPU's state, of contexts that are not live only that they are not: a state has 75 kB,
+ * and of a GPU that is only read nearly all of that is contexts that nobody opened. */
 void lull_physics_copy(struct lull_physics *to, const struct lull_physics *from);
 
 /* Advances the GPU to a virtual time. */

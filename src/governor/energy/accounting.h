@@ -88,7 +88,7 @@ void lull_accounting_end(struct lull_accounting *accounting, int64_t end_ns);
 struct lull_accounting_so_far {
     bool is_known;
     double energy_j;
-    double estimated_s; /* in which polled power stood in for the counter */
+    double estimated_s; /* in which polled power stood in for the counter, or there is none */
     uint32_t resets;    /* of the counter */
 };
 struct lull_accounting_so_far lull_accounting_so_far(const struct lull_accounting *accounting,

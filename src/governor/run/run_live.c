@@ -283,18 +283,19 @@ static void count_gpu(const struct lull_run_pass *pass, uint32_t index,
     lull_driver_watch_describe(&state->driver, gpu->driver_text, sizeof(gpu->driver_text));
 }
 
-/* The energy is of all GPUs that the job may use, whether a rank uses them or not. */
+/* The energy is of all GPUs that the job may use, whether a rank uses them or not. What a GPU draws
+ * that cannot be read is not known, and so neither is its sum, until it can be read again. */
 static void show_energy(const struct lull_run_pass *pass, uint32_t index, struct lull_live_gpu *gpu)
 {
     struct lull_accounting_so_far so_far = {0};
-    const struct lull_live_figure power =
-        figure_of(&pass->live, index, LULL_READING_ENERGY, (double)NAN);
+    const uint32_t unknown =
+        figure_of(&pass->live, index, LULL_READING_ENERGY, (double)NAN).unknown;
+    const bool is_gone = unknown == LULL_LIVE_LOST || unknown == LULL_LIVE_HANGS;
 
     if (pass->accounting != NULL)
         so_far = lull_accounting_so_far(pass->accounting, index);
-    gpu->energy_j =
-        lull_live_figure(so_far.is_known ? so_far.energy_j : (double)NAN,
-                         power.unknown == LULL_LIVE_LOST ? LULL_LIVE_LOST : LULL_LIVE_TOO_EARLY);
+    gpu->energy_j = lull_live_figure(so_far.is_known && !is_gone ? so_far.energy_j : (double)NAN,
+                                     is_gone ? unknown : LULL_LIVE_TOO_EARLY);
     gpu->energy_estimated_s = so_far.estimated_s;
     gpu->energy_resets = so_far.resets;
 }
