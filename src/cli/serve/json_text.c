@@ -13,7 +13,7 @@ enum {
     NUMBER = 40, /* the longest number has 25 characters */
 };
 
-struct writer {
+struct text_writer {
     char *text;
     size_t size;
     size_t room;
@@ -21,7 +21,7 @@ struct writer {
 };
 
 /* Makes room for so many bytes; tells whether there is. */
-static bool reserve(struct writer *writer, size_t size)
+static bool reserve(struct text_writer *writer, size_t size)
 {
     size_t room = writer->room > 0 ? writer->room : FIRST_ROOM;
     char *text;
@@ -41,7 +41,7 @@ static bool reserve(struct writer *writer, size_t size)
     return true;
 }
 
-static void write_bytes(struct writer *writer, const char *bytes, size_t size)
+static void write_bytes(struct text_writer *writer, const char *bytes, size_t size)
 {
     if (!reserve(writer, size))
         return;
@@ -49,7 +49,7 @@ static void write_bytes(struct writer *writer, const char *bytes, size_t size)
     writer->size += size;
 }
 
-static void write_char(struct writer *writer, char character)
+static void write_char(struct text_writer *writer, char character)
 {
     write_bytes(writer, &character, 1);
 }
@@ -61,7 +61,7 @@ static bool is_plain(char character)
     return (unsigned char)character >= ' ' && character != '"' && character != '\\';
 }
 
-static void write_escape(struct writer *writer, char character)
+static void write_escape(struct text_writer *writer, char character)
 {
     char text[8];
 
@@ -81,7 +81,7 @@ static void write_escape(struct writer *writer, char character)
     }
 }
 
-static void write_string(struct writer *writer, const char *text, size_t length)
+static void write_string(struct text_writer *writer, const char *text, size_t length)
 {
     size_t begin = 0;
 
@@ -99,7 +99,7 @@ static void write_string(struct writer *writer, const char *text, size_t length)
 
 /* ---- values ------------------------------------------------------------------------------ */
 
-static void write_integer(struct writer *writer, json_int_t value)
+static void write_integer(struct text_writer *writer, json_int_t value)
 {
     const bool is_negative = value < 0;
     unsigned long long left = (unsigned long long)value;
@@ -118,7 +118,7 @@ static void write_integer(struct writer *writer, json_int_t value)
 }
 
 /* Writes a real number so that it is read as one again: with a point or an exponent. */
-static void write_real(struct writer *writer, double value)
+static void write_real(struct text_writer *writer, double value)
 {
     char text[NUMBER];
 
@@ -133,9 +133,9 @@ static void write_real(struct writer *writer, double value)
         write_bytes(writer, ".0", 2);
 }
 
-static void write_value(struct writer *writer, const json_t *value);
+static void write_value(struct text_writer *writer, const json_t *value);
 
-static void write_object(struct writer *writer, const json_t *object)
+static void write_object(struct text_writer *writer, const json_t *object)
 {
     const char *key;
     json_t *value;
@@ -154,7 +154,7 @@ static void write_object(struct writer *writer, const json_t *object)
     write_char(writer, '}');
 }
 
-static void write_array(struct writer *writer, const json_t *array)
+static void write_array(struct text_writer *writer, const json_t *array)
 {
     size_t index;
     json_t *value;
@@ -169,7 +169,7 @@ static void write_array(struct writer *writer, const json_t *array)
     write_char(writer, ']');
 }
 
-static void write_value(struct writer *writer, const json_t *value)
+static void write_value(struct text_writer *writer, const json_t *value)
 {
     switch (json_typeof(value)) {
     case JSON_OBJECT:
@@ -200,7 +200,7 @@ static void write_value(struct writer *writer, const json_t *value)
 }
 
 /* Ends the text and hands it over; NULL: there was no memory. */
-static char *finish(struct writer *writer, size_t *size_out)
+static char *finish(struct text_writer *writer, size_t *size_out)
 {
     *size_out = writer->size;
     write_char(writer, '\0');
@@ -212,7 +212,7 @@ static char *finish(struct writer *writer, size_t *size_out)
 
 char *lull_serve_json_text(const json_t *document, size_t *size_out)
 {
-    struct writer writer = {0};
+    struct text_writer writer = {0};
 
     assert(document != NULL);
     write_value(&writer, document);
@@ -221,7 +221,7 @@ char *lull_serve_json_text(const json_t *document, size_t *size_out)
 
 char *lull_serve_json_quote(const char *text, size_t length, size_t *size_out)
 {
-    struct writer writer = {0};
+    struct text_writer writer = {0};
 
     write_string(&writer, text, length);
     return finish(&writer, size_out);
