@@ -3,6 +3,7 @@ and with 20, and with 20 of the live page; each beside the bytes that a viewer i
 
 Run as: lull emulate 64xMODEL -- bench_serve.py BUILD [SECONDS]. SPDX-License-Identifier: Apache-2.0
 """
+import contextlib
 import os
 import socket
 import sys
@@ -29,12 +30,13 @@ def cpu_s(pid):
 
 
 def read_all(connection, counted):
-    """Reads a stream to its end; counts its bytes and events."""
-    data = connection.recv(65536)
-    while data:
-        counted[0] += len(data)
-        counted[1] += data.count(b"event: ")
+    """Reads a stream to its end, which may come in the midst of a frame; counts its bytes and events."""
+    with contextlib.suppress(ConnectionResetError):
         data = connection.recv(65536)
+        while data:
+            counted[0] += len(data)
+            counted[1] += data.count(b"event: ")
+            data = connection.recv(65536)
 
 
 def measure(serve, viewers, query):
