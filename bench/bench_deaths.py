@@ -151,7 +151,10 @@ class Bench:
         """Whether slurmctld has written down all that has happened to jobs."""
         changes = [*glob.glob(os.path.join(self.work, "ran-*")), *glob.glob(os.path.join(self.work, "state", "*"))]
         last_s = max(map(os.path.getmtime, changes), default=0)
-        return os.path.getmtime(os.path.join(self.cluster.slurm, "state", "job_state")) > last_s + 1
+        try:
+            return os.path.getmtime(os.path.join(self.cluster.slurm, "state", "job_state")) > last_s + 1
+        except OSError:
+            return False  # it is being renamed
 
     def strike(self):
         """Kills one or several parts and starts them again after up to half a second, in the order of their deaths."""

@@ -20,7 +20,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import cluster as slurm  # noqa: E402
 from cluster import run  # noqa: E402
 
-PORT = 17400
+PORT = 18400
+SHORT = 60  # jobs before the others that end at once
 POLICIES = ("fifo", "backfill", "hdf", "pd-rats", "greedy-energy")
 # A job that is known, so that policies have clocks to choose among.
 POINTS = {"gpus": {"h100": {"idle_w": 60, "full_w": 700}},
@@ -65,24 +66,33 @@ class Bench:
         used_ms = 1e3 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         return used_ms, len(json.loads(done.stdout)["decisions"])
 
-    def measure(self):
-        for _ in range(self.options.jobs):
-            submit(f"sleep {self.chance.randint(5, 60)}", 8, self.chance.randint(2, 60))
-        print(f"{self.options.nodes} nodes, {self.options.jobs} jobs wait; one look, from the program's start to its end:", flush=True)
-        for policy in POLICIES:
-            used_ms, count = self.look(policy)
-            print(f"  {policy:16} {used_ms:8.1f} ms of its own for {count} jobs", flush=True)
+    def serve(self, seconds, words):
+        """A client that stays for so long: what it says of itself at its end."""
         path = os.path.join(self.work, "said")
         with open(path, "w", encoding="utf-8") as out:
             client = subprocess.Popen([*self.command, "--policy", "backfill"], stdin=subprocess.DEVNULL, stdout=out)
-        time.sleep(self.options.seconds)
+        time.sleep(seconds)
         client.send_signal(signal.SIGTERM)
         client.wait()
         with open(path, encoding="utf-8") as file:
             said = file.read().splitlines()[-1]
-        count, looks, used_ms = re.fullmatch(r"released (\d+) jobs in (\d+) looks at the queue; (\S+) ms .*", said).groups()
-        print(f"  backfill for {self.options.seconds:.0f} s: {count} jobs released in {looks} looks, "
-              f"{float(used_ms) / max(int(count), 1):.2f} ms of its own for each", flush=True)
+        count, looks, used_ms = map(float, re.fullmatch(r"released (\d+) jobs in (\d+) looks at the queue; (\S+) ms .*", said).groups())
+        print(f"  {words}, {seconds:.0f} s: {count:.0f} jobs released in {looks:.0f} looks; {used_ms / max(looks, 1):.1f} ms of its own for each look, "
+              f"{used_ms / max(count, 1):.1f} ms for each job", flush=True)
+
+    def measure(self):
+        first = f"n[2-{self.options.nodes}]"
+        for number in range(self.options.jobs + SHORT):
+            submit("true" if number < SHORT else f"sleep {self.chance.randint(5, 60)}", 8, self.chance.randint(2, 60))
+        print(f"{self.options.nodes} nodes, {self.options.jobs} jobs wait; one look, from the program's start to its end:", flush=True)
+        for policy in POLICIES:
+            used_ms, count = self.look(policy)
+            print(f"  {policy:16} {used_ms:8.1f} ms of its own for {count} jobs", flush=True)
+        print("a client that stays:", flush=True)
+        run("scontrol", "update", f"node={first}", "state=drain", "reason=bench")
+        self.serve(30, "one node takes short jobs one by one")
+        run("scontrol", "update", f"node={first}", "state=resume")
+        self.serve(self.options.seconds, "all nodes")
         run("scancel", "-u", "root")
 
 
