@@ -23,6 +23,7 @@ import host  # noqa: E402
 LULLD, TOOL, LULL = sys.argv[1:4]
 STEP_S = float(sys.argv[4]) if len(sys.argv) > 4 else 15.0
 WINDOW = 4  # looks
+CLOCKS = (210, 510, 705, 795, 900, 990, 1095, 1200, 1305, 1410)
 STEPS = [0.8, 1.1, 0.65, 0.9, 0.55, 1.2, 0.7, 0.85, 0.6, 0.95, 0.75, 1.1, 0.5, 0.8, 0.6, 0.9, 0.7, 1.0, 0.65, 0.85]
 
 
@@ -94,18 +95,20 @@ class Bench:
         return self.meter.looks[-1][2]
 
     def curves(self):
-        """MHz and W of each GPU at several clocks; the limiter may hold it below the clock that was asked for."""
-        points = [[] for _ in range(self.count)]
-        for mhz in (210, 510, 705, 795, 900, 990, 1095, 1200, 1305, 1410):
+        """MHz and W of each GPU at several clocks, the mean of a cold and a warm one; the limiter may hold it below the clock that
+        was asked for."""
+        up, down = (dict(self.curve(clocks)) for clocks in (CLOCKS, CLOCKS[::-1]))
+        for gpu in self.gpus:
+            assert self.nvml.nvmlDeviceResetGpuLockedClocks(gpu) == 0
+        return [[tuple((a + b) / 2 for a, b in zip(up[mhz][gpu], down[mhz][gpu])) for mhz in CLOCKS] for gpu in range(self.count)]
+
+    def curve(self, clocks):
+        for mhz in clocks:
             for gpu in self.gpus:
                 assert self.nvml.nvmlDeviceSetGpuLockedClocks(gpu, mhz, mhz) == 0
             time.sleep(1.5)
             now = time.monotonic()
-            for curve, (w, reached_mhz) in zip(points, self.meter.between(now - 1.0, now)):
-                curve.append((reached_mhz, w))
-        for gpu in self.gpus:
-            assert self.nvml.nvmlDeviceResetGpuLockedClocks(gpu) == 0
-        return points
+            yield mhz, [(reached_mhz, w) for w, reached_mhz in self.meter.between(now - 1.0, now)]
 
     def end(self):
         host.stop_all(self.processes)

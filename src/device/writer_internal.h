@@ -104,6 +104,7 @@ struct lull_writer_gpu {
     uint64_t energy_mj;     /* at the begin of the time for which its power is found next... */
     int64_t energy_ns;      /* ...which is this; 0: there is none */
     int64_t capped_ns;      /* when it was last seen under a cap; 0: never */
+    int64_t settled_ns;     /* from then on it draws what it does under its cap */
     int64_t seek_ns;        /* when its counter of energy is read for a step; NEVER_NS */
     int64_t seek_begin_ns;  /* since when a step is sought */
     uint64_t sought_mj;     /* what the counter has said since then... */

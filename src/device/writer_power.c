@@ -10,12 +10,13 @@
  * same of all GPUs of a node where those step together. So where the power matters, because the GPU
  * is capped or was within WATCHED_NS, the counter is read again every SEEK_NS after a look until it
  * moves: the time then begins and ends at a step, to SEEK_NS / 2, so that shorter times tell as
- * much. A counter that does not move for LONGEST_STEP_NS counts as it is. Chosen by the published
- * steps of 20 to 101 ms. */
+ * much. A step that was missed because the host was late is no such time. What has not been found
+ * after LONGEST_SEEK_NS counts as it is. Chosen by the published steps of 20 to 101 ms. */
 #define LEAST_POWER_NS (500 * LULL_NS_PER_MS)
 #define LEAST_STEPS_NS (250 * LULL_NS_PER_MS)
 #define SEEK_NS (10 * LULL_NS_PER_MS)
-#define LONGEST_STEP_NS (120 * LULL_NS_PER_MS)
+#define LATE_NS (25 * LULL_NS_PER_MS)
+#define LONGEST_SEEK_NS (250 * LULL_NS_PER_MS)
 #define WATCHED_NS (600 * LULL_NS_PER_S)
 
 /* Notes what the counter said at a time, and what was drawn since the time before. driver_mw is
@@ -24,7 +25,7 @@ static void conclude(struct lull_writer_gpu *gpu, uint64_t energy_mj, int64_t at
                      int64_t least_ns, uint32_t driver_mw)
 {
     const int64_t passed_ns = at_ns - gpu->energy_ns;
-    const bool is_obeyed = gpu->raise_ns == LULL_WRITER_NEVER_NS;
+    const bool is_obeyed = gpu->raise_ns == LULL_WRITER_NEVER_NS && at_ns >= gpu->settled_ns;
     const bool is_of_cap = is_obeyed && gpu->power_cap_mhz == gpu->cap.max_mhz;
     uint32_t power_mw = driver_mw;
 
@@ -94,13 +95,16 @@ void lull_writer_seek_step(struct lull_writer *writer, uint32_t index)
     if (lull_turn_is_lost())
         return;
     now_ns = lull_now_ns();
-    if ((reading.valid & LULL_READING_ENERGY) != 0 && reading.energy_mj != gpu->sought_mj)
+    if ((reading.valid & LULL_READING_ENERGY) != 0 && reading.energy_mj != gpu->sought_mj &&
+        now_ns - gpu->sought_ns < LATE_NS)
         conclude(gpu, reading.energy_mj, gpu->sought_ns + (now_ns - gpu->sought_ns) / 2,
                  LEAST_STEPS_NS, gpu->state.power_mw);
-    else if (now_ns - gpu->seek_begin_ns >= LONGEST_STEP_NS)
+    else if (now_ns - gpu->seek_begin_ns >= LONGEST_SEEK_NS)
         conclude(gpu, gpu->sought_mj, gpu->sought_ns, LEAST_POWER_NS, gpu->state.power_mw);
     else
         gpu->seek_ns = now_ns + SEEK_NS;
     gpu->sought_ns = now_ns;
+    if ((reading.valid & LULL_READING_ENERGY) != 0)
+        gpu->sought_mj = reading.energy_mj;
     lull_writer_show_state(writer, index);
 }
