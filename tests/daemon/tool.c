@@ -387,8 +387,9 @@ static int fault(const char *list)
     return 0;
 }
 
-/* busy GPU [MS]: keeps kernels of so many ms (50) running until killed; prints a line once one is on
- * the GPU. A host that is late for the next ones shows as a GPU that idles, unless they are long. */
+/* busy GPU [MS]: keeps kernels of so many ms (50) running until killed; prints a line once one is
+ * on the GPU. A host that is late for the next ones shows as a GPU that idles, unless they are
+ * long. */
 static int busy(const char *index, const char *length)
 {
     const struct lull_kernel kernel = {.duration_ms = length != NULL ? strtod(length, NULL) : 50.0};

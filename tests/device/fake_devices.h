@@ -51,7 +51,8 @@ struct fake_gpu {
     struct lull_device_news news; /* what the next look finds */
     uint32_t checks;
     bool is_open; /* it was looked at since it was let go */
-    /* Its counter of energy is brought up to date at each multiple of so many ms; 0: it has none. */
+    /* Its counter of energy is brought up to date at each multiple of so many ms; 0: it has none.
+     */
     uint32_t step_ms;
     int64_t taken_ns; /* until when it is known what was taken */
     double taken_mj;

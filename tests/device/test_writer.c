@@ -1717,7 +1717,8 @@ static bool is_power_known(uint32_t gpu, double part)
     return fabs(state_of(gpu).power_mw - true_mw) <= part * true_mw;
 }
 
-/* Steps of 100 ms are a tenth of a second, and yet what is drawn under a cap is known to 3.5 % within 0.6 s. */
+/* Steps of 100 ms are a tenth of a second, and yet what is drawn under a cap is known to 3.5 %
+ * within 0.6 s. */
 static void test_what_a_capped_gpu_draws_is_known_soon(void **state)
 {
     static const uint32_t clocks_mhz[] = {900, 600, 1200, 200, 1400, 600};
