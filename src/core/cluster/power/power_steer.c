@@ -7,7 +7,8 @@
 #include <stdlib.h>
 
 /* A raising comes no sooner than this many rounds after the last orders, and later where no job
- * would rise by more than a level. Chosen, not measured. */
+ * would rise by more than a level. Measured with bench/bench_budget.py: two rounds are enough for
+ * what the last orders have done to be known; the later one is chosen. */
 enum { ROUNDS_TO_RAISE = 2, ROUNDS_TO_REFINE = 10 };
 
 /* A cap counts as another one from this on; one that is not there is higher than any. Chosen. */

@@ -251,7 +251,8 @@ static void test_cap_that_moves(void **state)
     lull_power_steer_destroy(world.steer);
 }
 
-/* What was ordered last is not waited for where the cap rises, though the other groups have none. */
+/* What was ordered last is not waited for where the cap rises, though the other groups have none.
+ */
 static void test_a_cap_that_rises_is_followed_at_once(void **state)
 {
     static const double ratios[] = {0.7, 0.6, 0.9};
