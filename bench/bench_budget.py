@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A power budget in real time: 32 emulated GPUs under a cap that steps down and up ten times, then ten events of a
-grid. What is drawn is read from the GPUs' energy counters, five times a second for the second before, beside everything that Lull measures.
+grid. What is drawn is what the emulated node knows, not what the GPUs' meters say, which is what Lull goes by.
 What could be done at best is the linear program over the clocks that were measured at the begin: each GPU mixes them at
 will, most clock of all GPUs within the cap; it is solved by its dual.
 
@@ -22,46 +22,39 @@ import host  # noqa: E402
 
 LULLD, TOOL, LULL = sys.argv[1:4]
 STEP_S = float(sys.argv[4]) if len(sys.argv) > 4 else 15.0
+WINDOW = 4  # looks
+CLOCKS = (210, 510, 705, 795, 900, 990, 1095, 1200, 1305, 1410)
 STEPS = [0.8, 1.1, 0.65, 0.9, 0.55, 1.2, 0.7, 0.85, 0.6, 0.95, 0.75, 1.1, 0.5, 0.8, 0.6, 0.9, 0.7, 1.0, 0.65, 0.85]
 
 
 class Meter(threading.Thread):
-    """What all GPUs draw and how fast they run, five times a second; power is the mean of the second before."""
+    """What all GPUs really draw and how fast they run, 20 times a second, as the emulated node knows it; power is the mean of
+    the 0.2 s before. No meter of a GPU is in it: those move in steps of 100 ms."""
 
-    def __init__(self):
+    def __init__(self, lines):
         super().__init__(daemon=True)
-        self.nvml = ctypes.CDLL("libnvidia-ml.so.1")
-        assert self.nvml.nvmlInit_v2() == 0
-        count = ctypes.c_uint()
-        assert self.nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0
-        self.gpus = [ctypes.c_void_p() for _ in range(count.value)]
-        for index, gpu in enumerate(self.gpus):
-            assert self.nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(gpu)) == 0
+        self.lines = lines
+        self.looks = []  # time, J of each GPU, MHz of each GPU
         self.samples = []  # time, W of all, MHz of all
 
-    def energy_j(self, gpu):
-        value = ctypes.c_ulonglong()
-        assert self.nvml.nvmlDeviceGetTotalEnergyConsumption(gpu, ctypes.byref(value)) == 0
-        return value.value * 1e-3
-
-    def clock_mhz(self, gpu):
-        value = ctypes.c_uint()
-        assert self.nvml.nvmlDeviceGetClockInfo(gpu, 1, ctypes.byref(value)) == 0
-        return value.value
-
     def run(self):
-        kept = []  # of the last second
-        while True:
-            # Each GPU has its own times: on a busy host this thread may stop between two of them.
-            now = [(self.energy_j(gpu), time.monotonic()) for gpu in self.gpus]
-            if kept:
-                power_w = sum((e - e0) / (t - t0) for (e, t), (e0, t0) in zip(now, kept[0]))
-                self.samples.append((now[-1][1], power_w, sum(map(self.clock_mhz, self.gpus))))
-            kept = [old for old in kept if now[-1][1] - old[-1][1] < 0.95] + [now]
-            time.sleep(0.2)
+        for line in self.lines:
+            time_s, *values = map(float, line.split())
+            self.looks.append((time_s, values[0::2], values[1::2]))
+            if len(self.looks) > WINDOW:
+                before_s, before_j, _ = self.looks[-1 - WINDOW]
+                self.samples.append((time_s, (sum(values[0::2]) - sum(before_j)) / (time_s - before_s), sum(values[1::2])))
 
     def since(self, begin):
-        return [sample for sample in list(self.samples) if sample[0] - 0.2 >= begin]
+        """The samples of times that had wholly begun by then."""
+        return [sample for sample in list(self.samples) if sample[0] - 0.05 * WINDOW >= begin]
+
+    def between(self, begin, end):
+        """W and MHz of each GPU, on average."""
+        looks = [look for look in list(self.looks) if begin <= look[0] <= end]
+        taken_s = looks[-1][0] - looks[0][0]
+        return [((b - a) / taken_s, sum(look[2][gpu] for look in looks) / len(looks))
+                for gpu, (a, b) in enumerate(zip(looks[0][1], looks[-1][1]))]
 
 
 class Bench:
@@ -71,11 +64,18 @@ class Bench:
         os.environ["LULL_RUNTIME_DIR"] = os.path.join(self.directory.name, "run")
         self.path = os.path.join(self.directory.name, "budget.conf")
         self.grid = os.path.join(self.directory.name, "grid.json")
-        self.meter = Meter()
-        self.count = len(self.meter.gpus)
+        self.nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        assert self.nvml.nvmlInit_v2() == 0
+        count = ctypes.c_uint()
+        assert self.nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0
+        self.gpus = [ctypes.c_void_p() for _ in range(count.value)]
+        for index, gpu in enumerate(self.gpus):
+            assert self.nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(gpu)) == 0
+        self.count = len(self.gpus)
         host.start_lulld(self.spawn, LULLD, stderr=subprocess.DEVNULL)
         for gpu in range(self.count):
-            self.spawn(TOOL, "busy", str(gpu)).stdout.readline()
+            self.spawn(TOOL, "busy", str(gpu), "2000").stdout.readline()
+        self.meter = Meter(self.spawn(TOOL, "draw").stdout)
         self.meter.start()
 
     def spawn(self, *command, **options):
@@ -91,21 +91,24 @@ class Bench:
     def budget(self, limit_w, more=""):
         self.write(self.path, f"[budget]\nlimit-w = {limit_w:.1f}\ngrid-file = {self.grid}\n{more}")
 
+    def clocks_mhz(self):
+        return self.meter.looks[-1][2]
+
     def curves(self):
-        """MHz and W of each GPU at several clocks; the limiter may hold it below the clock that was asked for."""
-        points = [[] for _ in range(self.count)]
-        for mhz in (210, 510, 705, 795, 900, 990, 1095, 1200, 1305, 1410):
-            for gpu in self.meter.gpus:
-                assert self.meter.nvml.nvmlDeviceSetGpuLockedClocks(gpu, mhz, mhz) == 0
-            time.sleep(0.5)
-            begin = time.monotonic(), [self.meter.energy_j(gpu) for gpu in self.meter.gpus]
-            time.sleep(1.0)
-            taken_s = time.monotonic() - begin[0]
-            for gpu, handle in enumerate(self.meter.gpus):
-                points[gpu].append((self.meter.clock_mhz(handle), (self.meter.energy_j(handle) - begin[1][gpu]) / taken_s))
-        for gpu in self.meter.gpus:
-            assert self.meter.nvml.nvmlDeviceResetGpuLockedClocks(gpu) == 0
-        return points
+        """MHz and W of each GPU at several clocks, the mean of a cold and a warm one; the limiter may hold it below the clock that
+        was asked for."""
+        up, down = (dict(self.curve(clocks)) for clocks in (CLOCKS, CLOCKS[::-1]))
+        for gpu in self.gpus:
+            assert self.nvml.nvmlDeviceResetGpuLockedClocks(gpu) == 0
+        return [[tuple((a + b) / 2 for a, b in zip(up[mhz][gpu], down[mhz][gpu])) for mhz in CLOCKS] for gpu in range(self.count)]
+
+    def curve(self, clocks):
+        for mhz in clocks:
+            for gpu in self.gpus:
+                assert self.nvml.nvmlDeviceSetGpuLockedClocks(gpu, mhz, mhz) == 0
+            time.sleep(1.5)
+            now = time.monotonic()
+            yield mhz, [(reached_mhz, w) for w, reached_mhz in self.meter.between(now - 1.0, now)]
 
     def end(self):
         host.stop_all(self.processes)
@@ -159,13 +162,13 @@ def events(bench, free_w):
         samples = bench.meter.since(begin)
         met_s = next((t - begin for t, w, _ in samples if w <= target_w), None)
         late = max(w / target_w for t, w, _ in samples if t > begin + 10)
-        lowest = min(map(bench.meter.clock_mhz, bench.meter.gpus[:8]))
+        lowest = min(min(look[2][:8]) for look in bench.meter.looks if look[0] > begin)
         os.remove(bench.grid)
         end = time.monotonic()
         time.sleep(8)
-        restored = min(map(bench.meter.clock_mhz, bench.meter.gpus))
+        restored = min(bench.clocks_mhz())
         print(f"event {number}: -{100 * depth:.0f} % for {length_s:.0f} s: met after {met_s:.1f} s, later than 10 s at most "
-              f"{100 * late:.1f} % of it; the willing at {lowest} MHz or more, all at {restored} MHz "
+              f"{100 * late:.1f} % of it; the willing at {lowest:.0f} MHz or more, all at {restored:.0f} MHz "
               f"{time.monotonic() - end:.0f} s after its end", flush=True)
         slowest_s = max(slowest_s, met_s)
     print(f"events: the slowest was met after {slowest_s:.1f} s")

@@ -185,12 +185,17 @@ out:
     return result;
 }
 
-int lull_file_read_line(const char *path, char *text_out, size_t size, struct lull_error *err)
+int lull_file_read_secret(const char *path, char *text_out, size_t size, struct lull_error *err)
 {
+    struct stat info;
     size_t length;
     char *data;
-    const int result = lull_file_read(path, size - 1, &data, &length, err);
+    int result;
 
+    if (stat(path, &info) == 0 && (info.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        return lull_error_set(err, -EPERM, "%s: others can read the secret in it; chmod 600 it",
+                              path);
+    result = lull_file_read(path, size - 1, &data, &length, err);
     if (result < 0)
         return result;
     data[strcspn(data, "\r\n")] = '\0';

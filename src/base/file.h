@@ -36,9 +36,10 @@ int lull_file_write_with(const char *path, int (*write)(const void *context, FIL
 int lull_file_read(const char *path, size_t limit, char **data_out, size_t *size_out,
                    struct lull_error *err);
 
-/* Reads the first line of a regular file of less than `size` bytes into text_out, which has `size`.
- * Errors: as lull_file_read(). */
-int lull_file_read_line(const char *path, char *text_out, size_t size, struct lull_error *err);
+/* Reads the secret that is the first line of a regular file of less than `size` bytes into
+ * text_out, which has `size`. Errors: as lull_file_read(); -EPERM others than its owner may read or
+ * write the file, so that it is no secret. */
+int lull_file_read_secret(const char *path, char *text_out, size_t size, struct lull_error *err);
 
 /* What tells one version of a file from the next. Zero-initialised: none has been seen. */
 struct lull_file_stamp {

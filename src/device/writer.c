@@ -124,6 +124,7 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
         writer->gpus[i].record_file = -1;
         writer->gpus[i].raise_ns = LULL_WRITER_NEVER_NS;
         writer->gpus[i].watch_ns = LULL_WRITER_NEVER_NS;
+        writer->gpus[i].seek_ns = LULL_WRITER_NEVER_NS;
         writer->gpus[i].check_ns = options->check_ns != 0 ? 0 : LULL_WRITER_NEVER_NS;
         lull_switch_budget_init(&writer->gpus[i].budget, options->lowering_gap_ns,
                                 options->lowering_refill_ns);

@@ -105,8 +105,8 @@ struct lull_writer_state {
     uint64_t disobeyed; /* writes that the clock did not follow */
     uint32_t limit_mw;  /* the power limit that is set; 0: the one from before the lease */
     struct lull_cap cap;
-    uint32_t power_mw;      /* mean between the last two looks (check_ns); 0: unknown */
-    uint32_t power_looks;   /* how often it was found for a time in which the cap was the same... */
+    uint32_t power_mw;    /* mean since the look before (check_ns), or since its cap; 0: unknown */
+    uint32_t power_looks; /* how often it was found for a time in which the cap was the same... */
     uint32_t power_cap_mhz; /* ...namely this one; 0: none */
     enum lull_writer_health health;
     uint64_t xids;       /* errors that the driver has reported of it */

@@ -121,9 +121,13 @@ static bool may_lock_at_cap(struct lull_writer *writer, uint32_t index)
 
 static void look_soon(struct lull_writer_gpu *gpu)
 {
-    if (gpu->power_cap_mhz != gpu->cap.max_mhz && gpu->check_ns != LULL_WRITER_NEVER_NS &&
-        !gpu->is_lost)
-        gpu->check_ns = lull_now_ns() + LOOK_AFTER_CAP_NS;
+    if (gpu->power_cap_mhz == gpu->cap.max_mhz || gpu->check_ns == LULL_WRITER_NEVER_NS ||
+        gpu->is_lost)
+        return;
+    gpu->settled_ns = lull_now_ns() + LOOK_AFTER_CAP_NS;
+    gpu->check_ns = gpu->settled_ns;
+    gpu->seek_ns = LULL_WRITER_NEVER_NS; /* what began before is not of the new cap */
+    gpu->seek_begin_ns = 0;
 }
 
 /* Puts the clock to the reference point, because the client or the writer itself wants it. */

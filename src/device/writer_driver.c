@@ -289,44 +289,6 @@ static void take_news(struct lull_writer *writer, uint32_t index,
     ask_to_revoke(writer, index, LULL_WRITER_REPARTITIONED);
 }
 
-/* Counters of energy move in steps of 20 to 100 ms, so over a shorter time they tell little. */
-enum { LEAST_POWER_MS = 500 };
-
-/* Finds what the GPU has drawn since it was looked at last: by its counter of energy, or else as
- * the driver reports it. */
-static void read_power(struct lull_writer *writer, uint32_t index)
-{
-    struct lull_writer_gpu *gpu = &writer->gpus[index];
-    const int64_t before_ns = gpu->energy_ns;
-    const bool is_obeyed = gpu->raise_ns == LULL_WRITER_NEVER_NS;
-    struct lull_device_reading reading;
-    int64_t passed_ms;
-
-    lull_device_read(writer->devices, index, LULL_READING_POWER | LULL_READING_ENERGY, &reading);
-    if (lull_turn_is_lost())
-        return;
-    passed_ms = (lull_now_ns() - before_ns) / LULL_NS_PER_MS;
-    if ((reading.valid & LULL_READING_ENERGY) != 0) {
-        const uint64_t before_mj = gpu->energy_mj;
-
-        gpu->energy_mj = reading.energy_mj;
-        gpu->energy_ns = lull_now_ns();
-        if (before_ns != 0 && passed_ms < LEAST_POWER_MS) {
-            reading.power_mw = gpu->state.power_mw;
-        } else if (before_ns != 0 && reading.energy_mj > before_mj) {
-            reading.power_mw =
-                (uint32_t)((reading.energy_mj - before_mj) * 1000 / (uint64_t)passed_ms);
-            reading.valid |= LULL_READING_POWER;
-        }
-    }
-    gpu->state.power_mw = (reading.valid & LULL_READING_POWER) != 0 ? reading.power_mw : 0;
-    if (gpu->state.power_mw != 0 && is_obeyed && gpu->power_cap_mhz == gpu->cap.max_mhz) {
-        gpu->state.power_looks++;
-        gpu->state.power_cap_mhz = gpu->cap.max_mhz;
-    }
-    gpu->power_cap_mhz = is_obeyed ? gpu->cap.max_mhz : LULL_WRITER_NO_CAP;
-}
-
 static void check_gpu(struct lull_writer *writer, uint32_t index)
 {
     struct lull_device_news news;
@@ -338,7 +300,7 @@ static void check_gpu(struct lull_writer *writer, uint32_t index)
         return;
     take_news(writer, index, &news);
     if (result == 0 && writer->options.reads_power)
-        read_power(writer, index);
+        lull_writer_read_power(writer, index);
     if (lull_turn_is_lost())
         return;
     lull_writer_note_result(writer, index, result, &error);
@@ -394,6 +356,11 @@ bool lull_writer_mind_driver(struct lull_writer *writer, int64_t now_ns)
             check_gpu(writer, i);
             return true;
         }
+    for (uint32_t i = 0; i < writer->gpu_count; i++)
+        if (is_checked(writer, i) && writer->gpus[i].seek_ns <= now_ns) {
+            lull_writer_seek_step(writer, i);
+            return true;
+        }
     return false;
 }
 
@@ -403,6 +370,7 @@ int64_t lull_writer_driver_due_ns(const struct lull_writer *writer)
 
     for (uint32_t i = 0; i < writer->gpu_count; i++)
         if (is_checked(writer, i))
-            due_ns = lull_earlier_ns(due_ns, writer->gpus[i].check_ns);
+            due_ns = lull_earlier_ns(
+                due_ns, lull_earlier_ns(writer->gpus[i].check_ns, writer->gpus[i].seek_ns));
     return due_ns;
 }

@@ -8,6 +8,7 @@
  * writer_lease.c   leases begin and end; what others see
  * writer_request.c requests are taken, answered and chosen
  * writer_act.c     driver calls that set something
+ * writer_power.c   what a GPU draws
  * writer_watch.c   readings
  * writer_record.c  the journal
  * writer_alive.c   stuck threads and the keeper
@@ -100,8 +101,14 @@ struct lull_writer_gpu {
     bool is_quiesced; /* it was set free, and nothing of it is open */
     int64_t check_ns; /* when it is looked at next; NEVER_NS */
     uint32_t checks_failed;
-    uint64_t energy_mj;     /* as it was last looked at... */
-    int64_t energy_ns;      /* ...at this time; 0: never */
+    uint64_t energy_mj;     /* at the begin of the time for which its power is found next... */
+    int64_t energy_ns;      /* ...which is this; 0: there is none */
+    int64_t capped_ns;      /* when it was last seen under a cap; 0: never */
+    int64_t settled_ns;     /* from then on it draws what it does under its cap */
+    int64_t seek_ns;        /* when its counter of energy is read for a step; NEVER_NS */
+    int64_t seek_begin_ns;  /* since when a step is sought */
+    uint64_t sought_mj;     /* what the counter has said since then... */
+    int64_t sought_ns;      /* ...last at this time */
     uint32_t power_cap_mhz; /* its cap since then; LULL_WRITER_NO_CAP: it had not been obeyed yet */
     struct lull_switch_budget budget;
     struct lull_writer_observation observation;
@@ -279,6 +286,15 @@ void lull_writer_heed_administrator(struct lull_writer *writer, int64_t now_ns);
 
 /* When it is due next; LULL_WRITER_NEVER_NS: never. */
 int64_t lull_writer_driver_due_ns(const struct lull_writer *writer);
+
+/* --- writer_power.c --- */
+
+/* Finds what a GPU has drawn since it was looked at last: by its counter of energy, or else as the
+ * driver reports it. Where that matters it is found a little later, when the counter moves. */
+void lull_writer_read_power(struct lull_writer *writer, uint32_t index);
+
+/* Reads the counter once more; from seek_ns on. */
+void lull_writer_seek_step(struct lull_writer *writer, uint32_t index);
 
 /* Begins to watch GPUs from first on that an earlier process has reset while they were idle. */
 void lull_writer_take_over_deferred(struct lull_writer *writer, uint32_t first);

@@ -350,6 +350,7 @@ void lull_node_read_truth(struct lull_node *node, uint32_t gpu, struct lull_node
         .now_ns = physics->now_ns,
         .energy_j = lull_physics_energy_j(physics),
         .power_w = lull_physics_power_w(physics),
+        .gain_ratio = physics->gain_ratio,
         .temperature_c = lull_physics_temperature_c(physics),
         .sm_mhz = physics->mhz,
         .is_locked = physics->asked.is_locked,

@@ -50,6 +50,7 @@ struct lull_node_truth {
     int64_t now_ns; /* virtual time */
     double energy_j;
     double power_w;
+    double gain_ratio; /* what its meters show of them */
     double temperature_c;
     double sm_mhz;
     bool is_locked;

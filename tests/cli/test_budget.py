@@ -178,6 +178,7 @@ class Budget(unittest.TestCase):
             [job important]
             gpus = here:0
             least = 80%""")
+        self.refuse_open_secrets("secret", "token")
         self.start_budget()
         holder = self.spawn(TOOL, "hold", "daemon", status()[3]["uuid"], "1200")  # bears 600 MHz, no less
         self.assertIn("status=0", holder.stdout.readline())
@@ -197,6 +198,14 @@ class Budget(unittest.TestCase):
         Vtn.events.clear()
         self.wait(lambda: clocks()[:3] == [None] * 3, 10)
         self.assertIn("/3.0.1/events?programID=peak", Vtn.asked)
+
+    def refuse_open_secrets(self, *names):
+        for name in names:
+            os.chmod(self.path(name), 0o640)
+            done = subprocess.run([LULL, "budget", self.path("budget.conf")], capture_output=True, text=True, check=False, timeout=60)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(f"{self.path(name)}: others can read the secret in it; chmod 600 it", done.stderr)
+            os.chmod(self.path(name), 0o600)
 
     def post(self, port, body, secret=SECRET, path="/grid"):
         request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body,

@@ -350,6 +350,30 @@ static int watch(const char *gpu)
     }
 }
 
+/* draw: prints 20 times a second, until killed, the time (s) and for each emulated GPU what it has
+ * taken (J, as a meter without steps would show it) and its clock (MHz). */
+static int draw(void)
+{
+    struct lull_node *node;
+    struct lull_error error;
+
+    if (lull_node_open(getenv(LULL_NODE_VARIABLE), &node, &error) < 0)
+        return fail(&error);
+    lull_thread_set_realtime(); /* its times are to be true on a busy host as well */
+    for (int64_t next_ns = lull_now_ns();; next_ns += 50 * LULL_NS_PER_MS) {
+        printf("%.6f", (double)lull_now_ns() * 1e-9);
+        for (uint32_t gpu = 0; gpu < lull_node_gpu_count(node); gpu++) {
+            struct lull_node_truth seen;
+
+            lull_node_read_truth(node, gpu, &seen);
+            printf(" %.4f %.1f", seen.energy_j * seen.gain_ratio, seen.sm_mhz);
+        }
+        printf("\n");
+        fflush(stdout);
+        lull_sleep_until_ns(next_ns);
+    }
+}
+
 /* fault LIST: makes the emulated GPUs misbehave from now on. */
 static int fault(const char *list)
 {
@@ -363,10 +387,12 @@ static int fault(const char *list)
     return 0;
 }
 
-/* busy GPU: keeps a kernel running until killed; prints a line once it is on the GPU. */
-static int busy(const char *index)
+/* busy GPU [MS]: keeps kernels of so many ms (50) running until killed; prints a line once one is
+ * on the GPU. A host that is late for the next ones shows as a GPU that idles, unless they are
+ * long. */
+static int busy(const char *index, const char *length)
 {
-    const struct lull_kernel kernel = {.duration_ms = 50};
+    const struct lull_kernel kernel = {.duration_ms = length != NULL ? strtod(length, NULL) : 50.0};
     struct lull_emulated_gpu *gpu;
     struct lull_error error;
 
@@ -403,10 +429,12 @@ int main(int argc, char **argv)
         return truth(argv[2]);
     if (argc == 3 && strcmp(argv[1], "watch") == 0)
         return watch(argv[2]);
+    if (argc == 2 && strcmp(argv[1], "draw") == 0)
+        return draw();
     if (argc == 3 && strcmp(argv[1], "fault") == 0)
         return fault(argv[2]);
-    if (argc == 3 && strcmp(argv[1], "busy") == 0)
-        return busy(argv[2]);
+    if ((argc == 3 || argc == 4) && strcmp(argv[1], "busy") == 0)
+        return busy(argv[2], argc == 4 ? argv[3] : NULL);
     fprintf(stderr, "tool: no such command\n");
     return LULL_EXIT_USAGE;
 }

@@ -51,6 +51,12 @@ struct fake_gpu {
     struct lull_device_news news; /* what the next look finds */
     uint32_t checks;
     bool is_open; /* it was looked at since it was let go */
+    /* Its counter of energy is brought up to date at each multiple of so many ms; 0: it has none.
+     */
+    uint32_t step_ms;
+    int64_t taken_ns; /* until when it is known what was taken */
+    double taken_mj;
+    uint64_t shown_mj;
 };
 
 enum { FAKE_MOST_GPUS = 4, FAKE_MOST_CALLS = 256 };
@@ -92,18 +98,41 @@ static void fake_reset(uint32_t count)
             .old_mhz = 1400,
             .settling_ns = 4 * LULL_NS_PER_MS,
             .limit_mw = 350000,
+            .taken_ns = fake_time_ns,
         };
         snprintf(gpu->info.uuid, sizeof(gpu->info.uuid), "GPU-%u", i);
     }
 }
 
-static inline uint32_t fake_sm_mhz(const struct fake_gpu *gpu)
+static inline uint32_t fake_sm_mhz_at(const struct fake_gpu *gpu, int64_t at_ns)
 {
-    if (fake_time_ns < gpu->effect_ns)
+    if (at_ns < gpu->effect_ns)
         return gpu->old_mhz;
     if (gpu->locked_mhz == 0 || gpu->locked_mhz > gpu->free_mhz)
         return gpu->free_mhz;
     return gpu->locked_mhz;
+}
+
+static inline uint32_t fake_sm_mhz(const struct fake_gpu *gpu)
+{
+    return fake_sm_mhz_at(gpu, fake_time_ns);
+}
+
+/* What a GPU draws at a clock. */
+static inline double fake_power_mw(uint32_t sm_mhz)
+{
+    return 50e3 + 2e-4 * sm_mhz * (double)sm_mhz * 1e3;
+}
+
+/* Brings the counter of energy up to date, in steps of a millisecond. */
+static void fake_run_meter(struct fake_gpu *gpu)
+{
+    for (; gpu->step_ms != 0 && gpu->taken_ns + LULL_NS_PER_MS <= fake_time_ns;
+         gpu->taken_ns += LULL_NS_PER_MS) {
+        gpu->taken_mj += fake_power_mw(fake_sm_mhz_at(gpu, gpu->taken_ns)) * 1e-3;
+        if ((gpu->taken_ns / LULL_NS_PER_MS + 1) % gpu->step_ms == 0)
+            gpu->shown_mj = (uint64_t)gpu->taken_mj;
+    }
 }
 
 /* A call that sets something: its time passes, and it may fail. */
@@ -132,6 +161,7 @@ static int fake_set_clock(uint32_t index, uint32_t sm_mhz, struct lull_error *er
         gpu->ineffective--;
         return 0;
     }
+    fake_run_meter(gpu);
     gpu->old_mhz = fake_sm_mhz(gpu);
     gpu->locked_mhz = sm_mhz;
     gpu->effect_ns = fake_time_ns + gpu->settling_ns;
@@ -168,10 +198,11 @@ int lull_device_find(const struct lull_devices *devices, const char *uuid)
 void lull_device_read(struct lull_devices *devices, uint32_t index, uint32_t wanted,
                       struct lull_device_reading *reading_out)
 {
-    const struct fake_gpu *gpu = &fake.gpus[index];
+    struct fake_gpu *gpu = &fake.gpus[index];
     const uint32_t valid = wanted & ~gpu->unreadable;
 
     (void)devices;
+    fake_run_meter(gpu);
     *reading_out = (struct lull_device_reading){.valid = valid};
     if ((valid & LULL_READING_SM_CLOCK) != 0)
         reading_out->sm_mhz = fake_sm_mhz(gpu);
@@ -179,6 +210,8 @@ void lull_device_read(struct lull_devices *devices, uint32_t index, uint32_t wan
         reading_out->reasons = gpu->reasons;
     if ((valid & LULL_READING_POWER_LIMIT) != 0)
         reading_out->power_limit_mw = gpu->limit_mw;
+    if ((valid & LULL_READING_ENERGY) != 0)
+        reading_out->energy_mj = gpu->shown_mj;
 }
 
 int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,

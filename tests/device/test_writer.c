@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,6 +65,7 @@ static int fake_end(const struct timespec *patience);
 #include "device/writer_alive.c"
 #include "device/writer_driver.c"
 #include "device/writer_lease.c"
+#include "device/writer_power.c"
 #include "device/writer_record.c"
 #include "device/writer_request.c"
 #include "device/writer_thread.c"
@@ -1707,6 +1709,56 @@ static void test_a_cap_holds_a_gpu_that_nobody_leases(void **state)
     check_call(4, 0, 0, T0 + 14 * LULL_NS_PER_S);
 }
 
+/* Tells whether a GPU's power is known within a part of what it draws. */
+static bool is_power_known(uint32_t gpu, double part)
+{
+    const double true_mw = fake_power_mw(fake_sm_mhz(&fake.gpus[gpu]));
+
+    return fabs(state_of(gpu).power_mw - true_mw) <= part * true_mw;
+}
+
+/* Steps of 100 ms are a tenth of a second, and yet what is drawn under a cap is known to 3.5 %
+ * within 0.6 s. */
+static void test_what_a_capped_gpu_draws_is_known_soon(void **state)
+{
+    static const uint32_t clocks_mhz[] = {900, 600, 1200, 200, 1400, 600};
+    static const uint32_t steps_ms[] = {100, 20, 1, 101};
+    struct lull_writer_options options = lull_writer_defaults;
+    int64_t now_ns = T0 + 3 * LULL_NS_PER_S;
+
+    (void)state;
+    options.check_ns = LULL_NS_PER_S;
+    options.reads_power = true;
+    begin_with(4, &options);
+    for (uint32_t gpu = 0; gpu < 4; gpu++) {
+        fake.gpus[gpu].step_ms = steps_ms[gpu];
+        fake.gpus[gpu].unreadable = LULL_READING_POWER;
+    }
+    advance(now_ns);
+    for (uint32_t gpu = 0; gpu < 4; gpu++)
+        assert_true(is_power_known(gpu, 0.11));
+    for (uint32_t i = 0; i < sizeof(clocks_mhz) / sizeof(clocks_mhz[0]); i++) {
+        uint32_t looks[4];
+
+        for (uint32_t gpu = 0; gpu < 4; gpu++) {
+            looks[gpu] = state_of(gpu).power_looks;
+            cap(gpu, clocks_mhz[i], 0);
+        }
+        now_ns += 600 * MS;
+        advance(now_ns);
+        for (uint32_t gpu = 0; gpu < 4; gpu++) {
+            assert_true(state_of(gpu).power_looks > looks[gpu]);
+            assert_int_equal(state_of(gpu).power_cap_mhz, clocks_mhz[i]);
+            assert_true(is_power_known(gpu, 0.035)); /* 10 of 300 ms */
+        }
+        now_ns += 1730 * MS + i * 37 * MS;
+        advance(now_ns);
+        for (uint32_t gpu = 0; gpu < 4; gpu++)
+            assert_true(is_power_known(gpu, 0.01));
+    }
+    assert_int_equal(end(), 0);
+}
+
 static void test_a_cap_is_the_reference_of_a_lease(void **state)
 {
     (void)state;
@@ -1889,6 +1941,7 @@ int main(void)
         cmocka_unit_test(test_an_unknown_limit_is_left_alone),
         cmocka_unit_test(test_stop_raises_everything_or_says_so),
         cmocka_unit_test(test_a_cap_holds_a_gpu_that_nobody_leases),
+        cmocka_unit_test(test_what_a_capped_gpu_draws_is_known_soon),
         cmocka_unit_test(test_a_cap_is_the_reference_of_a_lease),
         cmocka_unit_test(test_a_cap_leaves_a_lease_its_lowest_clock),
         cmocka_unit_test(test_a_client_takes_a_capped_gpu_over),

@@ -129,6 +129,15 @@ def run(*words, **options):
                           stdin=subprocess.DEVNULL, **options)
 
 
+def is_over(number):
+    """Whether a process that is not ours to wait for has ended."""
+    try:
+        with open(f"/proc/{number}/stat", encoding="utf-8") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 def wait_idle(limit_s=20):
     """Waits until no job is left, and until the node has cleaned up behind the last one."""
     return host.wait_for(lambda: run("sinfo", "-h", "-o", "%T").stdout.strip() == "idle"

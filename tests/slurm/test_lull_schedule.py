@@ -20,7 +20,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import cluster as slurm  # noqa: E402
-from cluster import host, run, wait_idle  # noqa: E402
+from cluster import host, is_over, run, wait_idle  # noqa: E402
 
 LULL, LULLD, TOOL, SCHEDULE, PLUGIN, TOOLS = (os.path.abspath(sys.argv.pop(1)) for _ in range(6))
 PORT = 17140
@@ -30,15 +30,6 @@ ALICE, BOB = ({"user": uid, "group": uid, "extra_groups": []} for uid in (1, 2))
 POINTS = {"gpus": {"h100": {"idle_w": 60, "full_w": 400}},
           "jobs": {"known": {"time_s": 60, "gpus": {"h100": [{"sm_mhz": 0, "time_ratio": 1, "gpu_w": 400},
                                                              {"sm_mhz": 900, "time_ratio": 1.2, "gpu_w": 200}]}}}}
-
-
-def is_over(number):
-    """Whether a process that is not ours to wait for has ended."""
-    try:
-        with open(f"/proc/{number}/stat", encoding="utf-8") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 class Schedule(unittest.TestCase):

@@ -60,7 +60,7 @@ static bool is_private(const char *url)
 
 static int read_token(const char *path, char *token_out, struct lull_error *err)
 {
-    const int result = lull_file_read_line(path, token_out, TOKEN_BYTES, err);
+    const int result = lull_file_read_secret(path, token_out, TOKEN_BYTES, err);
 
     if (result < 0)
         return result;

@@ -167,7 +167,7 @@ static void forget(void *context, struct MHD_Connection *connection, void **stat
 
 static int read_secret(const char *path, char *secret_out, struct lull_error *err)
 {
-    const int result = lull_file_read_line(path, secret_out, SECRET_BYTES, err);
+    const int result = lull_file_read_secret(path, secret_out, SECRET_BYTES, err);
 
     if (result < 0)
         return result;

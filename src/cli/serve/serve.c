@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -52,18 +51,12 @@ static const struct lull_option rows[] = {
 /* Reads the token. Errors: -EPERM others can read the file; -EINVAL it holds no token; -errno. */
 static int read_token(const char *path, char *token_out, struct lull_error *err)
 {
-    struct stat info;
-    char *text = NULL;
-    size_t size = 0;
-    int result;
+    char text[4096];
+    int result = lull_file_read_secret(path, text, sizeof(text), err);
 
-    if (stat(path, &info) == 0 && (info.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        return lull_error_set(err, -EPERM, "%.120s: others can read the token; chmod 600 it", path);
-    result = lull_file_read(path, 4096, &text, &size, err);
     if (result < 0)
         return result;
     result = lull_serve_take_token(text, token_out);
-    free(text);
     if (result < 0)
         return lull_error_set(err, result,
                               "%.120s: the first line is no token of %d to %d characters without "

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 
 /* A raising comes no sooner than this many rounds after the last orders, and later where no job
- * would rise by more than a level. Chosen, not measured. */
-enum { ROUNDS_TO_RAISE = 3, ROUNDS_TO_REFINE = 10 };
+ * would rise by more than a level. Measured with bench/bench_budget.py: two rounds are enough for
+ * what the last orders have done to be known; the later one is chosen. */
+enum { ROUNDS_TO_RAISE = 2, ROUNDS_TO_REFINE = 10 };
 
-/* Caps count as higher from this on; one that is not there is higher than any. Chosen. */
+/* A cap counts as another one from this on; one that is not there is higher than any. Chosen. */
 static const double higher_ratio = 0.01;
-static const double unlimited_w = 1e12;
 
 /* A GPU that draws less than this part of its power limit is not held by it: boards hold their mean
  * power within a percent or two of the limit, meters are good to some more. Chosen, not measured.
@@ -33,8 +33,9 @@ struct steered {
 struct lull_power_steer {
     uint32_t gpu_count;
     uint32_t rounds;  /* since the last orders */
-    double caps_w;    /* the sum of all caps in the round before */
     uint32_t careful; /* for so many rounds less is aimed at, because a cap has fallen */
+    double *caps_w;   /* [group] as in the round before */
+    uint32_t cap_count;
     struct steered *gpus;
 };
 
@@ -87,6 +88,7 @@ void lull_power_steer_destroy(struct lull_power_steer *steer)
     if (steer == NULL)
         return;
     free(steer->gpus);
+    free(steer->caps_w);
     free(steer);
 }
 
@@ -212,24 +214,44 @@ static bool is_kept(const struct lull_power_steer *steer, const struct steer_rou
     return true;
 }
 
-/* Notes the caps, and makes them what is aimed at. Where they are higher than before, what was
+/* Makes place for the caps of so many groups. Those that were not there before had none. */
+static int make_place(struct lull_power_steer *steer, uint32_t group_count)
+{
+    double *caps_w;
+
+    if (group_count <= steer->cap_count)
+        return 0;
+    caps_w = realloc(steer->caps_w, group_count * sizeof(*caps_w));
+    if (caps_w == NULL)
+        return -ENOMEM;
+    for (uint32_t g = steer->cap_count; g < group_count; g++)
+        caps_w[g] = INFINITY;
+    steer->caps_w = caps_w;
+    steer->cap_count = group_count;
+    return 0;
+}
+
+/* Notes the caps, and makes them what is aimed at. Where one is higher than before, what was
  * ordered last need not be waited for. */
 static void take_caps(struct lull_power_steer *steer, struct steer_round *round)
 {
-    double sum_w = 0.0;
+    bool has_fallen = false;
 
-    for (uint32_t g = 0; g < round->group_count; g++)
-        sum_w += isfinite(round->groups[g].cap_w) ? round->groups[g].cap_w : unlimited_w;
-    if (sum_w > steer->caps_w * (1.0 + higher_ratio))
-        steer->rounds = ROUNDS_TO_RAISE;
-    if (sum_w < steer->caps_w * (1.0 - higher_ratio))
+    for (uint32_t g = 0; g < round->group_count; g++) {
+        const double cap_w = round->groups[g].cap_w;
+
+        if (cap_w > steer->caps_w[g] * (1.0 + higher_ratio))
+            steer->rounds = ROUNDS_TO_RAISE;
+        has_fallen = has_fallen || cap_w < steer->caps_w[g] * (1.0 - higher_ratio);
+        steer->caps_w[g] = cap_w;
+    }
+    if (has_fallen)
         steer->careful = ROUNDS_TO_RAISE;
     else if (steer->careful > 0)
         steer->careful--;
     for (uint32_t g = 0; g < round->group_count; g++)
         round->groups[g].cap_w *=
             steer->careful > 0 ? LULL_POWER_STEER_CAREFUL_AIM : LULL_POWER_STEER_AIM;
-    steer->caps_w = sum_w;
 }
 
 /* Tells whether new levels are worth the orders where the present ones keep the caps. */
@@ -373,7 +395,7 @@ int lull_power_steer_decide(struct lull_power_steer *steer, const struct lull_st
     double unused_w;
     int result = -ENOMEM;
 
-    if (!allocate(&round, steer->gpu_count))
+    if (!allocate(&round, steer->gpu_count) || make_place(steer, group_count) < 0)
         goto end;
     for (uint32_t g = 0; g < group_count; g++)
         round.groups[g] = groups[g];

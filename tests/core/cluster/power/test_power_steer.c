@@ -251,6 +251,28 @@ static void test_cap_that_moves(void **state)
     lull_power_steer_destroy(world.steer);
 }
 
+/* What was ordered last is not waited for where the cap rises, though the other groups have none.
+ */
+static void test_a_cap_that_rises_is_followed_at_once(void **state)
+{
+    static const double ratios[] = {0.7, 0.6, 0.9};
+    static const uint32_t ticks[] = {200, 10, 9}; /* at last, one round */
+    struct world world;
+    double free_before_w;
+
+    (void)state;
+    make_world(&world, 3);
+    free_before_w = free_w(&world);
+    for (uint32_t s = 0; s < 3; s++) {
+        world.groups[0].cap_w = ratios[s] * free_before_w;
+        for (uint32_t t = 0; t < ticks[s]; t++)
+            run_tick(&world);
+    }
+    assert_true(world.now_w > 0.75 * free_before_w);
+    assert_true(world.now_w < 0.92 * free_before_w);
+    lull_power_steer_destroy(world.steer);
+}
+
 struct event_result {
     double met_s; /* from the begin of the event on */
     uint32_t late_ticks;
@@ -407,6 +429,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cap_that_moves),
+        cmocka_unit_test(test_a_cap_that_rises_is_followed_at_once),
         cmocka_unit_test(test_grid_events),
         cmocka_unit_test(test_limits_come_second),
         cmocka_unit_test(test_limits_that_hold_nothing_go),

@@ -1,0 +1,110 @@
+/*
+ * What a GPU draws, by its counter of energy. SPDX-License-Identifier: Apache-2.0
+ */
+#include "base/clock.h"
+#include "device/turn.h"
+#include "device/writer_internal.h"
+
+/* Counters of energy move in steps of 20 to 100 ms. Over a time that begins and ends somewhere
+ * between two steps the power is wrong by up to a step's share of it, 10 % of a second, and by the
+ * same of all GPUs of a node where those step together. So where the power matters, because the GPU
+ * is capped or was within WATCHED_NS, the counter is read again every SEEK_NS after a look until it
+ * moves: the time then begins and ends at a step, to SEEK_NS / 2, so that shorter times tell as
+ * much. A step that was missed because the host was late is no such time. What has not been found
+ * after LONGEST_SEEK_NS counts as it is. Chosen by the published steps of 20 to 101 ms. */
+#define LEAST_POWER_NS (500 * LULL_NS_PER_MS)
+#define LEAST_STEPS_NS (250 * LULL_NS_PER_MS)
+#define SEEK_NS (10 * LULL_NS_PER_MS)
+#define LATE_NS (25 * LULL_NS_PER_MS)
+#define LONGEST_SEEK_NS (250 * LULL_NS_PER_MS)
+#define WATCHED_NS (600 * LULL_NS_PER_S)
+
+/* Notes what the counter said at a time, and what was drawn since the time before. driver_mw is
+ * what the driver says of the power, for where the counter does not tell; 0: nothing. */
+static void conclude(struct lull_writer_gpu *gpu, uint64_t energy_mj, int64_t at_ns,
+                     int64_t least_ns, uint32_t driver_mw)
+{
+    const int64_t passed_ns = at_ns - gpu->energy_ns;
+    const bool is_obeyed = gpu->raise_ns == LULL_WRITER_NEVER_NS && at_ns >= gpu->settled_ns;
+    const bool is_of_cap = is_obeyed && gpu->power_cap_mhz == gpu->cap.max_mhz;
+    uint32_t power_mw = driver_mw;
+
+    if (gpu->energy_ns != 0 && passed_ns < least_ns)
+        power_mw = gpu->state.power_mw;
+    else if (gpu->energy_ns != 0 && energy_mj > gpu->energy_mj)
+        power_mw = (uint32_t)((energy_mj - gpu->energy_mj) * LULL_NS_PER_S / (uint64_t)passed_ns);
+    gpu->energy_mj = energy_mj;
+    gpu->energy_ns = at_ns;
+    gpu->seek_begin_ns = 0;
+    gpu->seek_ns = LULL_WRITER_NEVER_NS;
+    /* What is drawn under a new cap is not left to the next look. */
+    if (!is_of_cap && is_obeyed && gpu->capped_ns != 0)
+        gpu->seek_ns = at_ns + LEAST_STEPS_NS;
+    gpu->state.power_mw = power_mw;
+    if (power_mw != 0 && is_of_cap) {
+        gpu->state.power_looks++;
+        gpu->state.power_cap_mhz = gpu->cap.max_mhz;
+    }
+    gpu->power_cap_mhz = is_obeyed ? gpu->cap.max_mhz : LULL_WRITER_NO_CAP;
+}
+
+static bool is_watched(struct lull_writer_gpu *gpu, int64_t now_ns)
+{
+    if (gpu->cap.max_mhz != 0 || gpu->cap.max_limit_mw != 0)
+        gpu->capped_ns = now_ns;
+    return gpu->capped_ns != 0 && now_ns - gpu->capped_ns < WATCHED_NS;
+}
+
+void lull_writer_read_power(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    struct lull_device_reading reading;
+    int64_t now_ns;
+
+    lull_device_read(writer->devices, index, LULL_READING_POWER | LULL_READING_ENERGY, &reading);
+    if (lull_turn_is_lost())
+        return;
+    now_ns = lull_now_ns();
+    if ((reading.valid & LULL_READING_POWER) == 0)
+        reading.power_mw = 0;
+    if ((reading.valid & LULL_READING_ENERGY) == 0) {
+        gpu->energy_ns = 0;
+        conclude(gpu, 0, 0, 0, reading.power_mw);
+    } else if (is_watched(gpu, now_ns) && gpu->energy_ns != 0 &&
+               reading.energy_mj > gpu->energy_mj) {
+        gpu->sought_mj = reading.energy_mj;
+        gpu->sought_ns = now_ns;
+        gpu->seek_begin_ns = now_ns;
+        gpu->seek_ns = now_ns + SEEK_NS;
+    } else {
+        conclude(gpu, reading.energy_mj, now_ns, LEAST_POWER_NS, reading.power_mw);
+    }
+}
+
+void lull_writer_seek_step(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    struct lull_device_reading reading;
+    int64_t now_ns;
+
+    if (gpu->seek_begin_ns == 0) {
+        lull_writer_read_power(writer, index);
+        return;
+    }
+    lull_device_read(writer->devices, index, LULL_READING_ENERGY, &reading);
+    if (lull_turn_is_lost())
+        return;
+    now_ns = lull_now_ns();
+    if ((reading.valid & LULL_READING_ENERGY) != 0 && reading.energy_mj != gpu->sought_mj &&
+        now_ns - gpu->sought_ns < LATE_NS)
+        conclude(gpu, reading.energy_mj, gpu->sought_ns + (now_ns - gpu->sought_ns) / 2,
+                 LEAST_STEPS_NS, gpu->state.power_mw);
+    else if (now_ns - gpu->seek_begin_ns >= LONGEST_SEEK_NS)
+        conclude(gpu, gpu->sought_mj, gpu->sought_ns, LEAST_POWER_NS, gpu->state.power_mw);
+    else
+        gpu->seek_ns = now_ns + SEEK_NS;
+    gpu->sought_ns = now_ns;
+    if ((reading.valid & LULL_READING_ENERGY) != 0)
+        gpu->sought_mj = reading.energy_mj;
+    lull_writer_show_state(writer, index);
+}
