@@ -44,6 +44,7 @@ struct options {
     double sample_ms;
     double link_gbs;
     int64_t channels;
+    int64_t gpu;
     bool overlap;
     const char *profile;
 };
@@ -369,7 +370,7 @@ static int train(const struct options *options)
     MPI_Comm_rank(node, &local_rank);
     MPI_Comm_free(&node);
     MPI_Op_create(sum_on_gpu, 1, &sum);
-    if (lull_emulated_gpu_open((uint32_t)local_rank, &gpu, &err) < 0) {
+    if (lull_emulated_gpu_open((uint32_t)(options->gpu + local_rank), &gpu, &err) < 0) {
         fprintf(stderr, "train_mpi: rank %d: %s\n", rank, err.text);
         return 1;
     }
@@ -404,6 +405,7 @@ enum {
     KEY_NOISE,
     KEY_LINK,
     KEY_CHANNELS,
+    KEY_GPU,
     KEY_PROFILE,
     KEY_OVERLAP,
 };
@@ -424,6 +426,7 @@ static const struct argp_option option_table[] = {
     {"link-gbs", KEY_LINK, "GB/S", 0,
      "Emulated node: bandwidth of the link between ranks (default 0.125, 1 Gb Ethernet)", 0},
     {"channels", KEY_CHANNELS, "N", 0, "Emulated node: SMs that drive the link (default 4)", 0},
+    {"gpu", KEY_GPU, "N", 0, "Emulated node: GPU of the node's first rank (default 0)", 0},
     {"profile", KEY_PROFILE, "NAME", 0, "Emulated node: power profile of the kernels", 0},
     {"overlap", KEY_OVERLAP, NULL, 0, "Communicate behind the computation", 0},
     {0},
@@ -469,6 +472,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         break;
     case KEY_CHANNELS:
         bad = lull_text_parse_int(arg, 1, 128, &options->channels);
+        break;
+    case KEY_GPU:
+        bad = lull_text_parse_int(arg, 0, 63, &options->gpu);
         break;
     case KEY_PROFILE:
         options->profile = arg;

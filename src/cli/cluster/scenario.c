@@ -33,6 +33,13 @@ static uint32_t make_types(struct lull_scenario_model *model,
     const uint32_t count = options->type_count > 0 ? options->type_count : 1;
 
     model->types[0] = (struct lull_cluster_type){.name = "GPU", .idle_w = options->idle_w};
+    if (model->told != NULL) {
+        const struct lull_table_gpu *const gpu = lull_point_table_only_gpu(model->told);
+
+        model->types[0].name = gpu->type;
+        if (options->idle_w < 0.0)
+            model->types[0].idle_w = gpu->idle_w;
+    }
     for (uint32_t i = 0; i < options->type_count; i++) {
         model->types[i] = (struct lull_cluster_type){
             .name = options->types[i].name,
@@ -48,6 +55,21 @@ static uint32_t make_types(struct lull_scenario_model *model,
         model->types[i].off_w = power->off_w;
     }
     return count;
+}
+
+static int read_points(struct lull_scenario_model *model, struct lull_error *err)
+{
+    const char *const path = model->options->points;
+    int rc;
+
+    if (path == NULL)
+        return 0;
+    rc = lull_point_table_read(path, &model->told, err);
+    if (rc == 0 && lull_point_table_only_gpu(model->told) == NULL)
+        rc = lull_error_set(err, LULL_E_FORMAT,
+                            "%s: \"gpus\" has to tell of the one type of GPU that is simulated",
+                            path);
+    return rc;
 }
 
 /* Makes the nodes, pool by pool and type by type, so that the nodes of a group are neighbours. */
@@ -131,7 +153,7 @@ static int make_jobs(struct lull_scenario_model *model, int64_t checkpoint_ns,
                 lull_cluster_pools_find(&model->pools, lull_cluster_jobs_name(table, row->vc));
     }
     model->jobs = (struct lull_cluster_jobs){model->all, table->count};
-    rc = lull_scenario_points_make(&model->points, options, table, model->all, err);
+    rc = lull_scenario_points_make(&model->points, options, model->told, table, model->all, err);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < table->count; i++) {
@@ -214,6 +236,9 @@ int lull_scenario_init(struct lull_scenario *scenario, const struct lull_scenari
         if (rc < 0)
             return rc;
     }
+    rc = read_points(model, err);
+    if (rc < 0)
+        return rc;
     rc = make_cluster(model, options, err);
     if (rc < 0)
         return rc;
@@ -239,6 +264,7 @@ void lull_scenario_fini(struct lull_scenario *scenario)
     free(scenario->model.nodes);
     free(scenario->model.all);
     lull_scenario_points_fini(&scenario->model.points);
+    lull_point_table_destroy(scenario->model.told);
     lull_cluster_pools_fini(&scenario->model.pools);
     lull_cluster_jobs_fini(&scenario->model.table);
 }

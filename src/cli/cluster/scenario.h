@@ -18,6 +18,7 @@
 #include "simulator/cluster/engine.h"
 #include "trace/cluster_jobs.h"
 #include "trace/cluster_tables.h"
+#include "trace/point_table.h"
 
 /* What is simulated. It refers to itself, so it must not be copied. */
 struct lull_scenario_model {
@@ -26,6 +27,7 @@ struct lull_scenario_model {
     struct lull_cluster_pools_table pools; /* without rows, the cluster is one pool */
     struct lull_cluster cluster; /* its last pool has no nodes: jobs of unknown pools are in it */
     struct lull_cluster_jobs jobs;
+    struct lull_point_table *told; /* operating points by job_type; null: none was named */
     struct lull_scenario_points points;
     bool has_values; /* one job or more has a value */
     struct lull_cluster_type types[LULL_SCENARIO_MOST_TYPES];

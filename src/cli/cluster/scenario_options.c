@@ -196,7 +196,7 @@ const struct lull_option lull_scenario_rows[] = {
     VALUE("run-w", "W", NUMBER, model.run_w, "Power of a GPU with a job.", .usual = "350",
           .excludes = "gpu-types"),
     VALUE("idle-w", "W", NUMBER, model.idle_w, "Power of a GPU without a job in a node that is on.",
-          .otherwise = "60, or what the model of --gpu-types tells"),
+          .otherwise = "60, or what --gpu-types or --points tells"),
     FLAG("preemptible", model.is_preemptible,
          "Jobs may be stopped for others; they go on after 7 to 60 s, by their number of GPUs.",
          .more =
@@ -218,6 +218,12 @@ const struct lull_option lull_scenario_rows[] = {
                      "task graph, scheduled at every clock, on the first type and as many GPUs as "
                      "they ask for; they compute with the kernels of their class, compute if "
                      "nothing tells."),
+    FILE_ROW("points", model.points,
+             "What is known of jobs by their job_type, and of the one type of GPU that there is: "
+             "the table of lull-schedule(1).",
+             .excludes = "gpu-types|run-w",
+             .more = "The jobs' durations are those at full clocks, whatever the table's time_s "
+                     "says. A job of another type runs at full clocks, where a GPU draws full_w."),
     FLAG("clocks", model.has_clocks, "Jobs may run at each clock that is worth it.",
          .needs = "gpu-types",
          .more = "A job has at most 16 operating points, none of which another beats in time and "
@@ -370,7 +376,7 @@ int lull_scenario_options_check(struct lull_scenario_options *options, struct lu
         return lull_error_set(err, -EINVAL,
                               "what jobs send and read is only known with --gpu-types");
     options->policy.rules.storage_mb_s = options->network.contention.storage_mb_s;
-    if (model->idle_w < 0.0 && !has_gpu)
+    if (model->idle_w < 0.0 && !has_gpu && model->points == NULL)
         model->idle_w = 60.0;
     return 0;
 }

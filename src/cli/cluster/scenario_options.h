@@ -40,6 +40,7 @@ struct lull_scenario_model_options {
     enum lull_job_network network; /* what joins the GPUs of a job */
     const char *rates;             /* a table of speeds by type of GPU; null: none */
     const char *models;            /* a document of `lull model fit`; null: none */
+    const char *points;            /* a table of operating points by job_type; null: none */
 };
 
 /* What the policy is set to and compared with, and how its run is judged. */

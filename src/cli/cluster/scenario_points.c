@@ -275,6 +275,37 @@ static void make_plain(const struct lull_scenario_points *points,
     job->point_count = 1;
 }
 
+static struct lull_cluster_point told_point(const struct lull_cluster_jobs_row *row,
+                                            const struct lull_table_point *told)
+{
+    const double time_s = (double)row->duration_ns * 1e-9 * told->time_ratio;
+
+    return (struct lull_cluster_point){.gpus = row->gpus,
+                                       .sm_mhz = told->sm_mhz,
+                                       .time_ns = (int64_t)(time_s * 1e9),
+                                       .energy_j = told->gpu_w * row->gpus * time_s};
+}
+
+/* What a table of operating points tells of a job; a job that it does not know runs at full clocks,
+ * as lull-schedule lets it. */
+static void make_told(const struct lull_scenario_points *points,
+                      const struct lull_cluster_jobs_row *row, const char *model,
+                      struct lull_cluster_job *job)
+{
+    const struct lull_table_gpu *const gpu = lull_point_table_only_gpu(points->told);
+    const struct lull_table_point full = {.time_ratio = 1.0, .gpu_w = gpu->full_w};
+    const struct lull_table_row *const known =
+        lull_point_table_find(points->told, model, gpu->type);
+    struct lull_cluster_point candidates[LULL_POINT_TABLE_MOST] = {told_point(row, &full)};
+    uint32_t count = 1;
+
+    if (known != NULL)
+        for (count = 0; count < known->count; count++)
+            candidates[count] = told_point(row, &known->points[count]);
+    job->point_count = (uint32_t)lull_operating_points_choose(
+        candidates, count, LULL_CLUSTER_MOST_POINTS, next_of(points));
+}
+
 /* ---- all jobs ----------------------------------------------------------------------------- */
 
 /* There is room for the operating points of one job. */
@@ -289,6 +320,10 @@ static int make_job(struct lull_scenario_points *points,
     uint32_t job_class;
     int rc;
 
+    if (points->told != NULL) {
+        make_told(points, row, model, job);
+        return 0;
+    }
     if (points->options->type_count == 0) {
         make_plain(points, row, job);
         return 0;
@@ -355,13 +390,14 @@ static int make_all(struct lull_scenario_points *points,
 
 int lull_scenario_points_make(struct lull_scenario_points *points,
                               const struct lull_scenario_model_options *options,
+                              const struct lull_point_table *told,
                               const struct lull_cluster_jobs_table *table,
                               struct lull_cluster_job *jobs, struct lull_error *err)
 {
     struct points_work *work;
     int rc;
 
-    *points = (struct lull_scenario_points){.options = options};
+    *points = (struct lull_scenario_points){.options = options, .told = told};
     if (options->type_count == 0) {
         rc = lull_scenario_workloads_refuse(options->path, table, err);
         if (rc < 0)

@@ -18,9 +18,11 @@
 #include "simulator/cluster/job_pipelines.h"
 #include "trace/cluster_jobs.h"
 #include "trace/job_rates.h"
+#include "trace/point_table.h"
 
 struct lull_scenario_points {
     const struct lull_scenario_model_options *options;
+    const struct lull_point_table *told; /* null: none */
     struct lull_job_rates_table rates; /* without rows where no table was named */
     struct lull_job_tempo *tempo;      /* [type * LULL_JOB_CLASSES + class][clock] */
     uint32_t clocks[LULL_SCENARIO_MOST_TYPES];
@@ -41,14 +43,16 @@ struct lull_scenario_points {
 
 /*
  * Gives jobs, one per row of the table, their operating points, which *points owns, and borrows the
- * options. Where no type of GPU is named each job has one operating point, which the table tells.
- * Rates within a node are those of consolidated GPUs. Errors: those of lull_job_rates_read,
+ * options and told. Where no type of GPU is named told has the operating points, by the rows'
+ * models, of the one type that it tells of; null: each job has one, which the table tells. Rates
+ * within a node are those of consolidated GPUs. Errors: those of lull_job_rates_read,
  * lull_scenario_models_read and _find, and lull_scenario_workloads_add; -EINVAL the rates lack a
  * type, or a job has a recorded workload and no type is named; -ENOMEM. lull_scenario_points_fini()
  * must follow, also after an error.
  */
 int lull_scenario_points_make(struct lull_scenario_points *points,
                               const struct lull_scenario_model_options *options,
+                              const struct lull_point_table *told,
                               const struct lull_cluster_jobs_table *table,
                               struct lull_cluster_job *jobs, struct lull_error *err);
 void lull_scenario_points_fini(struct lull_scenario_points *points);

@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "core/cluster/power/power_shift.h"
 #include "core/cluster/policy/policy.h"
-#include "slurm/schedule/point_table.h"
 #include "slurm/schedule/queue.h"
+#include "trace/point_table.h"
 
 struct lull_scheduling_rules {
     const struct lull_cluster_policy_ops *policy;

@@ -11,8 +11,8 @@
  *
  * Threads: any for a table that was read. SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_SLURM_SCHEDULE_POINT_TABLE_H
-#define LULL_SLURM_SCHEDULE_POINT_TABLE_H
+#ifndef LULL_TRACE_POINT_TABLE_H
+#define LULL_TRACE_POINT_TABLE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -60,5 +60,8 @@ const struct lull_table_row *lull_point_table_find(const struct lull_point_table
                                                    const char *job, const char *type);
 const struct lull_table_gpu *lull_point_table_gpu(const struct lull_point_table *table,
                                                   const char *type);
+
+/* Returns the one type of GPU that a table tells of; NULL: it tells of none or of several. */
+const struct lull_table_gpu *lull_point_table_only_gpu(const struct lull_point_table *table);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "slurm/schedule/point_table.h"
+#include "trace/point_table.h"
 
 #include <errno.h>
 #include <math.h>
@@ -262,4 +262,9 @@ const struct lull_table_gpu *lull_point_table_gpu(const struct lull_point_table 
     if (table == NULL || table->gpu_count == 0 || !copy(key.type, type))
         return NULL;
     return bsearch(&key, table->gpus, table->gpu_count, sizeof(key), compare_gpus);
+}
+
+const struct lull_table_gpu *lull_point_table_only_gpu(const struct lull_point_table *table)
+{
+    return table->gpu_count == 1 ? &table->gpus[0] : NULL;
 }
