@@ -9,6 +9,7 @@ SPDX-License-Identifier: Apache-2.0
 import argparse
 import glob
 import json
+import math
 import os
 import shlex
 import signal
@@ -31,8 +32,10 @@ POLICIES = ("fifo", "edf", "sjf", "lpt", "backfill", "backfill-conservative", "s
 SLURMS_OWN = "backfill"
 # The temperature at which GPUs begin is that of a job that draws so much, for a GPU's power follows it by some per cent.
 WARM_W = 200
-# Jobs that show how long a node takes from the end of one to the begin of the next.
-CHAIN = [mix.Job(number, "train", 1, mix.NODE_GPUS, 0.0, float("inf")) for number in range(4 * mix.NODES)]
+# Jobs that show how long a node takes from the end of one to the begin of the next, and then some that find room when they come. They end and
+# come at all fractions of a second, for slurmctld has a beat of a second.
+CHAIN = [mix.Job(number, "train", round(0.7 + 0.61 * number % 1, 2), mix.NODE_GPUS, 0.0, math.inf) for number in range(6 * mix.NODES)]
+ALONE = [mix.Job(len(CHAIN) + number, "train", 1, 1, 14 + 0.71 * number, math.inf) for number in range(16)]
 SLURM_PLUGINS = [os.path.dirname(path) for path in glob.glob("/usr/lib/*/slurm-wlm/auth_munge.so")]
 # A pass that takes so much longer than simulated has lost a job.
 PATIENCE = 4
@@ -168,7 +171,7 @@ class Experiment:
             text = f"srun -Q sh -c {shlex.quote(text)}"
         if is_lulls:
             options.append("--lull-schedule")
-            if job.deadline_s < float("inf"):
+            if not math.isinf(job.deadline_s):
                 left_s = round(job.deadline_s - job.arrival_s)
                 options.append(f"--lull-deadline={left_s // 60}:{left_s % 60:02}")
         done = run("sbatch", "--parsable", *options, "--wrap", text)
@@ -243,31 +246,35 @@ class Experiment:
 
     # ---- all ----------------------------------------------------------------------------------------------------------------------------
 
-    def turnaround_s(self, policy):
-        """How long a node's GPUs are without a program between two jobs that wait for them: the median."""
-        table = mix.point_table(self.measured, CHAIN, 0.5)
-        told, _ = self.run_pass(CHAIN, policy, table, 120)
+    def starts(self, policy):
+        """How long jobs take to start."""
+        jobs = CHAIN + ALONE
+        told, _ = self.run_pass(jobs, policy, mix.point_table(self.measured, jobs, 0.5), 120)
         by_node = {}
-        for (share,) in told.values():
+        for job in CHAIN:
+            (share,) = told[job.number]
             by_node.setdefault(share[0], []).append(share[1:])
         gaps = [later[0] - earlier[1] for shares in by_node.values() for earlier, later in zip(sorted(shares), sorted(shares)[1:])]
-        return statistics.median(gaps)
+        return mix.Starts(gaps, [told[job.number][0][1] - job.arrival_s for job in ALONE])
 
-    def compare(self, jobs, policy, turnaround_s):
+    def compare(self, jobs, policy, starts):
         """A pass and its simulations: with what starting a job takes, and as if it took no time."""
         rule = policy or SLURMS_OWN
-        table, ideal = (mix.point_table(self.measured, jobs, start_s) for start_s in (turnaround_s, 0.0))
+        table, ideal = (mix.point_table(self.measured, jobs, start_s) for start_s in (starts.gap_s, 0.0))
         if policy is None:
-            for job in table["jobs"].values():
+            for job in [*table["jobs"].values(), *ideal["jobs"].values()]:
                 del job["gpus"][mix.GRES][1:]
-        simulated = mix.simulate(self.lull, self.folder, jobs, table, rule)
+        simulated = mix.simulate(self.lull, self.folder, self.measured, jobs, table, rule, starts)
         told, energy_j = self.run_pass(jobs, policy, table, PATIENCE * simulated["last_s"] + 60)
-        real = mix.summary(jobs, table, {number: max(end for _, _, end in shares) for number, shares in told.items()}, energy_j)
+        ends = {number: max(end for _, _, end in shares) for number, shares in told.items()}
         begins = {number: min(begin for _, begin, _ in shares) for number, shares in told.items()}
-        return {"policy": policy or "Slurm", "simulated_as": rule, "turnaround_s": turnaround_s, "real": real, "simulated": simulated,
-                "simulated_without_starts": mix.simulate(self.lull, self.folder, jobs, ideal, rule), "real_over_simulated": mix.compare(real, simulated),
-                "jobs": [{"job": job.number, "name": job.name, "gpus": job.gpus, "arrival_s": job.arrival_s, "begin_s": begins[job.number],
-                          "end_s": max(end for _, _, end in told[job.number])} for job in jobs]}
+        real = mix.summary(self.measured, jobs, ends, energy_j)
+        return {"policy": policy or "Slurm", "simulated_as": rule, "real": real, "simulated": simulated,
+                "simulated_without_starts": mix.simulate(self.lull, self.folder, self.measured, jobs, ideal, rule, mix.AT_ONCE, 1),
+                "real_over_simulated": mix.compare(real, simulated),
+                "jobs": [{"job": job.number, "name": job.name, "gpus": job.gpus, "arrival_s": job.arrival_s,
+                          "deadline_s": None if math.isinf(job.deadline_s) else job.deadline_s, "begin_s": begins[job.number],
+                          "end_s": ends[job.number]} for job in jobs]}
 
 
 def main():
@@ -287,20 +294,21 @@ def main():
     try:
         experiment = Experiment(options)
         jobs = mix.make_mix(options.jobs, options.seed, tuple(experiment.kinds))
-        say("measuring how long a node takes from one job to the next")
-        turnaround_s = {policy: experiment.turnaround_s(policy) for policy in ([None, "fifo"] if policies else [None])}
+        say("measuring how long jobs take to start")
+        starts = {policy: experiment.starts(policy) for policy in ([None, "fifo"] if policies else [None])}
         if not options.json:
-            left_out = "" if experiment.python else "; without PyTorch's, for there is no python3-torch"
-            print(f"{len(jobs)} jobs{left_out}; from the end of a job to the begin of the next {turnaround_s[None]:.2f} s under Slurm"
-                  + (f", {turnaround_s['fifo']:.2f} s under lull-schedule" if policies else ""))
+            print(f"{len(jobs)} jobs" + ("" if experiment.python else "; without PyTorch's, for there is no python3-torch"))
+            for policy, found in starts.items():
+                print(f"{'lull-schedule' if policy else 'Slurm'}: a job begins {statistics.mean(found.arrivals):.2f} s after it has come, "
+                      f"{found.gap_s:.2f} s after the one that it waits for has ended")
             print(mix.HEAD, flush=True)
         for policy in [None, *policies]:
-            rows.append(experiment.compare(jobs, policy, turnaround_s["fifo" if policy else None]))
+            rows.append(experiment.compare(jobs, policy, starts["fifo" if policy else None]))
             say("")
             if not options.json:
                 print(mix.row(rows[-1]["policy"], rows[-1]["real"], rows[-1]["simulated"]), flush=True)
         if options.json:
-            json.dump({"measured": experiment.measured, "passes": rows}, sys.stdout, indent=1)
+            json.dump({"measured": experiment.measured, "starts": {"lull-schedule" if policy else "Slurm": {"gaps_s": found.gaps, "arrivals_s": found.arrivals} for policy, found in starts.items()}, "passes": rows}, sys.stdout, indent=1)
             print()
     except KeyboardInterrupt:
         return 130

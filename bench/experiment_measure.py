@@ -15,8 +15,8 @@ import time
 import experiment_mix as mix
 from experiment_jobs import command, steps
 
-# Work at full clocks.
-WORK_S = 8
+# Work at full clocks, by program.
+WORK_S = {"player": 8, "trainer": 8, "ddp": 4}
 # So long the counters are left to settle before and after, and so long a program that computes on the host starts alone.
 MARGIN_S, ALONE_S = 0.5, 1.0
 
@@ -55,6 +55,7 @@ class Run:
 
     def __init__(self, gpus, kind, first_gpu, mhz):
         self.nvml, self.kind, self.mhz = gpus, kind, mhz
+        self.work_s = WORK_S[mix.KINDS[kind].program]
         self.gpus = range(first_gpu, first_gpu + mix.RANKS[mix.KINDS[kind].program])
         for gpu in self.gpus:
             gpus.lock(gpu, mhz)
@@ -65,7 +66,7 @@ class Run:
     def start(self, programs):
         self.before_j = self.energy_j()
         self.started = self.stepped = time.monotonic()
-        self.process = subprocess.Popen(command(programs, self.kind, WORK_S, self.gpus), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen(command(programs, self.kind, self.work_s, self.gpus), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         text=True)
         self.thread = threading.Thread(target=self.follow)
         self.thread.start()
@@ -79,7 +80,7 @@ class Run:
         self.process.wait()
         self.ended = time.monotonic()
         if first is not None:
-            self.stepped = first - (self.ended - first) / (steps(WORK_S) - 1)
+            self.stepped = first - (self.ended - first) / (steps(self.work_s) - 1)
 
     def finish(self):
         self.window_j, self.window_s = self.energy_j() - self.before_j, time.monotonic() - self.started
@@ -91,7 +92,7 @@ class Run:
     def point(self, idle):
         busy_s = self.ended - self.stepped
         energy_j = self.window_j / len(self.gpus) - idle * (self.window_s - busy_s)
-        return {"sm_mhz": self.mhz, "ratio": busy_s / WORK_S, "gpu_w": energy_j / busy_s}
+        return {"sm_mhz": self.mhz, "ratio": busy_s / self.work_s, "gpu_w": energy_j / busy_s}
 
 
 def run_all(gpus, programs, kinds, clocks):
