@@ -7,13 +7,14 @@
 #   make check-tidy        holds src/ against .clang-tidy, where clang-tidy 14 is installed
 #   make demo              installs what is missing, builds, shows the main job on an emulated node
 #   make bench             measures
+#   make experiment        runs Lull's policies on a real Slurm cluster of emulated GPUs beside the simulator (half an hour)
 #   make figures           makes the pictures of docs/: of a run's page and of the live page, where Chromium is
 #                          installed, of lull top, where tmux is, and of models, where the measured kernels are
 
 BUILD ?= build
 MESON_FLAGS ?=
 
-.PHONY: all test test-thorough test-sanitizers faults check-tidy demo bench figures clean
+.PHONY: all test test-thorough test-sanitizers faults check-tidy demo bench experiment figures clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -61,6 +62,14 @@ bench:
 	tools/enable-tests $(BUILD)
 	$(MAKE) --no-print-directory all
 	tools/bench $(BUILD)
+
+# 77: there is no Slurm, or not the tools for it, as the experiment has said.
+experiment:
+	tools/install-deps
+	$(MAKE) --no-print-directory $(BUILD)/build.ninja
+	tools/enable-tests $(BUILD)
+	$(MAKE) --no-print-directory all
+	bench/experiment.py $(BUILD) ../shared/tools/slurm-cluster || [ $$? -eq 77 ]
 
 figures: all
 	tools/figures $(BUILD)

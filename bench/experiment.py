@@ -79,23 +79,23 @@ class Node:
         def spawn(*words, **more):
             with open(os.path.join(directory, "lulld.log"), "a", encoding="utf-8") as log:
                 return subprocess.Popen(words, stderr=log, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **more)
-        self.meter = None
         self.lulld = host.start_lulld(spawn, lull, "emulate", "--seed", "0", "--warm", str(WARM_W), f"{mix.NODE_GPUS}x{mix.MODEL}", "--",
                                       "/bin/sh", "-c", script, tell, lulld, "--socket-mode", "0666",
                                       env=dict(os.environ, LULL_RUNTIME_DIR=directory))
         self.meter = subprocess.Popen(["/bin/sh", "-c", '. "$0"; exec "$@" meter', tell, lull], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                       text=True)
-        self.energy_j()
 
     def energy_j(self):
         print(file=self.meter.stdin, flush=True)
-        return float(self.meter.stdout.readline())
+        told = self.meter.stdout.readline().strip()
+        if told in ("", "unknown"):
+            raise RuntimeError(f"the energy of the GPUs of {self.directory} cannot be read")
+        return float(told)
 
     def stop(self):
-        if self.meter is not None:
-            self.meter.stdin.close()
-            self.meter.wait()
-            self.meter.stdout.close()
+        self.meter.stdin.close()
+        self.meter.wait()
+        self.meter.stdout.close()
         self.lulld.terminate()
         self.lulld.wait()
 
@@ -137,10 +137,10 @@ class Experiment:
         if self.client is not None:
             self.client.kill()
             self.client.wait()
-        if self.cluster is not None:
-            self.cluster.stop()
         for node in self.nodes:
             node.stop()
+        if self.cluster is not None:
+            self.cluster.stop()
         host.remove(self.folder)
 
     def measure(self):

@@ -16,8 +16,7 @@
 
 enum { MOST_GPUS = 64 };
 
-/* A GPU takes in a kernel at a time, so that its power follows a change of clock at once whatever
- * this is; it is as long as the processor may sleep. */
+/* The processor sleeps so long at a time. A kernel that runs follows a change of clock at once. */
 static const double kernel_ms = 500.0;
 
 struct work {

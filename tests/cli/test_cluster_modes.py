@@ -126,6 +126,36 @@ class Modes(unittest.TestCase):
             self.assertAlmostEqual(got["average_completion_s"], 1000.0)
         self.assertEqual(answer(*options, "--pipelines", "--class", "host", text=text)["job_modes"]["pipelines"], 0)
 
+    def test_told_points(self):
+        """Time and energy are those of the table; a job that it does not know runs at full clocks."""
+        full, low, useless = {"sm_mhz": 0, "time_ratio": 1, "gpu_w": 300}, {"sm_mhz": 900, "time_ratio": 1.25, "gpu_w": 200}, \
+            {"sm_mhz": 600, "time_ratio": 2, "gpu_w": 190}
+        told = {"gpus": {"h100": {"idle_w": 50, "full_w": 400}}, "jobs": {"known": {"time_s": 7, "gpus": {"h100": [full, low, useless]}}}}
+        text = "job_id,submit_s,num_gpus,duration_s,job_type\na,0,2,100,known\nb,200,1,100,other\n"
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "points.json")
+
+            def write(document):
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump(document, file)
+            write(told)
+            options = ("--nodes", 1, "--points", path)
+            got = answer(*options, text=text)
+            self.assertEqual((got["run_j"], got["idle_w"], got["makespan_s"]), (100 * (2 * 300 + 400), 50, 300))
+            self.assertAlmostEqual(got["idle_j"], 50 * (8 * 300 - 2 * 100 - 100))
+            got = answer(*options, "--knob", 0, "--explain", "a", text=text, policy="greedy-energy")
+            self.assertAlmostEqual(got["run_j"], 2 * 125 * 200 + 100 * 400)
+            # The slow one costs more time and more energy, so that it is no choice.
+            self.assertEqual([mode["sm_mhz"] for mode in got["explained"]["modes"]], [0, 900])
+            self.assertEqual(answer(*options, "--idle-w", 70, text=text)["idle_w"], 70)
+            done = simulate(*options, "--gpu", "A100", text=text)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            for gpus in ({}, {**told["gpus"], "a100": told["gpus"]["h100"]}):
+                write({**told, "gpus": gpus})
+                done = simulate(*options, text=text)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn("the one type of GPU", done.stderr)
+
     def test_bad_options_are_said(self):
         for options, said in ((["--gpu", "A100", "--pipelines"], "give --clocks as well"), (["--clocks"], "give --gpu-types as well"), (["--gpu", "A101"], "known are"),
                               (["--gpu", "A100,V100"], "with :NODES"), (["--gpu", "A100:0"], "with :NODES"),

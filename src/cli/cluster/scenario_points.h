@@ -23,8 +23,8 @@
 struct lull_scenario_points {
     const struct lull_scenario_model_options *options;
     const struct lull_point_table *told; /* null: none */
-    struct lull_job_rates_table rates; /* without rows where no table was named */
-    struct lull_job_tempo *tempo;      /* [type * LULL_JOB_CLASSES + class][clock] */
+    struct lull_job_rates_table rates;   /* without rows where no table was named */
+    struct lull_job_tempo *tempo;        /* [type * LULL_JOB_CLASSES + class][clock] */
     uint32_t clocks[LULL_SCENARIO_MOST_TYPES];
     double sync_ratio[LULL_JOB_CLASSES];
     uint8_t *classes;                     /* [job] */
