@@ -277,6 +277,31 @@ class Experiment:
                           "end_s": ends[job.number]} for job in jobs]}
 
 
+def run_all(experiment, options, policies):
+    """Runs Slurm's pass and those of the policies, and prints a row after each; where standard output is for JSON, elsewhere."""
+    out = sys.stderr if options.json else sys.stdout
+    jobs = mix.make_mix(options.jobs, options.seed, tuple(experiment.kinds))
+    say("measuring how long jobs take to start")
+    starts = {"Slurm": experiment.starts(None)}
+    if policies:
+        starts["lull-schedule"] = experiment.starts("fifo")
+    say("")
+    print(f"{len(jobs)} jobs" + ("" if experiment.python else "; without PyTorch's, for there is no python3-torch"), file=out)
+    for name, found in starts.items():
+        print(f"{name}: a job begins {statistics.mean(found.arrivals):.2f} s after it has come, {found.gap_s:.2f} s after the one that it "
+              "waits for has ended", file=out)
+    print(mix.HEAD, file=out, flush=True)
+    rows = []
+    for policy in [None, *policies]:
+        rows.append(experiment.compare(jobs, policy, starts["lull-schedule" if policy else "Slurm"]))
+        say("")
+        print(mix.row(rows[-1]["policy"], rows[-1]["real"], rows[-1]["simulated"]), file=out, flush=True)
+    if options.json:
+        json.dump({"measured": experiment.measured, "passes": rows,
+                   "starts": {name: {"gaps_s": found.gaps, "arrivals_s": found.arrivals} for name, found in starts.items()}}, sys.stdout, indent=1)
+        print()
+
+
 def main():
     options = arguments()
     policies = [] if options.policies == "none" else options.policies.split(",")
@@ -284,32 +309,18 @@ def main():
     if unknown:
         print(f"experiment: there is no policy {unknown[0]}; known are {', '.join(POLICIES)}", file=sys.stderr)
         return 2
+    if options.jobs < 1:
+        print("experiment: --jobs: give a whole number from 1 on", file=sys.stderr)
+        return 2
     reason = slurm.reason_to_skip(options.tools)
     if reason:
         print(f"skipped: {reason}", file=sys.stderr)
         return 77
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     experiment = None
-    rows = []
     try:
         experiment = Experiment(options)
-        jobs = mix.make_mix(options.jobs, options.seed, tuple(experiment.kinds))
-        say("measuring how long jobs take to start")
-        starts = {policy: experiment.starts(policy) for policy in ([None, "fifo"] if policies else [None])}
-        if not options.json:
-            print(f"{len(jobs)} jobs" + ("" if experiment.python else "; without PyTorch's, for there is no python3-torch"))
-            for policy, found in starts.items():
-                print(f"{'lull-schedule' if policy else 'Slurm'}: a job begins {statistics.mean(found.arrivals):.2f} s after it has come, "
-                      f"{found.gap_s:.2f} s after the one that it waits for has ended")
-            print(mix.HEAD, flush=True)
-        for policy in [None, *policies]:
-            rows.append(experiment.compare(jobs, policy, starts["fifo" if policy else None]))
-            say("")
-            if not options.json:
-                print(mix.row(rows[-1]["policy"], rows[-1]["real"], rows[-1]["simulated"]), flush=True)
-        if options.json:
-            json.dump({"measured": experiment.measured, "starts": {"lull-schedule" if policy else "Slurm": {"gaps_s": found.gaps, "arrivals_s": found.arrivals} for policy, found in starts.items()}, "passes": rows}, sys.stdout, indent=1)
-            print()
+        run_all(experiment, options, policies)
     except KeyboardInterrupt:
         return 130
     except RuntimeError as error:
