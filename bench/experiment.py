@@ -28,6 +28,10 @@ from experiment_jobs import command  # noqa: E402
 
 PORT = 17460
 POLICIES = ("fifo", "edf", "sjf", "lpt", "backfill", "backfill-conservative", "srtf", "srsf", "hdf", "powerflow", "greedy-energy", "pd-rats")
+# Of 29 seeds (1 to 15, 40 to 54) the one whose simulated completion times depend least on the tenths of a second that starts take: by 1.7 %
+# (standard deviation over six draws of the starts, mean of the policies), where others do by 2.7 to 4.9 %. Where a tenth of a second decides
+# who gets a node, nothing can be foretold.
+SEED = 15
 # Slurm's own scheduler in two words: first come, first served, and what does not delay the first.
 SLURMS_OWN = "backfill"
 # The temperature at which GPUs begin is that of a job that draws so much, for a GPU's power follows it by some per cent.
@@ -46,7 +50,7 @@ def arguments():
     parser.add_argument("build")
     parser.add_argument("tools")
     parser.add_argument("--jobs", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=25)
+    parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--policies", default=",".join(POLICIES))
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
