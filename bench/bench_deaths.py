@@ -34,7 +34,6 @@ LIMIT_S = 50
 POINTS = {"gpus": {"h100": {"idle_w": 60, "full_w": 400}},
           "jobs": {"low": {"time_s": 60, "gpus": {"h100": [{"sm_mhz": 0, "time_ratio": 1, "gpu_w": 400},
                                                            {"sm_mhz": 900, "time_ratio": 1.2, "gpu_w": 200}]}}}}
-SLURM_PLUGINS = [os.path.dirname(path) for path in glob.glob("/usr/lib/*/slurm-wlm/auth_munge.so")]
 
 
 def arguments():
@@ -95,7 +94,7 @@ class Bench:
         self.cluster = slurm.Cluster(
             os.path.abspath(options.tools), None, plugin, PORT, nodes=NODES, gpus=GPUS,
             plugin_options=[f"lull={self.lull}", f"scheduler={self.program('src/slurm/lull-schedule')}"],
-            conf=["JobSubmitPlugins=lull", f"PluginDir={':'.join([os.path.dirname(plugin), *SLURM_PLUGINS])}"])
+            conf=["JobSubmitPlugins=lull", slurm.plugin_dir(plugin)])
         self.work = self.cluster.work
         self.nodes = []
         self.client = None

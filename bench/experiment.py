@@ -7,7 +7,6 @@ usage: experiment.py BUILD CLUSTER_TOOLS [--jobs N] [--seed N] [--policies NAME,
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
-import glob
 import json
 import math
 import os
@@ -40,7 +39,6 @@ WARM_W = 200
 # come at all fractions of a second, for slurmctld has a beat of a second.
 CHAIN = [mix.Job(number, "train", round(0.7 + 0.61 * number % 1, 2), mix.NODE_GPUS, 0.0, math.inf) for number in range(6 * mix.NODES)]
 ALONE = [mix.Job(len(CHAIN) + number, "train", 1, 1, 14 + 0.71 * number, math.inf) for number in range(16)]
-SLURM_PLUGINS = [os.path.dirname(path) for path in glob.glob("/usr/lib/*/slurm-wlm/auth_munge.so")]
 # A pass that takes so much longer than simulated has lost a job.
 PATIENCE = 4
 
@@ -129,7 +127,7 @@ class Experiment:
             self.cluster = slurm.Cluster(
                 os.path.abspath(options.tools), None, plugin, PORT, gpus=mix.NODE_GPUS, nodes=mix.NODES,
                 plugin_options=[f"lull={self.lull}", f"scheduler={self.schedule}"],
-                conf=["JobSubmitPlugins=lull", f"PluginDir={':'.join([os.path.dirname(plugin), *SLURM_PLUGINS])}",
+                conf=["JobSubmitPlugins=lull", slurm.plugin_dir(plugin),
                       "SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=0,bf_interval=1"])
             for number in range(mix.NODES):
                 self.nodes.append(Node(self.lull, built("src/daemon/lulld"), os.path.join(self.cluster.directory, f"n{number + 1}")))

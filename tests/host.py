@@ -15,6 +15,12 @@ signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def find_packages():
+    """Lets Python find the packages that tools/install-deps has installed for tests alone."""
+    packages = os.environ.get("LULL_PACKAGES") or os.path.expanduser("~/.cache/lull/packages")
+    sys.path.append(os.path.join(packages, "lib", f"python{sys.version_info[0]}.{sys.version_info[1]}", "site-packages"))
+
+
 def slowness():
     """How much longer than on an idle host things take here and now, at least 1: a piece of work against the time that
     it computed, and a short sleep against its length. What tests wait for takes several processes, each as late, so

@@ -7,6 +7,10 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import host  # noqa: E402
 
 # What a page is looked at in: light, dark, and 400 pixels wide.
 LOOKS = ((), ("--blink-settings=preferredColorScheme=0",), ("--window-size=500,900",))
@@ -18,8 +22,9 @@ def reason_to_skip():
     """Why nothing can be looked at here; None: it can."""
     if shutil.which("chromium") is None:
         return "no chromium"
+    host.find_packages()
     if importlib.util.find_spec("axe_playwright_python") is None:
-        return "no axe-core: pip install axe-playwright-python"
+        return "no axe-core: see tools/install-deps"
     return None
 
 

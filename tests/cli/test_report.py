@@ -11,7 +11,6 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import axe  # noqa: E402
 import report_case  # noqa: E402
 
 LULL = os.path.abspath(sys.argv.pop(1))
@@ -167,29 +166,6 @@ class Large(Case):
         text = self.page(self.write(report_case.large(gpus=64)))
         self.check("48 more GPUs are not drawn", text)
         self.assertLess(len(text), 8e6)
-
-
-class Access(Case):
-    """axe-core finds nothing, in light and dark, and at 400 pixels."""
-
-    def setUp(self):
-        super().setUp()
-        reason = axe.reason_to_skip()
-        if reason is not None:
-            self.skipTest(reason)
-
-    def violations(self, text, *options):
-        return axe.violations(text, self.directory, *options)
-
-    def test_axe_finds_nothing(self):
-        names = [self.write(report_case.large(gpus=2), name) for name in ("one", "two")]
-        for text in (self.page(names[0]), self.page(*names)):
-            for options in axe.LOOKS:
-                self.assertEqual(self.violations(text, *options), [], options)
-
-    def test_axe_looks(self):
-        found = self.violations(self.page(self.write(report_case.large(gpus=1))).replace(' lang="en"', ""))
-        self.assertEqual([violation[1] for violation in found], ["html-has-lang"])
 
 
 if __name__ == "__main__":

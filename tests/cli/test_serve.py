@@ -14,7 +14,6 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import axe  # noqa: E402
 import serve_case  # noqa: E402
 from serve_case import find, host  # noqa: E402
 
@@ -93,15 +92,6 @@ class Figures(unittest.TestCase):
         again = self.settle(lambda node: abs(lag_s(node)) < 1e-6)["gpus"][WELL]
         self.assertGreater(again["energy_j"], later["energy_j"])
         self.assertEqual(len(shown(self.serve.metrics(), "lull_gpu_slow_age_seconds", WELL)), 1)
-
-    def test_axe_finds_nothing_on_the_live_page(self):
-        reason = axe.reason_to_skip()
-        if reason is not None:
-            self.skipTest(reason)
-        status, _, page = self.serve.ask("/")
-        self.assertEqual(status, 200)
-        for options in axe.LOOKS:
-            self.assertEqual(axe.violations(page, self.node.directory.name, *options), [], options)
 
     def test_a_missing_counter_is_no_zero(self):
         gpu, samples = self.serve.json("/api/v1/node")["gpus"][NO_COUNTER], self.serve.metrics()

@@ -121,10 +121,18 @@ class Calibrate(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("no-such-command", done.stderr)
 
+    @staticmethod
+    def heeds(pid, number):
+        """Whether a process has begun to do what it does on a signal."""
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
+            masks = [int(line.split()[1], 16) for line in status if line.startswith(("SigCgt:", "SigBlk:"))]
+        return any(mask >> (number - 1) & 1 for mask in masks)
+
     def interrupt(self, *options, after=2, number=signal.SIGINT):
         """What is stored of GPU 0 when a calibration with many rounds is stopped."""
         process = subprocess.Popen(self.command("--no-daemon", "--rounds", "60", *options, "--", TOOL, "busy", "0"),
                                    env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertIsNotNone(host.wait_for(lambda: self.heeds(process.pid, number), 20))
         time.sleep(after)
         process.send_signal(number)
         output, messages = process.communicate(timeout=30)

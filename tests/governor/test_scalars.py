@@ -17,6 +17,9 @@ import types
 import unittest
 import unittest.mock
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import host  # noqa: E402
+
 LULL, JOB, SOURCE = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
 
 
@@ -186,8 +189,9 @@ class Scalars(Case):
         self.assertGreater(min(lengths), 80.0)
 
     def check_reader(self, path, rows):
+        host.find_packages()
         if importlib.util.find_spec("tensorboard") is None:
-            print("skipped: no tensorboard: pip install tensorboard", flush=True)
+            print("skipped: no tensorboard: see tools/install-deps", flush=True)
             return
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
         accumulator = EventAccumulator(path, size_guidance={"tensors": 0})

@@ -81,7 +81,7 @@ class Vendors(unittest.TestCase):
         most = 1.01
         if section["verdict"] == "lowered":
             self.assertEqual(section["sm_mhz"], lowest_mhz)
-            most = 0.97
+            most = 0.99  # blocks at the highest clocks go on, more of them on a host that is late
         self.assertEqual(gpu["driver"]["without_effect"], 0)
         self.assertFalse(run.truth(1)["is_locked"])
         unmanaged = reference.truth(1)

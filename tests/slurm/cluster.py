@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real Slurm cluster of one host for tests of Lull with Slurm: the first node has the emulated node's GPUs and its
 lulld, further ones have GPUs that only Slurm believes in. Whoever uses it runs inside `lull emulate`."""
+import glob
 import os
 import re
 import shutil
@@ -12,6 +13,13 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import host  # noqa: E402
 
 PROGRAMS = ("slurmctld", "slurmd", "srun", "munged")
+# Where Slurm's own plugins are.
+PLUGINS = [os.path.dirname(path) for path in glob.glob("/usr/lib/*/slurm-wlm/auth_munge.so")]
+
+
+def plugin_dir(plugin):
+    """The line of slurm.conf for those, and for what lies beside a plugin of Lull."""
+    return f"PluginDir={':'.join([os.path.dirname(plugin), *PLUGINS])}"
 
 
 def reason_to_skip(tools):

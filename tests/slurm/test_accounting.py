@@ -4,7 +4,6 @@ and insists on when jobs are submitted.
 
 Run as: lull emulate SPEC -- test_accounting.py LULL LULLD PLUGIN CLUSTER_TOOLS. SPDX-License-Identifier: Apache-2.0
 """
-import glob
 import os
 import re
 import subprocess
@@ -19,7 +18,6 @@ from cluster import host, run, wait_idle  # noqa: E402
 
 LULL, LULLD, PLUGIN, TOOLS = (os.path.abspath(sys.argv.pop(1)) for _ in range(4))
 PORT = 17120
-SLURM_PLUGINS = [os.path.dirname(path) for path in glob.glob("/usr/lib/*/slurm-wlm/auth_munge.so")]
 # An emulated A100 without work draws so much.
 IDLE_W = 58.5
 
@@ -36,7 +34,7 @@ class Accounting(unittest.TestCase):
         cls.cluster = slurm.Cluster(TOOLS, LULLD, PLUGIN, PORT, plugin_options=[f"lull={LULL}"], conf=[
             "AcctGatherEnergyType=acct_gather_energy/lull", "AcctGatherNodeFreq=1", "JobAcctGatherType=jobacct_gather/linux",
             "JobAcctGatherFrequency=task=1", "JobSubmitPlugins=lull",
-            f"PluginDir={':'.join([os.path.dirname(PLUGIN), *SLURM_PLUGINS])}"])
+            slurm.plugin_dir(PLUGIN)])
         cls.addClassCleanup(cls.cluster.stop)
         os.chdir(cls.cluster.work)
 
@@ -124,7 +122,7 @@ class Accounting(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    reason = slurm.reason_to_skip(TOOLS) or (None if SLURM_PLUGINS else "no plugins of Slurm")
+    reason = slurm.reason_to_skip(TOOLS) or (None if slurm.PLUGINS else "no plugins of Slurm")
     if reason:
         print(f"skipped: {reason}")
         sys.exit(77)

@@ -6,7 +6,6 @@ Run as: lull emulate SPEC -- test_lull_schedule.py LULL LULLD TOOL SCHEDULE PLUG
 SPDX-License-Identifier: Apache-2.0
 """
 import collections
-import glob
 import json
 import os
 import random
@@ -24,7 +23,6 @@ from cluster import host, is_over, run, wait_idle  # noqa: E402
 
 LULL, LULLD, TOOL, SCHEDULE, PLUGIN, TOOLS = (os.path.abspath(sys.argv.pop(1)) for _ in range(6))
 PORT = 17140
-SLURM_PLUGINS = [os.path.dirname(path) for path in glob.glob("/usr/lib/*/slurm-wlm/auth_munge.so")]
 # Users that every Debian has, and no group of theirs.
 ALICE, BOB = ({"user": uid, "group": uid, "extra_groups": []} for uid in (1, 2))
 POINTS = {"gpus": {"h100": {"idle_w": 60, "full_w": 400}},
@@ -41,7 +39,7 @@ class Schedule(unittest.TestCase):
         cls.settings = os.path.join(folder, "submit.conf")
         os.environ.update(LULL_SUBMIT_CONF=cls.settings)
         cls.cluster = slurm.Cluster(TOOLS, LULLD, PLUGIN, PORT, plugin_options=[f"lull={LULL}", f"scheduler={SCHEDULE}"], nodes=3,
-                                    conf=["JobSubmitPlugins=lull", f"PluginDir={':'.join([os.path.dirname(PLUGIN), *SLURM_PLUGINS])}"])
+                                    conf=["JobSubmitPlugins=lull", slurm.plugin_dir(PLUGIN)])
         cls.addClassCleanup(cls.cluster.stop)
         cls.points = os.path.join(folder, "points.json")
         with open(cls.points, "w", encoding="utf-8") as file:
@@ -275,7 +273,7 @@ class Schedule(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    reason = slurm.reason_to_skip(TOOLS) or (None if SLURM_PLUGINS else "no plugins of Slurm")
+    reason = slurm.reason_to_skip(TOOLS) or (None if slurm.PLUGINS else "no plugins of Slurm")
     if reason:
         print(f"skipped: {reason}")
         sys.exit(77)
