@@ -51,7 +51,7 @@ int lull_text_parse_ratio(const char *text, double *ratio_out);
  */
 bool lull_text_is_bare_percent(const char *text, double *value_out);
 
-/* What surrounds a word in files that people write. */
+/* The blanks that people put around words in files. */
 #define LULL_TEXT_BLANKS " \t\r"
 
 /* Cuts the blanks off the end of a text; returns where it begins behind those before it. */

@@ -37,7 +37,7 @@ static void conclude(struct lull_writer_gpu *gpu, uint64_t energy_mj, int64_t at
     gpu->energy_ns = at_ns;
     gpu->seek_begin_ns = 0;
     gpu->seek_ns = LULL_WRITER_NEVER_NS;
-    /* What is drawn under a new cap is not left to the next look. */
+    /* A new cap is to show soon what is drawn under it: the next look comes too late for that. */
     if (!is_of_cap && is_obeyed && gpu->capped_ns != 0)
         gpu->seek_ns = at_ns + LEAST_STEPS_NS;
     gpu->state.power_mw = power_mw;

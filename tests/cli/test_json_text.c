@@ -31,9 +31,11 @@ static json_t *make_string(void)
         "W", " ",  "<b>"};
     char text[64] = "";
     const uint64_t count = below(9);
+    size_t used = 0;
 
     for (uint64_t i = 0; i < count; i++)
-        strcat(text, pieces[below(sizeof(pieces) / sizeof(pieces[0]))]);
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s",
+                                 pieces[below(sizeof(pieces) / sizeof(pieces[0]))]);
     return json_string(text);
 }
 

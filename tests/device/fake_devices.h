@@ -118,7 +118,7 @@ static inline uint32_t fake_sm_mhz(const struct fake_gpu *gpu)
     return fake_sm_mhz_at(gpu, fake_time_ns);
 }
 
-/* What a GPU draws at a clock. */
+/* Returns the power of a fake GPU at a clock, mW. */
 static inline double fake_power_mw(uint32_t sm_mhz)
 {
     return 50e3 + 2e-4 * sm_mhz * (double)sm_mhz * 1e3;

@@ -311,7 +311,7 @@ static void test_a_key_is_derived_from_its_secret(void **state)
     }
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(lull_job_key_derive(bad[i], &key, &err), LULL_E_FORMAT);
-    strcat(secret, "0");
+    memcpy(secret + LULL_JOB_SECRET_DIGITS, "0", 2);
     assert_int_equal(lull_job_key_derive(secret, &key, &err), LULL_E_FORMAT);
     secret[LULL_JOB_SECRET_DIGITS] = '\0';
     secret[9] = '-';

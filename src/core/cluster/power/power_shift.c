@@ -41,7 +41,7 @@ static double mean(const struct lull_tariff *tariff, int64_t begin_ns, int64_t l
     return sum / (double)length_ns;
 }
 
-/* What is found so far. */
+/* A search for the cheapest start: what is compared, and the best start so far. */
 struct shift_search {
     const struct lull_tariff *tariff;
     int64_t length_ns, now_ns, latest_ns;
