@@ -77,6 +77,22 @@ static void await(struct lull_actuator *actuator, uint32_t slot, uint64_t sequen
               (result_out->status == 0 && result_out->settle_ns == LULL_SETTLE_UNKNOWN)));
 }
 
+/* Lowers; asks anew, up to 10 s, while a busy host lets the request come too late to be tried. */
+static void lower(struct lull_actuator *actuator, uint32_t slot, uint32_t sm_mhz,
+                  struct lull_switch_result *result_out)
+{
+    const int64_t until_ns = lull_now_ns() + 10 * LULL_NS_PER_S;
+    int64_t now_ns;
+
+    do {
+        now_ns = lull_now_ns();
+        await(actuator, slot,
+              lull_actuator_set(actuator, slot, sm_mhz, now_ns + LULL_NS_PER_S,
+                                now_ns + 4 * LULL_NS_PER_S),
+              result_out);
+    } while (result_out->status == LULL_E_STALE && result_out->call_ns == 0 && now_ns < until_ns);
+}
+
 /* hold MODE UUID MHZ [fork]: lowers, then keeps it lowered until killed. */
 static int hold(int argc, char **argv)
 {
@@ -89,11 +105,7 @@ static int hold(int argc, char **argv)
 
     if (open_lease(argv[2], argv[3], &actuator, &slot, &error) < 0)
         return fail(&error);
-    now_ns = lull_now_ns();
-    await(actuator, slot,
-          lull_actuator_set(actuator, slot, sm_mhz, now_ns + LULL_NS_PER_S,
-                            now_ns + 4 * LULL_NS_PER_S),
-          &result);
+    lower(actuator, slot, sm_mhz, &result);
     if (argc > 5 && fork() == 0) {
         pause(); /* a data loader that inherits every descriptor */
         _exit(0);
