@@ -139,8 +139,9 @@ static void assert_options(const char *policy, const char *tolerance, const char
         assert_int_equal(lull_wish_take_tolerance(&wish, tolerance, &expected), 0);
     count = lull_wish_options(&wish, words);
     for (size_t i = 0; i < count; i++) {
-        strcat(text, " ");
-        strcat(text, words[i]);
+        const size_t length = strlen(text);
+
+        snprintf(text + length, sizeof(text) - length, " %s", words[i]);
     }
     assert_string_equal(text, wanted);
 }

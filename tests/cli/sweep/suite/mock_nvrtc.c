@@ -202,7 +202,7 @@ int nvrtcGetProgramLogSize(struct program *program, size_t *size)
 
 int nvrtcGetProgramLog(struct program *program, char *log)
 {
-    strcpy(log, program->log);
+    memcpy(log, program->log, strlen(program->log) + 1); /* the size that was told before */
     return OK;
 }
 
@@ -214,7 +214,8 @@ int nvrtcGetCUBINSize(struct program *program, size_t *size)
 
 int nvrtcGetCUBIN(struct program *program, char *bytes)
 {
-    strcpy(bytes, program->library);
+    memcpy(bytes, program->library,
+           strlen(program->library) + 1); /* the size that was told before */
     return OK;
 }
 
