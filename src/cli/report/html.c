@@ -65,9 +65,9 @@ void lull_html_begin_table(FILE *out, const char *caption, const char *const *he
 {
     fputs("<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"", out);
     lull_picture_write_text(out, caption);
-    fputs("\"><table><caption>", out);
+    fputs("\"><table><caption><span>", out);
     lull_picture_write_text(out, caption);
-    fputs("</caption>\n<thead><tr>", out);
+    fputs("</span></caption>\n<thead><tr>", out);
     for (; *heads != NULL; heads++)
         lull_html_text(out, "<th scope=\"col\">", *heads, "</th>");
     fputs("</tr></thead>\n<tbody>\n", out);

@@ -28,6 +28,7 @@ const char lull_report_page_style[] =
     ".tile dd.small{font-size:.88rem;color:var(--soft)}\n"
     ".scroll{overflow-x:auto;margin:.6rem 0}table{border-collapse:collapse;font-size:.92rem;"
     "width:100%}caption{text-align:left;padding-bottom:.3rem}"
+    "caption span{display:block;position:sticky;left:0;max-width:min(46rem,100vw - 2rem)}"
     "th,td{text-align:left;vertical-align:top;padding:.3rem .7rem .3rem 0;"
     "border-bottom:1px solid var(--rule)}th{font-weight:600}"
     "td.number{white-space:nowrap;font-variant-numeric:tabular-nums}\n"
