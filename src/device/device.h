@@ -190,12 +190,11 @@ int lull_device_check(struct lull_devices *devices, uint32_t gpu, struct lull_de
 
 /* Refuses a GPU that is_partitioned: one clock is not one user's to lower. Returns
  * LULL_E_UNSUPPORTED, with a text for users. */
-static inline int lull_device_refuse_partitioned(uint32_t gpu, struct lull_error *err)
+static inline int lull_device_refuse_partitioned(struct lull_error *err)
 {
     return lull_error_set(err, LULL_E_UNSUPPORTED,
-                          "GPU %u: MIG is on, and its slices have one clock: what Lull says of "
-                          "them is advice only, and they are not leased",
-                          gpu);
+                          "MIG is on, and its slices have one clock: what Lull says of them is "
+                          "advice only, and they are not leased");
 }
 
 /* Closes what is open of a GPU alone and calls nothing of it until lull_device_check(). */

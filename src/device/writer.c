@@ -330,7 +330,7 @@ int lull_writer_check(struct lull_writer *writer, uint32_t gpu, struct lull_erro
             "every minute at least",
             gpu);
     if (state.is_partitioned)
-        return lull_device_refuse_partitioned(gpu, err);
+        return lull_device_refuse_partitioned(err);
     return 0;
 }
 

@@ -147,9 +147,19 @@ class Figures(unittest.TestCase):
         """The slices of a GPU have one counter: it is counted once; and one clock, which is left alone."""
         run = Run("1xA100", ["mig=3x1"])
         self.check_sum(run, [0])
-        self.assertIn("GPU 0: MIG is on", run.report["verdict"]["sentence"])
+        self.assertIn("GPU 0: left alone: MIG is on", run.report["verdict"]["sentence"])
         self.assertEqual((run.report["verdict"]["lowered"], run.report["gpus"][0]["switches"]), (False, 0))
         self.assertEqual(run.page.count("energy of GPU"), 1)
+
+    def test_slices_beside_a_whole_gpu(self):
+        """What is tried or kept on the other GPU is not said of the one that is left alone."""
+        run = Run("2xA100", ["1:mig=3x1"], gpus=(0, 1))
+        self.check_sum(run, [0, 1])
+        alone = run.report["gpus"][1]
+        self.assertIn("MIG is on", alone["state"])
+        self.assertEqual({(section["sm_mhz"], section["verdict"], section["reason"]) for section in alone["sections"]},
+                         {(1410, "not switched", "its GPU is left alone")})
+        self.assertNotIn("its GPU is left alone", {section["reason"] for section in run.report["gpus"][0]["sections"]})
 
     def test_four_ranks_on_one_gpu(self):
         run = Run("2xA100", ranks=4, CUDA_VISIBLE_DEVICES="0")

@@ -207,7 +207,7 @@ static int lease_local(struct lull_actuator *actuator, const char *uuid,
         return lull_error_set(err, -ENODEV, "%s: no such GPU on this node; see lull gpus", uuid);
     result = lull_device_fit_band(lull_device_info(actuator->devices, (uint32_t)gpu), &fitted, err);
     if (result == 0 && (actuator->partitioned >> gpu & 1) != 0)
-        result = lull_device_refuse_partitioned((uint32_t)gpu, err);
+        result = lull_device_refuse_partitioned(err);
     if (result < 0)
         return result;
     if ((actuator->leased >> gpu & 1) != 0)

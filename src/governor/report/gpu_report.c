@@ -59,8 +59,8 @@ static json_t *steady_json(const struct lull_report *report, uint32_t gpu)
     lull_field_integer(object, "sm_mhz", lull_report_kept_mhz(report, gpu, target));
     lull_field_number(object, "below_ratio", lull_target_below_ratio(target));
     lull_field_json(object, "descent", lull_report_descent_json(report, gpu, target));
-    lull_field_text(object, "verdict", lull_target_verdict_text(target));
-    lull_field_text(object, "reason", lull_target_reason_text(target));
+    lull_field_text(object, "verdict", lull_gpu_verdict_text(report->managed, gpu, target));
+    lull_field_text(object, "reason", lull_gpu_reason_text(report->managed, gpu, target));
     return object;
 }
 

@@ -38,7 +38,7 @@ uint32_t lull_report_kept_mhz(const struct lull_report *report, uint32_t gpu,
     const struct lull_device_info *info = lull_control_info(report->managed, gpu);
     uint32_t point = 0;
 
-    if (target != NULL)
+    if (target != NULL && lull_gpu_alone_text(report->managed, gpu) == NULL)
         point = lull_controller_kept_point(lull_control_controller(report->managed), gpu, target);
     return info->sm_clock_count > 0 ? info->sm_clocks_mhz[point] : 0;
 }
@@ -106,6 +106,8 @@ static bool find_section(const struct lull_report *report, struct lever *lever)
     for (uint32_t gpu = 0; gpu < lull_control_gpu_count(report->managed); gpu++) {
         uint32_t count;
 
+        if (lull_gpu_alone_text(report->managed, gpu) != NULL)
+            continue;
         lull_track_sections(lull_controller_track(controller, gpu), &count);
         for (uint32_t i = 0; i < count; i++)
             if (lull_controller_target_of(controller, gpu, i) == lever->target) {
@@ -117,7 +119,17 @@ static bool find_section(const struct lull_report *report, struct lever *lever)
     return false;
 }
 
-/* Describes the lever of a target. False: no GPU has its sections any more. */
+/* Returns the first GPU that can be switched; 0, if none can. */
+static uint32_t first_switched(const struct lull_report *report)
+{
+    for (uint32_t gpu = 0; gpu < lull_control_gpu_count(report->managed); gpu++)
+        if (lull_control_gpu(report->managed, gpu)->process >= 0 &&
+            lull_gpu_alone_text(report->managed, gpu) == NULL)
+            return gpu;
+    return 0;
+}
+
+/* Describes the lever of a target. False: no GPU that can be switched has its sections any more. */
 static bool find_lever(const struct lull_report *report, const struct lull_target *target,
                        struct lever *lever)
 {
@@ -126,6 +138,7 @@ static bool find_lever(const struct lull_report *report, const struct lull_targe
     *lever = (struct lever){.target = target, .lever = "steady point"};
     if (target == lull_controller_steady(controller)) {
         snprintf(lever->text.signature, sizeof(lever->text.signature), "whole iterations");
+        lever->gpu = first_switched(report);
         return true;
     }
     lever->lever = target->of_gaps ? "gaps" : "sections";

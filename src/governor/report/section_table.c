@@ -14,7 +14,7 @@
 /* Sections of one kind, of which the same is to be said. */
 struct section_group {
     struct lull_section_text text; /* of the first */
-    bool is_targeted;
+    bool has_reason;               /* in text; else it depends on how long its sections are */
     uint32_t mhz;
     uint32_t count;
     uint64_t occurrences;
@@ -62,7 +62,8 @@ static void print_steady(const struct lull_report *report, uint32_t gpu, FILE *o
                lull_track_phase(track) == LULL_TRACK_KNOWN ? lull_track_iteration_ms(track)->mean
                                                            : (double)NAN,
                lull_report_kept_mhz(report, gpu, steady), out);
-    fprintf(out, "%s: %s\n", lull_target_verdict_text(steady), lull_target_reason_text(steady));
+    fprintf(out, "%s: %s\n", lull_gpu_verdict_text(report->managed, gpu, steady),
+            lull_gpu_reason_text(report->managed, gpu, steady));
 }
 
 /* Tells if the same is to be said of a section as of a group. */
@@ -70,8 +71,8 @@ static bool fits(const struct section_group *group, const struct section_group *
 {
     return strcmp(group->text.name, section->text.name) == 0 &&
            group->text.verdict == section->text.verdict && group->mhz == section->mhz &&
-           group->is_targeted == section->is_targeted &&
-           (!section->is_targeted || strcmp(group->text.reason, section->text.reason) == 0);
+           group->has_reason == section->has_reason &&
+           (!section->has_reason || strcmp(group->text.reason, section->text.reason) == 0);
 }
 
 static struct section_group describe(const struct lull_report *report, uint32_t gpu, uint32_t index)
@@ -82,7 +83,7 @@ static struct section_group describe(const struct lull_report *report, uint32_t 
     const struct lull_section *section =
         &lull_track_sections(lull_controller_track(controller, gpu), &count)[index];
     struct section_group group = {
-        .is_targeted = target != NULL,
+        .has_reason = target != NULL || lull_gpu_alone_text(report->managed, gpu) != NULL,
         .mhz = section_mhz(report, gpu, target),
         .count = 1,
         .occurrences = section->length_ms.count,
@@ -118,7 +119,7 @@ static void print_group(const struct lull_report *report, uint32_t gpu,
 {
     char reason[sizeof(group->text.reason)];
 
-    if (group->is_targeted)
+    if (group->has_reason)
         snprintf(reason, sizeof(reason), "%s", group->text.reason);
     else
         lull_section_describe_untargeted(report->managed, gpu, group->least_ms, group->most_ms,

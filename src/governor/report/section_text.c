@@ -55,6 +55,28 @@ const char *lull_target_reason_text(const struct lull_target *target)
     }
 }
 
+const char *lull_gpu_alone_text(const struct lull_control *control, uint32_t gpu)
+{
+    const struct lull_control_gpu *state = lull_control_gpu(control, gpu);
+
+    if (state->shared)
+        return "left alone: several ranks share this GPU";
+    return state->refusal.code != 0 ? state->refusal.text : NULL;
+}
+
+const char *lull_gpu_verdict_text(const struct lull_control *control, uint32_t gpu,
+                                  const struct lull_target *target)
+{
+    return lull_target_verdict_text(lull_gpu_alone_text(control, gpu) == NULL ? target : NULL);
+}
+
+const char *lull_gpu_reason_text(const struct lull_control *control, uint32_t gpu,
+                                 const struct lull_target *target)
+{
+    return lull_gpu_alone_text(control, gpu) == NULL ? lull_target_reason_text(target)
+                                                     : "its GPU is left alone";
+}
+
 const char *lull_slack_reason_text(const struct lull_slack_record *record)
 {
     if (record->lowered == 0)
@@ -142,13 +164,14 @@ void lull_section_describe(const struct lull_control *control, uint32_t gpu, uin
         &lull_track_sections(lull_controller_track(controller, gpu), &count)[index];
 
     describe_name(control, gpu, section, text_out);
-    text_out->verdict = lull_target_verdict_text(target);
-    if (target == NULL)
+    text_out->verdict = lull_gpu_verdict_text(control, gpu, target);
+    if (target == NULL && lull_gpu_alone_text(control, gpu) == NULL)
         lull_section_describe_untargeted(control, gpu, section->exposed_ms.mean,
                                          section->exposed_ms.mean, text_out->reason,
                                          sizeof(text_out->reason));
     else
-        snprintf(text_out->reason, sizeof(text_out->reason), "%s", lull_target_reason_text(target));
+        snprintf(text_out->reason, sizeof(text_out->reason), "%s",
+                 lull_gpu_reason_text(control, gpu, target));
     snprintf(text_out->line, sizeof(text_out->line), "%s: %.1f ms x %" PRIu64 ": %s (%s)",
              text_out->signature, section->length_ms.mean, section->length_ms.count,
              text_out->verdict, text_out->reason);
@@ -162,10 +185,8 @@ const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu
 
     if (state->process < 0)
         return "not used by the job";
-    if (state->shared)
-        return "left alone: several ranks share this GPU";
-    if (state->refusal.code != 0)
-        return state->refusal.text;
+    if (lull_gpu_alone_text(control, gpu) != NULL)
+        return lull_gpu_alone_text(control, gpu);
     if (!state->leased)
         return "observed only";
     if (lull_driver_watch_denies(&state->driver))

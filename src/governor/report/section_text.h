@@ -23,6 +23,17 @@ void lull_section_describe(const struct lull_control *control, uint32_t gpu, uin
 /* Returns "not degraded", "degraded" or "undecided". */
 const char *lull_verdict_text(enum lull_verdict verdict);
 
+/* Returns why the clocks of a GPU that a rank uses cannot be switched at all, whatever is kept on
+ * others; NULL: they can. */
+const char *lull_gpu_alone_text(const struct lull_control *control, uint32_t gpu);
+
+/* Returns what lull_target_verdict_text() and lull_target_reason_text() do, on one GPU: it may be
+ * left alone. */
+const char *lull_gpu_verdict_text(const struct lull_control *control, uint32_t gpu,
+                                  const struct lull_target *target);
+const char *lull_gpu_reason_text(const struct lull_control *control, uint32_t gpu,
+                                 const struct lull_target *target);
+
 /* Returns "lowered", "highest kept" or "undecided"; "not switched" for NULL. */
 const char *lull_target_verdict_text(const struct lull_target *target);
 

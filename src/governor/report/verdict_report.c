@@ -92,6 +92,8 @@ static struct kept find_kept(const struct lull_report *report)
         if (!is_used(report, gpu))
             continue;
         kept.used |= UINT64_C(1) << gpu;
+        if (lull_gpu_alone_text(report->managed, gpu) != NULL)
+            continue;
         add_steady(report, gpu, &kept);
         add_sections(report, gpu, &kept);
         if (lull_controller_slack(controller, gpu)->lowered > 0)
