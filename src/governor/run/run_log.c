@@ -57,6 +57,15 @@ void lull_run_log_fini(struct lull_run_log *log)
 
 void lull_run_log_add_boundary(struct lull_run_log *log, const struct lull_boundary *boundary)
 {
+    struct lull_boundaries *known = &log->boundaries;
+
+    if (boundary->first && known->count > known->warmup) {
+        const struct lull_boundary *last = &known->items[known->count - 1];
+
+        if (last->phase != LULL_PHASE_SETTLED &&
+            last->time_ns - known->items[known->warmup].time_ns < boundary->time_ns - last->time_ns)
+            known->warmup = known->count;
+    }
     ADD(log, boundaries, boundary);
 }
 

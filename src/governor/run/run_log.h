@@ -44,6 +44,7 @@ struct lull_sample {
 struct lull_boundaries {
     struct lull_boundary *items;
     size_t count;
+    size_t warmup; /* so many of the first are no iterations of the job: see below */
     size_t capacity;
 };
 
@@ -83,6 +84,12 @@ struct lull_run_log {
 void lull_run_log_init(struct lull_run_log *log, const struct lull_energy_source *source);
 void lull_run_log_fini(struct lull_run_log *log);
 
+/*
+ * Adds the beginning of an iteration. What had been taken for iterations before a first one counts
+ * as warm-up, if nothing was settled and it was known for less time than it took to find these:
+ * what a job does once at its begin may repeat, like the collectives by which a library finds its
+ * way.
+ */
 void lull_run_log_add_boundary(struct lull_run_log *log, const struct lull_boundary *boundary);
 void lull_run_log_add_section(struct lull_run_log *log, const struct lull_span *span);
 void lull_run_log_add_lowered(struct lull_run_log *log, const struct lull_span *span);

@@ -18,7 +18,8 @@ enum {
 
 uint64_t lull_run_seen_iterations(const struct lull_run_pass *pass, uint32_t gpu)
 {
-    const uint64_t logged = lull_control_log(pass->control, gpu)->boundaries.count;
+    const struct lull_boundaries *boundaries = &lull_control_log(pass->control, gpu)->boundaries;
+    const uint64_t logged = boundaries->count - boundaries->warmup;
     const struct lull_track *track = lull_run_track(pass, gpu);
     struct lull_track_totals totals;
 

@@ -78,6 +78,7 @@ static int64_t warm_since_ns(const struct lull_samples *samples)
 
 static int64_t warm_ns(const struct lull_control *control, const struct lull_boundaries *boundaries)
 {
+    const size_t most = boundaries->warmup + (boundaries->count - boundaries->warmup) * 2 / 3;
     int64_t latest_ns = INT64_MIN;
 
     for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
@@ -86,9 +87,16 @@ static int64_t warm_ns(const struct lull_control *control, const struct lull_bou
         if (since_ns > latest_ns)
             latest_ns = since_ns;
     }
-    if (boundaries->count > 0 && latest_ns > boundaries->items[boundaries->count * 2 / 3].time_ns)
-        latest_ns = boundaries->items[boundaries->count * 2 / 3].time_ns;
+    if (boundaries->count > boundaries->warmup && latest_ns > boundaries->items[most].time_ns)
+        latest_ns = boundaries->items[most].time_ns;
     return latest_ns;
+}
+
+static size_t iterations_of(const struct lull_control *control, uint32_t gpu)
+{
+    const struct lull_boundaries *boundaries = &lull_control_log(control, gpu)->boundaries;
+
+    return boundaries->count - boundaries->warmup;
 }
 
 /* The GPU whose rank has the most iterations stands for the job: ranks wait for each other. */
@@ -97,8 +105,7 @@ static uint32_t leading_gpu(const struct lull_control *control)
     uint32_t best = 0;
 
     for (uint32_t i = 1; i < lull_control_gpu_count(control); i++)
-        if (lull_control_log(control, i)->boundaries.count >
-            lull_control_log(control, best)->boundaries.count)
+        if (iterations_of(control, i) > iterations_of(control, best))
             best = i;
     return best;
 }
@@ -119,7 +126,7 @@ bool lull_run_statistics_change(const struct lull_control *control, double *slow
 
     if (boundaries == NULL)
         return false;
-    for (size_t i = 0; i + 1 < boundaries->count; i++)
+    for (size_t i = boundaries->warmup; i + 1 < boundaries->count; i++)
         if (!boundaries->items[i + 1].first)
             lull_moments_add(
                 &sides[boundaries->items[i].phase == LULL_PHASE_SETTLED],
@@ -231,7 +238,7 @@ static void add_stretches(const struct lull_control *control,
                           const struct selection *selection, struct lull_run_sampling *sampling,
                           struct lull_run_statistics *statistics)
 {
-    size_t i = 0;
+    size_t i = boundaries->warmup;
 
     while (i + 1 < boundaries->count) {
         size_t first = i;

@@ -61,7 +61,7 @@ static void collect(struct stretches *stretches, const struct lull_boundaries *b
 {
     bool is_open = false;
 
-    for (size_t i = 0; i + 1 < boundaries->count; i++) {
+    for (size_t i = boundaries->warmup; i + 1 < boundaries->count; i++) {
         const bool is_wanted = !boundaries->items[i + 1].first && is_lowered[i] == is_managed &&
                                (!is_managed || boundaries->items[i].phase == LULL_PHASE_SETTLED);
 
