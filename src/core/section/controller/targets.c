@@ -275,6 +275,7 @@ static void back_off(struct lull_target *target, uint32_t points)
     }
     lull_descent_back_off(&target->descent, target->proven.common, points);
     target->settled = lull_descent_done(&target->descent);
+    target->reason = target->settled ? LULL_REASON_DEGRADES_BELOW : LULL_REASON_NONE;
 }
 
 void lull_targets_back_off(struct lull_targets *targets, uint32_t points)
