@@ -73,6 +73,11 @@ static const struct lull_slack_record *slack_fake(const struct lull_controller *
     return &slack[gpu];
 }
 
+static const char *alone_fake(const struct lull_control *control, uint32_t gpu)
+{
+    return gpu_fake(control, gpu)->shared ? "several ranks share this GPU" : NULL;
+}
+
 static void summary_fake(const struct lull_limits *limits, struct lull_limits_summary *summary_out)
 {
     (void)limits;
@@ -100,6 +105,7 @@ static bool plan_fake(const struct lull_report *report)
 #define lull_controller_kept_point kept_point_fake
 #define lull_controller_slack slack_fake
 #define lull_report_kept_mhz kept_mhz_fake
+#define lull_gpu_alone_text alone_fake
 #define lull_limits_summary(limits, out) summary_fake(limits, out)
 #define lull_limit_table_choice choice_fake
 #define lull_pipeline_report_is_kept plan_fake
@@ -204,6 +210,18 @@ static void saved_and_proven(void **state)
     lower(2, 1305, 7); /* that is not the clock of gaps */
     expect("saved 11.4 % +- 0.6 of the energy per iteration, 0.2 % slower (at most 0.7 %): steady "
            "1320 MHz on all GPUs, 412 gaps lowered to 210 MHz");
+}
+
+static void what_is_kept_is_not_said_of_a_gpu_left_alone(void **state)
+{
+    (void)state;
+    keep_everywhere(STEADY, 1320);
+    keep_everywhere(GAP, 210);
+    lower(0, 210, 250);
+    lower(2, 210, 162);
+    states[1].shared = true;
+    expect("saved 11.4 % +- 0.6 of the energy per iteration, 0.2 % slower (at most 0.7 %): steady "
+           "1320 MHz on GPUs 4, 6, 412 gaps lowered to 210 MHz");
 }
 
 static void a_slowdown_that_does_not_show(void **state)
@@ -376,6 +394,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(saved_and_proven, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_kept_is_not_said_of_a_gpu_left_alone, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_slowdown_that_does_not_show, set_up, tear_down),
         cmocka_unit_test_setup_teardown(saved_but_not_proven, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_is_known_of_it, set_up, tear_down),
