@@ -73,8 +73,9 @@ const char *lull_gpu_verdict_text(const struct lull_control *control, uint32_t g
 const char *lull_gpu_reason_text(const struct lull_control *control, uint32_t gpu,
                                  const struct lull_target *target)
 {
-    return lull_gpu_alone_text(control, gpu) == NULL ? lull_target_reason_text(target)
-                                                     : "its GPU is left alone";
+    if (target == NULL || lull_gpu_alone_text(control, gpu) != NULL)
+        return "its GPU is left alone";
+    return lull_target_reason_text(target);
 }
 
 const char *lull_slack_reason_text(const struct lull_slack_record *record)

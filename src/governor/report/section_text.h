@@ -27,8 +27,8 @@ const char *lull_verdict_text(enum lull_verdict verdict);
  * others; NULL: they can. */
 const char *lull_gpu_alone_text(const struct lull_control *control, uint32_t gpu);
 
-/* Returns what lull_target_verdict_text() and lull_target_reason_text() do, on one GPU: it may be
- * left alone. */
+/* Returns what lull_target_verdict_text() and lull_target_reason_text() do, on one GPU, which may
+ * be left alone. The reason may be asked for without a target (NULL) on a GPU left alone only. */
 const char *lull_gpu_verdict_text(const struct lull_control *control, uint32_t gpu,
                                   const struct lull_target *target);
 const char *lull_gpu_reason_text(const struct lull_control *control, uint32_t gpu,
