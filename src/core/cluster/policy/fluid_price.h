@@ -33,9 +33,9 @@ void lull_fluid_price_add(struct lull_fluid_price *price, uint32_t job, int64_t 
 double lull_fluid_price_mean_ns(const struct lull_fluid_price *price);
 
 /*
- * prices_out[type]: J per GPU and second. Each type's price is found by bisection while those of
- * the others stay, two rounds. Computed anew once some jobs more have come or some time has passed;
- * O(jobs seen * operating points * types) then.
+ * Returns the prices, [type]: J per GPU and second. They are searched for along the dual's
+ * subgradient, and follow from the jobs seen and now_ns alone. Computed anew once some jobs more
+ * have come or some time has passed; O(jobs seen * (operating points + types)) then.
  */
 const double *lull_fluid_price_prices(struct lull_fluid_price *price, int64_t now_ns);
 
