@@ -1,7 +1,8 @@
 /*
  * The plans of jobs that have not begun: the choice of least cost, and room for a job that would be
  * late. For that, jobs that have not begun, those with the most time to spare first, make way and
- * are planned again in their fastest operating points. SPDX-License-Identifier: Apache-2.0
+ * are planned again where they cost least; if that is in vain, in their fastest operating points,
+ * which leave the most room but cost more for good. SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
 #include <math.h>
@@ -202,10 +203,10 @@ static size_t choose_moved(const struct lull_planned *policy, uint32_t job, uint
 
 /* Plans the moved jobs again: the one with the least time to spare goes first. */
 static bool plan_again(struct lull_planned *policy, const struct lull_cluster_state *state,
-                       const uint32_t *moved, size_t count, int64_t now_ns)
+                       const uint32_t *moved, size_t count, enum lull_plan_aim aim, int64_t now_ns)
 {
     for (size_t i = count; i-- > 0;)
-        if (!lull_planned_plan(policy, state, moved[i], LULL_PLAN_FASTEST, now_ns) ||
+        if (!lull_planned_plan(policy, state, moved[i], aim, now_ns) ||
             lull_planned_is_late(policy, moved[i]))
             return false;
     return true;
@@ -217,18 +218,18 @@ static void drop(struct lull_planned *policy, uint32_t job)
         free(lull_planned_withdraw(policy, job).shares);
 }
 
-bool lull_planned_repair(struct lull_planned *policy, const struct lull_cluster_state *state,
-                         uint32_t job, int64_t now_ns)
+/* Plans a job in time, and those that make way for it with this aim; false: nothing has changed. */
+static bool make_way(struct lull_planned *policy, const struct lull_cluster_state *state,
+                     uint32_t job, const uint32_t *moved, size_t count, enum lull_plan_aim aim,
+                     int64_t now_ns)
 {
-    uint32_t moved[MOST_MOVED];
     struct lull_planned_job old[MOST_MOVED];
-    const size_t count = choose_moved(policy, job, moved);
     bool is_in_time;
 
     for (size_t i = 0; i < count; i++)
         old[i] = lull_planned_withdraw(policy, moved[i]);
-    is_in_time = count > 0 && lull_planned_plan(policy, state, job, LULL_PLAN_IN_TIME, now_ns) &&
-                 plan_again(policy, state, moved, count, now_ns);
+    is_in_time = lull_planned_plan(policy, state, job, LULL_PLAN_IN_TIME, now_ns) &&
+                 plan_again(policy, state, moved, count, aim, now_ns);
     if (!is_in_time) {
         drop(policy, job);
         for (size_t i = 0; i < count; i++)
@@ -241,4 +242,14 @@ bool lull_planned_repair(struct lull_planned *policy, const struct lull_cluster_
     for (size_t i = 0; i < count; i++)
         free(old[i].shares);
     return true;
+}
+
+bool lull_planned_repair(struct lull_planned *policy, const struct lull_cluster_state *state,
+                         uint32_t job, int64_t now_ns)
+{
+    uint32_t moved[MOST_MOVED];
+    const size_t count = choose_moved(policy, job, moved);
+
+    return count > 0 && (make_way(policy, state, job, moved, count, LULL_PLAN_LEAST_COST, now_ns) ||
+                         make_way(policy, state, job, moved, count, LULL_PLAN_FASTEST, now_ns));
 }
