@@ -213,12 +213,13 @@ class Experiment:
         return sum(node.energy_j() for node in self.nodes)
 
     def start_client(self, policy, table):
+        """Starts a client that remembers nothing of earlier passes."""
         points = os.path.join(self.folder, "points.json")
         with open(points, "w", encoding="utf-8") as file:
             json.dump(table, file)
         with open(os.path.join(self.cluster.work, "schedule.log"), "a", encoding="utf-8") as log:
             self.client = subprocess.Popen([self.schedule, "--interval", "0.1", "--policy", policy, "--points", points, "--state",
-                                            os.path.join(self.cluster.work, "state")], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                                            tempfile.mkdtemp(prefix="state-", dir=self.cluster.work)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def end_client(self):
         if self.client is not None:

@@ -143,3 +143,57 @@ int lull_schedule_journal_find(const char *directory, const char *partition, uin
     }
     return 0;
 }
+
+/* Where the last lines of a text begin: `most` of them, or all. */
+static char *last_lines(char *text, size_t size, size_t most)
+{
+    size_t at = size > 0 && text[size - 1] == '\n' ? size - 1 : size;
+
+    for (; at > 0; at--)
+        if (text[at - 1] == '\n' && --most == 0)
+            return &text[at];
+    return text;
+}
+
+static int take_lines(char *text, int (*take)(void *user, const json_t *document), void *user)
+{
+    char *rest = NULL;
+    int rc = 0;
+
+    for (const char *line = strtok_r(text, "\n", &rest); rc >= 0 && line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        json_t *const document = json_loads(line, 0, NULL);
+
+        if (document != NULL)
+            rc = take(user, document);
+        json_decref(document);
+    }
+    return rc < 0 ? rc : 0;
+}
+
+int lull_schedule_journal_recent(const char *directory, const char *partition, size_t most,
+                                 int (*take)(void *user, const json_t *document), void *user,
+                                 struct lull_error *err)
+{
+    static const char *const suffixes[] = {".1", ""};
+
+    for (size_t i = 0; i < 2; i++) {
+        char path[PATH_BYTES];
+        char *text;
+        size_t size;
+        int rc = name_file(directory, partition, suffixes[i], path, err);
+
+        if (rc < 0)
+            return rc;
+        rc = lull_file_read(path, MOST_READ, &text, &size, err);
+        if (rc == -ENOENT)
+            continue;
+        if (rc < 0)
+            return rc;
+        rc = take_lines(last_lines(text, size, most), take, user);
+        free(text);
+        if (rc < 0)
+            return lull_error_set(err, rc, "there is no memory for the journal %s", path);
+    }
+    return 0;
+}

@@ -1,6 +1,7 @@
 /*
- * A journal of decisions, for people who ask afterwards: a file with a JSON document per line. The
- * client itself needs nothing of it: what it has to know after its death is in Slurm.
+ * A journal of decisions, for people who ask afterwards, and for policies that learn from the past:
+ * a file with a JSON document per line. What jobs wait and run a client learns of Slurm alone, also
+ * after its death.
  *
  * One thread and, by a lock on the file, one process that writes. SPDX-License-Identifier:
  * Apache-2.0
@@ -34,5 +35,14 @@ int lull_schedule_journal_add(struct lull_schedule_journal *journal, const json_
  * counts as if it were not there. Errors: -errno other than -ENOENT; LULL_E_FORMAT. */
 int lull_schedule_journal_find(const char *directory, const char *partition, uint32_t id,
                                json_t **document_out, struct lull_error *err);
+
+/*
+ * Hands the last documents to a function, the oldest first: at least `most`, if there are so many,
+ * and at most twice as many. Lines that are no documents are passed over. A value below 0 that it
+ * returns ends this and is returned. Errors: -errno other than -ENOENT; LULL_E_FORMAT; -ENOMEM.
+ */
+int lull_schedule_journal_recent(const char *directory, const char *partition, size_t most,
+                                 int (*take)(void *user, const json_t *document), void *user,
+                                 struct lull_error *err);
 
 #endif

@@ -50,6 +50,7 @@ struct schedule_work {
     struct lull_tariff_table tariff; /* empty: none was given */
     struct lull_file_stamp tariff_stamp;
     struct lull_slurm *slurm;
+    struct lull_past past;
     char state[512];
 };
 
@@ -215,6 +216,7 @@ static struct lull_scheduling_rules rules_of(const struct schedule_work *work)
         .table = work->table,
         .cap_w = work->options->cap_w,
         .tariff = work->tariff.tariff.count > 0 ? &work->tariff.tariff : NULL,
+        .past = &work->past,
     };
 }
 
@@ -225,18 +227,49 @@ static void begin_round(struct schedule_work *work, struct lull_schedule_journal
         .slurm = work->slurm,
         .rules = rules_of(work),
         .journal = journal,
+        .past = &work->past,
         .patience_s = work->options->patience_ns / LULL_NS_PER_S,
         .is_pressed = true,
     };
 }
 
-/* The journal is named after the partition, which Slurm may have to tell first. */
+static int remember(void *past, const json_t *decision)
+{
+    return lull_past_add(past, decision);
+}
+
+/* Takes what the journal knows of earlier decisions, for policies that learn from them. Without it
+ * they begin anew. */
+static void remember_all(struct schedule_work *work)
+{
+    struct lull_error err = {0};
+
+    if (work->policy.calls->recall != NULL &&
+        lull_schedule_journal_recent(work->state, lull_slurm_partition(work->slurm), LULL_PAST_MOST,
+                                     remember, &work->past, &err) < 0)
+        lull_log(LULL_LOG_WARNING, "schedule",
+                 "%s; policy %s does not know what was decided before", err.text,
+                 work->policy.name);
+}
+
+/* Reads the queue for the first time, and what was decided before: the journal is named after the
+ * partition, which Slurm may have to tell. */
+static int look_first(struct schedule_work *work, const struct lull_queue **queue_out,
+                      struct lull_error *err)
+{
+    bool has_changed;
+    const int rc = lull_slurm_read(work->slurm, &has_changed, queue_out, err);
+
+    if (rc == 0)
+        remember_all(work);
+    return rc;
+}
+
 static int open_journal(struct schedule_work *work, struct lull_schedule_journal *journal,
                         struct lull_error *err)
 {
     const struct lull_queue *queue;
-    bool has_changed;
-    const int rc = lull_slurm_read(work->slurm, &has_changed, &queue, err);
+    const int rc = look_first(work, &queue, err);
 
     if (rc < 0)
         return rc;
@@ -246,9 +279,11 @@ static int open_journal(struct schedule_work *work, struct lull_schedule_journal
 static int run_once(struct schedule_work *work, struct lull_error *err)
 {
     struct lull_schedule_journal journal = {.fd = -1};
+    const struct lull_queue *queue;
     struct lull_round round;
     json_t *told = NULL;
-    int rc = work->options->is_dry ? 0 : open_journal(work, &journal, err);
+    int rc =
+        work->options->is_dry ? look_first(work, &queue, err) : open_journal(work, &journal, err);
 
     if (rc < 0)
         return rc;
@@ -407,9 +442,8 @@ static int explain_past(struct schedule_work *work, struct lull_error *err)
 static int explain(struct schedule_work *work, struct lull_error *err)
 {
     const struct lull_queue *queue;
-    bool has_changed;
     uint32_t job;
-    const int rc = lull_slurm_read(work->slurm, &has_changed, &queue, err);
+    const int rc = look_first(work, &queue, err);
 
     if (rc < 0)
         return rc;
@@ -486,6 +520,7 @@ static int run(void *place, const struct lull_operands *operands)
     lull_slurm_close(work.slurm);
     lull_point_table_destroy(work.table);
     lull_tariff_fini(&work.tariff);
+    lull_past_fini(&work.past);
     return rc < 0 ? lull_program_fail("lull-schedule", &err) : LULL_EXIT_OK;
 }
 

@@ -124,6 +124,7 @@ json_t *lull_report_decision(const struct lull_queue *queue, const struct lull_s
     bool is_whole =
         object != NULL && set(object, "job", json_integer(queue->jobs[decision->job].id)) &&
         set(object, "name", json_string(queue->jobs[decision->job].name)) &&
+        set(object, "submit_s", json_integer(queue->jobs[decision->job].submit_s)) &&
         set(object, "time_s", json_real(now_s)) && set(object, "policy", json_string(policy)) &&
         set(object, "reason", text_or_null(decision->reason)) &&
         set(object, "is_rejected", json_boolean(decision->is_rejected));

@@ -134,6 +134,8 @@ static int carry_out(struct lull_round *round, const struct lull_queue *queue,
             goto drop;
         if (lull_schedule_journal_add(round->journal, document, err) < 0)
             lull_log(LULL_LOG_WARNING, "schedule", "%s", err->text);
+        if (lull_past_add(round->past, document) < 0)
+            lull_log(LULL_LOG_WARNING, "schedule", "there is no memory for what was decided");
         round->decisions++;
     }
     if (rc == 0)

@@ -18,6 +18,7 @@ struct lull_round {
     struct lull_slurm *slurm;
     struct lull_scheduling_rules rules;
     struct lull_schedule_journal *journal; /* NULL: decisions are only told, not carried out */
+    struct lull_past *past;                /* what is carried out is remembered here */
     int64_t patience_s;                    /* how long a released job may take to begin */
     bool is_pressed;                       /* look at the queue also if nothing has changed */
     int64_t due_s;                         /* when a job's cheaper time comes; 0: none is kept */

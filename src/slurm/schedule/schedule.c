@@ -96,13 +96,17 @@ static int begin(struct lull_schedule *schedule)
             schedule->own[i].number != LULL_SCHEDULE_NONE && adopt(schedule, i) < 0)
             return -ENOMEM;
     set_nodes(schedule);
-    for (uint32_t i = 0; i < queue->job_count; i++) {
-        const uint32_t number = schedule->own[i].number;
+    for (uint32_t number = 0; number < schedule->all.count; number++) {
+        const uint32_t at = schedule->job_of[number];
+        int rc = 0;
 
-        if (queue->jobs[i].stage == LULL_QUEUE_WAITS && number != LULL_SCHEDULE_NONE &&
-            schedule->decider.calls->arrive(schedule->decider.policy, number,
-                                            schedule->jobs[number].arrival_ns) < 0)
-            return -ENOMEM;
+        if (at == LULL_SCHEDULE_NONE)
+            rc = lull_cluster_decider_recall(around(schedule), number, schedule->recalled[number]);
+        else if (queue->jobs[at].stage == LULL_QUEUE_WAITS)
+            rc = schedule->decider.calls->arrive(schedule->decider.policy, number,
+                                                 schedule->jobs[number].arrival_ns);
+        if (rc < 0)
+            return rc;
     }
     return 0;
 }
@@ -116,6 +120,10 @@ static void set_time(struct lull_schedule *schedule)
     for (uint32_t i = 0; i < queue->job_count; i++)
         if (queue->jobs[i].submit_s < schedule->base_s)
             schedule->base_s = queue->jobs[i].submit_s;
+    lull_schedule_bound_past(schedule);
+    if (schedule->past_next < schedule->past_end &&
+        schedule->rules.past->jobs[schedule->past_next]->submit_s < schedule->base_s)
+        schedule->base_s = schedule->rules.past->jobs[schedule->past_next]->submit_s;
     schedule->now_ns = (queue->now_s - schedule->base_s) * SECOND_NS;
 }
 
@@ -171,6 +179,7 @@ void lull_schedule_destroy(struct lull_schedule *schedule)
     free(schedule->own);
     free(schedule->jobs);
     free(schedule->job_of);
+    free(schedule->recalled);
     free(schedule->points);
     free(schedule->shares);
     free(schedule->told);

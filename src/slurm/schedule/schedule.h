@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "core/cluster/power/power_shift.h"
 #include "core/cluster/policy/policy.h"
+#include "slurm/schedule/past.h"
 #include "slurm/schedule/queue.h"
 #include "trace/point_table.h"
 
@@ -21,6 +22,7 @@ struct lull_scheduling_rules {
     double cap_w;                         /* of all GPUs; 0: none */
     /* What power costs or emits, in time since 1970; NULL: jobs begin as soon as they can. */
     const struct lull_tariff *tariff;
+    const struct lull_past *past; /* what was placed before; NULL: nothing is remembered */
 };
 
 struct lull_schedule; /* opaque */

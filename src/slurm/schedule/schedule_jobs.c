@@ -22,8 +22,7 @@ static const int64_t spare_s = 300;
 
 /* ---- the cluster --------------------------------------------------------------------------- */
 
-/* The number of a type; type_count: it is new. */
-static uint32_t find_type(const struct lull_schedule *schedule, const char *name)
+uint32_t lull_schedule_find_type(const struct lull_schedule *schedule, const char *name)
 {
     for (uint32_t type = 0; type < schedule->cluster.type_count; type++) {
         assert(schedule->types[type].name != NULL);
@@ -79,7 +78,7 @@ int lull_schedule_make_cluster(struct lull_schedule *schedule, struct lull_error
         schedule->inner_of[i] = LULL_SCHEDULE_NONE;
         if (node->gpus == 0 || node->gpus > LULL_CLUSTER_MOST_NODE_GPUS)
             continue;
-        type = find_type(schedule, node->type);
+        type = lull_schedule_find_type(schedule, node->type);
         if (type == schedule->cluster.type_count)
             add_type(schedule, node);
         if (node->gpus > schedule->most_gpus[type])
@@ -333,17 +332,18 @@ static const char *obstacle_of(const struct lull_queue_job *job)
 int lull_schedule_make_jobs(struct lull_schedule *schedule, struct lull_error *err)
 {
     const struct lull_queue *const queue = schedule->queue;
-    const size_t count = queue->job_count > 0 ? queue->job_count : 1;
+    const size_t count = (size_t)queue->job_count + (schedule->past_end - schedule->past_next) + 1;
     struct lull_cluster_point *const candidates =
         calloc((size_t)schedule->cluster.type_count * LULL_POINT_TABLE_MOST, sizeof(*candidates));
 
     schedule->own = calloc(count, sizeof(*schedule->own));
     schedule->jobs = calloc(count, sizeof(*schedule->jobs));
     schedule->job_of = calloc(count, sizeof(*schedule->job_of));
+    schedule->recalled = calloc(count, sizeof(*schedule->recalled));
     schedule->point_room = count * LULL_CLUSTER_MOST_POINTS;
     schedule->points = malloc(schedule->point_room * sizeof(*schedule->points));
     if (candidates == NULL || schedule->own == NULL || schedule->jobs == NULL ||
-        schedule->job_of == NULL || schedule->points == NULL) {
+        schedule->job_of == NULL || schedule->recalled == NULL || schedule->points == NULL) {
         free(candidates);
         return lull_error_set(err, -ENOMEM, "there is no memory for %u jobs", queue->job_count);
     }
@@ -352,6 +352,7 @@ int lull_schedule_make_jobs(struct lull_schedule *schedule, struct lull_error *e
         const bool waits = job->stage == LULL_QUEUE_WAITS;
         int points;
 
+        lull_schedule_add_past(schedule, job);
         schedule->own[i].number = LULL_SCHEDULE_NONE;
         if (waits)
             schedule->own[i].obstacle = job->obstacle != NULL ? job->obstacle : job->delay;
@@ -366,6 +367,7 @@ int lull_schedule_make_jobs(struct lull_schedule *schedule, struct lull_error *e
         else if (waits)
             schedule->own[i].obstacle = obstacle_of(job);
     }
+    lull_schedule_add_past(schedule, NULL);
     schedule->all.all = schedule->jobs;
     free(candidates);
     return 0;

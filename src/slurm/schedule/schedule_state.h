@@ -36,8 +36,10 @@ struct lull_schedule {
 
     struct lull_schedule_job *own; /* [queue's job] */
     struct lull_cluster_job *jobs; /* [number] */
-    uint32_t *job_of;              /* [number]: the queue's */
+    uint32_t *job_of;   /* [number]: the queue's; LULL_SCHEDULE_NONE: it is of the past */
+    uint32_t *recalled; /* [number] of a job of the past: the point that it was given */
     struct lull_cluster_jobs all;
+    uint32_t past_next, past_end;      /* jobs of rules.past that are still to be added */
     struct lull_cluster_point *points; /* of all jobs */
     size_t point_count;
     size_t point_room;
@@ -52,5 +54,17 @@ struct lull_schedule {
 /* Makes the cluster of the queue's nodes, and the jobs with their points. -ENOMEM; -EINVAL. */
 int lull_schedule_make_cluster(struct lull_schedule *schedule, struct lull_error *err);
 int lull_schedule_make_jobs(struct lull_schedule *schedule, struct lull_error *err);
+
+/* schedule_past.c */
+
+/* Chooses the jobs of the past that the policy is told of: none, where it learns nothing. */
+void lull_schedule_bound_past(struct lull_schedule *schedule);
+
+/* Adds those that were submitted no later than this job of the queue; NULL: all that are left. One
+ * that waits again is not of the past. */
+void lull_schedule_add_past(struct lull_schedule *schedule, const struct lull_queue_job *job);
+
+/* The number of a type of GPU; type_count: there is none. */
+uint32_t lull_schedule_find_type(const struct lull_schedule *schedule, const char *name);
 
 #endif

@@ -92,6 +92,15 @@ static int adopt(struct lull_cluster_policy *handle, uint32_t job,
     return lull_cluster_decider_adopt(handle, job, shares, count, now_ns);
 }
 
+static int recall(struct lull_cluster_policy *handle, uint32_t job, uint32_t point)
+{
+    struct lull_pd_rats *const policy = (struct lull_pd_rats *)handle;
+
+    if (policy->inner.calls == NULL && choose(policy) < 0)
+        return -ENOMEM;
+    return lull_cluster_decider_recall(handle, job, point);
+}
+
 static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
                    int64_t now_ns, struct lull_cluster_decision *decision)
 {
@@ -106,6 +115,7 @@ const struct lull_cluster_policy_calls lull_pd_rats_calls = {
     .destroy = destroy,
     .arrive = arrive,
     .adopt = adopt,
+    .recall = recall,
     .end = lull_cluster_decider_end,
     .decide = decide,
     .begin = lull_cluster_decider_begin,

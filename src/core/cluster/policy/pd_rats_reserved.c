@@ -217,7 +217,7 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
     pool->has_changed = true;
 }
 
-/* What runs already says nothing of what is still to come, so that it has no part in the prices. */
+/* What runs takes room; that it came, and with which choices, is recalled. */
 static int adopt(struct lull_cluster_policy *handle, uint32_t job,
                  const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
 {
@@ -227,6 +227,17 @@ static int adopt(struct lull_cluster_policy *handle, uint32_t job,
     (void)shares;
     (void)count;
     return run(&policy->pools[asked->pool], job, &asked->points[0], now_ns);
+}
+
+/* Jobs that came lately are what prices are made of, whatever has become of them. */
+static int recall(struct lull_cluster_policy *handle, uint32_t job, uint32_t point)
+{
+    struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
+    const struct lull_cluster_job *came = &policy->jobs->all[job];
+
+    (void)point;
+    lull_fluid_price_add(policy->pools[came->pool].price, job, came->arrival_ns);
+    return 0;
 }
 
 static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,
@@ -398,6 +409,7 @@ const struct lull_cluster_policy_calls lull_pd_rats_reserved_calls = {
     .destroy = destroy,
     .arrive = arrive,
     .adopt = adopt,
+    .recall = recall,
     .end = end,
     .decide = decide,
     .pace = pace,

@@ -239,6 +239,13 @@ int lull_cluster_decider_adopt(struct lull_cluster_policy *around, uint32_t job,
     return decider_of(around)->calls->adopt(decider_of(around)->policy, job, shares, count, now_ns);
 }
 
+int lull_cluster_decider_recall(struct lull_cluster_policy *around, uint32_t job, uint32_t point)
+{
+    if (decider_of(around)->calls->recall == NULL)
+        return 0;
+    return decider_of(around)->calls->recall(decider_of(around)->policy, job, point);
+}
+
 void lull_cluster_decider_pace(struct lull_cluster_policy *around, uint32_t job, double pace,
                                int64_t end_ns, int64_t now_ns)
 {

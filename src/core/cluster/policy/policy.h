@@ -83,6 +83,12 @@ struct lull_cluster_policy_calls {
     int (*adopt)(struct lull_cluster_policy *policy, uint32_t job,
                  const struct lull_cluster_share *shares, size_t count, int64_t now_ns);
 
+    /* A job of the past was once started in this operating point, and is told for what it teaches
+       alone, whatever has become of it: no decision is made of it, and no end is told. If it still
+       runs it is adopted as well, by another number. In the order of arrival among arrive() of
+       other jobs, and before any decision. NULL: the policy learns nothing. -ENOMEM. */
+    int (*recall)(struct lull_cluster_policy *policy, uint32_t job, uint32_t point);
+
     /* A running job goes on at this part (above 0, to 1) of its operating point's pace, because it
      * shares links or a storage with others (contention.h), and so would end at end_ns. Jobs start
      * at a pace of 1. */
@@ -138,6 +144,7 @@ void lull_cluster_decider_begin(struct lull_cluster_policy *around, uint32_t job
 int lull_cluster_decider_adopt(struct lull_cluster_policy *around, uint32_t job,
                                const struct lull_cluster_share *shares, size_t count,
                                int64_t now_ns);
+int lull_cluster_decider_recall(struct lull_cluster_policy *around, uint32_t job, uint32_t point);
 void lull_cluster_decider_pace(struct lull_cluster_policy *around, uint32_t job, double pace,
                                int64_t end_ns, int64_t now_ns);
 void lull_cluster_decider_idle(struct lull_cluster_policy *around, uint32_t node, bool is_idle,

@@ -103,8 +103,17 @@ static int adopt(struct lull_cluster_policy *handle, uint32_t job,
     if (group->cursor == group->running.count)
         group->cursor++;
     lull_running_set_add(&policy->ledger, &group->running, job);
-    charge(policy, job, true);
     lull_ranked_offer(policy, job, now_ns);
+    return 0;
+}
+
+/* What an adopted job takes was booked when it was started, which is recalled. */
+static int recall(struct lull_cluster_policy *handle, uint32_t job, uint32_t point)
+{
+    struct lull_ranked *const policy = (struct lull_ranked *)handle;
+
+    if (policy->ranking->charge != NULL)
+        policy->ranking->charge(policy, job, point, 1.0, true);
     return 0;
 }
 
@@ -421,6 +430,7 @@ const struct lull_cluster_policy_calls lull_ranked_calls = {
     .destroy = destroy,
     .arrive = arrive,
     .adopt = adopt,
+    .recall = recall,
     .end = end,
     .decide = decide,
     .begin = begin,

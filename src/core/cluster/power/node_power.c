@@ -330,6 +330,7 @@ static const struct lull_cluster_policy_calls calls = {
     .destroy = destroy,
     .arrive = arrive,
     .adopt = lull_cluster_decider_adopt,
+    .recall = lull_cluster_decider_recall,
     .end = lull_cluster_decider_end,
     .decide = decide,
     .begin = begin,

@@ -273,6 +273,7 @@ static const struct lull_cluster_policy_calls calls = {
     .destroy = destroy,
     .arrive = arrive,
     .adopt = adopt,
+    .recall = lull_cluster_decider_recall,
     .end = end,
     .decide = decide,
     .begin = begin,
