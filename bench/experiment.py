@@ -218,8 +218,9 @@ class Experiment:
         with open(points, "w", encoding="utf-8") as file:
             json.dump(table, file)
         with open(os.path.join(self.cluster.work, "schedule.log"), "a", encoding="utf-8") as log:
-            self.client = subprocess.Popen([self.schedule, "--interval", "0.1", "--policy", policy, "--points", points, "--state",
-                                            tempfile.mkdtemp(prefix="state-", dir=self.cluster.work)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            state = tempfile.mkdtemp(prefix="state-", dir=self.cluster.work)
+            self.client = subprocess.Popen([self.schedule, "--interval", "0.1", "--policy", policy, "--points", points, "--state", state],
+                                           stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def end_client(self):
         if self.client is not None:
