@@ -5,10 +5,12 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/smaller.h"
 #include "core/section/gaps/gap_map.h"
 #include "emulator/player/sim.h"
 #include "simulator/driver.h"
+#include "simulator/nodes.h"
 
 static const int64_t reading_ns = INT64_C(100000000);
 /* A play without an event for so long has come to a standstill, which must be noticed. */
@@ -35,17 +37,28 @@ struct node_rank {
 /* The power of all GPUs together, read as often as `lull run` reads it. */
 struct node_power {
     int64_t next_ns; /* when it is read next */
-    double energy_j; /* until the reading before */
     double piece_w[READINGS];
     uint32_t count;
     struct lull_swing swing;
 };
 
+/* A node of the job, with the ranks that follow each other. */
+struct node_site {
+    uint32_t first; /* rank */
+    uint32_t count;
+    struct lull_controller *controller;
+    struct lull_virtual_driver *driver;
+    double energy_j; /* until the reading before */
+};
+
 struct simulation {
     const struct lull_simulation_options *options;
     struct lull_play_sim *sim;
-    struct lull_controller *controller;
-    struct lull_virtual_driver *driver;
+    bool is_managed;
+    uint32_t site_count;
+    struct node_site sites[LULL_SIMULATION_NODES];
+    struct lull_virtual_nodes *nodes; /* NULL: there is one */
+    uint32_t *clocks_mhz; /* of each GPU, from the highest; NULL: there is one node */
     struct node_rank ranks[LULL_PLAY_RANKS];
     uint64_t settled_in; /* period of rank 0, counted from 1 */
     struct node_power power;
@@ -57,6 +70,21 @@ static uint32_t popcount(uint32_t bits)
     return (uint32_t)__builtin_popcount(bits);
 }
 
+/* The node on which a rank is. */
+static struct node_site *site_of(struct simulation *simulation, uint32_t rank)
+{
+    return &simulation->sites[rank * simulation->site_count /
+                              simulation->options->play->rank_count];
+}
+
+/* The track of a rank's calls. */
+static const struct lull_track *track_of(struct simulation *simulation, uint32_t rank)
+{
+    const struct node_site *site = site_of(simulation, rank);
+
+    return lull_controller_track(site->controller, rank - site->first);
+}
+
 /* ---- what happens on the GPUs ------------------------------------------------------------ */
 
 /* Notes at which points the iteration runs that the first rank begins. */
@@ -64,8 +92,8 @@ static void mark_iteration(struct simulation *simulation, int64_t now_ns)
 {
     struct lull_job_frontier_mark mark = {
         .time_ns = now_ns,
-        .is_first = lull_track_iteration(lull_controller_track(simulation->controller, 0)) == 0,
-        .visit = lull_controller_visit(simulation->controller, 0),
+        .is_first = lull_track_iteration(track_of(simulation, 0)) == 0,
+        .visit = lull_controller_visit(simulation->sites[0].controller, 0),
     };
 
     for (uint32_t i = 0; i < simulation->options->play->rank_count; i++)
@@ -74,28 +102,29 @@ static void mark_iteration(struct simulation *simulation, int64_t now_ns)
 }
 
 /* Tells whether this call of the rank begins an iteration. */
-static bool begins_iteration(const struct simulation *simulation, uint32_t index,
+static bool begins_iteration(struct simulation *simulation, uint32_t index,
                              const struct lull_call *call)
 {
-    return call->begin && lull_track_boundary_ns(lull_controller_track(simulation->controller,
-                                                                       index)) == call->time_ns;
+    return call->begin && lull_track_boundary_ns(track_of(simulation, index)) == call->time_ns;
 }
 
 /* Hands the controller the calls that the gap map has found by now. */
 static void take_gaps(struct simulation *simulation, uint32_t index, int64_t now_ns)
 {
+    const struct node_site *site = site_of(simulation, index);
+    const uint32_t gpu = index - site->first;
     struct lull_call call;
 
     if (lull_gap_map_fold(simulation->ranks[index].gaps) > 0)
-        lull_controller_take_fold(simulation->controller, index,
+        lull_controller_take_fold(site->controller, gpu,
                                   lull_gap_map_fold(simulation->ranks[index].gaps));
     while (lull_gap_map_poll(simulation->ranks[index].gaps, now_ns, &call)) {
-        lull_controller_take_call(simulation->controller, index, &call);
+        lull_controller_take_call(site->controller, gpu, &call);
         if (index == 0 && simulation->options->frontier != NULL &&
             begins_iteration(simulation, index, &call))
             mark_iteration(simulation, now_ns);
         lull_gap_map_set_steady(simulation->ranks[index].gaps,
-                                lull_controller_steady_point(simulation->controller, index));
+                                lull_controller_steady_point(site->controller, gpu));
     }
     simulation->ranks[index].gaps_wake_ns = lull_gap_map_wake_ns(simulation->ranks[index].gaps);
 }
@@ -124,6 +153,7 @@ static void take_communication(struct simulation *simulation, uint32_t index,
                                const struct lull_play_event *event)
 {
     const struct lull_play_op *op = event->op;
+    const struct node_site *site = site_of(simulation, index);
     struct node_rank *rank = &simulation->ranks[index];
     const struct lull_call edge = {
         .time_ns = event->is_end ? event->end_ns : event->begin_ns,
@@ -137,7 +167,7 @@ static void take_communication(struct simulation *simulation, uint32_t index,
     };
 
     take_gaps(simulation, index, edge.time_ns);
-    lull_controller_take_collective(simulation->controller, index, &edge);
+    lull_controller_take_collective(site->controller, index - site->first, &edge);
     lull_gap_map_take_communication(rank->gaps, &edge);
     lull_gap_map_take_complete(rank->gaps,
                                rank->computing > 0 ? rank->compute_from_ns : edge.time_ns);
@@ -152,7 +182,7 @@ static void take_compute(struct simulation *simulation, struct node_rank *rank,
             rank->compute_from_ns = event->begin_ns;
         return;
     }
-    if (--rank->computing == 0 && simulation->controller != NULL)
+    if (--rank->computing == 0 && simulation->is_managed)
         lull_gap_map_take_compute(rank->gaps, rank->compute_from_ns, event->end_ns);
     if (event->is_low && rank->steps > 0 && rank->is_measured && !rank->step_is_low) {
         rank->step_is_low = true;
@@ -181,8 +211,8 @@ static void begin_period(struct simulation *simulation, uint32_t index, uint64_t
         rank->until_ns = now_ns;
         rank->until_j = now_j;
     }
-    if (index == 0 && simulation->settled_in == 0 && simulation->controller != NULL &&
-        lull_controller_phase(simulation->controller) == LULL_PHASE_SETTLED)
+    if (index == 0 && simulation->settled_in == 0 && simulation->is_managed &&
+        lull_controller_phase(simulation->sites[0].controller) == LULL_PHASE_SETTLED)
         simulation->settled_in = period + 1;
 }
 
@@ -201,7 +231,7 @@ static void on_event(void *context, uint32_t index, const struct lull_play_event
     }
     if (event->op->kind == LULL_PLAY_COMPUTE)
         take_compute(simulation, rank, event);
-    else if (simulation->controller != NULL)
+    else if (simulation->is_managed)
         take_communication(simulation, index, event);
 }
 
@@ -225,27 +255,39 @@ static void add_measured(struct simulation *simulation, double power_w)
     power->count = 0;
 }
 
+/* Returns the power of a node's GPUs since the reading before, W. */
+static double site_power(struct simulation *simulation, struct node_site *site)
+{
+    const double before_j = site->energy_j;
+
+    site->energy_j = 0.0;
+    for (uint32_t i = 0; i < site->count; i++)
+        site->energy_j +=
+            lull_physics_energy_j(lull_play_sim_gpu(simulation->sim, site->first + i));
+    return (site->energy_j - before_j) / ((double)reading_ns * 1e-9);
+}
+
 /* Reads the power, averaged since the reading before as sensors do. Returns when to do so next. */
 static int64_t read_power(struct simulation *simulation, int64_t now_ns)
 {
     struct node_power *power = &simulation->power;
-    double energy_j = 0.0;
-    double power_w;
+    double power_w = 0.0;
 
     if (now_ns - simulation->event_ns > standstill_ns)
         return LULL_PHYSICS_NEVER;
     if (now_ns < power->next_ns)
         return power->next_ns;
-    for (uint32_t i = 0; i < simulation->options->play->rank_count; i++)
-        energy_j += lull_physics_energy_j(lull_play_sim_gpu(simulation->sim, i));
-    power_w = (energy_j - power->energy_j) / ((double)reading_ns * 1e-9);
-    power->energy_j = energy_j;
     power->next_ns = now_ns + reading_ns;
-    if (now_ns == 0)
-        return power->next_ns;
-    add_measured(simulation, power_w);
-    if (simulation->controller != NULL)
-        lull_controller_take_node_power(simulation->controller, now_ns, power_w);
+    for (uint32_t i = 0; i < simulation->site_count; i++) {
+        struct node_site *site = &simulation->sites[i];
+        const double site_w = site_power(simulation, site);
+
+        power_w += site_w;
+        if (simulation->is_managed && now_ns > 0)
+            lull_controller_take_node_power(site->controller, now_ns, site_w);
+    }
+    if (now_ns > 0)
+        add_measured(simulation, power_w);
     return power->next_ns;
 }
 
@@ -253,38 +295,44 @@ static int64_t read_power(struct simulation *simulation, int64_t now_ns)
 
 static void on_driven(void *context, uint32_t gpu, const struct lull_switch_outcome *outcome)
 {
-    struct simulation *simulation = context;
+    const struct node_site *site = context;
 
-    lull_controller_take_switch(simulation->controller, gpu, outcome);
+    lull_controller_take_switch(site->controller, gpu, outcome);
+}
+
+/* Lets a node ask for clocks. Returns when to do so next. */
+static int64_t drive(const struct node_site *site, int64_t now_ns)
+{
+    struct lull_command commands[LULL_CONTROLLER_MAX_GPUS];
+    const uint32_t count =
+        lull_controller_poll(site->controller, now_ns, commands, LULL_CONTROLLER_MAX_GPUS);
+    int64_t driver_ns;
+
+    for (uint32_t i = 0; i < count; i++)
+        lull_virtual_driver_ask(site->driver, &commands[i], now_ns);
+    driver_ns = lull_virtual_driver_advance(site->driver, now_ns);
+    return lull_earlier_ns(driver_ns, lull_controller_wake_ns(site->controller));
 }
 
 static int64_t on_timer(void *context, int64_t now_ns)
 {
     struct simulation *simulation = context;
-    struct lull_command commands[LULL_CONTROLLER_MAX_GPUS];
     int64_t wake_ns = read_power(simulation, now_ns);
-    int64_t driver_ns;
-    uint32_t count;
 
-    if (simulation->controller == NULL)
+    if (!simulation->is_managed)
         return wake_ns;
     for (uint32_t i = 0; i < simulation->options->play->rank_count; i++) {
         const struct node_rank *rank = &simulation->ranks[i];
 
         if (rank->gaps_wake_ns <= now_ns)
             take_gaps(simulation, i, now_ns);
-        if (rank->gaps_wake_ns < wake_ns)
-            wake_ns = rank->gaps_wake_ns;
+        wake_ns = lull_earlier_ns(wake_ns, rank->gaps_wake_ns);
     }
-    count =
-        lull_controller_poll(simulation->controller, now_ns, commands, LULL_CONTROLLER_MAX_GPUS);
-    for (uint32_t i = 0; i < count; i++)
-        lull_virtual_driver_ask(simulation->driver, &commands[i], now_ns);
-    driver_ns = lull_virtual_driver_advance(simulation->driver, now_ns);
-    if (lull_controller_wake_ns(simulation->controller) < wake_ns)
-        wake_ns = lull_controller_wake_ns(simulation->controller);
-    if (driver_ns < wake_ns)
-        return driver_ns;
+    /* As for readings of power: a play at a standstill must be noticed. */
+    if (simulation->nodes != NULL && wake_ns != LULL_PHYSICS_NEVER)
+        wake_ns = lull_earlier_ns(wake_ns, lull_virtual_nodes_advance(simulation->nodes, now_ns));
+    for (uint32_t i = 0; i < simulation->site_count; i++)
+        wake_ns = lull_earlier_ns(wake_ns, drive(&simulation->sites[i], now_ns));
     return wake_ns;
 }
 
@@ -318,30 +366,76 @@ static void set_up_gpus(struct simulation *simulation)
     }
 }
 
-/* Makes what decides about the GPUs: gap maps, the controller and the driver. */
+/* Makes a node's controller and driver. */
+static bool make_site(struct simulation *simulation, struct node_site *site)
+{
+    const struct lull_simulation_options *options = simulation->options;
+    struct lull_controller_config control = options->control;
+    struct lull_physics *gpus[LULL_PLAY_RANKS];
+    uint32_t points[LULL_PLAY_RANKS];
+
+    for (uint32_t i = 0; i < site->count; i++) {
+        gpus[i] = lull_play_sim_gpu(simulation->sim, site->first + i);
+        points[i] = lull_gpu_model_step_count(options->model);
+    }
+    control.together = simulation->site_count > 1;
+    site->controller = lull_controller_create(&control, site->count, points);
+    site->driver =
+        lull_virtual_driver_create(gpus, site->count, options->look_ns,
+                                   options->seed + site->first, on_driven, site);
+    for (uint32_t i = 0; i < site->count && site->controller != NULL; i++)
+        lull_controller_set_model(site->controller, i, 0);
+    return site->controller != NULL && site->driver != NULL;
+}
+
+/* Lets the nodes talk to each other. */
+static bool join_sites(struct simulation *simulation)
+{
+    const struct lull_simulation_options *options = simulation->options;
+    const uint32_t steps = lull_gpu_model_step_count(options->model);
+    struct lull_node_view views[LULL_SIMULATION_NODES] = {0};
+
+    if (simulation->site_count == 1)
+        return true;
+    simulation->clocks_mhz = calloc(steps, sizeof(simulation->clocks_mhz[0]));
+    if (simulation->clocks_mhz == NULL)
+        return false;
+    for (uint32_t i = 0; i < steps; i++)
+        simulation->clocks_mhz[i] =
+            (uint32_t)lround(lull_gpu_model_step_mhz(options->model, steps - 1 - i));
+    for (uint32_t i = 0; i < simulation->site_count; i++) {
+        const struct node_site *site = &simulation->sites[i];
+
+        views[i].controller = site->controller;
+        views[i].gpu_count = site->count;
+        views[i].present = UINT64_MAX >> (64 - site->count);
+        for (uint32_t gpu = 0; gpu < site->count; gpu++)
+            views[i].clocks_mhz[gpu] = simulation->clocks_mhz;
+    }
+    simulation->nodes =
+        lull_virtual_nodes_create(views, simulation->site_count, options->way_ns,
+                                  options->lost_every, options->seed);
+    return simulation->nodes != NULL;
+}
+
+/* Makes what decides about the GPUs: gap maps, controllers and drivers. */
 static int make_managed(struct simulation *simulation, struct lull_error *err)
 {
     const struct lull_simulation_options *options = simulation->options;
-    const uint32_t count = options->play->rank_count;
-    struct lull_physics *gpus[LULL_PLAY_RANKS];
-    uint32_t points[LULL_PLAY_RANKS];
     bool is_made = true;
 
-    for (uint32_t i = 0; i < count; i++) {
-        gpus[i] = lull_play_sim_gpu(simulation->sim, i);
-        points[i] = lull_gpu_model_step_count(options->model);
-        simulation->ranks[i].gaps = lull_gap_map_create(!options->exposure);
-        simulation->ranks[i].orders = number_communication(&options->play->ranks[i]);
-        is_made =
-            is_made && simulation->ranks[i].gaps != NULL && simulation->ranks[i].orders != NULL;
+    for (uint32_t i = 0; i < options->play->rank_count; i++) {
+        struct node_rank *rank = &simulation->ranks[i];
+
+        rank->gaps = lull_gap_map_create(!options->exposure);
+        rank->orders = number_communication(&options->play->ranks[i]);
+        is_made = is_made && rank->gaps != NULL && rank->orders != NULL;
     }
-    simulation->controller = lull_controller_create(&options->control, count, points);
-    simulation->driver = lull_virtual_driver_create(gpus, count, options->look_ns, options->seed,
-                                                    on_driven, simulation);
-    if (!is_made || simulation->controller == NULL || simulation->driver == NULL)
+    for (uint32_t i = 0; i < simulation->site_count; i++)
+        is_made = make_site(simulation, &simulation->sites[i]) && is_made;
+    if (!is_made || !join_sites(simulation))
         return lull_error_set(err, -ENOMEM, "simulation: no memory");
-    for (uint32_t i = 0; i < count; i++)
-        lull_controller_set_model(simulation->controller, i, 0);
+    simulation->is_managed = true;
     return 0;
 }
 
@@ -351,8 +445,12 @@ static void destroy(struct simulation *simulation)
         lull_gap_map_destroy(simulation->ranks[i].gaps);
         free(simulation->ranks[i].orders);
     }
-    lull_virtual_driver_destroy(simulation->driver);
-    lull_controller_destroy(simulation->controller);
+    lull_virtual_nodes_destroy(simulation->nodes);
+    free(simulation->clocks_mhz);
+    for (uint32_t i = 0; i < simulation->site_count; i++) {
+        lull_virtual_driver_destroy(simulation->sites[i].driver);
+        lull_controller_destroy(simulation->sites[i].controller);
+    }
     lull_play_sim_destroy(simulation->sim);
     free(simulation);
 }
@@ -362,6 +460,7 @@ static void describe_target(const struct simulation *simulation,
 {
     const struct lull_gpu_model *model = simulation->options->model;
     const uint32_t top = lull_gpu_model_step_count(model) - 1;
+    const struct lull_controller *controller = simulation->sites[0].controller;
     const struct lull_target *steady;
     const struct lull_target *targets;
     uint32_t lowest = 0;
@@ -370,22 +469,22 @@ static void describe_target(const struct simulation *simulation,
     outcome->steady_mhz = lull_gpu_model_step_mhz(
         model, top - lull_smaller_u32(simulation->options->steps_below, top));
     outcome->point_mhz = outcome->steady_mhz;
-    if (simulation->controller == NULL)
+    if (!simulation->is_managed)
         return;
-    outcome->given_up = lull_controller_swings(simulation->controller)->cut;
-    steady = lull_controller_steady(simulation->controller);
+    outcome->given_up = lull_controller_swings(controller)->cut;
+    steady = lull_controller_steady(controller);
     if (steady != NULL) {
         outcome->steady_mhz = lull_gpu_model_step_mhz(model, top - steady->proven.common);
         outcome->below_ratio = lull_target_below_ratio(steady);
     }
-    outcome->kept_others = lull_controller_kept_others(simulation->controller);
-    targets = lull_controller_targets(simulation->controller, &count);
+    outcome->kept_others = lull_controller_kept_others(controller);
+    targets = lull_controller_targets(controller, &count);
     for (uint32_t i = 0; i < count; i++)
         lowest = lull_larger_u32(lowest, targets[i].proven.common);
     outcome->point_mhz = lull_gpu_model_step_mhz(model, top - lowest);
-    lull_track_sections(lull_controller_track(simulation->controller, 0), &count);
+    lull_track_sections(lull_controller_track(controller, 0), &count);
     for (uint32_t i = 0; i < count; i++)
-        outcome->switched += lull_controller_target_of(simulation->controller, 0, i) != NULL;
+        outcome->switched += lull_controller_target_of(controller, 0, i) != NULL;
 }
 
 /* Computes the means of the measured periods. */
@@ -395,13 +494,14 @@ static void conclude(const struct simulation *simulation,
     const struct lull_simulation_options *options = simulation->options;
     const uint32_t ranks = options->play->rank_count;
     struct lull_simulation_outcome outcome = {
-        .calls = simulation->driver == NULL ? 0 : lull_virtual_driver_calls(simulation->driver),
         .settled_in = simulation->settled_in,
         .swing = simulation->power.swing,
     };
     uint64_t steps = 0;
     uint64_t low_steps = 0;
 
+    for (uint32_t i = 0; i < simulation->site_count && simulation->is_managed; i++)
+        outcome.calls += lull_virtual_driver_calls(simulation->sites[i].driver);
     for (uint32_t i = 0; i < ranks; i++) {
         const struct node_rank *rank = &simulation->ranks[i];
 
@@ -417,6 +517,19 @@ static void conclude(const struct simulation *simulation,
     describe_target(simulation, outcome_out);
 }
 
+/* Each node has as many ranks as any other, or one more. */
+static void place_ranks(struct simulation *simulation)
+{
+    const uint32_t ranks = simulation->options->play->rank_count;
+
+    simulation->site_count = lull_smaller_u32(lull_larger_u32(simulation->options->nodes, 1),
+                                              lull_smaller_u32(ranks, LULL_SIMULATION_NODES));
+    for (uint32_t i = ranks; i-- > 0;) {
+        site_of(simulation, i)->first = i;
+        site_of(simulation, i)->count++;
+    }
+}
+
 int lull_simulate_node(const struct lull_simulation_options *options,
                        struct lull_simulation_outcome *outcome_out, struct lull_error *err)
 {
@@ -427,6 +540,7 @@ int lull_simulate_node(const struct lull_simulation_options *options,
     if (simulation == NULL)
         return lull_error_set(err, -ENOMEM, "simulation: no memory");
     simulation->options = options;
+    place_ranks(simulation);
     if (options->measured == 0 || options->measured > options->periods) {
         result = lull_error_set(err, -EINVAL,
                                 "simulation: %llu of %llu periods cannot be measured; measure one "

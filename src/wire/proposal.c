@@ -47,11 +47,30 @@ static void put_entry(struct writer *writer, const struct lull_proposal_entry *e
     put(writer, 0, 4);
 }
 
+static void put_arrival(struct writer *writer, const struct lull_arrival *arrival)
+{
+    put(writer, arrival->iteration, 8);
+    put(writer, arrival->collectives, 4);
+    put(writer, arrival->total_us, 4);
+    put(writer, arrival->recoveries, 4);
+    put(writer, arrival->waited_us, 4);
+    put(writer, arrival->kind_count, 4);
+    put(writer, 0, 4);
+}
+
+static void put_kind(struct writer *writer, const struct lull_arrival_kind *kind)
+{
+    put(writer, kind->signature, 8);
+    put(writer, kind->longest_us, 4);
+    put(writer, 0, 4);
+}
+
 size_t lull_proposal_encode(const struct lull_proposal *proposal, uint8_t *buffer)
 {
     struct writer writer = {buffer};
 
-    assert(proposal->entry_count <= LULL_PROPOSAL_MAX_ENTRIES);
+    assert(proposal->entry_count <= LULL_PROPOSAL_MAX_ENTRIES &&
+           proposal->arrival.kind_count <= LULL_ARRIVAL_KINDS);
     put(&writer, proposal_magic, 4);
     put(&writer, LULL_PROPOSAL_VERSION, 2);
     put(&writer, proposal->entry_count, 2);
@@ -62,8 +81,11 @@ size_t lull_proposal_encode(const struct lull_proposal *proposal, uint8_t *buffe
     put(&writer, proposal->structure, 8);
     put(&writer, proposal->window_iterations, 4);
     put(&writer, proposal->leaving, 4);
+    put_arrival(&writer, &proposal->arrival);
     for (uint32_t i = 0; i < proposal->entry_count; i++)
         put_entry(&writer, &proposal->entries[i]);
+    for (uint32_t i = 0; i < proposal->arrival.kind_count; i++)
+        put_kind(&writer, &proposal->arrival.kinds[i]);
     return (size_t)(writer.bytes - buffer);
 }
 
@@ -78,6 +100,57 @@ static bool get_entry(struct reader *reader, struct lull_proposal_entry *entry)
     return get_u32(reader) == 0 && entry->settled <= 1 && entry->kept_mhz != 0;
 }
 
+/* Reads how a node's ranks came, without the kinds. False: no governor writes that. */
+static bool get_arrival(struct reader *reader, struct lull_arrival *arrival)
+{
+    arrival->iteration = get(reader, 8);
+    arrival->collectives = get_u32(reader);
+    arrival->total_us = get_u32(reader);
+    arrival->recoveries = get_u32(reader);
+    arrival->waited_us = get_u32(reader);
+    arrival->kind_count = get_u32(reader);
+    return get_u32(reader) == 0 && arrival->kind_count <= LULL_ARRIVAL_KINDS;
+}
+
+static bool get_kind(struct reader *reader, struct lull_arrival_kind *kind)
+{
+    kind->signature = get(reader, 8);
+    kind->longest_us = get_u32(reader);
+    return get_u32(reader) == 0;
+}
+
+/* Returns the length of a message with so many entries and kinds. */
+static size_t size_of(const struct lull_proposal *proposal)
+{
+    return LULL_PROPOSAL_HEADER_BYTES +
+           (size_t)proposal->entry_count * LULL_PROPOSAL_ENTRY_BYTES +
+           (size_t)proposal->arrival.kind_count * LULL_PROPOSAL_KIND_BYTES;
+}
+
+/* Reads what comes after the version. False: no governor writes that. */
+static bool get_proposal(struct reader *reader, size_t size, struct lull_proposal *proposal)
+{
+    proposal->entry_count = (uint32_t)get(reader, 2);
+    proposal->node = get_u32(reader);
+    proposal->nodes = get_u32(reader);
+    proposal->incarnation = get(reader, 8);
+    proposal->sequence = get(reader, 8);
+    proposal->structure = get(reader, 8);
+    proposal->window_iterations = get_u32(reader);
+    proposal->leaving = get_u32(reader);
+    if (!get_arrival(reader, &proposal->arrival) ||
+        proposal->entry_count > LULL_PROPOSAL_MAX_ENTRIES || size != size_of(proposal) ||
+        proposal->node >= proposal->nodes || proposal->leaving > 1)
+        return false;
+    for (uint32_t i = 0; i < proposal->entry_count; i++)
+        if (!get_entry(reader, &proposal->entries[i]))
+            return false;
+    for (uint32_t i = 0; i < proposal->arrival.kind_count; i++)
+        if (!get_kind(reader, &proposal->arrival.kinds[i]))
+            return false;
+    return true;
+}
+
 int lull_proposal_decode(const uint8_t *buffer, size_t size, struct lull_proposal *proposal_out)
 {
     struct lull_proposal proposal = {0};
@@ -89,22 +162,8 @@ int lull_proposal_decode(const uint8_t *buffer, size_t size, struct lull_proposa
     version = (uint32_t)get(&reader, 2);
     if (version != LULL_PROPOSAL_VERSION)
         return -EPROTONOSUPPORT;
-    proposal.entry_count = (uint32_t)get(&reader, 2);
-    if (proposal.entry_count > LULL_PROPOSAL_MAX_ENTRIES ||
-        size != LULL_PROPOSAL_HEADER_BYTES + proposal.entry_count * LULL_PROPOSAL_ENTRY_BYTES)
+    if (!get_proposal(&reader, size, &proposal))
         return LULL_E_FORMAT;
-    proposal.node = get_u32(&reader);
-    proposal.nodes = get_u32(&reader);
-    proposal.incarnation = get(&reader, 8);
-    proposal.sequence = get(&reader, 8);
-    proposal.structure = get(&reader, 8);
-    proposal.window_iterations = get_u32(&reader);
-    proposal.leaving = get_u32(&reader);
-    if (proposal.node >= proposal.nodes || proposal.leaving > 1)
-        return LULL_E_FORMAT;
-    for (uint32_t i = 0; i < proposal.entry_count; i++)
-        if (!get_entry(&reader, &proposal.entries[i]))
-            return LULL_E_FORMAT;
     *proposal_out = proposal;
     return 0;
 }

@@ -1,11 +1,17 @@
 /*
  * Proposals between the governors of one job: what core/section/agreement.h calls a proposal, as
- * one message of a fixed header and up to LULL_PROPOSAL_MAX_ENTRIES entries, little-endian. Pure
- * functions: no I/O, no allocation, no log; any bytes may be decoded.
+ * one message of a fixed header, up to LULL_PROPOSAL_MAX_ENTRIES entries, and up to
+ * LULL_ARRIVAL_KINDS kinds of collectives (core/section/arrival.h), little-endian. Pure functions:
+ * no I/O, no allocation, no log; any bytes may be decoded.
  *
  *   0 magic "LLTG"   4 version   6 entries (u16 each)   8 node   12 nodes   16 incarnation
- *   24 sequence   32 structure   40 window   44 leaving   48 entries of 32 bytes: signature,
- *   iteration (u64 each), kept, refused, settled, 0 (u32 each)
+ *   24 sequence   32 structure   40 window   44 leaving   48 iteration that the arrival is of
+ *   56 collectives   60 total   64 recoveries   68 waited   72 kinds   76 0   80 entries of 32
+ *   bytes: signature, iteration (u64 each), kept, refused, settled, 0 (u32 each); then kinds of 16
+ *   bytes: signature (u64), longest, 0 (u32 each)
+ *
+ * Version 2 has added the arrival. Governors of different versions refuse each other's messages, so
+ * that each node is managed alone.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -18,11 +24,13 @@
 #include "core/section/agreement.h"
 
 enum {
-    LULL_PROPOSAL_VERSION = 1,
-    LULL_PROPOSAL_HEADER_BYTES = 48,
+    LULL_PROPOSAL_VERSION = 2,
+    LULL_PROPOSAL_HEADER_BYTES = 80,
     LULL_PROPOSAL_ENTRY_BYTES = 32,
-    LULL_PROPOSAL_MAX_BYTES =
-        LULL_PROPOSAL_HEADER_BYTES + LULL_PROPOSAL_MAX_ENTRIES * LULL_PROPOSAL_ENTRY_BYTES,
+    LULL_PROPOSAL_KIND_BYTES = 16,
+    LULL_PROPOSAL_MAX_BYTES = LULL_PROPOSAL_HEADER_BYTES +
+                              LULL_PROPOSAL_MAX_ENTRIES * LULL_PROPOSAL_ENTRY_BYTES +
+                              LULL_ARRIVAL_KINDS * LULL_PROPOSAL_KIND_BYTES,
 };
 
 /* Writes the proposal into LULL_PROPOSAL_MAX_BYTES of buffer; returns its size. */

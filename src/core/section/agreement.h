@@ -26,6 +26,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/section/arrival.h"
+
 #define LULL_AGREEMENT_REFERENCE UINT32_MAX /* as a clock: not lowered, higher than any other */
 
 enum {
@@ -53,6 +55,7 @@ struct lull_proposal {
     uint32_t leaving;           /* 1: its part of the job has ended */
     uint32_t entry_count;       /* <= LULL_PROPOSAL_MAX_ENTRIES */
     struct lull_proposal_entry entries[LULL_PROPOSAL_MAX_ENTRIES];
+    struct lull_arrival arrival; /* how its ranks came, which the agreement does not look at */
 };
 
 enum lull_agreement_state {

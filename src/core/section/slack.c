@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/section/slack.h"
+#include "core/section/slack_state.h"
 
 #include <assert.h>
 #include <math.h>
@@ -54,16 +54,12 @@ enum { FIRST_HOLD = 8, LONGEST_HOLD = 512 };
  * a twentieth, which then saved 12.8 % instead of 13.3 %. */
 enum { OVERDUE = 12 };
 
-static uint64_t bit(uint32_t gpu)
-{
-    return UINT64_C(1) << gpu;
-}
-
 void lull_slack_init(struct lull_slack *slack, uint32_t gpu_count, const uint32_t *point_counts)
 {
     assert(gpu_count >= 1 && gpu_count <= LULL_SLACK_MAX_GPUS);
     memset(slack, 0, sizeof(*slack));
     slack->gpu_count = gpu_count;
+    slack->stride = 1;
     for (uint32_t i = 0; i < gpu_count; i++) {
         struct lull_slack_gpu *gpu = &slack->gpus[i];
         const uint32_t steps = point_counts[i] < 2 ? 1 : point_counts[i] - 1;
@@ -104,8 +100,10 @@ static struct lull_slack_kind *kind_of(struct lull_slack *slack, const struct lu
     kind.communicator = 0;
     signature = lull_signature_join(lull_call_signature(&kind), edge->ranks);
     for (uint32_t i = 0; i < LULL_SLACK_KINDS; i++) {
-        if (slack->kinds[i].signature == 0)
+        if (slack->kinds[i].signature == 0) {
             slack->kinds[i].signature = signature;
+            slack->kinds[i].ranks = edge->ranks;
+        }
         if (slack->kinds[i].signature == signature)
             return &slack->kinds[i];
     }
@@ -128,7 +126,7 @@ static uint32_t first_number(const struct lull_slack_kind *kind, int64_t time_ns
     uint32_t number;
 
     for (uint32_t i = 0; i < LULL_SLACK_MAX_GPUS; i++)
-        if ((kind->members & bit(i)) != 0)
+        if ((kind->members & lull_slack_bit(i)) != 0)
             newest = lull_larger_u32(newest, kind->numbers[i]);
     if (newest == 0 || was_over(kind, newest, time_ns))
         return newest + 1;
@@ -142,9 +140,9 @@ static void begin(struct lull_slack_kind *kind, uint32_t gpu, int64_t time_ns)
 {
     if (kind->depths[gpu]++ > 0)
         return;
-    if ((kind->members & bit(gpu)) == 0)
+    if ((kind->members & lull_slack_bit(gpu)) == 0)
         kind->numbers[gpu] = first_number(kind, time_ns) - 1;
-    kind->members |= bit(gpu);
+    kind->members |= lull_slack_bit(gpu);
     kind->begins_ns[gpu] = time_ns;
     kind->numbers[gpu]++;
 }
@@ -170,10 +168,18 @@ static double waited_for_ms(const struct lull_slack *slack,
     if (!gpu->is_in_force || gpu->points == 0)
         return 0.0;
     for (uint32_t i = 0; i < slack->gpu_count; i++)
-        if ((meeting->seen & bit(i)) != 0 && slack->gpus[i].is_in_force &&
+        if ((meeting->seen & lull_slack_bit(i)) != 0 && slack->gpus[i].is_in_force &&
             slack->gpus[i].points < gpu->points)
             longest_ms = fmax(longest_ms, meeting->length_ms[i] - meeting->length_ms[index]);
     return longest_ms;
+}
+
+bool lull_slack_is_waited_for(const struct lull_slack_gpu *gpu, double now_ms, double all_ms)
+{
+    if (now_ms <= recovered_share * gpu->had_waited_ms)
+        return false;
+    return gpu->had_waited_ms >= gpu->point_ratio * gpu->usual_ms ||
+           all_ms > recovered_all_share * gpu->had_all_ms;
 }
 
 /* Less lowered GPUs have waited for this one. Tells whether for longer than jitter explains. */
@@ -182,17 +188,34 @@ static bool note_waiting(struct lull_slack_gpu *gpu, double now_ms, bool is_one_
     gpu->waited_for_ms += now_ms;
     if (is_one_group)
         gpu->late_ms += now_ms;
-    if (now_ms <= recovered_share * gpu->had_waited_ms)
-        return false;
-    return gpu->had_waited_ms >= gpu->point_ratio * gpu->usual_ms ||
-           gpu->waited_for_ms > recovered_all_share * gpu->had_all_ms;
+    return !gpu->rests_on_nodes && lull_slack_is_waited_for(gpu, now_ms, gpu->waited_for_ms);
+}
+
+/* Its points change, so that what was seen at those before does not count any more. */
+static void change_points(struct lull_slack_gpu *gpu, uint32_t points)
+{
+    gpu->points = points;
+    gpu->era++;
+    gpu->own.count = 0;
+    gpu->job.count = 0;
+    if (points == 0)
+        gpu->rests_on_nodes = false;
 }
 
 static void hold(struct lull_slack_gpu *gpu)
 {
     gpu->hold = lull_larger_u32(gpu->hold, gpu->next_hold);
     gpu->next_hold = lull_smaller_u32(gpu->next_hold * 2, LONGEST_HOLD);
-    gpu->waits = 0;
+    gpu->own.count = 0;
+    gpu->job.count = 0;
+}
+
+void lull_slack_raise_at_once(struct lull_slack_gpu *gpu)
+{
+    change_points(gpu, 0);
+    gpu->is_in_force = false;
+    gpu->record.recoveries++;
+    hold(gpu);
 }
 
 /* The GPU that is the last to come. */
@@ -202,7 +225,7 @@ static uint32_t last_of(const struct lull_slack *slack, const struct lull_slack_
     double shortest_ms = INFINITY;
 
     for (uint32_t i = 0; i < slack->gpu_count; i++)
-        if ((meeting->seen & bit(i)) != 0 && meeting->length_ms[i] < shortest_ms) {
+        if ((meeting->seen & lull_slack_bit(i)) != 0 && meeting->length_ms[i] < shortest_ms) {
             shortest_ms = meeting->length_ms[i];
             last = i;
         }
@@ -213,34 +236,42 @@ static uint32_t last_of(const struct lull_slack *slack, const struct lull_slack_
 static uint64_t raise_waited_for(struct lull_slack *slack, const struct lull_slack_meeting *meeting,
                                  uint32_t last, bool is_one_group)
 {
+    double longest_ms = 0.0;
     uint64_t raised = 0;
 
     if (slack->gpus[last].points == 0)
         return 0;
+    for (uint32_t i = 0; i < slack->gpu_count; i++) {
+        const double waited_ms = waited_for_ms(slack, meeting, i);
+
+        if ((meeting->seen & lull_slack_bit(i)) == 0 ||
+            !note_waiting(&slack->gpus[i], waited_ms, is_one_group))
+            continue;
+        longest_ms = fmax(longest_ms, waited_ms);
+        raised |= lull_slack_bit(i);
+    }
     for (uint32_t i = 0; i < slack->gpu_count; i++)
-        if ((meeting->seen & bit(i)) != 0 &&
-            note_waiting(&slack->gpus[i], waited_for_ms(slack, meeting, i), is_one_group))
-            raised |= bit(i);
-    for (uint32_t i = 0; i < slack->gpu_count; i++)
-        if ((raised & bit(i)) != 0) {
-            slack->gpus[i].points = 0;
-            slack->gpus[i].is_in_force = false;
-            slack->gpus[i].record.recoveries++;
-            hold(&slack->gpus[i]);
-        }
+        if ((raised & lull_slack_bit(i)) != 0)
+            lull_slack_raise_at_once(&slack->gpus[i]);
+    if (raised != 0) {
+        slack->recoveries++;
+        slack->waited_ms = longest_ms;
+    }
     return raised;
 }
 
 /* All have left: what each has waited for, and who is waited for. */
-static uint64_t conclude(struct lull_slack *slack, const struct lull_slack_meeting *meeting,
-                         bool is_one_group)
+static uint64_t conclude(struct lull_slack *slack, const struct lull_slack_kind *kind,
+                         const struct lull_slack_meeting *meeting)
 {
+    const bool is_one_group = (uint32_t)__builtin_popcountll(kind->members) <= kind->ranks;
     const uint32_t last = last_of(slack, meeting);
 
+    lull_slack_note_last(slack, last, kind, (double)meeting->length_ms[last]);
     for (uint32_t i = 0; i < slack->gpu_count; i++) {
         struct lull_slack_gpu *gpu = &slack->gpus[i];
 
-        if ((meeting->seen & bit(i)) == 0)
+        if ((meeting->seen & lull_slack_bit(i)) == 0)
             continue;
         gpu->met++;
         gpu->wait_ms = fmax(gpu->wait_ms, meeting->length_ms[i] - meeting->length_ms[last]);
@@ -253,6 +284,7 @@ uint64_t lull_slack_take(struct lull_slack *slack, uint32_t gpu, const struct lu
 {
     struct lull_slack_kind *kind;
     struct lull_slack_meeting *meeting;
+    double length_ms;
 
     assert(gpu < slack->gpu_count);
     if (edge->peer >= 0 || edge->place != 0 || edge->is_late)
@@ -267,11 +299,13 @@ uint64_t lull_slack_take(struct lull_slack *slack, uint32_t gpu, const struct lu
     if (kind->depths[gpu] == 0 || --kind->depths[gpu] > 0)
         return 0;
     meeting = meeting_of(kind, gpu, edge->time_ns);
-    meeting->seen |= bit(gpu);
-    meeting->length_ms[gpu] = (float)lull_ms_from_ns(edge->time_ns - kind->begins_ns[gpu]);
+    meeting->seen |= lull_slack_bit(gpu);
+    length_ms = lull_ms_from_ns(edge->time_ns - kind->begins_ns[gpu]);
+    meeting->length_ms[gpu] = (float)length_ms;
+    lull_slack_stay(slack, gpu, kind, length_ms);
     if (meeting->seen != kind->members)
         return 0;
-    return conclude(slack, meeting, (uint32_t)__builtin_popcountll(kind->members) <= edge->ranks);
+    return conclude(slack, kind, meeting);
 }
 
 /* ---- points ------------------------------------------------------------------------------ */
@@ -344,14 +378,17 @@ static double fill_all(const struct lull_slack_gpu *gpu, const struct slack_seen
 }
 
 /* The GPU has waited in each of the last iterations: lowers it by what fills that. */
-static void lower(struct lull_slack *slack, struct lull_slack_gpu *gpu)
+static void lower(struct lull_slack *slack, struct lull_slack_gpu *gpu,
+                  const struct lull_slack_waits *waits)
 {
-    const struct slack_seen longest = look_at(gpu, gpu->waits_ms);
-    const struct slack_seen all = look_at(gpu, gpu->all_waits_ms);
+    const struct slack_seen longest = look_at(gpu, waits->longest_ms);
+    const struct slack_seen all = look_at(gpu, waits->all_ms);
+    const bool is_by_job = waits == &gpu->job;
     uint32_t points;
 
+    if (is_by_job != gpu->was_by_job)
+        gpu->point_ms = 0.0;
     learn_point(gpu, longest.least_ms);
-    gpu->waits = 0;
     points = (uint32_t)fmax(fmax((longest.least_ms - longest.kept_ms) / gpu->point_ms, 0.0),
                             fill_all(gpu, &longest, &all));
     points = lull_smaller_u32(points, gpu->most - gpu->points);
@@ -364,22 +401,37 @@ static void lower(struct lull_slack *slack, struct lull_slack_gpu *gpu)
         gpu->had_all_ms = all.mean_ms;
     }
     gpu->before = gpu->points;
-    gpu->points += points;
+    gpu->was_by_job = is_by_job;
+    gpu->rests_on_nodes |= is_by_job;
+    change_points(gpu, gpu->points + points);
     gpu->record.most = lull_larger_u32(gpu->record.most, gpu->points);
     slack->descents += points > 1;
 }
 
-/* It has come last, so that others may have waited for it. */
-static void raise(struct lull_slack_gpu *gpu)
+void lull_slack_note_wait(struct lull_slack *slack, struct lull_slack_gpu *gpu,
+                          struct lull_slack_waits *waits, double longest_ms, double all_ms)
+{
+    if (gpu->hold > 0)
+        return;
+    waits->longest_ms[waits->count] = longest_ms;
+    waits->all_ms[waits->count++] = all_ms;
+    if (waits->count < LULL_SLACK_WINDOW)
+        return;
+    waits->count = 0;
+    lower(slack, gpu, waits);
+}
+
+void lull_slack_raise(struct lull_slack_gpu *gpu)
 {
     const uint32_t points = UINT32_C(1) << lull_smaller_u32(gpu->late, 8);
 
-    gpu->points -= lull_smaller_u32(points, gpu->points);
+    change_points(gpu, gpu->points - lull_smaller_u32(points, gpu->points));
     gpu->late++;
     hold(gpu);
 }
 
-void lull_slack_end_iteration(struct lull_slack *slack, uint32_t index, double iteration_ms)
+void lull_slack_end_iteration(struct lull_slack *slack, uint32_t index, uint64_t iteration,
+                              double iteration_ms)
 {
     struct lull_slack_gpu *gpu = &slack->gpus[index];
     const bool is_seen = gpu->met > 0;
@@ -390,6 +442,7 @@ void lull_slack_end_iteration(struct lull_slack *slack, uint32_t index, double i
     assert(index < slack->gpu_count && iteration_ms > 0.0);
     gpu->record.iterations++;
     gpu->record.lowered += gpu->is_in_force && gpu->points > 0;
+    gpu->record.by_nodes += gpu->is_in_force && gpu->rests_on_nodes;
     gpu->usual_ms = iteration_ms;
     gpu->met = 0;
     gpu->wait_ms = 0.0;
@@ -397,21 +450,18 @@ void lull_slack_end_iteration(struct lull_slack *slack, uint32_t index, double i
     gpu->waited_for_ms = 0.0;
     gpu->late_ms = 0.0;
     gpu->hold -= gpu->hold > 0;
+    lull_slack_end_stay(slack, index, iteration);
     if (!gpu->is_in_force || (!is_seen && gpu->points == 0))
         return;
     gpu->overdue = late_ms > all_ms ? gpu->overdue + 1 : 0;
     /* Where it cannot be seen whether the GPU still waits, it goes back as if it did not. */
-    if ((wait_ms <= 0.0 || !is_seen || gpu->overdue >= OVERDUE) && gpu->points > 0) {
-        raise(gpu);
+    if ((wait_ms <= 0.0 || !is_seen || gpu->overdue >= OVERDUE) && gpu->points > 0 &&
+        !gpu->rests_on_nodes) {
+        lull_slack_raise(gpu);
         return;
     }
-    gpu->late = 0;
-    if (gpu->hold == 0) {
-        gpu->all_waits_ms[gpu->waits] = all_ms;
-        gpu->waits_ms[gpu->waits++] = wait_ms;
-    }
-    if (gpu->waits == LULL_SLACK_WINDOW)
-        lower(slack, gpu);
+    gpu->late = gpu->rests_on_nodes ? gpu->late : 0;
+    lull_slack_note_wait(slack, gpu, &gpu->own, wait_ms, all_ms);
 }
 
 void lull_slack_begin_iteration(struct lull_slack *slack, uint32_t index, uint32_t point,
@@ -445,9 +495,12 @@ void lull_slack_forget(struct lull_slack *slack, uint32_t index)
         .point = gpu->point,
         .set = gpu->set,
         .is_reached = gpu->is_reached,
+        .era = gpu->era + 1,
     };
+    memset(slack->lasts, 0, sizeof(slack->lasts));
+    slack->has_told = false;
     for (uint32_t i = 0; i < LULL_SLACK_KINDS; i++) {
-        slack->kinds[i].members &= ~bit(index);
+        slack->kinds[i].members &= ~lull_slack_bit(index);
         slack->kinds[i].depths[index] = 0;
     }
 }
@@ -459,7 +512,7 @@ void lull_slack_back_off(struct lull_slack *slack, uint32_t points)
 
         if (gpu->points == 0)
             continue;
-        gpu->points -= lull_smaller_u32(points, gpu->points);
+        change_points(gpu, gpu->points - lull_smaller_u32(points, gpu->points));
         gpu->is_in_force = false;
         hold(gpu);
     }

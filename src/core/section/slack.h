@@ -26,8 +26,14 @@
  * Ranks are compared by how long they are in the collective of one kind (operation, size class and
  * number of ranks) with the same number. So ranks of groups of the same kind are compared with each
  * other, too, and those of different stages of a pipeline; but sends and receives are left out.
- * Ranks of other nodes are not seen: a GPU is compared with the latest one of its own node, which
- * errs on the side of too little slack.
+ *
+ * Ranks of other nodes are not seen. What nodes tell each other of them (arrival.h) comes some
+ * iterations later, and is held against what the ranks of this node were in the collectives for in
+ * that same iteration, as long as their points have not changed since. Only collectives of more
+ * ranks than this node has are compared. What rests on other nodes' words goes by these alone:
+ * where a less lowered rank of this node waits for a GPU, both may be waiting for another node. It
+ * is taken back at once where ranks of all other nodes have waited for the GPU, where another
+ * node tells that a rank has recovered, and where nothing has been told for LULL_SLACK_STALE words.
  *
  * Pure; caller's storage; one thread. Times: int64_t ns of one monotonic clock for all GPUs.
  * Source: none; the rule is that of the refinement of sections (controller/refine.c).
@@ -40,6 +46,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/section/arrival.h"
 #include "core/section/call.h"
 
 enum {
@@ -47,6 +54,8 @@ enum {
     LULL_SLACK_KINDS = 32, /* of collectives; those of more kinds than that are left out */
     LULL_SLACK_OPEN = 8,   /* collectives of one kind that are under way at once */
     LULL_SLACK_WINDOW = 6, /* iterations in which a GPU must have waited */
+    LULL_SLACK_KEPT = 8,   /* iterations that wait for what other nodes tell of them */
+    LULL_SLACK_STALE = 8,  /* words of this node without an answer, after which nothing is known */
 };
 
 /* One collective, and how long each GPU was in it. */
@@ -59,11 +68,36 @@ struct lull_slack_meeting {
 
 struct lull_slack_kind {
     uint64_t signature; /* 0: it is free */
+    uint32_t ranks;     /* that meet in one of them; 0: unknown */
     uint64_t members;   /* bits: GPUs that have been in one of its collectives */
     uint32_t numbers[LULL_SLACK_MAX_GPUS];
     uint32_t depths[LULL_SLACK_MAX_GPUS];
     int64_t begins_ns[LULL_SLACK_MAX_GPUS];
     struct lull_slack_meeting open[LULL_SLACK_OPEN];
+};
+
+/* How long a rank was in the collectives of one iteration that it shares with other nodes. */
+struct lull_slack_stay {
+    uint64_t iteration;
+    bool counts;  /* the GPU has run at its points for the whole iteration... */
+    uint32_t era; /* ...and these were its points then */
+    uint32_t collectives;
+    double total_ms;
+    float longest_ms[LULL_SLACK_KINDS];
+};
+
+/* The same of the last ranks to come of this node, one iteration. */
+struct lull_slack_last {
+    uint64_t iteration;
+    uint64_t ended; /* bits: GPUs that have ended it */
+    float longest_ms[LULL_SLACK_KINDS];
+};
+
+/* Waits of the last iterations in a row, of the longest and of all together. */
+struct lull_slack_waits {
+    uint32_t count;
+    double longest_ms[LULL_SLACK_WINDOW];
+    double all_ms[LULL_SLACK_WINDOW];
 };
 
 /* What came of a GPU's slack so far. */
@@ -72,6 +106,7 @@ struct lull_slack_record {
     uint64_t lowered;    /* ...that it has run below the common point */
     uint32_t most;       /* points below it, at most */
     uint32_t recoveries; /* how often it was raised at once */
+    uint64_t by_nodes;   /* iterations that it has run lower for ranks of other nodes */
 };
 
 struct lull_slack_gpu {
@@ -89,15 +124,21 @@ struct lull_slack_gpu {
     uint32_t set;         /* the point that its clock has followed to last */
     bool is_reached;      /* it has been at `point` since that is wanted */
     bool is_in_force;     /* it has run at its points for the whole present iteration */
-    double waits_ms[LULL_SLACK_WINDOW];
-    double all_waits_ms[LULL_SLACK_WINDOW];
-    uint32_t waits;        /* how many of them there are */
+    bool rests_on_nodes;  /* its points rest on what other nodes have told */
+    uint32_t era;         /* how often its points have changed */
+    uint64_t iteration;   /* of its rank, the present one */
+    uint64_t answered;    /* iteration of which other nodes have told last */
+    struct lull_slack_stay stay;                   /* in the present iteration... */
+    struct lull_slack_stay stays[LULL_SLACK_KEPT]; /* ...and in those that nodes tell of */
+    struct lull_slack_waits own;                   /* for ranks of its own node... */
+    struct lull_slack_waits job;                   /* ...and for the latest rank of the job */
     double point_ms;       /* what a point costs; 0: not known */
     double had_waited_ms;  /* when it was lowered from the common point, at least... */
     double had_longest_ms; /* ...the same, on average... */
     double had_all_ms;     /* ...and all waits of an iteration together, on average */
     double before_ms;      /* least wait before it was lowered last... */
     uint32_t before;       /* ...and its points then */
+    bool was_by_job;       /* it was lowered last for the latest rank of the job */
     uint32_t late;         /* iterations in a row in which it came last */
     uint32_t overdue;      /* ...in which others have waited for it for longer than it did */
     uint32_t hold;         /* iterations that it is not lowered for... */
@@ -107,8 +148,15 @@ struct lull_slack_gpu {
 struct lull_slack {
     uint32_t gpu_count;
     uint32_t descents; /* how often a GPU has been lowered by more than a point */
+    uint32_t recoveries; /* how often GPUs were raised at once because another one waited... */
+    double waited_ms;    /* ...and how long it had, the last time */
+    uint32_t told_recoveries;
+    uint64_t stride; /* every so many iterations other nodes are told of one */
+    bool has_told;
+    uint64_t told; /* the iteration that this node has told of last */
     struct lull_slack_gpu gpus[LULL_SLACK_MAX_GPUS];
     struct lull_slack_kind kinds[LULL_SLACK_KINDS];
+    struct lull_slack_last lasts[LULL_SLACK_KEPT]; /* of the iterations that nodes tell of */
 };
 
 /* No GPU has any slack yet. gpu_count 1..LULL_SLACK_MAX_GPUS; point_counts[i]: length of the clock
@@ -119,8 +167,9 @@ void lull_slack_init(struct lull_slack *slack, uint32_t gpu_count, const uint32_
  * their times, those of different GPUs in any. Returns bits: GPUs that are to be raised at once. */
 uint64_t lull_slack_take(struct lull_slack *slack, uint32_t gpu, const struct lull_call *edge);
 
-/* An iteration of the GPU has ended. Its points may change. iteration_ms > 0. */
-void lull_slack_end_iteration(struct lull_slack *slack, uint32_t gpu, double iteration_ms);
+/* The GPU's iteration of this number has ended. Its points may change. iteration_ms > 0. */
+void lull_slack_end_iteration(struct lull_slack *slack, uint32_t gpu, uint64_t iteration,
+                              double iteration_ms);
 
 /* The GPU's next iteration begins, in which it is to run at this point, of its own clock list; that
  * is lower by its slack than it would be otherwise, or not. */
@@ -133,6 +182,23 @@ void lull_slack_take_switch(struct lull_slack *slack, uint32_t gpu, uint32_t poi
 /* The GPU has another rank, or none any more, or its calls are learnt afresh: it has no slack, and
  * nothing is known of it. */
 void lull_slack_forget(struct lull_slack *slack, uint32_t gpu);
+
+/*
+ * Fills in what this node tells the others: of the newest iteration that all its ranks have ended,
+ * where that is due, and of the ranks that have recovered. Iterations of less than 100 ms are told
+ * of only where a power of two divides their numbers, so that words are about that far apart. Tells
+ * whether there is anything that has not been told before; collectives is 0 where there is no
+ * iteration to tell of.
+ */
+bool lull_slack_tell(struct lull_slack *slack, struct lull_arrival *arrival_out);
+
+/* All nodes have told of an iteration. Points may change. Returns bits: GPUs that are to be raised
+ * at once. */
+uint64_t lull_slack_hear(struct lull_slack *slack, const struct lull_latest *latest);
+
+/* Another node tells that a rank has recovered, which had to wait for so long. Returns bits: GPUs
+ * that are to be raised at once. */
+uint64_t lull_slack_hear_recovery(struct lull_slack *slack, double waited_ms);
 
 /* How many points below the common one the GPU may run. */
 uint32_t lull_slack_points(const struct lull_slack *slack, uint32_t gpu);

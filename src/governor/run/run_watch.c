@@ -14,7 +14,7 @@
 enum {
     TICK_MS = 50,
     SAMPLE_TICKS = 2,
-    PEER_TICKS = 2,
+    PEER_TICKS = 1,
     LIVE_TICKS = 4,
     PROGRESS_TICKS = 10,
     ENERGY_TICKS = 20,

@@ -107,7 +107,7 @@ static void iterate(struct job *job, uint32_t iterations)
         }
         job->iteration_ms = (double)(job->now_ns - begin_ns) * 1e-6;
         for (uint32_t i = 0; i < GPUS; i++)
-            lull_slack_end_iteration(&job->slack, i, job->iteration_ms);
+            lull_slack_end_iteration(&job->slack, i, n, job->iteration_ms);
     }
 }
 
@@ -331,7 +331,7 @@ static void exchange(struct job *job, uint32_t kind, int32_t peer)
         call.time_ns = job->now_ns + 20000000;
         call.begin = false;
         lull_slack_take(&job->slack, i, &call);
-        lull_slack_end_iteration(&job->slack, i, 100.0);
+        lull_slack_end_iteration(&job->slack, i, 0, 100.0);
     }
     job->now_ns += 100000000;
 }
@@ -372,7 +372,7 @@ static void test_what_is_not_seen_goes_back(void **state)
         lull_slack_begin_iteration(&job.slack, 0, lull_slack_points(&job.slack, 0), true);
         lull_slack_take_switch(&job.slack, 0, lull_slack_points(&job.slack, 0));
         lull_slack_begin_iteration(&job.slack, 0, lull_slack_points(&job.slack, 0), true);
-        lull_slack_end_iteration(&job.slack, 0, 100.0);
+        lull_slack_end_iteration(&job.slack, 0, 0, 100.0);
     }
     assert_int_equal(lull_slack_points(&job.slack, 0), 0);
 }
@@ -402,19 +402,19 @@ static void test_the_cost_of_a_point_is_learnt(void **state)
         gpu->met = 1;
         gpu->wait_ms = 10.0;
         for (uint32_t wait = 0; wait < LULL_SLACK_WINDOW; wait++)
-            gpu->waits_ms[wait] = 10.0;
-        gpu->waits = LULL_SLACK_WINDOW - 1;
+            gpu->own.longest_ms[wait] = 10.0;
+        gpu->own.count = LULL_SLACK_WINDOW - 1;
         gpu->point_ratio = 0.02;
         gpu->point_ms = cases[i].known_ms;
         gpu->points = 4;
         gpu->before = cases[i].before;
         gpu->before_ms = cases[i].before_ms;
         gpu->most = cases[i].most;
-        lull_slack_end_iteration(&job.slack, 0, busy_ms);
+        lull_slack_end_iteration(&job.slack, 0, 0, busy_ms);
         assert_true(fabs(gpu->point_ms - cases[i].point_ms) < 1e-9);
         assert_int_equal(gpu->points, cases[i].points);
         assert_int_equal(gpu->before, 4);
-        assert_int_equal(gpu->waits, 0);
+        assert_int_equal(gpu->own.count, 0);
     }
 }
 

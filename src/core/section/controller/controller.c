@@ -267,18 +267,39 @@ static void apply_steady(struct lull_controller *controller, struct lull_control
     lull_controller_set_steady(controller, gpu, point);
 }
 
-void lull_controller_take_collective(struct lull_controller *controller, uint32_t index,
-                                     const struct lull_call *edge)
+/* These GPUs are raised in the middle of an iteration. */
+static void raise_waited_for(struct lull_controller *controller, uint64_t raised, int64_t now_ns)
 {
-    const uint64_t raised = lull_slack_take(&controller->slack, index, edge);
-
     if (raised == 0)
         return;
-    controller->now_ns = edge->time_ns;
+    controller->now_ns = now_ns;
     for (uint32_t i = 0; i < controller->gpu_count; i++)
         if ((raised & (UINT64_C(1) << i)) != 0 &&
             !lull_switch_calibration_runs(&controller->gpus[i].calibration))
             apply_steady(controller, &controller->gpus[i]);
+}
+
+void lull_controller_take_collective(struct lull_controller *controller, uint32_t index,
+                                     const struct lull_call *edge)
+{
+    raise_waited_for(controller, lull_slack_take(&controller->slack, index, edge), edge->time_ns);
+}
+
+bool lull_controller_tell(struct lull_controller *controller, struct lull_arrival *arrival_out)
+{
+    return lull_slack_tell(&controller->slack, arrival_out);
+}
+
+void lull_controller_hear(struct lull_controller *controller, const struct lull_latest *latest,
+                          int64_t now_ns)
+{
+    raise_waited_for(controller, lull_slack_hear(&controller->slack, latest), now_ns);
+}
+
+void lull_controller_hear_recovery(struct lull_controller *controller, double waited_ms,
+                                   int64_t now_ns)
+{
+    raise_waited_for(controller, lull_slack_hear_recovery(&controller->slack, waited_ms), now_ns);
 }
 
 bool lull_controller_has_sections(const struct lull_controller *controller)

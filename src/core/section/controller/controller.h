@@ -53,7 +53,8 @@
  *
  * A job on several nodes has a controller on each. They search in the same way in the same
  * iterations, and apply what all have agreed on (agreement.h); then no GPU has a point of its own
- * in a section, and slack is what a rank waits for others of its node.
+ * in a section, and slack is what a rank waits for the latest of all nodes, as far as they have told
+ * each other of it (arrival.h).
  *
  * Points are indices into the GPU's clock list: 0 the highest, which stands for the reference (no
  * lock at all). Pure; create/destroy; one thread. Time is passed in, never read.
@@ -268,6 +269,16 @@ void lull_controller_hold(struct lull_controller *controller, bool held);
  */
 void lull_controller_agree(struct lull_controller *controller, uint32_t target,
                            uint32_t agreed_point, uint64_t from_iteration, uint32_t refused_point);
+
+/* What this node tells the others of how its ranks come; see lull_slack_tell. */
+bool lull_controller_tell(struct lull_controller *controller, struct lull_arrival *arrival_out);
+
+/* What all nodes have told of an iteration, and that a rank of another node has recovered after it
+ * had waited for so long. GPUs that others wait for may be raised at the next poll. */
+void lull_controller_hear(struct lull_controller *controller, const struct lull_latest *latest,
+                          int64_t now_ns);
+void lull_controller_hear_recovery(struct lull_controller *controller, double waited_ms,
+                                   int64_t now_ns);
 
 /* Blocks are to be at least this long, so that all nodes measure in the same iterations. */
 void lull_controller_align(struct lull_controller *controller, uint32_t window_iterations);

@@ -649,7 +649,7 @@ void lull_controller_take_iteration(struct lull_controller *controller,
 
     if (iteration_ms <= 0.0)
         return;
-    lull_slack_end_iteration(&controller->slack, index, iteration_ms);
+    lull_slack_end_iteration(&controller->slack, index, ended, iteration_ms);
     restart_screen(controller);
     judged = lull_controller_judged(controller);
     if (controller->phase == LULL_PHASE_LEARNING) {

@@ -1,0 +1,97 @@
+/*
+ * Arrivals: what the nodes of one job tell each other of who was the last to come, so that each
+ * knows the slack of its ranks (slack.h) against the latest rank of the whole job.
+ *
+ * Of an iteration a node tells two things, both as lengths, since the clocks of nodes differ: for
+ * each kind of collective the longest of the times that its own last rank was in one of them, and
+ * the least time that any of its ranks was in all of them together. A rank of another node that was
+ * in a collective of a kind for longer than the least of the former has waited there; one that was
+ * in all of them for longer than the least of the latter has waited in all. The slack that follows
+ * is the smaller of both.
+ *
+ * Why two nodes do not lower against each other, each taking the other one for the latest:
+ *   - Nothing is concluded of an iteration before all nodes have told of it, and all of them
+ *     compare the same numbers: in each iteration one rank of the job was in the collectives for
+ *     the least time. It is the least of all nodes, its own one included, so its slack is zero. It
+ *     is not lowered, and where it is low already it goes up.
+ *   - What the others have is no more than what they have waited in that same iteration, at the
+ *     clocks at which all of them ran in it, so what one node fills is not there for another one.
+ *   - Lengths are rounded up, and the longest of a kind stands for all of them: both make slack
+ *     shorter, never longer.
+ *
+ * Why whatever happens to a word can only raise clocks: a word that is lost or late is an iteration
+ * of which nothing is concluded, and after some iterations without a conclusion whatever rests on
+ * other nodes' words is taken back at once (slack.h). Words may be repeated or come in any order,
+ * because each bears its iteration. A rank that has recovered waits for those that were lowered for
+ * it. Its node tells that as soon as it sees it, in every word from then on, and all go up.
+ *
+ * Nodes count iterations alike (agreement.h). Where a node counts anew, all that was heard before
+ * is forgotten; words from before the change that come later still are of no iteration that all
+ * nodes tell of, or of one that the next word makes forgotten.
+ *
+ * Pure; create/destroy; one thread. Source: none.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CORE_SECTION_ARRIVAL_H
+#define LULL_CORE_SECTION_ARRIVAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    LULL_ARRIVAL_KINDS = 16, /* that a word can tell of; there is no slack in others */
+    LULL_ARRIVAL_KEPT = 8,   /* words of a node that wait for those of the others */
+};
+
+struct lull_arrival_kind {
+    uint64_t signature;
+    uint32_t longest_us; /* that the last rank to come was in a collective of this kind */
+};
+
+/* A node's word of one iteration. */
+struct lull_arrival {
+    uint64_t iteration;
+    uint32_t collectives; /* of ranks of several nodes, that each rank was in; 0: no word */
+    uint32_t total_us;    /* least time that a rank was in all of them */
+    uint32_t recoveries;  /* how often a rank of this node was seen to have recovered, so far... */
+    uint32_t waited_us;   /* ...and how long it waited the last time */
+    uint32_t kind_count;
+    struct lull_arrival_kind kinds[LULL_ARRIVAL_KINDS];
+};
+
+struct lull_latest_kind {
+    uint64_t signature;
+    uint32_t longest_us; /* least of all nodes... */
+    uint32_t others_us;  /* ...and of the other ones */
+};
+
+/* What all nodes together have told of an iteration. */
+struct lull_latest {
+    uint64_t iteration;
+    uint32_t collectives;
+    uint32_t total_us;  /* least of all nodes... */
+    uint32_t others_us; /* ...and of the other ones */
+    uint32_t kind_count;
+    struct lull_latest_kind kinds[LULL_ARRIVAL_KINDS];
+};
+
+struct lull_arrivals;
+
+/* Returns NULL where there is no memory. self < nodes, nodes >= 2. */
+struct lull_arrivals *lull_arrivals_create(uint32_t self, uint32_t nodes);
+void lull_arrivals_destroy(struct lull_arrivals *arrivals);
+
+/*
+ * Takes a node's word, the own one included. A later incarnation of a node makes all that it said
+ * before forgotten, and what an earlier one says does not count. Returns for how many us a rank of
+ * another node has waited that was seen to have recovered since that node's word before; 0: none
+ * was.
+ */
+uint32_t lull_arrivals_take(struct lull_arrivals *arrivals, uint32_t node, uint64_t incarnation,
+                            const struct lull_arrival *arrival);
+
+/* Finds the next iteration of which all nodes have told. Tells whether there is one. Each is found
+ * once, and none before one that has been found. */
+bool lull_arrivals_find(struct lull_arrivals *arrivals, struct lull_latest *latest_out);
+
+#endif

@@ -1,0 +1,299 @@
+/* Slack against the ranks of other nodes. SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/section/slack_state.h"
+
+/* Words of one node are at least so far apart. A word takes about as long to the other nodes
+ * (governor/peers), and more of them would not make them come sooner. They become more frequent
+ * only where iterations have become longer by a good part, because nodes that tell of different
+ * iterations do not understand each other. Chosen, not measured. */
+static const double word_ms = 100.0;
+static const double ample_word_ms = 150.0;
+enum { LONGEST_STRIDE = 1 << 16 };
+
+/* Adapts how rarely words are due: a power of two, so that nodes whose iterations are not quite
+ * equally long tell of the same ones, as often as the one does that tells more rarely. */
+static void adapt_stride(struct lull_slack *slack, double iteration_ms)
+{
+    if (slack->stride < LONGEST_STRIDE && (double)slack->stride * iteration_ms < word_ms)
+        slack->stride *= 2;
+    else if (slack->stride > 1 && (double)(slack->stride / 2) * iteration_ms > ample_word_ms)
+        slack->stride /= 2;
+}
+
+static bool is_due(const struct lull_slack *slack, uint64_t iteration)
+{
+    return iteration % slack->stride == 0;
+}
+
+/* The place of an iteration that is due among those that are kept. */
+static uint32_t place_of(const struct lull_slack *slack, uint64_t iteration)
+{
+    return (uint32_t)(iteration / slack->stride % LULL_SLACK_KEPT);
+}
+
+/* ---- what this node's ranks do ----------------------------------------------------------- */
+
+/* Tells whether ranks of other nodes are in these collectives. */
+static bool is_wide(const struct lull_slack_kind *kind)
+{
+    return kind->ranks > (uint32_t)__builtin_popcountll(kind->members);
+}
+
+void lull_slack_stay(struct lull_slack *slack, uint32_t gpu, const struct lull_slack_kind *kind,
+                     double length_ms)
+{
+    struct lull_slack_stay *stay = &slack->gpus[gpu].stay;
+    float *longest_ms = &stay->longest_ms[kind - slack->kinds];
+
+    if (!is_wide(kind))
+        return;
+    stay->collectives++;
+    stay->total_ms += length_ms;
+    *longest_ms = fmaxf(*longest_ms, (float)length_ms);
+}
+
+static struct lull_slack_last *last_in(struct lull_slack *slack, uint64_t iteration)
+{
+    struct lull_slack_last *last = &slack->lasts[place_of(slack, iteration)];
+
+    if (last->iteration != iteration)
+        *last = (struct lull_slack_last){.iteration = iteration};
+    return last;
+}
+
+void lull_slack_note_last(struct lull_slack *slack, uint32_t gpu,
+                          const struct lull_slack_kind *kind, double length_ms)
+{
+    const uint64_t iteration = slack->gpus[gpu].iteration;
+    float *longest_ms;
+
+    if (!is_wide(kind) || !is_due(slack, iteration))
+        return;
+    longest_ms = &last_in(slack, iteration)->longest_ms[kind - slack->kinds];
+    *longest_ms = fmaxf(*longest_ms, (float)length_ms);
+}
+
+/* Whatever rests on other nodes' words is taken back where these have not come for too long. */
+static bool is_stale(const struct lull_slack *slack, const struct lull_slack_gpu *gpu)
+{
+    return gpu->rests_on_nodes &&
+           gpu->iteration - gpu->answered > LULL_SLACK_STALE * slack->stride;
+}
+
+void lull_slack_end_stay(struct lull_slack *slack, uint32_t index, uint64_t iteration)
+{
+    struct lull_slack_gpu *gpu = &slack->gpus[index];
+
+    if (is_due(slack, iteration)) {
+        struct lull_slack_stay *kept = &gpu->stays[place_of(slack, iteration)];
+
+        *kept = gpu->stay;
+        kept->iteration = iteration;
+        kept->counts = gpu->is_in_force;
+        kept->era = gpu->era;
+        last_in(slack, iteration)->ended |= lull_slack_bit(index);
+    }
+    gpu->stay = (struct lull_slack_stay){0};
+    gpu->iteration = iteration + 1;
+    if (is_stale(slack, gpu))
+        lull_slack_raise_at_once(gpu);
+    if (index == 0)
+        adapt_stride(slack, gpu->usual_ms);
+}
+
+/* How the GPU's rank was in the collectives of an iteration; NULL: that is not known any more. */
+static const struct lull_slack_stay *stay_in(const struct lull_slack_gpu *gpu, uint64_t iteration)
+{
+    for (uint32_t i = 0; i < LULL_SLACK_KEPT; i++)
+        if (gpu->stays[i].collectives > 0 && gpu->stays[i].iteration == iteration)
+            return &gpu->stays[i];
+    return NULL;
+}
+
+/* ---- what it tells ----------------------------------------------------------------------- */
+
+/* Bits: GPUs whose ranks are in collectives with other nodes. */
+static uint64_t members_of(const struct lull_slack *slack)
+{
+    uint64_t members = 0;
+
+    for (uint32_t i = 0; i < LULL_SLACK_KINDS; i++)
+        if (slack->kinds[i].signature != 0 && is_wide(&slack->kinds[i]))
+            members |= slack->kinds[i].members;
+    return members;
+}
+
+/* Returns a length in us, rounded up. */
+static uint32_t us_of(double ms)
+{
+    return (uint32_t)fmin(ceil(fmax(ms, 0.0) * 1e3), (double)UINT32_MAX);
+}
+
+/* Fills in how long the ranks were in all collectives of an iteration. Tells whether each was in as
+ * many of them, so that they can be compared. */
+static bool sum_up(const struct lull_slack *slack, uint64_t members, uint64_t iteration,
+                   struct lull_arrival *arrival)
+{
+    double least_ms = INFINITY;
+
+    arrival->collectives = 0;
+    for (uint32_t i = 0; i < slack->gpu_count; i++) {
+        const struct lull_slack_stay *stay = stay_in(&slack->gpus[i], iteration);
+
+        if ((members & lull_slack_bit(i)) == 0)
+            continue;
+        if (stay == NULL ||
+            (arrival->collectives != 0 && stay->collectives != arrival->collectives))
+            return false;
+        arrival->collectives = stay->collectives;
+        least_ms = fmin(least_ms, stay->total_ms);
+    }
+    arrival->iteration = iteration;
+    arrival->total_us = us_of(least_ms);
+    return arrival->collectives > 0;
+}
+
+static void name_kinds(const struct lull_slack *slack, const struct lull_slack_last *last,
+                       struct lull_arrival *arrival)
+{
+    for (uint32_t i = 0; i < LULL_SLACK_KINDS && arrival->kind_count < LULL_ARRIVAL_KINDS; i++)
+        if (slack->kinds[i].signature != 0 && last->longest_ms[i] > 0.0F)
+            arrival->kinds[arrival->kind_count++] = (struct lull_arrival_kind){
+                .signature = slack->kinds[i].signature,
+                .longest_us = us_of((double)last->longest_ms[i]),
+            };
+}
+
+/* Returns the newest iteration that all ranks have ended and that has not been told, where it is
+ * due; NULL: there is none. */
+static const struct lull_slack_last *find_due(const struct lull_slack *slack, uint64_t members)
+{
+    const struct lull_slack_last *due = NULL;
+
+    for (uint32_t i = 0; i < LULL_SLACK_KEPT; i++) {
+        const struct lull_slack_last *last = &slack->lasts[i];
+
+        if ((last->ended & members) != members ||
+            (slack->has_told && last->iteration <= slack->told))
+            continue;
+        if (due == NULL || last->iteration > due->iteration)
+            due = last;
+    }
+    return due;
+}
+
+bool lull_slack_tell(struct lull_slack *slack, struct lull_arrival *arrival_out)
+{
+    const uint64_t members = members_of(slack);
+    const struct lull_slack_last *due = members == 0 ? NULL : find_due(slack, members);
+    const bool is_news = slack->recoveries != slack->told_recoveries;
+
+    *arrival_out = (struct lull_arrival){
+        .recoveries = slack->recoveries,
+        .waited_us = us_of(slack->waited_ms),
+    };
+    slack->told_recoveries = slack->recoveries;
+    if (due == NULL)
+        return is_news;
+    slack->told = due->iteration;
+    slack->has_told = true;
+    if (sum_up(slack, members, due->iteration, arrival_out))
+        name_kinds(slack, due, arrival_out);
+    return is_news || arrival_out->collectives > 0;
+}
+
+/* ---- what others tell -------------------------------------------------------------------- */
+
+/* How a GPU's rank was in the collectives of an iteration, against the latest rank of the job. */
+struct slack_answer {
+    double longest_ms; /* wait, at least */
+    double all_ms;     /* waits together, at least */
+    double waited_ms;  /* for which the ranks of all other nodes have waited for it, at least... */
+    double late_ms;    /* ...and in all collectives together */
+};
+
+static double ms_of(uint32_t us)
+{
+    return (double)us * 1e-3;
+}
+
+static struct slack_answer compare(const struct lull_slack *slack,
+                                   const struct lull_slack_stay *stay,
+                                   const struct lull_latest *latest)
+{
+    struct slack_answer answer = {
+        .all_ms = stay->total_ms - ms_of(latest->total_us),
+        .late_ms = ms_of(latest->others_us) - stay->total_ms,
+    };
+
+    for (uint32_t i = 0; i < LULL_SLACK_KINDS; i++)
+        for (uint32_t k = 0; k < latest->kind_count; k++) {
+            const struct lull_latest_kind *kind = &latest->kinds[k];
+            const double longest_ms = (double)stay->longest_ms[i];
+
+            if (slack->kinds[i].signature != kind->signature || !(longest_ms > 0.0))
+                continue;
+            answer.longest_ms = fmax(answer.longest_ms, longest_ms - ms_of(kind->longest_us));
+            answer.waited_ms = fmax(answer.waited_ms, ms_of(kind->others_us) - longest_ms);
+        }
+    answer.longest_ms = fmin(answer.longest_ms, answer.all_ms);
+    answer.waited_ms = fmin(answer.waited_ms, answer.late_ms);
+    return answer;
+}
+
+/* Takes what follows for one GPU. Tells whether it is raised at once. */
+static bool take_answer(struct lull_slack *slack, struct lull_slack_gpu *gpu,
+                        const struct slack_answer *answer)
+{
+    if (gpu->rests_on_nodes &&
+        lull_slack_is_waited_for(gpu, answer->waited_ms, answer->late_ms)) {
+        lull_slack_raise_at_once(gpu);
+        return true;
+    }
+    if (gpu->rests_on_nodes && answer->longest_ms <= 0.0) {
+        lull_slack_raise(gpu);
+        return false;
+    }
+    gpu->late = gpu->rests_on_nodes ? 0 : gpu->late;
+    lull_slack_note_wait(slack, gpu, &gpu->job, answer->longest_ms, answer->all_ms);
+    return false;
+}
+
+uint64_t lull_slack_hear(struct lull_slack *slack, const struct lull_latest *latest)
+{
+    uint64_t raised = 0;
+
+    for (uint32_t i = 0; i < slack->gpu_count; i++) {
+        struct lull_slack_gpu *gpu = &slack->gpus[i];
+        const struct lull_slack_stay *stay = stay_in(gpu, latest->iteration);
+        struct slack_answer answer;
+
+        if (stay == NULL || stay->collectives != latest->collectives)
+            continue;
+        gpu->answered = latest->iteration;
+        if (!stay->counts || stay->era != gpu->era)
+            continue;
+        answer = compare(slack, stay, latest);
+        if (take_answer(slack, gpu, &answer))
+            raised |= lull_slack_bit(i);
+    }
+    return raised;
+}
+
+uint64_t lull_slack_hear_recovery(struct lull_slack *slack, double waited_ms)
+{
+    uint64_t raised = 0;
+
+    for (uint32_t i = 0; i < slack->gpu_count; i++) {
+        struct lull_slack_gpu *gpu = &slack->gpus[i];
+
+        if (!gpu->rests_on_nodes || !lull_slack_is_waited_for(gpu, waited_ms, INFINITY))
+            continue;
+        lull_slack_raise_at_once(gpu);
+        raised |= lull_slack_bit(i);
+    }
+    return raised;
+}
