@@ -52,17 +52,15 @@ static void put_arrival(struct writer *writer, const struct lull_arrival *arriva
     put(writer, arrival->iteration, 8);
     put(writer, arrival->collectives, 4);
     put(writer, arrival->total_us, 4);
-    put(writer, arrival->recoveries, 4);
-    put(writer, arrival->waited_us, 4);
+    put(writer, arrival->common_us, 4);
     put(writer, arrival->kind_count, 4);
-    put(writer, 0, 4);
 }
 
 static void put_kind(struct writer *writer, const struct lull_arrival_kind *kind)
 {
     put(writer, kind->signature, 8);
     put(writer, kind->longest_us, 4);
-    put(writer, 0, 4);
+    put(writer, kind->common_us, 4);
 }
 
 size_t lull_proposal_encode(const struct lull_proposal *proposal, uint8_t *buffer)
@@ -100,23 +98,23 @@ static bool get_entry(struct reader *reader, struct lull_proposal_entry *entry)
     return get_u32(reader) == 0 && entry->settled <= 1 && entry->kept_mhz != 0;
 }
 
-/* Reads how a node's ranks came, without the kinds. False: no governor writes that. */
-static bool get_arrival(struct reader *reader, struct lull_arrival *arrival)
+/* Reads how a node's ranks came, without the kinds. */
+static void get_arrival(struct reader *reader, struct lull_arrival *arrival)
 {
     arrival->iteration = get(reader, 8);
     arrival->collectives = get_u32(reader);
     arrival->total_us = get_u32(reader);
-    arrival->recoveries = get_u32(reader);
-    arrival->waited_us = get_u32(reader);
+    arrival->common_us = get_u32(reader);
     arrival->kind_count = get_u32(reader);
-    return get_u32(reader) == 0 && arrival->kind_count <= LULL_ARRIVAL_KINDS;
 }
 
+/* Reads a kind. False: no governor writes such a kind. */
 static bool get_kind(struct reader *reader, struct lull_arrival_kind *kind)
 {
     kind->signature = get(reader, 8);
     kind->longest_us = get_u32(reader);
-    return get_u32(reader) == 0;
+    kind->common_us = get_u32(reader);
+    return kind->common_us >= kind->longest_us;
 }
 
 /* Returns the length of a message with so many entries and kinds. */
@@ -138,8 +136,9 @@ static bool get_proposal(struct reader *reader, size_t size, struct lull_proposa
     proposal->structure = get(reader, 8);
     proposal->window_iterations = get_u32(reader);
     proposal->leaving = get_u32(reader);
-    if (!get_arrival(reader, &proposal->arrival) ||
-        proposal->entry_count > LULL_PROPOSAL_MAX_ENTRIES || size != size_of(proposal) ||
+    get_arrival(reader, &proposal->arrival);
+    if (proposal->entry_count > LULL_PROPOSAL_MAX_ENTRIES ||
+        proposal->arrival.kind_count > LULL_ARRIVAL_KINDS || size != size_of(proposal) ||
         proposal->node >= proposal->nodes || proposal->leaving > 1)
         return false;
     for (uint32_t i = 0; i < proposal->entry_count; i++)

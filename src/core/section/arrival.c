@@ -9,9 +9,7 @@
 
 struct arrival_node {
     uint64_t incarnation;
-    bool is_heard;
-    uint32_t recoveries; /* in its last word */
-    uint32_t next;       /* where its next word goes */
+    uint32_t next; /* where its next word goes */
     struct lull_arrival words[LULL_ARRIVAL_KEPT];
 };
 
@@ -89,31 +87,17 @@ static void keep_word(struct lull_arrivals *arrivals, uint32_t index,
     node->next = (node->next + 1) % LULL_ARRIVAL_KEPT;
 }
 
-/* Returns for how long a rank has waited that was seen to have recovered since the word before. */
-static uint32_t note_recovery(struct arrival_node *node, const struct lull_arrival *arrival)
-{
-    const bool is_new = node->is_heard && arrival->recoveries > node->recoveries;
-
-    if (!node->is_heard || arrival->recoveries > node->recoveries)
-        node->recoveries = arrival->recoveries;
-    node->is_heard = true;
-    return is_new ? arrival->waited_us : 0;
-}
-
-uint32_t lull_arrivals_take(struct lull_arrivals *arrivals, uint32_t index, uint64_t incarnation,
-                            const struct lull_arrival *arrival)
+void lull_arrivals_take(struct lull_arrivals *arrivals, uint32_t index, uint64_t incarnation,
+                        const struct lull_arrival *arrival)
 {
     struct arrival_node *node;
-    uint32_t waited_us;
 
     if (index >= arrivals->node_count || incarnation < arrivals->nodes[index].incarnation)
-        return 0;
+        return;
     node = &arrivals->nodes[index];
     if (incarnation > node->incarnation)
         *node = (struct arrival_node){.incarnation = incarnation};
-    waited_us = note_recovery(node, arrival);
     keep_word(arrivals, index, arrival);
-    return index == arrivals->self ? 0 : waited_us;
 }
 
 /* ---- the latest -------------------------------------------------------------------------- */
@@ -128,20 +112,20 @@ static const struct lull_arrival_kind *find_kind(const struct lull_arrival *arri
 }
 
 /* Takes the word of one more node: kinds that it does not name are left out. */
-static void add_word(struct lull_latest *latest, const struct lull_arrival *arrival)
+static void add_word(struct lull_arrival *latest, const struct lull_arrival *arrival)
 {
     uint32_t kept = 0;
 
     latest->total_us = lull_smaller_u32(latest->total_us, arrival->total_us);
-    latest->others_us = lull_smaller_u32(latest->others_us, arrival->total_us);
+    latest->common_us = lull_smaller_u32(latest->common_us, arrival->common_us);
     for (uint32_t i = 0; i < latest->kind_count; i++) {
-        struct lull_latest_kind kind = latest->kinds[i];
+        struct lull_arrival_kind kind = latest->kinds[i];
         const struct lull_arrival_kind *other = find_kind(arrival, kind.signature);
 
         if (other == NULL)
             continue;
         kind.longest_us = lull_smaller_u32(kind.longest_us, other->longest_us);
-        kind.others_us = lull_smaller_u32(kind.others_us, other->longest_us);
+        kind.common_us = lull_smaller_u32(kind.common_us, other->common_us);
         latest->kinds[kept++] = kind;
     }
     latest->kind_count = kept;
@@ -150,26 +134,12 @@ static void add_word(struct lull_latest *latest, const struct lull_arrival *arri
 /* Puts together what all nodes have told of an iteration. Tells whether all have, and of as many
  * collectives. */
 static bool join_words(const struct lull_arrivals *arrivals, const struct lull_arrival *own,
-                       struct lull_latest *latest)
+                       struct lull_arrival *latest)
 {
-    *latest = (struct lull_latest){
-        .iteration = own->iteration,
-        .collectives = own->collectives,
-        .total_us = own->total_us,
-        .others_us = UINT32_MAX,
-        .kind_count = own->kind_count,
-    };
-    for (uint32_t i = 0; i < own->kind_count; i++)
-        latest->kinds[i] = (struct lull_latest_kind){
-            .signature = own->kinds[i].signature,
-            .longest_us = own->kinds[i].longest_us,
-            .others_us = UINT32_MAX,
-        };
+    *latest = *own;
     for (uint32_t i = 0; i < arrivals->node_count; i++) {
         const struct lull_arrival *word = find_word(&arrivals->nodes[i], own->iteration);
 
-        if (i == arrivals->self)
-            continue;
         if (word == NULL || word->collectives != own->collectives)
             return false;
         add_word(latest, word);
@@ -177,14 +147,14 @@ static bool join_words(const struct lull_arrivals *arrivals, const struct lull_a
     return true;
 }
 
-bool lull_arrivals_find(struct lull_arrivals *arrivals, struct lull_latest *latest_out)
+bool lull_arrivals_find(struct lull_arrivals *arrivals, struct lull_arrival *latest_out)
 {
     const struct arrival_node *self = &arrivals->nodes[arrivals->self];
     bool is_found = false;
 
     for (uint32_t i = 0; i < LULL_ARRIVAL_KEPT; i++) {
         const struct lull_arrival *own = &self->words[i];
-        struct lull_latest latest;
+        struct lull_arrival latest;
 
         if (own->collectives == 0 || (arrivals->has_found && own->iteration <= arrivals->found) ||
             (is_found && own->iteration >= latest_out->iteration) ||

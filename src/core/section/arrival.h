@@ -7,7 +7,8 @@
  * the least time that any of its ranks was in all of them together. A rank of another node that was
  * in a collective of a kind for longer than the least of the former has waited there; one that was
  * in all of them for longer than the least of the latter has waited in all. The slack that follows
- * is the smaller of both.
+ * is the smaller of both. It tells the same once more of those ranks alone that run at the common
+ * point: where even the last of these waits for a lowered rank, what that had waited for is gone.
  *
  * Why two nodes do not lower against each other, each taking the other one for the latest:
  *   - Nothing is concluded of an iteration before all nodes have told of it, and all of them
@@ -22,8 +23,7 @@
  * Why whatever happens to a word can only raise clocks: a word that is lost or late is an iteration
  * of which nothing is concluded, and after some iterations without a conclusion whatever rests on
  * other nodes' words is taken back at once (slack.h). Words may be repeated or come in any order,
- * because each bears its iteration. A rank that has recovered waits for those that were lowered for
- * it. Its node tells that as soon as it sees it, in every word from then on, and all go up.
+ * because each bears its iteration.
  *
  * Nodes count iterations alike (agreement.h). Where a node counts anew, all that was heard before
  * is forgotten; words from before the change that come later still are of no iteration that all
@@ -43,36 +43,24 @@ enum {
     LULL_ARRIVAL_KEPT = 8,   /* words of a node that wait for those of the others */
 };
 
+#define LULL_ARRIVAL_NONE UINT32_MAX /* as a time: there is no such rank */
+
+/* Times that the last rank to come was in a collective of a kind, the longest of them. */
 struct lull_arrival_kind {
     uint64_t signature;
-    uint32_t longest_us; /* that the last rank to come was in a collective of this kind */
+    uint32_t longest_us;
+    uint32_t common_us; /* the last of the ranks at the common point; LULL_ARRIVAL_NONE */
 };
 
-/* A node's word of one iteration. */
+/* A node's word of one iteration; or what all nodes together have told of one, the least of each.
+ */
 struct lull_arrival {
     uint64_t iteration;
     uint32_t collectives; /* of ranks of several nodes, that each rank was in; 0: no word */
-    uint32_t total_us;    /* least time that a rank was in all of them */
-    uint32_t recoveries;  /* how often a rank of this node was seen to have recovered, so far... */
-    uint32_t waited_us;   /* ...and how long it waited the last time */
+    uint32_t total_us;    /* least time that a rank was in all of them... */
+    uint32_t common_us;   /* ...that one at the common point was; LULL_ARRIVAL_NONE */
     uint32_t kind_count;
     struct lull_arrival_kind kinds[LULL_ARRIVAL_KINDS];
-};
-
-struct lull_latest_kind {
-    uint64_t signature;
-    uint32_t longest_us; /* least of all nodes... */
-    uint32_t others_us;  /* ...and of the other ones */
-};
-
-/* What all nodes together have told of an iteration. */
-struct lull_latest {
-    uint64_t iteration;
-    uint32_t collectives;
-    uint32_t total_us;  /* least of all nodes... */
-    uint32_t others_us; /* ...and of the other ones */
-    uint32_t kind_count;
-    struct lull_latest_kind kinds[LULL_ARRIVAL_KINDS];
 };
 
 struct lull_arrivals;
@@ -81,17 +69,13 @@ struct lull_arrivals;
 struct lull_arrivals *lull_arrivals_create(uint32_t self, uint32_t nodes);
 void lull_arrivals_destroy(struct lull_arrivals *arrivals);
 
-/*
- * Takes a node's word, the own one included. A later incarnation of a node makes all that it said
- * before forgotten, and what an earlier one says does not count. Returns for how many us a rank of
- * another node has waited that was seen to have recovered since that node's word before; 0: none
- * was.
- */
-uint32_t lull_arrivals_take(struct lull_arrivals *arrivals, uint32_t node, uint64_t incarnation,
-                            const struct lull_arrival *arrival);
+/* Takes a node's word, the own one included. A later incarnation of a node makes all that it said
+ * before forgotten, and what an earlier one says does not count. */
+void lull_arrivals_take(struct lull_arrivals *arrivals, uint32_t node, uint64_t incarnation,
+                        const struct lull_arrival *arrival);
 
-/* Finds the next iteration of which all nodes have told. Tells whether there is one. Each is found
- * once, and none before one that has been found. */
-bool lull_arrivals_find(struct lull_arrivals *arrivals, struct lull_latest *latest_out);
+/* Finds the next iteration of which all nodes have told, and of as many collectives. Tells whether
+ * there is one. Each is found once, and none before one that has been found. */
+bool lull_arrivals_find(struct lull_arrivals *arrivals, struct lull_arrival *latest_out);
 
 #endif

@@ -236,27 +236,17 @@ static uint32_t last_of(const struct lull_slack *slack, const struct lull_slack_
 static uint64_t raise_waited_for(struct lull_slack *slack, const struct lull_slack_meeting *meeting,
                                  uint32_t last, bool is_one_group)
 {
-    double longest_ms = 0.0;
     uint64_t raised = 0;
 
     if (slack->gpus[last].points == 0)
         return 0;
-    for (uint32_t i = 0; i < slack->gpu_count; i++) {
-        const double waited_ms = waited_for_ms(slack, meeting, i);
-
-        if ((meeting->seen & lull_slack_bit(i)) == 0 ||
-            !note_waiting(&slack->gpus[i], waited_ms, is_one_group))
-            continue;
-        longest_ms = fmax(longest_ms, waited_ms);
-        raised |= lull_slack_bit(i);
-    }
+    for (uint32_t i = 0; i < slack->gpu_count; i++)
+        if ((meeting->seen & lull_slack_bit(i)) != 0 &&
+            note_waiting(&slack->gpus[i], waited_for_ms(slack, meeting, i), is_one_group))
+            raised |= lull_slack_bit(i);
     for (uint32_t i = 0; i < slack->gpu_count; i++)
         if ((raised & lull_slack_bit(i)) != 0)
             lull_slack_raise_at_once(&slack->gpus[i]);
-    if (raised != 0) {
-        slack->recoveries++;
-        slack->waited_ms = longest_ms;
-    }
     return raised;
 }
 
@@ -267,7 +257,7 @@ static uint64_t conclude(struct lull_slack *slack, const struct lull_slack_kind 
     const bool is_one_group = (uint32_t)__builtin_popcountll(kind->members) <= kind->ranks;
     const uint32_t last = last_of(slack, meeting);
 
-    lull_slack_note_last(slack, last, kind, (double)meeting->length_ms[last]);
+    lull_slack_note_last(slack, last, kind, meeting);
     for (uint32_t i = 0; i < slack->gpu_count; i++) {
         struct lull_slack_gpu *gpu = &slack->gpus[i];
 

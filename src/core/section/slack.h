@@ -32,8 +32,8 @@
  * that same iteration, as long as their points have not changed since. Only collectives of more
  * ranks than this node has are compared. What rests on other nodes' words goes by these alone:
  * where a less lowered rank of this node waits for a GPU, both may be waiting for another node. It
- * is taken back at once where ranks of all other nodes have waited for the GPU, where another
- * node tells that a rank has recovered, and where nothing has been told for LULL_SLACK_STALE words.
+ * is taken back at once where all ranks at the common point, wherever they are, have waited for the
+ * GPU, and where nothing has been told for LULL_SLACK_STALE words.
  *
  * Pure; caller's storage; one thread. Times: int64_t ns of one monotonic clock for all GPUs.
  * Source: none; the rule is that of the refinement of sections (controller/refine.c).
@@ -81,6 +81,7 @@ struct lull_slack_stay {
     uint64_t iteration;
     bool counts;  /* the GPU has run at its points for the whole iteration... */
     uint32_t era; /* ...and these were its points then */
+    bool is_common; /* it has run at the common point */
     uint32_t collectives;
     double total_ms;
     float longest_ms[LULL_SLACK_KINDS];
@@ -91,6 +92,7 @@ struct lull_slack_last {
     uint64_t iteration;
     uint64_t ended; /* bits: GPUs that have ended it */
     float longest_ms[LULL_SLACK_KINDS];
+    float common_ms[LULL_SLACK_KINDS]; /* of those at the common point; INFINITY: none was there */
 };
 
 /* Waits of the last iterations in a row, of the longest and of all together. */
@@ -148,9 +150,6 @@ struct lull_slack_gpu {
 struct lull_slack {
     uint32_t gpu_count;
     uint32_t descents; /* how often a GPU has been lowered by more than a point */
-    uint32_t recoveries; /* how often GPUs were raised at once because another one waited... */
-    double waited_ms;    /* ...and how long it had, the last time */
-    uint32_t told_recoveries;
     uint64_t stride; /* every so many iterations other nodes are told of one */
     bool has_told;
     uint64_t told; /* the iteration that this node has told of last */
@@ -183,22 +182,14 @@ void lull_slack_take_switch(struct lull_slack *slack, uint32_t gpu, uint32_t poi
  * nothing is known of it. */
 void lull_slack_forget(struct lull_slack *slack, uint32_t gpu);
 
-/*
- * Fills in what this node tells the others: of the newest iteration that all its ranks have ended,
- * where that is due, and of the ranks that have recovered. Iterations of less than 100 ms are told
- * of only where a power of two divides their numbers, so that words are about that far apart. Tells
- * whether there is anything that has not been told before; collectives is 0 where there is no
- * iteration to tell of.
- */
+/* Finds the newest iteration that all ranks of this node have ended, where the others are to be told
+ * of it and have not been yet. Iterations of less than 100 ms are told of only where a power of two
+ * divides their numbers, so that words are about that far apart. Tells whether there is one. */
 bool lull_slack_tell(struct lull_slack *slack, struct lull_arrival *arrival_out);
 
-/* All nodes have told of an iteration. Points may change. Returns bits: GPUs that are to be raised
- * at once. */
-uint64_t lull_slack_hear(struct lull_slack *slack, const struct lull_latest *latest);
-
-/* Another node tells that a rank has recovered, which had to wait for so long. Returns bits: GPUs
- * that are to be raised at once. */
-uint64_t lull_slack_hear_recovery(struct lull_slack *slack, double waited_ms);
+/* All nodes have told of an iteration: the latest of all. Points may change. Returns bits: GPUs that
+ * are to be raised at once. */
+uint64_t lull_slack_hear(struct lull_slack *slack, const struct lull_arrival *latest);
 
 /* How many points below the common one the GPU may run. */
 uint32_t lull_slack_points(const struct lull_slack *slack, uint32_t gpu);

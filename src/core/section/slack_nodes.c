@@ -1,7 +1,6 @@
 /* Slack against the ranks of other nodes. SPDX-License-Identifier: Apache-2.0 */
-#include <assert.h>
 #include <math.h>
-#include <string.h>
+#include <stddef.h>
 
 #include "core/section/slack_state.h"
 
@@ -64,16 +63,38 @@ static struct lull_slack_last *last_in(struct lull_slack *slack, uint64_t iterat
     return last;
 }
 
+/* Tells whether the GPU has been at the common point for the whole iteration so far: one that has
+ * just been raised may still be slow. */
+static bool is_common(const struct lull_slack_gpu *gpu)
+{
+    return gpu->is_in_force && gpu->points == 0;
+}
+
+/* Returns how long the last of the ranks at the common point was in a collective; INFINITY: no rank
+ * is there. */
+static float common_ms(const struct lull_slack *slack, const struct lull_slack_meeting *meeting)
+{
+    float least_ms = INFINITY;
+
+    for (uint32_t i = 0; i < slack->gpu_count; i++)
+        if ((meeting->seen & lull_slack_bit(i)) != 0 && is_common(&slack->gpus[i]))
+            least_ms = fminf(least_ms, meeting->length_ms[i]);
+    return least_ms;
+}
+
 void lull_slack_note_last(struct lull_slack *slack, uint32_t gpu,
-                          const struct lull_slack_kind *kind, double length_ms)
+                          const struct lull_slack_kind *kind,
+                          const struct lull_slack_meeting *meeting)
 {
     const uint64_t iteration = slack->gpus[gpu].iteration;
-    float *longest_ms;
+    const ptrdiff_t index = kind - slack->kinds;
+    struct lull_slack_last *last;
 
     if (!is_wide(kind) || !is_due(slack, iteration))
         return;
-    longest_ms = &last_in(slack, iteration)->longest_ms[kind - slack->kinds];
-    *longest_ms = fmaxf(*longest_ms, (float)length_ms);
+    last = last_in(slack, iteration);
+    last->longest_ms[index] = fmaxf(last->longest_ms[index], meeting->length_ms[gpu]);
+    last->common_ms[index] = fmaxf(last->common_ms[index], common_ms(slack, meeting));
 }
 
 /* Whatever rests on other nodes' words is taken back where these have not come for too long. */
@@ -94,6 +115,7 @@ void lull_slack_end_stay(struct lull_slack *slack, uint32_t index, uint64_t iter
         kept->iteration = iteration;
         kept->counts = gpu->is_in_force;
         kept->era = gpu->era;
+        kept->is_common = is_common(gpu);
         last_in(slack, iteration)->ended |= lull_slack_bit(index);
     }
     gpu->stay = (struct lull_slack_stay){0};
@@ -126,22 +148,21 @@ static uint64_t members_of(const struct lull_slack *slack)
     return members;
 }
 
-/* Returns a length in us, rounded up. */
+/* Returns a length in us, rounded up; INFINITY stands for LULL_ARRIVAL_NONE. */
 static uint32_t us_of(double ms)
 {
-    return (uint32_t)fmin(ceil(fmax(ms, 0.0) * 1e3), (double)UINT32_MAX);
+    return (uint32_t)fmin(ceil(fmax(ms, 0.0) * 1e3), (double)LULL_ARRIVAL_NONE);
 }
 
 /* Fills in how long the ranks were in all collectives of an iteration. Tells whether each was in as
  * many of them, so that they can be compared. */
-static bool sum_up(const struct lull_slack *slack, uint64_t members, uint64_t iteration,
-                   struct lull_arrival *arrival)
+static bool sum_up(const struct lull_slack *slack, uint64_t members, struct lull_arrival *arrival)
 {
     double least_ms = INFINITY;
+    double common_ms = INFINITY;
 
-    arrival->collectives = 0;
     for (uint32_t i = 0; i < slack->gpu_count; i++) {
-        const struct lull_slack_stay *stay = stay_in(&slack->gpus[i], iteration);
+        const struct lull_slack_stay *stay = stay_in(&slack->gpus[i], arrival->iteration);
 
         if ((members & lull_slack_bit(i)) == 0)
             continue;
@@ -150,10 +171,12 @@ static bool sum_up(const struct lull_slack *slack, uint64_t members, uint64_t it
             return false;
         arrival->collectives = stay->collectives;
         least_ms = fmin(least_ms, stay->total_ms);
+        if (stay->is_common)
+            common_ms = fmin(common_ms, stay->total_ms);
     }
-    arrival->iteration = iteration;
     arrival->total_us = us_of(least_ms);
-    return arrival->collectives > 0;
+    arrival->common_us = us_of(common_ms);
+    return true;
 }
 
 static void name_kinds(const struct lull_slack *slack, const struct lull_slack_last *last,
@@ -164,6 +187,7 @@ static void name_kinds(const struct lull_slack *slack, const struct lull_slack_l
             arrival->kinds[arrival->kind_count++] = (struct lull_arrival_kind){
                 .signature = slack->kinds[i].signature,
                 .longest_us = us_of((double)last->longest_ms[i]),
+                .common_us = us_of((double)last->common_ms[i]),
             };
 }
 
@@ -189,20 +213,16 @@ bool lull_slack_tell(struct lull_slack *slack, struct lull_arrival *arrival_out)
 {
     const uint64_t members = members_of(slack);
     const struct lull_slack_last *due = members == 0 ? NULL : find_due(slack, members);
-    const bool is_news = slack->recoveries != slack->told_recoveries;
 
-    *arrival_out = (struct lull_arrival){
-        .recoveries = slack->recoveries,
-        .waited_us = us_of(slack->waited_ms),
-    };
-    slack->told_recoveries = slack->recoveries;
     if (due == NULL)
-        return is_news;
+        return false;
     slack->told = due->iteration;
     slack->has_told = true;
-    if (sum_up(slack, members, due->iteration, arrival_out))
-        name_kinds(slack, due, arrival_out);
-    return is_news || arrival_out->collectives > 0;
+    *arrival_out = (struct lull_arrival){.iteration = due->iteration};
+    if (!sum_up(slack, members, arrival_out))
+        return false;
+    name_kinds(slack, due, arrival_out);
+    return true;
 }
 
 /* ---- what others tell -------------------------------------------------------------------- */
@@ -211,7 +231,7 @@ bool lull_slack_tell(struct lull_slack *slack, struct lull_arrival *arrival_out)
 struct slack_answer {
     double longest_ms; /* wait, at least */
     double all_ms;     /* waits together, at least */
-    double waited_ms;  /* for which the ranks of all other nodes have waited for it, at least... */
+    double waited_ms;  /* for which all ranks at the common point have waited for it, at least... */
     double late_ms;    /* ...and in all collectives together */
 };
 
@@ -220,24 +240,31 @@ static double ms_of(uint32_t us)
     return (double)us * 1e-3;
 }
 
+/* Returns for how long ranks at the common point, which were in collectives for this time, have
+ * waited for one that was there for own_ms. */
+static double waited_ms(uint32_t common_us, double own_ms)
+{
+    return common_us == LULL_ARRIVAL_NONE ? 0.0 : fmax(ms_of(common_us) - own_ms, 0.0);
+}
+
 static struct slack_answer compare(const struct lull_slack *slack,
                                    const struct lull_slack_stay *stay,
-                                   const struct lull_latest *latest)
+                                   const struct lull_arrival *latest)
 {
     struct slack_answer answer = {
         .all_ms = stay->total_ms - ms_of(latest->total_us),
-        .late_ms = ms_of(latest->others_us) - stay->total_ms,
+        .late_ms = waited_ms(latest->common_us, stay->total_ms),
     };
 
     for (uint32_t i = 0; i < LULL_SLACK_KINDS; i++)
         for (uint32_t k = 0; k < latest->kind_count; k++) {
-            const struct lull_latest_kind *kind = &latest->kinds[k];
+            const struct lull_arrival_kind *kind = &latest->kinds[k];
             const double longest_ms = (double)stay->longest_ms[i];
 
             if (slack->kinds[i].signature != kind->signature || !(longest_ms > 0.0))
                 continue;
             answer.longest_ms = fmax(answer.longest_ms, longest_ms - ms_of(kind->longest_us));
-            answer.waited_ms = fmax(answer.waited_ms, ms_of(kind->others_us) - longest_ms);
+            answer.waited_ms = fmax(answer.waited_ms, waited_ms(kind->common_us, longest_ms));
         }
     answer.longest_ms = fmin(answer.longest_ms, answer.all_ms);
     answer.waited_ms = fmin(answer.waited_ms, answer.late_ms);
@@ -262,7 +289,7 @@ static bool take_answer(struct lull_slack *slack, struct lull_slack_gpu *gpu,
     return false;
 }
 
-uint64_t lull_slack_hear(struct lull_slack *slack, const struct lull_latest *latest)
+uint64_t lull_slack_hear(struct lull_slack *slack, const struct lull_arrival *latest)
 {
     uint64_t raised = 0;
 
@@ -279,21 +306,6 @@ uint64_t lull_slack_hear(struct lull_slack *slack, const struct lull_latest *lat
         answer = compare(slack, stay, latest);
         if (take_answer(slack, gpu, &answer))
             raised |= lull_slack_bit(i);
-    }
-    return raised;
-}
-
-uint64_t lull_slack_hear_recovery(struct lull_slack *slack, double waited_ms)
-{
-    uint64_t raised = 0;
-
-    for (uint32_t i = 0; i < slack->gpu_count; i++) {
-        struct lull_slack_gpu *gpu = &slack->gpus[i];
-
-        if (!gpu->rests_on_nodes || !lull_slack_is_waited_for(gpu, waited_ms, INFINITY))
-            continue;
-        lull_slack_raise_at_once(gpu);
-        raised |= lull_slack_bit(i);
     }
     return raised;
 }

@@ -33,9 +33,10 @@ void lull_slack_note_wait(struct lull_slack *slack, struct lull_slack_gpu *gpu,
 void lull_slack_stay(struct lull_slack *slack, uint32_t gpu, const struct lull_slack_kind *kind,
                      double length_ms);
 
-/* All ranks of this node have left a collective, in which the last one to come was for so long. */
+/* All ranks of this node have left a collective, in which this GPU's was the last one to come. */
 void lull_slack_note_last(struct lull_slack *slack, uint32_t last,
-                          const struct lull_slack_kind *kind, double length_ms);
+                          const struct lull_slack_kind *kind,
+                          const struct lull_slack_meeting *meeting);
 
 /* The GPU's iteration has ended: it is kept until other nodes have told of it. The GPU is raised at
  * once where they have told nothing for too long. */

@@ -290,16 +290,10 @@ bool lull_controller_tell(struct lull_controller *controller, struct lull_arriva
     return lull_slack_tell(&controller->slack, arrival_out);
 }
 
-void lull_controller_hear(struct lull_controller *controller, const struct lull_latest *latest,
+void lull_controller_hear(struct lull_controller *controller, const struct lull_arrival *latest,
                           int64_t now_ns)
 {
     raise_waited_for(controller, lull_slack_hear(&controller->slack, latest), now_ns);
-}
-
-void lull_controller_hear_recovery(struct lull_controller *controller, double waited_ms,
-                                   int64_t now_ns)
-{
-    raise_waited_for(controller, lull_slack_hear_recovery(&controller->slack, waited_ms), now_ns);
 }
 
 bool lull_controller_has_sections(const struct lull_controller *controller)

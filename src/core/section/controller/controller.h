@@ -273,12 +273,10 @@ void lull_controller_agree(struct lull_controller *controller, uint32_t target,
 /* What this node tells the others of how its ranks come; see lull_slack_tell. */
 bool lull_controller_tell(struct lull_controller *controller, struct lull_arrival *arrival_out);
 
-/* What all nodes have told of an iteration, and that a rank of another node has recovered after it
- * had waited for so long. GPUs that others wait for may be raised at the next poll. */
-void lull_controller_hear(struct lull_controller *controller, const struct lull_latest *latest,
+/* Takes what all nodes have told of an iteration. GPUs that others wait for may be raised at the
+ * next poll. */
+void lull_controller_hear(struct lull_controller *controller, const struct lull_arrival *latest,
                           int64_t now_ns);
-void lull_controller_hear_recovery(struct lull_controller *controller, double waited_ms,
-                                   int64_t now_ns);
 
 /* Blocks are to be at least this long, so that all nodes measure in the same iterations. */
 void lull_controller_align(struct lull_controller *controller, uint32_t window_iterations);

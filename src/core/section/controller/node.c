@@ -212,21 +212,6 @@ static bool is_other(const struct lull_proposal *left, const struct lull_proposa
     return false;
 }
 
-/* Adds what this node tells of how its ranks come. What it has told last is repeated, because a
- * word may be lost. Tells whether there is anything new. */
-static bool voice_arrivals(struct lull_node *node, const struct lull_node_view *view)
-{
-    struct lull_arrival *arrival = &node->proposal.arrival;
-    struct lull_arrival next;
-    const bool is_new = lull_controller_tell(view->controller, &next);
-
-    if (next.collectives > 0)
-        *arrival = next;
-    arrival->recoveries = next.recoveries;
-    arrival->waited_us = next.waited_us;
-    return is_new;
-}
-
 bool lull_node_say(struct lull_node *node, const struct lull_node_view *view, int64_t now_ns,
                    struct lull_proposal *proposal_out)
 {
@@ -246,7 +231,8 @@ bool lull_node_say(struct lull_node *node, const struct lull_node_view *view, in
     proposal->entry_count = node->voice_count;
     for (uint32_t i = 0; i < node->voice_count; i++)
         proposal->entries[i] = node->voices[i].entry;
-    is_new = voice_arrivals(node, view);
+    /* What was told last is repeated, because a word may be lost. */
+    is_new = lull_controller_tell(view->controller, &proposal->arrival);
     if (!is_new && now_ns < node->next_word_ns && !is_other(proposal, &before))
         return false;
     node->next_word_ns = now_ns + word_ns;
@@ -271,12 +257,9 @@ bool lull_node_leave(struct lull_node *node, struct lull_proposal *proposal_out)
 static void take_arrival(struct lull_node *node, struct lull_controller *controller,
                          const struct lull_proposal *proposal, int64_t now_ns)
 {
-    const uint32_t waited_us = lull_arrivals_take(node->arrivals, proposal->node,
-                                                  proposal->incarnation, &proposal->arrival);
-    struct lull_latest latest;
+    struct lull_arrival latest;
 
-    if (waited_us > 0)
-        lull_controller_hear_recovery(controller, (double)waited_us * 1e-3, now_ns);
+    lull_arrivals_take(node->arrivals, proposal->node, proposal->incarnation, &proposal->arrival);
     while (lull_arrivals_find(node->arrivals, &latest))
         lull_controller_hear(controller, &latest, now_ns);
 }
