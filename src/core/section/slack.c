@@ -65,6 +65,7 @@ void lull_slack_init(struct lull_slack *slack, uint32_t gpu_count, const uint32_
         const uint32_t steps = point_counts[i] < 2 ? 1 : point_counts[i] - 1;
 
         gpu->most = point_counts[i] < 2 ? 0 : (uint32_t)(most_share * steps);
+        gpu->tried_most = gpu->most;
         gpu->point_ratio = 1.0 / (clock_span * steps);
         gpu->next_hold = FIRST_HOLD;
         gpu->is_reached = true;
@@ -196,6 +197,7 @@ static void change_points(struct lull_slack_gpu *gpu, uint32_t points)
 {
     gpu->points = points;
     gpu->era++;
+    gpu->is_answered = false;
     gpu->own.count = 0;
     gpu->job.count = 0;
     if (points == 0)
@@ -360,7 +362,7 @@ static double fill_all(const struct lull_slack_gpu *gpu, const struct slack_seen
     if (gpu->points == 0) {
         const double tried = tried_share * (all->least_ms - all->kept_ms) / most_ms;
 
-        return tried < 1.0 ? 0.0 : fmax(tried, least_tried);
+        return tried < 1.0 ? 0.0 : fmax(fmin(tried, gpu->tried_most), least_tried);
     }
     return fmin(fmin(fill_rest(longest, gpu->had_longest_ms, gpu->points),
                      fill_rest(all, gpu->had_all_ms, gpu->points)),
@@ -480,6 +482,7 @@ void lull_slack_forget(struct lull_slack *slack, uint32_t index)
     *gpu = (struct lull_slack_gpu){
         .record = gpu->record,
         .most = gpu->most,
+        .tried_most = gpu->most,
         .point_ratio = gpu->point_ratio,
         .next_hold = FIRST_HOLD,
         .point = gpu->point,

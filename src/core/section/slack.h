@@ -127,7 +127,9 @@ struct lull_slack_gpu {
     bool is_reached;      /* it has been at `point` since that is wanted */
     bool is_in_force;     /* it has run at its points for the whole present iteration */
     bool rests_on_nodes;  /* its points rest on what other nodes have told */
+    uint32_t tried_most;  /* points that may be tried at once where no wait by itself pays for one */
     uint32_t era;         /* how often its points have changed */
+    bool is_answered;     /* other nodes have told of an iteration at these points */
     uint64_t iteration;   /* of its rank, the present one */
     uint64_t answered;    /* iteration of which other nodes have told last */
     struct lull_slack_stay stay;                   /* in the present iteration... */

@@ -277,9 +277,12 @@ static bool take_answer(struct lull_slack *slack, struct lull_slack_gpu *gpu,
 {
     if (gpu->rests_on_nodes &&
         lull_slack_is_waited_for(gpu, answer->waited_ms, answer->late_ms)) {
+        if (!gpu->is_answered) /* It had been lowered too far. */
+            gpu->tried_most = gpu->points / 2;
         lull_slack_raise_at_once(gpu);
         return true;
     }
+    gpu->is_answered = true;
     if (gpu->rests_on_nodes && answer->longest_ms <= 0.0) {
         lull_slack_raise(gpu);
         return false;
