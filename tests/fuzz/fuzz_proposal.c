@@ -1,5 +1,6 @@
 /*
- * Any bytes may be decoded; what decodes, encodes to the same bytes, and an agreement takes it.
+ * Any bytes may be decoded; what decodes, encodes to the same bytes, and an agreement and arrivals
+ * take it.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "fuzz.h"
@@ -8,6 +9,25 @@
 #include <string.h>
 
 #include "wire/proposal.h"
+
+/* Two nodes say the same of how their ranks came: the latest of both are those of one. */
+static void take_arrival(const struct lull_proposal *proposal)
+{
+    struct lull_arrivals *arrivals = lull_arrivals_create(0, 2);
+    struct lull_arrival latest;
+
+    if (arrivals == NULL)
+        return;
+    lull_arrivals_take(arrivals, proposal->node, proposal->incarnation, &proposal->arrival);
+    if (lull_arrivals_find(arrivals, &latest))
+        abort();
+    for (uint32_t i = 0; i < 2; i++)
+        lull_arrivals_take(arrivals, i, proposal->incarnation, &proposal->arrival);
+    if (lull_arrivals_find(arrivals, &latest) != (proposal->arrival.collectives > 0) ||
+        (proposal->arrival.collectives > 0 && latest.total_us != proposal->arrival.total_us))
+        abort();
+    lull_arrivals_destroy(arrivals);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -26,5 +46,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (lull_agreement_state(agreement, 0) == LULL_AGREEMENT_AGREED)
         abort(); /* one word cannot make two nodes agree */
     lull_agreement_destroy(agreement);
+    take_arrival(&proposal);
     return 0;
 }

@@ -21,21 +21,31 @@ static const struct lull_proposal whole = {
     .entry_count = 2,
     .entries = {{UINT64_C(0x6162636465666768), UINT64_C(0x7172737475767778), 0x81828384, 0, 1},
                 {1, 2, 3, 4, 0}},
+    .arrival = {.iteration = UINT64_C(0x9192939495969798),
+                .collectives = 0xa1a2a3a4,
+                .total_us = 0xb1b2b3b4,
+                .common_us = 0xc1c2c3c4,
+                .kind_count = 1,
+                .kinds = {{UINT64_C(0xd1d2d3d4d5d6d7d8), 0xe1e2e3e4, 0xf1f2f3f4}}},
 };
 
 static const uint8_t layout[] = {
-    'L',  'L',  'T',  'G',  1,    0,    2,    0,    4,    3,    2,    1,    0x14, 0x13,
+    'L',  'L',  'T',  'G',  2,    0,    2,    0,    4,    3,    2,    1,    0x14, 0x13,
     0x12, 0x11,                                     /* to nodes */
     0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21, /* incarnation */
     0x38, 0x37, 0x36, 0x35, 0x34, 0x33, 0x32, 0x31, /* sequence */
     0x48, 0x47, 0x46, 0x45, 0x44, 0x43, 0x42, 0x41, /* structure */
     0x54, 0x53, 0x52, 0x51, 1,    0,    0,    0,    /* window, leaving */
+    0x98, 0x97, 0x96, 0x95, 0x94, 0x93, 0x92, 0x91, /* the arrival: iteration */
+    0xa4, 0xa3, 0xa2, 0xa1, 0xb4, 0xb3, 0xb2, 0xb1, /* collectives, total */
+    0xc4, 0xc3, 0xc2, 0xc1, 1,    0,    0,    0,    /* common, kinds */
     0x68, 0x67, 0x66, 0x65, 0x64, 0x63, 0x62, 0x61, /* the first entry */
     0x78, 0x77, 0x76, 0x75, 0x74, 0x73, 0x72, 0x71, 0x84, 0x83, 0x82, 0x81, 0,    0,
     0,    0,    1,    0,    0,    0,    0,    0,    0,    0,    1,    0,    0,    0,
     0,    0,    0,    0,    2,    0,    0,    0,    0,    0,    0,    0, /* the second */
     3,    0,    0,    0,    4,    0,    0,    0,    0,    0,    0,    0,    0,    0,
-    0,    0,
+    0,    0,    0xd8, 0xd7, 0xd6, 0xd5, 0xd4, 0xd3, 0xd2, 0xd1, /* the kind */
+    0xe4, 0xe3, 0xe2, 0xe1, 0xf4, 0xf3, 0xf2, 0xf1,
 };
 
 static void test_layout_is_fixed(void **state)
@@ -44,7 +54,7 @@ static void test_layout_is_fixed(void **state)
     struct lull_proposal read;
 
     (void)state;
-    assert_int_equal(sizeof(layout), 48 + 2 * 32);
+    assert_int_equal(sizeof(layout), 72 + 2 * 32 + 16);
     assert_int_equal(lull_proposal_encode(&whole, buffer), sizeof(layout));
     assert_memory_equal(buffer, layout, sizeof(layout));
     assert_int_equal(lull_proposal_decode(layout, sizeof(layout), &read), 0);
@@ -60,12 +70,16 @@ static void test_none_and_all_entries(void **state)
     (void)state;
     proposal.entry_count = 0;
     memset(proposal.entries, 0, sizeof(proposal.entries));
+    proposal.arrival = (struct lull_arrival){0};
     assert_int_equal(lull_proposal_encode(&proposal, buffer), LULL_PROPOSAL_HEADER_BYTES);
     assert_int_equal(lull_proposal_decode(buffer, LULL_PROPOSAL_HEADER_BYTES, &read), 0);
     assert_memory_equal(&read, &proposal, sizeof(read));
     proposal.entry_count = LULL_PROPOSAL_MAX_ENTRIES;
     for (uint32_t i = 0; i < LULL_PROPOSAL_MAX_ENTRIES; i++)
         proposal.entries[i] = (struct lull_proposal_entry){i, i, 1 + i, 0, i % 2};
+    proposal.arrival.kind_count = LULL_ARRIVAL_KINDS;
+    for (uint32_t i = 0; i < LULL_ARRIVAL_KINDS; i++)
+        proposal.arrival.kinds[i] = (struct lull_arrival_kind){i, i, LULL_ARRIVAL_NONE};
     assert_int_equal(lull_proposal_encode(&proposal, buffer), LULL_PROPOSAL_MAX_BYTES);
     assert_int_equal(lull_proposal_decode(buffer, LULL_PROPOSAL_MAX_BYTES, &read), 0);
     assert_memory_equal(&read, &proposal, sizeof(read));
@@ -90,18 +104,24 @@ static void test_what_no_governor_writes_is_refused(void **state)
     (void)state;
     for (size_t at = 0; at < 4; at++)
         assert_int_equal(decode_with(at, 'x'), LULL_E_FORMAT);
-    assert_int_equal(decode_with(4, 2), -EPROTONOSUPPORT);
+    assert_int_equal(decode_with(4, 1), -EPROTONOSUPPORT);
     assert_int_equal(decode_with(5, 1), -EPROTONOSUPPORT);
     assert_int_equal(decode_with(6, 1), LULL_E_FORMAT); /* fewer entries than the size tells */
     assert_int_equal(decode_with(6, 3), LULL_E_FORMAT);
     assert_int_equal(decode_with(7, 1), LULL_E_FORMAT);
     assert_int_equal(decode_with(44, 0), 0);
     assert_int_equal(decode_with(44, 2), LULL_E_FORMAT); /* leaving is 0 or 1 */
-    assert_int_equal(decode_with(72, 0), 0);
-    assert_int_equal(decode_with(72, 2), LULL_E_FORMAT); /* so is settled */
-    assert_int_equal(decode_with(76, 1), LULL_E_FORMAT); /* the last number is 0 */
-    assert_int_equal(decode_with(79, 1), LULL_E_FORMAT);
-    assert_int_equal(decode_with(96, 0), LULL_E_FORMAT); /* no clock is kept */
+    assert_int_equal(decode_with(96, 0), 0);
+    assert_int_equal(decode_with(96, 2), LULL_E_FORMAT);  /* so is settled */
+    assert_int_equal(decode_with(100, 1), LULL_E_FORMAT); /* the last number is 0 */
+    assert_int_equal(decode_with(103, 1), LULL_E_FORMAT);
+    assert_int_equal(decode_with(120, 0), LULL_E_FORMAT); /* no clock is kept */
+    assert_int_equal(decode_with(68, 0), LULL_E_FORMAT);  /* fewer kinds than the size tells */
+    assert_int_equal(decode_with(68, 2), LULL_E_FORMAT);
+    assert_int_equal(decode_with(71, 1), LULL_E_FORMAT);
+    /* No rank of those at the common point comes later than all ranks. */
+    assert_int_equal(decode_with(151, 0xe1), 0);
+    assert_int_equal(decode_with(151, 0xe0), LULL_E_FORMAT);
     memcpy(buffer, layout, sizeof(layout));
     memcpy(buffer + 8, buffer + 12, 4); /* its number is not below the count of nodes */
     assert_int_equal(lull_proposal_decode(buffer, sizeof(buffer), &read), LULL_E_FORMAT);
