@@ -23,6 +23,7 @@
 struct simulate_arguments {
     struct lull_play_source source;
     uint32_t periods;
+    uint32_t nodes;
     const struct lull_gpu_model *listed; /* the model as the table has it */
     struct lull_gpu_model model;         /* the same with the latencies of --call-settle-ms */
     double call_ms;                      /* below 0: the model's latencies */
@@ -43,6 +44,11 @@ static const struct lull_option rows[] = {
                .parse = lull_play_parse_straggler, .expected = lull_play_straggler_expected,
                .more = "Without them it does so from the first period to the last. The other ranks "
                        "wait for it unless they play traces."),
+    LULL_VALUE(
+        "nodes", "N", WHOLE, struct simulate_arguments, nodes,
+        "So many nodes share the ranks, each with a governor and a driver of its own, and talk "
+        "to each other as under `lull run --together`.",
+        .least = 1, .most = LULL_SIMULATION_NODES, .usual = "1"),
     LULL_CLI_MODEL_ROW(struct simulate_arguments, listed, "The GPU model of all ranks.",
                        .aliases = "gpu", .usual = "A100-SXM4-40GB"),
     LULL_CLI_TOLERANCE_ROW(struct simulate_arguments, tolerance_ratio),
@@ -65,6 +71,10 @@ static const struct lull_option rows[] = {
     LULL_JSON_ROW(struct simulate_arguments, is_json),
     {0},
 };
+
+/* How long a word takes from one governor to another, beside the 50 ms between two looks of either.
+ * Its network looks for words to send every 20 ms (governor/peers/peer_network.c). */
+static const int64_t way_ns = 10 * LULL_NS_PER_MS;
 
 /* ---- what is compared -------------------------------------------------------------------- */
 
@@ -164,6 +174,8 @@ static int simulate(const struct simulate_arguments *arguments, const struct lul
         .exposure = true,
         .look_ns = lull_ns_from_ms(arguments->look_ms),
         .seed = arguments->seed,
+        .nodes = arguments->nodes,
+        .way_ns = way_ns,
     };
     const struct lull_play known = known_play(arguments, play);
     int result = ask_oracle(arguments, play, &results_out->oracle, err);

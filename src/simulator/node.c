@@ -58,7 +58,7 @@ struct simulation {
     uint32_t site_count;
     struct node_site sites[LULL_SIMULATION_NODES];
     struct lull_virtual_nodes *nodes; /* NULL: there is one */
-    uint32_t *clocks_mhz; /* of each GPU, from the highest; NULL: there is one node */
+    uint32_t *clocks_mhz;             /* of each GPU, from the highest; NULL: there is one node */
     struct node_rank ranks[LULL_PLAY_RANKS];
     uint64_t settled_in; /* period of rank 0, counted from 1 */
     struct node_power power;
@@ -73,8 +73,8 @@ static uint32_t popcount(uint32_t bits)
 /* The node on which a rank is. */
 static struct node_site *site_of(struct simulation *simulation, uint32_t rank)
 {
-    return &simulation->sites[rank * simulation->site_count /
-                              simulation->options->play->rank_count];
+    return &simulation
+                ->sites[rank * simulation->site_count / simulation->options->play->rank_count];
 }
 
 /* The track of a rank's calls. */
@@ -380,9 +380,8 @@ static bool make_site(struct simulation *simulation, struct node_site *site)
     }
     control.together = simulation->site_count > 1;
     site->controller = lull_controller_create(&control, site->count, points);
-    site->driver =
-        lull_virtual_driver_create(gpus, site->count, options->look_ns,
-                                   options->seed + site->first, on_driven, site);
+    site->driver = lull_virtual_driver_create(gpus, site->count, options->look_ns,
+                                              options->seed + site->first, on_driven, site);
     for (uint32_t i = 0; i < site->count && site->controller != NULL; i++)
         lull_controller_set_model(site->controller, i, 0);
     return site->controller != NULL && site->driver != NULL;
@@ -393,7 +392,7 @@ static bool join_sites(struct simulation *simulation)
 {
     const struct lull_simulation_options *options = simulation->options;
     const uint32_t steps = lull_gpu_model_step_count(options->model);
-    struct lull_node_view views[LULL_SIMULATION_NODES] = {0};
+    struct lull_job_node_view views[LULL_SIMULATION_NODES] = {0};
 
     if (simulation->site_count == 1)
         return true;
@@ -412,9 +411,8 @@ static bool join_sites(struct simulation *simulation)
         for (uint32_t gpu = 0; gpu < site->count; gpu++)
             views[i].clocks_mhz[gpu] = simulation->clocks_mhz;
     }
-    simulation->nodes =
-        lull_virtual_nodes_create(views, simulation->site_count, options->way_ns,
-                                  options->lost_every, options->seed);
+    simulation->nodes = lull_virtual_nodes_create(views, simulation->site_count, options->way_ns,
+                                                  options->lost_every, options->seed);
     return simulation->nodes != NULL;
 }
 

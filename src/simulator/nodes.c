@@ -19,8 +19,8 @@ struct virtual_word {
 };
 
 struct lull_virtual_nodes {
-    struct lull_node_view views[LULL_AGREEMENT_MAX_NODES];
-    struct lull_node *nodes[LULL_AGREEMENT_MAX_NODES];
+    struct lull_job_node_view views[LULL_AGREEMENT_MAX_NODES];
+    struct lull_job_node *nodes[LULL_AGREEMENT_MAX_NODES];
     uint32_t node_count;
     int64_t way_ns;
     uint32_t lost_every;
@@ -30,7 +30,7 @@ struct lull_virtual_nodes {
     struct virtual_word words[MOST_WORDS];
 };
 
-struct lull_virtual_nodes *lull_virtual_nodes_create(const struct lull_node_view *views,
+struct lull_virtual_nodes *lull_virtual_nodes_create(const struct lull_job_node_view *views,
                                                      uint32_t node_count, int64_t way_ns,
                                                      uint32_t lost_every, uint64_t seed)
 {
@@ -45,7 +45,7 @@ struct lull_virtual_nodes *lull_virtual_nodes_create(const struct lull_node_view
     lull_random_init(&nodes->random, seed);
     for (uint32_t i = 0; i < node_count; i++) {
         nodes->views[i] = views[i];
-        nodes->nodes[i] = lull_node_create(i, node_count, 1);
+        nodes->nodes[i] = lull_job_node_create(i, node_count, 1);
         if (nodes->nodes[i] == NULL) {
             lull_virtual_nodes_destroy(nodes);
             return NULL;
@@ -59,15 +59,15 @@ void lull_virtual_nodes_destroy(struct lull_virtual_nodes *nodes)
     if (nodes == NULL)
         return;
     for (uint32_t i = 0; i < nodes->node_count; i++)
-        lull_node_destroy(nodes->nodes[i]);
+        lull_job_node_destroy(nodes->nodes[i]);
     free(nodes);
 }
 
 static void send(struct lull_virtual_nodes *nodes, uint32_t to,
                  const struct lull_proposal *proposal, int64_t now_ns)
 {
-    const int64_t way_ns = (int64_t)(lull_random_uniform(&nodes->random) * 2.0 *
-                                     (double)nodes->way_ns);
+    const int64_t way_ns =
+        (int64_t)(lull_random_uniform(&nodes->random) * 2.0 * (double)nodes->way_ns);
 
     if (nodes->word_count == MOST_WORDS ||
         (nodes->lost_every > 0 && lull_random_below(&nodes->random, nodes->lost_every) == 0))
@@ -86,25 +86,26 @@ static void hear(struct lull_virtual_nodes *nodes, uint32_t index, int64_t now_n
             i++;
             continue;
         }
-        lull_node_take(nodes->nodes[index], nodes->views[index].controller, &word->proposal,
-                       now_ns);
+        lull_job_node_take(nodes->nodes[index], nodes->views[index].controller, &word->proposal,
+                           now_ns);
         nodes->words[i] = nodes->words[--nodes->word_count];
     }
 }
 
 static void tick(struct lull_virtual_nodes *nodes, uint32_t index, int64_t now_ns)
 {
-    const struct lull_node_view *view = &nodes->views[index];
-    struct lull_node *node = nodes->nodes[index];
+    const struct lull_job_node_view *view = &nodes->views[index];
+    struct lull_job_node *node = nodes->nodes[index];
     struct lull_proposal proposal;
 
-    if (lull_node_say(node, view, now_ns, &proposal))
+    if (lull_job_node_say(node, view, now_ns, &proposal))
         for (uint32_t i = 0; i < nodes->node_count; i++)
             if (i != index)
                 send(nodes, i, &proposal, now_ns);
     hear(nodes, index, now_ns);
-    lull_controller_hold(view->controller, lull_node_state(node, now_ns) != LULL_AGREEMENT_AGREED);
-    lull_node_apply(node, view, now_ns);
+    lull_controller_hold(view->controller,
+                         lull_job_node_state(node, now_ns) != LULL_AGREEMENT_AGREED);
+    lull_job_node_apply(node, view, now_ns);
 }
 
 int64_t lull_virtual_nodes_advance(struct lull_virtual_nodes *nodes, int64_t now_ns)

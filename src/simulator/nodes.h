@@ -1,6 +1,6 @@
 /*
  * The nodes of one job in virtual time: what each says reaches all others after a while
- * (core/section/controller/node.h), as through governor/peers, but for words that get lost.
+ * (core/section/controller/job_node.h), as through governor/peers, but for words that get lost.
  *
  * Deterministic. Threads: one. SPDX-License-Identifier: Apache-2.0
  */
@@ -9,14 +9,14 @@
 
 #include <stdint.h>
 
-#include "core/section/controller/node.h"
+#include "core/section/controller/job_node.h"
 
 struct lull_virtual_nodes; /* opaque */
 
 /* Borrows the views' controllers and clock lists. A word takes from 0 to 2 * way_ns to arrive, and
  * one in lost_every is lost (0: none is). 2 <= node_count <= LULL_AGREEMENT_MAX_NODES. NULL: there
  * is no memory. */
-struct lull_virtual_nodes *lull_virtual_nodes_create(const struct lull_node_view *views,
+struct lull_virtual_nodes *lull_virtual_nodes_create(const struct lull_job_node_view *views,
                                                      uint32_t node_count, int64_t way_ns,
                                                      uint32_t lost_every, uint64_t seed);
 void lull_virtual_nodes_destroy(struct lull_virtual_nodes *nodes);

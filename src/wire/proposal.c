@@ -120,8 +120,7 @@ static bool get_kind(struct reader *reader, struct lull_arrival_kind *kind)
 /* Returns the length of a message with so many entries and kinds. */
 static size_t size_of(const struct lull_proposal *proposal)
 {
-    return LULL_PROPOSAL_HEADER_BYTES +
-           (size_t)proposal->entry_count * LULL_PROPOSAL_ENTRY_BYTES +
+    return LULL_PROPOSAL_HEADER_BYTES + (size_t)proposal->entry_count * LULL_PROPOSAL_ENTRY_BYTES +
            (size_t)proposal->arrival.kind_count * LULL_PROPOSAL_KIND_BYTES;
 }
 

@@ -21,6 +21,8 @@ enum { RANKS = 8, STRAGGLER = 3, PERIODS = 700, MEASURED = 175, RECOVERS = 301, 
 static const double factor = 1.1;
 /* Below the steady points that a tolerance of 1 % allows. */
 static const double low_mhz = 1360.0;
+/* A word takes so long from one node to another, on average. */
+static const int64_t word_ns = 10000000;
 
 static const struct lull_gpu_model *a100(void)
 {
@@ -158,6 +160,58 @@ static void test_all_clocks_are_back_within_an_iteration(void **state)
         assert_in_range(recovery.low_until[i], 0, 1);
 }
 
+/* Ranks of other nodes are known by what nodes tell each other. While each node saw its own ranks
+ * alone, two nodes saved 10.4 %, four 5.2 % and eight 2.6 %. */
+static void test_ranks_of_other_nodes_are_waited_for(void **state)
+{
+    struct lull_play *play = make_play("resnet50-ddp", UINT64_MAX);
+    struct lull_simulation_options options = options_for(play);
+    struct lull_simulation_outcome highest;
+
+    (void)state;
+    options.way_ns = word_ns;
+    assert_int_equal(lull_simulate_node(&options, &highest, NULL), 0);
+    options.managed = true;
+    for (options.nodes = 2; options.nodes <= RANKS; options.nodes *= 2) {
+        struct lull_simulation_outcome managed;
+
+        options.lost_every = options.nodes == 2 ? 5 : 0;
+        assert_int_equal(lull_simulate_node(&options, &managed, NULL), 0);
+        printf("%u nodes: saved %.2f %%, slower %.2f %%\n", options.nodes,
+               (1.0 - managed.energy_j / highest.energy_j) * 100.0,
+               (managed.period_ms / highest.period_ms - 1.0) * 100.0);
+        assert_true(managed.energy_j <= (1.0 - 0.18) * highest.energy_j);
+        assert_true(managed.period_ms <= 1.01 * highest.period_ms);
+    }
+    lull_play_destroy(play);
+}
+
+/* The word of the first period in which the straggler is as fast as the others comes in the next
+ * one, and the clocks are back by the one after it. */
+static void test_clocks_of_all_nodes_are_back_with_the_next_word(void **state)
+{
+    (void)state;
+    for (uint32_t nodes = 2; nodes <= RANKS; nodes *= 4) {
+        struct lull_play *play = make_play("resnet50-ddp", RECOVERS);
+        struct lull_simulation_options options = options_for(play);
+        struct recovery recovery = {0};
+        struct lull_simulation_outcome outcome;
+
+        options.managed = true;
+        options.nodes = nodes;
+        options.way_ns = word_ns;
+        options.periods = RECOVERS + AFTER;
+        options.measured = AFTER;
+        options.watch = watch;
+        options.watch_context = &recovery;
+        assert_int_equal(lull_simulate_node(&options, &outcome, NULL), 0);
+        lull_play_destroy(play);
+        assert_int_equal(recovery.low_before, RANKS - 1);
+        for (uint32_t i = 0; i < RANKS; i++)
+            assert_in_range(recovery.low_until[i], 0, 2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +219,8 @@ int main(void)
         cmocka_unit_test(test_slack_is_used_where_no_time_may_be_lost),
         cmocka_unit_test(test_many_short_waits_save_as_the_oracle_says),
         cmocka_unit_test(test_all_clocks_are_back_within_an_iteration),
+        cmocka_unit_test(test_ranks_of_other_nodes_are_waited_for),
+        cmocka_unit_test(test_clocks_of_all_nodes_are_back_with_the_next_word),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,8 +79,8 @@ struct lull_slack_kind {
 /* How long a rank was in the collectives of one iteration that it shares with other nodes. */
 struct lull_slack_stay {
     uint64_t iteration;
-    bool counts;  /* the GPU has run at its points for the whole iteration... */
-    uint32_t era; /* ...and these were its points then */
+    bool counts;    /* the GPU has run at its points for the whole iteration... */
+    uint32_t era;   /* ...and these were its points then */
     bool is_common; /* it has run at the common point */
     uint32_t collectives;
     double total_ms;
@@ -127,16 +127,16 @@ struct lull_slack_gpu {
     bool is_reached;      /* it has been at `point` since that is wanted */
     bool is_in_force;     /* it has run at its points for the whole present iteration */
     bool rests_on_nodes;  /* its points rest on what other nodes have told */
-    uint32_t tried_most;  /* points that may be tried at once where no wait by itself pays for one */
-    uint32_t era;         /* how often its points have changed */
-    bool is_answered;     /* other nodes have told of an iteration at these points */
-    uint64_t iteration;   /* of its rank, the present one */
-    uint64_t answered;    /* iteration of which other nodes have told last */
+    uint32_t tried_most; /* points that may be tried at once where no wait by itself pays for one */
+    uint32_t era;        /* how often its points have changed */
+    bool is_answered;    /* other nodes have told of an iteration at these points */
+    uint64_t iteration;  /* of its rank, the present one */
+    uint64_t answered;   /* iteration of which other nodes have told last */
     struct lull_slack_stay stay;                   /* in the present iteration... */
     struct lull_slack_stay stays[LULL_SLACK_KEPT]; /* ...and in those that nodes tell of */
     struct lull_slack_waits own;                   /* for ranks of its own node... */
     struct lull_slack_waits job;                   /* ...and for the latest rank of the job */
-    double point_ms;       /* what a point costs; 0: not known */
+    double point_ms;                               /* what a point costs; 0: not known */
     double had_waited_ms;  /* when it was lowered from the common point, at least... */
     double had_longest_ms; /* ...the same, on average... */
     double had_all_ms;     /* ...and all waits of an iteration together, on average */
@@ -152,7 +152,7 @@ struct lull_slack_gpu {
 struct lull_slack {
     uint32_t gpu_count;
     uint32_t descents; /* how often a GPU has been lowered by more than a point */
-    uint64_t stride; /* every so many iterations other nodes are told of one */
+    uint64_t stride;   /* every so many iterations other nodes are told of one */
     bool has_told;
     uint64_t told; /* the iteration that this node has told of last */
     struct lull_slack_gpu gpus[LULL_SLACK_MAX_GPUS];
@@ -184,13 +184,14 @@ void lull_slack_take_switch(struct lull_slack *slack, uint32_t gpu, uint32_t poi
  * nothing is known of it. */
 void lull_slack_forget(struct lull_slack *slack, uint32_t gpu);
 
-/* Finds the newest iteration that all ranks of this node have ended, where the others are to be told
- * of it and have not been yet. Iterations of less than 100 ms are told of only where a power of two
- * divides their numbers, so that words are about that far apart. Tells whether there is one. */
+/* Finds the newest iteration that all ranks of this node have ended, where the others are to be
+ * told of it and have not been yet. Iterations of less than 100 ms are told of only where a power
+ * of two divides their numbers, so that words are about that far apart. Tells whether there is one.
+ */
 bool lull_slack_tell(struct lull_slack *slack, struct lull_arrival *arrival_out);
 
-/* All nodes have told of an iteration: the latest of all. Points may change. Returns bits: GPUs that
- * are to be raised at once. */
+/* All nodes have told of an iteration: the latest of all. Points may change. Returns bits: GPUs
+ * that are to be raised at once. */
 uint64_t lull_slack_hear(struct lull_slack *slack, const struct lull_arrival *latest);
 
 /* How many points below the common one the GPU may run. */

@@ -100,8 +100,7 @@ void lull_slack_note_last(struct lull_slack *slack, uint32_t gpu,
 /* Whatever rests on other nodes' words is taken back where these have not come for too long. */
 static bool is_stale(const struct lull_slack *slack, const struct lull_slack_gpu *gpu)
 {
-    return gpu->rests_on_nodes &&
-           gpu->iteration - gpu->answered > LULL_SLACK_STALE * slack->stride;
+    return gpu->rests_on_nodes && gpu->iteration - gpu->answered > LULL_SLACK_STALE * slack->stride;
 }
 
 void lull_slack_end_stay(struct lull_slack *slack, uint32_t index, uint64_t iteration)
@@ -275,8 +274,7 @@ static struct slack_answer compare(const struct lull_slack *slack,
 static bool take_answer(struct lull_slack *slack, struct lull_slack_gpu *gpu,
                         const struct slack_answer *answer)
 {
-    if (gpu->rests_on_nodes &&
-        lull_slack_is_waited_for(gpu, answer->waited_ms, answer->late_ms)) {
+    if (gpu->rests_on_nodes && lull_slack_is_waited_for(gpu, answer->waited_ms, answer->late_ms)) {
         if (!gpu->is_answered) /* It had been lowered too far. */
             gpu->tried_most = gpu->points / 2;
         lull_slack_raise_at_once(gpu);

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "core/section/controller/node.h"
+#include "core/section/controller/job_node.h"
 #include "governor/peers/job_key.h"
 
 /* The key of the first node is looked for this often. */
@@ -17,7 +17,7 @@ static const int64_t key_wait_ns = 1000 * LULL_NS_PER_MS;
 struct lull_peers {
     struct lull_peers_options options;
     struct lull_peer_network *network; /* NULL: no key yet */
-    struct lull_node *node;
+    struct lull_job_node *node;
     int64_t next_key_ns;
     enum lull_agreement_state state;
 };
@@ -134,7 +134,7 @@ int lull_peers_create(const struct lull_peers_options *options, struct lull_peer
         return lull_error_set(err, -ENOMEM, "no memory for the other nodes");
     peers->options = *options;
     peers->options.nodes = nodes;
-    peers->node = lull_node_create(nodes.self, nodes.count, incarnation_now());
+    peers->node = lull_job_node_create(nodes.self, nodes.count, incarnation_now());
     if (peers->node == NULL)
         result = lull_error_set(err, -ENOMEM, "no memory for the other nodes");
     else
@@ -153,10 +153,10 @@ void lull_peers_destroy(struct lull_peers *peers)
 
     if (peers == NULL)
         return;
-    if (peers->network != NULL && lull_node_leave(peers->node, &proposal))
+    if (peers->network != NULL && lull_job_node_leave(peers->node, &proposal))
         lull_peer_network_say(peers->network, &proposal);
     lull_peer_network_close(peers->network);
-    lull_node_destroy(peers->node);
+    lull_job_node_destroy(peers->node);
     free(peers);
 }
 
@@ -177,9 +177,10 @@ static void look_for_key(struct lull_peers *peers, int64_t now_ns)
 /* ---- what is said and heard -------------------------------------------------------------- */
 
 /* Returns this node's GPUs; the control is locked. */
-static struct lull_node_view look(struct lull_control *control, const struct lull_devices *devices)
+static struct lull_job_node_view look(struct lull_control *control,
+                                      const struct lull_devices *devices)
 {
-    struct lull_node_view view = {
+    struct lull_job_node_view view = {
         .controller = lull_control_controlled(control),
         .gpu_count = lull_control_gpu_count(control),
     };
@@ -196,11 +197,11 @@ static struct lull_node_view look(struct lull_control *control, const struct lul
     return view;
 }
 
-static void say(struct lull_peers *peers, const struct lull_node_view *view, int64_t now_ns)
+static void say(struct lull_peers *peers, const struct lull_job_node_view *view, int64_t now_ns)
 {
     struct lull_proposal proposal;
 
-    if (lull_node_say(peers->node, view, now_ns, &proposal) && peers->network != NULL)
+    if (lull_job_node_say(peers->node, view, now_ns, &proposal) && peers->network != NULL)
         lull_peer_network_say(peers->network, &proposal);
 }
 
@@ -208,15 +209,15 @@ static void hear(struct lull_peers *peers, struct lull_controller *controller, i
 {
     struct lull_proposal proposal;
 
-    if (lull_node_is_alone(peers->node))
+    if (lull_job_node_is_alone(peers->node))
         return;
     while (peers->network != NULL && lull_peer_network_hear(peers->network, &proposal))
-        lull_node_take(peers->node, controller, &proposal, now_ns);
+        lull_job_node_take(peers->node, controller, &proposal, now_ns);
 }
 
 static void note_state(struct lull_peers *peers, int64_t now_ns)
 {
-    const enum lull_agreement_state state = lull_node_state(peers->node, now_ns);
+    const enum lull_agreement_state state = lull_job_node_state(peers->node, now_ns);
 
     if (state != peers->state &&
         (state == LULL_AGREEMENT_SILENT || state == LULL_AGREEMENT_DIFFERENT))
@@ -229,18 +230,18 @@ static void note_state(struct lull_peers *peers, int64_t now_ns)
  * say to each other. */
 static void part(struct lull_peers *peers, int64_t now_ns)
 {
-    if (!lull_node_part(peers->node, (int64_t)(peers->options.patience_s * 1e9), now_ns))
+    if (!lull_job_node_part(peers->node, (int64_t)(peers->options.patience_s * 1e9), now_ns))
         return;
     lull_log(LULL_LOG_WARNING, "run",
              "this node is managed alone: in %g s the nodes have not agreed, because %s",
              peers->options.patience_s, lull_agreement_state_text(peers->state));
-    peers->state = lull_node_state(peers->node, now_ns);
+    peers->state = lull_job_node_state(peers->node, now_ns);
 }
 
 void lull_peers_tick(struct lull_peers *peers, struct lull_control *control,
                      struct lull_devices *devices, int64_t now_ns)
 {
-    struct lull_node_view view;
+    struct lull_job_node_view view;
 
     look_for_key(peers, now_ns);
     lull_control_lock(control);
@@ -249,7 +250,7 @@ void lull_peers_tick(struct lull_peers *peers, struct lull_control *control,
     hear(peers, view.controller, now_ns);
     note_state(peers, now_ns);
     part(peers, now_ns);
-    lull_node_apply(peers->node, &view, now_ns);
+    lull_job_node_apply(peers->node, &view, now_ns);
     lull_control_hold(control, LULL_HOLD_NODES, peers->state != LULL_AGREEMENT_AGREED);
     lull_control_unlock(control);
 }
@@ -262,11 +263,12 @@ void lull_peers_summary(const struct lull_peers *peers, struct lull_peers_summar
         lull_peer_network_counts(peers->network, &counts);
     *summary_out = (struct lull_peers_summary){
         .nodes = peers->options.nodes.count,
-        .heard = lull_node_heard(peers->node),
-        .agreed = lull_node_agreed(peers->node),
-        .disagreements = lull_node_disagreements(peers->node),
+        .heard = lull_job_node_heard(peers->node),
+        .agreed = lull_job_node_agreed(peers->node),
+        .disagreements = lull_job_node_disagreements(peers->node),
         .refused = counts.refused,
-        .state = lull_node_is_alone(peers->node) ? "the nodes did not agree; each is managed alone"
-                                 : lull_agreement_state_text(peers->state),
+        .state = lull_job_node_is_alone(peers->node)
+                     ? "the nodes did not agree; each is managed alone"
+                     : lull_agreement_state_text(peers->state),
     };
 }

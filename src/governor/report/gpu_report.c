@@ -72,6 +72,7 @@ static json_t *slack_json(const struct lull_controller *controller, uint32_t gpu
 
     lull_field_integer(object, "iterations", (json_int_t)record->iterations);
     lull_field_integer(object, "lowered_iterations", (json_int_t)record->lowered);
+    lull_field_integer(object, "other_nodes_iterations", (json_int_t)record->by_nodes);
     lull_field_integer(object, "most_points", record->most);
     lull_field_integer(object, "recoveries", record->recoveries);
     lull_field_text(object, "verdict", record->lowered > 0 ? "lowered" : "not lowered");

@@ -84,6 +84,8 @@ const char *lull_slack_reason_text(const struct lull_slack_record *record)
         return "its rank does not wait long enough for later ones";
     if (record->recoveries > 0)
         return "lower clocks fill its waiting; it was raised where it waited no more";
+    if (record->by_nodes > 0)
+        return "lower clocks fill its waiting for later ranks of other nodes";
     return "lower clocks fill its waiting for later ranks";
 }
 

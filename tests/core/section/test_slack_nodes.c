@@ -1,7 +1,7 @@
 /*
- * Slack against ranks of other nodes: what nodes tell each other, over a network that delays, loses,
- * repeats and reorders, against an oracle that sees all ranks of a synchronous job in virtual time.
- * SPDX-License-Identifier: Apache-2.0
+ * Slack against ranks of other nodes: what nodes tell each other, over a network that delays,
+ * loses, repeats and reorders, against an oracle that sees all ranks of a synchronous job in
+ * virtual time. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <setjmp.h>
@@ -40,7 +40,7 @@ struct job {
     struct lull_slack slacks[NODES];
     struct lull_arrivals *arrivals[NODES];
     struct lull_random random;
-    double factors[RANKS]; /* of each rank's computation */
+    double factors[RANKS];            /* of each rank's computation */
     double extra_ms[MEETINGS][RANKS]; /* computation before a collective, on top */
     bool waits_at_once; /* ranks compute on only after each collective, not after the last */
     double jitter;
@@ -261,8 +261,7 @@ static void iterate(struct job *job, uint32_t iterations)
         }
         job->iteration_ms = (double)(job->now_ns - begin_ns) * 1e-6;
         for (uint32_t i = 0; i < RANKS; i++)
-            lull_slack_end_iteration(slack_of(job, i), i % EACH, job->iteration,
-                                     job->iteration_ms);
+            lull_slack_end_iteration(slack_of(job, i), i % EACH, job->iteration, job->iteration_ms);
         talk(job);
         job->iteration++;
     }

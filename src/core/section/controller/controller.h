@@ -53,8 +53,8 @@
  *
  * A job on several nodes has a controller on each. They search in the same way in the same
  * iterations, and apply what all have agreed on (agreement.h); then no GPU has a point of its own
- * in a section, and slack is what a rank waits for the latest of all nodes, as far as they have told
- * each other of it (arrival.h).
+ * in a section, and slack is what a rank waits for the latest of all nodes, as far as they have
+ * told each other of it (arrival.h).
  *
  * Points are indices into the GPU's clock list: 0 the highest, which stands for the reference (no
  * lock at all). Pure; create/destroy; one thread. Time is passed in, never read.

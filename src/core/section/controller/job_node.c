@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/section/controller/node.h"
+#include "core/section/controller/job_node.h"
 
 #include <assert.h>
 #include <math.h>
@@ -22,7 +22,7 @@ struct voice {
     bool is_overruled; /* another node keeps this node above the clock that it would choose */
 };
 
-struct lull_node {
+struct lull_job_node {
     struct lull_agreement *agreement;
     struct lull_arrivals *arrivals;
     struct lull_proposal proposal;
@@ -37,9 +37,9 @@ struct lull_node {
     uint64_t disagreements;
 };
 
-struct lull_node *lull_node_create(uint32_t self, uint32_t nodes, uint64_t incarnation)
+struct lull_job_node *lull_job_node_create(uint32_t self, uint32_t nodes, uint64_t incarnation)
 {
-    struct lull_node *node = calloc(1, sizeof(*node));
+    struct lull_job_node *node = calloc(1, sizeof(*node));
 
     if (node == NULL)
         return NULL;
@@ -48,13 +48,13 @@ struct lull_node *lull_node_create(uint32_t self, uint32_t nodes, uint64_t incar
     node->agreement = lull_agreement_create(self, nodes, silence_ns);
     node->arrivals = lull_arrivals_create(self, nodes);
     if (node->agreement == NULL || node->arrivals == NULL) {
-        lull_node_destroy(node);
+        lull_job_node_destroy(node);
         return NULL;
     }
     return node;
 }
 
-void lull_node_destroy(struct lull_node *node)
+void lull_job_node_destroy(struct lull_job_node *node)
 {
     if (node == NULL)
         return;
@@ -65,7 +65,7 @@ void lull_node_destroy(struct lull_node *node)
 
 /* ---- points and clocks ------------------------------------------------------------------- */
 
-static bool is_present(const struct lull_node_view *view, uint32_t gpu)
+static bool is_present(const struct lull_job_node_view *view, uint32_t gpu)
 {
     return (view->present >> gpu & 1) != 0;
 }
@@ -77,8 +77,8 @@ struct range {
 
 /* Returns the lowest and the highest clock that this node's GPUs have at a point of a target: nodes
  * tell each other clocks, because their points may differ. */
-static struct range clocks_of(const struct lull_node_view *view, const struct lull_target *target,
-                              uint32_t point)
+static struct range clocks_of(const struct lull_job_node_view *view,
+                              const struct lull_target *target, uint32_t point)
 {
     struct range range = {UINT32_MAX, 0};
 
@@ -98,8 +98,8 @@ static struct range clocks_of(const struct lull_node_view *view, const struct lu
 
 /* Returns the lowest point at which no GPU runs below this clock; 0 (the reference) if all others
  * do. */
-static uint32_t point_not_below(const struct lull_node_view *view, const struct lull_target *target,
-                                uint32_t mhz)
+static uint32_t point_not_below(const struct lull_job_node_view *view,
+                                const struct lull_target *target, uint32_t mhz)
 {
     uint32_t point = target->descent.count - 1;
 
@@ -110,8 +110,8 @@ static uint32_t point_not_below(const struct lull_node_view *view, const struct 
 
 /* Returns the highest point at which a GPU runs at this clock or lower; the descent's count if
  * there is none. */
-static uint32_t point_refused(const struct lull_node_view *view, const struct lull_target *target,
-                              uint32_t mhz)
+static uint32_t point_refused(const struct lull_job_node_view *view,
+                              const struct lull_target *target, uint32_t mhz)
 {
     uint32_t point = 1;
 
@@ -122,7 +122,7 @@ static uint32_t point_refused(const struct lull_node_view *view, const struct lu
 
 /* ---- what this node says ----------------------------------------------------------------- */
 
-static struct voice *voice_of(struct lull_node *node, uint64_t signature)
+static struct voice *voice_of(struct lull_job_node *node, uint64_t signature)
 {
     for (uint32_t i = 0; i < node->voice_count; i++)
         if (node->voices[i].entry.signature == signature)
@@ -132,7 +132,7 @@ static struct voice *voice_of(struct lull_node *node, uint64_t signature)
 
 /* Returns the first iteration in which a result that is told now can hold on all nodes: by then all
  * have heard of it. */
-static uint64_t notice(const struct lull_node_view *view, uint32_t gpu, uint64_t iteration)
+static uint64_t notice(const struct lull_job_node_view *view, uint32_t gpu, uint64_t iteration)
 {
     const double iteration_ms =
         lull_track_iteration_ms(lull_controller_track(view->controller, gpu))->mean;
@@ -141,7 +141,7 @@ static uint64_t notice(const struct lull_node_view *view, uint32_t gpu, uint64_t
     return iteration + (uint64_t)fmin(iterations, 1e9) + NOTICE_ITERATIONS;
 }
 
-static struct lull_proposal_entry entry_of(const struct lull_node_view *view,
+static struct lull_proposal_entry entry_of(const struct lull_job_node_view *view,
                                            const struct lull_target *target)
 {
     const struct lull_descent *descent = &target->descent;
@@ -157,7 +157,7 @@ static struct lull_proposal_entry entry_of(const struct lull_node_view *view,
 }
 
 /* Returns the first GPU whose place in the iteration is known; -1: there is none. */
-static int32_t known_gpu(const struct lull_node_view *view)
+static int32_t known_gpu(const struct lull_job_node_view *view)
 {
     for (uint32_t i = 0; i < view->gpu_count; i++)
         if (is_present(view, i) &&
@@ -168,7 +168,8 @@ static int32_t known_gpu(const struct lull_node_view *view)
 
 /* Fills in what this node says of each target. A lower clock than before holds only from a later
  * iteration on, by which all nodes have heard of it. */
-static void voice_targets(struct lull_node *node, const struct lull_node_view *view, uint32_t gpu)
+static void voice_targets(struct lull_job_node *node, const struct lull_job_node_view *view,
+                          uint32_t gpu)
 {
     const uint64_t iteration = lull_track_iteration(lull_controller_track(view->controller, gpu));
     const bool is_counted_anew = iteration < node->iteration;
@@ -212,8 +213,8 @@ static bool is_other(const struct lull_proposal *left, const struct lull_proposa
     return false;
 }
 
-bool lull_node_say(struct lull_node *node, const struct lull_node_view *view, int64_t now_ns,
-                   struct lull_proposal *proposal_out)
+bool lull_job_node_say(struct lull_job_node *node, const struct lull_job_node_view *view,
+                       int64_t now_ns, struct lull_proposal *proposal_out)
 {
     const int32_t gpu = known_gpu(view);
     struct lull_proposal *proposal = &node->proposal;
@@ -238,11 +239,11 @@ bool lull_node_say(struct lull_node *node, const struct lull_node_view *view, in
     node->next_word_ns = now_ns + word_ns;
     proposal->sequence++;
     *proposal_out = *proposal;
-    lull_node_take(node, view->controller, proposal, now_ns);
+    lull_job_node_take(node, view->controller, proposal, now_ns);
     return !node->is_alone;
 }
 
-bool lull_node_leave(struct lull_node *node, struct lull_proposal *proposal_out)
+bool lull_job_node_leave(struct lull_job_node *node, struct lull_proposal *proposal_out)
 {
     node->proposal.leaving = 1;
     node->proposal.sequence++;
@@ -254,7 +255,7 @@ bool lull_node_leave(struct lull_node *node, struct lull_proposal *proposal_out)
 
 /* Takes what a node tells of how its ranks come; what follows from the words of all is applied at
  * once. */
-static void take_arrival(struct lull_node *node, struct lull_controller *controller,
+static void take_arrival(struct lull_job_node *node, struct lull_controller *controller,
                          const struct lull_proposal *proposal, int64_t now_ns)
 {
     struct lull_arrival latest;
@@ -264,15 +265,15 @@ static void take_arrival(struct lull_node *node, struct lull_controller *control
         lull_controller_hear(controller, &latest, now_ns);
 }
 
-void lull_node_take(struct lull_node *node, struct lull_controller *controller,
-                    const struct lull_proposal *proposal, int64_t now_ns)
+void lull_job_node_take(struct lull_job_node *node, struct lull_controller *controller,
+                        const struct lull_proposal *proposal, int64_t now_ns)
 {
     lull_agreement_take(node->agreement, proposal, now_ns);
     if (!node->is_alone)
         take_arrival(node, controller, proposal, now_ns);
 }
 
-enum lull_agreement_state lull_node_state(struct lull_node *node, int64_t now_ns)
+enum lull_agreement_state lull_job_node_state(struct lull_job_node *node, int64_t now_ns)
 {
     const enum lull_agreement_state state = lull_agreement_state(node->agreement, now_ns);
 
@@ -281,7 +282,7 @@ enum lull_agreement_state lull_node_state(struct lull_node *node, int64_t now_ns
     return state;
 }
 
-bool lull_node_part(struct lull_node *node, int64_t patience_ns, int64_t now_ns)
+bool lull_job_node_part(struct lull_job_node *node, int64_t patience_ns, int64_t now_ns)
 {
     struct lull_agreement *alone;
 
@@ -303,7 +304,7 @@ bool lull_node_part(struct lull_node *node, int64_t patience_ns, int64_t now_ns)
 
 /* ---- what follows ------------------------------------------------------------------------ */
 
-static void note_overruling(struct lull_node *node, const struct lull_agreement_clock *clock,
+static void note_overruling(struct lull_job_node *node, const struct lull_agreement_clock *clock,
                             uint64_t signature)
 {
     struct voice *voice = voice_of(node, signature);
@@ -318,7 +319,8 @@ static void note_overruling(struct lull_node *node, const struct lull_agreement_
     voice->is_overruled = is_overruled;
 }
 
-void lull_node_apply(struct lull_node *node, const struct lull_node_view *view, int64_t now_ns)
+void lull_job_node_apply(struct lull_job_node *node, const struct lull_job_node_view *view,
+                         int64_t now_ns)
 {
     uint32_t count;
     const struct lull_target *targets = lull_controller_targets(view->controller, &count);
@@ -337,22 +339,22 @@ void lull_node_apply(struct lull_node *node, const struct lull_node_view *view, 
     lull_controller_align(view->controller, lull_agreement_window(node->agreement));
 }
 
-uint32_t lull_node_heard(const struct lull_node *node)
+uint32_t lull_job_node_heard(const struct lull_job_node *node)
 {
     return node->is_alone ? node->heard : lull_agreement_heard(node->agreement);
 }
 
-uint32_t lull_node_agreed(const struct lull_node *node)
+uint32_t lull_job_node_agreed(const struct lull_job_node *node)
 {
     return node->is_alone ? 0 : node->agreed;
 }
 
-uint64_t lull_node_disagreements(const struct lull_node *node)
+uint64_t lull_job_node_disagreements(const struct lull_job_node *node)
 {
     return node->disagreements;
 }
 
-bool lull_node_is_alone(const struct lull_node *node)
+bool lull_job_node_is_alone(const struct lull_job_node *node)
 {
     return node->is_alone;
 }
