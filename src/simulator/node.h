@@ -1,6 +1,7 @@
 /*
- * A node in virtual time, or several of one job: a play on emulated GPUs, managed by the same decisions that `lull run`
- * makes. What takes a job minutes takes seconds here, without the noise of a machine.
+ * A node in virtual time, or several of one job: a play on emulated GPUs, managed by the same
+ * decisions that `lull run` makes. What takes a job minutes takes seconds here, without the noise
+ * of a machine.
  *
  * The controller, the gap maps and the physics are the real ones; the driver is that of driver.h.
  * The wire and lulld are not simulated.
@@ -30,12 +31,12 @@ struct lull_simulation_options {
     bool managed;      /* false: the highest clock holds throughout */
     bool exposure;     /* compute kernels are recorded, as in a CUPTI window */
     struct lull_controller_config control;
-    int64_t look_ns;      /* how often a clock is read back (driver.h); 0: the driver tells of it */
-    uint64_t seed;        /* seed of the driver's latencies */
-    uint32_t nodes;       /* that share the ranks, in their order; 0 stands for 1, and more than ranks
-                           * or LULL_SIMULATION_NODES for as many as there can be. Of several the
-                           * results of decisions are those of the first */
-    int64_t way_ns;       /* how long a word from one node to another takes on average... */
+    int64_t look_ns; /* how often a clock is read back (driver.h); 0: the driver tells of it */
+    uint64_t seed;   /* seed of the driver's latencies */
+    uint32_t nodes;  /* that share the ranks, in their order; 0 stands for 1, and more than ranks
+                      * or LULL_SIMULATION_NODES for as many as there can be. Of several the
+                      * results of decisions are those of the first */
+    int64_t way_ns;  /* how long a word from one node to another takes on average... */
     uint32_t lost_every;  /* ...and one in so many is lost; 0: none is */
     uint32_t steps_below; /* of an unmanaged run: the highest clock is so many steps lower */
     double limit_w;       /* power limit of all GPUs; 0: the model's own */

@@ -84,15 +84,15 @@ struct lull_slack_stay {
     bool is_common; /* it has run at the common point */
     uint32_t collectives;
     double total_ms;
-    float longest_ms[LULL_SLACK_KINDS];
+    double longest_ms[LULL_SLACK_KINDS];
 };
 
 /* The same of the last ranks to come of this node, one iteration. */
 struct lull_slack_last {
     uint64_t iteration;
     uint64_t ended; /* bits: GPUs that have ended it */
-    float longest_ms[LULL_SLACK_KINDS];
-    float common_ms[LULL_SLACK_KINDS]; /* of those at the common point; INFINITY: none was there */
+    double longest_ms[LULL_SLACK_KINDS];
+    double common_ms[LULL_SLACK_KINDS]; /* of those at the common point; INFINITY: none was there */
 };
 
 /* Waits of the last iterations in a row, of the longest and of all together. */

@@ -18,7 +18,7 @@ static void adapt_stride(struct lull_slack *slack, double iteration_ms)
 {
     if (slack->stride < LONGEST_STRIDE && (double)slack->stride * iteration_ms < word_ms)
         slack->stride *= 2;
-    else if (slack->stride > 1 && (double)(slack->stride / 2) * iteration_ms > ample_word_ms)
+    else if (slack->stride > 1 && (double)slack->stride * iteration_ms > 2.0 * ample_word_ms)
         slack->stride /= 2;
 }
 
@@ -45,13 +45,13 @@ void lull_slack_stay(struct lull_slack *slack, uint32_t gpu, const struct lull_s
                      double length_ms)
 {
     struct lull_slack_stay *stay = &slack->gpus[gpu].stay;
-    float *longest_ms = &stay->longest_ms[kind - slack->kinds];
+    double *longest_ms = &stay->longest_ms[kind - slack->kinds];
 
     if (!is_wide(kind))
         return;
     stay->collectives++;
     stay->total_ms += length_ms;
-    *longest_ms = fmaxf(*longest_ms, (float)length_ms);
+    *longest_ms = fmax(*longest_ms, length_ms);
 }
 
 static struct lull_slack_last *last_in(struct lull_slack *slack, uint64_t iteration)
@@ -72,13 +72,13 @@ static bool is_common(const struct lull_slack_gpu *gpu)
 
 /* Returns how long the last of the ranks at the common point was in a collective; INFINITY: no rank
  * is there. */
-static float common_ms(const struct lull_slack *slack, const struct lull_slack_meeting *meeting)
+static double common_ms(const struct lull_slack *slack, const struct lull_slack_meeting *meeting)
 {
-    float least_ms = INFINITY;
+    double least_ms = INFINITY;
 
     for (uint32_t i = 0; i < slack->gpu_count; i++)
         if ((meeting->seen & lull_slack_bit(i)) != 0 && is_common(&slack->gpus[i]))
-            least_ms = fminf(least_ms, meeting->length_ms[i]);
+            least_ms = fmin(least_ms, (double)meeting->length_ms[i]);
     return least_ms;
 }
 
@@ -93,8 +93,8 @@ void lull_slack_note_last(struct lull_slack *slack, uint32_t gpu,
     if (!is_wide(kind) || !is_due(slack, iteration))
         return;
     last = last_in(slack, iteration);
-    last->longest_ms[index] = fmaxf(last->longest_ms[index], meeting->length_ms[gpu]);
-    last->common_ms[index] = fmaxf(last->common_ms[index], common_ms(slack, meeting));
+    last->longest_ms[index] = fmax(last->longest_ms[index], (double)meeting->length_ms[gpu]);
+    last->common_ms[index] = fmax(last->common_ms[index], common_ms(slack, meeting));
 }
 
 /* Whatever rests on other nodes' words is taken back where these have not come for too long. */
@@ -182,11 +182,11 @@ static void name_kinds(const struct lull_slack *slack, const struct lull_slack_l
                        struct lull_arrival *arrival)
 {
     for (uint32_t i = 0; i < LULL_SLACK_KINDS && arrival->kind_count < LULL_ARRIVAL_KINDS; i++)
-        if (slack->kinds[i].signature != 0 && last->longest_ms[i] > 0.0F)
+        if (slack->kinds[i].signature != 0 && last->longest_ms[i] > 0.0)
             arrival->kinds[arrival->kind_count++] = (struct lull_arrival_kind){
                 .signature = slack->kinds[i].signature,
-                .longest_us = us_of((double)last->longest_ms[i]),
-                .common_us = us_of((double)last->common_ms[i]),
+                .longest_us = us_of(last->longest_ms[i]),
+                .common_us = us_of(last->common_ms[i]),
             };
 }
 
@@ -258,7 +258,7 @@ static struct slack_answer compare(const struct lull_slack *slack,
     for (uint32_t i = 0; i < LULL_SLACK_KINDS; i++)
         for (uint32_t k = 0; k < latest->kind_count; k++) {
             const struct lull_arrival_kind *kind = &latest->kinds[k];
-            const double longest_ms = (double)stay->longest_ms[i];
+            const double longest_ms = stay->longest_ms[i];
 
             if (slack->kinds[i].signature != kind->signature || !(longest_ms > 0.0))
                 continue;
