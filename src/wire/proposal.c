@@ -53,6 +53,7 @@ static void put_arrival(struct writer *writer, const struct lull_arrival *arriva
     put(writer, arrival->collectives, 4);
     put(writer, arrival->total_us, 4);
     put(writer, arrival->common_us, 4);
+    put(writer, arrival->depth, 4);
     put(writer, arrival->kind_count, 4);
 }
 
@@ -105,6 +106,7 @@ static void get_arrival(struct reader *reader, struct lull_arrival *arrival)
     arrival->collectives = get_u32(reader);
     arrival->total_us = get_u32(reader);
     arrival->common_us = get_u32(reader);
+    arrival->depth = get_u32(reader);
     arrival->kind_count = get_u32(reader);
 }
 

@@ -6,9 +6,9 @@
  *
  *   0 magic "LLTG"   4 version   6 entries (u16 each)   8 node   12 nodes   16 incarnation
  *   24 sequence   32 structure   40 window   44 leaving   48 iteration that the arrival is of
- *   56 collectives   60 total   64 common   68 kinds   72 entries of 32 bytes: signature, iteration
- *   (u64 each), kept, refused, settled, 0 (u32 each); then kinds of 16 bytes: signature (u64),
- *   longest, common (u32 each)
+ *   56 collectives   60 total   64 common   68 depth   72 kinds   76 entries of 32 bytes:
+ * signature, iteration (u64 each), kept, refused, settled, 0 (u32 each); then kinds of 16 bytes:
+ * signature (u64), longest, common (u32 each)
  *
  * Version 2 has added the arrival. Governors of different versions refuse each other's messages, so
  * that each node is managed alone.
@@ -25,7 +25,7 @@
 
 enum {
     LULL_PROPOSAL_VERSION = 2,
-    LULL_PROPOSAL_HEADER_BYTES = 72,
+    LULL_PROPOSAL_HEADER_BYTES = 76,
     LULL_PROPOSAL_ENTRY_BYTES = 32,
     LULL_PROPOSAL_KIND_BYTES = 16,
     LULL_PROPOSAL_MAX_BYTES = LULL_PROPOSAL_HEADER_BYTES +

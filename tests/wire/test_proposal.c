@@ -25,6 +25,7 @@ static const struct lull_proposal whole = {
                 .collectives = 0xa1a2a3a4,
                 .total_us = 0xb1b2b3b4,
                 .common_us = 0xc1c2c3c4,
+                .depth = 0x15161718,
                 .kind_count = 1,
                 .kinds = {{UINT64_C(0xd1d2d3d4d5d6d7d8), 0xe1e2e3e4, 0xf1f2f3f4}}},
 };
@@ -38,7 +39,8 @@ static const uint8_t layout[] = {
     0x54, 0x53, 0x52, 0x51, 1,    0,    0,    0,    /* window, leaving */
     0x98, 0x97, 0x96, 0x95, 0x94, 0x93, 0x92, 0x91, /* the arrival: iteration */
     0xa4, 0xa3, 0xa2, 0xa1, 0xb4, 0xb3, 0xb2, 0xb1, /* collectives, total */
-    0xc4, 0xc3, 0xc2, 0xc1, 1,    0,    0,    0,    /* common, kinds */
+    0xc4, 0xc3, 0xc2, 0xc1, 0x18, 0x17, 0x16, 0x15, /* common, depth */
+    1,    0,    0,    0,                            /* kinds */
     0x68, 0x67, 0x66, 0x65, 0x64, 0x63, 0x62, 0x61, /* the first entry */
     0x78, 0x77, 0x76, 0x75, 0x74, 0x73, 0x72, 0x71, 0x84, 0x83, 0x82, 0x81, 0,    0,
     0,    0,    1,    0,    0,    0,    0,    0,    0,    0,    1,    0,    0,    0,
@@ -54,7 +56,7 @@ static void test_layout_is_fixed(void **state)
     struct lull_proposal read;
 
     (void)state;
-    assert_int_equal(sizeof(layout), 72 + 2 * 32 + 16);
+    assert_int_equal(sizeof(layout), 76 + 2 * 32 + 16);
     assert_int_equal(lull_proposal_encode(&whole, buffer), sizeof(layout));
     assert_memory_equal(buffer, layout, sizeof(layout));
     assert_int_equal(lull_proposal_decode(layout, sizeof(layout), &read), 0);
@@ -111,17 +113,17 @@ static void test_what_no_governor_writes_is_refused(void **state)
     assert_int_equal(decode_with(7, 1), LULL_E_FORMAT);
     assert_int_equal(decode_with(44, 0), 0);
     assert_int_equal(decode_with(44, 2), LULL_E_FORMAT); /* leaving is 0 or 1 */
-    assert_int_equal(decode_with(96, 0), 0);
-    assert_int_equal(decode_with(96, 2), LULL_E_FORMAT);  /* so is settled */
-    assert_int_equal(decode_with(100, 1), LULL_E_FORMAT); /* the last number is 0 */
-    assert_int_equal(decode_with(103, 1), LULL_E_FORMAT);
-    assert_int_equal(decode_with(120, 0), LULL_E_FORMAT); /* no clock is kept */
-    assert_int_equal(decode_with(68, 0), LULL_E_FORMAT);  /* fewer kinds than the size tells */
-    assert_int_equal(decode_with(68, 2), LULL_E_FORMAT);
-    assert_int_equal(decode_with(71, 1), LULL_E_FORMAT);
+    assert_int_equal(decode_with(100, 0), 0);
+    assert_int_equal(decode_with(100, 2), LULL_E_FORMAT); /* so is settled */
+    assert_int_equal(decode_with(104, 1), LULL_E_FORMAT); /* the last number is 0 */
+    assert_int_equal(decode_with(107, 1), LULL_E_FORMAT);
+    assert_int_equal(decode_with(124, 0), LULL_E_FORMAT); /* no clock is kept */
+    assert_int_equal(decode_with(72, 0), LULL_E_FORMAT);  /* fewer kinds than the size tells */
+    assert_int_equal(decode_with(72, 2), LULL_E_FORMAT);
+    assert_int_equal(decode_with(75, 1), LULL_E_FORMAT);
     /* No rank of those at the common point comes later than all ranks. */
-    assert_int_equal(decode_with(151, 0xe1), 0);
-    assert_int_equal(decode_with(151, 0xe0), LULL_E_FORMAT);
+    assert_int_equal(decode_with(155, 0xe1), 0);
+    assert_int_equal(decode_with(155, 0xe0), LULL_E_FORMAT);
     memcpy(buffer, layout, sizeof(layout));
     memcpy(buffer + 8, buffer + 12, 4); /* its number is not below the count of nodes */
     assert_int_equal(lull_proposal_decode(buffer, sizeof(buffer), &read), LULL_E_FORMAT);

@@ -116,6 +116,8 @@ static void add_word(struct lull_arrival *latest, const struct lull_arrival *arr
 {
     uint32_t kept = 0;
 
+    if (arrival->depth != latest->depth)
+        latest->depth = LULL_ARRIVAL_NONE;
     latest->total_us = lull_smaller_u32(latest->total_us, arrival->total_us);
     latest->common_us = lull_smaller_u32(latest->common_us, arrival->common_us);
     for (uint32_t i = 0; i < latest->kind_count; i++) {

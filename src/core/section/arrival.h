@@ -17,6 +17,8 @@
  *     is not lowered, and where it is low already it goes up.
  *   - What the others have is no more than what they have waited in that same iteration, at the
  *     clocks at which all of them ran in it, so what one node fills is not there for another one.
+ *   - Nodes whose trials do not lie in the same iterations run at common points that differ. What
+ * is waited for a node that merely tries a lower one ends with its trial, and is no slack.
  *   - Lengths are rounded up, and the longest of a kind stands for all of them: both make slack
  *     shorter, never longer.
  *
@@ -59,6 +61,8 @@ struct lull_arrival {
     uint32_t collectives; /* of ranks of several nodes, that each rank was in; 0: no word */
     uint32_t total_us;    /* least time that a rank was in all of them... */
     uint32_t common_us;   /* ...that one at the common point was; LULL_ARRIVAL_NONE */
+    uint32_t depth;       /* of the common point of its ranks, in a thousandth of their clock list;
+                           * LULL_ARRIVAL_NONE: they differ */
     uint32_t kind_count;
     struct lull_arrival_kind kinds[LULL_ARRIVAL_KINDS];
 };

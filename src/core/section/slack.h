@@ -82,6 +82,7 @@ struct lull_slack_stay {
     bool counts;    /* the GPU has run at its points for the whole iteration... */
     uint32_t era;   /* ...and these were its points then */
     bool is_common; /* it has run at the common point */
+    uint32_t depth; /* of that (struct lull_arrival) */
     uint32_t collectives;
     double total_ms;
     double longest_ms[LULL_SLACK_KINDS];

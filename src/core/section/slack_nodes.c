@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "base/smaller.h"
 #include "core/section/slack_state.h"
 
 /* Words of one node are at least so far apart. A word takes about as long to the other nodes
@@ -103,6 +104,15 @@ static bool is_stale(const struct lull_slack *slack, const struct lull_slack_gpu
     return gpu->rests_on_nodes && gpu->iteration - gpu->answered > LULL_SLACK_STALE * slack->stride;
 }
 
+/* Returns how deep the common point is at which the GPU runs now, lowered further or not, in a
+ * thousandth of its clock list. */
+static uint32_t depth_of(const struct lull_slack_gpu *gpu)
+{
+    const uint32_t own = gpu->is_in_force ? lull_smaller_u32(gpu->points, gpu->point) : 0;
+
+    return (uint32_t)lround((gpu->point - own) * gpu->point_ratio * 1e3);
+}
+
 void lull_slack_end_stay(struct lull_slack *slack, uint32_t index, uint64_t iteration)
 {
     struct lull_slack_gpu *gpu = &slack->gpus[index];
@@ -115,6 +125,7 @@ void lull_slack_end_stay(struct lull_slack *slack, uint32_t index, uint64_t iter
         kept->counts = gpu->is_in_force;
         kept->era = gpu->era;
         kept->is_common = is_common(gpu);
+        kept->depth = depth_of(gpu);
         last_in(slack, iteration)->ended |= lull_slack_bit(index);
     }
     gpu->stay = (struct lull_slack_stay){0};
@@ -168,6 +179,10 @@ static bool sum_up(const struct lull_slack *slack, uint64_t members, struct lull
         if (stay == NULL ||
             (arrival->collectives != 0 && stay->collectives != arrival->collectives))
             return false;
+        if (arrival->collectives != 0 && stay->depth != arrival->depth)
+            arrival->depth = LULL_ARRIVAL_NONE;
+        else
+            arrival->depth = stay->depth;
         arrival->collectives = stay->collectives;
         least_ms = fmin(least_ms, stay->total_ms);
         if (stay->is_common)
@@ -270,9 +285,10 @@ static struct slack_answer compare(const struct lull_slack *slack,
     return answer;
 }
 
-/* Takes what follows for one GPU. Tells whether it is raised at once. */
+/* Takes what follows for one GPU; is_even: all ranks were at the same common point. Tells whether
+ * it is raised at once. */
 static bool take_answer(struct lull_slack *slack, struct lull_slack_gpu *gpu,
-                        const struct slack_answer *answer)
+                        const struct slack_answer *answer, bool is_even)
 {
     if (gpu->rests_on_nodes && lull_slack_is_waited_for(gpu, answer->waited_ms, answer->late_ms)) {
         if (!gpu->is_answered) /* It had been lowered too far. */
@@ -281,6 +297,8 @@ static bool take_answer(struct lull_slack *slack, struct lull_slack_gpu *gpu,
         return true;
     }
     gpu->is_answered = true;
+    if (!is_even)
+        return false;
     if (gpu->rests_on_nodes && answer->longest_ms <= 0.0) {
         lull_slack_raise(gpu);
         return false;
@@ -305,7 +323,7 @@ uint64_t lull_slack_hear(struct lull_slack *slack, const struct lull_arrival *la
         if (!stay->counts || stay->era != gpu->era)
             continue;
         answer = compare(slack, stay, latest);
-        if (take_answer(slack, gpu, &answer))
+        if (take_answer(slack, gpu, &answer, latest->depth != LULL_ARRIVAL_NONE))
             raised |= lull_slack_bit(i);
     }
     return raised;

@@ -42,6 +42,7 @@ struct job {
     struct lull_random random;
     double factors[RANKS];            /* of each rank's computation */
     double extra_ms[MEETINGS][RANKS]; /* computation before a collective, on top */
+    uint32_t common[NODES];           /* point at which each node runs, but for slack */
     bool waits_at_once; /* ranks compute on only after each collective, not after the last */
     double jitter;
     uint64_t longest_way; /* of a word, iterations */
@@ -248,7 +249,7 @@ static void iterate(struct job *job, uint32_t iterations)
         uint32_t points[RANKS];
 
         for (uint32_t i = 0; i < RANKS; i++) {
-            points[i] = points_of(job, i);
+            points[i] = points_of(job, i) + job->common[i / EACH];
             lull_slack_begin_iteration(slack_of(job, i), i % EACH, points[i], true);
             lull_slack_take_switch(slack_of(job, i), i % EACH, points[i]);
             ready_ns[i] = begin_ns;
@@ -428,6 +429,29 @@ static void test_waits_for_each_other_are_no_slack(void **state)
         for (uint32_t i = 0; i < RANKS; i++)
             assert_false(slack_of(&job, i)->gpus[i % EACH].rests_on_nodes);
     }
+    destroy(&job);
+}
+
+/* A node that merely tries a lower clock is no straggler; one that has tried it, is. */
+static void test_what_another_node_tries_is_no_slack(void **state)
+{
+    struct job job;
+
+    (void)state;
+    init(&job, 0.001);
+    job.common[1] = 8;
+    iterate(&job, 60);
+    for (uint32_t i = 0; i < RANKS; i++)
+        assert_int_equal(points_of(&job, i), 0);
+    job.common[1] = 0;
+    job.factors[3] = 1.1;
+    iterate(&job, 60);
+    assert_in_range(least_points(&job, 3), 7, 9);
+    /* What rests on it is neither lowered further nor given up meanwhile. */
+    job.common[1] = 8;
+    iterate(&job, 3 * LULL_SLACK_STALE);
+    assert_in_range(least_points(&job, 3), 7, 9);
+    assert_in_range(most_points(&job), 7, 10);
     destroy(&job);
 }
 
@@ -640,6 +664,7 @@ int main(void)
         cmocka_unit_test(test_silence_is_no_slack),
         cmocka_unit_test(test_what_is_left_of_a_wait_is_kept),
         cmocka_unit_test(test_waits_for_each_other_are_no_slack),
+        cmocka_unit_test(test_what_another_node_tries_is_no_slack),
         cmocka_unit_test(test_a_neighbour_that_waits_raises_nothing),
         cmocka_unit_test(test_only_what_ran_at_the_present_points_counts),
         cmocka_unit_test(test_what_a_node_does_by_itself_is_not_told),
