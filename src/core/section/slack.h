@@ -30,10 +30,11 @@
  * Ranks of other nodes are not seen. What nodes tell each other of them (arrival.h) comes some
  * iterations later, and is held against what the ranks of this node were in the collectives for in
  * that same iteration, as long as their points have not changed since. Only collectives of more
- * ranks than this node has are compared. What rests on other nodes' words goes by these alone:
- * where a less lowered rank of this node waits for a GPU, both may be waiting for another node. It
- * is taken back at once where all ranks at the common point, wherever they are, have waited for the
- * GPU, and where nothing has been told for LULL_SLACK_STALE words.
+ * ranks than this node has are compared, in iterations in which all ran at the same common point.
+ * What rests on other nodes' words goes by these alone: where a less lowered rank of this node
+ * waits for a GPU, both may be waiting for another node. It is taken back at once where all ranks
+ * at the common point, wherever they are, have waited for the GPU, and where nothing has been told
+ * for LULL_SLACK_STALE words.
  *
  * Pure; caller's storage; one thread. Times: int64_t ns of one monotonic clock for all GPUs.
  * Source: none; the rule is that of the refinement of sections (controller/refine.c).

@@ -362,6 +362,8 @@ static void test_a_recovered_rank_brings_all_nodes_up(void **state)
         job.factors[3] = 1.0;
         iterate(&job, 1 + (uint32_t)way);
         assert_int_equal(most_points(&job), 0);
+        /* It had not been lowered too far, so the next time as much may be tried. */
+        assert_int_equal(job.slacks[0].gpus[0].tried_most, job.slacks[0].gpus[0].most);
         /* As after any change, it has to wait for a while in a row first. */
         job.factors[3] = 1.1;
         iterate(&job, 80);
