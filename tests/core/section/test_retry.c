@@ -132,9 +132,55 @@ static void test_a_retry_counts_from_the_end_of_the_search(void **state)
     lull_controller_destroy(controller);
 }
 
+/* Runs a job whose collective takes 2 % of its iteration with all levers. Returns what is known of
+ * the collective's target. */
+static struct lull_target run_short(uint32_t iterations)
+{
+    struct job_sim_config config;
+    struct lull_controller_config control;
+    struct lull_controller *controller;
+    struct job_sim_result result;
+    const struct lull_target *targets;
+    struct lull_target found = {0};
+    uint32_t count;
+
+    set_up(&config);
+    config.gpus = 1;
+    config.knee_point = config.points - 1;
+    config.compute_ms = 4800.0;
+    config.exposed_ms = 100.0;
+    config.iterations = iterations;
+    lull_controller_config_default(&control);
+    controller = job_sim_create_controller(&config, &control);
+    job_sim_run(&config, controller, &result);
+    targets = lull_controller_targets(controller, &count);
+    assert_true(lull_controller_has_settled(controller));
+    for (uint32_t i = 0; i < count; i++)
+        if (&targets[i] != lull_controller_steady(controller))
+            found = targets[i];
+    assert_int_equal(count, 2);
+    lull_controller_destroy(controller);
+    return found;
+}
+
+/* The steady point does not wait for a search that saves next to nothing; that comes with the first
+ * retry. */
+static void test_short_sections_come_last(void **state)
+{
+    const struct lull_target early = run_short(600);
+    const struct lull_target late = run_short(2500);
+
+    (void)state;
+    assert_false(early.settled);
+    assert_int_equal(early.record_count, 0);
+    assert_int_equal(early.reason, LULL_REASON_SHORT);
+    assert_true(late.settled && late.record_count > 0 && late.descent.good > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_short_sections_come_last),
         cmocka_unit_test(test_a_job_that_has_become_less_sensitive_goes_lower),
         cmocka_unit_test(test_what_is_proven_stays_while_lower_points_are_tried),
         cmocka_unit_test(test_searches_in_vain_become_rarer),

@@ -126,6 +126,7 @@ enum lull_settle_reason {
     LULL_REASON_LOWEST,         /* the device's minimum does not degrade */
     LULL_REASON_DEGRADES_BELOW, /* one point lower looks slower, or is not proven harmless */
     LULL_REASON_SAVES_NOTHING,  /* harmless, but the lowered section draws no less power */
+    LULL_REASON_SHORT, /* its sections take so little of the time that all else comes first */
 };
 
 struct lull_descent_record {

@@ -273,6 +273,7 @@ static void settle(struct lull_controller *controller)
 
     if (controller->next_retry <= iteration)
         controller->next_retry = iteration + controller->retry_spacing;
+    lull_targets_explain_short(&controller->targets);
     controller->phase = LULL_PHASE_SETTLED;
     controller->failures = 0;
     controller->is_retrying = false;
@@ -614,12 +615,15 @@ static void refine_steady(struct lull_controller *controller)
 static void retry(struct lull_controller *controller)
 {
     const uint64_t iteration = lull_track_iteration(controller->gpus[0].track);
+    bool any;
 
     if (controller->config.together || controller->phase != LULL_PHASE_SETTLED ||
         controller->trial.kind != LULL_TRIAL_WATCH || iteration < controller->next_retry)
         return;
     controller->next_retry = iteration + controller->retry_spacing;
-    if (!lull_targets_reopen(&controller->targets))
+    any = lull_targets_take_short(&controller->targets);
+    any |= lull_targets_reopen(&controller->targets);
+    if (!any)
         return;
     if (controller->retry_spacing < LONGEST_RETRY_SPACING)
         controller->retry_spacing *= 2;
