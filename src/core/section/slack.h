@@ -89,7 +89,7 @@ struct lull_slack_stay {
     double longest_ms[LULL_SLACK_KINDS];
 };
 
-/* The same of the last ranks to come of this node, one iteration. */
+/* How long the ranks of this node that came last were in the collectives of one iteration. */
 struct lull_slack_last {
     uint64_t iteration;
     uint64_t ended; /* bits: GPUs that have ended it */

@@ -130,7 +130,7 @@ static double longest_wait_ms(const struct truth *truth, uint32_t rank)
     return longest_ms;
 }
 
-/* What the rank may take for its wait, by what all nodes have told. */
+/* Returns what the rank may take for its wait, by what all nodes have told. */
 static double told_wait_ms(const struct truth *truth, uint32_t rank,
                            const struct lull_arrival *latest)
 {

@@ -16,7 +16,7 @@ static const int64_t silence_ns = 2000 * LULL_NS_PER_MS;
 static const double notice_ms = 1000.0;
 enum { NOTICE_ITERATIONS = 2 };
 
-/* What this node last said of a section. */
+/* Keeps what this node last said of a section. */
 struct voice {
     struct lull_proposal_entry entry;
     bool is_overruled; /* another node keeps this node above the clock that it would choose */
@@ -232,7 +232,7 @@ bool lull_job_node_say(struct lull_job_node *node, const struct lull_job_node_vi
     proposal->entry_count = node->voice_count;
     for (uint32_t i = 0; i < node->voice_count; i++)
         proposal->entries[i] = node->voices[i].entry;
-    /* What was told last is repeated, because a word may be lost. */
+    /* The arrival that was told last is told again, because a word may be lost. */
     is_new = lull_controller_tell(view->controller, &proposal->arrival);
     if (!is_new && now_ns < node->next_word_ns && !is_other(proposal, &before))
         return false;

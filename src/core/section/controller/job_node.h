@@ -38,7 +38,8 @@ void lull_job_node_destroy(struct lull_job_node *node);
 bool lull_job_node_say(struct lull_job_node *node, const struct lull_job_node_view *view,
                        int64_t now_ns, struct lull_proposal *proposal_out);
 
-/* The same when this node's part of the job has ended. */
+/* Fills in the word by which this node leaves, as its part of the job has ended. Tells whether
+ * there are others to hear it. */
 bool lull_job_node_leave(struct lull_job_node *node, struct lull_proposal *proposal_out);
 
 /* Takes what a node has said. GPUs that others wait for may be raised at the next poll. */
