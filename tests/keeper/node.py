@@ -56,7 +56,7 @@ def keepers_of(runtime):
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
-                if name_of(pid) == "lull-keeper" and file.read().split("\0")[1] == runtime:
+                if name_of(pid) == "lull-keeper" and file.read().split("\0")[1:2] == [runtime]:  # one that ends has no words left
                     found.append(int(pid))
         except OSError:
             continue  # it has ended meanwhile
