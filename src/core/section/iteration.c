@@ -37,11 +37,18 @@ struct lull_iteration_finder *lull_iteration_finder_create(void)
 {
     struct lull_iteration_finder *const finder = calloc(1, sizeof(*finder));
 
-    if (finder == NULL)
-        return NULL;
+    if (finder != NULL)
+        lull_iteration_forget_runs(finder);
+    return finder;
+}
+
+void lull_iteration_forget_runs(struct lull_iteration_finder *finder)
+{
+    memset(finder->runs, 0, sizeof(finder->runs));
+    memset(finder->longest, 0, sizeof(finder->longest));
+    memset(finder->irregular, 0, sizeof(finder->irregular));
     for (uint32_t p = 1; p <= MAX_PERIOD; p++)
         finder->needs[p] = REPEATS * p;
-    return finder;
 }
 
 void lull_iteration_finder_destroy(struct lull_iteration_finder *finder)

@@ -66,6 +66,10 @@ struct lull_iteration_state {
 struct lull_iteration_finder *lull_iteration_finder_create(void);
 void lull_iteration_finder_destroy(struct lull_iteration_finder *finder);
 
+/* The symbols that follow are of another kind than those before: neither evidence nor blocks stay,
+ * only the memory does. */
+void lull_iteration_forget_runs(struct lull_iteration_finder *finder);
+
 /* Takes the next symbol of the sequence. */
 struct lull_iteration_state lull_iteration_push(struct lull_iteration_finder *finder,
                                                 uint64_t symbol);

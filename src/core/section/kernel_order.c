@@ -2,26 +2,20 @@
 #include "core/section/kernel_order.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/smaller.h"
 #include "core/section/iteration.h"
+#include "core/section/rounds.h"
 
-enum { MAX_PERIOD = LULL_ORDER_MAX_PERIOD, RECENT = 2 * MAX_PERIOD };
+enum { MAX_PERIOD = LULL_ORDER_MAX_PERIOD, RECENT = LULL_ROUNDS_SEEN * MAX_PERIOD + 1 };
 
-/* Only as few kernels are taken for an inner loop: more of them are rarely repeated within an
- * iteration, and what varies from one to the next is a job's own unrest. Chosen, not measured. */
-enum { MOST_INNER = 4 };
-/* An iteration longer than the finder's period has been seen so often. Chosen, not measured. */
-enum { TIMES_SEEN = 3 };
-/* It explains this share of what varies between the finder's periods... Chosen, not measured. */
-static const double explained_min = 0.7;
-/* ...which is at least this much. Chosen, not measured. */
-static const double least_variation_ns = 5e5;
-/* Kernels after which that is looked at first. Chosen, not measured. */
-enum { FIRST_LOOK = 32 };
+/* Symbols after which the times are looked at first, and then between two looks at most. Chosen,
+ * not measured. */
+enum { FIRST_LOOK = 32, LOOK_SPACING = 1024 };
+/* Iterations that show where one begins: a stall in one of them must not. Chosen, not measured. */
+enum { PHASE_TURNS = 8 };
 
 struct kernel {
     uint32_t number;
@@ -43,12 +37,13 @@ struct lull_kernel_order {
     uint32_t left_at;        /* number that did not fit */
     uint32_t period;         /* 0: none has been found yet */
     uint32_t finders_period; /* the finder's, when it was found */
-    uint32_t multiple;       /* of the finder's period; 0: it was refuted, and none is sought */
+    uint32_t multiple;       /* of the finder's period */
     uint32_t stride;
     uint32_t base; /* number of position 0 of base_iteration */
     int64_t base_iteration;
     uint32_t offsets[MAX_PERIOD]; /* numbers from position 0, ascending */
     uint64_t signatures[MAX_PERIOD];
+    double intervals_ms[RECENT]; /* of a look at the times, the newest first */
 };
 
 struct lull_kernel_order *lull_kernel_order_create(void)
@@ -135,6 +130,11 @@ uint32_t lull_kernel_order_period(const struct lull_kernel_order *order)
     return order->period;
 }
 
+bool lull_kernel_order_goes_by_times(const struct lull_kernel_order *order)
+{
+    return order->multiple > 1;
+}
+
 int64_t lull_kernel_order_newest(const struct lull_kernel_order *order)
 {
     uint32_t offset;
@@ -208,7 +208,7 @@ static int64_t interval_ns(const struct lull_kernel_order *order, uint64_t back)
     return symbol(order, back)->begin_ns - symbol(order, back + 1)->begin_ns;
 }
 
-/* How many intervals are looked at. */
+/* How many intervals are known. */
 static uint32_t interval_count(const struct lull_kernel_order *order)
 {
     assert(order->symbols > 0);
@@ -217,60 +217,19 @@ static uint32_t interval_count(const struct lull_kernel_order *order)
     return RECENT - 1;
 }
 
-/* Returns by how much intervals differ from those a lag before, on average, ns. */
-static double variation_ns(const struct lull_kernel_order *order, uint32_t lag)
-{
-    const uint32_t count = interval_count(order);
-    double sum_ns = 0.0;
-
-    assert(lag < count);
-    for (uint32_t i = 0; i + lag < count; i++)
-        sum_ns += fabs((double)(interval_ns(order, i) - interval_ns(order, i + lag)));
-    return sum_ns / (count - lag);
-}
-
-/* Tells whether a lag repeats the times between kernels, and neither the finder's period nor two of
- * it, which the gap map takes together by itself, do. */
-static bool explains(const struct lull_kernel_order *order, uint32_t lag, double single_ns,
-                     double twofold_ns)
-{
-    return variation_ns(order, lag) <= (1.0 - explained_min) * fmin(single_ns, twofold_ns);
-}
-
-/* The smallest multiple of the finder's period, from the third on, that repeats the times between
- * kernels; 1: none does. */
-static uint32_t find_multiple(const struct lull_kernel_order *order)
-{
-    const uint32_t period = order->finders_period;
-    const uint32_t most = lull_smaller_u32(interval_count(order) / TIMES_SEEN, MAX_PERIOD);
-    double single_ns;
-    double twofold_ns;
-
-    if (period > MOST_INNER || 3 * period > most)
-        return 1;
-    single_ns = variation_ns(order, period);
-    twofold_ns = variation_ns(order, 2 * period);
-    if (fmin(single_ns, twofold_ns) < least_variation_ns)
-        return 1;
-    for (uint32_t multiple = 3; multiple * period <= most; multiple++)
-        if (explains(order, multiple * period, single_ns, twofold_ns))
-            return multiple;
-    return 1;
-}
-
 /* How many symbols before the last one the longest time between two kernels ended, in the last
- * period: there an iteration begins, on all ranks alike. */
+ * few periods: there an iteration begins, on all ranks alike. */
 static uint32_t longest_back(const struct lull_kernel_order *order, uint32_t period)
 {
-    const uint32_t count = interval_count(order);
+    const uint32_t turns = lull_smaller_u32(interval_count(order) / period, PHASE_TURNS);
     int64_t longest_ns = INT64_MIN;
     uint32_t longest = 0;
 
-    assert(period >= 1 && count >= period);
+    assert(period >= 1 && turns >= 1);
     for (uint32_t i = 0; i < period; i++) {
         int64_t sum_ns = 0;
 
-        for (uint32_t turn = 0; turn < count / period; turn++)
+        for (uint32_t turn = 0; turn < turns; turn++)
             sum_ns += interval_ns(order, i + turn * period);
         if (sum_ns > longest_ns) {
             longest_ns = sum_ns;
@@ -280,14 +239,22 @@ static uint32_t longest_back(const struct lull_kernel_order *order, uint32_t per
     return longest;
 }
 
-/* Kernels that are alike tell nothing of an iteration that has lost or gained some: only their
+static uint32_t find_multiple(struct lull_kernel_order *order)
+{
+    const uint32_t count = interval_count(order);
+
+    for (uint32_t i = 0; i < count; i++)
+        order->intervals_ms[i] = (double)interval_ns(order, i) * 1e-6;
+    return lull_rounds_find(order->intervals_ms, count, order->finders_period, order->multiple);
+}
+
+/* Kernels that are alike say nothing of an iteration that has lost or gained some: only their
  * times do. */
-static bool holds_multiple(const struct lull_kernel_order *order)
+static bool is_in_phase(const struct lull_kernel_order *order)
 {
     struct lull_standing standing;
 
-    return find_multiple(order) == order->multiple &&
-           lull_kernel_order_locate(
+    return lull_kernel_order_locate(
                order, symbol(order, longest_back(order, order->period))->number, &standing) &&
            standing.position == 0;
 }
@@ -297,23 +264,19 @@ static bool is_time_to_look(const struct lull_kernel_order *order)
 {
     const bool is_doubled = (order->symbols & (order->symbols - 1)) == 0;
 
-    return order->symbols % MAX_PERIOD == 0 || (is_doubled && order->symbols >= FIRST_LOOK);
+    return order->symbols % LOOK_SPACING == 0 || (is_doubled && order->symbols >= FIRST_LOOK);
 }
 
-/* Looks whether the iteration is longer than the finder's period. True: it is, or is not any more;
- * the one that was followed ends. */
+/* Looks whether the iteration is longer than the finder's period. True: it is of another length
+ * now, or begins elsewhere, so the one that was followed ends. */
 static bool change_multiple(struct lull_kernel_order *order)
 {
-    if (order->multiple == 0 || !is_time_to_look(order))
+    const uint32_t before = order->multiple;
+
+    if (!is_time_to_look(order))
         return false;
-    if (order->multiple > 1) {
-        if (holds_multiple(order))
-            return false;
-        order->multiple = 0;
-        return true;
-    }
     order->multiple = find_multiple(order);
-    return order->multiple > 1;
+    return order->multiple != before || (order->multiple > 1 && !is_in_phase(order));
 }
 
 /* ---- finding ----------------------------------------------------------------------------- */
@@ -399,8 +362,7 @@ static enum lull_kernel_order_event enter(struct lull_kernel_order *order,
 
     if (order->was_left && distance(symbol(order, 0)->number, order->left_at) < 0)
         return LULL_ORDER_SEARCHING;
-    if (state->period > MAX_PERIOD)
-        return LULL_ORDER_TOO_LONG;
+    assert(state->period <= MAX_PERIOD);
     if (is_known(order, state)) {
         start_following(order, state->position);
         return LULL_ORDER_RESUMED;

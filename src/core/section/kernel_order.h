@@ -14,9 +14,9 @@
  *
  * Longer iterations. Where a step consists of layers that communicate alike, the finder takes a
  * layer for the iteration. Then the times between kernels repeat with a multiple of its period
- * only: once they have done so three times, the iteration that was followed is LEFT and the
- * multiple FOUND, beginning after the longest time between two kernels. When they do so no longer,
- * or the longest time comes elsewhere, it is LEFT, and none is sought again for that period.
+ * only (rounds.h): once they have done so three times, the iteration that was followed is LEFT and
+ * the multiple FOUND, beginning after the longest time between two kernels. When they do so no
+ * longer, or the longest time comes elsewhere, it is LEFT and found again as it is now.
  *
  * Following. A number says iteration and position of its kernel at once, before all that came
  * before it have begun. A kernel whose signature is not the one of its position, or whose number
@@ -34,8 +34,9 @@
 #include <stdint.h>
 
 enum {
-    LULL_ORDER_HELD = 32,        /* kernels that may overtake one of them */
-    LULL_ORDER_MAX_PERIOD = 512, /* kernels per iteration; longer ones are TOO_LONG */
+    LULL_ORDER_HELD = 32,         /* kernels that may overtake one of them */
+    LULL_ORDER_MAX_PERIOD = 4096, /* kernels per iteration that times can show; the finder's own
+                                   * limit is lower */
 };
 
 enum lull_kernel_order_event {
@@ -44,7 +45,6 @@ enum lull_kernel_order_event {
     LULL_ORDER_RESUMED,   /* the one that was left last: positions are the same */
     LULL_ORDER_FOLLOWING, /* as predicted */
     LULL_ORDER_LEFT,      /* not as predicted: searching again */
-    LULL_ORDER_TOO_LONG,  /* searching; there is an iteration, but not one to follow */
 };
 
 struct lull_standing {
@@ -52,7 +52,7 @@ struct lull_standing {
     uint32_t position; /* 0..period-1, in the order of the numbers */
 };
 
-struct lull_kernel_order; /* opaque: some 110 KiB */
+struct lull_kernel_order; /* opaque: some 500 KiB */
 
 /* null: no memory. */
 struct lull_kernel_order *lull_kernel_order_create(void);
@@ -70,6 +70,9 @@ bool lull_kernel_order_locate(const struct lull_kernel_order *order, uint32_t nu
 
 /* Kernels in the iteration that is followed, or was last; 0: none has been found yet. */
 uint32_t lull_kernel_order_period(const struct lull_kernel_order *order);
+
+/* Tells whether that iteration was found from the times between its kernels. */
+bool lull_kernel_order_goes_by_times(const struct lull_kernel_order *order);
 
 /* The iteration of the highest number taken, while one is followed. */
 int64_t lull_kernel_order_newest(const struct lull_kernel_order *order);

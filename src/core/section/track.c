@@ -486,6 +486,9 @@ static void take_begin(struct lull_track *track, const struct lull_call *call,
     uint32_t number;
 
     track->begin_ns = call->time_ns;
+    /* Kernels that were passed on until now must not block what comes after them. */
+    if (call->place == LULL_CALL_BREAK)
+        lull_iteration_forget_runs(track->finder);
     if (state.event == LULL_ITERATION_DEVIATED) {
         note->deviated = track->phase != LULL_TRACK_SEARCHING;
         forget(track);

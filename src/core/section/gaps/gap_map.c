@@ -221,9 +221,6 @@ static void follow(struct lull_gap_map *map, const struct lull_call *kernel)
     case LULL_ORDER_LEFT:
         leave_iteration(map, kernel->time_ns);
         break;
-    case LULL_ORDER_TOO_LONG:
-        give_up(map);
-        break;
     case LULL_ORDER_SEARCHING:
     case LULL_ORDER_FOLLOWING:
         break;

@@ -17,8 +17,11 @@
  * Where computation cannot be recorded, or nobody answers, the map is blind: communication kernels
  * are passed on as they are, as calls that may hide computation. Once two of them run beside each
  * other, their order tells no iteration any more: then the map learns all the same, and takes for a
- * gap what they cover together, which may hide computation, too. Where there are only such kernels
- * and no gap, the longest of them stands for one, so that the iteration shows.
+ * gap what they cover together, which may hide computation, too.
+ *
+ * Where there is no gap, and the order of the kernels does not show the iteration (they run beside
+ * each other, or are alike so that only their times tell), one of them stands for a gap, once per
+ * iteration.
  *
  * Pure; create/destroy; one thread at a time. Times: int64_t ns of one monotonic clock.
  *
@@ -33,10 +36,9 @@
 #include "core/section/call.h"
 
 enum {
-    LULL_GAP_MAP_PERIODS = 6,      /* iterations that a window records */
-    LULL_GAP_MAP_MAX_PERIOD = 512, /* communication kernels per iteration, in the window */
-    LULL_GAP_MAP_MAX_GAPS = 64,    /* the longest are kept */
-    LULL_GAP_MAP_ATTEMPTS = 6,     /* windows that may fail before the map gives up: blind */
+    LULL_GAP_MAP_PERIODS = 6,   /* iterations that a window records */
+    LULL_GAP_MAP_MAX_GAPS = 64, /* the longest are kept */
+    LULL_GAP_MAP_ATTEMPTS = 6,  /* windows that may fail before the map gives up: blind */
 };
 
 /* From the end of a window on its computation is waited for so long, and for some iterations: where

@@ -480,14 +480,16 @@ static bool has_races(const struct gap_map_learn_window *window)
     return false;
 }
 
-/* The longest kernel stands for a gap: something that comes once per iteration, and nothing more is
- * known of it than of kernels that are passed on. */
-static void plan_longest_kernel(struct lull_gap_map *map, const struct gap_map_learn_window *window)
+/* The longest kernel; where times show the iteration, the first one, which is the same on all
+ * ranks. */
+static int32_t find_standing_kernel(const struct gap_map_learn_window *window)
 {
     const uint32_t reference = window->passes - 2;
     int64_t longest_ns = -1;
     int32_t longest = 0;
 
+    if (lull_kernel_order_goes_by_times(window->map->order))
+        return 0;
     for (int32_t edge = 0; edge < (int32_t)window->edges; edge += 2) {
         const int64_t ns = edge_ns(window, reference, edge + 1) - edge_ns(window, reference, edge);
 
@@ -496,16 +498,28 @@ static void plan_longest_kernel(struct lull_gap_map *map, const struct gap_map_l
             longest = edge;
         }
     }
+    return longest;
+}
+
+/* One kernel stands for a gap: it comes once per iteration, and nothing more is known of it than of
+ * kernels that are passed on. */
+static void plan_kernel(struct lull_gap_map *map, const struct gap_map_learn_window *window)
+{
+    const uint32_t reference = window->passes - 2;
+    const int32_t edge = find_standing_kernel(window);
+    const double length_ms =
+        (double)(edge_ns(window, reference, edge + 1) - edge_ns(window, reference, edge)) * 1e-6;
+
     map->gaps[0] = (struct lull_mapped_gap){
-        .length_ms = (double)longest_ns * 1e-6,
-        .exposed_ms = (double)longest_ns * 1e-6,
-        .call = map->kernels[(uint32_t)longest / 2 % map->period],
+        .length_ms = length_ms,
+        .exposed_ms = length_ms,
+        .call = map->kernels[(uint32_t)edge / 2 % map->period],
     };
     map->gaps[0].call.is_cautious = true;
     map->plans[0] = (struct lull_gap_plan){
-        .begin_edge = (uint32_t)longest,
-        .end_edge = (uint32_t)longest + 1,
-        .announced_ns = lull_gap_map_in_pass_ns(map, edge_ns(window, reference, longest)),
+        .begin_edge = (uint32_t)edge,
+        .end_edge = (uint32_t)edge + 1,
+        .announced_ns = lull_gap_map_in_pass_ns(map, edge_ns(window, reference, edge)),
     };
     map->gap_count = 1;
     order_gaps(map);
@@ -520,6 +534,7 @@ void lull_gap_map_plan_gaps(struct lull_gap_map *map)
     map->fold = find_fold(map);
     window = window_of(map, map->fold);
     plan_all(map, &window);
-    if (map->gap_count == 0 && map->pass_ns > 0 && has_races(&window))
-        plan_longest_kernel(map, &window);
+    if (map->gap_count == 0 && map->pass_ns > 0 &&
+        (has_races(&window) || lull_kernel_order_goes_by_times(map->order)))
+        plan_kernel(map, &window);
 }

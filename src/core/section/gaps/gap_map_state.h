@@ -91,8 +91,8 @@ static inline int64_t *lull_gap_map_edge(const struct lull_gap_map *map, uint32_
 }
 
 /* The window is full and, unless the map is blind, all computation in it has been told: finds fold,
- * pass, gaps and plans in it. There may be no gap; but where kernels race, the longest of them
- * stands for one. */
+ * pass, gaps and plans in it. There may be no gap; but where kernels race, or are alike, one of
+ * them stands for it. */
 void lull_gap_map_plan_gaps(struct lull_gap_map *map);
 
 /* Adds a run of computation to the window; false: no memory, or more runs than a window holds. */
