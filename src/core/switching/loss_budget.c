@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdbool.h>
 
 /* Iterations over which the reference is averaged. Chosen, not measured: as many as keep its error
  * small beside the tolerance, few enough to follow a job that drifts. */
@@ -37,6 +38,7 @@ void lull_loss_budget_take_reference(struct lull_loss_budget *budget, double ite
 void lull_loss_budget_take_lowered(struct lull_loss_budget *budget, double iteration_ms)
 {
     lull_loss_budget_take_other(budget, iteration_ms);
+    budget->at_risk_ms += budget->risk_ratio * iteration_ms;
     if (budget->reference.count > 0.0)
         lull_moments_add(&budget->excess_ms, iteration_ms - budget->reference.mean_ms);
 }
@@ -57,16 +59,10 @@ static double error_ms(const struct lull_loss_budget *budget)
                 budget->reference.variance / budget->reference.count);
 }
 
-/* What the present point has cost for certain, as far as that can be said. */
-static double spent_ms(const struct lull_loss_budget *budget)
+/* Tells whether the mean loss of the present point is known to the rate. */
+static bool is_known(const struct lull_loss_budget *budget)
 {
-    const double count = (double)budget->excess_ms.count;
-    const double mean_ms = budget->excess_ms.mean;
-    const double error = error_ms(budget);
-
-    if (mean_ms > certain_errors * error)
-        return count * mean_ms;
-    return count * fmax(mean_ms - error, 0.0);
+    return error_ms(budget) <= budget->rate * budget->reference.mean_ms;
 }
 
 /* Of the sum of the present point's excesses; those of a single iteration are taken for as spread
@@ -79,6 +75,58 @@ static double sum_variance(const struct lull_loss_budget *budget)
     if (isfinite(error))
         return count * count * error * error;
     return count * budget->reference.variance;
+}
+
+/* The part of a loss that is certain. */
+static double certain_ms(const struct lull_sum_loss *loss)
+{
+    const double error = sqrt(loss->variance);
+
+    if (loss->ms > certain_errors * error)
+        return loss->ms;
+    return fmax(loss->ms - error, 0.0);
+}
+
+static struct lull_sum_loss present_loss(const struct lull_loss_budget *budget)
+{
+    return (struct lull_sum_loss){
+        .ms = (double)budget->excess_ms.count * budget->excess_ms.mean,
+        .variance = sum_variance(budget),
+    };
+}
+
+/* What the present point has cost by itself. */
+static double point_spent_ms(const struct lull_loss_budget *budget)
+{
+    const struct lull_sum_loss loss = present_loss(budget);
+
+    if (is_known(budget))
+        return certain_ms(&loss);
+    if (!isfinite(error_ms(budget)))
+        return budget->at_risk_ms;
+    return fmax(certain_ms(&loss), budget->at_risk_ms);
+}
+
+/* The known points and one more, of which losses that are too small to be certain of each add up to
+ * one that is. What a point has gained pays for no other. */
+static struct lull_sum_loss pool(const struct lull_sum_loss *pooled,
+                                 const struct lull_sum_loss *loss)
+{
+    return (struct lull_sum_loss){
+        .ms = pooled->ms + fmax(loss->ms, 0.0),
+        .variance = pooled->variance + loss->variance,
+    };
+}
+
+/* What all points have cost. */
+static double spent_ms(const struct lull_loss_budget *budget)
+{
+    const struct lull_sum_loss present = present_loss(budget);
+    const struct lull_sum_loss all = pool(&budget->pooled, &present);
+
+    if (budget->excess_ms.count == 0 || is_known(budget))
+        return budget->charged_ms + certain_ms(&all);
+    return budget->charged_ms + certain_ms(&budget->pooled) + point_spent_ms(budget);
 }
 
 /* Distance that a sum of variance `variance` exceeds at no time but with chance `error`; `scale` is
@@ -111,14 +159,20 @@ struct lull_whole_slowdown lull_loss_budget_whole(const struct lull_loss_budget 
 
 void lull_loss_budget_change_point(struct lull_loss_budget *budget)
 {
+    const struct lull_sum_loss loss = present_loss(budget);
+
     if (budget->excess_ms.count == 0)
         return;
     assert(budget->reference.count > 0.0);
-    budget->lost_ms += (double)budget->excess_ms.count * budget->excess_ms.mean;
-    budget->lost_variance += sum_variance(budget);
+    budget->lost_ms += loss.ms;
+    budget->lost_variance += loss.variance;
     budget->last_ratio =
-        spent_ms(budget) / (double)budget->excess_ms.count / budget->reference.mean_ms;
-    budget->settled_ms += spent_ms(budget);
+        point_spent_ms(budget) / (double)budget->excess_ms.count / budget->reference.mean_ms;
+    if (is_known(budget))
+        budget->pooled = pool(&budget->pooled, &loss);
+    else
+        budget->charged_ms += point_spent_ms(budget);
+    budget->at_risk_ms = 0.0;
     budget->excess_ms = (struct lull_moments){0};
 }
 
@@ -127,13 +181,13 @@ double lull_loss_budget_left_ms(const struct lull_loss_budget *budget, double re
     const double reserved_ms =
         fmin(reserved_share * budget->earned_ms, reserved_iterations * budget->reference.mean_ms);
 
-    return budget->earned_ms - budget->settled_ms - spent_ms(budget) - reserved_ms;
+    return budget->earned_ms - spent_ms(budget) - reserved_ms;
 }
 
 double lull_loss_budget_expected_ms(const struct lull_loss_budget *budget)
 {
     if (budget->excess_ms.count > 0)
-        return spent_ms(budget) / (double)budget->excess_ms.count;
+        return point_spent_ms(budget) / (double)budget->excess_ms.count;
     return budget->last_ratio * budget->reference.mean_ms;
 }
 

@@ -7,10 +7,14 @@
  * however long the guard takes to see the harm: what is spent can exceed what is earned by the
  * excess of the iterations that are under way.
  *
- * A single slow iteration is as likely the host's as the candidate's. So a point's loss counts only
- * where it lies above nothing by more than one standard error, by the excess, and by more than two
- * as a whole: of one event in many iterations nothing at all, of four equal ones and of a steady
- * harm everything.
+ * A single slow iteration is as likely the host's as the candidate's. So what all points together
+ * have lost counts only where it lies above nothing by more than one standard error, by the excess,
+ * and by more than two as a whole: of one event in many iterations nothing at all, of four equal
+ * ones and of a steady harm everything.
+ *
+ * Where iterations differ so much that the mean loss of a point is not known to the rate (they may
+ * not even be the job's iterations), the most that its clock can cost is spent instead: of the time
+ * at the clock f the share 1 - f / f_max. That needs no iteration.
  *
  * Pure; caller's storage; times are ms. SPDX-License-Identifier: Apache-2.0
  */
@@ -26,15 +30,25 @@ struct lull_recent_level {
     double variance;
 };
 
+/* Excess of lowered iterations over the reference, summed, and its variance. */
+struct lull_sum_loss {
+    double ms;
+    double variance; /* ms^2 */
+};
+
 /* Zero-initialised is empty. */
 struct lull_loss_budget {
     double rate; /* share of its length that an iteration earns, >= 0; the owner's to change */
     double earned_ms;
-    double passed_ms;     /* length of all iterations */
-    double lost_ms;       /* excess of all lowered iterations of points no longer in use... */
-    double lost_variance; /* ...and the variance of that, ms^2 */
-    double settled_ms;    /* spent by points that are no longer in use */
-    double last_ratio;    /* slowdown of the last of them, as far as it is certain */
+    double risk_ratio; /* share of a lowered iteration that its clocks can cost at most, [0, 1]; the
+                        * owner's to change; 0: unknown */
+    double passed_ms;  /* length of all iterations */
+    double lost_ms;    /* excess of all lowered iterations of points no longer in use... */
+    double lost_variance;        /* ...and the variance of that, ms^2 */
+    struct lull_sum_loss pooled; /* of those of them whose loss is known to the rate */
+    double charged_ms;           /* what the others can have cost at most */
+    double at_risk_ms;           /* what the present point can have cost at most */
+    double last_ratio;           /* slowdown of the last of them, as far as it is certain */
     struct lull_recent_level reference;
     struct lull_moments
         excess_ms; /* of lowered iterations of the present point over the reference */

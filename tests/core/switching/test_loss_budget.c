@@ -2,6 +2,8 @@
  * The loss budget against a second implementation that keeps every iteration.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <stdbool.h>
+
 #include "core/switching/loss_budget.h"
 #include "../property.h"
 
@@ -10,8 +12,12 @@ enum { MOST = 1000 };
 /* Lists of iterations, from which everything is computed anew. */
 struct ledger {
     double rate;
+    double risk_ratio;
     double earned_ms;
-    double settled_ms;
+    double pooled_ms; /* of points that were known when they ended, and its variance */
+    double pooled_variance;
+    double charged_ms; /* of the others */
+    double at_risk_ms;
     double last_ratio;
     double passed_ms;
     double lost_ms;
@@ -73,14 +79,51 @@ static double excess_error_of(const struct ledger *ledger)
                 level_variance_of(ledger) / fmin(ledger->references, 128.0));
 }
 
+static double certain_of(double sum_ms, double variance)
+{
+    if (sum_ms * sum_ms > 4.0 * variance && sum_ms > 0.0)
+        return sum_ms;
+    return sum_ms * sum_ms <= variance || sum_ms <= 0.0 ? 0.0 : sum_ms - sqrt(variance);
+}
+
+static double sum_of(const struct ledger *ledger)
+{
+    return ledger->lowered * excess_of(ledger);
+}
+
+static double sum_variance_of(const struct ledger *ledger)
+{
+    if (isinf(excess_error_of(ledger)))
+        return ledger->lowered * level_variance_of(ledger);
+    return pow(ledger->lowered * excess_error_of(ledger), 2.0);
+}
+
+static bool is_known(const struct ledger *ledger)
+{
+    return excess_error_of(ledger) <= ledger->rate * level_of(ledger);
+}
+
+/* What the present point has spent by itself. */
 static double spent_of(const struct ledger *ledger)
 {
-    const double mean_ms = excess_of(ledger);
-    const double error_ms = excess_error_of(ledger);
+    const double certain_ms = certain_of(sum_of(ledger), sum_variance_of(ledger));
 
-    if (mean_ms <= error_ms)
-        return 0.0;
-    return ledger->lowered * (mean_ms > 2.0 * error_ms ? mean_ms : mean_ms - error_ms);
+    if (isinf(excess_error_of(ledger)))
+        return ledger->at_risk_ms;
+    return is_known(ledger) || certain_ms > ledger->at_risk_ms ? certain_ms : ledger->at_risk_ms;
+}
+
+static double all_spent_of(const struct ledger *ledger)
+{
+    const double gain_less_ms = sum_of(ledger) > 0.0 ? sum_of(ledger) : 0.0;
+
+    if (ledger->lowered == 0)
+        return ledger->charged_ms + certain_of(ledger->pooled_ms, ledger->pooled_variance);
+    if (!is_known(ledger))
+        return ledger->charged_ms + certain_of(ledger->pooled_ms, ledger->pooled_variance) +
+               spent_of(ledger);
+    return ledger->charged_ms + certain_of(ledger->pooled_ms + gain_less_ms,
+                                           ledger->pooled_variance + sum_variance_of(ledger));
 }
 
 static void earn(struct ledger *ledger, double ms)
@@ -94,8 +137,14 @@ static void settle(struct ledger *ledger)
     if (ledger->lowered == 0)
         return;
     ledger->last_ratio = spent_of(ledger) / ledger->lowered / level_of(ledger);
-    ledger->settled_ms += spent_of(ledger);
-    ledger->lost_ms += excess_of(ledger) * ledger->lowered;
+    ledger->lost_ms += sum_of(ledger);
+    if (!is_known(ledger)) {
+        ledger->charged_ms += spent_of(ledger);
+    } else {
+        ledger->pooled_ms += sum_of(ledger) > 0.0 ? sum_of(ledger) : 0.0;
+        ledger->pooled_variance += sum_variance_of(ledger);
+    }
+    ledger->at_risk_ms = 0.0;
     ledger->lowered = 0;
 }
 
@@ -104,7 +153,7 @@ static void check(const struct ledger *ledger, const struct lull_loss_budget *bu
     double error;
     const double slowdown = lull_loss_budget_slowdown(budget, &error);
 
-    const double left_ms = ledger->earned_ms - ledger->settled_ms - spent_of(ledger);
+    const double left_ms = ledger->earned_ms - all_spent_of(ledger);
     const double expected_ms = ledger->lowered > 0 ? spent_of(ledger) / ledger->lowered
                                                    : ledger->last_ratio * level_of(ledger);
     const double lost_ms = ledger->lost_ms + excess_of(ledger) * ledger->lowered;
@@ -139,6 +188,8 @@ static void test_it_is_what_a_list_of_all_iterations_says(void **state)
         lull_random_init(&random, seed);
         ledger.rate = 0.05 * lull_random_uniform(&random);
         budget.rate = ledger.rate;
+        ledger.risk_ratio = fmax(lull_random_uniform(&random) - 0.5, 0.0);
+        budget.risk_ratio = ledger.risk_ratio;
         const double noise_ms = 10.0 * pow(0.01, lull_random_uniform(&random));
         const double harm_ms = 6.0 * lull_random_uniform(&random) - 2.0;
         const uint64_t references = 1 + lull_random_below(&random, 12);
@@ -153,6 +204,7 @@ static void test_it_is_what_a_list_of_all_iterations_says(void **state)
                 lull_loss_budget_take_reference(&budget, ms);
             } else if (kind < 17) {
                 earn(&ledger, ms + harm_ms);
+                ledger.at_risk_ms += ledger.risk_ratio * (ms + harm_ms);
                 if (ledger.references > 0)
                     ledger.excess_ms[ledger.lowered++] = ms + harm_ms - level_of(&ledger);
                 lull_loss_budget_take_lowered(&budget, ms + harm_ms);
@@ -224,6 +276,46 @@ static void test_a_gain_pays_for_nothing(void **state)
     assert_near(lull_loss_budget_left_ms(&budget, 0.0), 65.0 + 10.8 - 80.0, 1e-9);
 }
 
+/* Many points, of which each has lost less than is certain of it alone. */
+static void test_small_losses_add_up(void **state)
+{
+    struct lull_loss_budget budget = {.rate = 0.02};
+    double lost_ms = 0.0;
+    double before_ms = 0.0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 200; i++)
+        lull_loss_budget_take_reference(&budget, i % 2 == 0 ? 98.0 : 102.0);
+    before_ms = lull_loss_budget_left_ms(&budget, 0.0);
+    for (uint32_t point = 0; point < 200; point++) {
+        for (uint32_t i = 0; i < 6; i++)
+            lull_loss_budget_take_lowered(&budget, i % 2 == 0 ? 98.5 : 102.5);
+        lost_ms += 3.0;
+        lull_loss_budget_change_point(&budget);
+    }
+    assert_near(lull_loss_budget_left_ms(&budget, 0.0), before_ms + 0.02 * 1200 * 100.5 - lost_ms,
+                10.0);
+}
+
+/* Iterations that differ by far more than the rate: the clock's share of the time is spent, however
+ * many points there are and whatever their means say. */
+static void test_what_is_not_known_is_charged_by_the_clock(void **state)
+{
+    struct lull_loss_budget budget = {.rate = 0.01, .risk_ratio = 0.05};
+
+    (void)state;
+    for (uint32_t i = 0; i < 400; i++)
+        lull_loss_budget_take_reference(&budget, i % 100 == 99 ? 200.0 : 1.0);
+    for (uint32_t point = 0; point < 3; point++) {
+        for (uint32_t i = 0; i < 100; i++)
+            lull_loss_budget_take_lowered(&budget, i == 50 ? 150.0 : 1.0);
+        assert_near(lull_loss_budget_expected_ms(&budget), 0.05 * 249.0 / 100, 1e-9);
+        lull_loss_budget_change_point(&budget);
+    }
+    assert_near(lull_loss_budget_left_ms(&budget, 0.0),
+                0.01 * (4 * 299.0 + 3 * 249.0) - 0.05 * 3 * 249.0, 1e-9);
+}
+
 /* The job itself becomes slower while it runs low: that is not the point's doing. */
 static void test_a_job_that_slows_down_is_corrected_for(void **state)
 {
@@ -272,6 +364,8 @@ int main(void)
         cmocka_unit_test(test_it_is_what_a_list_of_all_iterations_says),
         cmocka_unit_test(test_single_events_cost_nothing_and_four_all_they_take),
         cmocka_unit_test(test_a_gain_pays_for_nothing),
+        cmocka_unit_test(test_small_losses_add_up),
+        cmocka_unit_test(test_what_is_not_known_is_charged_by_the_clock),
         cmocka_unit_test(test_a_job_that_slows_down_is_corrected_for),
         cmocka_unit_test(test_nothing_is_certain_before_two_of_each),
     };

@@ -250,7 +250,7 @@ static void test_aligned_pairs_are_never_put_off(void **state)
     config.is_aligned = true;
     make_poor_world(&world, &config);
     begin_with(&world, LULL_TRIAL_SCREEN, 10);
-    world.ranks[0].losses.settled_ms = 5.0;
+    world.ranks[0].losses.charged_ms = 5.0;
     assert_int_equal(world.trial.schedule.seed, config.seed);
     do
         run_one(&world, 0);
@@ -623,7 +623,7 @@ static void test_ranks_that_do_not_wait_are_cut_apart(void **state)
     assert_int_equal(world.slot.pair, 0);
     world.trial.terms.loss_ratio = 0.0001;
     for (uint32_t rank = 0; rank < RANKS; rank++) {
-        world.ranks[rank].losses.settled_ms = 1e6;
+        world.ranks[rank].losses.charged_ms = 1e6;
         low[rank] = world.low[rank];
     }
     for (uint32_t i = 0; i < 20; i++) {
@@ -647,7 +647,7 @@ static void test_a_cut_holds_for_all_ranks(void **state)
     warm_up(&world, 10);
     world.terms.loss_ratio = 0.0001;
     begin_with(&world, LULL_TRIAL_PROOF, 20);
-    world.ranks[1].losses.settled_ms = 1e6;
+    world.ranks[1].losses.charged_ms = 1e6;
     for (uint32_t pair = 0; pair < 5; pair++) {
         const uint32_t low = world.low[0];
 

@@ -643,6 +643,26 @@ static void restart_screen(struct lull_controller *controller)
         lull_controller_reconsider(controller);
 }
 
+/*
+ * The share of an iteration that its clocks can have cost at most: of the time at point p of n,
+ * with clocks about equally far apart, p / (n - 1). Gaps in which nothing computes can cost none.
+ */
+static double risk_of(const struct lull_controller *controller,
+                      const struct lull_controlled_gpu *gpu, uint64_t iteration)
+{
+    const double length_ms = lull_track_iteration_ms(gpu->track)->mean;
+    uint32_t count;
+    const struct lull_section *sections = lull_track_sections(gpu->track, &count);
+    double risk =
+        lull_controller_planned_point(controller, gpu, controller->targets.steady, iteration);
+
+    for (uint32_t i = 0; i < count && length_ms > 0.0; i++)
+        if (sections[i].is_cautious)
+            risk += lull_controller_planned_point(controller, gpu, gpu->target_of[i], iteration) *
+                    sections[i].length_ms.mean / length_ms;
+    return gpu->points < 2 ? 0.0 : fmin(risk / (gpu->points - 1), 1.0);
+}
+
 void lull_controller_take_iteration(struct lull_controller *controller,
                                     struct lull_controlled_gpu *gpu, double iteration_ms)
 {
@@ -671,6 +691,7 @@ void lull_controller_take_iteration(struct lull_controller *controller,
         lull_quantile_add(&gpu->reference_iterations_ms, iteration_ms);
     if ((judged >> index & 1) == 0)
         return;
+    controller->ranks[index].losses.risk_ratio = risk_of(controller, gpu, ended);
     lull_controller_act_on(controller,
                            lull_trial_add(&controller->trial, index, &slot, iteration_ms, judged));
     seek_steady(controller);
