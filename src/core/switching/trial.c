@@ -13,6 +13,10 @@
  * before 73 to 100 %. */
 static const double least_tried = 0.25;
 enum { MAX_UNTRIED = 14 };
+/* Pairs at the begin of a screen that fall short before its owner hears of it. Chosen, not
+ * measured.
+ */
+enum { UNTRIED_AT_FIRST = 2 };
 /* Nobody waits for a rank that is behind another one by more pairs: a rank that waits for the
  * others in every iteration is in the same iteration or the next, hence in the same pair or the
  * next. */
@@ -191,6 +195,8 @@ void lull_trial_forget_level(struct lull_trial *trial, uint32_t rank)
     assert(rank < trial->config.rank_count);
     lull_loss_budget_change_point(&trial->ranks[rank].losses);
     trial->ranks[rank].losses.reference = (struct lull_recent_level){0};
+    trial->ranks[rank].losses.last_ratio = 0.0;
+    trial->ranks[rank].lowered = 0;
 }
 
 void lull_trial_place(struct lull_trial *trial, uint32_t rank, uint64_t base)
@@ -367,6 +373,9 @@ static enum lull_trial_result judge_pairs(struct lull_trial *trial, uint32_t nex
     if (gives_up)
         return LULL_TRIAL_GIVES_UP;
     lull_trial_put_off_next_pair(trial);
+    if (untried && trial->kind == LULL_TRIAL_SCREEN && trial->untried_pairs == UNTRIED_AT_FIRST &&
+        next == UNTRIED_AT_FIRST)
+        return LULL_TRIAL_UNTRIED;
     if (disturbed || untried)
         return LULL_TRIAL_SET_ASIDE;
     return find_verdict(trial, present);

@@ -52,6 +52,9 @@ const char *lull_target_reason_text(const struct lull_target *target)
         return "a lower clock draws no less power here";
     case LULL_REASON_SHORT:
         return "it takes less than 3 % of the time, so it is tried only after some 2000 iterations";
+    case LULL_REASON_UNTRIED:
+        return "the driver could rarely change the clock in time, so it is tried only after some "
+               "2000 iterations";
     default:
         return "";
     }

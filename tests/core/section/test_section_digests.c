@@ -98,7 +98,7 @@ static const struct job jobs[] = {
       .slow_most = 6,
       .slow_gpu = -1,
       .iterations = 1600}},
-    {"checkpoints", 133.51513181946396, {0}, {.odd_every = 20, .iterations = 1200}},
+    {"checkpoints", 136.15522643157209, {0}, {.odd_every = 20, .iterations = 1200}},
     {"disobeys", 396.0807511524572, {0}, {.stop_obeying = 600, .iterations = 1400}},
     {"knee moves",
      756.5651554761007,

@@ -264,6 +264,7 @@ static void act_on(struct lull_plan_controller *plan_controller, enum lull_trial
     case LULL_TRIAL_HURTS:
         give_way(plan_controller, since);
         break;
+    case LULL_TRIAL_UNTRIED:
     case LULL_TRIAL_SET_ASIDE:
     case LULL_TRIAL_HOLDS:
         go_on_watching(plan_controller, since);

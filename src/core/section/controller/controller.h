@@ -126,7 +126,8 @@ enum lull_settle_reason {
     LULL_REASON_LOWEST,         /* the device's minimum does not degrade */
     LULL_REASON_DEGRADES_BELOW, /* one point lower looks slower, or is not proven harmless */
     LULL_REASON_SAVES_NOTHING,  /* harmless, but the lowered section draws no less power */
-    LULL_REASON_SHORT, /* its sections take so little of the time that all else comes first */
+    LULL_REASON_SHORT,   /* its sections take so little of the time that all else comes first */
+    LULL_REASON_UNTRIED, /* its clock could rarely be changed in time, so all else comes first */
 };
 
 struct lull_descent_record {
@@ -155,6 +156,7 @@ struct lull_target {
     struct lull_target_points proven; /* in force whatever is being searched */
     enum lull_settle_reason reason;
     bool settled;
+    bool is_untried;       /* its first pairs had too few changes of clocks to show anything */
     struct lull_duty duty; /* holds while the descent's result is its point */
     uint64_t held_up; /* bits: GPUs that stay at the reference, because they hold up the others */
     bool has_own;     /* GPUs have points of their own: */

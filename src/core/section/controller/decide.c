@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <math.h>
 
+#include "base/clock.h"
 #include "base/smaller.h"
 #include "core/section/controller/state.h"
 
@@ -56,6 +57,9 @@ enum { REFINEMENT_REST = 4 };
 /* A track that is still searching is waited for this many iterations of another one. Chosen, not
  * measured. */
 enum { PATIENCE_ITERATIONS = 60 };
+
+/* So many iterations tell one from a loop within it. Chosen, not measured. */
+enum { INNER_LOOP_ITERATIONS = 16 };
 
 void lull_controller_init_decisions(struct lull_controller *controller)
 {
@@ -273,7 +277,7 @@ static void settle(struct lull_controller *controller)
 
     if (controller->next_retry <= iteration)
         controller->next_retry = iteration + controller->retry_spacing;
-    lull_targets_explain_short(&controller->targets);
+    lull_targets_explain_left_out(&controller->targets);
     controller->phase = LULL_PHASE_SETTLED;
     controller->failures = 0;
     controller->is_retrying = false;
@@ -330,13 +334,56 @@ static int32_t next_target(const struct lull_controller *controller)
     return next;
 }
 
+/* A loop within the iteration passes for it until the iteration has come a few times. */
+static bool was_inner_loop(const struct lull_controller *controller)
+{
+    const double iteration_ms =
+        lull_quantile_get(&controller->gpus[0].reference_iterations_ms, 0.5);
+
+    return controller->decided_ns > 0 &&
+           (double)controller->decided_ns < INNER_LOOP_ITERATIONS * iteration_ms * LULL_NS_PER_MS;
+}
+
+/* Decisions begin, or go on after the iteration has been lost. What was found in hardly more time
+ * than a few of the present iterations take was found of parts of them, and is void. */
+static void begin_decisions(struct lull_controller *controller)
+{
+    if (was_inner_loop(controller)) {
+        lull_controller_forget_proof(controller);
+        lull_trial_change_point(&controller->trial);
+        lull_targets_init(&controller->targets, &controller->config, controller->gpus,
+                          controller->gpu_count);
+        for (uint32_t i = 0; i < controller->gpu_count; i++)
+            lull_controller_forget_targets(&controller->gpus[i]);
+        lull_controller_init_decisions(controller);
+        controller->failures = 0;
+        controller->acquittals = 0;
+        controller->next_check = 0;
+        controller->next_retry = 0;
+        controller->settled_after = 0;
+        controller->is_retrying = false;
+        controller->decided_ns = 0;
+    }
+    controller->decided_from_ns = controller->now_ns;
+}
+
+/* Nothing can be decided for the time being. */
+static void end_decisions(struct lull_controller *controller)
+{
+    if (controller->phase != LULL_PHASE_LEARNING)
+        controller->decided_ns += controller->now_ns - controller->decided_from_ns;
+    controller->phase = LULL_PHASE_LEARNING;
+}
+
 void lull_controller_reconsider(struct lull_controller *controller)
 {
     if (controller->config.observe_only || controller->held || controller->queue.suspended ||
         !all_ready(controller)) {
-        controller->phase = LULL_PHASE_LEARNING;
+        end_decisions(controller);
         return;
     }
+    if (controller->phase == LULL_PHASE_LEARNING)
+        begin_decisions(controller);
     map_targets(controller);
     lull_controller_apply_refusals(controller);
     controller->targets.current = next_target(controller);
@@ -431,6 +478,19 @@ static void give_up(struct lull_controller *controller)
     lull_trial_change_point(&controller->trial);
     controller->next_retry = lull_track_iteration(controller->gpus[0].track) +
                              controller->retry_spacing / GIVEN_UP_SHARE;
+    lull_controller_reconsider(controller);
+}
+
+/* The target's clock could hardly ever be changed in time, so its screen would take long: what is
+ * left to search comes first. */
+static void put_off(struct lull_controller *controller)
+{
+    struct lull_targets *targets = &controller->targets;
+
+    if (targets->takes_all || targets->current == targets->steady)
+        return;
+    targets->list[targets->current].is_untried = true;
+    lull_trial_change_point(&controller->trial);
     lull_controller_reconsider(controller);
 }
 
@@ -541,6 +601,9 @@ void lull_controller_act_on(struct lull_controller *controller, enum lull_trial_
     case LULL_TRIAL_GIVES_UP:
         give_up(controller);
         break;
+    case LULL_TRIAL_UNTRIED:
+        put_off(controller);
+        break;
     case LULL_TRIAL_HURTS:
         withdraw(controller);
         break;
@@ -621,7 +684,7 @@ static void retry(struct lull_controller *controller)
         controller->trial.kind != LULL_TRIAL_WATCH || iteration < controller->next_retry)
         return;
     controller->next_retry = iteration + controller->retry_spacing;
-    any = lull_targets_take_short(&controller->targets);
+    any = lull_targets_take_left_out(&controller->targets);
     any |= lull_targets_reopen(&controller->targets);
     if (!any)
         return;

@@ -65,6 +65,11 @@ void lull_controller_forget_sections(struct lull_controlled_gpu *gpu)
     gpu->has_gaps = false;
     /* An inner loop may have passed for the iteration: its times say nothing of the next one. */
     gpu->reference_iterations_ms = (struct lull_quantile){0};
+    lull_controller_forget_targets(gpu);
+}
+
+void lull_controller_forget_targets(struct lull_controlled_gpu *gpu)
+{
     for (uint32_t i = 0; i < LULL_TRACK_MAX_SECTIONS; i++)
         gpu->target_of[i] = LULL_CONTROLLER_NO_TARGET;
 }

@@ -89,6 +89,8 @@ struct lull_controller {
     int64_t proof_from_ns;
     uint64_t trial_begin;
     uint64_t settled_after;
+    int64_t decided_from_ns; /* since when decisions have been running without a break */
+    int64_t decided_ns;      /* time in which they had been before */
     struct lull_swing_limit swings;
     struct lull_allowance late; /* iterations, of all GPUs, in which computation begins low */
     bool held;                  /* by the other nodes */
@@ -138,6 +140,9 @@ uint64_t lull_controller_judged(const struct lull_controller *controller);
 
 /* Its sections have changed, or its rank has: nothing that was planned for them holds any more. */
 void lull_controller_forget_sections(struct lull_controlled_gpu *gpu);
+
+/* No section of the GPU has a target. */
+void lull_controller_forget_targets(struct lull_controlled_gpu *gpu);
 
 /* Has the GPU set to this point at the next poll, unless lowering it is not allowed now; at 0 or
  * above its steady point, to that one. */

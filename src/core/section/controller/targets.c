@@ -21,7 +21,7 @@ void lull_targets_init(struct lull_targets *targets, const struct lull_controlle
                        const struct lull_controlled_gpu *gpus, uint32_t gpu_count)
 {
     *targets = (struct lull_targets){
-        .takes_short = config->only_sections || config->together,
+        .takes_all = config->only_sections || config->together,
         .config = config,
         .gpus = gpus,
         .gpu_count = gpu_count,
@@ -79,28 +79,34 @@ static double weight_ms(const struct lull_targets *targets, uint32_t target)
 }
 
 /* Tells whether a target is left out for now: there is more to save elsewhere. */
-static bool is_short(const struct lull_targets *targets, uint32_t target)
+static bool is_left_out(const struct lull_targets *targets, uint32_t target)
 {
     double iterations_ms = 0.0;
 
-    if (targets->takes_short || (int32_t)target == targets->steady)
+    if (targets->takes_all || (int32_t)target == targets->steady)
         return false;
+    if (targets->list[target].is_untried)
+        return true;
     for (uint32_t i = 0; i < targets->gpu_count; i++)
         if (lull_controller_takes_part(&targets->gpus[i]))
             iterations_ms += lull_track_iteration_ms(targets->gpus[i].track)->mean;
     return weight_ms(targets, target) < least_share * iterations_ms;
 }
 
-void lull_targets_explain_short(struct lull_targets *targets)
+void lull_targets_explain_left_out(struct lull_targets *targets)
 {
-    for (uint32_t i = 0; i < targets->count; i++)
-        if (!targets->list[i].settled && is_short(targets, i))
-            targets->list[i].reason = LULL_REASON_SHORT;
+    for (uint32_t i = 0; i < targets->count; i++) {
+        struct lull_target *target = &targets->list[i];
+
+        if (target->settled || !is_left_out(targets, i))
+            continue;
+        target->reason = target->is_untried ? LULL_REASON_UNTRIED : LULL_REASON_SHORT;
+    }
 }
 
-bool lull_targets_take_short(struct lull_targets *targets)
+bool lull_targets_take_left_out(struct lull_targets *targets)
 {
-    targets->takes_short = true;
+    targets->takes_all = true;
     return lull_targets_next(targets) != LULL_CONTROLLER_NO_TARGET;
 }
 
@@ -113,7 +119,7 @@ int32_t lull_targets_next(const struct lull_targets *targets)
         double weight = weight_ms(targets, i);
 
         if (!targets->list[i].settled && (int32_t)i != targets->steady && weight > best_weight &&
-            !is_short(targets, i)) {
+            !is_left_out(targets, i)) {
             best = (int32_t)i;
             best_weight = weight;
         }

@@ -24,9 +24,9 @@ struct lull_targets {
     uint32_t gpu_count;
     struct lull_target list[LULL_CONTROLLER_MAX_TARGETS];
     uint32_t count;
-    int32_t steady;   /* the target of whole iterations; LULL_CONTROLLER_NO_TARGET: there is none */
-    int32_t current;  /* target under test; LULL_CONTROLLER_NO_TARGET: none is */
-    bool takes_short; /* sections are searched, too, that take little of the time */
+    int32_t steady;  /* the target of whole iterations; LULL_CONTROLLER_NO_TARGET: there is none */
+    int32_t current; /* target under test; LULL_CONTROLLER_NO_TARGET: none is */
+    bool takes_all;  /* nothing is left out of the search */
 };
 
 /* ---- targets.c ---------------------------------------------------------------- */
@@ -43,16 +43,16 @@ int32_t lull_targets_add(struct lull_targets *targets, uint64_t signature,
                          enum lull_descent_strategy strategy);
 
 /* The unsettled target whose sections take longest, and the steady point after all others: it takes
- * what these leave of the tolerance. Sections that take little of the time are left out as long as
- * takes_short is false. LULL_CONTROLLER_NO_TARGET: all others are settled. */
+ * what these leave of the tolerance. Sections that take little of the time, and those whose clock
+ * could rarely be changed in time, are left out as long as takes_all is false.
+ * LULL_CONTROLLER_NO_TARGET: all others are settled. */
 int32_t lull_targets_next(const struct lull_targets *targets);
 
 /* Whatever is to be searched has been: gives the reason for targets that are left out. */
-void lull_targets_explain_short(struct lull_targets *targets);
+void lull_targets_explain_left_out(struct lull_targets *targets);
 
-/* From now on sections that take little of the time are searched, too. Returns whether there are
- * any that have not been. */
-bool lull_targets_take_short(struct lull_targets *targets);
+/* From now on what has been left out is searched, too. Returns whether there is any. */
+bool lull_targets_take_left_out(struct lull_targets *targets);
 
 /* S224: the guard has spoken about the target's candidate. */
 void lull_targets_conclude(const struct lull_targets *targets, struct lull_target *target,
