@@ -71,7 +71,19 @@ static int take(struct faster *faster, int64_t time_ns)
     return 0;
 }
 
-/* Quick plans at the corners of the frontier, as lull_plan_walk() makes them. */
+static bool is_corner(const struct lull_frontier *frontier)
+{
+    const int64_t here_ns = lull_frontier_here(frontier).time_ns;
+    size_t count;
+    const struct lull_frontier_point *const points = lull_frontier_points(frontier, &count);
+
+    while (count > 0 && points[count - 1].time_ns < here_ns)
+        count--;
+    return count > 0 && points[count - 1].time_ns == here_ns;
+}
+
+/* Quick plans at the corners of the frontier, as lull_plan_walk() makes them; not at the target
+ * itself, for which the walk has none. */
 static int try_corners(struct faster *faster, int64_t target_ns)
 {
     struct lull_plan_solver *const solver = faster->solver;
@@ -79,6 +91,8 @@ static int try_corners(struct faster *faster, int64_t target_ns)
     int code = lull_frontier_seek(solver->frontier, target_ns);
     int moved = 1;
 
+    if (code == 0 && !is_corner(solver->frontier))
+        moved = lull_frontier_next(solver->frontier, &point);
     while (code == 0 && moved == 1 && faster->left > 0) {
         if (bound_here(faster) >= faster->best.energy_j)
             return 0;
