@@ -87,6 +87,8 @@ static int solve(struct lull_bound_run *run, struct lull_error *err)
         return solve_by_prices(run, err);
     if (result < 0)
         return result;
+    if (!run->options->is_integer && lull_time_indexed_is_slow(&run->program))
+        return solve_by_prices(run, err);
     result = lull_solve_lp(&run->program, run->options->time_limit_s, &run->lp, err);
     if (result < 0 || run->lp.is_infeasible)
         return result;

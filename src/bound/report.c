@@ -65,7 +65,7 @@ static void print(const struct lull_bound_run *run)
         printf("the linear program's optimum is %.9g J\n", run->lp.objective_j);
     else
         printf("%s\n", run->is_by_prices ? "the best that prices were found to prove"
-                                         : "the solver was stopped at the time limit");
+                                         : "the solver was stopped at the time limit or gave up");
     if (values.count > 0 && values.count == problem->job_count)
         printf("saved     at most %.9g J of %.9g J that leaving jobs out would cost\n",
                values.sum_j - run->lp.bound_j, values.sum_j);

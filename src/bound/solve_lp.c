@@ -3,9 +3,17 @@
 
 #include <coin/Clp_C_Interface.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "bound/sift.h"
 #include "core/cluster/bound/dual_bound.h"
@@ -155,7 +163,7 @@ static void take_prices(const struct lull_time_indexed *program, const double *d
 }
 
 static int judge(Clp_Simplex *model, const struct lull_time_indexed *program,
-                 struct lull_lp_result *result, struct lull_error *err)
+                 struct lull_lp_result *result)
 {
     const struct lull_dual_prices prices = {result->gpu_j, result->cap_j};
 
@@ -169,8 +177,7 @@ static int judge(Clp_Simplex *model, const struct lull_time_indexed *program,
     case CLP_STOPPED:
         break;
     default:
-        return lull_error_set(err, LULL_E_FORMAT,
-                              "the solver gave up on this problem (numbers too far apart?)");
+        return 0; /* the solver gave up; prices still prove a bound */
     }
     result->objective_j = Clp_objectiveValue(model) * program->scale_j + program->constant_j;
     take_prices(program, Clp_dualRowSolution(model), result);
@@ -178,7 +185,7 @@ static int judge(Clp_Simplex *model, const struct lull_time_indexed *program,
 }
 
 static int solve(const struct lull_time_indexed *program, double time_limit_s,
-                 struct lull_lp_result *result, struct lull_error *err)
+                 struct lull_lp_result *result)
 {
     Clp_Simplex *model = new_model(time_limit_s);
     int is_solved = 0;
@@ -201,8 +208,102 @@ static int solve(const struct lull_time_indexed *program, double time_limit_s,
     }
     if (!is_solved)
         optimise(model, program);
-    rc = judge(model, program, result, err);
+    rc = judge(model, program, result);
     Clp_deleteModel(model);
+    return rc;
+}
+
+/* ---- in a process of its own --------------------------------------------------------------- */
+
+/* What the solver's process leaves in shared memory. */
+struct lp_answer {
+    bool is_whole; /* set last; false: the process ended before */
+    int rc;
+    bool is_infeasible;
+    bool is_optimal;
+    double objective_j;
+    double bound_j;
+    double prices_j[]; /* of GPUs, then of the cap */
+};
+
+/* The solver may print where its result belongs, and may not heed its time limit. */
+static void confine(double time_limit_s)
+{
+    const rlim_t most_s = (rlim_t)fmin(2.0 * time_limit_s + 10.0, 1e6);
+    const struct rlimit limit = {most_s, most_s};
+    const struct rlimit no_core = {0, 0};
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    if (nowhere >= 0) {
+        dup2(nowhere, STDOUT_FILENO);
+        dup2(nowhere, STDERR_FILENO);
+    }
+    setrlimit(RLIMIT_CPU, &limit);
+    setrlimit(RLIMIT_CORE, &no_core);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+static void answer(const struct lull_time_indexed *program, double time_limit_s,
+                   struct lull_lp_result *result, struct lp_answer *answer_out)
+{
+    const size_t slots = program->problem->slots;
+    const size_t cells = program->problem->type_count * slots;
+
+    confine(time_limit_s);
+    answer_out->rc = solve(program, time_limit_s, result);
+    answer_out->is_infeasible = result->is_infeasible;
+    answer_out->is_optimal = result->is_optimal;
+    answer_out->objective_j = result->objective_j;
+    answer_out->bound_j = result->bound_j;
+    memcpy(answer_out->prices_j, result->gpu_j, cells * sizeof(double));
+    memcpy(answer_out->prices_j + cells, result->cap_j, slots * sizeof(double));
+    answer_out->is_whole = true;
+}
+
+static void take_answer(const struct lull_time_indexed *program, const struct lp_answer *answer,
+                        struct lull_lp_result *result)
+{
+    const size_t slots = program->problem->slots;
+    const size_t cells = program->problem->type_count * slots;
+
+    result->is_infeasible = answer->is_infeasible;
+    result->is_optimal = answer->is_optimal;
+    result->objective_j = answer->objective_j;
+    result->bound_j = answer->bound_j;
+    memcpy(result->gpu_j, answer->prices_j, cells * sizeof(double));
+    memcpy(result->cap_j, answer->prices_j + cells, slots * sizeof(double));
+}
+
+/* CLP calls abort() on some programs. Its process then ends without an answer, and the result stays
+ * one that proves nothing. */
+static int solve_apart(const struct lull_time_indexed *program, double time_limit_s,
+                       struct lull_lp_result *result)
+{
+    const struct lull_slot_problem *problem = program->problem;
+    const size_t size = sizeof(struct lp_answer) +
+                        ((size_t)problem->type_count + 1) * problem->slots * sizeof(double);
+    struct lp_answer *const shared =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t child;
+    int rc = 0;
+
+    if (shared == MAP_FAILED)
+        return -ENOMEM;
+    fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        answer(program, time_limit_s, result, shared);
+        _exit(0);
+    }
+    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+        ;
+    if (child < 0) {
+        rc = -errno;
+    } else if (shared->is_whole) {
+        rc = shared->rc;
+        take_answer(program, shared, result);
+    }
+    munmap(shared, size);
     return rc;
 }
 
@@ -211,11 +312,13 @@ int lull_solve_lp(const struct lull_time_indexed *program, double time_limit_s,
 {
     int result = make_result(program->problem, result_out);
 
+    result_out->bound_j = -(double)INFINITY;
     if (result == 0)
-        result = solve(program, time_limit_s, result_out, err);
-    if (result == -ENOMEM)
-        lull_error_set(err, result, "no memory for the linear program");
-    if (result < 0)
+        result = solve_apart(program, time_limit_s, result_out);
+    if (result < 0) {
+        lull_error_set(err, result, "no memory or no process for the linear program: %s",
+                       strerror(-result));
         lull_lp_result_fini(result_out);
+    }
     return result;
 }

@@ -1,7 +1,7 @@
 /*
- * Solves the linear program by CLP. The bound that comes back does not rest on the solver's
- * arithmetic: of its
- * solution only the dual prices are taken, and the bound is computed anew from them
+ * Solves the linear program by CLP, in a process of its own, because CLP calls abort() on some
+ * programs. The bound that comes back does not rest on the solver's arithmetic: only the dual
+ * prices of its solution are used, and the bound is computed from them
  * (core/cluster/bound/dual_bound.h). One thread. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_BOUND_SOLVE_LP_H
@@ -15,14 +15,15 @@
 
 struct lull_lp_result {
     bool is_infeasible; /* no schedule runs all jobs that have to run */
-    bool is_optimal;    /* the solver says so; else it stopped at the time limit */
+    bool is_optimal;    /* the solver says so; else it stopped at the time limit or gave up */
     double objective_j; /* what the solver gives as the optimum; bound_j is what its prices prove */
     double bound_j;
     double *gpu_j; /* [type * slots + slot]: prices, >= 0 */
     double *cap_j; /* [slot]: the price of a watt, >= 0 */
 };
 
-/* time_limit_s > 0. Errors: LULL_E_FORMAT the solver gave up; -ENOMEM. */
+/* time_limit_s > 0. Where the solver gives up, bound_j is -INFINITY. Errors: -ENOMEM; -errno of
+ * fork(). */
 int lull_solve_lp(const struct lull_time_indexed *program, double time_limit_s,
                   struct lull_lp_result *result_out, struct lull_error *err);
 

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+enum { MANY_ENTRIES = 500000, LONG_ENTRIES = 250000, LONG_COLUMN = 64 };
+
 static double cost_at(const struct lull_slot_point *point, uint32_t start)
 {
     return point->cost_j + point->delay_j * ((double)start - (double)point->first);
@@ -313,6 +315,14 @@ static int make_columns(struct lull_time_indexed *program, struct lull_error *er
     walk_columns(program, &walk);
     program->begin[program->columns] = (int)walk.entries;
     return 0;
+}
+
+bool lull_time_indexed_is_slow(const struct lull_time_indexed *program)
+{
+    const int entries = program->begin[program->columns];
+
+    return entries > MANY_ENTRIES ||
+           (entries > LONG_ENTRIES && entries / LONG_COLUMN > program->columns);
 }
 
 int lull_time_indexed_create(const struct lull_slot_problem *problem,

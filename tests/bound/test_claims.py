@@ -32,7 +32,40 @@ def reasons(policy, text, *options):
             return [row["reason"] for row in csv.DictReader(file)]
 
 
+def points(gpu_w, jobs):
+    """A table of operating points: of each job pairs of a ratio of time and the power of a GPU."""
+    return {"gpus": {"h": {"idle_w": gpu_w, "full_w": 700}}, "jobs": {
+        name: {"time_s": 400, "gpus": {"h": [{"sm_mhz": 0 if i == 0 else 1700 - 100 * i, "time_ratio": ratio, "gpu_w": w}
+                                             for i, (ratio, w) in enumerate(modes)]}} for name, modes in jobs.items()}}
+
+
+def bounded(idle_w, jobs, text, *options):
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "points.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(points(idle_w, jobs), file)
+        return run("fifo", text, "--nodes", 1, "--points", path, *options)
+
+
 class Claims(unittest.TestCase):
+    def test_slow_mode_that_saves_idle_power(self):
+        """The slow mode of job b costs 7.3 kJ more, and leaves four GPUs idle for 55.7 s less: 15.6 kJ."""
+        text = "submit_s,duration_s,num_gpus,job_type,deadline_s\n0,83,4,b,300\n0,349,1,a,\n"
+        got = bounded(70, {"a": [(1, 352)], "b": [(1, 540), (1.671, 336)]}, text, "--bound=5")
+        schedule_j = 352 * 349 + 4 * 336 * 83 * 1.671 + 70 * (8 * 349 - 349 - 4 * 83 * 1.671)
+        self.assertLessEqual(got["bound_j"], schedule_j)
+        self.assertGreater(got["bound_j"], 0.999 * schedule_j)
+        self.assertGreater(got["energy_j"], 1.01 * schedule_j)
+
+    def test_slots_of_a_second(self):
+        """Columns of a thousand entries, on which the solver took minutes, or called abort()."""
+        text = ("submit_s,duration_s,num_gpus,job_type,deadline_s\n0,794,4,c,\n0,632,4,c,814\n0,598,4,c,2506\n"
+                "0,292,8,c,\n")
+        jobs = {"c": [(1, 411), (1.273, 294), (1.399, 259), (1.627, 235)]}
+        got = [bounded(70, jobs, text, f"--bound={slot}")["bound_j"] for slot in (1, 4)]
+        self.assertGreater(got[0], 4.01e6)
+        self.assertAlmostEqual(got[1] / got[0], 1, places=3)
+
     def test_mixture_of_modes(self):
         """A slow mode that misses the deadline alone, after a fast one that does not."""
         text = VALUES + "0,10000,1,10682.90,2954774\n"

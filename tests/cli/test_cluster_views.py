@@ -205,9 +205,8 @@ class Power(unittest.TestCase):
     def test_by_hand(self):
         got, rows = self.series(HEADER + "a,5,8,10,\nb,10,4,20,\n", "fifo", "--nodes", 1, "--run-w", 300, "--idle-w", 50)
         self.assertEqual([(float(row["time"]), float(row["energy"]), row["epower"], row["event_type"]) for row in rows], [
-            (5, 2000, "400.000000", "s"), (15, 26000, "2400.000000", "e"), (15, 26000, "NA", "s"),
-            (35, 54000, "1400.000000", "e")])
-        self.assertEqual((got["energy_j"], {row["wattmin"] for row in rows}), (54000, {"400.000000"}))
+            (5, 0, "NA", "s"), (15, 24000, "2400.000000", "e"), (15, 24000, "NA", "s"), (35, 52000, "1400.000000", "e")])
+        self.assertEqual((got["energy_j"], {row["wattmin"] for row in rows}), (52000, {"400.000000"}))
 
     def test_integral(self):
         for policy in ("fifo", "edf", "sjf"):

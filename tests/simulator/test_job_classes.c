@@ -75,7 +75,9 @@ static void check_class(const struct lull_device_curve *model, uint32_t job_clas
                                           .gpus = gpus,
                                           .time_ns = INT64_C(3600000000000)},
                                          0};
-    const size_t count = lull_operating_points(&offer, 1, &gpus, 1, 1, candidates, points);
+    const size_t offered = lull_operating_points_list(&offer, 1, &gpus, 1, 1, candidates);
+    const size_t count =
+        lull_operating_points_choose(candidates, offered, LULL_CLUSTER_MOST_POINTS, points);
 
     assert_in_range(count, 2, LULL_CLUSTER_MOST_POINTS);
     assert_int_equal(points[0].time_ns, offer.surface.time_ns);

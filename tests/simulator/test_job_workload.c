@@ -375,7 +375,7 @@ static void test_ends(void **state)
     assert_false(lull_job_workload_needs_gpus(workload));
     lull_job_workload_destroy(workload);
     (void)lull_job_type_tempo(&type, 0, LULL_JOB_NVLINK, tempo);
-    count = lull_job_recorded_points(&recorded, time_ns, 3, 16, points);
+    count = lull_job_recorded_points(&recorded.points, time_ns, 3, 16, points);
     assert_in_range(count, 2, LULL_CLUSTER_MOST_POINTS);
     assert_int_equal(points[0].time_ns, time_ns);
     for (uint32_t i = 0; i < count; i++) {

@@ -145,7 +145,8 @@ static int start(FILE *problem, int out_fd, struct lull_child *child, struct lul
     const struct lull_child_setup setup = {.stdout_fd = out_fd, .stderr_fd = -1};
     char path[PATH_MAX];
     char name[32];
-    char *const argv[] = {path, name, "--json", NULL};
+    char limit_s[] = "60";
+    char *const argv[] = {path, name, "--json", "--time-limit", limit_s, NULL};
     struct lull_error why = {0};
     int rc;
 

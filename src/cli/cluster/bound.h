@@ -17,14 +17,15 @@ struct lull_cluster_bound {
 
 /*
  * Lower bounds on the energy of any schedule that runs the jobs which the policy brought to their
- * ends, each with GPUs of one type from start to end at clocks that may change as it runs (in any
- * pieces where the job may be stopped), ends no later than the policy did, meets every deadline
- * that the policy met, and keeps under the run's power cap (core/cluster/bound/slot_relaxation.h:
- * how times become slots of slot_s; 0: a 288th of the whole; core/cluster/power/baseline_power.h:
- * what idle GPUs add). conditions are those of the run. Errors: -ENOENT there is no lull-bound,
- * neither beside this program nor on the path; LULL_E_FORMAT it failed, and has said why; -EPROTO
- * the run needed less than the bound, which is a mistake in the bound; -ENOMEM; -errno of the
- * process.
+ * ends, jobs[i] being the run's job i with operating points that bound all it could run at
+ * (operating_points.h, relaxed), each with GPUs of one type from start to end at clocks that may
+ * change as it runs (in any pieces where the job may be stopped), ends no later than the policy
+ * did, meets every deadline that the policy met, and keeps under the run's power cap
+ * (core/cluster/bound/slot_relaxation.h: how times become slots of slot_s; 0: a 288th of the whole;
+ * core/cluster/power/baseline_power.h: what idle GPUs add). conditions are those of the run.
+ * Errors: -ENOENT there is no lull-bound, neither beside this program nor on the path;
+ * LULL_E_FORMAT it failed, and has said why; -EPROTO the run needed less than the bound, which is a
+ * mistake in the bound; -ENOMEM; -errno of the process.
  */
 int lull_cluster_bound(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                        const struct lull_cluster_run *run,

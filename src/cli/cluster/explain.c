@@ -86,9 +86,15 @@ static uint64_t count_gpus(const struct lull_cluster *cluster, uint32_t pool, ui
 
 /* ---- words -------------------------------------------------------------------------------- */
 
-static struct lull_amount at(int64_t time_ns)
+static struct lull_amount length(int64_t length_ns)
 {
-    return lull_amount_seconds((double)time_ns / 1e9);
+    return lull_amount_seconds((double)length_ns / 1e9);
+}
+
+/* A time, on the clock of the jobs' table. */
+static struct lull_amount at(const struct lull_explained *explained, int64_t time_ns)
+{
+    return length(explained->model->origin_ns + time_ns);
 }
 
 static const char *plural(uint64_t count)
@@ -293,7 +299,8 @@ static void print_rejection(const struct lull_explained *explained, FILE *out)
     const uint64_t gpus = count_gpus(&model->cluster, explained->job->pool, point->type);
     const uint32_t memory_mib = model->cluster.types[point->type].memory_mib;
 
-    fprintf(out, "\nWhy it was rejected, at %s\n  %s\n", at(explained->outcome->end_ns).text,
+    fprintf(out, "\nWhy it was rejected, at %s\n  %s\n",
+            at(explained, explained->outcome->end_ns).text,
             explained->outcome->reason != NULL ? explained->outcome->reason : "the policy said no");
     fprintf(out, "  it needs %u GPU%s of type %s at least; its pool has %s\n", point->gpus,
             plural(point->gpus), model->cluster.types[point->type].name,
@@ -321,10 +328,10 @@ static void print_end(const struct lull_explained *explained, FILE *out)
     const struct lull_cluster_outcome *outcome = explained->outcome;
     const int64_t deadline_ns = explained->job->deadline_ns;
 
-    fprintf(out, "arrived at %s", at(explained->job->arrival_ns).text);
+    fprintf(out, "arrived at %s", at(explained, explained->job->arrival_ns).text);
     if (is_done(explained))
-        fprintf(out, ", started at %s, ended at %s", at(outcome->start_ns).text,
-                at(outcome->end_ns).text);
+        fprintf(out, ", started at %s, ended at %s", at(explained, outcome->start_ns).text,
+                at(explained, outcome->end_ns).text);
     else
         fputs(outcome->fate == LULL_CLUSTER_REJECTED ? ", was rejected" : ", never started", out);
     fputc('\n', out);
@@ -336,14 +343,14 @@ static void print_end(const struct lull_explained *explained, FILE *out)
                 plural(outcome->failures));
     if (outcome->shared_ns > 0)
         fprintf(out, "ran %s longer, as it shared links or the storage with others\n",
-                at(outcome->shared_ns).text);
+                length(outcome->shared_ns).text);
     if (deadline_ns == LULL_CLUSTER_NEVER)
         return;
-    fprintf(out, "deadline at %s", at(deadline_ns).text);
+    fprintf(out, "deadline at %s", at(explained, deadline_ns).text);
     if (is_done(explained) && outcome->end_ns > deadline_ns)
-        fprintf(out, ", missed by %s", at(outcome->end_ns - deadline_ns).text);
+        fprintf(out, ", missed by %s", length(outcome->end_ns - deadline_ns).text);
     else if (is_done(explained))
-        fprintf(out, ", met by %s", at(deadline_ns - outcome->end_ns).text);
+        fprintf(out, ", met by %s", length(deadline_ns - outcome->end_ns).text);
     fputc('\n', out);
 }
 

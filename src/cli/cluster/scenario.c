@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "trace/cluster_tables.h"
 
 /* ---- the cluster -------------------------------------------------------------------------- */
@@ -122,9 +123,22 @@ static double full_energy_j(const struct lull_cluster_job *job, uint32_t gpus)
     return best != NULL ? best->energy_j : 0.0;
 }
 
+/* The jobs of the bound differ in their operating points alone. */
+static void complete_relaxed(struct lull_scenario_model *model)
+{
+    for (size_t i = 0; i < model->jobs.count; i++) {
+        struct lull_cluster_job *const job = &model->points.relaxed_jobs[i];
+        const struct lull_cluster_job points = *job;
+
+        *job = model->all[i];
+        job->points = points.points;
+        job->point_count = points.point_count;
+    }
+}
+
 /* Makes a job of each row of the table. Operating points come first, since the value of a job whose
  * row has none is a multiple of the energy at full clocks. */
-static int make_jobs(struct lull_scenario_model *model, int64_t checkpoint_ns,
+static int make_jobs(struct lull_scenario_model *model, int64_t checkpoint_ns, bool is_bounded,
                      struct lull_error *err)
 {
     const struct lull_scenario_model_options *options = model->options;
@@ -139,8 +153,10 @@ static int make_jobs(struct lull_scenario_model *model, int64_t checkpoint_ns,
         struct lull_cluster_job *job = &model->all[i];
 
         *job = (struct lull_cluster_job){
-            .arrival_ns = row->submit_ns,
-            .deadline_ns = row->deadline_ns,
+            .arrival_ns = row->submit_ns - model->origin_ns,
+            .deadline_ns = row->deadline_ns == LULL_CLUSTER_NEVER
+                               ? LULL_CLUSTER_NEVER
+                               : row->deadline_ns - model->origin_ns,
             .weight = row->weight,
             .memory_mib = row->memory_mib,
             .checkpoint_ns = checkpoint_ns,
@@ -153,7 +169,8 @@ static int make_jobs(struct lull_scenario_model *model, int64_t checkpoint_ns,
                 lull_cluster_pools_find(&model->pools, lull_cluster_jobs_name(table, row->vc));
     }
     model->jobs = (struct lull_cluster_jobs){model->all, table->count};
-    rc = lull_scenario_points_make(&model->points, options, model->told, table, model->all, err);
+    rc = lull_scenario_points_make(&model->points, options, model->told, table, is_bounded,
+                                   model->all, err);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < table->count; i++) {
@@ -163,6 +180,8 @@ static int make_jobs(struct lull_scenario_model *model, int64_t checkpoint_ns,
                 options->value_ratio * full_energy_j(&model->all[i], table->rows[i].gpus);
         model->has_values |= model->all[i].value_j > 0.0;
     }
+    if (is_bounded)
+        complete_relaxed(model);
     return 0;
 }
 
@@ -176,6 +195,34 @@ static int64_t last_failure_ns(const struct lull_cluster_jobs *jobs)
     return jobs->all[jobs->count - 1].arrival_ns + lull_cluster_longest_ns(jobs);
 }
 
+/* Moves failures to the scenario's clock, without those that ended before it began. */
+static void move_failures(struct lull_cluster_failure *failures, size_t *count, int64_t origin_ns)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < *count; i++) {
+        if (failures[i].to_ns <= origin_ns)
+            continue;
+        failures[kept] = failures[i];
+        failures[kept].from_ns = lull_later_ns(failures[i].from_ns - origin_ns, 0);
+        failures[kept++].to_ns -= origin_ns;
+    }
+    *count = kept;
+}
+
+/* Failures that began earlier may stand in another order once they begin at 0. */
+static int read_failures(struct lull_scenario *scenario, const char *path, struct lull_error *err)
+{
+    const uint32_t nodes = scenario->model.cluster.node_count;
+    size_t *const count = &scenario->conditions.failure_count;
+    const int rc = lull_cluster_failures_read(path, nodes, &scenario->failures, count, err);
+
+    if (rc < 0)
+        return rc;
+    move_failures(scenario->failures, count, scenario->model.origin_ns);
+    return lull_cluster_failures_order(scenario->failures, *count, nodes, err);
+}
+
 static int make_failures(struct lull_scenario *scenario,
                          const struct lull_scenario_failure_options *options,
                          struct lull_error *err)
@@ -186,7 +233,7 @@ static int make_failures(struct lull_scenario *scenario,
 
     scenario->has_failures = options->table != NULL || options->mtbf_ns > 0;
     if (options->table != NULL)
-        rc = lull_cluster_failures_read(options->table, nodes, &scenario->failures, count, err);
+        rc = read_failures(scenario, options->table, err);
     else if (options->mtbf_ns > 0)
         rc = lull_cluster_failures_draw(nodes, options->mtbf_ns, options->repair_ns,
                                         last_failure_ns(&scenario->model.jobs),
@@ -195,7 +242,7 @@ static int make_failures(struct lull_scenario *scenario,
     return rc;
 }
 
-static int read_tariff(const char *path, enum lull_tariff_kind kind,
+static int read_tariff(const char *path, enum lull_tariff_kind kind, int64_t origin_ns,
                        struct lull_tariff_table *table, const struct lull_tariff **tariff_out,
                        struct lull_error *err)
 {
@@ -204,9 +251,12 @@ static int read_tariff(const char *path, enum lull_tariff_kind kind,
     if (path == NULL)
         return 0;
     rc = lull_tariff_read(path, kind, table, err);
-    if (rc == 0)
-        *tariff_out = &table->tariff;
-    return rc;
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < table->tariff.count; i++)
+        table->time_ns[i] -= origin_ns;
+    *tariff_out = &table->tariff;
+    return 0;
 }
 
 int lull_scenario_init(struct lull_scenario *scenario, const struct lull_scenario_options *options,
@@ -231,6 +281,8 @@ int lull_scenario_init(struct lull_scenario *scenario, const struct lull_scenari
     rc = lull_cluster_jobs_read(options->model.path, &model->table, err);
     if (rc < 0)
         return rc;
+    if (model->table.count > 0)
+        model->origin_ns = model->table.rows[0].submit_ns;
     if (options->model.pools != NULL) {
         rc = lull_cluster_pools_read(options->model.pools, &model->pools, err);
         if (rc < 0)
@@ -242,17 +294,17 @@ int lull_scenario_init(struct lull_scenario *scenario, const struct lull_scenari
     rc = make_cluster(model, options, err);
     if (rc < 0)
         return rc;
-    rc = make_jobs(model, options->failures.checkpoint_ns, err);
+    rc = make_jobs(model, options->failures.checkpoint_ns, options->policy.is_bounded, err);
     if (rc < 0)
         return rc;
     rc = make_failures(scenario, &options->failures, err);
     if (rc < 0)
         return rc;
-    rc = read_tariff(power->price, LULL_TARIFF_PRICE, &scenario->price, &scenario->conditions.price,
-                     err);
+    rc = read_tariff(power->price, LULL_TARIFF_PRICE, model->origin_ns, &scenario->price,
+                     &scenario->conditions.price, err);
     if (rc < 0)
         return rc;
-    return read_tariff(power->carbon, LULL_TARIFF_CARBON, &scenario->carbon,
+    return read_tariff(power->carbon, LULL_TARIFF_CARBON, model->origin_ns, &scenario->carbon,
                        &scenario->conditions.carbon, err);
 }
 
@@ -343,6 +395,7 @@ int lull_scenario_run_init(struct lull_scenario_run *run, const struct lull_scen
                            const struct lull_scenario_policy_options *options,
                            struct lull_error *err)
 {
+    struct lull_cluster_jobs relaxed;
     int rc;
 
     *run = (struct lull_scenario_run){
@@ -365,8 +418,10 @@ int lull_scenario_run_init(struct lull_scenario_run *run, const struct lull_scen
     }
     if (!run->is_bounded)
         return 0;
-    return lull_cluster_bound(&scenario->model.cluster, &scenario->model.jobs, run->run,
-                              &scenario->conditions, options->bound_slot_s, &run->bound, err);
+    relaxed =
+        (struct lull_cluster_jobs){scenario->model.points.relaxed_jobs, scenario->model.jobs.count};
+    return lull_cluster_bound(&scenario->model.cluster, &relaxed, run->run, &scenario->conditions,
+                              options->bound_slot_s, &run->bound, err);
 }
 
 void lull_scenario_run_fini(struct lull_scenario_run *run)

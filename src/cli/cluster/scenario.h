@@ -23,7 +23,9 @@
 /* What is simulated. It refers to itself, so it must not be copied. */
 struct lull_scenario_model {
     const struct lull_scenario_model_options *options;
-    struct lull_cluster_jobs_table table;  /* row i is job i */
+    struct lull_cluster_jobs_table table; /* row i is job i */
+    int64_t
+        origin_ns; /* the first submission on the clock of the tables: time 0 of all else here */
     struct lull_cluster_pools_table pools; /* without rows, the cluster is one pool */
     struct lull_cluster cluster; /* its last pool has no nodes: jobs of unknown pools are in it */
     struct lull_cluster_jobs jobs;
@@ -46,10 +48,11 @@ struct lull_scenario {
 
 /*
  * Reads the files that the options name, draws random failures and builds the rest; borrows the
- * options. Random failures go on until the longest job could have run after the last arrival.
- * Errors: -EINVAL there are too many nodes; -ENOMEM; those of the readers, of
- * lull_scenario_points_make and of lull_cluster_failures_draw. lull_scenario_fini() must follow,
- * also after an error.
+ * options. Time counts from the first submission, so that nothing depends on where the clock of the
+ * tables begins: times of failures and tariffs are moved along. Random failures go on until the
+ * longest job could have run after the last arrival. Errors: -EINVAL there are too many nodes;
+ * -ENOMEM; those of the readers, of lull_scenario_points_make and of lull_cluster_failures_draw.
+ * lull_scenario_fini() must follow, also after an error.
  */
 int lull_scenario_init(struct lull_scenario *scenario, const struct lull_scenario_options *options,
                        struct lull_error *err);

@@ -187,9 +187,21 @@ static void make_counts(const struct lull_scenario_model_options *options, struc
 /* ---- one job of another form -------------------------------------------------------------- */
 
 /* Each job makes its operating points behind those of the jobs before it. */
-static struct lull_cluster_point *next_of(const struct lull_scenario_points *points)
+static struct lull_cluster_point *next_of(const struct lull_scenario_point_list *list)
 {
-    return &points->all[points->count];
+    return &list->all[list->count];
+}
+
+/* Gives the job the operating points that its policy has, and the bound's. */
+static void take_candidates(struct lull_scenario_points *points,
+                            struct lull_cluster_point *candidates, size_t count,
+                            struct lull_cluster_job *job)
+{
+    if (points->is_relaxed)
+        points->relaxed_of_job =
+            lull_operating_points_relax(candidates, count, next_of(&points->relaxed));
+    job->point_count = (uint32_t)lull_operating_points_choose(
+        candidates, count, LULL_CLUSTER_MOST_POINTS, next_of(&points->chosen));
 }
 
 /* Finds or makes what a pipeline on this many GPUs of the first type is; it stays where it is until
@@ -235,7 +247,10 @@ static int make_pipeline(struct lull_scenario_points *points,
     if (rc < 0)
         return rc;
     job->point_count = lull_job_points_make(&pipelined->points, row->duration_ns, 0,
-                                            pipelined->gpus, next_of(points));
+                                            pipelined->gpus, next_of(&points->chosen));
+    if (points->is_relaxed)
+        points->relaxed_of_job = lull_job_points_make(&pipelined->relaxed, row->duration_ns, 0,
+                                                      pipelined->gpus, next_of(&points->relaxed));
     points->pipelines++;
     return 0;
 }
@@ -252,27 +267,33 @@ static int make_recorded(struct lull_scenario_points *points,
         .gpus = table->rows[row].gpus,
         .has_clocks = options->has_clocks,
     };
+    const struct lull_job_recorded *made;
     const int rc =
         lull_scenario_workloads_add(&points->workloads, options->path, table, row, &setting, err);
 
     if (rc < 0)
         return rc;
-    job->point_count =
-        lull_job_recorded_points(&lull_scenario_workloads_of(&points->workloads, row)->made,
-                                 table->rows[row].duration_ns, 0, setting.gpus, next_of(points));
+    made = &lull_scenario_workloads_of(&points->workloads, row)->made;
+    job->point_count = lull_job_recorded_points(&made->points, table->rows[row].duration_ns, 0,
+                                                setting.gpus, next_of(&points->chosen));
+    if (points->is_relaxed)
+        points->relaxed_of_job =
+            lull_job_recorded_points(&made->relaxed, table->rows[row].duration_ns, 0, setting.gpus,
+                                     next_of(&points->relaxed));
     return 0;
 }
 
 /* The one operating point of a job of which no more is known than what the table tells. */
-static void make_plain(const struct lull_scenario_points *points,
-                       const struct lull_cluster_jobs_row *row, struct lull_cluster_job *job)
+static void make_plain(struct lull_scenario_points *points, const struct lull_cluster_jobs_row *row,
+                       struct lull_cluster_job *job)
 {
-    *next_of(points) = (struct lull_cluster_point){
+    struct lull_cluster_point only = {
         .gpus = row->gpus,
         .time_ns = row->duration_ns,
         .energy_j = points->options->run_w * row->gpus * (double)row->duration_ns * 1e-9,
     };
-    job->point_count = 1;
+
+    take_candidates(points, &only, 1, job);
 }
 
 static struct lull_cluster_point told_point(const struct lull_cluster_jobs_row *row,
@@ -288,9 +309,8 @@ static struct lull_cluster_point told_point(const struct lull_cluster_jobs_row *
 
 /* What a table of operating points tells of a job; a job that it does not know runs at full clocks,
  * as lull-schedule lets it. */
-static void make_told(const struct lull_scenario_points *points,
-                      const struct lull_cluster_jobs_row *row, const char *model,
-                      struct lull_cluster_job *job)
+static void make_told(struct lull_scenario_points *points, const struct lull_cluster_jobs_row *row,
+                      const char *model, struct lull_cluster_job *job)
 {
     const struct lull_table_gpu *const gpu = lull_point_table_only_gpu(points->told);
     const struct lull_table_point full = {.time_ratio = 1.0, .gpu_w = gpu->full_w};
@@ -302,8 +322,7 @@ static void make_told(const struct lull_scenario_points *points,
     if (known != NULL)
         for (count = 0; count < known->count; count++)
             candidates[count] = told_point(row, &known->points[count]);
-    job->point_count = (uint32_t)lull_operating_points_choose(
-        candidates, count, LULL_CLUSTER_MOST_POINTS, next_of(points));
+    take_candidates(points, candidates, count, job);
 }
 
 /* ---- all jobs ----------------------------------------------------------------------------- */
@@ -318,6 +337,7 @@ static int make_job(struct lull_scenario_points *points,
     const char *model = lull_cluster_jobs_name(table, row->model);
     const bool is_recorded = row->workload != UINT32_MAX;
     uint32_t job_class;
+    size_t count;
     int rc;
 
     if (points->told != NULL) {
@@ -341,25 +361,50 @@ static int make_job(struct lull_scenario_points *points,
     make_offers(points, work, job_class, row, model);
     make_counts(points->options, work, row);
     /* A step over all clocks leaves the highest. */
-    job->point_count = (uint32_t)lull_operating_points(
+    count = lull_operating_points_list(
         work->offers, work->offer_count, work->gpus, work->gpus_count,
-        points->options->has_clocks ? 1 : LULL_JOB_MOST_CLOCKS, work->candidates, next_of(points));
+        points->options->has_clocks ? 1 : LULL_JOB_MOST_CLOCKS, work->candidates);
+    take_candidates(points, work->candidates, count, job);
     return 0;
 }
 
 /* Makes room for the operating points of one more job. */
-static int make_room(struct lull_scenario_points *points, struct lull_error *err)
+static int make_room(struct lull_scenario_point_list *list, size_t most, struct lull_error *err)
 {
     struct lull_cluster_point *all;
 
-    if (points->room - points->count >= LULL_CLUSTER_MOST_POINTS)
+    if (list->room - list->count >= most)
         return 0;
-    points->room = 2 * points->room + 1024;
-    all = realloc(points->all, points->room * sizeof(*all));
+    list->room = 2 * list->room + 1024;
+    all = realloc(list->all, list->room * sizeof(*all));
     if (all == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory for %zu operating points", points->room);
-    points->all = all;
+        return lull_error_set(err, -ENOMEM, "no memory for %zu operating points", list->room);
+    list->all = all;
     return 0;
+}
+
+/* Makes room for what the bound knows of the jobs. */
+static int prepare_relaxed(struct lull_scenario_points *points, size_t count,
+                           struct lull_error *err)
+{
+    if (!points->is_relaxed)
+        return 0;
+    points->relaxed_jobs = calloc(count + 1, sizeof(*points->relaxed_jobs));
+    if (points->relaxed_jobs == NULL)
+        return lull_error_set(err, -ENOMEM, "no memory for the bound of %zu jobs", count);
+    return 0;
+}
+
+/* Lets jobs point into their list, which does not move any more. */
+static void point_jobs(const struct lull_scenario_point_list *list, struct lull_cluster_job *jobs,
+                       size_t count)
+{
+    size_t first = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        jobs[i].points = &list->all[first];
+        first += jobs[i].point_count;
+    }
 }
 
 static int make_all(struct lull_scenario_points *points,
@@ -367,37 +412,41 @@ static int make_all(struct lull_scenario_points *points,
                     struct lull_cluster_job *jobs, struct lull_error *err)
 {
     struct lull_random random;
-    size_t first = 0;
+    int rc = prepare_relaxed(points, table->count, err);
 
     lull_random_init(&random, (uint64_t)points->options->seed);
-    for (size_t i = 0; i < table->count; i++) {
-        int rc = make_room(points, err);
-
+    for (size_t i = 0; i < table->count && rc == 0; i++) {
+        rc = make_room(&points->chosen, LULL_CLUSTER_MOST_POINTS, err);
+        if (rc == 0 && points->is_relaxed)
+            rc = make_room(&points->relaxed, LULL_CLUSTER_RELAXED_POINTS, err);
+        if (rc == 0)
+            rc = make_job(points, table, i, &random, work, &jobs[i], err);
         if (rc < 0)
-            return rc;
-        rc = make_job(points, table, i, &random, work, &jobs[i], err);
-        if (rc < 0)
-            return rc;
-        points->count += jobs[i].point_count;
+            break;
+        points->chosen.count += jobs[i].point_count;
+        if (points->is_relaxed)
+            points->relaxed_jobs[i].point_count = (uint32_t)points->relaxed_of_job;
+        points->relaxed.count += points->relaxed_of_job;
     }
-    /* Only now may jobs point into the array: it does not move any more. */
-    for (size_t i = 0; i < table->count; i++) {
-        jobs[i].points = &points->all[first];
-        first += jobs[i].point_count;
-    }
+    if (rc < 0)
+        return rc;
+    point_jobs(&points->chosen, jobs, table->count);
+    if (points->is_relaxed)
+        point_jobs(&points->relaxed, points->relaxed_jobs, table->count);
     return 0;
 }
 
 int lull_scenario_points_make(struct lull_scenario_points *points,
                               const struct lull_scenario_model_options *options,
                               const struct lull_point_table *told,
-                              const struct lull_cluster_jobs_table *table,
+                              const struct lull_cluster_jobs_table *table, bool is_bounded,
                               struct lull_cluster_job *jobs, struct lull_error *err)
 {
     struct points_work *work;
     int rc;
 
-    *points = (struct lull_scenario_points){.options = options, .told = told};
+    *points =
+        (struct lull_scenario_points){.options = options, .told = told, .is_relaxed = is_bounded};
     if (options->type_count == 0) {
         rc = lull_scenario_workloads_refuse(options->path, table, err);
         if (rc < 0)
@@ -428,7 +477,9 @@ void lull_scenario_points_fini(struct lull_scenario_points *points)
     free(points->pipelined);
     lull_scenario_workloads_fini(&points->workloads);
     lull_scenario_models_fini(&points->models);
-    free(points->all);
+    free(points->chosen.all);
+    free(points->relaxed.all);
+    free(points->relaxed_jobs);
     *points = (struct lull_scenario_points){0};
 }
 
@@ -441,7 +492,7 @@ static const char *network_name(const struct lull_scenario_points *points)
 
 static double mean_count(const struct lull_scenario_points *points, size_t jobs)
 {
-    return jobs > 0 ? (double)points->count / (double)jobs : 0.0;
+    return jobs > 0 ? (double)points->chosen.count / (double)jobs : 0.0;
 }
 
 json_t *lull_scenario_points_json(const struct lull_scenario_points *points, size_t jobs)

@@ -20,6 +20,13 @@
 #include "trace/job_rates.h"
 #include "trace/point_table.h"
 
+/* Operating points, those of one job after those of the other. */
+struct lull_scenario_point_list {
+    struct lull_cluster_point *all;
+    size_t count;
+    size_t room;
+};
+
 struct lull_scenario_points {
     const struct lull_scenario_model_options *options;
     const struct lull_point_table *told; /* null: none */
@@ -35,16 +42,19 @@ struct lull_scenario_points {
     size_t pipelines; /* jobs that are pipelines */
     struct lull_scenario_workloads workloads;
     struct lull_scenario_models models;
-    size_t modelled;                /* jobs that a model was fitted of */
-    struct lull_cluster_point *all; /* those of one job after those of the other */
-    size_t count;
-    size_t room;
+    size_t modelled; /* jobs that a model was fitted of */
+    struct lull_scenario_point_list chosen;
+    struct lull_scenario_point_list relaxed; /* for bounds; empty unless is_relaxed */
+    bool is_relaxed;
+    size_t relaxed_of_job;                 /* how many the job made last has */
+    struct lull_cluster_job *relaxed_jobs; /* [job] with these points alone; null: none */
 };
 
 /*
  * Gives jobs, one per row of the table, their operating points, which *points owns, and borrows the
  * options and told. Where no type of GPU is named told has the operating points, by the rows'
- * models, of the one type that it tells of; null: each job has one, which the table tells. Rates
+ * models, of the one type that it tells of; null: each job has one, which the table tells.
+ * is_bounded: makes the points that bounds need as well (operating_points.h, relaxed). Rates
  * within a node are those of consolidated GPUs. Errors: those of lull_job_rates_read,
  * lull_scenario_models_read and _find, and lull_scenario_workloads_add; -EINVAL the rates lack a
  * type, or a job has a recorded workload and no type is named; -ENOMEM. lull_scenario_points_fini()
@@ -53,7 +63,7 @@ struct lull_scenario_points {
 int lull_scenario_points_make(struct lull_scenario_points *points,
                               const struct lull_scenario_model_options *options,
                               const struct lull_point_table *told,
-                              const struct lull_cluster_jobs_table *table,
+                              const struct lull_cluster_jobs_table *table, bool is_bounded,
                               struct lull_cluster_job *jobs, struct lull_error *err);
 void lull_scenario_points_fini(struct lull_scenario_points *points);
 

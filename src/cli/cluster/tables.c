@@ -21,13 +21,14 @@ static void write_job(const struct source *source, size_t job, uint32_t first, F
     const struct lull_cluster_jobs_table *table = &source->model->table;
     const struct lull_cluster_jobs_row *row = &table->rows[job];
     const struct lull_cluster_outcome *outcome = &lull_cluster_run_outcomes(source->run)[job];
+    const int64_t origin_ns = source->model->origin_ns;
 
     fprintf(file, "%s,%s,%u,%s,%.6f,", lull_cluster_jobs_name(table, row->id),
             lull_cluster_jobs_name(table, row->vc), row->gpus, fates[outcome->fate],
             (double)row->submit_ns * 1e-9);
     if (outcome->fate == LULL_CLUSTER_DONE)
-        fprintf(file, "%.6f,%.6f,", (double)outcome->start_ns * 1e-9,
-                (double)outcome->end_ns * 1e-9);
+        fprintf(file, "%.6f,%.6f,", (double)(origin_ns + outcome->start_ns) * 1e-9,
+                (double)(origin_ns + outcome->end_ns) * 1e-9);
     else
         fputs(",,", file);
     lull_scenario_write_placement(outcome, first, file);
@@ -65,6 +66,7 @@ int lull_tables_write_jobs(const char *path, const struct lull_scenario_model *m
 /* The table in the making, at now_ns. */
 struct power_table {
     const struct lull_cluster *cluster;
+    int64_t origin_ns; /* of now_ns, on the clock of the jobs' table */
     const struct lull_cluster_stretches *stretches;
     const struct lull_power_point *points;
     size_t point_count;
@@ -95,8 +97,8 @@ static void write_line(struct power_table *table, char type)
 {
     const double passed_s = (double)(table->now_ns - table->written_ns) / 1e9;
 
-    fprintf(table->file, "%.9f,%.6f,%.6f,", (double)table->now_ns / 1e9, table->energy_j,
-            table->min_w);
+    fprintf(table->file, "%.9f,%.6f,%.6f,", (double)(table->origin_ns + table->now_ns) / 1e9,
+            table->energy_j, table->min_w);
     if (passed_s > 0.0)
         fprintf(table->file, "%.6f,%c\n", (table->energy_j - table->written_j) / passed_s, type);
     else
@@ -218,6 +220,7 @@ static int write_power(const void *context, FILE *file)
     size_t *last = calloc(source->model->jobs.count + 1, sizeof(*last));
     struct power_table table = {
         .cluster = cluster,
+        .origin_ns = source->model->origin_ns,
         .stretches = stretches,
         .type_w = calloc(cluster->type_count, sizeof(*table.type_w)),
         .power = calloc(cluster->node_count, sizeof(*table.power)),

@@ -133,17 +133,33 @@ static void print_picks(const struct lull_prediction_list *list)
            list->set->device.points[list->set->device.base].mem_mhz);
 }
 
+static bool is_probed(const struct lull_prediction_list *list)
+{
+    return list->count > 0 && list->kernels[0].time_left == NULL;
+}
+
+/* Intervals of probed kernels are as good as the number of kernels that were left out. */
+static bool is_confident(const struct lull_prediction_list *list)
+{
+    return !is_probed(list) || list->set->device.kernel_count >= LULL_ERROR_LEAST_KERNELS;
+}
+
 /* Says how far the intervals of kernels can be trusted that were only probed. */
 static void print_probed_caption(const struct lull_prediction_list *list)
 {
-    if (list->count == 0 || list->kernels[0].time_left != NULL)
+    if (!is_probed(list))
         return;
     printf(
         "Clocks between the measured ones are picked as well; between: all clocks that may be the "
         "best one.\nIntervals are of a kernel about which nothing is known but its probes and "
-        "the GPU: kernels of the file that\nare like it make them no narrower. They hold the "
-        "truth 19 times of 20, as the kernels of the file do when\neach is left out; a kernel "
-        "unlike all of them may be further off.\n");
+        "the GPU: kernels of the file that\nare like it make them no narrower. ");
+    if (is_confident(list))
+        printf("They hold the truth 19 times of 20, as the kernels of the file do when\neach is "
+               "left out; a kernel unlike all of them may be further off.\n");
+    else
+        printf("How often they hold the truth is unknown: they are the errors of\n%u kernels, "
+               "each left out in turn, and 95 %% needs %d or more.\n",
+               list->set->device.kernel_count, LULL_ERROR_LEAST_KERNELS);
 }
 
 void lull_predictions_print(const struct lull_prediction_list *list)
@@ -214,8 +230,9 @@ int lull_predictions_print_json(const struct lull_prediction_list *list)
     for (size_t k = 0; k < list->count; k++)
         json_array_append_new(kernels, kernel_json(list, k));
     return lull_cli_print_json(
-        json_pack("{s:s, s:s, s:f, s:f, s:o}", "gpu", lull_printable(list->set->gpu).text, "set",
-                  lull_printable(list->set->set).text, "confidence_ratio", LULL_ERROR_CONFIDENCE,
-                  "slowdown_ratio", list->slowdown_ratio, "kernels", kernels),
+        json_pack("{s:s, s:s, s:o, s:f, s:o}", "gpu", lull_printable(list->set->gpu).text, "set",
+                  lull_printable(list->set->set).text, "confidence_ratio",
+                  number(is_confident(list) ? LULL_ERROR_CONFIDENCE : NAN), "slowdown_ratio",
+                  list->slowdown_ratio, "kernels", kernels),
         0);
 }

@@ -72,6 +72,15 @@ static void print_notes(const struct lull_evaluated_set *set, const char *name)
                name, grid->unhonoured[i].sm_mhz, grid->unhonoured[i].kernels,
                grid->unhonoured[i].kernels == 1 ? " is" : "s are",
                grid->unhonoured[i].kernels == 1 ? "it" : "them");
+    if (grid->short_mhz > 0.0)
+        printf("%s: %g MHz and above are left out: %u kernels gain less there than the clock says, "
+               "as if the GPU did not reach it\n",
+               name, grid->short_mhz, grid->short_kernels);
+    if (grid->disturbed > 0)
+        printf("%s: %u row%s left out: slower than a clock that other kernels prove; measure %s "
+               "again\n",
+               name, grid->disturbed, grid->disturbed == 1 ? " is" : "s are",
+               grid->disturbed == 1 ? "it" : "them");
     if (grid->left_out > 0)
         printf("%s: %u kernel%s left out: not measured at all %u operating points\n", name,
                grid->left_out, grid->left_out == 1 ? " is" : "s are", grid->point_count);
@@ -180,7 +189,7 @@ static json_t *set_json(const struct lull_evaluated_set *set)
 
     return json_pack(
         "{s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, "
-        "s:o, s:s?, s:I, s:o, s:o, s:o, s:o, s:s?, s:o, s:o, s:o, s:o}",
+        "s:o, s:o, s:I, s:s?, s:I, s:o, s:o, s:o, s:o, s:s?, s:o, s:o, s:o, s:o}",
         "gpu", lull_printable(set->set->gpu).text, "set", lull_printable(set->set->set).text,
         "kernels", (json_int_t)set->grid.kernel_count, "points", (json_int_t)set->grid.point_count,
         "left_out_kernels", (json_int_t)set->grid.left_out, "base_sm_mhz", clock_json(set, false),
@@ -197,7 +206,9 @@ static json_t *set_json(const struct lull_evaluated_set *set)
         "pick_kept_within5_ratio",
         ratio_json(share_of(&evaluation->pick_within, evaluation->pick_within.kept_ratio)),
         "pick_within5_slow_kernels", (json_int_t)evaluation->pick_within.slow_kernels, "unhonoured",
-        unhonoured_json(&set->grid), "why_null", why, "counters", (json_int_t)prior->counters,
+        unhonoured_json(&set->grid), "short_sm_mhz",
+        ratio_json(set->grid.short_mhz > 0.0 ? set->grid.short_mhz : NAN), "disturbed_rows",
+        (json_int_t)set->grid.disturbed, "why_null", why, "counters", (json_int_t)prior->counters,
         "time_mape_prior_ratio", ratio_json(prior->time_error), "time_mape_neighbours_ratio",
         ratio_json(prior->time_neighbours_error), "power_mape_prior_ratio",
         ratio_json(prior->power_error), "power_mape_neighbours_ratio",

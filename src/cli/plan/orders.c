@@ -108,8 +108,9 @@ void lull_plan_orders_print(const struct lull_plan_orders *orders)
 {
     const struct lull_pipeline_choice *const first = &orders->choices.choices[0];
 
-    printf("Orders at %.6f s:\n%-32s %9s %16s %13s\n", (double)orders->deadline_ns * 1e-9, "",
-           "in flight", "least energy J", "against 1f1b");
+    printf("Orders at %.6f s:\n%-32s %9s %16s %13s\n",
+           (double)lull_plan_shown_ns(orders->deadline_ns) * 1e-9, "", "in flight",
+           "least energy J", "against 1f1b");
     for (size_t i = 0; i < orders->choices.count; i++) {
         const struct lull_pipeline_choice *const choice = &orders->choices.choices[i];
         char name[LULL_PLAN_ORDER_NAME];

@@ -40,4 +40,11 @@ int lull_plan_orders_choose(const struct lull_plan_source *source,
 void lull_plan_orders_print(const struct lull_plan_orders *orders);
 void lull_plan_orders_print_json(const struct lull_plan_orders *orders);
 
+/* A time as it is printed to the microsecond: rounded up, so that a plan holds the deadline that is
+ * given as it was printed. */
+static inline int64_t lull_plan_shown_ns(int64_t time_ns)
+{
+    return (time_ns + 999) / 1000 * 1000;
+}
+
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -329,6 +330,12 @@ static int set_waiting(struct plan_arguments *arguments, struct lull_error *err)
                                    err);
 }
 
+/* A time that was printed has to be taken back, so that it is rounded and not cut off. */
+static int64_t nearest_ns(double ms)
+{
+    return llround(ms * 1e6);
+}
+
 /* Sets what the user wants of the plan; a slowdown counts from this task's highest clocks. */
 static void set_options(const struct lull_plan_task *task, struct plan_arguments *arguments)
 {
@@ -342,8 +349,8 @@ static void set_options(const struct lull_plan_task *task, struct plan_arguments
     options->switching.call_ns = lull_ns_from_ms(arguments->driver_ms);
     options->switching.drivers = arguments->driver_ms > 0.0 ? (uint32_t)arguments->nodes : 0;
     options->switching.dwell_ns = lull_ns_from_ms(arguments->dwell_ms);
-    options->straggler_ns = lull_ns_from_ms(arguments->straggler_ms);
-    options->deadline_ns = lull_ns_from_ms(arguments->deadline_ms);
+    options->straggler_ns = nearest_ns(arguments->straggler_ms);
+    options->deadline_ns = nearest_ns(arguments->deadline_ms);
     if (arguments->slowdown_ratio >= 0.0)
         options->deadline_ns = task->all_max.time_ns +
                                (int64_t)((double)task->all_max.time_ns * arguments->slowdown_ratio);
@@ -390,8 +397,8 @@ static int choose_order(struct plan_arguments *arguments, const struct lull_plan
 {
     const struct lull_plan_orders_options options = {
         .memory = arguments->memory,
-        .deadline_ns = lull_ns_from_ms(arguments->deadline_ms),
-        .straggler_ns = lull_ns_from_ms(arguments->straggler_ms),
+        .deadline_ns = nearest_ns(arguments->deadline_ms),
+        .straggler_ns = nearest_ns(arguments->straggler_ms),
         .slowdown_ratio = arguments->slowdown_ratio};
     const int code = lull_plan_orders_choose(&arguments->source, profiles, &options, orders, err);
 

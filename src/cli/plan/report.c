@@ -102,8 +102,9 @@ int lull_plan_print_json(const struct lull_plan_task *task, const struct lull_pl
 static void print_row(const char *name, const struct lull_plan_point *point,
                       const struct lull_plan_point *high)
 {
-    printf("%-20s %11.6f %8.2f %% %14.3f %8.2f %%", name, seconds(point->time_ns),
-           100.0 * slowdown_ratio(point, high), point->energy_j, 100.0 * saving_ratio(point, high));
+    printf("%-20s %11.6f %8.2f %% %14.3f %8.2f %%", name,
+           seconds(lull_plan_shown_ns(point->time_ns)), 100.0 * slowdown_ratio(point, high),
+           point->energy_j, 100.0 * saving_ratio(point, high));
     if (point->bound_j > 0.0)
         printf(" %14.3f %8.3f %%", point->bound_j, 100.0 * gap_ratio(point));
     putchar('\n');
@@ -113,8 +114,8 @@ static void print_heading(const struct lull_plan_task *task, const struct lull_p
 {
     printf("%s\n\n%-20s %11s %10s %14s %10s %14s %10s\n", task->title, "", "time s", "slower",
            "energy J", "saves", "bound J", "gap");
-    printf("%-20s %11.6f %10s %14.3f\n", "all at the highest", seconds(high->time_ns), "",
-           high->energy_j);
+    printf("%-20s %11.6f %10s %14.3f\n", "all at the highest",
+           seconds(lull_plan_shown_ns(high->time_ns)), "", high->energy_j);
 }
 
 /* The slowest plan, and so the cheapest, that takes no longer than most_ns. */

@@ -152,7 +152,7 @@ static int plan_extended(struct lull_plan_solver *solver, int64_t target_ns)
 
 /* Small pipelines get the thorough search and the beam, larger ones a quick rounding, to keep the
  * time of a plan within seconds. */
-static int plan_directly(struct lull_plan_solver *solver, int64_t target_ns)
+int lull_plan_round(struct lull_plan_solver *solver, int64_t target_ns)
 {
     int result;
 
@@ -172,7 +172,7 @@ static int plan_directly(struct lull_plan_solver *solver, int64_t target_ns)
 }
 
 /* An extended plan that fails is no error: the whole pipeline is then solved. */
-static int plan_single(struct lull_plan_solver *solver)
+static int plan_single(struct lull_plan_solver *solver, int64_t *target_out)
 {
     int64_t target_ns;
     int result;
@@ -184,22 +184,26 @@ static int plan_single(struct lull_plan_solver *solver)
     result = find_target(solver, &target_ns);
     if (result < 0)
         return result;
+    *target_out = target_ns;
     if (solver->extended != NULL && plan_extended(solver, target_ns) == 0)
         return 0;
     result = lull_plan_solve_directly(solver);
-    return result < 0 ? result : plan_directly(solver, target_ns);
+    return result < 0 ? result : lull_plan_round(solver, target_ns);
 }
 
 static int solve_single(struct lull_plan_solver *solver, struct lull_plan_single *single)
 {
     const struct lull_plan_options *const options = solver->options;
     const bool has_deadline = options->deadline_ns > 0;
-    int result = plan_single(solver);
+    int64_t target_ns = 0;
+    int result = plan_single(solver, &target_ns);
 
     if (result < 0)
         return result;
     result =
         lull_plan_evaluate(solver, has_deadline ? options->deadline_ns : INT64_MAX, &single->point);
+    if (result == 0 && options->planner == LULL_PLAN_FRONTIER)
+        result = lull_plan_try_faster(solver, target_ns, &single->point);
     if (result < 0)
         return result;
     single->deadline_ns = has_deadline ? options->deadline_ns : single->point.time_ns;

@@ -33,6 +33,26 @@ void lull_plan_solver_fini(struct lull_plan_solver *solver);
 int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
                        struct lull_plan_point *point_out);
 
+/* Rounds a plan for a time into solver->option, as well as the size of the pipeline allows; the
+ * pipeline is solved directly. Errors: those of lull_pipeline_round_thorough. */
+int lull_plan_round(struct lull_plan_solver *solver, int64_t target_ns);
+
+/*
+ * Looks for a plan that is faster than target_ns and needs less energy than the evaluated one in
+ * solver->option, and leaves the better one there (faster.c). Times are tried whose bound is below
+ * that energy: the corners of the frontier, and for small pipelines a grid of times that does not
+ * depend on the target. Errors: -ENOMEM; those of lull_frontier_seek.
+ */
+int lull_plan_try_faster(struct lull_plan_solver *solver, int64_t target_ns,
+                         struct lull_plan_point *point_inout);
+
+/* A time of that grid: the time of the highest clocks and so many steps, below 0 too, of 0.5 % of
+ * it (up to 64 operations) or 1 %; rounded as --slowdown is. Of pipelines of at most so many
+ * operations the frontier has a plan for each time of the grid, so that it and single plans agree.
+ */
+enum { LULL_PLAN_TINY_OPS = 24 };
+int64_t lull_plan_grid_ns(const struct lull_plan_task *task, int64_t step);
+
 /* Gives up extending a shorter pipeline, and makes sure that there is a frontier. Errors: those of
  * lull_frontier_create. */
 int lull_plan_solve_directly(struct lull_plan_solver *solver);

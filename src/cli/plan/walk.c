@@ -7,15 +7,19 @@
 #include "cli/plan/solver.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 
 enum {
     MOST_ROUNDED_OPS = 8000000, /* operations of all plans together, some seconds; chosen */
     MOST_EXTENDED_OPS = 524288, /* the same where every plan has a flow of its own; chosen */
     LEAST_POINTS = 32,
+    MOST_SEARCHED_OPS = 2048, /* of a searched plan, about a second; as in solve.c */
+    MOST_STEPS_OPS = 512,     /* of searched plans together, half a second; chosen */
 };
 
 /* ---- progress ---------------------------------------------------------------------------- */
@@ -32,16 +36,13 @@ static void show_progress(struct lull_plan_solver *solver, int64_t time_ns)
 
 /* ---- the whole frontier ------------------------------------------------------------------ */
 
-/* Rounds the durations at hand, which hold time_ns, and adds the plan. */
-static int add_rounded(struct lull_plan_solver *solver, int64_t time_ns,
-                       struct lull_plan_result *result)
+/* Adds the plan at hand, which was rounded for time_ns. */
+static int add_plan(struct lull_plan_solver *solver, int64_t time_ns,
+                    struct lull_plan_result *result)
 {
     struct lull_plan_point point = {0};
-    int code =
-        lull_pipeline_round_quick(solver->rounding, solver->duration_ns, time_ns, solver->option);
+    int code = lull_plan_evaluate(solver, time_ns, &point);
 
-    if (code == 0)
-        code = lull_plan_evaluate(solver, time_ns, &point);
     if (code == -ERANGE) { /* This time is too short for the switching; others are not. */
         *solver->err = (struct lull_error){0};
         return 0;
@@ -55,6 +56,71 @@ static int add_rounded(struct lull_plan_solver *solver, int64_t time_ns,
         return -ENOMEM;
     result->points[result->point_count++] = point;
     return 0;
+}
+
+/* Rounds the durations at hand, which hold time_ns, and adds the plan. */
+static int add_rounded(struct lull_plan_solver *solver, int64_t time_ns,
+                       struct lull_plan_result *result)
+{
+    const int code =
+        lull_pipeline_round_quick(solver->rounding, solver->duration_ns, time_ns, solver->option);
+
+    return code < 0 ? code : add_plan(solver, time_ns, result);
+}
+
+static int add_searched(struct lull_plan_solver *solver, int64_t time_ns,
+                        struct lull_plan_result *result)
+{
+    const int code = lull_plan_round(solver, time_ns);
+
+    show_progress(solver, time_ns);
+    return code < 0 ? code : add_plan(solver, time_ns, result);
+}
+
+/* How many steps of the grid lie between searched plans, so that they take about half a second; of
+ * tiny pipelines 1. */
+static int64_t choose_stride(const struct lull_plan_task *task, int64_t last_ns)
+{
+    const size_t ops = task->graph.op_count;
+    const double step_ns = (double)(lull_plan_grid_ns(task, 1) - task->all_max.time_ns);
+    const double steps = (double)(last_ns - task->all_max.time_ns) / fmax(step_ns, 1.0);
+
+    if (ops <= LULL_PLAN_TINY_OPS)
+        return 1;
+    return (int64_t)fmax(1.0, ceil(steps * (double)ops / MOST_STEPS_OPS));
+}
+
+/* Adds searched plans at the time of the highest clocks, at that of the least energy and at steps
+ * between, up to twice the first. They are those that --slowdown gives for the same time. */
+static int add_all_searched(struct lull_plan_solver *solver, int64_t cheapest_ns,
+                            struct lull_plan_result *result)
+{
+    const struct lull_plan_task *const task = solver->task;
+    const size_t ops = task->graph.op_count;
+    const int64_t highest_ns = task->all_max.time_ns;
+    const int64_t last_ns = lull_earlier_ns(cheapest_ns, 2 * highest_ns);
+    const int64_t stride = choose_stride(task, last_ns);
+    int64_t time_ns = lull_earlier_ns(highest_ns, cheapest_ns);
+    int code = 0;
+
+    if (ops > MOST_SEARCHED_OPS)
+        return 0;
+    code = add_searched(solver, time_ns, result);
+    if (code == 0 && ops <= MOST_STEPS_OPS)
+        code = add_searched(solver, cheapest_ns, result);
+    for (int64_t step = stride; code == 0 && ops <= MOST_STEPS_OPS; step += stride) {
+        if (lull_plan_grid_ns(task, step) > last_ns)
+            break;
+        code = add_searched(solver, lull_plan_grid_ns(task, step), result);
+    }
+    for (int64_t step = -1; code == 0 && ops <= LULL_PLAN_TINY_OPS && time_ns > task->shortest_ns;
+         step--) {
+        if (lull_plan_grid_ns(task, step) >= cheapest_ns)
+            continue;
+        time_ns = lull_later_ns(lull_plan_grid_ns(task, step), task->shortest_ns);
+        code = add_searched(solver, time_ns, result);
+    }
+    return code;
 }
 
 /* How far apart the times of plans are at least. */
@@ -72,12 +138,14 @@ static int walk_directly(struct lull_plan_solver *solver, struct lull_plan_resul
 {
     struct lull_frontier_point point;
     int64_t rounded_ns = INT64_MAX;
+    int64_t cheapest_ns;
     int64_t stride_ns;
     int moved = 1;
     int code = lull_frontier_seek_cheapest(solver->frontier);
 
     point = lull_frontier_here(solver->frontier);
-    stride_ns = stride_of(solver, point.time_ns, MOST_ROUNDED_OPS);
+    cheapest_ns = point.time_ns;
+    stride_ns = stride_of(solver, cheapest_ns, MOST_ROUNDED_OPS);
     while (code == 0 && moved == 1) {
         if (rounded_ns - point.time_ns >= stride_ns) {
             rounded_ns = point.time_ns;
@@ -91,6 +159,8 @@ static int walk_directly(struct lull_plan_solver *solver, struct lull_plan_resul
         lull_frontier_durations(solver->frontier, solver->duration_ns);
         code = add_rounded(solver, point.time_ns, result);
     }
+    if (code == 0 && moved == 0)
+        code = add_all_searched(solver, cheapest_ns, result);
     return moved < 0 ? moved : code;
 }
 

@@ -16,6 +16,10 @@
 /* How often the truth is to be within an interval. */
 #define LULL_ERROR_CONFIDENCE 0.95
 
+/* Kernels that have to be left out, each in turn, before so much can be said of a further one: of
+ * fewer, even the largest error is exceeded more often than once in 20 (n of n + 1 alike). */
+enum { LULL_ERROR_LEAST_KERNELS = 19 };
+
 /* The bound of |log(measured / predicted)| is floor + slope x doubt; NAN: unknown. */
 struct lull_error_bound {
     double floor;

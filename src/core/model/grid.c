@@ -10,6 +10,15 @@
  * scatter of a measured time. Measured: reference values in docs/models.md. */
 static const double honoured_margin = 1.03;
 
+/* A clock counts as not reached where kernels take so much longer than a straight line through
+ * clocks a little lower says, and as reached where one takes no longer than this; and how many
+ * kernels have to show it. Measured: nothing is found in the seven sets of docs/models.md. */
+static const double short_ratio = 1.02;
+static const double reached_ratio = 1.01;
+static const double reach_ratio = 0.05;
+static const double far_ratio = 0.15;
+enum { LEAST_SHORT = 2 };
+
 /* ---- rows in order ------------------------------------------------------------------------ */
 
 /* A row, and its place in the input, which decides among rows of the same point. */
@@ -85,10 +94,13 @@ static const struct lull_grid_row *find_top(const struct lull_grid_row *rows, si
     return NULL;
 }
 
-static bool is_honoured(const struct lull_grid_row *row, const struct lull_grid_row *top)
+/* The row's time over what its clock explains by the time at the top: 1 of a kernel that only
+ * computes, less of one that waits for memory, more where the clock was another one. */
+static double excess_of(const struct lull_grid_row *row, const struct lull_grid_row *top)
 {
-    return top == NULL || row->sm_mhz >= top->sm_mhz ||
-           row->time_ms * row->sm_mhz <= top->time_ms * top->sm_mhz * honoured_margin;
+    if (top == NULL || row->sm_mhz >= top->sm_mhz)
+        return 0.0;
+    return row->time_ms * row->sm_mhz / (top->time_ms * top->sm_mhz);
 }
 
 static struct lull_unhonoured *find_unhonoured(struct lull_grid *grid, double sm_mhz)
@@ -112,7 +124,7 @@ static void note_unhonoured(struct lull_grid *grid, double sm_mhz)
         return;
     for (; at > 0 && grid->unhonoured[at - 1].sm_mhz > sm_mhz; at--)
         grid->unhonoured[at] = grid->unhonoured[at - 1];
-    grid->unhonoured[at] = (struct lull_unhonoured){sm_mhz, 1};
+    grid->unhonoured[at] = (struct lull_unhonoured){sm_mhz, 1, 0};
     grid->unhonoured_count++;
 }
 
@@ -125,10 +137,161 @@ static void find_unhonoured_clocks(struct lull_grid *grid, const struct lull_gri
 
     for (size_t i = begin; i < end; i++)
         if (rows[i].sm_mhz > last_mhz &&
-            !is_honoured(&rows[i], find_top(rows, begin, end, rows[i].mem_mhz))) {
+            excess_of(&rows[i], find_top(rows, begin, end, rows[i].mem_mhz)) > honoured_margin) {
             last_mhz = rows[i].sm_mhz;
             note_unhonoured(grid, last_mhz);
         }
+}
+
+/* Tells whether at least half of a kernel's rows below the top only compute: such a kernel follows
+ * the clock, so that its times prove clocks. */
+static bool follows_clock(const struct lull_grid_row *rows, size_t begin, size_t end)
+{
+    size_t below = 0, followed = 0;
+
+    for (size_t i = begin; i < end; i++) {
+        const double excess = excess_of(&rows[i], find_top(rows, begin, end, rows[i].mem_mhz));
+
+        below += excess > 0.0;
+        followed += excess * honoured_margin > 1.0;
+    }
+    return 2 * followed >= below;
+}
+
+/* Tells whether a kernel proves a clock: it follows the clock and runs as fast there as the clock
+ * explains, at every memory clock, and no faster. */
+static bool proves_clock(const struct lull_grid_row *rows, size_t begin, size_t end, double sm_mhz)
+{
+    bool has_row = false;
+
+    for (size_t i = begin; i < end; i++) {
+        const double excess = excess_of(&rows[i], find_top(rows, begin, end, rows[i].mem_mhz));
+
+        if (compare(rows[i].sm_mhz, sm_mhz) != 0)
+            continue;
+        if (excess > honoured_margin)
+            return false;
+        has_row |= excess * honoured_margin >= 1.0;
+    }
+    return has_row;
+}
+
+static void count_proofs(struct lull_grid *grid, const struct lull_grid_row *rows, size_t begin,
+                         size_t end)
+{
+    if (!follows_clock(rows, begin, end))
+        return;
+    for (uint32_t i = 0; i < grid->unhonoured_count; i++)
+        grid->unhonoured[i].proofs += proves_clock(rows, begin, end, grid->unhonoured[i].sm_mhz);
+}
+
+/* A clock that more kernels prove than refute was set: rows that are slower were disturbed. */
+static void drop_disturbed(struct lull_grid *grid, struct lull_grid_row *rows, size_t begin,
+                           size_t end)
+{
+    for (size_t i = begin; i < end; i++) {
+        const struct lull_unhonoured *const known = find_unhonoured(grid, rows[i].sm_mhz);
+
+        if (known == NULL || known->proofs < known->kernels || !rows[i].is_valid ||
+            excess_of(&rows[i], find_top(rows, begin, end, rows[i].mem_mhz)) <= honoured_margin)
+            continue;
+        rows[i].is_valid = false;
+        grid->disturbed++;
+    }
+}
+
+static void forget_proven(struct lull_grid *grid)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < grid->unhonoured_count; i++)
+        if (grid->unhonoured[i].proofs < grid->unhonoured[i].kernels)
+            grid->unhonoured[kept++] = grid->unhonoured[i];
+    grid->unhonoured_count = kept;
+}
+
+/* ---- clocks that were not reached --------------------------------------------------------- */
+
+/* The highest valid row of a kernel at this memory clock whose SM clock is at most this, and was
+ * not found short; null: there is none. */
+static const struct lull_grid_row *find_below(const struct lull_grid *grid,
+                                              const struct lull_grid_row *rows, size_t begin,
+                                              size_t end, const struct lull_grid_row *like,
+                                              double most_mhz)
+{
+    for (size_t i = end; i-- > begin;)
+        if (rows[i].is_valid && rows[i].sm_mhz <= most_mhz &&
+            compare(rows[i].mem_mhz, like->mem_mhz) == 0 &&
+            (grid->short_mhz <= 0.0 || rows[i].sm_mhz < grid->short_mhz))
+            return &rows[i];
+    return NULL;
+}
+
+/*
+ * How much slower a kernel is at a clock than the line of its time over 1 / clock says that goes
+ * through two clocks below, each by 5 to 15 % of the next; 0 where the clock should make no
+ * difference, or there are no such clocks.
+ */
+static double shortfall_of(const struct lull_grid *grid, const struct lull_grid_row *rows,
+                           size_t begin, size_t end, const struct lull_grid_row *row)
+{
+    const struct lull_grid_row *const near =
+        find_below(grid, rows, begin, end, row, row->sm_mhz * (1.0 - reach_ratio));
+    const struct lull_grid_row *const far =
+        near == NULL ? NULL
+                     : find_below(grid, rows, begin, end, row, near->sm_mhz * (1.0 - reach_ratio));
+    double expected_ms;
+
+    if (far == NULL || far->sm_mhz < near->sm_mhz * (1.0 - far_ratio) ||
+        near->sm_mhz < row->sm_mhz * (1.0 - far_ratio))
+        return 0.0;
+    expected_ms = near->time_ms + (near->time_ms - far->time_ms) *
+                                      (1.0 / row->sm_mhz - 1.0 / near->sm_mhz) /
+                                      (1.0 / near->sm_mhz - 1.0 / far->sm_mhz);
+    if (expected_ms <= 0.0 || expected_ms > near->time_ms * (1.0 - 0.5 * reach_ratio))
+        return 0.0;
+    return row->time_ms / expected_ms;
+}
+
+/*
+ * Finds the lowest clock from which on the GPU does not get as fast as the clock says, because its
+ * boost ends there: kernels that follow the clock below it all gain less there, by more than
+ * scatter. A kernel alone may bend for another reason, and one that still follows proves the clock.
+ */
+static void find_short(struct lull_grid *grid, const struct lull_grid_row *rows, size_t count)
+{
+    double mhz = 0.0;
+
+    while (grid->short_mhz <= 0.0) {
+        double next_mhz = INFINITY;
+        uint32_t shows = 0, proofs = 0;
+
+        for (size_t i = 0; i < count; i++)
+            if (rows[i].sm_mhz > mhz)
+                next_mhz = fmin(next_mhz, rows[i].sm_mhz);
+        if (isinf(next_mhz))
+            return;
+        mhz = next_mhz;
+        for (size_t begin = 0, end; begin < count; begin = end) {
+            bool has_shown = false, has_proven = false;
+
+            end = end_of_kernel(rows, count, begin);
+            for (size_t i = begin; i < end; i++) {
+                const double shortfall = rows[i].is_valid && compare(rows[i].sm_mhz, mhz) == 0
+                                             ? shortfall_of(grid, rows, begin, end, &rows[i])
+                                             : 0.0;
+
+                has_shown |= shortfall > short_ratio;
+                has_proven |= shortfall > 0.0 && shortfall < reached_ratio;
+            }
+            shows += has_shown && !has_proven;
+            proofs += has_proven;
+        }
+        if (shows >= LEAST_SHORT && shows > 4 * proofs) {
+            grid->short_mhz = mhz;
+            grid->short_kernels = shows;
+        }
+    }
 }
 
 /* Drops the rows that are not to be used, and returns how many are left. */
@@ -137,7 +300,8 @@ static size_t keep_usable(struct lull_grid *grid, struct lull_grid_row *rows, si
     size_t kept = 0;
 
     for (size_t i = 0; i < count; i++)
-        if (rows[i].is_valid && find_unhonoured(grid, rows[i].sm_mhz) == NULL)
+        if (rows[i].is_valid && find_unhonoured(grid, rows[i].sm_mhz) == NULL &&
+            (grid->short_mhz <= 0.0 || rows[i].sm_mhz < grid->short_mhz))
             rows[kept++] = rows[i];
     return kept;
 }
@@ -301,6 +465,17 @@ static enum lull_grid_result make(struct lull_grid *grid, struct lull_grid_row *
         if (kernels++ == LULL_GRID_KERNELS)
             return LULL_GRID_TOO_MANY_KERNELS;
     }
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        end = end_of_kernel(rows, count, begin);
+        count_proofs(grid, rows, begin, end);
+    }
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        end = end_of_kernel(rows, count, begin);
+        drop_disturbed(grid, rows, begin, end);
+    }
+    forget_proven(grid);
+    count = keep_usable(grid, rows, count);
+    find_short(grid, rows, count);
     count = keep_usable(grid, rows, count);
     result = take_points(grid, rows, count, kernels);
     if (result != LULL_GRID_MADE)

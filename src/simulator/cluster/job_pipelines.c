@@ -169,7 +169,8 @@ int lull_job_pipelined_make(const struct lull_job_type *type, enum lull_job_netw
         fill_sharing(&parallel, tempo[clocks - 1].waiting_w, candidates, count);
     }
     if (count > 0)
-        lull_job_points_choose(candidates, (size_t)count, &pipelined_out->points);
+        lull_job_points_choose(candidates, (size_t)count, &pipelined_out->points,
+                               &pipelined_out->relaxed);
     free(tempo);
     free(candidates);
     return count < 0 ? (int)count : 0;

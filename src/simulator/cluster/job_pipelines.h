@@ -29,6 +29,7 @@ struct lull_job_pipelined {
     uint32_t stages;
     uint32_t data; /* copies */
     struct lull_job_points points;
+    struct lull_job_points relaxed; /* for bounds */
 };
 
 /* Tells whether a job of so many GPUs can be laid out so, on a type whose matrix products are known

@@ -213,7 +213,8 @@ static int make(const struct lull_job_workload *workload, const struct lull_job_
         (void)lull_error_set(err, rc, "%s: no memory for its schedules", workload->name);
     } else {
         recorded_out->step_ns = scheduled->candidates[0].time_ns;
-        lull_job_points_choose(scheduled->candidates, scheduled->count, &recorded_out->points);
+        lull_job_points_choose(scheduled->candidates, scheduled->count, &recorded_out->points,
+                               &recorded_out->relaxed);
     }
     free(scheduled);
     return rc;
@@ -242,11 +243,11 @@ int lull_job_workload_make(const struct lull_job_workload *workload,
     return rc;
 }
 
-uint32_t lull_job_recorded_points(const struct lull_job_recorded *recorded, int64_t time_ns,
+uint32_t lull_job_recorded_points(const struct lull_job_points *points, int64_t time_ns,
                                   uint32_t type, uint32_t gpus,
                                   struct lull_cluster_point *points_out)
 {
-    const uint32_t count = lull_job_points_make(&recorded->points, time_ns, type, gpus, points_out);
+    const uint32_t count = lull_job_points_make(points, time_ns, type, gpus, points_out);
 
     for (uint32_t i = 0; i < count; i++) {
         points_out[i].energy_j *= gpus;

@@ -70,6 +70,7 @@ struct lull_job_recorded {
     /* Of one GPU, the average one of all stages. No lower clock is faster than the highest. All
      * communication that the GPU waits for counts as if it went to other nodes. */
     struct lull_job_points points;
+    struct lull_job_points relaxed; /* for bounds */
 };
 
 /*
@@ -82,10 +83,10 @@ int lull_job_workload_make(const struct lull_job_workload *workload,
                            struct lull_job_recorded *recorded_out, struct lull_error *err);
 
 /*
- * The operating points of a job that runs for time_ns at the highest clock. points_out: room for
- * LULL_CLUSTER_MOST_POINTS. Returns how many.
+ * The operating points, chosen or relaxed, of a job that runs for time_ns at the highest clock.
+ * points_out: room for LULL_CLUSTER_MOST_POINTS. Returns how many.
  */
-uint32_t lull_job_recorded_points(const struct lull_job_recorded *recorded, int64_t time_ns,
+uint32_t lull_job_recorded_points(const struct lull_job_points *points, int64_t time_ns,
                                   uint32_t type, uint32_t gpus,
                                   struct lull_cluster_point *points_out);
 

@@ -131,14 +131,105 @@ static void test_unhonoured(void **state)
     all.rows[8].time_ms *= 1.5;  /* kernel 1, 600 MHz */
     all.rows[13].time_ms *= 2.0; /* kernel 2, 500 MHz; marked already by who measured it */
     all.rows[13].is_valid = false;
+    all.rows[6].time_ms *= 1.04; /* kernel 1, 500 MHz, both memory clocks */
+    all.rows[7].time_ms *= 1.04;
     assert_int_equal(make(&all, &grid), LULL_GRID_MADE);
     assert_int_equal(grid.unhonoured_count, 2);
     assert_near(grid.unhonoured[0].sm_mhz, 500.0, 0.0);
-    assert_int_equal(grid.unhonoured[0].kernels, 1);
+    assert_int_equal(grid.unhonoured[0].kernels, 2);
+    assert_int_equal(grid.disturbed, 0);
     assert_near(grid.unhonoured[1].sm_mhz, 600.0, 0.0);
     assert_int_equal(grid.unhonoured[1].kernels, 2);
     assert_int_equal(grid.point_count, 2); /* 700 MHz */
     lull_grid_fini(&grid);
+}
+
+/* Kernels that prove a clock outvote disturbed ones, of which only the rows are left out. */
+static void test_disturbed(void **state)
+{
+    (void)state;
+    for (uint32_t disturbed = 1; disturbed < 8; disturbed++) {
+        const bool is_proven = 2 * disturbed <= 8;
+        struct case_rows all = full(8, 5, 1);
+        struct lull_grid grid;
+
+        for (uint32_t k = 0; k < disturbed; k++)
+            all.rows[5 * k + 2].time_ms *= 1.25; /* at 700 MHz */
+        assert_int_equal(make(&all, &grid), LULL_GRID_MADE);
+        assert_int_equal(grid.unhonoured_count, is_proven ? 0 : 1);
+        assert_int_equal(grid.disturbed, is_proven ? disturbed : 0);
+        /* Half of the kernels are too few for a point of the grid. */
+        assert_int_equal(grid.point_count, disturbed < 4 ? 5 : 4);
+        assert_int_equal(grid.kernel_count, disturbed < 4 ? 8 - disturbed : 8);
+        lull_grid_fini(&grid);
+    }
+}
+
+/* Kernels that wait for memory prove nothing, though one row of them is as 1 / clock by chance. */
+static void test_memory_bound_proves_nothing(void **state)
+{
+    struct case_rows all = full(3, 5, 1);
+    struct lull_grid grid;
+
+    (void)state;
+    for (uint32_t s = 1; s < 5; s++)
+        all.rows[s].time_ms = all.rows[5 + s].time_ms = 1.5;
+    all.rows[0].time_ms = all.rows[5].time_ms = 1.5 * 900.0 / 500.0;
+    all.rows[10].time_ms *= 1.2; /* the third shows 500 MHz */
+    assert_int_equal(make(&all, &grid), LULL_GRID_MADE);
+    assert_int_equal(grid.unhonoured_count, 1);
+    assert_near(grid.unhonoured[0].sm_mhz, 500.0, 0.0);
+    lull_grid_fini(&grid);
+}
+
+/* Clocks of 1000 to 2400 MHz of a GPU whose boost ends somewhere. */
+static struct case_rows boost(uint32_t kernels, double end_mhz, struct lull_random *random)
+{
+    struct case_rows all = {.count = 0};
+
+    for (uint32_t k = 0; k < kernels; k++) {
+        const double share = 0.6 * lull_random_uniform(random);
+
+        for (uint32_t s = 0; s < 8; s++) {
+            const double mhz = 1000.0 + 200.0 * s;
+            const double time_ms =
+                100.0 * share + (1.0 - share) * 100.0 * 2400.0 / fmin(mhz, end_mhz);
+
+            add(&all, k, mhz, 1200.0, time_ms * (1.0 + 0.002 * (lull_random_uniform(random) - 0.5)),
+                100.0);
+        }
+    }
+    return all;
+}
+
+static void check_short(const struct case_rows *all, double short_mhz, uint32_t points)
+{
+    struct lull_grid grid;
+
+    assert_int_equal(make(all, &grid), LULL_GRID_MADE);
+    assert_near(grid.short_mhz, short_mhz, 0.0);
+    assert_int_equal(grid.point_count, points);
+    assert_int_equal(grid.base, points - 1);
+    lull_grid_fini(&grid);
+}
+
+static void test_clocks_that_are_not_reached(void **state)
+{
+    struct lull_random random;
+    struct case_rows all;
+
+    (void)state;
+    lull_random_init(&random, 3);
+    for (uint32_t kernels = 4; kernels <= 16; kernels *= 2) {
+        all = boost(kernels, 2300.0, &random);
+        check_short(&all, 2400.0, 7);
+        all = boost(kernels, 2050.0, &random);
+        check_short(&all, 2200.0, 6);
+        all = boost(kernels, 9999.0, &random);
+        check_short(&all, 0.0, 8);
+    }
+    all.rows[7].time_ms *= 1.05; /* a kernel that alone gains less bends for a reason of its own */
+    check_short(&all, 0.0, 8);
 }
 
 /* A kernel that waits for memory takes as long at all clocks, and shows nothing. */
@@ -233,6 +324,9 @@ int main(void)
         cmocka_unit_test(test_points_of_most_kernels),
         cmocka_unit_test(test_power),
         cmocka_unit_test(test_unhonoured),
+        cmocka_unit_test(test_disturbed),
+        cmocka_unit_test(test_memory_bound_proves_nothing),
+        cmocka_unit_test(test_clocks_that_are_not_reached),
         cmocka_unit_test(test_memory_bound_shows_nothing),
         cmocka_unit_test(test_base),
         cmocka_unit_test(test_probes),

@@ -41,11 +41,11 @@ static bool is_above(const struct lull_mode_corner *left, const struct lull_mode
 void lull_mode_hull_make(const struct lull_mode_corner *corners, size_t count,
                          struct lull_mode_hull *hull_out)
 {
-    struct lull_mode_corner sorted[LULL_CLUSTER_MOST_POINTS];
+    struct lull_mode_corner sorted[LULL_CLUSTER_RELAXED_POINTS];
     struct lull_mode_corner *const kept = hull_out->corners;
     size_t made = 0;
 
-    assert(count <= LULL_CLUSTER_MOST_POINTS);
+    assert(count <= LULL_CLUSTER_RELAXED_POINTS);
     for (size_t i = 0; i < count; i++)
         sorted[i] = corners[i];
     sort(sorted, count);

@@ -20,11 +20,11 @@ struct lull_mode_corner {
 };
 
 struct lull_mode_hull {
-    size_t count;                                              /* of corners; 0: empty */
-    struct lull_mode_corner corners[LULL_CLUSTER_MOST_POINTS]; /* by time, which rises */
+    size_t count;                                                 /* of corners; 0: empty */
+    struct lull_mode_corner corners[LULL_CLUSTER_RELAXED_POINTS]; /* by time, which rises */
 };
 
-/* The lower hull of `count` corners, in any order; count <= LULL_CLUSTER_MOST_POINTS.
+/* The lower hull of `count` corners, in any order; count <= LULL_CLUSTER_RELAXED_POINTS.
  * O(count^2). */
 void lull_mode_hull_make(const struct lull_mode_corner *corners, size_t count,
                          struct lull_mode_hull *hull_out);

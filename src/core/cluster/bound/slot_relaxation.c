@@ -155,7 +155,7 @@ static void make_hull(const struct slotter *slotter, const struct lull_cluster_j
                       const struct lull_cluster_point *like, struct lull_mode_hull *hull_out,
                       struct relaxed_part *part_out)
 {
-    struct lull_mode_corner corners[LULL_CLUSTER_MOST_POINTS];
+    struct lull_mode_corner corners[LULL_CLUSTER_RELAXED_POINTS];
     size_t count = 0;
 
     *part_out = (struct relaxed_part){

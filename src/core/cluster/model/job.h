@@ -16,7 +16,12 @@
 #include "base/error.h"
 #include "core/cluster/model/cluster.h"
 
-enum { LULL_CLUSTER_MOST_POINTS = 16 };
+enum {
+    LULL_CLUSTER_MOST_POINTS = 16,
+    /* Of a job in a bound (operating_points.h): three for each of four types of GPU and nine
+       numbers of them, or more of each where there are fewer. */
+    LULL_CLUSTER_RELAXED_POINTS = 144,
+};
 
 /* The latest time in a trace: about 30 years, so that no sum of a whole trace overflows. */
 #define LULL_CLUSTER_MOST_NS INT64_C(1000000000000000000)
@@ -45,7 +50,7 @@ struct lull_cluster_job {
     uint32_t memory_mib; /* of each GPU; 0: not known */
     bool is_preemptible;
     int64_t checkpoint_ns; /* it saves its progress each time it has run this long; 0: never */
-    uint32_t point_count;  /* 1 to LULL_CLUSTER_MOST_POINTS */
+    uint32_t point_count;  /* 1 to LULL_CLUSTER_MOST_POINTS; in a bound, to _RELAXED_POINTS */
     const struct lull_cluster_point *points;
 };
 

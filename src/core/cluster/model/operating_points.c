@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cluster/model/operating_points.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -175,6 +176,118 @@ size_t lull_operating_points_choose(struct lull_cluster_point *candidates, size_
     return count;
 }
 
+/* ---- relaxed ------------------------------------------------------------------------------ */
+
+/* A hull that is merged as soon as it is full, so that any number of candidates fits; and how many
+ * corners each hull of a job is left. Chosen, not measured. */
+enum { HULL_ROOM = 64, LEAST_OF_HULL = 3, SHARED_POINTS = 128 };
+
+/* The line through two corners, at a time; lowered by more than rounding may have added. */
+static double line_at(const struct lull_cluster_point *from, const struct lull_cluster_point *to,
+                      double time_ns)
+{
+    const double slope = (to->energy_j - from->energy_j) / (double)(to->time_ns - from->time_ns);
+    const double size_j = fabs(from->energy_j) + fabs(to->energy_j);
+
+    return from->energy_j + slope * (time_ns - (double)from->time_ns) - 1e-12 * size_j;
+}
+
+/* Where the edge before corner `at` and the edge after the next one meet: the corner that replaces
+ * both. Only its time and energy differ. */
+static struct lull_cluster_point meeting(const struct lull_cluster_point *at)
+{
+    const double before =
+        (at[0].energy_j - at[-1].energy_j) / (double)(at[0].time_ns - at[-1].time_ns);
+    const double after =
+        (at[2].energy_j - at[1].energy_j) / (double)(at[2].time_ns - at[1].time_ns);
+    const double from_ns = (double)at[0].time_ns;
+    const double to_ns = (double)at[1].time_ns;
+    struct lull_cluster_point point = at[0];
+    double time_ns = from_ns;
+
+    if (after > before)
+        time_ns += (at[1].energy_j - after * (to_ns - from_ns) - at[0].energy_j) / (before - after);
+    point.time_ns = (int64_t)fmin(fmax(time_ns, from_ns), to_ns);
+    point.energy_j = fmin(line_at(&at[-1], &at[0], (double)point.time_ns),
+                          line_at(&at[1], &at[2], (double)point.time_ns));
+    return point;
+}
+
+/* The area that a hull gains where the corner and the next one become one. */
+static double gain(const struct lull_cluster_point *at)
+{
+    const struct lull_cluster_point met = meeting(at);
+
+    return fabs(triangle(&at[0], &met, &at[1]));
+}
+
+/* Merges neighbouring corners, never the first or the last one, until `most` are left. */
+static size_t merge_corners(struct lull_cluster_point *corners, size_t count, size_t most)
+{
+    while (count > most) {
+        size_t best = 1;
+
+        for (size_t i = 2; i + 2 < count; i++)
+            if (gain(&corners[i]) < gain(&corners[best]))
+                best = i;
+        corners[best] = meeting(&corners[best]);
+        count--;
+        memmove(&corners[best + 1], &corners[best + 2], (count - best - 1) * sizeof(*corners));
+    }
+    return count;
+}
+
+/* The whole lower hull of `count` sorted candidates of one hull, from the fastest to the slowest,
+ * or fewer corners that lie below it. */
+static size_t relax_hull(const struct lull_cluster_point *all, size_t count, size_t most,
+                         struct lull_cluster_point *points_out)
+{
+    struct lull_cluster_point corners[HULL_ROOM];
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (kept > 0 && all[i].time_ns == corners[kept - 1].time_ns)
+            continue;
+        while (kept > 1 && triangle(&corners[kept - 2], &corners[kept - 1], &all[i]) <= 0.0)
+            kept--;
+        if (kept == HULL_ROOM)
+            kept = merge_corners(corners, kept, HULL_ROOM - 1);
+        corners[kept++] = all[i];
+    }
+    kept = merge_corners(corners, kept, most);
+    memcpy(points_out, corners, kept * sizeof(*corners));
+    return kept;
+}
+
+static size_t count_hulls(const struct lull_cluster_point *all, size_t count)
+{
+    size_t hulls = count > 0;
+
+    for (size_t i = 1; i < count; i++)
+        hulls += !is_same_hull(&all[i - 1], &all[i]);
+    return hulls;
+}
+
+size_t lull_operating_points_relax(struct lull_cluster_point *candidates, size_t count,
+                                   struct lull_cluster_point *points_out)
+{
+    size_t kept = 0, most, end;
+
+    sort_by_hull(candidates, count);
+    most = SHARED_POINTS / (count_hulls(candidates, count) + (count == 0));
+    if (most < LEAST_OF_HULL)
+        most = LEAST_OF_HULL;
+    if (most > LULL_CLUSTER_MOST_POINTS)
+        most = LULL_CLUSTER_MOST_POINTS;
+    for (size_t first = 0; first < count; first = end) {
+        for (end = first + 1; end < count && is_same_hull(&candidates[first], &candidates[end]);)
+            end++;
+        assert(kept + most <= LULL_CLUSTER_RELAXED_POINTS);
+        kept += relax_hull(&candidates[first], end - first, most, &points_out[kept]);
+    }
+    return kept;
+}
+
 /* ---- of surfaces -------------------------------------------------------------------------- */
 
 static size_t add_clocks(const struct lull_job_offer *offer, uint32_t gpus, uint32_t step,
@@ -201,37 +314,42 @@ static size_t add_clocks(const struct lull_job_offer *offer, uint32_t gpus, uint
     return count;
 }
 
-size_t lull_operating_points(const struct lull_job_offer *offers, size_t offer_count,
-                             const uint32_t *gpus, size_t gpus_count, uint32_t step,
-                             struct lull_cluster_point *candidates,
-                             struct lull_cluster_point points_out[LULL_CLUSTER_MOST_POINTS])
+size_t lull_operating_points_list(const struct lull_job_offer *offers, size_t offer_count,
+                                  const uint32_t *gpus, size_t gpus_count, uint32_t step,
+                                  struct lull_cluster_point *candidates_out)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < offer_count; i++)
         for (size_t k = 0; k < gpus_count; k++)
-            count = add_clocks(&offers[i], gpus[k], step, candidates, count);
-    if (count == 0)
-        return 0;
-    return lull_operating_points_choose(candidates, count, LULL_CLUSTER_MOST_POINTS, points_out);
+            count = add_clocks(&offers[i], gpus[k], step, candidates_out, count);
+    return count;
 }
 
 /* ---- relative to the run time ---------------------------------------------------------------- */
 
-void lull_job_points_choose(struct lull_cluster_point *candidates, size_t count,
-                            struct lull_job_points *points_out)
+static void relate(const struct lull_cluster_point *points, size_t count,
+                   struct lull_job_points *points_out)
 {
-    struct lull_cluster_point points[LULL_CLUSTER_MOST_POINTS];
-
-    points_out->count =
-        (uint32_t)lull_operating_points_choose(candidates, count, LULL_CLUSTER_MOST_POINTS, points);
-    for (uint32_t i = 0; i < points_out->count; i++) {
+    points_out->count = (uint32_t)count;
+    for (size_t i = 0; i < count; i++) {
         points_out->all[i].sm_mhz = points[i].sm_mhz;
         points_out->all[i].time_ratio = (double)points[i].time_ns / (double)points[0].time_ns;
         points_out->all[i].energy_w = points[i].energy_j / ((double)points[0].time_ns * 1e-9);
         points_out->all[i].exposed_ratio = points[i].exposed_ratio;
         points_out->all[i].waiting_w = points[i].waiting_w;
     }
+}
+
+void lull_job_points_choose(struct lull_cluster_point *candidates, size_t count,
+                            struct lull_job_points *chosen_out, struct lull_job_points *relaxed_out)
+{
+    struct lull_cluster_point points[LULL_CLUSTER_RELAXED_POINTS];
+
+    relate(points, lull_operating_points_relax(candidates, count, points), relaxed_out);
+    relate(points,
+           lull_operating_points_choose(candidates, count, LULL_CLUSTER_MOST_POINTS, points),
+           chosen_out);
 }
 
 uint32_t lull_job_points_make(const struct lull_job_points *points, int64_t time_ns, uint32_t type,

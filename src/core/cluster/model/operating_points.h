@@ -28,6 +28,20 @@
 size_t lull_operating_points_choose(struct lull_cluster_point *candidates, size_t count,
                                     size_t most, struct lull_cluster_point *points_out);
 
+/*
+ * Finds points that bound all candidates from below: each candidate lies on or above the lower
+ * convex hull of the points of its type and number of GPUs, over time and energy, and none of them
+ * draws less power than the points' least. Unlike those that are chosen, slower points that cost
+ * more stay: a schedule may still prefer them, because a longer run leaves GPUs idle for less time,
+ * and because they may fit under a power cap. The fastest and the slowest points of a hull are
+ * candidates; others may be merged into one that lies below them and that no job can run at; its
+ * energy may be below 0. Bounds use these points. Candidates are sorted, and otherwise stay as they
+ * are; at most 36 types and numbers of GPUs. points_out: room for LULL_CLUSTER_RELAXED_POINTS.
+ * Returns how many. O(n log n).
+ */
+size_t lull_operating_points_relax(struct lull_cluster_point *candidates, size_t count,
+                                   struct lull_cluster_point *points_out);
+
 /* One type of GPU that a job could run on. */
 struct lull_job_offer {
     struct lull_job_surface surface; /* of the job on this type */
@@ -37,15 +51,14 @@ struct lull_job_offer {
 enum { LULL_JOB_MOST_CANDIDATES = 4096 };
 
 /*
- * The operating points of all offers, numbers of GPUs (each > 0) and clocks; numbers that an
+ * Lists the operating points of all offers, numbers of GPUs (each > 0) and clocks; numbers that an
  * offer's table of rates lacks are left out. step: every step-th clock is looked at (1: all), and
- * always the highest. The same clock for all GPUs; candidates: room for LULL_JOB_MOST_CANDIDATES,
- * and clocks beyond are left out. Returns how many operating points; 0: none is possible.
+ * always the highest. The same clock for all GPUs; candidates_out: room for
+ * LULL_JOB_MOST_CANDIDATES, and clocks beyond are left out. Returns how many; 0: none is possible.
  */
-size_t lull_operating_points(const struct lull_job_offer *offers, size_t offer_count,
-                             const uint32_t *gpus, size_t gpus_count, uint32_t step,
-                             struct lull_cluster_point *candidates,
-                             struct lull_cluster_point points_out[LULL_CLUSTER_MOST_POINTS]);
+size_t lull_operating_points_list(const struct lull_job_offer *offers, size_t offer_count,
+                                  const uint32_t *gpus, size_t gpus_count, uint32_t step,
+                                  struct lull_cluster_point *candidates_out);
 
 /* ---- relative to the run time ---------------------------------------------------------------- */
 
@@ -62,10 +75,12 @@ struct lull_job_points {
     } all[LULL_CLUSTER_MOST_POINTS];
 };
 
-/* Those of count > 0 candidates of one iteration that lull_operating_points_choose keeps;
- * candidates are put into another order. */
+/* Those of count > 0 candidates of one iteration, all on as many GPUs of one type, that
+ * lull_operating_points_choose() keeps, and those of lull_operating_points_relax(); candidates are
+ * put into another order. */
 void lull_job_points_choose(struct lull_cluster_point *candidates, size_t count,
-                            struct lull_job_points *points_out);
+                            struct lull_job_points *chosen_out,
+                            struct lull_job_points *relaxed_out);
 
 /*
  * The operating points of a job on so many GPUs of a type that runs for time_ns in the fastest of

@@ -281,6 +281,118 @@ static void test_choice(void **state)
     }
 }
 
+/* Tells whether a candidate lies on or above a segment between two points of its hull, or on a
+ * point. */
+static bool is_covered(const struct lull_cluster_point *point, const struct lull_cluster_point *all,
+                       size_t count)
+{
+    const double slip_j = 1e-9 * (1.0 + fabs(point->energy_j));
+
+    for (size_t i = 0; i < count; i++) {
+        const struct lull_cluster_point *a = &all[i];
+
+        if (a->type != point->type || a->gpus != point->gpus || a->time_ns > point->time_ns)
+            continue;
+        if (a->time_ns == point->time_ns && a->energy_j <= point->energy_j + slip_j)
+            return true;
+        for (size_t k = 0; k < count; k++) {
+            const struct lull_cluster_point *b = &all[k];
+            double part;
+
+            if (b->type != point->type || b->gpus != point->gpus || b->time_ns <= a->time_ns ||
+                b->time_ns < point->time_ns)
+                continue;
+            part = (double)(point->time_ns - a->time_ns) / (double)(b->time_ns - a->time_ns);
+            if (a->energy_j + part * (b->energy_j - a->energy_j) <= point->energy_j + slip_j)
+                return true;
+        }
+    }
+    return false;
+}
+
+static double least_w(const struct lull_cluster_point *all, size_t count,
+                      const struct lull_cluster_point *like)
+{
+    double least = INFINITY;
+
+    for (size_t i = 0; i < count; i++)
+        if (all[i].type == like->type && all[i].gpus == like->gpus)
+            least = fmin(least, all[i].energy_j / (double)all[i].time_ns);
+    return least;
+}
+
+/* No candidate lies below what is relaxed, which keeps to a hull's fastest and least power. */
+static void check_relaxed(struct lull_cluster_point *all, size_t count, size_t most_of_hull)
+{
+    static struct lull_cluster_point points[LULL_CLUSTER_RELAXED_POINTS];
+    const size_t made = lull_operating_points_relax(all, count, points);
+
+    assert_in_range(made, 1, LULL_CLUSTER_RELAXED_POINTS);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(is_covered(&all[i], points, made));
+        assert_true(least_w(points, made, &all[i]) <= least_w(all, count, &all[i]) + 1e-9);
+    }
+    for (size_t i = 0; i < made; i++) {
+        size_t of_hull = 0, faster = 0;
+
+        for (size_t k = 0; k < made; k++)
+            of_hull += points[k].type == points[i].type && points[k].gpus == points[i].gpus;
+        for (size_t k = 0; k < count; k++)
+            faster += all[k].type == points[i].type && all[k].gpus == points[i].gpus &&
+                      all[k].time_ns <= points[i].time_ns;
+        assert_in_range(of_hull, 1, most_of_hull);
+        assert_true(faster > 0);
+    }
+}
+
+static void test_relaxed(void **state)
+{
+    static struct lull_cluster_point all[LULL_JOB_MOST_CANDIDATES];
+    struct lull_random random;
+
+    (void)state;
+    lull_random_init(&random, 11);
+    for (int round = 0; round < 3000; round++)
+        check_relaxed(all, draw(&random, all), MOST);
+    for (int round = 0; round < 100; round++) { /* more corners than there is room for */
+        const uint32_t hulls = 1 + (uint32_t)lull_random_below(&random, 36);
+        size_t count = 0;
+
+        for (uint32_t i = 0; i < hulls; i++)
+            for (uint32_t k = 0; k < 100; k++) {
+                const double x = ((double)k + lull_random_uniform(&random)) / 100.0;
+
+                all[count++] = (struct lull_cluster_point){
+                    .type = i / 9,
+                    .gpus = 1 + i % 9,
+                    .time_ns = 1000000 + (int64_t)(1e6 * x),
+                    .energy_j = 50.0 + 100.0 * (x - 0.6) * (x - 0.6),
+                };
+            }
+        check_relaxed(all, count, MOST);
+    }
+}
+
+/* A merged corner lies little below the hull: a hundred corners of a parabola, left with 16. */
+static void test_relaxed_is_near(void **state)
+{
+    struct lull_cluster_point all[100];
+    struct lull_cluster_point points[LULL_CLUSTER_RELAXED_POINTS];
+    size_t made;
+
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        all[i] = (struct lull_cluster_point){
+            .gpus = 1, .time_ns = 1000 + 10 * i, .energy_j = 50.0 + 0.01 * (i - 60.0) * (i - 60.0)};
+    made = lull_operating_points_relax(all, 100, points);
+    assert_int_equal(made, MOST);
+    for (size_t i = 0; i < made; i++) {
+        const double k = (double)(points[i].time_ns - 1000) / 10.0;
+
+        assert_true(points[i].energy_j > 50.0 + 0.01 * (k - 60.0) * (k - 60.0) - 0.5);
+    }
+}
+
 /* What goes is what the hull misses least: against all ways to leave out one point. */
 static void test_least_area_goes(void **state)
 {
@@ -316,7 +428,8 @@ static void test_of_surface(void **state)
 
     (void)state;
     lull_job_tempo(&gpu, &work, tempo);
-    const size_t count = lull_operating_points(&offer, 1, &gpus[1], 1, 1, candidates, points);
+    size_t listed = lull_operating_points_list(&offer, 1, &gpus[1], 1, 1, candidates);
+    const size_t count = lull_operating_points_choose(candidates, listed, MOST, points);
 
     assert_in_range(count, 2, CLOCKS);
     assert_int_equal(points[0].time_ns, 1000000000);
@@ -326,12 +439,13 @@ static void test_of_surface(void **state)
         assert_true(points[i].sm_mhz < points[i - 1].sm_mhz);
     }
     assert_true(points[count - 1].sm_mhz >= 900); /* below the knee energy rises again */
-    const size_t elastic = lull_operating_points(&offer, 1, gpus, 3, 1, candidates, points);
+    listed = lull_operating_points_list(&offer, 1, gpus, 3, 1, candidates);
+    const size_t elastic = lull_operating_points_choose(candidates, listed, MOST, points);
 
     assert_in_range(elastic, count, MOST);
     assert_int_equal(points[0].gpus, 8);
     assert_int_equal(points[0].type, 3);
-    assert_int_equal(lull_operating_points(&offer, 1, &gpus[1], 1, CLOCKS, candidates, points), 1);
+    assert_int_equal(lull_operating_points_list(&offer, 1, &gpus[1], 1, CLOCKS, candidates), 1);
 }
 
 int main(void)
@@ -345,6 +459,8 @@ int main(void)
         cmocka_unit_test(test_sync_share),
         cmocka_unit_test(test_measured_rates),
         cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_relaxed),
+        cmocka_unit_test(test_relaxed_is_near),
         cmocka_unit_test(test_least_area_goes),
         cmocka_unit_test(test_of_surface),
     };
