@@ -26,8 +26,49 @@ struct simulate_arguments {
     double tolerance_ratio;
     double swing_ratio;
     uint64_t seed;
+    uint32_t modes; /* bits of what is played: policies, and ORACLES */
     bool is_json;
 };
+
+enum { ORACLES = LULL_SIMULATE_POLICIES };
+static const uint32_t all_modes = (UINT32_C(2) << ORACLES) - 1;
+static const uint32_t least_modes =
+    UINT32_C(1) << LULL_SIMULATE_HIGHEST | UINT32_C(1) << LULL_SIMULATE_AUTO;
+
+static const char *mode_name(uint32_t index)
+{
+    if (index < LULL_SIMULATE_POLICIES)
+        return lull_simulate_policy_names[index];
+    return index == ORACLES ? "oracles" : NULL;
+}
+
+/* Parses a list of modes into the bits at place. */
+static int parse_modes(const char *text, void *place, struct lull_error *err)
+{
+    uint32_t *modes = place;
+
+    (void)err;
+    *modes = least_modes;
+    for (;;) {
+        const size_t length = strcspn(text, ",");
+        uint32_t index = 0;
+
+        while (mode_name(index) != NULL &&
+               (strncmp(mode_name(index), text, length) != 0 || mode_name(index)[length] != '\0'))
+            index++;
+        if (mode_name(index) == NULL)
+            return -EINVAL;
+        *modes |= UINT32_C(1) << index;
+        if (text[length] == '\0')
+            return 0;
+        text += length + 1;
+    }
+}
+
+static bool is_wanted(const struct simulate_arguments *arguments, uint32_t mode)
+{
+    return (arguments->modes >> mode & 1) != 0;
+}
 
 static const struct lull_option rows[] = {
     LULL_PLAY_PRESET_ROW(struct simulate_arguments, source.preset),
@@ -60,6 +101,14 @@ static const struct lull_option rows[] = {
     LULL_VALUE("periods", "N", WHOLE, struct simulate_arguments, periods,
                "How often the job's period is played.", .least = LULL_SIMULATE_LEAST_PERIODS,
                .most = 1000000, .usual = "400"),
+    LULL_VALUE("modes", "NAME[,NAME...]", OWN, struct simulate_arguments, modes,
+               "Play only these modes, beside highest and auto, which are always played; oracles "
+               "stands for all oracles.",
+               .parse = parse_modes,
+               .expected = "a list of fixed_clock, power_limit, reactive, feed_forward, steady, "
+                           "auto and oracles",
+               .word_at = mode_name, .otherwise = "all",
+               .more = "With auto alone it takes a fraction of the time."),
     LULL_SEED_ROW(
         struct simulate_arguments, seed,
         "Seed of the driver's latencies and of the coins that order trials: the same seed "
@@ -229,6 +278,8 @@ static int simulate_managed(struct simulate_run *run, struct lull_error *err)
          policy++) {
         struct lull_controller_config *control = &run->simulation.control;
 
+        if (!is_wanted(run->arguments, (uint32_t)policy))
+            continue;
         run->simulation.frontier = policy == LULL_SIMULATE_AUTO ? &trials : NULL;
         control->reactive = policy == LULL_SIMULATE_REACTIVE;
         control->only_steady = policy == LULL_SIMULATE_STEADY;
@@ -272,12 +323,12 @@ static int simulate(const struct simulate_arguments *arguments, const struct lul
     lull_controller_config_default(&run.simulation.control);
     run.simulation.control.tolerance_ratio = arguments->tolerance_ratio;
     run.simulation.control.seed = arguments->seed;
-    result = ask_oracle(&run, err);
-    if (result == 0)
-        result = play_mode(&run, LULL_SIMULATE_HIGHEST, simulate_mode, err);
-    if (result == 0)
+    result = play_mode(&run, LULL_SIMULATE_HIGHEST, simulate_mode, err);
+    if (result == 0 && is_wanted(arguments, ORACLES))
+        result = ask_oracle(&run, err);
+    if (result == 0 && is_wanted(arguments, LULL_SIMULATE_FIXED_CLOCK))
         result = play_mode(&run, LULL_SIMULATE_FIXED_CLOCK, simulate_clock, err);
-    if (result == 0)
+    if (result == 0 && is_wanted(arguments, LULL_SIMULATE_POWER_LIMIT))
         result = play_mode(&run, LULL_SIMULATE_POWER_LIMIT, simulate_limit, err);
     if (result == 0)
         result = simulate_managed(&run, err);
@@ -294,6 +345,7 @@ static void prepare(void *options)
 
     arguments->source.jitter_ratio = -1.0;
     arguments->call_ms = -1.0;
+    arguments->modes = all_modes;
 }
 
 static int check(void *options, const struct lull_operands *traces, struct lull_error *err)
@@ -319,6 +371,8 @@ static int run(void *options, const struct lull_operands *operands)
         .model = &arguments->model,
         .tolerance_ratio = arguments->tolerance_ratio,
         .periods = arguments->periods,
+        .played = arguments->modes,
+        .has_oracles = is_wanted(arguments, ORACLES),
     };
     int result = lull_play_source_open(&arguments->source, &play, &err);
 

@@ -25,6 +25,11 @@ static const char *unsettled_reason(const struct lull_simulate_mode *mode, bool 
     return "the search ended too shortly before the end of the run";
 }
 
+static bool is_played(const struct lull_simulate_results *results, int policy)
+{
+    return (results->played >> policy & 1) != 0;
+}
+
 static bool is_managed(int policy)
 {
     return policy >= LULL_SIMULATE_REACTIVE;
@@ -90,9 +95,17 @@ static void print_oracle(const char *name, double saving_ratio, double slowdown_
     putchar('\n');
 }
 
+static void print_oracles(const struct lull_oracle_play_answer *oracle)
+{
+    print_oracle("oracle of gaps", oracle->real.saving_ratio, oracle->real.slowdown_ratio, NAN);
+    print_oracle("joint oracle", oracle->joint.saving_ratio, oracle->joint.slowdown_ratio,
+                 oracle->joint_mhz);
+    print_oracle("oracle of slack", oracle->slack.saving_ratio, oracle->slack.slowdown_ratio, NAN);
+    print_oracle("gaps at once", oracle->ideal.saving_ratio, NAN, NAN);
+}
+
 void lull_simulate_report_print(const struct lull_simulate_results *results)
 {
-    const struct lull_oracle_play_answer *oracle = &results->oracle;
     char text[1024];
 
     printf("%s\n", lull_simulate_verdict(results, text, sizeof(text)));
@@ -101,12 +114,10 @@ void lull_simulate_report_print(const struct lull_simulate_results *results)
     printf("%-14s %10s %10s %8s %8s %8s %8s %8s %8s %8s %6s %6s\n", "periods:", "ms/period",
            "J/period", "saves", "slower", "at worst", "low", "in", "saves", "slower", "MHz", "MHz");
     for (int policy = 0; policy < LULL_SIMULATE_POLICIES; policy++)
-        print_mode(results, policy);
-    print_oracle("oracle of gaps", oracle->real.saving_ratio, oracle->real.slowdown_ratio, NAN);
-    print_oracle("joint oracle", oracle->joint.saving_ratio, oracle->joint.slowdown_ratio,
-                 oracle->joint_mhz);
-    print_oracle("oracle of slack", oracle->slack.saving_ratio, oracle->slack.slowdown_ratio, NAN);
-    print_oracle("gaps at once", oracle->ideal.saving_ratio, NAN, NAN);
+        if (is_played(results, policy))
+            print_mode(results, policy);
+    if (results->has_oracles)
+        print_oracles(&results->oracle);
     print_swings(results);
     printf("%s\n", lull_job_frontier_report_text(results->frontier, text, sizeof(text)));
     print_assumed(results->model);
@@ -175,12 +186,37 @@ static json_t *joint_json(const struct lull_oracle_play_answer *oracle, uint32_t
                      oracle->joint_mhz, "rank_mhz", rank_mhz);
 }
 
+static json_t *oracle_json(const struct lull_oracle_play_answer *oracle)
+{
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "saving_ratio", oracle->real.saving_ratio,
+                     "slowdown_ratio", oracle->real.slowdown_ratio, "ideal_saving_ratio",
+                     oracle->ideal.saving_ratio, "steady_saving_ratio", oracle->steady.saving_ratio,
+                     "slack_saving_ratio", oracle->slack.saving_ratio, "gap_ratio",
+                     oracle->gap_ratio);
+}
+
+static json_t *modes_json(const struct lull_simulate_results *results)
+{
+    json_t *modes = json_array();
+
+    for (int policy = 0; policy < LULL_SIMULATE_POLICIES; policy++) {
+        json_t *mode;
+
+        if (!is_played(results, policy))
+            continue;
+        mode = mode_json(results, policy);
+        if (policy == LULL_SIMULATE_POWER_LIMIT)
+            json_object_set_new(mode, "limit_w", json_real(results->limit_w));
+        json_array_append_new(modes, mode);
+    }
+    return modes;
+}
+
 void lull_simulate_report_json(const struct lull_simulate_results *results)
 {
     const struct lull_oracle_play_answer *oracle = &results->oracle;
     char text[256];
     json_t *root = json_object();
-    json_t *modes = json_array();
 
     json_object_set_new(root, "verdict",
                         json_string(lull_simulate_verdict(results, text, sizeof(text))));
@@ -189,19 +225,10 @@ void lull_simulate_report_json(const struct lull_simulate_results *results)
         json_boolean(lull_simulate_is_within(results, &results->modes[LULL_SIMULATE_AUTO])));
     json_object_set_new(root, "tolerance_ratio", json_real(results->tolerance_ratio));
     json_object_set_new(root, "periods", json_integer((json_int_t)results->periods));
-    for (int policy = 0; policy < LULL_SIMULATE_POLICIES; policy++)
-        json_array_append_new(modes, mode_json(results, policy));
-    json_object_set_new(json_array_get(modes, LULL_SIMULATE_POWER_LIMIT), "limit_w",
-                        json_real(results->limit_w));
-    json_object_set_new(root, "modes", modes);
-    json_object_set_new(root, "joint_oracle", joint_json(oracle, results->ranks));
-    json_object_set_new(root, "oracle",
-                        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "saving_ratio",
-                                  oracle->real.saving_ratio, "slowdown_ratio",
-                                  oracle->real.slowdown_ratio, "ideal_saving_ratio",
-                                  oracle->ideal.saving_ratio, "steady_saving_ratio",
-                                  oracle->steady.saving_ratio, "slack_saving_ratio",
-                                  oracle->slack.saving_ratio, "gap_ratio", oracle->gap_ratio));
+    json_object_set_new(root, "modes", modes_json(results));
+    json_object_set_new(root, "joint_oracle",
+                        results->has_oracles ? joint_json(oracle, results->ranks) : json_null());
+    json_object_set_new(root, "oracle", results->has_oracles ? oracle_json(oracle) : json_null());
     json_object_set_new(root, "frontier", lull_job_frontier_report_json(results->frontier));
     lull_cli_print_json(root, JSON_REAL_PRECISION(9));
 }

@@ -46,6 +46,8 @@ struct lull_simulate_results {
     double tolerance_ratio;
     uint64_t periods;
     uint32_t ranks;
+    uint32_t played; /* a bit for each policy: it was played */
+    bool has_oracles;
     struct lull_simulate_mode modes[LULL_SIMULATE_POLICIES];
     double limit_w; /* of power_limit */
     struct lull_oracle_play_answer oracle;

@@ -29,6 +29,26 @@ class Seeds(unittest.TestCase):
         self.assertGreater(len(others | {modes["auto"]["period_ms"]}), 1)
 
 
+class Modes(unittest.TestCase):
+    def test_modes_that_are_not_wanted_are_not_played(self):
+        job = ("--preset", "moe-alltoall", "--ranks", "2", "--periods", "60")
+        everything, _ = simulate(*job)
+        some, modes = simulate(*job, "--modes", "power_limit,steady")
+        self.assertEqual(list(modes), ["highest", "power_limit", "steady", "auto"])
+        self.assertEqual(some["modes"], [mode for mode in everything["modes"] if mode["name"] in modes])
+        self.assertEqual((some["oracle"], some["joint_oracle"]), (None, None))
+        oracles, modes = simulate(*job, "--modes", "oracles")
+        self.assertEqual(list(modes), ["highest", "auto"])
+        self.assertEqual(oracles["joint_oracle"], everything["joint_oracle"])
+
+    def test_bad_modes(self):
+        for words in ("fast", "", "auto,", "aut", "auto,,steady"):
+            done = subprocess.run([LULL, "simulate", "--preset", "moe-alltoall", "--modes", words],
+                                  capture_output=True, text=True, check=False, timeout=10)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertIn("feed_forward", done.stderr)
+
+
 class Figures(unittest.TestCase):
     def test_the_search_counts(self):
         """The settled part saves more than the whole run, which the search is part of."""
