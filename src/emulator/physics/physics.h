@@ -81,6 +81,8 @@ struct lull_physics_kernel {
     struct lull_gpu_profile profile;
     uint64_t number;
     uint64_t after[2]; /* numbers of the work that it still waits for */
+    uint32_t awaits;   /* places of that work and of what comes before it on its stream */
+    uint32_t waiters;  /* places of the work that waits for this one */
     int64_t delay_ns;
     int64_t begin_ns;
     int64_t end_ns;
@@ -112,9 +114,11 @@ struct lull_physics_context {
     uint64_t owner_mark;
     uint64_t next;  /* number of the next work */
     uint32_t count; /* number of works that have not ended */
-    uint32_t used;  /* all work lies below this place; ended work keeps its times until its place is
-                     * taken again */
-    uint32_t active; /* one bit per place whose work is ready or running */
+    /* One bit per place; ended work keeps its times until its place is taken again. */
+    uint32_t unfinished; /* its work has not ended */
+    uint32_t ready;
+    uint32_t running;
+    uint32_t transfers; /* its work is communication */
     uint8_t
         places[LULL_PHYSICS_KERNELS]; /* place of the latest work with a number of this remainder */
     struct lull_physics_kernel kernels[LULL_PHYSICS_KERNELS];
@@ -176,6 +180,7 @@ struct lull_physics {
         work_events; /* number of begins and ends so far; if it is unchanged there is no news */
     int64_t work_change_ns; /* when the next of them is due at the present rates */
     uint32_t context_count;
+    uint32_t live; /* one bit per live context */
 
     int64_t energy_ns;
     int64_t energy_base_mj;
