@@ -89,6 +89,13 @@ static double idle_w(const struct lull_physics *gpu, double mhz)
            lull_gpu_curve_at(active, gpu->model.sm_min_mhz);
 }
 
+static bool is_rate_of(const struct lull_physics_rate *rate, const struct lull_gpu_profile *profile,
+                       double mhz)
+{
+    return rate->mhz == mhz && rate->memory_ratio == profile->memory_ratio &&
+           rate->base_w == profile->base_w && rate->slope_w == profile->slope_w;
+}
+
 /* The power that a communication kernel adds, W. */
 static double transfer_kernel_w(const struct lull_physics *gpu,
                                 const struct lull_physics_kernel *kernel, double mhz)
@@ -122,6 +129,14 @@ static double transfers_w(const struct lull_physics *gpu, double mhz)
     return sum_w;
 }
 
+static double kernel_w(const struct lull_physics *gpu, const struct lull_gpu_profile *profile,
+                       double mhz)
+{
+    if (is_rate_of(&gpu->rate, profile, mhz))
+        return gpu->rate.power_w;
+    return lull_gpu_model_kernel_w(&gpu->model, profile, mhz);
+}
+
 double lull_physics_load_w(const struct lull_physics *gpu, double mhz)
 {
     const uint32_t running = running_count(gpu);
@@ -131,8 +146,7 @@ double lull_physics_load_w(const struct lull_physics *gpu, double mhz)
         const struct lull_physics_context *context = &gpu->contexts[take_first(&live)];
 
         for (uint32_t places = running_places(context, false); places != 0;)
-            kernels_w += lull_gpu_model_kernel_w(
-                &gpu->model, &context->kernels[take_first(&places)].profile, mhz);
+            kernels_w += kernel_w(gpu, &context->kernels[take_first(&places)].profile, mhz);
     }
     /* Kernels take turns, so the mean of their powers counts. Transfers run beside them and add. */
     const double base_w = running > 0 ? kernels_w / running : idle_w(gpu, mhz);
@@ -196,6 +210,25 @@ static double transfer_speed(const struct lull_physics *gpu,
                                        model->sm_max_mhz);
 }
 
+/* Returns what a compute kernel does at the present clock, by itself. */
+static const struct lull_physics_rate *rate_of(struct lull_physics *gpu,
+                                               const struct lull_gpu_profile *profile)
+{
+    struct lull_physics_rate *rate = &gpu->rate;
+
+    if (is_rate_of(rate, profile, gpu->mhz))
+        return rate;
+    *rate = (struct lull_physics_rate){
+        .mhz = gpu->mhz,
+        .memory_ratio = profile->memory_ratio,
+        .base_w = profile->base_w,
+        .slope_w = profile->slope_w,
+        .speed = lull_gpu_model_speed(&gpu->model, profile->memory_ratio, gpu->mhz),
+        .power_w = lull_gpu_model_kernel_w(&gpu->model, profile, gpu->mhz),
+    };
+    return rate;
+}
+
 void lull_physics_update_work(struct lull_physics *gpu)
 {
     const bool is_capped = (gpu->reasons & LULL_REASON_POWER_CAP) != 0;
@@ -209,10 +242,8 @@ void lull_physics_update_work(struct lull_physics *gpu)
         for (uint32_t places = context->running; places != 0;) {
             struct lull_physics_kernel *kernel = &context->kernels[take_first(&places)];
 
-            kernel->speed = kernel->is_transfer
-                                ? transfer_speed(gpu, kernel)
-                                : share * lull_gpu_model_speed(
-                                              &gpu->model, kernel->profile.memory_ratio, gpu->mhz);
+            kernel->speed = kernel->is_transfer ? transfer_speed(gpu, kernel)
+                                                : share * rate_of(gpu, &kernel->profile)->speed;
             kernel->end_ns = kernel->speed > 0 ? end_after(gpu, kernel->work_s, kernel->speed)
                                                : LULL_PHYSICS_NEVER;
         }
@@ -357,6 +388,10 @@ void lull_physics_finish_work(struct lull_physics *gpu)
 /* The place of unfinished work of that number; LULL_PHYSICS_KERNELS: there is none. */
 static uint32_t find_unfinished(const struct lull_physics_context *context, uint64_t number)
 {
+    const uint32_t latest = context->places[number % LULL_PHYSICS_KERNELS];
+
+    if (context->kernels[latest].number == number && (context->unfinished & bit_of(latest)) != 0)
+        return latest;
     for (uint32_t places = context->unfinished; places != 0;) {
         const uint32_t place = take_first(&places);
 

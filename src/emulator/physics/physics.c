@@ -43,10 +43,11 @@ static int64_t control_period_ns(const struct lull_physics *gpu)
 uint32_t lull_physics_setting_step(const struct lull_gpu_model *model,
                                    const struct lull_clock_setting *setting)
 {
-    uint32_t step = lull_gpu_model_step_count(model) - 1;
+    uint32_t step;
 
     if (setting->is_locked)
         return setting->max_step;
+    step = lull_gpu_model_step_count(model) - 1;
     if (setting->has_application_step && setting->application_step < step)
         step = setting->application_step;
     return step;

@@ -138,6 +138,16 @@ struct lull_physics_meter {
     double published_w;
 };
 
+/* What a kernel of one profile does at one clock, kept because most kernels are alike. */
+struct lull_physics_rate {
+    double mhz; /* 0: nothing is kept */
+    double memory_ratio;
+    double base_w;
+    double slope_w;
+    double speed;
+    double power_w;
+};
+
 struct lull_physics {
     struct lull_gpu_model model;
     uint64_t seed;
@@ -178,7 +188,8 @@ struct lull_physics {
 
     uint64_t
         work_events; /* number of begins and ends so far; if it is unchanged there is no news */
-    int64_t work_change_ns; /* when the next of them is due at the present rates */
+    int64_t work_change_ns;        /* when the next of them is due at the present rates */
+    struct lull_physics_rate rate; /* of the last compute kernel */
     uint32_t context_count;
     uint32_t live; /* one bit per live context */
 

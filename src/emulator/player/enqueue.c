@@ -33,7 +33,8 @@ struct lull_play_enqueue {
     uint32_t begun; /* of these, those whose begin has been told */
     uint32_t pending_count;
     uint64_t numbers[LULL_PHYSICS_KERNELS];
-    int64_t ends_ns[]; /* when each operation ended last */
+    int64_t *delays_ns; /* of each operation... */
+    int64_t ends_ns[];  /* ...and when it ended last */
 };
 
 int lull_play_enqueue_create(const struct lull_play *play, uint32_t rank, uint64_t periods,
@@ -42,7 +43,7 @@ int lull_play_enqueue_create(const struct lull_play *play, uint32_t rank, uint64
 {
     const struct lull_play_rank *ops = &play->ranks[rank];
     struct lull_play_enqueue *feed =
-        calloc(1, sizeof(*feed) + ops->count * sizeof(feed->ends_ns[0]));
+        calloc(1, sizeof(*feed) + 2 * ops->count * sizeof(feed->ends_ns[0]));
 
     if (feed == NULL)
         return lull_error_set(err, -ENOMEM, "play: no memory");
@@ -51,6 +52,9 @@ int lull_play_enqueue_create(const struct lull_play *play, uint32_t rank, uint64
     feed->rank = rank;
     feed->start_ns = start_ns;
     feed->total = periods * ops->count;
+    feed->delays_ns = &feed->ends_ns[ops->count];
+    for (uint32_t i = 0; i < ops->count; i++)
+        feed->delays_ns[i] = llround(ops->ops[i].delay_ms * 1e6);
     *feed_out = feed;
     return 0;
 }
@@ -189,7 +193,7 @@ static struct lull_physics_work work_of(struct lull_play_enqueue *feed,
     const struct lull_play_op *op = op_of(feed, number);
     struct lull_physics_work work = {
         .stream = op->stream,
-        .delay_ns = llround(op->delay_ms * 1e6),
+        .delay_ns = feed->delays_ns[number % feed->ops->count],
         .duration_s = op->duration_ms * 1e-3,
         .is_transfer = op->kind == LULL_PLAY_COMMUNICATION,
     };
