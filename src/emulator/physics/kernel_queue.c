@@ -349,13 +349,9 @@ static void end_kernel(struct lull_physics_context *context, uint32_t place)
         struct lull_physics_kernel *kernel = &context->kernels[waiter];
 
         kernel->awaits &= ~bit_of(place);
-        for (int a = 0; a < 2; a++) {
-            if (kernel->after[a] != ended->number)
-                continue;
-            kernel->after[a] = LULL_PHYSICS_NO_WORK;
-            if (ended->end_ns + kernel->delay_ns > kernel->begin_ns)
-                kernel->begin_ns = ended->end_ns + kernel->delay_ns;
-        }
+        if ((kernel->after & bit_of(place)) != 0)
+            kernel->begin_ns = lull_later_ns(kernel->begin_ns, ended->end_ns + kernel->delay_ns);
+        kernel->after &= ~bit_of(place);
         if (kernel->awaits == 0)
             make_ready(context, waiter);
     }
@@ -427,16 +423,30 @@ static void await(struct lull_physics_context *context, uint32_t place, uint32_t
     context->kernels[other].waiters |= bit_of(place);
 }
 
-/* Gives the work at a place, which is not among the unfinished yet, what it waits for. Work of one
- * stream ends in order, so what is behind the last of them is behind all. */
-static void await_all(struct lull_physics_context *context, uint32_t place)
+/* Lets the work at a place, which is not among the unfinished yet, begin after another. */
+static void begin_after(struct lull_physics_context *context, uint32_t place, uint64_t number)
 {
-    const struct lull_physics_kernel *kernel = &context->kernels[place];
-    const uint32_t last = last_of_stream(context, kernel->stream);
+    uint32_t other;
 
-    for (int a = 0; a < 2; a++)
-        if (kernel->after[a] != LULL_PHYSICS_NO_WORK)
-            await(context, place, find_unfinished(context, kernel->after[a]));
+    if (number == LULL_PHYSICS_NO_WORK)
+        return;
+    other = find_unfinished(context, number);
+    await(context, place, other);
+    if (other != LULL_PHYSICS_KERNELS)
+        context->kernels[place].after |= bit_of(other);
+}
+
+/* Gives it all that it waits for. Work of one stream ends in order, so what is behind the last of
+ * them is behind all. */
+static void await_all(struct lull_physics_context *context, uint32_t place,
+                      const struct lull_physics_work *work)
+{
+    const uint32_t last = last_of_stream(context, work->stream);
+
+    begin_after(context, place, work->after[0]);
+    begin_after(context, place, work->after[1]);
+    for (uint32_t i = 0; i < work->further_count; i++)
+        begin_after(context, place, work->further[i]);
     if (last != LULL_PHYSICS_KERNELS)
         await(context, place, last);
 }
@@ -457,7 +467,6 @@ static void fill_place(const struct lull_physics *gpu, struct lull_physics_conte
         .work_s = work->duration_s,
         .profile = work->profile,
         .number = context->next++,
-        .after = {work->after[0], work->after[1]},
         .delay_ns = work->delay_ns,
         .begin_ns = lull_later_ns(work->earliest_ns, gpu->now_ns),
         .end_ns = LULL_PHYSICS_NEVER,
@@ -469,7 +478,7 @@ static void fill_place(const struct lull_physics *gpu, struct lull_physics_conte
         .takes_sms = work->takes_sms,
         .is_held = work->is_held,
     };
-    await_all(context, place);
+    await_all(context, place, work);
     context->unfinished |= bit_of(place);
     context->transfers &= ~bit_of(place);
     context->transfers |= work->is_transfer ? bit_of(place) : 0;

@@ -22,6 +22,7 @@
 enum {
     LULL_PHYSICS_CONTEXTS = 16,
     LULL_PHYSICS_KERNELS = 32,
+    LULL_PHYSICS_FURTHER = 8,
     LULL_PHYSICS_PENDING = 8,
     LULL_PHYSICS_HISTORY = 16,
     LULL_PHYSICS_REASONS = 9,
@@ -55,7 +56,9 @@ struct lull_clock_setting {
 struct lull_physics_work {
     uint32_t stream;   /* work of one stream of a context runs one after the other */
     uint64_t after[2]; /* numbers of earlier work that must have ended, or LULL_PHYSICS_NO_WORK */
-    int64_t delay_ns;  /* it begins at least this long after those two have ended, >= 0 */
+    uint32_t further_count;
+    uint64_t further[LULL_PHYSICS_FURTHER]; /* more numbers like these */
+    int64_t delay_ns; /* it begins at least this long after all of those have ended, >= 0 */
     /* It begins no earlier than this. For earlier work that has ended already, the caller adds the
      * delay to its end and sets this instead of `after`. */
     int64_t earliest_ns;
@@ -80,9 +83,9 @@ struct lull_physics_kernel {
     double work_s; /* work that is left, in seconds at fmax */
     struct lull_gpu_profile profile;
     uint64_t number;
-    uint64_t after[2]; /* numbers of the work that it still waits for */
-    uint32_t awaits;   /* places of that work and of what comes before it on its stream */
-    uint32_t waiters;  /* places of the work that waits for this one */
+    uint32_t after;   /* places of the work that it still waits for */
+    uint32_t awaits;  /* ...and of what comes before it on its stream, too */
+    uint32_t waiters; /* places of the work that waits for this one */
     int64_t delay_ns;
     int64_t begin_ns;
     int64_t end_ns;

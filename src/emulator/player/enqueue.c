@@ -1,7 +1,6 @@
 /*
- * The GPU's queue holds few operations, so the feed remembers when each operation of the period
- * last ended and turns dependencies on ended operations into times. That also lets a dependency
- * reach back into the period before without keeping that period.
+ * The GPU's queue holds few operations, so the feed remembers when each operation of this period
+ * and of the one before ended, and turns dependencies on ended operations into times.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -15,6 +14,7 @@
 #include "base/clock.h"
 #include "emulator/noise.h"
 
+_Static_assert((int)LULL_PLAY_FURTHER <= (int)LULL_PHYSICS_FURTHER, "all dependencies fit");
 _Static_assert(LULL_PHYSICS_KERNELS <= 32, "operations on the queue are sets of 32 bits");
 
 struct lull_play_enqueue {
@@ -34,7 +34,7 @@ struct lull_play_enqueue {
     uint32_t pending_count;
     uint64_t numbers[LULL_PHYSICS_KERNELS];
     int64_t *delays_ns; /* of each operation... */
-    int64_t ends_ns[];  /* ...and when it ended last */
+    int64_t ends_ns[];  /* ...and when it ended, in this period or the one before */
 };
 
 int lull_play_enqueue_create(const struct lull_play *play, uint32_t rank, uint64_t periods,
@@ -43,7 +43,7 @@ int lull_play_enqueue_create(const struct lull_play *play, uint32_t rank, uint64
 {
     const struct lull_play_rank *ops = &play->ranks[rank];
     struct lull_play_enqueue *feed =
-        calloc(1, sizeof(*feed) + 2 * ops->count * sizeof(feed->ends_ns[0]));
+        calloc(1, sizeof(*feed) + 3 * ops->count * sizeof(feed->ends_ns[0]));
 
     if (feed == NULL)
         return lull_error_set(err, -ENOMEM, "play: no memory");
@@ -52,7 +52,7 @@ int lull_play_enqueue_create(const struct lull_play *play, uint32_t rank, uint64
     feed->rank = rank;
     feed->start_ns = start_ns;
     feed->total = periods * ops->count;
-    feed->delays_ns = &feed->ends_ns[ops->count];
+    feed->delays_ns = &feed->ends_ns[2 * ops->count];
     for (uint32_t i = 0; i < ops->count; i++)
         feed->delays_ns[i] = llround(ops->ops[i].delay_ms * 1e6);
     *feed_out = feed;
@@ -150,7 +150,7 @@ static uint64_t dependency_of(const struct lull_play_enqueue *feed, uint64_t num
             return LULL_PHYSICS_NO_WORK;
         begin -= count;
     }
-    return begin + (uint64_t)index;
+    return begin + (uint64_t)index % count;
 }
 
 static void put_off(struct lull_physics_work *work, int64_t until_ns)
@@ -173,7 +173,7 @@ static void add_dependency(const struct lull_play_enqueue *feed, uint64_t number
     else if (is_pending(feed, dependency))
         *after_out = dependency;
     else
-        put_off(work, feed->ends_ns[dependency % feed->ops->count] + work->delay_ns);
+        put_off(work, feed->ends_ns[dependency % (2 * feed->ops->count)] + work->delay_ns);
 }
 
 /* The profile of an operation. Names are compared by their places: most operations share one. */
@@ -209,6 +209,9 @@ static struct lull_physics_work work_of(struct lull_play_enqueue *feed,
     }
     add_dependency(feed, number, op->depends[0], &work.after[0], &work);
     add_dependency(feed, number, op->depends[1], &work.after[1], &work);
+    work.further_count = op->further_count;
+    for (uint32_t i = 0; i < op->further_count; i++)
+        add_dependency(feed, number, op->further[i], &work.further[i], &work);
     return work;
 }
 
@@ -259,7 +262,7 @@ static void mark(struct lull_play_enqueue *feed, uint32_t place,
         feed->begun |= UINT32_C(1) << place;
         return;
     }
-    feed->ends_ns[event->number % feed->ops->count] = event->end_ns;
+    feed->ends_ns[event->number % (2 * feed->ops->count)] = event->end_ns;
     feed->pending &= ~(UINT32_C(1) << place);
     feed->pending_count--;
 }
