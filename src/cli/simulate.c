@@ -3,22 +3,16 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <jansson.h>
 
 #include "base/clock.h"
 #include "base/smaller.h"
-#include "cli/analyze/verdict.h"
+#include "base/watch.h"
 #include "cli/command.h"
 #include "cli/play/source.h"
+#include "cli/simulate_report.h"
 #include "device/device.h"
-#include "emulator/oracle_play.h"
-#include "governor/report/frontier_report.h"
 #include "simulator/fixed.h"
-#include "simulator/node.h"
 
 struct simulate_arguments {
     struct lull_play_source source;
@@ -32,8 +26,49 @@ struct simulate_arguments {
     double tolerance_ratio;
     double swing_ratio;
     uint64_t seed;
+    uint32_t modes; /* bits of what is played: policies, and ORACLES */
     bool is_json;
 };
+
+enum { ORACLES = LULL_SIMULATE_POLICIES };
+static const uint32_t all_modes = (UINT32_C(2) << ORACLES) - 1;
+static const uint32_t least_modes =
+    UINT32_C(1) << LULL_SIMULATE_HIGHEST | UINT32_C(1) << LULL_SIMULATE_AUTO;
+
+static const char *mode_name(uint32_t index)
+{
+    if (index < LULL_SIMULATE_POLICIES)
+        return lull_simulate_policy_names[index];
+    return index == ORACLES ? "oracles" : NULL;
+}
+
+/* Parses a list of modes into the bits at place. */
+static int parse_modes(const char *text, void *place, struct lull_error *err)
+{
+    uint32_t *modes = place;
+
+    (void)err;
+    *modes = least_modes;
+    for (;;) {
+        const size_t length = strcspn(text, ",");
+        uint32_t index = 0;
+
+        while (mode_name(index) != NULL &&
+               (strncmp(mode_name(index), text, length) != 0 || mode_name(index)[length] != '\0'))
+            index++;
+        if (mode_name(index) == NULL)
+            return -EINVAL;
+        *modes |= UINT32_C(1) << index;
+        if (text[length] == '\0')
+            return 0;
+        text += length + 1;
+    }
+}
+
+static bool is_wanted(const struct simulate_arguments *arguments, uint32_t mode)
+{
+    return (arguments->modes >> mode & 1) != 0;
+}
 
 static const struct lull_option rows[] = {
     LULL_PLAY_PRESET_ROW(struct simulate_arguments, source.preset),
@@ -64,10 +99,20 @@ static const struct lull_option rows[] = {
         "driver tells when it has followed.",
         .most = 1000, .usual = "1.5"),
     LULL_VALUE("periods", "N", WHOLE, struct simulate_arguments, periods,
-               "How often the job's period is played.", .least = 20, .most = 1000000,
-               .usual = "400"),
-    LULL_SEED_ROW(struct simulate_arguments, seed,
-                  "Seed of the latencies that the driver draws from the model's."),
+               "How often the job's period is played.", .least = LULL_SIMULATE_LEAST_PERIODS,
+               .most = 1000000, .usual = "400"),
+    LULL_VALUE("modes", "NAME[,NAME...]", OWN, struct simulate_arguments, modes,
+               "Play only these modes, beside highest and auto, which are always played; oracles "
+               "stands for all oracles.",
+               .parse = parse_modes,
+               .expected = "a list of fixed_clock, power_limit, reactive, feed_forward, steady, "
+                           "auto and oracles",
+               .word_at = mode_name, .otherwise = "all",
+               .more = "With auto alone it takes a fraction of the time."),
+    LULL_SEED_ROW(
+        struct simulate_arguments, seed,
+        "Seed of the driver's latencies and of the coins that order trials: the same seed "
+        "gives the same result."),
     LULL_JSON_ROW(struct simulate_arguments, is_json),
     {0},
 };
@@ -76,40 +121,42 @@ static const struct lull_option rows[] = {
  * Its network looks for words to send every 20 ms (governor/peers/peer_network.c). */
 static const int64_t way_ns = 10 * LULL_NS_PER_MS;
 
-/* ---- what is compared -------------------------------------------------------------------- */
+/* ---- playing ----------------------------------------------------------------------------- */
 
-enum { HIGHEST, FIXED_CLOCK, POWER_LIMIT, REACTIVE, FEED_FORWARD, STEADY, AUTO, POLICIES };
-
-static const char *const policy_names[POLICIES] = {
-    "highest", "fixed_clock", "power_limit", "reactive", "feed_forward", "steady", "auto"};
-
-struct results {
-    struct lull_simulation_outcome outcomes[POLICIES];
-    double limit_w; /* of power_limit */
-    struct lull_oracle_play_answer oracle;
-    struct lull_job_frontier trials; /* of auto */
-    struct lull_job_frontier_point frontier[LULL_JOB_FRONTIER_BUDGETS];
+/* What is shown on a terminal while a mode is played. */
+struct simulate_progress {
+    struct lull_watch watch;
+    const char *mode;
+    uint64_t periods;
 };
 
-static double saving(const struct results *results, int policy)
+static void show_progress(void *context, uint32_t rank, uint64_t period, double sm_mhz)
 {
-    return 1.0 - results->outcomes[policy].energy_j / results->outcomes[HIGHEST].energy_j;
+    struct simulate_progress *progress = context;
+
+    (void)sm_mhz;
+    if (rank == 0 && lull_watch_is_due(&progress->watch))
+        lull_watch_draw("%s: period %" PRIu64 " of %" PRIu64, progress->mode, period,
+                        progress->periods);
 }
 
-static double slowdown(const struct results *results, int policy)
-{
-    return lull_simulation_slowdown(&results->outcomes[policy], &results->outcomes[HIGHEST]);
-}
+struct simulate_run {
+    const struct simulate_arguments *arguments;
+    const struct lull_play *play;
+    struct lull_simulation_options simulation;
+    struct lull_simulation_course *reference; /* of the run at the highest clock */
+    struct simulate_progress progress;
+    struct lull_simulate_results *results;
+};
 
-/* The play as those see it who know everything: each of their periods is like those that are
- * measured. */
-static struct lull_play known_play(const struct simulate_arguments *arguments,
-                                   const struct lull_play *play)
+/* The play as the oracles see it, who know everything: each of their periods is like the last
+ * quarter of the run. */
+static struct lull_play known_play(const struct simulate_run *run)
 {
-    struct lull_play known = *play;
+    const uint32_t periods = run->arguments->periods;
+    struct lull_play known = *run->play;
 
-    if (known.straggler.from > arguments->periods - arguments->periods / 4 ||
-        known.straggler.to < arguments->periods)
+    if (known.straggler.from > periods - periods / 4 || known.straggler.to < periods)
         known.straggler.factor = 0.0;
     known.straggler.from = 0;
     known.straggler.to = UINT64_MAX;
@@ -117,10 +164,10 @@ static struct lull_play known_play(const struct simulate_arguments *arguments,
 }
 
 /* The oracle keeps Lull's rule: computation begins at a low clock in at most 1 % of iterations. */
-static int ask_oracle(const struct simulate_arguments *arguments, const struct lull_play *play,
-                      struct lull_oracle_play_answer *answer_out, struct lull_error *err)
+static int ask_oracle(const struct simulate_run *run, struct lull_error *err)
 {
-    const struct lull_play known = known_play(arguments, play);
+    const struct simulate_arguments *arguments = run->arguments;
+    const struct lull_play known = known_play(run);
     const struct lull_oracle_play_question question = {
         .play = &known,
         .model = &arguments->model,
@@ -131,217 +178,166 @@ static int ask_oracle(const struct simulate_arguments *arguments, const struct l
         .stride = 3,
     };
 
-    return lull_oracle_ask_play(&question, answer_out, err);
+    return lull_oracle_ask_play(&question, &run->results->oracle, err);
 }
 
-/* Plays what a user without Lull would do: one clock, or one power limit, for the whole job. */
-static int simulate_fixed(const struct lull_simulation_options *simulation, double tolerance_ratio,
-                          struct results *results, struct lull_error *err)
+static void take_figures(const struct simulate_run *run,
+                         const struct lull_simulation_course *course,
+                         struct lull_simulate_mode *mode)
 {
-    const struct lull_simulation_outcome *highest = &results->outcomes[HIGHEST];
-    double clock_mhz; /* its outcome has that, too */
-    int result = lull_simulate_fixed(simulation, LULL_FIXED_CLOCK, tolerance_ratio, highest,
-                                     &results->outcomes[FIXED_CLOCK], &clock_mhz, err);
+    const uint64_t periods = run->arguments->periods;
+    const uint64_t settled_in = mode->outcome.settled_in;
 
-    if (result == 0)
-        result = lull_simulate_fixed(simulation, LULL_FIXED_LIMIT, tolerance_ratio, highest,
-                                     &results->outcomes[POWER_LIMIT], &results->limit_w, err);
-    return result;
+    mode->whole = lull_simulation_course_compare(course, run->reference, 0, periods);
+    mode->worst_ratio =
+        lull_simulation_course_worst(course, run->reference, LULL_SIMULATE_LEAST_PERIODS);
+    mode->has_settled_part =
+        settled_in > 0 && settled_in + LULL_SIMULATE_LEAST_SETTLED <= periods + 1;
+    if (mode->has_settled_part)
+        mode->settled =
+            lull_simulation_course_compare(course, run->reference, settled_in - 1, periods);
+}
+
+/* Plays a mode, with settings of run->simulation, and compares its course with the reference; the
+ * first one is the reference. */
+static int play_mode(struct simulate_run *run, enum lull_simulate_policy policy,
+                     int (*simulate)(struct simulate_run *run, struct lull_simulate_mode *mode,
+                                     struct lull_error *err),
+                     struct lull_error *err)
+{
+    struct lull_simulate_mode *mode = &run->results->modes[policy];
+    struct lull_simulation_course *course =
+        lull_simulation_course_create(run->play->rank_count, run->arguments->periods);
+    int result;
+
+    if (course == NULL)
+        return lull_error_set(err, -ENOMEM, "simulation: no memory");
+    run->progress.mode = lull_simulate_policy_names[policy];
+    run->simulation.course = course;
+    result = simulate(run, mode, err);
+    run->simulation.course = NULL;
+    if (result < 0) {
+        lull_simulation_course_destroy(course);
+        return result;
+    }
+    if (run->reference == NULL)
+        run->reference = course;
+    take_figures(run, course, mode);
+    if (run->reference != course)
+        lull_simulation_course_destroy(course);
+    return 0;
+}
+
+static int simulate_mode(struct simulate_run *run, struct lull_simulate_mode *mode,
+                         struct lull_error *err)
+{
+    return lull_simulate_node(&run->simulation, &mode->outcome, err);
+}
+
+/* What a user without Lull would do: one clock, or one power limit, for the whole job. */
+static int simulate_clock(struct simulate_run *run, struct lull_simulate_mode *mode,
+                          struct lull_error *err)
+{
+    double clock_mhz; /* its outcome has that, too */
+
+    return lull_simulate_fixed(&run->simulation, LULL_FIXED_CLOCK, run->arguments->tolerance_ratio,
+                               &run->results->modes[LULL_SIMULATE_HIGHEST].outcome, &mode->outcome,
+                               &clock_mhz, err);
+}
+
+static int simulate_limit(struct simulate_run *run, struct lull_simulate_mode *mode,
+                          struct lull_error *err)
+{
+    return lull_simulate_fixed(&run->simulation, LULL_FIXED_LIMIT, run->arguments->tolerance_ratio,
+                               &run->results->modes[LULL_SIMULATE_HIGHEST].outcome, &mode->outcome,
+                               &run->results->limit_w, err);
 }
 
 /* Fills in what other tolerances would save, as far as the trials of auto tell. */
-static void find_frontier(const struct simulate_arguments *arguments, uint32_t ranks,
-                          struct results *results)
+static void find_frontier(const struct simulate_run *run, const struct lull_job_frontier *trials)
 {
+    const struct lull_gpu_model *model = &run->arguments->model;
     const uint32_t count =
-        lull_smaller_u32(lull_gpu_model_step_count(&arguments->model), LULL_DEVICE_MAX_CLOCKS);
+        lull_smaller_u32(lull_gpu_model_step_count(model), LULL_DEVICE_MAX_CLOCKS);
     uint32_t clocks_mhz[LULL_DEVICE_MAX_CLOCKS];
 
     for (uint32_t i = 0; i < count; i++)
-        clocks_mhz[i] = (uint32_t)rint(lull_gpu_model_step_mhz(&arguments->model, count - 1 - i));
-    lull_job_frontier_answer(&results->trials, results->outcomes[AUTO].kept_others, clocks_mhz,
-                             count, ranks, results->frontier);
+        clocks_mhz[i] = (uint32_t)rint(lull_gpu_model_step_mhz(model, count - 1 - i));
+    lull_job_frontier_answer(trials, run->results->modes[LULL_SIMULATE_AUTO].outcome.kept_others,
+                             clocks_mhz, count, run->play->rank_count, run->results->frontier);
 }
 
-static int simulate(const struct simulate_arguments *arguments, const struct lull_play *play,
-                    struct results *results_out, struct lull_error *err)
+/* Plays the modes that Lull manages. */
+static int simulate_managed(struct simulate_run *run, struct lull_error *err)
 {
-    struct lull_simulation_options simulation = {
-        .play = play,
-        .model = &arguments->model,
-        .periods = arguments->periods,
-        .measured = arguments->periods / 4,
-        .exposure = true,
-        .look_ns = lull_ns_from_ms(arguments->look_ms),
-        .seed = arguments->seed,
-        .nodes = arguments->nodes,
-        .way_ns = way_ns,
-    };
-    const struct lull_play known = known_play(arguments, play);
-    int result = ask_oracle(arguments, play, &results_out->oracle, err);
+    struct lull_job_frontier trials = {0};
+    int result = 0;
 
-    lull_controller_config_default(&simulation.control);
-    simulation.control.tolerance_ratio = arguments->tolerance_ratio;
-    if (result == 0)
-        result = lull_simulate_node(&simulation, &results_out->outcomes[HIGHEST], err);
-    simulation.play = &known;
-    if (result == 0)
-        result = simulate_fixed(&simulation, arguments->tolerance_ratio, results_out, err);
-    simulation.play = play;
-    for (int policy = REACTIVE; policy < POLICIES && result == 0; policy++) {
-        simulation.managed = true;
-        simulation.frontier = policy == AUTO ? &results_out->trials : NULL;
-        simulation.control.reactive = policy == REACTIVE;
-        simulation.control.only_steady = policy == STEADY;
-        simulation.control.only_sections = policy == REACTIVE || policy == FEED_FORWARD;
-        simulation.control.swing_ratio = policy == AUTO ? arguments->swing_ratio : INFINITY;
-        result = lull_simulate_node(&simulation, &results_out->outcomes[policy], err);
+    run->simulation.managed = true;
+    for (int policy = LULL_SIMULATE_REACTIVE; policy <= LULL_SIMULATE_AUTO && result == 0;
+         policy++) {
+        struct lull_controller_config *control = &run->simulation.control;
+
+        if (!is_wanted(run->arguments, (uint32_t)policy))
+            continue;
+        run->simulation.frontier = policy == LULL_SIMULATE_AUTO ? &trials : NULL;
+        control->reactive = policy == LULL_SIMULATE_REACTIVE;
+        control->only_steady = policy == LULL_SIMULATE_STEADY;
+        control->only_sections =
+            policy == LULL_SIMULATE_REACTIVE || policy == LULL_SIMULATE_FEED_FORWARD;
+        control->swing_ratio =
+            policy == LULL_SIMULATE_AUTO ? run->arguments->swing_ratio : INFINITY;
+        result = play_mode(run, (enum lull_simulate_policy)policy, simulate_mode, err);
     }
     if (result == 0)
-        find_frontier(arguments, play->rank_count, results_out);
+        find_frontier(run, &trials);
     return result;
 }
 
-/* ---- output ------------------------------------------------------------------------------ */
-
-/* Tells how widely the power swings, where that is known, and what auto has given up for it. */
-static void print_swings(const struct results *results)
+static int simulate(const struct simulate_arguments *arguments, const struct lull_play *play,
+                    struct lull_simulate_results *results_out, struct lull_error *err)
 {
-    const struct lull_simulation_outcome *highest = &results->outcomes[HIGHEST];
-    const struct lull_simulation_outcome *managed = &results->outcomes[AUTO];
+    struct simulate_run run = {
+        .arguments = arguments,
+        .play = play,
+        .simulation =
+            {
+                .play = play,
+                .model = &arguments->model,
+                .periods = arguments->periods,
+                .measured = arguments->periods,
+                .swings = arguments->periods / 4,
+                .exposure = true,
+                .look_ns = lull_ns_from_ms(arguments->look_ms),
+                .seed = arguments->seed,
+                .nodes = arguments->nodes,
+                .way_ns = way_ns,
+                .watch = show_progress,
+                .watch_context = &run.progress,
+            },
+        .progress = {.watch = lull_watch_begin(), .periods = arguments->periods},
+        .results = results_out,
+    };
+    int result;
 
-    if (highest->swing.mean_w.count > 0 && managed->swing.mean_w.count > 0)
-        printf("swings of power in 1 s: %.0f W peak to peak at the highest clock, %.0f W in auto; "
-               "from 1 Hz on %.1f and %.1f W\n",
-               highest->swing.peak_to_peak_w.mean, managed->swing.peak_to_peak_w.mean,
-               highest->swing.band_w.mean, managed->swing.band_w.mean);
-    if (managed->given_up.gaps)
-        printf("auto leaves gaps at the steady clock, because lowering them would widen the swings "
-               "by more than --swing\n");
+    lull_controller_config_default(&run.simulation.control);
+    run.simulation.control.tolerance_ratio = arguments->tolerance_ratio;
+    run.simulation.control.seed = arguments->seed;
+    result = play_mode(&run, LULL_SIMULATE_HIGHEST, simulate_mode, err);
+    if (result == 0 && is_wanted(arguments, ORACLES))
+        result = ask_oracle(&run, err);
+    if (result == 0 && is_wanted(arguments, LULL_SIMULATE_FIXED_CLOCK))
+        result = play_mode(&run, LULL_SIMULATE_FIXED_CLOCK, simulate_clock, err);
+    if (result == 0 && is_wanted(arguments, LULL_SIMULATE_POWER_LIMIT))
+        result = play_mode(&run, LULL_SIMULATE_POWER_LIMIT, simulate_limit, err);
+    if (result == 0)
+        result = simulate_managed(&run, err);
+    lull_simulation_course_destroy(run.reference);
+    lull_watch_end(&run.progress.watch);
+    return result;
 }
 
-/* Writes in one line what `lull run` without options does with this job. */
-static const char *write_verdict(const struct results *results, const char *model, char *text,
-                                 size_t size)
-{
-    if (results->outcomes[AUTO].settled_in == 0)
-        snprintf(text, size,
-                 "auto has not settled within these periods, so its figures are of the search: "
-                 "give more --periods");
-    else if (saving(results, AUTO) < LULL_VERDICT_LEAST_RATIO)
-        snprintf(text, size, "nothing to gain: all levers together save %.1f %% on %s",
-                 100.0 * fmax(saving(results, AUTO), 0.0), model);
-    else
-        snprintf(text, size, "saves %.1f %% for %.2f %% of time on %s; run: lull run -- COMMAND",
-                 100.0 * saving(results, AUTO), 100.0 * slowdown(results, AUTO), model);
-    return text;
-}
-
-/* Prints what the figures assume, since `lull analyze` assumes something else of the same job. */
-static void print_assumed(const struct lull_gpu_model *model)
-{
-    printf("Assumed: a call takes %.1f ms and a clock %.1f ms more to settle, mostly, and both "
-           "vary as measured%s; power follows\nthe temperature; auto, steady, feed_forward and "
-           "reactive pay for their own search and proof, the oracles know all\nbeforehand. The "
-           "oracle of gaps, and gaps at once, lower nothing else, so auto, which has a steady "
-           "clock as well, may\nsave more. `lull analyze` takes latencies as constant and "
-           "foresight as perfect, and tells a range for that.\n",
-           model->api_ms, model->settle_ms, model->api_sigma > 0.0 ? "" : " (here: constant)");
-}
-
-static void print_table(const struct results *results, const struct lull_gpu_model *model)
-{
-    char text[1024];
-
-    printf("%s\n", write_verdict(results, model->name, text, sizeof(text)));
-
-    printf("%-14s %12s %12s %9s %9s %8s %8s %6s %6s\n", "", "ms/period", "J/period", "saves",
-           "slower", "low", "settled", "steady", "lowest");
-    for (int policy = 0; policy < POLICIES; policy++) {
-        const struct lull_simulation_outcome *outcome = &results->outcomes[policy];
-
-        printf("%-14s %12.2f %12.2f %8.2f%% %8.2f%% %7.2f%% %8" PRIu64 " %6.0f %6.0f\n",
-               policy_names[policy], outcome->period_ms, outcome->energy_j,
-               saving(results, policy) * 100.0, slowdown(results, policy) * 100.0,
-               outcome->late_ratio * 100.0, outcome->settled_in, outcome->steady_mhz,
-               outcome->point_mhz);
-    }
-    printf("%-14s %12s %12s %8.2f%% %8.2f%%\n", "oracle of gaps", "", "",
-           results->oracle.real.saving_ratio * 100.0, results->oracle.real.slowdown_ratio * 100.0);
-    printf("%-14s %12s %12s %8.2f%% %8.2f%% %8s %8s %6.0f\n", "joint oracle", "", "",
-           results->oracle.joint.saving_ratio * 100.0, results->oracle.joint.slowdown_ratio * 100.0,
-           "", "", results->oracle.joint_mhz);
-    printf("%-14s %12s %12s %8.2f%% %8.2f%%\n", "oracle of slack", "", "",
-           results->oracle.slack.saving_ratio * 100.0,
-           results->oracle.slack.slowdown_ratio * 100.0);
-    printf("%-14s %12s %12s %8.2f%%\n", "gaps at once", "", "",
-           results->oracle.ideal.saving_ratio * 100.0);
-    print_swings(results);
-    printf("%s\n", lull_job_frontier_report_text(results->frontier, text, sizeof(text)));
-    print_assumed(model);
-}
-
-/* Unknown is null: no second of the measured periods has been read. */
-static json_t *swing_json(const struct lull_simulation_outcome *outcome)
-{
-    if (outcome->swing.mean_w.count == 0)
-        return json_null();
-    return json_pack("{s:I, s:f, s:f, s:f, s:b}", "pieces", (json_int_t)outcome->swing.mean_w.count,
-                     "average_power_w", outcome->swing.mean_w.mean, "peak_to_peak_w",
-                     outcome->swing.peak_to_peak_w.mean, "band_w", outcome->swing.band_w.mean,
-                     "gaps_given_up", outcome->given_up.gaps);
-}
-
-static json_t *policy_json(const struct results *results, int policy)
-{
-    const struct lull_simulation_outcome *outcome = &results->outcomes[policy];
-
-    return json_pack(
-        "{s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:f, s:I, s:o}", "name",
-        policy_names[policy], "period_ms", outcome->period_ms, "energy_j", outcome->energy_j,
-        "saving_ratio", saving(results, policy), "slowdown_ratio", slowdown(results, policy),
-        "low_ratio", outcome->late_ratio, "driver_calls", (json_int_t)outcome->calls,
-        "settled_in_period", (json_int_t)outcome->settled_in, "steady_mhz", outcome->steady_mhz,
-        "below_ratio", outcome->below_ratio, "sm_mhz", outcome->point_mhz, "switched_sections",
-        (json_int_t)outcome->switched, "swing", swing_json(outcome));
-}
-
-static json_t *joint_json(const struct lull_oracle_play_answer *oracle, uint32_t ranks)
-{
-    json_t *rank_mhz = json_array();
-
-    for (uint32_t i = 0; i < ranks; i++)
-        json_array_append_new(rank_mhz, json_real(oracle->joint_rank_mhz[i]));
-    return json_pack("{s:f, s:f, s:f, s:o}", "saving_ratio", oracle->joint.saving_ratio,
-                     "slowdown_ratio", oracle->joint.slowdown_ratio, "steady_mhz",
-                     oracle->joint_mhz, "rank_mhz", rank_mhz);
-}
-
-static void print_json(const struct results *results, const struct lull_gpu_model *model,
-                       uint32_t ranks)
-{
-    char text[256];
-    json_t *root = json_object();
-    json_t *modes = json_array();
-
-    json_object_set_new(root, "verdict",
-                        json_string(write_verdict(results, model->name, text, sizeof(text))));
-    for (int policy = 0; policy < POLICIES; policy++)
-        json_array_append_new(modes, policy_json(results, policy));
-    json_object_set_new(json_array_get(modes, POWER_LIMIT), "limit_w", json_real(results->limit_w));
-    json_object_set_new(root, "modes", modes);
-    json_object_set_new(root, "joint_oracle", joint_json(&results->oracle, ranks));
-    json_object_set_new(root, "oracle",
-                        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "saving_ratio",
-                                  results->oracle.real.saving_ratio, "slowdown_ratio",
-                                  results->oracle.real.slowdown_ratio, "ideal_saving_ratio",
-                                  results->oracle.ideal.saving_ratio, "steady_saving_ratio",
-                                  results->oracle.steady.saving_ratio, "slack_saving_ratio",
-                                  results->oracle.slack.saving_ratio, "gap_ratio",
-                                  results->oracle.gap_ratio));
-    json_object_set_new(root, "frontier", lull_job_frontier_report_json(results->frontier));
-    lull_cli_print_json(root, JSON_REAL_PRECISION(9));
-}
+/* ---- the command ------------------------------------------------------------------------- */
 
 static void prepare(void *options)
 {
@@ -349,6 +345,7 @@ static void prepare(void *options)
 
     arguments->source.jitter_ratio = -1.0;
     arguments->call_ms = -1.0;
+    arguments->modes = all_modes;
 }
 
 static int check(void *options, const struct lull_operands *traces, struct lull_error *err)
@@ -370,22 +367,27 @@ static int run(void *options, const struct lull_operands *operands)
     const struct simulate_arguments *const arguments = options;
     struct lull_play *play = NULL;
     struct lull_error err = {0};
-    struct results results = {0};
-    uint32_t ranks = 0;
+    struct lull_simulate_results results = {
+        .model = &arguments->model,
+        .tolerance_ratio = arguments->tolerance_ratio,
+        .periods = arguments->periods,
+        .played = arguments->modes,
+        .has_oracles = is_wanted(arguments, ORACLES),
+    };
     int result = lull_play_source_open(&arguments->source, &play, &err);
 
     (void)operands;
     if (result == 0)
         result = simulate(arguments, play, &results, &err);
     if (play != NULL)
-        ranks = play->rank_count;
+        results.ranks = play->rank_count;
     lull_play_destroy(play);
     if (result < 0)
         return lull_cli_fail("simulate", &err);
     if (arguments->is_json)
-        print_json(&results, &arguments->model, ranks);
+        lull_simulate_report_json(&results);
     else
-        print_table(&results, &arguments->model);
+        lull_simulate_report_print(&results);
     return LULL_EXIT_OK;
 }
 

@@ -85,7 +85,6 @@ static void find_rank_gaps(struct lull_oracle_play *oracle, uint32_t rank, struc
         const uint32_t next = i + 1 < oracle->gap_count ? i + 1 : first;
         struct lull_oracle_gap *gap = &oracle->gaps[i];
 
-        gap->next = (int32_t)next;
         gap->compute_ns = oracle->gaps[next].begin_ns - gap->begin_ns - gap->length_ns +
                           (next <= i ? period_ns : 0);
     }
@@ -159,33 +158,11 @@ static void begin_gap(struct lull_oracle_play *oracle, uint32_t rank, uint32_t o
             lull_later_ns(now_ns, now_ns + oracle->lengths_ns[index] - oracle->raise_lead_ns));
 }
 
-/*
- * Returns the next gap that is lowered, passing over those that stay at the highest clock, and how
- * long after the end of gap `index` it begins. A lowering may have to be asked for before a short
- * gap that is itself left alone.
- */
-static int32_t find_lowered(const struct lull_oracle_play *oracle, int32_t index,
-                            int64_t *until_ns_out)
-{
-    int32_t gap = index;
-
-    *until_ns_out = 0;
-    do {
-        *until_ns_out += oracle->gaps[gap].compute_ns;
-        gap = oracle->gaps[gap].next;
-        if (oracle->steps[gap] != oracle->top_step)
-            return gap;
-        *until_ns_out += oracle->gaps[gap].length_ns;
-    } while (gap != index);
-    return LULL_ORACLE_NO_GAP;
-}
-
 static void plan_lowering(struct lull_oracle_play *oracle, uint32_t rank, int32_t index,
                           int64_t now_ns)
 {
-    int64_t until_ns;
-    const int32_t next = find_lowered(oracle, index, &until_ns);
-    const int64_t begin_ns = now_ns + until_ns;
+    const int32_t next = oracle->gaps[index].lowered;
+    const int64_t begin_ns = now_ns + oracle->gaps[index].until_lowered_ns;
 
     if (next == LULL_ORACLE_NO_GAP ||
         (oracle->ranks[rank].awaited == next && oracle->queue.calls[rank].is_low))
@@ -249,6 +226,47 @@ static void observe(void *context, uint32_t rank, const struct lull_play_event *
         end_gap(oracle, rank, event->begin_ns);
 }
 
+/*
+ * Finds the next gap of the same rank that is lowered in this run, passing over those that stay at
+ * the highest clock, and how long after the end of each gap it begins. A lowering may have to be
+ * asked for before a short gap that is itself left at the highest clock. Gaps of a rank follow each
+ * other in a circle, so walking it twice backwards finds what follows the last one, too.
+ */
+static void find_lowered(struct lull_oracle_play *oracle, uint32_t first, uint32_t count)
+{
+    int32_t lowered = LULL_ORACLE_NO_GAP;
+    int64_t until_ns = 0;
+
+    for (uint32_t i = 2 * count; i-- > 0;) {
+        const uint32_t next = first + (i + 1) % count;
+        struct lull_oracle_gap *gap = &oracle->gaps[first + i % count];
+
+        if (oracle->steps[next] != oracle->top_step) {
+            lowered = (int32_t)next;
+            until_ns = gap->compute_ns;
+        } else {
+            until_ns += gap->compute_ns + oracle->gaps[next].length_ns;
+        }
+        gap->lowered = lowered;
+        gap->until_lowered_ns = until_ns;
+    }
+}
+
+static void find_all_lowered(struct lull_oracle_play *oracle)
+{
+    uint32_t first = 0;
+
+    while (first < oracle->gap_count) {
+        uint32_t count = 1;
+
+        while (first + count < oracle->gap_count &&
+               oracle->gaps[first + count].rank == oracle->gaps[first].rank)
+            count++;
+        find_lowered(oracle, first, count);
+        first += count;
+    }
+}
+
 /* One period says it all where nothing varies; random latencies and colliding calls need a mean. */
 static uint32_t periods_of(const struct lull_oracle_play *oracle, enum lull_oracle_mode mode)
 {
@@ -273,6 +291,8 @@ static void reset_run(struct lull_oracle_play *oracle, enum lull_oracle_mode mod
     for (uint32_t rank = 0; rank < LULL_PLAY_RANKS; rank++)
         oracle->ranks[rank].gap = oracle->ranks[rank].awaited = LULL_ORACLE_NO_GAP;
     memset(oracle->tallies, 0, oracle->gap_count * sizeof(oracle->tallies[0]));
+    if (mode == LULL_ORACLE_MODE_REAL)
+        find_all_lowered(oracle);
 }
 
 /* Fills the means of the run that has ended; its times are the reference's where there is none. */
@@ -337,6 +357,14 @@ static bool may_be_lowered(const struct lull_oracle_play *oracle, enum lull_orac
                            uint32_t gap)
 {
     return mode != LULL_ORACLE_MODE_REAL || oracle->gaps[gap].length_ns > oracle->raise_lead_ns;
+}
+
+static bool may_any_be_lowered(const struct lull_oracle_play *oracle, enum lull_oracle_mode mode)
+{
+    for (uint32_t gap = 0; gap < oracle->gap_count; gap++)
+        if (may_be_lowered(oracle, mode, gap))
+            return true;
+    return false;
 }
 
 /* Chooses for each gap the step that takes least energy among those within the tolerance. */
@@ -452,13 +480,15 @@ static int find_best(struct lull_oracle_play *oracle, enum lull_oracle_mode mode
     struct lull_oracle_tally *table =
         calloc((size_t)rows * oracle->gap_count + 1, sizeof(table[0]));
     double tolerance = wanted;
-    int result;
+    int result = 0;
 
     if (table == NULL)
         return lull_error_set(err, -ENOMEM, "oracle: no memory for a table of %u clocks", rows);
-    oracle->queue.is_shared = false;
-    result = sweep(oracle, mode, reference, table, err);
-    oracle->queue.is_shared = true;
+    if (may_any_be_lowered(oracle, mode)) { /* else the table would decide nothing */
+        oracle->queue.is_shared = false;
+        result = sweep(oracle, mode, reference, table, err);
+        oracle->queue.is_shared = true;
+    }
     if (result < 0)
         goto free_table;
     for (int i = 0; i <= TIGHTENINGS; i++, tolerance /= 2) {

@@ -20,8 +20,11 @@ struct lull_oracle_gap {
     uint32_t after; /* the operation at whose end the gap begins */
     int64_t begin_ns;
     int64_t length_ns;
-    int64_t compute_ns; /* from the end of this gap to the begin of the rank's next one */
-    int32_t next;       /* index of the rank's next gap */
+    int64_t compute_ns; /* from the end of this gap to the begin of the rank's next one, which is
+                         * the next in the list, or the rank's first */
+    /* In a run with the present steps: */
+    int32_t lowered;          /* the rank's next gap that is lowered; LULL_ORACLE_NO_GAP: none is */
+    int64_t until_lowered_ns; /* from the end of this gap to its begin */
 };
 
 /* What a gap and the compute after it took, summed over the measured periods. */

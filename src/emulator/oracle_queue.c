@@ -1,6 +1,7 @@
 /*
- * The queue plans raisings anew at every event instead of keeping a list: there are few ranks, and
- * a lowering is worth its call only in view of all raisings that it would move.
+ * The queue plans raisings anew whenever something is planned or due, instead of keeping a list:
+ * there are few ranks, and a lowering is worth its call only in view of all raisings that it would
+ * move.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -16,6 +17,7 @@ void lull_oracle_queue_reset(struct lull_oracle_queue *queue)
         queue->calls[i] = (struct lull_oracle_calls){
             .lower_ns = never_ns, .raise_ns = never_ns, .ends_ns = never_ns};
     queue->random = 1;
+    queue->idle_until_ns = INT64_MIN;
 }
 
 void lull_oracle_queue_lower(struct lull_oracle_queue *queue, uint32_t rank, int64_t at_ns,
@@ -23,6 +25,7 @@ void lull_oracle_queue_lower(struct lull_oracle_queue *queue, uint32_t rank, int
 {
     struct lull_oracle_calls *calls = &queue->calls[rank];
 
+    queue->idle_until_ns = INT64_MIN;
     calls->lower_ns = at_ns;
     calls->step = step;
     calls->raise_after_ns = raise_ns;
@@ -32,6 +35,7 @@ void lull_oracle_queue_raise(struct lull_oracle_queue *queue, uint32_t rank, int
 {
     struct lull_oracle_calls *calls = &queue->calls[rank];
 
+    queue->idle_until_ns = INT64_MIN;
     if (calls->is_low)
         calls->raise_ns = raise_ns;
     else
@@ -189,6 +193,9 @@ int64_t lull_oracle_queue_serve(struct lull_oracle_queue *queue, int64_t now_ns)
     int64_t begins_ns[LULL_PLAY_RANKS];
     int64_t next_ns = never_ns;
 
+    /* As time goes by a lowering that waits only gains less, so what was not begun stays so. */
+    if (now_ns < queue->idle_until_ns)
+        return queue->idle_until_ns;
     end_calls(queue, now_ns);
     begin_raisings(queue, now_ns);
     begin_lowerings(queue, now_ns);
@@ -201,5 +208,6 @@ int64_t lull_oracle_queue_serve(struct lull_oracle_queue *queue, int64_t now_ns)
             if (times_ns[k] > now_ns && times_ns[k] < next_ns)
                 next_ns = times_ns[k];
     }
+    queue->idle_until_ns = next_ns;
     return next_ns;
 }

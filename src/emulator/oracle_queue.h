@@ -39,6 +39,7 @@ struct lull_oracle_queue {
     int64_t
         least_gain_ns; /* time on the low clock that a lowering must gain, summed over the node */
     uint64_t random;   /* generator of the calls' durations */
+    int64_t idle_until_ns; /* nothing happens earlier unless something is planned */
     struct lull_oracle_calls calls[LULL_PLAY_RANKS];
 };
 

@@ -70,6 +70,7 @@ int lull_simulate_fixed(const struct lull_simulation_options *options, enum lull
     int result;
 
     assert(!options->managed && tolerance_ratio >= 0.0);
+    few.course = NULL;
     if (few.periods > COMPARED_PERIODS)
         few.periods = COMPARED_PERIODS;
     if (few.measured > few.periods / 2)

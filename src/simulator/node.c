@@ -24,7 +24,8 @@ struct node_rank {
     int64_t gaps_wake_ns; /* when the gap map has something to tell */
     uint32_t computing;   /* number of compute operations under way */
     int64_t compute_from_ns; /* when the first of them began */
-    bool is_measured;        /* the present period is measured */
+    bool is_measured;        /* the present period is measured... */
+    bool reads_swings;       /* ...and swings of power are read in it */
     int64_t from_ns;         /* when the measured periods began */
     int64_t until_ns;        /* when the period after them began */
     double from_j;
@@ -190,6 +191,21 @@ static void take_compute(struct simulation *simulation, struct node_rank *rank,
     }
 }
 
+/* Notes since when the search is over. What is proven stays in force while more is tried, but a
+ * search that has nothing to fall back on goes on, and so does one whose result was withdrawn. */
+static void note_settling(struct simulation *simulation, uint64_t period)
+{
+    const struct lull_controller *controller = simulation->sites[0].controller;
+    const bool has_settled =
+        lull_controller_phase(controller) == LULL_PHASE_SETTLED ||
+        (lull_controller_has_settled(controller) && lull_controller_is_proven(controller));
+
+    if (!has_settled)
+        simulation->settled_in = 0;
+    else if (simulation->settled_in == 0)
+        simulation->settled_in = period + 1;
+}
+
 /* Begins a period of a rank. Each rank is measured over its own periods, since ranks that wait for
  * nobody may be far apart. */
 static void begin_period(struct simulation *simulation, uint32_t index, uint64_t period,
@@ -203,6 +219,8 @@ static void begin_period(struct simulation *simulation, uint32_t index, uint64_t
         options->watch(options->watch_context, index, period,
                        lull_play_sim_gpu(simulation->sim, index)->mhz);
     rank->is_measured = period >= options->periods - options->measured && period < options->periods;
+    rank->reads_swings =
+        rank->is_measured && (options->swings == 0 || period >= options->periods - options->swings);
     if (period == options->periods - options->measured) {
         rank->from_ns = now_ns;
         rank->from_j = now_j;
@@ -211,9 +229,10 @@ static void begin_period(struct simulation *simulation, uint32_t index, uint64_t
         rank->until_ns = now_ns;
         rank->until_j = now_j;
     }
-    if (index == 0 && simulation->settled_in == 0 && simulation->is_managed &&
-        lull_controller_phase(simulation->sites[0].controller) == LULL_PHASE_SETTLED)
-        simulation->settled_in = period + 1;
+    if (options->course != NULL && period <= options->periods)
+        lull_simulation_course_note(options->course, index, period, now_ns, now_j);
+    if (index == 0 && simulation->is_managed)
+        note_settling(simulation, period);
 }
 
 static void on_event(void *context, uint32_t index, const struct lull_play_event *event)
@@ -240,11 +259,11 @@ static void on_event(void *context, uint32_t index, const struct lull_play_event
 static void add_measured(struct simulation *simulation, double power_w)
 {
     struct node_power *power = &simulation->power;
-    bool is_measured = true;
+    bool is_read = true;
 
     for (uint32_t i = 0; i < simulation->options->play->rank_count; i++)
-        is_measured = is_measured && simulation->ranks[i].is_measured;
-    if (!is_measured) {
+        is_read = is_read && simulation->ranks[i].reads_swings;
+    if (!is_read) {
         power->count = 0;
         return;
     }
@@ -476,6 +495,7 @@ static void describe_target(const struct simulation *simulation,
         outcome->below_ratio = lull_target_below_ratio(steady);
     }
     outcome->kept_others = lull_controller_kept_others(controller);
+    outcome->keeps = lull_controller_is_proven(controller) || outcome->kept_others != 0;
     targets = lull_controller_targets(controller, &count);
     for (uint32_t i = 0; i < count; i++)
         lowest = lull_larger_u32(lowest, targets[i].proven.common);

@@ -20,6 +20,7 @@
 #include "core/section/controller/controller.h"
 #include "emulator/gpu_model.h"
 #include "emulator/player/play.h"
+#include "simulator/course.h"
 
 enum { LULL_SIMULATION_NODES = 8 }; /* at most */
 
@@ -28,11 +29,12 @@ struct lull_simulation_options {
     const struct lull_gpu_model *model;
     uint64_t periods;  /* number of periods of the play, > 0 */
     uint64_t measured; /* how many of each rank's last periods count, 1..periods */
+    uint64_t swings;   /* in how many of them swings of power are read; 0: in all measured ones */
     bool managed;      /* false: the highest clock holds throughout */
     bool exposure;     /* compute kernels are recorded, as in a CUPTI window */
     struct lull_controller_config control;
     int64_t look_ns; /* how often a clock is read back (driver.h); 0: the driver tells of it */
-    uint64_t seed;   /* seed of the driver's latencies */
+    uint64_t seed;   /* of the driver's latencies; control.seed is that of the trials */
     uint32_t nodes;  /* that share the ranks, in their order; 0 stands for 1, and more than ranks
                       * or LULL_SIMULATION_NODES for as many as there can be. Of several the
                       * results of decisions are those of the first */
@@ -43,6 +45,7 @@ struct lull_simulation_options {
     /* Called when a rank begins a period, with the clock of its GPU; NULL: nobody wants to know. */
     void (*watch)(void *context, uint32_t rank, uint64_t period, double sm_mhz);
     void *watch_context;
+    struct lull_simulation_course *course; /* takes when periods begin; NULL: not recorded */
     struct lull_job_frontier *frontier; /* takes what trials compare in a managed run; NULL: nobody
                                          * wants to know */
 };
@@ -54,11 +57,13 @@ struct lull_simulation_outcome {
     double energy_j;   /* sum over the GPUs */
     double late_ratio; /* share of iterations in which a compute kernel began on a lowered clock */
     uint64_t calls;    /* number of driver calls in the whole run */
-    uint64_t settled_in;     /* period in which the descent had settled; 0: it has not */
-    double steady_mhz;       /* the point that whole iterations keep; the highest: they keep none */
-    double below_ratio;      /* share of the iterations that run one clock below that one */
-    double point_mhz;        /* the lowest point of all sections; the steady one: there is none */
-    struct lull_swing swing; /* of the GPUs' power together, in pieces of a second; measured */
+    uint64_t settled_in; /* period, from 1, since which nothing has been searched that would change
+                          * what is kept; 0: at the end of the run the search still goes on */
+    bool keeps;          /* something is lowered and proven at the end */
+    double steady_mhz;   /* the point that whole iterations keep; the highest: they keep none */
+    double below_ratio;  /* share of the iterations that run one clock below that one */
+    double point_mhz;    /* the lowest point of all sections; the steady one: there is none */
+    struct lull_swing swing;        /* of the GPUs' power together, in pieces of a second */
     struct lull_swing_cut given_up; /* for its swings, at the end */
     uint32_t switched;    /* how many sections of the first GPU are switched in each pass */
     uint64_t kept_others; /* what stands for their points (lull_controller_kept_others) */

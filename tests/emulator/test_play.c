@@ -12,7 +12,7 @@
 #include "emulator/player/sim.h"
 #include "emulator/player/trace.h"
 
-enum { MOST_OPS = 200, PERIODS = 3 };
+enum { MOST_OPS = 200, PERIODS = 3, MOST_SPANS = 2000 };
 
 static const struct lull_gpu_model *a100(void)
 {
@@ -67,7 +67,7 @@ static struct lull_play_op communication(double ms, int32_t after)
 
 struct seen {
     const struct lull_play *play;
-    struct lull_play_span spans[LULL_PLAY_RANKS][PERIODS * MOST_OPS];
+    struct lull_play_span spans[LULL_PLAY_RANKS][MOST_SPANS];
     uint64_t ended;
     uint64_t low;
 };
@@ -79,7 +79,7 @@ static void see(void *context, uint32_t rank, const struct lull_play_event *even
     (void)context;
     if (!event->is_end)
         return;
-    assert_true(event->number < PERIODS * MOST_OPS);
+    assert_true(event->number < MOST_SPANS);
     seen.spans[rank][event->number] = (struct lull_play_span){event->begin_ns, event->end_ns};
     seen.ended++;
     seen.low += event->is_low;
@@ -139,6 +139,20 @@ static int64_t room_ns(const struct reckoning *reckoning, uint32_t number)
     return (int64_t)ends_ns[number - LULL_PHYSICS_KERNELS];
 }
 
+/* When an operation may begin as far as one dependency goes, or begin_ns where that is later. */
+static int64_t ready_ns(const struct lull_play_rank *rank, const struct reckoning *reckoning,
+                        uint32_t number, int32_t index, int64_t begin_ns)
+{
+    const uint32_t count = rank->count;
+    const int64_t before = (int64_t)(number - number % count) + index % (int32_t)count -
+                           (index >= (int32_t)(number % count) ? (int64_t)count : 0);
+    int64_t ready = nanoseconds(rank->ops[number % count].delay_ms);
+
+    if (before >= 0)
+        ready += reckoning->end_ns[before];
+    return ready > begin_ns ? ready : begin_ns;
+}
+
 /* Begins and ends of one rank without contention: latest of what it waits for. */
 static void reckon(const struct lull_play_rank *rank, struct reckoning *reckoning)
 {
@@ -153,19 +167,11 @@ static void reckon(const struct lull_play_rank *rank, struct reckoning *reckonin
 
         queued_ns = free_ns > queued_ns ? free_ns : queued_ns;
         begin_ns = queued_ns > begin_ns ? queued_ns : begin_ns;
-        for (int i = 0; i < LULL_PLAY_DEPENDENCIES; i++) {
-            int64_t before = (int64_t)number - index + op->depends[i];
-            int64_t ready_ns = nanoseconds(op->delay_ms);
-
-            if (op->depends[i] == LULL_PLAY_NONE)
-                continue;
-            if (op->depends[i] >= (int32_t)index)
-                before -= rank->count;
-            if (before >= 0)
-                ready_ns += reckoning->end_ns[before];
-            if (ready_ns > begin_ns)
-                begin_ns = ready_ns;
-        }
+        for (uint32_t i = 0; i < LULL_PLAY_DEPENDENCIES; i++)
+            if (op->depends[i] != LULL_PLAY_NONE)
+                begin_ns = ready_ns(rank, reckoning, number, op->depends[i], begin_ns);
+        for (uint32_t i = 0; i < op->further_count; i++)
+            begin_ns = ready_ns(rank, reckoning, number, op->further[i], begin_ns);
         reckoning->begin_ns[number] = begin_ns;
         reckoning->end_ns[number] = begin_ns + nanoseconds(op->duration_ms);
         stream_ns[op->stream] = reckoning->end_ns[number];
@@ -186,7 +192,10 @@ static struct lull_play *random_play(uint64_t *random)
         op.delay_ms = pick(random, 3) == 0 ? 1e-6 * pick(random, 5000000) : 0;
         op.stream = is_compute ? 0 : 1 + pick(random, LULL_PLAY_STREAMS - 1);
         for (int d = 0; d < LULL_PLAY_DEPENDENCIES; d++)
-            op.depends[d] = pick(random, 2) == 0 ? LULL_PLAY_NONE : (int32_t)pick(random, count);
+            op.depends[d] =
+                pick(random, 2) == 0 ? LULL_PLAY_NONE : (int32_t)pick(random, 2 * count);
+        for (op.further_count = 0; pick(random, 3) == 0 && op.further_count < LULL_PLAY_FURTHER;)
+            op.further[op.further_count++] = (int32_t)pick(random, 2 * count);
         assert_int_equal(lull_play_add(play, 0, &op, NULL), (int)i);
     }
     assert_int_equal(lull_play_finish(play, NULL), 0);
@@ -245,6 +254,35 @@ static uint32_t random_kernels(uint64_t *random, struct lull_play_kernel *kernel
     return count;
 }
 
+static bool is_compute(const struct lull_play_kernel *kernel)
+{
+    return !kernel->is_communication && kernel->begin_ns < kernel->end_ns;
+}
+
+/* Tells whether communication begins after the computation that ended at ended_ns and before any
+ * other ends, or ends before the computation that begins at begins_ns and after any other began. */
+static bool is_cut(const struct lull_play_kernel *kernels, uint32_t count, int64_t ended_ns,
+                   int64_t begins_ns)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        bool has_other_end = false;
+        bool has_other_begin = false;
+
+        if (!kernels[i].is_communication || kernels[i].begin_ns == kernels[i].end_ns)
+            continue;
+        for (uint32_t k = 0; k < count; k++) {
+            has_other_end |= is_compute(&kernels[k]) && kernels[k].end_ns > ended_ns &&
+                             kernels[k].end_ns <= kernels[i].begin_ns;
+            has_other_begin |= is_compute(&kernels[k]) && kernels[k].begin_ns < begins_ns &&
+                               kernels[k].begin_ns >= kernels[i].end_ns;
+        }
+        if ((kernels[i].begin_ns >= ended_ns && !has_other_end) ||
+            (kernels[i].end_ns <= begins_ns && !has_other_begin))
+            return true;
+    }
+    return false;
+}
+
 /* Tells whether any recorded kernel of that kind runs at a time; gaps to be merged count as
  * running. */
 static bool is_busy(const struct lull_play_kernel *kernels, uint32_t count, bool is_communication,
@@ -264,7 +302,8 @@ static bool is_busy(const struct lull_play_kernel *kernels, uint32_t count, bool
         if (kernels[i].begin_ns > time_ns && kernels[i].begin_ns < begins_ns)
             begins_ns = kernels[i].begin_ns;
     }
-    return !is_communication && begins_ns - ended_ns < LULL_PLAY_MERGE_NS;
+    return !is_communication && begins_ns - ended_ns < LULL_PLAY_MERGE_NS &&
+           !is_cut(kernels, count, ended_ns, begins_ns);
 }
 
 static bool is_played(const struct lull_play *play, uint64_t first, bool is_communication,
@@ -320,6 +359,132 @@ static void test_a_record_is_replayed_to_the_nanosecond(void **state)
         check_period(play, kernels, count, 0, options.pause_ns - first_ns);
         check_period(play, kernels, count, play->ranks[0].count,
                      2 * options.pause_ns + last_ns - 2 * first_ns);
+        lull_play_destroy(play);
+    }
+}
+
+/* ---- at lower clocks --------------------------------------------------------------------- */
+
+enum { SOME_KERNELS = 60, LANES = 3 };
+
+/* Compute kernels one after the other, and communication of up to three streams beside them: pauses
+ * are longer and shorter than those that are merged. */
+static uint32_t random_job(uint64_t *random, struct lull_play_kernel *kernels)
+{
+    const uint32_t count = 2 + pick(random, SOME_KERNELS - 2);
+    int64_t lanes_ns[1 + LANES] = {MS(1), MS(1), MS(1), MS(1)};
+
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t lane = pick(random, 2) == 0 ? 0 : 1 + pick(random, LANES);
+        const int64_t now_ns = lanes_ns[pick(random, 2) == 0 ? 0 : lane];
+        const int64_t pause_ns = pick(random, pick(random, 2) == 0 ? 19000 : 400000);
+
+        kernels[i] = (struct lull_play_kernel){
+            .begin_ns = (now_ns > lanes_ns[lane] ? now_ns : lanes_ns[lane]) + pause_ns,
+            .launch_ns = -1,
+            .stream = lane,
+            .is_communication = lane > 0,
+            .function = LULL_PLAY_ALL_REDUCE,
+        };
+        kernels[i].end_ns = kernels[i].begin_ns + 1000 + pick(random, 900000);
+        lanes_ns[lane] = kernels[i].end_ns;
+    }
+    return count;
+}
+
+/* The pause of two compute kernels in a row, which stretches like computation if it is merged. */
+static bool is_merged(const struct lull_play_kernel *kernels, uint32_t count, int64_t ended_ns,
+                      int64_t begins_ns)
+{
+    return begins_ns - ended_ns < LULL_PLAY_MERGE_NS &&
+           !is_cut(kernels, count, ended_ns, begins_ns);
+}
+
+/*
+ * When each kernel ends if computation takes `slower` times as long: kernel by kernel, each one
+ * after all that had ended before it, and as long after the last of them as in the record.
+ */
+static void replay_slowly(const struct lull_play_kernel *kernels, uint32_t count, double slower,
+                          double begins_ns[SOME_KERNELS], double ends_ns[SOME_KERNELS])
+{
+    bool is_known[SOME_KERNELS] = {false};
+
+    for (uint32_t turn = 0; turn < count; turn++) {
+        uint32_t first = count;
+        int64_t last_ns = 0; /* end of what had ended, in the record */
+        int64_t compute_ns = 0;
+        double ready_ns = 0.0;
+
+        for (uint32_t i = 0; i < count; i++)
+            if (!is_known[i] && (first == count || kernels[i].begin_ns < kernels[first].begin_ns))
+                first = i;
+        for (uint32_t i = 0; i < count; i++) {
+            if (kernels[i].end_ns > kernels[first].begin_ns || i == first)
+                continue;
+            assert_true(is_known[i]);
+            last_ns = kernels[i].end_ns > last_ns ? kernels[i].end_ns : last_ns;
+            if (is_compute(&kernels[i]) && kernels[i].end_ns > compute_ns)
+                compute_ns = kernels[i].end_ns;
+            ready_ns = fmax(ready_ns, ends_ns[i]);
+        }
+        begins_ns[first] = ready_ns + (double)(kernels[first].begin_ns - last_ns);
+        if (is_compute(&kernels[first]) && compute_ns > 0 &&
+            is_merged(kernels, count, compute_ns, kernels[first].begin_ns))
+            begins_ns[first] += (slower - 1.0) * (double)(kernels[first].begin_ns - compute_ns);
+        ends_ns[first] =
+            begins_ns[first] + (is_compute(&kernels[first]) ? slower : 1.0) *
+                                   (double)(kernels[first].end_ns - kernels[first].begin_ns);
+        is_known[first] = true;
+    }
+}
+
+/* The link is so slow that communication takes as long at any clock. */
+static void test_what_had_ended_is_before_at_any_clock(void **state)
+{
+    static struct lull_play_kernel kernels[SOME_KERNELS];
+    const double clocks_mhz[] = {1380, 1200, 705, 300};
+    const double memory_ratio = lull_gpu_model_profile(a100(), "training")->memory_ratio;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        const struct lull_play_trace_options options = {
+            .profile = "training", .link_gbs = 0.01, .channels = 4, .pause_ns = MS(1)};
+        const double mhz = clocks_mhz[seed % 4];
+        uint64_t random = seed;
+        struct lull_play *play = new_play(1);
+        const uint32_t count = random_job(&random, kernels);
+        double begins_ns[SOME_KERNELS];
+        double ends_ns[SOME_KERNELS];
+        int64_t first_ns = INT64_MAX;
+        double last_ns = 0.0;
+        int64_t seen_ns = 0;
+
+        for (uint32_t i = 0; i < count; i++)
+            first_ns = kernels[i].begin_ns < first_ns ? kernels[i].begin_ns : first_ns;
+        for (uint32_t i = 0; i < count; i++) { /* the period begins after the pause */
+            kernels[i].begin_ns += options.pause_ns - first_ns;
+            kernels[i].end_ns += options.pause_ns - first_ns;
+        }
+        replay_slowly(kernels, count, 1.0 / lull_gpu_model_speed(a100(), memory_ratio, mhz),
+                      begins_ns, ends_ns);
+        assert_int_equal(lull_play_add_trace(play, 0, kernels, count, &options, NULL), 0);
+        assert_int_equal(lull_play_finish(play, NULL), 0);
+        run_at(play, 1, mhz);
+        for (uint32_t i = 0; i < play->ranks[0].count; i++)
+            seen_ns = seen.spans[0][i].end_ns > seen_ns ? seen.spans[0][i].end_ns : seen_ns;
+        for (uint32_t i = 0; i < count; i++) {
+            bool is_found = false;
+
+            last_ns = fmax(last_ns, ends_ns[i]);
+            for (uint32_t k = 0; k < play->ranks[0].count; k++)
+                is_found |= (play->ranks[0].ops[k].kind == LULL_PLAY_COMMUNICATION) ==
+                                kernels[i].is_communication &&
+                            fabs((double)seen.spans[0][k].begin_ns - begins_ns[i]) < 3.0 * count;
+            if (kernels[i].is_communication && !is_found)
+                fail_msg("seed %llu, kernel %u: no communication begins at %.3f ms",
+                         (unsigned long long)seed, i, begins_ns[i] * 1e-6);
+        }
+        assert_true(fabs((double)seen_ns - last_ns) < 3.0 * count);
         lull_play_destroy(play);
     }
 }
@@ -512,20 +677,23 @@ static void test_a_late_release_counts_from_its_time(void **state)
 
 static void test_impossible_operations_are_refused(void **state)
 {
-    struct lull_play_op ops[7];
+    struct lull_play_op ops[9];
     struct lull_error err = {0};
 
     (void)state;
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 9; i++)
         ops[i] = i < 4 ? compute(1) : communication(1, LULL_PLAY_NONE);
     ops[0].duration_ms = 0;
     ops[1].stream = LULL_PLAY_STREAMS;
-    ops[2].depends[1] = 1;
+    ops[2].depends[1] = 2; /* 1 is itself, in the period before */
     ops[3].delay_ms = NAN;
     ops[4].communicator = 1;
     ops[5].function = LULL_PLAY_SEND; /* to itself */
     ops[6].link_gbs = 0;
-    for (int i = 0; i < 7; i++) {
+    ops[7].further_count = 1;
+    ops[7].further[0] = LULL_PLAY_NONE;
+    ops[8].further_count = LULL_PLAY_FURTHER + 1;
+    for (int i = 0; i < 9; i++) {
         struct lull_play *play = new_play(1);
 
         add(play, 0, ops[i]);
@@ -652,6 +820,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_plays_begin_and_end_as_reckoned),
         cmocka_unit_test(test_a_record_is_replayed_to_the_nanosecond),
+        cmocka_unit_test(test_what_had_ended_is_before_at_any_clock),
         cmocka_unit_test(test_steps_and_leads_come_from_the_record),
         cmocka_unit_test(test_records_that_cannot_be_are_refused),
         cmocka_unit_test(test_communication_spins_until_all_are_there),

@@ -4,8 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The tolerance that `lull run` has by itself, in per cent. */
-enum { RANGE_BYTES = 48, USUAL_TOLERANCE = 1 };
+enum { RANGE_BYTES = 48 };
 
 /* "11 to 13 %", or "11 %" where both are the same; "about 12 % (11 to 13)" where it is known. */
 static const char *write_range(const struct lull_analyze_verdict *verdict, char *text)
@@ -30,7 +29,7 @@ const char *lull_analyze_verdict_write(const struct lull_analyze_verdict *verdic
     char range[RANGE_BYTES];
     char option[32] = "";
 
-    if (fabs(tolerance - USUAL_TOLERANCE) > 1e-6)
+    if (fabs(verdict->tolerance_ratio - LULL_VERDICT_TOLERANCE_RATIO) > 1e-9)
         snprintf(option, sizeof(option), " --tolerance %.3g%%", tolerance);
 
     if (verdict->most_ratio < LULL_VERDICT_LEAST_RATIO)

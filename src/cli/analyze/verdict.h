@@ -11,6 +11,9 @@
  * noise. */
 #define LULL_VERDICT_LEAST_RATIO 0.01
 
+/* The default of --tolerance. */
+#define LULL_VERDICT_TOLERANCE_RATIO 0.01
+
 struct lull_analyze_verdict {
     double least_ratio;  /* what is sure to be saved under the assumptions */
     double most_ratio;   /* what all levers together could save */

@@ -14,6 +14,10 @@ void lull_physics_fold(struct lull_physics *gpu, int64_t time_ns);
 /* Works out clock, rates, power and next event after any change at folded_ns. */
 void lull_physics_update(struct lull_physics *gpu);
 
+/* Works out the next event where no rate has changed since the last update, which was at the same
+ * time. */
+void lull_physics_foresee(struct lull_physics *gpu);
+
 /* The highest clock that power and heat allow at folded_ns, whatever has been locked. */
 double lull_physics_allowed_mhz(const struct lull_physics *gpu);
 

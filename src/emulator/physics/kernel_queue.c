@@ -12,59 +12,33 @@ _Static_assert(LULL_PHYSICS_KERNELS <= 32, "the active work of a context is a se
 
 /* ---- which work there is ---- */
 
-static bool is_running(const struct lull_physics_kernel *kernel, bool is_transfer)
+/* Takes the lowest place out of a set that is not empty. */
+static uint32_t take_first(uint32_t *places)
 {
-    return kernel->state == LULL_WORK_RUNNING && kernel->is_transfer == is_transfer;
+    const uint32_t first = (uint32_t)__builtin_ctz(*places);
+
+    *places &= *places - 1;
+    return first;
 }
 
-/* A walk over the work of live contexts that is ready or running. */
-struct kernel_queue_walk {
-    uint32_t contexts; /* number of live contexts that are done */
-    uint32_t context;
-    uint32_t index;
-};
-
-/* Goes on to the next work; false: there is none. Most places are empty, hence the sets of bits. */
-static bool go_on(const struct lull_physics *gpu, struct kernel_queue_walk *walk)
+static uint32_t bit_of(uint32_t place)
 {
-    for (; walk->contexts < gpu->context_count; walk->context++) {
-        const struct lull_physics_context *context = &gpu->contexts[walk->context];
-        const uint64_t left = (uint64_t)context->active >> walk->index << walk->index;
-
-        if (!context->is_live)
-            continue;
-        if (left != 0) {
-            walk->index = (uint32_t)__builtin_ctzll(left);
-            return true;
-        }
-        walk->contexts++;
-        walk->index = 0;
-    }
-    return false;
+    return UINT32_C(1) << place;
 }
 
-static const struct lull_physics_kernel *next_const_kernel(const struct lull_physics *gpu,
-                                                           struct kernel_queue_walk *walk)
+/* The places of a context's running work of one kind. */
+static uint32_t running_places(const struct lull_physics_context *context, bool is_transfer)
 {
-    if (go_on(gpu, walk))
-        return &gpu->contexts[walk->context].kernels[walk->index++];
-    return NULL;
-}
-
-static struct lull_physics_kernel *next_kernel(struct lull_physics *gpu,
-                                               struct kernel_queue_walk *walk)
-{
-    return (struct lull_physics_kernel *)next_const_kernel(gpu, walk);
+    return context->running & (is_transfer ? context->transfers : ~context->transfers);
 }
 
 static uint32_t running_count(const struct lull_physics *gpu)
 {
-    const struct lull_physics_kernel *kernel;
-    struct kernel_queue_walk walk = {0};
     uint32_t running = 0;
 
-    while ((kernel = next_const_kernel(gpu, &walk)) != NULL)
-        running += is_running(kernel, false);
+    for (uint32_t live = gpu->live; live != 0;)
+        running +=
+            (uint32_t)__builtin_popcount(running_places(&gpu->contexts[take_first(&live)], false));
     return running;
 }
 
@@ -76,26 +50,27 @@ bool lull_physics_has_kernel(const struct lull_physics *gpu)
 /* The share of the SMs that communication keeps from compute kernels. */
 static double taken_ratio(const struct lull_physics *gpu)
 {
-    const struct lull_physics_kernel *kernel;
-    struct kernel_queue_walk walk = {0};
     uint32_t channels = 0;
 
-    for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++)
-        if (gpu->contexts[i].is_live && gpu->contexts[i].transfer.is_active)
-            channels += gpu->contexts[i].transfer.channels;
-    while ((kernel = next_const_kernel(gpu, &walk)) != NULL)
-        if (is_running(kernel, true) && kernel->takes_sms)
-            channels += kernel->channels;
+    for (uint32_t live = gpu->live; live != 0;) {
+        const struct lull_physics_context *context = &gpu->contexts[take_first(&live)];
+
+        if (context->transfer.is_active)
+            channels += context->transfer.channels;
+        for (uint32_t places = running_places(context, true); places != 0;) {
+            const struct lull_physics_kernel *kernel = &context->kernels[take_first(&places)];
+
+            if (kernel->takes_sms)
+                channels += kernel->channels;
+        }
+    }
     return fmin((double)channels / gpu->model.sm_count, 0.9);
 }
 
 bool lull_physics_is_busy(const struct lull_physics *gpu)
 {
-    const struct lull_physics_kernel *kernel;
-    struct kernel_queue_walk walk = {0};
-
-    while ((kernel = next_const_kernel(gpu, &walk)) != NULL)
-        if (kernel->state == LULL_WORK_RUNNING)
+    for (uint32_t live = gpu->live; live != 0;)
+        if (gpu->contexts[take_first(&live)].running != 0)
             return true;
     return taken_ratio(gpu) > 0;
 }
@@ -114,45 +89,64 @@ static double idle_w(const struct lull_physics *gpu, double mhz)
            lull_gpu_curve_at(active, gpu->model.sm_min_mhz);
 }
 
+static bool is_rate_of(const struct lull_physics_rate *rate, const struct lull_gpu_profile *profile,
+                       double mhz)
+{
+    return rate->mhz == mhz && rate->memory_ratio == profile->memory_ratio &&
+           rate->base_w == profile->base_w && rate->slope_w == profile->slope_w;
+}
+
+/* The power that a communication kernel adds, W. */
+static double transfer_kernel_w(const struct lull_physics *gpu,
+                                const struct lull_physics_kernel *kernel, double mhz)
+{
+    double rate_gbs = 0;
+
+    if (!kernel->is_held)
+        rate_gbs =
+            lull_gpu_model_transfer_gbs(&gpu->model, kernel->link_gbs, kernel->channels, gpu->mhz);
+    return lull_gpu_model_transfer_w(&gpu->model, rate_gbs, kernel->channels, mhz);
+}
+
 /* The power that communication adds, W. */
 static double transfers_w(const struct lull_physics *gpu, double mhz)
 {
-    const struct lull_physics_kernel *kernel;
-    struct kernel_queue_walk walk = {0};
     double sum_w = 0;
 
-    for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++) {
-        const struct lull_physics_transfer *transfer = &gpu->contexts[i].transfer;
+    for (uint32_t live = gpu->live; live != 0;) {
+        const struct lull_physics_transfer *transfer = &gpu->contexts[take_first(&live)].transfer;
 
-        if (gpu->contexts[i].is_live && transfer->is_active)
+        if (transfer->is_active)
             sum_w +=
                 lull_gpu_model_transfer_w(&gpu->model, transfer->rate_gbs, transfer->channels, mhz);
     }
-    while ((kernel = next_const_kernel(gpu, &walk)) != NULL) {
-        if (!is_running(kernel, true))
-            continue;
-        double rate_gbs = 0;
+    for (uint32_t live = gpu->live; live != 0;) {
+        const struct lull_physics_context *context = &gpu->contexts[take_first(&live)];
 
-        if (!kernel->is_held)
-            rate_gbs = lull_gpu_model_transfer_gbs(&gpu->model, kernel->link_gbs, kernel->channels,
-                                                   gpu->mhz);
-        sum_w += lull_gpu_model_transfer_w(&gpu->model, rate_gbs, kernel->channels, mhz);
+        for (uint32_t places = running_places(context, true); places != 0;)
+            sum_w += transfer_kernel_w(gpu, &context->kernels[take_first(&places)], mhz);
     }
     return sum_w;
 }
 
+static double kernel_w(const struct lull_physics *gpu, const struct lull_gpu_profile *profile,
+                       double mhz)
+{
+    if (is_rate_of(&gpu->rate, profile, mhz))
+        return gpu->rate.power_w;
+    return lull_gpu_model_kernel_w(&gpu->model, profile, mhz);
+}
+
 double lull_physics_load_w(const struct lull_physics *gpu, double mhz)
 {
-    const struct lull_physics_kernel *kernel;
-    struct kernel_queue_walk walk = {0};
+    const uint32_t running = running_count(gpu);
     double kernels_w = 0;
-    uint32_t running = 0;
 
-    while ((kernel = next_const_kernel(gpu, &walk)) != NULL) {
-        if (!is_running(kernel, false))
-            continue;
-        kernels_w += lull_gpu_model_kernel_w(&gpu->model, &kernel->profile, mhz);
-        running++;
+    for (uint32_t live = gpu->live; live != 0;) {
+        const struct lull_physics_context *context = &gpu->contexts[take_first(&live)];
+
+        for (uint32_t places = running_places(context, false); places != 0;)
+            kernels_w += kernel_w(gpu, &context->kernels[take_first(&places)].profile, mhz);
     }
     /* Kernels take turns, so the mean of their powers counts. Transfers run beside them and add. */
     const double base_w = running > 0 ? kernels_w / running : idle_w(gpu, mhz);
@@ -216,66 +210,79 @@ static double transfer_speed(const struct lull_physics *gpu,
                                        model->sm_max_mhz);
 }
 
+/* Returns what a compute kernel does at the present clock, by itself. */
+static const struct lull_physics_rate *rate_of(struct lull_physics *gpu,
+                                               const struct lull_gpu_profile *profile)
+{
+    struct lull_physics_rate *rate = &gpu->rate;
+
+    if (is_rate_of(rate, profile, gpu->mhz))
+        return rate;
+    *rate = (struct lull_physics_rate){
+        .mhz = gpu->mhz,
+        .memory_ratio = profile->memory_ratio,
+        .base_w = profile->base_w,
+        .slope_w = profile->slope_w,
+        .speed = lull_gpu_model_speed(&gpu->model, profile->memory_ratio, gpu->mhz),
+        .power_w = lull_gpu_model_kernel_w(&gpu->model, profile, gpu->mhz),
+    };
+    return rate;
+}
+
 void lull_physics_update_work(struct lull_physics *gpu)
 {
     const bool is_capped = (gpu->reasons & LULL_REASON_POWER_CAP) != 0;
     const double efficiency = is_capped ? gpu->model.cap_efficiency_ratio : 1.0;
     const uint32_t running = running_count(gpu);
     const double share = running > 0 ? (1.0 - taken_ratio(gpu)) * efficiency / running : 0;
-    struct lull_physics_kernel *kernel;
-    struct kernel_queue_walk walk = {0};
 
-    while ((kernel = next_kernel(gpu, &walk)) != NULL) {
-        if (kernel->state != LULL_WORK_RUNNING)
-            continue;
-        kernel->speed =
-            kernel->is_transfer
-                ? transfer_speed(gpu, kernel)
-                : share * lull_gpu_model_speed(&gpu->model, kernel->profile.memory_ratio, gpu->mhz);
-        kernel->end_ns =
-            kernel->speed > 0 ? end_after(gpu, kernel->work_s, kernel->speed) : LULL_PHYSICS_NEVER;
+    for (uint32_t live = gpu->live; live != 0;) {
+        struct lull_physics_context *context = &gpu->contexts[take_first(&live)];
+
+        for (uint32_t places = context->running; places != 0;) {
+            struct lull_physics_kernel *kernel = &context->kernels[take_first(&places)];
+
+            kernel->speed = kernel->is_transfer ? transfer_speed(gpu, kernel)
+                                                : share * rate_of(gpu, &kernel->profile)->speed;
+            kernel->end_ns = kernel->speed > 0 ? end_after(gpu, kernel->work_s, kernel->speed)
+                                               : LULL_PHYSICS_NEVER;
+        }
+        update_transfer(gpu, &context->transfer);
     }
-    for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++)
-        if (gpu->contexts[i].is_live)
-            update_transfer(gpu, &gpu->contexts[i].transfer);
 }
 
 void lull_physics_fold_work(struct lull_physics *gpu, double dt_s)
 {
     const bool is_low = gpu->mhz < lull_physics_allowed_mhz(gpu);
-    struct lull_physics_kernel *kernel;
-    struct kernel_queue_walk walk = {0};
 
-    while ((kernel = next_kernel(gpu, &walk)) != NULL) {
-        if (kernel->state != LULL_WORK_RUNNING)
-            continue;
-        kernel->work_s -= dt_s * kernel->speed;
-        kernel->is_low |= is_low && !kernel->is_transfer;
-    }
-    for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++) {
-        struct lull_physics_transfer *transfer = &gpu->contexts[i].transfer;
+    for (uint32_t live = gpu->live; live != 0;) {
+        struct lull_physics_context *context = &gpu->contexts[take_first(&live)];
+        struct lull_physics_transfer *transfer = &context->transfer;
 
-        if (gpu->contexts[i].is_live && transfer->is_active)
+        for (uint32_t places = context->running; places != 0;) {
+            struct lull_physics_kernel *kernel = &context->kernels[take_first(&places)];
+
+            kernel->work_s -= dt_s * kernel->speed;
+            kernel->is_low |= is_low && !kernel->is_transfer;
+        }
+        if (transfer->is_active)
             transfer->bytes = fmax(transfer->bytes - dt_s * transfer->rate_gbs * 1e9, 0.0);
     }
 }
 
 void lull_physics_foresee_work(struct lull_physics *gpu)
 {
-    const struct lull_physics_kernel *kernel;
-    struct kernel_queue_walk walk = {0};
     int64_t next_ns = LULL_PHYSICS_NEVER;
 
-    while ((kernel = next_const_kernel(gpu, &walk)) != NULL) {
-        if (kernel->state == LULL_WORK_RUNNING && kernel->end_ns < next_ns)
-            next_ns = kernel->end_ns;
-        if (kernel->state == LULL_WORK_READY && kernel->begin_ns < next_ns)
-            next_ns = kernel->begin_ns;
+    for (uint32_t live = gpu->live; live != 0;) {
+        const struct lull_physics_context *context = &gpu->contexts[take_first(&live)];
+
+        for (uint32_t places = context->running; places != 0;)
+            next_ns = lull_earlier_ns(next_ns, context->kernels[take_first(&places)].end_ns);
+        for (uint32_t places = context->ready; places != 0;)
+            next_ns = lull_earlier_ns(next_ns, context->kernels[take_first(&places)].begin_ns);
+        next_ns = lull_earlier_ns(next_ns, context->transfer.end_ns);
     }
-    for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++)
-        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a GPU always has its contexts. */
-        if (gpu->contexts[i].is_live && gpu->contexts[i].transfer.end_ns < next_ns)
-            next_ns = gpu->contexts[i].transfer.end_ns;
     gpu->work_change_ns = next_ns;
 }
 
@@ -305,115 +312,163 @@ static void start(struct lull_physics *gpu, struct lull_physics_kernel *kernel)
     }
 }
 
-/* Tells whether earlier work of the same stream is still unfinished. */
-static bool is_behind(const struct lull_physics_context *context,
-                      const struct lull_physics_kernel *kernel)
+/* Starts what is due; true: something has started. */
+static bool start_ready(struct lull_physics *gpu, struct lull_physics_context *context)
 {
-    for (uint32_t i = 0; i < context->used; i++) {
-        const struct lull_physics_kernel *other = &context->kernels[i];
+    const uint32_t before = context->running;
 
-        if (other->state != LULL_WORK_ENDED && other->stream == kernel->stream &&
-            other->number < kernel->number)
-            return true;
+    for (uint32_t places = context->ready; places != 0;) {
+        const uint32_t place = take_first(&places);
+
+        if (context->kernels[place].begin_ns > gpu->folded_ns)
+            continue;
+        context->ready &= ~bit_of(place);
+        context->running |= bit_of(place);
+        start(gpu, &context->kernels[place]);
     }
-    return false;
+    return context->running != before;
 }
 
-/* Makes work ready that waits for nothing any more, and starts what is due. */
-static void start_ready(struct lull_physics *gpu, struct lull_physics_context *context)
+static void make_ready(struct lull_physics_context *context, uint32_t place)
 {
-    for (uint32_t i = 0; i < context->used; i++) {
-        struct lull_physics_kernel *kernel = &context->kernels[i];
-
-        if (kernel->state == LULL_WORK_WAITING && kernel->after[0] == LULL_PHYSICS_NO_WORK &&
-            kernel->after[1] == LULL_PHYSICS_NO_WORK && !is_behind(context, kernel)) {
-            kernel->state = LULL_WORK_READY;
-            context->active |= UINT32_C(1) << i;
-        }
-        if (kernel->state == LULL_WORK_READY && kernel->begin_ns <= gpu->folded_ns)
-            start(gpu, kernel);
-    }
+    context->kernels[place].state = LULL_WORK_READY;
+    context->ready |= bit_of(place);
 }
 
 /* Ends a work, and moves the begin of those that waited for it to its end and their delay. */
-static void end_kernel(struct lull_physics_context *context, struct lull_physics_kernel *ended)
+static void end_kernel(struct lull_physics_context *context, uint32_t place)
 {
-    ended->state = LULL_WORK_ENDED;
-    context->active &= ~(UINT32_C(1) << (ended - context->kernels));
-    context->count--;
-    for (uint32_t i = 0; i < context->used; i++) {
-        struct lull_physics_kernel *kernel = &context->kernels[i];
+    struct lull_physics_kernel *ended = &context->kernels[place];
 
-        if (kernel->state != LULL_WORK_WAITING)
-            continue;
-        for (int a = 0; a < 2; a++) {
-            if (kernel->after[a] != ended->number)
-                continue;
-            kernel->after[a] = LULL_PHYSICS_NO_WORK;
-            if (ended->end_ns + kernel->delay_ns > kernel->begin_ns)
-                kernel->begin_ns = ended->end_ns + kernel->delay_ns;
-        }
+    ended->state = LULL_WORK_ENDED;
+    context->running &= ~bit_of(place);
+    context->unfinished &= ~bit_of(place);
+    context->count--;
+    while (ended->waiters != 0) {
+        const uint32_t waiter = take_first(&ended->waiters);
+        struct lull_physics_kernel *kernel = &context->kernels[waiter];
+
+        kernel->awaits &= ~bit_of(place);
+        if ((kernel->after & bit_of(place)) != 0)
+            kernel->begin_ns = lull_later_ns(kernel->begin_ns, ended->end_ns + kernel->delay_ns);
+        kernel->after &= ~bit_of(place);
+        if (kernel->awaits == 0)
+            make_ready(context, waiter);
     }
 }
 
 static void end_finished(struct lull_physics *gpu, struct lull_physics_context *context)
 {
-    for (uint32_t i = 0; i < context->used; i++) {
-        struct lull_physics_kernel *kernel = &context->kernels[i];
+    for (uint32_t places = context->running; places != 0;) {
+        const uint32_t place = take_first(&places);
 
-        if (kernel->state == LULL_WORK_RUNNING && kernel->end_ns <= gpu->folded_ns) {
+        if (context->kernels[place].end_ns <= gpu->folded_ns) {
             gpu->work_events++;
-            end_kernel(context, kernel);
+            end_kernel(context, place);
         }
     }
-    /* Places at the end are given back, so that the walks over them stay short. */
-    while (context->used > 0 && context->kernels[context->used - 1].state == LULL_WORK_ENDED)
-        context->used--;
 }
 
 void lull_physics_finish_work(struct lull_physics *gpu)
 {
-    for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++) {
-        struct lull_physics_context *context = &gpu->contexts[i];
+    for (uint32_t live = gpu->live; live != 0;) {
+        struct lull_physics_context *context = &gpu->contexts[take_first(&live)];
 
-        if (!context->is_live)
-            continue;
         if (context->transfer.end_ns <= gpu->folded_ns)
             context->transfer.bytes = 0;
         end_finished(gpu, context);
-        start_ready(gpu, context);
+        (void)start_ready(gpu, context);
     }
 }
 
-static struct lull_physics_kernel *take_place(struct lull_physics_context *context)
+/* The place of unfinished work of that number; LULL_PHYSICS_KERNELS: there is none. */
+static uint32_t find_unfinished(const struct lull_physics_context *context, uint64_t number)
 {
-    uint32_t place = 0;
+    const uint32_t latest = context->places[number % LULL_PHYSICS_KERNELS];
 
-    while (context->kernels[place].state != LULL_WORK_ENDED)
-        place++;
-    if (place >= context->used)
-        context->used = place + 1;
-    context->places[context->next % LULL_PHYSICS_KERNELS] = (uint8_t)place;
-    context->count++;
-    return &context->kernels[place];
+    if (context->kernels[latest].number == number && (context->unfinished & bit_of(latest)) != 0)
+        return latest;
+    for (uint32_t places = context->unfinished; places != 0;) {
+        const uint32_t place = take_first(&places);
+
+        if (context->kernels[place].number == number)
+            return place;
+    }
+    return LULL_PHYSICS_KERNELS;
 }
 
-bool lull_physics_enqueue(struct lull_physics *gpu, int index, const struct lull_physics_work *work)
+/* The place of the latest unfinished work of a stream; LULL_PHYSICS_KERNELS: there is none. */
+static uint32_t last_of_stream(const struct lull_physics_context *context, uint32_t stream)
 {
-    struct lull_physics_context *context = &gpu->contexts[index];
+    uint32_t last = LULL_PHYSICS_KERNELS;
 
-    if (context->is_live && context->count == LULL_PHYSICS_KERNELS)
-        return false;
-    if (!context->is_live) /* closed behind the caller's back: its process was taken for dead */
-        return true;
-    lull_physics_fold(gpu, gpu->now_ns);
-    *take_place(context) = (struct lull_physics_kernel){
+    for (uint32_t places = context->unfinished; places != 0;) {
+        const uint32_t place = take_first(&places);
+        const struct lull_physics_kernel *kernel = &context->kernels[place];
+
+        if (kernel->stream == stream &&
+            (last == LULL_PHYSICS_KERNELS || kernel->number > context->kernels[last].number))
+            last = place;
+    }
+    return last;
+}
+
+/* Lets the work at a place wait for that at another, which has not ended. Work that is not there
+ * will not end either: then it waits for itself, for ever. */
+static void await(struct lull_physics_context *context, uint32_t place, uint32_t other)
+{
+    if (other == LULL_PHYSICS_KERNELS)
+        other = place;
+    context->kernels[place].awaits |= bit_of(other);
+    context->kernels[other].waiters |= bit_of(place);
+}
+
+/* Lets the work at a place, which is not among the unfinished yet, begin after another. */
+static void begin_after(struct lull_physics_context *context, uint32_t place, uint64_t number)
+{
+    uint32_t other;
+
+    if (number == LULL_PHYSICS_NO_WORK)
+        return;
+    other = find_unfinished(context, number);
+    await(context, place, other);
+    if (other != LULL_PHYSICS_KERNELS)
+        context->kernels[place].after |= bit_of(other);
+}
+
+/* Gives it all that it waits for. Work of one stream ends in order, so what is behind the last of
+ * them is behind all. */
+static void await_all(struct lull_physics_context *context, uint32_t place,
+                      const struct lull_physics_work *work)
+{
+    const uint32_t last = last_of_stream(context, work->stream);
+
+    begin_after(context, place, work->after[0]);
+    begin_after(context, place, work->after[1]);
+    for (uint32_t i = 0; i < work->further_count; i++)
+        begin_after(context, place, work->further[i]);
+    if (last != LULL_PHYSICS_KERNELS)
+        await(context, place, last);
+}
+
+static uint32_t take_place(struct lull_physics_context *context)
+{
+    const uint32_t place = (uint32_t)__builtin_ctz(~context->unfinished);
+
+    context->places[context->next % LULL_PHYSICS_KERNELS] = (uint8_t)place;
+    context->count++;
+    return place;
+}
+
+static void fill_place(const struct lull_physics *gpu, struct lull_physics_context *context,
+                       uint32_t place, const struct lull_physics_work *work)
+{
+    context->kernels[place] = (struct lull_physics_kernel){
         .work_s = work->duration_s,
         .profile = work->profile,
         .number = context->next++,
-        .after = {work->after[0], work->after[1]},
         .delay_ns = work->delay_ns,
-        .begin_ns = work->earliest_ns > gpu->now_ns ? work->earliest_ns : gpu->now_ns,
+        .begin_ns = lull_later_ns(work->earliest_ns, gpu->now_ns),
         .end_ns = LULL_PHYSICS_NEVER,
         .link_gbs = work->link_gbs,
         .channels = work->channels,
@@ -423,8 +478,30 @@ bool lull_physics_enqueue(struct lull_physics *gpu, int index, const struct lull
         .takes_sms = work->takes_sms,
         .is_held = work->is_held,
     };
-    start_ready(gpu, context);
-    lull_physics_update(gpu);
+    await_all(context, place, work);
+    context->unfinished |= bit_of(place);
+    context->transfers &= ~bit_of(place);
+    context->transfers |= work->is_transfer ? bit_of(place) : 0;
+    if (context->kernels[place].awaits == 0)
+        make_ready(context, place);
+}
+
+bool lull_physics_enqueue(struct lull_physics *gpu, int index, const struct lull_physics_work *work)
+{
+    struct lull_physics_context *context = &gpu->contexts[index];
+    const bool is_current = gpu->folded_ns == gpu->now_ns;
+
+    if (context->is_live && context->count == LULL_PHYSICS_KERNELS)
+        return false;
+    if (!context->is_live) /* closed behind the caller's back: its process was taken for dead */
+        return true;
+    lull_physics_fold(gpu, gpu->now_ns);
+    fill_place(gpu, context, take_place(context), work);
+    /* Work that does not begin changes no rate. */
+    if (!start_ready(gpu, context) && is_current)
+        lull_physics_foresee(gpu);
+    else
+        lull_physics_update(gpu);
     return true;
 }
 
@@ -505,10 +582,9 @@ void lull_physics_transfer_end(struct lull_physics *gpu, int index)
 /* The kernel of a context that runs; NULL: none does. */
 static const struct lull_physics_kernel *running_kernel(const struct lull_physics_context *context)
 {
-    for (uint32_t i = 0; i < context->used && context->is_live; i++)
-        if (context->kernels[i].state == LULL_WORK_RUNNING)
-            return &context->kernels[i];
-    return NULL;
+    if (!context->is_live || context->running == 0)
+        return NULL;
+    return &context->kernels[__builtin_ctz(context->running)];
 }
 
 int64_t lull_physics_queue_end_ns(const struct lull_physics *gpu, int index)
@@ -523,13 +599,13 @@ int64_t lull_physics_queue_end_ns(const struct lull_physics *gpu, int index)
     end_ns = running->end_ns;
     share =
         running->speed / lull_gpu_model_speed(&gpu->model, running->profile.memory_ratio, gpu->mhz);
-    for (uint32_t i = 0; i < context->used; i++) {
-        const struct lull_physics_kernel *kernel = &context->kernels[i];
+    for (uint32_t places = context->unfinished & ~context->ready & ~context->running;
+         places != 0;) {
+        const struct lull_physics_kernel *kernel = &context->kernels[take_first(&places)];
         const double speed =
             share * lull_gpu_model_speed(&gpu->model, kernel->profile.memory_ratio, gpu->mhz);
 
-        if (kernel->state == LULL_WORK_WAITING)
-            end_ns += (int64_t)ceil(kernel->work_s / speed * 1e9);
+        end_ns += (int64_t)ceil(kernel->work_s / speed * 1e9);
     }
     return end_ns;
 }

@@ -43,10 +43,11 @@ static int64_t control_period_ns(const struct lull_physics *gpu)
 uint32_t lull_physics_setting_step(const struct lull_gpu_model *model,
                                    const struct lull_clock_setting *setting)
 {
-    uint32_t step = lull_gpu_model_step_count(model) - 1;
+    uint32_t step;
 
     if (setting->is_locked)
         return setting->max_step;
+    step = lull_gpu_model_step_count(model) - 1;
     if (setting->has_application_step && setting->application_step < step)
         step = setting->application_step;
     return step;
@@ -182,14 +183,19 @@ static int64_t find_next_ns(const struct lull_physics *gpu)
     return lull_earlier_ns(next, lull_earlier_ns(gpu->instant.next_ns, gpu->instant.sample_ns));
 }
 
+void lull_physics_foresee(struct lull_physics *gpu)
+{
+    lull_physics_foresee_work(gpu);
+    gpu->next_ns = find_next_ns(gpu);
+}
+
 void lull_physics_update(struct lull_physics *gpu)
 {
     update_clock(gpu);
     lull_physics_update_work(gpu);
     gpu->power_w = lull_physics_load_w(gpu, gpu->mhz);
     watch_limit(gpu);
-    lull_physics_foresee_work(gpu);
-    gpu->next_ns = find_next_ns(gpu);
+    lull_physics_foresee(gpu);
 }
 
 int64_t lull_physics_rate_change_ns(const struct lull_physics *gpu)
@@ -412,6 +418,7 @@ int lull_physics_open(struct lull_physics *gpu, int64_t owner, uint64_t owner_ma
         for (uint32_t k = 0; k < LULL_PHYSICS_KERNELS; k++)
             context->kernels[k].number = LULL_PHYSICS_NO_WORK;
         context->is_live = true;
+        gpu->live |= UINT32_C(1) << i;
         context->owner = owner;
         context->owner_mark = owner_mark;
         gpu->context_count++;
@@ -428,6 +435,7 @@ void lull_physics_close(struct lull_physics *gpu, int context)
         return;
     lull_physics_fold(gpu, gpu->now_ns);
     gpu->contexts[context].is_live = false;
+    gpu->live &= ~(UINT32_C(1) << context);
     gpu->context_count--;
     if (gpu->context_count == 0) {
         gpu->cap_mhz = gpu->model.sm_max_mhz;

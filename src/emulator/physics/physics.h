@@ -22,6 +22,7 @@
 enum {
     LULL_PHYSICS_CONTEXTS = 16,
     LULL_PHYSICS_KERNELS = 32,
+    LULL_PHYSICS_FURTHER = 8,
     LULL_PHYSICS_PENDING = 8,
     LULL_PHYSICS_HISTORY = 16,
     LULL_PHYSICS_REASONS = 9,
@@ -55,7 +56,9 @@ struct lull_clock_setting {
 struct lull_physics_work {
     uint32_t stream;   /* work of one stream of a context runs one after the other */
     uint64_t after[2]; /* numbers of earlier work that must have ended, or LULL_PHYSICS_NO_WORK */
-    int64_t delay_ns;  /* it begins at least this long after those two have ended, >= 0 */
+    uint32_t further_count;
+    uint64_t further[LULL_PHYSICS_FURTHER]; /* more numbers like these */
+    int64_t delay_ns; /* it begins at least this long after all of those have ended, >= 0 */
     /* It begins no earlier than this. For earlier work that has ended already, the caller adds the
      * delay to its end and sets this instead of `after`. */
     int64_t earliest_ns;
@@ -80,7 +83,9 @@ struct lull_physics_kernel {
     double work_s; /* work that is left, in seconds at fmax */
     struct lull_gpu_profile profile;
     uint64_t number;
-    uint64_t after[2]; /* numbers of the work that it still waits for */
+    uint32_t after;   /* places of the work that it still waits for */
+    uint32_t awaits;  /* ...and of what comes before it on its stream, too */
+    uint32_t waiters; /* places of the work that waits for this one */
     int64_t delay_ns;
     int64_t begin_ns;
     int64_t end_ns;
@@ -112,9 +117,11 @@ struct lull_physics_context {
     uint64_t owner_mark;
     uint64_t next;  /* number of the next work */
     uint32_t count; /* number of works that have not ended */
-    uint32_t used;  /* all work lies below this place; ended work keeps its times until its place is
-                     * taken again */
-    uint32_t active; /* one bit per place whose work is ready or running */
+    /* One bit per place; ended work keeps its times until its place is taken again. */
+    uint32_t unfinished; /* its work has not ended */
+    uint32_t ready;
+    uint32_t running;
+    uint32_t transfers; /* its work is communication */
     uint8_t
         places[LULL_PHYSICS_KERNELS]; /* place of the latest work with a number of this remainder */
     struct lull_physics_kernel kernels[LULL_PHYSICS_KERNELS];
@@ -132,6 +139,16 @@ struct lull_physics_meter {
     uint32_t refreshes;
     double initial_w; /* assumed before the first full window */
     double published_w;
+};
+
+/* What a kernel of one profile does at one clock, kept because most kernels are alike. */
+struct lull_physics_rate {
+    double mhz; /* 0: nothing is kept */
+    double memory_ratio;
+    double base_w;
+    double slope_w;
+    double speed;
+    double power_w;
 };
 
 struct lull_physics {
@@ -174,8 +191,10 @@ struct lull_physics {
 
     uint64_t
         work_events; /* number of begins and ends so far; if it is unchanged there is no news */
-    int64_t work_change_ns; /* when the next of them is due at the present rates */
+    int64_t work_change_ns;        /* when the next of them is due at the present rates */
+    struct lull_physics_rate rate; /* of the last compute kernel */
     uint32_t context_count;
+    uint32_t live; /* one bit per live context */
 
     int64_t energy_ns;
     int64_t energy_base_mj;

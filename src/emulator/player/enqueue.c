@@ -1,7 +1,6 @@
 /*
- * The GPU's queue holds few operations, so the feed remembers when each operation of the period
- * last ended and turns dependencies on ended operations into times. That also lets a dependency
- * reach back into the period before without keeping that period.
+ * The GPU's queue holds few operations, so the feed remembers when each operation of this period
+ * and of the one before ended, and turns dependencies on ended operations into times.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -15,11 +14,8 @@
 #include "base/clock.h"
 #include "emulator/noise.h"
 
-/* An operation on the queue whose end has not been told. */
-struct pending {
-    uint64_t number;
-    bool has_begun;
-};
+_Static_assert((int)LULL_PLAY_FURTHER <= (int)LULL_PHYSICS_FURTHER, "all dependencies fit");
+_Static_assert(LULL_PHYSICS_KERNELS <= 32, "operations on the queue are sets of 32 bits");
 
 struct lull_play_enqueue {
     const struct lull_play *play;
@@ -30,9 +26,15 @@ struct lull_play_enqueue {
     uint64_t next; /* number of the next operation to enqueue */
     uint64_t
         told_events; /* number of the GPU's events that have been told; the GPU counts them too */
+    const char *profile_name;               /* of the last compute operation, */
+    const struct lull_gpu_profile *profile; /* and what the GPU's model has of that name */
+    /* The operations on the queue whose end has not been told, by their places on it. */
+    uint32_t pending;
+    uint32_t begun; /* of these, those whose begin has been told */
     uint32_t pending_count;
-    struct pending pending[LULL_PHYSICS_KERNELS]; /* in the order of their numbers */
-    int64_t ends_ns[];                            /* when each operation ended last */
+    uint64_t numbers[LULL_PHYSICS_KERNELS];
+    int64_t *delays_ns; /* of each operation... */
+    int64_t ends_ns[];  /* ...and when it ended, in this period or the one before */
 };
 
 int lull_play_enqueue_create(const struct lull_play *play, uint32_t rank, uint64_t periods,
@@ -41,7 +43,7 @@ int lull_play_enqueue_create(const struct lull_play *play, uint32_t rank, uint64
 {
     const struct lull_play_rank *ops = &play->ranks[rank];
     struct lull_play_enqueue *feed =
-        calloc(1, sizeof(*feed) + ops->count * sizeof(feed->ends_ns[0]));
+        calloc(1, sizeof(*feed) + 3 * ops->count * sizeof(feed->ends_ns[0]));
 
     if (feed == NULL)
         return lull_error_set(err, -ENOMEM, "play: no memory");
@@ -50,6 +52,9 @@ int lull_play_enqueue_create(const struct lull_play *play, uint32_t rank, uint64
     feed->rank = rank;
     feed->start_ns = start_ns;
     feed->total = periods * ops->count;
+    feed->delays_ns = &feed->ends_ns[2 * ops->count];
+    for (uint32_t i = 0; i < ops->count; i++)
+        feed->delays_ns[i] = llround(ops->ops[i].delay_ms * 1e6);
     *feed_out = feed;
     return 0;
 }
@@ -69,25 +74,33 @@ bool lull_play_enqueue_is_done(const struct lull_play_enqueue *feed)
     return feed->next == feed->total && feed->pending_count == 0;
 }
 
+/* The lowest number of the operations at these places; the next one to enqueue: there are none. */
+static uint64_t lowest_number(const struct lull_play_enqueue *feed, uint32_t places)
+{
+    uint64_t lowest = feed->next;
+
+    for (; places != 0; places &= places - 1) {
+        const uint64_t number = feed->numbers[__builtin_ctz(places)];
+
+        lowest = number < lowest ? number : lowest;
+    }
+    return lowest;
+}
+
 uint64_t lull_play_enqueue_begun(const struct lull_play_enqueue *feed)
 {
-    for (uint32_t i = 0; i < feed->pending_count; i++)
-        if (!feed->pending[i].has_begun)
-            return feed->pending[i].number;
-    return feed->next;
+    return lowest_number(feed, feed->pending & ~feed->begun);
 }
 
 uint64_t lull_play_enqueue_ended(const struct lull_play_enqueue *feed)
 {
-    if (feed->pending_count > 0)
-        return feed->pending[0].number;
-    return feed->next;
+    return lowest_number(feed, feed->pending);
 }
 
 static bool is_pending(const struct lull_play_enqueue *feed, uint64_t number)
 {
-    for (uint32_t i = 0; i < feed->pending_count; i++)
-        if (feed->pending[i].number == number)
+    for (uint32_t places = feed->pending; places != 0; places &= places - 1)
+        if (feed->numbers[__builtin_ctz(places)] == number)
             return true;
     return false;
 }
@@ -137,7 +150,7 @@ static uint64_t dependency_of(const struct lull_play_enqueue *feed, uint64_t num
             return LULL_PHYSICS_NO_WORK;
         begin -= count;
     }
-    return begin + (uint64_t)index;
+    return begin + (uint64_t)index % count;
 }
 
 static void put_off(struct lull_physics_work *work, int64_t until_ns)
@@ -160,16 +173,27 @@ static void add_dependency(const struct lull_play_enqueue *feed, uint64_t number
     else if (is_pending(feed, dependency))
         *after_out = dependency;
     else
-        put_off(work, feed->ends_ns[dependency % feed->ops->count] + work->delay_ns);
+        put_off(work, feed->ends_ns[dependency % (2 * feed->ops->count)] + work->delay_ns);
 }
 
-static struct lull_physics_work work_of(const struct lull_play_enqueue *feed,
+/* The profile of an operation. Names are compared by their places: most operations share one. */
+static const struct lull_gpu_profile *
+profile_of(struct lull_play_enqueue *feed, const struct lull_gpu_model *model, const char *name)
+{
+    if (feed->profile == NULL || feed->profile_name != name) {
+        feed->profile_name = name;
+        feed->profile = lull_gpu_model_profile(model, name);
+    }
+    return feed->profile;
+}
+
+static struct lull_physics_work work_of(struct lull_play_enqueue *feed,
                                         const struct lull_gpu_model *model, uint64_t number)
 {
     const struct lull_play_op *op = op_of(feed, number);
     struct lull_physics_work work = {
         .stream = op->stream,
-        .delay_ns = llround(op->delay_ms * 1e6),
+        .delay_ns = feed->delays_ns[number % feed->ops->count],
         .duration_s = op->duration_ms * 1e-3,
         .is_transfer = op->kind == LULL_PLAY_COMMUNICATION,
     };
@@ -180,12 +204,27 @@ static struct lull_physics_work work_of(const struct lull_play_enqueue *feed,
         work.takes_sms = !feed->play->is_recorded;
         work.is_held = op->meeting != LULL_PLAY_NO_MEETING;
     } else {
-        work.profile = *lull_gpu_model_profile(model, op->profile);
+        work.profile = *profile_of(feed, model, op->profile);
         work.duration_s *= jitter_factor(feed, number) * straggling_factor(feed, number);
     }
     add_dependency(feed, number, op->depends[0], &work.after[0], &work);
     add_dependency(feed, number, op->depends[1], &work.after[1], &work);
+    work.further_count = op->further_count;
+    for (uint32_t i = 0; i < op->further_count; i++)
+        add_dependency(feed, number, op->further[i], &work.further[i], &work);
     return work;
+}
+
+/* The next operation has got a place on the queue. */
+static void note_pending(struct lull_play_enqueue *feed, const struct lull_physics *gpu,
+                         int context)
+{
+    const uint32_t place = gpu->contexts[context].places[feed->next % LULL_PHYSICS_KERNELS];
+
+    feed->numbers[place] = feed->next++;
+    feed->pending |= UINT32_C(1) << place;
+    feed->begun &= ~(UINT32_C(1) << place);
+    feed->pending_count++;
 }
 
 bool lull_play_enqueue_enqueue(struct lull_play_enqueue *feed, struct lull_physics *gpu,
@@ -200,71 +239,76 @@ bool lull_play_enqueue_enqueue(struct lull_play_enqueue *feed, struct lull_physi
 
         if (!lull_physics_enqueue(gpu, context, &work))
             break;
-        feed->pending[feed->pending_count++] = (struct pending){feed->next++, false};
+        note_pending(feed, gpu, context);
     }
     return feed->next > first;
 }
 
 /* ---- telling ---- */
 
-/* When the begin or end of a pending operation happened that is to be told next; INT64_MAX: neither
- * has happened. */
-static int64_t news_ns(const struct lull_physics_kernel *kernel, const struct pending *pending)
+/* The places of those whose next event, begin or end, has happened. */
+static uint32_t news(const struct lull_play_enqueue *feed,
+                     const struct lull_physics_context *context)
 {
-    if (pending->has_begun)
-        return kernel->state == LULL_WORK_ENDED ? kernel->end_ns : INT64_MAX;
-    if (kernel->state == LULL_WORK_ENDED || kernel->state == LULL_WORK_RUNNING)
-        return kernel->begin_ns;
-    return INT64_MAX;
+    const uint32_t ended = ~context->unfinished;
+
+    return feed->pending & (ended | (context->running & ~feed->begun));
 }
 
-static void mark(struct lull_play_enqueue *feed, uint32_t index,
+static void mark(struct lull_play_enqueue *feed, uint32_t place,
                  const struct lull_play_event *event)
 {
     if (!event->is_end) {
-        feed->pending[index].has_begun = true;
+        feed->begun |= UINT32_C(1) << place;
         return;
     }
-    feed->ends_ns[event->number % feed->ops->count] = event->end_ns;
+    feed->ends_ns[event->number % (2 * feed->ops->count)] = event->end_ns;
+    feed->pending &= ~(UINT32_C(1) << place);
     feed->pending_count--;
-    memmove(&feed->pending[index], &feed->pending[index + 1],
-            (feed->pending_count - index) * sizeof(feed->pending[0]));
+}
+
+static struct lull_play_event event_of(const struct lull_play_enqueue *feed,
+                                       const struct lull_physics_kernel *kernel, uint32_t place)
+{
+    const struct lull_play_op *op = op_of(feed, feed->numbers[place]);
+
+    return (struct lull_play_event){
+        .number = feed->numbers[place],
+        .op = op,
+        .is_end = (feed->begun >> place & 1) != 0,
+        .begin_ns = kernel->begin_ns,
+        .end_ns = kernel->end_ns,
+        /* If it stands for many kernels, some of them began while the clock was low. */
+        .is_low = kernel->has_begun_low || (kernel->is_low && op->kernels > 1),
+    };
 }
 
 bool lull_play_enqueue_next(struct lull_play_enqueue *feed, const struct lull_physics *gpu,
-                            int context, struct lull_play_event *event_out)
+                            int index, struct lull_play_event *event_out)
 {
+    const struct lull_physics_context *context = &gpu->contexts[index];
     int64_t earliest_ns = INT64_MAX;
-    uint32_t index = 0;
+    uint32_t earliest = 0;
 
-    if (gpu->work_events == feed->told_events)
+    if (gpu->work_events == feed->told_events || !context->is_live)
         return false;
-    for (uint32_t i = 0; i < feed->pending_count; i++) {
-        const struct pending *pending = &feed->pending[i];
-        const struct lull_physics_kernel *kernel =
-            lull_physics_find_work(gpu, context, pending->number);
-        const int64_t time_ns = kernel != NULL ? news_ns(kernel, pending) : INT64_MAX;
+    for (uint32_t places = news(feed, context); places != 0; places &= places - 1) {
+        const uint32_t place = (uint32_t)__builtin_ctz(places);
+        const struct lull_physics_kernel *kernel = &context->kernels[place];
+        const int64_t time_ns = (feed->begun >> place & 1) != 0 ? kernel->end_ns : kernel->begin_ns;
 
-        if (time_ns >= earliest_ns)
+        if (time_ns > earliest_ns ||
+            (time_ns == earliest_ns && feed->numbers[place] > feed->numbers[earliest]))
             continue;
         earliest_ns = time_ns;
-        index = i;
-        *event_out = (struct lull_play_event){
-            .number = pending->number,
-            .op = op_of(feed, pending->number),
-            .is_end = pending->has_begun,
-            .begin_ns = kernel->begin_ns,
-            .end_ns = kernel->end_ns,
-            /* If it stands for many kernels, some of them began while the clock was low. */
-            .is_low = kernel->has_begun_low ||
-                      (kernel->is_low && op_of(feed, pending->number)->kernels > 1),
-        };
+        earliest = place;
     }
     if (earliest_ns == INT64_MAX) {
         feed->told_events = gpu->work_events;
         return false;
     }
+    *event_out = event_of(feed, &context->kernels[earliest], earliest);
     feed->told_events++; /* events of other contexts are counted when a search finds nothing */
-    mark(feed, index, event_out);
+    mark(feed, earliest, event_out);
     return true;
 }

@@ -123,14 +123,24 @@ static const char *fault_of_communication(const struct lull_play *play, uint32_t
     return NULL;
 }
 
+/* Tells whether a dependency is an operation of this period or of the one before. */
+static bool is_index(const struct lull_play_rank *rank, int32_t index)
+{
+    return index >= 0 && (uint64_t)index < 2 * (uint64_t)rank->count;
+}
+
 static const char *fault_of(const struct lull_play *play, uint32_t rank,
                             const struct lull_play_op *op)
 {
     if (op->stream >= LULL_PLAY_STREAMS)
         return "no such stream";
     for (uint32_t i = 0; i < LULL_PLAY_DEPENDENCIES; i++)
-        if (op->depends[i] != LULL_PLAY_NONE &&
-            (op->depends[i] < 0 || (uint32_t)op->depends[i] >= play->ranks[rank].count))
+        if (op->depends[i] != LULL_PLAY_NONE && !is_index(&play->ranks[rank], op->depends[i]))
+            return "a dependency does not exist";
+    if (op->further_count > LULL_PLAY_FURTHER)
+        return "too many dependencies";
+    for (uint32_t i = 0; i < op->further_count; i++)
+        if (!is_index(&play->ranks[rank], op->further[i]))
             return "a dependency does not exist";
     if (!is_time(op->delay_ms) || !is_time(op->lead_ms) || !is_time(op->duration_ms) ||
         !(op->duration_ms > 0))
@@ -219,7 +229,7 @@ static void resolve_delays(struct lull_play_rank *rank)
         uint32_t before = i;
 
         if (!(op->delay_ms > 0) || op->depends[0] != LULL_PLAY_NONE ||
-            op->depends[1] != LULL_PLAY_NONE)
+            op->depends[1] != LULL_PLAY_NONE || op->further_count > 0)
             continue;
         do /* ends at the operation itself, in the period before, if its stream has no other */
             before = (before + rank->count - 1) % rank->count;

@@ -23,7 +23,8 @@ enum {
     LULL_PLAY_STREAMS = 8,
     LULL_PLAY_COMMUNICATORS = 32,
     LULL_PLAY_DEPENDENCIES = 2,
-    LULL_PLAY_OPS = 1 << 20, /* the most operations of one rank */
+    LULL_PLAY_FURTHER = LULL_PLAY_STREAMS, /* dependencies beyond these */
+    LULL_PLAY_OPS = 1 << 20,               /* the most operations of one rank */
     LULL_PLAY_MEETINGS = LULL_PLAY_COMMUNICATORS + LULL_PLAY_RANKS * LULL_PLAY_RANKS,
 };
 
@@ -50,10 +51,13 @@ struct lull_play_op {
     /*
      * Indices of operations of the same rank, or LULL_PLAY_NONE. One that is not smaller than the
      * operation's own means that of the period before; in the first period, the play's beginning.
-     * With none at all, delay_ms counts from the end of the one before on the stream.
+     * With none at all, delay_ms counts from the end of the one before on the stream. An index plus
+     * the rank's number of operations always means that of the period before.
      */
     int32_t depends[LULL_PLAY_DEPENDENCIES];
-    double delay_ms; /* how long it begins after the last dependency, >= 0 */
+    uint32_t further_count;
+    int32_t further[LULL_PLAY_FURTHER]; /* more indices like these, none of them LULL_PLAY_NONE */
+    double delay_ms;                    /* how long it begins after the last dependency, >= 0 */
     double
         duration_ms;  /* at the highest clock, > 0; of communication: after all ranks have begun */
     double lead_ms;   /* about how far ahead the host enqueues it; 0: as far as the play says */

@@ -46,32 +46,149 @@ static int choose_stream(struct trace_run *run, uint32_t *recorded, int64_t *fre
     return -EINVAL;
 }
 
-/* Makes runs of kernels; both are in the order of their begins. */
-static size_t merge(const struct lull_play_kernel *kernels, size_t count, struct trace_run *runs)
+/* ---- computation between communication ---- */
+
+/* Times at which computation is cut, so that what has ended before communication begins, and what
+ * begins after communication has ended, are operations of their own. */
+struct cuts {
+    int64_t *times_ns; /* ascending */
+    size_t count;
+    size_t next; /* the first one after the time that was looked at last */
+};
+
+static int compare_times(const void *a, const void *b)
 {
-    struct trace_run *compute = NULL;
-    size_t run_count = 0;
+    const int64_t x = *(const int64_t *)a;
+    const int64_t y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The latest time up to this one; INT64_MIN: there is none. */
+static int64_t latest_up_to(const int64_t *times_ns, size_t count, int64_t time_ns)
+{
+    size_t low = 0;
+
+    for (size_t high = count; low < high;) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (times_ns[middle] <= time_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low == 0 ? INT64_MIN : times_ns[low - 1];
+}
+
+/* The earliest time from this one on; INT64_MAX: there is none. */
+static int64_t earliest_from(const int64_t *times_ns, size_t count, int64_t time_ns)
+{
+    size_t low = 0;
+
+    for (size_t high = count; low < high;) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (times_ns[middle] < time_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low == count ? INT64_MAX : times_ns[low];
+}
+
+/* Finds the cuts of kernels in the order of their begins. begins_ns and ends_ns are as long as the
+ * kernels, cuts->times_ns is twice as long. */
+static void find_cuts(const struct lull_play_kernel *kernels, size_t count, int64_t *begins_ns,
+                      int64_t *ends_ns, struct cuts *cuts)
+{
+    size_t computes = 0;
 
     for (size_t i = 0; i < count; i++) {
-        const struct lull_play_kernel *kernel = &kernels[i];
-
-        if (kernel->end_ns == kernel->begin_ns)
+        if (kernels[i].is_communication || kernels[i].end_ns == kernels[i].begin_ns)
             continue;
-        if (!kernel->is_communication && compute != NULL &&
-            kernel->begin_ns - compute->first.end_ns < LULL_PLAY_MERGE_NS) {
-            if (kernel->end_ns > compute->first.end_ns)
-                compute->first.end_ns = kernel->end_ns;
-            compute->kernels++;
-            continue;
-        }
-        runs[run_count] = (struct trace_run){*kernel, 1};
-        if (!kernel->is_communication) {
-            compute = &runs[run_count];
-            compute->first.stream = 0;
-        }
-        run_count++;
+        begins_ns[computes] = kernels[i].begin_ns;
+        ends_ns[computes++] = kernels[i].end_ns;
     }
-    return run_count;
+    qsort(ends_ns, computes, sizeof(ends_ns[0]), compare_times);
+    cuts->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!kernels[i].is_communication || kernels[i].end_ns == kernels[i].begin_ns)
+            continue;
+        cuts->times_ns[cuts->count++] = latest_up_to(ends_ns, computes, kernels[i].begin_ns);
+        cuts->times_ns[cuts->count++] = earliest_from(begins_ns, computes, kernels[i].end_ns);
+    }
+    qsort(cuts->times_ns, cuts->count, sizeof(cuts->times_ns[0]), compare_times);
+}
+
+/* The first cut after a time; INT64_MAX: there is none. Times must not go back. */
+static int64_t cut_after(struct cuts *cuts, int64_t time_ns)
+{
+    while (cuts->next < cuts->count && cuts->times_ns[cuts->next] <= time_ns)
+        cuts->next++;
+    return cuts->next < cuts->count ? cuts->times_ns[cuts->next] : INT64_MAX;
+}
+
+/* What compute kernels have become so far. */
+struct merger {
+    struct trace_run *runs;
+    size_t count;
+    struct cuts *cuts;
+    struct trace_run *compute; /* the last run of computation; NULL: there is none */
+    int64_t cut_ns;            /* the first cut after its begin: it ends there at the latest */
+};
+
+static void begin_compute(struct merger *merger, const struct lull_play_kernel *kernel)
+{
+    merger->compute = &merger->runs[merger->count++];
+    *merger->compute = (struct trace_run){*kernel, 1};
+    merger->compute->first.stream = 0;
+    merger->cut_ns = cut_after(merger->cuts, kernel->begin_ns);
+}
+
+/* Adds a compute kernel to the last run, as far as that goes, and the rest of it to runs of its
+ * own. */
+static void add_compute(struct merger *merger, const struct lull_play_kernel *kernel)
+{
+    struct lull_play_kernel rest = *kernel;
+
+    if (merger->compute != NULL && rest.begin_ns < merger->compute->first.end_ns)
+        rest.begin_ns = merger->compute->first.end_ns; /* until then computation runs already */
+    if (merger->compute != NULL)
+        merger->compute->kernels += rest.begin_ns > kernel->begin_ns;
+    if (merger->compute == NULL || rest.begin_ns >= merger->cut_ns ||
+        rest.begin_ns - merger->compute->first.end_ns >= LULL_PLAY_MERGE_NS) {
+        if (rest.begin_ns >= rest.end_ns)
+            return;
+        begin_compute(merger, &rest);
+    } else {
+        merger->compute->kernels += rest.begin_ns == kernel->begin_ns;
+    }
+    while (rest.end_ns > merger->cut_ns) {
+        merger->compute->first.end_ns = merger->cut_ns;
+        rest.begin_ns = merger->cut_ns;
+        begin_compute(merger, &rest);
+    }
+    if (rest.end_ns > merger->compute->first.end_ns)
+        merger->compute->first.end_ns = rest.end_ns;
+}
+
+/* Makes runs of kernels that are in the order of their begins. Returns how many. */
+static size_t merge(const struct lull_play_kernel *kernels, size_t count, struct cuts *cuts,
+                    struct trace_run *runs)
+{
+    struct merger merger = {.runs = runs, .cuts = cuts};
+
+    for (size_t i = 0; i < count; i++) {
+        if (kernels[i].end_ns == kernels[i].begin_ns)
+            continue;
+        if (kernels[i].is_communication)
+            runs[merger.count++] = (struct trace_run){kernels[i], 1};
+        else
+            add_compute(&merger, &kernels[i]);
+    }
+    /* What is left of a kernel after a cut may begin after communication that was found before. */
+    qsort(runs, merger.count, sizeof(runs[0]), compare_begins);
+    return merger.count;
 }
 
 static int assign_streams(struct trace_run *runs, size_t count, uint32_t rank,
@@ -135,11 +252,41 @@ static int compare_ends(const void *a, const void *b)
     return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
 }
 
-/* Adds the operations; each one depends on the one that had ended last before it began. */
+/* Adds to an operation the index of one that it depends on. */
+static int add_dependency(struct lull_play_op *op, size_t index)
+{
+    for (uint32_t i = 0; i < LULL_PLAY_DEPENDENCIES; i++)
+        if (op->depends[i] == LULL_PLAY_NONE) {
+            op->depends[i] = (int32_t)index;
+            return 0;
+        }
+    if (op->further_count == LULL_PLAY_FURTHER)
+        return -ENOSPC;
+    op->further[op->further_count++] = (int32_t)index;
+    return 0;
+}
+
+/*
+ * Lets an operation depend on all that had ended before it began, whatever its stream: on those
+ * directly after whose end none of the others began. latest_ns is the latest begin of those that
+ * had ended; shift is added to the indices. Those that remain run side by side, so there are no
+ * more of them than streams.
+ */
+static int depend_on_ended(struct lull_play_op *op, const struct end *ends, size_t ended,
+                           int64_t latest_ns, size_t shift)
+{
+    for (size_t i = ended; i-- > 0 && ends[i].end_ns > latest_ns;)
+        if (add_dependency(op, ends[i].run + shift) < 0)
+            return -ENOSPC;
+    return 0;
+}
+
+/* Adds the operations. What had ended before one began is before it at any clock. */
 static int add_runs(struct lull_play *play, uint32_t rank, const struct trace_run *runs,
                     size_t count, struct end *ends, const struct lull_play_trace_options *options,
                     struct lull_error *err)
 {
+    int64_t latest_ns = INT64_MIN; /* begin of those that have ended */
     size_t ended = 0;
     size_t step = 0;
 
@@ -151,15 +298,17 @@ static int add_runs(struct lull_play *play, uint32_t rank, const struct trace_ru
         struct lull_play_op op = op_of(&runs[i], options);
         int result;
 
-        while (ended < count && ends[ended].end_ns <= begin_ns)
-            ended++;
+        for (; ended < count && ends[ended].end_ns <= begin_ns; ended++)
+            latest_ns = lull_later_ns(latest_ns, runs[ends[ended].run].first.begin_ns);
         if (ended > 0) {
-            op.depends[0] = (int32_t)ends[ended - 1].run;
             op.delay_ms = ms_between(ends[ended - 1].end_ns, begin_ns);
-        } else { /* nothing had ended: it depends on the last operation of the period before */
-            op.depends[0] = (int32_t)ends[count - 1].run;
+            result = depend_on_ended(&op, ends, ended, latest_ns, 0);
+        } else { /* nothing had ended: it depends on the whole period before */
             op.delay_ms = ms_between(runs[0].first.begin_ns - options->pause_ns, begin_ns);
+            result = depend_on_ended(&op, ends, count, runs[count - 1].first.begin_ns, count);
         }
+        if (result < 0)
+            return lull_error_set(err, result, "rank %u: too many kernels run at once", rank);
         for (; step < options->step_count && options->steps_ns[step] <= begin_ns; step++)
             op.begins_step = true;
         result = lull_play_add(play, rank, &op, err);
@@ -186,43 +335,72 @@ static int check_kernels(const struct lull_play *play, uint32_t rank,
     return 0;
 }
 
+/* What adding a trace needs while it lasts. */
+struct workspace {
+    struct lull_play_kernel *sorted;
+    struct trace_run *runs;
+    struct end *ends;
+    int64_t *begins_ns;
+    int64_t *ends_ns;
+    struct cuts cuts;
+};
+
+/* False: no memory. Each communication kernel cuts computation twice at most. */
+static bool workspace_init(struct workspace *space, size_t count)
+{
+    *space = (struct workspace){
+        .sorted = calloc(count + 1, sizeof(space->sorted[0])),
+        .runs = calloc(3 * count + 1, sizeof(space->runs[0])),
+        .ends = calloc(3 * count + 1, sizeof(space->ends[0])),
+        .begins_ns = calloc(count + 1, sizeof(space->begins_ns[0])),
+        .ends_ns = calloc(count + 1, sizeof(space->ends_ns[0])),
+        .cuts = {.times_ns = calloc(2 * count + 1, sizeof(space->cuts.times_ns[0]))},
+    };
+    return space->sorted != NULL && space->runs != NULL && space->ends != NULL &&
+           space->begins_ns != NULL && space->ends_ns != NULL && space->cuts.times_ns != NULL;
+}
+
+static void workspace_fini(struct workspace *space)
+{
+    free(space->sorted);
+    free(space->runs);
+    free(space->ends);
+    free(space->begins_ns);
+    free(space->ends_ns);
+    free(space->cuts.times_ns);
+}
+
 int lull_play_add_trace(struct lull_play *play, uint32_t rank,
                         const struct lull_play_kernel *kernels, size_t count,
                         const struct lull_play_trace_options *options, struct lull_error *err)
 {
-    struct lull_play_kernel *sorted;
-    struct trace_run *runs;
-    struct end *ends;
+    struct workspace space;
     size_t run_count;
     int result = check_kernels(play, rank, kernels, count, err);
 
     if (result < 0)
         return result;
-    sorted = calloc(count + 1, sizeof(sorted[0]));
-    runs = calloc(count + 1, sizeof(runs[0]));
-    ends = calloc(count + 1, sizeof(ends[0]));
-    if (sorted == NULL || runs == NULL || ends == NULL) {
+    if (!workspace_init(&space, count)) {
         result = lull_error_set(err, -ENOMEM, "rank %u: no memory", rank);
-        goto free_all;
+        goto fini;
     }
     if (count > 0)
-        memcpy(sorted, kernels, count * sizeof(sorted[0]));
-    qsort(sorted, count, sizeof(sorted[0]), compare_begins);
-    run_count = merge(sorted, count, runs);
+        memcpy(space.sorted, kernels, count * sizeof(space.sorted[0]));
+    qsort(space.sorted, count, sizeof(space.sorted[0]), compare_begins);
+    find_cuts(space.sorted, count, space.begins_ns, space.ends_ns, &space.cuts);
+    run_count = merge(space.sorted, count, &space.cuts, space.runs);
     if (run_count == 0) {
         result =
             lull_error_set(err, -EINVAL, "rank %u: the record has no kernels with a length", rank);
-        goto free_all;
+        goto fini;
     }
-    result = assign_streams(runs, run_count, rank, err);
+    result = assign_streams(space.runs, run_count, rank, err);
     if (result < 0)
-        goto free_all;
-    result = add_runs(play, rank, runs, run_count, ends, options, err);
+        goto fini;
+    result = add_runs(play, rank, space.runs, run_count, space.ends, options, err);
     play->is_recorded = true;
 
-free_all:
-    free(sorted);
-    free(runs);
-    free(ends);
+fini:
+    workspace_fini(&space);
     return result;
 }

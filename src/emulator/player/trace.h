@@ -1,9 +1,11 @@
 /*
  * Makes one rank of a play from the GPU kernels that were recorded on a real job.
  *
- * The gaps stay as they were recorded: every operation begins as long after the one that had ended
- * last as in the record. If an operation takes longer, everything after it moves by as much, since
- * no gap shrinks to absorb it; replayed at the highest clock, every time is the recorded one.
+ * What had ended in the record before an operation began is before it at any clock, whatever their
+ * streams: the record does not tell which of it the operation needed. The gaps stay as they were
+ * recorded: every operation begins as long after the last of those as in the record. If one takes
+ * longer, everything after it moves, since no gap shrinks to absorb it; replayed at the highest
+ * clock, every time is the recorded one.
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_PLAYER_TRACE_H
@@ -13,7 +15,8 @@
 
 #include "emulator/player/play.h"
 
-/* Compute kernels with a shorter gap between them become one operation; chosen, not measured. */
+/* Compute kernels with a shorter gap between them become one operation, unless communication begins
+ * or ends between them; chosen, not measured. */
 #define LULL_PLAY_MERGE_NS INT64_C(20000)
 
 /* One kernel on the GPU. */

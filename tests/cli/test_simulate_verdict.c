@@ -1,0 +1,110 @@
+/*
+ * The first line of `lull simulate` of results that are made up: a figure beyond the tolerance, and
+ * a run that still searches, is never a recommendation. SPDX-License-Identifier: Apache-2.0
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/simulate_report.h"
+
+/* A run of 400 periods that has settled in its 100th, and saves. */
+static struct lull_simulate_results make_results(void)
+{
+    struct lull_simulate_results results = {
+        .model = lull_gpu_model_find("A100-SXM4-40GB", 14),
+        .tolerance_ratio = 0.01,
+        .periods = 400,
+        .ranks = 1,
+    };
+
+    results.modes[LULL_SIMULATE_AUTO] = (struct lull_simulate_mode){
+        .outcome = {.settled_in = 100, .keeps = true},
+        .whole = {.slowdown_ratio = 0.006, .saving_ratio = 0.05},
+        .worst_ratio = 0.007,
+        .has_settled_part = true,
+        .settled = {.slowdown_ratio = 0.008, .saving_ratio = 0.08},
+    };
+    return results;
+}
+
+static void check(const struct lull_simulate_results *results, bool is_within, const char *begin,
+                  const char *part)
+{
+    const struct lull_simulate_mode *mode = &results->modes[LULL_SIMULATE_AUTO];
+    char text[256];
+
+    lull_simulate_verdict(results, text, sizeof(text));
+    assert_true(lull_simulate_is_within(results, mode) == is_within);
+    assert_memory_equal(text, begin, strlen(begin));
+    assert_non_null(strstr(text, part));
+    if (strncmp(begin, "saves", 5) != 0)
+        assert_null(strstr(text, "run: lull run"));
+}
+
+static void test_each_figure_beyond_the_tolerance_fails(void **state)
+{
+    struct lull_simulate_results results = make_results();
+    struct lull_simulate_mode *mode = &results.modes[LULL_SIMULATE_AUTO];
+
+    (void)state;
+    check(&results, true, "saves 5.0 % for 0.60 % of time over all 400 periods, 8.0 % for 0.80 %",
+          "run: lull run -- COMMAND");
+    results.tolerance_ratio = 0.02;
+    check(&results, true, "saves", "run: lull run --tolerance 2% -- COMMAND");
+    results.tolerance_ratio = 0.01;
+    mode->worst_ratio = 0.0101;
+    check(&results, false, "slower than the tolerance: 1.01 % at the worst moment",
+          "1 % is allowed");
+    mode->settled.slowdown_ratio = 0.0102;
+    check(&results, false, "slower than the tolerance: 1.02 % once settled", "1 % is allowed");
+    mode->has_settled_part = false;
+    check(&results, false, "slower than the tolerance: 1.01 % at the worst moment",
+          "1 % is allowed");
+    mode->whole.slowdown_ratio = 0.018;
+    check(&results, false, "slower than the tolerance: 1.8 % over the whole run", "1 % is allowed");
+    mode->outcome.settled_in = 0; /* a failure goes before a search */
+    check(&results, false, "slower than the tolerance: 1.8 % over the whole run", "1 % is allowed");
+}
+
+static void test_a_search_recommends_nothing(void **state)
+{
+    struct lull_simulate_results results = make_results();
+    struct lull_simulate_mode *mode = &results.modes[LULL_SIMULATE_AUTO];
+
+    (void)state;
+    mode->outcome.settled_in = 0;
+    mode->has_settled_part = false;
+    check(&results, true, "still searching after 400 periods", "give more --periods");
+    mode->outcome.settled_in = 398; /* too late for a settled part */
+    check(&results, true, "saves 5.0 % for 0.60 % of time over all 400 periods, on", "run: ");
+}
+
+static void test_little_is_nothing(void **state)
+{
+    struct lull_simulate_results results = make_results();
+    struct lull_simulate_mode *mode = &results.modes[LULL_SIMULATE_AUTO];
+
+    (void)state;
+    mode->whole.saving_ratio = 0.004; /* the search has taken most of the run */
+    check(&results, true, "saves 0.4 %", "8.0 % for 0.80 % once settled");
+    mode->settled.saving_ratio = 0.006;
+    check(&results, true, "nothing to gain: all levers together save 0.6 %", "A100");
+    mode->outcome.keeps = false;
+    check(&results, true, "nothing to gain: no lower clock was proven", "A100");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_figure_beyond_the_tolerance_fails),
+        cmocka_unit_test(test_a_search_recommends_nothing),
+        cmocka_unit_test(test_little_is_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
