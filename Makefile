@@ -14,35 +14,34 @@
 BUILD ?= build
 MESON_FLAGS ?=
 
-.PHONY: all test test-thorough test-sanitizers faults check-tidy demo bench experiment figures clean
+.PHONY: all configure test test-thorough test-sanitizers faults check-tidy demo bench experiment figures clean
 
-all: $(BUILD)/build.ninja
+all: configure
 	ninja -C $(BUILD)
 
-$(BUILD)/build.ninja:
-	meson setup $(BUILD) $(MESON_FLAGS)
+# Also looks up again what was missing, where packages have come since.
+configure:
+	tools/configure $(BUILD) $(MESON_FLAGS)
 
 test:
 	tools/install-deps
-	$(MAKE) --no-print-directory $(BUILD)/build.ninja
-	tools/enable-tests $(BUILD)
-	$(MAKE) --no-print-directory all
+	tools/configure $(BUILD) --tests $(MESON_FLAGS)
+	ninja -C $(BUILD)
 	tools/test --build $(BUILD)
 
 test-thorough:
 	tools/install-deps
-	$(MAKE) --no-print-directory $(BUILD)/build.ninja
-	tools/enable-tests $(BUILD)
-	$(MAKE) --no-print-directory all
+	tools/configure $(BUILD) --tests $(MESON_FLAGS)
+	ninja -C $(BUILD)
 	tools/test --build $(BUILD) thorough
 
 test-sanitizers:
 	tools/install-deps
 	tools/test --build $(BUILD) address thread
 
-faults: $(BUILD)/build.ninja
-	tools/enable-tests $(BUILD)
-	$(MAKE) --no-print-directory all
+faults:
+	tools/configure $(BUILD) --tests $(MESON_FLAGS)
+	ninja -C $(BUILD)
 	tools/faults $(BUILD)
 
 # 77: there is no clang-tidy, as the check has said.
@@ -52,23 +51,21 @@ check-tidy: all
 # Without the tests nothing has to be there that only they need.
 demo:
 	tools/install-deps demo
-	$(MAKE) --no-print-directory $(BUILD)/build.ninja MESON_FLAGS="-Dtests=false $(MESON_FLAGS)"
+	tools/configure $(BUILD) -Dtests=false $(MESON_FLAGS)
 	ninja -C $(BUILD) demo-programs
 	tools/demo $(BUILD)
 
 bench:
 	tools/install-deps
-	$(MAKE) --no-print-directory $(BUILD)/build.ninja
-	tools/enable-tests $(BUILD)
-	$(MAKE) --no-print-directory all
+	tools/configure $(BUILD) --tests $(MESON_FLAGS)
+	ninja -C $(BUILD)
 	tools/bench $(BUILD)
 
 # 77: there is no Slurm, or not the tools for it, as the experiment has said.
 experiment:
 	tools/install-deps
-	$(MAKE) --no-print-directory $(BUILD)/build.ninja
-	tools/enable-tests $(BUILD)
-	$(MAKE) --no-print-directory all
+	tools/configure $(BUILD) --tests $(MESON_FLAGS)
+	ninja -C $(BUILD)
 	bench/experiment.py $(BUILD) ../shared/tools/slurm-cluster || [ $$? -eq 77 ]
 
 figures: all

@@ -37,8 +37,9 @@ class Job:
         self.start(self.command(name, sizes, *options)).wait()
 
     def show(self, name):
-        return json.loads(subprocess.run([self.lull, "batch", "show", name, "--json"], env=self.environment,
-                                         check=True, stdout=subprocess.PIPE).stdout)
+        """A job as it is known on emulated nodes."""
+        return json.loads(subprocess.run([self.lull, "emulate", "1xA100-SXM4-40GB", "--", self.lull, "batch", "show", name, "--json"],
+                                         env=self.environment, check=True, stdout=subprocess.PIPE).stdout)
 
 
 def exhaustive(job):

@@ -4,9 +4,11 @@ be late at that time, so a promise of one second is held against one second wher
 import os
 import shutil
 import signal
+import stat
 import sys
 import tempfile
 import time
+import unittest
 
 # A shell starts what runs in the background with INT and QUIT ignored, and nohup with HUP; every program of a test would
 # inherit that.
@@ -85,6 +87,18 @@ def remove(directory):
         return not os.path.exists(directory)
 
     wait_for(is_gone, 5.0, 0.02)
+
+
+def require_open(program):
+    """Skips the test, which runs this program of the build as another user, where others cannot reach it: a checkout below
+    /root, say."""
+    path = os.path.realpath(program)
+    while True:
+        if not os.stat(path).st_mode & stat.S_IXOTH:
+            raise unittest.SkipTest(f"{path} is closed to other users, as whom it runs programs of the build")
+        if path == "/":
+            return
+        path = os.path.dirname(path)
 
 
 class Directory:

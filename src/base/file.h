@@ -63,14 +63,31 @@ int lull_file_make_directory(const char *path, mode_t mode, struct lull_error *e
 int lull_file_find_own(const char *build_path, const char *installed_name, char *path_out,
                        size_t size, struct lull_error *err);
 
-/* The directory in which root keeps what is learnt. */
-#define LULL_NODE_STATE_DIRECTORY "/var/lib/lull"
+/* Names the file of an emulated node; `lull emulate` sets it for its command. */
+#define LULL_EMULATED_NODE_VARIABLE "LULL_EMULATED_NODE"
+
+/* The name of a symbol that each vendor library of the emulator has, and no other. */
+#define LULL_EMULATED_LIBRARY_MARK "lull_emulated_library"
+
+/* Tells whether this process sees the GPUs of an emulated node. A vendor library that is not the
+ * emulator's is refused there (device/library.h). */
+bool lull_file_is_node_emulated(void);
 
 /*
- * Where this user's calibrations, profiles and the like are kept: $LULL_STATE_DIR; else, for root,
- * /var/lib/lull; else $XDG_STATE_HOME/lull or ~/.local/state/lull. Errors: -ENAMETOOLONG; -ENOENT
- * no such variable.
+ * Writes where Lull keeps what it has learnt: calibrations, power limits, batch jobs, the
+ * scheduler's journal. This is the directory chosen, null for the default: $LULL_STATE_DIR; else,
+ * for root, /var/lib/lull; else $XDG_STATE_HOME/lull or ~/.local/state/lull. On an emulated node it
+ * is the subdirectory `emulated` of it, so that nothing learnt there is used on hardware. The
+ * directory need not exist. Errors: -ENAMETOOLONG; -ENOENT no such variable. Thread-safe as long as
+ * no thread changes the environment.
  */
-int lull_file_state_directory(char *path_out, size_t size, struct lull_error *err);
+int lull_file_state_directory(const char *chosen, char *path_out, size_t size,
+                              struct lull_error *err);
+
+/*
+ * Writes where root keeps it for all users: $LULL_STATE_DIR, else /var/lib/lull; on an emulated
+ * node the subdirectory `emulated` of it. Errors: -ENAMETOOLONG.
+ */
+int lull_file_node_state_directory(char *path_out, size_t size, struct lull_error *err);
 
 #endif

@@ -256,7 +256,7 @@ static int store(const struct measured_gpus *findings, struct lull_error *err)
 {
     const struct lull_calibration_record *const records = findings->records;
     char directory[PATH_MAX];
-    int result = lull_file_state_directory(directory, sizeof(directory), err);
+    int result = lull_file_state_directory(NULL, directory, sizeof(directory), err);
 
     for (uint32_t i = 0; i < findings->count && result == 0; i++)
         if (count_model(records, i, records[i].gpu_name) == 0)

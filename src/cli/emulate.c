@@ -63,7 +63,7 @@ static int set_environment(const struct lull_node *node, const char *directory)
                          before != NULL ? before : "") >= sizeof(path))
         return -ENAMETOOLONG;
     if (setenv("LD_LIBRARY_PATH", path, 1) < 0 ||
-        setenv(LULL_NODE_VARIABLE, lull_node_path(node), 1) < 0)
+        setenv(LULL_EMULATED_NODE_VARIABLE, lull_node_path(node), 1) < 0)
         return -errno;
     return 0;
 }

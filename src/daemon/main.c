@@ -66,7 +66,7 @@ static const struct lull_option rows[] = {
               .excludes = "socket-mode|policy"),
     LULL_VALUE("policy", "FILE", TEXT, struct settings, server.policy_path,
                "Who may control which GPU, and within what; see lulld-policy(5).",
-               .hint = LULL_OPTION_FILE, .usual = LULL_POLICY_FILE,
+               .hint = LULL_OPTION_FILE, .usual = LULL_POLICY_FILE, .environment = "LULL_POLICY",
                .more = "The usual one may be missing. lull reload reads it again.",
                LULL_GIVEN(struct settings, is_policy_given)),
     LULL_FLAG("restore", struct settings, is_restoring,

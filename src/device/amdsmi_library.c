@@ -64,8 +64,8 @@ static int load_library(struct lull_amdsmi *amdsmi, struct lull_error *err)
                                         "libamd_smi.so",
                                         "/opt/rocm/lib/libamd_smi.so",
                                         NULL};
-    int result = lull_library_open("LULL_AMD_SMI", names, "AMD", &amdsmi->library,
-                                   amdsmi->library_name, sizeof(amdsmi->library_name), err);
+    int result = lull_library_open_driver("LULL_AMD_SMI", names, "AMD", &amdsmi->library,
+                                          amdsmi->library_name, sizeof(amdsmi->library_name), err);
 
     if (result < 0)
         return result;

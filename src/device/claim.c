@@ -16,6 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 
 /* Who fills the queue of a socket that nobody accepts from hides its owner from the next process;
@@ -24,10 +25,6 @@ enum { BACKLOG = 4096 };
 
 /* The directory of the lock files is the same for every --runtime-dir. */
 static const char *const lock_directory = "/run/lull";
-
-/* Emulated nodes have the same PCI addresses as each other, and each of them is a node of its own.
- */
-static const char *const emulated_node_variable = "LULL_EMULATED_NODE";
 
 struct lull_claim {
     int fd_count;
@@ -38,7 +35,8 @@ struct lull_claim {
 static bool key_of(const struct lull_device_info *info, char *key_out, size_t size)
 {
     const char *address = info->pci_bus_id;
-    const char *node = getenv(emulated_node_variable);
+    /* Emulated nodes have the same PCI addresses as each other, and each is a node of its own. */
+    const char *const node = getenv(LULL_EMULATED_NODE_VARIABLE);
     int length;
 
     if (address[0] == '\0')
@@ -176,7 +174,7 @@ static int take_one(struct lull_claim *claim, const struct lull_device_info *inf
         return 0;
     result = keep(claim, take_name(key, err));
     /* The file of an emulated GPU would outlive its node. */
-    if (result == 0 && getenv(emulated_node_variable) == NULL)
+    if (result == 0 && !lull_file_is_node_emulated())
         result = keep(claim, take_file(lock_directory, key, err));
     return result;
 }

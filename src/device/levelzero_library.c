@@ -45,8 +45,9 @@ const struct lull_library_meaning *lull_levelzero_meaning(int code)
 static int load_library(struct lull_levelzero *levelzero, struct lull_error *err)
 {
     static const char *const names[] = {"libze_loader.so.1", NULL};
-    int result = lull_library_open("LULL_LEVEL_ZERO", names, "Intel", &levelzero->library,
-                                   levelzero->library_name, sizeof(levelzero->library_name), err);
+    int result =
+        lull_library_open_driver("LULL_LEVEL_ZERO", names, "Intel", &levelzero->library,
+                                 levelzero->library_name, sizeof(levelzero->library_name), err);
 
     if (result < 0)
         return result;

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+
 int lull_library_open(const char *variable, const char *const *names, const char *what,
                       void **library_out, char *name_out, size_t name_size, struct lull_error *err)
 {
@@ -30,6 +32,26 @@ int lull_library_open(const char *variable, const char *const *names, const char
                           "no %s driver library (%s): install the driver, or set %s to the "
                           "library's path",
                           what, reason, variable);
+}
+
+int lull_library_open_driver(const char *variable, const char *const *names, const char *what,
+                             void **library_out, char *name_out, size_t name_size,
+                             struct lull_error *err)
+{
+    void *library = NULL;
+    int result = lull_library_open(variable, names, what, &library, name_out, name_size, err);
+
+    if (result == 0 && lull_file_is_node_emulated() &&
+        dlsym(library, LULL_EMULATED_LIBRARY_MARK) == NULL) {
+        dlclose(library);
+        return lull_error_set(err, LULL_E_UNSUPPORTED,
+                              "%s: drives hardware, but " LULL_EMULATED_NODE_VARIABLE
+                              " says that this is an emulated node; unset it",
+                              name_out);
+    }
+    if (result == 0)
+        *library_out = library;
+    return result;
 }
 
 /* A symbol is stored through memcpy, because ISO C cannot convert an object pointer to a function

@@ -37,6 +37,15 @@ struct lull_library_meaning {
 int lull_library_open(const char *variable, const char *const *names, const char *what,
                       void **library_out, char *name_out, size_t name_size, struct lull_error *err);
 
+/*
+ * The same for a library that drives GPUs. What is learnt on an emulated node is kept apart
+ * (base/file.h), so a library that drives hardware is refused there. Further errors:
+ * LULL_E_UNSUPPORTED.
+ */
+int lull_library_open_driver(const char *variable, const char *const *names, const char *what,
+                             void **library_out, char *name_out, size_t name_size,
+                             struct lull_error *err);
+
 /* Stores the addresses of the symbols in the table; NULL for what the library lacks. */
 void lull_library_bind(void *library, void *table, const struct lull_library_symbol *symbols,
                        size_t count);

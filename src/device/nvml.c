@@ -152,8 +152,8 @@ static int check(int nvml_code, uint32_t gpu, const char *what, struct lull_erro
 static int load_library(struct nvml *nvml, struct lull_error *err)
 {
     static const char *const names[] = {"libnvidia-ml.so.1", NULL};
-    int result = lull_library_open("LULL_NVML", names, "NVIDIA", &nvml->library, nvml->library_name,
-                                   sizeof(nvml->library_name), err);
+    int result = lull_library_open_driver("LULL_NVML", names, "NVIDIA", &nvml->library,
+                                          nvml->library_name, sizeof(nvml->library_name), err);
 
     if (result < 0)
         return result;

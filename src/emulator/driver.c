@@ -13,6 +13,10 @@
 
 #include "emulator/noise.h"
 
+/* LULL_EMULATED_LIBRARY_MARK: the vendors' version scripts export it. */
+extern const char lull_emulated_library;
+const char lull_emulated_library = 1;
+
 /* Setting a power limit takes about 10 ms where locking clocks takes 4.5 ms. The 4.5 ms are
  * measured on a V100 (docs/measurements.md, V10); the 10 ms are from memory. */
 static const double limit_api_factor = 2.2;
@@ -88,7 +92,7 @@ static bool map_node(struct lull_driver *driver, const char *path, enum lull_gpu
 static bool open_locked(struct lull_driver *driver, enum lull_gpu_vendor vendor,
                         lull_driver_describe *describe)
 {
-    const char *path = getenv(LULL_NODE_VARIABLE);
+    const char *path = getenv(LULL_EMULATED_NODE_VARIABLE);
 
     if (driver->references > 0)
         return true;
@@ -145,7 +149,7 @@ enum lull_driver_state lull_driver_state(struct lull_driver *driver)
 
 bool lull_driver_is_current(struct lull_driver *driver)
 {
-    const char *path = getenv(LULL_NODE_VARIABLE);
+    const char *path = getenv(LULL_EMULATED_NODE_VARIABLE);
     bool is_same;
 
     pthread_mutex_lock(&driver->mutex);

@@ -17,10 +17,10 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "emulator/physics/physics.h"
 #include "emulator/spec.h"
 
-#define LULL_NODE_VARIABLE "LULL_EMULATED_NODE"
 #define LULL_NODE_FAULT_VARIABLE "LULL_EMULATED_FAULT"
 
 struct lull_node; /* one process's view of the node; opaque */

@@ -27,7 +27,7 @@ typedef int64_t (*estimate)(const struct lull_physics *physics, int context, dou
 int lull_emulated_gpu_open(uint32_t index, struct lull_emulated_gpu **gpu_out,
                            struct lull_error *err)
 {
-    const char *path = getenv(LULL_NODE_VARIABLE);
+    const char *path = getenv(LULL_EMULATED_NODE_VARIABLE);
     struct lull_emulated_gpu *gpu;
     int result;
 

@@ -66,9 +66,9 @@ struct lull_sql {
 
 /*
  * Opens a database, and brings its tables up to date. location: "postgresql://..." or
- * "postgres://...", as libpq reads it; else a directory, made if may_create; null:
- * lull_file_state_directory. Errors: those of lull_store_open; LULL_E_UNSUPPORTED libpq is not
- * there; -ECONNREFUSED there is no such server.
+ * "postgres://...", as libpq reads it (on an emulated node the schema `emulated` of the database);
+ * else what lull_store_open takes. Errors: those of lull_store_open; LULL_E_UNSUPPORTED libpq is
+ * not there; -ECONNREFUSED there is no such server.
  */
 int lull_sql_open(const char *location, const struct lull_store_schema *schema, bool may_create,
                   struct lull_sql **sql_out, struct lull_error *err);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "store/sql.h"
 
 struct pg_connection;
@@ -238,6 +239,15 @@ static struct pg_connection *connect_to(const struct library *library, const cha
     return library->connect(keywords, values, 1);
 }
 
+/* What is learnt on an emulated node stands apart here as well, in a schema of its own. */
+static int choose_schema(struct postgres *postgres, struct lull_error *err)
+{
+    if (!lull_file_is_node_emulated())
+        return 0;
+    return execute(postgres, "CREATE SCHEMA IF NOT EXISTS emulated; SET search_path TO emulated",
+                   err);
+}
+
 int lull_sql_open_postgres(const char *location, const struct lull_store_schema *schema,
                            struct lull_sql **sql_out, struct lull_error *err)
 {
@@ -255,6 +265,8 @@ int lull_sql_open_postgres(const char *location, const struct lull_store_schema 
     postgres->connection = connect_to(&postgres->library, location);
     if (postgres->library.status(postgres->connection) != CONNECTION_OK)
         result = fail(postgres, -ECONNREFUSED, err);
+    if (result == 0)
+        result = choose_schema(postgres, err);
     if (result == 0)
         result = begin(&postgres->sql, err);
     if (result == 0)

@@ -167,13 +167,9 @@ static int find_path(struct lull_store *store, const char *directory,
                      struct lull_error *err)
 {
     char place[PATH_MAX];
-    int result = 0;
+    int result = lull_file_state_directory(directory, place, sizeof(place), err);
     int length;
 
-    if (directory != NULL)
-        snprintf(place, sizeof(place), "%s", directory);
-    else
-        result = lull_file_state_directory(place, sizeof(place), err);
     if (result < 0)
         return result;
     length = snprintf(store->path, sizeof(store->path), "%s/%s.db", place, schema->name);

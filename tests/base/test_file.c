@@ -120,6 +120,53 @@ static void test_a_pipe_is_written_to_and_not_replaced(void **state)
     rmdir(directory);
 }
 
+static void require_state(const char *chosen, const char *expected)
+{
+    char found[128];
+
+    assert_int_equal(lull_file_state_directory(chosen, found, sizeof(found), NULL), 0);
+    assert_string_equal(found, expected);
+}
+
+/* What this process finds with the variable set, and without it, where it is root and where not. */
+static void test_state_of_an_emulated_node_stands_apart(void **state)
+{
+    const bool is_root = geteuid() == 0;
+    char found[128];
+
+    (void)state;
+    unsetenv("LULL_STATE_DIR");
+    setenv("XDG_STATE_HOME", "/x", 1);
+    for (int i = 0; i < 3; i++) {
+        static const char *const nodes[] = {NULL, "", "/dev/shm/lull-node-x"};
+        const char *const below = i == 2 ? "/emulated" : "";
+        char expected[64];
+
+        unsetenv(LULL_EMULATED_NODE_VARIABLE);
+        if (nodes[i] != NULL)
+            setenv(LULL_EMULATED_NODE_VARIABLE, nodes[i], 1);
+        assert_true(lull_file_is_node_emulated() == (i == 2));
+        snprintf(expected, sizeof(expected), "%s%s", is_root ? "/var/lib/lull" : "/x/lull", below);
+        require_state(NULL, expected);
+        snprintf(expected, sizeof(expected), "/chosen%s", below);
+        require_state("/chosen", expected);
+        assert_int_equal(lull_file_state_directory("/chosen", found, strlen(expected), NULL),
+                         -ENAMETOOLONG);
+        assert_int_equal(lull_file_state_directory("/chosen", found, strlen(expected) + 1, NULL),
+                         0);
+        assert_int_equal(lull_file_node_state_directory(found, sizeof(found), NULL), 0);
+        snprintf(expected, sizeof(expected), "/var/lib/lull%s", below);
+        assert_string_equal(found, expected);
+        setenv("LULL_STATE_DIR", "/own", 1);
+        snprintf(expected, sizeof(expected), "/own%s", below);
+        require_state(NULL, expected);
+        assert_int_equal(lull_file_node_state_directory(found, sizeof(found), NULL), 0);
+        assert_string_equal(found, expected);
+        unsetenv("LULL_STATE_DIR");
+    }
+    unsetenv(LULL_EMULATED_NODE_VARIABLE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +174,7 @@ int main(void)
         cmocka_unit_test(test_write_then_read_gives_the_same_bytes),
         cmocka_unit_test(test_a_file_that_a_function_writes_is_whole_or_as_before),
         cmocka_unit_test(test_a_full_disk_says_so_and_leaves_nothing),
+        cmocka_unit_test(test_state_of_an_emulated_node_stands_apart),
         cmocka_unit_test(test_directories_are_made_with_their_parents),
     };
 

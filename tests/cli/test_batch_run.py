@@ -189,8 +189,18 @@ class BadInput(Case):
         self.assertEqual(self.lull("forget", "job")[0], 0)
         self.assertEqual(json.loads(self.lull("list", "--json")[1]), {"jobs": []})
 
+    def test_a_job_of_an_emulated_node_is_not_known_on_hardware(self):
+        self.run_job("--default-size", "64")
+        self.assertEqual(os.listdir(self.place.name), ["emulated"])
+        self.assertIn("job", self.lull("list")[1])
+        self.assertIn("job", self.lull("list", "--store", self.place.name)[1])
+        del self.environment["LULL_EMULATED_NODE"]
+        for options in ((), ("--store", self.place.name)):
+            self.assertEqual(json.loads(self.lull("list", "--json", *options)[1]), {"jobs": []})
+
     def test_a_damaged_store(self):
-        with open(os.path.join(self.place.name, "batch.db"), "w", encoding="ascii") as file:
+        os.mkdir(os.path.join(self.place.name, "emulated"))
+        with open(os.path.join(self.place.name, "emulated", "batch.db"), "w", encoding="ascii") as file:
             file.write("no database at all " * 100)
         status, _, err = self.run_job("--default-size", "64")
         self.assertEqual(status, 0, err)
@@ -231,7 +241,7 @@ class Kill(Case):
                 self.assertIn(new[number]["state"], ("died", "lost"))
 
     def check_store(self):
-        path = os.path.join(self.place.name, "batch.db")
+        path = os.path.join(self.place.name, "emulated", "batch.db")
         if not os.path.exists(path):
             return
         with sqlite3.connect(path) as database:

@@ -250,6 +250,7 @@ class Budget(unittest.TestCase):
         self.assertAlmostEqual(float(read[0].intervals[0].payloads[0].values[0]), target_w / 1000, 6)
 
     def test_a_user_cannot_cap_and_an_operator_can(self):
+        host.require_open(LULL)
         policy = self.write("policy.conf", f"[lulld]\nadministrators = {OPERATORS}\n[everybody]\ngpus = all\n")
         self.start_daemon("--policy", policy)
         self.write("budget.conf", "[budget]\nlimit-w = 100\n")

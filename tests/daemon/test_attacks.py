@@ -105,6 +105,7 @@ class Attacks(Case):
 
     def attack(self, kind, gpu=1):
         if kind == "stairs":
+            host.require_open(test_daemon.TOOL)
             return self.spawn(test_daemon.TOOL, kind, self.uuids[gpu], **test_daemon.NOBODY)
         attacker = self.spawn(sys.executable, ATTACKER, kind, self.uuids[gpu])
         self.assertEqual(attacker.stdout.readline(), "attacking\n")

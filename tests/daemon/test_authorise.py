@@ -30,6 +30,7 @@ ALICE, BOB = 12001, 12002
 
 
 def as_user(uid, gid=12000, groups=()):
+    host.require_open(TOOL)
     return {"user": uid, "group": gid, "extra_groups": list(groups)}
 
 

@@ -275,12 +275,14 @@ class Refusals(Case):
         return os.stat(os.path.join(os.environ["LULL_RUNTIME_DIR"], "lulld.sock")).st_mode & 0o7777
 
     def test_user_without_permission(self):
+        host.require_open(LULL)
         self.start_daemon()
         self.assertEqual(self.socket_mode(), 0o660)
         self.assertEqual(tool("rules", "daemon", self.uuids[0], **NOBODY).returncode, 3)
         self.assertEqual(lull("restore", **NOBODY).returncode, 3)
 
     def test_user_who_is_let_in(self):
+        host.require_open(LULL)
         self.start_daemon("--allow-all")
         self.assertEqual(self.socket_mode(), 0o666)
         self.assertEqual(tool("rules", "daemon", self.uuids[0], **NOBODY).returncode, 0)

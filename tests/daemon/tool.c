@@ -332,7 +332,7 @@ static int truth(const char *gpu)
     struct lull_node_truth seen;
     struct lull_error error;
 
-    if (lull_node_open(getenv(LULL_NODE_VARIABLE), &node, &error) < 0)
+    if (lull_node_open(getenv(LULL_EMULATED_NODE_VARIABLE), &node, &error) < 0)
         return fail(&error);
     lull_node_read_truth(node, (uint32_t)strtoul(gpu, NULL, 10), &seen);
     printf("%s\n", seen.is_locked ? "locked" : "free");
@@ -348,7 +348,7 @@ static int watch(const char *gpu)
     struct lull_error error;
     int before = -1;
 
-    if (lull_node_open(getenv(LULL_NODE_VARIABLE), &node, &error) < 0)
+    if (lull_node_open(getenv(LULL_EMULATED_NODE_VARIABLE), &node, &error) < 0)
         return fail(&error);
     lull_thread_set_realtime(); /* its times are to be true on a busy host as well */
     for (;;) {
@@ -369,7 +369,7 @@ static int draw(void)
     struct lull_node *node;
     struct lull_error error;
 
-    if (lull_node_open(getenv(LULL_NODE_VARIABLE), &node, &error) < 0)
+    if (lull_node_open(getenv(LULL_EMULATED_NODE_VARIABLE), &node, &error) < 0)
         return fail(&error);
     lull_thread_set_realtime(); /* its times are to be true on a busy host as well */
     for (int64_t next_ns = lull_now_ns();; next_ns += 50 * LULL_NS_PER_MS) {
@@ -392,7 +392,7 @@ static int fault(const char *list)
     struct lull_node *node;
     struct lull_error error;
 
-    if (lull_node_open(getenv(LULL_NODE_VARIABLE), &node, &error) < 0 ||
+    if (lull_node_open(getenv(LULL_EMULATED_NODE_VARIABLE), &node, &error) < 0 ||
         lull_node_set_faults(node, list, &error) < 0)
         return fail(&error);
     lull_node_close(node);

@@ -16,14 +16,14 @@
 
 static struct lull_amdsmi made_up; /* the functions that the library has */
 
-#define lull_library_open(variable, names, ...) ((void)(names), 0)
+#define lull_library_open_driver(variable, names, ...) ((void)(names), 0)
 #define lull_library_bind(library, table, symbols, count)                                          \
     (memcpy((char *)(table) + sizeof(void *), (char *)&made_up + sizeof(void *),                   \
             offsetof(struct lull_amdsmi, library_name) - sizeof(void *)),                          \
      (void)(symbols))
 
 #include "device/amdsmi_library.c"
-#undef lull_library_open
+#undef lull_library_open_driver
 #undef lull_library_bind
 #include "device/amdsmi.c"
 

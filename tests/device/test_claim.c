@@ -24,7 +24,7 @@ static int setup(void **state)
 {
     (void)state;
     /* As on an emulated node: no file is left in /run. */
-    setenv(emulated_node_variable, "/test", 1);
+    setenv(LULL_EMULATED_NODE_VARIABLE, "/test", 1);
     fake_reset(2);
     give_address(0);
     give_address(1);
@@ -37,7 +37,7 @@ static void test_the_key_is_the_pci_address(void **state)
     char key[NAME_MAX];
 
     (void)state;
-    unsetenv(emulated_node_variable);
+    unsetenv(LULL_EMULATED_NODE_VARIABLE);
     assert_true(key_of(&info, key, sizeof(key)));
     assert_string_equal(key, "lull-gpu-0000:0a:00.0");
     snprintf(info.pci_bus_id, sizeof(info.pci_bus_id), "0000:0a:00.0"); /* other vendors' */
@@ -48,7 +48,7 @@ static void test_the_key_is_the_pci_address(void **state)
     assert_string_equal(key, "lull-gpu-00010000:0a:00.0");
     info.pci_bus_id[0] = '\0';
     assert_false(key_of(&info, key, sizeof(key)));
-    setenv(emulated_node_variable, "/a", 1);
+    setenv(LULL_EMULATED_NODE_VARIABLE, "/a", 1);
     snprintf(info.pci_bus_id, sizeof(info.pci_bus_id), "0000:0a:00.0");
     assert_true(key_of(&info, key, sizeof(key)));
     assert_string_equal(key, "lull-gpu-0000:0a:00.0/a");

@@ -134,7 +134,7 @@ static int start(void **state)
         lull_node_create(&spec, &node, NULL) < 0 ||
         lull_node_set_faults(node, geteuid() == 0 ? "" : "any_user", NULL) < 0)
         return -1;
-    setenv(LULL_NODE_VARIABLE, lull_node_path(node), 1);
+    setenv(LULL_EMULATED_NODE_VARIABLE, lull_node_path(node), 1);
     setenv("LULL_VENDOR", "nvidia", 1);
     options.ended = keep_end;
     if (hung_ns != 0)

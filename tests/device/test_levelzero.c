@@ -16,7 +16,7 @@
 
 static struct lull_levelzero made_up; /* the functions that the library has */
 
-#define lull_library_open(variable, names, ...) ((void)(names), 0)
+#define lull_library_open_driver(variable, names, ...) ((void)(names), 0)
 #define lull_library_bind(library, table, symbols, count)                                          \
     (memcpy((char *)(table) + sizeof(void *), (char *)&made_up + sizeof(void *),                   \
             offsetof(struct lull_levelzero, library_name) - sizeof(void *)),                       \

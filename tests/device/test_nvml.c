@@ -14,7 +14,7 @@
 
 static void fake_bind(void *table);
 
-#define lull_library_open(variable, names, ...) ((void)(names), 0)
+#define lull_library_open_driver(variable, names, ...) ((void)(names), 0)
 #define lull_library_bind(library, table, symbols, count) ((void)(symbols), fake_bind(table))
 
 #include "device/nvml.c"

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/file.h"
 #include "base/clock.h"
 #include "device/fault.h"
 #include "device/nvml.h"
@@ -130,6 +131,10 @@ static void test_missing_library_is_no_device(void **state)
     assert_non_null(strstr(error.text, "/nonexistent/libnvidia-ml.so.1"));
     setenv("LULL_NVML", "libm.so.6", 1); /* a library, but not the driver's */
     assert_int_equal(lull_devices_open(&devices, &error), LULL_E_UNSUPPORTED);
+    assert_null(strstr(error.text, "drives hardware"));
+    setenv(LULL_EMULATED_NODE_VARIABLE, "/dev/shm/lull-node-x", 1); /* left over in a shell */
+    assert_int_equal(lull_devices_open(&devices, &error), LULL_E_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "libm.so.6: drives hardware"));
 }
 
 int main(void)

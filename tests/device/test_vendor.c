@@ -84,7 +84,7 @@ static int start(void **state)
     if (lull_node_spec_parse(vendor->spec, &spec, NULL) < 0 ||
         lull_node_create(&spec, &node, NULL) < 0)
         return -1;
-    setenv(LULL_NODE_VARIABLE, lull_node_path(node), 1);
+    setenv(LULL_EMULATED_NODE_VARIABLE, lull_node_path(node), 1);
     setenv("LULL_EMULATED_AMD_SMI", vendor->abi, 1);
     if (lull_devices_open(&devices, &error) == 0)
         return 0;

@@ -70,7 +70,7 @@ static int open_node(const char *models, char name_out[96], struct lull_error *e
 
     assert_int_equal(lull_node_spec_parse(models, &spec, NULL), 0);
     assert_int_equal(lull_node_create(&spec, &node, NULL), 0);
-    setenv(LULL_NODE_VARIABLE, lull_node_path(node), 1);
+    setenv(LULL_EMULATED_NODE_VARIABLE, lull_node_path(node), 1);
     name_out[0] = '\0';
     result = lull_devices_open(&devices, error);
     if (result == 0) {
@@ -115,7 +115,16 @@ static void test_the_user_may_choose(void **state)
     unsetenv("LULL_VENDOR");
 }
 
-/* A sick driver is told of, not passed over. */
+/* Opens what there is besides emulated nodes. */
+static int open_hardware(struct lull_error *error)
+{
+    struct lull_devices *devices = NULL;
+
+    unsetenv(LULL_EMULATED_NODE_VARIABLE);
+    return lull_devices_open(&devices, error);
+}
+
+/* A driver that fails is reported, not skipped. */
 static void test_a_failing_driver_ends_the_search(void **state)
 {
     struct lull_error error = {0};
@@ -129,10 +138,14 @@ static void test_a_failing_driver_ends_the_search(void **state)
     assert_int_equal(open_node("MI300X", name, &error), 1);
     setenv("LULL_AMD_SMI", "libm.so.6", 1);
     assert_int_equal(open_node("MI300X", name, &error), LULL_E_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "libm.so.6: drives hardware"));
+    assert_int_equal(open_hardware(&error), LULL_E_UNSUPPORTED);
     assert_non_null(strstr(error.text, "ROCm"));
     setenv("LULL_AMD_SMI", "/nonexistent/amd.so", 1);
     setenv("LULL_LEVEL_ZERO", "libm.so.6", 1);
     assert_int_equal(open_node("Max1550", name, &error), LULL_E_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "libm.so.6: drives hardware"));
+    assert_int_equal(open_hardware(&error), LULL_E_UNSUPPORTED);
     assert_non_null(strstr(error.text, "Sysman"));
     setenv("LULL_LEVEL_ZERO", "/nonexistent/ze.so", 1);
     assert_int_equal(open_node("Max1550", name, &error), LULL_E_NO_DEVICE);

@@ -36,7 +36,7 @@ static inline int start_nvml(const char *spec_text)
     if (lull_node_spec_parse(spec_text, &spec, NULL) < 0 ||
         lull_node_create(&spec, &node, NULL) < 0)
         return -1;
-    setenv(LULL_NODE_VARIABLE, lull_node_path(node), 1);
+    setenv(LULL_EMULATED_NODE_VARIABLE, lull_node_path(node), 1);
     library = dlopen(LULL_EMULATED_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         fprintf(stderr, "%s\n", dlerror());

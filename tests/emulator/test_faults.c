@@ -360,7 +360,7 @@ static int start_amd(void **state)
     (void)state;
     if (lull_node_spec_parse("MI300X", &spec, NULL) < 0 || lull_node_create(&spec, &node, NULL) < 0)
         return -1;
-    setenv(LULL_NODE_VARIABLE, lull_node_path(node), 1);
+    setenv(LULL_EMULATED_NODE_VARIABLE, lull_node_path(node), 1);
     library = dlopen(LULL_EMULATED_AMDSMI, RTLD_NOW | RTLD_LOCAL);
     return library == NULL;
 }

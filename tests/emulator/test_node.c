@@ -24,7 +24,7 @@ static int create_node(void **state)
     if (lull_node_spec_parse("2xA100-SXM4-40GB", &spec, NULL) < 0 ||
         lull_node_create(&spec, &node, NULL) < 0)
         return -1;
-    return setenv(LULL_NODE_VARIABLE, lull_node_path(node), 1);
+    return setenv(LULL_EMULATED_NODE_VARIABLE, lull_node_path(node), 1);
 }
 
 static int remove_node(void **state)
@@ -71,7 +71,7 @@ static void test_without_a_node_everything_is_a_no_op(void **state)
     const struct lull_workload_transfer transfer = {.bytes = 1e12, .link_gbs = 1, .channels = 1};
 
     (void)state;
-    unsetenv(LULL_NODE_VARIABLE);
+    unsetenv(LULL_EMULATED_NODE_VARIABLE);
     assert_int_equal(lull_emulated_gpu_open(0, &gpu, NULL), 0);
     assert_null(gpu);
     lull_emulated_gpu_launch(gpu, &kernel);
@@ -89,9 +89,9 @@ static void test_a_wrong_node_is_refused(void **state)
 
     (void)state;
     assert_int_equal(lull_emulated_gpu_open(2, &gpu, &err), -ENODEV);
-    setenv(LULL_NODE_VARIABLE, "/nonexistent/node", 1);
+    setenv(LULL_EMULATED_NODE_VARIABLE, "/nonexistent/node", 1);
     assert_int_equal(lull_emulated_gpu_open(0, &gpu, &err), -ENOENT);
-    setenv(LULL_NODE_VARIABLE, "/proc/self/exe", 1);
+    setenv(LULL_EMULATED_NODE_VARIABLE, "/proc/self/exe", 1);
     assert_true(lull_emulated_gpu_open(0, &gpu, &err) < 0);
 }
 
@@ -300,7 +300,7 @@ static void test_virtual_time_may_run_faster(void **state)
     (void)state;
     assert_int_equal(lull_node_spec_parse("A100", &spec, NULL), 0);
     assert_int_equal(lull_node_create(&spec, &fast, NULL), 0);
-    setenv(LULL_NODE_VARIABLE, lull_node_path(fast), 1);
+    setenv(LULL_EMULATED_NODE_VARIABLE, lull_node_path(fast), 1);
     gpu = open_gpu(0);
     begin_ns = lull_now_ns();
     lull_emulated_gpu_launch(gpu, &kernel);

@@ -48,7 +48,7 @@ static void test_without_a_node_the_driver_is_not_loaded(void **state)
     if (fork() == 0) {
         char *const arguments[] = {"test_nvml", "--without-node", NULL};
 
-        unsetenv(LULL_NODE_VARIABLE);
+        unsetenv(LULL_EMULATED_NODE_VARIABLE);
         execv("/proc/self/exe", arguments);
         _exit(1);
     }

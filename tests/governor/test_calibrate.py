@@ -46,8 +46,9 @@ class Calibrate(unittest.TestCase):
                               check=False, timeout=100)
 
     def stored(self):
-        """The one file of the state directory."""
-        directory = self.environment["LULL_STATE_DIR"]
+        """The one file of the state directory, which stands apart from what is learnt on hardware."""
+        self.assertEqual(os.listdir(self.environment["LULL_STATE_DIR"]), ["emulated"])
+        directory = os.path.join(self.environment["LULL_STATE_DIR"], "emulated")
         (name,) = os.listdir(directory)
         with open(os.path.join(directory, name), encoding="utf-8") as file:
             return json.load(file)
@@ -84,7 +85,7 @@ class Calibrate(unittest.TestCase):
                 self.check_switches(target[direction], 8)
         del gpu["index"]
         self.assertEqual(self.stored(), gpu)
-        self.assertIn("stored in " + self.environment["LULL_STATE_DIR"], done.stderr)
+        self.assertIn("stored in " + self.environment["LULL_STATE_DIR"] + "/emulated/", done.stderr)
         self.assertEqual(os.listdir(os.path.join(self.environment["LULL_RUNTIME_DIR"], "saved")), [])
 
     def test_two_gpus_through_the_daemon(self):

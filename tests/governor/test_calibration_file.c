@@ -184,15 +184,45 @@ static void found_where_it_is_kept(void **state)
     char own[PATH_MAX];
 
     (void)state;
-    assert_int_equal(lull_file_state_directory(own, sizeof(own), NULL), 0);
+    assert_int_equal(lull_file_state_directory(NULL, own, sizeof(own), NULL), 0);
     assert_string_equal(own, directory);
-    assert_int_equal(lull_file_state_directory(own, 4, NULL), -ENAMETOOLONG);
+    assert_int_equal(lull_file_state_directory(NULL, own, 4, NULL), -ENAMETOOLONG);
     assert_int_equal(lull_calibration_store(own, &record, path, NULL), 0);
     assert_int_equal(lull_calibration_find(record.gpu_name, record.driver_version, &out), 0);
     assert_same(&record, &out);
     assert_int_equal(lull_calibration_find("no such GPU", "1", &out), -ENOENT);
     assert_int_equal(lull_file_write_atomic(path, "{", 1, 0644, NULL), 0);
     assert_int_equal(lull_calibration_find(record.gpu_name, record.driver_version, &out), -ENOENT);
+}
+
+/* Both are of the same model and driver, as on an emulated node of the real board. */
+static void what_an_emulated_node_teaches_stays_there(void **state)
+{
+    const struct lull_calibration_record real = example(2, 4);
+    const struct lull_calibration_record emulated = example(3, 8);
+    struct lull_calibration_record out;
+    char hardware[PATH_MAX];
+    char apart[PATH_MAX];
+    char kept[PATH_MAX];
+
+    (void)state;
+    unlink(path);
+    assert_int_equal(lull_file_state_directory(NULL, hardware, sizeof(hardware), NULL), 0);
+    setenv(LULL_EMULATED_NODE_VARIABLE, "/dev/shm/lull-node-x", 1);
+    assert_int_equal(lull_file_state_directory(NULL, apart, sizeof(apart), NULL), 0);
+    assert_int_equal(lull_calibration_store(apart, &emulated, kept, NULL), 0);
+    unsetenv(LULL_EMULATED_NODE_VARIABLE);
+    assert_int_equal(lull_calibration_find(real.gpu_name, real.driver_version, &out), -ENOENT);
+    assert_int_equal(lull_calibration_store(hardware, &real, path, NULL), 0);
+    assert_int_equal(lull_calibration_find(real.gpu_name, real.driver_version, &out), 0);
+    assert_same(&real, &out);
+    setenv(LULL_EMULATED_NODE_VARIABLE, "/dev/shm/lull-node-x", 1);
+    assert_int_equal(lull_calibration_find(real.gpu_name, real.driver_version, &out), 0);
+    assert_same(&emulated, &out);
+    unlink(kept);
+    assert_int_equal(lull_calibration_find(real.gpu_name, real.driver_version, &out), -ENOENT);
+    unsetenv(LULL_EMULATED_NODE_VARIABLE);
+    assert_int_equal(rmdir(apart), 0);
 }
 
 static void quantiles_leave_out_what_never_settled(void **state)
@@ -249,6 +279,7 @@ int main(void)
         cmocka_unit_test(another_model_or_driver),
         cmocka_unit_test(damage),
         cmocka_unit_test(found_where_it_is_kept),
+        cmocka_unit_test(what_an_emulated_node_teaches_stays_there),
         cmocka_unit_test(quantiles_leave_out_what_never_settled),
         cmocka_unit_test(merging_takes_a_share_of_each),
         cmocka_unit_test(a_switch_cost_is_taught),

@@ -83,7 +83,7 @@ int main(int argc, char **argv)
         lull_text_parse_number(argv[3], &busy_ms) < 0 ||
         lull_text_parse_number(argv[4], &idle_ms) < 0)
         return 2;
-    if (lull_node_open(getenv(LULL_NODE_VARIABLE), &node, NULL) < 0 ||
+    if (lull_node_open(getenv(LULL_EMULATED_NODE_VARIABLE), &node, NULL) < 0 ||
         lull_node_gpu_count(node) > MOST_GPUS ||
         lull_emulated_gpu_open((uint32_t)index, &gpu, NULL) < 0)
         return 1;

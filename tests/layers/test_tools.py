@@ -6,6 +6,8 @@ import importlib.machinery
 import importlib.util
 import io
 import os
+import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -98,6 +100,160 @@ class Outcome(unittest.TestCase):
         self.assertEqual(shown.getvalue().splitlines(),
                          ["1 skipped, 1 skipped in part: measured data are not here (../shared/data): a, c",
                           "1 skipped: no python: f", "1 skipped: no reason given: d"])
+
+
+class Apart(unittest.TestCase):
+    """What a test sees of the machine's Lull, whatever its environment."""
+    MACHINE = {"LULL_STATE_DIR": "/var/lib/lull", "LULL_RUNTIME_DIR": "/run/lull", "LULL_CONFIG": "/etc/lull/lull.conf",
+               "LULL_POLICY": "/etc/lull/policy.conf", "XDG_STATE_HOME": "/home/x/state", "XDG_CONFIG_HOME": "/home/x/config",
+               "LULL_BATCH_STORE": "postgresql://h/d", "LULL_VENDOR": "amd", "LULL_EMULATED_NODE": "/dev/shm/x", "LULL_LOG": "debug",
+               "LULL_JOB": "/run/lull/jobs/1", "LULL_TOGETHER_KEY": "secret", "LULL_POWERCAP": "/x", "LULL_LATER": "y"}
+
+    def run_apart(self, *words, **options):
+        return subprocess.run([os.path.join(os.path.dirname(os.path.abspath(TOOLS)), "tests", "apart"), *words], check=False,
+                              capture_output=True, text=True, env=dict(os.environ, **self.MACHINE, LULL_TEST_PLACE="kept"), **options)
+
+    def test_nothing_of_the_machine(self):
+        seen = dict(line.split("=", 1) for line in self.run_apart("env").stdout.splitlines() if line.startswith(("LULL_", "XDG_")))
+        for name, value in self.MACHINE.items():
+            self.assertNotEqual(seen.get(name), value, name)
+        self.assertEqual(seen["LULL_TEST_PLACE"], "kept")
+        self.assertFalse(os.path.exists(os.path.dirname(seen["LULL_STATE_DIR"])), "not removed")
+
+    def test_status(self):
+        self.assertEqual(self.run_apart("sh", "-c", "exit 77").returncode, 77)
+        self.assertEqual(self.run_apart("sh", "-c", 'exec printf "%s|" "$@"', "sh", "a b", "c").stdout, "a b|c|")
+
+
+class Documents(unittest.TestCase):
+    TEXT = """Text.
+
+    $ lull a
+    one 1
+    two 2
+
+    $ lull b  # why
+    three
+
+More.
+
+```console
+$ lull c
+```
+
+Text between.
+
+```
+x 1
+...
+y 2
+```
+
+    lull d --x   # with a comment
+    sudo lull e
+    other = 1
+"""
+
+    def setUp(self):
+        self.tool = load("check-documents")
+
+    def test_reading(self):
+        found = self.tool.read_document("d", self.TEXT.split("\n"))
+        self.assertEqual([(command.text, command.shown) for command in found],
+                         [("lull a", ["one 1", "two 2"]), ("lull b", ["three"]), ("lull c", ["x 1", "...", "y 2"]),
+                          ("lull d --x", None), ("sudo lull e", None)])
+        lines = self.TEXT.split("\n")
+        for command in found[:3]:
+            self.assertEqual([line.strip() for line in lines[command.place:command.place + len(command.shown)]], command.shown)
+
+    def same(self, shown, printed):
+        return self.tool.place_segments(shown, printed, lambda a, b: a == b) is not None
+
+    def test_comparing(self):
+        printed = ["a 1", "b 2", "c 3", "d 4"]
+        for shown in (printed, ["a 1", "...", "c 3", "d 4"], ["a 1", "..."], ["...", "d 4"], ["...", "b 2", "...", "d 4"], ["..."]):
+            self.assertTrue(self.same(shown, printed), shown)
+        for shown in (printed[:3], printed[1:], ["a 2", "..."], ["a 1", "...", "c 3"], ["...", "b 2", "d 4", "..."],
+                      ["...", "c 3", "...", "b 2", "..."], printed + ["e"]):
+            self.assertFalse(self.same(shown, printed), shown)
+
+    def test_writing(self):
+        printed = ["saves 7.5 % for 1 s", "n  12", "other", "total 3 J"]
+        self.assertEqual(self.tool.adapt(["old"], printed), printed)
+        self.assertEqual(self.tool.adapt(["saves 9 % for 2 s", "...", "total 1 J"], printed), [printed[0], "...", printed[3]])
+        self.assertEqual(self.tool.adapt(["...", "  n  7  ".strip(), "..."], printed), ["...", printed[1], "..."])
+        self.assertIsNone(self.tool.adapt(["...", "nothing of the kind", "..."], printed))
+
+    def test_lookups_are_repeated(self):
+        """Of each header that may be missing: meson keeps that it was."""
+        count = 0
+        for folder, _, names in os.walk(os.path.dirname(os.path.abspath(TOOLS))):
+            if "meson.build" in names and not os.path.exists(os.path.join(folder, "meson-private")):
+                with open(os.path.join(folder, "meson.build"), encoding="utf-8") as file:
+                    calls = re.findall(r"(?:has_headers?: |has_header\().*", file.read())
+                count += len(calls)
+                for call in calls:
+                    self.assertIn("machine_args", call, folder)
+        self.assertGreater(count, 6)
+
+
+class Configure(unittest.TestCase):
+    """A header that was missing at first is found when a package has come, and options stay."""
+    PROJECT = """project('p', 'c')
+machine_args = ['-DM=' + run_command(TOOL, '--machine', check: true).stdout().strip()]
+cc = meson.get_compiler('c')
+found = cc.has_header('late.h', args: machine_args + ['-I' + meson.current_source_dir()])
+configure_file(output: 'answer', capture: true, command: ['echo', found.to_string(), get_option('tests').to_string(), get_option('x')])
+"""
+
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory(prefix="lull-")
+        self.addCleanup(holder.cleanup)
+        self.root = holder.name
+        self.write("meson.build", self.PROJECT.replace("TOOL", f"'{os.path.abspath(TOOLS)}/configure'"))
+        self.write("meson_options.txt", "option('tests', type: 'boolean', value: true)\noption('x', type: 'string', value: 'none')\n")
+        self.install("1")
+        self.environment = dict(os.environ, PATH=os.path.join(self.root, "bin") + ":" + os.environ["PATH"])
+
+    def write(self, name, text, mode=0o644):
+        path = os.path.join(self.root, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, mode)
+
+    def install(self, version):
+        self.write("bin/dpkg-query", f"#!/bin/sh\necho late-dev {version} ii\n", 0o755)
+
+    def configure(self, *options):
+        done = subprocess.run([os.path.join(os.path.abspath(TOOLS), "configure"), "build", *options], cwd=self.root, env=self.environment,
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(os.path.join(self.root, "build", "answer"), encoding="utf-8") as file:
+            return file.read().split(), done.stdout
+
+    def test_a_header_that_comes_later(self):
+        self.assertEqual(self.configure("-Dtests=false", "-Dx=kept")[0], ["false", "false", "kept"])
+        self.write("late.h", "")
+        self.assertEqual(self.configure("-Dx=other"), (["false", "false", "kept"], ""))  # no package has come
+        self.install("2")
+        self.assertEqual(self.configure()[0], ["true", "false", "kept"])
+        self.assertEqual(self.configure("--tests")[0], ["true", "true", "kept"])
+        os.unlink(os.path.join(self.root, "late.h"))
+        self.install("3")
+        self.assertEqual(self.configure("--tests")[0], ["false", "true", "kept"])
+
+    def test_a_build_of_somebody_else(self):
+        if os.getuid() != 0:
+            self.skipTest("only root can make a build of another user's")
+        self.configure()
+        os.chmod(self.root, 0o755)
+        with open(os.path.join(TOOLS, "configure"), encoding="utf-8") as file:
+            self.write("configure", file.read(), 0o755)  # the checkout may be closed to others
+        done = subprocess.run(["./configure", "build"], cwd=self.root, env=self.environment, user=65534,
+                              group=65534, extra_groups=[], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"cannot build in build: build\S* belongs to root; run: sudo chown -R \S+ build\n$")
 
 
 if __name__ == "__main__":

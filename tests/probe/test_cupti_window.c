@@ -39,7 +39,7 @@ static void load(bool has_cupti)
     }
     assert_int_equal(lull_node_spec_parse("A100-SXM4-40GB", &spec, NULL), 0);
     assert_int_equal(lull_node_create(&spec, &node, NULL), 0);
-    setenv(LULL_NODE_VARIABLE, lull_node_path(node), 1);
+    setenv(LULL_EMULATED_NODE_VARIABLE, lull_node_path(node), 1);
     setenv("CUDA_INJECTION64_PATH", LULL_CUPTI_WINDOW, 1);
     *(void **)&init = dlsym(driver, "cuInit");
     assert_int_equal(init(0), 0);

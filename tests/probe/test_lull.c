@@ -458,7 +458,7 @@ static int no_counter(void)
 {
     struct lull_node *node;
 
-    if (lull_node_open(getenv(LULL_NODE_VARIABLE), &node, NULL) < 0 ||
+    if (lull_node_open(getenv(LULL_EMULATED_NODE_VARIABLE), &node, NULL) < 0 ||
         lull_node_set_faults(node, "no_energy", NULL) < 0)
         return 4;
     setenv("CUDA_VISIBLE_DEVICES", "0", 1);
@@ -468,7 +468,7 @@ static int no_counter(void)
 static void windows_with_gpus(void **state)
 {
     (void)state;
-    if (getenv(LULL_NODE_VARIABLE) == NULL) {
+    if (getenv(LULL_EMULATED_NODE_VARIABLE) == NULL) {
         print_message("skipped: not on an emulated node (lull emulate --seed 0 1xA100,1xV100 -- "
                       "test_lull)\n");
         skip();
@@ -498,7 +498,7 @@ static int set_faults(const char *text)
 {
     struct lull_node *node;
 
-    if (lull_node_open(getenv(LULL_NODE_VARIABLE), &node, NULL) < 0)
+    if (lull_node_open(getenv(LULL_EMULATED_NODE_VARIABLE), &node, NULL) < 0)
         return -1;
     return lull_node_set_faults(node, text, NULL);
 }
@@ -570,7 +570,7 @@ static int hangs_from_the_beginning(void)
 static void test_f51_windows_beside_a_hung_driver(void **state)
 {
     (void)state;
-    if (getenv(LULL_NODE_VARIABLE) == NULL)
+    if (getenv(LULL_EMULATED_NODE_VARIABLE) == NULL)
         skip();
     assert_int_equal(in_child(NULL, forks_beside_a_hung_driver), 0);
     assert_int_equal(in_child(NULL, hangs_from_the_beginning), 0);

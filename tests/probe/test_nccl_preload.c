@@ -80,7 +80,7 @@ static int set_up_node(void **state)
         lull_node_create(&spec, &node, NULL) < 0)
         return -1;
     setenv(LULL_JOB_ENV, ((struct fixture *)*state)->path, 1);
-    setenv(LULL_NODE_VARIABLE, lull_node_path(node), 1);
+    setenv(LULL_EMULATED_NODE_VARIABLE, lull_node_path(node), 1);
     setenv("NCCL_PROFILER_PLUGIN", "none", 1);
     return cuInit(0);
 }

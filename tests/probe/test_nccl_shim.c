@@ -383,7 +383,7 @@ static void load_driver(void)
     assert_non_null(driver);
     assert_int_equal(lull_node_spec_parse("A100-SXM4-40GB", &spec, NULL), 0);
     assert_int_equal(lull_node_create(&spec, &node, NULL), 0);
-    setenv(LULL_NODE_VARIABLE, lull_node_path(node), 1);
+    setenv(LULL_EMULATED_NODE_VARIABLE, lull_node_path(node), 1);
     *(void **)&init = dlsym(driver, "cuInit");
     assert_int_equal(init(0), 0);
 }

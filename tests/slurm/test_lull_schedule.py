@@ -145,6 +145,7 @@ class Schedule(unittest.TestCase):
         self.assertIn("does not know it", done.stderr)
 
     def test_clocks_reach_the_gpus_and_leave_them(self):
+        host.require_open(TOOL)
         client = self.client("--policy=greedy-energy", "--knob=0", "--points", self.points)
         job = self.submit("--lull-schedule", "--gres=gpu:2", "-t", "5", "-J", "known", text="sleep 20", **ALICE)
         self.assertIsNotNone(host.wait_for(lambda: self.truth(0) == "locked" and self.truth(1) == "locked", 5, 0.02),
@@ -238,6 +239,7 @@ class Schedule(unittest.TestCase):
         self.assertIn("a part of each of several nodes", self.end(client, signal.SIGTERM)[0])
 
     def test_users_have_power_over_their_own_jobs_alone(self):
+        host.require_open(TOOL)
         os.environ["HOME"] = self.cluster.work
         his = self.submit("--gres=gpu:1", **BOB)
         job = self.submit("-H", "--comment=lull-schedule", "--gres=gpu:1", "-t", "5", **ALICE)

@@ -53,6 +53,7 @@ class Stranger:
 class SeveralNodes(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
+        host.require_open(TOOL)
         cls.cluster = slurm.Cluster(TOOLS, LULLD, PLUGIN, PORT, nodes=2)
         cls.addClassCleanup(cls.cluster.stop)
         cls.second = slurm.SecondNode(cls.cluster, LULL, "1xA100-SXM4-40GB")

@@ -243,6 +243,7 @@ class Failures(Case):
         self.assertNotIn("\033", self.cluster.log())
 
     def test_a_folder_that_cannot_be_written_costs_the_management_only(self):
+        host.require_open(TOOL)
         os.mkdir("closed")
         os.chdir("closed")
         done = run("srun", "-Q", "--lull", "--gres=gpu:1", "sh", "-c", "sleep 0.5; exit 8", **ALICE)
@@ -271,6 +272,7 @@ class Users(unittest.TestCase):
         return run("srun", "-Q", "--lull", "--gres=gpu:1", "--overlap", *words, **user)
 
     def test_f27_each_has_the_own_gpu_within_the_band(self):
+        host.require_open(TOOL)
         # Outside jobs nobody has anything.
         self.assertEqual(run(TOOL, "rules", "daemon", self.uuids[0], **ALICE).returncode, 3)
         hers = subprocess.Popen(["srun", "-Q", "--lull", "--gres=gpu:1", "sleep", "100"], stdin=subprocess.DEVNULL, **ALICE)

@@ -31,11 +31,11 @@ def become(name):
 def main(arguments):
     programs = find_server()
     if programs is None:
-        print("no PostgreSQL server is installed")
+        print("skipped: no PostgreSQL server is installed")
         return 77
     is_root = os.getuid() == 0
     if is_root and "postgres" not in [entry.pw_name for entry in pwd.getpwall()]:
-        print("no user postgres to run the server as")
+        print("skipped: no user postgres to run the server as")
         return 77
     change = become("postgres") if is_root else None
     with tempfile.TemporaryDirectory(prefix="lull-pg-") as place:

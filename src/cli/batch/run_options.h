@@ -55,6 +55,7 @@ void lull_arguments_free(char **arguments);
                .hint = LULL_OPTION_FOLDER, .environment = "LULL_BATCH_STORE",                      \
                .otherwise = "the state directory",                                                 \
                .more = "The state directory is $LULL_STATE_DIR; else, for root, /var/lib/lull; "   \
-                       "else $XDG_STATE_HOME/lull or ~/.local/state/lull.")
+                       "else $XDG_STATE_HOME/lull or ~/.local/state/lull. On an emulated node "    \
+                       "jobs are kept apart, in the subdirectory or schema `emulated`.")
 
 #endif

@@ -8,7 +8,7 @@
 
 int lull_sweep_time_open(struct lull_sweep_time *time_out, struct lull_error *err)
 {
-    const char *const path = getenv(LULL_NODE_VARIABLE);
+    const char *const path = getenv(LULL_EMULATED_NODE_VARIABLE);
 
     *time_out = (struct lull_sweep_time){NULL};
     if (path == NULL || *path == '\0')

@@ -58,7 +58,7 @@ static struct {
 
 static int open_node(void)
 {
-    const char *path = getenv(LULL_NODE_VARIABLE);
+    const char *path = getenv(LULL_EMULATED_NODE_VARIABLE);
 
     if (path == NULL || *path == '\0' || lull_node_open(path, &driver.node, NULL) < 0)
         return CUDA_NO_DEVICE;

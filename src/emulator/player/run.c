@@ -204,7 +204,7 @@ static int run_all(struct players *players, struct lull_error *err)
 static int check_node(const struct lull_play *play, struct lull_gpu_model *model_out,
                       struct lull_error *err)
 {
-    const char *path = getenv(LULL_NODE_VARIABLE);
+    const char *path = getenv(LULL_EMULATED_NODE_VARIABLE);
     struct lull_node *node;
     uint32_t gpus;
     int result;

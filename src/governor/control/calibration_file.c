@@ -371,13 +371,15 @@ int lull_calibration_find(const char *gpu_name, const char *driver_version,
                           struct lull_calibration_record *record_out)
 {
     struct lull_error err = {0};
-    char own[PATH_MAX];
-    const char *const directories[] = {
-        lull_file_state_directory(own, sizeof(own), NULL) == 0 ? own : LULL_NODE_STATE_DIRECTORY,
-        LULL_NODE_STATE_DIRECTORY,
-    };
+    char directories[2][PATH_MAX];
+    size_t count = 0;
 
-    for (size_t i = 0; i < 2; i++) {
+    if (lull_file_state_directory(NULL, directories[0], PATH_MAX, NULL) == 0)
+        count++;
+    if (lull_file_node_state_directory(directories[count], PATH_MAX, NULL) == 0 &&
+        (count == 0 || strcmp(directories[0], directories[1]) != 0))
+        count++;
+    for (size_t i = 0; i < count; i++) {
         int result =
             lull_calibration_load(directories[i], gpu_name, driver_version, record_out, &err);
 
@@ -385,8 +387,6 @@ int lull_calibration_find(const char *gpu_name, const char *driver_version,
             return 0;
         if (result != -ENOENT)
             lull_log(LULL_LOG_WARNING, "calibration", "%s", err.text);
-        if (strcmp(directories[0], LULL_NODE_STATE_DIRECTORY) == 0)
-            break;
     }
     return -ENOENT;
 }

@@ -89,7 +89,7 @@ int lull_calibration_load(const char *directory, const char *gpu_name, const cha
                           struct lull_calibration_record *record_out, struct lull_error *err);
 
 /*
- * Loads it from this user's directory, else from the node's (/var/lib/lull). A damaged file is a
+ * Loads it from this user's directory, else from the node's (base/file.h). A damaged file is a
  * warning in the log and otherwise as if it were not there. -ENOENT: none.
  */
 int lull_calibration_find(const char *gpu_name, const char *driver_version,

@@ -488,11 +488,8 @@ static int prepare(struct schedule_work *work, struct lull_error *err)
         rc = lull_point_table_read(options->points, &work->table, err);
     if (rc == 0)
         rc = load_tariff(work, &is_new, err);
-    if (rc == 0 && options->state == NULL)
-        rc = lull_file_state_directory(work->state, sizeof(work->state), err);
-    else if (rc == 0 && (size_t)snprintf(work->state, sizeof(work->state), "%s", options->state) >=
-                            sizeof(work->state))
-        rc = lull_error_set(err, -ENAMETOOLONG, "--state: too long for a path");
+    if (rc == 0)
+        rc = lull_file_state_directory(options->state, work->state, sizeof(work->state), err);
     if (rc == 0)
         rc = lull_slurm_open(options->partition, &work->slurm, err);
     return rc;
