@@ -13,10 +13,8 @@
  * before 73 to 100 %. */
 static const double least_tried = 0.25;
 enum { MAX_UNTRIED = 14 };
-/* Pairs at the begin of a screen that fall short before its owner hears of it. Chosen, not
- * measured.
- */
-enum { UNTRIED_AT_FIRST = 2 };
+/* Pairs of a screen that fall short before its owner is informed. Chosen, not measured. */
+enum { UNTRIED_IN_SCREEN = 3 };
 /* Nobody waits for a rank that is behind another one by more pairs: a rank that waits for the
  * others in every iteration is in the same iteration or the next, hence in the same pair or the
  * next. */
@@ -373,8 +371,7 @@ static enum lull_trial_result judge_pairs(struct lull_trial *trial, uint32_t nex
     if (gives_up)
         return LULL_TRIAL_GIVES_UP;
     lull_trial_put_off_next_pair(trial);
-    if (untried && trial->kind == LULL_TRIAL_SCREEN && trial->untried_pairs == UNTRIED_AT_FIRST &&
-        next == UNTRIED_AT_FIRST)
+    if (untried && trial->kind == LULL_TRIAL_SCREEN && trial->untried_pairs == UNTRIED_IN_SCREEN)
         return LULL_TRIAL_UNTRIED;
     if (disturbed || untried)
         return LULL_TRIAL_SET_ASIDE;

@@ -127,11 +127,11 @@ enum lull_trial_result {
     LULL_TRIAL_SET_ASIDE,    /* a pair has ended and does not count */
     LULL_TRIAL_NOT_DEGRADED, /* screen, proof or check: the verdict */
     LULL_TRIAL_DEGRADED,
-    LULL_TRIAL_UNPROVEN,   /* proof or check: nothing can be said */
-    LULL_TRIAL_GIVES_UP,   /* proof: it is disturbed all the time */
-    LULL_TRIAL_UNTRIED,    /* screen: too few clocks were changed in its first pairs; it goes on */
-    LULL_TRIAL_HOLDS,      /* watch: one more pair is no reason for doubt; begin the next stretch */
-    LULL_TRIAL_SLOW_PAIR,  /* watch: the pair that has ended is a reason to check */
+    LULL_TRIAL_UNPROVEN,  /* proof or check: nothing can be said */
+    LULL_TRIAL_GIVES_UP,  /* proof: it is disturbed all the time */
+    LULL_TRIAL_UNTRIED,   /* screen: too few clocks were changed in some of its pairs; it goes on */
+    LULL_TRIAL_HOLDS,     /* watch: one more pair is no reason for doubt; begin the next stretch */
+    LULL_TRIAL_SLOW_PAIR, /* watch: the pair that has ended is a reason to check */
     LULL_TRIAL_SLOW_BLOCK, /* watch: a block of iterations is; the present pair goes on */
     LULL_TRIAL_SPENT,      /* watch: what is kept has spent the loss budget; to be checked */
     LULL_TRIAL_HURTS,      /* watch: proven slower than is tolerated */

@@ -156,7 +156,7 @@ struct lull_target {
     struct lull_target_points proven; /* in force whatever is being searched */
     enum lull_settle_reason reason;
     bool settled;
-    bool is_untried;       /* its first pairs had too few changes of clocks to show anything */
+    bool is_untried;       /* pairs of its screen had too few changes of clocks to show anything */
     struct lull_duty duty; /* holds while the descent's result is its point */
     uint64_t held_up; /* bits: GPUs that stay at the reference, because they hold up the others */
     bool has_own;     /* GPUs have points of their own: */
